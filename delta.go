@@ -1,0 +1,61 @@
+package parley
+
+import "time"
+
+// A Delta is a piece of an answer: new tokens of one choice.
+type Delta struct {
+	// Choice is the number of the continuation, from 0.
+	Choice int
+	// Tokens are the new tokens, in order. May be empty in the last delta of a choice.
+	Tokens []Token
+	// Logprobs has one entry for each of Tokens if the request asked for them.
+	Logprobs []Logprob
+	// PromptLogprobs comes once, with the first delta, if the request asked
+	// for it: one entry for each prompt token but the first.
+	PromptLogprobs []Logprob
+	// Finish is set in the last delta of each choice.
+	Finish Finish
+	// StopString is the string that ended the choice, if one did.
+	StopString string
+	// Usage is set in the last delta of the request.
+	Usage *Usage
+}
+
+// A Finish says why a choice ended.
+type Finish string
+
+// The reasons for which a choice ends.
+const (
+	// FinishStop: the model ended its text, or a stop string or stop token came.
+	FinishStop Finish = "stop"
+	// FinishLength: MaxTokens or the context was reached.
+	FinishLength Finish = "length"
+)
+
+// A Logprob is the natural logarithm of a token's probability under the
+// model's own scores: before temperature, penalties, bias and filters.
+type Logprob struct {
+	Token   Token
+	Logprob float32
+	// Top holds the most probable tokens, best first, if they were asked for.
+	Top []TopLogprob
+}
+
+// A TopLogprob is one alternative beside a chosen token.
+type TopLogprob struct {
+	Token   Token
+	Logprob float32
+}
+
+// A Usage counts what a request cost.
+type Usage struct {
+	// PromptTokens counts the prompt once, however many choices were asked for.
+	PromptTokens int
+	// CachedTokens is how many of PromptTokens were not computed again.
+	CachedTokens int
+	// OutputTokens sums over the choices.
+	OutputTokens int
+	// Queued is the wait before the first step, Prefill the time from there to
+	// the first token, Decode from there to the last.
+	Queued, Prefill, Decode time.Duration
+}

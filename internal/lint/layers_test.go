@@ -1,0 +1,142 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/internal/testkit"
+)
+
+// layers lists all packages, top first. A package imports only what stands
+// below it. Packages of one line do not import each other.
+//
+// model/weights stands below compute although its folder is model's: the
+// quantized block formats are the words that file readers and kernels share.
+var layers = [][]string{
+	{"cmd/parley", "internal/builtin/gen"},
+	{"internal/builtin"},
+	{"gateway", "worker/host"},
+	{"gateway/openai"},
+	{"token"},
+	{"token/jinja"},
+	{"engine"},
+	{"engine/sched"},
+	{"engine/kv", "engine/sample"},
+	{"model"},
+	{"compute/cpu"},
+	{"compute"},
+	{"model/weights"},
+	{"."},
+}
+
+// apart are packages outside the layers: tests, and generators that write
+// source files and import nothing of ours.
+var apart = []string{"internal/lint", "internal/testkit", "compute/cpu/asmgen"}
+
+// nevers are the three rules that no refactoring may bend, checked over all
+// paths of imports.
+var nevers = []struct{ from, to string }{
+	{"gateway", "engine"}, {"gateway", "model"}, {"gateway", "compute"},
+	{"engine", "token"}, {"engine", "fleet"}, {"engine", "gateway"},
+	{"sim", "gateway"}, {"sim", "worker"}, {"sim", "model"}, {"sim", "compute"},
+}
+
+func rank(pkg string) (int, bool) {
+	for i, row := range layers {
+		if slices.Contains(row, pkg) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func TestEveryPackageHasALayer(t *testing.T) {
+	for _, pkg := range packages(parseTree(t, testkit.Root())) {
+		if _, ok := rank(pkg); !ok && !slices.Contains(apart, pkg) {
+			t.Errorf("package %s has no place in the table of layers", pkg)
+		}
+	}
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	for _, complaint := range upward(importGraph(parseTree(t, testkit.Root()))) {
+		t.Error(complaint)
+	}
+}
+
+// upward lists the imports that do not point down.
+func upward(graph map[string][]string) (complaints []string) {
+	for pkg, imports := range graph {
+		from, ok := rank(pkg)
+		if !ok {
+			continue
+		}
+		for _, imp := range imports {
+			if to, ok := rank(imp); !ok {
+				complaints = append(complaints, fmt.Sprintf("%s imports %s, which stands outside the layers", pkg, imp))
+			} else if to <= from {
+				complaints = append(complaints, fmt.Sprintf("%s imports %s, which does not stand below it", pkg, imp))
+			}
+		}
+	}
+	return complaints
+}
+
+func TestNevers(t *testing.T) {
+	for _, complaint := range reached(importGraph(parseTree(t, testkit.Root()))) {
+		t.Error(complaint)
+	}
+}
+
+// reached lists the chains of imports that break one of the nevers.
+func reached(graph map[string][]string) (complaints []string) {
+	for _, never := range nevers {
+		for pkg := range graph {
+			if !under(pkg, never.from) {
+				continue
+			}
+			if chain := pathTo(graph, pkg, never.to, map[string]bool{}); chain != nil {
+				complaints = append(complaints, fmt.Sprintf("%s must never reach %s: %s", never.from, never.to, strings.Join(chain, " -> ")))
+			}
+		}
+	}
+	return complaints
+}
+
+// pathTo returns a chain of imports from pkg to a package under dir, or nil.
+func pathTo(graph map[string][]string, pkg, dir string, seen map[string]bool) []string {
+	if under(pkg, dir) {
+		return []string{pkg}
+	}
+	if seen[pkg] {
+		return nil
+	}
+	seen[pkg] = true
+	for _, imp := range graph[pkg] {
+		if chain := pathTo(graph, imp, dir, seen); chain != nil {
+			return append([]string{pkg}, chain...)
+		}
+	}
+	return nil
+}
+
+func TestTestkitStaysInTests(t *testing.T) {
+	for _, s := range parseTree(t, testkit.Root()) {
+		if !s.test && slices.Contains(s.imports(), "internal/testkit") {
+			t.Errorf("%s imports internal/testkit, which is for tests alone", s.path)
+		}
+	}
+}
+
+func TestRulesCatchOffenders(t *testing.T) {
+	up := upward(map[string][]string{"model/weights": {"compute"}})
+	if len(up) != 1 {
+		t.Errorf("an upward import gave %q", up)
+	}
+	far := reached(map[string][]string{"gateway": {"token"}, "token": {"worker/host"}, "worker/host": {"engine"}, "engine": nil})
+	if len(far) != 1 || !strings.Contains(far[0], "gateway -> token -> worker/host -> engine") {
+		t.Errorf("a forbidden chain gave %q", far)
+	}
+}

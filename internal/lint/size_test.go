@@ -1,0 +1,94 @@
+package lint
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/internal/testkit"
+)
+
+// The budgets keep the code readable: most functions fit a glance, every file
+// fits a sitting, no package is buried.
+const (
+	functionLinesMax    = 70
+	functionLinesP90    = 45
+	functionLinesMedian = 12
+	fileLinesMax        = 600
+	depthMax            = 2
+	packagesMax         = 35
+	interfacesMax       = 10
+)
+
+// longFunctions may be longer than the budget, each for the reason given.
+var longFunctions = map[string]string{}
+
+func TestFunctionsAreShort(t *testing.T) {
+	var lengths []int
+	for _, s := range parseTree(t, testkit.Root()) {
+		if s.generated {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			n := s.fset.Position(fn.End()).Line - s.fset.Position(fn.Pos()).Line + 1
+			if !s.test {
+				lengths = append(lengths, n)
+			}
+			if name := s.pkg + "." + fn.Name.Name; n > functionLinesMax && longFunctions[name] == "" {
+				t.Errorf("%s: %s has %d lines, more than %d", s.fset.Position(fn.Pos()), fn.Name.Name, n, functionLinesMax)
+			}
+		}
+	}
+	slices.Sort(lengths)
+	if p := lengths[len(lengths)/2]; p > functionLinesMedian {
+		t.Errorf("the median function has %d lines, more than %d", p, functionLinesMedian)
+	}
+	if p := lengths[len(lengths)*9/10]; p > functionLinesP90 {
+		t.Errorf("one function in ten has over %d lines, more than %d", p, functionLinesP90)
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, s := range parseTree(t, testkit.Root()) {
+		if !s.generated && s.lines > fileLinesMax {
+			t.Errorf("%s has %d lines, more than %d", s.path, s.lines, fileLinesMax)
+		}
+	}
+}
+
+func TestTreeIsShallow(t *testing.T) {
+	pkgs := packages(parseTree(t, testkit.Root()))
+	for _, pkg := range pkgs {
+		if depth := strings.Count(pkg, "/") + 1; pkg != "." && depth > depthMax && !slices.Contains(apart, pkg) && pkg != "internal/builtin/gen" {
+			t.Errorf("package %s lies %d folders deep, more than %d", pkg, depth, depthMax)
+		}
+	}
+	if len(pkgs) > packagesMax {
+		t.Errorf("%d packages, more than %d", len(pkgs), packagesMax)
+	}
+}
+
+func TestInterfacesAreFew(t *testing.T) {
+	var names []string
+	for _, s := range parseTree(t, testkit.Root()) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.IsExported() {
+				if _, ok := spec.Type.(*ast.InterfaceType); ok {
+					names = append(names, s.pkg+"."+spec.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	if len(names) > interfacesMax {
+		t.Errorf("%d exported interfaces, more than %d: %v", len(names), interfacesMax, names)
+	}
+}

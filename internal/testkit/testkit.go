@@ -1,0 +1,40 @@
+// Package testkit holds what tests of several packages share: where the
+// repository and its neighbouring data lie, and small models to run.
+//
+// Nothing outside tests may import it.
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Root returns the repository's root directory.
+func Root() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		panic("testkit: the caller's file is unknown")
+	}
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// SharedData returns the path of a file under the shared data directory that
+// may lie beside the repository. The data are other people's and are not
+// part of the repository, so a test that needs them is skipped, and says so,
+// where they are absent.
+func SharedData(t testing.TB, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{Root(), "..", "shared", "data"}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("needs %s, which is not part of the repository: %v", filepath.Join(elem...), err)
+	}
+	return path
+}
+
+// Golden returns the path of a file in the repository's golden directory:
+// tiny checkpoints with exact outputs of a reference implementation.
+func Golden(elem ...string) string {
+	return filepath.Join(append([]string{Root(), "internal", "testkit", "golden"}, elem...)...)
+}

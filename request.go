@@ -1,0 +1,87 @@
+package parley
+
+import (
+	"context"
+	"iter"
+)
+
+// A Request asks one model to continue one prompt, in one or more choices.
+// It is not changed after it was sent.
+type Request struct {
+	// ID names the request in every log line it causes. Unique per server.
+	ID string
+	// Model is the name of the model, as the worker knows it.
+	Model string
+	// Prompt is the text to continue. At least one token.
+	Prompt []Token
+	// Choices is how many continuations are wanted; 0 means one.
+	Choices int
+	// MaxTokens bounds each continuation; 0 means as many as fit the context.
+	MaxTokens int
+	// Sampling says how tokens are chosen.
+	Sampling Sampling
+	// Stop says what ends a continuation early.
+	Stop Stop
+	// Logprobs asks for the log-probability of each chosen token, and
+	// TopLogprobs for that many alternatives beside it (0 to 20).
+	Logprobs    bool
+	TopLogprobs int
+	// PromptLogprobs asks for the log-probabilities of the prompt's own tokens.
+	PromptLogprobs bool
+}
+
+// A Sampling says how a token is chosen from the model's scores. The zero
+// value chooses the most probable token. The order of the steps is documented
+// in package engine/sample.
+type Sampling struct {
+	// Temperature divides the scores; 0 chooses greedily.
+	Temperature float32
+	// TopK keeps that many of the most probable tokens; 0 keeps all.
+	TopK int
+	// TopP keeps the most probable tokens up to this sum of probability; 0 and 1 keep all.
+	TopP float32
+	// MinP drops tokens less probable than MinP times the most probable one; 0 drops none.
+	MinP float32
+	// RepetitionPenalty divides the positive scores, and multiplies the negative
+	// ones, of tokens seen in the prompt or the answer; 0 and 1 mean none.
+	RepetitionPenalty float32
+	// PresencePenalty is subtracted once from the score of each token in the answer,
+	// FrequencyPenalty once per occurrence.
+	PresencePenalty, FrequencyPenalty float32
+	// LogitBias is added to the scores of single tokens.
+	LogitBias map[Token]float32
+	// Seed makes the choice repeatable: the same seed gives the same text,
+	// whatever else the server is doing.
+	Seed uint64
+}
+
+// A Stop says what ends a continuation before MaxTokens.
+type Stop struct {
+	// Strings end it when they appear in the text; they may straddle tokens.
+	// The engine ends the request in that step. The tokens that spell the string
+	// are in the delta; whoever shows text cuts it.
+	Strings []string
+	// Tokens end it when chosen, and are part of the delta.
+	Tokens []Token
+	// IgnoreEnd goes on past the model's own end-of-text tokens.
+	IgnoreEnd bool
+}
+
+// A Model is what a worker says of a model it serves.
+type Model struct {
+	// ID is the name that requests use.
+	ID string
+	// ContextTokens bounds prompt and answer together.
+	ContextTokens int
+}
+
+// A Worker computes answers. It takes token ids and returns token ids; it
+// knows nothing of text, templates or users.
+type Worker interface {
+	// Models lists what the worker serves.
+	Models() []Model
+	// Generate answers r. The sequence ends after the delta that carries
+	// Usage, or with an error. Leaving the loop, or ending ctx, cancels the
+	// request within one step and frees everything it held.
+	Generate(ctx context.Context, r *Request) iter.Seq2[Delta, error]
+}
