@@ -1,0 +1,197 @@
+package sched
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/compute"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts give now; review the difference")
+
+// TestScripts runs the scripts in testdata. A script adds sequences and lets
+// passes happen; the trace says what each pass computed. The lines are
+//
+//	config blocks=N tokens=N outputs=N seqs=N
+//	add NAME prompt=N most=N [forks=N] [every]
+//	pass [N]            N passes; a sequence that caught up wants one more token
+//	remove NAME
+func TestScripts(t *testing.T) {
+	files, err := os.ReadDir("testdata")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, f := range files {
+		path := "testdata/" + f.Name()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := runScript(t, string(text))
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if got != string(text) {
+			t.Errorf("%s: the trace is now\n%s\nwant\n%s", path, got, text)
+		}
+	}
+}
+
+// runScript repeats the script's commands, each followed by its trace.
+func runScript(t *testing.T, text string) string {
+	var out strings.Builder
+	var s *Scheduler
+	seqs := map[string]*Seq{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "|") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		switch words[0] {
+		case "config":
+			s = New(Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs")})
+		case "add":
+			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every")}
+			q.Wanted = q.Prompt
+			seqs[words[1]] = q
+			if fits := s.cfg.Fit(q); fits {
+				s.Add(q)
+			} else {
+				fmt.Fprintln(&out, "| does not fit")
+			}
+		case "remove":
+			s.Remove(seqs[words[1]])
+		case "pass":
+			pass(t, s, seqs, &out)
+		default:
+			t.Fatalf("unknown command %q", line)
+		}
+	}
+	return out.String()
+}
+
+func number(words []string, key string) (n int) {
+	for _, w := range words {
+		if v, ok := strings.CutPrefix(w, key+"="); ok {
+			fmt.Sscan(v, &n)
+		}
+	}
+	return n
+}
+
+func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, out *strings.Builder) {
+	plan := s.Next()
+	for _, p := range plan {
+		for name, q := range seqs {
+			if q == p.Seq {
+				fmt.Fprintf(out, "| %s computes %d after %d, outputs %d\n", name, p.Tokens, q.Computed, p.Outputs)
+			}
+		}
+	}
+	s.Commit(plan)
+	for _, p := range plan {
+		if p.Seq.Computed == p.Seq.Wanted {
+			p.Seq.Wanted++
+		}
+	}
+	load := s.Load()
+	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting, load.BlocksUsed, load.BlocksTotal)
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRandomLoad lets random sequences come, fork, finish and leave, and checks
+// after every pass that the budgets hold, that no block is lost and that every
+// sequence that is not taken out ends.
+func TestRandomLoad(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4)}
+		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
+		s := New(cfg)
+		var live []*Seq
+		for round := 0; round < 400 || len(live) > 0; round++ {
+			if round > 20000 {
+				t.Fatalf("seed %d: %d sequences never end", seed, len(live))
+			}
+			if q := arrival(rng, &cfg); round < 400 && q != nil {
+				s.Add(q)
+				live = append(live, q)
+			}
+			plan := s.Next()
+			checkPlan(t, &cfg, plan)
+			s.Commit(plan)
+			live = advance(rng, s, live, plan)
+			if err := s.Check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if load := s.Load(); load.BlocksUsed != 0 || s.places != 0 {
+			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.places)
+		}
+	}
+}
+
+func arrival(rng *rand.Rand, cfg *Config) *Seq {
+	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0}
+	q.Wanted, q.Most = q.Prompt, q.Prompt+1+rng.IntN(60)
+	if rng.IntN(3) > 0 || !cfg.Fit(q) {
+		return nil
+	}
+	return q
+}
+
+func checkPlan(t *testing.T, cfg *Config, plan []Part) {
+	t.Helper()
+	tokens, outputs := 0, 0
+	for _, p := range plan {
+		tokens += p.Tokens
+		outputs += p.Outputs
+		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > p.Seq.Wanted || len(p.Seq.Blocks)*compute.BlockTokens < after {
+			t.Fatalf("part %+v of %+v", p, p.Seq)
+		}
+		if p.Seq.Computed+p.Tokens == p.Seq.Wanted && p.Outputs < 1 {
+			t.Fatalf("a sequence catches up without an output")
+		}
+	}
+	if tokens > cfg.StepTokens || outputs > cfg.StepOutputs {
+		t.Fatalf("a pass of %d tokens and %d outputs under %+v", tokens, outputs, cfg)
+	}
+}
+
+// advance gives each sequence that caught up its next token, forks those that
+// finished their prompt, and takes out the complete ones and a few others.
+func advance(rng *rand.Rand, s *Scheduler, live []*Seq, plan []Part) []*Seq {
+	for _, p := range plan {
+		q := p.Seq
+		if q.Computed < q.Wanted {
+			continue
+		}
+		for q.Computed == q.Prompt && q.Forks > 0 {
+			child := &Seq{}
+			s.Fork(q, child)
+			child.Wanted++
+			live = append(live, child)
+		}
+		q.Wanted++
+	}
+	return slices.DeleteFunc(live, func(q *Seq) bool {
+		gone := q.Wanted > q.Most || rng.IntN(300) == 0
+		if gone {
+			s.Remove(q)
+		}
+		return gone
+	})
+}
