@@ -1,0 +1,234 @@
+// Package engine turns requests into tokens: plan, compute, choose, commit.
+//
+// One goroutine owns the device and goes round: it asks the scheduler what the
+// next pass computes, runs the pass, chooses a token for every sequence that
+// has caught up, and delivers it. Requests join and leave between passes. The
+// engine sees token ids only; of text it knows the bytes that each token
+// stands for, which is what stop strings need.
+//
+// A panic during a pass fails the requests of that pass and nothing else.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/sample"
+	"parley/engine/sched"
+)
+
+// Config says what an engine drives and how far it may go.
+type Config struct {
+	// Model is the name and context of the model.
+	Model parley.Model
+	// Vocab is the number of scores in a row of logits.
+	Vocab int
+	// Ends are the tokens with which the model ends its text.
+	Ends []parley.Token
+	// Bytes returns what a token adds to the text, nil for a control token.
+	Bytes func(parley.Token) []byte
+
+	// Forward computes a step and writes the logits of its output rows.
+	Forward func(step *compute.Step, logits []float32)
+	// CopyBlocks copies whole blocks of the pool.
+	CopyBlocks func(dst, src []int32)
+
+	// Sched bounds the passes and the pool.
+	Sched sched.Config
+
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Log receives faults; nil means none.
+	Log *slog.Logger
+}
+
+// An Engine serves one model. It implements [parley.Worker].
+type Engine struct {
+	cfg Config
+
+	mu      sync.Mutex
+	joining []*job // submitted, not yet seen by the loop
+	leaving []*job // given up by their callers
+	closed  bool
+	stats   Stats
+
+	wake    chan struct{} // one pending wake-up is enough
+	stopped chan struct{}
+	loop    loop
+}
+
+var _ parley.Worker = (*Engine)(nil)
+
+// Stats count what an engine has done and is doing.
+type Stats struct {
+	sched.Load
+	// Steps counts passes, StepTokens the tokens computed in them.
+	Steps, StepTokens uint64
+	// Failures counts passes that went wrong.
+	Failures uint64
+}
+
+// New starts an engine. Close ends it.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e.loop = newLoop(e)
+	go e.run()
+	return e, nil
+}
+
+func (c *Config) validate() error {
+	s := &c.Sched
+	return errors.Join(
+		positive("blocks", s.Blocks), positive("tokens per step", s.StepTokens), positive("outputs per step", s.StepOutputs),
+		positive("sequences", s.Seqs), positive("vocabulary", c.Vocab), positive("context", c.Model.ContextTokens),
+		atMost("sequences", s.Seqs, "tokens per step", s.StepTokens), atMost("sequences", s.Seqs, "outputs per step", s.StepOutputs),
+	)
+}
+
+func positive(name string, n int) error {
+	if n < 1 {
+		return fmt.Errorf("engine: %s is %d, wanted at least 1", name, n)
+	}
+	return nil
+}
+
+func atMost(name string, n int, bound string, most int) error {
+	if n > most {
+		return fmt.Errorf("engine: %s is %d, more than %s, %d", name, n, bound, most)
+	}
+	return nil
+}
+
+// Models returns the one model the engine serves.
+func (e *Engine) Models() []parley.Model { return []parley.Model{e.cfg.Model} }
+
+// Stats returns the present counts.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats
+}
+
+// Generate answers r; see [parley.Worker].
+func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		j, err := e.newJob(r)
+		if err == nil {
+			err = e.submit(j)
+		}
+		if err != nil {
+			yield(parley.Delta{}, err)
+			return
+		}
+		defer e.leave(j)
+		j.mail.each(ctx, yield)
+	}
+}
+
+// newJob checks the request and prepares its choices.
+func (e *Engine) newJob(r *parley.Request) (*job, error) {
+	if err := e.check(r); err != nil {
+		return nil, err
+	}
+	most := e.cfg.Model.ContextTokens
+	if r.MaxTokens > 0 {
+		most = min(most, len(r.Prompt)+r.MaxTokens)
+	}
+	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
+	for i := range max(1, r.Choices) {
+		j.choices = append(j.choices, &choice{
+			job: j, index: i,
+			tokens:  append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...),
+			sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, i),
+			stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
+		})
+	}
+	j.choices[0].seq = sched.Seq{
+		Wanted: len(r.Prompt), Prompt: len(r.Prompt), Most: most, Forks: len(j.choices) - 1, EveryRow: r.PromptLogprobs,
+	}
+	if !e.cfg.Sched.Fit(&j.choices[0].seq) {
+		return nil, e.tooBig(&j.choices[0].seq)
+	}
+	return j, nil
+}
+
+// tooBig says what of the sequence would fit.
+func (e *Engine) tooBig(q *sched.Seq) error {
+	if 1+q.Forks > e.cfg.Sched.Seqs {
+		return parley.Invalid("n", "%d choices were asked for; this server computes at most %d at once", 1+q.Forks, e.cfg.Sched.Seqs)
+	}
+	return &parley.Error{
+		Code: parley.ContextTooLong, Param: "max_tokens",
+		Message: fmt.Sprintf("%d choices of up to %d tokens need more memory than the server has: its pool holds %d tokens in all",
+			1+q.Forks, q.Most, e.cfg.Sched.Blocks*compute.BlockTokens),
+	}
+}
+
+func (e *Engine) check(r *parley.Request) error {
+	if len(r.Prompt) == 0 {
+		return parley.Invalid("prompt", "the prompt is empty: send at least one token")
+	}
+	for i, t := range r.Prompt {
+		if t < 0 || int(t) >= e.cfg.Vocab {
+			return parley.Invalid("prompt", "token %d of the prompt is %d: this model has tokens 0 to %d", i, t, e.cfg.Vocab-1)
+		}
+	}
+	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 {
+		return parley.Errorf(parley.ContextTooLong, "the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt), e.cfg.Model.ContextTokens)
+	}
+	return sample.Check(r.Sampling, e.cfg.Vocab)
+}
+
+// submit hands a job to the loop.
+func (e *Engine) submit(j *job) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID)
+	}
+	e.joining = append(e.joining, j)
+	e.rouse()
+	return nil
+}
+
+// leave tells the loop that nobody reads the job's answer any more.
+func (e *Engine) leave(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leaving = append(e.leaving, j)
+	e.rouse()
+}
+
+func (e *Engine) rouse() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the engine after the pass that is running. Requests that are not
+// complete fail.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.rouse()
+	e.mu.Unlock()
+	<-e.stopped
+	return nil
+}

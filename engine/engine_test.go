@@ -1,0 +1,337 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/sched"
+)
+
+// counter is a network whose next token is always one more than the last,
+// modulo vocab. It checks that the pool holds what the engine thinks it does.
+type counter struct {
+	t     *testing.T
+	cells map[[2]int32]parley.Token // by block and place
+	delay time.Duration
+	fault func(step *compute.Step)
+	steps int
+}
+
+const counterVocab = 100
+
+func (n *counter) forward(step *compute.Step, logits []float32) {
+	n.steps++
+	time.Sleep(n.delay)
+	if n.fault != nil {
+		n.fault(step)
+	}
+	out := 0
+	for _, q := range step.Seqs {
+		for r := q.Row; r < q.Row+q.Rows; r++ {
+			pos := q.Past + r - q.Row
+			n.cells[[2]int32{q.Blocks[pos/compute.BlockTokens], int32(pos % compute.BlockTokens)}] = step.Tokens[r]
+			if out < len(step.Outputs) && int(step.Outputs[out]) == r {
+				row := logits[out*counterVocab:][:counterVocab]
+				clear(row)
+				row[(n.sum(&q, pos)+1)%counterVocab] = 10
+				out++
+			}
+		}
+	}
+}
+
+// sum adds up the sequence's tokens as they stand in the pool.
+func (n *counter) sum(q *compute.Seq, last int) parley.Token {
+	var sum parley.Token
+	for pos := range last + 1 {
+		sum += n.cells[[2]int32{q.Blocks[pos/compute.BlockTokens], int32(pos % compute.BlockTokens)}]
+	}
+	return sum
+}
+
+func (n *counter) copyBlocks(dst, src []int32) {
+	for i := range dst {
+		for p := range int32(compute.BlockTokens) {
+			n.cells[[2]int32{dst[i], p}] = n.cells[[2]int32{src[i], p}]
+		}
+	}
+}
+
+// expect returns the counter's answer.
+func expect(prompt []parley.Token, n int) (out []parley.Token) {
+	var sum parley.Token
+	for _, t := range prompt {
+		sum += t
+	}
+	for range n {
+		next := (sum + 1) % counterVocab
+		out = append(out, next)
+		sum += next
+	}
+	return out
+}
+
+func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
+	t.Helper()
+	n.t, n.cells = t, map[[2]int32]parley.Token{}
+	e, err := New(Config{
+		Model: parley.Model{ID: "counter", ContextTokens: 256}, Vocab: counterVocab, Ends: []parley.Token{99},
+		Bytes:   func(t parley.Token) []byte { return fmt.Appendf(nil, "%d,", t) },
+		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if load := e.loop.sched.Load(); load.BlocksUsed != 0 || load.Running != 0 || load.Waiting != 0 {
+			t.Errorf("left behind: %+v", load)
+		}
+		if err := e.loop.sched.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+var small = sched.Config{Blocks: 40, StepTokens: 24, StepOutputs: 10, Seqs: 8}
+
+// collect reads an answer to its end.
+func collect(ctx context.Context, e *Engine, r *parley.Request) (tokens [][]parley.Token, last parley.Delta, err error) {
+	tokens = make([][]parley.Token, max(1, r.Choices))
+	for d, err := range e.Generate(ctx, r) {
+		if err != nil {
+			return tokens, last, err
+		}
+		tokens[d.Choice] = append(tokens[d.Choice], d.Tokens...)
+		last = d
+	}
+	return tokens, last, nil
+}
+
+func TestManyStreamsThroughASmallPool(t *testing.T) {
+	e := newCounter(t, &counter{}, small)
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			var prompt []parley.Token
+			for p := range 1 + i*7%90 {
+				prompt = append(prompt, parley.Token(i+p)%98)
+			}
+			want := expect(prompt, 1+i%20)
+			got, last, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: len(want), Stop: parley.Stop{IgnoreEnd: true}})
+			if err != nil || !slices.Equal(got[0], want) {
+				t.Errorf("stream %d: %v, %v; want %v", i, got, err, want)
+				return
+			}
+			if last.Usage == nil || last.Usage.PromptTokens != len(prompt) || last.Usage.OutputTokens != len(want) || last.Finish != parley.FinishLength {
+				t.Errorf("stream %d ended with %+v, usage %+v", i, last, last.Usage)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestChoicesShareThePrompt(t *testing.T) {
+	for _, prompt := range []int{1, 15, 16, 17, 40} {
+		n := &counter{}
+		e := newCounter(t, n, small)
+		r := &parley.Request{Prompt: make([]parley.Token, prompt), Choices: 3, MaxTokens: 5}
+		got, last, err := collect(t.Context(), e, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range 3 {
+			if !slices.Equal(got[c], expect(r.Prompt, 5)) {
+				t.Errorf("prompt of %d: choice %d is %v", prompt, c, got[c])
+			}
+		}
+		if u := last.Usage; u.PromptTokens != prompt || u.OutputTokens != 15 {
+			t.Errorf("prompt of %d: usage %+v", prompt, u)
+		}
+		if tokens := e.Stats().StepTokens; tokens != uint64(prompt+3*4) {
+			t.Errorf("prompt of %d: %d tokens were computed; the prompt counts once", prompt, tokens)
+		}
+	}
+}
+
+func TestStopsInTheVeryStep(t *testing.T) {
+	n := &counter{}
+	e := newCounter(t, n, small)
+	// From [1] the counter says 2, 4, 8, 16, 32: "2,4,8,16,32,".
+	got, last, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Strings: []string{"nowhere", "8,1"}}})
+	if err != nil || !slices.Equal(got[0], []parley.Token{2, 4, 8, 16}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if last.Finish != parley.FinishStop || last.StopString != "8,1" {
+		t.Errorf("ended with %+v", last)
+	}
+	got, last, err = collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Tokens: []parley.Token{16}}})
+	if err != nil || !slices.Equal(got[0], []parley.Token{2, 4, 8, 16}) || last.Finish != parley.FinishStop {
+		t.Errorf("stop token: got %v, %v, %+v", got, err, last)
+	}
+}
+
+func TestPromptLogprobsCoverThePrompt(t *testing.T) {
+	e := newCounter(t, &counter{}, small)
+	prompt := make([]parley.Token, 30) // more rows than one step has outputs
+	for i := range prompt {
+		prompt[i] = parley.Token(i)
+	}
+	first := true
+	for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 2, PromptLogprobs: true, Logprobs: true, TopLogprobs: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != (d.PromptLogprobs != nil) || len(d.Logprobs) != 1 || len(d.Logprobs[0].Top) != 2 {
+			t.Errorf("delta %+v", d)
+		}
+		if first && len(d.PromptLogprobs) != 29 {
+			t.Errorf("%d prompt log-probabilities, want 29", len(d.PromptLogprobs))
+		}
+		for i, lp := range d.PromptLogprobs {
+			if lp.Token != prompt[i+1] {
+				t.Errorf("prompt log-probability %d is about token %d", i, lp.Token)
+			}
+		}
+		first = false
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	e := newCounter(t, &counter{}, sched.Config{Blocks: 10, StepTokens: 8, StepOutputs: 8, Seqs: 4})
+	for name, f := range map[string]struct {
+		r    parley.Request
+		code parley.Code
+		says string
+	}{
+		"empty":    {parley.Request{}, parley.InvalidRequest, "at least one token"},
+		"foreign":  {parley.Request{Prompt: []parley.Token{100}}, parley.InvalidRequest, "0 to 99"},
+		"negative": {parley.Request{Prompt: []parley.Token{-1}}, parley.InvalidRequest, "0 to 99"},
+		"long":     {parley.Request{Prompt: make([]parley.Token, 256)}, parley.ContextTooLong, "256"},
+		"memory":   {parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100}, parley.ContextTooLong, "160 tokens"},
+		"choices":  {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1, Choices: 5}, parley.InvalidRequest, "at most 4"},
+		"temper":   {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1, Sampling: parley.Sampling{Temperature: -1}}, parley.InvalidRequest, "temperature"},
+	} {
+		_, _, err := collect(t.Context(), e, &f.r)
+		if parley.CodeOf(err) != f.code || !strings.Contains(err.Error(), f.says) {
+			t.Errorf("%s: %v (%s), want %s saying %q", name, err, parley.CodeOf(err), f.code, f.says)
+		}
+	}
+}
+
+func TestCancelAtEveryStep(t *testing.T) {
+	for after := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			n := &counter{delay: time.Millisecond}
+			e := newCounter(t, n, small)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(time.Duration(after)*time.Millisecond+time.Microsecond, cancel)
+			var seen error
+			for _, err := range e.Generate(ctx, &parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100, Choices: 2}) {
+				seen = err
+			}
+			if parley.CodeOf(seen) != parley.Cancelled {
+				t.Errorf("after %d steps: %v", after, seen)
+			}
+			synctest.Wait()
+			if steps := n.steps; steps > after+1 {
+				t.Errorf("cancelled after %d steps, but %d began", after, steps)
+			}
+			time.Sleep(2 * time.Millisecond)
+			if load := e.Stats().Load; load.BlocksUsed != 0 {
+				t.Errorf("cancelled after %d steps, and %d blocks are held", after, load.BlocksUsed)
+			}
+		})
+	}
+}
+
+func TestLeavingTheLoopCancels(t *testing.T) {
+	e := newCounter(t, &counter{}, small)
+	for range e.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 200}) {
+		break
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{delay: time.Second}, small)
+		ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
+		defer cancel()
+		got, _, err := collect(ctx, e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 100})
+		if parley.CodeOf(err) != parley.DeadlineExceeded || len(got[0]) != 5 {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+func TestPanicFailsItsPassAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &counter{delay: time.Millisecond, fault: func(step *compute.Step) {
+			if slices.Contains(step.Tokens, 66) {
+				panic("a broken kernel")
+			}
+		}}
+		e := newCounter(t, n, small)
+		_, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{66}, MaxTokens: 3})
+		if err == nil || parley.CodeOf(err) != parley.Internal || !strings.Contains(err.Error(), "a broken kernel") {
+			t.Errorf("the broken request gave %v", err)
+		}
+		got, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3})
+		if err != nil || !slices.Equal(got[0], expect([]parley.Token{1}, 3)) {
+			t.Errorf("the next request gave %v, %v", got, err)
+		}
+		if e.Stats().Failures != 1 {
+			t.Errorf("stats %+v", e.Stats())
+		}
+	})
+}
+
+func TestCloseFailsWhatIsNotComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{delay: time.Second}, small)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 100})
+			if parley.CodeOf(err) != parley.Unavailable {
+				t.Errorf("the running request gave %v", err)
+			}
+		})
+		time.Sleep(2500 * time.Millisecond)
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		_, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}})
+		if parley.CodeOf(err) != parley.Unavailable {
+			t.Errorf("a request after Close gave %v", err)
+		}
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	_, err := New(Config{})
+	for _, want := range []string{"blocks", "vocabulary", "context"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("an empty config gave %v, which does not name %s", err, want)
+		}
+	}
+	if _, err := New(Config{Vocab: 1, Model: parley.Model{ContextTokens: 1}, Sched: sched.Config{Blocks: 1, StepTokens: 1, StepOutputs: 1, Seqs: 2}}); err == nil {
+		t.Error("more sequences than a step has tokens were accepted")
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/sample"
+	"parley/engine/sched"
+)
+
+// A loop is the state of the goroutine that owns the device.
+type loop struct {
+	e       *Engine
+	sched   *sched.Scheduler
+	owner   map[*sched.Seq]*choice
+	step    compute.Step
+	logits  []float32 // [StepOutputs][Vocab]
+	scratch sample.Scratch
+}
+
+func newLoop(e *Engine) loop {
+	return loop{
+		e: e, sched: sched.New(e.cfg.Sched), owner: map[*sched.Seq]*choice{},
+		logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab),
+	}
+}
+
+// run goes round until the engine is closed: it sleeps while there is nothing
+// to compute.
+func (e *Engine) run() {
+	defer close(e.stopped)
+	for {
+		if e.loop.attend() {
+			return
+		}
+		if plan := e.loop.sched.Next(); len(plan) > 0 {
+			e.loop.pass(plan)
+		} else {
+			<-e.wake
+		}
+	}
+}
+
+// attend takes in the jobs that joined and lets go of those that left. It
+// reports whether the engine is closed, in which case every job has failed.
+func (l *loop) attend() (closed bool) {
+	e := l.e
+	e.mu.Lock()
+	joining, leaving := e.joining, e.leaving
+	e.joining, e.leaving, closed = nil, nil, e.closed
+	e.stats.Load = l.sched.Load()
+	e.mu.Unlock()
+
+	for _, j := range joining {
+		j.open = len(j.choices)
+		l.owner[&j.choices[0].seq] = j.choices[0]
+		l.sched.Add(&j.choices[0].seq)
+	}
+	for _, j := range leaving {
+		l.remove(j)
+	}
+	if closed {
+		l.failAll(parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID))
+	}
+	return closed
+}
+
+// remove takes all of a job's sequences out of the scheduler.
+func (l *loop) remove(j *job) {
+	j.done = true
+	for _, c := range j.choices {
+		l.drop(c)
+	}
+}
+
+func (l *loop) drop(c *choice) {
+	if l.owner[&c.seq] == c {
+		l.sched.Remove(&c.seq)
+		delete(l.owner, &c.seq)
+	}
+}
+
+func (l *loop) failAll(err error) {
+	for _, c := range l.owner {
+		c.job.mail.fail(err)
+		l.remove(c.job)
+	}
+}
+
+// pass computes the plan and hands out what comes of it. Whatever goes wrong,
+// the requests of this pass fail and the loop goes on.
+func (l *loop) pass(plan []sched.Part) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.abandon(plan, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	l.assemble(plan)
+	if err := l.step.Validate(l.e.cfg.Sched.Blocks); err != nil {
+		l.abandon(plan, err)
+		return
+	}
+	l.e.cfg.Forward(&l.step, l.logits)
+	l.sched.Commit(plan)
+	rows := l.logits
+	for _, p := range plan {
+		if c := l.owner[p.Seq]; c != nil {
+			l.settle(c, p, rows[:p.Outputs*l.e.cfg.Vocab])
+		}
+		rows = rows[p.Outputs*l.e.cfg.Vocab:]
+	}
+	l.count(plan)
+}
+
+// abandon fails the requests of a pass.
+func (l *loop) abandon(plan []sched.Part, err error) {
+	l.e.cfg.Log.Error("a step failed", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(plan))
+	for _, p := range plan {
+		if c := l.owner[p.Seq]; c != nil {
+			l.fail(c.job, fmt.Errorf("engine: the step failed: %w", err))
+		}
+	}
+	l.e.mu.Lock()
+	l.e.stats.Failures++
+	l.e.mu.Unlock()
+}
+
+// assemble writes the plan as a step for the device.
+func (l *loop) assemble(plan []sched.Part) {
+	now := l.e.cfg.Now()
+	s := &l.step
+	s.Tokens, s.Seqs, s.Outputs = s.Tokens[:0], s.Seqs[:0], s.Outputs[:0]
+	for _, p := range plan {
+		c := l.owner[p.Seq]
+		if c.job.started.IsZero() {
+			c.job.started = now
+		}
+		from := p.Seq.Computed
+		s.Seqs = append(s.Seqs, compute.Seq{Row: len(s.Tokens), Rows: p.Tokens, Past: from, Blocks: p.Seq.Blocks})
+		s.Tokens = append(s.Tokens, c.tokens[from:from+p.Tokens]...)
+		for i := range p.Outputs {
+			s.Outputs = append(s.Outputs, int32(len(s.Tokens)-p.Outputs+i))
+		}
+	}
+}
+
+func (l *loop) count(plan []sched.Part) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.e.stats.Steps++
+	for _, p := range plan {
+		l.e.stats.StepTokens += uint64(p.Tokens)
+	}
+}
+
+// settle takes the logits of one part: log-probabilities of the prompt, and if
+// the sequence has caught up, its next token.
+func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
+	vocab := l.e.cfg.Vocab
+	q := &c.seq
+	if q.EveryRow && q.Computed <= q.Prompt {
+		if err := l.scorePrompt(c, p, rows); err != nil {
+			l.fail(c.job, err)
+			return
+		}
+	}
+	if q.Computed < q.Wanted {
+		return
+	}
+	last := rows[len(rows)-vocab:]
+	if q.Computed == q.Prompt {
+		c.job.first = l.e.cfg.Now()
+		l.fork(c.job)
+		for _, sibling := range c.job.choices[1:] {
+			l.choose(sibling, last)
+		}
+	}
+	l.choose(c, last)
+}
+
+func (l *loop) fail(j *job, err error) {
+	j.mail.fail(err)
+	l.remove(j)
+}
+
+// scorePrompt records the log-probability of each prompt token that follows a
+// computed one.
+func (l *loop) scorePrompt(c *choice, p sched.Part, rows []float32) error {
+	from := c.seq.Computed - p.Tokens
+	next := c.tokens[from+1 : min(c.seq.Computed+1, c.seq.Prompt)]
+	var err error
+	c.job.promptLogprobs, err = sample.AppendLogprobs(c.job.promptLogprobs, rows[:len(next)*l.e.cfg.Vocab], next, c.job.req.TopLogprobs, &l.scratch)
+	return err
+}
+
+// fork starts the job's other choices from the computed prompt.
+func (l *loop) fork(j *job) {
+	for _, c := range j.choices[1:] {
+		dst, src, partial := l.sched.Fork(&j.choices[0].seq, &c.seq)
+		if partial {
+			l.e.cfg.CopyBlocks([]int32{dst}, []int32{src})
+		}
+		l.owner[&c.seq] = c
+	}
+}
+
+// choose picks the choice's next token and delivers it.
+func (l *loop) choose(c *choice, logits []float32) {
+	j := c.job
+	if j.done {
+		return
+	}
+	tok, err := c.sampler.Choose(logits, &l.scratch)
+	if err != nil {
+		l.fail(j, fmt.Errorf("engine: %w", err))
+		return
+	}
+	c.sampler.Accept(tok)
+	c.tokens = append(c.tokens, tok)
+	c.seq.Wanted++
+	j.output++
+
+	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}}
+	if j.req.Logprobs {
+		d.Logprobs = []parley.Logprob{sample.Logprobs(logits, tok, j.req.TopLogprobs, &l.scratch)}
+	}
+	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
+	stop, matched := c.stopper.Push(tok)
+	switch {
+	case stop:
+		d.Finish, d.StopString = parley.FinishStop, matched
+	case c.seq.Wanted >= c.seq.Most:
+		d.Finish = parley.FinishLength
+	}
+	l.deliver(c, d)
+}
+
+// deliver puts a delta into the job's mailbox and ends what is complete.
+func (l *loop) deliver(c *choice, d parley.Delta) {
+	j := c.job
+	if d.Finish != "" {
+		l.drop(c)
+		j.open--
+	}
+	if j.open == 0 {
+		j.done = true
+		d.Usage = j.usage(l.e.cfg.Now())
+	}
+	j.mail.put(d, j.open == 0)
+}
