@@ -1,0 +1,62 @@
+# Parley. `make` alone lists the targets.
+
+export CGO_ENABLED := 0
+GO        ?= go
+BIN       := bin/parley
+FUZZTIME  ?= 10m
+BENCHTIME ?= 1s
+
+.PHONY: help
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build bin/parley for this machine
+	$(GO) build -trimpath -o $(BIN) ./cmd/parley
+
+.PHONY: build-all
+build-all: ## build for every platform we ship: linux/amd64, linux/arm64, darwin/arm64
+	GOOS=linux  GOARCH=amd64 $(GO) build -trimpath -o bin/parley-linux-amd64  ./cmd/parley
+	GOOS=linux  GOARCH=arm64 $(GO) build -trimpath -o bin/parley-linux-arm64  ./cmd/parley
+	GOOS=darwin GOARCH=arm64 $(GO) build -trimpath -o bin/parley-darwin-arm64 ./cmd/parley
+
+.PHONY: run
+run: build ## build and serve the built-in models on 127.0.0.1:8080
+	$(BIN) serve
+
+.PHONY: test
+test: check unit build-all build clients ## everything a change must pass; installs what it needs
+
+.PHONY: unit
+unit: ## the Go tests; a skipped test is named with its reason
+	./test/run-unit.sh
+
+.PHONY: clients
+clients: build ## official client SDKs against the real binary
+	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
+
+.PHONY: check
+check: ## gofmt, vet, staticcheck and go fix, all without findings
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	GOOS=linux  GOARCH=arm64 $(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	$(GO) tool -modfile=tools.mod staticcheck ./...
+	$(GO) fix -diff ./...
+
+.PHONY: race
+race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
+	./test/need-cc.sh
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)
+	./test/run-fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random model
+	./test/run-bench.sh $(BIN) $(BENCHTIME)
+
+.PHONY: generate
+generate: ## write the generated files again: assembly kernels, built-in models
+	$(GO) generate ./...

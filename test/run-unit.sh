@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs the Go tests and names every test that was skipped, with its reason.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+go test -timeout 20m -v ./... >"$log" 2>&1 || status=$?
+if [ "$status" -ne 0 ]; then
+	grep -vE '^(=== |    --- (PASS|SKIP)|--- PASS|ok  |\?  |PASS$)' "$log" || true
+fi
+grep -E '^(ok  |FAIL|---? FAIL)' "$log" || true
+skipped=$(grep -cE '^ *--- SKIP' "$log" || true)
+if [ "$skipped" -gt 0 ]; then
+	echo "skipped tests and why:"
+	grep -E -A2 '^ *--- SKIP' "$log" | grep -vE '^--$|^=== |--- PASS' || true
+fi
+echo "$(grep -cE '^ *--- PASS' "$log" || true) passed, $(grep -cE '^ *--- FAIL' "$log" || true) failed, $skipped skipped"
+exit "$status"
