@@ -104,7 +104,7 @@ func (s *slowSampler) kept(logits []float32) []candidate {
 		within := !(minP > 0) || fall <= -math.Log(minP)
 		if s.exact {
 			kept[i].weight = c.weight(kept[i].score)
-			within = !(minP > 0) || c.steps(kept[i].score) <= -math.Log2(minP)*stepsPerOctave
+			within = !(minP > 0) || c.steps(kept[i].score) <= stepsTo(minP)
 		}
 		total += kept[i].weight
 		if within {

@@ -92,7 +92,7 @@ func New(s parley.Sampling, prompt []parley.Token, vocab int, choice int) *Sampl
 		sampler.topP = float64(s.TopP)
 	}
 	if s.MinP > 0 {
-		sampler.minPSteps = -math.Log2(float64(min(s.MinP, 1))) * stepsPerOctave
+		sampler.minPSteps = stepsTo(float64(min(s.MinP, 1)))
 	}
 	return sampler
 }

@@ -46,7 +46,22 @@ func fade(steps float64) float64 {
 	x := (float64(int(whole)) - steps) * (math.Ln2 / stepsPerOctave)
 	series := 1 + float64(x*(1+float64(x*(0.5+float64(x*(1.0/6))))))
 	octave := math.Float64frombits(uint64(1023-whole/stepsPerOctave) << 52)
-	return roots[whole%stepsPerOctave] * series * octave
+	return float64(roots[whole%stepsPerOctave] * series * octave)
+}
+
+// stepsTo returns the distance at which a weight of 1 has faded to part, at
+// most faintSteps. It searches, because a logarithm, too, differs between
+// machines.
+func stepsTo(part float64) float64 {
+	near, far := 0.0, float64(faintSteps)
+	for range 64 {
+		if middle := (near + far) / 2; fade(middle) >= part {
+			near = middle
+		} else {
+			far = middle
+		}
+	}
+	return near
 }
 
 // A curve maps scores to weights: it is the softmax without its division.
@@ -63,7 +78,7 @@ func curveOf(peak float32, temperature float64) curve {
 // steps is the distance of score below the peak. It is NaN or +Inf for a
 // score that can never be chosen.
 func (c curve) steps(score float32) float64 {
-	return (c.peak - float64(score)) * c.stepsPerUnit
+	return float64((c.peak - float64(score)) * c.stepsPerUnit)
 }
 
 // weight is the weight of a score, from 0 to weightOne, which is the peak's.

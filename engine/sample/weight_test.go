@@ -46,6 +46,17 @@ func TestFadeIsTheExponential(t *testing.T) {
 	}
 }
 
+func TestStepsToUndoesFade(t *testing.T) {
+	for _, part := range []float64{1, 0.999, 0.5, 0.1, 1e-3, 1e-12} {
+		if got, want := stepsTo(part), -math.Log2(part)*stepsPerOctave; math.Abs(got-want) > 1e-9 {
+			t.Errorf("a weight fades to %v after %v steps, want %v", part, got, want)
+		}
+	}
+	if got := stepsTo(math.SmallestNonzeroFloat32); got < horizonSteps {
+		t.Errorf("the least min_p drops weights from %v steps on, want none", got)
+	}
+}
+
 func TestEveryDistanceHasABucket(t *testing.T) {
 	if got := int(bucketAt(horizonSteps)); got != bucketsUsed-1 || got >= noBucket {
 		t.Errorf("horizon is in bucket %d, want the last, %d, below the mark %d", got, bucketsUsed-1, noBucket)

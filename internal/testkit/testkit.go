@@ -26,9 +26,22 @@ func Root() string {
 // where they are absent.
 func SharedData(t testing.TB, elem ...string) string {
 	t.Helper()
-	path := filepath.Join(append([]string{Root(), "..", "shared", "data"}, elem...)...)
+	return beside(t, append([]string{"shared", "data"}, elem...))
+}
+
+// SharedModel returns the directory of a full-precision checkpoint that may
+// lie beside the repository, which itself only holds quantized models. A test
+// that needs it is skipped, and says so, where it is absent.
+func SharedModel(t testing.TB, name string) string {
+	t.Helper()
+	return beside(t, []string{"shared", "models", name})
+}
+
+func beside(t testing.TB, elem []string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{Root(), ".."}, elem...)...)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs %s, which is not part of the repository: %v", filepath.Join(elem...), err)
+		t.Skipf("needs %s beside the repository, which is not part of it: %v", filepath.Join(elem...), err)
 	}
 	return path
 }
