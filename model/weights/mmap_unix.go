@@ -1,0 +1,28 @@
+//go:build linux || darwin
+
+package weights
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps a whole file read-only. The returned function unmaps it.
+func mapFile(path string) (data []byte, unmap func() error, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	size, err := regularSize(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: map %d bytes: %w", path, size, err)
+	}
+	return data, func() error { return unix.Munmap(data) }, nil
+}
