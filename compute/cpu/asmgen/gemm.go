@@ -1,0 +1,264 @@
+package main
+
+import "fmt"
+
+// The layouts that kernels and their Go callers agree on.
+const (
+	panelOutputs = 32   // outputs in a panel of weights
+	actBlock     = 40   // bytes of 32 activations: 32 int8, float32 scale, int32 correction
+	q8Block      = 1088 // bytes of 32 columns of a panel: 32 f16 scales, [8][32][4] bytes
+)
+
+// rowAddress returns the address of row r of up to six, when SI holds the
+// first one, R9 the stride and R10 the address of row 3.
+func rowAddress(r int) string {
+	bases := [...]string{"(SI)", "(SI)(R9*1)", "(SI)(R9*2)", "(R10)", "(R10)(R9*1)", "(R10)(R9*2)"}
+	return bases[r]
+}
+
+// loadRows reads the parameters that all matrix kernels share.
+func (a *assembler) loadRows(input, stride string, scale int) {
+	a.load("dst_base", "DI")
+	a.load("dstStride", "R8")
+	a.op("SHLQ", 2, "R8")
+	a.load(input, "SI")
+	a.load(stride, "R9")
+	if scale != 0 {
+		a.op("SHLQ", scale, "R9")
+	}
+	a.op("LEAQ", "(R9)(R9*2)", "R10")
+	a.op("ADDQ", "SI", "R10")
+	a.load("panel_base", "DX")
+}
+
+// byRows writes body once for each row count from limit down to 1, and the
+// branch to the one that the parameter rows asks for.
+func (a *assembler) byRows(limit int, body func(rows int)) {
+	a.load("rows", "AX")
+	labels := make([]string, limit+1)
+	for r := limit; r > 1; r-- {
+		labels[r] = a.newLabel("rows")
+		a.op("CMPQ", "AX", r)
+		a.op("JEQ", labels[r])
+	}
+	body(1)
+	a.end()
+	for r := 2; r <= limit; r++ {
+		a.label(labels[r])
+		body(r)
+		a.end()
+	}
+}
+
+// storeRows writes the accumulators, two values of sixteen lanes per row.
+func (a *assembler) storeRows(m isa, acc [][]vec) {
+	for r, row := range acc {
+		for p, v := range row {
+			a.each(m, "VMOVUPS", v, at("(DI)", p*64))
+		}
+		if r < len(acc)-1 {
+			a.op("ADDQ", "R8", "DI")
+		}
+	}
+}
+
+// grid returns rows × 2 values, from the i-th on.
+func grid(m isa, i, rows int) [][]vec {
+	g := make([][]vec, rows)
+	for r := range g {
+		g[r] = m.vecs(i+2*r, 2)
+	}
+	return g
+}
+
+func (a *assembler) gemmQ8(m isa) {
+	a.begin("gemmQ8"+m.suffix, "multiplies up to q8Rows quantized rows with one Q8_0 panel.",
+		"rows int", "dst []float32", "dstStride int", "act []byte", "actStride int", "panel []byte", "blocks int")
+	a.loadRows("act_base", "actStride", 0)
+	a.load("blocks", "CX")
+	if m.parts == 1 {
+		a.byRows(6, a.q8RowsVNNI)
+		return
+	}
+	a.op("VPCMPEQW", "Y15", "Y15", "Y15")
+	a.op("VPSRLW", 15, "Y15", "Y15")
+	a.byRows(2, a.q8RowsAVX2)
+}
+
+// q8RowsVNNI keeps one integer and one float accumulator per row and half
+// panel. The integer one starts from the block's correction, -128 times the
+// sum of its activations, because weights are stored with 128 added.
+func (a *assembler) q8RowsVNNI(rows int) {
+	m := avx512
+	sums, ints := grid(m, 0, rows), grid(m, 12, rows)
+	weights, scales := m.vecs(24, 2), m.vecs(26, 2)
+	act, scale := m.vec(28), m.vec(29)
+	for _, row := range sums {
+		a.zero(m, row...)
+	}
+	a.times("CX", func() {
+		for r, row := range ints {
+			for _, v := range row {
+				a.each(m, "VPBROADCASTD", at(rowAddress(r), 36), v)
+			}
+		}
+		for j := range 8 {
+			for p, w := range weights {
+				a.each(m, "VMOVDQU32", at("(DX)", 64+j*128+p*64), w)
+			}
+			for r, row := range ints {
+				a.each(m, "VPBROADCASTD", at(rowAddress(r), j*4), act)
+				for p, v := range row {
+					a.each(m, "VPDPBUSD", act, weights[p], v)
+				}
+			}
+		}
+		for p, s := range scales {
+			a.op("VCVTPH2PS", at("(DX)", p*32), s[0])
+		}
+		for r, row := range ints {
+			for p, v := range row {
+				a.each(m, "VCVTDQ2PS", v, v)
+				a.op("VMULPS.BCST", at(rowAddress(r), 32), scales[p][0], scale[0])
+				a.each(m, "VFMADD231PS", scale, v, sums[r][p])
+			}
+		}
+		a.nextQ8Block()
+	})
+	a.storeRows(m, sums)
+}
+
+func (a *assembler) nextQ8Block() {
+	a.op("ADDQ", actBlock, "SI")
+	a.op("ADDQ", actBlock, "R10")
+	a.op("ADDQ", q8Block, "DX")
+}
+
+// q8RowsAVX2 has no product of unsigned and signed bytes that cannot
+// saturate, so it moves the weight's sign to the activation: |w| ≤ 128 times
+// |a| ≤ 127, twice, fits sixteen bits.
+func (a *assembler) q8RowsAVX2(rows int) {
+	m := avx2
+	sums := grid(m, 0, rows)
+	ints := m.vecs(4, rows)
+	const weight, magnitude, temp, ones = "Y12", "Y13", "Y14", "Y15"
+	for _, row := range sums {
+		a.zero(m, row...)
+	}
+	a.times("CX", func() {
+		for h := range 2 {
+			a.zero(m, ints...)
+			for j := range 8 {
+				for p := range m.parts {
+					a.op("VMOVDQU", at("(DX)", 64+j*128+h*64+p*32), weight)
+					a.op("VPXOR", a.bits(0x80808080), weight, weight)
+					a.op("VPABSB", weight, magnitude)
+					for r, v := range ints {
+						a.op("VPBROADCASTD", at(rowAddress(r), j*4), temp)
+						a.op("VPSIGNB", weight, temp, temp)
+						a.op("VPMADDUBSW", temp, magnitude, temp)
+						a.op("VPMADDWD", ones, temp, temp)
+						a.op("VPADDD", temp, v[p], v[p])
+					}
+				}
+			}
+			for p := range m.parts {
+				a.op("VCVTPH2PS", at("(DX)", h*32+p*16), weight)
+				for r, v := range ints {
+					a.op("VBROADCASTSS", at(rowAddress(r), 32), temp)
+					a.op("VMULPS", temp, weight, temp)
+					a.op("VCVTDQ2PS", v[p], v[p])
+					a.op("VFMADD231PS", temp, v[p], sums[r][h][p])
+				}
+			}
+		}
+		a.nextQ8Block()
+	})
+	a.storeRows(m, sums)
+}
+
+// A weightType is how a panel of floats is stored.
+type weightType struct {
+	name  string
+	bytes int
+}
+
+var (
+	f32  = weightType{"F32", 4}
+	f16  = weightType{"F16", 2}
+	bf16 = weightType{"BF16", 2}
+)
+
+// widen loads part p of half h of a panel's column as float32.
+func (a *assembler) widen(m isa, w weightType, h, p int, dst string) {
+	src := at("(DX)", (h*16+p*16/m.parts)*w.bytes)
+	switch w {
+	case f32:
+		a.op("VMOVUPS", src, dst)
+	case f16:
+		a.op("VCVTPH2PS", src, dst)
+	case bf16:
+		a.op("VPMOVZXWD", src, dst)
+		a.op("VPSLLD", 16, dst, dst)
+	}
+}
+
+func (a *assembler) gemmFloat(m isa, w weightType) {
+	doc := fmt.Sprintf("multiplies up to floatRows rows with one %s panel. With more, it adds to what dst holds.", w.name)
+	a.begin("gemm"+w.name+m.suffix, doc,
+		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "cols int", "more bool")
+	a.loadRows("x_base", "xStride", 2)
+	a.load("cols", "CX")
+	limit := map[int]int{1: 6, 2: 3}[m.parts]
+	a.byRows(limit, func(rows int) { a.floatRows(m, w, rows) })
+}
+
+func (a *assembler) floatRows(m isa, w weightType, rows int) {
+	sums := grid(m, 0, rows)
+	first := 2 * rows * m.parts // single registers after the accumulators
+	inputs := make([]string, rows)
+	for r := range inputs {
+		inputs[r] = fmt.Sprintf("%s%d", m.reg, first+r)
+	}
+	weight := fmt.Sprintf("%s%d", m.reg, first+rows)
+	a.startSums(m, sums)
+	a.times("CX", func() {
+		for r, x := range inputs {
+			a.op("VBROADCASTSS", rowAddress(r), x)
+		}
+		for h := range 2 {
+			for p := range m.parts {
+				a.widen(m, w, h, p, weight)
+				for r, x := range inputs {
+					a.op("VFMADD231PS", weight, x, sums[r][h][p])
+				}
+			}
+		}
+		a.op("ADDQ", 4, "SI")
+		a.op("ADDQ", 4, "R10")
+		a.op("ADDQ", panelOutputs*w.bytes, "DX")
+	})
+	a.storeRows(m, sums)
+}
+
+// startSums sets the accumulators to zero, or to what dst holds.
+func (a *assembler) startSums(m isa, sums [][]vec) {
+	add, ready := a.newLabel("add"), a.newLabel("ready")
+	a.op("CMPB", a.arg("more"), 0)
+	a.op("JNE", add)
+	for _, row := range sums {
+		a.zero(m, row...)
+	}
+	a.op("JMP", ready)
+	a.label(add)
+	a.op("MOVQ", "DI", "BX")
+	for r, row := range sums {
+		for h, v := range row {
+			a.each(m, "VMOVUPS", at("(BX)", h*64), v)
+		}
+		if r < len(sums)-1 {
+			a.op("ADDQ", "R8", "BX")
+		}
+	}
+	a.label(ready)
+}

@@ -1,0 +1,259 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"parley/compute"
+)
+
+// Options say how a [CPU] computes.
+type Options struct {
+	// Threads is how many threads compute; 0 means as many as Go may use.
+	Threads int
+	// Path names the instruction set: "avx512", "avx2" or "plain"; "" means
+	// the best that this processor has.
+	Path string
+}
+
+// A CPU is the fast backend on the processor. It implements [compute.Backend].
+//
+// Matrices of type Q8_0, F32, F16 and BF16 are packed when they are uploaded,
+// into panels of 32 outputs that kernels read from end to end; other types
+// stay as they are in the file and are unpacked as they are used. Activations
+// are float32, and quantized to int8 in blocks of 32 columns where they meet Q8_0.
+//
+// For each row and output the additions happen in one order, which depends on the
+// columns alone, and attention proceeds block by block of 16 positions. So
+// the promise of package compute holds: the same bits for a row, whatever
+// runs beside it.
+type CPU struct {
+	kernels *kernelSet
+	pool    *pool
+	workers []*worker
+	memory  [][]byte // taken for weights and the pool
+
+	step   *compute.Step
+	rows   []place // of the step
+	ropes  []compute.Rope
+	angles []angles // for each of the ropes
+	kv     kvPool
+	jobs   jobs
+	scratch
+}
+
+var _ compute.Backend = (*CPU)(nil)
+
+// A place is where a row of the step stands.
+type place struct {
+	seq *compute.Seq
+	pos int
+}
+
+// A worker is the scratch memory of one thread.
+type worker struct {
+	tile     [tileMax * panelOutputs]float32 // results for a panel that is not full
+	sums     [lanes]float32
+	row      []float32 // part of a dequantized row
+	unpacked []float32 // part of a dequantized panel
+	attend   attendScratch
+}
+
+// jobs are the tasks of the pool, kept so that no step allocates one.
+type jobs struct {
+	pack     packJob
+	angle    angleJob
+	embed    embedJob
+	norm     normJob
+	add      addJob
+	quantize quantizeJob
+	multiply multiplyJob
+	rope     ropeJob
+	attend   attendJob
+	merge    mergeJob
+	gather   gatherJob
+	combine  combineJob
+}
+
+// maxThreads bounds how many threads a backend may ask for.
+const maxThreads = 1024
+
+// New returns a backend. It must be closed.
+func New(o Options) (*CPU, error) {
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return nil, fmt.Errorf("cpu: %d threads: use 1 to %d, or 0 for as many as there are cores", o.Threads, maxThreads)
+	}
+	if o.Threads == 0 {
+		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
+	}
+	kernels, err := pickPath(paths(), o.Path)
+	if err != nil {
+		return nil, err
+	}
+	c := &CPU{kernels: kernels, pool: newPool(o.Threads)}
+	for range o.Threads {
+		c.workers = append(c.workers, &worker{})
+	}
+	return c, nil
+}
+
+// Name says which instructions and how many threads the backend uses.
+func (c *CPU) Name() string {
+	return fmt.Sprintf("cpu %s, %d threads", c.kernels.name, len(c.workers))
+}
+
+// Close ends the threads and gives all memory back. Weights of this backend
+// must not be used any more.
+func (c *CPU) Close() error {
+	c.pool.close()
+	var errs []error
+	for _, m := range c.memory {
+		errs = append(errs, giveMemory(m))
+	}
+	c.memory, c.kv = nil, kvPool{}
+	return errors.Join(errs...)
+}
+
+// takeMemory takes memory that Close gives back.
+func (c *CPU) takeMemory(bytes int64) ([]byte, error) {
+	b, err := takeMemory(bytes)
+	if err == nil {
+		c.memory = append(c.memory, b)
+	}
+	return b, err
+}
+
+// A buffer holds activations.
+type buffer struct {
+	rows, cols int
+	data       []float32
+}
+
+// Dims returns the number of rows and columns.
+func (b *buffer) Dims() (rows, cols int) { return b.rows, b.cols }
+
+func (b *buffer) row(i int) []float32 { return b.data[i*b.cols:][:b.cols:b.cols] }
+
+// NewBuffer takes memory for activations.
+func (c *CPU) NewBuffer(rows, cols int) (compute.Buffer, error) {
+	if rows < 1 || cols < 1 || rows > maxElements/cols {
+		return nil, fmt.Errorf("cpu: a buffer of %d by %d is not possible", rows, cols)
+	}
+	data, err := c.takeFloats(rows * cols)
+	if err != nil {
+		return nil, fmt.Errorf("%w for a buffer of %d by %d", err, rows, cols)
+	}
+	return &buffer{rows: rows, cols: cols, data: data}, nil
+}
+
+// largeBytes is from which size on memory is taken from the system, in large pages where it has them.
+const largeBytes = 2 << 20
+
+// takeFloats takes memory for activations.
+func (c *CPU) takeFloats(n int) ([]float32, error) {
+	if 4*n < largeBytes {
+		return make([]float32, n), nil
+	}
+	b, err := c.takeMemory(4 * int64(n))
+	return view[float32](b), err
+}
+
+// reserveFloats makes s at least n long.
+func (c *CPU) reserveFloats(s *[]float32, n int) error {
+	if cap(*s) >= n {
+		return nil
+	}
+	f, err := c.takeFloats(n)
+	if err == nil {
+		*s = f
+	}
+	return err
+}
+
+// maxElements bounds what is taken at once, so that sizes in bytes do not overflow.
+const maxElements = 1 << 46
+
+// inlineWork is how many elements one thread handles in less time than it takes to wake another.
+const inlineWork = 16 << 10
+
+// overRows runs a task over rows of the given width: alone if that is little.
+func (c *CPU) overRows(t task, rows, width int) {
+	if rows*width <= inlineWork {
+		t.run(0, 0, rows)
+		return
+	}
+	c.pool.do(t, rows, max(1, inlineWork/4/width))
+}
+
+// Begin makes step the current one and computes its rotations.
+func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
+	c.step, c.ropes, c.rows = step, ropes, c.rows[:0]
+	for i := range step.Seqs {
+		seq := &step.Seqs[i]
+		for j := range seq.Rows {
+			c.rows = append(c.rows, place{seq, seq.Past + j})
+		}
+	}
+	c.computeAngles()
+}
+
+// scratch is memory that operations use inside. It grows to what a step needs, and
+// Reserve lets it grow beforehand.
+type scratch struct {
+	quantized []byte    // activations, one row after the other
+	hidden    []float32 // gate of an MLP
+	up        []float32 // the other half of it; then results of experts
+	gathered  []float32 // rows that an expert or the logits need side by side
+	routes    routes
+}
+
+// grow makes s at least n long, keeping nothing.
+func grow[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}
+
+// scratchRows returns how many rows of each kind the limits lead to.
+func scratchRows(l compute.Limits) (inner, gathered int) {
+	inner = l.Rows * max(1, l.Experts)
+	gathered = l.Outputs
+	if l.Experts > 0 {
+		gathered = max(gathered, inner)
+	}
+	return inner, gathered
+}
+
+// ScratchBytes returns how much memory Reserve takes for steps within the
+// limits, with the given number of threads.
+func ScratchBytes(l compute.Limits, threads int) int64 {
+	inner, gathered := scratchRows(l)
+	row := int64(l.Width)
+	perThread := int64(4 * (unpackCols + unpackCols*panelOutputs))
+	return int64(inner)*(int64(quantizedBytes(l.Width))+8*row) + int64(gathered)*4*row + int64(threads)*perThread
+}
+
+// Reserve takes the scratch memory for steps within the limits.
+func (c *CPU) Reserve(l compute.Limits) error {
+	if min(l.Rows, l.Outputs, l.Width, l.Experts) < 0 || l.Rows > maxElements/max(1, l.Width)/max(1, l.Experts) {
+		return fmt.Errorf("cpu: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each", l.Rows, l.Outputs, l.Width, l.Experts)
+	}
+	inner, gathered := scratchRows(l)
+	err := errors.Join(
+		c.reserveFloats(&c.hidden, inner*l.Width),
+		c.reserveFloats(&c.up, inner*l.Width),
+		c.reserveFloats(&c.gathered, gathered*l.Width))
+	if err != nil {
+		return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
+	}
+	grow(&c.quantized, inner*quantizedBytes(l.Width))
+	c.rows = make([]place, 0, l.Rows)
+	c.routes.reserve(l)
+	for _, w := range c.workers {
+		w.growUnpacked()
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package cpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"parley"
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// forEachPath runs f on every path of this machine.
+func forEachPath(t *testing.T, f func(t *testing.T, path string)) {
+	for _, path := range supportedPaths() {
+		t.Run(path, func(t *testing.T) { f(t, path) })
+	}
+}
+
+// A rowwise model has operations on rows whose values depend on their number
+// alone: it must give the same rows, however many there are.
+type rowwise struct {
+	gate, up, down, square, table, router weights.Tensor
+	bias, norm                            weights.Tensor
+}
+
+const rowwiseVocab, rowwiseHidden = 77, 256
+
+func newRowwise(kind weights.DType) *rowwise {
+	const inner, experts = 352, 6
+	r := newRand(11)
+	return &rowwise{
+		gate: randomTensor(r, kind, inner, rowwiseHidden), up: randomTensor(r, kind, inner, rowwiseHidden),
+		down:   randomTensor(r, weights.F16, rowwiseHidden, inner),
+		square: randomTensor(r, kind, rowwiseHidden, rowwiseHidden), table: randomTensor(r, kind, rowwiseVocab, rowwiseHidden),
+		router: randomTensor(r, weights.F32, experts, rowwiseHidden),
+		bias:   vectorTensor(r, rowwiseHidden), norm: vectorTensor(r, rowwiseHidden),
+	}
+}
+
+func (m *rowwise) scenario(rows int) scenario {
+	return func(b bench) []float32 {
+		gate, up, down := b.upload(m.gate), b.upload(m.up), b.upload(m.down)
+		table := b.upload(m.table)
+		e := compute.Experts{Router: b.upload(m.router), TopK: 2}
+		for range m.router.Rows() {
+			e.MLPs = append(e.MLPs, compute.MLP{Gate: gate, Up: up, Down: down, Act: compute.GELUTanh})
+			gate, up = up, gate
+		}
+		step := plainStep(rows)
+		for i := range step.Tokens {
+			step.Tokens[i] = parley.Token(i * 7 % rowwiseVocab)
+		}
+		b.Begin(step, nil)
+		x, y := b.buffer(rows, rowwiseHidden, nil), b.buffer(rows, rowwiseHidden, nil)
+		b.Embed(x, table, 3)
+		b.Norm(y, x, b.upload(m.norm), 1e-5, 0.5)
+		b.Linear(y, []compute.Projection{{Out: x, W: b.upload(m.square), Bias: b.upload(m.bias)}})
+		b.GatedMLP(y, x, &compute.MLP{Gate: gate, Up: up, Down: down})
+		b.Add(x, y)
+		b.Mixture(y, x, &e)
+		b.Add(x, y)
+		out := make([]float32, rows*rowwiseVocab)
+		b.Logits(out, x, table)
+		return out
+	}
+}
+
+func TestRowsDoNotDependOnTheirNumber(t *testing.T) {
+	const most = 40
+	forEachPath(t, func(t *testing.T, path string) {
+		for _, kind := range []weights.DType{weights.Q8_0, weights.F32, weights.F16, weights.BF16, weights.Q4_K} {
+			m := newRowwise(kind)
+			all := m.scenario(most).on(t, Options{Threads: 1, Path: path})
+			stride := 1
+			if path == "plain" || kind == weights.Q4_K {
+				stride = 11 // these have one code for any number of rows, and are slow
+			}
+			for rows := 1; rows < most; rows += stride {
+				got := m.scenario(rows).on(t, Options{Threads: 1 + rows%3, Path: path})
+				if err := sameBits(got, all[:rows*rowwiseVocab]); err != nil {
+					t.Fatalf("%s, %d rows: %v", kind, rows, err)
+				}
+			}
+		}
+	})
+}
+
+func TestRowsDoNotDependOnThreads(t *testing.T) {
+	forEachPath(t, func(t *testing.T, path string) {
+		m := newRowwise(weights.Q8_0)
+		want := m.scenario(33).on(t, Options{Threads: 1, Path: path})
+		for _, threads := range []int{2, 3, 5} {
+			got := m.scenario(33).on(t, Options{Threads: threads, Path: path})
+			if err := sameBits(got, want); err != nil {
+				t.Errorf("%d threads: %v", threads, err)
+			}
+		}
+	})
+}
+
+// partition divides a number into random parts.
+func partition(r *rand.Rand, n int) []int {
+	var parts []int
+	for n > 0 {
+		part := 1 + r.IntN(min(n, 40))
+		parts = append(parts, part)
+		n -= part
+	}
+	return parts
+}
+
+// byLayer sorts the results of a sequence by layer, so that their order does
+// not depend on the chunks.
+func byLayer(values []float32, chunks []int, width int) []float32 {
+	var layers [lookbackLayers][]float32
+	for _, rows := range chunks {
+		for l := range layers {
+			layers[l] = append(layers[l], values[:rows*width]...)
+			values = values[rows*width:]
+		}
+	}
+	var all []float32
+	for _, l := range layers {
+		all = append(all, l...)
+	}
+	return all
+}
+
+func TestAttentionDoesNotDependOnChunksBlocksOrThreads(t *testing.T) {
+	cases := []struct {
+		heads          compute.Heads
+		tokens, window int
+	}{
+		{compute.Heads{Query: 9, KV: 3, Dim: 64}, 150, 0},
+		{compute.Heads{Query: 2, KV: 2, Dim: 24}, 150, 33},
+		{compute.Heads{Query: 8, KV: 2, Dim: 80}, 150, 0},
+		{compute.Heads{Query: 2, KV: 1, Dim: 16}, 1100, 0},
+		{compute.Heads{Query: 1, KV: 1, Dim: 16}, 1300, 600},
+	}
+	forEachPath(t, func(t *testing.T, path string) {
+		for i, c := range cases {
+			heads, tokens := c.heads, c.tokens
+			l := lookback{heads: heads, window: c.window, norms: i == 2, interleaved: i == 1}
+			l.talks = []conversation{{chunks: []int{tokens}, blocks: blockTable(tokens, 0)}}
+			width := heads.Query * heads.Dim
+			want := byLayer(l.scenario().on(t, Options{Threads: 1, Path: path}), []int{tokens}, width)
+			r := newRand(uint64(i))
+			for _, threads := range []int{1, 2, 3, 5} {
+				chunks, blocks := partition(r, tokens), blockTable(tokens, 3)
+				r.Shuffle(len(blocks), func(a, b int) { blocks[a], blocks[b] = blocks[b], blocks[a] })
+				l.talks = []conversation{{chunks: chunks, blocks: blocks}, {chunks: []int{1, 17, 5}, blocks: []int32{1, 0}}}
+				got := l.scenario().on(t, Options{Threads: threads, Path: path})[:len(want)]
+				if err := sameBits(byLayer(got, chunks, width), want); err != nil {
+					t.Errorf("%+v, %d threads, chunks %v: %v", heads, threads, chunks, err)
+				}
+			}
+		}
+	})
+}
+
+func TestVectorPathsAgreeExactly(t *testing.T) {
+	names := supportedPaths()
+	if len(names) < 3 {
+		t.Skipf("this machine has only the paths %v", names)
+	}
+	l := lookback{heads: compute.Heads{Query: 9, KV: 3, Dim: 96}, norms: true, talks: []conversation{{chunks: []int{50, 1}, blocks: blockTable(51, 0)}}}
+	scenarios := map[string]scenario{"attention": l.scenario()}
+	for _, kind := range allTypes {
+		scenarios[fmt.Sprintf("rows of %s", kind)] = newRowwise(kind).scenario(13)
+		scenarios[fmt.Sprintf("linear of %s", kind)] = linear(kind, 7, 768, 100, 31)
+	}
+	for name, s := range scenarios {
+		want := s.on(t, Options{Threads: 2, Path: "avx512"})
+		if err := sameBits(s.on(t, Options{Threads: 2, Path: "avx2"}), want); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStepsDoNotAllocate(t *testing.T) {
+	const rows, hidden, inner, vocab = 20, 256, 512, 100
+	c, err := New(Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b, r := bench{t, c}, newRand(1)
+	heads := compute.Heads{Query: 4, KV: 2, Dim: 64}
+	b.newKV(compute.KVShape{Layers: 1, KVHeads: 2, HeadDim: 64, Blocks: 8})
+	if err := c.Reserve(compute.Limits{Rows: rows, Outputs: rows, Width: inner, Experts: 2}); err != nil {
+		t.Fatal(err)
+	}
+	table, norm := b.upload(randomTensor(r, weights.Q8_0, vocab, hidden)), b.upload(vectorTensor(r, hidden))
+	m := compute.MLP{
+		Gate: b.upload(randomTensor(r, weights.Q8_0, inner, hidden)), Up: b.upload(randomTensor(r, weights.F16, inner, hidden)),
+		Down: b.upload(randomTensor(r, weights.Q4_K, hidden, inner)),
+	}
+	e := compute.Experts{Router: b.upload(randomTensor(r, weights.F32, 3, hidden)), MLPs: []compute.MLP{m, m, m}, TopK: 2}
+	x, y := b.buffer(rows, hidden, nil), b.buffer(rows, hidden, nil)
+	qkv := compute.QKV{Q: b.buffer(rows, 256, nil), K: b.buffer(rows, 128, nil), V: b.buffer(rows, 128, nil), Heads: heads}
+	ps := []compute.Projection{
+		{Out: qkv.Q, W: b.upload(randomTensor(r, weights.Q8_0, 256, hidden))},
+		{Out: qkv.K, W: b.upload(randomTensor(r, weights.Q8_0, 128, hidden))},
+		{Out: qkv.V, W: b.upload(randomTensor(r, weights.BF16, 128, hidden))},
+	}
+	step, ropes, logits := plainStep(rows), []compute.Rope{{InvFreq: invFreq(64), Scale: 1}}, make([]float32, rows*vocab)
+	a := compute.Attention{Heads: heads, Scale: 0.125}
+	pass := func() {
+		c.Begin(step, ropes)
+		c.Embed(x, table, 1)
+		c.Norm(y, x, norm, 1e-5, 0)
+		c.Linear(y, ps)
+		c.RopeStore(0, 0, &qkv)
+		c.Attend(0, y, qkv.Q, &a)
+		c.Add(x, y)
+		c.GatedMLP(y, x, &m)
+		c.Mixture(y, x, &e)
+		c.Logits(logits, x, table)
+	}
+	if n := testing.AllocsPerRun(20, pass); n != 0 {
+		t.Errorf("a step allocates %v times", n)
+	}
+}

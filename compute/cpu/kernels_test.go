@@ -1,0 +1,220 @@
+package cpu
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// twinBudget is how far a kernel may be from its twin in Go, as a share of the
+// root mean square: both round each step, but not always at the same places.
+const twinBudget = 2e-6
+
+// forEachKernelSet runs f on every path that is not its own twin.
+func forEachKernelSet(t *testing.T, f func(t *testing.T, k *kernelSet, r *rand.Rand)) {
+	tested := false
+	for _, p := range paths() {
+		if p.supported && p.kernels != &plainKernels {
+			tested = true
+			t.Run(p.kernels.name, func(t *testing.T) { f(t, p.kernels, newRand(17)) })
+		}
+	}
+	if !tested {
+		t.Skip("this processor has the plain path only")
+	}
+}
+
+func requireClose(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if err := differ(got, want, twinBudget); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestQuantizeEqualsTwin(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for blocks := range 20 {
+			src := randomFloats(r, blocks*quantBlock)
+			for i := range src {
+				src[i] *= float32(math.Exp2(float64(r.IntN(40) - 20)))
+				if blocks%5 == 4 && i/quantBlock == 1 {
+					src[i] = 0
+				}
+			}
+			got, want := make([]byte, blocks*actBlockBytes), make([]byte, blocks*actBlockBytes)
+			k.quantize(got, src, blocks)
+			plainQuantize(want, src, blocks)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d blocks: %v, wanted %v", blocks, got, want)
+			}
+		}
+	})
+}
+
+// extremePanel returns a Q8_0 panel with the given blocks; every other
+// one has the most negative weights, where sums are greatest.
+func extremePanel(r *rand.Rand, blocks int) []byte {
+	panel := make([]byte, blocks*q8BlockBytes)
+	for b := range blocks {
+		block := panel[b*q8BlockBytes:][:q8BlockBytes]
+		for o := range panelOutputs {
+			half := weights.ToF16(float32(r.NormFloat64()))
+			block[o*2], block[o*2+1] = byte(half), byte(half>>8)
+		}
+		for i := range block[64:] {
+			block[64+i] = byte(r.Uint32()) * byte(b%2)
+		}
+	}
+	return panel
+}
+
+func TestGemmQ8EqualsTwin(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for rows := 1; rows <= k.q8Rows; rows++ {
+			for _, blocks := range []int{1, 2, 7, 18} {
+				src := randomFloats(r, rows*blocks*quantBlock)
+				for i := range quantBlock {
+					src[i] = -3 // all activations at their limit
+				}
+				act, stride := make([]byte, rows*blocks*actBlockBytes), blocks*actBlockBytes
+				plainQuantize(act, src, rows*blocks)
+				panel := extremePanel(r, blocks)
+				got, want := make([]float32, rows*40), make([]float32, rows*40)
+				k.gemmQ8(rows, got, 40, act, stride, panel, blocks)
+				plainGemmQ8(rows, want, 40, act, stride, panel, blocks)
+				requireClose(t, "gemmQ8", got, want)
+			}
+		}
+	})
+}
+
+func TestGemmFloatEqualsTwin(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for _, pair := range []struct {
+			kind       weights.DType
+			fast, twin gemmFloatFunc
+		}{{weights.F32, k.gemmF32, plainGemmF32}, {weights.F16, k.gemmF16, plainGemmF16}, {weights.BF16, k.gemmBF16, plainGemmBF16}} {
+			for rows := 1; rows <= k.floatRows; rows++ {
+				for _, cols := range []int{1, 2, 31, 100} {
+					panel := randomTensor(r, pair.kind, cols, panelOutputs).Data
+					x := randomFloats(r, rows*cols)
+					got := randomFloats(r, rows*33)
+					want := slices.Clone(got)
+					for _, more := range []bool{true, false} {
+						pair.fast(rows, got, 33, x, cols, panel, cols, more)
+						pair.twin(rows, want, 33, x, cols, panel, cols, more)
+						requireClose(t, pair.kind.String(), got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestRowKernelsEqualTwins(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for n := 0; n <= 160; n += lanes {
+			a, b, c, d := randomFloats(r, n+1), randomFloats(r, n+1), randomFloats(r, n+1), randomFloats(r, n+1)
+			both := func(what string, do func(k *kernelSet, a, b []float32)) {
+				gotA, gotB, wantA, wantB := slices.Clone(a), slices.Clone(b), slices.Clone(a), slices.Clone(b)
+				do(k, gotA, gotB)
+				do(&plainKernels, wantA, wantB)
+				requireClose(t, what, gotA, wantA)
+				requireClose(t, what, gotB, wantB)
+			}
+			both("addTo", func(k *kernelSet, a, b []float32) { k.addTo(a, b, n) })
+			both("addScaled", func(k *kernelSet, a, b []float32) { k.addScaled(a, b, n, 0.3) })
+			both("scaleNorm", func(k *kernelSet, a, b []float32) { k.scaleNorm(a, b, c, n, 1.7, 0.5) })
+			both("gateSiLU", func(k *kernelSet, a, b []float32) { k.gateSiLU(a, b, n) })
+			both("gateGELU", func(k *kernelSet, a, b []float32) { k.gateGELU(a, b, n) })
+			both("rotate", func(k *kernelSet, a, b []float32) { k.rotate(a, b, c, d, n) })
+			both("sumSquares", func(k *kernelSet, a, b []float32) {
+				sums := make([]float32, lanes)
+				k.sumSquares(sums, b, n)
+				a[0] = fold(sums)
+			})
+		}
+	})
+}
+
+func TestActivationsFarFromZero(t *testing.T) {
+	values := []float32{0, 1e-20, -1e-20, 5, -5, 20, -20, 86, -86, 88, -88, 100, -100, 1e4, -1e4, 3e38}
+	ones := slices.Repeat([]float32{1}, len(values))
+	for _, path := range supportedPaths() {
+		k, err := pickPath(paths(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silu, gelu := slices.Clone(values), slices.Clone(values)
+		k.gateSiLU(silu, ones, lanes)
+		k.gateGELU(gelu, ones, lanes)
+		for i, x := range values {
+			for act, got := range []float32{silu[i], gelu[i]} {
+				want := refActivate(compute.Activation(act), x)
+				if d := math.Abs(float64(got - want)); !(d <= 1e-6*math.Abs(float64(want))+1e-30) && !(act == 1 && d < 1e-6) {
+					t.Errorf("%s: activation %d of %v is %v, wanted %v", path, act, x, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestExponential(t *testing.T) {
+	for x := float32(expMin); x <= expMax; x += 0.0137 {
+		got, want := float64(exp32(x)), math.Exp(float64(x))
+		if math.Abs(got-want) > 2e-7*want {
+			t.Fatalf("exp(%v) is %v, wanted %v", x, got, want)
+		}
+	}
+	if exp32(0) != 1 || expOrZero(-88) != 0 || expOrZero(float32(math.Inf(-1))) != 0 {
+		t.Error("exp is not exact where it must be")
+	}
+}
+
+func TestAttentionKernelsEqualTwins(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for _, dim := range []int{16, 32, 64, 80, 96, 128, 208, 256} {
+			for n := range 10 {
+				q, keys := randomFloats(r, n*dim), randomFloats(r, dim*lanes)
+				got, want := make([]float32, n*lanes), make([]float32, n*lanes)
+				k.scores(got, q, keys, dim, n)
+				plainScores(want, q, keys, dim, n)
+				requireClose(t, "scores", got, want)
+			}
+			testAbsorb(t, k, r, dim, 1+r.IntN(9))
+		}
+	})
+}
+
+// testAbsorb compares the states of n queries after several blocks.
+func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, dim, n int) {
+	size := stateHead + dim
+	got := make([]float32, n*size)
+	for i := range n {
+		got[i*size+stateTop] = float32(math.Inf(-1))
+	}
+	want := slices.Clone(got)
+	for block := range 30 {
+		from := r.IntN(lanes) * (block % 2)
+		to := from + 1 + r.IntN(lanes-from)
+		scores, values := randomFloats(r, n*lanes), randomFloats(r, lanes*dim)
+		for j := range scores {
+			scores[j] *= 60
+		}
+		twin := slices.Clone(scores)
+		k.absorb(got, scores, values, dim, n, from, to, 0.7)
+		plainAbsorb(want, twin, values, dim, n, from, to, 0.7)
+		requireClose(t, "weights", scores, twin)
+		for i := range n {
+			g, w := got[i*size:][:size], want[i*size:][:size]
+			requireClose(t, "sums of weights", g[:lanes], w[:lanes])
+			requireClose(t, "greatest score", g[stateTop:stateTop+1], w[stateTop:stateTop+1])
+			requireClose(t, "values", g[stateHead:], w[stateHead:])
+		}
+	}
+}

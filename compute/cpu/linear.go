@@ -1,0 +1,129 @@
+package cpu
+
+import (
+	"fmt"
+
+	"parley/compute"
+)
+
+// quantizeJob quantizes rows of activations.
+type quantizeJob struct {
+	c  *CPU
+	in input
+}
+
+func (j *quantizeJob) run(_, from, to int) {
+	in := &j.in
+	for r := from; r < to; r++ {
+		j.c.kernels.quantize(in.quantized[r*in.qStride:], in.x[r*in.stride:], in.qStride/actBlockBytes)
+	}
+}
+
+// prepare makes an input of rows that lie one after the other, and quantizes them if asked to.
+func (c *CPU) prepare(x []float32, rows, cols int, quantize bool) input {
+	in := input{rows: rows, x: x[:rows*cols], stride: cols}
+	if !quantize {
+		return in
+	}
+	in.qStride = quantizedBytes(cols)
+	in.quantized = grow(&c.quantized, rows*in.qStride)
+	j := &c.jobs.quantize
+	j.c, j.in = c, in
+	c.overRows(j, rows, cols)
+	return in
+}
+
+// product checks that a matrix fits its input and output, which lies in rows of the given stride.
+func (c *CPU) product(m, bias compute.Weight, cols int, out []float32, stride int) product {
+	w := m.(*weight)
+	if w.cols != cols || w.rows > stride {
+		panic(fmt.Sprintf("cpu: a matrix of %d by %d cannot turn %d columns into %d", w.rows, w.cols, cols, stride))
+	}
+	p := product{w: w, out: out, stride: stride}
+	if bias != nil {
+		p.bias = bias.(*weight).vector[:w.rows]
+	}
+	return p
+}
+
+// add adds a span to the current multiplication.
+func (j *multiplyJob) add(s span) { j.spans = append(j.spans, s) }
+
+// Linear computes several projections of the same input in one pass.
+func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
+	quantize := false
+	for i := range ps {
+		quantize = quantize || ps[i].W.(*weight).quantizes()
+	}
+	s := src.(*buffer)
+	in := c.prepare(s.data, len(c.rows), s.cols, quantize)
+	for i := range ps {
+		out := ps[i].Out.(*buffer)
+		c.jobs.multiply.add(span{in: in, first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
+	}
+	c.multiply()
+}
+
+// GatedMLP computes gate and up together, and then down.
+func (c *CPU) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
+	s, d := src.(*buffer), dst.(*buffer)
+	rows := len(c.rows)
+	in := c.prepare(s.data, rows, s.cols, m.Gate.(*weight).quantizes() || m.Up.(*weight).quantizes())
+	width := c.reserveHidden(rows, m)
+	c.addGated(in, m, 0, width)
+	c.multiply()
+	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).quantizes())
+	c.jobs.multiply.add(span{in: inner, first: c.product(m.Down, m.DownBias, width, d.data[:rows*d.cols], d.cols)})
+	c.multiply()
+}
+
+// reserveHidden makes room for the inside of an MLP and returns its width.
+func (c *CPU) reserveHidden(rows int, m *compute.MLP) int {
+	width, _ := m.Gate.Dims()
+	grow(&c.hidden, rows*width)
+	grow(&c.up, rows*width)
+	return width
+}
+
+// addGated adds the first half of an MLP, whose results begin at the given hidden row.
+func (c *CPU) addGated(in input, m *compute.MLP, row, width int) {
+	c.jobs.multiply.add(span{
+		in:     in,
+		first:  c.product(m.Gate, m.GateBias, in.stride, c.hidden[row*width:], width),
+		second: c.product(m.Up, m.UpBias, in.stride, c.up[row*width:], width),
+		gated:  true, act: m.Act,
+	})
+}
+
+// gatherJob copies rows side by side.
+type gatherJob struct {
+	dst    []float32
+	src    *buffer
+	source []int32 // for each row of dst
+}
+
+func (j *gatherJob) run(_, from, to int) {
+	for i := from; i < to; i++ {
+		copy(j.dst[i*j.src.cols:], j.src.row(int(j.source[i])))
+	}
+}
+
+// gatherRows returns the given rows of src, one after the other.
+func (c *CPU) gatherRows(src *buffer, rows []int32) []float32 {
+	j := &c.jobs.gather
+	j.dst, j.src, j.source = grow(&c.gathered, len(rows)*src.cols), src, rows
+	c.overRows(j, len(rows), src.cols)
+	return j.dst
+}
+
+// Logits multiplies the step's output rows with the table.
+func (c *CPU) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
+	s, w, rows := src.(*buffer), table.(*weight), len(c.step.Outputs)
+	if rows == 0 {
+		return
+	}
+	x := c.gatherRows(s, c.step.Outputs)
+	in := c.prepare(x, rows, s.cols, w.quantizes())
+	c.jobs.multiply.add(span{in: in, first: c.product(table, nil, s.cols, dst[:rows*w.rows], w.rows)})
+	c.multiply()
+}

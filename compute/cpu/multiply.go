@@ -1,0 +1,277 @@
+package cpu
+
+import (
+	"sort"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// Rows of activations and panels of weights are taken in groups that stay in a
+// core's second-level cache, of which 2 MiB or less is assumed.
+const (
+	cachedInputBytes  = 256 << 10
+	cachedWeightBytes = 512 << 10
+	// groupRows bounds a group of rows, so that what a panel gives for them
+	// stays in the first-level cache.
+	groupRows = 96
+	// tileMax is the most rows that any kernel takes at once.
+	tileMax = 6
+	// unpackCols is how many columns of a panel are dequantized at a time; a
+	// multiple of every type's block.
+	unpackCols = 2048
+	// itemsPerThread is how many items a multiplication is divided into, so
+	// that threads of unequal speed end together.
+	itemsPerThread = 6
+)
+
+// An input is rows of activations, as floats and, where a matrix needs it, quantized.
+type input struct {
+	rows      int
+	x         []float32
+	stride    int
+	quantized []byte
+	qStride   int
+}
+
+// part returns some of the input's rows.
+func (in input) part(first, rows int) input {
+	in.rows, in.x = rows, in.x[first*in.stride:]
+	if in.quantized != nil {
+		in.quantized = in.quantized[first*in.qStride:]
+	}
+	return in
+}
+
+func quantizedBytes(cols int) int { return (cols + quantBlock - 1) / quantBlock * actBlockBytes }
+
+// A product is out = in·wᵀ + bias.
+type product struct {
+	w      *weight
+	bias   []float32
+	out    []float32
+	stride int
+}
+
+// A span is the work of one matrix in a multiplication, or of the two that
+// a gated MLP begins with: then out of the first becomes act(first)·second.
+type span struct {
+	in            input
+	first, second product
+	gated         bool
+	act           compute.Activation
+
+	firstItem, panelsPerItem int
+}
+
+// multiplyJob computes several spans at once.
+type multiplyJob struct {
+	c     *CPU
+	spans []span
+}
+
+// multiply computes the spans collected in the job, and forgets them.
+func (c *CPU) multiply() {
+	j := &c.jobs.multiply
+	j.c = c
+	panels := 0
+	for i := range j.spans {
+		panels += j.spans[i].first.w.panels()
+	}
+	target := max(1, panels/(len(c.workers)*itemsPerThread))
+	items := 0
+	for i := range j.spans {
+		s := &j.spans[i]
+		s.firstItem = items
+		s.panelsPerItem = min(target, max(1, cachedWeightBytes/max(1, s.first.w.panelBytes)))
+		items += (s.first.w.panels() + s.panelsPerItem - 1) / s.panelsPerItem
+	}
+	c.pool.do(j, items, 1)
+	clear(j.spans)
+	j.spans = j.spans[:0]
+}
+
+func (j *multiplyJob) run(worker, from, to int) {
+	for item := from; item < to; item++ {
+		i := sort.Search(len(j.spans), func(i int) bool { return j.spans[i].firstItem > item }) - 1
+		s := &j.spans[i]
+		panel := (item - s.firstItem) * s.panelsPerItem
+		j.c.computeSpan(j.c.workers[worker], s, panel, min(panel+s.panelsPerItem, s.first.w.panels()))
+	}
+}
+
+// computeSpan computes the outputs of the panels from..to, for one group of rows after the other.
+func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
+	group := s.rowGroup()
+	for start := 0; start < s.in.rows; start += group {
+		end := min(start+group, s.in.rows)
+		for panel := from; panel < to; panel++ {
+			c.computePanel(w, &s.in, &s.first, panel, start, end)
+			if s.gated {
+				c.computePanel(w, &s.in, &s.second, panel, start, end)
+				c.activatePanel(s, panel, start, end)
+			}
+		}
+	}
+}
+
+// rowGroup returns how many rows pass over a group of panels together. A
+// matrix that must be unpacked takes all rows at once.
+func (s *span) rowGroup() int {
+	if s.first.w.packed == nil || s.gated && s.second.w.packed == nil {
+		return s.in.rows
+	}
+	rowBytes := 4 * s.in.stride
+	if s.first.w.quantizes() {
+		rowBytes = s.in.qStride
+	}
+	return min(s.in.rows, groupRows, max(tileMax, cachedInputBytes/rowBytes/tileMax*tileMax))
+}
+
+// activatePanel replaces the gate of one panel by act(gate)·up.
+func (c *CPU) activatePanel(s *span, panel, start, end int) {
+	left, right := panel*panelOutputs, min((panel+1)*panelOutputs, s.first.w.rows)
+	for r := start; r < end; r++ {
+		gate := s.first.out[r*s.first.stride:][left:right]
+		c.kernels.activate(s.act, gate, s.second.out[r*s.second.stride:][left:right])
+	}
+}
+
+// activate replaces gate by act(gate)·up.
+func (k *kernelSet) activate(act compute.Activation, gate, up []float32) {
+	n := len(gate) &^ (lanes - 1)
+	if act == compute.GELUTanh {
+		k.gateGELU(gate, up, n)
+		plainGateGELU(gate[n:], up[n:], len(gate)-n)
+		return
+	}
+	k.gateSiLU(gate, up, n)
+	plainGateSiLU(gate[n:], up[n:], len(gate)-n)
+}
+
+// computePanel computes the outputs of one panel for the rows start..end.
+func (c *CPU) computePanel(w *worker, in *input, p *product, panel, start, end int) {
+	switch {
+	case p.w.packed == nil:
+		c.multiplyStored(w, in, p, panel, start, end)
+	case p.w.quantizes():
+		c.multiplyQ8(w, in, p, panel, start, end)
+	default:
+		c.multiplyFloat(w, in, p, panel, start, end)
+	}
+	if p.bias == nil {
+		return
+	}
+	left, right := panel*panelOutputs, min((panel+1)*panelOutputs, p.w.rows)
+	for r := start; r < end; r++ {
+		c.kernels.add(p.out[r*p.stride:][left:right], p.bias[left:right])
+	}
+}
+
+// target returns where a kernel writes its tile: into the product's output,
+// or, if the panel is not full, into the worker's own tile first.
+func (p *product) target(w *worker, panel, row int) (out []float32, stride int) {
+	if p.isFull(panel) {
+		return p.out[row*p.stride+panel*panelOutputs:], p.stride
+	}
+	return w.tile[:], panelOutputs
+}
+
+func (p *product) isFull(panel int) bool { return (panel+1)*panelOutputs <= p.w.rows }
+
+// fetch brings the sums so far into the tile of a panel that is not full.
+func (p *product) fetch(w *worker, panel, row, rows int) {
+	if p.isFull(panel) {
+		return
+	}
+	left := panel * panelOutputs
+	for r := range rows {
+		copy(w.tile[r*panelOutputs:][:p.w.rows-left], p.out[(row+r)*p.stride+left:])
+	}
+}
+
+// deliver copies the tile of a panel that is not full to where it belongs.
+func (p *product) deliver(w *worker, panel, row, rows int) {
+	if p.isFull(panel) {
+		return
+	}
+	left := panel * panelOutputs
+	for r := range rows {
+		copy(p.out[(row+r)*p.stride+left:], w.tile[r*panelOutputs:][:p.w.rows-left])
+	}
+}
+
+// tileRows returns how many rows each tile has when none may have more than most.
+func tileRows(rows, most int) int {
+	tiles := (rows + most - 1) / most
+	return (rows + tiles - 1) / tiles
+}
+
+func (c *CPU) multiplyQ8(w *worker, in *input, p *product, panel, start, end int) {
+	tile := tileRows(end-start, c.kernels.q8Rows)
+	packed, blocks := p.w.panel(panel), p.w.cols/quantBlock
+	for row := start; row < end; row += tile {
+		rows := min(tile, end-row)
+		out, stride := p.target(w, panel, row)
+		c.kernels.gemmQ8(rows, out, stride, in.quantized[row*in.qStride:], in.qStride, packed, blocks)
+		p.deliver(w, panel, row, rows)
+	}
+}
+
+func (c *CPU) multiplyFloat(w *worker, in *input, p *product, panel, start, end int) {
+	gemm := c.kernels.gemmF32
+	switch p.w.stored.Type {
+	case weights.F16:
+		gemm = c.kernels.gemmF16
+	case weights.BF16:
+		gemm = c.kernels.gemmBF16
+	}
+	tile := tileRows(end-start, c.kernels.floatRows)
+	packed := p.w.panel(panel)
+	for row := start; row < end; row += tile {
+		rows := min(tile, end-row)
+		out, stride := p.target(w, panel, row)
+		gemm(rows, out, stride, in.x[row*in.stride:], in.stride, packed, p.w.cols, false)
+		p.deliver(w, panel, row, rows)
+	}
+}
+
+// multiplyStored dequantizes a part of a panel and passes all rows over it,
+// part after part.
+func (c *CPU) multiplyStored(w *worker, in *input, p *product, panel, start, end int) {
+	w.growUnpacked()
+	tile := tileRows(end-start, c.kernels.floatRows)
+	for col := 0; col < p.w.cols; col += unpackCols {
+		cols := min(unpackCols, p.w.cols-col)
+		packed := w.unpack(p.w, panel, col, cols)
+		for row := start; row < end; row += tile {
+			rows := min(tile, end-row)
+			out, stride := p.target(w, panel, row)
+			if col > 0 {
+				p.fetch(w, panel, row, rows)
+			}
+			c.kernels.gemmF32(rows, out, stride, in.x[row*in.stride+col:], in.stride, packed, cols, col > 0)
+			p.deliver(w, panel, row, rows)
+		}
+	}
+}
+
+func (w *worker) growUnpacked() {
+	grow(&w.row, unpackCols)
+	grow(&w.unpacked, unpackCols*panelOutputs)
+}
+
+// unpack dequantizes some columns of a panel to [cols][32] floats.
+func (w *worker) unpack(m *weight, panel, col, cols int) []byte {
+	t := m.stored.Type
+	skip, size := t.RowBytes(col), t.RowBytes(cols)
+	first := panel * panelOutputs
+	row, out := w.row[:cols], w.unpacked[:cols*panelOutputs]
+	for o := range min(panelOutputs, m.rows-first) {
+		must(weights.Dequantize(row, t, m.stored.Row(first + o)[skip:][:size]))
+		for k, v := range row {
+			out[k*panelOutputs+o] = v
+		}
+	}
+	return bytesOf(out)
+}

@@ -1,0 +1,164 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// A weight is a matrix. Its stored form serves to read single rows, its
+// packed form, if it has one, to be multiplied.
+type weight struct {
+	stored     weights.Tensor
+	rows, cols int
+	packed     []byte
+	panelBytes int
+	vector     []float32 // the only row of a vector
+}
+
+// Dims returns the number of rows and columns.
+func (w *weight) Dims() (rows, cols int) { return w.rows, w.cols }
+
+func (w *weight) panels() int { return (w.rows + panelOutputs - 1) / panelOutputs }
+
+func (w *weight) panel(i int) []byte { return w.packed[i*w.panelBytes:][:w.panelBytes] }
+
+// quantizes reports whether the matrix is multiplied with quantized activations.
+func (w *weight) quantizes() bool { return w.stored.Type == weights.Q8_0 && w.packed != nil }
+
+// readRow dequantizes a row.
+func (w *weight) readRow(dst []float32, i int) {
+	must(weights.Dequantize(dst, w.stored.Type, w.stored.Row(i)))
+}
+
+// must stops on errors that Upload has excluded.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// panelSize returns the bytes of a packed panel, 0 for types that are not packed.
+func panelSize(t weights.DType, cols int) int {
+	switch t {
+	case weights.Q8_0:
+		return cols / quantBlock * q8BlockBytes
+	case weights.F32, weights.F16, weights.BF16:
+		return t.RowBytes(cols) * panelOutputs
+	}
+	return 0
+}
+
+// PackedBytes returns how much memory Upload takes for a tensor, beyond that
+// of the file it lies in.
+func PackedBytes(t weights.DType, rows, cols int) int64 {
+	if rows == 1 {
+		return 4 * int64(cols)
+	}
+	panels := (int64(rows) + panelOutputs - 1) / panelOutputs
+	return panels * int64(panelSize(t, cols))
+}
+
+// Upload packs a matrix for multiplication, or dequantizes a vector. The
+// tensor's own bytes stay in use: rows of an embedding are read there.
+func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
+	if err := checkTensor(t); err != nil {
+		return nil, err
+	}
+	w := &weight{stored: t, rows: t.Rows(), cols: t.Cols()}
+	if w.rows == 1 {
+		w.vector = make([]float32, w.cols)
+		return w, weights.Dequantize(w.vector, t.Type, t.Data)
+	}
+	w.panelBytes = panelSize(t.Type, w.cols)
+	if w.panelBytes == 0 {
+		return w, nil
+	}
+	var err error
+	if w.packed, err = c.takeMemory(PackedBytes(t.Type, w.rows, w.cols)); err != nil {
+		return nil, fmt.Errorf("%w for tensor %s", err, t.Name)
+	}
+	c.jobs.pack.w = w
+	c.pool.do(&c.jobs.pack, w.panels(), 1)
+	return w, nil
+}
+
+// checkTensor reports what is wrong with a tensor before memory is taken for it.
+func checkTensor(t weights.Tensor) error {
+	if !t.Type.Computable() {
+		return fmt.Errorf("cpu: tensor %s has type %s, which cannot be computed with: convert the model", t.Name, t.Type)
+	}
+	elements := 1
+	for _, d := range t.Shape {
+		if d < 1 || d > maxElements/elements {
+			return fmt.Errorf("cpu: tensor %s has the impossible shape %v", t.Name, t.Shape)
+		}
+		elements *= d
+	}
+	row := t.Type.RowBytes(t.Cols())
+	if row == 0 || row*t.Rows() != len(t.Data) {
+		return fmt.Errorf("cpu: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged", t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
+	}
+	return nil
+}
+
+// packJob packs panels of a matrix.
+type packJob struct{ w *weight }
+
+func (j *packJob) run(_, from, to int) {
+	for p := from; p < to; p++ {
+		first := p * panelOutputs
+		outputs := min(panelOutputs, j.w.rows-first)
+		switch j.w.stored.Type {
+		case weights.Q8_0:
+			packQ8(j.w.panel(p), &j.w.stored, first, outputs)
+		case weights.F32:
+			packFloats[uint32](j.w.panel(p), &j.w.stored, first, outputs)
+		default:
+			packFloats[uint16](j.w.panel(p), &j.w.stored, first, outputs)
+		}
+	}
+}
+
+// packQ8 interleaves the rows of a panel four columns at a time. Adding 128
+// to a signed byte is the same as flipping its highest bit. Absent
+// outputs keep a scale of zero.
+func packQ8(dst []byte, t *weights.Tensor, first, outputs int) {
+	const fileBlock, signs = 34, 0x80808080
+	for o := range outputs {
+		src, out := t.Row(first+o), dst
+		for len(src) > 0 {
+			copy(out[o*2:o*2+2], src[:2])
+			for j := range 8 {
+				four := binary.LittleEndian.Uint32(src[2+j*4:])
+				binary.LittleEndian.PutUint32(out[64+j*128+o*4:], four^signs)
+			}
+			src, out = src[fileBlock:], out[q8BlockBytes:]
+		}
+	}
+}
+
+// packFloats transposes the rows of a panel. Absent outputs stay zero.
+func packFloats[T uint16 | uint32](dst []byte, t *weights.Tensor, first, outputs int) {
+	out := view[T](dst)
+	for o := range outputs {
+		row := t.Row(first + o)
+		for k := range t.Cols() {
+			out[k*panelOutputs+o] = element[T](row, k)
+		}
+	}
+}
+
+// element reads a little-endian number; a file's bytes need not be aligned.
+func element[T uint16 | uint32](b []byte, i int) T {
+	var v T
+	switch p := any(&v).(type) {
+	case *uint16:
+		*p = binary.LittleEndian.Uint16(b[i*2:])
+	case *uint32:
+		*p = binary.LittleEndian.Uint32(b[i*4:])
+	}
+	return v
+}
