@@ -1,0 +1,118 @@
+// Package model runs transformer networks on a [compute.Backend].
+//
+// There is one file for each family of architectures, over shared layers
+// (layers.go), and each one's forward reads in the order of its paper. A
+// forward pass is one pass whatever the number of sequences in it: the ragged
+// batch is the backend's concern.
+package model
+
+import (
+	"fmt"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// A Model is a network with its weights in device memory. Like its backend,
+// it is used by one goroutine at a time.
+type Model struct {
+	net  *network
+	arch architecture
+}
+
+// An architecture is the order in which a family of models applies its
+// layers. Forward starts from the step's tokens and leaves the normed hidden
+// state of every row in the network's h.
+type architecture interface {
+	forward(n *network)
+}
+
+// Limits bound the steps a model will be asked to compute.
+type Limits struct {
+	// Rows is the most tokens in one step, over all sequences.
+	Rows int
+	// Outputs is the most rows whose logits are wanted in one step.
+	Outputs int
+	// Blocks is the size of the key/value pool.
+	Blocks int
+}
+
+// builders maps each architecture's name to the function that loads it.
+var builders = map[string]func(*loader) (architecture, error){
+	weights.ArchLlama:    loadLlama,
+	weights.ArchMistral:  loadMistral,
+	weights.ArchQwen2:    loadQwen2,
+	weights.ArchQwen3:    loadQwen3,
+	weights.ArchQwen3MoE: loadQwen3MoE,
+	weights.ArchGemma3:   loadGemma3,
+}
+
+// Load puts the checkpoint's weights into the backend's memory and takes all
+// the memory that steps within the limits need. The checkpoint must stay open
+// as long as the backend is in use.
+func Load(ck *weights.Checkpoint, be compute.Backend, limits Limits) (*Model, error) {
+	if err := check(ck); err != nil {
+		return nil, err
+	}
+	net := &network{be: be, cfg: &ck.Config, ropes: ropes(&ck.Config)}
+	l := &loader{ck: ck, net: net}
+	arch, err := builders[ck.Config.Architecture](l)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.shared(); err != nil {
+		return nil, err
+	}
+	if err := net.reserve(limits); err != nil {
+		return nil, err
+	}
+	return &Model{net: net, arch: arch}, nil
+}
+
+func check(ck *weights.Checkpoint) error {
+	cfg := &ck.Config
+	if _, ok := builders[cfg.Architecture]; !ok {
+		return fmt.Errorf("model: architecture %q is not supported", cfg.Architecture)
+	}
+	if cfg.AttnSoftcap != 0 || cfg.FinalSoftcap != 0 {
+		return fmt.Errorf("model: soft-capped scores (attention %g, logits %g) are not supported", cfg.AttnSoftcap, cfg.FinalSoftcap)
+	}
+	return ck.CheckTensors()
+}
+
+// Config returns the model's hyper-parameters.
+func (m *Model) Config() *weights.Config { return m.net.cfg }
+
+// Vocab returns the number of logits in a row.
+func (m *Model) Vocab() int { return m.net.cfg.Vocab }
+
+// Forward computes one step and writes the logits of its output rows to
+// logits, [len(step.Outputs)][Vocab].
+func (m *Model) Forward(step *compute.Step, logits []float32) {
+	n := m.net
+	n.be.Begin(step, n.ropes)
+	m.arch.forward(n)
+	if len(step.Outputs) > 0 {
+		n.be.Logits(logits, n.h, n.output)
+	}
+}
+
+// KVShape returns the geometry of a pool of so many blocks for the model.
+func KVShape(cfg *weights.Config, blocks int) compute.KVShape {
+	return compute.KVShape{Layers: cfg.Layers, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Blocks: blocks}
+}
+
+// ActivationBytes returns what Load takes for activations, apart from the
+// backend's own scratch memory.
+func ActivationBytes(cfg *weights.Config, rows int) int64 {
+	perRow := 3*cfg.Hidden + 2*cfg.QueryDim() + 2*cfg.KVDim()
+	return 4 * int64(rows) * int64(perRow)
+}
+
+// ScratchLimits returns what the backend must be ready for.
+func ScratchLimits(cfg *weights.Config, limits Limits) compute.Limits {
+	return compute.Limits{
+		Rows: limits.Rows, Outputs: limits.Outputs, Experts: cfg.ExpertsPerToken,
+		Width: max(cfg.FFN, cfg.ExpertFFN, cfg.Hidden, cfg.QueryDim()),
+	}
+}
