@@ -1,0 +1,56 @@
+package token
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"parley"
+)
+
+const (
+	// cachedWordMax and cachedTokensMax make an entry as large as a cache line.
+	cachedWordMax   = 38
+	cachedTokensMax = 6
+	cacheSlots      = 1 << 16
+	cacheSlotsMask  = cacheSlots - 1
+	// keepOdds: a word displaces another one time in this many, so that a
+	// flood of words seen once neither empties the cache nor allocates.
+	keepOdds = 8
+)
+
+// A wordCache remembers the tokens of short words. It is a table of
+// immutable entries behind atomic pointers: readers never wait, writers
+// overwrite, and its size is fixed.
+type wordCache struct {
+	seed  maphash.Seed
+	slots [cacheSlots]atomic.Pointer[cachedWord]
+}
+
+type cachedWord struct {
+	bytes, tokens uint8
+	word          [cachedWordMax]byte
+	ids           [cachedTokensMax]parley.Token
+}
+
+func newWordCache() *wordCache { return &wordCache{seed: maphash.MakeSeed()} }
+
+func (c *wordCache) hash(word string) uint64 { return maphash.String(c.seed, word) }
+
+func (c *wordCache) find(hash uint64, word string) ([]parley.Token, bool) {
+	e := c.slots[hash&cacheSlotsMask].Load()
+	if e == nil || string(e.word[:e.bytes]) != word {
+		return nil, false
+	}
+	return e.ids[:e.tokens], true
+}
+
+func (c *wordCache) store(hash uint64, word string, ids []parley.Token, s *scratch) {
+	slot := &c.slots[hash&cacheSlotsMask]
+	if s.misses++; s.misses%keepOdds != 0 && slot.Load() != nil || len(ids) > cachedTokensMax {
+		return
+	}
+	e := &cachedWord{bytes: uint8(len(word)), tokens: uint8(len(ids))}
+	copy(e.word[:], word)
+	copy(e.ids[:], ids)
+	slot.Store(e)
+}

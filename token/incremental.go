@@ -1,0 +1,77 @@
+package token
+
+import (
+	"strings"
+
+	"parley"
+)
+
+// A Decoder turns a stream of tokens into text as it arrives. The texts it
+// returns, put together, are what [Tokenizer.Decode] returns for all tokens
+// at once, and none of them holds half a character. It belongs to one stream.
+type Decoder struct {
+	tokenizer   *Tokenizer
+	skipSpecial bool
+	stages      []decodeStage
+	in, out     []string
+}
+
+// NewDecoder starts a stream. With skipSpecial, special tokens add no text.
+func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
+	d := &Decoder{tokenizer: t, skipSpecial: skipSpecial}
+	fused := false
+	for _, step := range t.decoder {
+		d.stages = append(d.stages, step.stage(fused))
+		fused = fused || step.fuses()
+	}
+	return d
+}
+
+// Push takes the next token and returns the text that has become certain,
+// which may be empty. Ids outside the vocabulary are ignored.
+func (d *Decoder) Push(id parley.Token) string {
+	text, ok := d.tokenizer.Text(id)
+	if !ok || d.skipSpecial && d.tokenizer.IsSpecial(id) {
+		return ""
+	}
+	d.in = append(d.in[:0], d.tokenizer.decodeText(id, text))
+	return d.runFrom(0)
+}
+
+// Flush returns the text still held back. The stream is over then.
+func (d *Decoder) Flush() string {
+	var text strings.Builder
+	for i, stage := range d.stages {
+		d.in = stage.flush(d.in[:0])
+		text.WriteString(d.runFrom(i + 1))
+	}
+	return text.String()
+}
+
+// runFrom passes what is in d.in through the stages from i on.
+func (d *Decoder) runFrom(i int) string {
+	for _, stage := range d.stages[i:] {
+		d.out = d.out[:0]
+		for _, token := range d.in {
+			d.out = stage.push(d.out, token)
+		}
+		d.in, d.out = d.out, d.in
+	}
+	if len(d.in) == 1 {
+		return d.in[0]
+	}
+	return strings.Join(d.in, "")
+}
+
+// Decode returns the text of tokens, exactly as the reference implementation
+// decodes it. Bytes that are not UTF-8 come out as U+FFFD. With skipSpecial,
+// special tokens add no text.
+func (t *Tokenizer) Decode(ids []parley.Token, skipSpecial bool) string {
+	var text strings.Builder
+	d := t.NewDecoder(skipSpecial)
+	for _, id := range ids {
+		text.WriteString(d.Push(id))
+	}
+	text.WriteString(d.Flush())
+	return text.String()
+}

@@ -1,0 +1,226 @@
+package token
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"sync"
+
+	"parley"
+)
+
+// A Tokenizer translates between text and the token ids of one vocabulary. It
+// does not change after it is made and is safe for concurrent use.
+type Tokenizer struct {
+	vocabulary *vocabulary
+	added      *addedMatcher // matched in text as written
+	normalized *addedMatcher // matched in normalized text
+	// normalizedForm is how added tokens that match normalized text decode,
+	// where that differs from their content.
+	normalizedForm map[parley.Token]string
+	special        []bool // by id
+	normalizers    []normalizer
+	splitter       splitter
+	model          model
+	before, after  []parley.Token
+	decoder        []decodeStep
+	known          Special
+	rulesSum       [sha256.Size]byte // of the merges or scores, in order
+	fingerprint    func() [sha256.Size]byte
+	scratch        sync.Pool
+}
+
+// A model turns one word into tokens.
+type model interface {
+	appendWord(dst []parley.Token, word string, s *scratch) ([]parley.Token, error)
+}
+
+// None stands for a special token that a vocabulary does not have.
+const None parley.Token = -1
+
+// Special lists tokens with a role. A token that the vocabulary lacks is
+// [None].
+type Special struct {
+	// BOS begins a sequence.
+	BOS parley.Token
+	// EOS are the tokens after which a model has nothing more to say: the one
+	// the files name first, then the ends of turns and texts known by name.
+	EOS []parley.Token
+	// PAD fills sequences up to equal length.
+	PAD parley.Token
+	// Unknown stands for text outside the vocabulary.
+	Unknown parley.Token
+	// FIMPrefix, FIMSuffix and FIMMiddle mark the parts of a text whose middle
+	// is to be filled in.
+	FIMPrefix, FIMSuffix, FIMMiddle parley.Token
+}
+
+// Options say how text is to be read.
+type Options struct {
+	// AddSpecial puts the tokens around the text with which the model was
+	// trained to begin and end a sequence.
+	AddSpecial bool
+	// ParseSpecial reads special tokens that are written out in the text, such
+	// as <|im_start|>. Leave it off for text from outside: without it no text
+	// can become a special token.
+	ParseSpecial bool
+}
+
+// Encode returns the tokens of text. It fails only where the vocabulary
+// cannot express the text or a split pattern runs out of time.
+func (t *Tokenizer) Encode(text string, o Options) ([]parley.Token, error) {
+	return t.AppendEncode(make([]parley.Token, 0, len(text)/4+4), text, o)
+}
+
+// AppendEncode is [Tokenizer.Encode] that appends to dst. On failure dst is
+// returned as it was.
+func (t *Tokenizer) AppendEncode(dst []parley.Token, text string, o Options) ([]parley.Token, error) {
+	s, _ := t.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+	}
+	defer t.scratch.Put(s)
+	out := dst
+	if o.AddSpecial {
+		out = append(out, t.before...)
+	}
+	section := func(text string, at int) (err error) {
+		out, err = t.appendSection(out, text, at == 0, o, s)
+		return err
+	}
+	found := func(id parley.Token) { out = append(out, id) }
+	if err := t.added.cut(text, o.ParseSpecial, section, found); err != nil {
+		return dst, err
+	}
+	if o.AddSpecial {
+		out = append(out, t.after...)
+	}
+	return out, nil
+}
+
+// appendSection encodes text between added tokens. first says that the whole
+// text begins with it.
+func (t *Tokenizer) appendSection(dst []parley.Token, text string, first bool, o Options, s *scratch) ([]parley.Token, error) {
+	var err error
+	for _, normalize := range t.normalizers {
+		if text, err = normalize(text, s); err != nil {
+			return dst, err
+		}
+	}
+	if t.normalized.empty() {
+		return t.appendText(dst, text, first, s)
+	}
+	plain := func(text string, at int) (err error) {
+		dst, err = t.appendText(dst, text, first && at == 0, s)
+		return err
+	}
+	err = t.normalized.cut(text, o.ParseSpecial, plain, func(id parley.Token) { dst = append(dst, id) })
+	return dst, err
+}
+
+// appendText splits text into words and encodes each.
+func (t *Tokenizer) appendText(dst []parley.Token, text string, first bool, s *scratch) ([]parley.Token, error) {
+	var err error
+	if scan := t.splitter.only; scan != nil {
+		for pos := 0; pos < len(text); {
+			_, end := scan(text, pos)
+			if dst, err = t.model.appendWord(dst, text[pos:end], s); err != nil {
+				return dst, err
+			}
+			pos = end
+		}
+		return dst, nil
+	}
+	words, err := t.splitter.run(piece{text, first}, s)
+	for i := 0; i < len(words) && err == nil; i++ {
+		word := words[i].text
+		if t.splitter.spelled {
+			s.text = byteLevelBytes(s.text[:0], word)
+			word = string(s.text)
+		}
+		dst, err = t.model.appendWord(dst, word, s)
+	}
+	return dst, err
+}
+
+// run takes a piece through all steps.
+func (p *splitter) run(in piece, s *scratch) ([]piece, error) {
+	pieces := append(s.pieces[0][:0], in)
+	spare := s.pieces[1]
+	var err error
+	for _, step := range p.steps {
+		spare = spare[:0]
+		for _, piece := range pieces {
+			if spare, err = step.split(spare, piece, s); err != nil {
+				return nil, err
+			}
+		}
+		pieces, spare = spare, pieces
+	}
+	s.pieces = [2][]piece{pieces, spare}
+	return pieces, nil
+}
+
+// Size returns one more than the largest id.
+func (t *Tokenizer) Size() int { return len(t.vocabulary.texts) }
+
+// ID returns the token whose text in the vocabulary is text. Byte-level
+// vocabularies write a space as "Ġ", SentencePiece vocabularies as "▁".
+func (t *Tokenizer) ID(text string) (parley.Token, bool) {
+	id, ok := t.vocabulary.ids[text]
+	return id, ok
+}
+
+// Text returns a token's text as the vocabulary writes it.
+func (t *Tokenizer) Text(id parley.Token) (string, bool) {
+	if !t.vocabulary.has(id) {
+		return "", false
+	}
+	return t.vocabulary.texts[id], true
+}
+
+// IsSpecial says whether a token is one of the special tokens, which
+// structure a sequence and are not text of the model's own.
+func (t *Tokenizer) IsSpecial(id parley.Token) bool {
+	return id >= 0 && int(id) < len(t.special) && t.special[id]
+}
+
+// Special returns the tokens with a role. The caller must not change EOS.
+func (t *Tokenizer) Special() Special { return t.known }
+
+// decodeText is the text of a token that decoding starts from.
+func (t *Tokenizer) decodeText(id parley.Token, text string) string {
+	if form, ok := t.normalizedForm[id]; ok {
+		return form
+	}
+	return text
+}
+
+// Bytes returns the bytes a token adds to the text when it is not the first:
+// half a character, where a token is that. Special tokens are their text.
+// It returns nil for ids outside the vocabulary.
+func (t *Tokenizer) Bytes(id parley.Token) []byte {
+	text, ok := t.Text(id)
+	if !ok {
+		return nil
+	}
+	text = t.decodeText(id, text)
+	for _, step := range t.decoder {
+		switch step := step.(type) {
+		case byteLevelStep:
+			return byteLevelBytes(nil, text)
+		case byteFallbackStep:
+			if b, ok := byteOf(text); ok {
+				return []byte{b}
+			}
+		case tokenMap:
+			text = step(text)
+		case metaspaceStep:
+			text = decodeReplace(step.mark, " ")(text)
+		case suffixStep:
+			text = decodeReplace(step.suffix, " ")(text)
+		case fuseStep:
+			return []byte(text)
+		}
+	}
+	return bytes.Clone([]byte(text))
+}
