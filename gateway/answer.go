@@ -1,0 +1,262 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"parley"
+)
+
+// An answer puts the deltas of a call together: text and log-probabilities
+// for each choice, and usage over all prompts.
+type answer struct {
+	events  <-chan event
+	prompts []answeredPrompt
+	// choices holds perPrompt entries for each prompt, in order.
+	choices   []*choice
+	perPrompt int
+	// open counts the prompts whose usage has not come yet.
+	open  int
+	usage parley.Usage
+	// later is an error that came behind deltas not yet handed out.
+	later error
+	// seen is told of every delta and the index of its choice.
+	seen func(choice int, d parley.Delta)
+}
+
+// An answeredPrompt is a prompt and what a worker said of it.
+type answeredPrompt struct {
+	tokens   []parley.Token
+	logprobs []parley.Logprob
+}
+
+// A choice is one continuation while it grows.
+type choice struct {
+	text   *text
+	model  *model
+	finish parley.Finish
+	// muted choices show nothing: the client wanted no new tokens.
+	muted bool
+	// waiting are tokens whose text is not shown yet.
+	waiting []shownToken
+	// outputTokens and logprobSum rate the choice against others.
+	outputTokens int
+	logprobSum   float64
+}
+
+// A shownToken is a token with its log-probabilities and the place of its text.
+type shownToken struct {
+	parley.Logprob
+	// startByte is where its text begins; offset counts characters instead.
+	startByte, offset int
+}
+
+// A piece is what was added to one choice. The last piece of a choice carries
+// the reason for its end.
+type piece struct {
+	choice int
+	text   string
+	tokens []shownToken
+	finish parley.Finish
+}
+
+// errSilence says that nothing happened for as long as a caller wanted to wait.
+var errSilence = errors.New("silence")
+
+// over reports whether every prompt is answered in full.
+func (a *answer) over() bool { return a.open == 0 && a.later == nil }
+
+// next waits for deltas and returns the pieces they add, one for each choice:
+// several deltas are joined only if they already wait. It returns [errSilence]
+// if none comes within silence; 0 waits for ever.
+func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, error) {
+	if a.later != nil {
+		return nil, a.later
+	}
+	var silent <-chan time.Time
+	if silence > 0 {
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		silent = timer.C
+	}
+	select {
+	case e := <-a.events:
+		return a.gather(e)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-silent:
+		return nil, errSilence
+	}
+}
+
+// gather takes e and all events that already wait behind it.
+func (a *answer) gather(e event) ([]piece, error) {
+	var pieces []piece
+	for {
+		p, err := a.accept(e)
+		if err != nil && len(pieces) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			a.later = err
+			return pieces, nil
+		}
+		pieces = join(pieces, p)
+		select {
+		case e = <-a.events:
+		default:
+			return pieces, nil
+		}
+	}
+}
+
+// join appends p, or adds it to the piece of its choice.
+func join(pieces []piece, p piece) []piece {
+	for i := range pieces {
+		if old := &pieces[i]; old.choice == p.choice {
+			old.text += p.text
+			old.tokens = append(old.tokens, p.tokens...)
+			old.finish = cmp.Or(p.finish, old.finish)
+			return pieces
+		}
+	}
+	return append(pieces, p)
+}
+
+// accept takes one delta. What a worker must not send is an error.
+func (a *answer) accept(e event) (piece, error) {
+	if e.err != nil {
+		return piece{}, e.err
+	}
+	d := e.delta
+	if d.Choice < 0 || d.Choice >= a.perPrompt {
+		return piece{}, fmt.Errorf("the worker sent choice %d of %d", d.Choice, a.perPrompt)
+	}
+	index := e.prompt*a.perPrompt + d.Choice
+	c := a.choices[index]
+	if c.finish != "" && (len(d.Tokens) > 0 || d.Finish != "") {
+		return piece{}, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
+	}
+	a.seen(index, d)
+	if d.PromptLogprobs != nil {
+		a.prompts[e.prompt].logprobs = d.PromptLogprobs
+	}
+	p := c.add(d)
+	p.choice = index
+	if d.Usage != nil {
+		return p, a.settle(e.prompt, *d.Usage)
+	}
+	return p, nil
+}
+
+// settle adds the usage of an answered prompt. Prompts run side by side, so
+// their tokens add up and their times do not.
+func (a *answer) settle(prompt int, u parley.Usage) error {
+	for i := range a.perPrompt {
+		if a.choices[prompt*a.perPrompt+i].finish == "" {
+			return fmt.Errorf("the worker ended the answer without a finish for choice %d", i)
+		}
+	}
+	a.open--
+	if a.choices[prompt*a.perPrompt].muted {
+		u.OutputTokens = 0
+	}
+	a.usage.PromptTokens += u.PromptTokens
+	a.usage.CachedTokens += u.CachedTokens
+	a.usage.OutputTokens += u.OutputTokens
+	a.usage.Queued = max(a.usage.Queued, u.Queued)
+	a.usage.Prefill = max(a.usage.Prefill, u.Prefill)
+	a.usage.Decode = max(a.usage.Decode, u.Decode)
+	return nil
+}
+
+// add takes a delta of this choice.
+func (c *choice) add(d parley.Delta) piece {
+	if c.muted {
+		return c.addMuted(d)
+	}
+	var p piece
+	for i, id := range d.Tokens {
+		if i < len(d.Logprobs) {
+			c.keep(id, d.Logprobs[i])
+		}
+		p.text += c.text.push(id)
+	}
+	c.outputTokens += len(d.Tokens)
+	if d.Finish != "" {
+		p.text += c.text.flush()
+		p.finish = d.Finish
+		if c.text.stopped {
+			p.finish = parley.FinishStop
+		}
+		c.finish = p.finish
+	}
+	p.tokens = c.release()
+	return p
+}
+
+// addMuted takes a delta of a choice that shows nothing.
+func (c *choice) addMuted(d parley.Delta) piece {
+	if d.Finish == "" {
+		return piece{}
+	}
+	c.finish = parley.FinishLength
+	return piece{finish: c.finish}
+}
+
+// keep remembers a token's log-probabilities until its text is shown. Tokens
+// that have no text, such as the one that ends the turn, are not listed.
+func (c *choice) keep(id parley.Token, l parley.Logprob) {
+	c.logprobSum += float64(l.Logprob)
+	if c.text.stopped || c.model.Tokenizer.IsSpecial(id) {
+		return
+	}
+	l.Token = id
+	c.waiting = append(c.waiting, shownToken{l, c.text.decodedBytes, c.text.decodedRunes})
+}
+
+// release returns the tokens whose text is shown by now. At the end of a
+// choice what is still waiting belongs to a stop string or has no text.
+func (c *choice) release() []shownToken {
+	n := 0
+	for n < len(c.waiting) && c.waiting[n].startByte < c.text.shownBytes {
+		n++
+	}
+	released := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	return released
+}
+
+// meanLogprob rates a choice: the higher, the more probable its text.
+func (c *choice) meanLogprob() float64 {
+	return c.logprobSum / float64(max(c.outputTokens, 1))
+}
+
+// A whole is a choice that was collected to its end.
+type whole struct {
+	text   strings.Builder
+	tokens []shownToken
+	finish parley.Finish
+}
+
+// collect waits for the whole answer.
+func (a *answer) collect(ctx context.Context) ([]whole, error) {
+	choices := make([]whole, len(a.choices))
+	for !a.over() {
+		pieces, err := a.next(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pieces {
+			w := &choices[p.choice]
+			w.text.WriteString(p.text)
+			w.tokens = append(w.tokens, p.tokens...)
+			w.finish = cmp.Or(p.finish, w.finish)
+		}
+	}
+	return choices, nil
+}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"parley"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pending makes an answer of one choice for which events already wait.
+func pending(t *testing.T, stops []string, events ...event) *answer {
+	served := Served{ID: modelID, Worker: &worker{}, Tokenizer: tinyTokenizer()}
+	waiting := make(chan event, len(events))
+	for _, e := range events {
+		waiting <- e
+	}
+	return &answer{
+		events: waiting, prompts: make([]answeredPrompt, 1), perPrompt: 1, open: 1,
+		choices: []*choice{{text: newText(tinyTokenizer().NewDecoder(true), stops), model: &model{Served: served}}},
+		seen:    func(int, parley.Delta) {},
+	}
+}
+
+func said(t *testing.T, text string) event {
+	d := parley.Delta{Tokens: tokensOf(t, text)}
+	for range d.Tokens {
+		d.Logprobs = append(d.Logprobs, parley.Logprob{Logprob: -1})
+	}
+	return event{delta: d}
+}
+
+func TestPendingDeltasAreJoined(t *testing.T) {
+	a := pending(t, nil, said(t, "one"), said(t, " two"), event{err: errors.New("broken")}, said(t, " three"))
+	pieces, err := a.next(t.Context(), 0)
+	if err != nil || len(pieces) != 1 || pieces[0].text != "one two" || a.over() {
+		t.Fatalf("%+v, %v", pieces, err)
+	}
+	if _, err := a.next(t.Context(), 0); err == nil || err.Error() != "broken" {
+		t.Errorf("the error that came behind them is %v", err)
+	}
+}
+
+// TestTokensFollowTheText checks that the listed tokens are those whose text
+// is shown, and that each is listed once.
+func TestTokensFollowTheText(t *testing.T) {
+	a := pending(t, []string{"STOP"})
+	var listed []parley.Token
+	for _, text := range []string{"a", "S", "T", "b", "S", "T", "O", "P", "c"} {
+		p, err := a.accept(said(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown strings.Builder
+		for _, token := range p.tokens {
+			listed = append(listed, token.Token)
+			shown.WriteString(tinyTokenizer().Decode([]parley.Token{token.Token}, true))
+		}
+		if shown.String() != p.text {
+			t.Errorf("after %q the text is %q and the tokens say %q", text, p.text, shown.String())
+		}
+	}
+	p, err := a.accept(event{delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}})
+	if err != nil || p.finish != parley.FinishStop || len(p.tokens) != 0 {
+		t.Errorf("at the end: %+v, %v", p, err)
+	}
+	if want := tokensOf(t, "a"); !cmp.Equal(listed[:1], want) || len(listed) != 4 || !a.over() {
+		t.Errorf("listed %v", listed)
+	}
+}

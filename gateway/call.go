@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// A call is one HTTP exchange on its way through the gateway: what came, what
+// was answered, and the story that its log line will tell.
+type call struct {
+	*response
+	request *http.Request
+	gateway *Gateway
+	// id names the exchange everywhere; suffix is its random part.
+	id, suffix string
+	started    time.Time
+	route      string
+	inference  bool
+	// stream is set once events are being sent.
+	stream *stream
+	err    error
+	story  story
+}
+
+// A response remembers the status that was sent.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader sends the status and remembers it.
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a piece of the body.
+func (r *response) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets an [http.ResponseController] reach the connection.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// body reads the request's body. It must be declared as JSON: a web page may
+// send other types to any server without asking, and those are refused.
+func (c *call) body() ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, parley.Invalid("", "The body must be JSON, declared with the header 'Content-Type: application/json'.")
+	}
+	if encoding := c.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, parley.Invalid("", "The body must not be compressed: leave out the header 'Content-Encoding'.")
+	}
+	limit := c.gateway.config.BodyBytesMax
+	if c.request.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	control := http.NewResponseController(c.response)
+	_ = control.SetReadDeadline(time.Now().Add(c.gateway.config.BodyWaitMax)) // not every connection has one
+	body, err := io.ReadAll(http.MaxBytesReader(c.response, c.request.Body, limit))
+	if err != nil {
+		return nil, c.bodyError(err)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+func (c *call) bodyError(err error) error {
+	if big, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(big.Limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return parley.Invalid("", "The body did not arrive within %v.", c.gateway.config.BodyWaitMax)
+	}
+	return &parley.Error{Code: parley.Cancelled, Message: "The connection ended before the body was complete."}
+}
+
+func tooLarge(limit int64) error {
+	return parley.Errorf(parley.TooLarge, "The request body is larger than the %d bytes this server reads.", limit)
+}
+
+// reply sends v as the whole answer.
+func (c *call) reply(status int, v any) error {
+	body, err := openai.Encode(v)
+	if err != nil {
+		return err
+	}
+	c.Header().Set("Content-Type", "application/json")
+	return c.send(status, append(body, '\n'))
+}
+
+// send writes a whole body. A client that does not read it is left.
+func (c *call) send(status int, body []byte) error {
+	control := http.NewResponseController(c.response)
+	_ = control.SetWriteDeadline(time.Now().Add(c.gateway.config.WriteWaitMax))
+	c.Header().Set("X-Content-Type-Options", "nosniff")
+	c.WriteHeader(status)
+	if _, err := c.Write(body); err != nil {
+		return clientGone(err)
+	}
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return clientGone(err)
+	}
+	_ = control.SetWriteDeadline(time.Time{})
+	return nil
+}
+
+// clientGone is the error for an answer that could not be delivered.
+func clientGone(err error) error {
+	return &parley.Error{Code: parley.Cancelled, Message: "the client is gone: " + err.Error()}
+}
+
+// fail tells the client of err: as a status if nothing was sent yet, as the
+// last event of a stream that has begun, and not at all if the client is gone.
+func (c *call) fail(err error) {
+	c.err = err
+	failure := openai.Describe(err, c.id)
+	if c.request.Context().Err() != nil {
+		c.err = &parley.Error{Code: parley.Cancelled, Message: err.Error()}
+	}
+	switch {
+	case c.stream != nil:
+		c.stream.fail(failure.Body)
+	case c.status != 0:
+		// The answer broke off while it was being sent: nothing can follow.
+	default:
+		maps.Copy(c.Header(), failure.Header)
+		// Whether this arrives is no news: the error is already kept.
+		_ = c.reply(failure.Status, failure.Body)
+	}
+}
+
+// clientRequestID returns the client's own name for the request, made fit for
+// a log: bounded and printable.
+func (c *call) clientRequestID() string {
+	printable := func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}
+	id := c.request.Header.Get("X-Client-Request-Id")
+	return strings.Map(printable, id[:min(len(id), 128)])
+}

@@ -1,0 +1,235 @@
+package gateway
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// completions answers POST /v1/completions: like chat, but from plain prompts,
+// of which there may be several.
+func (g *Gateway) completions(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseCompletion(body)
+	if err != nil {
+		return err
+	}
+	model, err := g.model(request.Model)
+	if err != nil {
+		return err
+	}
+	c.story.model = model.ID
+	if err := request.CheckVocab(model.vocabTokens); err != nil {
+		return err
+	}
+	jobs, err := completionJobs(c, model, request)
+	if err != nil {
+		return err
+	}
+	answer, stop := c.generate(model, jobs, request.MaxTokens == 0)
+	defer stop()
+
+	form := newCompletionShape(c, model, request, answer)
+	if request.Stream {
+		return c.streamAnswer(answer, form, request.IncludeUsage)
+	}
+	choices, err := answer.collect(c.request.Context())
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, form.whole(choices, answer))
+}
+
+// completionJobs makes one request for each prompt.
+func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*parley.Request, error) {
+	var jobs []*parley.Request
+	for _, p := range request.Prompts {
+		prompt, err := m.encodePrompt(p, request)
+		if err != nil {
+			return nil, err
+		}
+		maxTokens, err := m.outputTokens("prompt", len(prompt), &request.Generation)
+		if err != nil {
+			return nil, err
+		}
+		job := m.newJob(c.id, &request.Generation, prompt)
+		job.MaxTokens = max(maxTokens, 1) // a worker reads 0 as "as many as fit"
+		job.Choices = request.BestOf
+		job.Logprobs = request.Logprobs || request.BestOf > request.Choices
+		job.PromptLogprobs = request.Logprobs && request.Echo
+		jobs = append(jobs, job)
+	}
+	return jobs, nil
+}
+
+// A completionShape makes plain answers: whole ones and the chunks of streams.
+type completionShape struct {
+	chunk   openai.CompletionResponse
+	model   *model
+	request *openai.CompletionRequest
+	answer  *answer
+	// echoes are the texts that go before each prompt's continuations.
+	echoes []string
+}
+
+func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer) *completionShape {
+	s := &completionShape{model: m, request: request, answer: a, echoes: make([]string, len(request.Prompts)),
+		chunk: openai.CompletionResponse{
+			ID: "cmpl-" + c.suffix, Object: "text_completion", Created: c.started.Unix(),
+			Model: m.ID, Choices: []openai.CompletionChoice{}, ServiceTier: tierUsed(request.ServiceTier),
+		}}
+	if request.IncludeUsage {
+		s.chunk.Usage = &openai.OptionalUsage{}
+	}
+	if request.Echo {
+		s.prepareEchoes()
+	}
+	return s
+}
+
+func (s *completionShape) prepareEchoes() {
+	for i, p := range s.request.Prompts {
+		s.echoes[i] = p.Text
+		if p.IsTokens {
+			s.echoes[i] = s.model.Tokenizer.Decode(p.Tokens, false)
+		}
+	}
+}
+
+// whole returns the complete answer: of the continuations of each prompt, the
+// most probable ones.
+func (s *completionShape) whole(choices []whole, a *answer) openai.CompletionResponse {
+	r := s.chunk
+	u := openai.UsageOf(a.usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, openai.TimingsOf(a.usage)
+	for prompt := range s.request.Prompts {
+		for _, i := range s.best(prompt, a) {
+			w := &choices[i]
+			list := s.echoLogprobs(prompt)
+			s.list(list, prompt, w.tokens)
+			r.Choices = append(r.Choices, openai.CompletionChoice{
+				Index: len(r.Choices), Text: s.echoes[prompt] + w.text.String(), Logprobs: list, FinishReason: &w.finish,
+			})
+		}
+	}
+	return r
+}
+
+// best returns the indexes of the choices to return for a prompt, most
+// probable first if some are left out, and otherwise in order.
+func (s *completionShape) best(prompt int, a *answer) []int {
+	indexes := make([]int, a.perPrompt)
+	for i := range indexes {
+		indexes[i] = prompt*a.perPrompt + i
+	}
+	if s.request.BestOf > s.request.Choices {
+		slices.SortStableFunc(indexes, func(x, y int) int {
+			return cmp.Compare(a.choices[y].meanLogprob(), a.choices[x].meanLogprob())
+		})
+	}
+	return indexes[:s.request.Choices]
+}
+
+// with returns a chunk that tells of one choice.
+func (s *completionShape) with(c openai.CompletionChoice) openai.CompletionResponse {
+	chunk := s.chunk
+	chunk.Choices = []openai.CompletionChoice{c}
+	return chunk
+}
+
+func (s *completionShape) prompt(choice int) int { return choice / s.answer.perPrompt }
+
+// opening echoes the prompt, if that was asked for.
+func (s *completionShape) opening(choice int) any {
+	if !s.request.Echo {
+		return nil
+	}
+	prompt := s.prompt(choice)
+	return s.with(openai.CompletionChoice{Index: choice, Text: s.echoes[prompt], Logprobs: s.echoLogprobs(prompt)})
+}
+
+func (s *completionShape) content(p piece) any {
+	list := s.emptyLogprobs()
+	s.list(list, s.prompt(p.choice), p.tokens)
+	return s.with(openai.CompletionChoice{Index: p.choice, Text: p.text, Logprobs: list})
+}
+
+func (s *completionShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+	chunk := s.with(openai.CompletionChoice{Index: choice, FinishReason: &finish})
+	chunk.Timings = timings
+	return chunk
+}
+
+func (s *completionShape) usage(u openai.Usage, timings *openai.Timings) any {
+	chunk := s.chunk
+	chunk.Usage = &openai.OptionalUsage{Usage: &u}
+	chunk.Timings = timings
+	return chunk
+}
+
+func (s *completionShape) emptyLogprobs() *openai.CompletionLogprobs {
+	if !s.request.Logprobs {
+		return nil
+	}
+	return &openai.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]float64{}, TextOffset: []int{}}
+}
+
+// echoLogprobs lists the tokens of an echoed prompt. The first has no
+// probability: nothing stands before it.
+func (s *completionShape) echoLogprobs(prompt int) *openai.CompletionLogprobs {
+	list := s.emptyLogprobs()
+	if list == nil || !s.request.Echo {
+		return list
+	}
+	known := s.answer.prompts[prompt].logprobs
+	decoder := s.model.Tokenizer.NewDecoder(false)
+	offset := 0
+	for i, id := range s.answer.prompts[prompt].tokens {
+		if i == 0 || i > len(known) {
+			list.Tokens = append(list.Tokens, s.model.tokenText(id))
+			list.TokenLogprobs = append(list.TokenLogprobs, nil)
+			list.TopLogprobs = append(list.TopLogprobs, nil)
+			list.TextOffset = append(list.TextOffset, offset)
+		} else {
+			l := known[i-1]
+			l.Token = id
+			s.listOne(list, l, offset)
+		}
+		if i > 0 || strings.HasPrefix(s.echoes[prompt], s.model.tokenText(id)) || !s.model.Tokenizer.IsSpecial(id) {
+			offset += utf8.RuneCountInString(decoder.Push(id)) // a token that only begins the sequence has no text
+		}
+	}
+	return list
+}
+
+// list appends tokens of a continuation, whose text begins after the echo.
+func (s *completionShape) list(list *openai.CompletionLogprobs, prompt int, tokens []shownToken) {
+	if list == nil {
+		return
+	}
+	echoed := utf8.RuneCountInString(s.echoes[prompt])
+	for _, t := range tokens {
+		s.listOne(list, t.Logprob, echoed+t.offset)
+	}
+}
+
+func (s *completionShape) listOne(list *openai.CompletionLogprobs, l parley.Logprob, offset int) {
+	chosen := openai.LogprobOf(l.Logprob)
+	top := make(map[string]float64, len(l.Top)+1)
+	for _, alternative := range l.Top[:min(len(l.Top), s.request.TopLogprobs)] {
+		top[s.model.tokenText(alternative.Token)] = openai.LogprobOf(alternative.Logprob)
+	}
+	top[s.model.tokenText(l.Token)] = chosen
+	list.Tokens = append(list.Tokens, s.model.tokenText(l.Token))
+	list.TokenLogprobs = append(list.TokenLogprobs, &chosen)
+	list.TopLogprobs = append(list.TopLogprobs, top)
+	list.TextOffset = append(list.TextOffset, offset)
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"parley"
+	"parley/token"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Config says what a gateway serves and how. The zero value of every field
+// works, except that at least one model must be served.
+type Config struct {
+	// Models are what clients can ask for. At least one.
+	Models []Served
+	// Log receives one line per finished request; default: slog.Default().
+	Log *slog.Logger
+	// Now is the clock of answers and measurements; default: time.Now.
+	Now func() time.Time
+	// BodyBytesMax bounds a request body, in bytes; default 16 MiB, at most 1 GiB.
+	BodyBytesMax int64
+	// BodyWaitMax bounds how long a body may take to arrive; default 60 s.
+	BodyWaitMax time.Duration
+	// KeepAlive is how long a stream stays silent before a comment is sent;
+	// default and limit 15 s: proxies close silent connections.
+	KeepAlive time.Duration
+	// WriteWaitMax bounds one write to a client that does not read; default 30 s.
+	WriteWaitMax time.Duration
+	// AllowOrigins lists the web origins whose pages may call this server, such
+	// as "https://chat.example.com"; "*" allows all. Default none: this server
+	// often runs on a laptop without keys, and any page the user opens could
+	// otherwise spend the machine and read the answers.
+	AllowOrigins []string
+	// Registry holds the metrics of GET /metrics; default: a new one with the
+	// Go runtime's and the process's own.
+	Registry *prometheus.Registry
+}
+
+// A Served is one model as clients see it.
+type Served struct {
+	// ID is the name clients use and the one the worker knows. It may hold / and :.
+	ID string
+	// Worker computes the answers.
+	Worker parley.Worker
+	// Tokenizer belongs to the model's vocabulary.
+	Tokenizer *token.Tokenizer
+	// Template renders conversations; nil serves plain completions only.
+	Template *token.ChatTemplate
+	// ContextTokens bounds prompt and answer together; default: what the worker says.
+	ContextTokens int
+	// OwnedBy is shown in the list of models; default "parley".
+	OwnedBy string
+	// Created is shown in the list of models; default: when the gateway was made.
+	Created time.Time
+	// Default makes this the model of requests that name none. At most one.
+	Default bool
+}
+
+const (
+	bodyBytesDefault = 16 << 20
+	bodyBytesLimit   = 1 << 30
+	bodyWaitDefault  = 60 * time.Second
+	keepAliveLimit   = 15 * time.Second
+	writeWaitDefault = 30 * time.Second
+)
+
+// Validate reports everything that is wrong with c, joined into one error.
+func (c *Config) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if len(c.Models) == 0 {
+		wrong("no model is served: give Models at least one entry")
+	}
+	if c.BodyBytesMax < 0 || c.BodyBytesMax > bodyBytesLimit {
+		wrong("BodyBytesMax is %d: it must be 0 (default) to %d", c.BodyBytesMax, bodyBytesLimit)
+	}
+	if c.KeepAlive < 0 || c.KeepAlive > keepAliveLimit {
+		wrong("KeepAlive is %v: it must be 0 (default) to %v", c.KeepAlive, keepAliveLimit)
+	}
+	if c.BodyWaitMax < 0 || c.WriteWaitMax < 0 {
+		wrong("BodyWaitMax is %v and WriteWaitMax %v: neither may be negative", c.BodyWaitMax, c.WriteWaitMax)
+	}
+	seen, defaults := map[string]bool{}, 0
+	for i := range c.Models {
+		m := &c.Models[i]
+		if err := m.validate(); err != nil {
+			wrong("model %d (%q): %w", i, m.ID, err)
+		}
+		if seen[m.ID] {
+			wrong("model %d: the ID %q is used twice", i, m.ID)
+		}
+		seen[m.ID] = true
+		if m.Default {
+			defaults++
+		}
+	}
+	if defaults > 1 {
+		wrong("%d models are marked as the default: mark at most one", defaults)
+	}
+	return errors.Join(problems...)
+}
+
+func (m *Served) validate() error {
+	switch {
+	case m.ID == "":
+		return errors.New("the ID is empty")
+	case m.Worker == nil:
+		return errors.New("there is no Worker")
+	case m.Tokenizer == nil:
+		return errors.New("there is no Tokenizer")
+	case m.contextTokens() <= 0:
+		return errors.New("the context is unknown: set ContextTokens, or let the worker list the model")
+	}
+	return nil
+}
+
+// contextTokens returns the configured context or, where none is, the worker's.
+func (m *Served) contextTokens() int {
+	if m.ContextTokens != 0 {
+		return m.ContextTokens
+	}
+	for _, known := range m.Worker.Models() {
+		if known.ID == m.ID {
+			return known.ContextTokens
+		}
+	}
+	return 0
+}
+
+// withDefaults returns c with every zero field filled in.
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	setDefault(&c.BodyBytesMax, bodyBytesDefault)
+	setDefault(&c.BodyWaitMax, bodyWaitDefault)
+	setDefault(&c.KeepAlive, keepAliveLimit)
+	setDefault(&c.WriteWaitMax, writeWaitDefault)
+	if c.Registry == nil {
+		c.Registry = newRegistry()
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, fallback T) {
+	var zero T
+	if *field == zero {
+		*field = fallback
+	}
+}

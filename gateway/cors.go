@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// exposedHeaders are what pages of other origins may read of an answer.
+const exposedHeaders = "x-request-id, retry-after, retry-after-ms, x-should-retry, " +
+	"x-ratelimit-limit-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-requests, " +
+	"x-ratelimit-remaining-tokens, x-ratelimit-reset-requests, x-ratelimit-reset-tokens"
+
+// allowOrigin lets a page of a configured origin read the answer.
+func (g *Gateway) allowOrigin(c *call) {
+	if len(g.config.AllowOrigins) == 0 {
+		return
+	}
+	h := c.Header()
+	h.Add("Vary", "Origin")
+	origin := c.request.Header.Get("Origin")
+	if origin == "" || !g.originAllowed(origin) {
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", exposedHeaders)
+}
+
+func (g *Gateway) originAllowed(origin string) bool {
+	return slices.ContainsFunc(g.config.AllowOrigins, func(allowed string) bool {
+		return allowed == "*" || strings.EqualFold(allowed, origin)
+	})
+}
+
+// preflight answers OPTIONS: which methods there are and, for an allowed
+// origin, which headers its pages may send.
+func (c *call) preflight(r route) error {
+	h := c.Header()
+	h.Set("Allow", r.allowed())
+	if h.Get("Access-Control-Allow-Origin") != "" {
+		h.Set("Access-Control-Allow-Methods", r.allowed())
+		h.Set("Access-Control-Max-Age", "600")
+		h.Add("Vary", "Access-Control-Request-Headers")
+		if headers := allowedHeaders(c.request.Header.Get("Access-Control-Request-Headers")); headers != "" {
+			h.Set("Access-Control-Allow-Headers", headers)
+		}
+	}
+	c.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// allowedHeaders returns those of the wanted header names that clients of the
+// interface send. CORS has no wildcards such as x-stainless-*, so the names
+// are given back one by one.
+func allowedHeaders(wanted string) string {
+	var allowed []string
+	for name := range strings.SplitSeq(wanted, ",") {
+		if name = strings.ToLower(strings.TrimSpace(name)); headerAllowed(name) {
+			allowed = append(allowed, name)
+		}
+	}
+	return strings.Join(allowed, ", ")
+}
+
+func headerAllowed(name string) bool {
+	switch name {
+	case "authorization", "content-type", "accept", "x-api-key", "x-client-request-id", "x-request-id", "user-agent", "idempotency-key":
+		return true
+	}
+	for _, prefix := range []string{"x-stainless-", "openai-", "anthropic-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

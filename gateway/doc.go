@@ -1,0 +1,20 @@
+// Package gateway is the front door: it takes HTTP requests in the OpenAI
+// dialect, turns text into tokens, has a [parley.Worker] continue them, and
+// turns the tokens that come back into text again.
+//
+// One request, top to bottom, is told by chat.go: parse, find the model, render
+// and tokenize, check the context, generate, and then either stream or collect.
+// The parts it names stand in files of their own:
+//
+//	gateway.go     routes, request ids, draining, panics
+//	call.go        one HTTP exchange: body in, answer or failure out
+//	prompt.go      messages -> tokens, and what must fit the context
+//	generate.go    tokens -> deltas: one pump for each prompt
+//	answer.go      deltas -> pieces of text for each choice
+//	text.go        the exact text of a choice, and where a stop string cuts it
+//	stream.go      pieces -> server-sent events, with keep-alive
+//	metrics.go     what is counted, and the log line of a finished request
+//
+// Nothing here knows an engine, a model's weights or a device: the gateway
+// reaches them only through [parley.Worker].
+package gateway

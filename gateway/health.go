@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+
+	"parley"
+)
+
+// A health is the answer of the probes.
+type health struct {
+	Status string `json:"status"`
+}
+
+// healthz answers GET /healthz: the process is alive.
+func (g *Gateway) healthz(c *call) error {
+	return c.reply(http.StatusOK, health{"ok"})
+}
+
+// readyz answers GET /readyz: new requests can be answered. Not so while
+// draining, or while no worker lists a model that is served.
+func (g *Gateway) readyz(c *call) error {
+	switch {
+	case g.draining.Load():
+		return parley.Errorf(parley.Unavailable, "The server is shutting down.")
+	case !slices.ContainsFunc(g.models, (*model).ready):
+		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
+	}
+	return c.reply(http.StatusOK, health{"ready"})
+}
+
+func (m *model) ready() bool {
+	return slices.ContainsFunc(m.Worker.Models(), func(known parley.Model) bool { return known.ID == m.ID })
+}

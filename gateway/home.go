@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// home answers GET / with how to talk to the server.
+func (g *Gateway) home(c *call) error {
+	names := make([]string, len(g.models))
+	for i, m := range g.models {
+		names[i] = m.ID
+	}
+	c.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, strings.Join(names, ", "), c.request.Host, names[0]))
+}
+
+const homeText = `Parley speaks the OpenAI HTTP interface.
+
+models: %s
+
+curl http://%s/v1/chat/completions \
+  -H 'Content-Type: application/json' \
+  -d '{"model": "%s", "stream": true,
+       "messages": [{"role": "user", "content": "Hello!"}]}'
+
+POST /v1/chat/completions   a conversation, whole or streamed
+POST /v1/completions        plain text or token ids, also with a gap to fill
+GET  /v1/models             what is served; one of them: /v1/models/{id}
+GET  /healthz               the process is alive
+GET  /readyz                new requests can be answered
+GET  /metrics               counters for Prometheus
+`

@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what the gateway counts. Names and meanings are an interface:
+// dashboards and alerts stand on them.
+type metrics struct {
+	requests      *prometheus.CounterVec
+	inFlight      prometheus.Gauge
+	seconds       *prometheus.HistogramVec
+	firstToken    prometheus.Histogram
+	betweenTokens prometheus.Histogram
+	promptTokens  prometheus.Counter
+	outputTokens  prometheus.Counter
+	cachedTokens  prometheus.Counter
+	finishes      *prometheus.CounterVec
+	retries       prometheus.Counter
+}
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+func newMetrics(r *prometheus.Registry) (*metrics, error) {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	histogram := func(name, help string, least float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, 18)}
+	}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_http_requests_total", Help: "Finished HTTP requests by route and status; 499 is a client that left."}, []string{"route", "code"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "parley_requests_in_flight", Help: "Inference requests that are being answered now."}),
+		seconds: prometheus.NewHistogramVec(histogram(
+			"parley_request_seconds", "Time from a request's arrival to the end of its answer, by route.", 0.001), []string{"route"}),
+		firstToken: prometheus.NewHistogram(histogram(
+			"parley_ttft_seconds", "Time from a request's arrival to the first token of its answer.", 0.001)),
+		betweenTokens: prometheus.NewHistogram(histogram(
+			"parley_inter_token_seconds", "Time between two tokens of one choice.", 0.0001)),
+		promptTokens: counter("parley_prompt_tokens_total", "Prompt tokens of answered requests, cached ones included."),
+		outputTokens: counter("parley_output_tokens_total", "Tokens generated, also for requests that did not end well."),
+		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),
+		finishes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_finish_total", Help: "Ended choices by reason (stop, length), and requests that ended otherwise (cancelled, error)."}, []string{"reason"}),
+		retries: counter("parley_client_retries_total", "Requests that a client says it has sent before."),
+	}
+	return m, m.register(r)
+}
+
+func (m *metrics) register(r *prometheus.Registry) error {
+	var problems []error
+	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.retries} {
+		problems = append(problems, r.Register(c))
+	}
+	return errors.Join(problems...)
+}
+
+// showMetrics answers GET /metrics.
+func (g *Gateway) showMetrics(c *call) error {
+	promhttp.HandlerFor(g.config.Registry, promhttp.HandlerOpts{}).ServeHTTP(c.response, c.request)
+	return nil
+}
+
+// A story is what a call's log line tells of the inference.
+type story struct {
+	model                      string
+	promptTokens, outputTokens int
+	usage                      parley.Usage
+	firstToken                 time.Duration
+	lastTokenAt                map[int]time.Time
+	finish                     parley.Finish
+}
+
+// seeDelta keeps count of an answer as it comes.
+func (c *call) seeDelta(choice int, d parley.Delta) {
+	s, m := &c.story, c.gateway.metrics
+	now := c.gateway.config.Now()
+	if n := len(d.Tokens); n > 0 {
+		if s.firstToken == 0 {
+			s.firstToken = now.Sub(c.started)
+			m.firstToken.Observe(s.firstToken.Seconds())
+		}
+		s.outputTokens += n
+		m.outputTokens.Add(float64(n))
+		c.seeTokens(choice, n, now)
+	}
+	if d.Finish != "" {
+		s.finish = d.Finish
+		m.finishes.WithLabelValues(string(d.Finish)).Inc()
+	}
+	if u := d.Usage; u != nil {
+		s.usage.CachedTokens += u.CachedTokens
+		s.usage.Queued = max(s.usage.Queued, u.Queued)
+		s.usage.Prefill = max(s.usage.Prefill, u.Prefill)
+		s.usage.Decode = max(s.usage.Decode, u.Decode)
+		m.promptTokens.Add(float64(u.PromptTokens))
+		m.cachedTokens.Add(float64(u.CachedTokens))
+	}
+}
+
+// seeTokens observes the time between the tokens of one choice.
+func (c *call) seeTokens(choice, tokens int, now time.Time) {
+	if last, ok := c.story.lastTokenAt[choice]; ok {
+		c.gateway.metrics.betweenTokens.Observe(now.Sub(last).Seconds() / float64(tokens))
+	}
+	if c.story.lastTokenAt == nil {
+		c.story.lastTokenAt = make(map[int]time.Time)
+	}
+	c.story.lastTokenAt[choice] = now
+}
+
+// finish counts a call that has ended and writes its log line.
+func (g *Gateway) finish(c *call) {
+	status := cmp.Or(c.status, 200)
+	code := parley.Code("")
+	if c.err != nil {
+		code = openai.CodeOf(c.err)
+	}
+	if code == parley.Cancelled {
+		status = openai.StatusClosed
+	}
+	elapsed := g.config.Now().Sub(c.started)
+	g.metrics.requests.WithLabelValues(c.route, strconv.Itoa(status)).Inc()
+	g.metrics.seconds.WithLabelValues(c.route).Observe(elapsed.Seconds())
+	if c.inference {
+		g.metrics.inFlight.Dec()
+		g.countInference(c, code)
+	}
+	g.config.Log.LogAttrs(c.request.Context(), c.level(status), "request", c.attributes(status, code, elapsed)...)
+}
+
+func (g *Gateway) countInference(c *call, code parley.Code) {
+	switch {
+	case code == parley.Cancelled:
+		g.metrics.finishes.WithLabelValues("cancelled").Inc()
+	case c.err != nil:
+		g.metrics.finishes.WithLabelValues("error").Inc()
+	}
+	if n, err := strconv.Atoi(c.request.Header.Get("X-Stainless-Retry-Count")); err == nil && n > 0 {
+		g.metrics.retries.Inc()
+	}
+}
+
+// level keeps probes out of the log and faults of ours in sight.
+func (c *call) level(status int) slog.Level {
+	switch {
+	case c.err != nil && openai.CodeOf(c.err) == parley.Internal:
+		return slog.LevelError
+	case status >= 500:
+		return slog.LevelWarn
+	case c.inference || c.err != nil:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) []slog.Attr {
+	attributes := []slog.Attr{
+		slog.String("id", c.id),
+		slog.String("route", c.route),
+		slog.Int("status", status),
+		slog.Duration("elapsed", elapsed),
+	}
+	if name := c.clientRequestID(); name != "" {
+		attributes = append(attributes, slog.String("client_id", name))
+	}
+	if s := &c.story; s.model != "" {
+		attributes = append(attributes,
+			slog.String("model", s.model),
+			slog.Bool("stream", c.stream != nil),
+			slog.Int("prompt_tokens", s.promptTokens),
+			slog.Int("output_tokens", s.outputTokens),
+			slog.Int("cached_tokens", s.usage.CachedTokens),
+			slog.Duration("ttft", s.firstToken),
+			slog.Duration("queued", s.usage.Queued),
+			slog.Duration("prefill", s.usage.Prefill),
+			slog.Duration("decode", s.usage.Decode),
+			slog.String("finish", string(s.finish)),
+			slog.Bool("cancelled", code == parley.Cancelled))
+	}
+	if c.err != nil {
+		attributes = append(attributes, slog.String("code", string(code)), slog.String("error", c.err.Error()))
+	}
+	return attributes
+}

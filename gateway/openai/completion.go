@@ -1,0 +1,183 @@
+package openai
+
+import "parley"
+
+// promptsMax is bounded by the choices that come of the prompts.
+const promptsMax = ChoicesMax
+
+// completionTokensDefault is the interface's own default for max_tokens.
+const completionTokensDefault = 16
+
+// A CompletionRequest is the body of POST /v1/completions.
+type CompletionRequest struct {
+	Generation
+	// Prompts has at least one entry. Each gives Choices continuations, and
+	// both together give at most [ChoicesMax].
+	Prompts []Prompt
+	// Echo puts the prompt before its continuation.
+	Echo bool
+	// Suffix is the text after the gap to fill, if HasSuffix is true.
+	Suffix    string
+	HasSuffix bool
+	// BestOf is how many continuations are computed for each prompt, of which
+	// the Choices most probable ones are returned.
+	BestOf int
+}
+
+// A Prompt is a text or, if IsTokens is true, a list of token ids.
+type Prompt struct {
+	Text     string
+	Tokens   []parley.Token
+	IsTokens bool
+	// Param is the path of the prompt in the body.
+	Param string
+}
+
+// ParseCompletion reads the body of a plain completion. An error is always a
+// [parley.Error] that names the field at fault.
+func ParseCompletion(body []byte) (*CompletionRequest, error) {
+	doc, err := document(body)
+	if err != nil {
+		return nil, err
+	}
+	f := doc.fields()
+	r := &CompletionRequest{Generation: readGeneration(f)}
+	r.readPrompts(f)
+	f.flag("echo", &r.Echo)
+	f.with("suffix", func(v value) error {
+		r.Suffix, err = v.text()
+		r.HasSuffix = r.Suffix != ""
+		if r.HasSuffix && r.Echo {
+			return v.invalid("invalid_value", "a gap to fill cannot be combined with 'echo'.")
+		}
+		return err
+	})
+	r.readMaxTokens(f)
+	f.with("logprobs", r.readLogprobs)
+	r.readBestOf(f)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return r, nil
+}
+
+// readLogprobs takes a number of alternatives, 0 included: the chosen token's
+// own log-probability is always wanted. Some clients send false for none.
+func (r *CompletionRequest) readLogprobs(v value) error {
+	if wanted, err := v.flag(); err == nil && !wanted {
+		return nil
+	}
+	n, err := v.integerIn(0, 5)
+	r.Logprobs, r.TopLogprobs = true, int(n)
+	return err
+}
+
+func (r *CompletionRequest) readMaxTokens(f *fields) {
+	r.MaxTokens = completionTokensDefault
+	v, ok := f.take("max_tokens")
+	if !ok {
+		return
+	}
+	r.MaxTokensParam = "max_tokens"
+	f.integer("max_tokens", 0, tokensMax, &r.MaxTokens)
+	if r.MaxTokens == 0 && !r.Echo {
+		f.fail(v.invalid("integer_below_min_value", "0 is only allowed when 'echo' is true. Expected a value >= 1."))
+	}
+}
+
+func (r *CompletionRequest) readBestOf(f *fields) {
+	r.BestOf = r.Choices
+	if v, ok := f.take("best_of"); ok {
+		f.integer("best_of", 1, 20, &r.BestOf)
+		switch {
+		case r.BestOf < r.Choices:
+			f.fail(v.invalid("invalid_value", "best_of %d is less than n %d.", r.BestOf, r.Choices))
+		case r.BestOf > r.Choices && r.Stream:
+			f.fail(v.invalid("invalid_value", "best_of cannot be streamed when it is more than n."))
+		}
+	}
+	if total := len(r.Prompts) * r.BestOf; total > ChoicesMax {
+		f.fail(withCode("invalid_value", parley.Invalid("n",
+			"Invalid 'n': %d prompts with %d choices each make %d choices, more than the %d allowed.",
+			len(r.Prompts), r.BestOf, total, ChoicesMax)))
+	}
+}
+
+func (r *CompletionRequest) readPrompts(f *fields) {
+	v, ok := f.take("prompt")
+	if !ok {
+		f.fail(f.missing("prompt"))
+		return
+	}
+	if v.isString() {
+		r.Prompts = []Prompt{{Text: unquote(v.raw), Param: "prompt"}}
+		return
+	}
+	if !v.isArray() {
+		f.fail(v.wrongType("a string, an array of strings or an array of token ids"))
+		return
+	}
+	f.fail(r.readPromptArray(v))
+}
+
+// readPromptArray takes a list of token ids as one prompt, and a list of
+// anything else as one prompt for each element.
+func (r *CompletionRequest) readPromptArray(v value) error {
+	for i, element := range v.elements() {
+		if i == 0 && element.isNumber() {
+			prompt, err := readTokens(v)
+			r.Prompts = append(r.Prompts, prompt)
+			return err
+		}
+		if i == promptsMax {
+			return v.invalid("array_above_max_length", "array too long. Expected at most %d prompts.", promptsMax)
+		}
+		prompt, err := readPrompt(element)
+		if err != nil {
+			return err
+		}
+		r.Prompts = append(r.Prompts, prompt)
+	}
+	if len(r.Prompts) == 0 {
+		return v.invalid("empty_array", "empty array. Expected at least one prompt.")
+	}
+	return nil
+}
+
+func readPrompt(v value) (Prompt, error) {
+	switch {
+	case v.isString():
+		return Prompt{Text: unquote(v.raw), Param: v.path()}, nil
+	case v.isArray():
+		return readTokens(v)
+	}
+	return Prompt{}, v.wrongType("a string or an array of token ids")
+}
+
+func readTokens(v value) (Prompt, error) {
+	p := Prompt{IsTokens: true, Param: v.path()}
+	for _, element := range v.elements() {
+		id, err := element.integerIn(0, tokensMax)
+		if err != nil {
+			return Prompt{}, err
+		}
+		p.Tokens = append(p.Tokens, parley.Token(id))
+	}
+	if len(p.Tokens) == 0 {
+		return Prompt{}, v.invalid("empty_array", "empty array. Expected at least one token id.")
+	}
+	return p, nil
+}
+
+// CheckVocab refuses token ids that a vocabulary of size entries does not have.
+func (r *CompletionRequest) CheckVocab(size int) error {
+	for _, p := range r.Prompts {
+		for _, token := range p.Tokens {
+			if int(token) >= size {
+				return withCode("invalid_value", parley.Invalid(p.Param,
+					"Invalid '%s': token id %d is outside the model's vocabulary of %d tokens.", p.Param, token, size))
+			}
+		}
+	}
+	return r.Generation.CheckVocab(size)
+}

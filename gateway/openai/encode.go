@@ -1,0 +1,19 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Encode writes v as one line of JSON without a line break. Unlike
+// json.Marshal it leaves <, > and & as they are: answers are full of them and
+// no browser reads them as HTML.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

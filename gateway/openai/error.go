@@ -1,0 +1,191 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"parley"
+)
+
+// StatusClosed is the status logged for a caller who left before the answer
+// was complete. Nobody receives it.
+const StatusClosed = 499
+
+// An ErrorBody is the one shape in which a failure reaches a client.
+type ErrorBody struct {
+	Error ErrorDetail `json:"error"`
+}
+
+// An ErrorDetail says what went wrong. All four members are always present;
+// Param and Code are null when there is nothing to say.
+type ErrorDetail struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+// A Failure is an error in the form in which it goes out over HTTP.
+type Failure struct {
+	Status int
+	// Header tells the client whether and when to try again.
+	Header http.Header
+	Body   ErrorBody
+}
+
+// A rule is a row of the table from error codes to HTTP.
+type rule struct {
+	status int
+	kind   string
+	// code is the default; an error may carry a more exact one.
+	code string
+	// retrySeconds is sent as retry-after; 0 sends none.
+	retrySeconds int
+	// final tells clients that trying again does not help, where they would.
+	final bool
+}
+
+const (
+	invalidRequest = "invalid_request_error"
+	serverError    = "server_error"
+)
+
+var rules = map[parley.Code]rule{
+	parley.InvalidRequest:   {status: 400, kind: invalidRequest},
+	parley.ContextTooLong:   {status: 400, kind: invalidRequest, code: "context_length_exceeded"},
+	parley.TooLarge:         {status: 413, kind: invalidRequest, code: "request_too_large"},
+	parley.Unauthenticated:  {status: 401, kind: invalidRequest, code: "invalid_api_key"},
+	parley.Forbidden:        {status: 403, kind: "permission_error", code: "permission_denied"},
+	parley.NotFound:         {status: 404, kind: invalidRequest},
+	parley.MethodNotAllowed: {status: 405, kind: invalidRequest, code: "method_not_allowed"},
+	parley.RateLimited:      {status: 429, kind: "rate_limit_error", code: "rate_limit_exceeded", retrySeconds: 1},
+	parley.QuotaExceeded:    {status: 429, kind: "insufficient_quota", code: "insufficient_quota", final: true},
+	parley.Overloaded:       {status: 503, kind: serverError, code: "overloaded", retrySeconds: 1},
+	parley.Unavailable:      {status: 503, kind: serverError, code: "unavailable", retrySeconds: 5},
+	parley.Cancelled:        {status: StatusClosed, kind: serverError, code: "cancelled"},
+	parley.DeadlineExceeded: {status: 504, kind: serverError, code: "deadline_exceeded"},
+	parley.Internal:         {status: 500, kind: serverError},
+}
+
+// Describe turns err into what the client sees. The words of an internal
+// error stay in the log; the client gets requestID, by which to find them.
+func Describe(err error, requestID string) Failure {
+	code := CodeOf(err)
+	known, ok := rules[code]
+	if !ok {
+		code, known = parley.Internal, rules[parley.Internal]
+	}
+	detail := ErrorDetail{Message: messageOf(err, code, requestID), Type: known.kind, Code: optional(known.code)}
+	if e, ok := errors.AsType[*parley.Error](err); ok && code != parley.Internal {
+		detail.Param = optional(e.Param)
+	}
+	if e, ok := errors.AsType[*codedError](err); ok {
+		detail.Code = optional(e.code)
+	}
+	return Failure{Status: known.status, Header: known.header(), Body: ErrorBody{detail}}
+}
+
+// CodeOf is [parley.CodeOf], with the context package's own errors understood.
+func CodeOf(err error) parley.Code {
+	if code := parley.CodeOf(err); code != parley.Internal {
+		return code
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return parley.Cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return parley.DeadlineExceeded
+	}
+	return parley.Internal
+}
+
+func messageOf(err error, code parley.Code, requestID string) string {
+	if e, ok := errors.AsType[*parley.Error](err); ok && code != parley.Internal {
+		return e.Message
+	}
+	switch code {
+	case parley.Cancelled:
+		return "The request was cancelled."
+	case parley.DeadlineExceeded:
+		return "The answer was not complete in the time allowed."
+	}
+	return fmt.Sprintf("The server had an error while processing your request. You can retry it, or report it with the request ID %s.", requestID)
+}
+
+func (r rule) header() http.Header {
+	h := make(http.Header)
+	if r.retrySeconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(r.retrySeconds))
+		h.Set("Retry-After-Ms", strconv.Itoa(1000*r.retrySeconds))
+	}
+	if r.final {
+		h.Set("X-Should-Retry", "false")
+	}
+	return h
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// A codedError gives an error the exact code that clients match on, where the
+// table's is too coarse.
+type codedError struct {
+	cause *parley.Error
+	code  string
+}
+
+func (e *codedError) Error() string { return e.cause.Error() }
+func (e *codedError) Unwrap() error { return e.cause }
+
+func withCode(code string, cause *parley.Error) error {
+	return &codedError{cause, code}
+}
+
+// ModelNotFound is the error for a model that is not served.
+func ModelNotFound(id string) error {
+	return withCode("model_not_found", &parley.Error{
+		Code:    parley.NotFound,
+		Message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", shorten(id)),
+		Param:   "model",
+	})
+}
+
+// MissingModel is the error for a request that names no model where none is
+// the default.
+func MissingModel() error {
+	return withCode("missing_required_parameter", parley.Invalid("model", "Missing required parameter: 'model'."))
+}
+
+// RouteNotFound is the error for a path that does not exist.
+func RouteNotFound(method, path string) error {
+	return withCode("unknown_url", parley.Errorf(parley.NotFound, "Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))
+}
+
+// ContextTooLong is the error for a prompt of promptTokens that, with
+// outputTokens of answer, does not fit contextTokens. An outputTokens of 0
+// means that none was asked for and the prompt alone leaves no room. The words
+// are the interface's own: clients search them.
+func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int) error {
+	e := &parley.Error{Code: parley.ContextTooLong, Param: param}
+	if outputTokens == 0 {
+		e.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. Please reduce the length of the %s.",
+			contextTokens, param, promptTokens, param)
+		return e
+	}
+	e.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in the completion). Please reduce the length of the %s or completion.",
+		contextTokens, promptTokens+outputTokens, promptTokens, param, outputTokens, param)
+	return e
+}
+
+// SuffixUnsupported is the error for a gap to fill by a model that cannot.
+func SuffixUnsupported(model string) error {
+	return withCode("unsupported_parameter", parley.Invalid("suffix",
+		"Unsupported parameter: 'suffix': the model `%s` has no fill-in-the-middle tokens.", model))
+}

@@ -1,0 +1,104 @@
+package openai
+
+import "parley"
+
+// membersMax bounds the members of an object that is read by name. The largest
+// real request has about forty.
+const membersMax = 1000
+
+// fields reads an object member by member and keeps the first error, so that
+// a parser is a plain list of what it takes. An explicit null counts as
+// absent; names nobody asks for are ignored; of two members with one name the
+// last is read.
+type fields struct {
+	at      value
+	members map[string]value
+	err     error
+}
+
+func (v *value) fields() *fields {
+	f := &fields{at: *v}
+	if !v.isObject() {
+		f.err = v.wrongType("an object")
+		return f
+	}
+	f.members = make(map[string]value)
+	for name, member := range v.members() {
+		if len(f.members) == membersMax {
+			f.err = withCode("invalid_value", parley.Invalid(v.path(), "An object has more than %d members.", membersMax))
+			return f
+		}
+		f.members[name] = member
+	}
+	return f
+}
+
+// take returns the member called name. It reports false if the member is
+// absent or null, or if an error was already met.
+func (f *fields) take(name string) (value, bool) {
+	v, ok := f.members[name]
+	return v, ok && f.err == nil && !v.isNull()
+}
+
+// fail keeps err if it is the first.
+func (f *fields) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// missing is the error for a member that must be there.
+func (f *fields) missing(name string) error {
+	v := value{parent: &f.at, key: name}
+	return withCode("missing_required_parameter", parley.Invalid(v.path(), "Missing required parameter: '%s'.", v.path()))
+}
+
+func (f *fields) text(name string, into *string) {
+	if v, ok := f.take(name); ok {
+		var err error
+		*into, err = v.text()
+		f.fail(err)
+	}
+}
+
+func (f *fields) flag(name string, into *bool) {
+	if v, ok := f.take(name); ok {
+		var err error
+		*into, err = v.flag()
+		f.fail(err)
+	}
+}
+
+func (f *fields) integer(name string, low, high int64, into *int) {
+	if v, ok := f.take(name); ok {
+		n, err := v.integerIn(low, high)
+		*into = int(n)
+		f.fail(err)
+	}
+}
+
+func (f *fields) decimal(name string, low, high float64, into *float32) {
+	if v, ok := f.take(name); ok {
+		d, err := v.decimalIn(low, high)
+		*into = float32(d)
+		f.fail(err)
+	}
+}
+
+// with hands the member called name to read, if it is there.
+func (f *fields) with(name string, read func(value) error) {
+	if v, ok := f.take(name); ok {
+		f.fail(read(v))
+	}
+}
+
+// object reads the members of the object called name.
+func (f *fields) object(name string, read func(*fields)) {
+	f.with(name, func(v value) error {
+		inner := v.fields()
+		if inner.err == nil {
+			read(inner)
+		}
+		return inner.err
+	})
+}

@@ -1,0 +1,243 @@
+package openai
+
+import (
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"parley"
+)
+
+// A ChatResponse is a whole chat answer.
+type ChatResponse struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Choices     []ChatChoice `json:"choices"`
+	Usage       Usage        `json:"usage"`
+	ServiceTier string       `json:"service_tier,omitempty"`
+	Timings     *Timings     `json:"timings,omitempty"`
+}
+
+// A ChatChoice is one of the answers in a [ChatResponse].
+type ChatChoice struct {
+	Index        int           `json:"index"`
+	Message      ChatMessage   `json:"message"`
+	Logprobs     *ChatLogprobs `json:"logprobs"`
+	FinishReason parley.Finish `json:"finish_reason"`
+}
+
+// A ChatMessage is what the assistant said. Refusal is always null: there is
+// no model here that refuses in a channel of its own.
+type ChatMessage struct {
+	Role    string  `json:"role"`
+	Content string  `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+// A ChatChunk is one event of a streamed chat answer. Usage is written only if
+// the client asked for it: null until the last chunk.
+type ChatChunk struct {
+	ID          string            `json:"id"`
+	Object      string            `json:"object"`
+	Created     int64             `json:"created"`
+	Model       string            `json:"model"`
+	Choices     []ChatChunkChoice `json:"choices"`
+	Usage       *OptionalUsage    `json:"usage,omitempty"`
+	ServiceTier string            `json:"service_tier,omitempty"`
+	Timings     *Timings          `json:"timings,omitempty"`
+}
+
+// A ChatChunkChoice is the news of one choice. FinishReason is null until the
+// choice's last chunk.
+type ChatChunkChoice struct {
+	Index        int            `json:"index"`
+	Delta        ChatDelta      `json:"delta"`
+	Logprobs     *ChatLogprobs  `json:"logprobs"`
+	FinishReason *parley.Finish `json:"finish_reason"`
+}
+
+// A ChatDelta is what was added to a message. Members that are nil or empty
+// are left out: the last delta of a choice is {}.
+type ChatDelta struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+// ChatLogprobs lists the tokens of a message with their probabilities.
+type ChatLogprobs struct {
+	Content []TokenLogprob `json:"content"`
+	Refusal []TokenLogprob `json:"refusal"`
+}
+
+// A TokenLogprob is one token with its log-probability and the alternatives.
+type TokenLogprob struct {
+	Token       string       `json:"token"`
+	Logprob     float64      `json:"logprob"`
+	Bytes       []int        `json:"bytes"`
+	TopLogprobs []TopLogprob `json:"top_logprobs"`
+}
+
+// A TopLogprob is an alternative to a chosen token.
+type TopLogprob struct {
+	Token   string  `json:"token"`
+	Logprob float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+// A CompletionResponse is a whole plain answer and also one event of a
+// streamed one; the interface gives both the same shape.
+type CompletionResponse struct {
+	ID          string             `json:"id"`
+	Object      string             `json:"object"`
+	Created     int64              `json:"created"`
+	Model       string             `json:"model"`
+	Choices     []CompletionChoice `json:"choices"`
+	Usage       *OptionalUsage     `json:"usage,omitempty"`
+	ServiceTier string             `json:"service_tier,omitempty"`
+	Timings     *Timings           `json:"timings,omitempty"`
+}
+
+// A CompletionChoice is one continuation, or a piece of it. FinishReason is
+// null in all pieces but the last.
+type CompletionChoice struct {
+	Index        int                 `json:"index"`
+	Text         string              `json:"text"`
+	Logprobs     *CompletionLogprobs `json:"logprobs"`
+	FinishReason *parley.Finish      `json:"finish_reason"`
+}
+
+// CompletionLogprobs is the older shape of log-probabilities: four lists of
+// equal length. The first token of an echoed prompt has no probability, so
+// its entries are null. TextOffset counts characters from the start of the
+// choice's text.
+type CompletionLogprobs struct {
+	Tokens        []string             `json:"tokens"`
+	TokenLogprobs []*float64           `json:"token_logprobs"`
+	TopLogprobs   []map[string]float64 `json:"top_logprobs"`
+	TextOffset    []int                `json:"text_offset"`
+}
+
+// A Usage counts tokens. CachedTokens is part of PromptTokens.
+type Usage struct {
+	PromptTokens            int                     `json:"prompt_tokens"`
+	CompletionTokens        int                     `json:"completion_tokens"`
+	TotalTokens             int                     `json:"total_tokens"`
+	PromptTokensDetails     PromptTokensDetails     `json:"prompt_tokens_details"`
+	CompletionTokensDetails CompletionTokensDetails `json:"completion_tokens_details"`
+}
+
+// PromptTokensDetails says how much of the prompt was not computed again.
+type PromptTokensDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+// CompletionTokensDetails says how much of the output was thinking.
+type CompletionTokensDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
+}
+
+// OptionalUsage is a usage that may be written as null, which a plain pointer
+// with omitempty cannot.
+type OptionalUsage struct{ *Usage }
+
+// MarshalJSON writes the usage, or null.
+func (u OptionalUsage) MarshalJSON() ([]byte, error) { return Encode(u.Usage) }
+
+// UsageOf returns u in the shape clients read.
+func UsageOf(u parley.Usage) Usage {
+	return Usage{
+		PromptTokens:        u.PromptTokens,
+		CompletionTokens:    u.OutputTokens,
+		TotalTokens:         u.PromptTokens + u.OutputTokens,
+		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens},
+	}
+}
+
+// Timings tells where the time of a request went. It is an extra of this
+// server that clients ignore unless they know it.
+type Timings struct {
+	QueuedMs           float64 `json:"queued_ms"`
+	PrefillMs          float64 `json:"prefill_ms"`
+	DecodeMs           float64 `json:"decode_ms"`
+	PromptPerSecond    float64 `json:"prompt_per_second"`
+	PredictedPerSecond float64 `json:"predicted_per_second"`
+	Cached             int     `json:"cached"`
+}
+
+// TimingsOf returns the times of u. The prompt's speed counts only tokens that
+// were computed, and the answer's only those after the first, whose time is
+// part of the prefill.
+func TimingsOf(u parley.Usage) *Timings {
+	return &Timings{
+		QueuedMs:           milliseconds(u.Queued),
+		PrefillMs:          milliseconds(u.Prefill),
+		DecodeMs:           milliseconds(u.Decode),
+		PromptPerSecond:    rate(u.PromptTokens-u.CachedTokens, u.Prefill),
+		PredictedPerSecond: rate(u.OutputTokens-1, u.Decode),
+		Cached:             u.CachedTokens,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func rate(tokens int, d time.Duration) float64 {
+	if tokens <= 0 || d <= 0 {
+		return 0
+	}
+	return math.Round(float64(tokens)/d.Seconds()*100) / 100
+}
+
+// A ModelList is the answer of GET /v1/models.
+type ModelList struct {
+	Object string  `json:"object"`
+	Data   []Model `json:"data"`
+}
+
+// A Model is one entry of a [ModelList]. MaxModelLen, the context in tokens,
+// is an extra that some editors read.
+type Model struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	OwnedBy     string `json:"owned_by"`
+	MaxModelLen int    `json:"max_model_len,omitempty"`
+}
+
+// logprobLeast is what the interface writes for a probability too small to
+// tell; JSON has no infinities.
+const logprobLeast = -9999.0
+
+// LogprobOf returns a worker's log-probability as JSON can carry it.
+func LogprobOf(p float32) float64 {
+	f := float64(p)
+	if math.IsNaN(f) || f < logprobLeast {
+		return logprobLeast
+	}
+	return min(f, 0)
+}
+
+// TokenText returns the bytes of a token as a string for people. Bytes that
+// are no character alone are written as the interface does for plain
+// completions: bytes:\xe2\x80.
+func TokenText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	const digits = "0123456789abcdef"
+	text := []byte("bytes:")
+	for _, c := range b {
+		text = append(text, '\\', 'x', digits[c>>4], digits[c&15])
+	}
+	return string(text)
+}
+
+// ByteValues returns b as numbers: JSON would write a []byte as base64.
+func ByteValues(b []byte) []int {
+	values := make([]int, len(b))
+	for i, c := range b {
+		values[i] = int(c)
+	}
+	return values
+}

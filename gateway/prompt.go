@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+	"parley/token"
+)
+
+// A model is a [Served] with its defaults filled in.
+type model struct {
+	Served
+	// vocabTokens is one more than the largest token id.
+	vocabTokens int
+}
+
+func newModel(served Served, now time.Time) *model {
+	m := &model{Served: served, vocabTokens: served.Tokenizer.Size()}
+	m.ContextTokens = served.contextTokens()
+	setDefault(&m.OwnedBy, "parley")
+	if m.Created.IsZero() {
+		m.Created = now
+	}
+	return m
+}
+
+// encodePrompt returns the tokens of one prompt of a plain completion. Special
+// tokens that are written out in the text count as such: people write whole
+// templates by hand this way.
+func (m *model) encodePrompt(p openai.Prompt, request *openai.CompletionRequest) ([]parley.Token, error) {
+	tokens := p.Tokens
+	if !p.IsTokens {
+		var err error
+		options := token.Options{AddSpecial: !request.HasSuffix, ParseSpecial: true}
+		if tokens, err = m.encode(p.Param, p.Text, options); err != nil {
+			return nil, err
+		}
+	}
+	if request.HasSuffix {
+		return m.encodeGap(tokens, request.Suffix)
+	}
+	if len(tokens) > 0 {
+		return tokens, nil
+	}
+	if bos := m.Tokenizer.Special().BOS; bos != token.None {
+		return []parley.Token{bos}, nil // an empty prompt asks for any text at all
+	}
+	return nil, parley.Invalid(p.Param, "Invalid '%s': the prompt is empty. Expected at least one character.", p.Param)
+}
+
+// encodeGap returns the tokens that ask the model for what belongs between
+// before and the text after it.
+func (m *model) encodeGap(before []parley.Token, after string) ([]parley.Token, error) {
+	special := m.Tokenizer.Special()
+	if special.FIMPrefix == token.None || special.FIMSuffix == token.None || special.FIMMiddle == token.None {
+		return nil, openai.SuffixUnsupported(m.ID)
+	}
+	tokens := slices.Concat([]parley.Token{special.FIMPrefix}, before, []parley.Token{special.FIMSuffix})
+	suffix, err := m.encode("suffix", after, token.Options{ParseSpecial: true})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(tokens, suffix...), special.FIMMiddle), nil
+}
+
+func (m *model) encode(param, text string, options token.Options) ([]parley.Token, error) {
+	tokens, err := m.Tokenizer.Encode(text, options)
+	if err != nil {
+		return nil, parley.Invalid(param, "Invalid '%s': the text cannot be tokenized: %v.", param, err)
+	}
+	return tokens, nil
+}
+
+// outputTokens returns how many tokens the answer to a prompt may have, or the
+// error if they do not fit the context; 0 asks for as many as fit. Only a
+// number that the client named itself can be too large.
+func (m *model) outputTokens(param string, promptTokens int, g *openai.Generation) (int, error) {
+	room := m.ContextTokens - promptTokens
+	switch {
+	case room <= 0:
+		return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, 0)
+	case g.MaxTokens <= room:
+		return g.MaxTokens, nil
+	case g.MaxTokensParam == "":
+		return room, nil
+	}
+	return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, g.MaxTokens)
+}
+
+// newJob makes the request for one prompt that the worker takes.
+func (m *model) newJob(id string, g *openai.Generation, prompt []parley.Token) *parley.Request {
+	job := &parley.Request{
+		ID:          id,
+		Model:       m.ID,
+		Prompt:      prompt,
+		Choices:     g.Choices,
+		Sampling:    g.Sampling,
+		Stop:        g.Stop,
+		Logprobs:    g.Logprobs,
+		TopLogprobs: g.TopLogprobs,
+	}
+	if !g.Seeded {
+		job.Sampling.Seed = randomSeed()
+	}
+	return job
+}
+
+func randomSeed() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// generate starts jobs on the model's worker and returns their answer to come.
+// Muted answers show no new tokens. The caller must call stop.
+func (c *call) generate(m *model, jobs []*parley.Request, muted bool) (a *answer, stop func()) {
+	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta}
+	for i, job := range jobs {
+		if len(jobs) > 1 {
+			job.ID = fmt.Sprintf("%s-%d", c.id, i)
+		}
+		c.story.promptTokens += len(job.Prompt)
+		a.prompts = append(a.prompts, answeredPrompt{tokens: job.Prompt})
+		for range a.perPrompt {
+			a.choices = append(a.choices, &choice{
+				text:  newText(m.Tokenizer.NewDecoder(true), job.Stop.Strings),
+				model: m,
+				muted: muted,
+			})
+		}
+	}
+	work := generate(c.request.Context(), m.Worker, jobs)
+	a.events = work.events
+	return a, work.stop
+}
+
+// tokenText returns a token for people to read.
+func (m *model) tokenText(id parley.Token) string { return openai.TokenText(m.Tokenizer.Bytes(id)) }
+
+// tokenLogprob returns a token's log-probabilities in the shape of chats.
+func (m *model) tokenLogprob(l parley.Logprob) openai.TokenLogprob {
+	b := m.Tokenizer.Bytes(l.Token)
+	entry := openai.TokenLogprob{
+		Token:       openai.TokenText(b),
+		Logprob:     openai.LogprobOf(l.Logprob),
+		Bytes:       openai.ByteValues(b),
+		TopLogprobs: []openai.TopLogprob{},
+	}
+	for _, top := range l.Top {
+		b := m.Tokenizer.Bytes(top.Token)
+		entry.TopLogprobs = append(entry.TopLogprobs, openai.TopLogprob{
+			Token: openai.TokenText(b), Logprob: openai.LogprobOf(top.Logprob), Bytes: openai.ByteValues(b),
+		})
+	}
+	return entry
+}

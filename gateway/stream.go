@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// A shape makes the events of one endpoint's streams.
+type shape interface {
+	// opening is the first event of a choice, or nil if there is none.
+	opening(choice int) any
+	// content carries new text.
+	content(p piece) any
+	// closing says why a choice ended. Timings, if any, go with the stream's
+	// last event.
+	closing(choice int, finish parley.Finish, timings *openai.Timings) any
+	// usage is the last event if the client asked for it.
+	usage(u openai.Usage, timings *openai.Timings) any
+}
+
+// A stream writes server-sent events: unnamed, each flushed as it is written.
+type stream struct {
+	call    *call
+	control *http.ResponseController
+	// opened tells for which choices the first event was sent.
+	opened map[int]bool
+	// lastClosing waits for the timings that come with the usage.
+	lastClosing *piece
+	// unfinished counts the choices that have not ended.
+	unfinished int
+	// broken is true once a write failed: nothing more arrives.
+	broken bool
+}
+
+// streamAnswer sends a as events in the given shape. The status goes out with the
+// first event, so an error that comes before it still has its own.
+func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
+	s := &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: len(a.choices)}
+	for !a.over() {
+		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
+		switch {
+		case errors.Is(err, errSilence):
+			err = s.write([]byte(": ping\n\n"))
+		case err == nil:
+			err = s.sendPieces(pieces, form)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.end(a.usage, form, includeUsage)
+}
+
+func (s *stream) sendPieces(pieces []piece, form shape) error {
+	for _, p := range pieces {
+		if err := s.sendPiece(p, form); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stream) sendPiece(p piece, form shape) error {
+	if !s.opened[p.choice] {
+		s.opened[p.choice] = true
+		if err := s.send(form.opening(p.choice)); err != nil {
+			return err
+		}
+	}
+	if p.text != "" || len(p.tokens) > 0 {
+		if err := s.send(form.content(p)); err != nil {
+			return err
+		}
+	}
+	if p.finish == "" {
+		return nil
+	}
+	if s.unfinished--; s.unfinished == 0 {
+		s.lastClosing = &p
+		return nil
+	}
+	return s.send(form.closing(p.choice, p.finish, nil))
+}
+
+// end sends what closes a stream that went well.
+func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
+	timings := openai.TimingsOf(u)
+	last := s.lastClosing
+	var events []any
+	if includeUsage {
+		events = []any{form.closing(last.choice, last.finish, nil), form.usage(openai.UsageOf(u), timings)}
+	} else {
+		events = []any{form.closing(last.choice, last.finish, timings)}
+	}
+	for _, e := range events {
+		if err := s.send(e); err != nil {
+			return err
+		}
+	}
+	return s.write([]byte("data: [DONE]\n\n"))
+}
+
+// send writes one event; nil is none.
+func (s *stream) send(event any) error {
+	if event == nil {
+		return nil
+	}
+	body, err := openai.Encode(event)
+	if err != nil {
+		return err
+	}
+	frame := make([]byte, 0, len(body)+8)
+	frame = append(frame, "data: "...)
+	frame = append(frame, body...)
+	return s.write(append(frame, "\n\n"...))
+}
+
+// write sends bytes at once, after the headers if they were not sent yet. A
+// client that does not read them in time is taken for gone.
+func (s *stream) write(frame []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.call.gateway.config.WriteWaitMax)) // not every connection has one
+	if s.call.stream == nil {
+		s.call.stream = s
+		s.begin()
+	}
+	_, err := s.call.Write(frame)
+	if err == nil {
+		err = s.control.Flush()
+	}
+	if err != nil {
+		s.broken = true
+		return clientGone(err)
+	}
+	_ = s.control.SetWriteDeadline(time.Time{})
+	return nil
+}
+
+func (s *stream) begin() {
+	h := s.call.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would collect events
+	h.Set("X-Content-Type-Options", "nosniff")
+	s.call.WriteHeader(http.StatusOK)
+}
+
+// fail sends an error as the last event, if anybody is left to read it.
+// Clients throw on it.
+func (s *stream) fail(body openai.ErrorBody) {
+	if !s.broken && s.call.request.Context().Err() == nil {
+		_ = s.send(body) // the error is already kept; nobody else wants this one
+	}
+}
