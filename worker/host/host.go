@@ -1,0 +1,145 @@
+// Package host puts a model to work in this process: it opens the files, plans
+// the memory, and starts an engine around the network.
+//
+// A host is the whole lower half of the platform behind one [parley.Worker].
+// Only the program's main package imports it.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"parley"
+	"parley/compute/cpu"
+	"parley/engine"
+	"parley/engine/sched"
+	"parley/model"
+	"parley/model/weights"
+	"parley/token"
+)
+
+// Config says how one model is hosted. The zero value works.
+type Config struct {
+	// Name is what clients call the model; default: the file's name.
+	Name string
+	// KVTokens is the size of the key/value pool, in tokens; 0 chooses what
+	// serves several full contexts and fits the memory.
+	KVTokens int
+	// ContextTokens bounds prompt and answer together; 0 means what the model
+	// was made for, or the whole pool if that is smaller.
+	ContextTokens int
+	// StepTokens is the most tokens in one forward pass; 0 means 256.
+	StepTokens int
+	// Seqs is the most sequences computed at once; 0 means 32.
+	Seqs int
+	// Threads is how many processors compute; 0 means all.
+	Threads int
+	// Path forces a set of processor instructions; empty chooses the best.
+	Path string
+	// Log receives faults; nil means none.
+	Log *slog.Logger
+}
+
+const (
+	stepTokensDefault = 256
+	seqsDefault       = 32
+)
+
+func (c Config) withDefaults(ck *weights.Checkpoint) Config {
+	if c.Name == "" {
+		c.Name = nameOf(ck)
+	}
+	if c.StepTokens == 0 {
+		c.StepTokens = stepTokensDefault
+	}
+	if c.Seqs == 0 {
+		c.Seqs = seqsDefault
+	}
+	c.StepTokens = max(c.StepTokens, c.Seqs)
+	return c
+}
+
+// nameOf derives a model's name from its file.
+func nameOf(ck *weights.Checkpoint) string {
+	base := filepath.Base(ck.Path)
+	if ck.Format == weights.FormatGGUF {
+		return base[:len(base)-len(filepath.Ext(base))]
+	}
+	return base
+}
+
+// A Host serves one model. It implements [parley.Worker].
+type Host struct {
+	*engine.Engine
+	// Tokenizer belongs to the model's vocabulary.
+	Tokenizer *token.Tokenizer
+	// Template renders conversations; nil if the model has none.
+	Template *token.ChatTemplate
+	// Device says what computes.
+	Device string
+
+	backend *cpu.CPU
+	ck      *weights.Checkpoint
+}
+
+var _ parley.Worker = (*Host)(nil)
+
+// Start loads the planned model and starts its engine. On success the host
+// owns the checkpoint and closes it.
+func Start(plan *Plan) (*Host, error) {
+	ck, cfg := plan.ck, plan.cfg
+	tokenizer, template, err := readTokenizer(ck)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", cfg.Name, err)
+	}
+	if tokenizer.Size() > ck.Config.Vocab {
+		return nil, fmt.Errorf("model %s: the tokenizer has %d tokens, but the network scores %d", cfg.Name, tokenizer.Size(), ck.Config.Vocab)
+	}
+	backend, err := cpu.New(cpu.Options{Threads: cfg.Threads, Path: cfg.Path})
+	if err != nil {
+		return nil, err
+	}
+	network, err := model.Load(ck, backend, plan.limits())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
+	}
+	e, err := engine.New(engine.Config{
+		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
+		Vocab: network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
+		Forward: network.Forward, CopyBlocks: backend.CopyBlocks,
+		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs},
+		Log:   cfg.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
+	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, ck: ck}, nil
+}
+
+// textBytes returns what each token adds to the text, which for special
+// tokens is nothing: they cannot be part of a stop string.
+func textBytes(t *token.Tokenizer) func(parley.Token) []byte {
+	return func(id parley.Token) []byte {
+		if t.IsSpecial(id) {
+			return nil
+		}
+		return t.Bytes(id)
+	}
+}
+
+// ends lists the tokens that end a text: those the model's configuration
+// names and those the tokenizer knows.
+func ends(cfg *weights.Config, t *token.Tokenizer) []parley.Token {
+	out := append([]parley.Token(nil), t.Special().EOS...)
+	for _, id := range cfg.EOS {
+		out = append(out, parley.Token(id))
+	}
+	return out
+}
+
+// Close ends the engine and gives all memory back.
+func (h *Host) Close() error {
+	return errors.Join(h.Engine.Close(), h.backend.Close(), h.ck.Close())
+}

@@ -1,0 +1,132 @@
+package host
+
+import (
+	"fmt"
+
+	"parley/compute"
+	"parley/compute/cpu"
+	"parley/model"
+	"parley/model/weights"
+)
+
+// A Plan says where a model's memory will go, before any is taken.
+type Plan struct {
+	// Name is the model's.
+	Name string `json:"name"`
+	// WeightBytes are the weights as computed with. MappedBytes are the file's,
+	// which the system can read again and so may drop.
+	WeightBytes int64 `json:"weight_bytes"`
+	MappedBytes int64 `json:"mapped_bytes"`
+	// KVBytes are the key/value pool of KVTokens tokens.
+	KVBytes  int64 `json:"kv_bytes"`
+	KVTokens int   `json:"kv_tokens"`
+	// ActivationBytes are the work space of one step, logits included.
+	ActivationBytes int64 `json:"activation_bytes"`
+	// ContextTokens bounds prompt and answer together.
+	ContextTokens int `json:"context_tokens"`
+
+	ck  *weights.Checkpoint
+	cfg Config
+}
+
+// Bytes returns what the plan takes in all.
+func (p *Plan) Bytes() int64 { return p.WeightBytes + p.KVBytes + p.ActivationBytes }
+
+// A Candidate is a model that is to be hosted.
+type Candidate struct {
+	Checkpoint *weights.Checkpoint
+	Config     Config
+}
+
+// kvShare is how much of the memory that weights and activations leave free
+// the pools may take by default: the rest of the machine needs some, too.
+const kvShare = 0.6
+
+// kvTokensPlenty is a pool that is large enough by default, unless one full
+// context is larger.
+const kvTokensPlenty = 32768
+
+// PlanMemory divides available bytes between the models. It fails, and says
+// what would fit, when they do not fit.
+func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
+	var plans []*Plan
+	free := available
+	for _, c := range candidates {
+		p := newPlan(c)
+		plans = append(plans, p)
+		free -= p.WeightBytes + p.ActivationBytes
+		if free < 0 {
+			return nil, fmt.Errorf("model %s does not fit: its weights need %s and its activations %s, and of %s available only %s are left: use a smaller model or quantization",
+				p.Name, Size(p.WeightBytes), Size(p.ActivationBytes), Size(available), Size(max(0, free+p.WeightBytes+p.ActivationBytes)))
+		}
+	}
+	for i, p := range plans {
+		share := free / int64(len(plans)-i)
+		if err := p.planPool(share); err != nil {
+			return nil, err
+		}
+		free -= p.KVBytes
+	}
+	return plans, nil
+}
+
+// newPlan sizes all but the pool.
+func newPlan(c Candidate) *Plan {
+	cfg := c.Config.withDefaults(c.Checkpoint)
+	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), ck: c.Checkpoint, cfg: cfg}
+	for _, t := range c.Checkpoint.Tensors() {
+		p.WeightBytes += cpu.PackedBytes(t.Type, t.Rows(), t.Cols())
+	}
+	mc := &c.Checkpoint.Config
+	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) +
+		cpu.ScratchBytes(model.ScratchLimits(mc, p.limits()), cfg.Threads) + 4*int64(p.outputs())*int64(mc.Vocab)
+	return p
+}
+
+// planPool chooses the size of the pool and so the context.
+func (p *Plan) planPool(free int64) error {
+	perBlock := p.kvBytes(compute.BlockTokens)
+	context := p.ck.Config.Context
+	if p.cfg.ContextTokens > 0 {
+		context = min(context, p.cfg.ContextTokens)
+	}
+	fits := int(free/perBlock) * compute.BlockTokens
+	p.KVTokens = p.cfg.KVTokens
+	if p.KVTokens == 0 {
+		p.KVTokens = min(max(context, min(kvTokensPlenty, p.cfg.Seqs*context)), int(kvShare*float64(fits)))
+	}
+	p.KVTokens = (p.KVTokens + compute.BlockTokens - 1) / compute.BlockTokens * compute.BlockTokens
+	if p.KVTokens > fits || p.KVTokens == 0 {
+		return fmt.Errorf("model %s does not fit: a key/value pool of %d tokens needs %s and %s are left after the weights: --kv-tokens %d would fit",
+			p.Name, p.KVTokens, Size(p.kvBytes(max(p.KVTokens, compute.BlockTokens))), Size(free), fits)
+	}
+	p.KVBytes = p.kvBytes(p.KVTokens)
+	p.ContextTokens = min(context, p.KVTokens)
+	return nil
+}
+
+func (p *Plan) kvBytes(tokens int) int64 {
+	return model.KVShape(&p.ck.Config, tokens/compute.BlockTokens).Bytes()
+}
+
+func (p *Plan) blocks() int { return p.KVTokens / compute.BlockTokens }
+
+// outputs is how many rows of logits a step may have: one for each sequence,
+// and some to score prompts with.
+func (p *Plan) outputs() int { return max(p.cfg.Seqs, 32) }
+
+func (p *Plan) limits() model.Limits {
+	return model.Limits{Rows: p.cfg.StepTokens, Outputs: p.outputs(), Blocks: p.blocks()}
+}
+
+// Size writes a number of bytes for people.
+func Size(bytes int64) string {
+	switch f := float64(bytes); {
+	case f >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", f/(1<<30))
+	case f >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", f/(1<<20))
+	default:
+		return fmt.Sprintf("%.1f KiB", f/(1<<10))
+	}
+}
