@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"text/tabwriter"
+
+	"parley/worker/host"
+)
+
+// printPlans tells where memory will go before any is taken.
+func printPlans(out io.Writer, plans []*host.Plan, available int64) {
+	fmt.Fprintf(out, "Memory plan (%s available)\n", host.Size(available))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
+	for _, p := range plans {
+		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens\t%s\t%s\t%d\t\n", p.Name,
+			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+	}
+	w.Flush()
+}
+
+// greet tells where the server is and how to talk to it.
+func greet(out io.Writer, addr net.Addr, s *settings, hosts []*host.Host) {
+	url := "http://" + addr.String()
+	var names []string
+	for i, h := range hosts {
+		name := h.Models()[0].ID
+		if i == 0 && len(hosts) > 1 {
+			name += " (default)"
+		}
+		names = append(names, name)
+	}
+	fmt.Fprintf(out, `
+Parley %s is ready on %s
+
+  models   %s
+  device   %s
+  data     %s
+
+Talk to it:
+
+  curl %s/v1/chat/completions -H 'content-type: application/json' \
+    -d '{"model":"%s","messages":[{"role":"user","content":"Hello! Who are you?"}]}'
+
+or point any OpenAI client at %s/v1 (any API key will do).
+Ctrl-C stops the server.
+`, version, url, strings.Join(names, ", "), hosts[0].Device, s.data, url, hosts[0].Models()[0].ID, url)
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		fmt.Fprintln(out, "\nNote: this address can be reached from other machines, and the server asks for no key.")
+	}
+}

@@ -1,0 +1,74 @@
+// Command parley serves large language models: one binary with a
+// ChatGPT-style API in front and an inference engine behind it.
+//
+// This package wires the others together and talks to the person at the
+// terminal. It decides nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes, as the help documents them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run carries out a command line and returns the exit code.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(os.Stderr, "parley:", err)
+	switch {
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+var (
+	// errUsage marks a command line that cannot be understood.
+	errUsage = errors.New("see --help")
+	// errInterrupted marks work that the user ended before it was complete.
+	errInterrupted = errors.New("interrupted")
+)
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "parley",
+		Short: "Serve large language models over the OpenAI API",
+		Long: `Parley serves large language models over the OpenAI API, from one binary.
+
+It comes with two small models of its own, so this is all it takes to begin:
+
+  parley serve`,
+		Example: `  parley serve                                  serve the built-in models on 127.0.0.1:8080
+  parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
+  parley model inspect model.gguf               what is in a model file, and what it will cost`,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
+	root.AddCommand(newServe(), newModel(), newVersion())
+	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n")
+	return root
+}

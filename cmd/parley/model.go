@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"parley/internal/builtin"
+	"parley/model/weights"
+)
+
+func newModel() *cobra.Command {
+	cmd := &cobra.Command{Use: "model", Short: "Look into model files, and make some to measure with"}
+	cmd.AddCommand(newModelList(), newModelInspect(), newModelRandom())
+	return cmd
+}
+
+// A listed is one row of model list.
+type listed struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+	Default bool   `json:"default"`
+}
+
+func newModelList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the built-in models", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var rows []listed
+			for i, m := range builtin.Models() {
+				rows = append(rows, listed{m.Name, m.Summary, i == 0})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), rows)
+			}
+			for _, r := range rows {
+				fmt.Fprintf(cmd.OutOrStdout(), "%-12s %s\n", r.Name, r.Summary)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func newModelInspect() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Say what is in a model file and what it will cost",
+		Long: `Say what is in a model file and what it will cost: architecture, parameters,
+bytes by part and by quantization, context, bytes of key/value cache per token.
+
+PATH is a GGUF file, a directory of safetensors, or the name of a built-in model.`,
+		Example: "  parley model inspect polly\n  parley model inspect llama.gguf --json",
+		Args:    exactly(1, "the path of a model"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ck, err := openModel(args[0])
+			if err != nil {
+				return err
+			}
+			defer ck.Close()
+			summary := weights.Describe(ck)
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), summary)
+			}
+			printSummary(cmd.OutOrStdout(), args[0], &summary, ck)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func builtinNames() (names []string) {
+	for _, m := range builtin.Models() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// exactly wants so many arguments, and says what they are.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("expected %s, got %d arguments: %w", what, len(args), errUsage)
+		}
+		return nil
+	}
+}
+
+func newModelRandom() *cobra.Command {
+	var shape, quant string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "random FILE",
+		Short: "Write a model of a real shape with random weights, for benchmarks",
+		Long: `Write a GGUF model of a real shape with random weights. It answers nonsense, but
+it loads, serves and takes as long as a trained model of its size.
+
+Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
+		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
+		Args:    exactly(1, "the file to write"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writeRandom(cmd.ErrOrStderr(), args[0], shape, quant, seed)
+		},
+	}
+	cmd.Flags().StringVar(&shape, "shape", "llama-1b", "the model's `SHAPE`")
+	cmd.Flags().StringVar(&quant, "quant", "q8_0", "the `TYPE` of its weights: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides the weights")
+	complete(cmd, "shape", shapeNames())
+	complete(cmd, "quant", []string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"})
+	return cmd
+}
+
+// complete makes the shell offer these values for a flag.
+func complete(cmd *cobra.Command, flag string, values []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // the flag does not exist: a mistake in this file
+	}
+}
+
+func shapeNames() (names []string) {
+	for _, s := range weights.Shapes() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// writeRandom writes the model beside its final name first, so that a file
+// with that name is always complete.
+func writeRandom(out io.Writer, path, shapeName, quantName string, seed uint64) (err error) {
+	shape, err := weights.ShapeNamed(shapeName)
+	if err != nil {
+		return err
+	}
+	quant, err := weights.ParseDType(quantName)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	bar := newProgress(out, filepath.Base(path))
+	fallbacks, err := weights.WriteRandom(f, shape, quant, seed, bar.update)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	for _, fb := range fallbacks {
+		fmt.Fprintln(out, fb)
+	}
+	return os.Rename(f.Name(), path)
+}

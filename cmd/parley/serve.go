@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway"
+	"parley/internal/builtin"
+	"parley/model/weights"
+	"parley/worker/host"
+)
+
+func newServe() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve models over the OpenAI API",
+		Long: `Serve models over the OpenAI API.
+
+Without flags it serves the built-in models polly and polly-mini on
+127.0.0.1:8080. Ctrl-C lets running answers finish; a second Ctrl-C ends at once.`,
+		Example: `  parley serve
+  parley serve --model llama.gguf --addr 127.0.0.1:9000
+  parley serve --model fast=small.gguf --model good=/models/llama-8b
+  parley serve --config parley.yaml`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
+	flags := addFlags(cmd.Flags())
+	cmd.Long += "\n\n" + settingsHelp()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := gather(flags, os.LookupEnv, file)
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), s, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// settingsHelp lists the variable and the file's key of each setting.
+func settingsHelp() string {
+	var out strings.Builder
+	out.WriteString("Every flag can also be given as a variable or in the --config file; a flag beats a\nvariable, a variable beats the file:\n\n")
+	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
+	for i := range serveSettings {
+		s := &serveSettings[i]
+		fmt.Fprintf(w, "  --%s\t%s\t%s\n", s.key, s.variable(), s.fileKey())
+	}
+	w.Flush()
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// serve runs a server until ctx ends, and then drains it.
+func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
+	listener, err := listen(ctx, s.addr)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if err := os.MkdirAll(s.data, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w: choose another with --data", err)
+	}
+	log := s.logger()
+	hosts, err := startHosts(s, log, out)
+	defer func() { err = errors.Join(err, closeAll(hosts)) }()
+	if err != nil {
+		return err
+	}
+	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log})
+	if err != nil {
+		return err
+	}
+	greet(out, listener.Addr(), s, hosts)
+	return serveUntilDone(ctx, gateway.NewServer(s.addr, front), listener, front, s.drain, out)
+}
+
+// listen takes the address before any model is loaded, so that a mistake in it
+// shows at once.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use: stop the program that listens there, or choose another address with --addr", addr)
+	}
+	return l, err
+}
+
+// startHosts opens the models, prints the plan of memory and loads what fits.
+func startHosts(s *settings, log *slog.Logger, out io.Writer) ([]*host.Host, error) {
+	candidates, err := openModels(s, log)
+	if err != nil {
+		return nil, err
+	}
+	available, err := host.AvailableBytes()
+	if err != nil {
+		return nil, err
+	}
+	plans, err := host.PlanMemory(candidates, available)
+	if err != nil {
+		return nil, err
+	}
+	printPlans(out, plans, available)
+	var hosts []*host.Host
+	for _, p := range plans {
+		h, err := host.Start(p)
+		if err != nil {
+			return hosts, err
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// openModels opens the checkpoints that the settings name, or the built-in ones.
+func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error) {
+	if len(s.models) == 0 {
+		for _, m := range builtin.Models() {
+			ck, err := m.Open()
+			if err != nil {
+				return nil, fmt.Errorf("built-in model %s: %w", m.Name, err)
+			}
+			out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(m.Name, log)})
+		}
+		return out, nil
+	}
+	for _, m := range s.models {
+		ck, err := openModel(m.path)
+		if err != nil {
+			return nil, err
+		}
+		name := m.name
+		if _, isBuiltin := builtin.Find(m.path); name == "" && isBuiltin {
+			name = m.path
+		}
+		out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(name, log)})
+	}
+	return out, nil
+}
+
+// openModel opens a path, or a built-in model by its name.
+func openModel(path string) (*weights.Checkpoint, error) {
+	ck, err := weights.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if m, ok := builtin.Find(path); ok {
+			return m.Open()
+		}
+		return nil, fmt.Errorf("%w: give the path of a GGUF file or of a directory with config.json, or the name of a built-in model", err)
+	}
+	return ck, err
+}
+
+func served(hosts []*host.Host) (models []gateway.Served) {
+	for i, h := range hosts {
+		m := h.Models()[0]
+		models = append(models, gateway.Served{
+			ID: m.ID, Worker: h, Tokenizer: h.Tokenizer, Template: h.Template, ContextTokens: m.ContextTokens, Default: i == 0,
+		})
+	}
+	return models
+}
+
+func closeAll(hosts []*host.Host) error {
+	var errs []error
+	for _, h := range hosts {
+		errs = append(errs, h.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// serveUntilDone serves until ctx ends, then lets running answers finish for
+// at most drain. A second signal ends the process at once.
+func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, front *gateway.Gateway, drain time.Duration, out io.Writer) error {
+	failed := make(chan error, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() { failed <- server.Serve(l) })
+	defer serving.Wait()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	fmt.Fprintf(out, "\nLetting running answers finish, for up to %s. Ctrl-C again ends at once.\n", drain)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+
+	front.Drain()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	done := make(chan error, 1)
+	serving.Go(func() { done <- server.Shutdown(bounded) })
+	select {
+	case err := <-done:
+		if errors.Is(err, context.DeadlineExceeded) {
+			fmt.Fprintln(out, "Some answers were not complete in that time and were cut.")
+			return server.Close()
+		}
+		return err
+	case <-again:
+		return errors.Join(errInterrupted, server.Close())
+	}
+}

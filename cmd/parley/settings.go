@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/worker/host"
+)
+
+// settings are what a server can be told. Each one comes from a flag, else
+// from an environment variable, else from the configuration file, else it has
+// the default that defaultSettings gives it.
+type settings struct {
+	addr       string
+	data       string
+	models     []modelPath
+	drain      time.Duration
+	logFormat  string
+	logLevel   slog.Level
+	kvTokens   int
+	context    int
+	seqs       int
+	stepTokens int
+	threads    int
+	cpu        string
+}
+
+// A modelPath is a model to serve; an empty name means the file's own.
+type modelPath struct{ name, path string }
+
+func defaultSettings() *settings {
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text"}
+}
+
+// dataDir returns where the user's system keeps the data of programs.
+func dataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "parley")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "parley")
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "parley")
+	}
+	return filepath.Join(home, ".local", "share", "parley")
+}
+
+// hostConfig returns how a model is hosted under these settings.
+func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
+	return host.Config{
+		Name: name, KVTokens: s.kvTokens, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens,
+		Threads: s.threads, Path: s.cpu, Log: log,
+	}
+}
+
+// A setting is one thing that can be set, by whatever way.
+type setting struct {
+	// key is the flag's name. The variable is PARLEY_ and the key in capitals,
+	// the file's key has underscores.
+	key   string
+	wants string // completes "… is not"
+	help  string
+	many  bool // may be given several times
+	set   func(s *settings, text string) error
+}
+
+func (s *setting) variable() string {
+	return "PARLEY_" + strings.ToUpper(strings.ReplaceAll(s.key, "-", "_"))
+}
+
+func (s *setting) fileKey() string { return strings.ReplaceAll(s.key, "-", "_") }
+
+// apply sets the value that text spells, or says what was expected.
+func (s *setting) apply(to *settings, text string) error {
+	if err := s.set(to, text); err != nil {
+		return fmt.Errorf("%q is not %s", text, s.wants)
+	}
+	return nil
+}
+
+// serveSettings is the one list of what serve can be told.
+var serveSettings = []setting{
+	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS`", set: setAddr},
+	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
+		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
+	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY`", set: setText(func(s *settings) *string { return &s.data })},
+	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setDrain},
+	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
+	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
+	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 32", set: setCount(func(s *settings) *int { return &s.seqs })},
+	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 256", set: setCount(func(s *settings) *int { return &s.stepTokens })},
+	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
+	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
+	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
+	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
+}
+
+func setText(field func(*settings) *string) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		if text == "" {
+			return errNotWanted
+		}
+		*field(s) = text
+		return nil
+	}
+}
+
+// errNotWanted says that a text does not spell a value; the setting itself
+// says what would.
+var errNotWanted = fmt.Errorf("not wanted")
+
+func setCount(field func(*settings) *int) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return errNotWanted
+		}
+		*field(s) = n
+		return nil
+	}
+}
+
+func setAddr(s *settings, text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errNotWanted
+	}
+	s.addr = text
+	return nil
+}
+
+// setModel reads PATH or name=PATH. A path that exists is a path even if it
+// has an equals sign in it.
+func setModel(s *settings, text string) error {
+	name, path, named := strings.Cut(text, "=")
+	if _, err := os.Stat(text); err == nil || !named {
+		name, path = "", text
+	}
+	if path == "" || (named && name == "" && path != text) {
+		return errNotWanted
+	}
+	s.models = append(s.models, modelPath{name, path})
+	return nil
+}
+
+func setDrain(s *settings, text string) (err error) {
+	s.drain, err = time.ParseDuration(text)
+	if err == nil && s.drain < 0 {
+		return errNotWanted
+	}
+	return err
+}
+
+func setCPU(s *settings, text string) error {
+	if !slices.Contains([]string{"auto", "plain", "avx2", "avx512"}, text) {
+		return errNotWanted
+	}
+	s.cpu = text
+	if text == "auto" {
+		s.cpu = ""
+	}
+	return nil
+}
+
+func setLogFormat(s *settings, text string) error {
+	if text != "text" && text != "json" {
+		return errNotWanted
+	}
+	s.logFormat = text
+	return nil
+}
+
+// logger returns the log that the settings describe, on standard error.
+func (s *settings) logger() *slog.Logger {
+	opts := &slog.HandlerOptions{Level: s.logLevel}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/spf13/pflag"
+)
+
+// A flagValue collects what the command line says of one setting.
+type flagValue struct {
+	of    *setting
+	texts []string
+}
+
+// String returns the default, which pflag prints in the help.
+func (f *flagValue) String() string { return "" }
+
+// Type names the kind of value in the help.
+func (f *flagValue) Type() string { return "value" }
+
+// Set checks the text now, so that the error names the flag.
+func (f *flagValue) Set(text string) error {
+	if err := f.of.apply(defaultSettings(), text); err != nil {
+		return err
+	}
+	if !f.of.many {
+		f.texts = f.texts[:0]
+	}
+	f.texts = append(f.texts, text)
+	return nil
+}
+
+// addFlags gives the command a flag for each setting.
+func addFlags(flags *pflag.FlagSet) map[string]*flagValue {
+	values := map[string]*flagValue{}
+	for i := range serveSettings {
+		s := &serveSettings[i]
+		values[s.key] = &flagValue{of: s}
+		flags.Var(values[s.key], s.key, s.help)
+	}
+	return values
+}
+
+// gather settles every setting: the flag beats the variable, the variable
+// beats the file, the file beats the default.
+func gather(flags map[string]*flagValue, environ func(string) (string, bool), file string) (*settings, error) {
+	out := defaultSettings()
+	fromFile, err := readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for i := range serveSettings {
+		s := &serveSettings[i]
+		texts, where := fromFile[s.key], "" // already checked, with its line
+		if text, ok := environ(s.variable()); ok && text != "" {
+			texts, where = []string{text}, s.variable()
+			if s.many {
+				texts = strings.Split(text, ",")
+			}
+		}
+		if f := flags[s.key]; f != nil && len(f.texts) > 0 {
+			texts, where = f.texts, "--"+s.key
+		}
+		for _, text := range texts {
+			if err := s.apply(out, text); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", where, err))
+			}
+		}
+	}
+	return out, errors.Join(problems...)
+}
+
+// readFile returns the texts that a configuration file gives for each setting,
+// by the setting's key. No file is an empty one.
+func readFile(path string) (map[string][]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return parseFile(path, text)
+}
+
+// parseFile reads the file's keys and reports every wrong one with its line.
+func parseFile(path string, text []byte) (map[string][]string, error) {
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not YAML: %w", path, err)
+	}
+	out := map[string][]string{}
+	var problems []error
+	for _, doc := range tree.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
+			continue
+		}
+		entries, ok := mapping(doc.Body)
+		if !ok {
+			return nil, fmt.Errorf("%s:%d: expected keys and values such as \"addr: 127.0.0.1:8080\"", path, doc.Body.GetToken().Position.Line)
+		}
+		for _, e := range entries {
+			if err := readEntry(out, e); err != nil {
+				problems = append(problems, fmt.Errorf("%s:%d: %w", path, e.Key.GetToken().Position.Line, err))
+			}
+		}
+	}
+	return out, errors.Join(problems...)
+}
+
+// readEntry reads one key of the file.
+func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
+	key := e.Key.String()
+	i := slices.IndexFunc(serveSettings, func(s setting) bool { return s.fileKey() == key })
+	if i < 0 {
+		return fmt.Errorf("unknown key %q: expected one of %s", key, strings.Join(fileKeys(), ", "))
+	}
+	s := &serveSettings[i]
+	if out[s.key] != nil {
+		return fmt.Errorf("key %q is given twice: expected once", key)
+	}
+	texts, ok := entryTexts(s, e.Value)
+	if !ok {
+		return fmt.Errorf("key %q: expected %s, found %s", key, s.wants, strings.ToLower(e.Value.Type().String()))
+	}
+	for _, text := range texts {
+		if err := s.apply(defaultSettings(), text); err != nil {
+			return fmt.Errorf("key %q: %w", key, err)
+		}
+	}
+	out[s.key] = texts
+	return nil
+}
+
+func fileKeys() (keys []string) {
+	for i := range serveSettings {
+		keys = append(keys, serveSettings[i].fileKey())
+	}
+	return keys
+}
+
+// entryTexts returns the texts of a scalar, or where several values are
+// allowed of a list of scalars, or of name: path pairs.
+func entryTexts(s *setting, value ast.Node) (texts []string, ok bool) {
+	if text, ok := scalar(value); ok {
+		return []string{text}, true
+	}
+	if !s.many {
+		return nil, false
+	}
+	if list, ok := value.(*ast.SequenceNode); ok {
+		for _, v := range list.Values {
+			text, ok := scalar(v)
+			if !ok {
+				return nil, false
+			}
+			texts = append(texts, text)
+		}
+		return texts, true
+	}
+	entries, ok := mapping(value)
+	for _, e := range entries {
+		text, isScalar := scalar(e.Value)
+		ok = ok && isScalar
+		texts = append(texts, e.Key.String()+"="+text)
+	}
+	return texts, ok
+}
+
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
