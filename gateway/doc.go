@@ -8,7 +8,8 @@
 //
 //	gateway.go     routes, request ids, draining, panics
 //	call.go        one HTTP exchange: body in, answer or failure out
-//	prompt.go      messages -> tokens, and what must fit the context
+//	render.go      messages -> text -> tokens, through the chat template
+//	prompt.go      plain prompts -> tokens, and what must fit the context
 //	generate.go    tokens -> deltas: one pump for each prompt
 //	answer.go      deltas -> pieces of text for each choice
 //	text.go        the exact text of a choice, and where a stop string cuts it

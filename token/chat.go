@@ -239,9 +239,9 @@ func cutAfterFinal(text string, messages []Message) (string, error) {
 	if at < 0 {
 		return "", parley.Invalid("messages", "continue_final_message: the chat template does not print the last message as it is, so it cannot be continued")
 	}
-	kept := strings.TrimLeftFunc(content, unicode.IsSpace)
-	if strings.HasPrefix(text[at:], kept) {
-		return text[:at+len(kept)], nil
+	startsPlain := strings.TrimLeftFunc(content, unicode.IsSpace) == content
+	if startsPlain && strings.HasPrefix(text[at:], content) {
+		return text[:at+len(content)], nil
 	}
 	return text[:at+len(trimmed)], nil
 }

@@ -168,8 +168,23 @@ func writeRandom(out io.Writer, path, shapeName, quantName string, seed uint64) 
 	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
-	for _, fb := range fallbacks {
-		fmt.Fprintln(out, fb)
-	}
+	printFallbacks(out, fallbacks)
 	return os.Rename(f.Name(), path)
+}
+
+// printFallbacks says which types took the place of which, and how often.
+func printFallbacks(out io.Writer, fallbacks []weights.Fallback) {
+	type swap struct{ want, got weights.DType }
+	var order []swap
+	tensors := map[swap]int{}
+	for _, fb := range fallbacks {
+		s := swap{fb.Wanted, fb.Used}
+		if tensors[s] == 0 {
+			order = append(order, s)
+		}
+		tensors[s]++
+	}
+	for _, s := range order {
+		fmt.Fprintf(out, "%d tensors are stored as %s: their rows are no multiple of %d, as %s needs\n", tensors[s], s.got, s.want.BlockLen(), s.want)
+	}
 }

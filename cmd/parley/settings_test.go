@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestFlagBeatsVariableBeatsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.yaml")
+	text := "# a comment\naddr: 127.0.0.1:1\nkv_tokens: 1\ncontext: 1\ndrain: 1s\nmodel:\n  a: x.gguf\n  b: y.gguf\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	values := addFlags(flags)
+	if err := flags.Parse([]string{"--kv-tokens", "3"}); err != nil {
+		t.Fatal(err)
+	}
+	environ := map[string]string{"PARLEY_KV_TOKENS": "2", "PARLEY_CONTEXT": "2", "PARLEY_SEQS": ""}
+	s, err := gather(values, func(k string) (string, bool) { v, ok := environ[k]; return v, ok }, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kvTokens != 3 || s.context != 2 || s.addr != "127.0.0.1:1" || s.drain != time.Second || s.logFormat != "text" {
+		t.Errorf("%+v", s)
+	}
+	if want := []modelPath{{"a", "x.gguf"}, {"b", "y.gguf"}}; !reflect.DeepEqual(s.models, want) {
+		t.Errorf("models %v, want %v", s.models, want)
+	}
+}
+
+func TestModelPaths(t *testing.T) {
+	dir := t.TempDir()
+	odd := filepath.Join(dir, "q=8.gguf")
+	if err := os.WriteFile(odd, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]modelPath{
+		"x.gguf": {"", "x.gguf"}, "a=x.gguf": {"a", "x.gguf"}, "a=b=c": {"a", "b=c"}, odd: {"", odd},
+	} {
+		s := defaultSettings()
+		if err := setModel(s, text); err != nil || s.models[0] != want {
+			t.Errorf("%s: %v, %v; want %v", text, s.models, err, want)
+		}
+	}
+	for _, text := range []string{"", "a=", "=x"} {
+		if err := setModel(defaultSettings(), text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
+func FuzzConfigFile(f *testing.F) {
+	f.Add("addr: 127.0.0.1:0\nmodel: [a, b=c]\n")
+	f.Add("a: &x [*x]\n")
+	f.Add("? {}\n: - -\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		texts, err := parseFile("f.yaml", []byte(text))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "f.yaml") || texts != nil && len(texts) > len(serveSettings) {
+			t.Errorf("%v, %v", texts, err)
+		}
+	})
+}
+
+func TestProgressLine(t *testing.T) {
+	line := progressLine("x", 512<<20, 1<<30, 2*time.Second)
+	for _, want := range []string{" 50%", "512.0 MiB of 1.0 GiB", "256.0 MiB/s", "2s left"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q lacks %q", line, want)
+		}
+	}
+}
