@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"parley/internal/testkit"
 )
 
 // layers lists all packages, top first. A package imports only what stands
@@ -53,7 +51,7 @@ func rank(pkg string) (int, bool) {
 }
 
 func TestEveryPackageHasALayer(t *testing.T) {
-	for _, pkg := range packages(parseTree(t, testkit.Root())) {
+	for _, pkg := range packages(sources(t)) {
 		if _, ok := rank(pkg); !ok && !slices.Contains(apart, pkg) {
 			t.Errorf("package %s has no place in the table of layers", pkg)
 		}
@@ -61,7 +59,7 @@ func TestEveryPackageHasALayer(t *testing.T) {
 }
 
 func TestArrowsPointDown(t *testing.T) {
-	for _, complaint := range upward(importGraph(parseTree(t, testkit.Root()))) {
+	for _, complaint := range upward(importGraph(sources(t))) {
 		t.Error(complaint)
 	}
 }
@@ -85,7 +83,7 @@ func upward(graph map[string][]string) (complaints []string) {
 }
 
 func TestNevers(t *testing.T) {
-	for _, complaint := range reached(importGraph(parseTree(t, testkit.Root()))) {
+	for _, complaint := range reached(importGraph(sources(t))) {
 		t.Error(complaint)
 	}
 }
@@ -123,7 +121,7 @@ func pathTo(graph map[string][]string, pkg, dir string, seen map[string]bool) []
 }
 
 func TestTestkitStaysInTests(t *testing.T) {
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if !s.test && slices.Contains(s.imports(), "internal/testkit") {
 			t.Errorf("%s imports internal/testkit, which is for tests alone", s.path)
 		}

@@ -5,13 +5,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"parley/internal/testkit"
 )
 
 func TestEveryPackageIsExplained(t *testing.T) {
 	explained := map[string]bool{}
-	files := parseTree(t, testkit.Root())
+	files := sources(t)
 	for _, s := range files {
 		if !s.test && s.file.Doc != nil && len(strings.Fields(s.file.Doc.Text())) >= 8 {
 			explained[s.pkg] = true
@@ -25,7 +23,7 @@ func TestEveryPackageIsExplained(t *testing.T) {
 }
 
 func TestExportedNamesAreExplained(t *testing.T) {
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if s.test || s.generated {
 			continue
 		}
@@ -80,7 +78,7 @@ func receiverExported(d *ast.FuncDecl) bool {
 var vague = regexp.MustCompile(`(Manager|Helper|Util|Utils|Service|Impl|Base|Info)$|^(Manager|Helper|Util)`)
 
 func TestNamesSaySomething(t *testing.T) {
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		for _, decl := range s.file.Decls {
 			gen, ok := decl.(*ast.GenDecl)
 			if !ok {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-
-	"parley/internal/testkit"
 )
 
 // pure are the packages that decide: they take state and now, return a plan,
@@ -26,7 +24,7 @@ var impureCalls = map[string][]string{
 }
 
 func TestPurePackagesOnlyDecide(t *testing.T) {
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if s.test || !slices.Contains(pure, s.pkg) {
 			continue
 		}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"parley/internal/testkit"
 )
 
 // The budgets keep the code readable: most functions fit a glance, every file
@@ -26,7 +24,7 @@ var longFunctions = map[string]string{}
 
 func TestFunctionsAreShort(t *testing.T) {
 	var lengths []int
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if s.generated {
 			continue
 		}
@@ -54,7 +52,7 @@ func TestFunctionsAreShort(t *testing.T) {
 }
 
 func TestFilesAreShort(t *testing.T) {
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if !s.generated && s.lines > fileLinesMax {
 			t.Errorf("%s has %d lines, more than %d", s.path, s.lines, fileLinesMax)
 		}
@@ -62,7 +60,7 @@ func TestFilesAreShort(t *testing.T) {
 }
 
 func TestTreeIsShallow(t *testing.T) {
-	pkgs := packages(parseTree(t, testkit.Root()))
+	pkgs := packages(sources(t))
 	for _, pkg := range pkgs {
 		if depth := strings.Count(pkg, "/") + 1; pkg != "." && depth > depthMax && !slices.Contains(apart, pkg) && pkg != "internal/builtin/gen" {
 			t.Errorf("package %s lies %d folders deep, more than %d", pkg, depth, depthMax)
@@ -75,7 +73,7 @@ func TestTreeIsShallow(t *testing.T) {
 
 func TestInterfacesAreFew(t *testing.T) {
 	var names []string
-	for _, s := range parseTree(t, testkit.Root()) {
+	for _, s := range sources(t) {
 		if s.test {
 			continue
 		}

@@ -14,7 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+
+	"parley/internal/testkit"
 )
 
 // module is the import path of the repository's root.
@@ -45,12 +48,22 @@ func (s *source) imports() []string {
 	return own
 }
 
+// tree is the repository, parsed once for all tests.
+var tree = sync.OnceValues(func() ([]*source, error) { return parseTree(testkit.Root()) })
+
+func sources(t *testing.T) []*source {
+	t.Helper()
+	all, err := tree()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d Go files, %v", len(all), err)
+	}
+	return all
+}
+
 // parseTree parses every Go file below root that belongs to this module,
 // whatever its build constraints.
-func parseTree(t *testing.T, root string) []*source {
-	t.Helper()
-	var out []*source
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+func parseTree(root string) (out []*source, err error) {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -66,13 +79,7 @@ func parseTree(t *testing.T, root string) []*source {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) == 0 {
-		t.Fatalf("no Go file below %s", root)
-	}
-	return out
+	return out, err
 }
 
 // skipDir leaves out test data, hidden and built directories, and modules of
