@@ -21,4 +21,9 @@
 // A [Template] is immutable and may be rendered by many goroutines at once.
 // Templates and conversations are both untrusted: every loop, every copy and
 // every nesting level is paid for from [Limits] before memory is taken.
+//
+// What is left out on purpose is an error that says so: named characters
+// (\N{…}), complex numbers, random, urlize, lipsum, pprint over several
+// lines, and loading other templates. Printing a method or an iterator gives
+// no memory address.
 package jinja

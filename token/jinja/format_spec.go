@@ -52,7 +52,10 @@ func parseFormatSpec(s string) (formatSpec, error) {
 		spec.group, s = s[0], s[1:]
 	}
 	if strings.HasPrefix(s, ".") {
-		if spec.precision, s, err = cutNumber(s[1:], -1); err != nil || spec.precision < 0 {
+		if spec.precision, s, err = cutNumber(s[1:], -1); err != nil {
+			return spec, err
+		}
+		if spec.precision < 0 {
 			return spec, valueErrorf("format specifier missing precision")
 		}
 	}

@@ -14,10 +14,10 @@ type Limits struct {
 	Depth int
 }
 
-// DefaultLimits are generous for a conversation of a million tokens and end
+// defaultLimits are generous for a conversation of a million tokens and end
 // a runaway template within about a second.
 var defaultLimits = Limits{
-	Steps:       50_000_000,
+	Steps:       30_000_000,
 	MemoryBytes: 1 << 30,
 	OutputBytes: 64 << 20,
 	Depth:       4000,
