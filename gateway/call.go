@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,7 @@ func (c *call) send(status int, body []byte) error {
 	control := http.NewResponseController(c.response)
 	_ = control.SetWriteDeadline(time.Now().Add(c.gateway.config.WriteWaitMax))
 	c.Header().Set("X-Content-Type-Options", "nosniff")
+	c.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	c.WriteHeader(status)
 	if _, err := c.Write(body); err != nil {
 		return clientGone(err)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"parley"
@@ -256,13 +257,16 @@ func (s *server) metric(line string) string {
 
 func (s *server) wantMetric(line, want string) {
 	s.t.Helper()
+	synctest.Wait()
 	if got := s.metric(line); got != want {
 		s.t.Errorf("%s is %s, want %s", line, got, want)
 	}
 }
 
+// wantLog waits until the server has nothing left to do, and so to log.
 func (s *server) wantLog(parts ...string) {
 	s.t.Helper()
+	synctest.Wait()
 	for _, part := range parts {
 		if !strings.Contains(s.log.String(), part) {
 			s.t.Errorf("the log does not say %s:\n%s", part, s.log)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"parley"
@@ -44,12 +45,14 @@ func (t *text) push(id parley.Token) string {
 	return t.take(t.decoder.Push(id))
 }
 
-// flush ends the choice and returns the rest of its text.
+// flush ends the choice and returns the rest of its text. A character of
+// which only the first bytes came, as when the answer was cut by its length,
+// is left out: a client can do nothing with half of it.
 func (t *text) flush() string {
 	if t.stopped {
 		return ""
 	}
-	shown := t.take(t.decoder.Flush())
+	shown := t.take(strings.TrimRight(t.decoder.Flush(), "\uFFFD"))
 	if t.stopped {
 		return shown
 	}

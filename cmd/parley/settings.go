@@ -97,7 +97,7 @@ var serveSettings = []setting{
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setDrain},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
-	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 32", set: setCount(func(s *settings) *int { return &s.seqs })},
+	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 256", set: setCount(func(s *settings) *int { return &s.stepTokens })},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},

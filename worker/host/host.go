@@ -32,7 +32,8 @@ type Config struct {
 	ContextTokens int
 	// StepTokens is the most tokens in one forward pass; 0 means 256.
 	StepTokens int
-	// Seqs is the most sequences computed at once; 0 means 32.
+	// Seqs is the most sequences computed at once; 0 means 128, the most
+	// choices that one request may ask for.
 	Seqs int
 	// Threads is how many processors compute; 0 means all.
 	Threads int
@@ -44,7 +45,7 @@ type Config struct {
 
 const (
 	stepTokensDefault = 256
-	seqsDefault       = 32
+	seqsDefault       = 128
 )
 
 func (c Config) withDefaults(ck *weights.Checkpoint) Config {

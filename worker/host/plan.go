@@ -111,9 +111,12 @@ func (p *Plan) kvBytes(tokens int) int64 {
 
 func (p *Plan) blocks() int { return p.KVTokens / compute.BlockTokens }
 
+// scoredRows is how many prompt tokens a step may score, at least.
+const scoredRows = 32
+
 // outputs is how many rows of logits a step may have: one for each sequence,
 // and some to score prompts with.
-func (p *Plan) outputs() int { return max(p.cfg.Seqs, 32) }
+func (p *Plan) outputs() int { return max(p.cfg.Seqs, scoredRows) }
 
 func (p *Plan) limits() model.Limits {
 	return model.Limits{Rows: p.cfg.StepTokens, Outputs: p.outputs(), Blocks: p.blocks()}

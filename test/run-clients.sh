@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs real client libraries against the real server, which PARLEY_BIN names.
+# Installs npm where it is missing and this is root on Debian or Ubuntu.
+set -eu
+
+[ -x "${PARLEY_BIN:-}" ] || {
+	echo "PARLEY_BIN must name the parley program: run make clients" >&2
+	exit 1
+}
+PARLEY_BIN=$(cd "$(dirname "$PARLEY_BIN")" && pwd)/$(basename "$PARLEY_BIN")
+export PARLEY_BIN
+cd "$(dirname "$0")"
+
+command -v npm >/dev/null || {
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "the client tests need npm 9 or newer: install it, for example with: apt-get install npm ca-certificates" >&2
+		exit 1
+	fi
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm ca-certificates
+}
+
+# npm warns that the machine's own node is too old for the libraries. They run
+# on the one that is installed with them, so only errors are of interest. That
+# node is found by its package: npm 9 drops the link to it.
+npm ci --prefix npm --ignore-scripts --no-audit --no-fund --loglevel=error
+
+for packaged in "$PWD"/npm/node_modules/node-*/bin; do
+	[ ! -x "$packaged/node" ] || PATH="$packaged:$PATH"
+done
+version=$(node --version)
+major=${version#v}
+[ "${major%%.*}" -ge 22 ] || {
+	echo "the client libraries need node 22 or newer, but npm has none for this platform and the machine's is $version: install node 22" >&2
+	exit 1
+}
+
+failed=""
+echo "== npm clients on node $version"
+(cd npm && node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs) || failed="npm"
+echo "== openai-go"
+(cd openaigo && go test -count=1 -v ./...) || failed="$failed openaigo"
+
+[ -z "$failed" ] || {
+	echo "client tests failed: $failed" >&2
+	exit 1
+}
