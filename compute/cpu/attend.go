@@ -15,6 +15,10 @@ const tileBytes = 24 << 10
 // several threads can work for one row.
 const segmentBlocks = 32
 
+// inlineBlocks is how many blocks, counted for each query, one thread attends
+// to in less time than it takes to share the work.
+const inlineBlocks = 96
+
 // attendScratch is what a worker keeps for a tile of queries.
 type attendScratch struct {
 	queries []float32 // [query][dim]
@@ -55,23 +59,35 @@ func (c *CPU) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
 	if dim%lanes != 0 {
 		j.absorb = plainAbsorb
 	}
-	perQuery := 2*dim + stateHead + lanes
-	j.tile = min(compute.BlockTokens, max(1, tileBytes/4/perQuery/j.group))
-	longest := j.divide()
+	j.tile = j.tileRows()
+	segments, work := j.divide()
 	for _, w := range c.workers {
 		w.attend.reserve(j.tile*j.group, dim)
 	}
 	items := len(j.tiles) * a.Heads.KV
 	j.segments = 0
-	if items >= len(c.workers)*itemsPerThread || longest == 1 {
+	switch {
+	case work <= inlineBlocks:
+		j.run(0, 0, items)
+	case segments == 1 || items >= len(c.workers)*itemsPerThread:
 		c.pool.do(j, items, 1)
-		return
+	default:
+		j.segments = segments
+		growDoubling(&j.partials, items*segments*j.stateSize())
+		c.pool.do(j, items*segments, 1)
+		c.jobs.merge.attendJob = j
+		c.overRows(&c.jobs.merge, items, segments*j.stateSize())
 	}
-	j.segments = longest
-	growDoubling(&j.partials, items*longest*j.stateSize())
-	c.pool.do(j, items*longest, 1)
-	c.jobs.merge.attendJob = j
-	c.overRows(&c.jobs.merge, items, longest*j.stateSize())
+}
+
+// tileRows returns how many rows a tile has at most: no more than fit, nor than any sequence has.
+func (j *attendJob) tileRows() int {
+	perQuery := 2*j.a.Heads.Dim + stateHead + lanes
+	most := 1
+	for i := range j.c.step.Seqs {
+		most = max(most, j.c.step.Seqs[i].Rows)
+	}
+	return min(most, compute.BlockTokens, max(1, tileBytes/4/perQuery/j.group))
 }
 
 func (s *attendScratch) reserve(queries, dim int) {
@@ -92,8 +108,9 @@ func growDoubling(s *[]float32, n int) {
 func (j *attendJob) stateSize() int { return j.tile * j.group * (stateHead + j.a.Heads.Dim) }
 
 // divide lists the tiles, the later ones of a prompt first: they take
-// longest. It returns how many segments the longest context has.
-func (j *attendJob) divide() (segments int) {
+// longest. It returns how many segments the longest context has, and how many
+// blocks there are for all queries.
+func (j *attendJob) divide() (segments, work int) {
 	j.tiles = j.tiles[:0]
 	for i := range j.c.step.Seqs {
 		seq := &j.c.step.Seqs[i]
@@ -103,9 +120,10 @@ func (j *attendJob) divide() (segments int) {
 			j.tiles = append(j.tiles, t)
 			first, last := j.extent(t)
 			segments = max(segments, last/segmentBlocks-first/segmentBlocks+1)
+			work += t.rows * j.a.Heads.Query * (last - first + 1)
 		}
 	}
-	return segments
+	return segments, work
 }
 
 // extent returns the first and last block that the rows of a tile look at.

@@ -183,7 +183,7 @@ func (c *CPU) overRows(t task, rows, width int) {
 		t.run(0, 0, rows)
 		return
 	}
-	c.pool.do(t, rows, max(1, inlineWork/4/width))
+	c.pool.do(t, rows, max(1, inlineWork/4/width, rows/(itemsPerThread*len(c.workers))))
 }
 
 // Begin makes step the current one and computes its rotations.

@@ -36,6 +36,7 @@ type pool struct {
 	done   atomic.Int64 // items of the current task that are done
 	_      [56]byte
 
+	threads       int // the caller included
 	task          task
 	pieces, grain int
 	failure       atomic.Pointer[failure]
@@ -53,7 +54,7 @@ type failure struct{ reason any }
 
 // newPool returns a pool of the given number of threads, the caller included.
 func newPool(threads int) *pool {
-	p := &pool{finished: make(chan struct{}, 1), wake: make(chan struct{}, threads)}
+	p := &pool{threads: threads, finished: make(chan struct{}, 1), wake: make(chan struct{}, threads)}
 	for worker := 1; worker < threads; worker++ {
 		p.workers.Go(func() { p.serve(worker) })
 	}
@@ -63,7 +64,7 @@ func newPool(threads int) *pool {
 // close ends the workers. No task may be running.
 func (p *pool) close() {
 	p.closing.Store(true)
-	p.wakeUp(cap(p.wake))
+	p.wakeUp(p.threads)
 	p.workers.Wait()
 }
 
@@ -71,7 +72,7 @@ func (p *pool) close() {
 // piece panics, do panics with the same value when all others are done.
 func (p *pool) do(t task, pieces, grain int) {
 	items := (pieces + grain - 1) / grain
-	if items <= 1 || cap(p.wake) == 1 {
+	if items <= 1 || p.threads == 1 {
 		if pieces > 0 {
 			t.run(0, 0, pieces)
 		}
