@@ -12,6 +12,9 @@ import (
 type bpe struct {
 	pairs *pairTable
 	ranks int // all ranks are below this
+	// ordered: a token is part only of merges that rank after the one that
+	// makes it.
+	ordered bool
 	// bytePairs answers the first lookup of every pair of bytes; byte-level only.
 	bytePairs []merge
 	// shortcuts are the words of two bytes that are one token; nil unless every
@@ -23,6 +26,7 @@ type bpe struct {
 	words     map[string]parley.Token
 	// wholeWords: a word that is a token is that token, whatever the merges say.
 	wholeWords bool
+	wordFilter hashFilter
 
 	unknown       int32 // missing when the vocabulary has none: unknown characters vanish
 	fuseUnknown   bool
@@ -94,8 +98,11 @@ func (m *bpe) appendCached(dst []parley.Token, word string, s *scratch) []parley
 	if m.shortcuts != nil && len(word) <= 2 {
 		return m.appendShortest(dst, word)
 	}
-	if len(word) > cachedWordMax {
+	switch {
+	case len(word) > cachedWordMax:
 		return m.appendMerged(dst, word, s)
+	case len(word) <= 4 && m.shortcuts != nil && !m.wholeWords && m.staysBytes(word):
+		return m.appendBytes(dst, word)
 	}
 	hash := m.cache.hash(word)
 	if ids, ok := m.cache.find(hash, word); ok {
@@ -107,19 +114,35 @@ func (m *bpe) appendCached(dst []parley.Token, word string, s *scratch) []parley
 	return dst
 }
 
+// staysBytes says that no two neighbours merge.
+func (m *bpe) staysBytes(word string) bool {
+	for i := 1; i < len(word); i++ {
+		if m.bytePairs[int(word[i-1])<<8|int(word[i])].rank != noRank {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *bpe) appendBytes(dst []parley.Token, word string) []parley.Token {
+	for i := range len(word) {
+		dst = append(dst, parley.Token(m.byteIDs[word[i]]))
+	}
+	return dst
+}
+
 // appendShortest appends the tokens of a word of one or two bytes.
 func (m *bpe) appendShortest(dst []parley.Token, word string) []parley.Token {
 	if len(word) == 2 {
 		if joined := m.shortcuts[int(word[0])<<8|int(word[1])]; joined.rank != noRank {
 			return append(dst, parley.Token(joined.id))
 		}
-		dst = append(dst, parley.Token(m.byteIDs[word[0]]))
 	}
-	return append(dst, parley.Token(m.byteIDs[word[len(word)-1]]))
+	return m.appendBytes(dst, word)
 }
 
 func (m *bpe) appendMerged(dst []parley.Token, word string, s *scratch) []parley.Token {
-	if m.wholeWords {
+	if m.wholeWords && m.wordFilter.mayHave(m.cache.hash(word)) {
 		if id, ok := m.words[word]; ok {
 			return append(dst, id)
 		}

@@ -24,6 +24,7 @@ type longMerge struct {
 type longSymbol struct {
 	id         int32 // missing once joined to the symbol before
 	prev, next int32
+	pair       merge // with the next symbol
 }
 
 type waitingPair struct{ position, next int32 }
@@ -32,8 +33,9 @@ type waitingPair struct{ position, next int32 }
 // of each neighbouring pair.
 func (l *longMerge) run(m *bpe, symbols []int32, first []merge) []int32 {
 	l.reset(m, symbols)
-	for i, candidate := range first {
-		l.push(candidate.rank, int32(i))
+	for i, pair := range first {
+		l.symbols[i].pair = pair
+		l.push(pair.rank, int32(i))
 	}
 	for {
 		for i := 0; i < len(l.bucket); {
@@ -64,7 +66,7 @@ func (l *longMerge) reset(m *bpe, symbols []int32) {
 	l.busy, l.current = false, 0
 	l.symbols = slices.Grow(l.symbols[:0], len(symbols))[:len(symbols)]
 	for i, id := range symbols {
-		l.symbols[i] = longSymbol{id, int32(i) - 1, int32(i) + 1}
+		l.symbols[i] = longSymbol{id, int32(i) - 1, int32(i) + 1, merge{noRank, missing}}
 	}
 	l.symbols[len(symbols)-1].next = missing
 }
@@ -112,23 +114,40 @@ func (l *longMerge) nextBucket() bool {
 // join merges the pair that begins at position if it still has this rank.
 func (l *longMerge) join(m *bpe, position int32, rank uint32) {
 	left := &l.symbols[position]
-	if left.id == missing || left.next == missing {
+	if left.id == missing || left.pair.rank != rank {
 		return
 	}
 	right := &l.symbols[left.next]
-	merged := m.pairs.find(left.id, right.id)
-	if merged.rank != rank {
-		return
-	}
-	left.id, left.next = merged.id, right.next
+	left.id, left.next = left.pair.id, right.next
 	right.id = missing
+	left.pair = merge{noRank, missing}
 	if left.next != missing {
 		after := &l.symbols[left.next]
 		after.prev = position
-		l.push(m.pairs.find(left.id, after.id).rank, position)
+		l.pairWith(m, left, after, position, rank)
 	}
 	if left.prev != missing {
-		l.push(m.pairs.find(l.symbols[left.prev].id, left.id).rank, left.prev)
+		before := &l.symbols[left.prev]
+		before.pair = m.pairs.find(before.id, left.id)
+		l.push(before.pair.rank, left.prev)
+	}
+}
+
+// pairWith notes the pair of a symbol just merged and the one after it. That
+// one is skipped when it is about to be merged itself: it has the same rank
+// and lies to the right, and the new pair, of a higher rank, will be gone by
+// the time its turn comes.
+func (l *longMerge) pairWith(m *bpe, left, after *longSymbol, position int32, rank uint32) {
+	if after.pair.rank != rank {
+		left.pair = m.pairs.find(left.id, after.id)
+		l.push(left.pair.rank, position)
+		return
+	}
+	if m.ordered {
+		return
+	}
+	if left.pair = m.pairs.find(left.id, after.id); left.pair.rank <= rank {
+		l.push(left.pair.rank, position)
 	}
 }
 

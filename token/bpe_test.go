@@ -9,18 +9,25 @@ import (
 	"parley"
 )
 
-// randomMerges makes a vocabulary over few letters whose merges are in random
-// order, so that a merge may come before those it builds on.
+// randomMerges makes a vocabulary over few letters. Its merges are in the order
+// in which they build on each other, or in random order.
 func randomMerges(random *rand.Rand) (texts []string, merges [][2]string) {
+	inOrder := random.IntN(2) == 0
 	texts = []string{"a", "b", "c", "d"}
 	for len(texts) < 40 {
 		pair := [2]string{texts[random.IntN(len(texts))], texts[random.IntN(len(texts))]}
 		if joined := pair[0] + pair[1]; len(joined) < 9 {
-			if !slices.Contains(texts, joined) {
+			known := slices.Contains(texts, joined)
+			if !known {
 				texts = append(texts, joined)
 			}
-			merges = append(merges, pair)
+			if !known || !inOrder {
+				merges = append(merges, pair)
+			}
 		}
+	}
+	if inOrder {
+		return texts, merges
 	}
 	random.Shuffle(len(merges), func(i, j int) { merges[i], merges[j] = merges[j], merges[i] })
 	return texts, merges

@@ -2,6 +2,7 @@ package token
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 
 	"parley"
@@ -30,6 +31,28 @@ type cachedWord struct {
 	bytes, tokens uint8
 	word          [cachedWordMax]byte
 	ids           [cachedTokensMax]parley.Token
+}
+
+// A hashFilter has a bit for the hash of each member of a set. It answers most
+// questions about others without touching the set.
+type hashFilter []uint64
+
+func newHashFilter(members int) hashFilter {
+	return make(hashFilter, 1<<bits.Len(uint(members/4)))
+}
+
+func (f hashFilter) place(hash uint64) (word int, bit uint64) {
+	return int(hash >> 6 & uint64(len(f)-1)), 1 << (hash & 63)
+}
+
+func (f hashFilter) add(hash uint64) {
+	word, bit := f.place(hash)
+	f[word] |= bit
+}
+
+func (f hashFilter) mayHave(hash uint64) bool {
+	word, bit := f.place(hash)
+	return f[word]&bit != 0
 }
 
 func newWordCache() *wordCache { return &wordCache{seed: maphash.MakeSeed()} }

@@ -253,6 +253,7 @@ func appendPair(dst []byte, a, b int32) []byte {
 
 // finish prepares what the table of pairs allows.
 func (m *bpe) finish(v *vocabulary) {
+	m.ordered = m.pairs.ordered(len(v.texts) + len(m.spellings))
 	whole := !slices.Contains(m.byteIDs[:], missing)
 	if !m.byteLevel {
 		whole = m.unknown != missing || m.byteFallback && !slices.Contains(m.fallback[:], missing)
@@ -262,6 +263,10 @@ func (m *bpe) finish(v *vocabulary) {
 	m.wordsBySpace = m.cuts && !m.byteLevel && !m.wholeWords && v.id(spaceMark) != missing && !m.joinsSpaces()
 	if m.wholeWords || m.prefix != "" || m.suffix != "" {
 		m.words = m.wordsOf(v)
+		m.wordFilter = newHashFilter(len(m.words))
+		for word := range m.words {
+			m.wordFilter.add(m.cache.hash(word))
+		}
 	}
 	if !m.byteLevel {
 		return

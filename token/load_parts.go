@@ -178,7 +178,7 @@ func (s *splitter) shorten() {
 	if b, ok := s.steps[0].(byteLevelSplit); ok && b == (byteLevelSplit{words: true}) {
 		s.only = scanGPT2
 	}
-	if p, ok := s.steps[0].(patternSplit); ok && p.then == isolated && p.complete {
+	if p, ok := s.steps[0].(patternSplit); ok && p.complete && (p.then == isolated || p.then == removed && p.invert) {
 		s.only = p.pattern.(scanner)
 	}
 }

@@ -195,13 +195,14 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(small, []byte(`{}`))
 	for _, v := range variants(f) {
-		part := `{"model": {"type": "BPE", "vocab": {"a": 0, "Ġ": 1}, "merges": []}`
+		var part strings.Builder
+		part.WriteString(`{"model": {"type": "BPE", "vocab": {"a": 0, "Ġ": 1}, "merges": []}`)
 		for _, key := range []string{"normalizer", "pre_tokenizer", "decoder", "added_tokens"} {
 			if raw, ok := v.Patch[key]; ok {
-				part += `, "` + key + `": ` + string(raw)
+				part.WriteString(`, "` + key + `": ` + string(raw))
 			}
 		}
-		f.Add([]byte(part+"}"), []byte(nil))
+		f.Add([]byte(part.String()+"}"), []byte(nil))
 	}
 	f.Fuzz(func(t *testing.T, document, config []byte) {
 		tok, err := Parse(document, config)

@@ -58,6 +58,28 @@ func (t *pairTable) find(a, b int32) merge {
 	}
 }
 
+// ordered says that every symbol below size is made by merges that rank before
+// all merges it is part of.
+func (t *pairTable) ordered(size int) bool {
+	firstUse := make([]uint32, size)
+	for i := range firstUse {
+		firstUse[i] = noRank
+	}
+	for _, s := range t.slots {
+		if s.key != emptyPair {
+			for _, part := range []uint32{uint32(s.key >> 32), uint32(s.key)} {
+				firstUse[part] = min(firstUse[part], s.rank)
+			}
+		}
+	}
+	for _, s := range t.slots {
+		if s.key != emptyPair && s.rank >= firstUse[s.id] {
+			return false
+		}
+	}
+	return true
+}
+
 // set stores a merge; the last one for a pair wins. The caller announced
 // enough pairs to newPairTable.
 func (t *pairTable) set(a, b int32, m merge) {
