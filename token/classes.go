@@ -166,9 +166,16 @@ func classAt(s string, i int) (class, int) {
 	if b := s[i]; b < utf8.RuneSelf {
 		return asciiClass[b], 1
 	}
+	if !startsRune(s[i]) {
+		return 0, 1
+	}
 	r, width := utf8.DecodeRuneInString(s[i:])
 	if r == utf8.RuneError && width == 1 {
 		return 0, 1
 	}
 	return classes.of(r), width
 }
+
+// startsRune says whether a character of several bytes can begin with b. It
+// spares decoding the bytes of which random data has many.
+func startsRune(b byte) bool { return b >= 0xC2 && b <= 0xF4 }

@@ -40,14 +40,13 @@ func normalizeMoving(text string, moving *classTable, normalize func(string) str
 	var out strings.Builder
 	kept := 0 // text before here is in out
 	for i, last := 0, 0; i < len(text); {
-		width := movingAt(text, i, moving)
-		if width == 0 {
+		width, moves := movingAt(text, i, moving)
+		if !moves {
 			last = i
-			_, width = utf8.DecodeRuneInString(text[i:])
 			i += width
 			continue
 		}
-		for ; width > 0; width = movingAt(text, i, moving) {
+		for ; moves; width, moves = movingAt(text, i, moving) {
 			i += width
 		}
 		out.WriteString(text[kept:last])
@@ -61,16 +60,17 @@ func normalizeMoving(text string, moving *classTable, normalize func(string) str
 	return out.String()
 }
 
-// movingAt returns the width of the moving character at i, or 0.
-func movingAt(text string, i int, moving *classTable) int {
-	if i == len(text) || text[i] < utf8.RuneSelf {
-		return 0
+// movingAt returns the width of the character at i and whether it moves. At
+// the end of the text there is none.
+func movingAt(text string, i int, moving *classTable) (width int, moves bool) {
+	if i == len(text) {
+		return 0, false
+	}
+	if !startsRune(text[i]) {
+		return 1, false
 	}
 	r, width := utf8.DecodeRuneInString(text[i:])
-	if moving.of(r) == 0 {
-		return 0
-	}
-	return width
+	return width, moving.of(r) != 0
 }
 
 // movingRunes marks the characters that a form changes, or that it may join
