@@ -99,11 +99,11 @@ func FuzzText(f *testing.F) {
 // decoded is the text of tokens without the half of a character at its end.
 func decoded(ids []parley.Token) string {
 	d := tinyTokenizer().NewDecoder(true)
-	text := ""
+	var text strings.Builder
 	for _, id := range ids {
-		text += d.Push(id)
+		text.WriteString(d.Push(id))
 	}
-	return text + strings.TrimRight(d.Flush(), "\ufffd")
+	return text.String() + strings.TrimRight(d.Flush(), "\ufffd")
 }
 
 // fuzzTokens spreads bytes over the vocabulary: most stay single bytes, which

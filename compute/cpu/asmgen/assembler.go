@@ -62,8 +62,8 @@ func (o mem) String() string {
 	if o.disp == 0 {
 		return o.addr
 	}
-	if strings.HasSuffix(o.addr, "(SB)") {
-		return strings.TrimSuffix(o.addr, "(SB)") + fmt.Sprintf("+%d(SB)", o.disp)
+	if before, ok := strings.CutSuffix(o.addr, "(SB)"); ok {
+		return before + fmt.Sprintf("+%d(SB)", o.disp)
 	}
 	return fmt.Sprintf("%d%s", o.disp, o.addr)
 }
