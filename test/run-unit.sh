@@ -13,7 +13,7 @@ grep -E '^(ok  |FAIL|---? FAIL)' "$log" || true
 skipped=$(grep -cE '^ *--- SKIP' "$log" || true)
 if [ "$skipped" -gt 0 ]; then
 	echo "skipped tests and why:"
-	grep -E -A2 '^ *--- SKIP' "$log" | grep -vE '^--$|^=== |--- PASS' || true
+	awk '/^=== (RUN|NAME|CONT)/ { at = $3 } /^ +[a-z0-9_]+_test\.go:/ { said[at] = $0 } /^ *--- SKIP/ { print "  " $3 ":" said[$3] }' "$log"
 fi
 echo "$(grep -cE '^ *--- PASS' "$log" || true) passed, $(grep -cE '^ *--- FAIL' "$log" || true) failed, $skipped skipped"
 exit "$status"

@@ -90,13 +90,17 @@ describe('text that comes out', () => {
   test('bytes that are no text are the same in a stream and in a whole answer', async () => {
     const bytes = vocabulary.flatMap((t, id) => (t.startsWith('bytes:') ? [[id, 12]] : []));
     assert.ok(bytes.length > 64);
+    let broken = 0;
     for (let seed = 0; seed < 5; seed++) {
       const body = ask('Hi', { temperature: 2, seed, logit_bias: Object.fromEntries(bytes), max_tokens: 60, ignore_eos: true, logprobs: true });
       const whole = await create(body);
       const content = whole.choices[0].message.content;
-      assert.ok(content.includes(replacement), 'the bias makes bytes that are no text');
-      assert.equal(Buffer.from(whole.choices[0].logprobs.content.flatMap((t) => t.bytes)).toString(), content);
+      if (content.includes(replacement)) broken++;
+      // Half a character at the very end is left out of the text.
+      const spelled = Buffer.from(whole.choices[0].logprobs.content.flatMap((t) => t.bytes)).toString();
+      assert.ok(spelled === content || spelled === content + replacement, `${spelled} is not ${content}`);
       assert.equal(textOf(await chunksOf(await create({ ...body, stream: true }))), content);
     }
+    assert.ok(broken > 0, 'the bias makes bytes that are no text');
   });
 });
