@@ -75,12 +75,21 @@ func newPlan(c Candidate) *Plan {
 	cfg := c.Config.withDefaults(c.Checkpoint)
 	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), ck: c.Checkpoint, cfg: cfg}
 	for _, t := range c.Checkpoint.Tensors() {
-		p.WeightBytes += cpu.PackedBytes(t.Type, t.Rows(), t.Cols())
+		p.WeightBytes += weightBytes(t)
 	}
 	mc := &c.Checkpoint.Config
 	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) +
 		cpu.ScratchBytes(model.ScratchLimits(mc, p.limits()), cfg.Threads) + 4*int64(p.outputs())*int64(mc.Vocab)
 	return p
+}
+
+// weightBytes returns what a tensor takes while it is computed with: its packed
+// copy, or where it is read as it lies in the file, that part of the file.
+func weightBytes(t weights.Tensor) int64 {
+	if packed := cpu.PackedBytes(t.Type, t.Rows(), t.Cols()); packed > 0 {
+		return packed
+	}
+	return int64(len(t.Data))
 }
 
 // planPool chooses the size of the pool and so the context.
