@@ -3,6 +3,7 @@ package parley
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // A Request asks one model to continue one prompt, in one or more choices.
@@ -28,6 +29,40 @@ type Request struct {
 	TopLogprobs int
 	// PromptLogprobs asks for the log-probabilities of the prompt's own tokens.
 	PromptLogprobs bool
+
+	// Class is the request's rank, Tenant who pays for it. Tenants of a class
+	// share its turns evenly.
+	Class  Class
+	Tenant string
+	// Deadline is when the answer is worth nothing any more; zero means never.
+	// Expired work is dropped before it is computed.
+	Deadline time.Time
+	// Salt keeps the request's context from being shared with requests of
+	// another salt.
+	Salt Salt
+	// Retain is how long the request's context should stay in memory after it.
+	Retain time.Duration
+}
+
+// A Class ranks requests. A higher class gets more turns, and memory first.
+type Class uint8
+
+// The classes, lowest first.
+const (
+	Free Class = iota
+	Pro
+	Enterprise
+
+	// Classes is how many there are.
+	Classes = 3
+)
+
+// String returns the class's name.
+func (c Class) String() string {
+	if int(c) >= Classes {
+		return "unknown"
+	}
+	return [...]string{"free", "pro", "enterprise"}[c]
 }
 
 // A Sampling says how a token is chosen from the model's scores. The zero

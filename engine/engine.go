@@ -69,8 +69,10 @@ var _ parley.Worker = (*Engine)(nil)
 // Stats count what an engine has done and is doing.
 type Stats struct {
 	sched.Load
-	// Steps counts passes, StepTokens the tokens computed in them.
+	// Steps counts passes, StepTokens the tokens computed in them, StepTime
+	// how long they took together.
 	Steps, StepTokens uint64
+	StepTime          time.Duration
 	// Failures counts passes that went wrong.
 	Failures uint64
 }
@@ -161,6 +163,7 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	}
 	j.choices[0].seq = sched.Seq{
 		Wanted: len(r.Prompt), Prompt: len(r.Prompt), Most: most, Forks: len(j.choices) - 1, EveryRow: r.PromptLogprobs,
+		Class: r.Class, Tenant: r.Tenant, Deadline: r.Deadline,
 	}
 	if !e.cfg.Sched.Fit(&j.choices[0].seq) {
 		return nil, e.tooBig(&j.choices[0].seq)
@@ -191,6 +194,9 @@ func (e *Engine) check(r *parley.Request) error {
 	}
 	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 {
 		return parley.Errorf(parley.ContextTooLong, "the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt), e.cfg.Model.ContextTokens)
+	}
+	if int(r.Class) >= parley.Classes {
+		return fmt.Errorf("engine: class %d does not exist", r.Class)
 	}
 	return sample.Check(r.Sampling, e.cfg.Vocab)
 }

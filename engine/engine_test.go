@@ -96,7 +96,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		if load := e.loop.sched.Load(); load.BlocksUsed != 0 || load.Running != 0 || load.Waiting != 0 {
+		if load := e.loop.sched.Load(); load.BlocksUsed != 0 || load.Running != 0 || load.Waiting != [parley.Classes]int{} {
 			t.Errorf("left behind: %+v", load)
 		}
 		if err := e.loop.sched.Check(); err != nil {
@@ -275,6 +275,27 @@ func TestDeadline(t *testing.T) {
 		if parley.CodeOf(err) != parley.DeadlineExceeded || len(got[0]) != 5 {
 			t.Errorf("%v, %v", got, err)
 		}
+	})
+}
+
+// TestRequestDeadline lets a request's own deadline pass while it is computed
+// and while it waits.
+func TestRequestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small
+		cfg.Seqs = 1
+		e := newCounter(t, &counter{delay: time.Second}, cfg)
+		var wg sync.WaitGroup
+		for i, wait := range []time.Duration{5500 * time.Millisecond, 2500 * time.Millisecond} {
+			wg.Go(func() {
+				got, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 100, Deadline: time.Now().Add(wait)})
+				if parley.CodeOf(err) != parley.DeadlineExceeded || len(got[0]) > 6 {
+					t.Errorf("request %d: %v, %v", i, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
 	})
 }
 

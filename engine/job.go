@@ -113,9 +113,13 @@ func (m *mailbox) each(ctx context.Context, yield func(parley.Delta, error) bool
 	}
 }
 
+func errExpired() error {
+	return parley.Errorf(parley.DeadlineExceeded, "the answer was not complete in the time allowed")
+}
+
 func contextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return parley.Errorf(parley.DeadlineExceeded, "the answer was not complete in the time allowed")
+		return errExpired()
 	}
 	return parley.Errorf(parley.Cancelled, "the caller left before the answer was complete")
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"parley"
 	"parley/compute"
@@ -35,7 +36,9 @@ func (e *Engine) run() {
 		if e.loop.attend() {
 			return
 		}
-		if plan := e.loop.sched.Next(); len(plan) > 0 {
+		plan := e.loop.sched.Next(e.cfg.Now())
+		e.loop.expire(plan.Expired)
+		if len(plan.Parts) > 0 {
 			e.loop.pass(plan)
 		} else {
 			<-e.wake
@@ -56,7 +59,7 @@ func (l *loop) attend() (closed bool) {
 	for _, j := range joining {
 		j.open = len(j.choices)
 		l.owner[&j.choices[0].seq] = j.choices[0]
-		l.sched.Add(&j.choices[0].seq)
+		l.sched.Add(&j.choices[0].seq, j.arrived)
 	}
 	for _, j := range leaving {
 		l.remove(j)
@@ -82,6 +85,15 @@ func (l *loop) drop(c *choice) {
 	}
 }
 
+// expire fails the jobs of sequences whose deadline has passed.
+func (l *loop) expire(seqs []*sched.Seq) {
+	for _, q := range seqs {
+		if c := l.owner[q]; c != nil {
+			l.fail(c.job, errExpired())
+		}
+	}
+}
+
 func (l *loop) failAll(err error) {
 	for _, c := range l.owner {
 		c.job.mail.fail(err)
@@ -91,33 +103,35 @@ func (l *loop) failAll(err error) {
 
 // pass computes the plan and hands out what comes of it. Whatever goes wrong,
 // the requests of this pass fail and the loop goes on.
-func (l *loop) pass(plan []sched.Part) {
+func (l *loop) pass(plan *sched.Plan) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.abandon(plan, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	l.assemble(plan)
+	began := l.e.cfg.Now()
+	l.assemble(plan.Parts, began)
 	if err := l.step.Validate(l.e.cfg.Sched.Blocks); err != nil {
 		l.abandon(plan, err)
 		return
 	}
 	l.e.cfg.Forward(&l.step, l.logits)
-	l.sched.Commit(plan)
+	took := l.e.cfg.Now().Sub(began)
+	l.sched.Commit(plan, took)
 	rows := l.logits
-	for _, p := range plan {
+	for _, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil {
 			l.settle(c, p, rows[:p.Outputs*l.e.cfg.Vocab])
 		}
 		rows = rows[p.Outputs*l.e.cfg.Vocab:]
 	}
-	l.count(plan)
+	l.count(plan, took)
 }
 
 // abandon fails the requests of a pass.
-func (l *loop) abandon(plan []sched.Part, err error) {
-	l.e.cfg.Log.Error("a step failed", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(plan))
-	for _, p := range plan {
+func (l *loop) abandon(plan *sched.Plan, err error) {
+	l.e.cfg.Log.Error("a step failed", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(plan.Parts))
+	for _, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil {
 			l.fail(c.job, fmt.Errorf("engine: the step failed: %w", err))
 		}
@@ -128,8 +142,7 @@ func (l *loop) abandon(plan []sched.Part, err error) {
 }
 
 // assemble writes the plan as a step for the device.
-func (l *loop) assemble(plan []sched.Part) {
-	now := l.e.cfg.Now()
+func (l *loop) assemble(plan []sched.Part, now time.Time) {
 	s := &l.step
 	s.Tokens, s.Seqs, s.Outputs = s.Tokens[:0], s.Seqs[:0], s.Outputs[:0]
 	for _, p := range plan {
@@ -146,13 +159,12 @@ func (l *loop) assemble(plan []sched.Part) {
 	}
 }
 
-func (l *loop) count(plan []sched.Part) {
+func (l *loop) count(plan *sched.Plan, took time.Duration) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	l.e.stats.Steps++
-	for _, p := range plan {
-		l.e.stats.StepTokens += uint64(p.Tokens)
-	}
+	l.e.stats.StepTokens += uint64(plan.Work.Rows)
+	l.e.stats.StepTime += took
 }
 
 // settle takes the logits of one part: log-probabilities of the prompt, and if

@@ -3,17 +3,38 @@
 // There is one rule and no phases: each sequence has tokens it wants computed
 // and tokens it has computed, and every pass lets some sequences catch up
 // under a budget. A sequence that is one token behind is writing; one that is
-// far behind is reading its prompt; the scheduler does not care. Sequences
-// that are one behind go first, because somebody is watching them; what is
-// left of the budget goes to the others in the order they came.
+// far behind is reading its prompt; the scheduler does not care.
+//
+// # Whose turn it is
+//
+// Writers go first, because somebody is watching each of them. What readers
+// may add to a pass is bounded by time: the pass must be expected to stay
+// within the target, judged by the passes measured so far (see [Pace]), so
+// that no prompt, however long, makes the writers stutter. Between readers,
+// turns go to the class served least in proportion to its weight, in it to the
+// tenant served least, of a tenant to the oldest request.
+//
+// # Who gets memory
 //
 // A sequence is admitted when the pool has the blocks for all the tokens it
-// may ever have, so that an admitted sequence always runs to its end.
+// may ever have, so that an admitted sequence always runs to its end. The
+// order is strict: a higher class first, in a class the tenant served least;
+// one that does not fit yet holds back those behind it. A class may reserve a
+// share of the pool, which others do not use.
+//
+// # Nobody starves
+//
+// Every pass in which a reader is present gives readers at least chunkMin
+// tokens, even if the writers alone use up the target. A request that has
+// waited for AgeMax is admitted before all younger ones of any class.
 package sched
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
+	"parley"
 	"parley/compute"
 	"parley/engine/kv"
 )
@@ -31,10 +52,17 @@ type Seq struct {
 	Forks, Prompt int
 	// EveryRow asks for the logits of each token, not of the last one alone.
 	EveryRow bool
+	// Class and Tenant decide whose turn it is.
+	Class  parley.Class
+	Tenant string
+	// Deadline is when the sequence is worth nothing any more; zero means never.
+	Deadline time.Time
 	// Blocks hold the sequence's tokens, in order. Filled at admission.
 	Blocks []int32
 
-	spare []int32 // blocks of the forks to come
+	spare   []int32 // blocks of the forks to come
+	order   uint64  // of arrival
+	arrived time.Time
 }
 
 // Config bounds the scheduler.
@@ -48,6 +76,46 @@ type Config struct {
 	// Seqs is the most sequences running at once. At least 1, and at most
 	// StepTokens and StepOutputs, so that all of them can write in one pass.
 	Seqs int
+	// Target is how long a pass with writers in it should take; 0 means any time.
+	Target time.Duration
+	// Weights share turns between classes; a zero means the class's default:
+	// 1 for free, 4 for pro, 16 for enterprise.
+	Weights [parley.Classes]float64
+	// Reserve is the share of the pool, 0 to 1, that only a class itself uses.
+	Reserve [parley.Classes]float64
+	// AgeMax is how long a request waits before it goes ahead of every class;
+	// 0 means 30 seconds.
+	AgeMax time.Duration
+}
+
+const (
+	// chunkMin is how many prompt tokens a pass computes at least, if any are
+	// wanted: one block.
+	chunkMin = compute.BlockTokens
+	// chunkBlind is how many it computes before passes were measured.
+	chunkBlind = 4 * compute.BlockTokens
+	// targetUse is the share of the target that a pass is planned for; the
+	// rest covers what the prediction does not know.
+	targetUse     = 0.9
+	ageMaxDefault = 30 * time.Second
+)
+
+func (c Config) withDefaults() Config {
+	for i, w := range []float64{parley.Free: 1, parley.Pro: 4, parley.Enterprise: 16} {
+		c.Weights[i] = cmp.Or(c.Weights[i], w)
+	}
+	c.AgeMax = cmp.Or(c.AgeMax, ageMaxDefault)
+	return c
+}
+
+// A Plan is what the next pass computes.
+type Plan struct {
+	Parts []Part
+	// Expired are sequences whose deadline has passed. They are out of the
+	// scheduler already, and nothing is computed for them.
+	Expired []*Seq
+	// Work is what the pass is made of, for [Pace.Learn].
+	Work Work
 }
 
 // A Part is the share of one sequence in a pass.
@@ -63,23 +131,47 @@ type Part struct {
 type Scheduler struct {
 	cfg     Config
 	pool    *kv.Pool
+	ledger  ledger
+	pace    Pace
 	waiting []*Seq
 	running []*Seq
+	readers []*Seq // of the present pass
+	writers int    // in the present plan
+	arrived uint64
 	places  int // sequences running, and forks to come
-	plan    []Part
+	held    [parley.Classes]int
+	plan    Plan
 }
 
 // New returns a scheduler without any sequence.
 func New(cfg Config) *Scheduler {
-	return &Scheduler{cfg: cfg, pool: kv.New(cfg.Blocks)}
+	cfg = cfg.withDefaults()
+	return &Scheduler{cfg: cfg, pool: kv.New(cfg.Blocks), ledger: newLedger(cfg.Weights)}
 }
 
-// Add puts a sequence at the end of those that wait. It must [Config.Fit].
-func (s *Scheduler) Add(q *Seq) { s.waiting = append(s.waiting, q) }
+// Add puts a sequence among those that wait. It must [Config.Fit].
+func (s *Scheduler) Add(q *Seq, now time.Time) {
+	s.arrived++
+	q.order, q.arrived = s.arrived, now
+	s.ledger.join(q.Class, q.Tenant)
+	s.waiting = append(s.waiting, q)
+}
 
 // Fit reports whether the sequence could ever run: with its forks, in an
-// otherwise empty pool.
-func (c *Config) Fit(q *Seq) bool { return blocksFor(q) <= c.Blocks && 1+q.Forks <= c.Seqs }
+// otherwise empty pool, beside what other classes reserve.
+func (c *Config) Fit(q *Seq) bool {
+	return blocksFor(q) <= c.Blocks-c.reserved(q.Class) && 1+q.Forks <= c.Seqs
+}
+
+// reserved returns how many blocks classes other than this one reserve.
+func (c *Config) reserved(but parley.Class) (n int) {
+	for i, share := range c.Reserve {
+		if parley.Class(i) != but {
+			n += int(share * float64(c.Blocks))
+		}
+	}
+	return n
+}
 
 // blocksFor returns how many blocks a sequence and its forks need. Forks share
 // the prompt's full blocks.
@@ -92,27 +184,54 @@ func blocks(tokens int) int {
 	return (tokens + compute.BlockTokens - 1) / compute.BlockTokens
 }
 
-// Next returns what the next pass computes. It admits waiting sequences in
-// the order they came; one that does not fit yet holds back those behind it.
-// The plan is valid until the next call.
-func (s *Scheduler) Next() []Part {
-	s.admit()
-	s.plan = s.plan[:0]
+// Next returns what the next pass computes. The plan is valid until the next call.
+func (s *Scheduler) Next(now time.Time) *Plan {
+	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0]}
+	s.expire(now)
+	s.admit(now)
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
-	for _, writing := range []bool{true, false} {
-		for _, q := range s.running {
-			if behind := q.Wanted - q.Computed; behind == 0 || (behind == 1) != writing {
-				continue
-			}
-			part := share(q, tokens, outputs)
-			if part.Tokens > 0 {
-				s.plan = append(s.plan, part)
-				tokens -= part.Tokens
-				outputs -= part.Outputs
-			}
+	s.readers = s.readers[:0]
+	for _, q := range s.running {
+		if q.Wanted-q.Computed > 1 {
+			s.readers = append(s.readers, q)
+		} else if q.Wanted > q.Computed {
+			s.take(q, &tokens, &outputs, 1)
 		}
 	}
-	return s.plan
+	s.writers = len(s.plan.Parts)
+	s.ledger.sorted(s.readers)
+	for _, q := range s.readers {
+		s.take(q, &tokens, &outputs, s.chunk(q))
+	}
+	return &s.plan
+}
+
+// chunk returns how many tokens of a reader may join the pass.
+func (s *Scheduler) chunk(q *Seq) int {
+	behind := q.Wanted - q.Computed
+	if s.cfg.Target == 0 || s.writers == 0 {
+		return behind
+	}
+	if !s.pace.Known() {
+		return min(behind, max(0, chunkBlind-s.plan.Work.Rows))
+	}
+	fits := s.pace.Fit(s.plan.Work, q.Computed, behind, time.Duration(targetUse*float64(s.cfg.Target)))
+	if first := len(s.plan.Parts) == s.writers; first {
+		return max(fits, min(behind, chunkMin))
+	}
+	return fits
+}
+
+// take puts up to n tokens of a sequence into the plan.
+func (s *Scheduler) take(q *Seq, tokens, outputs *int, n int) {
+	part := share(q, min(*tokens, n), *outputs)
+	if part.Tokens == 0 {
+		return
+	}
+	s.plan.Parts = append(s.plan.Parts, part)
+	s.plan.Work = s.plan.Work.add(part.Tokens, q.Computed)
+	*tokens -= part.Tokens
+	*outputs -= part.Outputs
 }
 
 // share returns how far a sequence gets with so much of the budget.
@@ -132,25 +251,79 @@ func share(q *Seq, tokens, outputs int) Part {
 	return Part{q, n, 1}
 }
 
-func (s *Scheduler) admit() {
+// expire takes out the sequences whose deadline has passed.
+func (s *Scheduler) expire(now time.Time) {
+	for _, list := range [][]*Seq{s.waiting, s.running} {
+		for _, q := range list {
+			if !q.Deadline.IsZero() && now.After(q.Deadline) {
+				s.plan.Expired = append(s.plan.Expired, q)
+			}
+		}
+	}
+	for _, q := range s.plan.Expired {
+		s.Remove(q)
+	}
+}
+
+// admit lets waiting sequences run, in strict order, while there is room.
+func (s *Scheduler) admit(now time.Time) {
 	for len(s.waiting) > 0 {
-		q := s.waiting[0]
-		if s.places+1+q.Forks > s.cfg.Seqs || blocksFor(q) > s.pool.Free() {
+		i := s.first(now)
+		q := s.waiting[i]
+		if s.places+1+q.Forks > s.cfg.Seqs || blocksFor(q) > s.pool.Free()-s.lent(q.Class) {
 			return
 		}
 		q.Blocks, _ = s.pool.Take(q.Blocks[:0], blocks(q.Most))
 		q.spare, _ = s.pool.Take(q.spare[:0], blocksFor(q)-blocks(q.Most))
 		s.places += 1 + q.Forks
+		s.held[q.Class] += blocksFor(q)
 		s.running = append(s.running, q)
-		s.waiting = slices.Delete(s.waiting, 0, 1)
+		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
 }
 
-// Commit records that the plan was computed.
-func (s *Scheduler) Commit(plan []Part) {
-	for _, p := range plan {
-		p.Seq.Computed += p.Tokens
+// first returns which of the waiting sequences is admitted next: one that has
+// waited too long, oldest first; else the highest class, in it by turns.
+func (s *Scheduler) first(now time.Time) int {
+	best := 0
+	for i := 1; i < len(s.waiting); i++ {
+		if s.before(s.waiting[i], s.waiting[best], now) {
+			best = i
+		}
 	}
+	return best
+}
+
+func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
+	oldA, oldB := now.Sub(a.arrived) >= s.cfg.AgeMax, now.Sub(b.arrived) >= s.cfg.AgeMax
+	switch {
+	case oldA != oldB:
+		return oldA
+	case oldA:
+		return a.order < b.order
+	case a.Class != b.Class:
+		return a.Class > b.Class
+	}
+	return s.ledger.compare(a, b) < 0
+}
+
+// lent returns how many free blocks other classes have reserved and not used.
+func (s *Scheduler) lent(but parley.Class) (n int) {
+	for i, share := range s.cfg.Reserve {
+		if parley.Class(i) != but {
+			n += max(0, int(share*float64(s.cfg.Blocks))-s.held[i])
+		}
+	}
+	return n
+}
+
+// Commit records that the plan was computed, and how long it took.
+func (s *Scheduler) Commit(plan *Plan, took time.Duration) {
+	for _, p := range plan.Parts {
+		p.Seq.Computed += p.Tokens
+		s.ledger.charge(p.Seq.Class, p.Seq.Tenant, p.Tokens)
+	}
+	s.pace.Learn(plan.Work, took)
 }
 
 // Fork makes child a running continuation of q's prompt, which has been
@@ -160,12 +333,15 @@ func (s *Scheduler) Commit(plan []Part) {
 func (s *Scheduler) Fork(q, child *Seq) (dst, src int32, partial bool) {
 	full := q.Prompt / compute.BlockTokens
 	child.Computed, child.Wanted, child.Prompt, child.Most = q.Prompt, q.Prompt, q.Prompt, q.Most
+	child.Class, child.Tenant, child.Deadline = q.Class, q.Tenant, q.Deadline
+	child.order, child.arrived = q.order, q.arrived
 	child.Blocks = append(child.Blocks[:0], q.Blocks[:full]...)
 	s.pool.Share(child.Blocks)
 	own := len(q.Blocks) - full
 	child.Blocks = append(child.Blocks, q.spare[len(q.spare)-own:]...)
 	q.spare = q.spare[:len(q.spare)-own]
 	q.Forks--
+	s.ledger.join(child.Class, child.Tenant)
 	s.running = append(s.running, child)
 	if q.Prompt%compute.BlockTokens == 0 {
 		return 0, 0, false
@@ -177,6 +353,7 @@ func (s *Scheduler) Fork(q, child *Seq) (dst, src int32, partial bool) {
 func (s *Scheduler) Remove(q *Seq) {
 	if i := slices.Index(s.waiting, q); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
+		s.ledger.leave(q.Class, q.Tenant)
 		return
 	}
 	i := slices.Index(s.running, q)
@@ -184,21 +361,34 @@ func (s *Scheduler) Remove(q *Seq) {
 		return
 	}
 	s.running = slices.Delete(s.running, i, i+1)
+	s.ledger.leave(q.Class, q.Tenant)
 	s.places -= 1 + q.Forks
+	before := s.pool.Free()
 	s.pool.Release(q.Blocks)
 	s.pool.Release(q.spare)
+	s.held[q.Class] -= s.pool.Free() - before
 	q.Blocks, q.spare, q.Forks = q.Blocks[:0], q.spare[:0], 0
 }
 
 // A Load says how busy the scheduler is.
 type Load struct {
-	Running, Waiting        int
+	Running                 int
+	Waiting                 [parley.Classes]int
 	BlocksUsed, BlocksTotal int
+	// Fairness is Jain's index over the present tenants of each class.
+	Fairness [parley.Classes]float64
 }
 
 // Load returns the present load.
 func (s *Scheduler) Load() Load {
-	return Load{len(s.running), len(s.waiting), s.pool.Total() - s.pool.Free(), s.pool.Total()}
+	l := Load{Running: len(s.running), BlocksUsed: s.pool.Total() - s.pool.Free(), BlocksTotal: s.pool.Total()}
+	for _, q := range s.waiting {
+		l.Waiting[q.Class]++
+	}
+	for c := range l.Fairness {
+		l.Fairness[c] = s.ledger.jain(parley.Class(c))
+	}
+	return l
 }
 
 // Check reports any block that is lost or held twice.

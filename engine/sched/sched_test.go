@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"parley"
 	"parley/compute"
 )
 
@@ -17,10 +19,13 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 // TestScripts runs the scripts in testdata. A script adds sequences and lets
 // passes happen; the trace says what each pass computed. The lines are
 //
-//	config blocks=N tokens=N outputs=N seqs=N
-//	add NAME prompt=N most=N [forks=N] [every]
-//	pass [N]            N passes; a sequence that caught up wants one more token
+//	config blocks=N tokens=N outputs=N seqs=N [target=MS] [reserve=PERCENT for enterprise]
+//	add NAME prompt=N most=N [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS]
+//	pass                a sequence that caught up wants one more token
+//	wait MS
 //	remove NAME
+//
+// A pass takes 1 ms and 0.1 ms for each row.
 func TestScripts(t *testing.T) {
 	files, err := os.ReadDir("testdata")
 	if err != nil || len(files) == 0 {
@@ -47,6 +52,7 @@ func TestScripts(t *testing.T) {
 func runScript(t *testing.T, text string) string {
 	var out strings.Builder
 	var s *Scheduler
+	now := time.Unix(1000, 0)
 	seqs := map[string]*Seq{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -60,20 +66,30 @@ func runScript(t *testing.T, text string) string {
 		}
 		switch words[0] {
 		case "config":
-			s = New(Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs")})
+			s = New(Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
+				Target:  time.Duration(number(words, "target")) * time.Millisecond,
+				Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100}})
 		case "add":
-			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every")}
+			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
+				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant"))}
 			q.Wanted = q.Prompt
+			if ms := number(words, "deadline"); ms > 0 {
+				q.Deadline = now.Add(time.Duration(ms) * time.Millisecond)
+			}
 			seqs[words[1]] = q
 			if fits := s.cfg.Fit(q); fits {
-				s.Add(q)
+				s.Add(q, now)
 			} else {
 				fmt.Fprintln(&out, "| does not fit")
 			}
 		case "remove":
 			s.Remove(seqs[words[1]])
+		case "wait":
+			var ms int
+			fmt.Sscan(words[1], &ms)
+			now = now.Add(time.Duration(ms) * time.Millisecond)
 		case "pass":
-			pass(t, s, seqs, &out)
+			now = now.Add(pass(t, s, seqs, now, &out))
 		default:
 			t.Fatalf("unknown command %q", line)
 		}
@@ -90,26 +106,31 @@ func number(words []string, key string) (n int) {
 	return n
 }
 
-func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, out *strings.Builder) {
-	plan := s.Next()
-	for _, p := range plan {
-		for name, q := range seqs {
-			if q == p.Seq {
-				fmt.Fprintf(out, "| %s computes %d after %d, outputs %d\n", name, p.Tokens, q.Computed, p.Outputs)
-			}
-		}
+func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, now time.Time, out *strings.Builder) time.Duration {
+	plan := s.Next(now)
+	names := map[*Seq]string{}
+	for name, q := range seqs {
+		names[q] = name
 	}
-	s.Commit(plan)
-	for _, p := range plan {
+	for _, q := range plan.Expired {
+		fmt.Fprintf(out, "| %s expired\n", names[q])
+	}
+	for _, p := range plan.Parts {
+		fmt.Fprintf(out, "| %s computes %d after %d, outputs %d\n", names[p.Seq], p.Tokens, p.Seq.Computed, p.Outputs)
+	}
+	took := time.Millisecond + time.Duration(plan.Work.Rows)*100*time.Microsecond
+	s.Commit(plan, took)
+	for _, p := range plan.Parts {
 		if p.Seq.Computed == p.Seq.Wanted {
 			p.Seq.Wanted++
 		}
 	}
 	load := s.Load()
-	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting, load.BlocksUsed, load.BlocksTotal)
+	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting[0]+load.Waiting[1]+load.Waiting[2], load.BlocksUsed, load.BlocksTotal)
 	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
+	return took
 }
 
 // TestRandomLoad lets random sequences come, fork, finish and leave, and checks
@@ -118,34 +139,44 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, out *strings.Builder
 func TestRandomLoad(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4)}
+		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4),
+			Target: time.Duration(rng.IntN(8)) * time.Millisecond}
 		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
 		s := New(cfg)
+		now := time.Unix(1000, 0)
 		var live []*Seq
 		for round := 0; round < 400 || len(live) > 0; round++ {
 			if round > 20000 {
 				t.Fatalf("seed %d: %d sequences never end", seed, len(live))
 			}
 			if q := arrival(rng, &cfg); round < 400 && q != nil {
-				s.Add(q)
+				s.Add(q, now)
 				live = append(live, q)
 			}
-			plan := s.Next()
-			checkPlan(t, &cfg, plan)
-			s.Commit(plan)
-			live = advance(rng, s, live, plan)
+			plan := s.Next(now)
+			checkPlan(t, &cfg, plan.Parts)
+			took := linear(plan.Work)
+			s.Commit(plan, took)
+			now = now.Add(took)
+			live = advance(rng, s, live, plan.Parts)
 			if err := s.Check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if load := s.Load(); load.BlocksUsed != 0 || s.places != 0 {
-			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.places)
+		if load := s.Load(); load.BlocksUsed != 0 || s.places != 0 || s.held != [parley.Classes]int{} {
+			t.Fatalf("seed %d: left behind %+v, %d places, %v blocks held", seed, load, s.places, s.held)
+		}
+		for c := range s.ledger.classes {
+			if n := s.ledger.classes[c].present; n != 0 {
+				t.Fatalf("seed %d: class %d has %d requests present at the end", seed, c, n)
+			}
 		}
 	}
 }
 
 func arrival(rng *rand.Rand, cfg *Config) *Seq {
-	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0}
+	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0,
+		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5)))}
 	q.Wanted, q.Most = q.Prompt, q.Prompt+1+rng.IntN(60)
 	if rng.IntN(3) > 0 || !cfg.Fit(q) {
 		return nil

@@ -1,0 +1,118 @@
+package sched
+
+import (
+	"math"
+	"time"
+)
+
+// Work is what makes a pass take time: how many rows it computes, and how many
+// earlier positions those rows look back on, added up.
+type Work struct {
+	Rows     int
+	Lookback int
+}
+
+// add puts n tokens of a sequence, after so many computed ones, to the work.
+func (w Work) add(n, computed int) Work {
+	return Work{w.Rows + n, w.Lookback + n*computed + n*(n+1)/2}
+}
+
+// A Pace predicts how long a pass takes: a fixed time, a time for each row
+// and one for each position looked back on. It learns the three from the
+// passes that were measured, and forgets old ones, so that it follows a
+// machine whose speed changes. Predictions lean to the long side by the size
+// of its recent errors.
+//
+// The zero value knows nothing and predicts no time at all.
+type Pace struct {
+	weight [3]float64    // seconds per unit of each feature
+	spread [3][3]float64 // inverse correlation of the features seen
+	excess float64       // how far passes took longer than predicted, relatively
+	passes int
+}
+
+// lookbackUnit scales the third feature to about the size of the others.
+const lookbackUnit = 1024
+
+// memory is the share of what was learned that survives a pass.
+const memory = 0.995
+
+func (w Work) features() [3]float64 {
+	return [3]float64{1, float64(w.Rows), float64(w.Lookback) / lookbackUnit}
+}
+
+// Known reports whether enough passes were measured to predict one.
+func (p *Pace) Known() bool { return p.passes >= 4 }
+
+// Predict returns how long a pass of so much work is expected to take.
+func (p *Pace) Predict(w Work) time.Duration {
+	var seconds float64
+	for i, f := range w.features() {
+		seconds += f * max(p.weight[i], 0)
+	}
+	return time.Duration(seconds * (1 + p.excess) * float64(time.Second))
+}
+
+// Learn takes in a measured pass, by recursive least squares.
+func (p *Pace) Learn(w Work, took time.Duration) {
+	if p.passes == 0 {
+		for i := range p.spread {
+			p.spread[i][i] = 1e3
+		}
+	}
+	p.passes++
+	x, seconds := w.features(), took.Seconds()
+	// Errors count relative to the pass, so that long passes do not drown short ones.
+	scale := 1 / max(seconds, 1e-6)
+	for i := range x {
+		x[i] *= scale
+	}
+	var sx [3]float64 // spread · x
+	for i := range sx {
+		for j := range x {
+			sx[i] += p.spread[i][j] * x[j]
+		}
+	}
+	denominator, predicted := memory, 0.0
+	for i := range x {
+		denominator += x[i] * sx[i]
+		predicted += x[i] * p.weight[i]
+	}
+	missed := 1 - predicted
+	for i := range p.weight {
+		p.weight[i] += sx[i] / denominator * missed
+		for j := range x {
+			p.spread[i][j] = min((p.spread[i][j]-sx[i]*sx[j]/denominator)/memory, 1e9)
+		}
+	}
+	p.excess = max(p.excess*0.98, min(max(missed, 0), 1)*0.5)
+	if p.passes <= 4 {
+		p.excess = 0
+	}
+}
+
+// Fit returns the most tokens, up to most, that a sequence with so many
+// computed ones can add to the work so that the pass is expected to stay
+// within the limit.
+func (p *Pace) Fit(w Work, computed, most int, limit time.Duration) int {
+	low, high := 0, most
+	for low < high {
+		mid := (low + high + 1) / 2
+		if p.Predict(w.add(mid, computed)) <= limit {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+// finite reports whether nothing has gone out of bounds.
+func (p *Pace) finite() bool {
+	for _, v := range p.weight {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
