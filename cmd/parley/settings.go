@@ -29,6 +29,7 @@ type settings struct {
 	context    int
 	seqs       int
 	stepTokens int
+	target     time.Duration
 	threads    int
 	cpu        string
 }
@@ -58,7 +59,7 @@ func dataDir() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens,
+		Name: name, KVTokens: s.kvTokens, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target,
 		Threads: s.threads, Path: s.cpu, Log: log,
 	}
 }
@@ -94,11 +95,12 @@ var serveSettings = []setting{
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
 		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
 	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY`", set: setText(func(s *settings) *string { return &s.data })},
-	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setDrain},
+	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
 	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
-	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 256", set: setCount(func(s *settings) *int { return &s.stepTokens })},
+	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
+	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token", set: setTime(func(s *settings) *time.Duration { return &s.target })},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
@@ -156,12 +158,15 @@ func setModel(s *settings, text string) error {
 	return nil
 }
 
-func setDrain(s *settings, text string) (err error) {
-	s.drain, err = time.ParseDuration(text)
-	if err == nil && s.drain < 0 {
-		return errNotWanted
+func setTime(field func(*settings) *time.Duration) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return errNotWanted
+		}
+		*field(s) = d
+		return nil
 	}
-	return err
 }
 
 func setCPU(s *settings, text string) error {

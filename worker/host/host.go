@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"parley"
 	"parley/compute/cpu"
@@ -30,11 +31,15 @@ type Config struct {
 	// ContextTokens bounds prompt and answer together; 0 means what the model
 	// was made for, or the whole pool if that is smaller.
 	ContextTokens int
-	// StepTokens is the most tokens in one forward pass; 0 means 256.
+	// StepTokens is the most tokens in one forward pass; 0 means 512.
 	StepTokens int
 	// Seqs is the most sequences computed at once; 0 means 128, the most
 	// choices that one request may ask for.
 	Seqs int
+	// Target is how long a step in which answers are being written should
+	// take: what prompts may add to it is bounded by this. 0 means 50 ms,
+	// less than none means any time.
+	Target time.Duration
 	// Threads is how many processors compute; 0 means all.
 	Threads int
 	// Path forces a set of processor instructions; empty chooses the best.
@@ -44,8 +49,9 @@ type Config struct {
 }
 
 const (
-	stepTokensDefault = 256
+	stepTokensDefault = 512
 	seqsDefault       = 128
+	targetDefault     = 50 * time.Millisecond
 )
 
 func (c Config) withDefaults(ck *weights.Checkpoint) Config {
@@ -59,6 +65,9 @@ func (c Config) withDefaults(ck *weights.Checkpoint) Config {
 		c.Seqs = seqsDefault
 	}
 	c.StepTokens = max(c.StepTokens, c.Seqs)
+	if c.Target == 0 {
+		c.Target = targetDefault
+	}
 	return c
 }
 
@@ -110,7 +119,7 @@ func Start(plan *Plan) (*Host, error) {
 		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
 		Vocab: network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, CopyBlocks: backend.CopyBlocks,
-		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs},
+		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0)},
 		Log:   cfg.Log,
 	})
 	if err != nil {
