@@ -56,6 +56,7 @@ type Engine struct {
 	mu      sync.Mutex
 	joining []*job // submitted, not yet seen by the loop
 	leaving []*job // given up by their callers
+	resumed []*job // read again after a pause
 	closed  bool
 	stats   Stats
 
@@ -73,8 +74,9 @@ type Stats struct {
 	// how long they took together.
 	Steps, StepTokens uint64
 	StepTime          time.Duration
-	// Failures counts passes that went wrong.
-	Failures uint64
+	// Failures counts passes that went wrong, Pauses how often a request was
+	// held because nobody read its answer.
+	Failures, Pauses uint64
 }
 
 // New starts an engine. Close ends it.
@@ -153,6 +155,7 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 		most = min(most, len(r.Prompt)+r.MaxTokens)
 	}
 	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
+	j.mail.emptied = func() { e.resume(j) }
 	for i := range max(1, r.Choices) {
 		j.choices = append(j.choices, &choice{
 			job: j, index: i,
@@ -218,6 +221,14 @@ func (e *Engine) leave(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leaving = append(e.leaving, j)
+	e.rouse()
+}
+
+// resume tells the loop that a paused job's answer is being read again.
+func (e *Engine) resume(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.resumed = append(e.resumed, j)
 	e.rouse()
 }
 

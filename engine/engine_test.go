@@ -23,6 +23,7 @@ type counter struct {
 	t     *testing.T
 	cells map[[2]int32]parley.Token // by block and place
 	delay time.Duration
+	room  int // context, 256 unless given
 	fault func(step *compute.Step)
 	steps int
 }
@@ -85,7 +86,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	t.Helper()
 	n.t, n.cells = t, map[[2]int32]parley.Token{}
 	e, err := New(Config{
-		Model: parley.Model{ID: "counter", ContextTokens: 256}, Vocab: counterVocab, Ends: []parley.Token{99},
+		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Ends: []parley.Token{99},
 		Bytes:   func(t parley.Token) []byte { return fmt.Appendf(nil, "%d,", t) },
 		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s,
 	})
@@ -264,6 +265,39 @@ func TestLeavingTheLoopCancels(t *testing.T) {
 	for range e.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 200}) {
 		break
 	}
+}
+
+// TestSlowReaderPausesItself has one reader that does not read and one that
+// does. The first one's request stops being computed once its mailbox is full,
+// the other goes on at full speed, and when the first reads again it gets
+// every token.
+func TestSlowReaderPausesItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{delay: time.Millisecond, room: 1000}, sched.Config{Blocks: 200, StepTokens: 24, StepOutputs: 10, Seqs: 8})
+		prompt := []parley.Token{1}
+		var slow, fast []parley.Token
+		for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 800, Stop: parley.Stop{IgnoreEnd: true}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slow = append(slow, d.Tokens...); len(slow) == 1 {
+				time.Sleep(time.Second) // enough for the whole answer
+				if steps := e.Stats().Steps; steps > 2*mailboxFull {
+					t.Errorf("%d steps were computed for nobody", steps)
+				}
+				got, _, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: 50, Stop: parley.Stop{IgnoreEnd: true}})
+				if fast = got[0]; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if want := expect(prompt, 800); !slices.Equal(slow, want) || !slices.Equal(fast, want[:50]) {
+			t.Errorf("the slow reader got %d tokens, the fast one %d", len(slow), len(fast))
+		}
+		if e.Stats().Pauses == 0 {
+			t.Error("the slow reader's request was never paused")
+		}
+	})
 }
 
 func TestDeadline(t *testing.T) {

@@ -36,6 +36,13 @@ type choice struct {
 	stopper *sample.Stopper
 }
 
+// pause holds the job's choices, or lets them go on.
+func (j *job) pause(held bool) {
+	for _, c := range j.choices {
+		c.seq.Paused = held
+	}
+}
+
 // usage counts what the job cost.
 func (j *job) usage(now time.Time) *parley.Usage {
 	return &parley.Usage{
@@ -45,24 +52,34 @@ func (j *job) usage(now time.Time) *parley.Usage {
 }
 
 // A mailbox carries deltas from the loop to one reader. Putting never blocks,
-// so that no reader can hold up a step; what is kept is bounded by the
-// request's own length.
+// so that no reader can hold up a step. When a reader has left mailboxFull
+// deltas lying, its job pauses until it has taken them.
 type mailbox struct {
-	mu     sync.Mutex
-	deltas []parley.Delta
-	err    error
-	done   bool
-	ready  chan struct{}
+	mu      sync.Mutex
+	deltas  []parley.Delta
+	err     error
+	done    bool
+	full    bool
+	ready   chan struct{}
+	emptied func() // called when a full mailbox was emptied
 }
+
+// mailboxFull is how many deltas, of mostly one token each, wait for a slow
+// reader before its job pauses.
+const mailboxFull = 256
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
-func (m *mailbox) put(d parley.Delta, last bool) {
+// put adds a delta and reports whether the mailbox is full now.
+func (m *mailbox) put(d parley.Delta, last bool) (full bool) {
 	m.mu.Lock()
 	m.deltas = append(m.deltas, d)
 	m.done = m.done || last
+	m.full = !m.done && len(m.deltas) >= mailboxFull
+	full = m.full
 	m.mu.Unlock()
 	m.signal()
+	return full
 }
 
 func (m *mailbox) fail(err error) {
@@ -82,9 +99,15 @@ func (m *mailbox) signal() {
 // take empties the mailbox.
 func (m *mailbox) take() (deltas []parley.Delta, done bool, err error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	deltas, m.deltas = m.deltas, nil
-	return deltas, m.done, m.err
+	done, err = m.done, m.err
+	resume := m.full && !done
+	m.full = false
+	m.mu.Unlock()
+	if resume {
+		m.emptied()
+	}
+	return deltas, done, err
 }
 
 // each yields the deltas as they come, until the last one, an error, the end

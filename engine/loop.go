@@ -51,8 +51,8 @@ func (e *Engine) run() {
 func (l *loop) attend() (closed bool) {
 	e := l.e
 	e.mu.Lock()
-	joining, leaving := e.joining, e.leaving
-	e.joining, e.leaving, closed = nil, nil, e.closed
+	joining, leaving, resumed := e.joining, e.leaving, e.resumed
+	e.joining, e.leaving, e.resumed, closed = nil, nil, nil, e.closed
 	e.stats.Load = l.sched.Load()
 	e.mu.Unlock()
 
@@ -63,6 +63,9 @@ func (l *loop) attend() (closed bool) {
 	}
 	for _, j := range leaving {
 		l.remove(j)
+	}
+	for _, j := range resumed {
+		j.pause(false)
 	}
 	if closed {
 		l.failAll(parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID))
@@ -260,5 +263,10 @@ func (l *loop) deliver(c *choice, d parley.Delta) {
 		j.done = true
 		d.Usage = j.usage(l.e.cfg.Now())
 	}
-	j.mail.put(d, j.open == 0)
+	if full := j.mail.put(d, j.open == 0); full {
+		j.pause(true)
+		l.e.mu.Lock()
+		l.e.stats.Pauses++
+		l.e.mu.Unlock()
+	}
 }

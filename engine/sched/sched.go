@@ -57,6 +57,9 @@ type Seq struct {
 	Tenant string
 	// Deadline is when the sequence is worth nothing any more; zero means never.
 	Deadline time.Time
+	// Paused keeps the sequence from getting turns: nobody reads its answer
+	// fast enough.
+	Paused bool
 	// Blocks hold the sequence's tokens, in order. Filled at admission.
 	Blocks []int32
 
@@ -192,6 +195,9 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
 	s.readers = s.readers[:0]
 	for _, q := range s.running {
+		if q.Paused {
+			continue
+		}
 		if q.Wanted-q.Computed > 1 {
 			s.readers = append(s.readers, q)
 		} else if q.Wanted > q.Computed {
