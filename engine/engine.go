@@ -43,10 +43,42 @@ type Config struct {
 	// Sched bounds the passes and the pool.
 	Sched sched.Config
 
+	// Observe is told what happens, for metrics. All of it may be nil.
+	Observe Observer
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Log receives faults; nil means none.
 	Log *slog.Logger
+}
+
+// An Observer is told what happens in the loop. Its functions run on the
+// loop's own goroutine and must return at once.
+type Observer struct {
+	// Step: a pass of so many sequences and tokens was computed.
+	Step func(sequences, tokens int, took time.Duration)
+	// Token: a token was chosen; after is the time since the request came for
+	// the first token of a choice, and since the token before for the others.
+	Token func(first bool, after time.Duration)
+	// Done: a request is complete. The usage is final.
+	Done func(r *parley.Request, u *parley.Usage)
+}
+
+func (o *Observer) step(sequences, tokens int, took time.Duration) {
+	if o.Step != nil {
+		o.Step(sequences, tokens, took)
+	}
+}
+
+func (o *Observer) token(first bool, after time.Duration) {
+	if o.Token != nil {
+		o.Token(first, after)
+	}
+}
+
+func (o *Observer) done(r *parley.Request, u *parley.Usage) {
+	if o.Done != nil {
+		o.Done(r, u)
+	}
 }
 
 // An Engine serves one model. It implements [parley.Worker].

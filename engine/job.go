@@ -34,6 +34,7 @@ type choice struct {
 	seq     sched.Seq
 	sampler *sample.Sampler
 	stopper *sample.Stopper
+	wrote   time.Time // the last token
 }
 
 // pause holds the job's choices, or lets them go on.

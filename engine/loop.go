@@ -19,6 +19,7 @@ type loop struct {
 	step    compute.Step
 	logits  []float32 // [StepOutputs][Vocab]
 	scratch sample.Scratch
+	now     time.Time // when the present pass was computed
 }
 
 func newLoop(e *Engine) loop {
@@ -119,7 +120,8 @@ func (l *loop) pass(plan *sched.Plan) {
 		return
 	}
 	l.e.cfg.Forward(&l.step, l.logits)
-	took := l.e.cfg.Now().Sub(began)
+	l.now = l.e.cfg.Now()
+	took := l.now.Sub(began)
 	l.sched.Commit(plan, took)
 	rows := l.logits
 	for _, p := range plan.Parts {
@@ -168,6 +170,7 @@ func (l *loop) count(plan *sched.Plan, took time.Duration) {
 	l.e.stats.Steps++
 	l.e.stats.StepTokens += uint64(plan.Work.Rows)
 	l.e.stats.StepTime += took
+	l.e.cfg.Observe.step(len(plan.Parts), plan.Work.Rows, took)
 }
 
 // settle takes the logits of one part: log-probabilities of the prompt, and if
@@ -186,7 +189,7 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 	}
 	last := rows[len(rows)-vocab:]
 	if q.Computed == q.Prompt {
-		c.job.first = l.e.cfg.Now()
+		c.job.first = l.now
 		l.fork(c.job)
 		for _, sibling := range c.job.choices[1:] {
 			l.choose(sibling, last)
@@ -236,6 +239,7 @@ func (l *loop) choose(c *choice, logits []float32) {
 	c.tokens = append(c.tokens, tok)
 	c.seq.Wanted++
 	j.output++
+	l.observeToken(c)
 
 	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}}
 	if j.req.Logprobs {
@@ -252,6 +256,15 @@ func (l *loop) choose(c *choice, logits []float32) {
 	l.deliver(c, d)
 }
 
+func (l *loop) observeToken(c *choice) {
+	first, since := c.wrote.IsZero(), c.wrote
+	if first {
+		since = c.job.arrived
+	}
+	l.e.cfg.Observe.token(first, l.now.Sub(since))
+	c.wrote = l.now
+}
+
 // deliver puts a delta into the job's mailbox and ends what is complete.
 func (l *loop) deliver(c *choice, d parley.Delta) {
 	j := c.job
@@ -261,7 +274,8 @@ func (l *loop) deliver(c *choice, d parley.Delta) {
 	}
 	if j.open == 0 {
 		j.done = true
-		d.Usage = j.usage(l.e.cfg.Now())
+		d.Usage = j.usage(l.now)
+		l.e.cfg.Observe.done(j.req, d.Usage)
 	}
 	if full := j.mail.put(d, j.open == 0); full {
 		j.pause(true)

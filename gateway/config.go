@@ -144,7 +144,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.KeepAlive, keepAliveLimit)
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
 	if c.Registry == nil {
-		c.Registry = newRegistry()
+		c.Registry = NewRegistry()
 	}
 	return c
 }

@@ -30,7 +30,9 @@ type metrics struct {
 	retries       prometheus.Counter
 }
 
-func newRegistry() *prometheus.Registry {
+// NewRegistry returns a registry that already has the metrics of the Go runtime
+// and of the process. Whoever has metrics of its own adds them to it.
+func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
