@@ -22,6 +22,7 @@ import (
 	"parley/compute"
 	"parley/engine/sample"
 	"parley/engine/sched"
+	"parley/engine/spec"
 )
 
 // Config says what an engine drives and how far it may go.
@@ -42,6 +43,9 @@ type Config struct {
 
 	// Sched bounds the passes and the pool.
 	Sched sched.Config
+	// Speculate guesses tokens ahead where that is worth it. The answers are the
+	// same with and without.
+	Speculate bool
 
 	// Observe is told what happens, for metrics. All of it may be nil.
 	Observe Observer
@@ -109,6 +113,8 @@ type Stats struct {
 	// Failures counts passes that went wrong, Pauses how often a request was
 	// held because nobody read its answer.
 	Failures, Pauses uint64
+	// Guessed counts tokens that were guessed ahead, Right those that came true.
+	Guessed, Right uint64
 }
 
 // New starts an engine. Close ends it.
@@ -189,12 +195,7 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
 	j.mail.emptied = func() { e.resume(j) }
 	for i := range max(1, r.Choices) {
-		j.choices = append(j.choices, &choice{
-			job: j, index: i,
-			tokens:  append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...),
-			sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, i),
-			stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
-		})
+		j.choices = append(j.choices, e.newChoice(j, i))
 	}
 	j.choices[0].seq = sched.Seq{
 		Wanted: len(r.Prompt), Prompt: len(r.Prompt), Most: most, Forks: len(j.choices) - 1, EveryRow: r.PromptLogprobs,
@@ -204,6 +205,20 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 		return nil, e.tooBig(&j.choices[0].seq)
 	}
 	return j, nil
+}
+
+func (e *Engine) newChoice(j *job, index int) *choice {
+	r := j.req
+	c := &choice{
+		job: j, index: index,
+		tokens:  append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...),
+		sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, index),
+		stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
+	}
+	if e.cfg.Speculate {
+		c.lookup = spec.NewLookup(r.Prompt)
+	}
+	return c
 }
 
 // tooBig says what of the sequence would fit.

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,15 +19,20 @@ import (
 	"parley/engine/sched"
 )
 
-// counter is a network whose next token is always one more than the last,
-// modulo vocab. It checks that the pool holds what the engine thinks it does.
+// counter is a network whose next token is one more than the sum of all tokens
+// as they stand in the pool, modulo vocab, so that it notices when the pool
+// holds something else than the engine thinks. With a period it repeats
+// the tokens that stand that far back, except that every seventh is another.
 type counter struct {
-	t     *testing.T
-	cells map[[2]int32]parley.Token // by block and place
-	delay time.Duration
-	room  int // context, 256 unless given
-	fault func(step *compute.Step)
-	steps int
+	period int
+	t      *testing.T
+	cells  map[[2]int32]parley.Token // by block and place
+	delay  time.Duration
+	room   int // context, 256 unless given
+
+	speculate bool
+	fault     func(step *compute.Step)
+	steps     int
 }
 
 const counterVocab = 100
@@ -44,11 +51,19 @@ func (n *counter) forward(step *compute.Step, logits []float32) {
 			if out < len(step.Outputs) && int(step.Outputs[out]) == r {
 				row := logits[out*counterVocab:][:counterVocab]
 				clear(row)
-				row[(n.sum(&q, pos)+1)%counterVocab] = 10
+				row[n.next(&q, pos)] = 10
 				out++
 			}
 		}
 	}
+}
+
+func (n *counter) next(q *compute.Seq, pos int) parley.Token {
+	sum := n.sum(q, pos)
+	if back := pos + 1 - n.period; n.period > 0 && back >= 0 && sum%7 != 0 {
+		return n.cells[[2]int32{q.Blocks[back/compute.BlockTokens], int32(back % compute.BlockTokens)}]
+	}
+	return (sum + 1) % counterVocab
 }
 
 // sum adds up the sequence's tokens as they stand in the pool.
@@ -88,7 +103,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	e, err := New(Config{
 		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Ends: []parley.Token{99},
 		Bytes:   func(t parley.Token) []byte { return fmt.Appendf(nil, "%d,", t) },
-		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s,
+		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s, Speculate: n.speculate,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +181,54 @@ func TestChoicesShareThePrompt(t *testing.T) {
 			t.Errorf("prompt of %d: %d tokens were computed; the prompt counts once", prompt, tokens)
 		}
 	}
+}
+
+// TestSpeculationChangesNothing answers random requests under random bounds,
+// with and without guessing ahead, and wants the same tokens.
+func TestSpeculationChangesNothing(t *testing.T) {
+	var guessed, right, steps [2]uint64
+	for seed := range 40 {
+		var answers [2][][][]parley.Token
+		for i, speculate := range []bool{false, true} {
+			rng := rand.New(rand.NewPCG(uint64(seed), 1))
+			cfg := sched.Config{Blocks: 40 + rng.IntN(60), StepTokens: 8 + rng.IntN(60), Seqs: 1 + rng.IntN(8)}
+			cfg.StepOutputs = cfg.Seqs + rng.IntN(20)
+			e := newCounter(t, &counter{period: 5 + rng.IntN(9), speculate: speculate}, cfg)
+			answers[i] = askAll(t, e, rng, 1+rng.IntN(min(12, cfg.Seqs*3)), cfg.Seqs)
+			s := e.Stats()
+			guessed[i], right[i], steps[i] = guessed[i]+s.Guessed, right[i]+s.Right, steps[i]+s.Steps
+		}
+		if !reflect.DeepEqual(answers[0], answers[1]) {
+			t.Fatalf("seed %d: without %v\nwith %v", seed, answers[0], answers[1])
+		}
+	}
+	if guessed[0] != 0 || right[1] == 0 || right[1] == guessed[1] || steps[1] >= steps[0] {
+		t.Errorf("guessed %v, right %v, steps %v: guessing was not tested", guessed, right, steps)
+	}
+}
+
+// askAll sends random requests at once.
+func askAll(t *testing.T, e *Engine, rng *rand.Rand, requests, choicesMax int) [][][]parley.Token {
+	answers := make([][][]parley.Token, requests)
+	var wg sync.WaitGroup
+	for i := range answers {
+		r := &parley.Request{
+			MaxTokens: 1 + rng.IntN(90), Choices: 1 + rng.IntN(min(3, choicesMax)), PromptLogprobs: rng.IntN(4) == 0,
+			Sampling: parley.Sampling{Temperature: float32(rng.IntN(2)) * 2, Seed: rng.Uint64()},
+			Stop:     parley.Stop{IgnoreEnd: true, Strings: []string{fmt.Sprintf(",%d,", rng.IntN(100))}},
+		}
+		for range 1 + rng.IntN(60) {
+			r.Prompt = append(r.Prompt, parley.Token(rng.IntN(counterVocab)))
+		}
+		wg.Go(func() {
+			var err error
+			if answers[i], _, err = collect(t.Context(), e, r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return answers
 }
 
 func TestStopsInTheVeryStep(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"parley"
 	"parley/engine/sample"
 	"parley/engine/sched"
+	"parley/engine/spec"
 )
 
 // A job is one request inside the engine. Only the loop touches it, but for
@@ -35,6 +36,20 @@ type choice struct {
 	sampler *sample.Sampler
 	stopper *sample.Stopper
 	wrote   time.Time // the last token
+
+	lookup *spec.Lookup // nil without speculation
+	depth  spec.Depth
+	guess  []parley.Token // what the next pass checks
+}
+
+// speculate guesses the tokens that may come next, if they are worth the price
+// of their rows.
+func (c *choice) speculate(price float64) {
+	c.guess = c.guess[:0]
+	if c.lookup != nil && c.seq.Wanted == c.seq.Computed+1 && !c.seq.Paused {
+		c.guess = c.lookup.Guess(c.guess, c.depth.Next(price))
+	}
+	c.seq.Draft = len(c.guess)
 }
 
 // pause holds the job's choices, or lets them go on.

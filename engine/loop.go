@@ -20,6 +20,8 @@ type loop struct {
 	logits  []float32 // [StepOutputs][Vocab]
 	scratch sample.Scratch
 	now     time.Time // when the present pass was computed
+	// guessed and right count the guesses checked in the present pass.
+	guessed, right int
 }
 
 func newLoop(e *Engine) loop {
@@ -37,6 +39,7 @@ func (e *Engine) run() {
 		if e.loop.attend() {
 			return
 		}
+		e.loop.speculate()
 		plan := e.loop.sched.Next(e.cfg.Now())
 		e.loop.expire(plan.Expired)
 		if len(plan.Parts) > 0 {
@@ -72,6 +75,17 @@ func (l *loop) attend() (closed bool) {
 		l.failAll(parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID))
 	}
 	return closed
+}
+
+// speculate lets every sequence that writes guess ahead.
+func (l *loop) speculate() {
+	if !l.e.cfg.Speculate {
+		return
+	}
+	price := l.sched.RowPrice()
+	for _, c := range l.owner {
+		c.speculate(price)
+	}
 }
 
 // remove takes all of a job's sequences out of the scheduler.
@@ -157,7 +171,8 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 		}
 		from := p.Seq.Computed
 		s.Seqs = append(s.Seqs, compute.Seq{Row: len(s.Tokens), Rows: p.Tokens, Past: from, Blocks: p.Seq.Blocks})
-		s.Tokens = append(s.Tokens, c.tokens[from:from+p.Tokens]...)
+		s.Tokens = append(s.Tokens, c.tokens[from:from+p.Tokens-p.Draft]...)
+		s.Tokens = append(s.Tokens, c.guess[:p.Draft]...)
 		for i := range p.Outputs {
 			s.Outputs = append(s.Outputs, int32(len(s.Tokens)-p.Outputs+i))
 		}
@@ -170,6 +185,9 @@ func (l *loop) count(plan *sched.Plan, took time.Duration) {
 	l.e.stats.Steps++
 	l.e.stats.StepTokens += uint64(plan.Work.Rows)
 	l.e.stats.StepTime += took
+	l.e.stats.Guessed += uint64(l.guessed)
+	l.e.stats.Right += uint64(l.right)
+	l.guessed, l.right = 0, 0
 	l.e.cfg.Observe.step(len(plan.Parts), plan.Work.Rows, took)
 }
 
@@ -187,15 +205,32 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 	if q.Computed < q.Wanted {
 		return
 	}
-	last := rows[len(rows)-vocab:]
 	if q.Computed == q.Prompt {
 		c.job.first = l.now
 		l.fork(c.job)
 		for _, sibling := range c.job.choices[1:] {
-			l.choose(sibling, last)
+			l.choose(sibling, rows[len(rows)-vocab:])
 		}
 	}
-	l.choose(c, last)
+	l.verify(c, p, rows[len(rows)-(1+p.Draft)*vocab:])
+}
+
+// verify chooses the next token, and as long as it is the one that was
+// guessed, the one after it.
+func (l *loop) verify(c *choice, p sched.Part, rows []float32) {
+	vocab, right := l.e.cfg.Vocab, 0
+	for {
+		tok, more := l.choose(c, rows[:vocab])
+		if !more || right == p.Draft || tok != c.guess[right] {
+			break
+		}
+		right++
+		rows = rows[vocab:]
+	}
+	c.seq.Settle()
+	c.depth.Learn(p.Draft, right)
+	l.guessed += p.Draft
+	l.right += right
 }
 
 func (l *loop) fail(j *job, err error) {
@@ -224,20 +259,24 @@ func (l *loop) fork(j *job) {
 	}
 }
 
-// choose picks the choice's next token and delivers it.
-func (l *loop) choose(c *choice, logits []float32) {
+// choose picks the choice's next token and delivers it. It reports whether
+// the choice goes on after it.
+func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool) {
 	j := c.job
 	if j.done {
-		return
+		return 0, false
 	}
 	tok, err := c.sampler.Choose(logits, &l.scratch)
 	if err != nil {
 		l.fail(j, fmt.Errorf("engine: %w", err))
-		return
+		return 0, false
 	}
 	c.sampler.Accept(tok)
 	c.tokens = append(c.tokens, tok)
 	c.seq.Wanted++
+	if c.lookup != nil {
+		c.lookup.Push(tok)
+	}
 	j.output++
 	l.observeToken(c)
 
@@ -254,6 +293,7 @@ func (l *loop) choose(c *choice, logits []float32) {
 		d.Finish = parley.FinishLength
 	}
 	l.deliver(c, d)
+	return tok, d.Finish == ""
 }
 
 func (l *loop) observeToken(c *choice) {

@@ -57,6 +57,9 @@ type Seq struct {
 	Tenant string
 	// Deadline is when the sequence is worth nothing any more; zero means never.
 	Deadline time.Time
+	// Draft is how many tokens were guessed after the Wanted ones, to be
+	// checked in the next pass if there is room.
+	Draft int
 	// Paused keeps the sequence from getting turns: nobody reads its answer
 	// fast enough.
 	Paused bool
@@ -128,6 +131,8 @@ type Part struct {
 	Tokens int
 	// Outputs is how many rows of logits it needs: its last ones.
 	Outputs int
+	// Draft is how many of the tokens are guesses: the last ones.
+	Draft int
 }
 
 // A Scheduler holds the sequences that wait and those that run.
@@ -205,11 +210,50 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 		}
 	}
 	s.writers = len(s.plan.Parts)
+	for i := range s.plan.Parts {
+		s.guess(&s.plan.Parts[i], &tokens, &outputs)
+	}
 	s.ledger.sorted(s.readers)
 	for _, q := range s.readers {
 		s.take(q, &tokens, &outputs, s.chunk(q))
 	}
 	return &s.plan
+}
+
+// guess adds a writer's guesses to its part, as far as they fit the pass.
+func (s *Scheduler) guess(p *Part, tokens, outputs *int) {
+	q := p.Seq
+	n := min(q.Draft, q.Most-q.Wanted, *tokens, *outputs)
+	if s.cfg.Target > 0 && n > 0 {
+		n = s.pace.Fit(s.plan.Work, q.Wanted, n, time.Duration(targetUse*float64(s.cfg.Target)))
+	}
+	if n <= 0 {
+		return
+	}
+	p.Tokens, p.Outputs, p.Draft = p.Tokens+n, p.Outputs+n, n
+	s.plan.Work = s.plan.Work.add(n, q.Wanted)
+	*tokens -= n
+	*outputs -= n
+}
+
+// RowPrice returns what one row more in a pass costs, in tokens: by how much
+// it lengthens a pass like the last one, as a share, times the tokens that
+// such a pass brings. It is 1 while nothing is known.
+func (s *Scheduler) RowPrice() float64 {
+	work := s.plan.Work
+	if !s.pace.Known() || work.Rows == 0 || s.writers == 0 {
+		return 1
+	}
+	pass := s.pace.Predict(work)
+	longer := s.pace.Predict(work.add(1, work.Lookback/work.Rows)) - pass
+	return float64(longer) / float64(max(pass, 1)) * float64(s.writers)
+}
+
+// Settle forgets what was computed for guesses that turned out wrong, after
+// the chosen tokens were added to the Wanted ones.
+func (q *Seq) Settle() {
+	q.Computed = min(q.Computed, q.Wanted-1)
+	q.Draft = 0
 }
 
 // chunk returns how many tokens of a reader may join the pass.
@@ -246,15 +290,15 @@ func share(q *Seq, tokens, outputs int) Part {
 	n := min(behind, tokens)
 	if q.EveryRow && q.Computed < q.Prompt {
 		n = min(n, outputs)
-		return Part{q, n, n}
+		return Part{Seq: q, Tokens: n, Outputs: n}
 	}
 	if n < behind {
-		return Part{q, n, 0}
+		return Part{Seq: q, Tokens: n}
 	}
 	if outputs == 0 {
-		return Part{q, n - 1, 0}
+		return Part{Seq: q, Tokens: n - 1}
 	}
-	return Part{q, n, 1}
+	return Part{Seq: q, Tokens: n, Outputs: 1}
 }
 
 // expire takes out the sequences whose deadline has passed.

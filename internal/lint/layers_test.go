@@ -14,6 +14,8 @@ import (
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen"},
+	{"internal/load"},
+	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host"},
 	{"gateway/openai"},
@@ -21,7 +23,7 @@ var layers = [][]string{
 	{"token/jinja"},
 	{"engine"},
 	{"engine/sched"},
-	{"engine/kv", "engine/sample"},
+	{"engine/kv", "engine/sample", "engine/spec"},
 	{"model"},
 	{"compute/cpu"},
 	{"compute"},
