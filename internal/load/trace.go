@@ -1,0 +1,72 @@
+package load
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	"parley/sim/traffic"
+)
+
+// lineBytesMax bounds a line of a trace. The longest prompts have some
+// hundred thousand block hashes of ten digits.
+const lineBytesMax = 4 << 20
+
+// OpenTrace reads at most limit rows (0 means all) of the trace in a file,
+// which may be compressed by gzip. An empty format is told by the name.
+func OpenTrace(path string, format traffic.Format, limit int) ([]traffic.Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if format == "" {
+		format = traffic.Mooncake
+		if strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".csv") {
+			format = traffic.Azure
+		}
+	}
+	plain, err := uncompressed(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	rows, err := traffic.ReadTrace(format, lines(plain), limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
+}
+
+// uncompressed returns r, without the compression that its first bytes tell of.
+func uncompressed(r io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(r)
+	if magic, _ := buffered.Peek(2); string(magic) != "\x1f\x8b" { // a shorter file has no magic
+		return buffered, nil
+	}
+	return gzip.NewReader(buffered)
+}
+
+// lines yields the lines of r.
+func lines(r io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		scan := bufio.NewScanner(r)
+		scan.Buffer(nil, lineBytesMax)
+		for scan.Scan() {
+			if !yield(scan.Bytes(), nil) {
+				return
+			}
+		}
+		err := scan.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("more than %d bytes in one line", lineBytesMax)
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
