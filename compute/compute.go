@@ -27,9 +27,6 @@ import (
 	"parley/model/weights"
 )
 
-// BlockTokens is the number of tokens one block of the key/value pool holds.
-const BlockTokens = 16
-
 // A Step is what one forward pass computes: some new tokens for each of
 // several sequences. It is made by the engine and read by the backend.
 type Step struct {
@@ -132,20 +129,6 @@ type Experts struct {
 	NormTopK bool
 }
 
-// A KVShape is the geometry of a key/value pool.
-type KVShape struct {
-	Layers, KVHeads, HeadDim int
-	Blocks                   int
-}
-
-// BlockBytes returns the bytes of one block across all layers, keys and values.
-func (s KVShape) BlockBytes() int64 {
-	return 2 * 4 * int64(s.Layers) * int64(s.KVHeads) * int64(s.HeadDim) * BlockTokens
-}
-
-// Bytes returns the bytes of the whole pool.
-func (s KVShape) Bytes() int64 { return s.BlockBytes() * int64(s.Blocks) }
-
 // A Limits bounds a step, so that a backend can take its scratch memory once.
 type Limits struct {
 	// Rows is the most rows a step has, Outputs the most logit rows.
@@ -189,7 +172,8 @@ type Backend interface {
 	// Linear computes several projections of the same input.
 	Linear(src Buffer, ps []Projection)
 	// RopeStore normalises and rotates queries in place, normalises and
-	// rotates keys, and stores keys and values in the pool.
+	// rotates keys, and stores keys and values in the pool, each token's
+	// rounded to the pool's type by itself.
 	RopeStore(layer, rope int, x *QKV)
 	// Attend sets dst to the attention of the step's rows over their context.
 	Attend(layer int, dst, q Buffer, a *Attention)

@@ -48,33 +48,35 @@ func bits(rows [][]float32) (out []uint32) {
 // bits each time.
 func TestOneNumericClass(t *testing.T) {
 	for _, g := range goldens(t) {
-		t.Run(g.name, func(t *testing.T) {
-			r := g.runner(t, newFast(t, 2, ""))
-			prompts := testkit.ReadOutputs(t, g.outputs).Prompts
-			ids := prompts[len(prompts)-1].IDs
-			ids = ids[:min(len(ids), 120)]
-			want := bits(r.feed(ids))
+		t.Run(g.name, func(t *testing.T) { testOneNumericClass(t, g) })
+	}
+}
 
-			for _, chunk := range []int{1, 2, 3, 7, 16, 33} {
-				r.past = 0
-				slices.Reverse(r.blocks)
-				var got []uint32
-				for part := range slices.Chunk(ids, chunk) {
-					got = append(got, bits(r.feed(part))...)
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("in chunks of %d the logits have other bits", chunk)
-				}
-			}
-			if got := bits(among(r, ids)); !slices.Equal(got, want) {
-				t.Error("among other sequences the logits have other bits")
-			}
-			for _, threads := range []int{1, 3, 5} {
-				if got := bits(g.runner(t, newFast(t, threads, "")).feed(ids)); !slices.Equal(got, want) {
-					t.Errorf("on %d threads the logits have other bits", threads)
-				}
-			}
-		})
+func testOneNumericClass(t *testing.T, g golden) {
+	r := g.runner(t, newFast(t, 2, ""))
+	prompts := testkit.ReadOutputs(t, g.outputs).Prompts
+	ids := prompts[len(prompts)-1].IDs
+	ids = ids[:min(len(ids), 120)]
+	want := bits(r.feed(ids))
+
+	for _, chunk := range []int{1, 2, 3, 7, 16, 33} {
+		r.past = 0
+		slices.Reverse(r.blocks)
+		var got []uint32
+		for part := range slices.Chunk(ids, chunk) {
+			got = append(got, bits(r.feed(part))...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in chunks of %d the logits have other bits", chunk)
+		}
+	}
+	if got := bits(among(r, ids)); !slices.Equal(got, want) {
+		t.Error("among other sequences the logits have other bits")
+	}
+	for _, threads := range []int{1, 3, 5} {
+		if got := bits(g.runner(t, newFast(t, threads, "")).feed(ids)); !slices.Equal(got, want) {
+			t.Errorf("on %d threads the logits have other bits", threads)
+		}
 	}
 }
 

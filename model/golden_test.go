@@ -22,12 +22,17 @@ const runnerBlocks = 128
 
 func newRunner(t testing.TB, dir string, be compute.Backend) *runner {
 	t.Helper()
+	return newRunnerKV(t, dir, be, compute.KVF32)
+}
+
+func newRunnerKV(t testing.TB, dir string, be compute.Backend, kind compute.KVType) *runner {
+	t.Helper()
 	ck, err := weights.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = be.Close(); _ = ck.Close() })
-	m, err := Load(ck, be, Limits{Rows: 1024, Outputs: 1024, Blocks: runnerBlocks})
+	m, err := Load(ck, be, Limits{Rows: 1024, Outputs: 1024, Blocks: runnerBlocks, KV: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +86,13 @@ type golden struct {
 	// converted to bfloat16 and back. Loading a checkpoint keeps them exact, as
 	// the other goldens and every other program do.
 	rounded bool
+	// kv is how keys and values are kept.
+	kv compute.KVType
 }
 
 // runner loads the golden's checkpoint.
 func (g *golden) runner(t testing.TB, be compute.Backend) *runner {
-	r := newRunner(t, g.dir, be)
+	r := newRunnerKV(t, g.dir, be, g.kv)
 	if g.rounded {
 		for _, rope := range r.m.net.ropes {
 			for i, f := range rope.InvFreq {
@@ -100,10 +107,10 @@ func (g *golden) runner(t testing.TB, be compute.Backend) *runner {
 func goldens(t *testing.T) (all []golden) {
 	t.Helper()
 	for _, name := range []string{"tiny-llama", "tiny-qwen2", "tiny-qwen3"} {
-		all = append(all, golden{name, testkit.Golden(name), testkit.Golden(name, "golden.json"), true})
+		all = append(all, golden{name, testkit.Golden(name), testkit.Golden(name, "golden.json"), true, compute.KVF32})
 	}
 	for _, name := range testkit.SyntheticModels(t) {
-		all = append(all, golden{name, testkit.SyntheticModel(t, name), testkit.Golden("synthetic", name, "golden.json"), false})
+		all = append(all, golden{name, testkit.SyntheticModel(t, name), testkit.Golden("synthetic", name, "golden.json"), false, compute.KVF32})
 	}
 	return all
 }

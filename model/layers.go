@@ -47,8 +47,8 @@ func (n *network) reserve(limits Limits) error {
 	if err := n.be.Reserve(ScratchLimits(cfg, limits)); err != nil {
 		return fmt.Errorf("model: scratch memory: %w", err)
 	}
-	if err := n.be.NewKV(KVShape(cfg, limits.Blocks)); err != nil {
-		return fmt.Errorf("model: key/value pool of %d blocks: %w", limits.Blocks, err)
+	if err := n.be.NewKV(KVShape(cfg, limits.Blocks, limits.KV)); err != nil {
+		return fmt.Errorf("model: key/value pool of %d blocks of %v: %w", limits.Blocks, limits.KV, err)
 	}
 	return nil
 }

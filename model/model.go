@@ -35,6 +35,8 @@ type Limits struct {
 	Outputs int
 	// Blocks is the size of the key/value pool.
 	Blocks int
+	// KV is how the pool keeps keys and values; the zero value is float32.
+	KV compute.KVType
 }
 
 // builders maps each architecture's name to the function that loads it.
@@ -97,9 +99,9 @@ func (m *Model) Forward(step *compute.Step, logits []float32) {
 	}
 }
 
-// KVShape returns the geometry of a pool of so many blocks for the model.
-func KVShape(cfg *weights.Config, blocks int) compute.KVShape {
-	return compute.KVShape{Layers: cfg.Layers, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Blocks: blocks}
+// KVShape returns the geometry of a pool of so many blocks of the type for the model.
+func KVShape(cfg *weights.Config, blocks int, kind compute.KVType) compute.KVShape {
+	return compute.KVShape{Layers: cfg.Layers, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Blocks: blocks, Type: kind}
 }
 
 // ActivationBytes returns what Load takes for activations, apart from the

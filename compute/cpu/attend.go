@@ -40,7 +40,7 @@ type attendJob struct {
 	group    int // queries that share a head of keys and values
 	tile     int // most rows of a tile
 	tiles    []rowTile
-	absorb   func(states, scores, values []float32, dim, n, from, to int, scale float32)
+	kernels  attendKernels
 	segments int       // of the longest context, if they are items, else 0
 	partials []float32 // states of all items
 }
@@ -55,9 +55,9 @@ func (c *CPU) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
 	j.c, j.layer, j.dst, j.q, j.a = c, layer, dst.(*buffer), q.(*buffer), a
 	dim := a.Heads.Dim
 	j.group = a.Heads.Query / a.Heads.KV
-	j.absorb = c.kernels.absorb
+	j.kernels = c.kernels.attend[c.kv.shape.Type]
 	if dim%lanes != 0 {
-		j.absorb = plainAbsorb
+		j.kernels.absorb = plainKernels.attend[c.kv.shape.Type].absorb
 	}
 	j.tile = j.tileRows()
 	segments, work := j.divide()
@@ -253,7 +253,7 @@ func (j *attendJob) attendBlock(s *attendScratch, states []float32, t rowTile, h
 		end = min(end, start+compute.BlockTokens-1+j.a.Window-at.pos)
 	}
 	j.prefetch(at.seq, block+1, head)
-	j.c.kernels.scores(s.scores, s.queries[begin*group*dim:], keys, dim, (end-begin)*group)
+	j.kernels.scores(s.scores, s.queries[begin*group*dim:], keys, dim, (end-begin)*group)
 	scores := s.scores
 	for r := begin; r < end; {
 		from, to := j.visible(at.pos+r, start)
@@ -261,7 +261,7 @@ func (j *attendJob) attendBlock(s *attendScratch, states []float32, t rowTile, h
 		for r+rows < end && j.sees(at.pos+r+rows, start, from, to) {
 			rows++
 		}
-		j.absorb(states[r*group*(stateHead+dim):], scores, values, dim, rows*group, from, to, j.a.Scale)
+		j.kernels.absorb(states[r*group*(stateHead+dim):], scores, values, dim, rows*group, from, to, j.a.Scale)
 		scores = scores[rows*group*lanes:]
 		r += rows
 	}

@@ -27,6 +27,8 @@ type conversation struct {
 // A lookback is an attention test: sequences that run side by side.
 type lookback struct {
 	heads       compute.Heads
+	kind        compute.KVType
+	still       bool // keys are not turned, so that all backends round the same ones
 	window      int
 	interleaved bool
 	norms       bool
@@ -40,7 +42,7 @@ const lookbackLayers = 2
 func (l lookback) scenario() scenario {
 	return func(b bench) []float32 {
 		steps, blocks := l.extent()
-		b.newKV(compute.KVShape{Layers: lookbackLayers, KVHeads: l.heads.KV, HeadDim: l.heads.Dim, Blocks: blocks})
+		b.newKV(compute.KVShape{Layers: lookbackLayers, KVHeads: l.heads.KV, HeadDim: l.heads.Dim, Blocks: blocks, Type: l.kind})
 		outs := make([][]float32, len(l.talks))
 		past := make([]int, len(l.talks))
 		for s := range steps {
@@ -92,7 +94,7 @@ func (l lookback) step(b bench, s int, past []int, outs [][]float32) {
 	if err := step.Validate(1 << 20); err != nil {
 		b.Fatal(err)
 	}
-	b.Begin(&step, []compute.Rope{{InvFreq: invFreq(l.heads.Dim), Scale: 1.1, Interleaved: l.interleaved}})
+	b.Begin(&step, []compute.Rope{l.rope()})
 	for layer := range lookbackLayers {
 		x := compute.QKV{Q: b.buffer(rows, width, q), K: b.buffer(rows, kvWidth, k), V: b.buffer(rows, kvWidth, v), Heads: l.heads}
 		if l.norms {
@@ -107,6 +109,13 @@ func (l lookback) step(b bench, s int, past []int, outs [][]float32) {
 			outs[owners[j]] = append(outs[owners[j]], part...)
 		}
 	}
+}
+
+func (l lookback) rope() compute.Rope {
+	if l.still {
+		return compute.Rope{InvFreq: make([]float32, l.heads.Dim/2), Scale: 1}
+	}
+	return compute.Rope{InvFreq: invFreq(l.heads.Dim), Scale: 1.1, Interleaved: l.interleaved}
 }
 
 func TestAttention(t *testing.T) {
@@ -161,28 +170,5 @@ func TestRotation(t *testing.T) {
 				return append(contents(x.Q), contents(x.K)...)
 			}).compare(t, budgetRope)
 		}
-	}
-}
-
-func TestCopyBlocks(t *testing.T) {
-	shape := compute.KVShape{Layers: 3, KVHeads: 2, HeadDim: 16, Blocks: 6}
-	c, err := New(Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.NewKV(shape); err != nil {
-		t.Fatal(err)
-	}
-	n := len(c.kv.data) / shape.Blocks
-	copy(c.kv.data[n:], randomFloats(newRand(1), 2*n))
-	c.CopyBlocks([]int32{5, 0}, []int32{1, 2})
-	for _, pair := range [][2]int{{5, 1}, {0, 2}} {
-		if err := sameBits(c.kv.data[pair[0]*n:][:n], c.kv.data[pair[1]*n:][:n]); err != nil {
-			t.Errorf("block %d is not block %d: %v", pair[0], pair[1], err)
-		}
-	}
-	if err := c.NewKV(shape); err == nil {
-		t.Error("a second pool was accepted")
 	}
 }

@@ -66,17 +66,17 @@ func BenchmarkLinear(b *testing.B) {
 	}
 }
 
-// benchAttend measures one layer of attention with the heads of a 1B model.
-func benchAttend(b *testing.B, path string, heads compute.Heads, seqs, rows, past int) {
+// benchAttend measures one layer of attention.
+func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.Heads, seqs, rows, past int) {
 	d := newBench(b, path)
 	layers := max(1, 256/seqs/16)
 	perSeq := (past + rows + compute.BlockTokens - 1) / compute.BlockTokens
-	d.newKV(compute.KVShape{Layers: layers, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: perSeq * seqs})
+	shape := compute.KVShape{Layers: layers, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: perSeq * seqs, Type: kind}
+	d.newKV(shape)
 	r := newRand(1)
-	c := d.Backend.(*CPU)
-	copy(c.kv.data, randomFloats(r, 1<<20))
-	for n := 1 << 20; n < len(c.kv.data); n *= 2 {
-		copy(c.kv.data[n:], c.kv.data[:n])
+	data := d.Backend.(*CPU).kv.data
+	for n := copy(data, randomPart(r, kind, heads.Dim)); n < len(data); n *= 2 {
+		copy(data[n:], data[:n])
 	}
 	step := plainStep(seqs * rows)
 	step.Seqs = nil
@@ -91,23 +91,69 @@ func benchAttend(b *testing.B, path string, heads compute.Heads, seqs, rows, pas
 	for i := range b.N {
 		d.Attend(i%layers, dst, q, &a)
 	}
-	bytes := float64(seqs) * float64(past+rows) * float64(heads.KV*heads.Dim*8)
+	bytes := float64(shape.Bytes()) / float64(layers)
 	b.ReportMetric(bytes*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
 }
 
+// The heads of models of one billion and of 135 million parameters.
+var (
+	headsOf1B   = compute.Heads{Query: 32, KV: 8, Dim: 64}
+	headsOf135M = compute.Heads{Query: 9, KV: 3, Dim: 64}
+)
+
 func BenchmarkAttend(b *testing.B) {
-	large, small := compute.Heads{Query: 32, KV: 8, Dim: 64}, compute.Heads{Query: 9, KV: 3, Dim: 64}
 	for _, path := range []string{"avx512", "avx2"} {
 		for _, s := range []struct {
 			name             string
 			heads            compute.Heads
 			seqs, rows, past int
 		}{
-			{"1B_decode_2K", large, 1, 1, 2047}, {"1B_decode_8x2K", large, 8, 1, 2047}, {"1B_prefill_512_at_1536", large, 1, 512, 1536},
-			{"135M_decode_2K", small, 1, 1, 2047}, {"135M_prefill_512", small, 1, 512, 0},
+			{"1B_decode_8x2K", headsOf1B, 8, 1, 2047}, {"1B_prefill_512_at_1536", headsOf1B, 1, 512, 1536},
+			{"135M_decode_2K", headsOf135M, 1, 1, 2047}, {"135M_prefill_512", headsOf135M, 1, 512, 0},
 		} {
-			b.Run(path+"/"+s.name, func(b *testing.B) { benchAttend(b, path, s.heads, s.seqs, s.rows, s.past) })
+			b.Run(path+"/"+s.name, func(b *testing.B) { benchAttend(b, path, compute.KVF32, s.heads, s.seqs, s.rows, s.past) })
 		}
+	}
+}
+
+// BenchmarkAttendKVTypes measures what the type of the pool costs and saves
+// when one token looks back, and in a prompt.
+func BenchmarkAttendKVTypes(b *testing.B) {
+	for _, path := range []string{"avx512", "avx2", "plain"} {
+		for _, s := range []struct {
+			name       string
+			rows, past int
+		}{{"decode_2K", 1, 2047}, {"decode_8K", 1, 8191}, {"prefill_256_at_1792", 256, 1792}} {
+			if path == "plain" && s.rows > 1 {
+				continue // takes many seconds
+			}
+			for kind := range compute.KVType(compute.KVTypes) {
+				b.Run(fmt.Sprintf("%s/%s/%v", path, s.name, kind), func(b *testing.B) {
+					benchAttend(b, path, kind, headsOf1B, 1, s.rows, s.past)
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkStoreKVTypes measures the rotation of a prompt's queries and keys,
+// and storing its keys and values.
+func BenchmarkStoreKVTypes(b *testing.B) {
+	const rows = 256
+	for kind := range compute.KVType(compute.KVTypes) {
+		b.Run(kind.String(), func(b *testing.B) {
+			d, r, h := newBench(b, ""), newRand(1), headsOf1B
+			d.newKV(compute.KVShape{Layers: 1, KVHeads: h.KV, HeadDim: h.Dim, Blocks: rows / compute.BlockTokens, Type: kind})
+			fill := func(heads int) compute.Buffer {
+				return d.buffer(rows, heads*h.Dim, randomFloats(r, rows*heads*h.Dim))
+			}
+			x := compute.QKV{Q: fill(h.Query), K: fill(h.KV), V: fill(h.KV), Heads: h}
+			d.Begin(plainStep(rows), []compute.Rope{{InvFreq: invFreq(h.Dim), Scale: 1}})
+			b.ResetTimer()
+			for range b.N {
+				d.RopeStore(0, 0, &x)
+			}
+		})
 	}
 }
 

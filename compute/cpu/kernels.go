@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 	"strings"
+
+	"parley/compute"
 )
 
 //go:generate go run ./asmgen
@@ -45,8 +47,14 @@ type kernelSet struct {
 	addScaled                  func(dst, src []float32, n int, scale float32)
 	gateSiLU, gateGELU         func(gate, up []float32, n int)
 	rotate                     func(lo, hi, cos, sin []float32, n int)
-	scores                     func(dst, q, keys []float32, dim, n int)
-	absorb                     func(states, scores, values []float32, dim, n, from, to int, scale float32)
+	attend                     [compute.KVTypes]attendKernels
+}
+
+// attendKernels are the inner loops of attention over a pool of one type. They
+// take the keys and values of a block and head as the pool holds them.
+type attendKernels struct {
+	scores func(dst, q []float32, keys []byte, dim, n int)
+	absorb func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
 }
 
 // A path is a kernel set and whether this processor can run it.

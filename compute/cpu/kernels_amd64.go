@@ -10,7 +10,7 @@ func pause(n int)
 // prefetch asks for x to be brought into the cache.
 //
 //go:noescape
-func prefetch(x []float32)
+func prefetch(x []byte)
 
 // gemmQ8AVX512 multiplies up to q8Rows quantized rows with one Q8_0 panel.
 //
@@ -72,15 +72,45 @@ func gateGELUAVX512(gate []float32, up []float32, n int)
 //go:noescape
 func rotateAVX512(lo []float32, hi []float32, cos []float32, sin []float32, n int)
 
-// scoresAVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16]; dim is even.
+// scoresF32AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
-func scoresAVX512(dst []float32, q []float32, keys []float32, dim int, n int)
+func scoresF32AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbAVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// absorbF32AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
 //
 //go:noescape
-func absorbAVX512(states []float32, scores []float32, values []float32, dim int, n int, from int, to int, scale float32)
+func absorbF32AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresBF16AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresBF16AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbBF16AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbBF16AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresInt8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresInt8AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbInt8AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbInt8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresFP8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresFP8AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbFP8AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbFP8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
 
 // gemmQ8AVX2 multiplies up to q8Rows quantized rows with one Q8_0 panel.
 //
@@ -142,12 +172,42 @@ func gateGELUAVX2(gate []float32, up []float32, n int)
 //go:noescape
 func rotateAVX2(lo []float32, hi []float32, cos []float32, sin []float32, n int)
 
-// scoresAVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16]; dim is even.
+// scoresF32AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
-func scoresAVX2(dst []float32, q []float32, keys []float32, dim int, n int)
+func scoresF32AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbAVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// absorbF32AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
 //
 //go:noescape
-func absorbAVX2(states []float32, scores []float32, values []float32, dim int, n int, from int, to int, scale float32)
+func absorbF32AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresBF16AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresBF16AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbBF16AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbBF16AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresInt8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresInt8AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbInt8AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbInt8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// scoresFP8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
+//
+//go:noescape
+func scoresFP8AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
+
+// absorbFP8AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+//
+//go:noescape
+func absorbFP8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)

@@ -1,6 +1,10 @@
 package cpu
 
-import x86 "golang.org/x/sys/cpu"
+import (
+	x86 "golang.org/x/sys/cpu"
+
+	"parley/compute"
+)
 
 var avx512Kernels = kernelSet{
 	name: "avx512", q8Rows: 6, floatRows: 6,
@@ -11,7 +15,12 @@ var avx512Kernels = kernelSet{
 	addTo: addToAVX512, addScaled: addScaledAVX512,
 	gateSiLU: gateSiLUAVX512, gateGELU: gateGELUAVX512,
 	rotate: rotateAVX512,
-	scores: scoresAVX512, absorb: absorbAVX512,
+	attend: [compute.KVTypes]attendKernels{
+		compute.KVF32:  {scoresF32AVX512, absorbF32AVX512},
+		compute.KVBF16: {scoresBF16AVX512, absorbBF16AVX512},
+		compute.KVInt8: {scoresInt8AVX512, absorbInt8AVX512},
+		compute.KVFP8:  {scoresFP8AVX512, absorbFP8AVX512},
+	},
 }
 
 var avx2Kernels = kernelSet{
@@ -23,7 +32,12 @@ var avx2Kernels = kernelSet{
 	addTo: addToAVX2, addScaled: addScaledAVX2,
 	gateSiLU: gateSiLUAVX2, gateGELU: gateGELUAVX2,
 	rotate: rotateAVX2,
-	scores: scoresAVX2, absorb: absorbAVX2,
+	attend: [compute.KVTypes]attendKernels{
+		compute.KVF32:  {scoresF32AVX2, absorbF32AVX2},
+		compute.KVBF16: {scoresBF16AVX2, absorbBF16AVX2},
+		compute.KVInt8: {scoresInt8AVX2, absorbInt8AVX2},
+		compute.KVFP8:  {scoresFP8AVX2, absorbFP8AVX2},
+	},
 }
 
 // paths returns what there is for amd64, best first.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -178,21 +179,33 @@ func TestExponential(t *testing.T) {
 
 func TestAttentionKernelsEqualTwins(t *testing.T) {
 	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
-		for _, dim := range []int{16, 32, 64, 80, 96, 128, 208, 256} {
-			for n := range 10 {
-				q, keys := randomFloats(r, n*dim), randomFloats(r, dim*lanes)
-				got, want := make([]float32, n*lanes), make([]float32, n*lanes)
-				k.scores(got, q, keys, dim, n)
-				plainScores(want, q, keys, dim, n)
-				requireClose(t, "scores", got, want)
+		for kind := range compute.KVType(compute.KVTypes) {
+			fast, twin := k.attend[kind], plainKernels.attend[kind]
+			for _, dim := range []int{16, 32, 64, 80, 96, 128, 208, 256} {
+				for n := range 10 {
+					q, keys := randomFloats(r, n*dim), randomPart(r, kind, dim)
+					got, want := make([]float32, n*lanes), make([]float32, n*lanes)
+					fast.scores(got, q, keys, dim, n)
+					twin.scores(want, q, keys, dim, n)
+					requireClose(t, fmt.Sprintf("scores of %v", kind), got, want)
+				}
+				testAbsorb(t, k, r, kind, dim, 1+r.IntN(9))
 			}
-			testAbsorb(t, k, r, dim, 1+r.IntN(9))
 		}
 	})
 }
 
+// randomPart returns the keys or the values of a block and head.
+func randomPart(r *rand.Rand, kind compute.KVType, dim int) []byte {
+	part := make([]byte, compute.KVShape{HeadDim: dim, Type: kind}.PartBytes())
+	for t := range lanes {
+		narrow(kind, part, t, t*dim, 1, randomFloats(r, dim))
+	}
+	return part
+}
+
 // testAbsorb compares the states of n queries after several blocks.
-func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, dim, n int) {
+func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, kind compute.KVType, dim, n int) {
 	size := stateHead + dim
 	got := make([]float32, n*size)
 	for i := range n {
@@ -202,14 +215,16 @@ func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, dim, n int) {
 	for block := range 30 {
 		from := r.IntN(lanes) * (block % 2)
 		to := from + 1 + r.IntN(lanes-from)
-		scores, values := randomFloats(r, n*lanes), randomFloats(r, lanes*dim)
+		scores, values := randomFloats(r, n*lanes), randomPart(r, kind, dim)
 		for j := range scores {
 			scores[j] *= 60
 		}
 		twin := slices.Clone(scores)
-		k.absorb(got, scores, values, dim, n, from, to, 0.7)
-		plainAbsorb(want, twin, values, dim, n, from, to, 0.7)
-		requireClose(t, "weights", scores, twin)
+		k.attend[kind].absorb(got, scores, values, dim, n, from, to, 0.7)
+		plainKernels.attend[kind].absorb(want, twin, values, dim, n, from, to, 0.7)
+		if kind != compute.KVFP8 { // whose kernels scale codes by way of the weights
+			requireClose(t, "weights", scores, twin)
+		}
 		for i := range n {
 			g, w := got[i*size:][:size], want[i*size:][:size]
 			requireClose(t, "sums of weights", g[:lanes], w[:lanes])

@@ -2,22 +2,27 @@ package cpu
 
 import (
 	"fmt"
+	"strings"
 
 	"parley/compute"
 )
 
 // A kvPool is the key/value pool: [block][layer][keys, values][head]. Keys of
 // a head are [dim][16 tokens], so that the scores of sixteen tokens are sums
-// over lanes; its values are [16 tokens][dim].
+// over lanes; its values are [16 tokens][dim]. In types that have scales, those
+// of the sixteen tokens follow.
 type kvPool struct {
 	shape compute.KVShape
-	data  []float32
+	data  []byte
 }
 
 // NewKV takes the memory of the pool. The system provides it as it is first used.
 func (c *CPU) NewKV(s compute.KVShape) error {
 	if c.kv.data != nil {
 		return fmt.Errorf("cpu: the backend has a pool already")
+	}
+	if !s.Type.Valid() {
+		return fmt.Errorf("cpu: a pool of type %v is not possible: use one of %s", s.Type, strings.Join(compute.KVTypeNames(), ", "))
 	}
 	if s.Layers < 1 || s.KVHeads < 1 || s.Blocks < 1 || s.HeadDim < 2 || s.HeadDim%2 != 0 {
 		return fmt.Errorf("cpu: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the last one even", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
@@ -29,21 +34,21 @@ func (c *CPU) NewKV(s compute.KVShape) error {
 	if err != nil {
 		return fmt.Errorf("%w for %d blocks of the key/value pool: use fewer", err, s.Blocks)
 	}
-	c.kv = kvPool{shape: s, data: view[float32](memory)}
+	c.kv = kvPool{shape: s, data: memory}
 	return nil
 }
 
 // CopyBlocks copies whole blocks.
 func (c *CPU) CopyBlocks(dst, src []int32) {
-	n := int(c.kv.shape.BlockBytes() / 4)
+	n := int(c.kv.shape.BlockBytes())
 	for i := range dst {
 		copy(c.kv.data[int(dst[i])*n:][:n], c.kv.data[int(src[i])*n:][:n])
 	}
 }
 
 // head returns the keys and values of one head in one block.
-func (p *kvPool) head(block int32, layer, head int) (keys, values []float32) {
-	n := p.shape.HeadDim * compute.BlockTokens
+func (p *kvPool) head(block int32, layer, head int) (keys, values []byte) {
+	n := p.shape.PartBytes()
 	part := p.shape.KVHeads * n
 	at := (int(block)*p.shape.Layers+layer)*2*part + head*n
 	return p.data[at:][:n:n], p.data[at+part:][:n:n]
@@ -53,8 +58,6 @@ func (p *kvPool) head(block int32, layer, head int) (keys, values []float32) {
 func (p *kvPool) store(at *place, layer, head int, key, value []float32) {
 	keys, values := p.head(at.seq.Blocks[at.pos/compute.BlockTokens], layer, head)
 	token := at.pos % compute.BlockTokens
-	for d, v := range key {
-		keys[d*compute.BlockTokens+token] = v
-	}
-	copy(values[token*len(value):], value)
+	narrow(p.shape.Type, keys, token, token, compute.BlockTokens, key)
+	narrow(p.shape.Type, values, token, token*len(value), 1, value)
 }

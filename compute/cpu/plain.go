@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"parley/compute"
 	"parley/model/weights"
 )
 
@@ -19,7 +20,12 @@ var plainKernels = kernelSet{
 	addTo: plainAddTo, addScaled: plainAddScaled,
 	gateSiLU: plainGateSiLU, gateGELU: plainGateGELU,
 	rotate: plainRotate,
-	scores: plainScores, absorb: plainAbsorb,
+	attend: [compute.KVTypes]attendKernels{
+		compute.KVF32:  plainAttendKernels(compute.KVF32),
+		compute.KVBF16: plainAttendKernels(compute.KVBF16),
+		compute.KVInt8: plainAttendKernels(compute.KVInt8),
+		compute.KVFP8:  plainAttendKernels(compute.KVFP8),
+	},
 }
 
 // fma32 is a·b+c rounded once, up to a rare double rounding.

@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"parley/compute"
+)
 
 // The range in which exp32 is computed.
 const expMin, expMax = -87, 88
@@ -27,30 +31,75 @@ func expOrZero(x float32) float32 {
 	return exp32(x)
 }
 
-func plainScores(dst, q, keys []float32, dim, n int) {
-	for i := range n {
-		var even, odd [lanes]float32
-		for d := 0; d < dim; d += 2 {
+// plainAttend is the loops of attention over a pool of one type.
+type plainAttend struct{ kind compute.KVType }
+
+func plainAttendKernels(kind compute.KVType) attendKernels {
+	p := plainAttend{kind}
+	return attendKernels{p.scores, p.absorb}
+}
+
+// plainTile is how many queries share the widening of a key.
+const plainTile = 4
+
+func (p plainAttend) scores(dst, q []float32, keys []byte, dim, n int) {
+	for n > 0 {
+		tile := min(n, plainTile)
+		p.scoreTile(dst, q, keys, dim, tile)
+		dst, q, n = dst[tile*lanes:], q[tile*dim:], n-tile
+	}
+}
+
+// scoreTile sets dst to the products of up to plainTile queries with sixteen keys.
+func (p plainAttend) scoreTile(dst, q []float32, keys []byte, dim, n int) {
+	var even, odd [plainTile][lanes]float32
+	var key [2 * lanes]float32
+	for d := 0; d < dim; d += 2 {
+		widen(p.kind, key[:], keys[d*lanes*p.kind.ElementBytes():])
+		for i := range n {
 			a, b := q[i*dim+d], q[i*dim+d+1]
-			k := keys[d*lanes:][:2*lanes]
+			e, o := &even[i], &odd[i]
 			for t := range lanes {
-				even[t] = fma32(a, k[t], even[t])
-				odd[t] = fma32(b, k[lanes+t], odd[t])
+				e[t] = fma32(a, key[t], e[t])
+				o[t] = fma32(b, key[lanes+t], o[t])
 			}
 		}
-		for t := range lanes {
-			dst[i*lanes+t] = even[t] + odd[t]
+	}
+	scales := p.scales(keys, dim)
+	for i := range n {
+		for t, scale := range scales {
+			dst[i*lanes+t] = (even[i][t] + odd[i][t]) * scale
 		}
 	}
 }
 
-func plainAbsorb(states, scores, values []float32, dim, n, from, to int, scale float32) {
+// scales returns the scales of the sixteen tokens of a part of a block: ones
+// if the type has none.
+func (p plainAttend) scales(part []byte, dim int) (scales [lanes]float32) {
+	if p.kind.ScaleBytes() > 0 {
+		widen(compute.KVBF16, scales[:], part[lanes*dim*p.kind.ElementBytes():])
+		return scales
+	}
+	for t := range scales {
+		scales[t] = 1
+	}
+	return scales
+}
+
+func (p plainAttend) absorb(states, scores []float32, values []byte, dim, n, from, to int, scale float32) {
+	scales := p.scales(values, dim)
+	size := stateHead + dim
 	for i := range n {
-		plainAbsorbOne(states[i*(stateHead+dim):][:stateHead+dim], scores[i*lanes:][:lanes], values, from, to, scale)
+		plainWeigh(states[i*size:][:size], scores[i*lanes:][:lanes], scales[:], from, to, scale)
+	}
+	for d := 0; d < dim; d += lanes {
+		p.addValues(states, scores, values, dim, d, n, from, to)
 	}
 }
 
-func plainAbsorbOne(state, scores, values []float32, from, to int, scale float32) {
+// plainWeigh turns scores into weights of the values as they are stored, and
+// updates all of a query's state but its values.
+func plainWeigh(state, scores, scales []float32, from, to int, scale float32) {
 	top := state[stateTop]
 	for t := from; t < to; t++ {
 		scores[t] *= scale
@@ -65,14 +114,28 @@ func plainAbsorbOne(state, scores, values []float32, from, to int, scale float32
 			scores[t] = expOrZero(scores[t] - top)
 		}
 		state[t] = fma32(state[t], factor, scores[t])
+		scores[t] *= scales[t]
 	}
-	sums := state[stateHead:]
-	for d := range sums {
-		sums[d] *= factor
+}
+
+// addValues adds the weighted values of up to sixteen dimensions, from d on,
+// to the states of n queries.
+func (p plainAttend) addValues(states, scores []float32, values []byte, dim, d, n, from, to int) {
+	width, size := min(lanes, dim-d), stateHead+dim
+	for i := range n {
+		factor := states[i*size+stateFactor]
+		for c := range width {
+			states[i*size+stateHead+d+c] *= factor
+		}
 	}
+	var value [lanes]float32
 	for t := from; t < to; t++ {
-		for d, v := range values[t*len(sums):][:len(sums)] {
-			sums[d] = fma32(scores[t], v, sums[d])
+		widen(p.kind, value[:width], values[(t*dim+d)*p.kind.ElementBytes():])
+		for i := range n {
+			weight, sums := scores[i*lanes+t], states[i*size+stateHead+d:][:width]
+			for c := range sums {
+				sums[c] = fma32(weight, value[c], sums[c])
+			}
 		}
 	}
 }

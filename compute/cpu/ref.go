@@ -20,7 +20,7 @@ type Ref struct {
 	pos   []int // position of each row
 	ropes []compute.Rope
 	shape compute.KVShape
-	kv    []float32 // [block][layer][K, V][head][token][dim]
+	kv    []float32 // [block][layer][K, V][head][token][dim], rounded to the shape's type
 }
 
 var _ compute.Backend = (*Ref)(nil)
@@ -64,14 +64,22 @@ func (r *Ref) NewKV(s compute.KVShape) error {
 	if r.kv != nil {
 		return fmt.Errorf("cpu: the backend has a pool already")
 	}
+	if !s.Type.Valid() {
+		return fmt.Errorf("cpu: no key/value pool of type %v", s.Type)
+	}
 	r.shape = s
-	r.kv = make([]float32, s.Bytes()/4)
+	r.kv = make([]float32, s.Blocks*r.blockFloats())
 	return nil
+}
+
+// blockFloats returns how many numbers a block has.
+func (r *Ref) blockFloats() int {
+	return 2 * r.shape.Layers * r.shape.KVHeads * r.shape.HeadDim * compute.BlockTokens
 }
 
 // CopyBlocks copies whole blocks.
 func (r *Ref) CopyBlocks(dst, src []int32) {
-	n := int(r.shape.BlockBytes() / 4)
+	n := r.blockFloats()
 	for i := range dst {
 		copy(r.kv[int(dst[i])*n:][:n], r.kv[int(src[i])*n:][:n])
 	}
@@ -164,8 +172,8 @@ func (r *Ref) RopeStore(layer, rope int, x *compute.QKV) {
 			}
 			for h := range x.Heads.KV {
 				r.turn(k[h*dim:][:dim], r.pos[i], rope, x.KNorm, x)
-				copy(r.cell(seq, layer, 0, h, r.pos[i]), k[h*dim:][:dim])
-				copy(r.cell(seq, layer, 1, h, r.pos[i]), v[h*dim:][:dim])
+				r.store(r.cell(seq, layer, 0, h, r.pos[i]), k[h*dim:][:dim])
+				r.store(r.cell(seq, layer, 1, h, r.pos[i]), v[h*dim:][:dim])
 			}
 		}
 	}
@@ -186,6 +194,12 @@ func (r *Ref) turn(head []float32, pos, rope int, norm compute.Weight, x *comput
 		}
 		head[a], head[b] = head[a]*c-head[b]*s, head[b]*c+head[a]*s
 	}
+}
+
+// store keeps the key or value of one head, rounded to the pool's type.
+func (r *Ref) store(cell, x []float32) {
+	copy(cell, x)
+	roundKV(r.shape.Type, cell)
 }
 
 // cell returns where the key (part 0) or value (part 1) of one position is kept.

@@ -137,11 +137,11 @@ func idleParameters(c *Config) int64 {
 }
 
 // kvCosts returns the cost of a token for each type of cache. The eight-bit
-// types have a 4-byte scale for each head.
+// types have a 2-byte scale for each head.
 func kvCosts(c *Config) []KVCost {
 	heads := 2 * int64(c.Layers) * int64(c.KVHeads)
 	cost := func(name string, elementBytes, scaleBytes int) KVCost {
 		return KVCost{name, heads * int64(c.HeadDim*elementBytes+scaleBytes)}
 	}
-	return []KVCost{cost("f32", 4, 0), cost("bf16", 2, 0), cost("int8", 1, 4), cost("fp8", 1, 4)}
+	return []KVCost{cost("f32", 4, 0), cost("bf16", 2, 0), cost("int8", 1, 2), cost("fp8", 1, 2)}
 }

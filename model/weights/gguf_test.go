@@ -145,7 +145,7 @@ func TestDescribe(t *testing.T) {
 	}
 	const heads, dim = 2 * 3 * 2, 96
 	for _, kv := range s.KVCache {
-		want := map[string]int64{"f32": heads * dim * 4, "bf16": heads * dim * 2, "int8": heads * (dim + 4), "fp8": heads * (dim + 4)}[kv.Type]
+		want := map[string]int64{"f32": heads * dim * 4, "bf16": heads * dim * 2, "int8": heads * (dim + 2), "fp8": heads * (dim + 2)}[kv.Type]
 		if kv.BytesPerToken != want {
 			t.Errorf("a token costs %d bytes as %s, want %d", kv.BytesPerToken, kv.Type, want)
 		}

@@ -205,10 +205,11 @@ func (a *assembler) pause() {
 
 // prefetch writes the loop that asks for cache lines ahead of their use.
 func (a *assembler) prefetch() {
-	a.begin("prefetch", "asks for x to be brought into the cache.", "x []float32")
+	a.begin("prefetch", "asks for x to be brought into the cache.", "x []byte")
 	a.load("x_base", "SI")
 	a.load("x_len", "CX")
-	a.op("SHRQ", 4, "CX")
+	a.op("ADDQ", 63, "CX")
+	a.op("SHRQ", 6, "CX")
 	a.times("CX", func() {
 		a.op("PREFETCHT0", "(SI)")
 		a.op("ADDQ", 64, "SI")

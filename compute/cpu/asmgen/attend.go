@@ -1,11 +1,68 @@
 package main
 
+// A kvType is how keys and values are stored.
+type kvType struct {
+	name   string
+	bytes  int
+	shift  int     // of a count of sixteen elements to make it bytes, as a power of two
+	factor float64 // by which scales exceed what widened codes must be multiplied with; 0 without scales
+}
+
+// Codes in E4M3 are widened as if they were the bits of a half float, whose
+// exponents count from 15 instead of 7.
+var (
+	kvF32  = kvType{name: "F32", bytes: 4, shift: 6}
+	kvBF16 = kvType{name: "BF16", bytes: 2, shift: 5}
+	kvInt8 = kvType{name: "Int8", bytes: 1, shift: 4, factor: 1}
+	kvFP8  = kvType{name: "FP8", bytes: 1, shift: 4, factor: 1 << (15 - 7)}
+)
+
+// widenKV loads sixteen elements as float32.
+func (a *assembler) widenKV(m isa, kv kvType, addr string, disp int, dst vec) {
+	for p, reg := range dst {
+		src := at(addr, disp+p*16/m.parts*kv.bytes)
+		switch kv {
+		case kvF32:
+			a.op("VMOVUPS", src, reg)
+		case kvBF16:
+			a.widenBF16(src, reg)
+		case kvInt8:
+			a.op("VPMOVSXBD", src, reg)
+			a.op("VCVTDQ2PS", reg, reg)
+		case kvFP8:
+			a.widenFP8(m, src, reg)
+		}
+	}
+}
+
+// widenFP8 puts the sign of each code at the top of a word, and the other
+// bits below the word's next one, which it clears: a half float.
+func (a *assembler) widenFP8(m isa, src mem, reg string) {
+	and := "VPAND"
+	if m.parts == 1 {
+		and = "VPANDD"
+	}
+	word := half(reg)
+	a.op("VPMOVSXBW", src, word)
+	a.op("VPSLLW", 7, word, word)
+	a.op(and, a.bits(0xbfffbfff), word, word)
+	a.op("VCVTPH2PS", word, reg)
+}
+
+// scales loads the scales of sixteen tokens.
+func (a *assembler) scales(m isa, kv kvType, addr string, dst vec) {
+	a.widenKV(m, kvBF16, addr, 0, dst)
+	if kv.factor != 1 {
+		a.each(m, "VMULPS", a.float(kv.factor), dst, dst)
+	}
+}
+
 // scores writes the products of queries with the sixteen keys of a block.
 // Even and odd dimensions are summed apart, so that the chain of additions is
 // half as long, and are added in the end.
-func (a *assembler) scores(m isa) {
-	a.begin("scores"+m.suffix, "sets dst to 16 dot products for each of n queries. keys is [dim][16]; dim is even.",
-		"dst []float32", "q []float32", "keys []float32", "dim int", "n int")
+func (a *assembler) scores(m isa, kv kvType) {
+	a.begin("scores"+kv.name+m.suffix, "sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
+		"dst []float32", "q []float32", "keys []byte", "dim int", "n int")
 	a.load("dst_base", "DI")
 	a.load("q_base", "SI")
 	a.load("keys_base", "DX")
@@ -18,15 +75,15 @@ func (a *assembler) scores(m isa) {
 	a.label(tiles)
 	a.op("CMPQ", "AX", tile)
 	a.op("JLT", singles)
-	a.scoreTile(m, tile)
+	a.scoreTile(m, kv, tile)
 	a.op("SUBQ", tile, "AX")
 	a.op("JMP", tiles)
 	a.label(singles)
-	a.times("AX", func() { a.scoreTile(m, 1) })
+	a.times("AX", func() { a.scoreTile(m, kv, 1) })
 	a.end()
 }
 
-func (a *assembler) scoreTile(m isa, n int) {
+func (a *assembler) scoreTile(m isa, kv kvType, n int) {
 	even, odd := m.vecs(0, n), m.vecs(n, n)
 	key := m.vec(2 * n)
 	query := m.vec(2*n + 1)[0]
@@ -38,7 +95,7 @@ func (a *assembler) scoreTile(m isa, n int) {
 	a.op("ADDQ", "SI", "R10")
 	a.times("CX", func() {
 		for half, sums := range [][]vec{even, odd} {
-			a.each(m, "VMOVUPS", at("(BX)", half*64), key)
+			a.widenKV(m, kv, "(BX)", half*16*kv.bytes, key)
 			for i, sum := range sums {
 				if m.parts == 1 {
 					a.op("VFMADD231PS.BCST", at(rowAddress(i), half*4), key[0], sum[0])
@@ -50,10 +107,16 @@ func (a *assembler) scoreTile(m isa, n int) {
 		}
 		a.op("ADDQ", 8, "SI")
 		a.op("ADDQ", 8, "R10")
-		a.op("ADDQ", 128, "BX")
+		a.op("ADDQ", 32*kv.bytes, "BX")
 	})
+	if kv.factor != 0 {
+		a.scales(m, kv, "(BX)", key)
+	}
 	for i := range even {
 		a.each(m, "VADDPS", odd[i], even[i], even[i])
+		if kv.factor != 0 {
+			a.each(m, "VMULPS", key, even[i], even[i])
+		}
 		a.each(m, "VMOVUPS", even[i], at("(DI)", i*64))
 	}
 	a.op("ADDQ", 64*n, "DI")
@@ -72,23 +135,26 @@ const (
 )
 
 // absorb takes one block of scores and values into the states of queries.
-func (a *assembler) absorb(m isa) {
-	a.begin("absorb"+m.suffix, "adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.",
-		"states []float32", "scores []float32", "values []float32", "dim int", "n int", "from int", "to int", "scale float32")
+func (a *assembler) absorb(m isa, kv kvType) {
+	a.begin("absorb"+kv.name+m.suffix, "adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.",
+		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int", "scale float32")
 	a.load("states_base", "DI")
 	a.load("scores_base", "SI")
 	a.load("values_base", "DX")
 	a.load("dim", "R8")
-	a.op("SHLQ", 2, "R8") // bytes of a token's values
+	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
+	if kv.bytes > 1 {
+		a.op("SHLQ", kv.shift-4, "R8") // bytes of a token's values
+	}
 	a.load("from", "R9")
 	a.load("to", "R10")
-	a.op("LEAQ", at("(R8)", stateValues), "R11") // bytes of a state
 	a.laneMask(m, m.vec(5), m.vec(1))
+	a.valueScales(m, kv)
 	a.op("MOVQ", "DI", "AX")
 	a.op("MOVQ", "SI", "BX")
 	a.load("n", "CX")
 	a.times("CX", func() {
-		a.weigh(m)
+		a.weigh(m, kv)
 		a.op("ADDQ", "R11", "AX")
 		a.op("ADDQ", 64, "BX")
 	})
@@ -105,16 +171,28 @@ func (a *assembler) absorb(m isa) {
 	a.label(tiles)
 	a.op("CMPQ", "R12", tile)
 	a.op("JLT", singles)
-	a.addValues(m, tile, wide)
+	a.addValues(m, kv, tile, wide)
 	a.op("SUBQ", tile, "R12")
 	a.op("JMP", tiles)
 	a.label(singles)
-	a.times("R12", func() { a.addValues(m, 1, 4) })
+	a.times("R12", func() { a.addValues(m, kv, 1, 4) })
 	a.end()
 }
 
-// weigh turns the scores at BX into weights, and updates all of the state at AX but its values.
-func (a *assembler) weigh(m isa) {
+// valueScales loads the scales that follow sixteen tokens' values at DX. R13 is used up.
+func (a *assembler) valueScales(m isa, kv kvType) {
+	if kv.factor == 0 {
+		return
+	}
+	a.op("MOVQ", "R8", "R13")
+	a.op("SHLQ", 4, "R13")
+	a.op("ADDQ", "DX", "R13")
+	a.scales(m, kv, "(R13)", m.vec(7))
+}
+
+// weigh turns the scores at BX into weights of the values as they are stored,
+// and updates all of the state at AX but its values.
+func (a *assembler) weigh(m isa, kv kvType) {
 	s, n, p, top, factor := m.vec(0), m.vec(1), m.vec(2), m.vec(3), m.vec(4)
 	a.each(m, "VBROADCASTSS", a.arg("scale"), s)
 	a.each(m, "VMULPS", at("(BX)", 0), s, s)
@@ -122,7 +200,12 @@ func (a *assembler) weigh(m isa) {
 	a.newFactor(m, n, p, top, factor)
 	a.each(m, "VSUBPS", top, s, s)
 	a.expOrZero(m, s, n, p, top, true)
-	a.each(m, "VMOVUPS", s, at("(BX)", 0))
+	if kv.factor == 0 {
+		a.each(m, "VMOVUPS", s, at("(BX)", 0))
+	} else {
+		a.each(m, "VMULPS", m.vec(7), s, n)
+		a.each(m, "VMOVUPS", n, at("(BX)", 0))
+	}
 	a.op("VMOVSS", xmm(factor[0]), at("(AX)", stateFactor))
 	a.each(m, "VFMADD231PS", at("(AX)", 0), factor, s)
 	a.each(m, "VMOVUPS", s, at("(AX)", 0))
@@ -220,19 +303,19 @@ func (a *assembler) stateAddresses(base string, queries int) []string {
 
 // addValues adds the weighted values to the states of some queries, and goes
 // on to the next ones. It takes wide times 16 dimensions at once, then 16.
-func (a *assembler) addValues(m isa, queries, wide int) {
+func (a *assembler) addValues(m isa, kv kvType, queries, wide int) {
 	a.op("LEAQ", at("(DI)", stateValues), "BX")
 	a.op("MOVQ", "R8", "R9")
-	a.op("SHRQ", 6, "R9")
+	a.op("SHRQ", kv.shift, "R9")
 	more, narrow := a.newLabel("more"), a.newLabel("narrow")
 	a.label(more)
 	a.op("CMPQ", "R9", wide)
 	a.op("JLT", narrow)
-	a.addValueColumns(m, queries, wide)
+	a.addValueColumns(m, kv, queries, wide)
 	a.op("SUBQ", wide, "R9")
 	a.op("JMP", more)
 	a.label(narrow)
-	a.times("R9", func() { a.addValueColumns(m, queries, 1) })
+	a.times("R9", func() { a.addValueColumns(m, kv, queries, 1) })
 	a.op("SUBQ", "R8", "DX")
 	for range queries {
 		a.op("ADDQ", "R11", "DI")
@@ -240,7 +323,7 @@ func (a *assembler) addValues(m isa, queries, wide int) {
 	a.op("ADDQ", 64*queries, "SI")
 }
 
-func (a *assembler) addValueColumns(m isa, queries, n int) {
+func (a *assembler) addValueColumns(m isa, kv kvType, queries, n int) {
 	sums := make([][]vec, queries)
 	weights := make([]string, queries)
 	for i := range queries {
@@ -265,7 +348,7 @@ func (a *assembler) addValueColumns(m isa, queries, n int) {
 			a.op("VBROADCASTSS", at("(CX)", i*64), w)
 		}
 		for v := range n {
-			a.each(m, "VMOVUPS", at("(AX)", v*64), value)
+			a.widenKV(m, kv, "(AX)", v*16*kv.bytes, value)
 			for i, w := range weights {
 				a.each(m, "VFMADD231PS", value, w, sums[i][v])
 			}
@@ -279,5 +362,5 @@ func (a *assembler) addValueColumns(m isa, queries, n int) {
 		}
 	}
 	a.op("ADDQ", 64*n, "BX")
-	a.op("ADDQ", 64*n, "DX")
+	a.op("ADDQ", 16*kv.bytes*n, "DX")
 }

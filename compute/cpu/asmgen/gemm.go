@@ -198,9 +198,14 @@ func (a *assembler) widen(m isa, w weightType, h, p int, dst string) {
 	case f16:
 		a.op("VCVTPH2PS", src, dst)
 	case bf16:
-		a.op("VPMOVZXWD", src, dst)
-		a.op("VPSLLD", 16, dst, dst)
+		a.widenBF16(src, dst)
 	}
+}
+
+// widenBF16 loads numbers that are the upper halves of float32.
+func (a *assembler) widenBF16(src mem, dst string) {
+	a.op("VPMOVZXWD", src, dst)
+	a.op("VPSLLD", 16, dst, dst)
 }
 
 func (a *assembler) gemmFloat(m isa, w weightType) {

@@ -55,8 +55,10 @@ func generate() map[string][]byte {
 		a.gate(m, "gateSiLU", false)
 		a.gate(m, "gateGELU", true)
 		a.rotate(m)
-		a.scores(m)
-		a.absorb(m)
+		for _, kv := range []kvType{kvF32, kvBF16, kvInt8, kvFP8} {
+			a.scores(m, kv)
+			a.absorb(m, kv)
+		}
 	}
 	return map[string][]byte{assemblyFile: a.file(), stubsFile: a.stubs()}
 }

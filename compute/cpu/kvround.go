@@ -1,0 +1,169 @@
+package cpu
+
+import (
+	"math"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// This file is the one definition of what becomes of keys and values that are
+// stored in less than float32. The reference rounds with it, the fast backend
+// stores what it gives.
+
+// The greatest magnitudes of the eight-bit types.
+const int8Max, fp8Max = 127, 448
+
+// scaleMin is the magnitude below which all of a token's numbers count as zero,
+// so that the inverse of no scale overflows.
+const scaleMin = 1e-30
+
+// kvScale returns the scale of the numbers of one token and head, as it is
+// kept, and the factor that turns the numbers into codes. The scale is rounded
+// up, so that the greatest number does not exceed the greatest code. It is not
+// a number if one of them is not.
+func kvScale(kind compute.KVType, x []float32) (scale uint16, inverse float32) {
+	var bits uint32 // of positive numbers, which are in the order of the numbers
+	for _, v := range x {
+		bits = max(bits, math.Float32bits(v)&^(1<<31))
+	}
+	top := math.Float32frombits(bits)
+	if top < scaleMin {
+		return 0, 0
+	}
+	exact := top / int8Max
+	if kind == compute.KVFP8 {
+		exact = top / fp8Max
+	}
+	scale = weights.ToBF16(exact)
+	if weights.FromBF16(scale) < exact {
+		scale++
+	}
+	return scale, 1 / weights.FromBF16(scale)
+}
+
+// roundKV replaces the numbers of one token and head by what a pool of the type keeps of them.
+func roundKV(kind compute.KVType, x []float32) {
+	switch kind {
+	case compute.KVBF16:
+		for i, v := range x {
+			x[i] = weights.FromBF16(weights.ToBF16(v))
+		}
+	case compute.KVInt8:
+		scale, inverse := kvScale(kind, x)
+		for i, v := range x {
+			x[i] = float32(int8(toInt8(float32(v*inverse)))) * weights.FromBF16(scale)
+		}
+	case compute.KVFP8:
+		scale, inverse := kvScale(kind, x)
+		for i, v := range x {
+			x[i] = fp8Values[toFP8(float32(v*inverse))] * weights.FromBF16(scale)
+		}
+	}
+}
+
+// roundingShift is what, added to a small number, leaves no bits for its
+// fraction: the sum's low bits are the number rounded to even.
+const roundingShift = 3 << 22
+
+// toInt8 rounds a number of at most 127 to the nearest integer, of two to the even one.
+func toInt8(v float32) byte { return byte(math.Float32bits(v + roundingShift)) }
+
+// toFP8 rounds to the nearest E4M3 number, of two to the even one. Numbers
+// beyond the greatest become that.
+func toFP8(v float32) byte {
+	const (
+		leastNormal    = 1.0 / 64
+		perSubnormal   = 512 // one over the least number
+		exponentOffset = (127 - 7) << 3
+		greatest       = 0x7e
+	)
+	bits := math.Float32bits(v)
+	sign, magnitude := byte(bits>>31)<<7, bits&^(1<<31)
+	if size := math.Float32frombits(magnitude); size < leastNormal {
+		return sign | byte(math.Float32bits(float32(size*perSubnormal)+roundingShift))
+	}
+	rounded := (magnitude+0x7ffff+magnitude>>20&1)>>20 - exponentOffset
+	return sign | byte(min(rounded, greatest))
+}
+
+// fp8Values are the numbers that E4M3 codes stand for.
+var fp8Values = decodeFP8()
+
+func decodeFP8() (values [256]float32) {
+	for code := range values {
+		exponent, mantissa := code>>3&15, float64(code&7)
+		v := math.Ldexp(mantissa, 1-7-3)
+		if exponent > 0 {
+			v = math.Ldexp(8+mantissa, exponent-7-3)
+		}
+		if code&0x7f == 0x7f {
+			v = math.NaN()
+		}
+		values[code] = float32(math.Copysign(v, float64(1-2*(code>>7))))
+	}
+	return values
+}
+
+// widen sets dst to the numbers or codes of src, as many as dst has.
+func widen(kind compute.KVType, dst []float32, src []byte) {
+	switch kind {
+	case compute.KVF32:
+		copy(dst, view[float32](src))
+	case compute.KVBF16:
+		for i, v := range view[uint16](src)[:len(dst)] {
+			dst[i] = weights.FromBF16(v)
+		}
+	case compute.KVInt8:
+		for i, v := range src[:len(dst)] {
+			dst[i] = float32(int8(v))
+		}
+	case compute.KVFP8:
+		for i, v := range src[:len(dst)] {
+			dst[i] = fp8Values[v]
+		}
+	}
+}
+
+// narrow keeps the numbers of one token and head in a part of a block: number
+// i as element first + i·stride, and the scale, if the type has one, as that of the token.
+func narrow(kind compute.KVType, part []byte, token, first, stride int, x []float32) {
+	switch kind {
+	case compute.KVF32:
+		narrowF32(view[float32](part)[first:], stride, x)
+	case compute.KVBF16:
+		narrowBF16(view[uint16](part)[first:], stride, x)
+	case compute.KVInt8:
+		view[uint16](part[len(x)*lanes:])[token] = narrowInt8(part[first:], stride, x)
+	case compute.KVFP8:
+		view[uint16](part[len(x)*lanes:])[token] = narrowFP8(part[first:], stride, x)
+	}
+}
+
+func narrowF32(dst []float32, stride int, x []float32) {
+	for i, v := range x {
+		dst[i*stride] = v
+	}
+}
+
+func narrowBF16(dst []uint16, stride int, x []float32) {
+	for i, v := range x {
+		dst[i*stride] = weights.ToBF16(v)
+	}
+}
+
+func narrowInt8(dst []byte, stride int, x []float32) uint16 {
+	scale, inverse := kvScale(compute.KVInt8, x)
+	for i, v := range x {
+		dst[i*stride] = toInt8(float32(v * inverse))
+	}
+	return scale
+}
+
+func narrowFP8(dst []byte, stride int, x []float32) uint16 {
+	scale, inverse := kvScale(compute.KVFP8, x)
+	for i, v := range x {
+		dst[i*stride] = toFP8(float32(v * inverse))
+	}
+	return scale
+}
