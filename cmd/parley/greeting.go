@@ -16,8 +16,8 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
 	for _, p := range plans {
-		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens\t%s\t%s\t%d\t\n", p.Name,
-			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s\t%s\t%s\t%d\t\n", p.Name,
+			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
 	}
 	w.Flush()
 }

@@ -64,11 +64,12 @@ It comes with two small models of its own, so this is all it takes to begin:
   parley serve`,
 		Example: `  parley serve                                  serve the built-in models on 127.0.0.1:8080
   parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
+  parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               what is in a model file, and what it will cost`,
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newServe(), newModel(), newVersion())
+	root.AddCommand(newServe(), newModel(), newBench(), newVersion())
 	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n")
 	return root
 }

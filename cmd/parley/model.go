@@ -159,7 +159,7 @@ func writeRandom(out io.Writer, path, shapeName, quantName string, seed uint64) 
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	bar := newProgress(out, filepath.Base(path))
+	bar := newProgress(out, filepath.Base(path), byteAmount)
 	fallbacks, err := weights.WriteRandom(f, shape, quant, seed, bar.update)
 	bar.finish()
 	if err != nil {

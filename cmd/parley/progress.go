@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 type progress struct {
 	out      io.Writer
 	name     string
+	amount   amountText
 	terminal bool
 	mu       sync.Mutex
 	started  time.Time
@@ -27,8 +30,14 @@ const (
 	progressEvery = 100 * time.Millisecond
 )
 
-func newProgress(out io.Writer, name string) *progress {
-	return &progress{out: out, name: name, terminal: isTerminal(out), started: time.Now()}
+// An amountText writes an amount of what a progress counts.
+type amountText func(amount float64) string
+
+func byteAmount(bytes float64) string { return host.Size(int64(bytes)) }
+func countAmount(n float64) string    { return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64) }
+
+func newProgress(out io.Writer, name string, amount amountText) *progress {
+	return &progress{out: out, name: name, amount: amount, terminal: isTerminal(out), started: time.Now()}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -49,20 +58,20 @@ func (p *progress) update(done, total int64) {
 		return
 	}
 	p.drawn = now
-	fmt.Fprintf(p.out, "\r%s\x1b[K", progressLine(p.name, done, total, now.Sub(p.started)))
+	fmt.Fprintf(p.out, "\r%s\x1b[K", p.line(done, total, now.Sub(p.started)))
 }
 
-// progressLine is one state of the bar, as text.
-func progressLine(name string, done, total int64, elapsed time.Duration) string {
+// line is one state of the bar, as text.
+func (p *progress) line(done, total int64, elapsed time.Duration) string {
 	filled := int(progressWidth * done / total)
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", progressWidth-filled)
-	line := fmt.Sprintf("%s %s %3d%% %s of %s", name, bar, 100*done/total, host.Size(done), host.Size(total))
+	line := fmt.Sprintf("%s %s %3d%% %s of %s", p.name, bar, 100*done/total, p.amount(float64(done)), p.amount(float64(total)))
 	if done == 0 || elapsed <= 0 {
 		return line
 	}
 	rate := float64(done) / elapsed.Seconds()
 	left := time.Duration(float64(total-done) / rate * float64(time.Second))
-	return fmt.Sprintf("%s, %s/s, %s left", line, host.Size(int64(rate)), left.Round(time.Second))
+	return fmt.Sprintf("%s, %s/s, %s left", line, p.amount(rate), left.Round(time.Second))
 }
 
 // finish leaves the bar on the screen and starts a new line.

@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"parley/gateway"
@@ -77,12 +78,13 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
 	log := s.logger()
-	hosts, err := startHosts(s, log, out)
+	registry := gateway.NewRegistry()
+	hosts, err := startHosts(s, registry, log, out)
 	defer func() { err = errors.Join(err, closeAll(hosts)) }()
 	if err != nil {
 		return err
 	}
-	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log})
+	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log, Registry: registry})
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // startHosts opens the models, prints the plan of memory and loads what fits.
-func startHosts(s *settings, log *slog.Logger, out io.Writer) ([]*host.Host, error) {
+func startHosts(s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer) ([]*host.Host, error) {
 	candidates, err := openModels(s, log)
 	if err != nil {
 		return nil, err
@@ -110,6 +112,9 @@ func startHosts(s *settings, log *slog.Logger, out io.Writer) ([]*host.Host, err
 	available, err := host.AvailableBytes()
 	if err != nil {
 		return nil, err
+	}
+	for i := range candidates {
+		candidates[i].Config.Registry = registry
 	}
 	plans, err := host.PlanMemory(candidates, available)
 	if err != nil {

@@ -104,8 +104,32 @@ func TestServeTalks(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		t.Fatal(err)
 	}
+	checkMetrics(t, s.url)
 	if answer.Model != "polly" || len(answer.Choices) != 1 || !strings.Contains(answer.Choices[0].Message.Content, "Paris") {
 		t.Errorf("%+v", answer)
+	}
+}
+
+// checkMetrics wants the engine's numbers, under our names and vLLM's.
+func checkMetrics(t *testing.T, url string) {
+	t.Helper()
+	resp, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`parley_engine_requests_total{model_name="polly"} 1`, `vllm:request_success_total{model_name="polly"} 1`,
+		`vllm:num_requests_running{model_name="polly"} 0`, `vllm:kv_cache_usage_perc{model_name="polly"} 0`,
+		`vllm:time_to_first_token_seconds_count{model_name="polly"} 1`, `parley_engine_waiting{class="free",model_name="polly"} 0`,
+	} {
+		if !strings.Contains(string(text), want+"\n") {
+			t.Errorf("/metrics does not say %s", want)
+		}
 	}
 }
 

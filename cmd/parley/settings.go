@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/compute"
 	"parley/worker/host"
 )
 
@@ -26,10 +27,12 @@ type settings struct {
 	logFormat  string
 	logLevel   slog.Level
 	kvTokens   int
+	kvType     compute.KVType
 	context    int
 	seqs       int
 	stepTokens int
 	target     time.Duration
+	plodding   bool // no speculation
 	threads    int
 	cpu        string
 }
@@ -59,7 +62,7 @@ func dataDir() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target,
+		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, NoSpeculation: s.plodding,
 		Threads: s.threads, Path: s.cpu, Log: log,
 	}
 }
@@ -97,10 +100,13 @@ var serveSettings = []setting{
 	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY`", set: setText(func(s *settings) *string { return &s.data })},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
+	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
+		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory"},
 	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
 	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
 	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+	{key: "speculate", wants: "on or off", help: "guess tokens ahead where it saves time: `on` or off; the answers are the same", set: setSpeculate},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
@@ -167,6 +173,19 @@ func setTime(field func(*settings) *time.Duration) func(*settings, string) error
 		*field(s) = d
 		return nil
 	}
+}
+
+func setKVType(s *settings, text string) (err error) {
+	s.kvType, err = compute.ParseKVType(text)
+	return err
+}
+
+func setSpeculate(s *settings, text string) error {
+	if text != "on" && text != "off" {
+		return errNotWanted
+	}
+	s.plodding = text == "off"
+	return nil
 }
 
 func setCPU(s *settings, text string) error {

@@ -12,7 +12,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"parley"
+	"parley/compute"
 	"parley/compute/cpu"
 	"parley/engine"
 	"parley/engine/sched"
@@ -28,6 +31,9 @@ type Config struct {
 	// KVTokens is the size of the key/value pool, in tokens; 0 chooses what
 	// serves several full contexts and fits the memory.
 	KVTokens int
+	// KVType is how the pool keeps keys and values. Smaller types hold more
+	// tokens in the same memory; the zero value, float32, loses nothing.
+	KVType compute.KVType
 	// ContextTokens bounds prompt and answer together; 0 means what the model
 	// was made for, or the whole pool if that is smaller.
 	ContextTokens int
@@ -40,10 +46,14 @@ type Config struct {
 	// take: what prompts may add to it is bounded by this. 0 means 50 ms,
 	// less than none means any time.
 	Target time.Duration
+	// NoSpeculation turns guessing tokens ahead off. The answers are the same.
+	NoSpeculation bool
 	// Threads is how many processors compute; 0 means all.
 	Threads int
 	// Path forces a set of processor instructions; empty chooses the best.
 	Path string
+	// Registry takes the engine's metrics; nil keeps none.
+	Registry prometheus.Registerer
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 }
@@ -115,16 +125,20 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
+	metrics := newMetrics(cfg.Registry, cfg.Name)
 	e, err := engine.New(engine.Config{
-		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
-		Vocab: network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
+		Observe: metrics.observer(),
+		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
+		Vocab:   network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, CopyBlocks: backend.CopyBlocks,
-		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0)},
-		Log:   cfg.Log,
+		Sched:     sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0)},
+		Speculate: !cfg.NoSpeculation,
+		Log:       cfg.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())
 	}
+	metrics.gauges(e)
 	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, ck: ck}, nil
 }
 

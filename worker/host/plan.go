@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"parley/compute"
 	"parley/compute/cpu"
@@ -20,6 +21,8 @@ type Plan struct {
 	// KVBytes are the key/value pool of KVTokens tokens.
 	KVBytes  int64 `json:"kv_bytes"`
 	KVTokens int   `json:"kv_tokens"`
+	// KVType is the name of the pool's type.
+	KVType string `json:"kv_type"`
 	// ActivationBytes are the work space of one step, logits included.
 	ActivationBytes int64 `json:"activation_bytes"`
 	// ContextTokens bounds prompt and answer together.
@@ -53,6 +56,9 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 	free := available
 	for _, c := range candidates {
 		p := newPlan(c)
+		if slices.ContainsFunc(plans, func(o *Plan) bool { return o.Name == p.Name }) {
+			return nil, fmt.Errorf("two models are called %s: give one of them another name with --model NAME=PATH", p.Name)
+		}
 		plans = append(plans, p)
 		free -= p.WeightBytes + p.ActivationBytes
 		if free < 0 {
@@ -73,7 +79,7 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 // newPlan sizes all but the pool.
 func newPlan(c Candidate) *Plan {
 	cfg := c.Config.withDefaults(c.Checkpoint)
-	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), ck: c.Checkpoint, cfg: cfg}
+	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), KVType: cfg.KVType.String(), ck: c.Checkpoint, cfg: cfg}
 	for _, t := range c.Checkpoint.Tensors() {
 		p.WeightBytes += weightBytes(t)
 	}
@@ -115,7 +121,7 @@ func (p *Plan) planPool(free int64) error {
 }
 
 func (p *Plan) kvBytes(tokens int) int64 {
-	return model.KVShape(&p.ck.Config, tokens/compute.BlockTokens).Bytes()
+	return model.KVShape(&p.ck.Config, tokens/compute.BlockTokens, p.cfg.KVType).Bytes()
 }
 
 func (p *Plan) blocks() int { return p.KVTokens / compute.BlockTokens }
@@ -128,7 +134,7 @@ const scoredRows = 32
 func (p *Plan) outputs() int { return max(p.cfg.Seqs, scoredRows) }
 
 func (p *Plan) limits() model.Limits {
-	return model.Limits{Rows: p.cfg.StepTokens, Outputs: p.outputs(), Blocks: p.blocks()}
+	return model.Limits{Rows: p.cfg.StepTokens, Outputs: p.outputs(), Blocks: p.blocks(), KV: p.cfg.KVType}
 }
 
 // Size writes a number of bytes for people.
