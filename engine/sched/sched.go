@@ -10,7 +10,8 @@
 // Writers go first, because somebody is watching each of them. What readers
 // may add to a pass is bounded by time: the pass must be expected to stay
 // within the target, judged by the passes measured so far (see [Pace]), so
-// that no prompt, however long, makes the writers stutter. Between readers,
+// that no prompt, however long, makes the writers stutter. Without writers it
+// may take a few times as long. Between readers,
 // turns go to the class served least in proportion to its weight, in it to the
 // tenant served least, of a tenant to the oldest request.
 //
@@ -102,7 +103,10 @@ const (
 	chunkBlind = 4 * compute.BlockTokens
 	// targetUse is the share of the target that a pass is planned for; the
 	// rest covers what the prediction does not know.
-	targetUse     = 0.9
+	targetUse = 0.9
+	// quietFactor is by how much a pass without writers may be longer: nobody
+	// watches, but whoever comes next must wait for its end.
+	quietFactor   = 4
 	ageMaxDefault = 30 * time.Second
 )
 
@@ -259,13 +263,17 @@ func (q *Seq) Settle() {
 // chunk returns how many tokens of a reader may join the pass.
 func (s *Scheduler) chunk(q *Seq) int {
 	behind := q.Wanted - q.Computed
-	if s.cfg.Target == 0 || s.writers == 0 {
+	if s.cfg.Target == 0 {
 		return behind
 	}
 	if !s.pace.Known() {
 		return min(behind, max(0, chunkBlind-s.plan.Work.Rows))
 	}
-	fits := s.pace.Fit(s.plan.Work, q.Computed, behind, time.Duration(targetUse*float64(s.cfg.Target)))
+	limit := targetUse * float64(s.cfg.Target)
+	if s.writers == 0 {
+		limit *= quietFactor
+	}
+	fits := s.pace.Fit(s.plan.Work, q.Computed, behind, time.Duration(limit))
 	if first := len(s.plan.Parts) == s.writers; first {
 		return max(fits, min(behind, chunkMin))
 	}
