@@ -1,0 +1,149 @@
+package kv
+
+// An account is what one tenant, or one class of service, keeps cached on the
+// device. A block is charged to whoever used it last.
+type account struct {
+	name   string
+	cached int // blocks
+	tables int // running sequences
+	budget int // blocks
+	fixed  bool
+	over   bool
+	spans  list
+}
+
+// A ledger holds the accounts of all tenants, or of all classes.
+type ledger struct {
+	accounts []account // 0 is nobody
+	byName   map[string]int32
+	free     []int32
+	budget   int // of those who have none of their own
+	link     int
+}
+
+func newLedger(link, budget int) ledger {
+	return ledger{accounts: make([]account, 1), byName: map[string]int32{}, budget: max(budget, 1), link: link}
+}
+
+// reset clears what is cached and who runs, keeping accounts and budgets.
+func (l *ledger) reset() {
+	for i := range l.accounts {
+		a := &l.accounts[i]
+		a.cached, a.tables, a.over, a.spans = 0, 0, false, list{}
+	}
+}
+
+// open returns the account of that name.
+func (l *ledger) open(name string) int32 {
+	if id, ok := l.byName[name]; ok {
+		return id
+	}
+	id := int32(len(l.accounts))
+	if n := len(l.free); n > 0 {
+		id = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		l.accounts = append(l.accounts, account{})
+	}
+	l.accounts[id] = account{name: name, budget: l.budget}
+	l.byName[name] = id
+	return id
+}
+
+// closeIfIdle forgets an account that holds nothing and was not configured.
+func (l *ledger) closeIfIdle(id int32) {
+	if a := &l.accounts[id]; a.cached == 0 && a.tables == 0 && !a.fixed {
+		delete(l.byName, a.name)
+		*a = account{}
+		l.free = append(l.free, id)
+	}
+}
+
+// closeIdle forgets all accounts that hold nothing.
+func (l *ledger) closeIdle() {
+	for _, id := range l.byName {
+		l.closeIfIdle(id)
+	}
+}
+
+// SetTenantBudget says how many blocks a tenant may keep cached on the device
+// before it is evicted ahead of those within their budgets. It may keep more
+// while nobody else wants the room.
+func (c *Cache) SetTenantBudget(tenant string, blocks int) { c.setBudget(&c.tenants, tenant, blocks) }
+
+// SetClassBudget is SetTenantBudget for a class of service.
+func (c *Cache) SetClassBudget(class string, blocks int) { c.setBudget(&c.classes, class, blocks) }
+
+func (c *Cache) setBudget(l *ledger, name string, blocks int) {
+	id := l.open(name)
+	l.accounts[id].budget, l.accounts[id].fixed = max(blocks, 0), true
+	c.weigh(l, id)
+}
+
+// TenantCached returns how many blocks are charged to a tenant, ClassCached to a class.
+func (c *Cache) TenantCached(tenant string) int {
+	return c.tenants.accounts[c.tenants.byName[tenant]].cached
+}
+
+// ClassCached returns how many cached blocks are charged to a class.
+func (c *Cache) ClassCached(class string) int {
+	return c.classes.accounts[c.classes.byName[class]].cached
+}
+
+// charge puts a new span on the accounts of its tenant and class.
+func (c *Cache) charge(id int32, blocks int) {
+	s := &c.spans[id]
+	for _, at := range [...]struct {
+		l  *ledger
+		id int32
+	}{{&c.tenants, s.tenant}, {&c.classes, s.class}} {
+		a := &at.l.accounts[at.id]
+		a.cached += blocks
+		c.append(&a.spans, at.l.link, id)
+		c.weigh(at.l, at.id)
+	}
+	s.over = c.isOver(s)
+}
+
+// discharge takes a block off the accounts of its span.
+func (c *Cache) discharge(id int32, blocks int) {
+	s := &c.spans[id]
+	for _, at := range [...]struct {
+		l  *ledger
+		id int32
+	}{{&c.tenants, s.tenant}, {&c.classes, s.class}} {
+		a := &at.l.accounts[at.id]
+		a.cached -= blocks
+		if s.count[Device] == 0 {
+			c.unlink(&a.spans, at.l.link, id)
+		}
+		c.weigh(at.l, at.id)
+		at.l.closeIfIdle(at.id)
+	}
+}
+
+// weigh notes that an account went over its budget or came back. It counts as
+// back only an eighth below, so that the spans are not moved to and fro.
+func (c *Cache) weigh(l *ledger, id int32) {
+	a := &l.accounts[id]
+	over := a.cached > a.budget || a.over && a.cached > a.budget-a.budget/8
+	if over == a.over {
+		return
+	}
+	a.over = over
+	for id := a.spans.head; id != 0; id = c.spans[id].links[l.link].next {
+		s := &c.spans[id]
+		if now := c.isOver(s); now != s.over {
+			in := s.inCell[Device]
+			c.leaveCell(id, Device)
+			s.over = now
+			if in {
+				c.enterCell(id, Device)
+			}
+		}
+	}
+}
+
+func (c *Cache) isOver(s *span) bool {
+	return c.tenants.accounts[s.tenant].over || c.classes.accounts[s.class].over
+}

@@ -1,0 +1,209 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Check reports every way in which the account disagrees with itself or with
+// the tables. It looks at everything and is meant for tests and rare audits.
+func (c *Cache) Check() error {
+	k := checker{c: c, refs: make([]int32, len(c.nodes)), kids: make([][tiers]int32, len(c.nodes)), spans: make([]span, len(c.spans))}
+	k.tables()
+	k.free()
+	for id := 1; id < len(c.nodes); id++ {
+		k.node(int32(id))
+	}
+	k.spansAgree()
+	k.totals()
+	return errors.Join(k.problems...)
+}
+
+type checker struct {
+	c        *Cache
+	problems []error
+	refs     []int32
+	kids     [][tiers]int32
+	unused   []bool
+	use      [tiers]Use
+	spans    []span // counts and ghosts as found
+}
+
+func (k *checker) bad(wrong bool, format string, args ...any) {
+	const problemsMost = 20
+	if wrong && len(k.problems) < problemsMost {
+		k.problems = append(k.problems, fmt.Errorf("kv: "+format, args...))
+	}
+}
+
+func (k *checker) tables() {
+	for i, t := range k.c.tables {
+		k.bad(t.place != i+1, "table %d believes it is table %d", i, t.place-1)
+		k.bad(len(t.nodes) != len(t.Blocks), "table %d has %d nodes and %d blocks", i, len(t.nodes), len(t.Blocks))
+		for j, id := range t.nodes {
+			n := &k.c.nodes[id]
+			k.refs[id]++
+			k.bad(t.Blocks[j] != n.slot || n.tier != Device, "table %d has block %d at %d, but node %d is in slot %d of tier %s", i, t.Blocks[j], j, id, n.slot, n.tier)
+			k.bad(j < t.sealed && !n.sealed, "table %d has %d sealed blocks, but number %d is not", i, t.sealed, j)
+			k.bad(n.sealed && j > 0 && n.parent != t.nodes[j-1], "node %d follows %d in table %d, but its parent is %d", id, t.nodes[max(j-1, 0)], i, n.parent)
+		}
+	}
+}
+
+func (k *checker) free() {
+	k.unused = make([]bool, len(k.c.nodes))
+	for _, id := range k.c.freeNodes {
+		k.bad(k.unused[id], "node %d is free twice", id)
+		k.unused[id] = true
+	}
+	for t := range tiers {
+		seen := make([]bool, k.c.total[t])
+		for _, slot := range k.c.free[t] {
+			k.bad(seen[slot], "slot %d of tier %s is free twice", slot, t)
+			seen[slot] = true
+		}
+		for id := range k.c.nodes {
+			if n := &k.c.nodes[id]; id > 0 && !k.unused[id] && n.tier == t {
+				k.bad(seen[n.slot], "slot %d of tier %s is free, or has a second node besides %d", n.slot, t, id)
+				seen[n.slot] = true
+			}
+		}
+		k.use[t].Free = len(k.c.free[t])
+	}
+}
+
+func (k *checker) node(id int32) {
+	n := &k.c.nodes[id]
+	k.bad(n.refs != k.refs[id], "node %d has %d references, but stands in %d tables", id, n.refs, k.refs[id])
+	if k.unused[id] {
+		k.bad(n.sealed || n.refs != 0, "node %d is free and has %d references, sealed=%t", id, n.refs, n.sealed)
+		return
+	}
+	if n.refs > 0 {
+		k.use[n.tier].InUse++
+		k.bad(n.span != 0, "node %d is in use and in span %d", id, n.span)
+	} else {
+		k.use[n.tier].Cached++
+		k.bad(n.span == 0, "node %d is nobody's", id)
+		k.spans[n.span].count[n.tier]++
+	}
+	if n.sealed {
+		k.kids[n.parent][n.tier]++
+		parent := &k.c.nodes[n.parent]
+		k.bad(n.parent != 0 && (!parent.sealed || parent.tier > n.tier), "node %d in tier %s hangs from %d in tier %s, sealed=%t", id, n.tier, n.parent, parent.tier, parent.sealed)
+		k.bad(k.c.lookup(&n.hash) != id, "node %d is not found under its hash", id)
+	}
+}
+
+func (k *checker) spansAgree() {
+	c := k.c
+	for i := range c.ghosts.ring {
+		if g := &c.ghosts.ring[i]; g.span != 0 {
+			k.spans[g.span].ghosts++
+			k.bad(c.ghosts.byKey.find(g.key) != int32(i+1), "ghost %d is not found", i)
+		}
+	}
+	retained := 0
+	for id := 1; id < len(c.spans); id++ {
+		s, want := &c.spans[id], &k.spans[id]
+		k.bad(s.count != want.count || s.ghosts != want.ghosts, "span %d counts %v blocks and %d ghosts, but has %v and %d", id, s.count, s.ghosts, want.count, want.ghosts)
+		if s.heapAt != 0 {
+			retained += int(s.count[Device])
+		}
+		for t := range tiers {
+			ready := s.count[t] > 0 && c.childless(s.deep[t], t) && (t != Device || s.heapAt == 0)
+			k.bad(ready != s.inCell[t], "span %d can lose a block in tier %s: %t, but it is listed so: %t", id, t, ready, s.inCell[t])
+		}
+	}
+	k.bad(retained != c.retainedBlocks, "%d blocks are retained, but %d are counted", retained, c.retainedBlocks)
+}
+
+func (k *checker) totals() {
+	c := k.c
+	sealed := int32(0)
+	for id := range c.nodes {
+		k.bad(c.nodes[id].kids != k.kids[id], "node %d counts %v children, but has %v", id, c.nodes[id].kids, k.kids[id])
+		for _, n := range k.kids[id] {
+			sealed += n
+		}
+	}
+	k.bad(int(sealed) != c.byHash.n, "%d blocks are sealed, but %d can be found", sealed, c.byHash.n)
+	for t := range tiers {
+		u := k.use[t]
+		k.bad(u.Cached != c.cached[t], "tier %s has %d cached blocks, but counts %d", t, u.Cached, c.cached[t])
+		k.bad(u.Free+u.Cached+u.InUse != c.total[t], "tier %s: %d free + %d cached + %d in use are not %d", t, u.Free, u.Cached, u.InUse, c.total[t])
+	}
+	for _, l := range []*ledger{&c.tenants, &c.classes} {
+		cached := 0
+		for i := range l.accounts {
+			cached += l.accounts[i].cached
+		}
+		k.bad(cached != c.cached[Device], "accounts hold %d cached blocks of %d", cached, c.cached[Device])
+	}
+}
+
+// Repair makes the law hold again by counting anew from the tables, and returns
+// what [Cache.Check] had found; nil if nothing was wrong, in which case it
+// changes nothing. Sequences keep their blocks. Cached blocks are forgotten:
+// once the account was wrong, nobody can vouch for them.
+func (c *Cache) Repair() error {
+	err := c.Check()
+	if err != nil {
+		c.log.cleared()
+		c.rebuild()
+	}
+	return err
+}
+
+// rebuild frees every block that is in no table, and counts the others anew.
+// Those that tables hold as sealed stay sealed.
+func (c *Cache) rebuild() {
+	used := make([]bool, len(c.nodes))
+	held := make([]bool, c.total[Device])
+	c.reset()
+	c.nodes[0] = node{}
+	for _, t := range c.tables {
+		for i, id := range t.nodes {
+			n := &c.nodes[id]
+			if !used[id] {
+				*n = node{hash: n.hash, content: n.content, keep: n.keep, hits: n.hits, slot: t.Blocks[i]}
+				used[id], held[n.slot] = true, true
+			}
+			n.refs++
+		}
+	}
+	for _, t := range c.tables {
+		for i, id := range t.nodes[:t.sealed] {
+			if n := &c.nodes[id]; !n.sealed {
+				if i > 0 {
+					n.parent = t.nodes[i-1]
+				}
+				c.publish(id, nil)
+			}
+		}
+		c.tenants.accounts[t.tenant].tables++
+		c.classes.accounts[t.class].tables++
+	}
+	c.tenants.closeIdle()
+	c.classes.closeIdle()
+	c.freeRest(used, held)
+}
+
+// freeRest makes the nodes and slots that nobody holds the free ones.
+func (c *Cache) freeRest(used, held []bool) {
+	c.freeNodes = c.freeNodes[:0]
+	for id := len(c.nodes) - 1; id > 0; id-- {
+		if !used[id] {
+			c.nodes[id] = node{}
+			c.freeNodes = append(c.freeNodes, int32(id))
+		}
+	}
+	for t := range tiers {
+		c.free[t] = c.free[t][:0]
+		for slot := c.total[t] - 1; slot >= 0; slot-- {
+			if t != Device || !held[slot] {
+				c.free[t] = append(c.free[t], int32(slot))
+			}
+		}
+	}
+}

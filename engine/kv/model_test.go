@@ -1,0 +1,296 @@
+package kv
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"parley"
+)
+
+// A fakeMemory is the memory that the cache decides about: for each tier and
+// slot, what each token position holds. A position's content stands for keys
+// and values: it depends on all tokens up to it.
+type fakeMemory [tiers][][]uint64
+
+func newFakeMemory(cfg Config) (m fakeMemory) {
+	for t, n := range []int{cfg.Blocks, cfg.HostBlocks, cfg.DiskBlocks} {
+		for range n {
+			m[t] = append(m[t], make([]uint64, cfg.BlockTokens))
+		}
+	}
+	return m
+}
+
+func (m *fakeMemory) do(moves []Move) {
+	for _, v := range moves {
+		copy(m[v.To][v.ToSlot], m[v.From][v.FromSlot])
+	}
+}
+
+// A modelSeq is a sequence as its owner sees it.
+type modelSeq struct {
+	tokens   []parley.Token
+	prompt   int
+	computed int
+	salt     parley.Salt
+	hashes   []parley.BlockHash
+	table    Table
+}
+
+// A world is a cache, the memory it decides about and what the model expects.
+type world struct {
+	t    *testing.T
+	rng  *rand.Rand
+	c    *Cache
+	mem  fakeMemory
+	seqs []*modelSeq
+	now  time.Time
+	held map[string]bool // what the events say can be found
+	seen uint64
+}
+
+// TestRandomLife lets random sequences come, grow, fork and go under random
+// configurations, over a small alphabet so that much is shared. After every
+// operation the law must hold, every sequence's blocks must hold exactly its
+// own context, and the events must add up to what can be found.
+func TestRandomLife(t *testing.T) {
+	var sum Stats
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		cfg := Config{
+			Blocks: 4 + rng.IntN(40), BlockTokens: 1 + rng.IntN(4), HostBlocks: rng.IntN(3) * rng.IntN(20), DiskBlocks: rng.IntN(2) * rng.IntN(20),
+			Policy: Policy(rng.IntN(2)), Ghosts: 1 + rng.IntN(100), Events: 4096, Seed: seed, RetainShare: rng.Float64(), TenantShare: rng.Float64(),
+		}
+		cfg.WatermarkBlocks = rng.IntN(cfg.Blocks)
+		c, err := NewCache(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}}
+		for step := range 500 {
+			w.step()
+			w.mem.do(c.Moves())
+			w.verify()
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d, config %+v", seed, step, cfg)
+			}
+		}
+		w.finish()
+		sum.add(c.Stats())
+	}
+	if slices.Contains(sum.Misses[:], 0) || slices.Contains(sum.HitBlocks[:], 0) || slices.Contains(sum.Evicted[:], 0) || sum.Deduplicated == 0 || sum.RetainRefused == 0 {
+		t.Errorf("something never happened: %+v", sum)
+	}
+}
+
+func (s *Stats) add(o Stats) {
+	for i := range o.Misses {
+		s.Misses[i] += o.Misses[i]
+	}
+	for i := range o.HitBlocks {
+		s.HitBlocks[i] += o.HitBlocks[i]
+		s.Evicted[i] += o.Evicted[i]
+	}
+	s.Deduplicated += o.Deduplicated
+	s.RetainRefused += o.RetainRefused
+}
+
+func (w *world) step() {
+	w.now = w.now.Add(time.Duration(w.rng.ExpFloat64() * 3e9))
+	switch op := w.rng.IntN(20); {
+	case op < 5:
+		w.arrive()
+	case op < 12 && len(w.seqs) > 0:
+		w.compute(w.seqs[w.rng.IntN(len(w.seqs))])
+	case op < 14 && len(w.seqs) > 0:
+		w.fork(w.seqs[w.rng.IntN(len(w.seqs))])
+	case op < 18 && len(w.seqs) > 0:
+		i := w.rng.IntN(len(w.seqs))
+		w.c.Release(&w.seqs[i].table, w.now)
+		w.seqs = slices.Delete(w.seqs, i, i+1)
+	case op == 18:
+		w.c.SetTenantBudget(fmt.Sprint(w.rng.IntN(3)), w.rng.IntN(w.c.cfg.Blocks))
+	case w.rng.IntN(10) == 0:
+		w.c.Clear()
+	}
+}
+
+func (w *world) arrive() {
+	q := &modelSeq{}
+	q.salt[0] = byte(w.rng.IntN(2))
+	for range 1 + w.rng.IntN(30) {
+		q.tokens = append(q.tokens, parley.Token(w.rng.IntN(8)/7))
+	}
+	q.prompt = len(q.tokens)
+	q.extendHashes(w.c.cfg.BlockTokens)
+	claim := &Claim{Prompt: q.tokens, Hashes: q.hashes, Tenant: fmt.Sprint(w.rng.IntN(3)), Class: fmt.Sprint(w.rng.IntN(2))}
+	claim.Retain = time.Duration(w.rng.IntN(2)*w.rng.IntN(20)) * time.Second
+	room := w.rng.IntN(len(q.tokens) + 5)
+	fits := w.c.Fits(claim, room)
+	a, ok := w.c.Admit(&q.table, claim, room, w.now)
+	if ok != fits || !ok && len(w.seqs) == 0 && w.c.BlocksFor(max(room, len(q.tokens))) <= w.c.cfg.Blocks {
+		w.t.Errorf("a claim of %d tokens and room for %d: fits %t, admitted %t, %d sequences run, %+v", len(q.tokens), room, fits, ok, len(w.seqs), w.c.Use(Device))
+	}
+	if !ok {
+		return
+	}
+	if a.HitTokens >= q.prompt || a.HitTokens < 0 {
+		w.t.Errorf("%d of %d tokens known", a.HitTokens, q.prompt)
+	}
+	q.computed = a.HitTokens
+	w.seqs = append(w.seqs, q)
+}
+
+func (q *modelSeq) extendHashes(size int) {
+	for i := len(q.hashes); (i+1)*size <= len(q.tokens); i++ {
+		var parent parley.BlockHash
+		if i > 0 {
+			parent = q.hashes[i-1]
+		}
+		q.hashes = append(q.hashes, parley.HashBlock(parent, q.salt, q.tokens[i*size:][:size]))
+	}
+}
+
+// compute lets a sequence compute some of its tokens, choosing new ones at the
+// end, and seal what is full. Now and then it proposes too much and shrinks.
+func (w *world) compute(q *modelSeq) {
+	size := w.c.cfg.BlockTokens
+	upTo := q.computed + 1 + w.rng.IntN(10)
+	for len(q.tokens) < upTo {
+		q.tokens = append(q.tokens, parley.Token(w.rng.IntN(2)))
+	}
+	q.extendHashes(size)
+	if can := w.c.BlocksFor(upTo)-len(q.table.Blocks) <= w.c.Available(); w.c.Grow(&q.table, upTo, w.now) != can {
+		w.t.Errorf("growing to %d tokens should give %t", upTo, can)
+	} else if !can {
+		return
+	}
+	w.mem.do(w.c.Moves())
+	for ; q.computed < upTo; q.computed++ {
+		w.mem[Device][q.table.Blocks[q.computed/size]][q.computed%size] = contentOf(0, q.tokens[:q.computed+1])
+	}
+	for i := q.table.Sealed(); (i+1)*size <= q.computed; i++ {
+		if err := w.c.Seal(&q.table, q.hashes[i], q.tokens[i*size:][:size]); err != nil {
+			w.t.Error(err)
+		}
+		if q.table.Sealed() <= i {
+			break
+		}
+	}
+	if w.rng.IntN(5) == 0 && w.c.Grow(&q.table, upTo+9, w.now) {
+		w.c.Shrink(&q.table, q.computed)
+	}
+}
+
+func (w *world) fork(q *modelSeq) {
+	child := &modelSeq{tokens: slices.Clone(q.tokens[:q.computed]), prompt: q.prompt, computed: q.computed, salt: q.salt}
+	child.extendHashes(w.c.cfg.BlockTokens)
+	if w.c.Fork(&q.table, &child.table, q.computed, w.now) {
+		w.seqs = append(w.seqs, child)
+	}
+}
+
+// verify compares the cache with the model.
+func (w *world) verify() {
+	if err := w.c.Check(); err != nil {
+		w.t.Error(err)
+	}
+	size := w.c.cfg.BlockTokens
+	for _, q := range w.seqs {
+		for pos := range q.computed {
+			slot := q.table.Blocks[pos/size]
+			if got, want := w.mem[Device][slot][pos%size], contentOf(0, q.tokens[:pos+1]); got != want {
+				w.t.Errorf("block %d does not hold position %d of %v", slot, pos, q.tokens)
+				return
+			}
+		}
+	}
+	w.followEvents()
+}
+
+// followEvents applies the new events to a set and compares it with the snapshot.
+func (w *world) followEvents() {
+	name := func(e Event) string { return fmt.Sprintf("%x %s", e.Hash[:6], e.Tier) }
+	events, ok := w.c.EventsSince(w.seen)
+	if !ok {
+		w.t.Errorf("the events after %d are gone", w.seen)
+		return
+	}
+	for e := range events {
+		w.seen++
+		switch {
+		case e.Seq != w.seen:
+			w.t.Errorf("event %d came as number %d", e.Seq, w.seen)
+		case e.Kind == Cleared:
+			clear(w.held)
+		case (e.Kind == Stored) == w.held[name(e)]:
+			w.t.Errorf("event %+v repeats what is so", e)
+		case e.Kind == Stored:
+			w.held[name(e)] = true
+		default:
+			delete(w.held, name(e))
+		}
+	}
+	n := 0
+	_, blocks := w.c.Snapshot()
+	for e := range blocks {
+		if n++; !w.held[name(e)] {
+			w.t.Errorf("the snapshot has %s, which no event told", name(e))
+		}
+	}
+	if n != len(w.held) {
+		w.t.Errorf("the snapshot has %d blocks, the events %d", n, len(w.held))
+	}
+}
+
+// finish releases everything: nothing may be left in use.
+func (w *world) finish() {
+	for _, q := range w.seqs {
+		w.c.Release(&q.table, w.now)
+	}
+	if u := w.c.Use(Device); u.InUse != 0 || w.c.Check() != nil {
+		w.t.Errorf("left behind: %+v, %v", u, w.c.Check())
+	}
+}
+
+// TestRepair damages the account in every way a count can be wrong; Repair
+// must say so, and afterwards the law holds and the sequences have their blocks.
+func TestRepair(t *testing.T) {
+	damages := map[string]func(c *Cache){
+		"a reference too many": func(c *Cache) { c.nodes[c.tables[0].nodes[0]].refs++ },
+		"a reference too few":  func(c *Cache) { c.nodes[c.tables[0].nodes[0]].refs-- },
+		"a lost slot":          func(c *Cache) { c.popSlot(Device) },
+		"a slot free twice":    func(c *Cache) { c.free[Device] = append(c.free[Device], c.free[Device][0]) },
+		"a slot in use freed":  func(c *Cache) { c.free[Device] = append(c.free[Device], c.tables[0].Blocks[0]) },
+		"a lost node":          func(c *Cache) { c.freeNodes = c.freeNodes[1:] },
+		"a wrong child count":  func(c *Cache) { c.nodes[c.tables[0].nodes[0]].kids[Device]++ },
+		"a wrong cached count": func(c *Cache) { c.cached[Device]-- },
+		"a lost name":          func(c *Cache) { c.byHash.remove(key(&c.nodes[c.tables[0].nodes[0]].hash)) },
+		"a wrong parent":       func(c *Cache) { c.nodes[c.tables[0].nodes[1]].parent = 0 },
+	}
+	for name, damage := range damages {
+		s := &script{t: t, seqs: map[string]*scriptSeq{}}
+		s.run("config blocks=12 size=2 events=8\nadmit a aabbcc\ncompute a\nadmit b aabbdd\ncompute b\nrelease b\nadmit b aaxxyy\ncompute b\nadmit c 1122\ncompute c\nrelease c")
+		before := slices.Clone(s.seqs["a"].table.Blocks)
+		if err := s.c.Repair(); err != nil {
+			t.Fatalf("nothing is wrong, but Repair found %v", err)
+		}
+		damage(s.c)
+		if err := s.c.Repair(); err == nil {
+			t.Errorf("%s went unnoticed", name)
+		}
+		if err := s.c.Check(); err != nil {
+			t.Errorf("%s was not repaired: %v", name, err)
+		}
+		if u := s.c.Use(Device); u.InUse != 5 || !slices.Equal(before, s.seqs["a"].table.Blocks) {
+			t.Errorf("after %s: %+v, blocks %v, were %v", name, u, s.seqs["a"].table.Blocks, before)
+		}
+		s.run("release a\nrelease b\nadmit again aabbcc")
+		if err := s.c.Check(); err != nil || len(s.seqs["again"].table.Blocks) != 3 {
+			t.Errorf("after %s life does not go on: %v", name, err)
+		}
+	}
+}

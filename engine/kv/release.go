@@ -1,0 +1,87 @@
+package kv
+
+import "time"
+
+// Release takes the table's hands off its blocks, whether the sequence is
+// complete, cancelled or preempted. Sealed blocks nobody else uses become
+// cached; private ones become free.
+func (c *Cache) Release(t *Table, now time.Time) {
+	c.tick(now)
+	if t.place == 0 {
+		return
+	}
+	c.stats.ReleasedSlots += uint64(len(t.nodes) * c.cfg.BlockTokens)
+	c.stats.ReleasedTokens += uint64(t.tokens)
+	at := len(t.nodes) - 1
+	for ; at >= 0 && !c.nodes[t.nodes[at]].sealed; at-- {
+		c.unuse(t.nodes[at])
+	}
+	c.cachePath(t, at)
+	c.delist(t)
+	t.nodes, t.Blocks, t.sealed, t.tokens = t.nodes[:0], t.Blocks[:0], 0, 0
+}
+
+// cachePath gives up the references to the table's blocks from index at up to
+// the root. Those without another form new spans, the deep ones first, each of
+// one kind and one retention.
+func (c *Cache) cachePath(t *Table, at int) {
+	keep := c.now + int64(t.retain)
+	deep, blocks := int32(0), 0
+	var kind uint8
+	var until int64
+	for ; at >= 0; at-- {
+		id := t.nodes[at]
+		n := &c.nodes[id]
+		n.refs--
+		if n.refs > 0 {
+			continue
+		}
+		if n.keep = max(n.keep, keep); n.keep <= c.now {
+			n.keep = 0
+		}
+		k := kindOf(n.hits, (at+1)*c.cfg.BlockTokens > t.prompt, t.from, t.size)
+		if blocks > 0 && (k != kind || n.keep != until) {
+			c.newSpan(deep, blocks, kind, t, until)
+			blocks = 0
+		}
+		if blocks == 0 {
+			deep, kind, until = id, k, n.keep
+		}
+		blocks++
+	}
+	if blocks > 0 {
+		c.newSpan(deep, blocks, kind, t, until)
+	}
+}
+
+// letGo gives up a reference to one sealed block that stands at the end of a
+// path whose other blocks stay in use.
+func (c *Cache) letGo(t *Table, id int32, kind uint8) {
+	n := &c.nodes[id]
+	if n.refs--; n.refs == 0 {
+		c.newSpan(id, 1, kind, t, n.keep)
+	}
+}
+
+func (c *Cache) delist(t *Table) {
+	last := len(c.tables) - 1
+	c.tables[t.place-1] = c.tables[last]
+	c.tables[t.place-1].place = t.place
+	c.tables[last] = nil
+	c.tables = c.tables[:last]
+	t.place = 0
+	c.tenants.accounts[t.tenant].tables--
+	c.classes.accounts[t.class].tables--
+	c.tenants.closeIfIdle(t.tenant)
+	c.classes.closeIfIdle(t.class)
+}
+
+// Clear forgets every cached block, as when the weights changed. Sequences that
+// run keep their blocks but never seal any again.
+func (c *Cache) Clear() {
+	for _, t := range c.tables {
+		t.private, t.sealed = true, 0
+	}
+	c.rebuild()
+	c.log.cleared()
+}

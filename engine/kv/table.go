@@ -1,0 +1,425 @@
+package kv
+
+import (
+	"fmt"
+	"time"
+
+	"parley"
+)
+
+// A Table lists the blocks of one sequence. The zero value is ready for
+// [Cache.Admit] or [Cache.Fork]; after [Cache.Release] it can be used again.
+type Table struct {
+	// Blocks are the device blocks of the sequence in order of position. Only
+	// the cache changes them, and it may do so in every operation.
+	Blocks []int32
+
+	nodes   []int32
+	sealed  int  // leading blocks that have their name
+	private bool // never sealed: its content is older than the last Clear
+	tokens  int  // what it was grown for
+	prompt  int  // tokens
+	place   int  // 1 + place in Cache.tables
+
+	tenant, class int32
+	retain        time.Duration
+	from          origin
+	size          int
+	revived       []uint8 // hits of the ghosts that follow the cached prefix
+	revivedAt     int
+}
+
+// Sealed returns how many leading blocks have their name. The next block to
+// seal, once its tokens are computed, is the one with this index.
+func (t *Table) Sealed() int { return t.sealed }
+
+// A Claim is what a sequence asks for at admission.
+type Claim struct {
+	// Prompt is the whole prompt, at least one token. It is not kept.
+	Prompt []parley.Token
+	// Hashes are the names of the prompt's full blocks, in order. More than
+	// that are ignored; with fewer, less is shared.
+	Hashes []parley.BlockHash
+	// Tenant and Class say whose budgets the blocks count against once cached.
+	Tenant, Class string
+	// Retain is how long the blocks should survive the sequence at least, if
+	// retention has room. At most Config.RetainMax is used.
+	Retain time.Duration
+}
+
+// A Miss says why the first block that was not found was not there. It is for
+// operators: a tenant who could see OtherSalt would learn what others ask.
+type Miss uint8
+
+// The reasons.
+const (
+	// MissNone: every full block of the prompt was found.
+	MissNone Miss = iota
+	// MissShort: the prompt has no full block.
+	MissShort
+	// MissNew: nothing is known of this block.
+	MissNew
+	// MissDiverged: the block before it is known with another continuation.
+	MissDiverged
+	// MissEvicted: it was cached and had to go.
+	MissEvicted
+	// MissOtherSalt: the same tokens are cached under another salt.
+	MissOtherSalt
+	misses
+)
+
+// String returns the reason in one word.
+func (m Miss) String() string {
+	return [...]string{"none", "short", "new", "diverged", "evicted", "other-salt", "?"}[min(m, misses)]
+}
+
+// An Admission says what a claim got.
+type Admission struct {
+	// HitTokens is how many leading tokens of the prompt need not be computed.
+	// It is less than the prompt, since the last token must be.
+	HitTokens int
+	// HitBlocks counts the blocks found, by the tier they were found in.
+	HitBlocks [tiers]int
+	// Miss says why the block with index MissBlock, the first that was not
+	// found, was not there.
+	Miss      Miss
+	MissBlock int
+}
+
+// Fits reports whether a claim grown to so many tokens could be admitted now.
+func (c *Cache) Fits(claim *Claim, tokens int) bool {
+	_, ok := c.survey(claim, tokens)
+	return ok
+}
+
+// A survey is what an admission would find and take.
+type survey struct {
+	found  int  // blocks
+	shared int  // of these, how many the table will share
+	copied bool // the last one is copied, so that its last token can be computed again
+}
+
+// survey looks for the longest known prefix of a claim, and whether there is
+// room for the rest.
+func (c *Cache) survey(claim *Claim, tokens int) (survey, bool) {
+	c.trace(claim)
+	v := survey{found: len(c.path)}
+	v.shared = v.found
+	if v.found > 0 && v.found*c.cfg.BlockTokens >= len(claim.Prompt) {
+		v.shared--
+		v.copied = true
+	}
+	if !c.hasRoom(v, tokens) {
+		// Without the copy one more block can be evicted.
+		v.found, v.copied = v.shared, false
+		if !c.hasRoom(v, tokens) {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// trace sets c.path to the nodes of the longest known prefix of a claim.
+func (c *Cache) trace(claim *Claim) {
+	c.path = c.path[:0]
+	for i := range c.fullBlocks(claim) {
+		id := c.lookup(&claim.Hashes[i])
+		if id == 0 {
+			return
+		}
+		c.path = append(c.path, id)
+	}
+}
+
+// fullBlocks returns how many blocks of the claim could be known.
+func (c *Cache) fullBlocks(claim *Claim) int {
+	return min(len(claim.Hashes), len(claim.Prompt)/c.cfg.BlockTokens)
+}
+
+// hasRoom reports whether the blocks that c.path does not provide can be had.
+func (c *Cache) hasRoom(v survey, tokens int) bool {
+	have, need := c.Available(), max(c.BlocksFor(tokens), v.found)
+	for i, id := range c.path[:v.found] {
+		n := &c.nodes[id]
+		if n.tier == Device && n.span != 0 {
+			have--
+		}
+		if n.tier == Device && i < v.shared {
+			need--
+		}
+	}
+	if len(c.tables) > 0 {
+		have -= c.cfg.WatermarkBlocks
+	}
+	return need <= have
+}
+
+// Admit gives a table the blocks of the longest known prefix of a claim and
+// room for so many tokens in all. It does all of it or, without room, nothing.
+func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admission, bool) {
+	c.tick(now)
+	v, ok := c.survey(claim, tokens)
+	if !ok || t.place != 0 || len(claim.Prompt) == 0 {
+		return Admission{}, false
+	}
+	c.open(t, claim)
+	a := Admission{HitTokens: v.shared * c.cfg.BlockTokens, MissBlock: v.found}
+	a.Miss = c.missing(claim, v.found)
+	c.share(t, v, &a)
+	c.characterise(t, claim, v.found)
+	if v.copied {
+		a.HitTokens = len(claim.Prompt) - 1
+		c.copyLast(t, c.path[v.shared])
+	}
+	c.learn.study()
+	c.stats.admitted(&a, len(claim.Prompt))
+	c.grow(t, tokens)
+	return a, true
+}
+
+// open registers the table and whose it is.
+func (c *Cache) open(t *Table, claim *Claim) {
+	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: len(claim.Prompt)}
+	t.retain = min(claim.Retain, c.cfg.RetainMax)
+	t.tenant, t.class = c.tenants.open(claim.Tenant), c.classes.open(claim.Class)
+	c.enlist(t)
+}
+
+func (c *Cache) enlist(t *Table) {
+	c.tables = append(c.tables, t)
+	t.place = len(c.tables)
+	c.tenants.accounts[t.tenant].tables++
+	c.classes.accounts[t.class].tables++
+}
+
+// share takes the found blocks into use. All are referenced before any is
+// moved up, so that none is evicted to make room for another.
+func (c *Cache) share(t *Table, v survey, a *Admission) {
+	for i, id := range c.path[:v.found] {
+		a.HitBlocks[c.nodes[id].tier]++
+		c.use(id, true)
+		c.nodes[id].hits = min(c.nodes[id].hits, 254) + 1
+		if i < v.shared {
+			t.nodes = append(t.nodes, id)
+		}
+	}
+	for _, id := range t.nodes {
+		if c.nodes[id].tier != Device {
+			if slot, ok := c.obtain(); ok {
+				c.move(id, Device, slot)
+			}
+		}
+		t.Blocks = append(t.Blocks, c.nodes[id].slot)
+	}
+	t.sealed = v.shared
+}
+
+// use adds a reference to a node. A hit is learned from.
+func (c *Cache) use(id int32, hit bool) {
+	n := &c.nodes[id]
+	if n.span != 0 {
+		c.takeNode(id, hit)
+	}
+	n.refs++
+}
+
+// characterise notes what sort of request this is, for the prospects of its
+// blocks, counting those that would have been found but for eviction.
+func (c *Cache) characterise(t *Table, claim *Claim, found int) {
+	full := c.fullBlocks(claim)
+	var last uint8
+	if found > 0 {
+		last = c.nodes[c.path[found-1]].hits
+	}
+	known := found
+	t.revivedAt = found
+	for known < full {
+		hits, ok := c.recall(&claim.Hashes[known])
+		if !ok {
+			break
+		}
+		last = min(hits, 254) + 1
+		t.revived = append(t.revived, last)
+		known++
+	}
+	t.from = originOf(known, full, last)
+	t.size = sizeOf((full - known) * c.cfg.BlockTokens)
+}
+
+// missing returns why a claim's block is not there. found blocks before it are.
+func (c *Cache) missing(claim *Claim, found int) Miss {
+	size, full := c.cfg.BlockTokens, c.fullBlocks(claim)
+	if full == 0 {
+		return MissShort
+	}
+	if found == full {
+		return MissNone
+	}
+	if c.ghosts.byKey.find(key(&claim.Hashes[found])) != 0 {
+		return MissEvicted
+	}
+	var parent *node
+	content := uint64(0)
+	if found > 0 {
+		parent = &c.nodes[c.path[found-1]]
+		content = parent.content
+	}
+	if found == 0 || content != 0 {
+		if c.byContent.find(contentOf(content, claim.Prompt[found*size:(found+1)*size])) != 0 {
+			return MissOtherSalt
+		}
+	}
+	if parent != nil && parent.kids != [tiers]int32{} {
+		return MissDiverged
+	}
+	return MissNew
+}
+
+// copyLast gives the table a private copy of the last block of a prompt that
+// was found completely, and lets go of the original.
+func (c *Cache) copyLast(t *Table, source int32) {
+	if id, ok := c.newNode(); ok {
+		from, to := &c.nodes[source], &c.nodes[id]
+		c.moves = append(c.moves, Move{from.hash, from.tier, Device, from.slot, to.slot})
+		t.nodes = append(t.nodes, id)
+		t.Blocks = append(t.Blocks, to.slot)
+	}
+	c.letGo(t, source, kindOf(c.nodes[source].hits, false, t.from, t.size))
+}
+
+// Grow gives the table room for so many tokens in all, evicting cached blocks.
+// It reports false, and changes nothing, when there is not enough to be had.
+func (c *Cache) Grow(t *Table, tokens int, now time.Time) bool {
+	c.tick(now)
+	return c.grow(t, tokens)
+}
+
+func (c *Cache) grow(t *Table, tokens int) bool {
+	if t.place == 0 || c.BlocksFor(tokens)-len(t.nodes) > c.Available() {
+		return false
+	}
+	for len(t.nodes) < c.BlocksFor(tokens) {
+		id, ok := c.newNode()
+		if !ok {
+			return false
+		}
+		if i := len(t.nodes) - t.revivedAt; i >= 0 && i < len(t.revived) {
+			c.nodes[id].hits = t.revived[i]
+		}
+		t.nodes = append(t.nodes, id)
+		t.Blocks = append(t.Blocks, c.nodes[id].slot)
+	}
+	t.tokens = max(t.tokens, tokens)
+	return true
+}
+
+// Shrink gives back the private blocks that so many tokens do not need, as
+// when proposed tokens were refused. Sealed blocks stay.
+func (c *Cache) Shrink(t *Table, tokens int) {
+	for len(t.nodes) > max(c.BlocksFor(tokens), t.sealed) && !c.nodes[t.nodes[len(t.nodes)-1]].sealed {
+		last := len(t.nodes) - 1
+		c.unuse(t.nodes[last])
+		t.nodes, t.Blocks = t.nodes[:last], t.Blocks[:last]
+	}
+	t.tokens = min(t.tokens, tokens)
+}
+
+// unuse takes a reference from a private node and frees it with the last one.
+func (c *Cache) unuse(id int32) {
+	n := &c.nodes[id]
+	if n.refs--; n.refs == 0 {
+		c.freeNode(id)
+	}
+}
+
+// Seal names the table's next block: it is full, computed, and will not change.
+// tokens are the block's own. If another sequence sealed the same content
+// first, the table shares that block from now on and its own becomes free,
+// which is safe because equal names mean equal bits.
+func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) error {
+	if t.place == 0 || t.sealed >= len(t.nodes) || len(tokens) != c.cfg.BlockTokens {
+		return fmt.Errorf("kv: sealing block %d of a table of %d blocks with %d tokens, want %d and a block that is full", t.sealed, len(t.nodes), len(tokens), c.cfg.BlockTokens)
+	}
+	if t.private {
+		return nil
+	}
+	own := t.nodes[t.sealed]
+	switch other := c.byHash.find(key(&hash)); {
+	case c.nodes[own].sealed:
+	case other == 0:
+		c.name(t, own, hash, tokens)
+	case c.nodes[other].hash != hash || !c.adopt(t, own, other):
+		// A name that differs in its second half only cannot be indexed beside
+		// the other one; and a block that cannot be moved up cannot be shared.
+		t.private = true
+		return nil
+	}
+	t.sealed++
+	return nil
+}
+
+// name makes a private block a sealed one.
+func (c *Cache) name(t *Table, id int32, hash parley.BlockHash, tokens []parley.Token) {
+	n := &c.nodes[id]
+	var content uint64
+	if t.sealed > 0 {
+		n.parent = t.nodes[t.sealed-1]
+		content = c.nodes[n.parent].content
+	}
+	n.hash = hash
+	if t.sealed == 0 || content != 0 {
+		n.content = contentOf(content, tokens)
+	}
+	c.forget(int(c.ghosts.byKey.find(key(&hash))) - 1)
+	c.publish(id, tokens)
+}
+
+// adopt replaces a table's own block by one with the same content. If that one
+// is in a lower tier, it takes the place of the own one on the device.
+func (c *Cache) adopt(t *Table, own, other int32) bool {
+	alone := c.nodes[own].refs == 1
+	if c.nodes[other].tier != Device && !alone && c.Available() == 0 {
+		return false
+	}
+	c.stats.Deduplicated++
+	c.use(other, false)
+	switch {
+	case c.nodes[other].tier == Device:
+		c.unuse(own)
+	case alone:
+		c.relocate(other, Device, c.nodes[own].slot)
+		c.nodes[own] = node{}
+		c.freeNodes = append(c.freeNodes, own)
+	default:
+		slot, _ := c.obtain()
+		c.move(other, Device, slot)
+		c.unuse(own)
+	}
+	t.nodes[t.sealed], t.Blocks[t.sealed] = other, c.nodes[other].slot
+	return true
+}
+
+// Fork makes child a continuation of parent after so many computed tokens. Full
+// blocks are shared; if the last one is not full, child gets a copy of it. It
+// reports false, and changes nothing, when there is no block for the copy.
+func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
+	c.tick(now)
+	full, partial := tokens/c.cfg.BlockTokens, tokens%c.cfg.BlockTokens > 0
+	if parent.place == 0 || child.place != 0 || c.BlocksFor(tokens) > len(parent.nodes) || partial && c.Available() == 0 {
+		return false
+	}
+	nodes, blocks, revived := child.nodes[:0], child.Blocks[:0], child.revived[:0]
+	*child = *parent
+	child.nodes, child.Blocks, child.revived = append(nodes, parent.nodes[:full]...), append(blocks, parent.Blocks[:full]...), revived
+	child.sealed, child.tokens = min(parent.sealed, full), tokens
+	for _, id := range child.nodes {
+		c.nodes[id].refs++
+	}
+	c.enlist(child)
+	if partial {
+		id, _ := c.newNode()
+		child.nodes, child.Blocks = append(child.nodes, id), append(child.Blocks, c.nodes[id].slot)
+		c.moves = append(c.moves, Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.nodes[id].slot})
+	}
+	return true
+}
