@@ -53,6 +53,9 @@ type Usage struct {
 	PromptTokens int
 	// CachedTokens is how many of PromptTokens were not computed again.
 	CachedTokens int
+	// Miss says why the rest of the prompt was not found in the cache, in one
+	// word: none, short, new, diverged, evicted or other-salt.
+	Miss string
 	// OutputTokens sums over the choices.
 	OutputTokens int
 	// Queued is the wait before the first step, Prefill the time from there to

@@ -129,7 +129,9 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	e.loop = newLoop(e)
+	if err := e.loop.init(e); err != nil {
+		return nil, err
+	}
 	go e.run()
 	return e, nil
 }
@@ -197,13 +199,13 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	for i := range max(1, r.Choices) {
 		j.choices = append(j.choices, e.newChoice(j, i))
 	}
-	j.choices[0].seq = sched.Seq{
-		Wanted: len(r.Prompt), Prompt: len(r.Prompt), Most: most, Forks: len(j.choices) - 1, EveryRow: r.PromptLogprobs,
-		Class: r.Class, Tenant: r.Tenant, Deadline: r.Deadline,
+	q := &j.choices[0].seq
+	q.Prompt, q.Most, q.Forks, q.EveryRow = len(r.Prompt), most, len(j.choices)-1, r.PromptLogprobs
+	q.Class, q.Tenant, q.Salt, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Retain, r.Deadline
+	if !e.cfg.Sched.Fit(q) {
+		return nil, e.tooBig(q)
 	}
-	if !e.cfg.Sched.Fit(&j.choices[0].seq) {
-		return nil, e.tooBig(&j.choices[0].seq)
-	}
+	q.Prepare()
 	return j, nil
 }
 
@@ -211,7 +213,7 @@ func (e *Engine) newChoice(j *job, index int) *choice {
 	r := j.req
 	c := &choice{
 		job: j, index: index,
-		tokens:  append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...),
+		seq:     sched.Seq{Tokens: append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...)},
 		sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, index),
 		stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
 	}
@@ -228,8 +230,8 @@ func (e *Engine) tooBig(q *sched.Seq) error {
 	}
 	return &parley.Error{
 		Code: parley.ContextTooLong, Param: "max_tokens",
-		Message: fmt.Sprintf("%d choices of up to %d tokens need more memory than the server has: its pool holds %d tokens in all",
-			1+q.Forks, q.Most, e.cfg.Sched.Blocks*compute.BlockTokens),
+		Message: fmt.Sprintf("%d tokens of prompt and answer need more memory than the server has for them: its pool holds %d tokens",
+			q.Most, e.cfg.Sched.Blocks*compute.BlockTokens),
 	}
 }
 

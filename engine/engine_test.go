@@ -112,7 +112,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		if load := e.loop.sched.Load(); load.BlocksUsed != 0 || load.Running != 0 || load.Waiting != [parley.Classes]int{} {
+		if load := e.loop.sched.Load(); load.Pool.InUse != 0 || load.Running != 0 || load.Waiting != [parley.Classes]int{} {
 			t.Errorf("left behind: %+v", load)
 		}
 		if err := e.loop.sched.Check(); err != nil {
@@ -183,43 +183,66 @@ func TestChoicesShareThePrompt(t *testing.T) {
 	}
 }
 
-// TestSpeculationChangesNothing answers random requests under random bounds,
-// with and without guessing ahead, and wants the same tokens.
-func TestSpeculationChangesNothing(t *testing.T) {
-	var guessed, right, steps [2]uint64
-	for seed := range 40 {
-		var answers [2][][][]parley.Token
-		for i, speculate := range []bool{false, true} {
-			rng := rand.New(rand.NewPCG(uint64(seed), 1))
-			cfg := sched.Config{Blocks: 40 + rng.IntN(60), StepTokens: 8 + rng.IntN(60), Seqs: 1 + rng.IntN(8)}
-			cfg.StepOutputs = cfg.Seqs + rng.IntN(20)
-			e := newCounter(t, &counter{period: 5 + rng.IntN(9), speculate: speculate}, cfg)
-			answers[i] = askAll(t, e, rng, 1+rng.IntN(min(12, cfg.Seqs*3)), cfg.Seqs)
-			s := e.Stats()
-			guessed[i], right[i], steps[i] = guessed[i]+s.Guessed, right[i]+s.Right, steps[i]+s.Steps
+// TestHowItIsScheduledChangesNothing answers random requests, many of which
+// share a beginning, one by one in a roomy engine and all at once in a tight
+// one, where they share blocks, are cut into chunks, preempted, resumed and
+// guessed ahead. The tokens are the same.
+func TestHowItIsScheduledChangesNothing(t *testing.T) {
+	var tight Stats
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		period := 5 + rng.IntN(9)
+		requests := randomRequests(rng, 1+rng.IntN(16))
+		roomy := newCounter(t, &counter{period: period}, sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
+		var want [][][]parley.Token
+		for _, r := range requests {
+			want = append(want, askAll(t, roomy, []*parley.Request{r})...)
 		}
-		if !reflect.DeepEqual(answers[0], answers[1]) {
-			t.Fatalf("seed %d: without %v\nwith %v", seed, answers[0], answers[1])
+		cfg := sched.Config{Blocks: 13 + rng.IntN(30), StepTokens: 8 + rng.IntN(60), Seqs: 3 + rng.IntN(8)}
+		cfg.StepOutputs = cfg.Seqs + rng.IntN(20)
+		e := newCounter(t, &counter{period: period, speculate: rng.IntN(3) > 0}, cfg)
+		if got := askAll(t, e, requests); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: alone %v\ntogether %v", seed, want, got)
 		}
+		s := e.Stats()
+		tight.Guessed += s.Guessed
+		tight.Right += s.Right
+		tight.Preempted += s.Preempted
+		tight.Cache.HitTokens += s.Cache.HitTokens
+		tight.Cache.Deduplicated += s.Cache.Deduplicated
 	}
-	if guessed[0] != 0 || right[1] == 0 || right[1] == guessed[1] || steps[1] >= steps[0] {
-		t.Errorf("guessed %v, right %v, steps %v: guessing was not tested", guessed, right, steps)
+	t.Logf("%d of %d guesses right, %d preemptions, %d tokens from the cache, %d blocks computed twice",
+		tight.Right, tight.Guessed, tight.Preempted, tight.Cache.HitTokens, tight.Cache.Deduplicated)
+	if tight.Right == 0 || tight.Right == tight.Guessed || tight.Preempted == 0 || tight.Cache.HitTokens == 0 {
+		t.Error("something was not tested")
 	}
 }
 
-// askAll sends random requests at once.
-func askAll(t *testing.T, e *Engine, rng *rand.Rand, requests, choicesMax int) [][][]parley.Token {
-	answers := make([][][]parley.Token, requests)
-	var wg sync.WaitGroup
-	for i := range answers {
+// randomRequests makes requests of all kinds. Half of the prompts begin alike.
+func randomRequests(rng *rand.Rand, n int) (out []*parley.Request) {
+	for range n {
 		r := &parley.Request{
-			MaxTokens: 1 + rng.IntN(90), Choices: 1 + rng.IntN(min(3, choicesMax)), PromptLogprobs: rng.IntN(4) == 0,
+			MaxTokens: 1 + rng.IntN(90), Choices: 1 + rng.IntN(3), PromptLogprobs: rng.IntN(5) == 0,
+			Class: parley.Class(rng.IntN(parley.Classes)), Tenant: fmt.Sprint(rng.IntN(3)),
 			Sampling: parley.Sampling{Temperature: float32(rng.IntN(2)) * 2, Seed: rng.Uint64()},
 			Stop:     parley.Stop{IgnoreEnd: true, Strings: []string{fmt.Sprintf(",%d,", rng.IntN(100))}},
 		}
-		for range 1 + rng.IntN(60) {
+		for i := range rng.IntN(70) * rng.IntN(2) {
+			r.Prompt = append(r.Prompt, parley.Token(i%counterVocab))
+		}
+		for range 1 + rng.IntN(40) {
 			r.Prompt = append(r.Prompt, parley.Token(rng.IntN(counterVocab)))
 		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// askAll sends all requests at once.
+func askAll(t *testing.T, e *Engine, requests []*parley.Request) [][][]parley.Token {
+	answers := make([][][]parley.Token, len(requests))
+	var wg sync.WaitGroup
+	for i, r := range requests {
 		wg.Go(func() {
 			var err error
 			if answers[i], _, err = collect(t.Context(), e, r); err != nil {
@@ -229,6 +252,29 @@ func askAll(t *testing.T, e *Engine, rng *rand.Rand, requests, choicesMax int) [
 	}
 	wg.Wait()
 	return answers
+}
+
+// TestSamePromptIsNotComputedTwice asks the same long prompt twice.
+func TestSamePromptIsNotComputedTwice(t *testing.T) {
+	e := newCounter(t, &counter{}, small)
+	r := &parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 3}
+	for _, want := range []struct {
+		cached int
+		miss   string
+	}{{0, "new"}, {96, "none"}} {
+		got, last, err := collect(t.Context(), e, r)
+		if err != nil || !slices.Equal(got[0], expect(r.Prompt, 3)) {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if last.Usage.CachedTokens != want.cached || last.Usage.Miss != want.miss {
+			t.Errorf("usage %+v, want %+v", last.Usage, want)
+		}
+	}
+	salted := *r
+	salted.Salt = parley.Salt{1}
+	if _, last, err := collect(t.Context(), e, &salted); err != nil || last.Usage.CachedTokens != 0 || last.Usage.Miss != "other-salt" {
+		t.Errorf("under another salt: %+v, %v", last.Usage, err)
+	}
 }
 
 func TestStopsInTheVeryStep(t *testing.T) {
@@ -316,8 +362,8 @@ func TestCancelAtEveryStep(t *testing.T) {
 				t.Errorf("cancelled after %d steps, but %d began", after, steps)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if load := e.Stats().Load; load.BlocksUsed != 0 {
-				t.Errorf("cancelled after %d steps, and %d blocks are held", after, load.BlocksUsed)
+			if load := e.Stats().Load; load.Pool.InUse != 0 {
+				t.Errorf("cancelled after %d steps, and %d blocks are held", after, load.Pool.InUse)
 			}
 		})
 	}

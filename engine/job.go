@@ -31,7 +31,6 @@ type job struct {
 type choice struct {
 	job     *job
 	index   int
-	tokens  []parley.Token // prompt and answer
 	seq     sched.Seq
 	sampler *sample.Sampler
 	stopper *sample.Stopper
@@ -46,7 +45,7 @@ type choice struct {
 // of their rows.
 func (c *choice) speculate(price float64) {
 	c.guess = c.guess[:0]
-	if c.lookup != nil && c.seq.Wanted == c.seq.Computed+1 && !c.seq.Paused {
+	if c.lookup != nil && len(c.seq.Tokens) == c.seq.Computed+1 && !c.seq.Paused {
 		c.guess = c.lookup.Guess(c.guess, c.depth.Next(price))
 	}
 	c.seq.Draft = len(c.guess)
@@ -63,6 +62,7 @@ func (j *job) pause(held bool) {
 func (j *job) usage(now time.Time) *parley.Usage {
 	return &parley.Usage{
 		PromptTokens: len(j.req.Prompt), OutputTokens: j.output,
+		CachedTokens: j.choices[0].seq.Cached.HitTokens, Miss: j.choices[0].seq.Cached.Miss.String(),
 		Queued: j.started.Sub(j.arrived), Prefill: j.first.Sub(j.started), Decode: now.Sub(j.first),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/kv"
 	"parley/engine/sample"
 	"parley/engine/sched"
 )
@@ -19,16 +20,18 @@ type loop struct {
 	step    compute.Step
 	logits  []float32 // [StepOutputs][Vocab]
 	scratch sample.Scratch
-	now     time.Time // when the present pass was computed
-	// guessed and right count the guesses checked in the present pass.
-	guessed, right int
+	// dst and src are the arguments of one copy.
+	dst, src []int32
+	now      time.Time // when the present pass was computed
 }
 
-func newLoop(e *Engine) loop {
-	return loop{
-		e: e, sched: sched.New(e.cfg.Sched), owner: map[*sched.Seq]*choice{},
-		logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab),
+func (l *loop) init(e *Engine) error {
+	s, err := sched.New(e.cfg.Sched)
+	if err != nil {
+		return err
 	}
+	*l = loop{e: e, sched: s, owner: map[*sched.Seq]*choice{}, logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab)}
+	return nil
 }
 
 // run goes round until the engine is closed: it sleeps while there is nothing
@@ -98,7 +101,7 @@ func (l *loop) remove(j *job) {
 
 func (l *loop) drop(c *choice) {
 	if l.owner[&c.seq] == c {
-		l.sched.Remove(&c.seq)
+		l.sched.Remove(&c.seq, l.e.cfg.Now())
 		delete(l.owner, &c.seq)
 	}
 }
@@ -133,10 +136,12 @@ func (l *loop) pass(plan *sched.Plan) {
 		l.abandon(plan, err)
 		return
 	}
+	l.copyBlocks(plan.Copies)
 	l.e.cfg.Forward(&l.step, l.logits)
 	l.now = l.e.cfg.Now()
 	took := l.now.Sub(began)
 	l.sched.Commit(plan, took)
+	l.count(plan, took)
 	rows := l.logits
 	for _, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil {
@@ -144,7 +149,14 @@ func (l *loop) pass(plan *sched.Plan) {
 		}
 		rows = rows[p.Outputs*l.e.cfg.Vocab:]
 	}
-	l.count(plan, took)
+}
+
+// copyBlocks does the copies that a plan wants done first, in order.
+func (l *loop) copyBlocks(moves []kv.Move) {
+	for _, m := range moves {
+		l.dst, l.src = append(l.dst[:0], m.ToSlot), append(l.src[:0], m.FromSlot)
+		l.e.cfg.CopyBlocks(l.dst, l.src)
+	}
 }
 
 // abandon fails the requests of a pass.
@@ -170,8 +182,8 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 			c.job.started = now
 		}
 		from := p.Seq.Computed
-		s.Seqs = append(s.Seqs, compute.Seq{Row: len(s.Tokens), Rows: p.Tokens, Past: from, Blocks: p.Seq.Blocks})
-		s.Tokens = append(s.Tokens, c.tokens[from:from+p.Tokens-p.Draft]...)
+		s.Seqs = append(s.Seqs, compute.Seq{Row: len(s.Tokens), Rows: p.Tokens, Past: from, Blocks: p.Seq.Table.Blocks})
+		s.Tokens = append(s.Tokens, c.seq.Tokens[from:from+p.Tokens-p.Draft]...)
 		s.Tokens = append(s.Tokens, c.guess[:p.Draft]...)
 		for i := range p.Outputs {
 			s.Outputs = append(s.Outputs, int32(len(s.Tokens)-p.Outputs+i))
@@ -185,9 +197,6 @@ func (l *loop) count(plan *sched.Plan, took time.Duration) {
 	l.e.stats.Steps++
 	l.e.stats.StepTokens += uint64(plan.Work.Rows)
 	l.e.stats.StepTime += took
-	l.e.stats.Guessed += uint64(l.guessed)
-	l.e.stats.Right += uint64(l.right)
-	l.guessed, l.right = 0, 0
 	l.e.cfg.Observe.step(len(plan.Parts), plan.Work.Rows, took)
 }
 
@@ -202,10 +211,11 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 			return
 		}
 	}
-	if q.Computed < q.Wanted {
+	if q.Computed < len(q.Tokens) {
 		return
 	}
-	if q.Computed == q.Prompt {
+	if len(q.Tokens) == q.Prompt {
+		q.EveryRow = false
 		c.job.first = l.now
 		l.fork(c.job)
 		for _, sibling := range c.job.choices[1:] {
@@ -229,8 +239,12 @@ func (l *loop) verify(c *choice, p sched.Part, rows []float32) {
 	}
 	c.seq.Settle()
 	c.depth.Learn(p.Draft, right)
-	l.guessed += p.Draft
-	l.right += right
+	if p.Draft > 0 {
+		l.e.mu.Lock()
+		l.e.stats.Guessed += uint64(p.Draft)
+		l.e.stats.Right += uint64(right)
+		l.e.mu.Unlock()
+	}
 }
 
 func (l *loop) fail(j *job, err error) {
@@ -242,7 +256,10 @@ func (l *loop) fail(j *job, err error) {
 // computed one.
 func (l *loop) scorePrompt(c *choice, p sched.Part, rows []float32) error {
 	from := c.seq.Computed - p.Tokens
-	next := c.tokens[from+1 : min(c.seq.Computed+1, c.seq.Prompt)]
+	next := c.seq.Tokens[from+1 : min(c.seq.Computed+1, c.seq.Prompt)]
+	if from == 0 { // again, if it was preempted on the way
+		c.job.promptLogprobs = c.job.promptLogprobs[:0]
+	}
 	var err error
 	c.job.promptLogprobs, err = sample.AppendLogprobs(c.job.promptLogprobs, rows[:len(next)*l.e.cfg.Vocab], next, c.job.req.TopLogprobs, &l.scratch)
 	return err
@@ -251,10 +268,7 @@ func (l *loop) scorePrompt(c *choice, p sched.Part, rows []float32) error {
 // fork starts the job's other choices from the computed prompt.
 func (l *loop) fork(j *job) {
 	for _, c := range j.choices[1:] {
-		dst, src, partial := l.sched.Fork(&j.choices[0].seq, &c.seq)
-		if partial {
-			l.e.cfg.CopyBlocks([]int32{dst}, []int32{src})
-		}
+		l.sched.Fork(&j.choices[0].seq, &c.seq, l.now)
 		l.owner[&c.seq] = c
 	}
 }
@@ -272,8 +286,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 		return 0, false
 	}
 	c.sampler.Accept(tok)
-	c.tokens = append(c.tokens, tok)
-	c.seq.Wanted++
+	c.seq.Tokens = append(c.seq.Tokens, tok)
 	if c.lookup != nil {
 		c.lookup.Push(tok)
 	}
@@ -289,7 +302,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	switch {
 	case stop:
 		d.Finish, d.StopString = parley.FinishStop, matched
-	case c.seq.Wanted >= c.seq.Most:
+	case len(c.seq.Tokens) >= c.seq.Most:
 		d.Finish = parley.FinishLength
 	}
 	l.deliver(c, d)

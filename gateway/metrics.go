@@ -190,7 +190,7 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 			slog.Bool("stream", c.stream != nil),
 			slog.Int("prompt_tokens", s.promptTokens),
 			slog.Int("output_tokens", s.outputTokens),
-			slog.Int("cached_tokens", s.usage.CachedTokens),
+			slog.Int("cached_tokens", s.usage.CachedTokens), slog.String("cache_miss", s.usage.Miss),
 			slog.Duration("ttft", s.firstToken),
 			slog.Duration("queued", s.usage.Queued),
 			slog.Duration("prefill", s.usage.Prefill),

@@ -17,11 +17,15 @@
 //
 // # Who gets memory
 //
-// A sequence is admitted when the pool has the blocks for all the tokens it
-// may ever have, so that an admitted sequence always runs to its end. The
-// order is strict: a higher class first, in a class the tenant served least;
-// one that does not fit yet holds back those behind it. A class may reserve a
-// share of the pool, which others do not use.
+// A sequence is admitted when the blocks of all its known tokens can be had,
+// beside a reserve for those that run to grow into. The order is strict: a
+// higher class first, in a class the tenant served least; one that does not
+// fit yet holds back those behind it. When a running sequence needs a block
+// and there is none, another one is preempted: of the lowest class, the newest,
+// unless it has not got anywhere since it was preempted before. What a preempted
+// sequence had computed may stay in the cache; the rest is computed again. A
+// class may reserve a share of the pool: others use it for their cache alone,
+// so that requests within the share preempt nobody.
 //
 // # Nobody starves
 //
@@ -42,8 +46,9 @@ import (
 
 // A Seq is one continuation on its way through the engine.
 type Seq struct {
-	// Wanted is how many tokens are known: the prompt and what was chosen so far.
-	Wanted int
+	// Tokens are the known tokens: the prompt and what was chosen so far. The
+	// engine appends to them; they are all to be computed.
+	Tokens []parley.Token
 	// Computed is how many of them are in the pool.
 	Computed int
 	// Most is how many tokens the sequence can ever have.
@@ -51,26 +56,55 @@ type Seq struct {
 	// Forks is how many further sequences will continue this one's prompt, of
 	// Prompt tokens, as Most does here.
 	Forks, Prompt int
-	// EveryRow asks for the logits of each token, not of the last one alone.
+	// EveryRow asks for the logits of each prompt token, not of the last one
+	// alone. Such a prompt is computed whole, whatever is cached.
 	EveryRow bool
-	// Class and Tenant decide whose turn it is.
+	// Class and Tenant decide whose turn it is, and whose cache is charged.
 	Class  parley.Class
 	Tenant string
+	// Salt keeps the sequence's blocks from being shared under another salt.
+	Salt parley.Salt
+	// Retain is how long its blocks should stay in the cache after it.
+	Retain time.Duration
 	// Deadline is when the sequence is worth nothing any more; zero means never.
 	Deadline time.Time
-	// Draft is how many tokens were guessed after the Wanted ones, to be
+	// Draft is how many tokens were guessed after the known ones, to be
 	// checked in the next pass if there is room.
 	Draft int
 	// Paused keeps the sequence from getting turns: nobody reads its answer
 	// fast enough.
 	Paused bool
-	// Blocks hold the sequence's tokens, in order. Filled at admission.
-	Blocks []int32
+	// Table holds the sequence's blocks while it runs.
+	Table kv.Table
+	// Cached says what was found in the cache at the first admission.
+	Cached kv.Admission
 
-	spare   []int32 // blocks of the forks to come
-	order   uint64  // of arrival
-	arrived time.Time
+	hashes   []parley.BlockHash // of the leading full blocks
+	order    uint64             // of arrival
+	arrived  time.Time
+	admitted bool // at least once
+	again    bool // after a preemption
+	mark     int  // known tokens at the last admission
 }
+
+// behind returns how many known tokens are not computed.
+func (q *Seq) behind() int { return len(q.Tokens) - q.Computed }
+
+// hash names the full blocks among the first n tokens.
+func (q *Seq) hash(n int) {
+	const size = compute.BlockTokens
+	for i := len(q.hashes); i < n/size; i++ {
+		var parent parley.BlockHash
+		if i > 0 {
+			parent = q.hashes[i-1]
+		}
+		q.hashes = append(q.hashes, parley.HashBlock(parent, q.Salt, q.Tokens[i*size:(i+1)*size]))
+	}
+}
+
+// Prepare names the blocks of the prompt. Add does it too; who calls Prepare
+// before, elsewhere, spares the scheduler the work.
+func (q *Seq) Prepare() { q.hash(q.Prompt) }
 
 // Config bounds the scheduler.
 type Config struct {
@@ -90,6 +124,8 @@ type Config struct {
 	Weights [parley.Classes]float64
 	// Reserve is the share of the pool, 0 to 1, that only a class itself uses.
 	Reserve [parley.Classes]float64
+	// Cache says how the pool is shared; its sizes are set from this config.
+	Cache kv.Config
 	// AgeMax is how long a request waits before it goes ahead of every class;
 	// 0 means 30 seconds.
 	AgeMax time.Duration
@@ -115,6 +151,8 @@ func (c Config) withDefaults() Config {
 		c.Weights[i] = cmp.Or(c.Weights[i], w)
 	}
 	c.AgeMax = cmp.Or(c.AgeMax, ageMaxDefault)
+	c.Cache.Blocks, c.Cache.BlockTokens = c.Blocks, compute.BlockTokens
+	c.Cache.WatermarkBlocks = cmp.Or(c.Cache.WatermarkBlocks, c.Blocks/64)
 	return c
 }
 
@@ -124,6 +162,8 @@ type Plan struct {
 	// Expired are sequences whose deadline has passed. They are out of the
 	// scheduler already, and nothing is computed for them.
 	Expired []*Seq
+	// Copies are blocks to be copied before the pass, in order.
+	Copies []kv.Move
 	// Work is what the pass is made of, for [Pace.Learn].
 	Work Work
 }
@@ -142,37 +182,49 @@ type Part struct {
 // A Scheduler holds the sequences that wait and those that run.
 type Scheduler struct {
 	cfg     Config
-	pool    *kv.Pool
+	cache   *kv.Cache
 	ledger  ledger
 	pace    Pace
 	waiting []*Seq
 	running []*Seq
+	turns   []*Seq // those that run as a pass is planned
 	readers []*Seq // of the present pass
 	writers int    // in the present plan
 	arrived uint64
 	places  int // sequences running, and forks to come
-	held    [parley.Classes]int
 	plan    Plan
+	stats   Preemptions
+}
+
+// Preemptions count sequences that had to make room.
+type Preemptions struct {
+	// Preempted counts them, Lost the tokens they had computed.
+	Preempted, Lost uint64
 }
 
 // New returns a scheduler without any sequence.
-func New(cfg Config) *Scheduler {
+func New(cfg Config) (*Scheduler, error) {
 	cfg = cfg.withDefaults()
-	return &Scheduler{cfg: cfg, pool: kv.New(cfg.Blocks), ledger: newLedger(cfg.Weights)}
+	cache, err := kv.NewCache(cfg.Cache)
+	if err != nil {
+		return nil, err
+	}
+	return &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights)}, nil
 }
 
 // Add puts a sequence among those that wait. It must [Config.Fit].
 func (s *Scheduler) Add(q *Seq, now time.Time) {
 	s.arrived++
 	q.order, q.arrived = s.arrived, now
+	q.Prepare()
 	s.ledger.join(q.Class, q.Tenant)
 	s.waiting = append(s.waiting, q)
 }
 
-// Fit reports whether the sequence could ever run: with its forks, in an
-// otherwise empty pool, beside what other classes reserve.
+// Fit reports whether the sequence could ever run: in an otherwise empty pool,
+// beside what other classes reserve.
 func (c *Config) Fit(q *Seq) bool {
-	return blocksFor(q) <= c.Blocks-c.reserved(q.Class) && 1+q.Forks <= c.Seqs
+	return blocks(q.Most) <= c.Blocks-c.reserved(q.Class) && 1+q.Forks <= c.Seqs
 }
 
 // reserved returns how many blocks classes other than this one reserve.
@@ -185,13 +237,6 @@ func (c *Config) reserved(but parley.Class) (n int) {
 	return n
 }
 
-// blocksFor returns how many blocks a sequence and its forks need. Forks share
-// the prompt's full blocks.
-func blocksFor(q *Seq) int {
-	own := blocks(q.Most)
-	return own + q.Forks*(own-q.Prompt/compute.BlockTokens)
-}
-
 func blocks(tokens int) int {
 	return (tokens + compute.BlockTokens - 1) / compute.BlockTokens
 }
@@ -199,43 +244,56 @@ func blocks(tokens int) int {
 // Next returns what the next pass computes. The plan is valid until the next call.
 func (s *Scheduler) Next(now time.Time) *Plan {
 	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0]}
+	s.seal()
 	s.expire(now)
 	s.admit(now)
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
-	s.readers = s.readers[:0]
-	for _, q := range s.running {
-		if q.Paused {
-			continue
-		}
-		if q.Wanted-q.Computed > 1 {
-			s.readers = append(s.readers, q)
-		} else if q.Wanted > q.Computed {
-			s.take(q, &tokens, &outputs, 1)
-		}
-	}
-	s.writers = len(s.plan.Parts)
+	s.planWriters(&tokens, &outputs, now)
 	for i := range s.plan.Parts {
-		s.guess(&s.plan.Parts[i], &tokens, &outputs)
+		s.guess(&s.plan.Parts[i], &tokens, &outputs, now)
 	}
 	s.ledger.sorted(s.readers)
 	for _, q := range s.readers {
 		s.take(q, &tokens, &outputs, s.chunk(q))
 	}
+	s.plan.Copies = s.cache.Moves()
 	return &s.plan
 }
 
-// guess adds a writer's guesses to its part, as far as they fit the pass.
-func (s *Scheduler) guess(p *Part, tokens, outputs *int) {
-	q := p.Seq
-	n := min(q.Draft, q.Most-q.Wanted, *tokens, *outputs)
-	if s.cfg.Target > 0 && n > 0 {
-		n = s.pace.Fit(s.plan.Work, q.Wanted, n, time.Duration(targetUse*float64(s.cfg.Target)))
+// planWriters gives every writer its token, for which others may have to make
+// room, and lists the readers that are left.
+func (s *Scheduler) planWriters(tokens, outputs *int, now time.Time) {
+	s.readers, s.turns = s.readers[:0], append(s.turns[:0], s.running...)
+	for _, q := range s.turns {
+		if q.runs() && !q.Paused && q.behind() == 1 && s.room(q, len(q.Tokens), now) {
+			s.take(q, tokens, outputs, 1)
+		}
 	}
-	if n <= 0 {
+	s.plan.Parts = slices.DeleteFunc(s.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
+	s.writers = len(s.plan.Parts)
+	for _, q := range s.running {
+		if !q.Paused && q.behind() > 1 {
+			s.readers = append(s.readers, q)
+		}
+	}
+}
+
+// runs reports whether the sequence has memory, and so is running.
+func (q *Seq) runs() bool { return len(q.Table.Blocks) > 0 }
+
+// guess adds a writer's guesses to its part, as far as they fit the pass.
+func (s *Scheduler) guess(p *Part, tokens, outputs *int, now time.Time) {
+	q := p.Seq
+	known := len(q.Tokens)
+	n := min(q.Draft, q.Most-known, *tokens, *outputs)
+	if s.cfg.Target > 0 && n > 0 {
+		n = s.pace.Fit(s.plan.Work, known, n, time.Duration(targetUse*float64(s.cfg.Target)))
+	}
+	if n <= 0 || !s.cache.Grow(&q.Table, known+n, now) {
 		return
 	}
 	p.Tokens, p.Outputs, p.Draft = p.Tokens+n, p.Outputs+n, n
-	s.plan.Work = s.plan.Work.add(n, q.Wanted)
+	s.plan.Work = s.plan.Work.add(n, known)
 	*tokens -= n
 	*outputs -= n
 }
@@ -254,15 +312,15 @@ func (s *Scheduler) RowPrice() float64 {
 }
 
 // Settle forgets what was computed for guesses that turned out wrong, after
-// the chosen tokens were added to the Wanted ones.
+// the chosen tokens were added to the known ones.
 func (q *Seq) Settle() {
-	q.Computed = min(q.Computed, q.Wanted-1)
+	q.Computed = min(q.Computed, len(q.Tokens)-1)
 	q.Draft = 0
 }
 
 // chunk returns how many tokens of a reader may join the pass.
 func (s *Scheduler) chunk(q *Seq) int {
-	behind := q.Wanted - q.Computed
+	behind := q.behind()
 	if s.cfg.Target == 0 {
 		return behind
 	}
@@ -294,7 +352,7 @@ func (s *Scheduler) take(q *Seq, tokens, outputs *int, n int) {
 
 // share returns how far a sequence gets with so much of the budget.
 func share(q *Seq, tokens, outputs int) Part {
-	behind := q.Wanted - q.Computed
+	behind := q.behind()
 	n := min(behind, tokens)
 	if q.EveryRow && q.Computed < q.Prompt {
 		n = min(n, outputs)
@@ -319,60 +377,8 @@ func (s *Scheduler) expire(now time.Time) {
 		}
 	}
 	for _, q := range s.plan.Expired {
-		s.Remove(q)
+		s.Remove(q, now)
 	}
-}
-
-// admit lets waiting sequences run, in strict order, while there is room.
-func (s *Scheduler) admit(now time.Time) {
-	for len(s.waiting) > 0 {
-		i := s.first(now)
-		q := s.waiting[i]
-		if s.places+1+q.Forks > s.cfg.Seqs || blocksFor(q) > s.pool.Free()-s.lent(q.Class) {
-			return
-		}
-		q.Blocks, _ = s.pool.Take(q.Blocks[:0], blocks(q.Most))
-		q.spare, _ = s.pool.Take(q.spare[:0], blocksFor(q)-blocks(q.Most))
-		s.places += 1 + q.Forks
-		s.held[q.Class] += blocksFor(q)
-		s.running = append(s.running, q)
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-	}
-}
-
-// first returns which of the waiting sequences is admitted next: one that has
-// waited too long, oldest first; else the highest class, in it by turns.
-func (s *Scheduler) first(now time.Time) int {
-	best := 0
-	for i := 1; i < len(s.waiting); i++ {
-		if s.before(s.waiting[i], s.waiting[best], now) {
-			best = i
-		}
-	}
-	return best
-}
-
-func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
-	oldA, oldB := now.Sub(a.arrived) >= s.cfg.AgeMax, now.Sub(b.arrived) >= s.cfg.AgeMax
-	switch {
-	case oldA != oldB:
-		return oldA
-	case oldA:
-		return a.order < b.order
-	case a.Class != b.Class:
-		return a.Class > b.Class
-	}
-	return s.ledger.compare(a, b) < 0
-}
-
-// lent returns how many free blocks other classes have reserved and not used.
-func (s *Scheduler) lent(but parley.Class) (n int) {
-	for i, share := range s.cfg.Reserve {
-		if parley.Class(i) != but {
-			n += max(0, int(share*float64(s.cfg.Blocks))-s.held[i])
-		}
-	}
-	return n
 }
 
 // Commit records that the plan was computed, and how long it took.
@@ -384,62 +390,21 @@ func (s *Scheduler) Commit(plan *Plan, took time.Duration) {
 	s.pace.Learn(plan.Work, took)
 }
 
-// Fork makes child a running continuation of q's prompt, which has been
-// computed and nothing after it. The prompt's full blocks are shared; if its
-// last block is not full, Fork returns the child's own block for it, into
-// which src must be copied.
-func (s *Scheduler) Fork(q, child *Seq) (dst, src int32, partial bool) {
-	full := q.Prompt / compute.BlockTokens
-	child.Computed, child.Wanted, child.Prompt, child.Most = q.Prompt, q.Prompt, q.Prompt, q.Most
-	child.Class, child.Tenant, child.Deadline = q.Class, q.Tenant, q.Deadline
-	child.order, child.arrived = q.order, q.arrived
-	child.Blocks = append(child.Blocks[:0], q.Blocks[:full]...)
-	s.pool.Share(child.Blocks)
-	own := len(q.Blocks) - full
-	child.Blocks = append(child.Blocks, q.spare[len(q.spare)-own:]...)
-	q.spare = q.spare[:len(q.spare)-own]
-	q.Forks--
-	s.ledger.join(child.Class, child.Tenant)
-	s.running = append(s.running, child)
-	if q.Prompt%compute.BlockTokens == 0 {
-		return 0, 0, false
-	}
-	return child.Blocks[full], q.Blocks[full], true
-}
-
-// Remove takes a sequence out, wherever it stands, and frees what it held.
-func (s *Scheduler) Remove(q *Seq) {
-	if i := slices.Index(s.waiting, q); i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-		s.ledger.leave(q.Class, q.Tenant)
-		return
-	}
-	i := slices.Index(s.running, q)
-	if i < 0 {
-		return
-	}
-	s.running = slices.Delete(s.running, i, i+1)
-	s.ledger.leave(q.Class, q.Tenant)
-	s.places -= 1 + q.Forks
-	before := s.pool.Free()
-	s.pool.Release(q.Blocks)
-	s.pool.Release(q.spare)
-	s.held[q.Class] -= s.pool.Free() - before
-	q.Blocks, q.spare, q.Forks = q.Blocks[:0], q.spare[:0], 0
-}
-
 // A Load says how busy the scheduler is.
 type Load struct {
-	Running                 int
-	Waiting                 [parley.Classes]int
-	BlocksUsed, BlocksTotal int
+	Running int
+	Waiting [parley.Classes]int
+	// Pool says what the blocks are doing, Cache what came of the prompts so far.
+	Pool  kv.Use
+	Cache kv.Stats
 	// Fairness is Jain's index over the present tenants of each class.
 	Fairness [parley.Classes]float64
+	Preemptions
 }
 
 // Load returns the present load.
 func (s *Scheduler) Load() Load {
-	l := Load{Running: len(s.running), BlocksUsed: s.pool.Total() - s.pool.Free(), BlocksTotal: s.pool.Total()}
+	l := Load{Running: len(s.running), Pool: s.cache.Use(kv.Device), Cache: s.cache.Stats(), Preemptions: s.stats}
 	for _, q := range s.waiting {
 		l.Waiting[q.Class]++
 	}
@@ -450,10 +415,4 @@ func (s *Scheduler) Load() Load {
 }
 
 // Check reports any block that is lost or held twice.
-func (s *Scheduler) Check() error {
-	var tables [][]int32
-	for _, q := range s.running {
-		tables = append(tables, q.Blocks, q.spare)
-	}
-	return s.pool.Check(tables)
-}
+func (s *Scheduler) Check() error { return s.cache.Check() }

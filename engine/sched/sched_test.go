@@ -66,13 +66,16 @@ func runScript(t *testing.T, text string) string {
 		}
 		switch words[0] {
 		case "config":
-			s = New(Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
+			s = mustNew(t, Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
 				Target:  time.Duration(number(words, "target")) * time.Millisecond,
 				Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100}})
 		case "add":
 			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
 				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant"))}
-			q.Wanted = q.Prompt
+			q.Tokens = distinct(len(seqs), q.Prompt)
+			if slices.Contains(words, "same") {
+				q.Tokens = distinct(1000, q.Prompt)
+			}
 			if ms := number(words, "deadline"); ms > 0 {
 				q.Deadline = now.Add(time.Duration(ms) * time.Millisecond)
 			}
@@ -83,7 +86,7 @@ func runScript(t *testing.T, text string) string {
 				fmt.Fprintln(&out, "| does not fit")
 			}
 		case "remove":
-			s.Remove(seqs[words[1]])
+			s.Remove(seqs[words[1]], now)
 		case "wait":
 			var ms int
 			fmt.Sscan(words[1], &ms)
@@ -121,12 +124,12 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, now time.Time, out *
 	took := time.Millisecond + time.Duration(plan.Work.Rows)*100*time.Microsecond
 	s.Commit(plan, took)
 	for _, p := range plan.Parts {
-		if p.Seq.Computed == p.Seq.Wanted {
-			p.Seq.Wanted++
+		if p.Seq.behind() == 0 {
+			p.Seq.Tokens = append(p.Seq.Tokens, 7)
 		}
 	}
 	load := s.Load()
-	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting[0]+load.Waiting[1]+load.Waiting[2], load.BlocksUsed, load.BlocksTotal)
+	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting[0]+load.Waiting[1]+load.Waiting[2], load.Pool.InUse, load.Pool.Total)
 	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
@@ -137,12 +140,18 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, now time.Time, out *
 // after every pass that the budgets hold, that no block is lost and that every
 // sequence that is not taken out ends.
 func TestRandomLoad(t *testing.T) {
+	var preempted, hits uint64
+	defer func() {
+		if preempted == 0 || hits == 0 {
+			t.Errorf("%d preemptions and %d cached tokens: the load tests too little", preempted, hits)
+		}
+	}()
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4),
 			Target: time.Duration(rng.IntN(8)) * time.Millisecond}
 		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
-		s := New(cfg)
+		s := mustNew(t, cfg)
 		now := time.Unix(1000, 0)
 		var live []*Seq
 		for round := 0; round < 400 || len(live) > 0; round++ {
@@ -158,14 +167,16 @@ func TestRandomLoad(t *testing.T) {
 			took := linear(plan.Work)
 			s.Commit(plan, took)
 			now = now.Add(took)
-			live = advance(rng, s, live, plan.Parts)
+			live = advance(rng, s, live, plan.Parts, now)
 			if err := s.Check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if load := s.Load(); load.BlocksUsed != 0 || s.places != 0 || s.held != [parley.Classes]int{} {
-			t.Fatalf("seed %d: left behind %+v, %d places, %v blocks held", seed, load, s.places, s.held)
+		if load := s.Load(); load.Pool.InUse != 0 || s.places != 0 {
+			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.places)
 		}
+		preempted += s.stats.Preempted
+		hits += s.cache.Stats().HitTokens
 		for c := range s.ledger.classes {
 			if n := s.ledger.classes[c].present; n != 0 {
 				t.Fatalf("seed %d: class %d has %d requests present at the end", seed, c, n)
@@ -177,7 +188,7 @@ func TestRandomLoad(t *testing.T) {
 func arrival(rng *rand.Rand, cfg *Config) *Seq {
 	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0,
 		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5)))}
-	q.Wanted, q.Most = q.Prompt, q.Prompt+1+rng.IntN(60)
+	q.Tokens, q.Most = distinct(rng.IntN(6), q.Prompt), q.Prompt+1+rng.IntN(60)
 	if rng.IntN(3) > 0 || !cfg.Fit(q) {
 		return nil
 	}
@@ -190,10 +201,10 @@ func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 	for _, p := range plan {
 		tokens += p.Tokens
 		outputs += p.Outputs
-		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > p.Seq.Wanted || len(p.Seq.Blocks)*compute.BlockTokens < after {
+		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > len(p.Seq.Tokens) || len(p.Seq.Table.Blocks)*compute.BlockTokens < after {
 			t.Fatalf("part %+v of %+v", p, p.Seq)
 		}
-		if p.Seq.Computed+p.Tokens == p.Seq.Wanted && p.Outputs < 1 {
+		if p.Seq.Computed+p.Tokens == len(p.Seq.Tokens) && p.Outputs < 1 {
 			t.Fatalf("a sequence catches up without an output")
 		}
 	}
@@ -204,25 +215,44 @@ func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 
 // advance gives each sequence that caught up its next token, forks those that
 // finished their prompt, and takes out the complete ones and a few others.
-func advance(rng *rand.Rand, s *Scheduler, live []*Seq, plan []Part) []*Seq {
+func advance(rng *rand.Rand, s *Scheduler, live []*Seq, plan []Part, now time.Time) []*Seq {
+	next := func(q *Seq) { q.Tokens = append(q.Tokens, parley.Token(rng.IntN(2))) }
 	for _, p := range plan {
 		q := p.Seq
-		if q.Computed < q.Wanted {
+		if q.behind() > 0 {
 			continue
 		}
-		for q.Computed == q.Prompt && q.Forks > 0 {
-			child := &Seq{}
-			s.Fork(q, child)
-			child.Wanted++
+		for len(q.Tokens) == q.Prompt && q.Forks > 0 {
+			child := &Seq{Tokens: slices.Clone(q.Tokens)}
+			s.Fork(q, child, now)
+			next(child)
 			live = append(live, child)
 		}
-		q.Wanted++
+		next(q)
 	}
 	return slices.DeleteFunc(live, func(q *Seq) bool {
-		gone := q.Wanted > q.Most || rng.IntN(300) == 0
+		gone := len(q.Tokens) > q.Most || rng.IntN(300) == 0
 		if gone {
-			s.Remove(q)
+			s.Remove(q, now)
 		}
 		return gone
 	})
+}
+
+func mustNew(t testing.TB, cfg Config) *Scheduler {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// distinct returns n tokens that no other number shares a block with.
+func distinct(number, n int) []parley.Token {
+	tokens := make([]parley.Token, n)
+	for i := range tokens {
+		tokens[i] = parley.Token(number*100000 + i)
+	}
+	return tokens
 }

@@ -22,11 +22,11 @@ type virtual struct {
 }
 
 func newVirtual(t *testing.T, cfg Config) *virtual {
-	return &virtual{t: t, s: New(cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{}, done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}}
+	return &virtual{t: t, s: mustNew(t, cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{}, done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}}
 }
 
 func (v *virtual) add(class parley.Class, tenant string, prompt, output int) *Seq {
-	q := &Seq{Prompt: prompt, Wanted: prompt, Most: prompt + output, Class: class, Tenant: tenant}
+	q := &Seq{Prompt: prompt, Tokens: distinct(len(v.born), prompt), Most: prompt + output, Class: class, Tenant: tenant}
 	if !v.s.cfg.Fit(q) {
 		v.t.Fatalf("%d+%d tokens do not fit", prompt, output)
 	}
@@ -43,15 +43,15 @@ func (v *virtual) pass() time.Duration {
 	v.now = v.now.Add(took)
 	for _, p := range plan.Parts {
 		q := p.Seq
-		if q.Computed < q.Wanted {
+		if q.behind() > 0 {
 			continue
 		}
 		if before, ok := v.last[q]; ok {
 			v.gaps = append(v.gaps, v.now.Sub(before))
 		}
 		v.last[q] = v.now
-		if q.Wanted++; q.Wanted > q.Most {
-			v.s.Remove(q)
+		if q.Tokens = append(q.Tokens, 7); len(q.Tokens) > q.Most {
+			v.s.Remove(q, v.now)
 			v.done[q] = v.now.Sub(v.born[q])
 		}
 	}
@@ -221,19 +221,23 @@ func TestReservedShareNeedsNobodyElse(t *testing.T) {
 }
 
 func BenchmarkStep64(b *testing.B) {
-	s := New(Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: 256, Seqs: 256, Target: 50 * time.Millisecond})
+	s := mustNew(b, Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: 256, Seqs: 256, Target: 50 * time.Millisecond})
 	now := time.Unix(1000, 0)
 	for i := range 64 {
-		s.Add(&Seq{Prompt: 100, Wanted: 100, Most: 1 << 13, Class: parley.Class(i % 3), Tenant: fmt.Sprint(i % 10)}, now)
+		s.Add(&Seq{Prompt: 100, Tokens: distinct(i, 100), Most: 1 << 30, Class: parley.Class(i % 3), Tenant: fmt.Sprint(i % 10)}, now)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		plan := s.Next(now)
 		s.Commit(plan, 10*time.Millisecond)
 		for _, p := range plan.Parts {
-			if p.Seq.Computed == p.Seq.Wanted {
-				p.Seq.Wanted = p.Seq.Computed%8000 + 1
-				p.Seq.Computed = p.Seq.Wanted - 1
+			if p.Seq.behind() == 0 {
+				p.Seq.Tokens = append(p.Seq.Tokens, 7)
+			}
+			if len(p.Seq.Tokens) > 2000 {
+				s.Remove(p.Seq, now)
+				p.Seq.Tokens, p.Seq.hashes = p.Seq.Tokens[:100], p.Seq.hashes[:6]
+				s.Add(p.Seq, now)
 			}
 		}
 	}

@@ -114,6 +114,32 @@ func TestEightStreamsAgreeWithEachAlone(t *testing.T) {
 	}
 }
 
+// TestSecondTurnIsCached asks twice with a common beginning, and wants the
+// same answer and most of the prompt from the cache.
+func TestSecondTurnIsCached(t *testing.T) {
+	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini"})
+	prompt, err := h.Tokenizer.Encode(strings.Repeat("Once upon a time there was a brave cat. ", 12), token.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []parley.Token
+	for i := range 3 {
+		var got []parley.Token
+		var usage *parley.Usage
+		for d, err := range h.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 20, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, usage = append(got, d.Tokens...), d.Usage
+		}
+		if i == 0 {
+			first = got
+		} else if !slices.Equal(got, first) || usage.CachedTokens < len(prompt)-16 {
+			t.Errorf("the cached answer is %v, the first was %v; usage %+v of %d", got, first, usage, len(prompt))
+		}
+	}
+}
+
 func TestPlanDividesMemory(t *testing.T) {
 	both := []Candidate{{openBuiltin(t, "polly"), Config{Name: "a"}}, {openBuiltin(t, "polly-mini"), Config{Name: "b"}}}
 	plans, err := PlanMemory(both, 8<<30)

@@ -98,7 +98,7 @@ func (m *metrics) gauges(e *engine.Engine) {
 			func() float64 { return of(e.Stats()) }))
 	}
 	running := func(s engine.Stats) float64 { return float64(s.Running) }
-	used := func(s engine.Stats) float64 { return float64(s.BlocksUsed) / float64(s.BlocksTotal) }
+	used := func(s engine.Stats) float64 { return float64(s.Pool.InUse) / float64(s.Pool.Total) }
 	gauge("parley_engine_running", "Sequences being computed.", running, prometheus.Labels{})
 	gauge("vllm:num_requests_running", "Sequences being computed.", running, prometheus.Labels{})
 	gauge("parley_engine_kv_usage", "Share of the key/value pool in use.", used, prometheus.Labels{})
@@ -106,11 +106,33 @@ func (m *metrics) gauges(e *engine.Engine) {
 	gauge("vllm:num_requests_waiting", "Requests waiting.", func(s engine.Stats) float64 {
 		return float64(s.Waiting[0] + s.Waiting[1] + s.Waiting[2])
 	}, prometheus.Labels{})
+	m.count("parley_engine_prefix_tokens_total", "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+		func() uint64 { return e.Stats().Cache.AskedTokens })
+	m.count("parley_engine_prefix_hit_tokens_total", "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+		func() uint64 { return e.Stats().Cache.HitTokens })
+	m.count("parley_engine_preemptions_total", "vllm:num_preemptions_total", "Sequences that had to make room for others.",
+		func() uint64 { return e.Stats().Preempted })
+	m.count("parley_engine_preempted_tokens_total", "", "Computed tokens that preempted sequences lost.",
+		func() uint64 { return e.Stats().Lost })
+	m.count("parley_engine_guessed_tokens_total", "vllm:spec_decode_num_draft_tokens_total", "Tokens guessed ahead.",
+		func() uint64 { return e.Stats().Guessed })
+	m.count("parley_engine_guessed_right_tokens_total", "vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that came true.",
+		func() uint64 { return e.Stats().Right })
 	for c := range parley.Class(parley.Classes) {
 		class := prometheus.Labels{"class": c.String()}
 		gauge("parley_engine_waiting", "Requests waiting.", func(s engine.Stats) float64 { return float64(s.Waiting[c]) }, class)
 		gauge("parley_engine_fairness", "Jain's index of the service that present tenants have had.",
 			func(s engine.Stats) float64 { return s.Fairness[c] }, prometheus.Labels{"class": c.String()})
+	}
+}
+
+// count registers a number that only grows, under both its names.
+func (m *metrics) count(name, alias, help string, of func() uint64) {
+	for _, n := range []string{name, alias} {
+		if n != "" {
+			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: n, Help: help, ConstLabels: m.labels()},
+				func() float64 { return float64(of()) }))
+		}
 	}
 }
 

@@ -1,0 +1,183 @@
+package sched
+
+import (
+	"slices"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/kv"
+)
+
+// admit lets waiting sequences run, in strict order, while there is room.
+func (s *Scheduler) admit(now time.Time) {
+	for len(s.waiting) > 0 {
+		i := s.first(now)
+		if i < 0 {
+			return
+		}
+		q := s.waiting[i]
+		if s.places+1+q.Forks > s.cfg.Seqs || blocks(len(q.Tokens)) > s.cache.Available()-s.lent(q.Class) {
+			return
+		}
+		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain}
+		if q.EveryRow {
+			claim.Hashes = nil
+		}
+		got, ok := s.cache.Admit(&q.Table, &claim, len(q.Tokens), now)
+		if !ok {
+			return
+		}
+		if !q.admitted {
+			q.Cached, q.admitted = got, true
+		}
+		q.Computed, q.mark = got.HitTokens, len(q.Tokens)
+		s.places += 1 + q.Forks
+		s.running = append(s.running, q)
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	}
+}
+
+// room makes room for so many tokens of a running sequence, at the cost of
+// others if need be, or of the sequence itself. It reports whether the
+// sequence still runs.
+func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
+	for {
+		needs := blocks(tokens) - len(q.Table.Blocks)
+		if needs <= 0 || needs <= s.cache.Available()-s.lent(q.Class) && s.cache.Grow(&q.Table, tokens, now) {
+			return true
+		}
+		victim := s.victim(q)
+		s.preempt(victim, now)
+		if victim == q {
+			return false
+		}
+	}
+}
+
+// victim returns who makes room for q: a sequence that is paused, else one of
+// the lowest class, of it the newest, that has got on since it was preempted
+// before; q itself if all others rank above it.
+func (s *Scheduler) victim(q *Seq) *Seq {
+	worst := q
+	for _, v := range s.running {
+		if v.Paused {
+			return v
+		}
+		if v == q || v.again && len(v.Tokens) == v.mark {
+			continue
+		}
+		if v.Class < worst.Class || v.Class == worst.Class && v.order > worst.order {
+			worst = v
+		}
+	}
+	return worst
+}
+
+// preempt takes a running sequence's memory away and lets it wait again.
+func (s *Scheduler) preempt(q *Seq, now time.Time) {
+	s.stats.Preempted++
+	s.stats.Lost += uint64(q.Computed)
+	s.places -= 1 + q.Forks
+	s.cache.Release(&q.Table, now)
+	q.Computed, q.Draft, q.again = 0, 0, true
+	i := slices.Index(s.running, q)
+	s.running = slices.Delete(s.running, i, i+1)
+	s.waiting = append(s.waiting, q)
+}
+
+// first returns which of the waiting sequences is admitted next: one that has
+// waited too long, oldest first; else the highest class, in it by turns. It is
+// -1 if all are paused.
+func (s *Scheduler) first(now time.Time) int {
+	best := -1
+	for i, q := range s.waiting {
+		if !q.Paused && (best < 0 || s.before(q, s.waiting[best], now)) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
+	oldA, oldB := now.Sub(a.arrived) >= s.cfg.AgeMax, now.Sub(b.arrived) >= s.cfg.AgeMax
+	switch {
+	case oldA != oldB:
+		return oldA
+	case oldA:
+		return a.order < b.order
+	case a.Class != b.Class:
+		return a.Class > b.Class
+	}
+	return s.ledger.compare(a, b) < 0
+}
+
+// lent returns how many blocks other classes have reserved and not used.
+func (s *Scheduler) lent(but parley.Class) (n int) {
+	if s.cfg.Reserve == [parley.Classes]float64{} {
+		return 0
+	}
+	var held [parley.Classes]int
+	for _, q := range s.running {
+		held[q.Class] += len(q.Table.Blocks)
+	}
+	for i, share := range s.cfg.Reserve {
+		if parley.Class(i) != but {
+			n += max(0, int(share*float64(s.cfg.Blocks))-held[i])
+		}
+	}
+	return n
+}
+
+// Fork makes child a continuation of q's prompt, which has been computed and
+// nothing after it. It shares the prompt's full blocks; if there is no block
+// for the rest, it waits for one.
+func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
+	child.Prompt, child.Most, child.Salt, child.Retain = q.Prompt, q.Most, q.Salt, q.Retain
+	child.Class, child.Tenant, child.Deadline = q.Class, q.Tenant, q.Deadline
+	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
+	child.Cached, child.admitted = q.Cached, true
+	q.Forks--
+	s.ledger.join(child.Class, child.Tenant)
+	if s.cache.Available() > s.lent(q.Class) && s.cache.Fork(&q.Table, &child.Table, q.Prompt, now) {
+		child.Computed, child.mark = q.Prompt, q.Prompt
+		s.running = append(s.running, child)
+		return
+	}
+	s.places--
+	s.waiting = append(s.waiting, child)
+}
+
+// Remove takes a sequence out, wherever it stands. What it computed may stay
+// in the cache.
+func (s *Scheduler) Remove(q *Seq, now time.Time) {
+	if i := slices.Index(s.waiting, q); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		s.ledger.leave(q.Class, q.Tenant)
+		return
+	}
+	i := slices.Index(s.running, q)
+	if i < 0 {
+		return
+	}
+	s.running = slices.Delete(s.running, i, i+1)
+	s.ledger.leave(q.Class, q.Tenant)
+	s.places -= 1 + q.Forks
+	s.cache.Release(&q.Table, now)
+	q.Forks = 0
+}
+
+// seal names the blocks that became full, so that others can share them.
+func (s *Scheduler) seal() {
+	const size = compute.BlockTokens
+	for _, q := range s.running {
+		known := min(q.Computed, len(q.Tokens))
+		for i := q.Table.Sealed(); (i+1)*size <= known; i++ {
+			q.hash((i + 1) * size)
+			err := s.cache.Seal(&q.Table, q.hashes[i], q.Tokens[i*size:(i+1)*size])
+			if err != nil || q.Table.Sealed() != i+1 {
+				break
+			}
+		}
+	}
+}
