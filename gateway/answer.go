@@ -167,7 +167,6 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	}
 	a.usage.PromptTokens += u.PromptTokens
 	a.usage.CachedTokens += u.CachedTokens
-	a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
 	a.usage.OutputTokens += u.OutputTokens
 	a.usage.Queued = max(a.usage.Queued, u.Queued)
 	a.usage.Prefill = max(a.usage.Prefill, u.Prefill)

@@ -110,6 +110,7 @@ func (c *call) seeDelta(choice int, d parley.Delta) {
 	}
 	if u := d.Usage; u != nil {
 		s.usage.CachedTokens += u.CachedTokens
+		s.usage.Miss = cmp.Or(s.usage.Miss, u.Miss)
 		s.usage.Queued = max(s.usage.Queued, u.Queued)
 		s.usage.Prefill = max(s.usage.Prefill, u.Prefill)
 		s.usage.Decode = max(s.usage.Decode, u.Decode)

@@ -105,6 +105,14 @@ func TestServeTalks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkMetrics(t, s.url)
+	for line := range s.lines {
+		if strings.Contains(line, "msg=request") {
+			if !strings.Contains(line, "cache_miss=short") {
+				t.Errorf("the log does not say why nothing was cached: %s", line)
+			}
+			break
+		}
+	}
 	if answer.Model != "polly" || len(answer.Choices) != 1 || !strings.Contains(answer.Choices[0].Message.Content, "Paris") {
 		t.Errorf("%+v", answer)
 	}
