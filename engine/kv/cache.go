@@ -74,7 +74,7 @@ func NewCache(cfg Config) (*Cache, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	c := &Cache{cfg: cfg, total: [tiers]int{cfg.Blocks, cfg.HostBlocks, cfg.DiskBlocks}}
+	c := &Cache{cfg: cfg, learn: newLearner(), total: [tiers]int{cfg.Blocks, cfg.HostBlocks, cfg.DiskBlocks}}
 	blocks := cfg.Blocks + cfg.HostBlocks + cfg.DiskBlocks
 	c.nodes = make([]node, 1+blocks)
 	c.freeNodes = make([]int32, 0, blocks)
@@ -96,8 +96,8 @@ func NewCache(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// reset forgets every cached block and all that was learned about them, but
-// not which nodes and slots are free.
+// reset forgets every cached block and ghost, but neither which nodes and slots
+// are free nor what was learned: users come back as before.
 func (c *Cache) reset() {
 	c.byHash = newIndex(len(c.nodes), c.cfg.Seed)
 	c.byContent = newIndex(len(c.nodes), c.cfg.Seed)
@@ -106,7 +106,7 @@ func (c *Cache) reset() {
 	c.ages, c.cells = [buckets]list{}, [tiers][2]cellSet{}
 	c.cached = [tiers]int{}
 	c.retained, c.retainedBlocks = c.retained[:0], 0
-	c.learn = newLearner()
+	c.learn.waiting = [kinds][buckets]float64{}
 	c.tenants.reset()
 	c.classes.reset()
 }

@@ -51,8 +51,8 @@ func TestMisuseIsHarmless(t *testing.T) {
 	if _, ok := c.Admit(&q, claim, 3, now); ok || c.Fork(&q, &q, 2, now) || c.Fork(&q, &other, 5, now) {
 		t.Error("a table was admitted twice, forked into itself, or beyond its end")
 	}
-	if c.Seal(&q, parley.BlockHash{1}, nil) == nil {
-		t.Error("a block was sealed without its tokens")
+	if c.Seal(&q, parley.BlockHash{1}, []parley.Token{1}) == nil {
+		t.Error("a block was sealed with half of its tokens")
 	}
 	c.Release(&q, now.Add(-time.Hour))
 	if err := c.Check(); err != nil || c.Use(Device).Free != 4 || c.Use(9) != (Use{}) {

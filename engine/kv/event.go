@@ -25,8 +25,8 @@ type Event struct {
 	// Hash names the block, Parent the one before it (zero for the first).
 	Hash, Parent parley.BlockHash
 	Tier         Tier
-	// Tokens are the block's own, of a stored one. They are valid until the
-	// next operation on the cache.
+	// Tokens are the block's own, of a stored one; zeros if it was sealed
+	// without. They are valid until the next operation on the cache.
 	Tokens []parley.Token
 }
 
@@ -75,6 +75,13 @@ func (l *eventLog) stored(c *Cache, id int32, tokens []parley.Token) {
 		copy(l.of(id), tokens)
 	}
 	l.add(c.storedEvent(id))
+}
+
+// blank notes that the tokens of a node are not known.
+func (l *eventLog) blank(id int32) {
+	if len(l.ring) > 0 {
+		clear(l.of(id))
+	}
 }
 
 func (c *Cache) storedEvent(id int32) Event {

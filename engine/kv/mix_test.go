@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"parley"
 	"parley/internal/testkit"
 )
 
@@ -149,7 +148,7 @@ func TestOneTenantCannotPushOutTheRest(t *testing.T) {
 func passThrough(t *testing.T, c *Cache, ids []int32, tenant string, now time.Time) int {
 	t.Helper()
 	var table Table
-	claim := &Claim{Prompt: make([]parley.Token, len(ids)*traceTokens+1), Tenant: tenant}
+	claim := &Claim{PromptTokens: len(ids)*traceTokens + 1, Tenant: tenant}
 	for _, id := range ids {
 		claim.Hashes = append(claim.Hashes, hashOf(id))
 	}
@@ -158,7 +157,7 @@ func passThrough(t *testing.T, c *Cache, ids []int32, tenant string, now time.Ti
 		t.Fatal("an idle cache refused a claim")
 	}
 	for i := table.Sealed(); i < len(ids); i++ {
-		if err := c.Seal(&table, claim.Hashes[i], claim.Prompt[:traceTokens]); err != nil {
+		if err := c.Seal(&table, claim.Hashes[i], nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +188,7 @@ func TestWaste(t *testing.T) {
 		}
 		prompt, _ := strconv.Atoi(row[1])
 		answer, _ := strconv.Atoi(row[2])
-		if _, ok := c.Admit(&table, &Claim{Prompt: make([]parley.Token, prompt)}, prompt, time.Unix(0, 0)); !ok {
+		if _, ok := c.Admit(&table, &Claim{PromptTokens: prompt}, prompt, time.Unix(0, 0)); !ok {
 			t.Fatalf("no room for %d tokens", prompt)
 		}
 		for n := prompt + 1; n <= prompt+answer; n++ {

@@ -35,8 +35,11 @@ func (t *Table) Sealed() int { return t.sealed }
 
 // A Claim is what a sequence asks for at admission.
 type Claim struct {
-	// Prompt is the whole prompt, at least one token. It is not kept.
-	Prompt []parley.Token
+	// Prompt is the whole prompt, at least one token. It is not kept. A
+	// simulator that knows no tokens sets PromptTokens instead, their number;
+	// it is not told of [MissOtherSalt].
+	Prompt       []parley.Token
+	PromptTokens int
 	// Hashes are the names of the prompt's full blocks, in order. More than
 	// that are ignored; with fewer, less is shared.
 	Hashes []parley.BlockHash
@@ -46,6 +49,8 @@ type Claim struct {
 	// retention has room. At most Config.RetainMax is used.
 	Retain time.Duration
 }
+
+func (q *Claim) tokens() int { return max(len(q.Prompt), q.PromptTokens) }
 
 // A Miss says why the first block that was not found was not there. It is for
 // operators: a tenant who could see OtherSalt would learn what others ask.
@@ -105,7 +110,7 @@ func (c *Cache) survey(claim *Claim, tokens int) (survey, bool) {
 	c.trace(claim)
 	v := survey{found: len(c.path)}
 	v.shared = v.found
-	if v.found > 0 && v.found*c.cfg.BlockTokens >= len(claim.Prompt) {
+	if v.found > 0 && v.found*c.cfg.BlockTokens >= claim.tokens() {
 		v.shared--
 		v.copied = true
 	}
@@ -133,7 +138,7 @@ func (c *Cache) trace(claim *Claim) {
 
 // fullBlocks returns how many blocks of the claim could be known.
 func (c *Cache) fullBlocks(claim *Claim) int {
-	return min(len(claim.Hashes), len(claim.Prompt)/c.cfg.BlockTokens)
+	return min(len(claim.Hashes), claim.tokens()/c.cfg.BlockTokens)
 }
 
 // hasRoom reports whether the blocks that c.path does not provide can be had.
@@ -159,27 +164,27 @@ func (c *Cache) hasRoom(v survey, tokens int) bool {
 func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admission, bool) {
 	c.tick(now)
 	v, ok := c.survey(claim, tokens)
-	if !ok || t.place != 0 || len(claim.Prompt) == 0 {
+	if !ok || t.place != 0 || claim.tokens() == 0 {
 		return Admission{}, false
 	}
 	c.open(t, claim)
-	a := Admission{HitTokens: v.shared * c.cfg.BlockTokens, MissBlock: v.found}
-	a.Miss = c.missing(claim, v.found)
+	a := Admission{HitTokens: v.shared * c.cfg.BlockTokens, MissBlock: len(c.path)}
+	a.Miss = c.missing(claim, len(c.path))
 	c.share(t, v, &a)
 	c.characterise(t, claim, v.found)
 	if v.copied {
-		a.HitTokens = len(claim.Prompt) - 1
+		a.HitTokens = claim.tokens() - 1
 		c.copyLast(t, c.path[v.shared])
 	}
 	c.learn.study()
-	c.stats.admitted(&a, len(claim.Prompt))
+	c.stats.admitted(&a, claim.tokens())
 	c.grow(t, tokens)
 	return a, true
 }
 
 // open registers the table and whose it is.
 func (c *Cache) open(t *Table, claim *Claim) {
-	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: len(claim.Prompt)}
+	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: claim.tokens()}
 	t.retain = min(claim.Retain, c.cfg.RetainMax)
 	t.tenant, t.class = c.tenants.open(claim.Tenant), c.classes.open(claim.Class)
 	c.enlist(t)
@@ -264,7 +269,7 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 		parent = &c.nodes[c.path[found-1]]
 		content = parent.content
 	}
-	if found == 0 || content != 0 {
+	if (found == 0 || content != 0) && len(claim.Prompt) >= (found+1)*size {
 		if c.byContent.find(contentOf(content, claim.Prompt[found*size:(found+1)*size])) != 0 {
 			return MissOtherSalt
 		}
@@ -333,11 +338,11 @@ func (c *Cache) unuse(id int32) {
 }
 
 // Seal names the table's next block: it is full, computed, and will not change.
-// tokens are the block's own. If another sequence sealed the same content
+// tokens are the block's own, or nil where nobody knows them. If another sequence sealed the same content
 // first, the table shares that block from now on and its own becomes free,
 // which is safe because equal names mean equal bits.
 func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) error {
-	if t.place == 0 || t.sealed >= len(t.nodes) || len(tokens) != c.cfg.BlockTokens {
+	if t.place == 0 || t.sealed >= len(t.nodes) || tokens != nil && len(tokens) != c.cfg.BlockTokens {
 		return fmt.Errorf("kv: sealing block %d of a table of %d blocks with %d tokens, want %d and a block that is full", t.sealed, len(t.nodes), len(tokens), c.cfg.BlockTokens)
 	}
 	if t.private {
@@ -367,10 +372,13 @@ func (c *Cache) name(t *Table, id int32, hash parley.BlockHash, tokens []parley.
 		content = c.nodes[n.parent].content
 	}
 	n.hash = hash
-	if t.sealed == 0 || content != 0 {
+	if tokens != nil && (t.sealed == 0 || content != 0) {
 		n.content = contentOf(content, tokens)
 	}
 	c.forget(int(c.ghosts.byKey.find(key(&hash))) - 1)
+	if tokens == nil {
+		c.log.blank(id)
+	}
 	c.publish(id, tokens)
 }
 

@@ -51,11 +51,13 @@ func benchModel(b *testing.B, ck *weights.Checkpoint) {
 // benchRequests answers so many requests at once, and reports the tokens
 // computed per second.
 func benchRequests(b *testing.B, h *Host, streams, prompt, output int) {
+	var salt byte // nothing is found in the cache
 	for b.Loop() {
+		salt++
 		var wg sync.WaitGroup
 		for s := range streams {
 			wg.Go(func() {
-				r := &parley.Request{Prompt: make([]parley.Token, prompt), MaxTokens: output, Stop: parley.Stop{IgnoreEnd: true}}
+				r := &parley.Request{Prompt: make([]parley.Token, prompt), MaxTokens: output, Stop: parley.Stop{IgnoreEnd: true}, Salt: parley.Salt{salt}}
 				for i := range r.Prompt {
 					r.Prompt[i] = parley.Token(10 + (i*7+s)%500)
 				}
