@@ -29,8 +29,9 @@
 //
 // # Nobody starves
 //
-// Every pass in which a reader is present gives readers at least chunkMin
-// tokens, even if the writers alone use up the target. A request that has
+// Every pass in which a reader is present gives readers at least one token,
+// and chunkMin if that takes it at most half beyond the target, even if the
+// writers alone use the target up. A request that has
 // waited for AgeMax is admitted before all younger ones of any class.
 package sched
 
@@ -132,9 +133,11 @@ type Config struct {
 }
 
 const (
-	// chunkMin is how many prompt tokens a pass computes at least, if any are
-	// wanted: one block.
-	chunkMin = compute.BlockTokens
+	// chunkMin is how many prompt tokens a pass should compute at least, if any
+	// are wanted: one block. For that it may go beyond the target, by
+	// trickleFactor; where even that is too little, it computes one token.
+	chunkMin      = compute.BlockTokens
+	trickleFactor = 1.5
 	// chunkBlind is how many it computes before passes were measured.
 	chunkBlind = 4 * compute.BlockTokens
 	// targetUse is the share of the target that a pass is planned for; the
@@ -332,8 +335,9 @@ func (s *Scheduler) chunk(q *Seq) int {
 		limit *= quietFactor
 	}
 	fits := s.pace.Fit(s.plan.Work, q.Computed, behind, time.Duration(limit))
-	if first := len(s.plan.Parts) == s.writers; first {
-		return max(fits, min(behind, chunkMin))
+	if first := len(s.plan.Parts) == s.writers; first && fits < min(behind, chunkMin) {
+		trickle := s.pace.Fit(s.plan.Work, q.Computed, min(behind, chunkMin), time.Duration(limit*trickleFactor))
+		return max(fits, trickle, 1)
 	}
 	return fits
 }
