@@ -166,7 +166,7 @@ func classAt(s string, i int) (class, int) {
 	if b := s[i]; b < utf8.RuneSelf {
 		return asciiClass[b], 1
 	}
-	if !startsRune(s[i]) {
+	if !startsRune(s, i) {
 		return 0, 1
 	}
 	r, width := utf8.DecodeRuneInString(s[i:])
@@ -176,6 +176,8 @@ func classAt(s string, i int) (class, int) {
 	return classes.of(r), width
 }
 
-// startsRune says whether a character of several bytes can begin with b. It
-// spares decoding the bytes of which random data has many.
-func startsRune(b byte) bool { return b >= 0xC2 && b <= 0xF4 }
+// startsRune says whether a character of several bytes may begin at s[i]. It
+// spares decoding most bytes of data that is not text.
+func startsRune(s string, i int) bool {
+	return s[i] >= 0xC2 && s[i] <= 0xF4 && i+1 < len(s) && s[i+1]&0xC0 == 0x80
+}

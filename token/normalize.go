@@ -66,7 +66,7 @@ func movingAt(text string, i int, moving *classTable) (width int, moves bool) {
 	if i == len(text) {
 		return 0, false
 	}
-	if !startsRune(text[i]) {
+	if !startsRune(text, i) {
 		return 1, false
 	}
 	r, width := utf8.DecodeRuneInString(text[i:])
