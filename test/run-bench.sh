@@ -18,7 +18,7 @@ machine() {
 missed=bin/missed
 rm -f "$missed"
 {
-	echo "# $("$bin" version)"
+	echo "# $("$bin" version), commit $(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD || echo ' with changes')"
 	echo "# $(machine)"
 	echo "## ready"
 	test/ready.sh "$bin" || touch "$missed"
