@@ -18,6 +18,9 @@ func (s *Scheduler) admit(now time.Time) {
 		}
 		q := s.waiting[i]
 		if s.places+1+q.Forks > s.cfg.Seqs || blocks(len(q.Tokens)) > s.cache.Available()-s.lent(q.Class) {
+			if s.reclaim(now) {
+				continue
+			}
 			return
 		}
 		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain}
@@ -25,6 +28,9 @@ func (s *Scheduler) admit(now time.Time) {
 			claim.Hashes = nil
 		}
 		got, ok := s.cache.Admit(&q.Table, &claim, len(q.Tokens), now)
+		if !ok && s.reclaim(now) {
+			continue
+		}
 		if !ok {
 			return
 		}
@@ -36,6 +42,17 @@ func (s *Scheduler) admit(now time.Time) {
 		s.running = append(s.running, q)
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
+}
+
+// reclaim takes the memory of a paused sequence, if there is one: nobody waits
+// for it.
+func (s *Scheduler) reclaim(now time.Time) bool {
+	i := slices.IndexFunc(s.running, func(q *Seq) bool { return q.Paused })
+	if i < 0 {
+		return false
+	}
+	s.preempt(s.running[i], now)
+	return true
 }
 
 // room makes room for so many tokens of a running sequence, at the cost of

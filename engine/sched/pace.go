@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"math"
 	"time"
 )
 
@@ -105,14 +104,4 @@ func (p *Pace) Fit(w Work, computed, most int, limit time.Duration) int {
 		}
 	}
 	return low
-}
-
-// finite reports whether nothing has gone out of bounds.
-func (p *Pace) finite() bool {
-	for _, v := range p.weight {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
 }

@@ -220,6 +220,33 @@ func TestReservedShareNeedsNobodyElse(t *testing.T) {
 	}
 }
 
+// TestPausedMakesRoom fills the pool with sequences whose readers are gone, and
+// wants the next one to be admitted all the same.
+func TestPausedMakesRoom(t *testing.T) {
+	v := newVirtual(t, Config{Blocks: 8, StepTokens: 64, StepOutputs: 8, Seqs: 2})
+	slow := []*Seq{v.add(parley.Enterprise, "x", 60, 4), v.add(parley.Enterprise, "x", 60, 4)}
+	v.pass()
+	for _, q := range slow {
+		q.Paused = true
+	}
+	q := v.add(parley.Free, "y", 60, 4)
+	for range 6 {
+		v.pass()
+	}
+	if v.done[q] == 0 {
+		t.Error("a request waits for memory that nobody uses")
+	}
+	for _, q := range slow {
+		q.Paused = false
+	}
+	for range 20 {
+		v.pass()
+	}
+	if len(v.done) != 3 {
+		t.Errorf("%d of 3 sequences finished", len(v.done))
+	}
+}
+
 func BenchmarkStep64(b *testing.B) {
 	s := mustNew(b, Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: 256, Seqs: 256, Target: 50 * time.Millisecond})
 	now := time.Unix(1000, 0)
