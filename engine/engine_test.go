@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ type counter struct {
 	room   int // context, 256 unless given
 
 	speculate bool
+	clock     func() time.Time
 	fault     func(step *compute.Step)
 	steps     int
 }
@@ -103,7 +105,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	e, err := New(Config{
 		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Ends: []parley.Token{99},
 		Bytes:   func(t parley.Token) []byte { return fmt.Appendf(nil, "%d,", t) },
-		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s, Speculate: n.speculate,
+		Forward: n.forward, CopyBlocks: n.copyBlocks, Sched: s, Speculate: n.speculate, Now: n.clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -462,6 +464,31 @@ func TestPanicFailsItsPassAlone(t *testing.T) {
 			t.Errorf("stats %+v", e.Stats())
 		}
 	})
+}
+
+// TestFaultOutsideAPass breaks the clock under the scheduler. The requests in
+// the engine fail, and the next one is served.
+func TestFaultOutsideAPass(t *testing.T) {
+	var left atomic.Int32 // readings before the clock breaks, once
+	n := &counter{clock: func() time.Time {
+		if left.Add(-1) == 0 {
+			panic("no time")
+		}
+		return time.Now()
+	}}
+	n.fault = func(step *compute.Step) {
+		if slices.Contains(step.Tokens, 66) {
+			left.Store(2) // the pass reads it once more, then the scheduler is asked
+		}
+	}
+	e := newCounter(t, n, small)
+	if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{66}, MaxTokens: 90}); err == nil || !strings.Contains(err.Error(), "no time") || strings.Contains(err.Error(), "the step failed") {
+		t.Errorf("the request gave %v", err)
+	}
+	got, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3})
+	if err != nil || !slices.Equal(got[0], expect([]parley.Token{1}, 3)) {
+		t.Errorf("the next request gave %v, %v", got, err)
+	}
 }
 
 func TestCloseFailsWhatIsNotComplete(t *testing.T) {

@@ -34,22 +34,48 @@ func (l *loop) init(e *Engine) error {
 	return nil
 }
 
-// run goes round until the engine is closed: it sleeps while there is nothing
-// to compute.
+// run goes round until the engine is closed.
 func (e *Engine) run() {
 	defer close(e.stopped)
-	for {
-		if e.loop.attend() {
-			return
+	for !e.loop.round() {
+	}
+}
+
+// round computes one pass, or sleeps until there is something to compute. It
+// reports whether the engine is closed.
+func (l *loop) round() (closed bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.restart(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
-		e.loop.speculate()
-		plan := e.loop.sched.Next(e.cfg.Now())
-		e.loop.expire(plan.Expired)
-		if len(plan.Parts) > 0 {
-			e.loop.pass(plan)
-		} else {
-			<-e.wake
-		}
+	}()
+	if l.attend() {
+		return true
+	}
+	l.speculate()
+	plan := l.sched.Next(l.e.cfg.Now())
+	l.expire(plan.Expired)
+	if len(plan.Parts) > 0 {
+		l.pass(plan)
+	} else {
+		<-l.e.wake
+	}
+	return false
+}
+
+// restart begins anew after a fault outside a pass, when the scheduler's state
+// cannot be trusted any more: every request fails, and the cache is empty.
+func (l *loop) restart(err error) {
+	l.e.cfg.Log.Error("the engine starts anew", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(l.owner))
+	for _, c := range l.owner {
+		c.job.done = true
+		c.job.mail.fail(fmt.Errorf("engine: %w", err))
+	}
+	l.e.mu.Lock()
+	l.e.stats.Failures++
+	l.e.mu.Unlock()
+	if err := l.init(l.e); err != nil {
+		panic(err) // the same configuration was good before
 	}
 }
 
