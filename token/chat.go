@@ -14,15 +14,6 @@ import (
 	"parley/token/jinja"
 )
 
-// ChatML is the template for models that come without one. Its markers are
-// the most widely trained ones.
-const ChatML = `{% for message in messages %}
-{{ '<|im_start|>' + message['role'] + '\n' + (message['content'] or '') + '<|im_end|>\n' }}
-{%- endfor %}
-{% if add_generation_prompt %}
-{{ '<|im_start|>assistant\n' }}
-{%- endif %}`
-
 // A Message is one turn of a conversation as a chat template sees it. Fields
 // left empty do not exist for the template, except that every message has a
 // role and a content.
@@ -264,47 +255,4 @@ func finalText(messages []Message) (string, bool) {
 	}
 	text, ok := content.(string)
 	return text, ok
-}
-
-// ParseChatTemplates reads the field chat_template of tokenizer_config.json:
-// one template, which gets the name "default", or a list of named ones.
-// An absent field gives an empty map.
-func ParseChatTemplates(raw json.RawMessage) (map[string]string, error) {
-	templates := map[string]string{}
-	if len(raw) == 0 || string(raw) == "null" {
-		return templates, nil
-	}
-	var one string
-	if err := json.Unmarshal(raw, &one); err == nil {
-		templates["default"] = one
-		return templates, nil
-	}
-	var named []struct {
-		Name     string `json:"name"`
-		Template string `json:"template"`
-	}
-	if err := json.Unmarshal(raw, &named); err != nil {
-		return nil, fmt.Errorf("chat_template is neither a string nor a list of {name, template}: %w", err)
-	}
-	for _, entry := range named {
-		templates[entry.Name] = entry.Template
-	}
-	return templates, nil
-}
-
-// SelectChatTemplate picks the template for a request: "tool_use" if there
-// are tools and it exists, else "default", else the only one.
-func SelectChatTemplate(templates map[string]string, hasTools bool) (source string, ok bool) {
-	if source, ok = templates["tool_use"]; ok && hasTools {
-		return source, true
-	}
-	if source, ok = templates["default"]; ok {
-		return source, true
-	}
-	if len(templates) == 1 {
-		for _, only := range templates {
-			return only, true
-		}
-	}
-	return "", false
 }

@@ -68,32 +68,6 @@ func TestChatGolden(t *testing.T) {
 	}
 }
 
-// TestChatML is compared with the golden chats of a model trained on ChatML.
-func TestChatML(t *testing.T) {
-	var golden struct {
-		Chats []struct {
-			Messages []struct{ Role, Content string }
-			Rendered string
-		}
-	}
-	readGoldenJSON(t, &golden, "polly", "golden.json")
-	chat := mustChat(t, ChatML, nil)
-	for i, want := range golden.Chats {
-		var messages []Message
-		for _, m := range want.Messages {
-			messages = append(messages, Message{Role: m.Role, Content: m.Content})
-		}
-		got, err := chat.Render(messages, RenderOptions{AddGenerationPrompt: true})
-		if err != nil || got != want.Rendered {
-			t.Errorf("chat %d: %v\n got %q\nwant %q", i, err, got, want.Rendered)
-		}
-	}
-	got, err := chat.Render([]Message{{Role: "assistant"}}, RenderOptions{})
-	if err != nil || got != "<|im_start|>assistant\n<|im_end|>\n" {
-		t.Errorf("a message without content: %q, %v", got, err)
-	}
-}
-
 func TestMessageKeys(t *testing.T) {
 	chat := mustChat(t, "{{ messages|tojson }}{{ tools|tojson }}{{ documents is none }}{{ add_generation_prompt }}{{ bos_token }}{{ eos_token is defined }}{{ think }}", map[string]string{"bos_token": "<s>"})
 	extra := jinja.NewMap()
@@ -186,32 +160,5 @@ func TestChatErrors(t *testing.T) {
 	}
 	if _, err := NewChatTemplate("a\n{% if %}", nil); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a template that cannot be parsed: %v", err)
-	}
-}
-
-func TestParseChatTemplates(t *testing.T) {
-	for _, c := range []struct {
-		raw                   string
-		plain, withTools, err string
-	}{
-		{raw: `"A"`, plain: "A", withTools: "A"},
-		{raw: `[{"name":"default","template":"A"},{"name":"tool_use","template":"B"},{"name":"rag","template":"C"}]`, plain: "A", withTools: "B"},
-		{raw: `[{"name":"only","template":"A"}]`, plain: "A", withTools: "A"},
-		{raw: `null`},
-		{raw: ``},
-		{raw: `5`, err: "neither"},
-	} {
-		t.Run(c.raw, func(t *testing.T) {
-			templates, err := ParseChatTemplates(json.RawMessage(c.raw))
-			if (err != nil) != (c.err != "") {
-				t.Fatalf("error %v, want one with %q", err, c.err)
-			}
-			if got, _ := SelectChatTemplate(templates, false); got != c.plain {
-				t.Errorf("without tools: %q, want %q", got, c.plain)
-			}
-			if got, _ := SelectChatTemplate(templates, true); got != c.withTools {
-				t.Errorf("with tools: %q, want %q", got, c.withTools)
-			}
-		})
 	}
 }
