@@ -94,23 +94,23 @@ func (s *setting) apply(to *settings, text string) error {
 
 // serveSettings is the one list of what serve can be told.
 var serveSettings = []setting{
-	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS`", set: setAddr},
+	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
 		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
-	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY`", set: setText(func(s *settings) *string { return &s.data })},
-	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME`", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
+	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY` (default: the data directory of your account)", set: setText(func(s *settings) *string { return &s.data })},
+	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
 		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory"},
 	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
 	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
-	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
 	{key: "speculate", wants: "on or off", help: "guess tokens ahead where it saves time: `on` or off; the answers are the same", set: setSpeculate},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
-	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
+	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
 }
 
 func setText(field func(*settings) *string) func(*settings, string) error {
