@@ -39,9 +39,10 @@ type Cache struct {
 	retained         []int32 // heap of spans, the first to expire on top
 	retainedBlocks   int
 
-	moves []Move
-	log   eventLog
-	stats Stats
+	copies copies
+	moves  []Move
+	log    eventLog
+	stats  Stats
 }
 
 // A node is one block in use or cached.
@@ -50,6 +51,7 @@ type node struct {
 	content uint64           // of the tokens up to its end, without salts; 0 if unknown
 	keep    int64            // end of the longest retention asked for
 	slot    int32
+	copy    int32 // 1 + the disk slot that holds a copy of it; 0 if none
 	parent  int32
 	refs    int32        // entries in tables
 	span    int32        // where it is cached, 0 if it is in use
@@ -59,11 +61,11 @@ type node struct {
 	sealed  bool
 }
 
-// A Move is a copy of one whole block that must be done before the next pass,
-// in the order in which the moves were listed. Within a tier, both ends stay;
-// between tiers, the source is given up.
+// A Move is a copy of one whole block that must be done before either end is
+// used otherwise, and after the moves that were listed before it and share an
+// end with it. Hash and Parent name the block, if it is sealed.
 type Move struct {
-	Hash             parley.BlockHash
+	Hash, Parent     parley.BlockHash
 	From, To         Tier
 	FromSlot, ToSlot int32
 }
@@ -83,6 +85,7 @@ func NewCache(cfg Config) (*Cache, error) {
 	}
 	c.tenants = newLedger(linkTenant, int(cfg.TenantShare*float64(cfg.Blocks)))
 	c.classes = newLedger(linkClass, int(cfg.ClassShare*float64(cfg.Blocks)))
+	c.copies.owner = make([]int32, cfg.DiskBlocks)
 	c.log = newEventLog(cfg, blocks)
 	c.reset()
 	for id := int32(blocks); id > 0; id-- {
@@ -107,6 +110,7 @@ func (c *Cache) reset() {
 	c.cached = [tiers]int{}
 	c.retained, c.retainedBlocks = c.retained[:0], 0
 	c.learn.waiting = [kinds][buckets]float64{}
+	c.copies.reset()
 	c.tenants.reset()
 	c.classes.reset()
 }
@@ -169,6 +173,7 @@ func (c *Cache) newNode() (int32, bool) {
 // freeNode gives a node and its slot back. It is in no span and has no kids.
 func (c *Cache) freeNode(id int32) {
 	n := &c.nodes[id]
+	c.freeCopy(id)
 	c.free[n.tier] = append(c.free[n.tier], n.slot)
 	*n = node{}
 	c.freeNodes = append(c.freeNodes, id)
@@ -200,15 +205,25 @@ func (c *Cache) unpublish(id int32) {
 
 // move puts a node into another tier, or another slot of the device.
 func (c *Cache) move(id int32, to Tier, slot int32) {
-	n := &c.nodes[id]
-	c.moves = append(c.moves, Move{n.hash, n.tier, to, n.slot, slot})
+	c.moves = append(c.moves, c.moveOf(id, to, slot))
 	c.relocate(id, to, slot)
 }
 
-// relocate records that a node's content stands elsewhere.
+// moveOf returns the copy of a node to another place.
+func (c *Cache) moveOf(id int32, to Tier, slot int32) Move {
+	n := &c.nodes[id]
+	return Move{n.hash, c.nodes[n.parent].hash, n.tier, to, n.slot, slot}
+}
+
+// relocate records that a node's content stands elsewhere. Coming up from the
+// disk, it leaves a copy there.
 func (c *Cache) relocate(id int32, to Tier, slot int32) {
 	n := &c.nodes[id]
-	c.free[n.tier] = append(c.free[n.tier], n.slot)
+	if n.tier == Disk {
+		c.keepCopy(id, n.slot)
+	} else {
+		c.free[n.tier] = append(c.free[n.tier], n.slot)
+	}
 	parent := &c.nodes[n.parent]
 	parent.kids[n.tier]--
 	parent.kids[to]++

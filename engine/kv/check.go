@@ -68,6 +68,13 @@ func (k *checker) free() {
 				seen[n.slot] = true
 			}
 		}
+		for slot, id := range k.c.copies.owner {
+			if id != 0 && t == Disk {
+				k.bad(seen[slot] || k.c.nodes[id].copy != int32(slot)+1, "slot %d on disk is not only the copy of node %d", slot, id)
+				seen[slot] = true
+				k.use[t].Copies++
+			}
+		}
 		k.use[t].Free = len(k.c.free[t])
 	}
 }
@@ -131,7 +138,8 @@ func (k *checker) totals() {
 	for t := range tiers {
 		u := k.use[t]
 		k.bad(u.Cached != c.cached[t], "tier %s has %d cached blocks, but counts %d", t, u.Cached, c.cached[t])
-		k.bad(u.Free+u.Cached+u.InUse != c.total[t], "tier %s: %d free + %d cached + %d in use are not %d", t, u.Free, u.Cached, u.InUse, c.total[t])
+		k.bad(u.Free+u.Cached+u.InUse+u.Copies != c.total[t], "tier %s: %d free + %d cached + %d in use + %d copies are not %d", t, u.Free, u.Cached, u.InUse, u.Copies, c.total[t])
+		k.bad(t == Disk && u.Copies != c.copies.n, "%d copies are on disk, but %d are counted", u.Copies, c.copies.n)
 	}
 	for _, l := range []*ledger{&c.tenants, &c.classes} {
 		cached := 0

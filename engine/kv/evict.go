@@ -42,7 +42,11 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 	c.stats.Evicted[t]++
 	if to, ok := c.roomBelow(at, t, worth); ok {
 		c.leaveSpan(at)
-		c.move(at, to, c.popSlot(to))
+		if to == Disk && n.copy != 0 {
+			c.relocate(at, Disk, c.takeCopy(at))
+		} else {
+			c.move(at, to, c.popSlot(to))
+		}
 		n.span = id
 		s.count[to]++
 		c.cached[to]++
@@ -70,7 +74,7 @@ func (c *Cache) roomBelow(at int32, t Tier, worth float64) (Tier, bool) {
 		if c.total[to] == 0 {
 			continue
 		}
-		if len(c.free[to]) > 0 {
+		if len(c.free[to]) > 0 || to == Disk && (c.nodes[at].copy != 0 || c.giveUpCopy()) {
 			return to, true
 		}
 		loser, less := c.least(&c.cells[to][0])

@@ -50,6 +50,18 @@ type world struct {
 	now  time.Time
 	held map[string]bool // what the events say can be found
 	seen uint64
+	disk []Found // what was written to each slot of the disk
+}
+
+// do makes the copies that were decided.
+func (w *world) do() {
+	moves := w.c.Moves()
+	w.mem.do(moves)
+	for _, m := range moves {
+		if m.To == Disk {
+			w.disk[m.ToSlot] = Found{m.Hash, m.Parent, m.ToSlot}
+		}
+	}
 }
 
 // TestRandomLife lets random sequences come, grow, fork and go under random
@@ -69,10 +81,10 @@ func TestRandomLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}}
+		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}, disk: make([]Found, cfg.DiskBlocks)}
 		for step := range 500 {
 			w.step()
-			w.mem.do(c.Moves())
+			w.do()
 			w.verify()
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d, config %+v", seed, step, cfg)
@@ -113,7 +125,11 @@ func (w *world) step() {
 		w.seqs = slices.Delete(w.seqs, i, i+1)
 	case op == 18:
 		w.c.SetTenantBudget(fmt.Sprint(w.rng.IntN(3)), w.rng.IntN(w.c.cfg.Blocks))
-	case w.rng.IntN(10) == 0:
+	case w.rng.IntN(3) > 0:
+		w.c.Backup(w.rng.IntN(10))
+	case w.rng.IntN(4) > 0:
+		w.damage()
+	case w.rng.IntN(3) == 0:
 		w.c.Clear()
 	}
 }
@@ -168,7 +184,7 @@ func (w *world) compute(q *modelSeq) {
 	} else if !can {
 		return
 	}
-	w.mem.do(w.c.Moves())
+	w.do()
 	for ; q.computed < upTo; q.computed++ {
 		w.mem[Device][q.table.Blocks[q.computed/size]][q.computed%size] = contentOf(0, q.tokens[:q.computed+1])
 	}
@@ -292,5 +308,101 @@ func TestRepair(t *testing.T) {
 		if err := s.c.Check(); err != nil || len(s.seqs["again"].table.Blocks) != 3 {
 			t.Errorf("after %s life does not go on: %v", name, err)
 		}
+	}
+}
+
+// damage loses the content of some block: its users start anew.
+func (w *world) damage() {
+	id := int32(1 + w.rng.IntN(len(w.c.nodes)-1))
+	hash := w.c.nodes[id].hash
+	if !w.c.nodes[id].sealed {
+		return
+	}
+	w.seqs = slices.DeleteFunc(w.seqs, func(q *modelSeq) bool {
+		uses := slices.Contains(q.table.nodes, id)
+		if uses {
+			w.c.Release(&q.table, w.now)
+		}
+		return uses
+	})
+	if !w.c.Forget(hash) || w.c.lookup(&hash) != 0 {
+		w.t.Errorf("block %x is not forgotten", hash[:6])
+	}
+}
+
+// TestAdopt lets a cache die and another one take over what it left on disk:
+// every block whose path is there must be found again, and nothing else.
+func TestAdopt(t *testing.T) {
+	taken := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		cfg := Config{Blocks: 8 + rng.IntN(30), BlockTokens: 2, DiskBlocks: 1 + rng.IntN(60), Events: 4096, Ghosts: 50, Seed: seed}
+		c, err := NewCache(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}, disk: make([]Found, cfg.DiskBlocks)}
+		for range 300 {
+			w.step()
+			w.do()
+		}
+		for c.Backup(7) > 0 {
+			w.do()
+		}
+		heir, _ := NewCache(cfg)
+		taken += heir.Adopt(w.disk)
+		if err := heir.Check(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for id := range c.nodes {
+			if n := &c.nodes[id]; n.sealed && (n.tier == Disk || n.copy != 0) && completeOnDisk(c, int32(id)) && heir.lookup(&n.hash) == 0 {
+				t.Errorf("seed %d: block %x is on disk with all before it, but not found", seed, n.hash[:6])
+			}
+		}
+		w.c, w.seqs, w.seen = heir, nil, 0
+		clear(w.held)
+		for range 200 {
+			w.step()
+			w.do()
+			w.verify()
+		}
+	}
+	if taken < 100 {
+		t.Errorf("only %d blocks were taken over", taken)
+	}
+}
+
+func completeOnDisk(c *Cache, id int32) bool {
+	for ; id != 0; id = c.nodes[id].parent {
+		if n := &c.nodes[id]; n.tier != Disk && n.copy == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestAdoptRefuses shows that damaged headers lead to nothing but misses.
+func TestAdoptRefuses(t *testing.T) {
+	name := func(b byte) parley.BlockHash { return parley.BlockHash{b} }
+	for what, found := range map[string][]Found{
+		"no parent":             {{name(2), name(1), 0}},
+		"parents in a circle":   {{name(1), name(2), 0}, {name(2), name(1), 1}},
+		"its own parent":        {{name(1), name(1), 0}},
+		"a slot outside":        {{name(1), parley.BlockHash{}, 9}, {name(2), name(1), 1}},
+		"a slot below":          {{name(1), parley.BlockHash{}, -1}},
+		"a child of a bad slot": {{name(2), name(1), 0}, {name(1), parley.BlockHash{}, 7}},
+	} {
+		c, err := NewCache(Config{Blocks: 4, DiskBlocks: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := c.Adopt(found); n != 0 || c.Check() != nil {
+			t.Errorf("%s: %d blocks were taken, %v", what, n, c.Check())
+		}
+	}
+	c, _ := NewCache(Config{Blocks: 4, DiskBlocks: 4})
+	twice := []Found{{name(2), name(1), 1}, {name(1), parley.BlockHash{}, 0}, {name(1), parley.BlockHash{}, 2}, {name(3), name(1), 1}}
+	if n := c.Adopt(twice); n != 2 || c.Check() != nil {
+		t.Errorf("%d blocks were taken of two, %v", n, c.Check())
 	}
 }

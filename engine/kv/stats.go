@@ -34,9 +34,11 @@ func (s *Stats) admitted(a *Admission, prompt int) {
 // Stats returns the counts so far.
 func (c *Cache) Stats() Stats { return c.stats }
 
-// A Use says what the blocks of a tier are doing: Free + Cached + InUse = Total.
+// A Use says what the blocks of a tier are doing: Free + Cached + InUse + Copies = Total.
 type Use struct {
 	Total, Free, Cached, InUse int
+	// Copies hold on the disk what a higher tier holds, too.
+	Copies int
 	// Retained is how many of the cached ones are protected for a time.
 	Retained int
 }
@@ -47,7 +49,10 @@ func (c *Cache) Use(t Tier) Use {
 		return Use{}
 	}
 	u := Use{Total: c.total[t], Free: len(c.free[t]), Cached: c.cached[t]}
-	u.InUse = u.Total - u.Free - u.Cached
+	if t == Disk {
+		u.Copies = c.copies.n
+	}
+	u.InUse = u.Total - u.Free - u.Cached - u.Copies
 	if t == Device {
 		u.Retained = c.retainedBlocks
 	}

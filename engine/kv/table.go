@@ -284,8 +284,8 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 // was found completely, and lets go of the original.
 func (c *Cache) copyLast(t *Table, source int32) {
 	if id, ok := c.newNode(); ok {
-		from, to := &c.nodes[source], &c.nodes[id]
-		c.moves = append(c.moves, Move{from.hash, from.tier, Device, from.slot, to.slot})
+		to := &c.nodes[id]
+		c.moves = append(c.moves, c.moveOf(source, Device, to.slot))
 		t.nodes = append(t.nodes, id)
 		t.Blocks = append(t.Blocks, to.slot)
 	}
