@@ -25,6 +25,9 @@ const (
 	Host
 	Disk
 	tiers
+
+	// Tiers is how many there are.
+	Tiers = int(tiers)
 )
 
 // String returns the tier's name in the words of vLLM's block events.

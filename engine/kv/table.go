@@ -48,6 +48,9 @@ type Claim struct {
 	// Retain is how long the blocks should survive the sequence at least, if
 	// retention has room. At most Config.RetainMax is used.
 	Retain time.Duration
+	// Above, if not zero, is a tier that is too slow to be worth a copy: blocks
+	// there and below are computed again.
+	Above Tier
 }
 
 func (q *Claim) tokens() int { return max(len(q.Prompt), q.PromptTokens) }
@@ -66,7 +69,7 @@ const (
 	MissNew
 	// MissDiverged: the block before it is known with another continuation.
 	MissDiverged
-	// MissEvicted: it was cached and had to go.
+	// MissEvicted: it was cached and had to go, or went where it is not worth fetching from.
 	MissEvicted
 	// MissOtherSalt: the same tokens are cached under another salt.
 	MissOtherSalt
@@ -129,7 +132,7 @@ func (c *Cache) trace(claim *Claim) {
 	c.path = c.path[:0]
 	for i := range c.fullBlocks(claim) {
 		id := c.lookup(&claim.Hashes[i])
-		if id == 0 {
+		if id == 0 || claim.Above > 0 && c.nodes[id].tier >= claim.Above {
 			return
 		}
 		c.path = append(c.path, id)
@@ -260,7 +263,7 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 	if found == full {
 		return MissNone
 	}
-	if c.ghosts.byKey.find(key(&claim.Hashes[found])) != 0 {
+	if c.ghosts.byKey.find(key(&claim.Hashes[found])) != 0 || c.lookup(&claim.Hashes[found]) != 0 {
 		return MissEvicted
 	}
 	var parent *node

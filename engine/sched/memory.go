@@ -11,23 +11,26 @@ import (
 
 // admit lets waiting sequences run, in strict order, while there is room.
 func (s *Scheduler) admit(now time.Time) {
+	if s.closed() {
+		return
+	}
 	for len(s.waiting) > 0 {
 		i := s.first(now)
 		if i < 0 {
 			return
 		}
 		q := s.waiting[i]
-		if s.places+1+q.Forks > s.cfg.Seqs || blocks(len(q.Tokens)) > s.cache.Available()-s.lent(q.Class) {
+		if s.places+1+q.Forks > s.cfg.Seqs || blocks(s.firstTokens(q)) > s.cache.Available()-s.lent(q.Class) {
 			if s.reclaim(now) {
 				continue
 			}
 			return
 		}
-		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain}
-		if q.EveryRow {
+		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow()}
+		if q.EveryRow || s.cfg.Baseline.NoPrefixCache {
 			claim.Hashes = nil
 		}
-		got, ok := s.cache.Admit(&q.Table, &claim, len(q.Tokens), now)
+		got, ok := s.cache.Admit(&q.Table, &claim, s.firstTokens(q), now)
 		if !ok && s.reclaim(now) {
 			continue
 		}
@@ -37,7 +40,7 @@ func (s *Scheduler) admit(now time.Time) {
 		if !q.admitted {
 			q.Cached, q.admitted = got, true
 		}
-		q.Computed, q.mark = got.HitTokens, len(q.Tokens)
+		q.Computed, q.mark, q.boarding = got.HitTokens, len(q.Tokens), true
 		s.places += 1 + q.Forks
 		s.running = append(s.running, q)
 		s.waiting = slices.Delete(s.waiting, i, i+1)
@@ -96,7 +99,7 @@ func (s *Scheduler) preempt(q *Seq, now time.Time) {
 	s.stats.Preempted++
 	s.stats.Lost += uint64(q.Computed)
 	s.places -= 1 + q.Forks
-	s.cache.Release(&q.Table, now)
+	s.release(q, now)
 	q.Computed, q.Draft, q.again = 0, 0, true
 	i := slices.Index(s.running, q)
 	s.running = slices.Delete(s.running, i, i+1)
@@ -157,7 +160,7 @@ func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
 	q.Forks--
 	s.ledger.join(child.Class, child.Tenant)
 	if s.cache.Available() > s.lent(q.Class) && s.cache.Fork(&q.Table, &child.Table, q.Prompt, now) {
-		child.Computed, child.mark = q.Prompt, q.Prompt
+		child.Computed, child.mark, child.boarding = q.Prompt, q.Prompt, true
 		s.running = append(s.running, child)
 		return
 	}
@@ -180,21 +183,36 @@ func (s *Scheduler) Remove(q *Seq, now time.Time) {
 	s.running = slices.Delete(s.running, i, i+1)
 	s.ledger.leave(q.Class, q.Tenant)
 	s.places -= 1 + q.Forks
-	s.cache.Release(&q.Table, now)
+	s.release(q, now)
 	q.Forks = 0
 }
 
-// seal names the blocks that became full, so that others can share them.
-func (s *Scheduler) seal() {
+// release gives up a sequence's memory. What it computed may stay in the cache.
+func (s *Scheduler) release(q *Seq, now time.Time) {
+	s.seal(q)
+	s.cache.Release(&q.Table, now)
+}
+
+// seal names the blocks of a sequence that became full, so that others can share
+// them. The last known token does not count: what was computed in its place may
+// be a guess that it refuted.
+func (s *Scheduler) seal(q *Seq) {
 	const size = compute.BlockTokens
-	for _, q := range s.running {
-		known := min(q.Computed, len(q.Tokens))
-		for i := q.Table.Sealed(); (i+1)*size <= known; i++ {
-			q.hash((i + 1) * size)
-			err := s.cache.Seal(&q.Table, q.hashes[i], q.Tokens[i*size:(i+1)*size])
-			if err != nil || q.Table.Sealed() != i+1 {
-				break
-			}
+	if s.cfg.Baseline.NoPrefixCache {
+		return
+	}
+	known := min(q.Computed, len(q.Tokens)-1)
+	for i := q.Table.Sealed(); (i+1)*size <= known; i++ {
+		q.hash((i + 1) * size)
+		err := s.cache.Seal(&q.Table, q.hashes[i], q.Tokens[i*size:(i+1)*size])
+		if err != nil || q.Table.Sealed() != i+1 {
+			break
 		}
+	}
+}
+
+func (s *Scheduler) sealAll() {
+	for _, q := range s.running {
+		s.seal(q)
 	}
 }

@@ -81,6 +81,8 @@ type Seq struct {
 	Cached kv.Admission
 
 	hashes   []parley.BlockHash // of the leading full blocks
+	boarding bool               // some of its computed tokens may wait for a copy
+	granted  int                // tokens it may compute in the present pass
 	order    uint64             // of arrival
 	arrived  time.Time
 	admitted bool // at least once
@@ -123,13 +125,17 @@ type Config struct {
 	// Weights share turns between classes; a zero means the class's default:
 	// 1 for free, 4 for pro, 16 for enterprise.
 	Weights [parley.Classes]float64
-	// Reserve is the share of the pool, 0 to 1, that only a class itself uses.
+	// Reserve is the share, 0 to 1, of the pool that only a class itself uses,
+	// and of what prompts may take of a pass that it gets before others; it is
+	// lent to them while the class has no use for it.
 	Reserve [parley.Classes]float64
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
 	// AgeMax is how long a request waits before it goes ahead of every class;
 	// 0 means 30 seconds.
 	AgeMax time.Duration
+	// Baseline turns mechanisms off, for measurements alone.
+	Baseline Baseline
 }
 
 const (
@@ -188,11 +194,15 @@ type Scheduler struct {
 	cache   *kv.Cache
 	ledger  ledger
 	pace    Pace
+	copies  copyPace
+	ferry   kv.Ferry
 	waiting []*Seq
 	running []*Seq
-	turns   []*Seq // those that run as a pass is planned
-	readers []*Seq // of the present pass
-	writers int    // in the present plan
+	turns   []*Seq        // those that run as a pass is planned
+	readers []*Seq        // of the present pass
+	writers int           // in the present plan
+	spent   time.Duration // before the coming pass
+	reading int           // tokens granted to readers in the present plan
 	arrived uint64
 	places  int // sequences running, and forks to come
 	plan    Plan
@@ -246,21 +256,55 @@ func blocks(tokens int) int {
 
 // Next returns what the next pass computes. The plan is valid until the next call.
 func (s *Scheduler) Next(now time.Time) *Plan {
-	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0]}
-	s.seal()
+	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0], Copies: s.plan.Copies[:0]}
+	s.sealAll()
 	s.expire(now)
 	s.admit(now)
+	s.ferry.Add(s.cache.Moves())
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
 	s.planWriters(&tokens, &outputs, now)
 	for i := range s.plan.Parts {
 		s.guess(&s.plan.Parts[i], &tokens, &outputs, now)
 	}
-	s.ledger.sorted(s.readers)
-	for _, q := range s.readers {
-		s.take(q, &tokens, &outputs, s.chunk(q))
-	}
-	s.plan.Copies = s.cache.Moves()
+	s.planReaders(&tokens, &outputs)
+	s.planCopies()
 	return &s.plan
+}
+
+// planReaders shares what the writers leave of the pass: first what classes
+// have reserved, then the rest by turns.
+func (s *Scheduler) planReaders(tokens, outputs *int) {
+	s.reading = 0
+	s.readers = slices.DeleteFunc(s.readers, func(q *Seq) bool { return !s.board(q) })
+	s.ledger.sorted(s.readers)
+	for class, share := range s.cfg.Reserve {
+		if share > 0 {
+			s.grant(tokens, share, func(q *Seq) bool { return q.Class == parley.Class(class) })
+		}
+	}
+	s.grant(tokens, 1, func(*Seq) bool { return true })
+	for _, q := range s.readers {
+		if part := share(q, q.granted, *outputs); part.Tokens > 0 {
+			s.plan.Parts = append(s.plan.Parts, part)
+			*outputs -= part.Outputs
+		}
+	}
+}
+
+// grant lets readers take up to a share of the pass, in order.
+func (s *Scheduler) grant(tokens *int, share float64, may func(*Seq) bool) {
+	left := min(*tokens, int(share*float64(s.cfg.StepTokens)))
+	for _, q := range s.readers {
+		if !may(q) {
+			continue
+		}
+		n := max(0, min(s.chunk(q, share), left))
+		s.plan.Work = s.plan.Work.add(n, q.Computed+q.granted)
+		q.granted += n
+		s.reading += n
+		left -= n
+		*tokens -= n
+	}
 }
 
 // planWriters gives every writer its token, for which others may have to make
@@ -268,14 +312,15 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 func (s *Scheduler) planWriters(tokens, outputs *int, now time.Time) {
 	s.readers, s.turns = s.readers[:0], append(s.turns[:0], s.running...)
 	for _, q := range s.turns {
-		if q.runs() && !q.Paused && q.behind() == 1 && s.room(q, len(q.Tokens), now) {
+		if q.runs() && !q.Paused && q.behind() == 1 && s.aboard(q) && s.room(q, len(q.Tokens), now) {
 			s.take(q, tokens, outputs, 1)
 		}
 	}
 	s.plan.Parts = slices.DeleteFunc(s.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
 	s.writers = len(s.plan.Parts)
 	for _, q := range s.running {
-		if !q.Paused && q.behind() > 1 {
+		if !q.Paused && (q.behind() > 1 || q.behind() == 1 && q.boarding) {
+			q.granted = 0
 			s.readers = append(s.readers, q)
 		}
 	}
@@ -288,9 +333,9 @@ func (q *Seq) runs() bool { return len(q.Table.Blocks) > 0 }
 func (s *Scheduler) guess(p *Part, tokens, outputs *int, now time.Time) {
 	q := p.Seq
 	known := len(q.Tokens)
-	n := min(q.Draft, q.Most-known, *tokens, *outputs)
+	n := min(q.Draft, q.Most-known-1, *tokens, *outputs) // what comes last needs no guess
 	if s.cfg.Target > 0 && n > 0 {
-		n = s.pace.Fit(s.plan.Work, known, n, time.Duration(targetUse*float64(s.cfg.Target)))
+		n = s.pace.Fit(s.plan.Work, known, n, s.limit())
 	}
 	if n <= 0 || !s.cache.Grow(&q.Table, known+n, now) {
 		return
@@ -301,19 +346,6 @@ func (s *Scheduler) guess(p *Part, tokens, outputs *int, now time.Time) {
 	*outputs -= n
 }
 
-// RowPrice returns what one row more in a pass costs, in tokens: by how much
-// it lengthens a pass like the last one, as a share, times the tokens that
-// such a pass brings. It is 1 while nothing is known.
-func (s *Scheduler) RowPrice() float64 {
-	work := s.plan.Work
-	if !s.pace.Known() || work.Rows == 0 || s.writers == 0 {
-		return 1
-	}
-	pass := s.pace.Predict(work)
-	longer := s.pace.Predict(work.add(1, work.Lookback/work.Rows)) - pass
-	return float64(longer) / float64(max(pass, 1)) * float64(s.writers)
-}
-
 // Settle forgets what was computed for guesses that turned out wrong, after
 // the chosen tokens were added to the known ones.
 func (q *Seq) Settle() {
@@ -321,25 +353,36 @@ func (q *Seq) Settle() {
 	q.Draft = 0
 }
 
-// chunk returns how many tokens of a reader may join the pass.
-func (s *Scheduler) chunk(q *Seq) int {
-	behind := q.behind()
-	if s.cfg.Target == 0 {
+// chunk returns how many more tokens of a reader may join the pass, if readers
+// may use so much of it.
+func (s *Scheduler) chunk(q *Seq, share float64) int {
+	behind := q.behind() - q.granted
+	if s.cfg.Target == 0 || s.cfg.Baseline.WholePrompts {
 		return behind
 	}
 	if !s.pace.Known() {
 		return min(behind, max(0, chunkBlind-s.plan.Work.Rows))
 	}
-	limit := targetUse * float64(s.cfg.Target)
-	if s.writers == 0 {
-		limit *= quietFactor
+	limit := float64(s.limit() - s.copies.planned - s.evictions(q, behind))
+	if share < 1 {
+		soFar := float64(s.pace.Predict(s.plan.Work))
+		limit = soFar + share*(limit-soFar)
 	}
-	fits := s.pace.Fit(s.plan.Work, q.Computed, behind, time.Duration(limit))
-	if first := len(s.plan.Parts) == s.writers; first && fits < min(behind, chunkMin) {
+	fits := s.pace.Fit(s.plan.Work, q.Computed+q.granted, behind, time.Duration(limit))
+	if s.reading == 0 && fits < min(behind, chunkMin) && share == 1 {
 		trickle := s.pace.Fit(s.plan.Work, q.Computed, min(behind, chunkMin), time.Duration(limit*trickleFactor))
 		return max(fits, trickle, 1)
 	}
 	return fits
+}
+
+// limit returns how long the present pass should take.
+func (s *Scheduler) limit() time.Duration {
+	limit := targetUse * float64(s.cfg.Target)
+	if s.writers == 0 {
+		limit *= quietFactor
+	}
+	return max(0, time.Duration(limit)-s.spent)
 }
 
 // take puts up to n tokens of a sequence into the plan.

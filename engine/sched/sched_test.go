@@ -12,6 +12,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/kv"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts give now; review the difference")
@@ -20,10 +21,14 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 // passes happen; the trace says what each pass computed. The lines are
 //
 //	config blocks=N tokens=N outputs=N seqs=N [target=MS] [reserve=PERCENT for enterprise]
-//	add NAME prompt=N most=N [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS]
+//	       [host=N] [disk=N] [copy=MS for each block]
+//	       [static-batches] [reserve-whole] [whole-prompts] [no-prefix-cache]
+//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS]
 //	pass                a sequence that caught up wants one more token
 //	wait MS
 //	remove NAME
+//	idle                copies are made while nothing is computed
+//	damage              every block on disk is unreadable from now on
 //
 // A pass takes 1 ms and 0.1 ms for each row.
 func TestScripts(t *testing.T) {
@@ -52,6 +57,7 @@ func TestScripts(t *testing.T) {
 func runScript(t *testing.T, text string) string {
 	var out strings.Builder
 	var s *Scheduler
+	var copies copyScript
 	now := time.Unix(1000, 0)
 	seqs := map[string]*Seq{}
 	for line := range strings.Lines(text) {
@@ -66,13 +72,22 @@ func runScript(t *testing.T, text string) string {
 		}
 		switch words[0] {
 		case "config":
-			s = mustNew(t, Config{Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
+			copies = copyScript{each: time.Duration(number(words, "copy")) * time.Millisecond}
+			s = mustNew(t, Config{Cache: kv.Config{HostBlocks: number(words, "host"), DiskBlocks: number(words, "disk")},
+				Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
 				Target:  time.Duration(number(words, "target")) * time.Millisecond,
-				Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100}})
+				Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100},
+				Baseline: Baseline{StaticBatches: slices.Contains(words, "static-batches"), ReserveWhole: slices.Contains(words, "reserve-whole"),
+					WholePrompts: slices.Contains(words, "whole-prompts"), NoPrefixCache: slices.Contains(words, "no-prefix-cache")}})
 		case "add":
 			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
 				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant"))}
 			q.Tokens = distinct(len(seqs), q.Prompt)
+			for name, other := range seqs {
+				if slices.Contains(words, "like="+name) {
+					q.Tokens = slices.Clone(other.Tokens[:q.Prompt])
+				}
+			}
 			if slices.Contains(words, "same") {
 				q.Tokens = distinct(1000, q.Prompt)
 			}
@@ -91,8 +106,12 @@ func runScript(t *testing.T, text string) string {
 			var ms int
 			fmt.Sscan(words[1], &ms)
 			now = now.Add(time.Duration(ms) * time.Millisecond)
+		case "idle":
+			copies.do(s, s.Idle().Copies, now, &out)
+		case "damage":
+			copies.damaged = true
 		case "pass":
-			now = now.Add(pass(t, s, seqs, now, &out))
+			now = now.Add(pass(t, s, seqs, copies, now, &out))
 		default:
 			t.Fatalf("unknown command %q", line)
 		}
@@ -109,7 +128,31 @@ func number(words []string, key string) (n int) {
 	return n
 }
 
-func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, now time.Time, out *strings.Builder) time.Duration {
+// A copyScript says how the copies of a script go.
+type copyScript struct {
+	each    time.Duration
+	damaged bool
+}
+
+// do makes copies between tiers and reports whether all could be made.
+func (c copyScript) do(s *Scheduler, moves []kv.Move, now time.Time, out *strings.Builder) (whole bool) {
+	whole = true
+	for _, m := range moves {
+		if m.From == m.To {
+			continue
+		}
+		fmt.Fprintf(out, "| copy %s %d to %s %d\n", m.From, m.FromSlot, m.To, m.ToSlot)
+		if m.From == kv.Disk && c.damaged {
+			s.Lost(m, now)
+			whole = false
+			continue
+		}
+		s.Copied(m.From, m.To, 1, c.each)
+	}
+	return whole
+}
+
+func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, copies copyScript, now time.Time, out *strings.Builder) time.Duration {
 	plan := s.Next(now)
 	names := map[*Seq]string{}
 	for name, q := range seqs {
@@ -117,6 +160,10 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, now time.Time, out *
 	}
 	for _, q := range plan.Expired {
 		fmt.Fprintf(out, "| %s expired\n", names[q])
+	}
+	if !copies.do(s, plan.Copies, now, out) {
+		fmt.Fprintln(out, "| a copy failed: nothing is computed")
+		return time.Millisecond
 	}
 	for _, p := range plan.Parts {
 		fmt.Fprintf(out, "| %s computes %d after %d, outputs %d\n", names[p.Seq], p.Tokens, p.Seq.Computed, p.Outputs)
@@ -151,6 +198,9 @@ func TestRandomLoad(t *testing.T) {
 		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4),
 			Target: time.Duration(rng.IntN(8)) * time.Millisecond}
 		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
+		if seed >= 150 { // the baselines must keep the same laws
+			cfg.Baseline = Baseline{seed&1 > 0, seed&2 > 0, seed&4 > 0, seed&8 > 0}
+		}
 		s := mustNew(t, cfg)
 		now := time.Unix(1000, 0)
 		var live []*Seq

@@ -1,0 +1,55 @@
+package sched
+
+import (
+	"math"
+	"time"
+)
+
+// An Outlook is what the next pass is expected to cost, before any guess.
+type Outlook struct {
+	// Pass is what it takes for the writers alone, Row what a guess adds.
+	Pass, Row time.Duration
+	// Room is how much later the pass may begin without anybody noticing: none
+	// while prompts wait to be read.
+	Room time.Duration
+}
+
+// Outlook returns what the next pass will cost, if enough passes were measured
+// to tell and somebody writes.
+func (s *Scheduler) Outlook() (o Outlook, known bool) {
+	var work Work
+	waits := len(s.waiting) > 0
+	for _, q := range s.running {
+		if !q.Paused && q.behind() == 1 {
+			work = work.add(1, q.Computed)
+		}
+		waits = waits || !q.Paused && q.behind() > 1
+	}
+	if !s.pace.Known() || work.Rows == 0 {
+		return Outlook{}, false
+	}
+	o.Pass = s.pace.Predict(work)
+	o.Row = s.pace.Predict(work.add(1, work.Lookback/work.Rows)) - o.Pass
+	switch {
+	case waits:
+	case s.cfg.Target == 0:
+		o.Room = math.MaxInt64
+	default:
+		o.Room = max(0, time.Duration(targetUse*float64(s.cfg.Target))-o.Pass)
+	}
+	return o, true
+}
+
+// Spend says how much time will be spent before the next pass: its target
+// leaves that much less for the pass itself.
+func (s *Scheduler) Spend(d time.Duration) { s.spent = d }
+
+// Trim leaves a part no more than so many of its guesses.
+func (p *Plan) Trim(part *Part, draft int) {
+	less := max(0, part.Draft-draft)
+	whole := Work{}.add(part.Draft, len(part.Seq.Tokens))
+	part.Tokens, part.Outputs, part.Draft = part.Tokens-less, part.Outputs-less, part.Draft-less
+	kept := Work{}.add(part.Draft, len(part.Seq.Tokens))
+	p.Work.Rows -= whole.Rows - kept.Rows
+	p.Work.Lookback -= whole.Lookback - kept.Lookback
+}
