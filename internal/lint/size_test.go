@@ -2,9 +2,14 @@ package lint
 
 import (
 	"go/ast"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"parley/internal/testkit"
 )
 
 // The budgets keep the code readable: most functions fit a glance, every file
@@ -88,5 +93,36 @@ func TestInterfacesAreFew(t *testing.T) {
 	}
 	if len(names) > interfacesMax {
 		t.Errorf("%d exported interfaces, more than %d: %v", len(names), interfacesMax, names)
+	}
+}
+
+// TestNoProgramsAreKept finds programs that were built in the wrong place: the
+// repository holds sources and data.
+func TestNoProgramsAreKept(t *testing.T) {
+	root := testkit.Root()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() {
+			if rel == "bin" {
+				return fs.SkipDir
+			}
+			return skipDir(p, filepath.ToSlash(rel))
+		}
+		f, err := os.Open(p)
+		if err != nil || !d.Type().IsRegular() {
+			return nil // it may be gone by now, or not a file
+		}
+		defer f.Close()
+		magic := make([]byte, 4)
+		if n, _ := f.Read(magic); n == 4 && (string(magic) == "\x7fELF" || string(magic) == "\xcf\xfa\xed\xfe") {
+			t.Errorf("%s is a program", rel)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
