@@ -58,6 +58,9 @@ type Usage struct {
 	Miss string
 	// OutputTokens sums over the choices.
 	OutputTokens int
+	// DroppedTokens is how many tokens the choices forgot because the text
+	// outgrew the context; see [Request.Sinks].
+	DroppedTokens int
 	// Queued is the wait before the first step, Prefill the time from there to
 	// the first token, Decode from there to the last.
 	Queued, Prefill, Decode time.Duration

@@ -23,6 +23,8 @@ type Request struct {
 	Sampling Sampling
 	// Stop says what ends a continuation early.
 	Stop Stop
+	// Grammar is what each continuation must be, nil for any text.
+	Grammar *Grammar
 	// Logprobs asks for the log-probability of each chosen token, and
 	// TopLogprobs for that many alternatives beside it (0 to 20).
 	Logprobs    bool
@@ -38,8 +40,15 @@ type Request struct {
 	// Expired work is dropped before it is computed.
 	Deadline time.Time
 	// Salt keeps the request's context from being shared with requests of
-	// another salt.
-	Salt Salt
+	// another salt, but for its first Public tokens, such as a system prompt that
+	// everybody has: the blocks that lie in them are shared with all.
+	Salt   Salt
+	Public int
+	// Sinks, if positive, lets the text outgrow the context: its first so many
+	// tokens stay in view, and as many of the latest as there is room for; what
+	// stood between them is forgotten. With 0 a prompt that is too long is
+	// refused, and an answer ends where the context does.
+	Sinks int
 	// Retain is how long the request's context should stay in memory after it.
 	Retain time.Duration
 }

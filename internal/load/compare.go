@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"parley"
+	"parley/internal/stat"
 )
 
 // A Change says how one number differs between two runs. Ratio is B over A,
@@ -106,7 +109,7 @@ func (m *timeMetric) compare(a, b *Report, rng *rand.Rand) (changes []Change) {
 	for i, p := range shares {
 		c := Change{
 			Metric: fmt.Sprintf("%s p%.0f", m.name, 100*p), Unit: "ms",
-			A: milliseconds(left[rank(p, len(left))]), B: milliseconds(right[rank(p, len(right))]),
+			A: milliseconds(left[stat.Rank(p, len(left))]), B: milliseconds(right[stat.Rank(p, len(right))]),
 		}
 		if c.settle(ratios[i]) {
 			changes = append(changes, c)
@@ -128,7 +131,7 @@ func drawnPercentiles(sorted []Millis, shares []float64, rng *rand.Rand) []float
 	seen := 0
 	for i, n := range counts {
 		seen += int(n)
-		for len(out) < len(shares) && seen > rank(shares[len(out)], len(sorted)) {
+		for len(out) < len(shares) && seen > stat.Rank(shares[len(out)], len(sorted)) {
 			out = append(out, float64(sorted[i]))
 		}
 	}
@@ -139,12 +142,11 @@ func drawnPercentiles(sorted []Millis, shares []float64, rng *rand.Rand) []float
 // because a number is zero.
 func (c *Change) settle(ratios []float64) bool {
 	c.Ratio = c.B / c.A
-	ratios = slices.DeleteFunc(ratios, func(r float64) bool { return math.IsNaN(r) || math.IsInf(r, 0) })
-	if len(ratios) == 0 || math.IsNaN(c.Ratio) || math.IsInf(c.Ratio, 0) {
+	interval, ok := stat.Middle(ratios, 0.95)
+	if !ok || math.IsNaN(c.Ratio) || math.IsInf(c.Ratio, 0) {
 		return false
 	}
-	slices.Sort(ratios)
-	c.Low, c.High = ratios[rank(0.025, len(ratios))], ratios[rank(0.975, len(ratios))]
+	c.Low, c.High = interval.Low, interval.High
 	return true
 }
 
@@ -223,11 +225,11 @@ func spread(out []float64, begin, end, amount float64) {
 // metOf returns 1 for each request that met its run's objectives and 0 for
 // each other one.
 func metOf(r *Report) (out []float64) {
-	slo := SLO{time.Duration(r.SLO.TTFT), time.Duration(r.SLO.TPOT)}
+	slo := parley.SLO{TTFT: time.Duration(r.SLO.TTFT), CachedTTFT: time.Duration(r.SLO.CachedTTFT), TPOT: time.Duration(r.SLO.TPOT)}
 	for i := range r.Samples {
 		switch s := &r.Samples[i]; {
 		case s.Outcome == Unfinished:
-		case slo.met(s):
+		case s.met(&slo):
 			out = append(out, 1)
 		default:
 			out = append(out, 0)

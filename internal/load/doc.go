@@ -28,7 +28,7 @@
 // counts are the server's own; where it sends no usage, pieces of text are
 // counted instead, and the report says for how many requests. Throughput
 // counts completed requests alone, over the time from the start to the last
-// end. Goodput counts those of them that met the objectives ([SLO]).
+// end. Goodput counts those of them that met the objectives ([parley.SLO]).
 //
 // # The JSON document
 //

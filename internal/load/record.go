@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"parley"
 )
 
 // An Outcome says how a request ended.
@@ -71,14 +73,7 @@ type Record struct {
 // end returns when the request ended, since the start of the run.
 func (r *Record) end() time.Duration { return time.Duration(r.Intended + r.Total) }
 
-// An SLO is what users are promised. Zero fields promise nothing.
-type SLO struct {
-	TTFT, TPOT time.Duration
-}
-
 // met reports whether the request was completed within the objectives.
-func (s SLO) met(r *Record) bool {
-	return r.Outcome == Completed && within(r.TTFT, s.TTFT) && within(r.TPOT, s.TPOT)
+func (r *Record) met(s *parley.SLO) bool {
+	return r.Outcome == Completed && s.Met(time.Duration(r.TTFT), time.Duration(r.TPOT), r.PromptTokens, r.CachedTokens)
 }
-
-func within(got Millis, limit time.Duration) bool { return limit == 0 || time.Duration(got) <= limit }

@@ -8,6 +8,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"parley"
+	"parley/internal/stat"
 )
 
 // Schema names the shape of the JSON document.
@@ -124,25 +127,27 @@ type Percentiles struct {
 // requests that were sent and not given up by the user: one that was turned
 // away met nothing.
 type Goodput struct {
-	TTFT      Millis  `json:"ttft_ms"`
-	TPOT      Millis  `json:"tpot_ms"`
-	Met       int     `json:"met"`
-	Share     float64 `json:"share"`
-	PerSecond float64 `json:"goodput"`
+	TTFT Millis `json:"ttft_ms"`
+	// CachedTTFT replaces TTFT where at least half of the prompt was cached.
+	CachedTTFT Millis  `json:"cached_ttft_ms"`
+	TPOT       Millis  `json:"tpot_ms"`
+	Met        int     `json:"met"`
+	Share      float64 `json:"share"`
+	PerSecond  float64 `json:"goodput"`
 }
 
 // Summarize makes a report of a run. What was measured, and under which load,
 // is left for the caller to fill in.
-func Summarize(r *Result, slo SLO) *Report {
+func Summarize(r *Result, slo parley.SLO) *Report {
 	out := &Report{
 		Schema: Schema, Started: r.Started, Elapsed: Millis(r.Elapsed), Interrupted: r.Interrupted, Samples: r.Records,
-		SLO: Goodput{TTFT: Millis(slo.TTFT), TPOT: Millis(slo.TPOT)},
+		SLO: Goodput{TTFT: Millis(slo.TTFT), CachedTTFT: Millis(slo.CachedTTFT), TPOT: Millis(slo.TPOT)},
 	}
 	for i := range r.Records {
 		record := &r.Records[i]
 		out.Requests.add(record)
 		out.Tokens.add(record)
-		if slo.met(record) {
+		if record.met(&slo) {
 			out.SLO.Met++
 		}
 	}
@@ -240,18 +245,11 @@ func percentilesOf(sorted []Millis) Percentiles {
 	for _, v := range sorted {
 		sum += float64(v)
 	}
-	at := func(p float64) Millis { return sorted[rank(p, len(sorted))] }
+	at := func(p float64) Millis { return sorted[stat.Rank(p, len(sorted))] }
 	return Percentiles{
 		N: len(sorted), Mean: Millis(sum / float64(len(sorted))),
 		P50: at(0.50), P90: at(0.90), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: sorted[len(sorted)-1],
 	}
-}
-
-// rank returns the index of the smallest of n sorted values that at least the
-// share p of them does not exceed. The small number keeps a product such as
-// 0.9*10 from being rounded to just above 9.
-func rank(p float64, n int) int {
-	return min(max(int(math.Ceil(p*float64(n)-1e-9))-1, 0), n-1)
 }
 
 // reportBytesMax bounds the documents that ReadReport takes: a million samples

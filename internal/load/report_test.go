@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley"
 )
 
 func TestPercentilesAreExact(t *testing.T) {
@@ -57,8 +59,8 @@ func mixed(i int) Record {
 }
 
 func TestGoodputCountsRejections(t *testing.T) {
-	report := Summarize(steady(20, mixed), SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
-	if want := (Goodput{1000 * ms, 50 * ms, 14, 0.7, 0.7}); report.SLO != want {
+	report := Summarize(steady(20, mixed), parley.SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
+	if want := (Goodput{1000 * ms, 0, 50 * ms, 14, 0.7, 0.7}); report.SLO != want {
 		t.Errorf("%+v, want %+v", report.SLO, want)
 	}
 	if want := (Throughput{0.9, 8.1, 53.1}); report.Throughput != want {
@@ -73,7 +75,7 @@ func TestGoodputCountsRejections(t *testing.T) {
 }
 
 func TestReportsSurviveJSON(t *testing.T) {
-	report := Summarize(steady(20, mixed), SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
+	report := Summarize(steady(20, mixed), parley.SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
 	report.Target, report.Load = Measured{"http://127.0.0.1/v1", "polly", Chat}, Description{Loop: "open", RatePerSecond: 5, Seed: 1}
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -94,7 +96,7 @@ func TestReportsSurviveJSON(t *testing.T) {
 }
 
 func FuzzReadReport(f *testing.F) {
-	text, _ := json.Marshal(Summarize(steady(3, mixed), SLO{}))
+	text, _ := json.Marshal(Summarize(steady(3, mixed), parley.SLO{}))
 	f.Add(text)
 	f.Add([]byte(`{"schema":"parley-bench/1","elapsed_ms":5,"samples":[{"intended_ms":-5e12,"total_ms":-1,"outcome":"completed","output_tokens":-7}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -120,7 +122,7 @@ func noisy(level Millis, seed int) func(int) Record {
 }
 
 func TestCompareTellsChangeFromNoise(t *testing.T) {
-	slo := SLO{TTFT: 200 * time.Millisecond}
+	slo := parley.SLO{TTFT: 200 * time.Millisecond}
 	a := Summarize(steady(600, noisy(100*ms, 1)), slo)
 	same := Summarize(steady(600, noisy(100*ms, 2)), slo)
 	slow := Summarize(steady(600, noisy(150*ms, 3)), slo)
@@ -167,7 +169,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 			next := lcg(uint64(2*seed + run + 1))
 			return Summarize(steady(60, func(int) Record {
 				return Record{TTFT: Millis(next()), Outcome: Completed, Pieces: 1, OutputTokens: 1}
-			}), SLO{})
+			}), parley.SLO{})
 		}
 		median := timeMetric{"TTFT", ttftOf, []float64{0.5}}
 		changes := median.compare(draw(0), draw(1), rand.New(rand.NewPCG(uint64(seed), 1)))

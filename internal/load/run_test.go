@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"parley/sim/traffic"
+
+	"parley"
 )
 
 const ms = Millis(time.Millisecond)
@@ -94,7 +96,7 @@ func TestStallsAreNotOmitted(t *testing.T) {
 		return s
 	}
 	rig(t, stalling(), Text, func(ctx context.Context, c *Client) {
-		report := Summarize(mustRun(t, ctx, c, every(100*time.Millisecond, 400)), SLO{TTFT: time.Second})
+		report := Summarize(mustRun(t, ctx, c, every(100*time.Millisecond, 400)), parley.SLO{TTFT: time.Second})
 		// 100 of 400 requests came while it stood: at 5.0 s, 5.1 s, ... 14.9 s.
 		l := &report.Latency.TTFT
 		if l.Max != 10_000*ms || l.P99 != 9600*ms || l.P95 != 8000*ms || l.P90 != 6000*ms || l.P50 != 0 {
@@ -108,7 +110,7 @@ func TestStallsAreNotOmitted(t *testing.T) {
 	rig(t, stalling(), Text, func(ctx context.Context, c *Client) {
 		p := users(1, 400)
 		p.Think = traffic.Gaps{Mean: 96 * time.Millisecond}
-		l := Summarize(mustRun(t, ctx, c, p), SLO{}).Latency.TTFT
+		l := Summarize(mustRun(t, ctx, c, p), parley.SLO{}).Latency.TTFT
 		if l.P99 != 0 || l.Max < 9_000*ms {
 			t.Errorf("a closed loop saw %+v", l)
 		}
@@ -150,7 +152,7 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 	}
 	rig(t, &script{special: special}, Text, func(ctx context.Context, c *Client) {
 		c.http.CheckRedirect = newHTTP(false).CheckRedirect
-		report := Summarize(mustRun(t, ctx, c, every(3*time.Minute, 12)), SLO{})
+		report := Summarize(mustRun(t, ctx, c, every(3*time.Minute, 12)), parley.SLO{})
 		want := Requests{Sent: 12, Completed: 2, Rejected: 2, Failed: 8, Kinds: map[string]int{
 			"http 429": 1, "http 503": 1, "http 400": 1, "no stream": 1, "cut short": 1, "error event": 1, "malformed": 1,
 			"timeout": 1, "connection broke": 1, "http 307": 1,
@@ -174,7 +176,7 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 
 func TestTokensAreCountedWithoutUsage(t *testing.T) {
 	rig(t, &script{noUsage: true, noDone: true, between: time.Millisecond}, Chat, func(ctx context.Context, c *Client) {
-		report := Summarize(mustRun(t, ctx, c, users(1, 2)), SLO{})
+		report := Summarize(mustRun(t, ctx, c, users(1, 2)), parley.SLO{})
 		if report.Tokens != (Tokens{Output: 10, WantedOutput: 10, CountedRequests: 2}) {
 			t.Errorf("%+v", report.Tokens)
 		}
@@ -223,7 +225,7 @@ func TestTooManyUnderWayAreDroppedNotDelayed(t *testing.T) {
 	rig(t, &script{first: 10 * time.Second}, Chat, func(ctx context.Context, c *Client) {
 		p := every(time.Second, 8)
 		p.InFlightMax = 3
-		report := Summarize(mustRun(t, ctx, c, p), SLO{})
+		report := Summarize(mustRun(t, ctx, c, p), parley.SLO{})
 		if q := report.Requests; q.Sent != 3 || q.Completed != 3 || q.Dropped != 5 || report.SLO.Share != 3.0/8 {
 			t.Errorf("%+v, share %v", q, report.SLO.Share)
 		}
