@@ -20,6 +20,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/kv"
 	"parley/engine/sample"
 	"parley/engine/sched"
 	"parley/engine/spec"
@@ -38,14 +39,18 @@ type Config struct {
 
 	// Forward computes a step and writes the logits of its output rows.
 	Forward func(step *compute.Step, logits []float32)
-	// CopyBlocks copies whole blocks of the pool.
-	CopyBlocks func(dst, src []int32)
+	// Move copies a whole block within the pool or between tiers. It returns
+	// [tier.ErrDamaged] when the block's content is lost.
+	Move func(m kv.Move) error
+	// Found are the blocks that an earlier process left on the disk.
+	Found []kv.Found
 
 	// Sched bounds the passes and the pool.
 	Sched sched.Config
-	// Speculate guesses tokens ahead where that is worth it. The answers are the
-	// same with and without.
+	// Speculate guesses tokens ahead where that is worth it, with Draft too if
+	// there is one. The answers are the same with and without.
 	Speculate bool
+	Draft     *Draft
 
 	// Observe is told what happens, for metrics. All of it may be nil.
 	Observe Observer
@@ -63,6 +68,8 @@ type Observer struct {
 	// Token: a token was chosen; after is the time since the request came for
 	// the first token of a choice, and since the token before for the others.
 	Token func(first bool, after time.Duration)
+	// Finish: a choice has ended, for a [parley.Finish] or [FinishAbort].
+	Finish func(reason string)
 	// Done: a request is complete. The usage is final.
 	Done func(r *parley.Request, u *parley.Usage)
 }
@@ -79,11 +86,20 @@ func (o *Observer) token(first bool, after time.Duration) {
 	}
 }
 
+func (o *Observer) finish(reason string) {
+	if o.Finish != nil {
+		o.Finish(reason)
+	}
+}
+
 func (o *Observer) done(r *parley.Request, u *parley.Usage) {
 	if o.Done != nil {
 		o.Done(r, u)
 	}
 }
+
+// FinishAbort is why a choice ended that failed or that nobody waited for.
+const FinishAbort = "abort"
 
 // An Engine serves one model. It implements [parley.Worker].
 type Engine struct {
@@ -110,11 +126,25 @@ type Stats struct {
 	// how long they took together.
 	Steps, StepTokens uint64
 	StepTime          time.Duration
+	// Copied counts copies by the tiers they went from and to, Damaged those
+	// that could not be made, Repairs how often blocks were not accounted for.
+	Copied           [kv.Tiers][kv.Tiers]Copies
+	Damaged, Repairs uint64
 	// Failures counts passes that went wrong, Pauses how often a request was
 	// held because nobody read its answer.
 	Failures, Pauses uint64
-	// Guessed counts tokens that were guessed ahead, Right those that came true.
-	Guessed, Right uint64
+	// Guesses count the tokens that each drafter guessed ahead, DraftTime is how
+	// long the draft network took, DraftFailures how often it went wrong.
+	Guesses       [spec.Drafters]Guesses
+	DraftTime     time.Duration
+	DraftFailures uint64
+}
+
+// Guesses count what one drafter did.
+type Guesses struct {
+	// Rounds counts the passes with its guesses in them, for each sequence;
+	// Guessed the tokens guessed, and Right those that came true.
+	Rounds, Guessed, Right uint64
 }
 
 // New starts an engine. Close ends it.
@@ -190,18 +220,19 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	if err := e.check(r); err != nil {
 		return nil, err
 	}
+	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
+	prompt := j.fitPrompt(e.cfg.Model.ContextTokens)
 	most := e.cfg.Model.ContextTokens
 	if r.MaxTokens > 0 {
-		most = min(most, len(r.Prompt)+r.MaxTokens)
+		most = min(most, len(prompt)+r.MaxTokens)
 	}
-	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
 	j.mail.emptied = func() { e.resume(j) }
 	for i := range max(1, r.Choices) {
-		j.choices = append(j.choices, e.newChoice(j, i))
+		j.choices = append(j.choices, e.newChoice(j, i, prompt))
 	}
 	q := &j.choices[0].seq
-	q.Prompt, q.Most, q.Forks, q.EveryRow = len(r.Prompt), most, len(j.choices)-1, r.PromptLogprobs
-	q.Class, q.Tenant, q.Salt, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Retain, r.Deadline
+	q.Prompt, q.Most, q.Forks, q.EveryRow = len(prompt), most, len(j.choices)-1, r.PromptLogprobs
+	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
 	}
@@ -209,11 +240,11 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	return j, nil
 }
 
-func (e *Engine) newChoice(j *job, index int) *choice {
+func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
 	r := j.req
 	c := &choice{
 		job: j, index: index,
-		seq:     sched.Seq{Tokens: append(make([]parley.Token, 0, len(r.Prompt)+64), r.Prompt...)},
+		seq:     sched.Seq{Tokens: append(make([]parley.Token, 0, len(prompt)+64), prompt...)},
 		sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, index),
 		stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
 	}
@@ -244,7 +275,10 @@ func (e *Engine) check(r *parley.Request) error {
 			return parley.Invalid("prompt", "token %d of the prompt is %d: this model has tokens 0 to %d", i, t, e.cfg.Vocab-1)
 		}
 	}
-	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 {
+	if err := checkSinks(r, e.cfg.Model.ContextTokens); err != nil {
+		return err
+	}
+	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 && r.Sinks == 0 {
 		return parley.Errorf(parley.ContextTooLong, "the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt), e.cfg.Model.ContextTokens)
 	}
 	if int(r.Class) >= parley.Classes {

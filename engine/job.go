@@ -22,6 +22,7 @@ type job struct {
 
 	promptLogprobs []parley.Logprob
 	output         int // tokens chosen, over all choices
+	dropped        int // tokens forgotten, over all choices
 
 	arrived, started, first time.Time
 	done                    bool
@@ -35,20 +36,14 @@ type choice struct {
 	sampler *sample.Sampler
 	stopper *sample.Stopper
 	wrote   time.Time // the last token
+	chosen  int       // tokens
 
-	lookup *spec.Lookup // nil without speculation
-	depth  spec.Depth
+	lookup *spec.Lookup   // nil without speculation
 	guess  []parley.Token // what the next pass checks
-}
-
-// speculate guesses the tokens that may come next, if they are worth the price
-// of their rows.
-func (c *choice) speculate(price float64) {
-	c.guess = c.guess[:0]
-	if c.lookup != nil && len(c.seq.Tokens) == c.seq.Computed+1 && !c.seq.Paused {
-		c.guess = c.lookup.Guess(c.guess, c.depth.Next(price))
-	}
-	c.seq.Draft = len(c.guess)
+	by     spec.Drafter   // who guesses
+	turn   turn           // with the draft network
+	luck   spec.Luck      // with its guesses
+	idle   int            // passes without any
 }
 
 // pause holds the job's choices, or lets them go on.
@@ -62,7 +57,8 @@ func (j *job) pause(held bool) {
 func (j *job) usage(now time.Time) *parley.Usage {
 	return &parley.Usage{
 		PromptTokens: len(j.req.Prompt), OutputTokens: j.output,
-		CachedTokens: j.choices[0].seq.Cached.HitTokens, Miss: j.choices[0].seq.Cached.Miss.String(),
+		DroppedTokens: j.dropped,
+		CachedTokens:  j.choices[0].seq.Cached.HitTokens, Miss: j.choices[0].seq.Cached.Miss.String(),
 		Queued: j.started.Sub(j.arrived), Prefill: j.first.Sub(j.started), Decode: now.Sub(j.first),
 	}
 }

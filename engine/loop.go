@@ -7,7 +7,6 @@ import (
 
 	"parley"
 	"parley/compute"
-	"parley/engine/kv"
 	"parley/engine/sample"
 	"parley/engine/sched"
 )
@@ -20,9 +19,11 @@ type loop struct {
 	step    compute.Step
 	logits  []float32 // [StepOutputs][Vocab]
 	scratch sample.Scratch
-	// dst and src are the arguments of one copy.
-	dst, src []int32
-	now      time.Time // when the present pass was computed
+	now     time.Time // when the present pass was computed
+	worked  bool      // since blocks were last accounted for
+
+	guesses guesses
+	drafter *drafter // nil without a draft network
 }
 
 func (l *loop) init(e *Engine) error {
@@ -30,7 +31,9 @@ func (l *loop) init(e *Engine) error {
 	if err != nil {
 		return err
 	}
+	s.Adopt(e.cfg.Found)
 	*l = loop{e: e, sched: s, owner: map[*sched.Seq]*choice{}, logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab)}
+	l.guesses.typical, l.drafter = typicalFirst, newDrafter(&e.cfg)
 	return nil
 }
 
@@ -55,10 +58,10 @@ func (l *loop) round() (closed bool) {
 	l.speculate()
 	plan := l.sched.Next(l.e.cfg.Now())
 	l.expire(plan.Expired)
-	if len(plan.Parts) > 0 {
+	if len(plan.Parts)+len(plan.Copies) > 0 {
 		l.pass(plan)
 	} else {
-		<-l.e.wake
+		l.idle()
 	}
 	return false
 }
@@ -74,6 +77,7 @@ func (l *loop) restart(err error) {
 	l.e.mu.Lock()
 	l.e.stats.Failures++
 	l.e.mu.Unlock()
+	l.e.cfg.Found = nil // what the disk holds by now is not known
 	if err := l.init(l.e); err != nil {
 		panic(err) // the same configuration was good before
 	}
@@ -106,19 +110,11 @@ func (l *loop) attend() (closed bool) {
 	return closed
 }
 
-// speculate lets every sequence that writes guess ahead.
-func (l *loop) speculate() {
-	if !l.e.cfg.Speculate {
-		return
-	}
-	price := l.sched.RowPrice()
-	for _, c := range l.owner {
-		c.speculate(price)
-	}
-}
-
 // remove takes all of a job's sequences out of the scheduler.
 func (l *loop) remove(j *job) {
+	for ; j.open > 0; j.open-- {
+		l.e.cfg.Observe.finish(FinishAbort)
+	}
 	j.done = true
 	for _, c := range j.choices {
 		l.drop(c)
@@ -156,13 +152,17 @@ func (l *loop) pass(plan *sched.Plan) {
 			l.abandon(plan, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
+	l.worked = true
+	if !l.copy(plan.Copies) || len(plan.Parts) == 0 {
+		return
+	}
+	l.draft(plan)
 	began := l.e.cfg.Now()
 	l.assemble(plan.Parts, began)
 	if err := l.step.Validate(l.e.cfg.Sched.Blocks); err != nil {
 		l.abandon(plan, err)
 		return
 	}
-	l.copyBlocks(plan.Copies)
 	l.e.cfg.Forward(&l.step, l.logits)
 	l.now = l.e.cfg.Now()
 	took := l.now.Sub(began)
@@ -174,14 +174,6 @@ func (l *loop) pass(plan *sched.Plan) {
 			l.settle(c, p, rows[:p.Outputs*l.e.cfg.Vocab])
 		}
 		rows = rows[p.Outputs*l.e.cfg.Vocab:]
-	}
-}
-
-// copyBlocks does the copies that a plan wants done first, in order.
-func (l *loop) copyBlocks(moves []kv.Move) {
-	for _, m := range moves {
-		l.dst, l.src = append(l.dst[:0], m.ToSlot), append(l.src[:0], m.FromSlot)
-		l.e.cfg.CopyBlocks(l.dst, l.src)
 	}
 }
 
@@ -257,20 +249,14 @@ func (l *loop) verify(c *choice, p sched.Part, rows []float32) {
 	vocab, right := l.e.cfg.Vocab, 0
 	for {
 		tok, more := l.choose(c, rows[:vocab])
-		if !more || right == p.Draft || tok != c.guess[right] {
+		if !more || right == p.Draft || tok != c.guess[right] || c.seq.Computed == 0 {
 			break
 		}
 		right++
 		rows = rows[vocab:]
 	}
 	c.seq.Settle()
-	c.depth.Learn(p.Draft, right)
-	if p.Draft > 0 {
-		l.e.mu.Lock()
-		l.e.stats.Guessed += uint64(p.Draft)
-		l.e.stats.Right += uint64(right)
-		l.e.mu.Unlock()
-	}
+	l.learnGuesses(c, p.Draft, right)
 }
 
 func (l *loop) fail(j *job, err error) {
@@ -317,6 +303,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 		c.lookup.Push(tok)
 	}
 	j.output++
+	c.chosen++
 	l.observeToken(c)
 
 	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}}
@@ -328,6 +315,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	switch {
 	case stop:
 		d.Finish, d.StopString = parley.FinishStop, matched
+	case l.forget(c):
 	case len(c.seq.Tokens) >= c.seq.Most:
 		d.Finish = parley.FinishLength
 	}
@@ -348,7 +336,9 @@ func (l *loop) observeToken(c *choice) {
 func (l *loop) deliver(c *choice, d parley.Delta) {
 	j := c.job
 	if d.Finish != "" {
+		l.e.cfg.Observe.finish(string(d.Finish))
 		l.drop(c)
+		l.guesses.learnLength(len(c.seq.Tokens) - c.seq.Prompt)
 		j.open--
 	}
 	if j.open == 0 {

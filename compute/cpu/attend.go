@@ -6,42 +6,63 @@ import (
 	"parley/compute"
 )
 
-// tileBytes bounds what the queries of a tile keep while they pass over the
+// tileBytes bounds what the queries of an item keep while they pass over the
 // context, so that it stays in the first-level cache beside a block.
 const tileBytes = 24 << 10
 
 // segmentBlocks is how many blocks of positions are attended to in one go.
 // Longer contexts are computed segment by segment and merged in order, so that
 // several threads can work for one row.
-const segmentBlocks = 32
+const segmentBlocks = 16
 
 // inlineBlocks is how many blocks, counted for each query, one thread attends
 // to in less time than it takes to share the work.
 const inlineBlocks = 96
 
-// attendScratch is what a worker keeps for a tile of queries.
+// attendScratch is what a worker keeps for the queries of an item.
 type attendScratch struct {
-	queries []float32 // [query][dim]
-	scores  []float32 // [query][16]
-	states  []float32 // [query][stateHead+dim]
+	queries []float32 // [head][row][query of the group][dim]
+	scores  []float32 // [query][16], of one head
+	states  []float32 // [head][row][query of the group][stateHead+dim]
 	totals  []float32 // the same, over all segments so far
 }
 
 // A rowTile is some rows of one sequence that pass over its context together.
-type rowTile struct{ row, rows int }
+type rowTile struct {
+	row, rows   int
+	first, last int // blocks that the rows look at
+}
 
-// attendJob computes attention. An item is one tile and one key/value head,
-// or, if that makes too few, one segment of these.
+// segments returns the first and last segment that the rows look at.
+func (t *rowTile) segments() (first, last int) {
+	return t.first / segmentBlocks, t.last / segmentBlocks
+}
+
+// An attendItem is what one thread does at once: the queries of a tile that
+// belong to some heads of keys and values. They lie side by side in a block,
+// so that a thread that takes several of them reads longer stretches of memory.
+type attendItem struct {
+	tile, head, heads int
+	segment           int // allSegments, or the one to compute
+}
+
+const allSegments = -1
+
+// attendJob computes attention.
 type attendJob struct {
-	c        *CPU
-	layer    int
-	dst, q   *buffer
-	a        *compute.Attention
-	group    int // queries that share a head of keys and values
-	tile     int // most rows of a tile
-	tiles    []rowTile
-	kernels  attendKernels
-	segments int       // of the longest context, if they are items, else 0
+	c       *CPU
+	layer   int
+	dst, q  *buffer
+	a       *compute.Attention
+	kernels attendKernels
+	group   int // queries that share a head of keys and values
+	tile    int // most rows of a tile
+	heads   int // most heads of an item
+	tiles   []rowTile
+	items   []attendItem
+
+	// With segments as items:
+	firsts   []int     // the first item of each tile and range of heads, and the number of items
 	partials []float32 // states of all items
 }
 
@@ -53,48 +74,103 @@ type attendJob struct {
 func (c *CPU) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
 	j := &c.jobs.attend
 	j.c, j.layer, j.dst, j.q, j.a = c, layer, dst.(*buffer), q.(*buffer), a
-	dim := a.Heads.Dim
 	j.group = a.Heads.Query / a.Heads.KV
 	j.kernels = c.kernels.attend[c.kv.shape.Type]
-	if dim%lanes != 0 {
-		j.kernels.absorb = plainKernels.attend[c.kv.shape.Type].absorb
+	if a.Heads.Dim%lanes != 0 {
+		twin := &plainKernels.attend[c.kv.shape.Type]
+		j.kernels.weigh, j.kernels.addValues = twin.weigh, twin.addValues
 	}
-	j.tile = j.tileRows()
-	segments, work := j.divide()
+	work := j.divide()
+	segmented := j.share(len(c.workers))
 	for _, w := range c.workers {
-		w.attend.reserve(j.tile*j.group, dim)
+		w.attend.reserve(j.tile*j.group, j.heads, a.Heads.Dim)
 	}
-	items := len(j.tiles) * a.Heads.KV
-	j.segments = 0
-	switch {
-	case work <= inlineBlocks:
-		j.run(0, 0, items)
-	case segments == 1 || items >= len(c.workers)*itemsPerThread:
-		c.pool.do(j, items, 1)
-	default:
-		j.segments = segments
-		growDoubling(&j.partials, items*segments*j.stateSize())
-		c.pool.do(j, items*segments, 1)
+	if work <= inlineBlocks && !segmented {
+		j.run(0, 0, len(j.items))
+		return
+	}
+	if segmented {
+		growDoubling(&j.partials, len(j.items)*j.stateSize())
+	}
+	c.pool.do(j, len(j.items), 1)
+	if segmented {
 		c.jobs.merge.attendJob = j
-		c.overRows(&c.jobs.merge, items, segments*j.stateSize())
+		c.overRows(&c.jobs.merge, len(j.firsts)-1, len(j.items)/(len(j.firsts)-1)*j.stateSize())
 	}
 }
 
-// tileRows returns how many rows a tile has at most: no more than fit, nor than any sequence has.
-func (j *attendJob) tileRows() int {
-	perQuery := 2*j.a.Heads.Dim + stateHead + lanes
+// tileQueries returns how many queries fit into the first-level cache.
+func (j *attendJob) tileQueries() int {
+	return tileBytes / 4 / (2*j.a.Heads.Dim + stateHead + lanes)
+}
+
+// divide lists the tiles, the later ones of a prompt first: they take longest.
+// It returns how many blocks there are for all queries.
+func (j *attendJob) divide() (work int) {
 	most := 1
 	for i := range j.c.step.Seqs {
 		most = max(most, j.c.step.Seqs[i].Rows)
 	}
-	return min(most, compute.BlockTokens, max(1, tileBytes/4/perQuery/j.group))
+	j.tile = min(most, compute.BlockTokens, max(1, j.tileQueries()/j.group))
+	j.tiles = j.tiles[:0]
+	for i := range j.c.step.Seqs {
+		seq := &j.c.step.Seqs[i]
+		for end := seq.Rows; end > 0; end -= j.tile {
+			start := max(0, end-j.tile)
+			t := rowTile{row: seq.Row + start, rows: end - start}
+			t.first = j.firstSeen(seq.Past+start) / compute.BlockTokens
+			t.last = (seq.Past + end - 1) / compute.BlockTokens
+			j.tiles = append(j.tiles, t)
+			work += t.rows * j.a.Heads.Query * (t.last - t.first + 1)
+		}
+	}
+	return work
 }
 
-func (s *attendScratch) reserve(queries, dim int) {
-	grow(&s.queries, queries*dim)
+// share lists the items and reports whether they are segments, which they are
+// if there would be too few of them otherwise. It takes as many heads at once
+// as leave enough items for the threads.
+func (j *attendJob) share(threads int) (segmented bool) {
+	want, kv := threads*itemsPerThread, j.a.Heads.KV
+	segments := 0
+	for i := range j.tiles {
+		first, last := j.tiles[i].segments()
+		segments += last - first + 1
+	}
+	ranges := func() int { return (kv + j.heads - 1) / j.heads }
+	j.heads = min(kv, max(1, j.tileQueries()/(j.tile*j.group)))
+	for j.heads > 1 && segments*ranges() < want {
+		j.heads = (j.heads + 1) / 2
+	}
+	segmented = threads > 1 && segments > len(j.tiles) && len(j.tiles)*ranges() < want
+	j.items, j.firsts = j.items[:0], j.firsts[:0]
+	for tile := range j.tiles {
+		for head := 0; head < kv; head += j.heads {
+			j.firsts = append(j.firsts, len(j.items))
+			j.list(attendItem{tile, head, min(j.heads, kv-head), allSegments}, segmented)
+		}
+	}
+	j.firsts = append(j.firsts, len(j.items))
+	return segmented
+}
+
+// list adds an item, or one for each of its segments.
+func (j *attendJob) list(item attendItem, segmented bool) {
+	if !segmented {
+		j.items = append(j.items, item)
+		return
+	}
+	first, last := j.tiles[item.tile].segments()
+	for item.segment = first; item.segment <= last; item.segment++ {
+		j.items = append(j.items, item)
+	}
+}
+
+func (s *attendScratch) reserve(queries, heads, dim int) {
+	grow(&s.queries, heads*queries*dim)
 	grow(&s.scores, queries*lanes)
-	grow(&s.states, queries*(stateHead+dim))
-	grow(&s.totals, queries*(stateHead+dim))
+	grow(&s.states, heads*queries*(stateHead+dim))
+	grow(&s.totals, heads*queries*(stateHead+dim))
 }
 
 // growDoubling is grow for what becomes longer bit by bit.
@@ -104,48 +180,20 @@ func growDoubling(s *[]float32, n int) {
 	}
 }
 
-// stateSize returns the length of the states of a tile.
-func (j *attendJob) stateSize() int { return j.tile * j.group * (stateHead + j.a.Heads.Dim) }
-
-// divide lists the tiles, the later ones of a prompt first: they take
-// longest. It returns how many segments the longest context has, and how many
-// blocks there are for all queries.
-func (j *attendJob) divide() (segments, work int) {
-	j.tiles = j.tiles[:0]
-	for i := range j.c.step.Seqs {
-		seq := &j.c.step.Seqs[i]
-		for end := seq.Rows; end > 0; end -= j.tile {
-			start := max(0, end-j.tile)
-			t := rowTile{seq.Row + start, end - start}
-			j.tiles = append(j.tiles, t)
-			first, last := j.extent(t)
-			segments = max(segments, last/segmentBlocks-first/segmentBlocks+1)
-			work += t.rows * j.a.Heads.Query * (last - first + 1)
-		}
-	}
-	return segments, work
-}
-
-// extent returns the first and last block that the rows of a tile look at.
-func (j *attendJob) extent(t rowTile) (first, last int) {
-	pos := j.c.rows[t.row].pos
-	return j.firstSeen(pos) / compute.BlockTokens, (pos + t.rows - 1) / compute.BlockTokens
+// stateSize returns the greatest length of the states of an item.
+func (j *attendJob) stateSize() int {
+	return j.heads * j.tile * j.group * (stateHead + j.a.Heads.Dim)
 }
 
 func (j *attendJob) run(worker, from, to int) {
 	s := &j.c.workers[worker].attend
 	for i := from; i < to; i++ {
-		if j.segments == 0 {
-			j.attendTile(s, j.tiles[i/j.a.Heads.KV], i%j.a.Heads.KV)
-			continue
-		}
-		item, segment := i/j.segments, i%j.segments
-		t, head := j.tiles[item/j.a.Heads.KV], item%j.a.Heads.KV
-		first, last := j.extent(t)
-		segment += first / segmentBlocks
-		if segment <= last/segmentBlocks {
-			j.loadQueries(s, t, head)
-			j.attendSegment(s, j.partial(i), t, head, segment)
+		item := &j.items[i]
+		j.loadQueries(s, item)
+		if item.segment == allSegments {
+			j.attendAll(s, item)
+		} else {
+			j.attendSegment(s, j.partial(i), item, item.segment)
 		}
 	}
 }
@@ -156,80 +204,92 @@ func (j *attendJob) partial(item int) []float32 {
 	return j.partials[item*n:][:n]
 }
 
-func (j *attendJob) attendTile(s *attendScratch, t rowTile, head int) {
-	j.loadQueries(s, t, head)
-	first, last := j.extent(t)
-	j.attendSegment(s, s.totals, t, head, first/segmentBlocks)
-	for segment := first/segmentBlocks + 1; segment <= last/segmentBlocks; segment++ {
-		j.attendSegment(s, s.states, t, head, segment)
-		j.merge(s.totals, s.states, t)
-	}
-	j.finish(s.totals, t, head)
+// queries returns how many queries of an item belong to one head, and how many it has.
+func (j *attendJob) queries(item *attendItem) (perHead, all int) {
+	perHead = j.tiles[item.tile].rows * j.group
+	return perHead, perHead * item.heads
 }
 
-func (j *attendJob) loadQueries(s *attendScratch, t rowTile, head int) {
-	n := j.group * j.a.Heads.Dim
-	for r := range t.rows {
-		copy(s.queries[r*n:][:n], j.q.row(t.row + r)[head*n:])
+func (j *attendJob) loadQueries(s *attendScratch, item *attendItem) {
+	t, n := &j.tiles[item.tile], j.group*j.a.Heads.Dim
+	dst := s.queries
+	for head := item.head; head < item.head+item.heads; head++ {
+		for r := range t.rows {
+			copy(dst[:n], j.q.row(t.row + r)[head*n:])
+			dst = dst[n:]
+		}
 	}
+}
+
+func (j *attendJob) attendAll(s *attendScratch, item *attendItem) {
+	first, last := j.tiles[item.tile].segments()
+	j.attendSegment(s, s.totals, item, first)
+	for segment := first + 1; segment <= last; segment++ {
+		j.attendSegment(s, s.states, item, segment)
+		j.merge(s.totals, s.states, item)
+	}
+	j.finish(s.totals, item)
 }
 
 // attendSegment sets states to those of one segment.
-func (j *attendJob) attendSegment(s *attendScratch, states []float32, t rowTile, head, segment int) {
+func (j *attendJob) attendSegment(s *attendScratch, states []float32, item *attendItem, segment int) {
 	size := stateHead + j.a.Heads.Dim
-	clear(states[:t.rows*j.group*size])
-	for i := range t.rows * j.group {
+	perHead, all := j.queries(item)
+	clear(states[:all*size])
+	for i := range all {
 		states[i*size+stateTop] = float32(math.Inf(-1))
 	}
-	first, last := j.extent(t)
-	first, last = max(first, segment*segmentBlocks), min(last, (segment+1)*segmentBlocks-1)
+	t := &j.tiles[item.tile]
+	first, last := max(t.first, segment*segmentBlocks), min(t.last, (segment+1)*segmentBlocks-1)
 	for block := first; block <= last; block++ {
-		j.attendBlock(s, states, t, head, block)
+		for h := range item.heads {
+			j.attendBlock(states[h*perHead*size:], s.scores, s.queries[h*perHead*j.a.Heads.Dim:], t, item.head+h, block)
+		}
 	}
 }
 
-// mergeJob merges the segments of each tile and head.
+// mergeJob merges the segments of each tile and range of heads.
 type mergeJob struct{ *attendJob }
 
 func (j *mergeJob) run(_, from, to int) {
-	for item := from; item < to; item++ {
-		t, head := j.tiles[item/j.a.Heads.KV], item%j.a.Heads.KV
-		first, last := j.extent(t)
-		totals := j.partial(item * j.segments)
-		for i := 1; i <= last/segmentBlocks-first/segmentBlocks; i++ {
-			j.merge(totals, j.partial(item*j.segments+i), t)
+	for i := from; i < to; i++ {
+		first, end := j.firsts[i], j.firsts[i+1]
+		totals, item := j.partial(first), &j.items[first]
+		for next := first + 1; next < end; next++ {
+			j.merge(totals, j.partial(next), item)
 		}
-		j.finish(totals, t, head)
+		j.finish(totals, item)
 	}
 }
 
 // merge adds the states of the next segment to the totals.
-func (j *attendJob) merge(totals, states []float32, t rowTile) {
+func (j *attendJob) merge(totals, states []float32, item *attendItem) {
 	size := stateHead + j.a.Heads.Dim
-	for i := range t.rows * j.group {
-		mergeState(totals[i*size:][:size], states[i*size:][:size])
+	_, all := j.queries(item)
+	for i := range all {
+		j.c.kernels.mergeState(totals[i*size:][:size], states[i*size:][:size])
 	}
 }
 
-func mergeState(total, state []float32) {
+func (k *kernelSet) mergeState(total, state []float32) {
 	if math.IsInf(float64(state[stateTop]), -1) {
 		return
 	}
 	top := max(total[stateTop], state[stateTop])
-	keep, add := expOrZero(total[stateTop]-top), expOrZero(state[stateTop]-top)
-	for i, v := range state {
-		total[i] = total[i]*keep + v*add
-	}
+	k.merge(total, state, expOrZero(total[stateTop]-top), expOrZero(state[stateTop]-top))
 	total[stateTop] = top
 }
 
-// finish writes the results of a tile.
-func (j *attendJob) finish(totals []float32, t rowTile, head int) {
-	dim := j.a.Heads.Dim
-	for r := range t.rows {
-		out := j.dst.row(t.row + r)[head*j.group*dim:]
-		for g := range j.group {
-			finishAttention(out[g*dim:][:dim], totals[(r*j.group+g)*(stateHead+dim):][:stateHead+dim])
+// finish writes the results of an item: the weighted sums of values, divided by the sums of weights.
+func (j *attendJob) finish(totals []float32, item *attendItem) {
+	t, dim := &j.tiles[item.tile], j.a.Heads.Dim
+	for head := item.head; head < item.head+item.heads; head++ {
+		for r := range t.rows {
+			out := j.dst.row(t.row + r)[head*j.group*dim:]
+			for g := range j.group {
+				j.c.kernels.scale(out[g*dim:], totals[stateHead:stateHead+dim], 1/fold(totals[:lanes]))
+				totals = totals[stateHead+dim:]
+			}
 		}
 	}
 }
@@ -242,29 +302,19 @@ func (j *attendJob) firstSeen(pos int) int {
 	return max(0, pos-j.a.Window+1)
 }
 
-// attendBlock takes one block of the context into the states of those rows that see some of it.
-func (j *attendJob) attendBlock(s *attendScratch, states []float32, t rowTile, head, block int) {
-	dim, group := j.a.Heads.Dim, j.group
-	at := &j.c.rows[t.row]
-	start := block * compute.BlockTokens
+// attendBlock takes one block of the context into the states of those rows
+// that see some of it. States and queries are those of one head.
+func (j *attendJob) attendBlock(states, scores, queries []float32, t *rowTile, head, block int) {
+	at, dim := &j.c.rows[t.row], j.a.Heads.Dim
 	keys, values := j.c.kv.head(at.seq.Blocks[block], j.layer, head)
-	begin, end := max(0, start-at.pos), t.rows
+	v := blockView{j: j, pos: at.pos, start: block * compute.BlockTokens, states: states, weights: scores, values: values}
+	v.begin, v.end = max(0, v.start-at.pos), t.rows
 	if j.a.Window > 0 {
-		end = min(end, start+compute.BlockTokens-1+j.a.Window-at.pos)
+		v.end = min(v.end, v.start+compute.BlockTokens-1+j.a.Window-at.pos)
 	}
 	j.prefetch(at.seq, block+1, head)
-	j.kernels.scores(s.scores, s.queries[begin*group*dim:], keys, dim, (end-begin)*group)
-	scores := s.scores
-	for r := begin; r < end; {
-		from, to := j.visible(at.pos+r, start)
-		rows := 1
-		for r+rows < end && j.sees(at.pos+r+rows, start, from, to) {
-			rows++
-		}
-		j.kernels.absorb(states[r*group*(stateHead+dim):], scores, values, dim, rows*group, from, to, j.a.Scale)
-		scores = scores[rows*group*lanes:]
-		r += rows
-	}
+	j.kernels.scores(scores, queries[v.begin*j.group*dim:], keys, dim, (v.end-v.begin)*j.group)
+	v.absorb()
 }
 
 // prefetch asks for the next block while the current one is computed: blocks
@@ -277,21 +327,57 @@ func (j *attendJob) prefetch(seq *compute.Seq, block, head int) {
 	}
 }
 
-// visible returns which tokens of the block that begins at start a row at pos looks at.
-func (j *attendJob) visible(pos, start int) (from, to int) {
-	return max(0, j.firstSeen(pos)-start), min(compute.BlockTokens, pos-start+1)
+// A blockView is the rows begin..end of a tile that see some of a block which
+// begins at position start. The tile's first row is at pos.
+type blockView struct {
+	j               *attendJob
+	pos, start      int
+	begin, end      int
+	states, weights []float32
+	values          []byte
 }
 
-// sees reports whether a row at pos looks at exactly these tokens.
-func (j *attendJob) sees(pos, start, from, to int) bool {
-	f, t := j.visible(pos, start)
-	return f == from && t == to
+// visible returns which tokens of the block a row of the tile looks at.
+// Neither bound is less than that of an earlier row.
+func (v *blockView) visible(row int) (from, to int) {
+	pos := v.pos + row
+	return max(0, v.j.firstSeen(pos)-v.start), min(compute.BlockTokens, pos-v.start+1)
 }
 
-// finishAttention divides the weighted sum of values by the sum of weights.
-func finishAttention(dst, state []float32) {
-	scale := 1 / fold(state[:lanes])
-	for i, v := range state[stateHead:] {
-		dst[i] = v * scale
+// absorb takes the block into the states. What all rows see is added for all
+// of them together, what only some do before and after it, row by row: for
+// each row the tokens come in their order.
+func (v *blockView) absorb() {
+	firstFrom, to := v.visible(v.begin)
+	from, lastTo := v.visible(v.end - 1)
+	if firstFrom == from && lastTo == to {
+		v.weigh(v.begin, v.end, from, to)
+		v.add(v.begin, v.end, from, to)
+		return
 	}
+	for r := v.begin; r < v.end; r++ {
+		f, t := v.visible(r)
+		v.weigh(r, r+1, f, t)
+		v.add(r, r+1, f, min(from, t))
+	}
+	v.add(v.begin, v.end, from, to)
+	for r := v.begin; r < v.end; r++ {
+		_, t := v.visible(r)
+		v.add(r, r+1, max(from, to), t)
+	}
+}
+
+// weigh turns the scores of some rows into weights.
+func (v *blockView) weigh(row, end, from, to int) {
+	g, dim := v.j.group, v.j.a.Heads.Dim
+	v.j.kernels.weigh(v.states[row*g*(stateHead+dim):], v.weights[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to, v.j.a.Scale)
+}
+
+// add adds the weighted values of some tokens to the states of some rows.
+func (v *blockView) add(row, end, from, to int) {
+	if from >= to {
+		return
+	}
+	g, dim := v.j.group, v.j.a.Heads.Dim
+	v.j.kernels.addValues(v.states[row*g*(stateHead+dim):], v.weights[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to)
 }

@@ -12,9 +12,13 @@ import (
 type Options struct {
 	// Threads is how many threads compute; 0 means as many as Go may use.
 	Threads int
-	// Path names the instruction set: "avx512", "avx2" or "plain"; "" means
+	// Path names the instruction set: "amx", "avx512", "avx2" or "plain"; "" means
 	// the best that this processor has.
 	Path string
+	// Share, if not nil, is a backend whose threads this one uses instead of
+	// threads of its own; Threads is not looked at then. The two must not
+	// compute at the same time, and this one must be closed first.
+	Share *CPU
 }
 
 // A CPU is the fast backend on the processor. It implements [compute.Backend].
@@ -31,6 +35,7 @@ type Options struct {
 type CPU struct {
 	kernels *kernelSet
 	pool    *pool
+	shared  bool // the pool is another backend's
 	workers []*worker
 	memory  [][]byte // taken for weights and the pool
 
@@ -57,6 +62,8 @@ type worker struct {
 	sums     [lanes]float32
 	row      []float32 // part of a dequantized row
 	unpacked []float32 // part of a dequantized panel
+	open     []byte    // unpacked panels for the matrix unit
+	products [productBytes]byte
 	attend   attendScratch
 }
 
@@ -84,12 +91,15 @@ func New(o Options) (*CPU, error) {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return nil, fmt.Errorf("cpu: %d threads: use 1 to %d, or 0 for as many as there are cores", o.Threads, maxThreads)
 	}
-	if o.Threads == 0 {
-		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
-	}
 	kernels, err := pickPath(paths(), o.Path)
 	if err != nil {
 		return nil, err
+	}
+	if o.Share != nil {
+		return &CPU{kernels: kernels, pool: o.Share.pool, shared: true, workers: o.Share.workers}, nil
+	}
+	if o.Threads == 0 {
+		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
 	}
 	c := &CPU{kernels: kernels, pool: newPool(o.Threads)}
 	for range o.Threads {
@@ -103,10 +113,12 @@ func (c *CPU) Name() string {
 	return fmt.Sprintf("cpu %s, %d threads", c.kernels.name, len(c.workers))
 }
 
-// Close ends the threads and gives all memory back. Weights of this backend
-// must not be used any more.
+// Close ends the threads, unless they are another backend's, and gives all
+// memory back. Weights of this backend must not be used any more.
 func (c *CPU) Close() error {
-	c.pool.close()
+	if !c.shared {
+		c.pool.close()
+	}
 	var errs []error
 	for _, m := range c.memory {
 		errs = append(errs, giveMemory(m))
@@ -232,8 +244,9 @@ func scratchRows(l compute.Limits) (inner, gathered int) {
 func ScratchBytes(l compute.Limits, threads int) int64 {
 	inner, gathered := scratchRows(l)
 	row := int64(l.Width)
-	perThread := int64(4 * (unpackCols + unpackCols*panelOutputs))
-	return int64(inner)*(int64(quantizedBytes(l.Width))+8*row) + int64(gathered)*4*row + int64(threads)*perThread
+	perThread := int64(4*(unpackCols+unpackCols*panelOutputs)) + openReserve
+	quantized := int64(inner+tileRows) * int64(quantizedBytes(l.Width))
+	return quantized + int64(inner)*8*row + int64(gathered)*4*row + int64(threads)*perThread
 }
 
 // Reserve takes the scratch memory for steps within the limits.
@@ -249,11 +262,12 @@ func (c *CPU) Reserve(l compute.Limits) error {
 	if err != nil {
 		return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
 	}
-	grow(&c.quantized, inner*quantizedBytes(l.Width))
+	grow(&c.quantized, (inner+tileRows)*quantizedBytes(l.Width))
 	c.rows = make([]place, 0, l.Rows)
 	c.routes.reserve(l)
 	for _, w := range c.workers {
 		w.growUnpacked()
+		grow(&w.open, openReserve)
 	}
 	return nil
 }

@@ -15,19 +15,17 @@ const (
 	lanes = 16
 	// panelOutputs is how many outputs of a matrix lie side by side in a panel.
 	panelOutputs = 32
-	// quantBlock is how many columns share a scale in Q8_0 and in quantized activations.
+	// quantBlock is how many columns share a scale in quantized activations.
 	quantBlock = 32
-	// actBlockBytes is the size of a block of quantized activations: 32 int8,
-	// a float32 scale, and an int32 that is -128 times the sum of the 32.
-	actBlockBytes = 40
-	// q8BlockBytes is the size of a block of a Q8_0 panel: 32 f16 scales, then
-	// the 32 outputs' weights for 8 times 4 columns, with 128 added.
-	q8BlockBytes = 64 + 8*panelOutputs*4
 	// stateHead is where the values begin in a query's softmax state. Before
 	// them come 16 partial sums of weights, the greatest score, and the factor
 	// by which the latter's last change has scaled all sums.
 	stateHead, stateTop, stateFactor = 32, 16, 17
 )
+
+// gemmPackedFunc multiplies up to packedRows rows of quantized activations with
+// a panel of quantized weights. facts begins with those about the first row's first block.
+type gemmPackedFunc func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int)
 
 // gemmFloatFunc multiplies up to floatRows rows with a panel [cols][32].
 type gemmFloatFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
@@ -35,26 +33,32 @@ type gemmFloatFunc func(rows int, dst []float32, dstStride int, x []float32, xSt
 // A kernelSet is the inner loops for one instruction set. The generator
 // (asmgen) documents them; the plain ones are their twins in Go.
 type kernelSet struct {
-	name              string
-	q8Rows, floatRows int // most rows of one call
+	name                  string
+	packedRows, floatRows int // most rows of one call
 
-	gemmQ8                     func(rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, blocks int)
+	gemmPacked                 [packKinds]gemmPackedFunc
 	gemmF32, gemmF16, gemmBF16 gemmFloatFunc
-	quantize                   func(dst []byte, src []float32, blocks int)
+	quantize                   func(dst, facts []byte, src []float32, blocks int)
 	sumSquares                 func(lanes, x []float32, n int)
 	scaleNorm                  func(dst, src, w []float32, n int, scale, offset float32)
 	addTo                      func(dst, src []float32, n int)
-	addScaled                  func(dst, src []float32, n int, scale float32)
+	addScaled, scaleTo         func(dst, src []float32, n int, scale float32)
+	blend                      func(dst, src []float32, n int, keep, add float32)
 	gateSiLU, gateGELU         func(gate, up []float32, n int)
 	rotate                     func(lo, hi, cos, sin []float32, n int)
+	rotatePairs                func(x, cos, sin []float32, n int)
 	attend                     [compute.KVTypes]attendKernels
+	tiles                      *tileKernels // nil without a matrix unit
 }
 
 // attendKernels are the inner loops of attention over a pool of one type. They
 // take the keys and values of a block and head as the pool holds them.
 type attendKernels struct {
 	scores func(dst, q []float32, keys []byte, dim, n int)
-	absorb func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
+	// weigh turns scores into weights, addValues adds the values with these
+	// weights. In between, the queries of a tile may be divided otherwise.
+	weigh     func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
+	addValues func(states, weights []float32, values []byte, dim, n, from, to int)
 }
 
 // A path is a kernel set and whether this processor can run it.
@@ -92,6 +96,20 @@ func (k *kernelSet) addWeighted(dst, src []float32, scale float32) {
 	plainAddScaled(dst[n:], src[n:], len(src)-n, scale)
 }
 
+// scale sets dst to scale times src.
+func (k *kernelSet) scale(dst, src []float32, scale float32) {
+	n := len(src) &^ (lanes - 1)
+	k.scaleTo(dst, src, n, scale)
+	plainScaleTo(dst[n:], src[n:], len(src)-n, scale)
+}
+
+// merge sets dst to keep times dst plus add times src.
+func (k *kernelSet) merge(dst, src []float32, keep, add float32) {
+	n := len(src) &^ (lanes - 1)
+	k.blend(dst, src, n, keep, add)
+	plainBlend(dst[n:], src[n:], len(src)-n, keep, add)
+}
+
 // norm sets dst to the RMS norm of src times (w + offset). sums is room for 16 values.
 func (k *kernelSet) norm(dst, src, w, sums []float32, eps, offset float32) {
 	n := len(src) &^ (lanes - 1)
@@ -109,6 +127,13 @@ func (k *kernelSet) turn(lo, hi, cos, sin []float32) {
 	n := len(lo) &^ (lanes - 1)
 	k.rotate(lo, hi, cos, sin, n)
 	plainRotate(lo[n:], hi[n:], cos[n:], sin[n:], len(lo)-n)
+}
+
+// turnPairs rotates the pairs of neighbours in x.
+func (k *kernelSet) turnPairs(x, cos, sin []float32) {
+	n := len(x) &^ (lanes - 1)
+	k.rotatePairs(x, cos, sin, n)
+	plainRotatePairs(x[n:], cos[n/2:], sin[n/2:], len(x)-n)
 }
 
 // fold adds sixteen lanes in the order in which all kernels do: halves, quarters, and so on.

@@ -12,31 +12,6 @@ func pause(n int)
 //go:noescape
 func prefetch(x []byte)
 
-// gemmQ8AVX512 multiplies up to q8Rows quantized rows with one Q8_0 panel.
-//
-//go:noescape
-func gemmQ8AVX512(rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, blocks int)
-
-// gemmF32AVX512 multiplies up to floatRows rows with one F32 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmF32AVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// gemmF16AVX512 multiplies up to floatRows rows with one F16 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmF16AVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// gemmBF16AVX512 multiplies up to floatRows rows with one BF16 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmBF16AVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// quantizeAVX512 writes blocks of 32 floats as blocks of quantized activations.
-//
-//go:noescape
-func quantizeAVX512(dst []byte, src []float32, blocks int)
-
 // sumSquaresAVX512 sets the 16 lanes to the sums of squares of every 16th of n values; n is a multiple of 16.
 //
 //go:noescape
@@ -57,6 +32,16 @@ func addToAVX512(dst []float32, src []float32, n int)
 //go:noescape
 func addScaledAVX512(dst []float32, src []float32, n int, scale float32)
 
+// scaleToAVX512 sets dst to scale·src; n is a multiple of 16.
+//
+//go:noescape
+func scaleToAVX512(dst []float32, src []float32, n int, scale float32)
+
+// blendAVX512 sets dst to keep·dst + add·src; n is a multiple of 16.
+//
+//go:noescape
+func blendAVX512(dst []float32, src []float32, n int, keep float32, add float32)
+
 // gateSiLUAVX512 replaces gate by the activation of gate times up; n is a multiple of 16.
 //
 //go:noescape
@@ -72,70 +57,70 @@ func gateGELUAVX512(gate []float32, up []float32, n int)
 //go:noescape
 func rotateAVX512(lo []float32, hi []float32, cos []float32, sin []float32, n int)
 
+// rotatePairsAVX512 turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.
+//
+//go:noescape
+func rotatePairsAVX512(x []float32, cos []float32, sin []float32, n int)
+
 // scoresF32AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresF32AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbF32AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighF32AVX512 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbF32AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighF32AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesF32AVX512 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesF32AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresBF16AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresBF16AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbBF16AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighBF16AVX512 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbBF16AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighBF16AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesBF16AVX512 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesBF16AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresInt8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresInt8AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbInt8AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighInt8AVX512 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbInt8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighInt8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesInt8AVX512 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesInt8AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresFP8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresFP8AVX512(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbFP8AVX512 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighFP8AVX512 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbFP8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighFP8AVX512(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
 
-// gemmQ8AVX2 multiplies up to q8Rows quantized rows with one Q8_0 panel.
+// addValuesFP8AVX512 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
 //
 //go:noescape
-func gemmQ8AVX2(rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, blocks int)
-
-// gemmF32AVX2 multiplies up to floatRows rows with one F32 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmF32AVX2(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// gemmF16AVX2 multiplies up to floatRows rows with one F16 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmF16AVX2(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// gemmBF16AVX2 multiplies up to floatRows rows with one BF16 panel. With more, it adds to what dst holds.
-//
-//go:noescape
-func gemmBF16AVX2(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
-
-// quantizeAVX2 writes blocks of 32 floats as blocks of quantized activations.
-//
-//go:noescape
-func quantizeAVX2(dst []byte, src []float32, blocks int)
+func addValuesFP8AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // sumSquaresAVX2 sets the 16 lanes to the sums of squares of every 16th of n values; n is a multiple of 16.
 //
@@ -157,6 +142,16 @@ func addToAVX2(dst []float32, src []float32, n int)
 //go:noescape
 func addScaledAVX2(dst []float32, src []float32, n int, scale float32)
 
+// scaleToAVX2 sets dst to scale·src; n is a multiple of 16.
+//
+//go:noescape
+func scaleToAVX2(dst []float32, src []float32, n int, scale float32)
+
+// blendAVX2 sets dst to keep·dst + add·src; n is a multiple of 16.
+//
+//go:noescape
+func blendAVX2(dst []float32, src []float32, n int, keep float32, add float32)
+
 // gateSiLUAVX2 replaces gate by the activation of gate times up; n is a multiple of 16.
 //
 //go:noescape
@@ -172,42 +167,67 @@ func gateGELUAVX2(gate []float32, up []float32, n int)
 //go:noescape
 func rotateAVX2(lo []float32, hi []float32, cos []float32, sin []float32, n int)
 
+// rotatePairsAVX2 turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.
+//
+//go:noescape
+func rotatePairsAVX2(x []float32, cos []float32, sin []float32, n int)
+
 // scoresF32AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresF32AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbF32AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighF32AVX2 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbF32AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighF32AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesF32AVX2 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesF32AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresBF16AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresBF16AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbBF16AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighBF16AVX2 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbBF16AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighBF16AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesBF16AVX2 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesBF16AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresInt8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresInt8AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbInt8AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighInt8AVX2 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbInt8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighInt8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesInt8AVX2 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesInt8AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
 // scoresFP8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
 //go:noescape
 func scoresFP8AVX2(dst []float32, q []float32, keys []byte, dim int, n int)
 
-// absorbFP8AVX2 adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.
+// weighFP8AVX2 turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.
 //
 //go:noescape
-func absorbFP8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+func weighFP8AVX2(states []float32, scores []float32, values []byte, dim int, n int, from int, to int, scale float32)
+
+// addValuesFP8AVX2 multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.
+//
+//go:noescape
+func addValuesFP8AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -47,9 +48,9 @@ func TestQuantizeEqualsTwin(t *testing.T) {
 					src[i] = 0
 				}
 			}
-			got, want := make([]byte, blocks*actBlockBytes), make([]byte, blocks*actBlockBytes)
-			k.quantize(got, src, blocks)
-			plainQuantize(want, src, blocks)
+			got, want := make([]byte, quantizedBytes(blocks*quantBlock)), make([]byte, quantizedBytes(blocks*quantBlock))
+			k.quantize(got, got[blocks*quantBlock:], src, blocks)
+			plainQuantize(want, want[blocks*quantBlock:], src, blocks)
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d blocks: %v, wanted %v", blocks, got, want)
 			}
@@ -57,38 +58,57 @@ func TestQuantizeEqualsTwin(t *testing.T) {
 	})
 }
 
-// extremePanel returns a Q8_0 panel with the given blocks; every other
-// one has the most negative weights, where sums are greatest.
-func extremePanel(r *rand.Rand, blocks int) []byte {
-	panel := make([]byte, blocks*q8BlockBytes)
-	for b := range blocks {
-		block := panel[b*q8BlockBytes:][:q8BlockBytes]
-		for o := range panelOutputs {
-			half := weights.ToF16(float32(r.NormFloat64()))
-			block[o*2], block[o*2+1] = byte(half), byte(half>>8)
+// extremePanel returns a panel of the given blocks of random bits, with scales
+// that are numbers. In every other run all weights have the code zero, which
+// for most types stands for the most negative weight.
+func extremePanel(r *rand.Rand, q *packing, blocks int) []byte {
+	panel := make([]byte, q.bytes(blocks))
+	for at := 0; at < len(panel); at += q.runBytes() {
+		run := panel[at:][:q.runBytes()]
+		for i := range run {
+			run[i] = byte(r.Uint32())
 		}
-		for i := range block[64:] {
-			block[64+i] = byte(r.Uint32()) * byte(b%2)
+		if at/q.runBytes()%2 == 1 {
+			clear(run[q.head+scaleBytes:])
+		}
+		halves := run[:scaleBytes]
+		if q.head > 0 {
+			halves = run[:q.head]
+		}
+		for i := 0; i < len(halves); i += 2 {
+			binary.LittleEndian.PutUint16(halves[i:], weights.ToF16(float32(r.NormFloat64())))
 		}
 	}
 	return panel
 }
 
-func TestGemmQ8EqualsTwin(t *testing.T) {
+// extremeActivations returns quantized rows and the facts about them, which
+// have the same stride. The first block has all values at their limit.
+func extremeActivations(r *rand.Rand, rows, blocks int) (act, facts []byte, stride int) {
+	stride = quantizedBytes(blocks * quantBlock)
+	act = make([]byte, rows*stride)
+	for i := range rows {
+		src := randomFloats(r, blocks*quantBlock)
+		for c := range quantBlock {
+			src[c] = -3
+		}
+		plainQuantize(act[i*stride:], act[i*stride+blocks*quantBlock:], src, blocks)
+	}
+	return act, act[blocks*quantBlock:], stride
+}
+
+func TestGemmPackedEqualsTwin(t *testing.T) {
 	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
-		for rows := 1; rows <= k.q8Rows; rows++ {
-			for _, blocks := range []int{1, 2, 7, 18} {
-				src := randomFloats(r, rows*blocks*quantBlock)
-				for i := range quantBlock {
-					src[i] = -3 // all activations at their limit
+		for kind, q := range packings {
+			for rows := 1; rows <= k.packedRows; rows++ {
+				for _, blocks := range []int{q.run, 2 * q.run, 7 * q.run} {
+					act, facts, stride := extremeActivations(r, rows, blocks)
+					panel := extremePanel(r, q, blocks)
+					got, want := make([]float32, rows*40), make([]float32, rows*40)
+					k.gemmPacked[q.kind](rows, got, 40, act, facts, stride, panel, blocks)
+					plainKernels.gemmPacked[q.kind](rows, want, 40, act, facts, stride, panel, blocks)
+					requireClose(t, fmt.Sprintf("%s, %d rows, %d blocks", kind, rows, blocks), got, want)
 				}
-				act, stride := make([]byte, rows*blocks*actBlockBytes), blocks*actBlockBytes
-				plainQuantize(act, src, rows*blocks)
-				panel := extremePanel(r, blocks)
-				got, want := make([]float32, rows*40), make([]float32, rows*40)
-				k.gemmQ8(rows, got, 40, act, stride, panel, blocks)
-				plainGemmQ8(rows, want, 40, act, stride, panel, blocks)
-				requireClose(t, "gemmQ8", got, want)
 			}
 		}
 	})
@@ -130,10 +150,13 @@ func TestRowKernelsEqualTwins(t *testing.T) {
 			}
 			both("addTo", func(k *kernelSet, a, b []float32) { k.addTo(a, b, n) })
 			both("addScaled", func(k *kernelSet, a, b []float32) { k.addScaled(a, b, n, 0.3) })
+			both("scaleTo", func(k *kernelSet, a, b []float32) { k.scaleTo(a, b, n, 0.3) })
+			both("blend", func(k *kernelSet, a, b []float32) { k.blend(a, b, n, 0.3, -1.1) })
 			both("scaleNorm", func(k *kernelSet, a, b []float32) { k.scaleNorm(a, b, c, n, 1.7, 0.5) })
 			both("gateSiLU", func(k *kernelSet, a, b []float32) { k.gateSiLU(a, b, n) })
 			both("gateGELU", func(k *kernelSet, a, b []float32) { k.gateGELU(a, b, n) })
 			both("rotate", func(k *kernelSet, a, b []float32) { k.rotate(a, b, c, d, n) })
+			both("rotatePairs", func(k *kernelSet, a, b []float32) { k.rotatePairs(a, c, d, n) })
 			both("sumSquares", func(k *kernelSet, a, b []float32) {
 				sums := make([]float32, lanes)
 				k.sumSquares(sums, b, n)
@@ -182,14 +205,14 @@ func TestAttentionKernelsEqualTwins(t *testing.T) {
 		for kind := range compute.KVType(compute.KVTypes) {
 			fast, twin := k.attend[kind], plainKernels.attend[kind]
 			for _, dim := range []int{16, 32, 64, 80, 96, 128, 208, 256} {
-				for n := range 10 {
+				for n := range 14 {
 					q, keys := randomFloats(r, n*dim), randomPart(r, kind, dim)
 					got, want := make([]float32, n*lanes), make([]float32, n*lanes)
 					fast.scores(got, q, keys, dim, n)
 					twin.scores(want, q, keys, dim, n)
 					requireClose(t, fmt.Sprintf("scores of %v", kind), got, want)
 				}
-				testAbsorb(t, k, r, kind, dim, 1+r.IntN(9))
+				testStates(t, k, r, kind, dim, 1+r.IntN(14))
 			}
 		}
 	})
@@ -204,8 +227,9 @@ func randomPart(r *rand.Rand, kind compute.KVType, dim int) []byte {
 	return part
 }
 
-// testAbsorb compares the states of n queries after several blocks.
-func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, kind compute.KVType, dim, n int) {
+// testStates compares the states of n queries after several blocks, of which
+// the values are added in one go or in two.
+func testStates(t *testing.T, k *kernelSet, r *rand.Rand, kind compute.KVType, dim, n int) {
 	size := stateHead + dim
 	got := make([]float32, n*size)
 	for i := range n {
@@ -220,8 +244,15 @@ func testAbsorb(t *testing.T, k *kernelSet, r *rand.Rand, kind compute.KVType, d
 			scores[j] *= 60
 		}
 		twin := slices.Clone(scores)
-		k.attend[kind].absorb(got, scores, values, dim, n, from, to, 0.7)
-		plainKernels.attend[kind].absorb(want, twin, values, dim, n, from, to, 0.7)
+		middle := from + r.IntN(to-from+1)
+		for _, p := range []struct {
+			kernels         attendKernels
+			states, weights []float32
+		}{{k.attend[kind], got, scores}, {plainKernels.attend[kind], want, twin}} {
+			p.kernels.weigh(p.states, p.weights, values, dim, n, from, to, 0.7)
+			p.kernels.addValues(p.states, p.weights, values, dim, n, from, middle)
+			p.kernels.addValues(p.states, p.weights, values, dim, n, middle, to)
+		}
 		if kind != compute.KVFP8 { // whose kernels scale codes by way of the weights
 			requireClose(t, "weights", scores, twin)
 		}

@@ -39,11 +39,36 @@ func (c *CPU) NewKV(s compute.KVShape) error {
 }
 
 // CopyBlocks copies whole blocks.
-func (c *CPU) CopyBlocks(dst, src []int32) {
-	n := int(c.kv.shape.BlockBytes())
+func (c *CPU) CopyBlocks(dst, src []int32) { copyBlocks(c.kv.data, c.kv.shape, dst, src) }
+
+// ReadBlock copies a block into dst.
+func (c *CPU) ReadBlock(dst []byte, block int32) {
+	copyWhole(dst, blockOf(c.kv.data, c.kv.shape, block))
+}
+
+// WriteBlock copies a block that was read into the pool.
+func (c *CPU) WriteBlock(block int32, src []byte) {
+	copyWhole(blockOf(c.kv.data, c.kv.shape, block), src)
+}
+
+// blockOf returns the bytes of one block of a pool.
+func blockOf(pool []byte, s compute.KVShape, block int32) []byte {
+	n := int(s.BlockBytes())
+	return pool[int(block)*n:][:n:n]
+}
+
+func copyBlocks(pool []byte, s compute.KVShape, dst, src []int32) {
 	for i := range dst {
-		copy(c.kv.data[int(dst[i])*n:][:n], c.kv.data[int(src[i])*n:][:n])
+		copy(blockOf(pool, s, dst[i]), blockOf(pool, s, src[i]))
 	}
+}
+
+// copyWhole copies a block. One of another length would leave the pool half of one sequence.
+func copyWhole(dst, src []byte) {
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("cpu: %d bytes cannot be copied as a block of %d", len(src), len(dst)))
+	}
+	copy(dst, src)
 }
 
 // head returns the keys and values of one head in one block.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parley/compute"
+	"parley/model/weights"
 )
 
 // forEachKVType runs f on every path and type of pool.
@@ -38,8 +39,28 @@ func TestAttentionOverRoundedContext(t *testing.T) {
 	}
 }
 
-// TestStoredIsWhatTheReferenceKeeps reads back what the fast backend stores, bit by bit.
-func TestStoredIsWhatTheReferenceKeeps(t *testing.T) {
+// roundKV replaces the numbers of one token and head by what a pool of the type keeps of them.
+func roundKV(kind compute.KVType, x []float32) {
+	switch kind {
+	case compute.KVBF16:
+		for i, v := range x {
+			x[i] = weights.FromBF16(weights.ToBF16(v))
+		}
+	case compute.KVInt8:
+		scale, inverse := kvScale(kind, x)
+		for i, v := range x {
+			x[i] = float32(int8(toInt8(float32(v*inverse)))) * weights.FromBF16(scale)
+		}
+	case compute.KVFP8:
+		scale, inverse := kvScale(kind, x)
+		for i, v := range x {
+			x[i] = fp8Values[toFP8(float32(v*inverse))] * weights.FromBF16(scale)
+		}
+	}
+}
+
+// TestStoredIsWhatRoundingGives reads back what is stored, bit by bit.
+func TestStoredIsWhatRoundingGives(t *testing.T) {
 	r := newRand(3)
 	for kind := range compute.KVType(compute.KVTypes) {
 		for _, dim := range []int{2, 24, 64, 128} {
@@ -51,11 +72,7 @@ func TestStoredIsWhatTheReferenceKeeps(t *testing.T) {
 				}
 				narrow(kind, part, token, token*dim, 1, x)
 				got := make([]float32, dim)
-				widen(kind, got, part[token*dim*kind.ElementBytes():])
-				scale := plainAttend{kind}.scales(part, dim)[token]
-				for i := range got {
-					got[i] *= scale
-				}
+				readKV(kind, got, part, token)
 				roundKV(kind, x)
 				if err := sameBits(got, x); err != nil {
 					t.Fatalf("%v, dim %d: %v", kind, dim, err)
@@ -272,6 +289,75 @@ func TestMovedBlocksGiveTheSameBits(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestBlocksReadAndWrittenGiveTheSameBits takes the context of a sequence out
+// of the pool between its steps, spoils it there, and brings it back in other blocks.
+func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
+	const tokens, blocks = 60, 4
+	l := lookback{heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, talks: []conversation{{chunks: []int{tokens, 1, 2}}}}
+	run := func(moves bool) scenario {
+		return func(b bench) []float32 {
+			shape := compute.KVShape{Layers: lookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 2 * blocks, Type: l.kind}
+			b.newKV(shape)
+			table, past, outs := blockTable(tokens+3, 0), []int{0}, [][]float32{nil}
+			bytes, noise := make([]byte, shape.BlockBytes()), make([]byte, shape.BlockBytes())
+			for step := range l.talks[0].chunks {
+				l.talks[0].blocks = table
+				l.step(b, step, past, outs)
+				for i, block := range table {
+					if !moves {
+						break
+					}
+					b.ReadBlock(bytes, block)
+					for j := range noise {
+						noise[j] ^= byte(j + i)
+					}
+					b.WriteBlock(block, noise)
+					table[i] = (block + blocks) % (2 * blocks)
+					b.WriteBlock(table[i], bytes)
+				}
+			}
+			return outs[0]
+		}
+	}
+	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
+		l.kind = kind
+		o := Options{Threads: 2, Path: path}
+		if err := sameBits(run(true).on(t, o), run(false).on(t, o)); err != nil {
+			t.Error(err)
+		}
+	})
+	for l.kind = range compute.KVType(compute.KVTypes) {
+		if err := sameBits(run(true).onRef(t), run(false).onRef(t)); err != nil {
+			t.Errorf("reference, %v: %v", l.kind, err)
+		}
+	}
+}
+
+func TestBlocksOfAnotherLengthAreRefused(t *testing.T) {
+	shape := compute.KVShape{Layers: 1, KVHeads: 1, HeadDim: 16, Blocks: 2, Type: compute.KVInt8}
+	c, err := New(Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, b := range []compute.Backend{c, NewRef()} {
+		bench{t, b}.newKV(shape)
+		for _, n := range []int64{0, shape.BlockBytes() - 1, shape.BlockBytes() + 1} {
+			for what, do := range map[string]func([]byte){"read": func(p []byte) { b.ReadBlock(p, 0) }, "written": func(p []byte) { b.WriteBlock(0, p) }} {
+				if !panics(func() { do(make([]byte, n)) }) {
+					t.Errorf("%s: a block of %d bytes was %s", b.Name(), n, what)
+				}
+			}
+		}
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
 }
 
 func TestNoKVTypeAllocates(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 )
 
 // This file is the one definition of what becomes of keys and values that are
-// stored in less than float32. The reference rounds with it, the fast backend
-// stores what it gives.
+// stored in less than float32. The reference stores and reads with it, and the
+// fast backend's kernels give the same codes.
 
 // The greatest magnitudes of the eight-bit types.
 const int8Max, fp8Max = 127, 448
@@ -40,26 +40,6 @@ func kvScale(kind compute.KVType, x []float32) (scale uint16, inverse float32) {
 		scale++
 	}
 	return scale, 1 / weights.FromBF16(scale)
-}
-
-// roundKV replaces the numbers of one token and head by what a pool of the type keeps of them.
-func roundKV(kind compute.KVType, x []float32) {
-	switch kind {
-	case compute.KVBF16:
-		for i, v := range x {
-			x[i] = weights.FromBF16(weights.ToBF16(v))
-		}
-	case compute.KVInt8:
-		scale, inverse := kvScale(kind, x)
-		for i, v := range x {
-			x[i] = float32(int8(toInt8(float32(v*inverse)))) * weights.FromBF16(scale)
-		}
-	case compute.KVFP8:
-		scale, inverse := kvScale(kind, x)
-		for i, v := range x {
-			x[i] = fp8Values[toFP8(float32(v*inverse))] * weights.FromBF16(scale)
-		}
-	}
 }
 
 // roundingShift is what, added to a small number, leaves no bits for its
@@ -125,6 +105,18 @@ func widen(kind compute.KVType, dst []float32, src []byte) {
 	}
 }
 
+// readKV sets dst to what is kept of one token in a part [token][dim] of a block, scale included.
+func readKV(kind compute.KVType, dst []float32, part []byte, token int) {
+	widen(kind, dst, part[token*len(dst)*kind.ElementBytes():])
+	if kind.ScaleBytes() == 0 {
+		return
+	}
+	scale := weights.FromBF16(view[uint16](part[len(dst)*compute.BlockTokens*kind.ElementBytes():])[token])
+	for i := range dst {
+		dst[i] *= scale
+	}
+}
+
 // narrow keeps the numbers of one token and head in a part of a block: number
 // i as element first + i·stride, and the scale, if the type has one, as that of the token.
 func narrow(kind compute.KVType, part []byte, token, first, stride int, x []float32) {
@@ -141,6 +133,10 @@ func narrow(kind compute.KVType, part []byte, token, first, stride int, x []floa
 }
 
 func narrowF32(dst []float32, stride int, x []float32) {
+	if stride == 1 {
+		copy(dst, x)
+		return
+	}
 	for i, v := range x {
 		dst[i*stride] = v
 	}

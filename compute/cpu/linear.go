@@ -15,7 +15,8 @@ type quantizeJob struct {
 func (j *quantizeJob) run(_, from, to int) {
 	in := &j.in
 	for r := from; r < to; r++ {
-		j.c.kernels.quantize(in.quantized[r*in.qStride:], in.x[r*in.stride:], in.qStride/actBlockBytes)
+		q := in.quantized[r*in.qStride:][:in.qStride]
+		j.c.kernels.quantize(q, q[in.facts():], in.x[r*in.stride:], in.stride/quantBlock)
 	}
 }
 
@@ -26,7 +27,7 @@ func (c *CPU) prepare(x []float32, rows, cols int, quantize bool) input {
 		return in
 	}
 	in.qStride = quantizedBytes(cols)
-	in.quantized = grow(&c.quantized, rows*in.qStride)
+	in.quantized = grow(&c.quantized, (rows+tileRows)*in.qStride) // a tile may reach beyond the last row
 	j := &c.jobs.quantize
 	j.c, j.in = c, in
 	c.overRows(j, rows, cols)

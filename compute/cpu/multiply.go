@@ -15,8 +15,8 @@ const (
 	// groupRows bounds a group of rows, so that what a panel gives for them
 	// stays in the first-level cache.
 	groupRows = 96
-	// tileMax is the most rows that any kernel takes at once.
-	tileMax = 6
+	// tileMax is the most rows of a tile.
+	tileMax = tileRows
 	// unpackCols is how many columns of a panel are dequantized at a time; a
 	// multiple of every type's block.
 	unpackCols = 2048
@@ -43,7 +43,16 @@ func (in input) part(first, rows int) input {
 	return in
 }
 
-func quantizedBytes(cols int) int { return (cols + quantBlock - 1) / quantBlock * actBlockBytes }
+// facts returns where in a quantized row the facts about its blocks begin.
+func (in *input) facts() int { return in.stride }
+
+// quantizedBytes returns the size of a row of quantized activations: whole
+// cache lines, so that no group of columns lies across two.
+func quantizedBytes(cols int) int {
+	const line = 64
+	blocks := (cols + quantBlock - 1) / quantBlock
+	return (blocks*(quantBlock+factBytes) + line - 1) / line * line
+}
 
 // A product is out = in·wᵀ + bias.
 type product struct {
@@ -84,6 +93,9 @@ func (c *CPU) multiply() {
 		s := &j.spans[i]
 		s.firstItem = items
 		s.panelsPerItem = min(target, max(1, cachedWeightBytes/max(1, s.first.w.panelBytes)))
+		if c.tiled(s) {
+			s.panelsPerItem = min(target, s.first.w.openPanels())
+		}
 		items += (s.first.w.panels() + s.panelsPerItem - 1) / s.panelsPerItem
 	}
 	c.pool.do(j, items, 1)
@@ -102,6 +114,10 @@ func (j *multiplyJob) run(worker, from, to int) {
 
 // computeSpan computes the outputs of the panels from..to, for one group of rows after the other.
 func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
+	if c.tiled(s) {
+		c.computeTiled(w, s, from, to)
+		return
+	}
 	group := s.rowGroup()
 	for start := 0; start < s.in.rows; start += group {
 		end := min(start+group, s.in.rows)
@@ -130,7 +146,7 @@ func (s *span) rowGroup() int {
 
 // activatePanel replaces the gate of one panel by act(gate)·up.
 func (c *CPU) activatePanel(s *span, panel, start, end int) {
-	left, right := panel*panelOutputs, min((panel+1)*panelOutputs, s.first.w.rows)
+	left, right := s.first.outputs(panel)
 	for r := start; r < end; r++ {
 		gate := s.first.out[r*s.first.stride:][left:right]
 		c.kernels.activate(s.act, gate, s.second.out[r*s.second.stride:][left:right])
@@ -155,14 +171,19 @@ func (c *CPU) computePanel(w *worker, in *input, p *product, panel, start, end i
 	case p.w.packed == nil:
 		c.multiplyStored(w, in, p, panel, start, end)
 	case p.w.quantizes():
-		c.multiplyQ8(w, in, p, panel, start, end)
+		c.multiplyPacked(w, in, p, panel, start, end)
 	default:
 		c.multiplyFloat(w, in, p, panel, start, end)
 	}
+	c.addBias(p, panel, start, end)
+}
+
+// addBias adds the bias to one panel's outputs for the rows start..end.
+func (c *CPU) addBias(p *product, panel, start, end int) {
 	if p.bias == nil {
 		return
 	}
-	left, right := panel*panelOutputs, min((panel+1)*panelOutputs, p.w.rows)
+	left, right := p.outputs(panel)
 	for r := start; r < end; r++ {
 		c.kernels.add(p.out[r*p.stride:][left:right], p.bias[left:right])
 	}
@@ -179,42 +200,45 @@ func (p *product) target(w *worker, panel, row int) (out []float32, stride int) 
 
 func (p *product) isFull(panel int) bool { return (panel+1)*panelOutputs <= p.w.rows }
 
-// fetch brings the sums so far into the tile of a panel that is not full.
+// outputs returns which columns of the output a panel has.
+func (p *product) outputs(panel int) (left, right int) {
+	return panel * panelOutputs, min((panel+1)*panelOutputs, p.w.rows)
+}
+
+// fetch brings the sums so far into the worker's tile.
 func (p *product) fetch(w *worker, panel, row, rows int) {
-	if p.isFull(panel) {
-		return
-	}
-	left := panel * panelOutputs
+	left, right := p.outputs(panel)
 	for r := range rows {
-		copy(w.tile[r*panelOutputs:][:p.w.rows-left], p.out[(row+r)*p.stride+left:])
+		copy(w.tile[r*panelOutputs:], p.out[(row+r)*p.stride:][left:right])
 	}
 }
 
-// deliver copies the tile of a panel that is not full to where it belongs.
+// deliver copies the worker's tile to where it belongs.
 func (p *product) deliver(w *worker, panel, row, rows int) {
-	if p.isFull(panel) {
-		return
-	}
-	left := panel * panelOutputs
+	left, right := p.outputs(panel)
 	for r := range rows {
-		copy(p.out[(row+r)*p.stride+left:], w.tile[r*panelOutputs:][:p.w.rows-left])
+		copy(p.out[(row+r)*p.stride:][left:right], w.tile[r*panelOutputs:])
 	}
 }
 
-// tileRows returns how many rows each tile has when none may have more than most.
-func tileRows(rows, most int) int {
+// evenRows returns how many rows each tile has when none may have more than most.
+func evenRows(rows, most int) int {
 	tiles := (rows + most - 1) / most
 	return (rows + tiles - 1) / tiles
 }
 
-func (c *CPU) multiplyQ8(w *worker, in *input, p *product, panel, start, end int) {
-	tile := tileRows(end-start, c.kernels.q8Rows)
-	packed, blocks := p.w.panel(panel), p.w.cols/quantBlock
+func (c *CPU) multiplyPacked(w *worker, in *input, p *product, panel, start, end int) {
+	gemm := c.kernels.gemmPacked[p.w.packing.kind]
+	tile := evenRows(end-start, c.kernels.packedRows)
+	packed, blocks, full := p.w.panel(panel), p.w.cols/quantBlock, p.isFull(panel)
 	for row := start; row < end; row += tile {
 		rows := min(tile, end-row)
 		out, stride := p.target(w, panel, row)
-		c.kernels.gemmQ8(rows, out, stride, in.quantized[row*in.qStride:], in.qStride, packed, blocks)
-		p.deliver(w, panel, row, rows)
+		act := in.quantized[row*in.qStride:]
+		gemm(rows, out, stride, act, act[in.facts():], in.qStride, packed, blocks)
+		if !full {
+			p.deliver(w, panel, row, rows)
+		}
 	}
 }
 
@@ -226,13 +250,15 @@ func (c *CPU) multiplyFloat(w *worker, in *input, p *product, panel, start, end 
 	case weights.BF16:
 		gemm = c.kernels.gemmBF16
 	}
-	tile := tileRows(end-start, c.kernels.floatRows)
-	packed := p.w.panel(panel)
+	tile := evenRows(end-start, c.kernels.floatRows)
+	packed, full := p.w.panel(panel), p.isFull(panel)
 	for row := start; row < end; row += tile {
 		rows := min(tile, end-row)
 		out, stride := p.target(w, panel, row)
 		gemm(rows, out, stride, in.x[row*in.stride:], in.stride, packed, p.w.cols, false)
-		p.deliver(w, panel, row, rows)
+		if !full {
+			p.deliver(w, panel, row, rows)
+		}
 	}
 }
 
@@ -240,18 +266,21 @@ func (c *CPU) multiplyFloat(w *worker, in *input, p *product, panel, start, end 
 // part after part.
 func (c *CPU) multiplyStored(w *worker, in *input, p *product, panel, start, end int) {
 	w.growUnpacked()
-	tile := tileRows(end-start, c.kernels.floatRows)
+	full := p.isFull(panel)
+	tile := evenRows(end-start, c.kernels.floatRows)
 	for col := 0; col < p.w.cols; col += unpackCols {
 		cols := min(unpackCols, p.w.cols-col)
 		packed := w.unpack(p.w, panel, col, cols)
 		for row := start; row < end; row += tile {
 			rows := min(tile, end-row)
 			out, stride := p.target(w, panel, row)
-			if col > 0 {
+			if col > 0 && !full {
 				p.fetch(w, panel, row, rows)
 			}
 			c.kernels.gemmF32(rows, out, stride, in.x[row*in.stride+col:], in.stride, packed, cols, col > 0)
-			p.deliver(w, panel, row, rows)
+			if !full {
+				p.deliver(w, panel, row, rows)
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // How far operations may be from the reference, as a share of the root mean
-// square of its values. Where Q8_0 weights meet activations that are rounded
+// square of its values. Where quantized weights meet activations that are rounded
 // to eight bits, the worst of many values is off by a few times the typical 0.5%.
 const (
 	budgetExact     = 0
@@ -24,7 +24,7 @@ const (
 )
 
 func linearBudget(t weights.DType) float64 {
-	if t == weights.Q8_0 {
+	if packings[t] != nil {
 		return budgetQ8
 	}
 	return budgetFloat
@@ -150,7 +150,7 @@ func gatedMLP(gate, up, down weights.DType, act compute.Activation, rows, hidden
 func TestGatedMLP(t *testing.T) {
 	for _, act := range []compute.Activation{compute.SiLU, compute.GELUTanh} {
 		gatedMLP(weights.F32, weights.F32, weights.F32, act, 5, 100, 333, true).compare(t, budgetMLP)
-		gatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 512, false).compare(t, budgetMLP)
+		gatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 512, false).compare(t, budgetMLPQ8)
 		gatedMLP(weights.Q8_0, weights.Q8_0, weights.Q8_0, act, 1, 576, 1536, false).compare(t, budgetMLPQ8)
 		gatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 352, true).compare(t, budgetMLPQ8)
 	}

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -12,14 +11,19 @@ import (
 // plainKernels are the twins in Go of the generated kernels. They define
 // what those compute, and serve processors that have none.
 var plainKernels = kernelSet{
-	name: "plain", q8Rows: 6, floatRows: 6,
-	gemmQ8:  plainGemmQ8,
+	name: "plain", packedRows: 6, floatRows: 6,
+	gemmPacked: [packKinds]gemmPackedFunc{
+		packQ8:  plainGemmPacked(weights.Q8_0),
+		packQ4:  plainGemmPacked(weights.Q4_0),
+		packQ4K: plainGemmPacked(weights.Q4_K),
+		packQ6K: plainGemmPacked(weights.Q6_K),
+	},
 	gemmF32: plainGemmF32, gemmF16: plainGemmF16, gemmBF16: plainGemmBF16,
 	quantize:   plainQuantize,
 	sumSquares: plainSumSquares, scaleNorm: plainScaleNorm,
-	addTo: plainAddTo, addScaled: plainAddScaled,
+	addTo: plainAddTo, addScaled: plainAddScaled, scaleTo: plainScaleTo, blend: plainBlend,
 	gateSiLU: plainGateSiLU, gateGELU: plainGateGELU,
-	rotate: plainRotate,
+	rotate: plainRotate, rotatePairs: plainRotatePairs,
 	attend: [compute.KVTypes]attendKernels{
 		compute.KVF32:  plainAttendKernels(compute.KVF32),
 		compute.KVBF16: plainAttendKernels(compute.KVBF16),
@@ -37,36 +41,6 @@ func inverseRoot(x float32) float32 { return float32(1 / math.Sqrt(float64(x))) 
 func view[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
-}
-
-func plainGemmQ8(rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, blocks int) {
-	for r := range rows {
-		plainRowQ8(dst[r*dstStride:][:panelOutputs], act[r*actStride:][:blocks*actBlockBytes], panel)
-	}
-}
-
-func plainRowQ8(dst []float32, act, panel []byte) {
-	clear(dst)
-	for len(act) > 0 {
-		a, w := act[:actBlockBytes], panel[:q8BlockBytes]
-		scale := math.Float32frombits(binary.LittleEndian.Uint32(a[32:]))
-		var sums [panelOutputs]int32
-		for o := range sums {
-			sums[o] = int32(binary.LittleEndian.Uint32(a[36:]))
-		}
-		for j := range 8 {
-			a0, a1, a2, a3 := int32(int8(a[j*4])), int32(int8(a[j*4+1])), int32(int8(a[j*4+2])), int32(int8(a[j*4+3]))
-			column := w[64+j*128:][:128]
-			for o := range sums {
-				v := column[o*4 : o*4+4 : o*4+4]
-				sums[o] += a0*int32(v[0]) + a1*int32(v[1]) + a2*int32(v[2]) + a3*int32(v[3])
-			}
-		}
-		for o := range dst {
-			dst[o] = fma32(float32(sums[o]), weights.FromF16(binary.LittleEndian.Uint16(w[o*2:]))*scale, dst[o])
-		}
-		act, panel = act[actBlockBytes:], panel[q8BlockBytes:]
-	}
 }
 
 func plainGemmF32(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool) {
@@ -102,31 +76,6 @@ func plainGemm[T any](rows int, dst []float32, dstStride int, x []float32, xStri
 	}
 }
 
-func plainQuantize(dst []byte, src []float32, blocks int) {
-	for b := range blocks {
-		plainQuantizeBlock(dst[b*actBlockBytes:][:actBlockBytes], src[b*quantBlock:][:quantBlock])
-	}
-}
-
-func plainQuantizeBlock(dst []byte, src []float32) {
-	var top float32
-	for _, v := range src {
-		top = max(top, float32(math.Abs(float64(v))))
-	}
-	var scale, inverse float32
-	if top >= 1e-30 {
-		scale, inverse = top/127, 127/top
-	}
-	var sum int32
-	for i, v := range src {
-		q := int32(math.RoundToEven(float64(v * inverse)))
-		sum += q
-		dst[i] = byte(q)
-	}
-	binary.LittleEndian.PutUint32(dst[32:], math.Float32bits(scale))
-	binary.LittleEndian.PutUint32(dst[36:], uint32(-128*sum))
-}
-
 func plainSumSquares(sums, x []float32, n int) {
 	clear(sums[:lanes])
 	for i, v := range x[:n] {
@@ -152,11 +101,31 @@ func plainAddScaled(dst, src []float32, n int, scale float32) {
 	}
 }
 
+func plainScaleTo(dst, src []float32, n int, scale float32) {
+	for i := range n {
+		dst[i] = src[i] * scale
+	}
+}
+
+func plainBlend(dst, src []float32, n int, keep, add float32) {
+	for i := range n {
+		dst[i] = fma32(src[i], add, dst[i]*keep)
+	}
+}
+
 func plainRotate(lo, hi, cos, sin []float32, n int) {
 	for i := range n {
 		a, b := lo[i], hi[i]
 		lo[i] = a*cos[i] - b*sin[i]
 		hi[i] = b*cos[i] + a*sin[i]
+	}
+}
+
+func plainRotatePairs(x, cos, sin []float32, n int) {
+	for i := range n / 2 {
+		a, b := x[2*i], x[2*i+1]
+		x[2*i] = a*cos[i] - b*sin[i]
+		x[2*i+1] = b*cos[i] + a*sin[i]
 	}
 }
 

@@ -36,7 +36,7 @@ type plainAttend struct{ kind compute.KVType }
 
 func plainAttendKernels(kind compute.KVType) attendKernels {
 	p := plainAttend{kind}
-	return attendKernels{p.scores, p.absorb}
+	return attendKernels{p.scores, p.weigh, p.addValues}
 }
 
 // plainTile is how many queries share the widening of a key.
@@ -86,14 +86,20 @@ func (p plainAttend) scales(part []byte, dim int) (scales [lanes]float32) {
 	return scales
 }
 
-func (p plainAttend) absorb(states, scores []float32, values []byte, dim, n, from, to int, scale float32) {
+func (p plainAttend) weigh(states, scores []float32, values []byte, dim, n, from, to int, scale float32) {
 	scales := p.scales(values, dim)
 	size := stateHead + dim
 	for i := range n {
 		plainWeigh(states[i*size:][:size], scores[i*lanes:][:lanes], scales[:], from, to, scale)
 	}
+}
+
+func (p plainAttend) addValues(states, weights []float32, values []byte, dim, n, from, to int) {
 	for d := 0; d < dim; d += lanes {
-		p.addValues(states, scores, values, dim, d, n, from, to)
+		p.addColumns(states, weights, values, dim, d, n, from, to)
+	}
+	for i := range n {
+		states[i*(stateHead+dim)+stateFactor] = 1
 	}
 }
 
@@ -118,9 +124,9 @@ func plainWeigh(state, scores, scales []float32, from, to int, scale float32) {
 	}
 }
 
-// addValues adds the weighted values of up to sixteen dimensions, from d on,
+// addColumns adds the weighted values of up to sixteen dimensions, from d on,
 // to the states of n queries.
-func (p plainAttend) addValues(states, scores []float32, values []byte, dim, d, n, from, to int) {
+func (p plainAttend) addColumns(states, weights []float32, values []byte, dim, d, n, from, to int) {
 	width, size := min(lanes, dim-d), stateHead+dim
 	for i := range n {
 		factor := states[i*size+stateFactor]
@@ -132,7 +138,7 @@ func (p plainAttend) addValues(states, scores []float32, values []byte, dim, d, 
 	for t := from; t < to; t++ {
 		widen(p.kind, value[:width], values[(t*dim+d)*p.kind.ElementBytes():])
 		for i := range n {
-			weight, sums := scores[i*lanes+t], states[i*size+stateHead+d:][:width]
+			weight, sums := weights[i*lanes+t], states[i*size+stateHead+d:][:width]
 			for c := range sums {
 				sums[c] = fma32(weight, value[c], sums[c])
 			}

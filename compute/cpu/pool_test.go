@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"parley/model/weights"
 )
 
 // tally counts how often each piece is done, and panics at one of them.
@@ -37,10 +39,10 @@ func (t *tally) check(tb testing.TB) {
 }
 
 func TestPoolDoesEveryPieceOnce(t *testing.T) {
-	for _, threads := range []int{1, 2, 3, 8} {
+	for _, threads := range []int{1, 2, 3, 8, 64} {
 		p := newPool(threads)
 		r := newRand(uint64(threads))
-		for range 2000 {
+		for range 2000 / (1 + threads/16) {
 			job := newTally(r.IntN(50))
 			job.yield = r.IntN(4) == 0
 			p.do(job, len(job.counts), 1+r.IntN(5))
@@ -61,6 +63,42 @@ func TestPoolWakesSleepingWorkers(t *testing.T) {
 		job.yield = true
 		p.do(job, 64, 1)
 		job.check(t)
+	}
+}
+
+// TestSharedThreads computes on two backends in turn that use the same
+// threads, then closes one of them and goes on with the other.
+func TestSharedThreads(t *testing.T) {
+	first, err := New(Options{Threads: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goroutines := runtime.NumGoroutine()
+	second, err := New(Options{Share: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := runtime.NumGoroutine(); n != goroutines || len(second.workers) != 3 {
+		t.Errorf("a backend that shares has %d threads and started %d goroutines", len(second.workers), n-goroutines)
+	}
+	big, small := newRowwise(weights.Q8_0).scenario(70), newRowwise(weights.F16).scenario(3)
+	wantBig, wantSmall := big.on(t, Options{Threads: 1}), small.on(t, Options{Threads: 1})
+	for range 3 {
+		if err := sameBits(big(bench{t, first}), wantBig); err != nil {
+			t.Error(err)
+		}
+		if err := sameBits(small(bench{t, second}), wantSmall); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := sameBits(big(bench{t, first}), wantBig); err != nil {
+		t.Errorf("after the other was closed: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -20,7 +20,7 @@ type Ref struct {
 	pos   []int // position of each row
 	ropes []compute.Rope
 	shape compute.KVShape
-	kv    []float32 // [block][layer][K, V][head][token][dim], rounded to the shape's type
+	kv    []byte // [block][layer][K, V][head][token][dim], and after each head's the scales of its tokens
 }
 
 var _ compute.Backend = (*Ref)(nil)
@@ -68,22 +68,18 @@ func (r *Ref) NewKV(s compute.KVShape) error {
 		return fmt.Errorf("cpu: no key/value pool of type %v", s.Type)
 	}
 	r.shape = s
-	r.kv = make([]float32, s.Blocks*r.blockFloats())
+	r.kv = make([]byte, s.Bytes())
 	return nil
 }
 
-// blockFloats returns how many numbers a block has.
-func (r *Ref) blockFloats() int {
-	return 2 * r.shape.Layers * r.shape.KVHeads * r.shape.HeadDim * compute.BlockTokens
-}
-
 // CopyBlocks copies whole blocks.
-func (r *Ref) CopyBlocks(dst, src []int32) {
-	n := r.blockFloats()
-	for i := range dst {
-		copy(r.kv[int(dst[i])*n:][:n], r.kv[int(src[i])*n:][:n])
-	}
-}
+func (r *Ref) CopyBlocks(dst, src []int32) { copyBlocks(r.kv, r.shape, dst, src) }
+
+// ReadBlock copies a block into dst.
+func (r *Ref) ReadBlock(dst []byte, block int32) { copyWhole(dst, blockOf(r.kv, r.shape, block)) }
+
+// WriteBlock copies a block that was read into the pool.
+func (r *Ref) WriteBlock(block int32, src []byte) { copyWhole(blockOf(r.kv, r.shape, block), src) }
 
 // Close gives the pool back.
 func (r *Ref) Close() error { r.kv = nil; return nil }
@@ -172,8 +168,8 @@ func (r *Ref) RopeStore(layer, rope int, x *compute.QKV) {
 			}
 			for h := range x.Heads.KV {
 				r.turn(k[h*dim:][:dim], r.pos[i], rope, x.KNorm, x)
-				r.store(r.cell(seq, layer, 0, h, r.pos[i]), k[h*dim:][:dim])
-				r.store(r.cell(seq, layer, 1, h, r.pos[i]), v[h*dim:][:dim])
+				r.store(seq, layer, 0, h, r.pos[i], k[h*dim:][:dim])
+				r.store(seq, layer, 1, h, r.pos[i], v[h*dim:][:dim])
 			}
 		}
 	}
@@ -196,21 +192,25 @@ func (r *Ref) turn(head []float32, pos, rope int, norm compute.Weight, x *comput
 	}
 }
 
-// store keeps the key or value of one head, rounded to the pool's type.
-func (r *Ref) store(cell, x []float32) {
-	copy(cell, x)
-	roundKV(r.shape.Type, cell)
+// store keeps the key (part 0) or value (part 1) of one position, rounded to the pool's type.
+func (r *Ref) store(seq *compute.Seq, layer, part, head, pos int, x []float32) {
+	token := pos % compute.BlockTokens
+	narrow(r.shape.Type, r.part(seq, layer, part, head, pos), token, token*len(x), 1, x)
 }
 
-// cell returns where the key (part 0) or value (part 1) of one position is kept.
-func (r *Ref) cell(seq *compute.Seq, layer, part, head, pos int) []float32 {
+// fetch sets dst to what is kept of the key (part 0) or value (part 1) of one position.
+func (r *Ref) fetch(dst []float32, seq *compute.Seq, layer, part, head, pos int) {
+	readKV(r.shape.Type, dst, r.part(seq, layer, part, head, pos), pos%compute.BlockTokens)
+}
+
+// part returns the keys or values of the block and head in which a position is.
+func (r *Ref) part(seq *compute.Seq, layer, part, head, pos int) []byte {
 	s := &r.shape
 	i := int(seq.Blocks[pos/compute.BlockTokens])
 	i = i*s.Layers + layer
 	i = i*2 + part
 	i = i*s.KVHeads + head
-	i = i*compute.BlockTokens + pos%compute.BlockTokens
-	return r.kv[i*s.HeadDim:][:s.HeadDim]
+	return r.kv[i*s.PartBytes():][:s.PartBytes()]
 }
 
 // Attend computes softmax(scale·q·Kᵀ)·V over each row's context.
@@ -232,14 +232,16 @@ func (r *Ref) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
 }
 
 func (r *Ref) attendHead(out, q []float32, seq *compute.Seq, layer, head, first, last int, scale float32) {
-	scores := make([]float32, last-first+1)
+	scores, cell := make([]float32, last-first+1), make([]float32, len(q))
 	for p := range scores {
-		scores[p] = scale * refDot(q, r.cell(seq, layer, 0, head, first+p))
+		r.fetch(cell, seq, layer, 0, head, first+p)
+		scores[p] = scale * refDot(q, cell)
 	}
 	refSoftmax(scores)
 	clear(out)
 	for p, w := range scores {
-		for c, v := range r.cell(seq, layer, 1, head, first+p) {
+		r.fetch(cell, seq, layer, 1, head, first+p)
+		for c, v := range cell {
 			out[c] += w * v
 		}
 	}

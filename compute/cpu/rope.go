@@ -79,6 +79,7 @@ func (j *ropeJob) run(worker, from, to int) {
 	q, k, v := j.x.Q.(*buffer), j.x.K.(*buffer), j.x.V.(*buffer)
 	sums := j.c.workers[worker].sums[:]
 	for r := from; r < to; r++ {
+		j.prefetch(r + 1)
 		for i := range h.Query {
 			j.turn(q.row(r)[i*h.Dim:][:h.Dim], j.qNorm, r, sums)
 		}
@@ -91,6 +92,19 @@ func (j *ropeJob) run(worker, from, to int) {
 	}
 }
 
+// prefetch asks for where the keys of a row will be stored, if that is not
+// the block of the row before: a token of one is a part of every line.
+func (j *ropeJob) prefetch(row int) {
+	if row >= len(j.c.rows) || j.c.rows[row].seq == j.c.rows[row-1].seq {
+		return
+	}
+	at := &j.c.rows[row]
+	for head := range j.x.Heads.KV {
+		keys, _ := j.c.kv.head(at.seq.Blocks[at.pos/compute.BlockTokens], j.layer, head)
+		prefetch(keys)
+	}
+}
+
 // turn normalises one head, if there is a norm, and rotates it.
 func (j *ropeJob) turn(head, norm []float32, row int, sums []float32) {
 	if norm != nil {
@@ -98,12 +112,9 @@ func (j *ropeJob) turn(head, norm []float32, row int, sums []float32) {
 	}
 	cos, sin := j.c.angles[j.rope].row(row)
 	half := len(cos)
-	if !j.c.ropes[j.rope].Interleaved {
+	if j.c.ropes[j.rope].Interleaved {
+		j.c.kernels.turnPairs(head[:2*half], cos, sin)
+	} else {
 		j.c.kernels.turn(head[:half], head[half:2*half], cos, sin)
-		return
-	}
-	for i, c := range cos {
-		a, b := head[2*i], head[2*i+1]
-		head[2*i], head[2*i+1] = a*c-b*sin[i], b*c+a*sin[i]
 	}
 }

@@ -15,6 +15,7 @@ type weight struct {
 	rows, cols int
 	packed     []byte
 	panelBytes int
+	packing    *packing  // of quantized weights
 	vector     []float32 // the only row of a vector
 }
 
@@ -26,7 +27,7 @@ func (w *weight) panels() int { return (w.rows + panelOutputs - 1) / panelOutput
 func (w *weight) panel(i int) []byte { return w.packed[i*w.panelBytes:][:w.panelBytes] }
 
 // quantizes reports whether the matrix is multiplied with quantized activations.
-func (w *weight) quantizes() bool { return w.stored.Type == weights.Q8_0 && w.packed != nil }
+func (w *weight) quantizes() bool { return w.packing != nil }
 
 // readRow dequantizes a row.
 func (w *weight) readRow(dst []float32, i int) {
@@ -42,9 +43,10 @@ func must(err error) {
 
 // panelSize returns the bytes of a packed panel, 0 for types that are not packed.
 func panelSize(t weights.DType, cols int) int {
+	if q := packings[t]; q != nil {
+		return q.bytes(cols / quantBlock)
+	}
 	switch t {
-	case weights.Q8_0:
-		return cols / quantBlock * q8BlockBytes
 	case weights.F32, weights.F16, weights.BF16:
 		return t.RowBytes(cols) * panelOutputs
 	}
@@ -72,7 +74,7 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 		w.vector = make([]float32, w.cols)
 		return w, weights.Dequantize(w.vector, t.Type, t.Data)
 	}
-	w.panelBytes = panelSize(t.Type, w.cols)
+	w.panelBytes, w.packing = panelSize(t.Type, w.cols), packings[t.Type]
 	if w.panelBytes == 0 {
 		return w, nil
 	}
@@ -111,31 +113,13 @@ func (j *packJob) run(_, from, to int) {
 	for p := from; p < to; p++ {
 		first := p * panelOutputs
 		outputs := min(panelOutputs, j.w.rows-first)
-		switch j.w.stored.Type {
-		case weights.Q8_0:
-			packQ8(j.w.panel(p), &j.w.stored, first, outputs)
-		case weights.F32:
+		switch {
+		case j.w.packing != nil:
+			j.w.packing.pack(j.w.panel(p), &j.w.stored, first, outputs)
+		case j.w.stored.Type == weights.F32:
 			packFloats[uint32](j.w.panel(p), &j.w.stored, first, outputs)
 		default:
 			packFloats[uint16](j.w.panel(p), &j.w.stored, first, outputs)
-		}
-	}
-}
-
-// packQ8 interleaves the rows of a panel four columns at a time. Adding 128
-// to a signed byte is the same as flipping its highest bit. Absent
-// outputs keep a scale of zero.
-func packQ8(dst []byte, t *weights.Tensor, first, outputs int) {
-	const fileBlock, signs = 34, 0x80808080
-	for o := range outputs {
-		src, out := t.Row(first+o), dst
-		for len(src) > 0 {
-			copy(out[o*2:o*2+2], src[:2])
-			for j := range 8 {
-				four := binary.LittleEndian.Uint32(src[2+j*4:])
-				binary.LittleEndian.PutUint32(out[64+j*128+o*4:], four^signs)
-			}
-			src, out = src[fileBlock:], out[q8BlockBytes:]
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestReserveTakesWhatIsAnnounced(t *testing.T) {
 		}
 		got := cap(c.quantized) + 4*(cap(c.hidden)+cap(c.up)+cap(c.gathered))
 		for _, w := range c.workers {
-			got += 4 * (cap(w.row) + cap(w.unpacked))
+			got += 4*(cap(w.row)+cap(w.unpacked)) + cap(w.open)
 		}
 		if want := ScratchBytes(l, 3); int64(got) != want {
 			t.Errorf("%+v: took %d bytes, announced %d", l, got, want)

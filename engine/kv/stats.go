@@ -7,6 +7,9 @@ type Stats struct {
 	// them need not be computed, and HitBlocks the blocks found, by tier.
 	Admitted, AskedTokens, HitTokens uint64
 	HitBlocks                        [tiers]uint64
+	// Resumed counts those that were admitted again, which the numbers above do
+	// not, and ResumedTokens what they needed not compute again.
+	Resumed, ResumedTokens uint64
 	// Misses counts admissions by the reason of their first missing block,
 	// indexed by Miss.
 	Misses [misses]uint64
@@ -21,9 +24,14 @@ type Stats struct {
 	ReleasedSlots, ReleasedTokens uint64
 }
 
-func (s *Stats) admitted(a *Admission, prompt int) {
+func (s *Stats) admitted(a *Admission, claim *Claim) {
+	if claim.Again {
+		s.Resumed++
+		s.ResumedTokens += uint64(a.HitTokens)
+		return
+	}
 	s.Admitted++
-	s.AskedTokens += uint64(prompt)
+	s.AskedTokens += uint64(claim.tokens())
 	s.HitTokens += uint64(a.HitTokens)
 	for t, n := range a.HitBlocks {
 		s.HitBlocks[t] += uint64(n)

@@ -48,6 +48,9 @@ type Claim struct {
 	// Retain is how long the blocks should survive the sequence at least, if
 	// retention has room. At most Config.RetainMax is used.
 	Retain time.Duration
+	// Again says that the sequence was admitted before: what it finds is its own
+	// and no success of the cache.
+	Again bool
 	// Above, if not zero, is a tier that is too slow to be worth a copy: blocks
 	// there and below are computed again.
 	Above Tier
@@ -74,6 +77,9 @@ const (
 	// MissOtherSalt: the same tokens are cached under another salt.
 	MissOtherSalt
 	misses
+
+	// Misses is how many reasons there are.
+	Misses = int(misses)
 )
 
 // String returns the reason in one word.
@@ -180,7 +186,7 @@ func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admiss
 		c.copyLast(t, c.path[v.shared])
 	}
 	c.learn.study()
-	c.stats.admitted(&a, claim.tokens())
+	c.stats.admitted(&a, claim)
 	c.grow(t, tokens)
 	return a, true
 }

@@ -120,6 +120,14 @@ func (s *Sampler) Choose(logits []float32, scratch *Scratch) (parley.Token, erro
 	return parley.Token(ranked[s.draw(scratch.scoresOf(ranked), c, scratch)].index()), nil
 }
 
+// Ahead is Choose for the token that comes after n more: with the draw that will
+// be made for it then. Penalties do not know the tokens between.
+func (s *Sampler) Ahead(n int, logits []float32, scratch *Scratch) (parley.Token, error) {
+	later := *s
+	later.position += uint64(n)
+	return later.Choose(logits, scratch)
+}
+
 // draw filters scores and returns the index of one of the rest. Every filter
 // keeps a run of the best, so all that is known of what is kept is its weight.
 func (s *Sampler) draw(scores []float32, c curve, scratch *Scratch) int {

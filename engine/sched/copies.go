@@ -64,21 +64,16 @@ func (s *Scheduler) tooSlow() kv.Tier {
 	return 0
 }
 
-// aboard reports whether all computed tokens of a sequence are in place.
-func (s *Scheduler) aboard(q *Seq) bool {
-	if q.boarding {
-		q.boarding = s.ferry.Waits(q.past()) > 0
-	}
-	return !q.boarding
-}
-
 // past returns the blocks that hold computed tokens.
 func (q *Seq) past() []int32 { return q.Table.Blocks[:blocks(q.Computed)] }
 
 // board copies blocks of a sequence to their place, as far as the pass has time
 // for it, and reports whether all are there.
 func (s *Scheduler) board(q *Seq) bool {
-	if s.aboard(q) {
+	if q.boarding {
+		q.boarding = s.ferry.Waits(q.past()) > 0
+	}
+	if !q.boarding {
 		return true
 	}
 	most := time.Duration(copyShare * float64(s.limit()))

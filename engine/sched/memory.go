@@ -26,7 +26,7 @@ func (s *Scheduler) admit(now time.Time) {
 			}
 			return
 		}
-		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow()}
+		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow(), Again: q.admitted}
 		if q.EveryRow || s.cfg.Baseline.NoPrefixCache {
 			claim.Hashes = nil
 		}
@@ -106,6 +106,21 @@ func (s *Scheduler) preempt(q *Seq, now time.Time) {
 	s.waiting = append(s.waiting, q)
 }
 
+// Forget takes tokens out of the middle of a sequence, whose text has outgrown
+// its room: the first keep stay, and the latest ones. What follows the first
+// stands elsewhere now and is computed again.
+func (s *Scheduler) Forget(q *Seq, keep, drop int, now time.Time) {
+	if i := slices.Index(s.running, q); i >= 0 {
+		s.release(q, now)
+		s.places -= 1 + q.Forks
+		s.running = slices.Delete(s.running, i, i+1)
+		s.waiting = append(s.waiting, q)
+	}
+	q.Tokens = slices.Delete(q.Tokens, keep, keep+drop)
+	q.hashes = q.hashes[:min(len(q.hashes), keep/compute.BlockTokens)]
+	q.Prompt, q.Computed, q.Draft = min(q.Prompt, len(q.Tokens)), 0, 0
+}
+
 // first returns which of the waiting sequences is admitted next: one that has
 // waited too long, oldest first; else the highest class, in it by turns. It is
 // -1 if all are paused.
@@ -153,7 +168,7 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 // nothing after it. It shares the prompt's full blocks; if there is no block
 // for the rest, it waits for one.
 func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
-	child.Prompt, child.Most, child.Salt, child.Retain = q.Prompt, q.Most, q.Salt, q.Retain
+	child.Prompt, child.Most, child.Salt, child.Public, child.Retain = q.Prompt, q.Most, q.Salt, q.Public, q.Retain
 	child.Class, child.Tenant, child.Deadline = q.Class, q.Tenant, q.Deadline
 	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
 	child.Cached, child.admitted = q.Cached, true

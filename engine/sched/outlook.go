@@ -7,7 +7,9 @@ import (
 
 // An Outlook is what the next pass is expected to cost, before any guess.
 type Outlook struct {
-	// Pass is what it takes for the writers alone, Row what a guess adds.
+	// Work is that of the writers alone, Pass what it takes, and Row what a
+	// guess adds to that.
+	Work      Work
 	Pass, Row time.Duration
 	// Room is how much later the pass may begin without anybody noticing: none
 	// while prompts wait to be read.
@@ -28,8 +30,8 @@ func (s *Scheduler) Outlook() (o Outlook, known bool) {
 	if !s.pace.Known() || work.Rows == 0 {
 		return Outlook{}, false
 	}
-	o.Pass = s.pace.Predict(work)
-	o.Row = s.pace.Predict(work.add(1, work.Lookback/work.Rows)) - o.Pass
+	o.Work = work
+	o.Pass, o.Row = s.pace.Price(work)
 	switch {
 	case waits:
 	case s.cfg.Target == 0:

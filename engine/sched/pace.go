@@ -2,6 +2,8 @@ package sched
 
 import (
 	"time"
+
+	"parley/compute"
 )
 
 // Work is what makes a pass take time: how many rows it computes, and how many
@@ -9,6 +11,14 @@ import (
 type Work struct {
 	Rows     int
 	Lookback int
+}
+
+// WorkOf returns what a step is made of.
+func WorkOf(s *compute.Step) (w Work) {
+	for i := range s.Seqs {
+		w = w.add(s.Seqs[i].Rows, s.Seqs[i].Past)
+	}
+	return w
 }
 
 // add puts n tokens of a sequence, after so many computed ones, to the work.
@@ -50,6 +60,13 @@ func (p *Pace) Predict(w Work) time.Duration {
 		seconds += f * max(p.weight[i], 0)
 	}
 	return time.Duration(seconds * (1 + p.excess) * float64(time.Second))
+}
+
+// Price returns how long a pass of so much work is expected to take, and how
+// much longer with another row like those in it.
+func (p *Pace) Price(w Work) (pass, row time.Duration) {
+	pass = p.Predict(w)
+	return pass, p.Predict(w.add(1, w.Lookback/max(1, w.Rows))) - pass
 }
 
 // Learn takes in a measured pass, by recursive least squares.

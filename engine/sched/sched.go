@@ -63,8 +63,10 @@ type Seq struct {
 	// Class and Tenant decide whose turn it is, and whose cache is charged.
 	Class  parley.Class
 	Tenant string
-	// Salt keeps the sequence's blocks from being shared under another salt.
-	Salt parley.Salt
+	// Salt keeps the sequence's blocks from being shared under another salt, but
+	// for those that lie in the first Public tokens.
+	Salt   parley.Salt
+	Public int
 	// Retain is how long its blocks should stay in the cache after it.
 	Retain time.Duration
 	// Deadline is when the sequence is worth nothing any more; zero means never.
@@ -101,7 +103,11 @@ func (q *Seq) hash(n int) {
 		if i > 0 {
 			parent = q.hashes[i-1]
 		}
-		q.hashes = append(q.hashes, parley.HashBlock(parent, q.Salt, q.Tokens[i*size:(i+1)*size]))
+		var salt parley.Salt
+		if (i+1)*size > q.Public {
+			salt = q.Salt
+		}
+		q.hashes = append(q.hashes, parley.HashBlock(parent, salt, q.Tokens[i*size:(i+1)*size]))
 	}
 }
 
@@ -312,14 +318,14 @@ func (s *Scheduler) grant(tokens *int, share float64, may func(*Seq) bool) {
 func (s *Scheduler) planWriters(tokens, outputs *int, now time.Time) {
 	s.readers, s.turns = s.readers[:0], append(s.turns[:0], s.running...)
 	for _, q := range s.turns {
-		if q.runs() && !q.Paused && q.behind() == 1 && s.aboard(q) && s.room(q, len(q.Tokens), now) {
+		if q.runs() && !q.Paused && q.behind() == 1 && s.board(q) && s.room(q, len(q.Tokens), now) {
 			s.take(q, tokens, outputs, 1)
 		}
 	}
 	s.plan.Parts = slices.DeleteFunc(s.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
 	s.writers = len(s.plan.Parts)
 	for _, q := range s.running {
-		if !q.Paused && (q.behind() > 1 || q.behind() == 1 && q.boarding) {
+		if !q.Paused && q.behind() > 1 {
 			q.granted = 0
 			s.readers = append(s.readers, q)
 		}
@@ -441,8 +447,10 @@ func (s *Scheduler) Commit(plan *Plan, took time.Duration) {
 type Load struct {
 	Running int
 	Waiting [parley.Classes]int
-	// Pool says what the blocks are doing, Cache what came of the prompts so far.
+	// Pool says what the blocks of the device are doing, Tiers those of every
+	// tier, Cache what came of the prompts so far.
 	Pool  kv.Use
+	Tiers [kv.Tiers]kv.Use
 	Cache kv.Stats
 	// Fairness is Jain's index over the present tenants of each class.
 	Fairness [parley.Classes]float64
@@ -452,6 +460,9 @@ type Load struct {
 // Load returns the present load.
 func (s *Scheduler) Load() Load {
 	l := Load{Running: len(s.running), Pool: s.cache.Use(kv.Device), Cache: s.cache.Stats(), Preemptions: s.stats}
+	for t := range l.Tiers {
+		l.Tiers[t] = s.cache.Use(kv.Tier(t))
+	}
 	for _, q := range s.waiting {
 		l.Waiting[q.Class]++
 	}

@@ -7,8 +7,10 @@
 // token, at any temperature. Only the time changes.
 //
 // [Lookup] guesses that a text goes on as it did the last time it came to the
-// same words. [Depth] decides how many guesses are worth their rows. Both only
-// decide; they have no clock and touch nothing.
+// same words; a smaller network, which the engine runs, guesses what it would
+// write itself. [Luck] keeps how often guesses came true, and [Decide] weighs
+// that against what they cost: whether to guess, how far and by whom. All of
+// them only decide; they have no clock and touch nothing.
 package spec
 
 import "parley"
@@ -23,6 +25,7 @@ type Lookup struct {
 	tokens []parley.Token
 	// after maps the tokens before a place to the latest such place.
 	after map[[gram]parley.Token]int
+	luck  Luck
 }
 
 // NewLookup returns a lookup over a prompt.
@@ -31,15 +34,43 @@ func NewLookup(prompt []parley.Token) *Lookup {
 	for _, t := range prompt {
 		l.Push(t)
 	}
+	l.luck = Luck{} // what the prompt repeats says little of the answer
 	return l
 }
 
-// Push appends a token to the sequence.
+// Push appends a token to the sequence. Whether it is the one that would have
+// been guessed is learned from in any case: it costs nothing to know.
 func (l *Lookup) Push(t parley.Token) {
 	if n := len(l.tokens); n >= gram {
-		l.after[l.key(n)] = n
+		k := l.key(n)
+		if at, ok := l.after[k]; ok && l.tokens[at] == t {
+			l.luck.Learn(1, 1)
+		} else if ok {
+			l.luck.Learn(1, 0)
+		}
+		l.after[k] = n
 	}
 	l.tokens = append(l.tokens, t)
+}
+
+// Offer returns how many tokens Guess would give, up to most, and how likely
+// they are right.
+func (l *Lookup) Offer(most int) Offer {
+	at, ok := l.match()
+	if !ok {
+		return Offer{}
+	}
+	return Offer{Most: min(most, len(l.tokens)-at), Chance: l.luck.Chance()}
+}
+
+// match returns where the text last went on from the tokens it ends in.
+func (l *Lookup) match() (at int, ok bool) {
+	n := len(l.tokens)
+	if n < gram {
+		return 0, false
+	}
+	at, ok = l.after[l.key(n)]
+	return at, ok
 }
 
 // key returns the tokens before place n.
@@ -50,13 +81,9 @@ func (l *Lookup) key(n int) (k [gram]parley.Token) {
 
 // Guess appends up to most tokens that may come next.
 func (l *Lookup) Guess(dst []parley.Token, most int) []parley.Token {
-	n := len(l.tokens)
-	if n < gram || most < 1 {
+	at, ok := l.match()
+	if !ok || most < 1 {
 		return dst
 	}
-	at, ok := l.after[l.key(n)]
-	if !ok {
-		return dst
-	}
-	return append(dst, l.tokens[at:min(at+most, n)]...)
+	return append(dst, l.tokens[at:min(at+most, len(l.tokens))]...)
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -36,50 +37,51 @@ func TestLookupNeedsAFewTokens(t *testing.T) {
 	}
 }
 
-// TestDepthFollowsLuckAndPrice runs sequences whose guesses are right with a
-// given chance, and compares the depth with the best one.
-func TestDepthFollowsLuckAndPrice(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	average := func(chance, price float64) float64 {
-		var d Depth
-		sum := 0
-		for i := range 3000 {
-			n := d.Next(price)
-			right := 0
-			for right < n && rng.Float64() < chance {
-				right++
-			}
-			d.Learn(n, right)
-			if i >= 1000 {
-				sum += n
-			}
-		}
-		return float64(sum) / 2000
+func TestLookupKnowsItsLuck(t *testing.T) {
+	prompt := []parley.Token{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}
+	l := NewLookup(prompt)
+	if o := l.Offer(4); o.Most != 4 || o.Chance != firstHope {
+		t.Errorf("before any answer: %+v", o)
 	}
-	for _, c := range []struct{ chance, price, least, most float64 }{
-		{0.95, 0.05, 6, 8},
-		{0.5, 0.2, 1, 4},
-		{0.0, 0.2, 0, 0.1},
-		{0.9, 1.2, 0, 0},
-		{0.3, 0.6, 0, 0.6},
-	} {
-		if got := average(c.chance, c.price); got < c.least || got > c.most {
-			t.Errorf("chance %v at price %v: %.2f guesses a pass, want %v to %v", c.chance, c.price, got, c.least, c.most)
-		}
+	for _, tok := range []parley.Token{4, 5, 6, 7} {
+		l.Push(tok)
+	}
+	good := l.Offer(9)
+	if good.Most != 9 || good.Chance <= firstHope {
+		t.Errorf("after a copy: %+v", good)
+	}
+	l.Push(42)
+	if o := l.Offer(9); o.Most != 0 {
+		t.Errorf("nothing like 6 7 42 came before: %+v", o)
+	}
+	for _, tok := range []parley.Token{1, 2, 3} {
+		l.Push(tok)
+	}
+	if o := l.Offer(9); o.Most == 0 || o.Chance >= good.Chance {
+		t.Errorf("after a wrong guess that nobody checked: %+v, before %+v", o, good)
 	}
 }
 
-func TestDepthNoticesBetterTimes(t *testing.T) {
-	var d Depth
-	for range 200 {
-		d.Learn(d.Next(0.1), 0)
-	}
-	n := 0
-	for range 600 {
-		n = d.Next(0.1)
-		d.Learn(n, n)
-	}
-	if n < 6 {
-		t.Errorf("after hundreds of right guesses only %d are made", n)
+func TestLuckFollowsTheTruth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, truth := range []float64{0, 0.3, 0.9, 1} {
+		all := Luck{Memory: 400}
+		for range 2000 {
+			guessed, right := 1+rng.IntN(6), 0
+			for right < guessed && rng.Float64() < truth {
+				right++
+			}
+			all.Learn(guessed, right)
+		}
+		fresh := all.Fresh()
+		if math.Abs(all.Chance()-truth) > 0.1 || fresh.Chance() != all.Chance() {
+			t.Errorf("the chance is %v, found %v, for a new sequence %v", truth, all.Chance(), fresh.Chance())
+		}
+		for range 40 { // another kind of text
+			fresh.Learn(1, int(math.Round(1-truth)))
+		}
+		if math.Abs(fresh.Chance()-math.Round(1-truth)) > 0.1 {
+			t.Errorf("from %v to %v, but after 40 guesses it is %v", truth, math.Round(1-truth), fresh.Chance())
+		}
 	}
 }

@@ -14,20 +14,22 @@ import (
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen"},
-	{"internal/load"},
+	{"internal/peer"},
+	{"internal/load", "internal/mechanism"},
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host"},
-	{"gateway/openai"},
+	{"gateway/openai", "gateway/convo"},
 	{"token"},
 	{"token/jinja"},
 	{"engine"},
-	{"engine/sched"},
-	{"engine/kv", "engine/sample", "engine/spec"},
+	{"engine/sched", "engine/tier"},
+	{"engine/grammar", "engine/kv", "engine/sample", "engine/spec"},
 	{"model"},
 	{"compute/cpu"},
 	{"compute"},
 	{"model/weights"},
+	{"internal/stat", "internal/chart"},
 	{"."},
 }
 

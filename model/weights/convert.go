@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -12,7 +13,8 @@ import (
 type ConvertOptions struct {
 	// Type is the type of all matrices; see [Convert].
 	Type DType
-	// Name, Description and License become general.name and so on.
+	// Name, Description and License become general.name and so on. Where they
+	// are empty, a GGUF file keeps its own.
 	Name, Description, License string
 	// Progress, if given, is called with the bytes of weights written so far.
 	Progress func(done, total int64)
@@ -20,13 +22,42 @@ type ConvertOptions struct {
 
 // Convert writes a checkpoint as a GGUF file that Parley and llama.cpp read.
 // Matrices, the embedding and the output projection included, are stored as
-// the given type; norms, biases and routers stay F32. With Q4_K and Q5_K the
-// vocabulary's matrices are stored as Q6_K. A matrix whose rows do not fit the
+// the given type; norms, biases and routers stay F32. Q4_K and Q5_K stand for
+// the mixes that llama.cpp calls Q4_K_M and Q5_K_M: the vocabulary's matrices,
+// and in half of the layers the values of attention and the way down of the
+// feed-forward part, are stored as Q6_K. A matrix whose rows do not fit the
 // type's blocks is stored as another type, and listed in the result.
 //
 // The vocabulary of a directory must be a byte-level BPE in tokenizer.json,
 // which is also stored whole under tokenizer.huggingface.json.
 func Convert(ck *Checkpoint, w io.Writer, opts ConvertOptions) ([]Fallback, error) {
+	c, err := PlanConversion(ck, opts)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(w); err != nil {
+		return nil, err
+	}
+	return c.Fallbacks, nil
+}
+
+// A Conversion is a file that [Convert] would write, before a byte of it is
+// written: so that its size can be compared with the room there is.
+type Conversion struct {
+	// FileBytes is the exact size of the file.
+	FileBytes int64
+	// Fallbacks are the tensors that will not have the type asked for.
+	Fallbacks []Fallback
+
+	ck       *Checkpoint
+	meta     []metaEntry
+	tensors  []plannedTensor
+	progress func(done, total int64)
+}
+
+// PlanConversion decides what [Conversion.Write] writes. The checkpoint must
+// stay open until then.
+func PlanConversion(ck *Checkpoint, opts ConvertOptions) (*Conversion, error) {
 	if err := ck.CheckTensors(); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
@@ -38,16 +69,36 @@ func Convert(ck *Checkpoint, w io.Writer, opts ConvertOptions) ([]Fallback, erro
 	if err != nil {
 		return nil, fmt.Errorf("convert: tokenizer: %w", err)
 	}
-	g := NewGGUFWriter(w)
 	meta := append(generalMeta(&ck.Config, opts), configMeta(&ck.Config, opts.Type)...)
-	if err := declare(g, append(meta, text...), plan, freqFactorsOf(&ck.Config)); err != nil {
+	meta = append(meta, keptMeta(ck, meta)...)
+	c := &Conversion{Fallbacks: fallbacks, ck: ck, meta: append(meta, text...), tensors: plan, progress: opts.Progress}
+	g, err := c.declared(io.Discard)
+	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	c := &converter{ck: ck, g: g, progress: opts.Progress}
-	if err := c.write(plan); err != nil {
+	c.FileBytes = g.FileBytes()
+	return c, nil
+}
+
+// declared returns a writer that knows everything but the data.
+func (c *Conversion) declared(w io.Writer) (*GGUFWriter, error) {
+	g := NewGGUFWriter(w)
+	return g, declare(g, c.meta, c.tensors, freqFactorsOf(&c.ck.Config))
+}
+
+// Write writes the file, some rows at a time and on all processors, and says
+// what became of the weights. It refuses weights that are no numbers, or that
+// are too large for the type.
+func (c *Conversion) Write(w io.Writer) ([]Stored, error) {
+	g, err := c.declared(w)
+	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	return fallbacks, nil
+	run := &converter{ck: c.ck, g: g, progress: c.progress, stored: map[DType]*tally{}}
+	if err := run.write(c.tensors); err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	return storedOf(run.stored), nil
 }
 
 func generalMeta(c *Config, opts ConvertOptions) []metaEntry {
@@ -61,6 +112,21 @@ func generalMeta(c *Config, opts ConvertOptions) []metaEntry {
 		}
 	}
 	return list
+}
+
+// keptMeta returns what a GGUF file says about itself (author, tags, where it
+// is from) and nothing in list overrules.
+func keptMeta(ck *Checkpoint, list []metaEntry) (kept []metaEntry) {
+	if ck.Format != FormatGGUF {
+		return nil
+	}
+	for _, key := range ck.MetaKeys() {
+		taken := slices.ContainsFunc(list, func(e metaEntry) bool { return e.key == key })
+		if strings.HasPrefix(key, "general.") && key != "general.alignment" && !taken {
+			kept = append(kept, metaEntry{key, ck.meta[key]})
+		}
+	}
+	return kept
 }
 
 // declare says what a file will hold: metadata, the frequency factors if there
@@ -105,6 +171,7 @@ type converter struct {
 	g        *GGUFWriter
 	progress func(done, total int64)
 	done     int64
+	stored   map[DType]*tally
 }
 
 func (c *converter) write(plan []plannedTensor) error {
@@ -112,10 +179,12 @@ func (c *converter) write(plan []plannedTensor) error {
 		return err
 	}
 	for _, p := range plan {
+		c.stored[p.dtype] = c.stored[p.dtype].with(p)
 		if err := c.g.WriteTensor(p.name, func(w io.Writer) error { return c.writeTensor(w, p) }); err != nil {
 			return err
 		}
 	}
+	c.report(c.g.DataBytes() - c.done) // what lies between the tensors
 	return c.g.Close()
 }
 
@@ -144,15 +213,16 @@ func (c *converter) writeMatrix(w io.Writer, t Tensor, p plannedTensor) error {
 	rows, cols := t.Rows(), t.Cols()
 	rowBytes := p.dtype.RowBytes(cols)
 	atOnce := min(rows, max(1, elementsAtOnce/cols))
-	out := make([]byte, atOnce*rowBytes)
+	out, lost := make([]byte, atOnce*rowBytes), make([]loss, atOnce)
 	for from := 0; from < rows; from += atOnce {
 		n := min(atOnce, rows-from)
-		if err := c.convertRows(out[:n*rowBytes], t, p, from, n); err != nil {
+		if err := c.convertRows(out[:n*rowBytes], lost[:n], t, p, from); err != nil {
 			return err
 		}
 		if _, err := w.Write(out[:n*rowBytes]); err != nil {
 			return err
 		}
+		c.stored[p.dtype].add(lost[:n])
 		c.report(int64(n * rowBytes))
 	}
 	return nil
@@ -174,17 +244,18 @@ func (c *converter) report(n int64) {
 	}
 }
 
-// convertRows converts n rows on all processors.
-func (c *converter) convertRows(out []byte, t Tensor, p plannedTensor, from, n int) error {
+// convertRows converts the rows from the given one on, on all processors.
+func (c *converter) convertRows(out []byte, lost []loss, t Tensor, p plannedTensor, from int) error {
+	n := len(lost)
 	workers := min(n, runtime.GOMAXPROCS(0))
 	errs := make([]error, workers)
 	rowBytes := len(out) / n
 	var group sync.WaitGroup
 	for k := range workers {
 		group.Go(func() {
-			row := make([]float32, t.Cols())
+			row := rowConverter{c, t, p, make([]float32, t.Cols()), make([]float32, t.Cols())}
 			for i := k * n / workers; i < (k+1)*n/workers && errs[k] == nil; i++ {
-				errs[k] = c.convertRow(out[i*rowBytes:(i+1)*rowBytes], t, p, from+i, row)
+				lost[i], errs[k] = row.convert(out[i*rowBytes:(i+1)*rowBytes], from+i)
 			}
 		})
 	}
@@ -197,23 +268,40 @@ func (c *converter) convertRows(out []byte, t Tensor, p plannedTensor, from, n i
 	return nil
 }
 
-func (c *converter) convertRow(dst []byte, t Tensor, p plannedTensor, i int, row []float32) error {
-	src := t.Row(c.sourceRow(p, i))
+// A rowConverter converts rows of one matrix, one after the other.
+type rowConverter struct {
+	*converter
+	t              Tensor
+	p              plannedTensor
+	values, stored []float32
+}
+
+// convert writes row i as it will be stored, and says what that lost.
+func (r *rowConverter) convert(dst []byte, i int) (loss, error) {
+	src := r.t.Row(r.sourceRow(r.p, i))
+	if err := Dequantize(r.values, r.t.Type, src); err != nil {
+		return loss{}, err
+	}
 	offset := float32(0)
-	if p.class == classNorms {
-		offset = c.ck.Config.NormOffset
+	if r.p.class == classNorms {
+		offset = r.ck.Config.NormOffset
 	}
-	if t.Type == p.dtype && offset == 0 {
+	for j := range r.values {
+		r.values[j] += offset
+	}
+	if r.t.Type == r.p.dtype && offset == 0 {
 		copy(dst, src)
-		return nil
+	} else if err := Quantize(dst, r.p.dtype, r.values); err != nil {
+		return loss{}, err
 	}
-	if err := Dequantize(row, t.Type, src); err != nil {
-		return err
+	if err := Dequantize(r.stored, r.p.dtype, dst); err != nil {
+		return loss{}, err
 	}
-	for j := range row {
-		row[j] += offset
+	lost := lossOf(r.values, r.stored)
+	if !lost.isFinite() {
+		return loss{}, fmt.Errorf("row %d has a weight that is no number, or that is too large for %s", i, r.p.dtype)
 	}
-	return Quantize(dst, p.dtype, row)
+	return lost, nil
 }
 
 // sourceRow returns which row of the checkpoint becomes row i of the file:

@@ -127,10 +127,10 @@ func unpackQ5_1(dst []float32, block []byte) {
 	}
 }
 
-// scaleAndMin unpacks pair j of the eight 6-bit scales and eight 6-bit minima
+// ScaleAndMin unpacks pair j of the eight 6-bit scales and eight 6-bit minima
 // that a Q4_K or Q5_K block packs into 12 bytes: the first four pairs lie
 // plainly in the low six bits, the others are cut in 4 and 2 bits.
-func scaleAndMin(j int, packed []byte) (scale, minimum uint8) {
+func ScaleAndMin(j int, packed []byte) (scale, minimum uint8) {
 	if j < 4 {
 		return packed[j] & 63, packed[j+4] & 63
 	}
@@ -146,8 +146,8 @@ func unpackQ4_K(dst []float32, block []byte) {
 	d, dmin := half(block), half(block[2:])
 	scales, qs := block[4:16], block[16:144]
 	for g := range 4 {
-		sc1, m1 := scaleAndMin(2*g, scales)
-		sc2, m2 := scaleAndMin(2*g+1, scales)
+		sc1, m1 := ScaleAndMin(2*g, scales)
+		sc2, m2 := ScaleAndMin(2*g+1, scales)
 		d1, d2 := d*float32(sc1), d*float32(sc2)
 		min1, min2 := dmin*float32(m1), dmin*float32(m2)
 		lo, hi := dst[64*g:64*g+32], dst[64*g+32:64*g+64]
@@ -164,8 +164,8 @@ func unpackQ5_K(dst []float32, block []byte) {
 	d, dmin := half(block), half(block[2:])
 	scales, high, qs := block[4:16], block[16:48], block[48:176]
 	for g := range 4 {
-		sc1, m1 := scaleAndMin(2*g, scales)
-		sc2, m2 := scaleAndMin(2*g+1, scales)
+		sc1, m1 := ScaleAndMin(2*g, scales)
+		sc2, m2 := ScaleAndMin(2*g+1, scales)
 		d1, d2 := d*float32(sc1), d*float32(sc2)
 		min1, min2 := dmin*float32(m1), dmin*float32(m2)
 		lo, hi := dst[64*g:64*g+32], dst[64*g+32:64*g+64]

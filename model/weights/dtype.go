@@ -102,6 +102,9 @@ func (t DType) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
+// MarshalText writes the type's name, so that JSON has it too.
+func (t DType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
 // Known reports whether the size of the type's elements is known, so that a
 // tensor of this type can be listed.
 func (t DType) Known() bool { _, ok := layouts[t]; return ok }

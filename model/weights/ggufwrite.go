@@ -76,6 +76,10 @@ func padded(n int64) int64 { return (n + ggufAlignment - 1) / ggufAlignment * gg
 // DataBytes returns how many bytes the data of all declared tensors take.
 func (g *GGUFWriter) DataBytes() int64 { return g.offset }
 
+// FileBytes returns how long the file will be, if nothing more is declared. It
+// is known only until the first tensor is written.
+func (g *GGUFWriter) FileBytes() int64 { return int64(len(g.head())) + g.offset }
+
 // WriteTensor writes the data of the next declared tensor, which must have the
 // given name. The function fill must write exactly the tensor's bytes.
 func (g *GGUFWriter) WriteTensor(name string, fill func(w io.Writer) error) error {
@@ -131,6 +135,13 @@ func (g *GGUFWriter) Close() error {
 // begin writes everything before the data.
 func (g *GGUFWriter) begin() error {
 	g.begun = true
+	_, err := g.out.Write(g.head())
+	g.meta = nil
+	return err
+}
+
+// head returns everything before the data.
+func (g *GGUFWriter) head() []byte {
 	head := []byte(ggufMagic)
 	head = binary.LittleEndian.AppendUint32(head, ggufVersion)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(g.tensors)))
@@ -145,10 +156,7 @@ func (g *GGUFWriter) begin() error {
 		head = binary.LittleEndian.AppendUint32(head, uint32(e.dtype))
 		head = binary.LittleEndian.AppendUint64(head, e.offset)
 	}
-	head = append(head, make([]byte, padded(int64(len(head)))-int64(len(head)))...)
-	g.meta = nil
-	_, err := g.out.Write(head)
-	return err
+	return append(head, make([]byte, padded(int64(len(head)))-int64(len(head)))...)
 }
 
 type countingWriter struct {

@@ -1,7 +1,9 @@
 package weights
 
+import "math"
+
 // packScales packs eight 6-bit scales and eight 6-bit minima into 12 bytes;
-// see scaleAndMin.
+// see ScaleAndMin.
 func packScales(packed []byte, scales, minima *[8]uint8) {
 	for j := range 4 {
 		packed[j] = scales[j] | scales[j+4]>>4<<6
@@ -22,12 +24,13 @@ func fitOffset(x []float32, top int) (scale, minimum float32) {
 		return 0, -lowest
 	}
 	weights := offsetWeights(x)
-	bestError := float32(-1)
+	bestError := math.Inf(1)
 	for step := -10; step <= 10; step++ {
 		inverse := (float32(top) + 0.1*float32(step)) / (highest - lowest)
-		s, m := leastSquares(x, &weights, lowest, inverse, top)
-		if e := offsetError(x, &weights, s, m, top); bestError < 0 || e < bestError {
-			bestError, scale, minimum = e, s, m
+		sums := assigned(x, &weights, lowest, inverse, top)
+		s, m := sums.solve(1/inverse, -lowest)
+		if e := sums.squaredError(s, m); e < bestError {
+			bestError, scale, minimum = e, float32(s), float32(m)
 		}
 	}
 	return scale, minimum
@@ -46,40 +49,45 @@ func offsetWeights(x []float32) [32]float32 {
 	return weights
 }
 
-// leastSquares assigns each element to a grid point and solves for the scale
-// and minimum (kept non-negative) that fit these points best.
-func leastSquares(x []float32, weights *[32]float32, lowest, inverse float32, top int) (scale, minimum float32) {
+// offsetSums are weighted sums over the elements x of a run and their places q
+// on a grid: all that is needed to fit it and to know its error.
+type offsetSums struct{ w, q, qq, x, xq float64 }
+
+// assigned puts each element on the nearest point of a grid that begins at
+// lowest, and sums up.
+func assigned(x []float32, weights *[32]float32, lowest, inverse float32, top int) offsetSums {
 	var sumW, sumQ, sumQQ, sumX, sumXQ float32
 	for i, v := range x {
 		q := float32(level((v-lowest)*inverse+0.5, top))
 		w := weights[i]
+		wq, wx := w*q, w*v
 		sumW += w
-		sumQ += w * q
-		sumQQ += w * q * q
-		sumX += w * v
-		sumXQ += w * v * q
+		sumQ += wq
+		sumQQ += wq * q
+		sumX += wx
+		sumXQ += wx * q
 	}
-	determinant := sumW*sumQQ - sumQ*sumQ
-	if determinant <= 0 {
-		return 1 / inverse, -lowest
-	}
-	scale = (sumW*sumXQ - sumX*sumQ) / determinant
-	minimum = (sumQ*sumXQ - sumQQ*sumX) / determinant
-	if minimum < 0 {
-		return sumXQ / sumQQ, 0
-	}
-	return scale, minimum
+	return offsetSums{float64(sumW), float64(sumQ), float64(sumQQ), float64(sumX), float64(sumXQ)}
 }
 
-func offsetError(x []float32, weights *[32]float32, scale, minimum float32, top int) float32 {
-	inverse := reciprocal(scale)
-	var sum float32
-	for i, v := range x {
-		q := float32(level((v+minimum)*inverse+0.5, top))
-		diff := scale*q - minimum - v
-		sum += weights[i] * diff * diff
+// solve returns the scale and the minimum (kept non-negative) that fit best, or
+// those given if all elements lie on one point.
+func (s *offsetSums) solve(scale, minimum float32) (bestScale, bestMinimum float64) {
+	determinant := s.w*s.qq - s.q*s.q
+	if determinant <= 0 {
+		return float64(scale), float64(minimum)
 	}
-	return sum
+	bestMinimum = (s.q*s.xq - s.qq*s.x) / determinant
+	if bestMinimum < 0 {
+		return s.xq / s.qq, 0
+	}
+	return (s.w*s.xq - s.x*s.q) / determinant, bestMinimum
+}
+
+// squaredError is the weighted sum of (scale*q - minimum - x)², less that of
+// x², which is the same for every grid.
+func (s *offsetSums) squaredError(scale, minimum float64) float64 {
+	return scale*(scale*s.qq-2*s.xq-2*minimum*s.q) + minimum*(minimum*s.w+2*s.x)
 }
 
 // packOffsets chooses the scales of a Q4_K or Q5_K block, stores them, and
@@ -144,7 +152,7 @@ func fitSymmetric(x []float32) float32 {
 		inverse := -(32 + 0.1*float32(step)) / w
 		var sumXQ, sumQQ float32
 		for _, v := range x {
-			q := float32(symmetricLevel(v * inverse))
+			q := nearby(v * inverse)
 			weight := v * v
 			sumXQ += weight * v * q
 			sumQQ += weight * q * q
@@ -154,6 +162,14 @@ func fitSymmetric(x []float32) float32 {
 		}
 	}
 	return best
+}
+
+// nearby is symmetricLevel for the search, which takes most of the time: without
+// a branch or a conversion, because from 2^23 on a float32 has no fraction. It
+// rounds halves to even, which moves no scale that matters.
+func nearby(v float32) float32 {
+	const whole = 3 << 22
+	return max(-32, min(31, float32(v+whole)-whole))
 }
 
 func symmetricLevel(v float32) int { return max(-32, min(31, roundAway(v))) }

@@ -3,6 +3,7 @@ package weights
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Fallback is a tensor whose rows do not fit the blocks of the wanted type
@@ -39,7 +40,7 @@ func planStorage(c *Config, quant DType) ([]plannedTensor, []Fallback, error) {
 	var plan []plannedTensor
 	var fallbacks []Fallback
 	for _, e := range c.expectations() {
-		wanted := wantedType(e, quant)
+		wanted := wantedType(e, quant, c.Layers)
 		used := fittingType(wanted, e.shape[len(e.shape)-1])
 		if used != wanted {
 			fallbacks = append(fallbacks, Fallback{e.name, wanted, used})
@@ -50,16 +51,30 @@ func planStorage(c *Config, quant DType) ([]plannedTensor, []Fallback, error) {
 }
 
 // wantedType returns the type a tensor should have: vectors and the routers of
-// experts stay exact, and the smaller K types leave the vocabulary, to which
-// answers are most sensitive, at six bits.
-func wantedType(e expectation, quant DType) DType {
+// experts stay exact, and the smaller K types leave six bits to the tensors to
+// which answers are most sensitive, as llama.cpp's Q4_K_M and Q5_K_M do.
+func wantedType(e expectation, quant DType, layers int) DType {
 	switch {
 	case len(e.shape) == 1 || e.name == fmt.Sprintf("blk.%d.ffn_gate_inp.weight", e.layer):
 		return F32
-	case (quant == Q4_K || quant == Q5_K) && (e.class == classEmbedding || e.class == classOutput):
+	case (quant == Q4_K || quant == Q5_K) && isSensitive(e, layers):
 		return Q6_K
 	}
 	return quant
+}
+
+// isSensitive is true of the vocabulary's matrices, and in the first and last
+// eighth of the layers and in every third between of the values of attention
+// and the way down of the feed-forward part.
+func isSensitive(e expectation, layers int) bool {
+	if e.class == classEmbedding || e.class == classOutput {
+		return true
+	}
+	first := layers / 8
+	if e.layer >= first && e.layer < 7*layers/8 && (e.layer-first)%3 != 2 {
+		return false
+	}
+	return strings.Contains(e.name, ".attn_v.") || strings.Contains(e.name, ".ffn_down")
 }
 
 // fittingType returns t, or the type that llama.cpp stores instead when rows

@@ -2,11 +2,16 @@ package host
 
 import (
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"parley"
+	"parley/engine/spec"
 	"parley/internal/builtin"
+	"parley/internal/stat"
 	"parley/model/weights"
 )
 
@@ -94,4 +99,113 @@ func startHost(t testing.TB, ck *weights.Checkpoint, cfg Config) *Host {
 		}
 	})
 	return h
+}
+
+// chatPrompts are of the kind that the built-in models were made for.
+var chatPrompts = []string{
+	"Hello! Who are you?", "Tell me a short story about a brave cat.", "What is a KV cache?", "What is the capital of Japan?",
+	"Write a thank-you note to my teacher.", "tell me a joke", "Explain prefix caching in one sentence.", "Tell me a story about a tiny dragon.",
+	"Write a Python function that adds two numbers.", "What does the word 'harbor' mean?", "What is continuous batching?", "Give me three tips for a good night's sleep.",
+}
+
+// BenchmarkSpeculation measures what guessing ahead is worth. Each turn of the
+// loop answers the same requests by a host that guesses and by one that does
+// not, first one and then the other, and it reports the median ratio of their
+// speeds with the bounds between which it lies with a probability of 95 %.
+func BenchmarkSpeculation(b *testing.B) {
+	chat := func(b *testing.B, h *Host) (prompts [][]parley.Token) {
+		for _, text := range chatPrompts {
+			prompts = append(prompts, chatPrompt(b, h, text))
+		}
+		return prompts
+	}
+	for _, c := range []struct {
+		name        string
+		prompts     func(*testing.B, *Host) [][]parley.Token
+		streams     int
+		temperature float32
+		lookupOnly  bool
+	}{
+		{"greedy", chat, 1, 0, false},
+		{"temperature", chat, 1, 0.5, false},
+		{"streams4", chat, 4, 0.5, false},
+		{"streams8", chat, 8, 0.5, false},
+		{"streams16", chat, 16, 0.5, false},
+		{"streams64", chat, 64, 0.5, false},
+		{"copy", copyPrompts, 1, 0, true},
+		{"copyWithDraft", copyPrompts, 1, 0, false},
+		{"copyStreams64", copyPrompts, 64, 0, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			with := Config{Name: "polly", KVTokens: 32768}
+			if !c.lookupOnly {
+				with.Draft = openBuiltin(b, "polly-mini")
+			}
+			on := startHost(b, openBuiltin(b, "polly"), with)
+			off := startHost(b, openBuiltin(b, "polly"), Config{Name: "polly", KVTokens: 32768, NoSpeculation: true})
+			comparePairs(b, on, off, c.prompts(b, on), c.streams, parley.Sampling{Temperature: c.temperature, TopP: 0.9})
+			for d, g := range on.Stats().Guesses {
+				if g.Guessed > 0 {
+					name := spec.Drafter(d).String()
+					b.ReportMetric(float64(g.Right)/float64(g.Guessed), name+"-right")
+					b.ReportMetric(float64(g.Guessed)/float64(g.Rounds), name+"-depth")
+				}
+			}
+		})
+	}
+}
+
+// copyPrompts are conversations in which the model is asked to say again what
+// it said.
+func copyPrompts(b *testing.B, h *Host) (prompts [][]parley.Token) {
+	for _, text := range chatPrompts {
+		first := chatPrompt(b, h, text)
+		said := answer(b, h, &parley.Request{Prompt: first, MaxTokens: 150})
+		prompts = append(prompts, slices.Concat(first, said, chatPrompt(b, h, "Can you repeat that?")))
+	}
+	return prompts
+}
+
+// comparePairs answers the prompts with both hosts in turn, and reports the
+// ratio of their speeds.
+func comparePairs(b *testing.B, on, off *Host, prompts [][]parley.Token, streams int, s parley.Sampling) {
+	speeds := map[*Host][]float64{}
+	hosts := []*Host{on, off}
+	var salt parley.Salt // nothing is found in the cache
+	for b.Loop() {
+		slices.Reverse(hosts)
+		salt[0]++
+		for _, h := range hosts {
+			speeds[h] = append(speeds[h], speed(b, h, prompts, streams, s, salt))
+		}
+	}
+	ratios, err := stat.Ratios(speeds[on][1:], speeds[off][1:]) // the first turn is for warming up
+	if err != nil {
+		b.Fatal(err)
+	}
+	bounds := stat.MedianInterval(ratios, 0.95)
+	b.ReportMetric(stat.Median(ratios), "ratio")
+	b.ReportMetric(bounds.Low, "ratio-low")
+	b.ReportMetric(bounds.High, "ratio-high")
+	b.ReportMetric(stat.Median(speeds[on]), "tok/s")
+}
+
+// speed answers each prompt at least once, so many at a time, and returns the
+// tokens written per second.
+func speed(b *testing.B, h *Host, prompts [][]parley.Token, streams int, s parley.Sampling, salt parley.Salt) float64 {
+	total := max(len(prompts), streams)
+	var tokens, next atomic.Int64
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range streams {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < total; i = int(next.Add(1)) - 1 {
+				r := &parley.Request{Prompt: prompts[i%len(prompts)], MaxTokens: 128, Sampling: s, Salt: salt}
+				r.Sampling.Seed = uint64(i)
+				tokens.Add(int64(len(answer(b, h, r))))
+			}
+		})
+	}
+	wg.Wait()
+	return float64(tokens.Load()) / time.Since(began).Seconds()
 }

@@ -18,7 +18,9 @@ import (
 	"parley/compute"
 	"parley/compute/cpu"
 	"parley/engine"
+	"parley/engine/kv"
 	"parley/engine/sched"
+	"parley/engine/tier"
 	"parley/model"
 	"parley/model/weights"
 	"parley/token"
@@ -34,6 +36,10 @@ type Config struct {
 	// KVType is how the pool keeps keys and values. Smaller types hold more
 	// tokens in the same memory; the zero value, float32, loses nothing.
 	KVType compute.KVType
+	// KVHostBytes and KVDiskBytes are how much host memory, and how much of the
+	// disk under DataDir, keep what the pool has no room for. 0 means none.
+	KVHostBytes, KVDiskBytes int64
+	DataDir                  string
 	// ContextTokens bounds prompt and answer together; 0 means what the model
 	// was made for, or the whole pool if that is smaller.
 	ContextTokens int
@@ -48,6 +54,18 @@ type Config struct {
 	Target time.Duration
 	// NoSpeculation turns guessing tokens ahead off. The answers are the same.
 	NoSpeculation bool
+	// Draft is a smaller model with the same vocabulary that guesses ahead; nil
+	// means none. NoSpeculation leaves it unused and unloaded. DraftName is what
+	// people call it; default: its file's name.
+	Draft     *weights.Checkpoint
+	DraftName string
+	// Baseline turns mechanisms of the scheduler off, and Eviction chooses what
+	// leaves the cache first: for measurements alone.
+	Baseline sched.Baseline
+	Eviction kv.Policy
+	// SLO is what is promised; metrics count how often it was kept. The zero
+	// value promises nothing.
+	SLO parley.SLO
 	// Threads is how many processors compute; 0 means all.
 	Threads int
 	// Path forces a set of processor instructions; empty chooses the best.
@@ -101,6 +119,8 @@ type Host struct {
 	Device string
 
 	backend *cpu.CPU
+	tiers   *tier.Store
+	draft   *draft // nil without
 	ck      *weights.Checkpoint
 }
 
@@ -125,21 +145,31 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
-	metrics := newMetrics(cfg.Registry, cfg.Name)
+	d, err := plan.loadDraft(backend, tokenizer)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
+	}
+	tiers, found, err := plan.openTiers(backend)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), d.close(), backend.Close())
+	}
+	hostBlocks, diskBlocks := plan.tierBlocks()
+	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
 	e, err := engine.New(engine.Config{
 		Observe: metrics.observer(),
 		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
 		Vocab:   network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
-		Forward: network.Forward, CopyBlocks: backend.CopyBlocks,
-		Sched:     sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0)},
-		Speculate: !cfg.NoSpeculation,
-		Log:       cfg.Log,
+		Forward: network.Forward, Move: tiers.Move, Found: found,
+		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0),
+			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks}},
+		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
+		Log: cfg.Log,
 	})
 	if err != nil {
-		return nil, errors.Join(err, backend.Close())
+		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
 	}
-	metrics.gauges(e)
-	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, ck: ck}, nil
+	metrics.gauges(e, plan.blockBytes())
+	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, draft: d, ck: ck}, nil
 }
 
 // textBytes returns what each token adds to the text, which for special
@@ -165,5 +195,5 @@ func ends(cfg *weights.Config, t *token.Tokenizer) []parley.Token {
 
 // Close ends the engine and gives all memory back.
 func (h *Host) Close() error {
-	return errors.Join(h.Engine.Close(), h.backend.Close(), h.ck.Close())
+	return errors.Join(h.Engine.Close(), h.tiers.Close(), h.draft.close(), h.backend.Close(), h.ck.Close())
 }

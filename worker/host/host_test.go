@@ -26,8 +26,8 @@ func openBuiltin(t testing.TB, name string) *weights.Checkpoint {
 	return ck
 }
 
-// ask answers one user message greedily.
-func ask(t testing.TB, h *Host, text string) string {
+// chatPrompt renders one user message.
+func chatPrompt(t testing.TB, h *Host, text string) []parley.Token {
 	t.Helper()
 	rendered, err := h.Template.Render([]token.Message{{Role: "user", Content: text}}, token.RenderOptions{AddGenerationPrompt: true})
 	if err != nil {
@@ -37,14 +37,25 @@ func ask(t testing.TB, h *Host, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []parley.Token
-	for d, err := range h.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 64}) {
+	return prompt
+}
+
+// answer returns the tokens of an answer.
+func answer(t testing.TB, h *Host, r *parley.Request) (out []parley.Token) {
+	t.Helper()
+	for d, err := range h.Generate(t.Context(), r) {
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 		out = append(out, d.Tokens...)
 	}
-	return h.Tokenizer.Decode(out, true)
+	return out
+}
+
+// ask answers one user message greedily.
+func ask(t testing.TB, h *Host, text string) string {
+	t.Helper()
+	return h.Tokenizer.Decode(answer(t, h, &parley.Request{Prompt: chatPrompt(t, h, text), MaxTokens: 64}), true)
 }
 
 func TestBuiltinModelTalks(t *testing.T) {

@@ -23,8 +23,14 @@ type Plan struct {
 	KVTokens int   `json:"kv_tokens"`
 	// KVType is the name of the pool's type.
 	KVType string `json:"kv_type"`
+	// KVHostBytes and KVDiskBytes are the tiers behind the pool.
+	KVHostBytes int64 `json:"kv_host_bytes,omitempty"`
+	KVDiskBytes int64 `json:"kv_disk_bytes,omitempty"`
 	// ActivationBytes are the work space of one step, logits included.
 	ActivationBytes int64 `json:"activation_bytes"`
+	// Draft is what the model that guesses ahead takes beside that; nil without
+	// one. Its pool holds the same tokens.
+	Draft *Plan `json:"draft,omitempty"`
 	// ContextTokens bounds prompt and answer together.
 	ContextTokens int `json:"context_tokens"`
 
@@ -33,7 +39,16 @@ type Plan struct {
 }
 
 // Bytes returns what the plan takes in all.
-func (p *Plan) Bytes() int64 { return p.WeightBytes + p.KVBytes + p.ActivationBytes }
+func (p *Plan) Bytes() int64 { return p.fixedBytes() + p.kvBytes(p.KVTokens) }
+
+// fixedBytes are what it takes whatever the size of the pool.
+func (p *Plan) fixedBytes() int64 {
+	sum := p.WeightBytes + p.ActivationBytes + p.KVHostBytes
+	if p.Draft != nil {
+		sum += p.Draft.fixedBytes()
+	}
+	return sum
+}
 
 // A Candidate is a model that is to be hosted.
 type Candidate struct {
@@ -60,10 +75,10 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 			return nil, fmt.Errorf("two models are called %s: give one of them another name with --model NAME=PATH", p.Name)
 		}
 		plans = append(plans, p)
-		free -= p.WeightBytes + p.ActivationBytes
+		free -= p.fixedBytes()
 		if free < 0 {
 			return nil, fmt.Errorf("model %s does not fit: its weights need %s and its activations %s, and of %s available only %s are left: use a smaller model or quantization",
-				p.Name, Size(p.WeightBytes), Size(p.ActivationBytes), Size(available), Size(max(0, free+p.WeightBytes+p.ActivationBytes)))
+				p.Name, Size(p.WeightBytes), Size(p.fixedBytes()-p.WeightBytes), Size(available), Size(max(0, free+p.fixedBytes())))
 		}
 	}
 	for i, p := range plans {
@@ -71,7 +86,7 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 		if err := p.planPool(share); err != nil {
 			return nil, err
 		}
-		free -= p.KVBytes
+		free -= p.kvBytes(p.KVTokens)
 	}
 	return plans, nil
 }
@@ -79,13 +94,17 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 // newPlan sizes all but the pool.
 func newPlan(c Candidate) *Plan {
 	cfg := c.Config.withDefaults(c.Checkpoint)
-	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), KVType: cfg.KVType.String(), ck: c.Checkpoint, cfg: cfg}
+	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), KVType: cfg.KVType.String(), ck: c.Checkpoint, cfg: cfg,
+		KVHostBytes: cfg.KVHostBytes, KVDiskBytes: cfg.KVDiskBytes}
 	for _, t := range c.Checkpoint.Tensors() {
 		p.WeightBytes += weightBytes(t)
 	}
 	mc := &c.Checkpoint.Config
 	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) +
 		cpu.ScratchBytes(model.ScratchLimits(mc, p.limits()), cfg.Threads) + 4*int64(p.outputs())*int64(mc.Vocab)
+	if cfg.Draft != nil && !cfg.NoSpeculation {
+		p.Draft = newPlan(Candidate{cfg.Draft, cfg.forDraft()})
+	}
 	return p
 }
 
@@ -115,12 +134,22 @@ func (p *Plan) planPool(free int64) error {
 		return fmt.Errorf("model %s does not fit: a key/value pool of %d tokens needs %s and %s are left after the weights: --kv-tokens %d would fit",
 			p.Name, p.KVTokens, Size(p.kvBytes(max(p.KVTokens, compute.BlockTokens))), Size(free), fits)
 	}
-	p.KVBytes = p.kvBytes(p.KVTokens)
 	p.ContextTokens = min(context, p.KVTokens)
+	for d := p; d != nil; d = d.Draft {
+		d.KVTokens, d.KVBytes, d.ContextTokens = p.KVTokens, d.poolBytes(p.KVTokens), p.ContextTokens
+	}
 	return nil
 }
 
-func (p *Plan) kvBytes(tokens int) int64 {
+// kvBytes returns what so many tokens take in all pools.
+func (p *Plan) kvBytes(tokens int) (sum int64) {
+	for ; p != nil; p = p.Draft {
+		sum += p.poolBytes(tokens)
+	}
+	return sum
+}
+
+func (p *Plan) poolBytes(tokens int) int64 {
 	return model.KVShape(&p.ck.Config, tokens/compute.BlockTokens, p.cfg.KVType).Bytes()
 }
 

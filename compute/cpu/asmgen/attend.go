@@ -70,17 +70,30 @@ func (a *assembler) scores(m isa, kv kvType) {
 	a.op("LEAQ", "(R8*4)", "R9")
 	a.op("SHRQ", 1, "R8")
 	a.load("n", "AX")
-	tile := map[int]int{1: 4, 2: 2}[m.parts]
-	tiles, singles := a.newLabel("tiles"), a.newLabel("singles")
-	a.label(tiles)
-	a.op("CMPQ", "AX", tile)
-	a.op("JLT", singles)
-	a.scoreTile(m, kv, tile)
-	a.op("SUBQ", tile, "AX")
-	a.op("JMP", tiles)
-	a.label(singles)
-	a.times("AX", func() { a.scoreTile(m, kv, 1) })
+	a.inTiles(m, "AX", func(queries int) { a.scoreTile(m, kv, queries) })
 	a.end()
+}
+
+// inTiles writes code for any number of queries, which it takes from the
+// counter: as many as fit at once, and fewer for the rest, so that what the
+// queries share is loaded once for several of them.
+func (a *assembler) inTiles(m isa, counter string, body func(queries int)) {
+	most := map[int]int{1: 6, 2: 3}[m.parts]
+	for queries := most; queries > 0; queries-- {
+		if queries == 5 {
+			continue // 4 and 1
+		}
+		loop, done := a.newLabel("tile"), a.newLabel("smaller")
+		a.label(loop)
+		a.op("CMPQ", counter, queries)
+		a.op("JLT", done)
+		body(queries)
+		a.op("SUBQ", queries, counter)
+		if queries == most {
+			a.op("JMP", loop)
+		}
+		a.label(done)
+	}
 }
 
 func (a *assembler) scoreTile(m isa, kv kvType, n int) {
@@ -134,12 +147,35 @@ const (
 	stateValues = 128
 )
 
-// absorb takes one block of scores and values into the states of queries.
-func (a *assembler) absorb(m isa, kv kvType) {
-	a.begin("absorb"+kv.name+m.suffix, "adds the tokens from..to of a block to n queries' softmax states. scores are used up; dim is a multiple of 16.",
+// weigh turns one block of scores into weights.
+func (a *assembler) weigh(m isa, kv kvType) {
+	a.begin("weigh"+kv.name+m.suffix, "turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.",
 		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int", "scale float32")
+	a.load("states_base", "R12")
+	a.load("scores_base", "BX")
+	a.load("values_base", "DX")
+	a.load("dim", "R8")
+	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
+	a.load("from", "R9")
+	a.load("to", "R10")
+	a.laneMask(m, m.vec(5), m.vec(1))
+	a.valueScales(m, kv)
+	a.op("MOVQ", "R12", "AX")
+	a.load("n", "CX")
+	a.times("CX", func() {
+		a.weighQuery(m, kv)
+		a.op("ADDQ", "R11", "AX")
+		a.op("ADDQ", 64, "BX")
+	})
+	a.end()
+}
+
+// addValues adds one block's weighted values to the states of queries.
+func (a *assembler) addValues(m isa, kv kvType) {
+	a.begin("addValues"+kv.name+m.suffix, "multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.",
+		"states []float32", "weights []float32", "values []byte", "dim int", "n int", "from int", "to int")
 	a.load("states_base", "DI")
-	a.load("scores_base", "SI")
+	a.load("weights_base", "SI")
 	a.load("values_base", "DX")
 	a.load("dim", "R8")
 	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
@@ -148,34 +184,12 @@ func (a *assembler) absorb(m isa, kv kvType) {
 	}
 	a.load("from", "R9")
 	a.load("to", "R10")
-	a.laneMask(m, m.vec(5), m.vec(1))
-	a.valueScales(m, kv)
-	a.op("MOVQ", "DI", "AX")
-	a.op("MOVQ", "SI", "BX")
-	a.load("n", "CX")
-	a.times("CX", func() {
-		a.weigh(m, kv)
-		a.op("ADDQ", "R11", "AX")
-		a.op("ADDQ", 64, "BX")
-	})
 	a.op("SUBQ", "R9", "R10") // tokens
 	a.op("LEAQ", "(SI)(R9*4)", "SI")
 	a.op("IMULQ", "R8", "R9")
 	a.op("ADDQ", "R9", "DX")
 	a.load("n", "R12")
-	tile, wide := 4, 4
-	if m.parts == 2 {
-		tile, wide = 2, 2
-	}
-	tiles, singles := a.newLabel("tiles"), a.newLabel("singles")
-	a.label(tiles)
-	a.op("CMPQ", "R12", tile)
-	a.op("JLT", singles)
-	a.addValues(m, kv, tile, wide)
-	a.op("SUBQ", tile, "R12")
-	a.op("JMP", tiles)
-	a.label(singles)
-	a.times("R12", func() { a.addValues(m, kv, 1, 4) })
+	a.inTiles(m, "R12", func(queries int) { a.addValueTile(m, kv, queries) })
 	a.end()
 }
 
@@ -185,14 +199,14 @@ func (a *assembler) valueScales(m isa, kv kvType) {
 		return
 	}
 	a.op("MOVQ", "R8", "R13")
-	a.op("SHLQ", 4, "R13")
+	a.op("SHLQ", 4, "R13") // with scales, an element is a byte
 	a.op("ADDQ", "DX", "R13")
 	a.scales(m, kv, "(R13)", m.vec(7))
 }
 
-// weigh turns the scores at BX into weights of the values as they are stored,
+// weighQuery turns the scores at BX into weights of the values as they are stored,
 // and updates all of the state at AX but its values.
-func (a *assembler) weigh(m isa, kv kvType) {
+func (a *assembler) weighQuery(m isa, kv kvType) {
 	s, n, p, top, factor := m.vec(0), m.vec(1), m.vec(2), m.vec(3), m.vec(4)
 	a.each(m, "VBROADCASTSS", a.arg("scale"), s)
 	a.each(m, "VMULPS", at("(BX)", 0), s, s)
@@ -290,20 +304,22 @@ func (a *assembler) expOrZero(m isa, x, n, p, keep vec, masked bool) {
 	a.and(m, keep, x, x)
 }
 
-// stateAddresses returns the addresses of up to four states, of which the
+// stateAddresses returns the addresses of up to six states, of which the
 // first is at base. AX is used up.
 func (a *assembler) stateAddresses(base string, queries int) []string {
-	all := []string{"(" + base + ")", "(" + base + ")(R11*1)", "(" + base + ")(R11*2)", "(AX)"}
-	if queries == 4 {
+	all := []string{"(" + base + ")", "(" + base + ")(R11*1)", "(" + base + ")(R11*2)", "(AX)", "(AX)(R11*1)", "(AX)(R11*2)"}
+	if queries > 3 {
 		a.op("LEAQ", "(R11)(R11*2)", "AX")
 		a.op("ADDQ", base, "AX")
 	}
 	return all[:queries]
 }
 
-// addValues adds the weighted values to the states of some queries, and goes
-// on to the next ones. It takes wide times 16 dimensions at once, then 16.
-func (a *assembler) addValues(m isa, kv kvType, queries, wide int) {
+// addValueTile adds the weighted values to the states of some queries, and
+// goes on to the next ones. It takes as many dimensions at once as there are
+// registers for, then 16.
+func (a *assembler) addValueTile(m isa, kv kvType, queries int) {
+	wide := min(4, (m.regs/m.parts-queries-1)/queries)
 	a.op("LEAQ", at("(DI)", stateValues), "BX")
 	a.op("MOVQ", "R8", "R9")
 	a.op("SHRQ", kv.shift, "R9")
@@ -315,8 +331,13 @@ func (a *assembler) addValues(m isa, kv kvType, queries, wide int) {
 	a.op("SUBQ", wide, "R9")
 	a.op("JMP", more)
 	a.label(narrow)
-	a.times("R9", func() { a.addValueColumns(m, kv, queries, 1) })
+	if wide > 1 {
+		a.times("R9", func() { a.addValueColumns(m, kv, queries, 1) })
+	}
 	a.op("SUBQ", "R8", "DX")
+	for _, address := range a.stateAddresses("DI", queries) {
+		a.op("MOVL", "$0x3f800000", at(address, stateFactor)) // 1
+	}
 	for range queries {
 		a.op("ADDQ", "R11", "DI")
 	}

@@ -2,12 +2,30 @@ package main
 
 import "fmt"
 
-// The layouts that kernels and their Go callers agree on.
-const (
-	panelOutputs = 32   // outputs in a panel of weights
-	actBlock     = 40   // bytes of 32 activations: 32 int8, float32 scale, int32 correction
-	q8Block      = 1088 // bytes of 32 columns of a panel: 32 f16 scales, [8][32][4] bytes
-)
+// panelOutputs is how many outputs a panel of weights has.
+const panelOutputs = 32
+
+// gemm writes the kernels that multiply with matrices, and those that prepare
+// activations for them.
+func gemm() *assembler {
+	a := &assembler{}
+	for _, m := range []isa{avx512, avx2} {
+		for _, q := range packings {
+			a.gemmPacked(m, q)
+		}
+		for _, w := range []weightType{f32, f16, bf16} {
+			a.gemmFloat(m, w)
+		}
+		a.quantize(m)
+	}
+	for _, q := range packings {
+		a.unpack(q)
+	}
+	for _, q := range []packing{q80, q4k, q6k} {
+		a.gemmTiles(q)
+	}
+	return a
+}
 
 // rowAddress returns the address of row r of up to six, when SI holds the
 // first one, R9 the stride and R10 the address of row 3.
@@ -69,112 +87,6 @@ func grid(m isa, i, rows int) [][]vec {
 		g[r] = m.vecs(i+2*r, 2)
 	}
 	return g
-}
-
-func (a *assembler) gemmQ8(m isa) {
-	a.begin("gemmQ8"+m.suffix, "multiplies up to q8Rows quantized rows with one Q8_0 panel.",
-		"rows int", "dst []float32", "dstStride int", "act []byte", "actStride int", "panel []byte", "blocks int")
-	a.loadRows("act_base", "actStride", 0)
-	a.load("blocks", "CX")
-	if m.parts == 1 {
-		a.byRows(6, a.q8RowsVNNI)
-		return
-	}
-	a.op("VPCMPEQW", "Y15", "Y15", "Y15")
-	a.op("VPSRLW", 15, "Y15", "Y15")
-	a.byRows(2, a.q8RowsAVX2)
-}
-
-// q8RowsVNNI keeps one integer and one float accumulator per row and half
-// panel. The integer one starts from the block's correction, -128 times the
-// sum of its activations, because weights are stored with 128 added.
-func (a *assembler) q8RowsVNNI(rows int) {
-	m := avx512
-	sums, ints := grid(m, 0, rows), grid(m, 12, rows)
-	weights, scales := m.vecs(24, 2), m.vecs(26, 2)
-	act, scale := m.vec(28), m.vec(29)
-	for _, row := range sums {
-		a.zero(m, row...)
-	}
-	a.times("CX", func() {
-		for r, row := range ints {
-			for _, v := range row {
-				a.each(m, "VPBROADCASTD", at(rowAddress(r), 36), v)
-			}
-		}
-		for j := range 8 {
-			for p, w := range weights {
-				a.each(m, "VMOVDQU32", at("(DX)", 64+j*128+p*64), w)
-			}
-			for r, row := range ints {
-				a.each(m, "VPBROADCASTD", at(rowAddress(r), j*4), act)
-				for p, v := range row {
-					a.each(m, "VPDPBUSD", act, weights[p], v)
-				}
-			}
-		}
-		for p, s := range scales {
-			a.op("VCVTPH2PS", at("(DX)", p*32), s[0])
-		}
-		for r, row := range ints {
-			for p, v := range row {
-				a.each(m, "VCVTDQ2PS", v, v)
-				a.op("VMULPS.BCST", at(rowAddress(r), 32), scales[p][0], scale[0])
-				a.each(m, "VFMADD231PS", scale, v, sums[r][p])
-			}
-		}
-		a.nextQ8Block()
-	})
-	a.storeRows(m, sums)
-}
-
-func (a *assembler) nextQ8Block() {
-	a.op("ADDQ", actBlock, "SI")
-	a.op("ADDQ", actBlock, "R10")
-	a.op("ADDQ", q8Block, "DX")
-}
-
-// q8RowsAVX2 has no product of unsigned and signed bytes that cannot
-// saturate, so it moves the weight's sign to the activation: |w| ≤ 128 times
-// |a| ≤ 127, twice, fits sixteen bits.
-func (a *assembler) q8RowsAVX2(rows int) {
-	m := avx2
-	sums := grid(m, 0, rows)
-	ints := m.vecs(4, rows)
-	const weight, magnitude, temp, ones = "Y12", "Y13", "Y14", "Y15"
-	for _, row := range sums {
-		a.zero(m, row...)
-	}
-	a.times("CX", func() {
-		for h := range 2 {
-			a.zero(m, ints...)
-			for j := range 8 {
-				for p := range m.parts {
-					a.op("VMOVDQU", at("(DX)", 64+j*128+h*64+p*32), weight)
-					a.op("VPXOR", a.bits(0x80808080), weight, weight)
-					a.op("VPABSB", weight, magnitude)
-					for r, v := range ints {
-						a.op("VPBROADCASTD", at(rowAddress(r), j*4), temp)
-						a.op("VPSIGNB", weight, temp, temp)
-						a.op("VPMADDUBSW", temp, magnitude, temp)
-						a.op("VPMADDWD", ones, temp, temp)
-						a.op("VPADDD", temp, v[p], v[p])
-					}
-				}
-			}
-			for p := range m.parts {
-				a.op("VCVTPH2PS", at("(DX)", h*32+p*16), weight)
-				for r, v := range ints {
-					a.op("VBROADCASTSS", at(rowAddress(r), 32), temp)
-					a.op("VMULPS", temp, weight, temp)
-					a.op("VCVTDQ2PS", v[p], v[p])
-					a.op("VFMADD231PS", temp, v[p], sums[r][h][p])
-				}
-			}
-		}
-		a.nextQ8Block()
-	})
-	a.storeRows(m, sums)
 }
 
 // A weightType is how a panel of floats is stored.

@@ -1,5 +1,5 @@
-// Command asmgen writes the vector kernels of package cpu: one assembly file
-// for amd64 and the Go declarations beside it.
+// Command asmgen writes the vector kernels of package cpu: assembly files for
+// amd64, and the Go declarations beside them.
 //
 // The kernels exist twice, for AVX-512 and for AVX2, and both compute the same
 // values in the same order: a value of sixteen lanes is one register there and
@@ -20,10 +20,11 @@ import (
 	"path/filepath"
 )
 
-// The names of the written files.
+// The names of the written files, without what follows their names: each has
+// the kernels in assembly and, beside them, their declarations in Go.
 const (
-	assemblyFile = "kernels_amd64.s"
-	stubsFile    = "kernels_amd64.go"
+	generalFiles = "kernels_amd64"
+	gemmFiles    = "kernels_gemm_amd64"
 )
 
 func main() {
@@ -39,28 +40,36 @@ func main() {
 
 // generate returns the content of each file.
 func generate() map[string][]byte {
+	files := map[string][]byte{}
+	for name, a := range map[string]*assembler{generalFiles: general(), gemmFiles: gemm()} {
+		files[name+".s"], files[name+".go"] = a.file(), a.stubs()
+	}
+	return files
+}
+
+// general writes all kernels but those of matrices.
+func general() *assembler {
 	a := &assembler{}
 	a.pause()
 	a.prefetch()
 	for _, m := range []isa{avx512, avx2} {
-		a.gemmQ8(m)
-		for _, w := range []weightType{f32, f16, bf16} {
-			a.gemmFloat(m, w)
-		}
-		a.quantize(m)
 		a.sumSquares(m)
 		a.scaleNorm(m)
 		a.addTo(m)
 		a.addScaled(m)
+		a.scaleTo(m)
+		a.blend(m)
 		a.gate(m, "gateSiLU", false)
 		a.gate(m, "gateGELU", true)
 		a.rotate(m)
+		a.rotatePairs(m)
 		for _, kv := range []kvType{kvF32, kvBF16, kvInt8, kvFP8} {
 			a.scores(m, kv)
-			a.absorb(m, kv)
+			a.weigh(m, kv)
+			a.addValues(m, kv)
 		}
 	}
-	return map[string][]byte{assemblyFile: a.file(), stubsFile: a.stubs()}
+	return a
 }
 
 func (a *assembler) file() []byte {

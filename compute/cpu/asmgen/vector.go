@@ -36,61 +36,6 @@ func (a *assembler) and(m isa, b any, src, dst vec) {
 	a.each(m, op, b, src, dst)
 }
 
-func (a *assembler) quantize(m isa) {
-	a.begin("quantize"+m.suffix, "writes blocks of 32 floats as blocks of quantized activations.",
-		"dst []byte", "src []float32", "blocks int")
-	a.load("dst_base", "DI")
-	a.load("src_base", "SI")
-	a.load("blocks", "CX")
-	lo, hi, top, temp, scale, inverse := m.vec(0), m.vec(1), m.vec(2), m.vec(3), m.vec(4), m.vec(5)
-	x, s, inv, mask := xmm(top[0]), xmm(scale[0]), xmm(inverse[0]), xmm(temp[0])
-	a.times("CX", func() {
-		a.each(m, "VMOVUPS", at("(SI)", 0), lo)
-		a.each(m, "VMOVUPS", at("(SI)", 64), hi)
-		a.and(m, a.bits(0x7fffffff), lo, top)
-		a.and(m, a.bits(0x7fffffff), hi, temp)
-		a.each(m, "VMAXPS", temp, top, top)
-		a.fold(m, "VMAXPS", top, temp[0])
-		a.op("VDIVPS", a.float(127), x, s)
-		a.op("VMOVUPS", a.float(127), inv)
-		a.op("VDIVPS", x, inv, inv)
-		a.op("VCMPPS", 13, a.float(1e-30), x, mask)
-		a.op("VANDPS", mask, s, s)
-		a.op("VANDPS", mask, inv, inv)
-		a.op("VMOVSS", s, at("(DI)", 32))
-		a.spread(m, inv, inverse)
-		for _, v := range []vec{lo, hi} {
-			a.each(m, "VMULPS", inverse, v, v)
-			a.each(m, "VCVTPS2DQ", v, v)
-		}
-		a.each(m, "VPADDD", lo, hi, top)
-		a.fold(m, "VPADDD", top, temp[0])
-		a.op("VPSLLD", 7, x, x)
-		a.op("VPXOR", mask, mask, mask)
-		a.op("VPSUBD", x, mask, x)
-		a.op("VMOVD", x, at("(DI)", 36))
-		a.storeBytes(m, lo, hi)
-		a.op("ADDQ", 128, "SI")
-		a.op("ADDQ", actBlock, "DI")
-	})
-	a.end()
-}
-
-// storeBytes writes 32 integers as bytes at DI.
-func (a *assembler) storeBytes(m isa, lo, hi vec) {
-	if m.parts == 1 {
-		a.op("VPMOVDB", lo[0], at("(DI)", 0))
-		a.op("VPMOVDB", hi[0], at("(DI)", 16))
-		return
-	}
-	a.op("VPACKSSDW", lo[1], lo[0], lo[0])
-	a.op("VPACKSSDW", hi[1], hi[0], hi[0])
-	a.op("VPACKSSWB", hi[0], lo[0], lo[0])
-	a.op("VMOVDQU", a.lanes([16]uint32{0, 4, 1, 5, 2, 6, 3, 7}), hi[0])
-	a.op("VPERMD", lo[0], hi[0], lo[0])
-	a.op("VMOVDQU", lo[0], at("(DI)", 0))
-}
-
 // overLanes writes a loop over n/16 groups of sixteen lanes; the pointers move on.
 func (a *assembler) overLanes(pointers []string, body func()) {
 	a.load("n", "CX")
@@ -165,6 +110,36 @@ func (a *assembler) addScaled(m isa) {
 	a.end()
 }
 
+func (a *assembler) scaleTo(m isa) {
+	a.begin("scaleTo"+m.suffix, "sets dst to scale·src; n is a multiple of 16.",
+		"dst []float32", "src []float32", "n int", "scale float32")
+	a.load("dst_base", "DI")
+	a.load("src_base", "SI")
+	scale, x := m.vec(0), m.vec(1)
+	a.each(m, "VBROADCASTSS", a.arg("scale"), scale)
+	a.overLanes([]string{"DI", "SI"}, func() {
+		a.each(m, "VMULPS", at("(SI)", 0), scale, x)
+		a.each(m, "VMOVUPS", x, at("(DI)", 0))
+	})
+	a.end()
+}
+
+func (a *assembler) blend(m isa) {
+	a.begin("blend"+m.suffix, "sets dst to keep·dst + add·src; n is a multiple of 16.",
+		"dst []float32", "src []float32", "n int", "keep float32", "add float32")
+	a.load("dst_base", "DI")
+	a.load("src_base", "SI")
+	keep, add, x := m.vec(0), m.vec(1), m.vec(2)
+	a.each(m, "VBROADCASTSS", a.arg("keep"), keep)
+	a.each(m, "VBROADCASTSS", a.arg("add"), add)
+	a.overLanes([]string{"DI", "SI"}, func() {
+		a.each(m, "VMULPS", at("(DI)", 0), keep, x)
+		a.each(m, "VFMADD231PS", at("(SI)", 0), add, x)
+		a.each(m, "VMOVUPS", x, at("(DI)", 0))
+	})
+	a.end()
+}
+
 // rotate turns pairs that lie half a head apart.
 func (a *assembler) rotate(m isa) {
 	a.begin("rotate"+m.suffix, "turns the pairs of lo and hi by the angles of cos and sin; n is a multiple of 16.",
@@ -185,6 +160,34 @@ func (a *assembler) rotate(m isa) {
 		a.each(m, "VFMADD231PS", hi, cos, lo)
 		a.each(m, "VMOVUPS", x, at("(DI)", 0))
 		a.each(m, "VMOVUPS", lo, at("(SI)", 0))
+	})
+	a.end()
+}
+
+// rotatePairs turns pairs that lie side by side. Each lane is multiplied with
+// its pair's cosine; its neighbour, multiplied with the sine, is subtracted in
+// even lanes and added in odd ones.
+func (a *assembler) rotatePairs(m isa) {
+	a.begin("rotatePairs"+m.suffix, "turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.",
+		"x []float32", "cos []float32", "sin []float32", "n int")
+	a.load("x_base", "DI")
+	a.load("cos_base", "DX")
+	a.load("sin_base", "BX")
+	x, swapped, cos, sin := m.vec(0), m.vec(1), m.vec(2), m.vec(3)
+	a.overLanes([]string{"DI"}, func() {
+		a.each(m, "VMOVUPS", at("(DI)", 0), x)
+		for p := range m.parts {
+			a.op("VPMOVZXDQ", at("(DX)", p*16), cos[p])
+			a.op("VPMOVZXDQ", at("(BX)", p*16), sin[p])
+		}
+		a.each(m, "VMOVSLDUP", cos, cos)
+		a.each(m, "VMOVSLDUP", sin, sin)
+		a.each(m, "VPERMILPS", 0xb1, x, swapped)
+		a.each(m, "VMULPS", sin, swapped, swapped)
+		a.each(m, "VFMADDSUB213PS", swapped, cos, x)
+		a.each(m, "VMOVUPS", x, at("(DI)", 0))
+		a.op("ADDQ", 32, "DX")
+		a.op("ADDQ", 32, "BX")
 	})
 	a.end()
 }

@@ -1,0 +1,149 @@
+package cpu
+
+import (
+	"encoding/binary"
+
+	"parley/model/weights"
+)
+
+// Quantized activations are rows of int8, followed by facts about each block
+// of 32: a float32 scale, an int32 that is -128 times the block's sum, the
+// float32 product of scale and sum, and two int32 that are -32 times the sums
+// of the block's halves. The sums serve weights that are stored with 128, 8 or
+// 32 added, and weights that are counted from a minimum.
+const (
+	factScale      = 0
+	factCorrection = 4
+	factSum        = 8
+	factHalves     = 12
+	factBytes      = 20
+	// blockWeights is how many weights a block of a panel has: 32 columns of 32 outputs.
+	blockWeights = quantBlock * panelOutputs
+)
+
+// A packing is how a panel of quantized weights is stored: in blocks of 32
+// columns and 32 outputs, with as many bits per weight as in the file. Some
+// blocks share a head. A block has 64 bytes of scales, then its weights: for
+// each four columns and output four bytes, or nibbles of four bytes whose
+// other nibbles are for the columns 16 further on; then the upper bits of
+// six-bit weights, for columns 0, 16, 4 and 20 (or 8, 24, 12 and 28) from the
+// low bits on.
+//
+// Without a head, the scales are half floats. With one, they are bytes to be
+// multiplied by the half floats in it.
+type packing struct {
+	kind packKind
+	head int // bytes before each run of blocks
+	run  int // blocks under one head
+	bits int // of a weight
+	subs int // parts of a block that have scales of their own
+	mins bool
+	zero int // what stands for zero, if there are no minima
+	// file copies a run of blocks of one output from a file's block.
+	file func(dst, src []byte, output int)
+}
+
+// A packKind says which kernels a packing needs.
+type packKind uint8
+
+const (
+	packQ8 packKind = iota
+	packQ4
+	packQ4K
+	packQ6K
+	packKinds
+)
+
+// scaleBytes is the size of the scales of a block.
+const scaleBytes = 2 * panelOutputs
+
+var packings = map[weights.DType]*packing{
+	weights.Q8_0: {kind: packQ8, run: 1, bits: 8, subs: 1, zero: 128, file: packQ8Run},
+	weights.Q4_0: {kind: packQ4, run: 1, bits: 4, subs: 1, zero: 8, file: packQ4Run},
+	weights.Q4_K: {kind: packQ4K, head: 4 * panelOutputs, run: 8, bits: 4, subs: 1, mins: true, file: packQ4KRun},
+	weights.Q6_K: {kind: packQ6K, head: 2 * panelOutputs, run: 8, bits: 6, subs: 2, zero: 32, file: packQ6KRun},
+}
+
+func (q *packing) blockBytes() int { return scaleBytes + q.bits*blockWeights/8 }
+
+func (q *packing) runBytes() int { return q.head + q.run*q.blockBytes() }
+
+// bytes returns the size of a number of blocks, which is a multiple of those in a run.
+func (q *packing) bytes(blocks int) int { return blocks / q.run * q.runBytes() }
+
+// pack writes the outputs of a panel. Absent ones keep scales of zero.
+func (q *packing) pack(dst []byte, t *weights.Tensor, first, outputs int) {
+	size, run := t.Type.BlockBytes(), q.runBytes()
+	for o := range outputs {
+		src, out := t.Row(first+o), dst
+		for len(src) > 0 {
+			q.file(out[:run], src[:size], o)
+			src, out = src[size:], out[run:]
+		}
+	}
+}
+
+func word(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+
+// putGroup writes four bytes of one output.
+func putGroup(dst []byte, group, output int, v uint32) {
+	binary.LittleEndian.PutUint32(dst[group*4*panelOutputs+output*4:], v)
+}
+
+// Adding 128 to a signed byte is the same as flipping its highest bit.
+func packQ8Run(dst, src []byte, output int) {
+	copy(dst[output*2:output*2+2], src[:2])
+	for j := range 8 {
+		putGroup(dst[scaleBytes:], j, output, word(src[2:], j)^0x80808080)
+	}
+}
+
+// Q4_0 pairs nibbles in the file as a panel does.
+func packQ4Run(dst, src []byte, output int) {
+	copy(dst[output*2:output*2+2], src[:2])
+	for j := range 4 {
+		putGroup(dst[scaleBytes:], j, output, word(src[2:], j))
+	}
+}
+
+// putNibbles takes 32 weights from the nibbles of 32 bytes that begin at the given bit.
+func putNibbles(dst, src []byte, bit, output int) {
+	const nibbles = 0x0f0f0f0f
+	for j := range 4 {
+		putGroup(dst, j, output, word(src, j)>>bit&nibbles|word(src, j+4)>>bit&nibbles<<4)
+	}
+}
+
+func packQ4KRun(dst, src []byte, output int) {
+	copy(dst[output*2:output*2+2], src[:2])
+	copy(dst[2*panelOutputs+output*2:][:2], src[2:4])
+	scales, qs := src[4:16], src[16:144]
+	dst = dst[4*panelOutputs:]
+	for b := range 8 {
+		block := dst[b*(scaleBytes+blockWeights/2):]
+		block[output], block[panelOutputs+output] = weights.ScaleAndMin(b, scales)
+		putNibbles(block[scaleBytes:], qs[b/2*32:], b%2*4, output)
+	}
+}
+
+func packQ6KRun(dst, src []byte, output int) {
+	low, high, scales := src[:128], src[128:192], src[192:208]
+	copy(dst[output*2:output*2+2], src[208:210])
+	dst = dst[2*panelOutputs:]
+	for b := range 8 {
+		block := dst[b*(scaleBytes+blockWeights*6/8):]
+		block[output], block[panelOutputs+output] = scales[2*b], scales[2*b+1]
+		quarter := b % 4
+		putNibbles(block[scaleBytes:], low[b/4*64+quarter%2*32:], quarter/2*4, output)
+		putPairs(block[scaleBytes+blockWeights/2:], high[b/4*32:], quarter*2, output)
+	}
+}
+
+// putPairs takes the upper two bits of 32 weights from 32 bytes, where they begin at the given bit.
+func putPairs(dst, src []byte, bit, output int) {
+	pair := func(j int) uint32 { return word(src, j) >> bit & 0x03030303 }
+	for t := range 2 {
+		j := 2 * t
+		putGroup(dst, t, output, pair(j)|pair(j+4)<<2|pair(j+1)<<4|pair(j+5)<<6)
+	}
+}

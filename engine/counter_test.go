@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/kv"
+	"parley/engine/sched"
+	"parley/engine/tier"
+)
+
+// counter is a network whose next token is one more than the sum of all tokens
+// as they stand in the pool, modulo vocab, so that it notices when the pool
+// holds something else than the engine thinks. With a period it repeats
+// the tokens that stand that far back, except that every seventh is another.
+type counter struct {
+	period int
+	t      *testing.T
+	cells  map[[2]int32]parley.Token // by block and place
+	delay  time.Duration
+	room   int          // context, 256 unless given
+	file   string       // of the disk tier
+	lossy  int          // every how many blocks read from disk is damaged; 0: none
+	close  func() error // the tiers
+
+	speculate bool
+	draft     *counter
+	clock     func() time.Time
+	fault     func(step *compute.Step)
+	steps     int
+}
+
+const counterVocab = 100
+
+func (n *counter) forward(step *compute.Step, logits []float32) {
+	n.steps++
+	time.Sleep(n.delay)
+	if n.fault != nil {
+		n.fault(step)
+	}
+	out := 0
+	for _, q := range step.Seqs {
+		for r := q.Row; r < q.Row+q.Rows; r++ {
+			pos := q.Past + r - q.Row
+			n.cells[[2]int32{q.Blocks[pos/compute.BlockTokens], int32(pos % compute.BlockTokens)}] = step.Tokens[r]
+			if out < len(step.Outputs) && int(step.Outputs[out]) == r {
+				row := logits[out*counterVocab:][:counterVocab]
+				clear(row)
+				row[n.next(&q, pos)] = 10
+				out++
+			}
+		}
+	}
+}
+
+func (n *counter) next(q *compute.Seq, pos int) parley.Token {
+	sum := n.sum(q, pos)
+	if back := pos + 1 - n.period; n.period > 0 && back >= 0 && sum%7 != 0 {
+		return n.cells[[2]int32{q.Blocks[back/compute.BlockTokens], int32(back % compute.BlockTokens)}]
+	}
+	return (sum + 1) % counterVocab
+}
+
+// sum adds up the sequence's tokens as they stand in the pool.
+func (n *counter) sum(q *compute.Seq, last int) parley.Token {
+	var sum parley.Token
+	for pos := range last + 1 {
+		sum += n.cells[[2]int32{q.Blocks[pos/compute.BlockTokens], int32(pos % compute.BlockTokens)}]
+	}
+	return sum
+}
+
+func (n *counter) copyBlocks(dst, src []int32) {
+	for i := range dst {
+		for p := range int32(compute.BlockTokens) {
+			n.cells[[2]int32{dst[i], p}] = n.cells[[2]int32{src[i], p}]
+		}
+	}
+}
+
+func (n *counter) readBlock(dst []byte, block int32) {
+	for p := range int32(compute.BlockTokens) {
+		dst[p] = byte(n.cells[[2]int32{block, p}])
+	}
+}
+
+func (n *counter) writeBlock(block int32, src []byte) {
+	for p := range int32(compute.BlockTokens) {
+		n.cells[[2]int32{block, p}] = parley.Token(src[p])
+	}
+}
+
+// tiers opens the real tiers behind the counter's pool. Every few blocks read
+// from disk are damaged if lossy is set.
+func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.Found) {
+	if n.file == "" {
+		n.file = filepath.Join(n.t.TempDir(), "blocks")
+	}
+	store, found, err := tier.Open(tier.Config{
+		Device:     tier.Device{Copy: n.copyBlocks, Read: n.readBlock, Write: n.writeBlock},
+		BlockBytes: compute.BlockTokens, HostBlocks: c.HostBlocks, DiskBlocks: c.DiskBlocks, Path: n.file,
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.close = store.Close
+	reads := 0
+	return func(m kv.Move) error {
+		if m.From == kv.Disk {
+			if reads++; n.lossy > 0 && reads%n.lossy == 0 {
+				return tier.ErrDamaged
+			}
+		}
+		return store.Move(m)
+	}, found
+}
+
+// expect returns the counter's answer.
+func expect(prompt []parley.Token, n int) (out []parley.Token) {
+	var sum parley.Token
+	for _, t := range prompt {
+		sum += t
+	}
+	for range n {
+		next := (sum + 1) % counterVocab
+		out = append(out, next)
+		sum += next
+	}
+	return out
+}
+
+func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
+	t.Helper()
+	n.t, n.cells = t, map[[2]int32]parley.Token{}
+	cfg := Config{
+		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Ends: []parley.Token{99},
+		Bytes:   func(t parley.Token) []byte { return fmt.Appendf(nil, "%d,", t) },
+		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock,
+	}
+	cfg.Move, cfg.Found = n.tiers(&s.Cache)
+	if n.draft != nil {
+		n.draft.t, n.draft.cells = t, map[[2]int32]parley.Token{}
+		cfg.Speculate, cfg.Draft = true, &Draft{Forward: n.draft.forward}
+	}
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(e.Close(), n.close()); err != nil {
+			t.Error(err)
+		}
+		if load := e.loop.sched.Load(); load.Pool.InUse != 0 || load.Running != 0 || load.Waiting != [parley.Classes]int{} {
+			t.Errorf("left behind: %+v", load)
+		}
+		if err := e.loop.sched.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}

@@ -1,0 +1,233 @@
+package grammar
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"parley"
+)
+
+// The bounds of a tree of grammars.
+const (
+	triggersMax     = 128
+	triggerBytesMax = 256
+	partsMax        = 4096
+)
+
+// Compile turns a grammar into a program. An error is always a [parley.Error]
+// about the request, and comes within a bounded number of steps.
+func Compile(g *parley.Grammar) (*Program, error) {
+	wire, err := json.Marshal(g)
+	if err != nil {
+		return nil, parley.Invalid("grammar", "the schema is not valid JSON")
+	}
+	var p *Program
+	err = guard(func() {
+		c := newCompiler()
+		main := c.main(g)
+		p = assemble(c.meter, c.rules, main)
+		p.key = sha256.Sum256(wire)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// A compiler gathers the rules of one program.
+type compiler struct {
+	meter *meter
+	rules []rule
+}
+
+func newCompiler() *compiler {
+	return &compiler{meter: &meter{}, rules: slices.Clone(builtins[:])}
+}
+
+func (c *compiler) main(g *parley.Grammar) (main ruleID) {
+	main = c.reserve()
+	c.define(main, func(s *sketch) int32 { return c.tree(s, 0, g) })
+	return main
+}
+
+// reserve makes room for a rule that is defined later, so that it can refer
+// to itself.
+func (c *compiler) reserve() ruleID {
+	c.meter.node()
+	c.rules = append(c.rules, rule{})
+	return ruleID(len(c.rules) - 1)
+}
+
+// define writes a rule that was reserved.
+func (c *compiler) define(id ruleID, write func(s *sketch) int32) {
+	s := newSketch(c.meter)
+	c.rules[id].machine = s.machine(write(s))
+}
+
+// rule adds a rule.
+func (c *compiler) rule(m *machine) ruleID {
+	id := c.reserve()
+	c.rules[id].machine = m
+	return id
+}
+
+// repeat takes body least to most times; a most below 0 is no bound. What is
+// not bounded needs no counter beyond the least.
+func (c *compiler) repeat(s *sketch, from int32, least, most int, body ruleID) int32 {
+	switch {
+	case most >= 0 && least > most:
+		return s.node()
+	case most == 0:
+		return from
+	case least <= 1 && most < 0:
+		return s.times(from, least, most, func(from int32) int32 { return s.call(from, body) })
+	case least > countMax || most > countMax:
+		c.meter.refuse("a count of %d is above %d", max(least, most), countMax)
+	}
+	id := c.reserve()
+	c.rules[id].repeat = &repetition{body: body, least: int32(least), most: int32(max(most, 0))}
+	return s.call(from, id)
+}
+
+// tree takes what a grammar takes.
+func (c *compiler) tree(s *sketch, from int32, g *parley.Grammar) (to int32) {
+	if len(g.Parts) > partsMax {
+		c.meter.refuse("a grammar of %d parts, more than %d", len(g.Parts), partsMax)
+	}
+	part := func(from int32, i int) (to int32) {
+		c.meter.within(func() { to = c.tree(s, from, &g.Parts[i]) }, "parts", strconv.Itoa(i))
+		return to
+	}
+	switch g.Kind {
+	case parley.GrammarLiteral:
+		return s.literal(from, g.Text)
+	case parley.GrammarRegex:
+		return s.embed(from, whole(c.meter, g.Text, plainText))
+	case parley.GrammarSchema:
+		return c.schema(s, from, g.Schema, g.Strict)
+	case parley.GrammarObject:
+		return s.call(from, ruleObject)
+	case parley.GrammarSequence:
+		for i := range g.Parts {
+			from = part(from, i)
+		}
+		return from
+	case parley.GrammarChoice:
+		end := s.node()
+		for i := range g.Parts {
+			s.link(part(from, i), end)
+		}
+		return end
+	case parley.GrammarRepeat:
+		return c.repeated(s, from, g)
+	case parley.GrammarText:
+		return c.freeText(s, from, g.Triggers)
+	}
+	c.meter.refuse("there is no grammar of the kind %q", g.Kind)
+	return from
+}
+
+func (c *compiler) repeated(s *sketch, from int32, g *parley.Grammar) int32 {
+	if len(g.Parts) != 1 || g.Min < 0 || g.Max < 0 || g.Max > 0 && g.Max < g.Min {
+		c.meter.refuse("a repetition of %d to %d times and %d parts", g.Min, g.Max, len(g.Parts))
+	}
+	most := g.Max
+	if most == 0 {
+		most = -1
+	}
+	body := c.reserve()
+	c.meter.within(func() {
+		c.define(body, func(s *sketch) int32 { return c.tree(s, 0, &g.Parts[0]) })
+	}, "parts", "0")
+	return c.repeat(s, from, g.Min, most, body)
+}
+
+// freeText takes any bytes. It always knows the longest end of the text that
+// begins a trigger; where that is a whole one, its grammar follows.
+func (c *compiler) freeText(s *sketch, from int32, triggers []parley.GrammarTrigger) int32 {
+	t := c.newTriggers(s, triggers)
+	s.link(from, t.nodes[""])
+	for i, trigger := range triggers {
+		c.meter.within(func() {
+			after := c.tree(s, t.then[i], &trigger.Then)
+			if trigger.Again {
+				s.link(after, t.nodes[""])
+			} else {
+				s.link(after, t.end)
+			}
+		}, "triggers", strconv.Itoa(i))
+	}
+	for _, prefix := range sortedKeys(t.nodes) {
+		s.link(t.nodes[prefix], t.end)
+		t.arcs(s, prefix, t.nodes[prefix])
+	}
+	return t.end
+}
+
+// triggers are the strings that free text must not contain without the
+// grammar that follows them.
+type triggers struct {
+	texts []string
+	then  []int32 // where each goes on
+	nodes map[string]int32
+	// alphabet are the bytes of all triggers.
+	alphabet []byte
+	end      int32
+}
+
+func (c *compiler) newTriggers(s *sketch, list []parley.GrammarTrigger) *triggers {
+	if len(list) > triggersMax {
+		c.meter.refuse("%d triggers, more than %d", len(list), triggersMax)
+	}
+	t := &triggers{nodes: map[string]int32{"": s.node()}, end: s.node()}
+	for _, trigger := range list {
+		if trigger.Text == "" || len(trigger.Text) > triggerBytesMax {
+			c.meter.refuse("a trigger of %d bytes; it must have 1 to %d", len(trigger.Text), triggerBytesMax)
+		}
+		t.texts = append(t.texts, trigger.Text)
+		t.then = append(t.then, s.node())
+		t.alphabet = append(t.alphabet, trigger.Text...)
+		for i := 1; i < len(trigger.Text); i++ {
+			if prefix := trigger.Text[:i]; t.nodes[prefix] == 0 {
+				t.nodes[prefix] = s.node()
+			}
+		}
+	}
+	slices.Sort(t.alphabet)
+	t.alphabet = slices.Compact(t.alphabet)
+	return t
+}
+
+// arcs writes where each byte leads after the text so far ended in prefix.
+func (t *triggers) arcs(s *sketch, prefix string, at int32) {
+	next := 0
+	for _, b := range t.alphabet {
+		if int(b) > next {
+			s.add(at, arc{kind: takesByte, lo: byte(next), hi: b - 1, to: t.nodes[""]})
+		}
+		s.add(at, arc{kind: takesByte, lo: b, hi: b, to: t.follow(s.meter, prefix+string([]byte{b}))})
+		next = int(b) + 1
+	}
+	if next < 256 {
+		s.add(at, arc{kind: takesByte, lo: byte(next), hi: 255, to: t.nodes[""]})
+	}
+}
+
+// follow returns the node for a text that ends in tail: behind the trigger it
+// ends with, or at the longest end of it that begins one.
+func (t *triggers) follow(m *meter, tail string) int32 {
+	m.step(len(t.texts))
+	for i, text := range t.texts {
+		if len(text) <= len(tail) && tail[len(tail)-len(text):] == text {
+			return t.then[i]
+		}
+	}
+	for ; ; tail = tail[1:] {
+		m.step(1)
+		if at, ok := t.nodes[tail]; ok {
+			return at
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package grammar
+
+import (
+	"encoding/binary"
+)
+
+// programsMax bounds how many programs a masker knows at once.
+const programsMax = 256
+
+// A Masker computes the masks of all matchers of one goroutine, and remembers
+// them. It must not be used by two goroutines at once, and neither may its
+// matchers.
+type Masker struct {
+	walker
+	masks    cache[*Mask]
+	partials cache[*partial]
+	programs cache[*linked]
+	links    uint32
+	key      []byte
+	stack    []int32
+	stats    Stats
+}
+
+// Stats count how often a mask was asked for, and how often it, and a part of
+// it, had to be computed.
+type Stats struct {
+	Masks, MaskMisses, PartMisses uint64
+}
+
+// A linked program is one in use with the vocabulary.
+type linked struct {
+	*Program
+	id    uint32
+	spare []uint8
+}
+
+// NewMasker returns a masker for a vocabulary that remembers at most about
+// cacheBytes of masks.
+func NewMasker(v *Vocabulary, cacheBytes int) *Masker {
+	entries := max(8, cacheBytes/(8*v.words+128))
+	return &Masker{
+		walker:   walker{v: v},
+		masks:    newCache[*Mask](entries / 2),
+		partials: newCache[*partial](entries / 2),
+		programs: newCache[*linked](programsMax),
+	}
+}
+
+// Stats returns the counts so far.
+func (m *Masker) Stats() Stats { return m.stats }
+
+// Start returns a matcher at the beginning of a program. Programs of equal
+// grammars share what is remembered.
+func (m *Masker) Start(p *Program) *Matcher {
+	l := m.link(p)
+	m.ready(l)
+	m.begin(p.start)
+	t := &Matcher{masker: m, program: l}
+	t.save(0)
+	return t
+}
+
+func (m *Masker) link(p *Program) *linked {
+	if l, ok := m.programs.get(p.key[:]); ok {
+		return l
+	}
+	m.links++
+	l := &linked{Program: p, id: m.links}
+	if !m.v.spelledAll {
+		l.spare = p.countNeeds(&meter{}, &m.v.spelled)
+	}
+	m.programs.put(p.key[:], l)
+	return l
+}
+
+// ready readies the runner for a program.
+func (m *Masker) ready(l *linked) {
+	m.reset(l.Program)
+	m.spare = l.spare
+}
+
+// mask returns the mask of the places that the runner holds.
+func (m *Masker) mask(l *linked, complete bool) *Mask {
+	m.stats.Masks++
+	m.key = m.stateKey(m.key[:0], l, complete)
+	if mask, ok := m.masks.get(m.key); ok {
+		return mask
+	}
+	m.stats.MaskMisses++
+	key := string(m.key)
+	mask := &Mask{words: make([]uint64, m.v.words), size: m.v.size}
+	for i, n := 0, len(m.places); i < n; i++ {
+		m.addPlace(l, m.places[i], mask)
+	}
+	if complete {
+		all := partial{words: mask.words}
+		for _, t := range m.v.ends {
+			all.include(t)
+		}
+	}
+	m.masks.put([]byte(key), mask)
+	return mask
+}
+
+// stateKey names everything that a mask depends on.
+func (m *Masker) stateKey(key []byte, l *linked, complete bool) []byte {
+	key = binary.LittleEndian.AppendUint32(key, l.id)
+	if complete {
+		key = append(key, 1)
+	}
+	for _, at := range m.places {
+		key = binary.AppendUvarint(key, uint64(at.node)+2)
+		for f := at.frame; f != bottom; f = m.frames[f].parent {
+			key = binary.AppendUvarint(key, uint64(m.frames[f].node)+2)
+			key = binary.AppendUvarint(key, uint64(m.count(&m.frames[f])))
+		}
+		key = append(key, 0)
+	}
+	return key
+}
+
+// addPlace adds what one place takes: what it decides by itself, and beyond
+// its exits what its stack takes.
+func (m *Masker) addPlace(l *linked, at place, mask *Mask) {
+	s := m.segmentOf(at, m.stack)
+	m.stack = s.frames
+	part := m.part(l, at, s)
+	for i, w := range part.words {
+		mask.words[i] |= w
+	}
+	if s.left == bottom || len(part.exits) == 0 {
+		return
+	}
+	out := &partial{words: mask.words}
+	places, frames := len(m.places), len(m.frames)
+	m.leave(places, s.left)
+	m.settle(places)
+	for _, exit := range part.exits {
+		m.walk(exit, places, len(m.places), out)
+	}
+	m.drop(places, frames)
+}
+
+// part returns the partial mask of a place. What lies within the built-in
+// rules and calls nothing is the same for all programs.
+func (m *Masker) part(l *linked, at place, s segment) *partial {
+	if at.node < l.builtin && len(s.frames) == 0 && l.nodes[at.node].calm {
+		if part, ok := m.v.texts[string(m.appendKey(nil, at, s))]; ok {
+			return part
+		}
+	}
+	key := m.appendKey(binary.LittleEndian.AppendUint32(make([]byte, 0, 32), l.id), at, s)
+	if part, ok := m.partials.get(key); ok {
+		return part
+	}
+	m.stats.PartMisses++
+	part := m.partial(at, s)
+	m.partials.put(key, part)
+	return part
+}
+
+// learn computes the partial masks inside a plain string, which are the largest
+// and the most often needed.
+func (v *Vocabulary) learn() {
+	v.texts = map[string]*partial{}
+	if !v.spelledAll {
+		return
+	}
+	p := assemble(&meter{}, builtins[:], ruleString)
+	w := walker{v: v}
+	w.reset(p)
+	end := p.start + int32(len(builtins[ruleString].machine.nodes))
+	for n := p.start; n < end; n++ {
+		at := place{n, bottom}
+		s := segment{left: bottom}
+		v.texts[string(w.appendKey(nil, at, s))] = w.partial(at, s)
+	}
+}
+
+// A cache remembers what was used last, in two generations: when the young one
+// is full it becomes the old one, and what was old and not used is forgotten.
+type cache[V any] struct {
+	young, old map[string]V
+	most       int
+}
+
+func newCache[V any](most int) cache[V] {
+	return cache[V]{young: map[string]V{}, old: map[string]V{}, most: max(1, most/2)}
+}
+
+func (c *cache[V]) get(key []byte) (v V, ok bool) {
+	if v, ok = c.young[string(key)]; ok {
+		return v, true
+	}
+	if v, ok = c.old[string(key)]; ok {
+		c.put(key, v)
+	}
+	return v, ok
+}
+
+func (c *cache[V]) put(key []byte, v V) {
+	if len(c.young) >= c.most {
+		c.young, c.old = map[string]V{}, c.young
+	}
+	c.young[string(key)] = v
+}

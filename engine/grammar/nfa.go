@@ -1,0 +1,342 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// An arcKind says what an arc of a sketch takes.
+type arcKind uint8
+
+const (
+	takesByte arcKind = iota
+	takesNothing
+	// takesBegin is crossed only before the first byte, and takesEnd only after
+	// the last: the anchors of patterns.
+	takesBegin
+	takesEnd
+	callsRule
+)
+
+// An arc of a sketch.
+type arc struct {
+	kind   arcKind
+	lo, hi byte
+	to     int32
+	rule   ruleID
+}
+
+// A sketch is an automaton as it is written down: arcs may take nothing, and
+// several may take the same byte. Its methods lead from one node to another
+// and return where they arrive, so a grammar is written in the order it is read.
+type sketch struct {
+	meter *meter
+	arcs  [][]arc
+}
+
+func newSketch(m *meter) *sketch { return &sketch{meter: m, arcs: make([][]arc, 1)} }
+
+// node adds a node.
+func (s *sketch) node() int32 {
+	s.meter.step(1)
+	s.arcs = append(s.arcs, nil)
+	return int32(len(s.arcs) - 1)
+}
+
+func (s *sketch) add(from int32, a arc) {
+	s.meter.step(1)
+	s.arcs[from] = append(s.arcs[from], a)
+}
+
+// link lets from be to without taking anything.
+func (s *sketch) link(from, to int32) { s.add(from, arc{kind: takesNothing, to: to}) }
+
+// span takes one byte between lo and hi.
+func (s *sketch) span(from int32, lo, hi byte) int32 {
+	to := s.node()
+	s.add(from, arc{kind: takesByte, lo: lo, hi: hi, to: to})
+	return to
+}
+
+// literal takes the bytes of text.
+func (s *sketch) literal(from int32, text string) int32 {
+	for i := range len(text) {
+		from = s.span(from, text[i], text[i])
+	}
+	return from
+}
+
+// literals takes one of texts. They are merged as they are written, because
+// there may be thousands.
+func (s *sketch) literals(from int32, texts []string) int32 {
+	end := s.node()
+	root := s.node()
+	s.link(from, root)
+	next := map[int32]map[byte]int32{}
+	for _, text := range texts {
+		at := root
+		for i := range len(text) {
+			if next[at] == nil {
+				next[at] = map[byte]int32{}
+			}
+			to, known := next[at][text[i]]
+			if !known {
+				to = s.span(at, text[i], text[i])
+				next[at][text[i]] = to
+			}
+			at = to
+		}
+		s.link(at, end)
+	}
+	return end
+}
+
+// either takes one of the ways.
+func (s *sketch) either(from int32, ways ...func(from int32) int32) int32 {
+	end := s.node()
+	for _, way := range ways {
+		start := s.node()
+		s.link(from, start)
+		s.link(way(start), end)
+	}
+	return end
+}
+
+// maybe takes way or nothing.
+func (s *sketch) maybe(from int32, way func(from int32) int32) int32 {
+	return s.either(from, way, func(from int32) int32 { return from })
+}
+
+// star takes way any number of times.
+func (s *sketch) star(from int32, way func(from int32) int32) int32 {
+	hub := s.node()
+	s.link(from, hub)
+	s.link(way(hub), hub)
+	end := s.node()
+	s.link(hub, end)
+	return end
+}
+
+// times takes way least to most times, writing it down each time; a most
+// below 0 is no bound.
+func (s *sketch) times(from int32, least, most int, way func(from int32) int32) int32 {
+	if most >= 0 && least > most {
+		return s.node()
+	}
+	for range least {
+		from = way(from)
+	}
+	if most < 0 {
+		return s.star(from, way)
+	}
+	end := s.node()
+	s.link(from, end)
+	for range most - least {
+		from = way(from)
+		s.link(from, end)
+	}
+	return end
+}
+
+// call takes what a rule takes.
+func (s *sketch) call(from int32, rule ruleID) int32 {
+	to := s.node()
+	s.add(from, arc{kind: callsRule, rule: rule, to: to})
+	return to
+}
+
+// embed takes what a machine takes.
+func (s *sketch) embed(from int32, m *machine) int32 {
+	base := int32(len(s.arcs))
+	for range m.nodes {
+		s.node()
+	}
+	end := s.node()
+	s.link(from, base)
+	for i, n := range m.nodes {
+		for _, e := range n.edges {
+			s.add(base+int32(i), arc{kind: takesByte, lo: e.lo, hi: e.hi, to: base + e.to})
+		}
+		for _, c := range n.calls {
+			s.add(base+int32(i), arc{kind: callsRule, rule: c.rule, to: base + c.to})
+		}
+		if n.accept {
+			s.link(base+int32(i), end)
+		}
+	}
+	return end
+}
+
+// An edge of a machine takes one byte between lo and hi.
+type edge struct {
+	lo, hi byte
+	to     int32
+}
+
+// A call of a machine runs another rule and goes on at to.
+type call struct {
+	rule ruleID
+	to   int32
+}
+
+// A state is a node of a machine. Its edges do not overlap and are in order;
+// its calls are to different rules.
+type state struct {
+	accept bool
+	edges  []edge
+	calls  []call
+}
+
+// A machine is a deterministic automaton that begins at node 0.
+type machine struct{ nodes []state }
+
+// A powerset builds a machine out of a sketch: each state of the machine is
+// the set of nodes in which the sketch could be.
+type powerset struct {
+	sketch *sketch
+	end    int32
+	known  map[string]int32
+	sets   [][]int32
+	out    machine
+	seen   []int32 // by node of the sketch: the last search that came by
+	search int32
+}
+
+// machine returns what leads from node 0 to end.
+func (s *sketch) machine(end int32) *machine {
+	p := &powerset{sketch: s, end: end, known: map[string]int32{}, seen: make([]int32, len(s.arcs))}
+	p.state(p.closure([]int32{0}, takesBegin))
+	for at := 0; at < len(p.sets); at++ {
+		p.expand(int32(at))
+	}
+	return &p.out
+}
+
+// closure adds to set what is reached without taking a byte; also is a further
+// kind of arc that may be crossed.
+func (p *powerset) closure(set []int32, also arcKind) []int32 {
+	p.search++
+	all := set[:0:0]
+	visit := func(n int32) {
+		if p.seen[n] != p.search {
+			p.seen[n] = p.search
+			all = append(all, n)
+		}
+	}
+	for _, n := range set {
+		visit(n)
+	}
+	for i := 0; i < len(all); i++ {
+		p.sketch.meter.step(1)
+		for _, a := range p.sketch.arcs[all[i]] {
+			if a.kind == takesNothing || a.kind == also {
+				visit(a.to)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// state returns the state of the machine that stands for a closed set.
+func (p *powerset) state(set []int32) int32 {
+	key := make([]byte, 0, 4*len(set))
+	kept := set[:0:0]
+	for _, n := range set {
+		// A node with no other arcs than empty ones adds nothing to its set.
+		if n == p.end || slices.ContainsFunc(p.sketch.arcs[n], func(a arc) bool { return a.kind != takesNothing }) {
+			kept = append(kept, n)
+			key = binary.LittleEndian.AppendUint32(key, uint32(n))
+		}
+	}
+	if at, ok := p.known[string(key)]; ok {
+		return at
+	}
+	p.sketch.meter.node()
+	at := int32(len(p.sets))
+	p.known[string(key)] = at
+	p.sets = append(p.sets, kept)
+	p.out.nodes = append(p.out.nodes, state{})
+	return at
+}
+
+// expand finds the arcs that leave a state.
+func (p *powerset) expand(at int32) {
+	set := p.sets[at]
+	var taken []arc
+	called := map[ruleID][]int32{}
+	for _, n := range set {
+		for _, a := range p.sketch.arcs[n] {
+			p.sketch.meter.step(1)
+			switch a.kind {
+			case takesByte:
+				taken = append(taken, a)
+			case callsRule:
+				called[a.rule] = append(called[a.rule], a.to)
+			}
+		}
+	}
+	node := state{edges: p.edges(taken), accept: slices.Contains(p.closure(set, takesEnd), p.end)}
+	for _, rule := range sortedKeys(called) {
+		node.calls = append(node.calls, call{rule, p.state(p.closure(called[rule], takesNothing))})
+	}
+	p.out.nodes[at] = node
+}
+
+// edges cuts overlapping arcs into edges that do not overlap.
+func (p *powerset) edges(taken []arc) (edges []edge) {
+	var cuts []int
+	for _, a := range taken {
+		cuts = append(cuts, int(a.lo), int(a.hi)+1)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i := 0; i+1 < len(cuts); i++ {
+		p.sketch.meter.step(len(taken))
+		var targets []int32
+		for _, a := range taken {
+			if int(a.lo) <= cuts[i] && cuts[i] <= int(a.hi) {
+				targets = append(targets, a.to)
+			}
+		}
+		if len(targets) == 0 {
+			continue
+		}
+		to := p.state(p.closure(targets, takesNothing))
+		edges = appendEdge(edges, byte(cuts[i]), byte(cuts[i+1]-1), to)
+	}
+	return edges
+}
+
+// appendEdge adds an edge behind the last, or widens that.
+func appendEdge(edges []edge, lo, hi byte, to int32) []edge {
+	if n := len(edges); n > 0 && edges[n-1].to == to && edges[n-1].hi+1 == lo {
+		edges[n-1].hi = hi
+		return edges
+	}
+	return append(edges, edge{lo, hi, to})
+}
+
+// next returns the node to which b leads, or -1.
+func (n *state) next(b byte) int32 {
+	for i := range n.edges {
+		if e := &n.edges[i]; b <= e.hi {
+			if b >= e.lo {
+				return e.to
+			}
+			break
+		}
+	}
+	return -1
+}
+
+// matches reports whether the machine takes text, calling no rule.
+func (m *machine) matches(text string) bool {
+	at := int32(0)
+	for i := range len(text) {
+		if at = m.nodes[at].next(text[i]); at < 0 {
+			return false
+		}
+	}
+	return m.nodes[at].accept
+}

@@ -1,0 +1,234 @@
+package grammar
+
+import (
+	"crypto/sha256"
+	"slices"
+)
+
+// A rule is a machine, or a counted repetition of another rule.
+type rule struct {
+	machine *machine
+	repeat  *repetition
+}
+
+// A repetition runs body least to most times; a most of 0 is no bound.
+type repetition struct {
+	body        ruleID
+	least, most int32
+}
+
+// A node is a place in a program.
+type node struct {
+	// accept: the rule may end here. pure: it can do nothing else.
+	accept, pure bool
+	// calm: no rule is called from here on until this one ends.
+	calm  bool
+	edges []edge
+	calls []link
+	// repeat is set for the one node of a repetition, body is where it begins.
+	repeat *repetition
+	body   int32
+	// loops are the classes of characters that lead back to the node, and
+	// single those after which its rule has ended.
+	loops, single classes
+}
+
+// A link is a call of the rule that begins at start, which returns to back; a
+// call in last position returns to whoever called its rule.
+type link struct {
+	start, back int32
+	last        bool
+}
+
+// A Program is a compiled grammar. It does not change and may be used by any
+// number of goroutines.
+type Program struct {
+	nodes []node
+	start int32
+	// needs is, for each node, how many frames it takes at least to complete
+	// its rule; hopeless if it cannot be completed.
+	needs []uint8
+	// builtin is the number of nodes that all programs have in common.
+	builtin int32
+	key     [sha256.Size]byte
+}
+
+// Nodes returns the size of the automaton, for logs.
+func (p *Program) Nodes() int { return len(p.nodes) }
+
+// Key returns a digest of the grammar: programs of equal keys are equal.
+func (p *Program) Key() [sha256.Size]byte { return p.key }
+
+// hopeless marks a node from which its rule cannot be completed.
+const hopeless = 255
+
+// assemble lays the rules out in one list of nodes.
+func assemble(m *meter, rules []rule, main ruleID) *Program {
+	starts := make([]int32, len(rules))
+	total := int32(0)
+	p := &Program{}
+	for i, r := range rules {
+		if ruleID(i) == builtinRules {
+			p.builtin = total
+		}
+		starts[i] = total
+		total++
+		if r.machine != nil {
+			total += int32(len(r.machine.nodes)) - 1
+		}
+	}
+	p.nodes = make([]node, 0, total)
+	for i, r := range rules {
+		p.add(r, starts[i], starts)
+	}
+	p.start = starts[main]
+	p.needs = p.countNeeds(m, nil)
+	p.prune()
+	p.characterise()
+	p.refuseLeftRecursion(m)
+	if p.needs[p.start] > framesMax {
+		m.refuse("no text satisfies the grammar")
+	}
+	return p
+}
+
+// add lays out one rule whose nodes begin at base.
+func (p *Program) add(r rule, base int32, starts []int32) {
+	if r.repeat != nil {
+		p.nodes = append(p.nodes, node{repeat: r.repeat, body: starts[r.repeat.body]})
+		return
+	}
+	for _, s := range r.machine.nodes {
+		n := node{accept: s.accept, pure: s.pure()}
+		for _, e := range s.edges {
+			n.edges = append(n.edges, edge{e.lo, e.hi, base + e.to})
+		}
+		for _, c := range s.calls {
+			n.calls = append(n.calls, link{start: starts[c.rule], back: base + c.to, last: r.machine.nodes[c.to].pure()})
+		}
+		p.nodes = append(p.nodes, n)
+	}
+}
+
+// pure reports whether a state can only end its rule.
+func (s *state) pure() bool { return s.accept && len(s.edges) == 0 && len(s.calls) == 0 }
+
+// prune drops the ways that lead nowhere.
+func (p *Program) prune() {
+	hope := func(n int32) bool { return p.needs[n] != hopeless }
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !hope(e.to) })
+		n.calls = slices.DeleteFunc(n.calls, func(l link) bool { return !hope(l.start) || !hope(l.back) })
+	}
+}
+
+// characterise finds out what masks can be computed with less work.
+func (p *Program) characterise() {
+	for i := len(p.nodes) - 1; i >= 0; i-- {
+		n := &p.nodes[i]
+		n.loops = p.classesTo(int32(i), func(to int32) bool { return to == int32(i) })
+		n.single = p.classesTo(int32(i), func(to int32) bool { return p.nodes[to].pure })
+	}
+	p.markCalm()
+}
+
+// classesTo returns the classes whose every character leads from a node
+// straight to one of the wanted.
+func (p *Program) classesTo(from int32, wanted func(to int32) bool) (all classes) {
+	n := &p.nodes[from]
+	if !slices.ContainsFunc(n.edges, func(e edge) bool { return wanted(e.to) }) {
+		return 0
+	}
+	all = asciiClasses
+	for b := range asciiEnd {
+		if to := p.next(from, byte(b)); to < 0 || !wanted(to) {
+			all &^= classOf[b]
+		}
+	}
+	if p.characters(from, wanted) {
+		all |= classCharacter
+	}
+	if to, ok := p.spread([]int32{from}, asciiEnd, 0xFF); ok && !slices.ContainsFunc(to, func(n int32) bool { return !wanted(n) }) {
+		all |= classCharacter | classFragment
+	}
+	return all
+}
+
+// characters reports whether every character beyond ASCII leads from a node to
+// one of the wanted. It follows the well-formed encodings.
+func (p *Program) characters(from int32, wanted func(to int32) bool) bool {
+	type way struct{ first, last, lo, hi, more int }
+	ways := []way{{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+		{0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}}
+	for _, w := range ways {
+		places, all := p.spread([]int32{from}, w.first, w.last)
+		places, second := p.spread(places, w.lo, w.hi)
+		all = all && second
+		for range w.more {
+			further, ok := p.spread(places, 0x80, 0xBF)
+			places, all = further, all && ok
+		}
+		if !all || slices.ContainsFunc(places, func(n int32) bool { return !wanted(n) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// spread returns the nodes to which the bytes lo to hi lead from places, and
+// whether every one of the bytes leads somewhere.
+func (p *Program) spread(places []int32, lo, hi int) (out []int32, ok bool) {
+	for _, n := range places {
+		covered := 0
+		for _, e := range p.nodes[n].edges {
+			if a, b := max(lo, int(e.lo)), min(hi, int(e.hi)); a <= b {
+				covered += b - a + 1
+				if !slices.Contains(out, e.to) {
+					out = append(out, e.to)
+				}
+			}
+		}
+		if covered != hi-lo+1 {
+			return nil, false
+		}
+	}
+	return out, len(places) > 0
+}
+
+// markCalm marks the nodes from which no call is reached: all are calm but
+// those that call, and those that lead to one that is not.
+func (p *Program) markCalm() {
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		n.calm = len(n.calls) == 0 && n.repeat == nil
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := len(p.nodes) - 1; i >= 0; i-- {
+			n := &p.nodes[i]
+			if n.calm && slices.ContainsFunc(n.edges, func(e edge) bool { return !p.nodes[e.to].calm }) {
+				n.calm, changed = false, true
+			}
+		}
+	}
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.repeat != nil {
+			n.calm = p.nodes[n.body].calm
+		}
+	}
+}
+
+// next returns the node to which b leads, or -1.
+func (p *Program) next(from int32, b byte) int32 {
+	edges := p.nodes[from].edges
+	for i := range edges {
+		if e := &edges[i]; b <= e.hi {
+			if b >= e.lo {
+				return e.to
+			}
+			break
+		}
+	}
+	return -1
+}

@@ -1,0 +1,214 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+
+	"parley"
+)
+
+// tokenBytesMax is the longest token that is offered under a grammar. Longer
+// ones are runs of one character, and always have shorter spellings.
+const tokenBytesMax = 256
+
+// classes are a set of kinds of characters, one bit for each.
+type classes uint64
+
+const (
+	// classCharacter are the characters beyond ASCII, whole; classFragment is
+	// any part of one that is not.
+	classCharacter classes = 1 << 62
+	classFragment  classes = 1 << 63
+	asciiClasses           = classCharacter - 1
+	asciiEnd               = 0x80
+)
+
+// classOf gives each ASCII character its class: punctuation stands alone,
+// because grammars are about punctuation, and letters stand together.
+var classOf = func() (of [asciiEnd]classes) {
+	next := 4
+	for b := range of {
+		c := byte(b)
+		switch {
+		case c >= 'g' && c <= 'z' || c >= 'G' && c <= 'Z':
+			of[b] = 1 << 0
+		case c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F':
+			of[b] = 1 << 1
+		case c >= '0' && c <= '9':
+			of[b] = 1 << 2
+		case c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7F:
+			of[b] = 1 << 3
+		default:
+			of[b] = 1 << next
+			next++
+		}
+	}
+	return of
+}()
+
+// A twig is a node of the trie. The trie is a list in which a node stands
+// before its children, and the first child directly after it.
+type twig struct {
+	// below are the classes of all bytes in the subtree, read from this node on.
+	below classes
+	// end is the first node after the subtree.
+	end int32
+	// first is the place of the node's first token in the list of all tokens,
+	// which stand in the order of the nodes.
+	first int32
+	// height is the length of the longest way down, and characters the most
+	// characters that begin on one.
+	height, characters uint16
+	b                  byte
+}
+
+// A Vocabulary is what tokens spell, arranged for walking with a grammar. It
+// does not change after it was made and may be shared by all goroutines.
+type Vocabulary struct {
+	size   int
+	words  int // of a mask
+	twigs  []twig
+	tokens []parley.Token
+	spell  [][]byte // by token
+	ends   []parley.Token
+	// spelled are the bytes that are a token by themselves.
+	spelled    [256]bool
+	spelledAll bool
+	longest    int
+	// texts are the parts of masks that are the same for all programs.
+	texts map[string]*partial
+}
+
+// NewVocabulary arranges a vocabulary of size tokens. bytesOf returns what a
+// token adds to the text, nil for a control token, which no grammar offers;
+// ends are the tokens with which the model ends its text.
+func NewVocabulary(size int, bytesOf func(parley.Token) []byte, ends []parley.Token) *Vocabulary {
+	v := &Vocabulary{size: size, words: (size + 63) / 64, spell: make([][]byte, size)}
+	for _, t := range ends {
+		if t >= 0 && int(t) < size && !slices.Contains(v.ends, t) {
+			v.ends = append(v.ends, t)
+		}
+	}
+	var order []parley.Token
+	for t := range parley.Token(size) {
+		b := bytesOf(t)
+		if len(b) == 0 || len(b) > tokenBytesMax || slices.Contains(v.ends, t) {
+			continue
+		}
+		v.spell[t] = b
+		v.longest = max(v.longest, len(b))
+		if len(b) == 1 {
+			v.spelled[b[0]] = true
+		}
+		order = append(order, t)
+	}
+	v.spelledAll = !slices.Contains(v.spelled[:], false)
+	slices.SortFunc(order, func(a, b parley.Token) int {
+		return cmp.Or(slices.Compare(v.spell[a], v.spell[b]), cmp.Compare(a, b))
+	})
+	v.tokens = order
+	v.plant()
+	v.learn()
+	return v
+}
+
+// Size returns the number of tokens.
+func (v *Vocabulary) Size() int { return v.size }
+
+// plant builds the trie from the sorted tokens.
+func (v *Vocabulary) plant() {
+	v.twigs = append(v.twigs, twig{})
+	var path []int32 // the twigs on the way to the last token
+	last := []byte(nil)
+	for i, t := range v.tokens {
+		text := v.spell[t]
+		common := 0
+		for common < len(last) && common < len(text) && last[common] == text[common] {
+			common++
+		}
+		v.finish(path[common:])
+		path = path[:common]
+		for _, b := range text[common:] {
+			path = append(path, int32(len(v.twigs)))
+			v.twigs = append(v.twigs, twig{b: b, first: int32(i)})
+		}
+		last = text
+	}
+	v.finish(path)
+	v.finish([]int32{0})
+	// One more, so that the tokens of every twig end where the next one's begin.
+	v.twigs = append(v.twigs, twig{first: int32(len(v.tokens)), end: int32(len(v.twigs)) + 1})
+}
+
+// finish sums up twigs whose subtrees are complete, the deepest last.
+func (v *Vocabulary) finish(path []int32) {
+	for _, at := range slices.Backward(path) {
+		t := &v.twigs[at]
+		t.end = int32(len(v.twigs))
+		for child := at + 1; child < t.end; child = v.twigs[child].end {
+			c := &v.twigs[child]
+			t.below |= v.classesFrom(child)
+			t.height = max(t.height, c.height+1)
+			t.characters = max(t.characters, c.characters+begins(c.b))
+		}
+	}
+}
+
+// begins is 1 for a byte with which a character begins.
+func begins(b byte) uint16 {
+	if utf8.RuneStart(b) {
+		return 1
+	}
+	return 0
+}
+
+// classesFrom returns the classes of a twig's own byte and what is below it,
+// as characters that begin with that byte.
+func (v *Vocabulary) classesFrom(at int32) classes {
+	t := &v.twigs[at]
+	if t.b < asciiEnd {
+		return classOf[t.b] | t.below
+	}
+	return v.character(at, nil)
+}
+
+// character returns the classes of the characters beyond ASCII that begin with
+// the bytes before and the twig's: fragments where a token ends within one.
+func (v *Vocabulary) character(at int32, before []byte) (all classes) {
+	t := &v.twigs[at]
+	bytes := append(slices.Clip(before), t.b)
+	if utf8.FullRune(bytes) {
+		if r, n := utf8.DecodeRune(bytes); r == utf8.RuneError && n == 1 {
+			return classFragment
+		}
+		return classCharacter | t.below
+	}
+	if v.own(at) > 0 {
+		all |= classFragment
+	}
+	for child := at + 1; child < t.end; child = v.twigs[child].end {
+		all |= v.character(child, bytes)
+	}
+	return all
+}
+
+// own returns the number of tokens that end at a twig. While the trie is being
+// built, the twig must have a child or be the last.
+func (v *Vocabulary) own(at int32) int {
+	next := at + 1
+	if int(next) == len(v.twigs) {
+		return 1
+	}
+	return int(v.twigs[next].first - v.twigs[at].first)
+}
+
+// child returns the twig to which b leads, or -1.
+func (v *Vocabulary) child(at int32, b byte) int32 {
+	for child := at + 1; child < v.twigs[at].end; child = v.twigs[child].end {
+		if v.twigs[child].b == b {
+			return child
+		}
+	}
+	return -1
+}

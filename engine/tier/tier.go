@@ -1,0 +1,129 @@
+// Package tier is the memory behind the device: host memory and a file, in
+// whole blocks. It does the copies that package kv decides.
+//
+// The file outlives the process. Each block in it is named by its content and
+// carries a checksum, so that whatever happened to the file, a block that is
+// read is the block that was written, or [ErrDamaged]. Nothing is ever synced
+// to the disk: a process that is killed loses nothing, because the system has
+// what was written; a machine that loses power loses blocks, which are then
+// damaged and computed again.
+package tier
+
+import (
+	"errors"
+	"fmt"
+
+	"parley/engine/kv"
+)
+
+// ErrDamaged says that a block does not hold what it should, or cannot be read.
+var ErrDamaged = errors.New("tier: the block is damaged")
+
+// A Device is the pool that tokens are computed in.
+type Device struct {
+	// Copy copies blocks within the pool.
+	Copy func(dst, src []int32)
+	// Read copies a block of the pool into dst, Write one back into the pool.
+	Read  func(dst []byte, block int32)
+	Write func(block int32, src []byte)
+}
+
+// A Config says how much memory there is behind the device.
+type Config struct {
+	Device Device
+	// BlockBytes is the size of a block.
+	BlockBytes int64
+	// HostBlocks and DiskBlocks are how many blocks each tier holds; 0 means none.
+	HostBlocks, DiskBlocks int
+	// Path is the file of the disk tier.
+	Path string
+	// Fingerprint names everything but the tokens that a block's bytes depend
+	// on: weights, layout, arithmetic. A file of another fingerprint is begun anew.
+	Fingerprint [32]byte
+}
+
+// A Store is the tiers of one device. It is used by one goroutine at a time.
+type Store struct {
+	cfg      Config
+	arena    []byte // host memory
+	file     *file  // nil without a disk tier
+	transit  []byte // between device and disk
+	dst, src [1]int32
+}
+
+// Open takes the memory and opens the file, and returns the blocks that an
+// earlier process left there.
+func Open(cfg Config) (*Store, []kv.Found, error) {
+	s := &Store{cfg: cfg}
+	var found []kv.Found
+	var err error
+	if cfg.HostBlocks > 0 {
+		if s.arena, err = takeArena(cfg.BlockBytes * int64(cfg.HostBlocks)); err != nil {
+			return nil, nil, fmt.Errorf("tier: taking host memory for %d blocks: %w", cfg.HostBlocks, err)
+		}
+	}
+	if cfg.DiskBlocks > 0 {
+		s.transit = make([]byte, cfg.BlockBytes)
+		if s.file, found, err = openFile(cfg.Path, layout{cfg.Fingerprint, cfg.BlockBytes, cfg.DiskBlocks}); err != nil {
+			return nil, nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, found, nil
+}
+
+// Close gives the host memory back and closes the file, which keeps its blocks.
+func (s *Store) Close() error {
+	var errs []error
+	if s.arena != nil {
+		errs = append(errs, giveArena(s.arena))
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	s.arena, s.file = nil, nil
+	return errors.Join(errs...)
+}
+
+// Move makes a copy. If its source is damaged, the destination is not written
+// to, and the error is [ErrDamaged].
+func (s *Store) Move(m kv.Move) error {
+	if m.From == kv.Device && m.To == kv.Device {
+		s.dst[0], s.src[0] = m.ToSlot, m.FromSlot
+		s.cfg.Device.Copy(s.dst[:], s.src[:])
+		return nil
+	}
+	data, err := s.read(m)
+	if err != nil {
+		return err
+	}
+	switch m.To {
+	case kv.Device:
+		s.cfg.Device.Write(m.ToSlot, data)
+	case kv.Host:
+		copy(s.host(m.ToSlot), data)
+	case kv.Disk:
+		return s.file.write(m.ToSlot, entry{Hash: m.Hash, Parent: m.Parent}, data)
+	}
+	return nil
+}
+
+// read returns the source of a copy. On the way from device to host it is read
+// into its place.
+func (s *Store) read(m kv.Move) ([]byte, error) {
+	switch m.From {
+	case kv.Host:
+		return s.host(m.FromSlot), nil
+	case kv.Disk:
+		return s.transit, s.file.read(s.transit, m.FromSlot, m.Hash)
+	}
+	data := s.transit
+	if m.To == kv.Host {
+		data = s.host(m.ToSlot)
+	}
+	s.cfg.Device.Read(data, m.FromSlot)
+	return data, nil
+}
+
+func (s *Store) host(slot int32) []byte {
+	return s.arena[int64(slot)*s.cfg.BlockBytes:][:s.cfg.BlockBytes]
+}

@@ -1,0 +1,55 @@
+package host
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"parley/compute/cpu"
+	"parley/engine/kv"
+	"parley/engine/tier"
+	"parley/model"
+	"parley/model/weights"
+)
+
+// tierBlocks returns how many blocks the tiers behind the device hold.
+func (p *Plan) tierBlocks() (host, disk int) {
+	block := p.blockBytes()
+	return int(p.cfg.KVHostBytes / block), int(p.cfg.KVDiskBytes / block)
+}
+
+func (p *Plan) blockBytes() int64 {
+	return model.KVShape(&p.ck.Config, 1, p.cfg.KVType).BlockBytes()
+}
+
+// openTiers takes the memory behind the device and returns the blocks that an
+// earlier process left on the disk.
+func (p *Plan) openTiers(backend *cpu.CPU) (*tier.Store, []kv.Found, error) {
+	hostBlocks, diskBlocks := p.tierBlocks()
+	return tier.Open(tier.Config{
+		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},
+		BlockBytes: p.blockBytes(), HostBlocks: hostBlocks, DiskBlocks: diskBlocks,
+		Path:        filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
+		Fingerprint: fingerprint(p.ck, backend, p.cfg.KVType.String()),
+	})
+}
+
+// fingerprint names what keys and values depend on besides the tokens: the
+// weights, the arithmetic, and the layout of a block. Of each tensor it takes
+// its description and some of its bytes, so that a large model opens quickly.
+func fingerprint(ck *weights.Checkpoint, backend *cpu.CPU, kvType string) [32]byte {
+	const sample = 4096
+	h := sha256.New()
+	arithmetic, _, _ := strings.Cut(backend.Name(), ",") // the threads do not matter
+	fmt.Fprintf(h, "%s %s %+v\n", arithmetic, kvType, ck.Config)
+	for _, t := range ck.Tensors() {
+		fmt.Fprintf(h, "%s %s %v %d\n", t.Name, t.Type, t.Shape, len(t.Data))
+		for _, at := range []int{0, len(t.Data) / 2, len(t.Data) - sample} {
+			at = max(at, 0)
+			h.Write(t.Data[at:min(at+sample, len(t.Data))])
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}
