@@ -82,6 +82,8 @@ func (m *model) encode(param, text string, options token.Options) ([]parley.Toke
 func (m *model) outputTokens(param string, promptTokens int, g *openai.Generation) (int, error) {
 	room := m.ContextTokens - promptTokens
 	switch {
+	case g.Sinks > 0:
+		return g.MaxTokens, nil
 	case room <= 0:
 		return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, 0)
 	case g.MaxTokens <= room:
@@ -101,6 +103,7 @@ func (m *model) newJob(id string, g *openai.Generation, prompt []parley.Token) *
 		Choices:     g.Choices,
 		Sampling:    g.Sampling,
 		Stop:        g.Stop,
+		Sinks:       g.Sinks,
 		Logprobs:    g.Logprobs,
 		TopLogprobs: g.TopLogprobs,
 	}

@@ -44,10 +44,10 @@ type benchFlags struct {
 	scale, speed       float64
 	spread             time.Duration
 
-	sloTTFT, sloTPOT time.Duration
-	seed             uint64
-	json             bool
-	out              string
+	slo  parley.SLO
+	seed uint64
+	json bool
+	out  string
 
 	changed func(flag string) bool
 }
@@ -97,8 +97,10 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.scale, "scale", 1, "multiply the trace's lengths by this `FACTOR`; shared prefixes stay shared")
 	flags.DurationVar(&f.spread, "spread", 0, "move requests with one timestamp apart over this `TIME` (Mooncake's come in batches of 3s)")
 
-	flags.DurationVar(&f.sloTTFT, "slo-ttft", time.Second, "objective: first token within this `TIME`; 0 for none")
-	flags.DurationVar(&f.sloTPOT, "slo-tpot", 50*time.Millisecond, "objective: later tokens within this `TIME` each; 0 for none")
+	slo := parley.DefaultSLO()
+	flags.DurationVar(&f.slo.TTFT, "slo-ttft", slo.TTFT, "objective: first token within this `TIME`; 0 for none")
+	flags.DurationVar(&f.slo.CachedTTFT, "slo-ttft-cached", slo.CachedTTFT, "objective where at least half of the prompt was cached: first token within this `TIME`; 0 for the same")
+	flags.DurationVar(&f.slo.TPOT, "slo-tpot", slo.TPOT, "objective: later tokens within this `TIME` each; 0 for none")
 	flags.Uint64Var(&f.seed, "seed", 1, "the `NUMBER` that decides everything random")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON, with one sample for each request")
 	flags.StringVar(&f.out, "out", "", "also write the JSON report to this `FILE`, for parley bench compare")
@@ -140,8 +142,8 @@ func (f *benchFlags) check(changed func(string) bool) error {
 	if f.warmUp < 0 || f.warmUp > 1000 {
 		problems = append(problems, fmt.Errorf("--warmup %d: expected 0 to 1000", f.warmUp))
 	}
-	if f.timeout <= 0 || f.sloTTFT < 0 || f.sloTPOT < 0 {
-		problems = append(problems, errors.New("--timeout must be more than 0, and --slo-ttft and --slo-tpot 0 or more"))
+	if f.timeout <= 0 || min(f.slo.TTFT, f.slo.CachedTTFT, f.slo.TPOT) < 0 {
+		problems = append(problems, errors.New("--timeout must be more than 0, and --slo-ttft, --slo-ttft-cached and --slo-tpot 0 or more"))
 	}
 	_, _, err := f.idRange()
 	return errors.Join(append(problems, err)...)

@@ -166,6 +166,9 @@ func verdictText(r *load.Report) string {
 	if s.TTFT > 0 {
 		limits = append(limits, fmt.Sprintf("TTFT within %v", time.Duration(s.TTFT)))
 	}
+	if s.CachedTTFT > 0 {
+		limits = append(limits, fmt.Sprintf("within %v if cached", time.Duration(s.CachedTTFT)))
+	}
 	if s.TPOT > 0 {
 		limits = append(limits, fmt.Sprintf("TPOT within %v", time.Duration(s.TPOT)))
 	}

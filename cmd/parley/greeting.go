@@ -16,10 +16,24 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
 	for _, p := range plans {
-		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s\t%s\t%s\t%d\t\n", p.Name,
-			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s%s\t%s\t%s\t%d\t\n", p.Name,
+			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p), host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+		if d := p.Draft; d != nil {
+			fmt.Fprintf(w, "its draft %s\t%s\t%s\t%s\tincluded\t\t\n", d.Name, host.Size(d.WeightBytes), host.Size(d.KVBytes), host.Size(d.ActivationBytes))
+		}
 	}
 	w.Flush()
+}
+
+// behindPool tells what keeps the tokens that the pool has no room for.
+func behindPool(p *host.Plan) (text string) {
+	if p.KVHostBytes > 0 {
+		text += ", " + host.Size(p.KVHostBytes) + " in host memory"
+	}
+	if p.KVDiskBytes > 0 {
+		text += ", " + host.Size(p.KVDiskBytes) + " on disk"
+	}
+	return text
 }
 
 // greet tells where the server is and how to talk to it.

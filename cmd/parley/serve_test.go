@@ -29,12 +29,18 @@ var readyLine = regexp.MustCompile(`ready on (http://\S+)`)
 
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
+	return startServerIn(t, t.TempDir(), args...)
+}
+
+// startServerIn starts a server that keeps its data in a directory.
+func startServerIn(t *testing.T, data string, args ...string) *server {
+	t.Helper()
 	exe, err := exec.LookPath("parley") // testscript.Main put this test binary there
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{lines: make(chan string, 1000)}
-	s.cmd = exec.CommandContext(t.Context(), exe, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, args...)...)
+	s.cmd = exec.CommandContext(t.Context(), exe, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, args...)...)
 	out, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +110,7 @@ func TestServeTalks(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		t.Fatal(err)
 	}
-	checkMetrics(t, s.url)
+	checkMetrics(t, s)
 	for line := range s.lines {
 		if strings.Contains(line, "msg=request") {
 			if !strings.Contains(line, "cache_miss=short") {
@@ -119,9 +125,24 @@ func TestServeTalks(t *testing.T) {
 }
 
 // checkMetrics wants the engine's numbers, under our names and vLLM's.
-func checkMetrics(t *testing.T, url string) {
+func checkMetrics(t *testing.T, s *server) {
 	t.Helper()
-	resp, err := http.Get(url + "/metrics")
+	text := s.metrics(t)
+	for _, want := range []string{
+		`parley_engine_answers_total{finished_reason="stop",model_name="polly"} 1`, `vllm:request_success_total{finished_reason="stop",model_name="polly"} 1`,
+		`parley_engine_prefix_misses_total{model_name="polly",reason="short"} 1`, `parley_engine_repairs_total{model_name="polly"} 0`,
+		`vllm:num_requests_running{model_name="polly"} 0`, `vllm:kv_cache_usage_perc{model_name="polly"} 0`,
+		`vllm:time_to_first_token_seconds_count{model_name="polly"} 1`, `parley_engine_waiting{class="free",model_name="polly"} 0`,
+	} {
+		if !strings.Contains(string(text), want+"\n") {
+			t.Errorf("/metrics does not say %s", want)
+		}
+	}
+}
+
+func (s *server) metrics(t *testing.T) []byte {
+	t.Helper()
+	resp, err := http.Get(s.url + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,15 +151,7 @@ func checkMetrics(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		`parley_engine_requests_total{model_name="polly"} 1`, `vllm:request_success_total{model_name="polly"} 1`,
-		`vllm:num_requests_running{model_name="polly"} 0`, `vllm:kv_cache_usage_perc{model_name="polly"} 0`,
-		`vllm:time_to_first_token_seconds_count{model_name="polly"} 1`, `parley_engine_waiting{class="free",model_name="polly"} 0`,
-	} {
-		if !strings.Contains(string(text), want+"\n") {
-			t.Errorf("/metrics does not say %s", want)
-		}
-	}
+	return text
 }
 
 func TestInterruptLetsAnswersFinish(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"parley"
 	"parley/compute"
 	"parley/worker/host"
 )
@@ -28,11 +29,15 @@ type settings struct {
 	logLevel   slog.Level
 	kvTokens   int
 	kvType     compute.KVType
+	kvHost     int64 // bytes
+	kvDisk     int64
 	context    int
 	seqs       int
 	stepTokens int
 	target     time.Duration
+	slo        parley.SLO
 	plodding   bool // no speculation
+	draft      string
 	threads    int
 	cpu        string
 }
@@ -41,7 +46,7 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text"}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO()}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -62,7 +67,7 @@ func dataDir() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, NoSpeculation: s.plodding,
+		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, SLO: s.slo, NoSpeculation: s.plodding,
 		Threads: s.threads, Path: s.cpu, Log: log,
 	}
 }
@@ -102,11 +107,20 @@ var serveSettings = []setting{
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
 		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory"},
+	{key: "kv-host", wants: "a size such as 4GiB", set: setSize(func(s *settings) *int64 { return &s.kvHost }),
+		help: "keep keys and values of idle conversations in so much host memory for each model, a `SIZE` such as 4GiB; worth it with a GPU (default none)"},
+	{key: "kv-disk", wants: "a size such as 20GiB", set: setSize(func(s *settings) *int64 { return &s.kvDisk }),
+		help: "keep them on disk, under the data directory, up to this `SIZE` for each model, where they also survive a restart (default none)"},
 	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
 	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
 	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+	{key: "slo-ttft", wants: "a time such as 1s", help: "count first tokens within this `TIME` as served well (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
+	{key: "slo-ttft-cached", wants: "a time such as 700ms", help: "the same `TIME` where at least half of the prompt was cached (default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
+	{key: "slo-tpot", wants: "a time such as 50ms", help: "count later tokens within this mean `TIME` as served well (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
 	{key: "speculate", wants: "on or off", help: "guess tokens ahead where it saves time: `on` or off; the answers are the same", set: setSpeculate},
+	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
+		help: "let a smaller `MODEL` of the same vocabulary guess ahead for the others: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
@@ -134,6 +148,32 @@ func setCount(field func(*settings) *int) func(*settings, string) error {
 			return errNotWanted
 		}
 		*field(s) = n
+		return nil
+	}
+}
+
+// setSize reads a number of bytes with a unit: B, KB, MB, GB, TB in thousands,
+// KiB, MiB, GiB, TiB in powers of two.
+func setSize(field func(*settings) *int64) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		number := strings.TrimRight(text, "BKMGTi")
+		unit := strings.TrimSuffix(text[len(number):], "B")
+		base := int64(1000)
+		if strings.HasSuffix(unit, "i") {
+			base, unit = 1024, strings.TrimSuffix(unit, "i")
+		}
+		power := strings.Index(" KMGT", unit)
+		if unit == "" {
+			power = 0
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || len(unit) > 1 || power < 0 || n < 0 || n > 1e6 && power > 2 {
+			return errNotWanted
+		}
+		for range power {
+			n *= float64(base)
+		}
+		*field(s) = int64(n)
 		return nil
 	}
 }

@@ -41,6 +41,9 @@ type Generation struct {
 	// Seeded is true if the client chose the seed.
 	Seeded bool
 	Stop   parley.Stop
+	// Sinks is attention_sink_tokens, an extension: how many of the first tokens
+	// stay in view when the text outgrows the context, 0 to refuse that.
+	Sinks int
 	// Logprobs asks for the log-probability of each token and TopLogprobs for
 	// that many alternatives.
 	Logprobs    bool
@@ -124,6 +127,7 @@ func (g *Generation) readStop(f *fields) {
 	f.with("stop", g.readStopStrings)
 	f.with("stop_token_ids", g.readStopTokens)
 	f.flag("ignore_eos", &g.Stop.IgnoreEnd)
+	f.integer("attention_sink_tokens", 0, tokensMax, &g.Sinks)
 }
 
 func (g *Generation) readStopStrings(v value) error {

@@ -79,6 +79,7 @@ var refusals = []struct {
 	{"stop long", `{CHAT,"stop":"` + strings.Repeat("x", 1025) + `"}`, "stop", "string_above_max_length", "1024 bytes, but got 1025"},
 	{"stop_token_ids", `{CHAT,"stop_token_ids":[1,-1]}`, "stop_token_ids[1]", "integer_below_min_value", ">= 0"},
 	{"ignore_eos", `{CHAT,"ignore_eos":1}`, "ignore_eos", "invalid_type", "a boolean"},
+	{"attention_sink_tokens", `{CHAT,"attention_sink_tokens":-1}`, "attention_sink_tokens", "integer_below_min_value", ">= 0"},
 	{"logit_bias list", `{CHAT,"logit_bias":[]}`, "logit_bias", "invalid_type", "an object"},
 	{"logit_bias name", `{CHAT,"logit_bias":{"the":1}}`, "logit_bias.the", "invalid_value", "token ids"},
 	{"logit_bias negative", `{CHAT,"logit_bias":{"-4":1}}`, "logit_bias.-4", "invalid_value", "token ids"},
@@ -196,7 +197,7 @@ func TestChatAccepted(t *testing.T) {
 	 {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"b\":1,\"a\":[2.5]}"}}]},
 	 {"role":"tool","tool_call_id":"c1","content":"42"}],
 	"top_p":0,"n":2,"stop":["x","y"],"seed":-1,"logprobs":true,"top_logprobs":3,"logit_bias":{"5":-100,"7":1.5},
-	"presence_penalty":1,"frequency_penalty":-1,"top_k":-1,"min_p":0.1,"repetition_penalty":1.1,"ignore_eos":true,"stop_token_ids":[9],
+	"presence_penalty":1,"frequency_penalty":-1,"top_k":-1,"min_p":0.1,"repetition_penalty":1.1,"ignore_eos":true,"attention_sink_tokens":4,"stop_token_ids":[9],
 	"stream":true,"stream":false,"stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},
 	"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false,"k":3,"f":1.0,"l":[null,{"x":"y"}]},
 	"tools":[],"tool_choice":"none","response_format":{"type":"text"},"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto"}`
@@ -214,6 +215,7 @@ func TestChatAccepted(t *testing.T) {
 				PresencePenalty: 1, FrequencyPenalty: -1, Seed: math.MaxUint64,
 				LogitBias: map[parley.Token]float32{5: -100, 7: 1.5}},
 			Stop:     parley.Stop{Strings: []string{"x", "y"}, Tokens: []parley.Token{9}, IgnoreEnd: true},
+			Sinks:    4,
 			Logprobs: true, TopLogprobs: 3, Stream: true, IncludeUsage: true, ServiceTier: "auto",
 		},
 		Messages: []Message{

@@ -128,9 +128,11 @@ type Usage struct {
 	CompletionTokensDetails CompletionTokensDetails `json:"completion_tokens_details"`
 }
 
-// PromptTokensDetails says how much of the prompt was not computed again.
+// PromptTokensDetails says how much of the prompt was not computed again, and
+// how much of the text was dropped because it outgrew the context.
 type PromptTokensDetails struct {
-	CachedTokens int `json:"cached_tokens"`
+	CachedTokens  int `json:"cached_tokens"`
+	DroppedTokens int `json:"dropped_tokens,omitempty"`
 }
 
 // CompletionTokensDetails says how much of the output was thinking.
@@ -151,7 +153,7 @@ func UsageOf(u parley.Usage) Usage {
 		PromptTokens:        u.PromptTokens,
 		CompletionTokens:    u.OutputTokens,
 		TotalTokens:         u.PromptTokens + u.OutputTokens,
-		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens},
+		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens, DroppedTokens: u.DroppedTokens},
 	}
 }
 
