@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/engine/sched"
 	"parley/engine/spec"
@@ -40,6 +41,7 @@ type drafter struct {
 	scratch sample.Scratch
 	turns   []*turn
 
+	passes int
 	pace   sched.Pace
 	luck   spec.Luck // of all sequences
 	faults int
@@ -60,7 +62,35 @@ type turn struct {
 	from   int // the first token to read
 	read   int // how many
 	depth  int // how many guesses are wanted
+
+	ahead *grammar.Matcher // where the guesses stand in the choice's grammar
 }
+
+// scores leaves of a row those that the choice's grammar allows after its guesses.
+func (t *turn) scores(row []float32) []float32 {
+	c := t.choice
+	if c.matcher == nil {
+		return row
+	}
+	if len(c.guess) == 0 {
+		t.ahead = c.matcher.Fork()
+	}
+	t.ahead.Mask().Apply(row, row)
+	return row
+}
+
+// accept goes on in the grammar by a guess. The one with which it ends is not
+// worth a row: nothing comes after it.
+func (t *turn) accept(tok parley.Token) {
+	if c := t.choice; c.matcher != nil && (!t.ahead.Accept(tok) || t.ahead.Final()) {
+		t.depth = len(c.guess) - 1
+		c.guess = c.guess[:t.depth]
+	}
+}
+
+// draftCold is how many draft passes tell nothing of the time they take: memory
+// is touched for the first time.
+const draftCold = 2
 
 // draftMemory is how many guesses of all sequences together are remembered.
 const draftMemory = 400
@@ -209,7 +239,9 @@ func (d *drafter) guessAll(ends []parley.Token) (err error) {
 		began := d.now()
 		d.forward(&d.step, d.logits)
 		d.choose()
-		d.pace.Learn(sched.WorkOf(&d.step), d.now().Sub(began))
+		if d.passes++; d.passes > draftCold {
+			d.pace.Learn(sched.WorkOf(&d.step), d.now().Sub(began))
+		}
 	}
 	d.faults = 0
 	return nil
@@ -288,12 +320,13 @@ func (d *drafter) choose() {
 		if t.depth == 0 || t.from+t.read != len(c.seq.Tokens)+len(c.guess) {
 			continue
 		}
-		tok, err := c.sampler.Ahead(len(c.guess), rows[:d.vocab], &d.scratch)
+		tok, err := c.sampler.Ahead(len(c.guess), t.scores(rows[:d.vocab]), &d.scratch)
 		rows = rows[d.vocab:]
 		if err != nil {
 			t.depth = 0
 			continue
 		}
 		c.guess = append(c.guess, tok)
+		t.accept(tok)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/grammar"
 	"parley/engine/kv"
 	"parley/engine/sample"
 	"parley/engine/sched"
@@ -115,6 +116,9 @@ type Engine struct {
 	wake    chan struct{} // one pending wake-up is enough
 	stopped chan struct{}
 	loop    loop
+
+	// vocabulary arranges the tokens for grammars, when the first one comes.
+	vocabulary func() *grammar.Vocabulary
 }
 
 var _ parley.Worker = (*Engine)(nil)
@@ -159,6 +163,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary { return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends) })
 	if err := e.loop.init(e); err != nil {
 		return nil, err
 	}
@@ -220,7 +225,11 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	if err := e.check(r); err != nil {
 		return nil, err
 	}
-	j := &job{req: r, arrived: e.cfg.Now(), mail: newMailbox()}
+	program, err := e.compile(r)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{req: r, program: program, arrived: e.cfg.Now(), mail: newMailbox()}
 	prompt := j.fitPrompt(e.cfg.Model.ContextTokens)
 	most := e.cfg.Model.ContextTokens
 	if r.MaxTokens > 0 {

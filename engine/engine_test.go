@@ -163,6 +163,12 @@ func randomRequests(rng *rand.Rand, n int) (out []*parley.Request) {
 		for range 1 + rng.IntN(40) {
 			r.Prompt = append(r.Prompt, parley.Token(rng.IntN(counterVocab)))
 		}
+		switch rng.IntN(8) {
+		case 0:
+			r.Grammar = new(parley.Regex(`([1-9][0-9],){3,40}`))
+		case 1:
+			r.Grammar = new(parley.Sequence(parley.Literal("41,42,43,44,45,46,47,"), parley.Regex("([0-9]{1,2},){5}")))
+		}
 		out = append(out, r)
 	}
 	return out
@@ -210,12 +216,12 @@ func TestSamePromptIsNotComputedTwice(t *testing.T) {
 func TestStopsInTheVeryStep(t *testing.T) {
 	n := &counter{}
 	e := newCounter(t, n, small)
-	// From [1] the counter says 2, 4, 8, 16, 32: "2,4,8,16,32,".
-	got, last, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Strings: []string{"nowhere", "8,1"}}})
+	// From [1] the counter says 2, 4, 8, 16, 32: "24816,32,".
+	got, last, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Strings: []string{"nowhere", "81"}}})
 	if err != nil || !slices.Equal(got[0], []parley.Token{2, 4, 8, 16}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if last.Finish != parley.FinishStop || last.StopString != "8,1" {
+	if last.Finish != parley.FinishStop || last.StopString != "81" {
 		t.Errorf("ended with %+v", last)
 	}
 	got, last, err = collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Tokens: []parley.Token{16}}})

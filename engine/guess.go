@@ -1,6 +1,10 @@
 package engine
 
-import "parley/engine/spec"
+import (
+	"time"
+
+	"parley/engine/spec"
+)
 
 // guesses are what the loop decides on guessing with.
 type guesses struct {
@@ -9,11 +13,16 @@ type guesses struct {
 	decisions []spec.Decision
 	// typical is how many tokens an answer has, by those seen lately.
 	typical float64
+	// spare is the time saved up for a trial.
+	spare time.Duration
 }
 
 const (
 	// typicalFirst is how long an answer is taken to be before any was seen.
 	typicalFirst = 64
+	// trialShare is how much of the time may go to trials of guesses that do
+	// not seem worth it.
+	trialShare = 0.02
 	// typicalMemory is how many answers typical is an average of, roughly.
 	typicalMemory = 16
 )
@@ -37,7 +46,8 @@ func (l *loop) speculate() {
 			g.writers, g.bets = append(g.writers, c), append(g.bets, l.bet(c))
 		}
 	}
-	costs := spec.Costs{Pass: outlook.Pass, Row: outlook.Row, Room: outlook.Room}
+	g.spare += time.Duration(trialShare * float64(outlook.Pass))
+	costs := spec.Costs{Pass: outlook.Pass, Row: outlook.Row, Room: outlook.Room, Spare: g.spare}
 	if d := l.drafter; d != nil {
 		costs.DraftPass, costs.DraftRow = d.price(&outlook)
 		if !d.pace.Known() {
@@ -48,6 +58,9 @@ func (l *loop) speculate() {
 	decisions, spend := spec.Decide(g.decisions, g.bets, costs)
 	for i, c := range g.writers {
 		c.follow(decisions[i])
+		if decisions[i].Trial {
+			g.spare = 0
+		}
 	}
 	g.decisions = decisions
 	l.sched.Spend(spend)
@@ -66,6 +79,7 @@ func (l *loop) bet(c *choice) spec.Writer {
 	most := min(spec.DepthMost, q.Most-len(q.Tokens)-1)
 	w := spec.Writer{Idle: c.idle, Remaining: min(q.Most-len(q.Tokens), int(l.guesses.typical))}
 	w.Offers[spec.ByLookup] = c.lookup.Offer(most)
+	c.offerForced(&w, most)
 	if d := l.drafter; d != nil && d.rest == 0 {
 		if c.luck == (spec.Luck{}) {
 			c.luck = d.luck.Fresh()
@@ -87,7 +101,10 @@ func (c *choice) follow(d spec.Decision) {
 	c.by, c.turn.read, c.seq.Draft = d.By, d.Read, d.Depth
 	c.idle++
 	if d.By == spec.ByLookup && d.Depth > 0 {
-		c.guess = c.lookup.Guess(c.guess, d.Depth)
+		if c.guess = append(c.guess, c.forced[:min(d.Depth, len(c.forced))]...); len(c.guess) == 0 {
+			c.guess = c.lookup.Guess(c.guess, d.Depth)
+		}
+		c.allowedGuesses()
 		c.seq.Draft = len(c.guess)
 	}
 }

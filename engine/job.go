@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/engine/sched"
 	"parley/engine/spec"
@@ -18,7 +19,8 @@ type job struct {
 	req     *parley.Request
 	mail    *mailbox
 	choices []*choice
-	open    int // choices that are not complete
+	program *grammar.Program // nil without a grammar
+	open    int              // choices that are not complete
 
 	promptLogprobs []parley.Logprob
 	output         int // tokens chosen, over all choices
@@ -35,11 +37,13 @@ type choice struct {
 	seq     sched.Seq
 	sampler *sample.Sampler
 	stopper *sample.Stopper
-	wrote   time.Time // the last token
-	chosen  int       // tokens
+	matcher *grammar.Matcher // nil without a grammar
+	wrote   time.Time        // the last token
+	chosen  int              // tokens
 
 	lookup *spec.Lookup   // nil without speculation
 	guess  []parley.Token // what the next pass checks
+	forced []parley.Token // what the grammar leaves no choice about
 	by     spec.Drafter   // who guesses
 	turn   turn           // with the draft network
 	luck   spec.Luck      // with its guesses

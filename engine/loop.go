@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/engine/sched"
 )
@@ -20,6 +21,8 @@ type loop struct {
 	logits  []float32 // [StepOutputs][Vocab]
 	scratch sample.Scratch
 	now     time.Time // when the present pass was computed
+	masker  *grammar.Masker
+	masked  []float32 // scores of the tokens that a grammar allows
 	worked  bool      // since blocks were last accounted for
 
 	guesses guesses
@@ -96,6 +99,7 @@ func (l *loop) attend() (closed bool) {
 	for _, j := range joining {
 		j.open = len(j.choices)
 		l.owner[&j.choices[0].seq] = j.choices[0]
+		l.constrain(j.choices[0])
 		l.sched.Add(&j.choices[0].seq, j.arrived)
 	}
 	for _, j := range leaving {
@@ -281,6 +285,7 @@ func (l *loop) scorePrompt(c *choice, p sched.Part, rows []float32) error {
 func (l *loop) fork(j *job) {
 	for _, c := range j.choices[1:] {
 		l.sched.Fork(&j.choices[0].seq, &c.seq, l.now)
+		l.constrain(c)
 		l.owner[&c.seq] = c
 	}
 }
@@ -292,7 +297,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	if j.done {
 		return 0, false
 	}
-	tok, err := c.sampler.Choose(logits, &l.scratch)
+	tok, err := c.sampler.Choose(l.scores(c, logits), &l.scratch)
 	if err != nil {
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
@@ -312,8 +317,9 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	}
 	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
 	stop, matched := c.stopper.Push(tok)
+	final := c.accept(tok)
 	switch {
-	case stop:
+	case stop || final:
 		d.Finish, d.StopString = parley.FinishStop, matched
 	case l.forget(c):
 	case len(c.seq.Tokens) >= c.seq.Most:

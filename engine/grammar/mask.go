@@ -220,13 +220,14 @@ func (w *walker) segmentOf(at place, buffer []int32) segment {
 	return s
 }
 
-// count returns a frame's count, or one that no token can tell from it.
-func (w *walker) count(f *frame) int32 {
+// count returns a frame's count, or one that no token of that many bytes can
+// tell from it.
+func (w *walker) count(f *frame, bytes int) int32 {
 	again := w.p.nodes[f.node].repeat
 	if again == nil {
 		return 0
 	}
-	reach := int32(w.v.longest) + 1
+	reach := int32(bytes) + 1
 	switch {
 	case f.count < again.least-reach:
 		return 1
@@ -244,7 +245,7 @@ func (w *walker) appendKey(key []byte, at place, s segment) []byte {
 		f := &w.frames[i]
 		calm = calm && w.p.nodes[f.node].calm
 		key = binary.AppendUvarint(key, uint64(f.node))
-		key = binary.AppendUvarint(key, uint64(w.count(f)))
+		key = binary.AppendUvarint(key, uint64(w.count(f, shortBytesMax)))
 	}
 	if calm {
 		return key
@@ -260,7 +261,7 @@ func (w *walker) partial(at place, s segment) *partial {
 	parent := bottom
 	for i := len(s.frames) - 1; i >= 0; i-- {
 		f := w.frames[s.frames[i]]
-		parent = w.push(f.node, parent, w.count(&f))
+		parent = w.push(f.node, parent, w.count(&f, shortBytesMax))
 	}
 	w.places = append(w.places, place{at.node, parent})
 	w.walk(0, places, places+1, out)

@@ -33,7 +33,8 @@ func all(byte) bool { return true }
 // pieces are tokens as vocabularies have them: words, punctuation that crosses
 // the parts of a value, broken characters, and runs.
 var pieces = append(strings.Split(`{" }} }, ", ": ":" ":{ "} "]  [" ][ [[ [{ {}  [] true false null tru lse 12 007 -1 1.5 e5 abc the "a "abc ab a" \" \\ \n \u00 \ud83d\ude00 "b": "b":1 }}} ]]] ,{" ,[ <tool </tool <tool_call> call> <to`, " "),
-	"\n  ", "\n", ", ", "  ", ": ", "é", "日本", "\xe6\x97", "\xa5x", "\xf0\x9f", " the", "\":\"", "\", \"", strings.Repeat(" ", 20), "é\"", "\t", "aaaaaaaaaaaaaaaaaaaaaaaa", "ab\"}", "abc", "abc")
+	"\n  ", "\n", ", ", "  ", ": ", "é", "日本", "\xe6\x97", "\xa5x", "\xf0\x9f", " the", "\":\"", "\", \"", strings.Repeat(" ", 20), "é\"", "\t", "aaaaaaaaaaaaaaaaaaaaaaaa", "ab\"}", "abc", "abc",
+	strings.Repeat("a", 30), strings.Repeat("é", 20), strings.Repeat("ab ", 14)+"\"", strings.Repeat("x", 28)+"\"}", "\xa5"+strings.Repeat("b", 40), strings.Repeat("1", 26))
 
 // masked are grammars of all kinds, for comparing masks with single steps.
 var masked = map[string]parley.Grammar{

@@ -92,6 +92,7 @@ func (m *Masker) mask(l *linked, complete bool) *Mask {
 	for i, n := 0, len(m.places); i < n; i++ {
 		m.addPlace(l, m.places[i], mask)
 	}
+	m.addLong(mask)
 	if complete {
 		all := partial{words: mask.words}
 		for _, t := range m.v.ends {
@@ -112,7 +113,7 @@ func (m *Masker) stateKey(key []byte, l *linked, complete bool) []byte {
 		key = binary.AppendUvarint(key, uint64(at.node)+2)
 		for f := at.frame; f != bottom; f = m.frames[f].parent {
 			key = binary.AppendUvarint(key, uint64(m.frames[f].node)+2)
-			key = binary.AppendUvarint(key, uint64(m.count(&m.frames[f])))
+			key = binary.AppendUvarint(key, uint64(m.count(&m.frames[f], m.v.longest)))
 		}
 		key = append(key, 0)
 	}
@@ -139,6 +140,23 @@ func (m *Masker) addPlace(l *linked, at place, mask *Mask) {
 		m.walk(exit, places, len(m.places), out)
 	}
 	m.drop(places, frames)
+}
+
+// addLong adds the tokens that are not in the trie.
+func (m *Masker) addLong(mask *Mask) {
+	out := partial{words: mask.words}
+	places, frames := len(m.places), len(m.frames)
+	for i := range m.v.long {
+		long := &m.v.long[i]
+		ok := m.covers(0, &long.twig)
+		if !ok {
+			_, ok = m.follow(0, m.v.spell[long.token])
+		}
+		if ok {
+			out.include(long.token)
+		}
+		m.drop(places, frames)
+	}
 }
 
 // part returns the partial mask of a place. What lies within the built-in

@@ -84,7 +84,7 @@ func assemble(m *meter, rules []rule, main ruleID) *Program {
 	p.start = starts[main]
 	p.needs = p.countNeeds(m, nil)
 	p.prune()
-	p.characterise()
+	p.characterise(m)
 	p.refuseLeftRecursion(m)
 	if p.needs[p.start] > framesMax {
 		m.refuse("no text satisfies the grammar")
@@ -124,13 +124,13 @@ func (p *Program) prune() {
 }
 
 // characterise finds out what masks can be computed with less work.
-func (p *Program) characterise() {
+func (p *Program) characterise(m *meter) {
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]
 		n.loops = p.classesTo(int32(i), func(to int32) bool { return to == int32(i) })
 		n.single = p.classesTo(int32(i), func(to int32) bool { return p.nodes[to].pure })
 	}
-	p.markCalm()
+	p.markCalm(m)
 }
 
 // classesTo returns the classes whose every character leads from a node
@@ -198,13 +198,14 @@ func (p *Program) spread(places []int32, lo, hi int) (out []int32, ok bool) {
 
 // markCalm marks the nodes from which no call is reached: all are calm but
 // those that call, and those that lead to one that is not.
-func (p *Program) markCalm() {
+func (p *Program) markCalm(m *meter) {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		n.calm = len(n.calls) == 0 && n.repeat == nil
 	}
 	for changed := true; changed; {
 		changed = false
+		m.step(len(p.nodes) / 16)
 		for i := len(p.nodes) - 1; i >= 0; i-- {
 			n := &p.nodes[i]
 			if n.calm && slices.ContainsFunc(n.edges, func(e edge) bool { return !p.nodes[e.to].calm }) {

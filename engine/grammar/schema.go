@@ -42,21 +42,27 @@ const (
 	keyOneOf
 )
 
+// A definition is a rule that is yet to be written. Its path is that of the
+// last $ref that led to it.
 type definition struct {
 	rule  ruleID
 	parts []part
+	path  []string
 }
 
 // schema takes a JSON value that a schema allows.
 func (c *compiler) schema(s *sketch, from int32, raw []byte, strict bool) int32 {
 	sc := &schemaCompiler{compiler: c, strict: strict, root: parseDocument(c.meter, raw),
 		numbers: map[*value]int{}, known: map[string]ruleID{}, texts: map[string]ruleID{}}
+	path := c.meter.path
 	to := sc.value(s, from, []part{{schema: sc.root}})
 	for len(sc.pending) > 0 {
 		d := sc.pending[0]
 		sc.pending = sc.pending[1:]
+		c.meter.path = d.path
 		c.define(d.rule, func(s *sketch) int32 { return sc.body(s, 0, d.parts) })
 	}
+	c.meter.path = path
 	return to
 }
 
@@ -70,13 +76,13 @@ func (c *schemaCompiler) value(s *sketch, from int32, parts []part) int32 {
 		return s.node()
 	}
 	if n.referred {
-		return s.call(from, c.definition(n.parts))
+		return s.call(from, c.definition(n.parts, n.path))
 	}
 	return c.body(s, from, n.parts)
 }
 
-// definition returns the rule for parts.
-func (c *schemaCompiler) definition(parts []part) ruleID {
+// definition returns the rule for parts, to which path leads.
+func (c *schemaCompiler) definition(parts []part, path []string) ruleID {
 	names := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if c.numbers[p.schema] == 0 {
@@ -90,7 +96,7 @@ func (c *schemaCompiler) definition(parts []part) ruleID {
 	if !ok {
 		id = c.reserve()
 		c.known[key] = id
-		c.pending = append(c.pending, definition{id, parts})
+		c.pending = append(c.pending, definition{id, parts, path})
 	}
 	return id
 }
@@ -102,6 +108,7 @@ type normaliser struct {
 	seen  map[part]bool
 	// referred: a $ref was followed. never: nothing satisfies the parts.
 	referred, never bool
+	path            []string
 }
 
 // add adds a part; above are the schemas that led to it by $ref and allOf.
@@ -125,6 +132,7 @@ func (n *normaliser) add(p part, above []*value) {
 	if ref := p.schema.get("$ref"); ref != nil && p.less&keyRef == 0 {
 		p.less |= keyRef
 		n.referred = true
+		n.path = strings.Split(strings.TrimLeft(ref.text, "#/"), "/")
 		n.add(part{schema: n.c.resolve(ref)}, above)
 	}
 	if all := p.schema.get("allOf"); all != nil && p.less&keyAllOf == 0 {

@@ -8,9 +8,14 @@ import (
 	"parley"
 )
 
-// tokenBytesMax is the longest token that is offered under a grammar. Longer
-// ones are runs of one character, and always have shorter spellings.
-const tokenBytesMax = 256
+const (
+	// tokenBytesMax is the longest token that is offered under a grammar. Longer
+	// ones are runs of one character, and always have shorter spellings.
+	tokenBytesMax = 256
+	// shortBytesMax is the longest token in the trie. The few that are longer are
+	// tried one by one, so that a counter matters only this near to its bounds.
+	shortBytesMax = 24
+)
 
 // classes are a set of kinds of characters, one bit for each.
 type classes uint64
@@ -75,9 +80,18 @@ type Vocabulary struct {
 	// spelled are the bytes that are a token by themselves.
 	spelled    [256]bool
 	spelledAll bool
-	longest    int
+	// longest is the length of the longest token of all, and long are those that
+	// are not in the trie.
+	longest int
+	long    []longToken
 	// texts are the parts of masks that are the same for all programs.
 	texts map[string]*partial
+}
+
+// A longToken is summed up as if it stood below a twig alone.
+type longToken struct {
+	token parley.Token
+	twig  twig
 }
 
 // NewVocabulary arranges a vocabulary of size tokens. bytesOf returns what a
@@ -98,6 +112,10 @@ func NewVocabulary(size int, bytesOf func(parley.Token) []byte, ends []parley.To
 		}
 		v.spell[t] = b
 		v.longest = max(v.longest, len(b))
+		if len(b) > shortBytesMax {
+			v.long = append(v.long, longToken{t, sumUp(b)})
+			continue
+		}
 		if len(b) == 1 {
 			v.spelled[b[0]] = true
 		}
@@ -111,6 +129,24 @@ func NewVocabulary(size int, bytesOf func(parley.Token) []byte, ends []parley.To
 	v.plant()
 	v.learn()
 	return v
+}
+
+// sumUp returns what a twig knows of the text below it.
+func sumUp(text []byte) (t twig) {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r < asciiEnd:
+			t.below |= classOf[r]
+		case r == utf8.RuneError && n == 1:
+			t.below |= classFragment
+		default:
+			t.below |= classCharacter
+		}
+		t.characters++
+		text = text[n:]
+	}
+	return t
 }
 
 // Size returns the number of tokens.

@@ -30,6 +30,9 @@ type Costs struct {
 	// before the pass, without anybody having to wait noticeably. A few tokens
 	// are read in any case.
 	Room time.Duration
+	// Spare is how long a trial of guesses that do not seem worth it may take:
+	// chances and costs are only known as long as guesses are made.
+	Spare time.Duration
 }
 
 // An Offer is what one drafter could do for a sequence.
@@ -61,6 +64,8 @@ type Decision struct {
 	// Read is how many tokens the draft network reads for this writer before
 	// the pass. Without Depth it only catches up.
 	Read int
+	// Trial is set where the guesses are made to learn from them.
+	Trial bool
 }
 
 const (
@@ -75,6 +80,8 @@ const (
 	// readFree is how many tokens the draft network reads without asking for
 	// room: at least what comes of one pass.
 	readFree = DepthMost + 1
+	// trialDepth is how many guesses a trial has.
+	trialDepth = 2
 	// refinements bounds how often the worth of a token is worked out again.
 	refinements = 4
 )
@@ -103,6 +110,7 @@ func Decide(dst []Decision, writers []Writer, c Costs) (decisions []Decision, dr
 	}
 	if d.worth > plain*(1-gainLeast) {
 		d.abstain()
+		d.try()
 	}
 	d.read()
 	return d.out, time.Duration(d.draftTime())
@@ -119,16 +127,20 @@ type decider struct {
 // bet gives each writer the drafter and depth that gain most at the present
 // worth of a token.
 func (d *decider) bet() {
-	sharers := 0
-	for i := range d.writers {
-		if d.writers[i].Offers[ByModel].Most > 0 {
-			sharers++
-		}
-	}
-	d.choose(sharers)
+	d.choose(d.sharers())
 	if d.prune() == 0 {
 		d.choose(0)
 	}
+}
+
+// sharers returns how many writers could use the draft network.
+func (d *decider) sharers() (n int) {
+	for i := range d.writers {
+		if d.writers[i].Offers[ByModel].Most > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // choose lets each writer bet for itself, if the draft network's passes are
@@ -255,6 +267,29 @@ func (d *decider) draftTime() (sum float64) {
 func (d *decider) abstain() {
 	for i := range d.out {
 		d.out[i] = Decision{}
+	}
+}
+
+// try lets one writer guess nevertheless, if there is time to spare: one for
+// whom it costs least. A lookup is tried only where there is no draft network:
+// its luck is known without.
+func (d *decider) try() {
+	by, best, least := ByLookup, -1, float64(d.costs.Spare)
+	if d.sharers() > 0 {
+		by = ByModel
+	}
+	for i := range d.writers {
+		w := &d.writers[i]
+		cost := trialDepth * float64(d.costs.Row)
+		if by == ByModel {
+			cost += trialDepth*float64(d.costs.DraftPass) + float64(trialDepth-1+w.Behind)*float64(d.costs.DraftRow)
+		}
+		if w.Offers[by].Most > 0 && cost < least {
+			best, least = i, cost
+		}
+	}
+	if best >= 0 {
+		d.out[best] = Decision{Depth: min(trialDepth, d.writers[best].Offers[by].Most), By: by, Trial: true}
 	}
 }
 

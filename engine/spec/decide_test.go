@@ -162,6 +162,30 @@ func TestDecideTriesAgain(t *testing.T) {
 	}
 }
 
+// TestDecideTriesWhatItCanAfford offers guesses that are not worth it, as far as
+// is known. Now and then one writer makes some, for whom they cost least.
+func TestDecideTriesWhatItCanAfford(t *testing.T) {
+	ws := writers(3, Offer{8, 0.1}, Offer{8, 0.1})
+	ws[0].Behind, ws[1].Behind = 9, 5
+	costs := machine(4*ms, 2*ms, 1, 3)
+	// Two guesses cost two rows in the pass, two draft passes, and rows in them.
+	for spare, want := range map[time.Duration]Decision{
+		0: {}, 2*2*ms + 2*4*ms + 2*2*ms: {}, 2*2*ms + 2*4*ms + 2*2*ms + 1: {Depth: 2, By: ByModel, Read: 1, Trial: true},
+	} {
+		costs.Spare = spare
+		got, _ := Decide(nil, ws, costs)
+		if got[0] != (Decision{}) || got[1] != (Decision{}) || got[2] != want {
+			t.Errorf("with %v to spare: %+v, want %+v for the last", spare, got, want)
+		}
+	}
+	for i := range ws {
+		ws[i].Offers[ByModel] = Offer{}
+	}
+	if got, _ := Decide(nil, ws, costs); got[0] != (Decision{Depth: 2, Trial: true}) {
+		t.Errorf("without a draft network: %+v", got)
+	}
+}
+
 func TestDecideWithoutAnybody(t *testing.T) {
 	if got, draft := Decide([]Decision{{Depth: 7}}, nil, Costs{}); len(got) != 0 || draft != 0 {
 		t.Errorf("%v, %v", got, draft)
