@@ -13,6 +13,8 @@ type Delta struct {
 	// PromptLogprobs comes once, with the first delta, if the request asked
 	// for it: one entry for each prompt token but the first.
 	PromptLogprobs []Logprob
+	// Embedding is the only content of the only delta, if the request asked for it.
+	Embedding []float32
 	// Finish is set in the last delta of each choice.
 	Finish Finish
 	// StopString is the string that ended the choice, if one did.

@@ -36,6 +36,8 @@ type Step struct {
 	Seqs []Seq
 	// Outputs are the rows whose logits are wanted, ascending.
 	Outputs []int32
+	// Hidden, if not nil, is where the last hidden state of every row is written.
+	Hidden []float32
 }
 
 // A Seq is the share of one sequence in a [Step].
@@ -190,6 +192,9 @@ type Backend interface {
 	Mixture(dst, src Buffer, e *Experts)
 	// Add adds src to dst.
 	Add(dst, src Buffer)
+	// ReadRows writes the step's rows of src to dst, one after the other, and
+	// returns when they are there to be read.
+	ReadRows(dst []float32, src Buffer)
 	// Logits writes one row of table·x for each output row of the step into
 	// dst, [len(Outputs)][vocab], and returns when it is there to be read.
 	Logits(dst []float32, src Buffer, table Weight)

@@ -33,12 +33,14 @@ type counter struct {
 	clock     func() time.Time
 	fault     func(step *compute.Step)
 	steps     int
+	width     int // of hidden states
 }
 
 const counterVocab = 100
 
 func (n *counter) forward(step *compute.Step, logits []float32) {
 	n.steps++
+	n.reveal(step)
 	time.Sleep(n.delay)
 	if n.fault != nil {
 		n.fault(step)
@@ -150,7 +152,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	t.Helper()
 	n.t, n.cells = t, map[[2]int32]parley.Token{}
 	cfg := Config{
-		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Ends: []parley.Token{99},
+		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Width: n.width, Ends: []parley.Token{99},
 		Bytes:   counterBytes,
 		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock,
 	}

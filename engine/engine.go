@@ -31,8 +31,9 @@ import (
 type Config struct {
 	// Model is the name and context of the model.
 	Model parley.Model
-	// Vocab is the number of scores in a row of logits.
-	Vocab int
+	// Vocab is the number of scores in a row of logits, Width that of numbers
+	// in a hidden state; without Width nothing can be embedded.
+	Vocab, Width int
 	// Ends are the tokens with which the model ends its text.
 	Ends []parley.Token
 	// Bytes returns what a token adds to the text, nil for a control token.
@@ -240,7 +241,7 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 		j.choices = append(j.choices, e.newChoice(j, i, prompt))
 	}
 	q := &j.choices[0].seq
-	q.Prompt, q.Most, q.Forks, q.EveryRow = len(prompt), most, len(j.choices)-1, r.PromptLogprobs
+	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
 	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
@@ -283,6 +284,9 @@ func (e *Engine) check(r *parley.Request) error {
 		if t < 0 || int(t) >= e.cfg.Vocab {
 			return parley.Invalid("prompt", "token %d of the prompt is %d: this model has tokens 0 to %d", i, t, e.cfg.Vocab-1)
 		}
+	}
+	if err := e.checkEmbed(r); err != nil {
+		return err
 	}
 	if err := checkSinks(r, e.cfg.Model.ContextTokens); err != nil {
 		return err

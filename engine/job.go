@@ -23,8 +23,9 @@ type job struct {
 	open    int              // choices that are not complete
 
 	promptLogprobs []parley.Logprob
-	output         int // tokens chosen, over all choices
-	dropped        int // tokens forgotten, over all choices
+	embedding      []float64 // the sum of the hidden states so far
+	output         int       // tokens chosen, over all choices
+	dropped        int       // tokens forgotten, over all choices
 
 	arrived, started, first time.Time
 	done                    bool

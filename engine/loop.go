@@ -23,6 +23,7 @@ type loop struct {
 	now     time.Time // when the present pass was computed
 	masker  *grammar.Masker
 	masked  []float32 // scores of the tokens that a grammar allows
+	hidden  []float32 // [StepTokens][Width], when somebody embeds
 	worked  bool      // since blocks were last accounted for
 
 	guesses guesses
@@ -173,8 +174,10 @@ func (l *loop) pass(plan *sched.Plan) {
 	l.sched.Commit(plan, took)
 	l.count(plan, took)
 	rows := l.logits
-	for _, p := range plan.Parts {
-		if c := l.owner[p.Seq]; c != nil {
+	for i, p := range plan.Parts {
+		if c := l.owner[p.Seq]; c != nil && c.job.req.Embed {
+			l.embed(c, &l.step.Seqs[i])
+		} else if c != nil {
 			l.settle(c, p, rows[:p.Outputs*l.e.cfg.Vocab])
 		}
 		rows = rows[p.Outputs*l.e.cfg.Vocab:]
@@ -197,9 +200,12 @@ func (l *loop) abandon(plan *sched.Plan, err error) {
 // assemble writes the plan as a step for the device.
 func (l *loop) assemble(plan []sched.Part, now time.Time) {
 	s := &l.step
-	s.Tokens, s.Seqs, s.Outputs = s.Tokens[:0], s.Seqs[:0], s.Outputs[:0]
+	s.Tokens, s.Seqs, s.Outputs, s.Hidden = s.Tokens[:0], s.Seqs[:0], s.Outputs[:0], nil
 	for _, p := range plan {
 		c := l.owner[p.Seq]
+		if c.job.req.Embed {
+			s.Hidden = l.hiddenRows()
+		}
 		if c.job.started.IsZero() {
 			c.job.started = now
 		}

@@ -88,12 +88,19 @@ func (m *Model) Config() *weights.Config { return m.net.cfg }
 // Vocab returns the number of logits in a row.
 func (m *Model) Vocab() int { return m.net.cfg.Vocab }
 
+// Width returns the size of a hidden state.
+func (m *Model) Width() int { return m.net.cfg.Hidden }
+
 // Forward computes one step and writes the logits of its output rows to
-// logits, [len(step.Outputs)][Vocab].
+// logits, [len(step.Outputs)][Vocab], and its hidden states, [rows][Width],
+// where the step asks for them.
 func (m *Model) Forward(step *compute.Step, logits []float32) {
 	n := m.net
 	n.be.Begin(step, n.ropes)
 	m.arch.forward(n)
+	if step.Hidden != nil {
+		n.be.ReadRows(step.Hidden, n.h)
+	}
 	if len(step.Outputs) > 0 {
 		n.be.Logits(logits, n.h, n.output)
 	}

@@ -117,6 +117,12 @@ func (c *CPU) gatherRows(src *buffer, rows []int32) []float32 {
 	return j.dst
 }
 
+// ReadRows copies the step's rows.
+func (c *CPU) ReadRows(dst []float32, src compute.Buffer) {
+	s := src.(*buffer)
+	copy(dst, s.data[:len(c.rows)*s.cols])
+}
+
 // Logits multiplies the step's output rows with the table.
 func (c *CPU) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
 	s, w, rows := src.(*buffer), table.(*weight), len(c.step.Outputs)

@@ -347,6 +347,14 @@ func (r *Ref) Add(dst, src compute.Buffer) {
 	}
 }
 
+// ReadRows copies the step's rows.
+func (r *Ref) ReadRows(dst []float32, src compute.Buffer) {
+	for i := range r.pos {
+		m := src.(*refMatrix)
+		copy(dst[i*m.cols:], m.row(i))
+	}
+}
+
 // Logits computes table·x for each output row.
 func (r *Ref) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
 	w := table.(*refMatrix)

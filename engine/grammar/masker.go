@@ -162,6 +162,9 @@ func (m *Masker) addLong(mask *Mask) {
 // part returns the partial mask of a place. What lies within the built-in
 // rules and calls nothing is the same for all programs.
 func (m *Masker) part(l *linked, at place, s segment) *partial {
+	if m.likePlain(at, s) {
+		at, s.frames = place{l.inside, bottom}, nil
+	}
 	if at.node < l.builtin && len(s.frames) == 0 && l.nodes[at.node].calm {
 		if part, ok := m.v.texts[string(m.appendKey(nil, at, s))]; ok {
 			return part
@@ -175,6 +178,22 @@ func (m *Masker) part(l *linked, at place, s segment) *partial {
 	part := m.partial(at, s)
 	m.partials.put(key, part)
 	return part
+}
+
+// likePlain reports whether a place is at a character of a counted string that
+// is far from both its bounds, where it may end like any other. There the string
+// takes what a plain one takes.
+func (m *Masker) likePlain(at place, s segment) bool {
+	if len(s.frames) != 2 || at.node != m.p.char {
+		return false
+	}
+	count, after := &m.frames[s.frames[0]], &m.p.nodes[m.frames[s.frames[1]].node]
+	again := m.p.nodes[count.node].repeat
+	if count.count <= again.least || again.most > 0 && count.count >= again.most-shortBytesMax-1 || m.p.nodes[count.node].body != at.node {
+		return false
+	}
+	return len(after.edges) == 1 && after.edges[0].lo == '"' && after.edges[0].hi == '"' && m.p.nodes[after.edges[0].to].pure &&
+		!after.accept && len(after.calls) == 0
 }
 
 // learn computes the partial masks inside a plain string, which are the largest

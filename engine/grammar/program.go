@@ -50,6 +50,9 @@ type Program struct {
 	needs []uint8
 	// builtin is the number of nodes that all programs have in common.
 	builtin int32
+	// char is where a character of a string begins, and inside the node between
+	// the quotes of a plain one.
+	char, inside int32
 	key     [sha256.Size]byte
 }
 
@@ -81,7 +84,8 @@ func assemble(m *meter, rules []rule, main ruleID) *Program {
 	for i, r := range rules {
 		p.add(r, starts[i], starts)
 	}
-	p.start = starts[main]
+	p.start, p.char = starts[main], starts[ruleChar]
+	p.inside = p.next(starts[ruleString], '"')
 	p.needs = p.countNeeds(m, nil)
 	p.prune()
 	p.characterise(m)

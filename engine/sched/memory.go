@@ -27,7 +27,7 @@ func (s *Scheduler) admit(now time.Time) {
 			return
 		}
 		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow(), Again: q.admitted}
-		if q.EveryRow || s.cfg.Baseline.NoPrefixCache {
+		if q.EveryRow || q.Whole || s.cfg.Baseline.NoPrefixCache {
 			claim.Hashes = nil
 		}
 		got, ok := s.cache.Admit(&q.Table, &claim, s.firstTokens(q), now)

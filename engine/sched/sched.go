@@ -60,6 +60,8 @@ type Seq struct {
 	// EveryRow asks for the logits of each prompt token, not of the last one
 	// alone. Such a prompt is computed whole, whatever is cached.
 	EveryRow bool
+	// Whole computes the prompt from its beginning, whatever is cached.
+	Whole bool
 	// Class and Tenant decide whose turn it is, and whose cache is charged.
 	Class  parley.Class
 	Tenant string

@@ -158,7 +158,7 @@ func Start(plan *Plan) (*Host, error) {
 	e, err := engine.New(engine.Config{
 		Observe: metrics.observer(),
 		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
-		Vocab:   network.Vocab(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
+		Vocab:   network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, Move: tiers.Move, Found: found,
 		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0),
 			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks}},
