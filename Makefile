@@ -47,7 +47,7 @@ check: ## gofmt, vet, staticcheck and go fix, all without findings
 .PHONY: race
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
 	./test/need-cc.sh
-	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+	CGO_ENABLED=1 ./test/postgres.sh $(GO) test -race -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)
@@ -56,6 +56,18 @@ fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)
 .PHONY: bench
 bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random model
 	./test/run-bench.sh $(BIN) $(BENCHTIME)
+
+ROUNDS       ?= 6
+LLAMA_BENCH  ?= llama-bench
+LLAMA_SERVER ?= llama-server
+
+.PHONY: bench-cpu
+bench-cpu: build ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAMA_SERVER=path [ONLY=words] [ROUNDS=6]
+	$(BIN) bench cpu --llama-bench $(LLAMA_BENCH) --llama-server $(LLAMA_SERVER) --models bin --keep bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: bench-mechanisms
+bench-mechanisms: build ## each mechanism of the engine off and on, against its floor; kept in bench/ and drawn in docs/
+	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
 
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, built-in models

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -58,7 +56,7 @@ PARLEY_API_KEY.`,
 		}
 		return bench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
-	cmd.AddCommand(newBenchCompare())
+	cmd.AddCommand(newBenchCompare(), newBenchCPU(), newBenchMechanisms())
 	return cmd
 }
 
@@ -88,7 +86,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 	if len(result.Records) == 0 && !result.Interrupted {
 		return nothingSent(&about, model)
 	}
-	report := load.Summarize(result, load.SLO{TTFT: f.sloTTFT, TPOT: f.sloTPOT})
+	report := load.Summarize(result, f.slo)
 	report.Program = "parley " + version + thisBuild().commitText()
 	report.Target = load.Measured{URL: client.URL(), Model: target.Model, Send: target.Send}
 	report.Load = about
@@ -156,10 +154,12 @@ func nothingSent(about *load.Description, model load.Model) error {
 		model.ContextTokens, model.ID)
 }
 
-// write keeps the report in a file if one was named, and prints it.
+// write keeps the report in a file if one was named, and prints it. A report
+// is kept also of a run that was interrupted.
 func (f *benchFlags) write(out io.Writer, report *load.Report) error {
 	if f.out != "" {
-		if err := writeReport(f.out, report); err != nil {
+		err := writeWhole(context.Background(), f.out, func(w io.Writer) error { return printJSON(w, report) })
+		if err != nil {
 			return err
 		}
 	}
@@ -167,25 +167,6 @@ func (f *benchFlags) write(out io.Writer, report *load.Report) error {
 		return printJSON(out, report)
 	}
 	return printReport(out, report)
-}
-
-// writeReport writes beside the final name first, so that a file with that
-// name is always complete.
-func writeReport(path string, report *load.Report) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	err = errors.Join(printJSON(file, report), file.Chmod(0o644), file.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }
 
 func names[T ~string](values []T) (out []string) {

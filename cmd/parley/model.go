@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,8 +14,8 @@ import (
 )
 
 func newModel() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Look into model files, and make some to measure with"}
-	cmd.AddCommand(newModelList(), newModelInspect(), newModelRandom())
+	cmd := &cobra.Command{Use: "model", Short: "Look into model files, make them smaller, and make some to measure with"}
+	cmd.AddCommand(newModelList(), newModelInspect(), newModelQuantize(), newModelRandom())
 	return cmd
 }
 
@@ -111,14 +110,14 @@ Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
 		Args:    exactly(1, "the file to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return writeRandom(cmd.ErrOrStderr(), args[0], shape, quant, seed)
+			return writeRandom(cmd.Context(), cmd.ErrOrStderr(), args[0], shape, quant, seed)
 		},
 	}
 	cmd.Flags().StringVar(&shape, "shape", "llama-1b", "the model's `SHAPE`")
-	cmd.Flags().StringVar(&quant, "quant", "q8_0", "the `TYPE` of its weights: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k")
+	cmd.Flags().StringVar(&quant, "quant", "q8_0", "the `TYPE` of its weights: "+strings.Join(writableTypes, ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides the weights")
 	complete(cmd, "shape", shapeNames())
-	complete(cmd, "quant", []string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"})
+	complete(cmd, "quant", writableTypes)
 	return cmd
 }
 
@@ -139,9 +138,8 @@ func shapeNames() (names []string) {
 	return names
 }
 
-// writeRandom writes the model beside its final name first, so that a file
-// with that name is always complete.
-func writeRandom(out io.Writer, path, shapeName, quantName string, seed uint64) (err error) {
+// writeRandom writes a random model of the shape that the flags name.
+func writeRandom(ctx context.Context, out io.Writer, path, shapeName, quantName string, seed uint64) error {
 	shape, err := weights.ShapeNamed(shapeName)
 	if err != nil {
 		return err
@@ -150,26 +148,18 @@ func writeRandom(out io.Writer, path, shapeName, quantName string, seed uint64) 
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
 	bar := newProgress(out, filepath.Base(path), byteAmount)
-	fallbacks, err := weights.WriteRandom(f, shape, quant, seed, bar.update)
+	var fallbacks []weights.Fallback
+	err = writeWhole(ctx, path, func(w io.Writer) (err error) {
+		fallbacks, err = weights.WriteRandom(w, shape, quant, seed, bar.update)
+		return err
+	})
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
 	printFallbacks(out, fallbacks)
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // printFallbacks says which types took the place of which, and how often.

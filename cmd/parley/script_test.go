@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"parley/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -14,6 +16,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
 		e.Setenv("XDG_DATA_HOME", e.WorkDir+"/data")
+		e.Setenv("SAFETENSORS", testkit.Golden("tiny-llama"))
 		return nil
 	}})
 }

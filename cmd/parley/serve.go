@@ -141,6 +141,9 @@ func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error)
 				return nil, fmt.Errorf("built-in model %s: %w", m.Name, err)
 			}
 			out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(m.Name, log)})
+			if err := s.addDraft(&out[len(out)-1], m.Name); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	}
@@ -154,6 +157,9 @@ func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error)
 			name = m.path
 		}
 		out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(name, log)})
+		if err := s.addDraft(&out[len(out)-1], m.path); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

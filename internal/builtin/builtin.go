@@ -25,13 +25,16 @@ type Model struct {
 	Name string
 	// Summary says in one line what it is.
 	Summary string
+	// Draft names the built-in model that guesses ahead for it; empty if none
+	// is smaller.
+	Draft string
 
 	file []byte
 }
 
 var models = []Model{
-	{"polly", "30.7M parameters: small talk, short stories, simple facts", polly},
-	{"polly-mini", "5.1M parameters: the same, more simply", pollyMini},
+	{"polly", "30.7M parameters: small talk, short stories, simple facts", "polly-mini", polly},
+	{"polly-mini", "5.1M parameters: the same, more simply", "", pollyMini},
 }
 
 // Models lists the built-in models, the default one first.

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// writeWhole writes beside the final name first, so that a file with that name
+// is always complete, also after a crash. If ctx ends, nothing is left behind.
+func writeWhole(ctx context.Context, path string, write func(w io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if err := errors.Join(write(&untilDone{ctx, f}), f.Sync(), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// An untilDone writes until the user loses patience.
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write fails once the context has ended.
+func (u *untilDone) Write(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, errInterrupted
+	}
+	return u.w.Write(p)
+}
