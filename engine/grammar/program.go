@@ -53,7 +53,7 @@ type Program struct {
 	// char is where a character of a string begins, and inside the node between
 	// the quotes of a plain one.
 	char, inside int32
-	key     [sha256.Size]byte
+	key          [sha256.Size]byte
 }
 
 // Nodes returns the size of the automaton, for logs.

@@ -70,7 +70,7 @@ type Decision struct {
 
 const (
 	// DepthMost bounds the guesses of one pass for one sequence.
-	DepthMost = 16
+	DepthMost = 8
 	// gainLeast is by which share a token must come sooner, as far as the costs
 	// tell, for any guess to be made: what is gained less is not sure.
 	gainLeast = 0.03

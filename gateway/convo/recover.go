@@ -1,0 +1,170 @@
+package convo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley"
+)
+
+func (d *database) Beat(ctx context.Context, process string, until time.Time) error {
+	if err := checkName("process", process); err != nil {
+		return err
+	}
+	return d.write(ctx, func(t *transaction) error {
+		_, err := t.exec(`INSERT INTO processes (id, alive_until) VALUES ($1, $2)
+			ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, process, stamp(until))
+		return err
+	})
+}
+
+// recoverAtOnce bounds how much one transaction recovers.
+const recoverAtOnce = 100
+
+func (d *database) Recover(ctx context.Context, now time.Time) (all Recovered, err error) {
+	for {
+		var part Recovered
+		err := d.write(ctx, func(t *transaction) error {
+			part, err = t.recover(now)
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+		all.Answers = append(all.Answers, part.Answers...)
+		all.Responses = append(all.Responses, part.Responses...)
+		if len(part.Answers)+len(part.Responses) == 0 {
+			return all, d.forget(ctx, now)
+		}
+	}
+}
+
+// forget removes processes that are dead and own nothing any more.
+func (d *database) forget(ctx context.Context, now time.Time) error {
+	return d.write(ctx, func(t *transaction) error {
+		_, err := t.exec(`DELETE FROM processes WHERE alive_until < $1`, stamp(now))
+		return err
+	})
+}
+
+// errInterrupted is what Recover says of what a dead process left.
+var errInterrupted = parley.Errorf(parley.Unavailable, "The server stopped while this was being written.")
+
+// interrupted reports whether something ended by Recover.
+func interrupted(s Status, err *parley.Error) bool {
+	return s == Incomplete && err != nil && err.Code == errInterrupted.Code
+}
+
+// dead is the condition that no living process has the id that it ends with;
+// $1 is now.
+const dead = `NOT EXISTS (SELECT 1 FROM processes p WHERE p.alive_until >= $1 AND p.id = `
+
+func (t *transaction) recover(now time.Time) (part Recovered, err error) {
+	scanAnswer := func(r row, a *RecoveredAnswer) error {
+		return r.Scan(&a.Owner.Tenant, &a.Owner.User, &a.Conversation, &a.Message)
+	}
+	stale, err := all(t, scanAnswer, `SELECT c.tenant, c.user_id, c.id, m.id FROM messages m JOIN conversations c ON c.id = m.conversation
+		WHERE m.status = 'in_progress' AND c.deleted = 0 AND `+dead+`m.process) ORDER BY c.id, m.seq LIMIT $2`, stamp(now), recoverAtOnce)
+	if err != nil {
+		return part, err
+	}
+	for _, a := range stale {
+		done, err := t.interrupt(a, now)
+		if err != nil {
+			return part, err
+		}
+		if done {
+			part.Answers = append(part.Answers, a)
+		}
+	}
+	part.Responses, err = t.recoverResponses(now)
+	return part, err
+}
+
+// interrupt ends an answer that was seen to be abandoned, unless somebody else
+// has done so meanwhile.
+func (t *transaction) interrupt(a RecoveredAnswer, now time.Time) (bool, error) {
+	_, m, err := t.answer(a.Owner, AnswerID{Conversation: a.Conversation, Message: a.Message}, now)
+	if errors.Is(err, ErrNotFound) || err == nil && m.Status != InProgress {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := t.abandoned(m.Process, now); err != nil {
+		return false, ignore(err, ErrRunning)
+	}
+	o := Outcome{Status: Incomplete, Err: errInterrupted, Usage: m.Usage, CostMicros: m.CostMicros}
+	o.apply(&m, now)
+	return true, t.finish(a.Owner, &m)
+}
+
+// ignore returns err unless it is the one that does not matter.
+func ignore(err, harmless error) error {
+	if errors.Is(err, harmless) {
+		return nil
+	}
+	return err
+}
+
+func (t *transaction) recoverResponses(now time.Time) ([]RecoveredResponse, error) {
+	scanResponse := func(r row, rr *RecoveredResponse) error {
+		return r.Scan(&rr.ID, &rr.Owner.Tenant, &rr.Owner.User)
+	}
+	code, text := kept(errInterrupted)
+	return all(t, scanResponse, `UPDATE responses SET status = 'incomplete', error_code = $3, error_text = $4, completed = $1
+		WHERE status IN ('queued', 'in_progress') AND `+dead+`responses.process)
+		AND id IN (SELECT r.id FROM responses r WHERE r.status IN ('queued', 'in_progress') AND `+dead+`r.process) ORDER BY r.id LIMIT $2)
+		RETURNING id, tenant, user_id`, stamp(now), recoverAtOnce, code, text)
+}
+
+// The defaults of a Retention.
+const (
+	keepDeleted   = 24 * time.Hour
+	keepTemporary = 24 * time.Hour
+	keepResponses = 30 * 24 * time.Hour
+)
+
+// purgeAtOnce bounds how much one transaction removes, so that others wait
+// little.
+const purgeAtOnce = 100
+
+func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) error {
+	before := func(given, otherwise time.Duration) int64 {
+		if given == 0 {
+			given = otherwise
+		}
+		return stamp(now.Add(-given))
+	}
+	// The outer conditions are checked again on a row that somebody else was
+	// changing when the inner ones had chosen it.
+	for _, p := range []struct {
+		statement string
+		before    int64
+	}{
+		{`DELETE FROM conversations WHERE deleted > 0 AND deleted <= $1 AND id IN (SELECT id FROM conversations WHERE deleted > 0 AND deleted <= $1 LIMIT $2)`, before(keep.Deleted, keepDeleted)},
+		{`DELETE FROM conversations WHERE temporary = 1 AND updated <= $1 AND id IN (SELECT id FROM conversations WHERE temporary = 1 AND updated <= $1 LIMIT $2)`, before(keep.Temporary, keepTemporary)},
+		{`DELETE FROM responses WHERE used <= $1 AND id IN (SELECT r.id FROM responses r WHERE r.used <= $1 AND r.status NOT IN ('queued', 'in_progress')
+			AND NOT EXISTS (SELECT 1 FROM responses f WHERE f.previous = r.id) LIMIT $2)`, before(keep.Responses, keepResponses)},
+	} {
+		if err := d.purge(ctx, p.statement, p.before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge runs statement until it finds nothing to remove.
+func (d *database) purge(ctx context.Context, statement string, before int64) error {
+	for {
+		var removed int64
+		err := d.write(ctx, func(t *transaction) (err error) {
+			removed, err = t.exec(statement, before, purgeAtOnce)
+			return err
+		})
+		if err != nil || removed == 0 {
+			return err
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package convo
+
+import (
+	"context"
+	"time"
+)
+
+func (d *database) Export(ctx context.Context, owner Owner, id string) (a *Archive, err error) {
+	if err := checked(owner); err != nil {
+		return nil, err
+	}
+	err = d.read(ctx, func(t *transaction) error {
+		c, err := t.conversation(owner, id)
+		if err != nil {
+			return err
+		}
+		messages, err := all(t, scanMessage, `SELECT `+messageColumns+` FROM messages m WHERE m.conversation = $1 ORDER BY m.seq`, id)
+		if err != nil {
+			return err
+		}
+		a = archiveOf(&c, messages)
+		return nil
+	})
+	return a, err
+}
+
+func archiveOf(c *Conversation, messages []Message) *Archive {
+	a := &Archive{Format: archiveFormat, Version: ArchiveVersion, Messages: make([]ArchivedMessage, len(messages)), Conversation: ArchivedConversation{
+		Title: c.Title, Model: c.Model, Pinned: c.Pinned, Metadata: c.Metadata, Policy: c.Policy, Leaf: c.Leaf, Created: c.Created, Updated: c.Updated,
+	}}
+	for i := range messages {
+		a.Messages[i] = archiveMessage(&messages[i])
+	}
+	return a
+}
+
+func (d *database) Import(ctx context.Context, owner Owner, a *Archive, now time.Time) (c Conversation, err error) {
+	if err := checked(owner, a.check()); err != nil {
+		return c, err
+	}
+	err = d.write(ctx, func(t *transaction) error {
+		from := &a.Conversation
+		c, err = t.createConversation(owner, NewConversation{Title: from.Title, Model: from.Model, Pinned: from.Pinned, Metadata: from.Metadata, Policy: from.Policy}, now)
+		if err != nil {
+			return err
+		}
+		w := &writer{t: t, owner: owner, c: c, now: now}
+		named := map[string]string{}
+		for i := range a.Messages {
+			if err := w.imported(&a.Messages[i], named); err != nil {
+				return err
+			}
+		}
+		w.c.Leaf = named[from.Leaf]
+		if err := w.close(); err != nil {
+			return err
+		}
+		c, err = t.conversation(owner, c.ID)
+		return err
+	})
+	return c, err
+}
+
+// imported adds one message of an archive under a new id, which it notes in
+// named.
+func (w *writer) imported(a *ArchivedMessage, named map[string]string) error {
+	m := a.message()
+	m.ID, m.Parent = newID("msg"), named[a.Parent]
+	named[a.ID] = m.ID
+	if m.Kind == "" {
+		m.Kind = "message"
+	}
+	return w.add(&m, turnKey{})
+}
