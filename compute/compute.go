@@ -153,6 +153,9 @@ type Backend interface {
 	// Upload copies or maps a tensor into device memory, in whatever layout
 	// suits the device. The tensor's bytes must stay valid until Close.
 	Upload(t weights.Tensor) (Weight, error)
+	// UploadTable is Upload for a matrix whose rows are looked up by Embed, and
+	// which nothing is multiplied with.
+	UploadTable(t weights.Tensor) (Weight, error)
 	// NewBuffer takes device memory for activations.
 	NewBuffer(rows, cols int) (Buffer, error)
 	// Reserve takes the scratch memory that steps within the limits need.

@@ -107,17 +107,22 @@ type loader struct {
 func (l *loader) err() error { return errors.Join(l.errs...) }
 
 // weight uploads a tensor.
-func (l *loader) weight(name string) compute.Weight {
+func (l *loader) weight(name string) compute.Weight { return l.weightBy(name, l.net.be.Upload) }
+
+// weightBy uploads a tensor in the given way.
+func (l *loader) weightBy(name string, upload func(weights.Tensor) (compute.Weight, error)) compute.Weight {
 	t, ok := l.ck.Tensor(name)
 	if !ok {
 		l.errs = append(l.errs, fmt.Errorf("model: tensor %s is missing", name))
 		return nil
 	}
-	return l.upload(t)
+	return l.uploadBy(t, upload)
 }
 
-func (l *loader) upload(t weights.Tensor) compute.Weight {
-	w, err := l.net.be.Upload(t)
+func (l *loader) upload(t weights.Tensor) compute.Weight { return l.uploadBy(t, l.net.be.Upload) }
+
+func (l *loader) uploadBy(t weights.Tensor, upload func(weights.Tensor) (compute.Weight, error)) compute.Weight {
+	w, err := upload(t)
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("model: tensor %s: %w", t.Name, err))
 		return nil
@@ -145,10 +150,12 @@ func (l *loader) layerOptional(i int, name string) compute.Weight {
 // shared uploads what stands outside the layers.
 func (l *loader) shared() error {
 	n := l.net
-	n.embed = l.weight("token_embd.weight")
 	n.outNorm = l.weight("output_norm.weight")
-	n.output = n.embed
-	if !n.cfg.TieEmbeddings {
+	if n.cfg.TieEmbeddings {
+		n.embed = l.weight("token_embd.weight")
+		n.output = n.embed
+	} else {
+		n.embed = l.weightBy("token_embd.weight", n.be.UploadTable)
 		n.output = l.weight("output.weight")
 	}
 	return l.err()

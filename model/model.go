@@ -65,6 +65,7 @@ func Load(ck *weights.Checkpoint, be compute.Backend, limits Limits) (*Model, er
 	if err := l.shared(); err != nil {
 		return nil, err
 	}
+	ck.Forget() // what the backend has copied
 	if err := net.reserve(limits); err != nil {
 		return nil, err
 	}

@@ -128,21 +128,23 @@ func (j *attendJob) divide() (work int) {
 }
 
 // share lists the items and reports whether they are segments, which they are
-// if there would be too few of them otherwise. It takes as many heads at once
-// as leave enough items for the threads.
+// if the longest tile would otherwise be more than an item's share of the
+// work: too few tiles, or a long context among short ones. It takes as many
+// heads at once as leave enough items for the threads.
 func (j *attendJob) share(threads int) (segmented bool) {
 	want, kv := threads*itemsPerThread, j.a.Heads.KV
-	segments := 0
+	segments, longest := 0, 0
 	for i := range j.tiles {
 		first, last := j.tiles[i].segments()
 		segments += last - first + 1
+		longest = max(longest, last-first+1)
 	}
 	ranges := func() int { return (kv + j.heads - 1) / j.heads }
 	j.heads = min(kv, max(1, j.tileQueries()/(j.tile*j.group)))
 	for j.heads > 1 && segments*ranges() < want {
 		j.heads = (j.heads + 1) / 2
 	}
-	segmented = threads > 1 && segments > len(j.tiles) && len(j.tiles)*ranges() < want
+	segmented = threads > 1 && longest > 1 && longest*want > segments
 	j.items, j.firsts = j.items[:0], j.firsts[:0]
 	for tile := range j.tiles {
 		for head := 0; head < kv; head += j.heads {

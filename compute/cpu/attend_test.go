@@ -151,6 +151,25 @@ func TestAttentionOverSegments(t *testing.T) {
 	}
 }
 
+// TestAttentionWithManyThreads lets one long context stand among short ones,
+// and has more threads than there is work for.
+func TestAttentionWithManyThreads(t *testing.T) {
+	const tokens = 3*segmentBlocks*compute.BlockTokens + 7
+	for kind := range compute.KVType(compute.KVTypes) {
+		l := lookback{heads: compute.Heads{Query: 6, KV: 3, Dim: 16}, kind: kind}
+		l.talks = []conversation{{chunks: []int{tokens, 1, 3}, blocks: blockTable(tokens+4, 0)}}
+		for i := range 20 {
+			l.talks = append(l.talks, conversation{chunks: []int{1 + i, 1, 1}, blocks: blockTable(i+3, 1000+2*i)})
+		}
+		want := l.scenario().on(t, Options{Threads: 1})
+		for _, threads := range []int{2, 64} {
+			if err := sameBits(l.scenario().on(t, Options{Threads: threads}), want); err != nil {
+				t.Errorf("%v, %d threads: %v", kind, threads, err)
+			}
+		}
+	}
+}
+
 func TestRotation(t *testing.T) {
 	for _, interleaved := range []bool{false, true} {
 		for _, dim := range []int{2, 30, 64, 96} {

@@ -141,10 +141,15 @@ func benchPass(b *testing.B, shape modelShape, kind weights.DType, pool compute.
 // BenchmarkModel measures prompts and decoding.
 func BenchmarkModel(b *testing.B) {
 	for _, shape := range modelShapes {
-		for _, l := range []modelLoad{{1, 1, 128}, {8, 1, 128}, {1, 512, 0}} {
-			b.Run(fmt.Sprintf("%s/Q8_0/%d_of_%d_after_%d", shape.name, l.seqs, l.rows, l.past), func(b *testing.B) {
-				benchPass(b, shape, weights.Q8_0, compute.KVF32, l)
-			})
+		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16, weights.BF16} {
+			if shape.hidden%kind.BlockLen() != 0 {
+				continue
+			}
+			for _, l := range []modelLoad{{1, 1, 128}, {8, 1, 128}, {1, 64, 0}, {1, 512, 0}} {
+				b.Run(fmt.Sprintf("%s/%s/%d_of_%d_after_%d", shape.name, kind, l.seqs, l.rows, l.past), func(b *testing.B) {
+					benchPass(b, shape, kind, compute.KVF32, l)
+				})
+			}
 		}
 	}
 }

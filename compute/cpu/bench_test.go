@@ -26,7 +26,7 @@ func benchLinear(b *testing.B, path string, kind weights.DType, rows, out, cols 
 	r := newRand(1)
 	size := kind.RowBytes(cols) * out
 	copies := 1
-	if rows <= 16 {
+	if rows < 512 {
 		copies = max(1, 400<<20/size)
 	}
 	data := randomTensor(r, kind, out, cols)
@@ -48,7 +48,7 @@ func benchLinear(b *testing.B, path string, kind weights.DType, rows, out, cols 
 		best = min(best, time.Since(start))
 	}
 	seconds := best.Seconds() / float64(copies)
-	if rows <= 16 {
+	if rows < 512 {
 		b.ReportMetric(float64(size)/seconds/1e9, "best-GB/s")
 	}
 	b.ReportMetric(2*float64(rows)*float64(out)*float64(cols)/seconds/1e9, "best-GFLOP/s")
@@ -58,9 +58,9 @@ func BenchmarkLinear(b *testing.B) {
 	shapes := []struct{ out, cols int }{{2048, 2048}, {8192, 2048}, {2048, 8192}, {128256, 2048}, {1536, 576}}
 	for _, path := range []string{"amx", "avx512", "avx2"} {
 		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16, weights.BF16} {
-			for _, rows := range []int{1, 8, 16, 32, 512} {
+			for _, rows := range []int{1, 2, 4, 8, 16, 24, 36, 48, 96, 512} {
 				for _, s := range shapes {
-					if rows == 512 && s.out > 10000 {
+					if rows == 512 && s.out > 10000 || s.cols%kind.BlockLen() != 0 {
 						continue
 					}
 					b.Run(fmt.Sprintf("%s/%s/%d_rows/%dx%d", path, kind, rows, s.out, s.cols), func(b *testing.B) {
@@ -184,7 +184,7 @@ func BenchmarkSmallOperations(b *testing.B) {
 		c := d.Backend.(*CPU)
 		b.Run(fmt.Sprintf("quantize/%d_rows", rows), func(b *testing.B) {
 			for range b.N {
-				c.prepare(src.(*buffer).data, rows, cols, true)
+				c.prepare(src.(*buffer).data, rows, cols, asInts)
 			}
 		})
 	}

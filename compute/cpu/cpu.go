@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Threads is how many threads compute; 0 means as many as Go may use.
 	Threads int
-	// Path names the instruction set: "amx", "avx512", "avx2" or "plain"; "" means
+	// Path names the instruction set: "amx", "avx512", "avx2", "neon" or "plain"; "" means
 	// the best that this processor has.
 	Path string
 	// Share, if not nil, is a backend whose threads this one uses instead of
@@ -23,10 +23,11 @@ type Options struct {
 
 // A CPU is the fast backend on the processor. It implements [compute.Backend].
 //
-// Matrices of type Q8_0, F32, F16 and BF16 are packed when they are uploaded,
-// into panels of 32 outputs that kernels read from end to end; other types
-// stay as they are in the file and are unpacked as they are used. Activations
-// are float32, and quantized to int8 in blocks of 32 columns where they meet Q8_0.
+// Matrices of type Q8_0, Q4_0, Q4_K, Q6_K, F32, F16 and BF16 are packed when they
+// are uploaded, with as many bits per weight as in the file, into panels of 32
+// outputs that kernels read from end to end; other types stay as they are in
+// the file and are unpacked as they are used. Activations are float32, and
+// quantized to int8 in blocks of 32 columns where they meet quantized weights.
 //
 // For each row and output the additions happen in one order, which depends on the
 // columns alone, and attention proceeds block by block of 16 positions. So
@@ -63,7 +64,7 @@ type worker struct {
 	row      []float32 // part of a dequantized row
 	unpacked []float32 // part of a dequantized panel
 	open     []byte    // unpacked panels for the matrix unit
-	products [productBytes]byte
+	products []byte    // of a tile, beginning at a cache line
 	attend   attendScratch
 }
 
@@ -75,6 +76,7 @@ type jobs struct {
 	norm     normJob
 	add      addJob
 	quantize quantizeJob
+	columns  columnsJob
 	multiply multiplyJob
 	rope     ropeJob
 	attend   attendJob
@@ -171,6 +173,14 @@ func (c *CPU) takeFloats(n int) ([]float32, error) {
 	return view[float32](b), err
 }
 
+// takeBytes takes memory for quantized activations.
+func (c *CPU) takeBytes(n int) ([]byte, error) {
+	if n < largeBytes {
+		return make([]byte, n), nil
+	}
+	return c.takeMemory(int64(n))
+}
+
 // reserveFloats makes s at least n long.
 func (c *CPU) reserveFloats(s *[]float32, n int) error {
 	if cap(*s) >= n {
@@ -214,6 +224,7 @@ func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
 // Reserve lets it grow beforehand.
 type scratch struct {
 	quantized []byte    // activations, one row after the other
+	columns   []float32 // activations of tiles of rows, column after column
 	hidden    []float32 // gate of an MLP
 	up        []float32 // the other half of it; then results of experts
 	gathered  []float32 // rows that an expert or the logits need side by side
@@ -246,7 +257,7 @@ func ScratchBytes(l compute.Limits, threads int) int64 {
 	row := int64(l.Width)
 	perThread := int64(4*(unpackCols+unpackCols*panelOutputs)) + openReserve
 	quantized := int64(inner+tileRows) * int64(quantizedBytes(l.Width))
-	return quantized + int64(inner)*8*row + int64(gathered)*4*row + int64(threads)*perThread
+	return quantized + int64(inner)*12*row + int64(gathered)*4*row + int64(threads)*perThread
 }
 
 // Reserve takes the scratch memory for steps within the limits.
@@ -258,16 +269,22 @@ func (c *CPU) Reserve(l compute.Limits) error {
 	err := errors.Join(
 		c.reserveFloats(&c.hidden, inner*l.Width),
 		c.reserveFloats(&c.up, inner*l.Width),
+		c.reserveFloats(&c.columns, inner*l.Width),
 		c.reserveFloats(&c.gathered, gathered*l.Width))
 	if err != nil {
 		return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
 	}
-	grow(&c.quantized, (inner+tileRows)*quantizedBytes(l.Width))
+	if n := (inner + tileRows) * quantizedBytes(l.Width); cap(c.quantized) < n {
+		if c.quantized, err = c.takeBytes(n); err != nil {
+			return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
+		}
+	}
 	c.rows = make([]place, 0, l.Rows)
 	c.routes.reserve(l)
 	for _, w := range c.workers {
 		w.growUnpacked()
 		grow(&w.open, openReserve)
+		w.growProducts()
 	}
 	return nil
 }

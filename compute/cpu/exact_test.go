@@ -67,16 +67,16 @@ func (m *rowwise) scenario(rows int) scenario {
 }
 
 func TestRowsDoNotDependOnTheirNumber(t *testing.T) {
-	const most = 40
+	const most = tiledFrom + 40
 	forEachPath(t, func(t *testing.T, path string) {
-		for _, kind := range []weights.DType{weights.Q8_0, weights.F32, weights.F16, weights.BF16, weights.Q4_K} {
+		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F32, weights.F16, weights.BF16, weights.Q5_K} {
 			m := newRowwise(kind)
 			all := m.scenario(most).on(t, Options{Threads: 1, Path: path})
-			stride := 1
-			if path == "plain" || kind == weights.Q4_K {
-				stride = 11 // these have one code for any number of rows, and are slow
+			rowCounts := []int{1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 23, 24, 25, 37, 48, tiledFrom - 1, tiledFrom, tiledFrom + 1, tiledFrom + 9, most - 1}
+			if path == "plain" || kind == weights.Q5_K {
+				rowCounts = []int{1, 7, tiledFrom} // these have one code for any number of rows, and are slow
 			}
-			for rows := 1; rows < most; rows += stride {
+			for _, rows := range rowCounts {
 				got := m.scenario(rows).on(t, Options{Threads: 1 + rows%3, Path: path})
 				if err := sameBits(got, all[:rows*rowwiseVocab]); err != nil {
 					t.Fatalf("%s, %d rows: %v", kind, rows, err)
@@ -89,11 +89,13 @@ func TestRowsDoNotDependOnTheirNumber(t *testing.T) {
 func TestRowsDoNotDependOnThreads(t *testing.T) {
 	forEachPath(t, func(t *testing.T, path string) {
 		m := newRowwise(weights.Q8_0)
-		want := m.scenario(33).on(t, Options{Threads: 1, Path: path})
-		for _, threads := range []int{2, 3, 5} {
-			got := m.scenario(33).on(t, Options{Threads: threads, Path: path})
-			if err := sameBits(got, want); err != nil {
-				t.Errorf("%d threads: %v", threads, err)
+		for _, rows := range []int{33, tiledFrom + 7} {
+			want := m.scenario(rows).on(t, Options{Threads: 1, Path: path})
+			for _, threads := range []int{2, 3, 5} {
+				got := m.scenario(rows).on(t, Options{Threads: threads, Path: path})
+				if err := sameBits(got, want); err != nil {
+					t.Errorf("%d rows, %d threads: %v", rows, threads, err)
+				}
 			}
 		}
 	})
@@ -175,11 +177,17 @@ func TestVectorPathsAgreeExactly(t *testing.T) {
 	for _, kind := range allTypes {
 		scenarios[fmt.Sprintf("rows of %s", kind)] = newRowwise(kind).scenario(13)
 		scenarios[fmt.Sprintf("linear of %s", kind)] = linear(kind, 7, 768, 100, 31)
+		scenarios[fmt.Sprintf("many rows of %s", kind)] = linear(kind, tiledFrom+5, 768, 100, 31)
 	}
 	for name, s := range scenarios {
 		want := s.on(t, Options{Threads: 2, Path: "avx512"})
-		if err := sameBits(s.on(t, Options{Threads: 2, Path: "avx2"}), want); err != nil {
-			t.Errorf("%s: %v", name, err)
+		for _, path := range names {
+			if path == "avx512" || path == "plain" {
+				continue
+			}
+			if err := sameBits(s.on(t, Options{Threads: 2, Path: path}), want); err != nil {
+				t.Errorf("%s on %s: %v", name, path, err)
+			}
 		}
 	}
 }

@@ -30,6 +30,9 @@ type gemmPackedFunc func(rows int, dst []float32, dstStride int, act, facts []by
 // gemmFloatFunc multiplies up to floatRows rows with a panel [cols][32].
 type gemmFloatFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
 
+// gemmWideFunc multiplies tileRows rows, side by side in columns, with a panel [cols][32].
+type gemmWideFunc func(dst []float32, dstStride int, x []float32, panel []byte, cols int, more bool)
+
 // A kernelSet is the inner loops for one instruction set. The generator
 // (asmgen) documents them; the plain ones are their twins in Go.
 type kernelSet struct {
@@ -38,6 +41,7 @@ type kernelSet struct {
 
 	gemmPacked                 [packKinds]gemmPackedFunc
 	gemmF32, gemmF16, gemmBF16 gemmFloatFunc
+	wideF32, wideF16, wideBF16 gemmWideFunc // nil where many rows are taken as few are
 	quantize                   func(dst, facts []byte, src []float32, blocks int)
 	sumSquares                 func(lanes, x []float32, n int)
 	scaleNorm                  func(dst, src, w []float32, n int, scale, offset float32)

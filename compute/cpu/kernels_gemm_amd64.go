@@ -82,6 +82,21 @@ func gemmBF16AVX2(rows int, dst []float32, dstStride int, x []float32, xStride i
 //go:noescape
 func quantizeAVX2(dst []byte, facts []byte, src []float32, blocks int)
 
+// wideF32AVX512 multiplies 12 rows with one F32 panel. x is [cols][12]. With more, it adds to what dst holds.
+//
+//go:noescape
+func wideF32AVX512(dst []float32, dstStride int, x []float32, panel []byte, cols int, more bool)
+
+// wideF16AVX512 multiplies 12 rows with one F16 panel. x is [cols][12]. With more, it adds to what dst holds.
+//
+//go:noescape
+func wideF16AVX512(dst []float32, dstStride int, x []float32, panel []byte, cols int, more bool)
+
+// wideBF16AVX512 multiplies 12 rows with one BF16 panel. x is [cols][12]. With more, it adds to what dst holds.
+//
+//go:noescape
+func wideBF16AVX512(dst []float32, dstStride int, x []float32, panel []byte, cols int, more bool)
+
 // unpackQ8AVX512 writes blocks of a panel as signed bytes and float scales.
 //
 //go:noescape

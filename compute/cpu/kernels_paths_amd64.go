@@ -12,6 +12,7 @@ var avx512Kernels = kernelSet{
 		packQ8: gemmQ8AVX512, packQ4: gemmQ4AVX512, packQ4K: gemmQ4KAVX512, packQ6K: gemmQ6KAVX512,
 	},
 	gemmF32: gemmF32AVX512, gemmF16: gemmF16AVX512, gemmBF16: gemmBF16AVX512,
+	wideF32: wideF32AVX512, wideF16: wideF16AVX512, wideBF16: wideBF16AVX512,
 	quantize:   quantizeAVX512,
 	sumSquares: sumSquaresAVX512, scaleNorm: scaleNormAVX512,
 	addTo: addToAVX512, addScaled: addScaledAVX512, scaleTo: scaleToAVX512, blend: blendAVX512,

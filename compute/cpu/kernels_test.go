@@ -114,6 +114,60 @@ func TestGemmPackedEqualsTwin(t *testing.T) {
 	})
 }
 
+func TestTilesEqualRowsExactly(t *testing.T) {
+	k, err := pickPath(paths(), "amx")
+	if err != nil {
+		t.Skip(err)
+	}
+	r := newRand(5)
+	for kind, q := range packings {
+		for tiles := 1; tiles <= 3; tiles++ {
+			for _, blocks := range []int{q.run, 2 * q.run, 5 * q.run} {
+				rows := tiles * tileRows
+				act, facts, stride := extremeActivations(r, rows, blocks)
+				panel := extremePanel(r, q, blocks)
+				open, products := alignedBytes((blocks+1)*q.openBytes()), alignedBytes(productBytes)
+				got, want := make([]float32, rows*40), make([]float32, rows*40)
+				k.tiles.unpack[q.kind](open, panel, blocks)
+				k.tiles.gemm[q.kind](tiles, got, 40, act, facts, stride, open, blocks, products)
+				for row := 0; row < rows; row += k.packedRows {
+					k.gemmPacked[q.kind](k.packedRows, want[row*40:], 40, act[row*stride:], facts[row*stride:], stride, panel, blocks)
+				}
+				if err := sameBits(got, want); err != nil {
+					t.Errorf("%s, %d tiles, %d blocks: %v", kind, tiles, blocks, err)
+				}
+			}
+		}
+	}
+}
+
+func TestWideEqualsRowsExactly(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		if k.wideF32 == nil {
+			t.Skip("no such kernels")
+		}
+		for _, kind := range []weights.DType{weights.F32, weights.F16, weights.BF16} {
+			rowwise, wide := k.floats(kind)
+			for _, cols := range []int{1, 2, 31, 100} {
+				in := input{x: randomFloats(r, tileRows*cols), stride: cols, columns: make([]float32, tileRows*cols)}
+				(&columnsJob{in}).run(0, 0, 1)
+				panel := randomTensor(r, kind, cols, panelOutputs).Data
+				got := randomFloats(r, tileRows*33)
+				want := slices.Clone(got)
+				for _, more := range []bool{true, false} {
+					wide(got, 33, in.columns, panel, cols, more)
+					for row := 0; row < tileRows; row += k.floatRows {
+						rowwise(k.floatRows, want[row*33:], 33, in.x[row*cols:], cols, panel, cols, more)
+					}
+					if err := sameBits(got, want); err != nil {
+						t.Errorf("%s, %d columns: %v", kind, cols, err)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestGemmFloatEqualsTwin(t *testing.T) {
 	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
 		for _, pair := range []struct {

@@ -20,10 +20,31 @@ func (j *quantizeJob) run(_, from, to int) {
 	}
 }
 
-// prepare makes an input of rows that lie one after the other, and quantizes them if asked to.
-func (c *CPU) prepare(x []float32, rows, cols int, quantize bool) input {
+// columnsJob puts the inputs of tiles of rows side by side, column after column.
+type columnsJob struct{ in input }
+
+func (j *columnsJob) run(_, from, to int) {
+	cols := j.in.stride
+	for tile := from; tile < to; tile++ {
+		out := j.in.columns[tile*tileRows*cols:][:tileRows*cols]
+		for r := range tileRows {
+			for k, v := range j.in.x[(tile*tileRows+r)*cols:][:cols] {
+				out[k*tileRows+r] = v
+			}
+		}
+	}
+}
+
+// prepare makes an input of rows that lie one after the other, in the forms that matrices take.
+func (c *CPU) prepare(x []float32, rows, cols int, f forms) input {
 	in := input{rows: rows, x: x[:rows*cols], stride: cols}
-	if !quantize {
+	if tiles := rows / tileRows; f&asColumns != 0 && c.kernels.wideF32 != nil && tiles > 1 {
+		in.columns = grow(&c.columns, tiles*tileRows*cols)
+		j := &c.jobs.columns
+		j.in = in
+		c.overRows(j, tiles, tileRows*cols)
+	}
+	if f&asInts == 0 {
 		return in
 	}
 	in.qStride = quantizedBytes(cols)
@@ -52,12 +73,12 @@ func (j *multiplyJob) add(s span) { j.spans = append(j.spans, s) }
 
 // Linear computes several projections of the same input in one pass.
 func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
-	quantize := false
+	var f forms
 	for i := range ps {
-		quantize = quantize || ps[i].W.(*weight).quantizes()
+		f |= ps[i].W.(*weight).takes()
 	}
 	s := src.(*buffer)
-	in := c.prepare(s.data, len(c.rows), s.cols, quantize)
+	in := c.prepare(s.data, len(c.rows), s.cols, f)
 	for i := range ps {
 		out := ps[i].Out.(*buffer)
 		c.jobs.multiply.add(span{in: in, first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
@@ -69,11 +90,11 @@ func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
 func (c *CPU) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
 	s, d := src.(*buffer), dst.(*buffer)
 	rows := len(c.rows)
-	in := c.prepare(s.data, rows, s.cols, m.Gate.(*weight).quantizes() || m.Up.(*weight).quantizes())
+	in := c.prepare(s.data, rows, s.cols, m.Gate.(*weight).takes()|m.Up.(*weight).takes())
 	width := c.reserveHidden(rows, m)
 	c.addGated(in, m, 0, width)
 	c.multiply()
-	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).quantizes())
+	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).takes())
 	c.jobs.multiply.add(span{in: inner, first: c.product(m.Down, m.DownBias, width, d.data[:rows*d.cols], d.cols)})
 	c.multiply()
 }
@@ -130,7 +151,7 @@ func (c *CPU) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
 		return
 	}
 	x := c.gatherRows(s, c.step.Outputs)
-	in := c.prepare(x, rows, s.cols, w.quantizes())
+	in := c.prepare(x, rows, s.cols, w.takes())
 	c.jobs.multiply.add(span{in: in, first: c.product(table, nil, s.cols, dst[:rows*w.rows], w.rows)})
 	c.multiply()
 }

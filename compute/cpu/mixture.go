@@ -90,14 +90,14 @@ func (c *CPU) Mixture(dst, src compute.Buffer, e *compute.Experts) {
 	s, d := src.(*buffer), dst.(*buffer)
 	topK := min(e.TopK, len(e.MLPs))
 	c.route(s, e, topK)
-	quantizeIn, quantizeInner := false, false
+	var first, second forms
 	for i := range e.MLPs {
 		m := &e.MLPs[i]
-		quantizeIn = quantizeIn || m.Gate.(*weight).quantizes() || m.Up.(*weight).quantizes()
-		quantizeInner = quantizeInner || m.Down.(*weight).quantizes()
+		first |= m.Gate.(*weight).takes() | m.Up.(*weight).takes()
+		second |= m.Down.(*weight).takes()
 	}
 	slots := len(c.routes.source)
-	in := c.prepare(c.gatherRows(s, c.routes.source), slots, s.cols, quantizeIn)
+	in := c.prepare(c.gatherRows(s, c.routes.source), slots, s.cols, first&^asColumns) // rows of an expert need not begin a tile
 	width := c.reserveHidden(slots, &e.MLPs[0])
 	for i := range e.MLPs {
 		if first, n := c.routes.slots(i); n > 0 {
@@ -105,7 +105,7 @@ func (c *CPU) Mixture(dst, src compute.Buffer, e *compute.Experts) {
 		}
 	}
 	c.multiply()
-	inner := c.prepare(c.hidden, slots, width, quantizeInner)
+	inner := c.prepare(c.hidden, slots, width, second&^asColumns)
 	out := grow(&c.up, slots*d.cols)
 	for i := range e.MLPs {
 		if first, n := c.routes.slots(i); n > 0 {
@@ -128,7 +128,7 @@ func (r *routes) slots(expert int) (first, n int) {
 // route scores the experts for each row and chooses among them.
 func (c *CPU) route(src *buffer, e *compute.Experts, topK int) {
 	router, rows := e.Router.(*weight), len(c.rows)
-	in := c.prepare(src.data, rows, src.cols, router.quantizes())
+	in := c.prepare(src.data, rows, src.cols, router.takes())
 	r := &c.routes
 	grow(&r.scores, rows*router.rows)
 	grow(&r.chosen, rows*topK)

@@ -32,11 +32,12 @@ type input struct {
 	stride    int
 	quantized []byte
 	qStride   int
+	columns   []float32 // of whole tiles, [tile][column][row]; nil if there are few rows
 }
 
 // part returns some of the input's rows.
 func (in input) part(first, rows int) input {
-	in.rows, in.x = rows, in.x[first*in.stride:]
+	in.rows, in.x, in.columns = rows, in.x[first*in.stride:], nil
 	if in.quantized != nil {
 		in.quantized = in.quantized[first*in.qStride:]
 	}
@@ -123,10 +124,13 @@ func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
 		end := min(start+group, s.in.rows)
 		for panel := from; panel < to; panel++ {
 			c.computePanel(w, &s.in, &s.first, panel, start, end)
-			if s.gated {
-				c.computePanel(w, &s.in, &s.second, panel, start, end)
-				c.activatePanel(s, panel, start, end)
-			}
+		}
+		if !s.gated {
+			continue
+		}
+		for panel := from; panel < to; panel++ { // after all of the first: memory is fastest from end to end
+			c.computePanel(w, &s.in, &s.second, panel, start, end)
+			c.activatePanel(s, panel, start, end)
 		}
 	}
 }
@@ -243,22 +247,10 @@ func (c *CPU) multiplyPacked(w *worker, in *input, p *product, panel, start, end
 }
 
 func (c *CPU) multiplyFloat(w *worker, in *input, p *product, panel, start, end int) {
-	gemm := c.kernels.gemmF32
-	switch p.w.stored.Type {
-	case weights.F16:
-		gemm = c.kernels.gemmF16
-	case weights.BF16:
-		gemm = c.kernels.gemmBF16
-	}
-	tile := evenRows(end-start, c.kernels.floatRows)
-	packed, full := p.w.panel(panel), p.isFull(panel)
-	for row := start; row < end; row += tile {
-		rows := min(tile, end-row)
-		out, stride := p.target(w, panel, row)
-		gemm(rows, out, stride, in.x[row*in.stride:], in.stride, packed, p.w.cols, false)
-		if !full {
-			p.deliver(w, panel, row, rows)
-		}
+	size := p.w.stored.Type.RowBytes(panelOutputs) // of a column
+	for col := 0; col < p.w.cols; col += unpackCols {
+		cols := min(unpackCols, p.w.cols-col)
+		c.passFloats(w, in, p, panel, start, end, p.w.stored.Type, p.w.panel(panel)[col*size:], col, cols)
 	}
 }
 
@@ -266,23 +258,45 @@ func (c *CPU) multiplyFloat(w *worker, in *input, p *product, panel, start, end 
 // part after part.
 func (c *CPU) multiplyStored(w *worker, in *input, p *product, panel, start, end int) {
 	w.growUnpacked()
-	full := p.isFull(panel)
-	tile := evenRows(end-start, c.kernels.floatRows)
 	for col := 0; col < p.w.cols; col += unpackCols {
 		cols := min(unpackCols, p.w.cols-col)
-		packed := w.unpack(p.w, panel, col, cols)
-		for row := start; row < end; row += tile {
-			rows := min(tile, end-row)
-			out, stride := p.target(w, panel, row)
-			if col > 0 && !full {
-				p.fetch(w, panel, row, rows)
-			}
-			c.kernels.gemmF32(rows, out, stride, in.x[row*in.stride+col:], in.stride, packed, cols, col > 0)
-			if !full {
-				p.deliver(w, panel, row, rows)
-			}
+		c.passFloats(w, in, p, panel, start, end, weights.F32, w.unpack(p.w, panel, col, cols), col, cols)
+	}
+}
+
+// passFloats multiplies the rows start..end with some columns of a panel, the first of which is given.
+func (c *CPU) passFloats(w *worker, in *input, p *product, panel, start, end int, t weights.DType, packed []byte, col, cols int) {
+	gemm, wide := c.kernels.floats(t)
+	full, more := p.isFull(panel), col > 0
+	for row, rows := start, 0; row < end; row += rows {
+		whole := in.columns != nil && row%tileRows == 0 && row+tileRows <= end
+		if rows = tileRows; !whole {
+			rows = min(evenRows(end-row, c.kernels.floatRows), end-row)
+		}
+		out, stride := p.target(w, panel, row)
+		if more && !full {
+			p.fetch(w, panel, row, rows)
+		}
+		if whole {
+			wide(out, stride, in.columns[row*in.stride+col*tileRows:], packed, cols, more)
+		} else {
+			gemm(rows, out, stride, in.x[row*in.stride+col:], in.stride, packed, cols, more)
+		}
+		if !full {
+			p.deliver(w, panel, row, rows)
 		}
 	}
+}
+
+// floats returns the kernels for panels of floats.
+func (k *kernelSet) floats(t weights.DType) (gemmFloatFunc, gemmWideFunc) {
+	switch t {
+	case weights.F16:
+		return k.gemmF16, k.wideF16
+	case weights.BF16:
+		return k.gemmBF16, k.wideBF16
+	}
+	return k.gemmF32, k.wideF32
 }
 
 func (w *worker) growUnpacked() {

@@ -15,7 +15,7 @@ import (
 const (
 	budgetExact     = 0
 	budgetFloat     = 1e-5 // other order of additions
-	budgetQ8        = 0.04
+	budgetQ8        = 0.06
 	budgetNorm      = 2e-6
 	budgetRope      = 2e-6
 	budgetAttention = 3e-5
@@ -47,7 +47,7 @@ func linear(kind weights.DType, rows, cols, outA, outB int) scenario {
 
 func TestLinear(t *testing.T) {
 	shapes := []struct{ rows, cols, a, b int }{
-		{1, 256, 64, 16}, {2, 512, 33, 7}, {5, 256, 100, 2}, {7, 2304, 40, 31}, {67, 256, 48, 65},
+		{1, 256, 64, 16}, {2, 512, 33, 7}, {5, 256, 100, 2}, {7, 2304, 40, 31}, {67, 256, 48, 65}, {97, 768, 70, 33},
 	}
 	for _, kind := range allTypes {
 		for _, s := range shapes {
@@ -63,7 +63,10 @@ func TestLinearOddShapes(t *testing.T) {
 	for range 24 {
 		kind := []weights.DType{weights.F32, weights.F16, weights.BF16}[r.IntN(3)]
 		linear(kind, 1+r.IntN(67), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetFloat)
-		linear(weights.Q8_0, 1+r.IntN(67), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetQ8)
+		kind = []weights.DType{weights.Q8_0, weights.Q4_0}[r.IntN(2)]
+		linear(kind, 1+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetQ8)
+		kind = []weights.DType{weights.Q4_K, weights.Q6_K}[r.IntN(2)]
+		linear(kind, 1+r.IntN(100), 256*(1+r.IntN(4)), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetQ8)
 	}
 }
 

@@ -51,6 +51,9 @@ func (r *Ref) Upload(t weights.Tensor) (compute.Weight, error) {
 	return &refMatrix{rows: t.Rows(), cols: t.Cols(), data: data}, nil
 }
 
+// UploadTable dequantizes the tensor.
+func (r *Ref) UploadTable(t weights.Tensor) (compute.Weight, error) { return r.Upload(t) }
+
 // NewBuffer takes memory for activations.
 func (r *Ref) NewBuffer(rows, cols int) (compute.Buffer, error) {
 	return &refMatrix{rows: rows, cols: cols, data: make([]float32, rows*cols)}, nil

@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // Many rows of quantized activations are multiplied by the processor's matrix
 // unit. It takes weights as signed bytes, so a few panels are unpacked at a
 // time and all rows pass over them. The results are those of the other
@@ -9,10 +11,10 @@ const (
 	// tileRows is how many rows a tile has.
 	tileRows = 12
 	// tiledFrom is from how many rows on unpacking pays.
-	tiledFrom = 16
+	tiledFrom = 64
 	// openMost is the most memory for unpacked panels. They and the rows that
 	// pass stay in the second-level cache.
-	openMost = 300 << 10
+	openMost = 900 << 10
 	// passedBytes bounds the activations that pass over one panel after the other.
 	passedBytes = 160 << 10
 	// callBlocks bounds the products of a tile and a block in one call, which takes about 100 µs.
@@ -71,6 +73,7 @@ func (c *CPU) computeTiled(w *worker, s *span, from, to int) {
 func (c *CPU) multiplyTiled(w *worker, in *input, p *product, from, to int) {
 	q, blocks, most := p.w.packing, p.w.cols/quantBlock, p.w.openPanels()
 	size := blocks * q.openBytes()
+	w.growProducts()
 	open := grow(&w.open, most*size+q.openBytes()) // kernels read a block beyond the last
 	group := tileRows * max(1, min(passedBytes/in.qStride, groupRows, callBlocks*tileRows/blocks)/tileRows)
 	for ; from < to; from += most {
@@ -86,18 +89,34 @@ func (c *CPU) multiplyTiled(w *worker, in *input, p *product, from, to int) {
 	}
 }
 
+// growProducts makes room for the products of a tile. Where its rows lie across
+// cache lines, the matrix unit takes many times as long to write them.
+func (w *worker) growProducts() {
+	if w.products == nil {
+		w.products = alignedBytes(productBytes)
+	}
+}
+
+// alignedBytes returns n bytes that begin at a cache line.
+func alignedBytes(n int) []byte {
+	const line = 64
+	b := make([]byte, n+line)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (line - 1)
+	return b[skip:][:n:n]
+}
+
 // passRows multiplies the rows start..end with an unpacked panel. What is not a
 // whole tile is computed beside the output.
 func (c *CPU) passRows(w *worker, in *input, p *product, panel, start, end int, open []byte) {
 	gemm, blocks := c.kernels.tiles.gemm[p.w.packing.kind], p.w.cols/quantBlock
 	if whole := (end - start) / tileRows; p.isFull(panel) && whole > 0 {
 		act := in.quantized[start*in.qStride:]
-		gemm(whole, p.out[start*p.stride+panel*panelOutputs:], p.stride, act, act[in.facts():], in.qStride, open, blocks, w.products[:])
+		gemm(whole, p.out[start*p.stride+panel*panelOutputs:], p.stride, act, act[in.facts():], in.qStride, open, blocks, w.products)
 		start += whole * tileRows
 	}
 	for ; start < end; start += tileRows {
 		act := in.quantized[start*in.qStride:]
-		gemm(1, w.tile[:], panelOutputs, act, act[in.facts():], in.qStride, open, blocks, w.products[:])
+		gemm(1, w.tile[:], panelOutputs, act, act[in.facts():], in.qStride, open, blocks, w.products)
 		p.deliver(w, panel, start, min(tileRows, end-start))
 	}
 }

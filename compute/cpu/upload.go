@@ -29,6 +29,21 @@ func (w *weight) panel(i int) []byte { return w.packed[i*w.panelBytes:][:w.panel
 // quantizes reports whether the matrix is multiplied with quantized activations.
 func (w *weight) quantizes() bool { return w.packing != nil }
 
+// forms are the forms of its input that a matrix takes beside rows of floats.
+type forms uint8
+
+const (
+	asInts    forms = 1 << iota // quantized
+	asColumns                   // tiles of rows, column after column
+)
+
+func (w *weight) takes() forms {
+	if w.quantizes() {
+		return asInts
+	}
+	return asColumns
+}
+
 // readRow dequantizes a row.
 func (w *weight) readRow(dst []float32, i int) {
 	must(weights.Dequantize(dst, w.stored.Type, w.stored.Row(i)))
@@ -85,6 +100,14 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 	c.jobs.pack.w = w
 	c.pool.do(&c.jobs.pack, w.panels(), 1)
 	return w, nil
+}
+
+// UploadTable keeps the tensor's bytes where they are: rows are read there.
+func (c *CPU) UploadTable(t weights.Tensor) (compute.Weight, error) {
+	if err := checkTensor(t); err != nil {
+		return nil, err
+	}
+	return &weight{stored: t, rows: t.Rows(), cols: t.Cols()}, nil
 }
 
 // checkTensor reports what is wrong with a tensor before memory is taken for it.

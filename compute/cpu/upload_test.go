@@ -86,7 +86,7 @@ func TestReserveTakesWhatIsAnnounced(t *testing.T) {
 		if err := c.Reserve(l); err != nil {
 			t.Fatal(err)
 		}
-		got := cap(c.quantized) + 4*(cap(c.hidden)+cap(c.up)+cap(c.gathered))
+		got := cap(c.quantized) + 4*(cap(c.hidden)+cap(c.up)+cap(c.columns)+cap(c.gathered))
 		for _, w := range c.workers {
 			got += 4*(cap(w.row)+cap(w.unpacked)) + cap(w.open)
 		}
@@ -94,5 +94,38 @@ func TestReserveTakesWhatIsAnnounced(t *testing.T) {
 			t.Errorf("%+v: took %d bytes, announced %d", l, got, want)
 		}
 		_ = c.Close()
+	}
+}
+
+func TestTablesTakeNoMemory(t *testing.T) {
+	c, err := New(Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	table := randomTensor(newRand(1), weights.Q8_0, 100, 512)
+	w, err := c.UploadTable(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.memory) != 0 {
+		t.Errorf("a table took %d pieces of memory", len(c.memory))
+	}
+	b := bench{t, c}
+	step := plainStep(1)
+	step.Tokens[0] = 57
+	row := b.buffer(1, 512, nil)
+	b.Begin(step, nil)
+	b.Embed(row, w, 1)
+	want, err := table.Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sameBits(contents(row), want[57*512:58*512]); err != nil {
+		t.Error(err)
+	}
+	table.Data = table.Data[1:]
+	if _, err := c.UploadTable(table); err == nil {
+		t.Error("a damaged table was accepted")
 	}
 }

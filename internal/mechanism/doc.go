@@ -27,7 +27,7 @@
 //
 // # How the package is laid out
 //
-// table.go, statistics.go, verdict.go and chart.go only compute. lab.go starts
+// table.go, statistics.go, verdict.go, azure.go and text.go only compute. lab.go starts
 // engines, drive.go sends requests and notes when tokens come; the files named
 // run_*.go hold one experiment each.
 package mechanism

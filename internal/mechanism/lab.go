@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"parley/compute"
 	"parley/internal/builtin"
 	"parley/model/weights"
 	"parley/sim/traffic"
@@ -169,7 +171,7 @@ func (l *lab) start(model string, cfg host.Config) (*host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())
 	}
-	cfg.Name = model
+	cfg.Name, cfg.KVType = model, cmp.Or(cfg.KVType, compute.KVBF16) // as served
 	plans, err := host.PlanMemory([]host.Candidate{{Checkpoint: ck, Config: cfg}}, available)
 	if err != nil {
 		return nil, errors.Join(err, ck.Close())

@@ -32,7 +32,7 @@ func Measure(ck *weights.Checkpoint, o cpu.Options, n Length) (s Speed, err erro
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	blocks := (max(n.Prompt, n.Generate) + compute.BlockTokens - 1) / compute.BlockTokens
-	network, err := model.Load(ck, backend, model.Limits{Rows: max(n.Prompt, 1), Outputs: 1, Blocks: blocks})
+	network, err := model.Load(ck, backend, model.Limits{Rows: max(n.Prompt, 1), Outputs: 1, Blocks: blocks, KV: compute.KVBF16})
 	if err != nil {
 		return s, err
 	}

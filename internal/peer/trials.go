@@ -224,8 +224,9 @@ func (l *Lab) launch(t *trial, e experiment, path string) error {
 		return err
 	}
 	r := room{1, launchTokens}
-	// llama.cpp keeps keys and values in 16 bits unless told otherwise.
-	ourBytes, theirBytes := neededBytes(ck, r.tokens, compute.KVF32), neededBytes(ck, r.tokens, compute.KVBF16)
+	// Both keep keys and values in 16 bits unless told otherwise.
+	ourBytes := neededBytes(ck, r.tokens, compute.KVBF16)
+	theirBytes := ourBytes
 	var notes []string
 	take := func(name string, start func(context.Context, string, room) (*server, error), needed int64) side {
 		return func(ctx context.Context, round int) (numbers []float64, _ string, err error) {

@@ -41,6 +41,7 @@ type Checkpoint struct {
 	byName  map[string]int
 	meta    map[string]any
 	unmap   []func() error
+	mapped  [][]byte
 }
 
 // A TokenizerSource says where the vocabulary of a checkpoint lies: in the
@@ -85,7 +86,7 @@ func (c *Checkpoint) Close() error {
 	for _, unmap := range c.unmap {
 		errs = append(errs, unmap())
 	}
-	c.unmap = nil
+	c.unmap, c.mapped = nil, nil
 	return errors.Join(errs...)
 }
 
@@ -183,13 +184,21 @@ func (c *Checkpoint) add(tensors []Tensor) error {
 	return nil
 }
 
+// Forget gives back the memory of all parts of the files that were read. Their
+// data stays valid: what is read again comes back from the file.
+func (c *Checkpoint) Forget() {
+	for _, data := range c.mapped {
+		forget(data)
+	}
+}
+
 // mapPart maps one file of the checkpoint until Close.
 func (c *Checkpoint) mapPart(path string) ([]byte, error) {
 	data, unmap, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	c.unmap = append(c.unmap, unmap)
+	c.unmap, c.mapped = append(c.unmap, unmap), append(c.mapped, data)
 	c.Files = append(c.Files, File{Name: filepath.Base(path), Bytes: int64(len(data))})
 	return data, nil
 }

@@ -26,3 +26,7 @@ func mapFile(path string) (data []byte, unmap func() error, err error) {
 	}
 	return data, func() error { return unix.Munmap(data) }, nil
 }
+
+// forget drops the pages of a mapped file from memory. The system may refuse,
+// which costs nothing but memory.
+func forget(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }

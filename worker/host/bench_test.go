@@ -155,13 +155,12 @@ func BenchmarkSpeculation(b *testing.B) {
 	}
 }
 
-// copyPrompts are conversations in which the model is asked to say again what
-// it said.
+// copyPrompts are conversations in which the same is asked again, and of which
+// the model says the same again.
 func copyPrompts(b *testing.B, h *Host) (prompts [][]parley.Token) {
-	for _, text := range chatPrompts {
-		first := chatPrompt(b, h, text)
-		said := answer(b, h, &parley.Request{Prompt: first, MaxTokens: 150})
-		prompts = append(prompts, slices.Concat(first, said, chatPrompt(b, h, "Can you repeat that?")))
+	for _, i := range []int{1, 3, 4, 5, 7, 8} {
+		turn := chatPrompt(b, h, chatPrompts[i])
+		prompts = append(prompts, slices.Concat(turn, answer(b, h, &parley.Request{Prompt: turn, MaxTokens: 150}), turn))
 	}
 	return prompts
 }
@@ -191,10 +190,11 @@ func comparePairs(b *testing.B, on, off *Host, prompts [][]parley.Token, streams
 }
 
 // speed answers each prompt at least once, so many at a time, and returns the
-// tokens written per second.
+// tokens written per second: for one stream while it writes, for several over
+// all the time.
 func speed(b *testing.B, h *Host, prompts [][]parley.Token, streams int, s parley.Sampling, salt parley.Salt) float64 {
 	total := max(len(prompts), streams)
-	var tokens, next atomic.Int64
+	var tokens, writing, next atomic.Int64
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range streams {
@@ -202,10 +202,21 @@ func speed(b *testing.B, h *Host, prompts [][]parley.Token, streams int, s parle
 			for i := int(next.Add(1)) - 1; i < total; i = int(next.Add(1)) - 1 {
 				r := &parley.Request{Prompt: prompts[i%len(prompts)], MaxTokens: 128, Sampling: s, Salt: salt}
 				r.Sampling.Seed = uint64(i)
-				tokens.Add(int64(len(answer(b, h, r))))
+				for d, err := range h.Generate(b.Context(), r) {
+					if err != nil {
+						b.Error(err)
+					}
+					tokens.Add(int64(len(d.Tokens)))
+					if d.Usage != nil {
+						writing.Add(int64(d.Usage.Decode))
+					}
+				}
 			}
 		})
 	}
 	wg.Wait()
+	if streams == 1 {
+		return float64(tokens.Load()-int64(total)) / time.Duration(writing.Load()).Seconds()
+	}
 	return float64(tokens.Load()) / time.Since(began).Seconds()
 }

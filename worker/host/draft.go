@@ -24,6 +24,7 @@ type draft struct {
 // forDraft returns how the draft model of a model is hosted.
 func (c Config) forDraft() Config {
 	c.Name, c.Draft, c.DraftName = c.DraftName, nil, ""
+	c.KVHostBytes, c.KVDiskBytes = 0, 0 // what is read again costs little
 	c.KVHostBytes, c.KVDiskBytes = 0, 0 // what it has not, it computes again
 	return c
 }

@@ -173,10 +173,11 @@ func Start(plan *Plan) (*Host, error) {
 }
 
 // textBytes returns what each token adds to the text, which for special
-// tokens is nothing: they cannot be part of a stop string.
+// tokens is nothing: they cannot be part of a stop string, nor of a grammar. The
+// marks of calls and thoughts are text even where they are special.
 func textBytes(t *token.Tokenizer) func(parley.Token) []byte {
 	return func(id parley.Token) []byte {
-		if t.IsSpecial(id) {
+		if !t.IsSaid(id) {
 			return nil
 		}
 		return t.Bytes(id)

@@ -39,7 +39,13 @@ type Plan struct {
 }
 
 // Bytes returns what the plan takes in all.
-func (p *Plan) Bytes() int64 { return p.fixedBytes() + p.kvBytes(p.KVTokens) }
+func (p *Plan) Bytes() int64 {
+	sum := p.fixedBytes()
+	for d := p; d != nil; d = d.Draft {
+		sum += d.KVBytes
+	}
+	return sum
+}
 
 // fixedBytes are what it takes whatever the size of the pool.
 func (p *Plan) fixedBytes() int64 {

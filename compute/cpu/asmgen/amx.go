@@ -152,7 +152,7 @@ func (a *assembler) gemmTiles(q packing) {
 	bytes := 32 / q.subs
 	sums := tileShape{tileRows, 64}
 	a.tileConfigure(map[tile]tileShape{
-		tileAct: {tileRows, bytes}, tileLeft: {bytes / 4, 64}, tileRight: {bytes / 4, 64}, tileSums: sums, tileSums + 1: sums,tileSums + 2: sums,tileSums + 3: sums,
+		tileAct: {tileRows, bytes}, tileLeft: {bytes / 4, 64}, tileRight: {bytes / 4, 64}, tileSums: sums, tileSums + 1: sums,
 	})
 	a.load("dst_base", "DI")
 	a.load("dstStride", "R8")
@@ -169,24 +169,12 @@ func (a *assembler) gemmTiles(q packing) {
 		a.zero(avx512, row...)
 	}
 	a.startTile()
-	a.startProducts(q, 0, tileSums)
+	a.startProducts(q, 0)
 	a.times("CX", func() {
 		for sub := range q.subs {
-			a.startProducts(q, sub+1, tileSums+2)
 			a.tileStore(tileSums, "BX", 0, "R14")
 			a.tileStore(tileSums+1, "BX", tileRows*64, "R14")
-			a.absorbProducts(q, sub, acc)
-		}
-		a.op("ADDQ", 32, "SI")
-		a.op("ADDQ", q.opened(), "DX")
-		for _, facts := range []string{"R10", "R11", "R12", "R13"} {
-			a.op("ADDQ", factBytes, facts)
-		}
-		a.op("DECQ", "CX")
-		for sub := range q.subs {
-			a.startProducts(q, sub+1, tileSums)
-			a.tileStore(tileSums+2, "BX", 0, "R14")
-			a.tileStore(tileSums+3, "BX", tileRows*64, "R14")
+			a.startProducts(q, sub+1)
 			a.absorbProducts(q, sub, acc)
 		}
 		a.op("ADDQ", 32, "SI")
@@ -239,7 +227,7 @@ func (a *assembler) nextTile() {
 
 // startProducts multiplies the activations and weights of one part of a
 // block; part subs is the first of the next block.
-func (a *assembler) startProducts(q packing, sub int, tileSums tile) {
+func (a *assembler) startProducts(q packing, sub int) {
 	act, weights := sub*16, sub*512
 	if sub == q.subs {
 		act, weights = 32, q.opened()

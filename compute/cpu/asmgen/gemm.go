@@ -18,6 +18,9 @@ func gemm() *assembler {
 		}
 		a.quantize(m)
 	}
+	for _, w := range []weightType{f32, f16, bf16} {
+		a.gemmWide(w)
+	}
 	for _, q := range packings {
 		a.unpack(q)
 	}
@@ -140,6 +143,7 @@ func (a *assembler) floatRows(m isa, w weightType, rows int) {
 	weight := fmt.Sprintf("%s%d", m.reg, first+rows)
 	a.startSums(m, sums)
 	a.times("CX", func() {
+		a.fetchAhead(panelOutputs*w.bytes, rows)
 		for r, x := range inputs {
 			a.op("VBROADCASTSS", rowAddress(r), x)
 		}
@@ -156,6 +160,39 @@ func (a *assembler) floatRows(m isa, w weightType, rows int) {
 		a.op("ADDQ", panelOutputs*w.bytes, "DX")
 	})
 	a.storeRows(m, sums)
+}
+
+// gemmWide takes twelve rows whose inputs lie side by side, column after
+// column: with rows far apart, so many would fight for the same few places in the cache.
+func (a *assembler) gemmWide(w weightType) {
+	m := avx512
+	doc := fmt.Sprintf("multiplies 12 rows with one %s panel. x is [cols][12]. With more, it adds to what dst holds.", w.name)
+	a.begin("wide"+w.name+m.suffix, doc,
+		"dst []float32", "dstStride int", "x []float32", "panel []byte", "cols int", "more bool")
+	a.load("dst_base", "DI")
+	a.load("dstStride", "R8")
+	a.op("SHLQ", 2, "R8")
+	a.load("x_base", "SI")
+	a.load("panel_base", "DX")
+	a.load("cols", "CX")
+	sums, weights := grid(m, 0, tileRows), []string{"Z24", "Z25"}
+	a.startSums(m, sums)
+	a.times("CX", func() {
+		for h, reg := range weights {
+			a.widen(m, w, h, 0, reg)
+		}
+		for r, row := range sums {
+			x := fmt.Sprintf("Z%d", 26+r%6)
+			a.op("VBROADCASTSS", at("(SI)", 4*r), x)
+			for h, reg := range weights {
+				a.op("VFMADD231PS", reg, x, row[h][0])
+			}
+		}
+		a.op("ADDQ", 4*tileRows, "SI")
+		a.op("ADDQ", panelOutputs*w.bytes, "DX")
+	})
+	a.storeRows(m, sums)
+	a.end()
 }
 
 // startSums sets the accumulators to zero, or to what dst holds.

@@ -1,14 +1,14 @@
 // Command asmgen writes the vector kernels of package cpu: assembly files for
-// amd64, and the Go declarations beside them.
+// amd64 and arm64, and the Go declarations beside them.
 //
-// The kernels exist twice, for AVX-512 and for AVX2, and both compute the same
-// values in the same order: a value of sixteen lanes is one register there and
-// two here (see [isa]). What differs by instruction set stands in few places;
-// all else is written once.
+// Those for amd64 exist twice, for AVX-512 and for AVX2, and both compute the
+// same values in the same order: a value of sixteen lanes is one register there
+// and two here (see [isa]). What differs by instruction set stands in few places;
+// all else is written once. Those for arm64 (see [neon]) have files of their own.
 //
-// Every kernel takes slices but checks no bounds: its callers do. It uses VEX
-// and EVEX instructions only, ends with VZEROUPPER, and works for well under
-// 100 µs, because the runtime cannot preempt it.
+// Every kernel takes slices but checks no bounds: its callers do. It works for
+// well under 100 µs, because the runtime cannot preempt it. On amd64 it uses VEX
+// and EVEX instructions only, and ends with VZEROUPPER.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 const (
 	generalFiles = "kernels_amd64"
 	gemmFiles    = "kernels_gemm_amd64"
+	neonFiles    = "kernels_arm64"
 )
 
 func main() {
@@ -41,7 +42,7 @@ func main() {
 // generate returns the content of each file.
 func generate() map[string][]byte {
 	files := map[string][]byte{}
-	for name, a := range map[string]*assembler{generalFiles: general(), gemmFiles: gemm()} {
+	for name, a := range map[string]*assembler{generalFiles: general(), gemmFiles: gemm(), neonFiles: neonKernels()} {
 		files[name+".s"], files[name+".go"] = a.file(), a.stubs()
 	}
 	return files

@@ -235,6 +235,7 @@ func (a *assembler) packedVNNI(q packing, rows int) {
 		a.zero(m, row...)
 	}
 	a.overBlocks(q, func() {
+		a.fetchAhead(q.block(), rows)
 		for sub := range q.subs {
 			a.startInts(q, sub, ints)
 			for _, j := range q.groups(sub) {
@@ -268,6 +269,15 @@ func (a *assembler) packedVNNI(q packing, rows int) {
 		a.nextActivations()
 	})
 	a.storeRows(m, sums)
+}
+
+// fetchAhead asks for weights that will be needed soon, if few rows wait for
+// them: processors do not look across the borders of pages by themselves.
+func (a *assembler) fetchAhead(bytes, rows int) {
+	const ahead, few = 4096, 4
+	for line := 0; line < bytes && rows <= few; line += 64 {
+		a.op("PREFETCHT0", at("(DX)", ahead+line))
+	}
 }
 
 // startInts sets the integer accumulators to the rows' corrections.
