@@ -39,6 +39,9 @@ type Request struct {
 	// share its turns evenly.
 	Class  Class
 	Tenant string
+	// Background work is computed only in passes in which nobody else has any: it
+	// gives way within one pass, and makes room first. It may wait for ever.
+	Background bool
 	// Deadline is when the answer is worth nothing any more; zero means never.
 	// Expired work is dropped before it is computed.
 	Deadline time.Time

@@ -242,6 +242,7 @@ func (e *Engine) newJob(r *parley.Request) (*job, error) {
 	}
 	q := &j.choices[0].seq
 	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
+	q.Background = r.Background
 	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)

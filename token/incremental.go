@@ -10,15 +10,30 @@ import (
 // returns, put together, are what [Tokenizer.Decode] returns for all tokens
 // at once, and none of them holds half a character. It belongs to one stream.
 type Decoder struct {
-	tokenizer   *Tokenizer
-	skipSpecial bool
-	stages      []decodeStage
-	in, out     []string
+	tokenizer *Tokenizer
+	// skip tells the tokens that add no text; nil for none.
+	skip    func(parley.Token) bool
+	stages  []decodeStage
+	in, out []string
 }
 
 // NewDecoder starts a stream. With skipSpecial, special tokens add no text.
 func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
-	d := &Decoder{tokenizer: t, skipSpecial: skipSpecial}
+	if skipSpecial {
+		return t.newDecoder(t.IsSpecial)
+	}
+	return t.newDecoder(nil)
+}
+
+// NewAnswerDecoder starts a stream of what a model answers, in which the tokens
+// that mark calls and thoughts add their text, special or not; see
+// [Tokenizer.IsSaid].
+func (t *Tokenizer) NewAnswerDecoder() *Decoder {
+	return t.newDecoder(func(id parley.Token) bool { return !t.IsSaid(id) })
+}
+
+func (t *Tokenizer) newDecoder(skip func(parley.Token) bool) *Decoder {
+	d := &Decoder{tokenizer: t, skip: skip}
 	fused := false
 	for _, step := range t.decoder {
 		d.stages = append(d.stages, step.stage(fused))
@@ -31,7 +46,7 @@ func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
 // which may be empty. Ids outside the vocabulary are ignored.
 func (d *Decoder) Push(id parley.Token) string {
 	text, ok := d.tokenizer.Text(id)
-	if !ok || d.skipSpecial && d.tokenizer.IsSpecial(id) {
+	if !ok || d.skip != nil && d.skip(id) {
 		return ""
 	}
 	d.in = append(d.in[:0], d.tokenizer.decodeText(id, text))

@@ -133,14 +133,15 @@ func (g *ggufVocabulary) finish(t *Tokenizer, addBOS bool) {
 	for _, key := range []string{"eot_token_id", "eom_token_id"} {
 		t.addEnd(g.token(key))
 	}
-	roles := map[string]*parley.Token{"fim_pre_token_id": &t.known.FIMPrefix, "fim_suf_token_id": &t.known.FIMSuffix,
-		"fim_mid_token_id": &t.known.FIMMiddle, "prefix_token_id": &t.known.FIMPrefix,
-		"suffix_token_id": &t.known.FIMSuffix, "middle_token_id": &t.known.FIMMiddle}
+	gap := &t.known.Gap
+	roles := map[string]*parley.Token{"fim_pre_token_id": &gap.Prefix, "fim_suf_token_id": &gap.Suffix, "fim_mid_token_id": &gap.Middle,
+		"prefix_token_id": &gap.Prefix, "suffix_token_id": &gap.Suffix, "middle_token_id": &gap.Middle}
 	for key, role := range roles {
 		if id := g.token(key); id != None {
 			*role = id
 		}
 	}
+	t.finishGap()
 	if g.flag("add_bos_token", addBOS) && t.known.BOS != None {
 		t.before = []parley.Token{t.known.BOS}
 	}

@@ -144,7 +144,7 @@ func TestGGUFWishes(t *testing.T) {
 	if err != nil || !slices.Equal(got, []parley.Token{8, 9}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if s := tok.Special(); !slices.Equal(s.EOS, []parley.Token{9, 2}) || s.FIMPrefix != 5 {
+	if s := tok.Special(); !slices.Equal(s.EOS, []parley.Token{9, 2}) || s.Gap.Prefix != 5 {
 		t.Errorf("got %+v", s)
 	}
 }

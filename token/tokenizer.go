@@ -3,6 +3,7 @@ package token
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 	"sync"
 
 	"parley"
@@ -24,6 +25,7 @@ type Tokenizer struct {
 	before, after  []parley.Token
 	decoder        []decodeStep
 	known          Special
+	marks          []parley.Token    // special tokens that are part of an answer
 	rulesSum       [sha256.Size]byte // of the merges or scores, in order
 	fingerprint    func() [sha256.Size]byte
 	scratch        sync.Pool
@@ -49,9 +51,8 @@ type Special struct {
 	PAD parley.Token
 	// Unknown stands for text outside the vocabulary.
 	Unknown parley.Token
-	// FIMPrefix, FIMSuffix and FIMMiddle mark the parts of a text whose middle
-	// is to be filled in.
-	FIMPrefix, FIMSuffix, FIMMiddle parley.Token
+	// Gap marks the parts of a text whose middle is to be filled in.
+	Gap Gap
 }
 
 // Options say how text is to be read.
@@ -182,6 +183,13 @@ func (t *Tokenizer) Text(id parley.Token) (string, bool) {
 // structure a sequence and are not text of the model's own.
 func (t *Tokenizer) IsSpecial(id parley.Token) bool {
 	return id >= 0 && int(id) < len(t.special) && t.special[id]
+}
+
+// IsSaid says whether a token is part of what a model says: text, or the mark
+// of a call or a thought, which some vocabularies have as special tokens and
+// others as plain ones.
+func (t *Tokenizer) IsSaid(id parley.Token) bool {
+	return !t.IsSpecial(id) || slices.Contains(t.marks, id)
 }
 
 // Special returns the tokens with a role. The caller must not change EOS.

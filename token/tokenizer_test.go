@@ -56,8 +56,8 @@ func TestAddSpecial(t *testing.T) {
 func TestKnownTokens(t *testing.T) {
 	tok := tiny(t)
 	s := tok.Special()
-	want := map[string]parley.Token{"<|endoftext|>": s.BOS, "<|im_end|>": s.EOS[0], "<|fim_prefix|>": s.FIMPrefix,
-		"<|fim_suffix|>": s.FIMSuffix, "<|fim_middle|>": s.FIMMiddle}
+	want := map[string]parley.Token{"<|endoftext|>": s.BOS, "<|im_end|>": s.EOS[0], "<|fim_prefix|>": s.Gap.Prefix,
+		"<|fim_suffix|>": s.Gap.Suffix, "<|fim_middle|>": s.Gap.Middle}
 	for text, got := range want {
 		if id, ok := tok.ID(text); !ok || id != got || !tok.IsSpecial(id) {
 			t.Errorf("%s is %d, got %d", text, id, got)

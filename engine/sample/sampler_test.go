@@ -239,3 +239,42 @@ func TestCheckNamesTheField(t *testing.T) {
 		t.Error("an impossible vocabulary was taken")
 	}
 }
+
+// TestAheadDrawsWhatWillBeDrawn compares guesses with the tokens that are chosen
+// later from the same scores.
+func TestAheadDrawsWhatWillBeDrawn(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	var scratch Scratch
+	rows := make([][]float32, 20)
+	for i := range rows {
+		rows[i] = make([]float32, 50)
+		for j := range rows[i] {
+			rows[i][j] = rng.Float32() * 4
+		}
+	}
+	for _, temperature := range []float32{0, guessCold, 0.8, 2} {
+		s := New(parley.Sampling{Temperature: temperature, TopP: 0.95, Seed: 7}, nil, 50, 1)
+		var guesses []parley.Token
+		for i, row := range rows {
+			guess, err := s.Ahead(i, row, &scratch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			guesses = append(guesses, guess)
+		}
+		for i, row := range rows {
+			tok, err := s.Choose(row, &scratch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tok
+			if temperature <= guessCold {
+				want = parley.Token(argmax(row))
+			}
+			if guesses[i] != want {
+				t.Errorf("temperature %v, token %d: guessed %d, want %d", temperature, i, guesses[i], want)
+			}
+			s.Accept(tok)
+		}
+	}
+}

@@ -126,8 +126,11 @@ func (l *ledger) charge(class parley.Class, tenant string, tokens int) {
 
 // compare orders two requests by whose turn it is: the class served least in
 // proportion to its weight, in it the tenant served least, of a tenant the
-// request that came first.
+// request that came first. Of those in the background no account is kept.
 func (l *ledger) compare(a, b *Seq) int {
+	if a.Background || b.Background {
+		return cmp.Compare(a.order, b.order)
+	}
 	if a.Class != b.Class {
 		ca, cb := &l.classes[a.Class], &l.classes[b.Class]
 		return cmp.Or(cmp.Compare(ca.served, cb.served), cmp.Compare(b.Class, a.Class))

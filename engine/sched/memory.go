@@ -20,8 +20,11 @@ func (s *Scheduler) admit(now time.Time) {
 			return
 		}
 		q := s.waiting[i]
+		if q.Background && s.busy {
+			return
+		}
 		if s.places+1+q.Forks > s.cfg.Seqs || blocks(s.firstTokens(q)) > s.cache.Available()-s.lent(q.Class) {
-			if s.reclaim(now) {
+			if s.reclaim(q, now) {
 				continue
 			}
 			return
@@ -31,7 +34,7 @@ func (s *Scheduler) admit(now time.Time) {
 			claim.Hashes = nil
 		}
 		got, ok := s.cache.Admit(&q.Table, &claim, s.firstTokens(q), now)
-		if !ok && s.reclaim(now) {
+		if !ok && s.reclaim(q, now) {
 			continue
 		}
 		if !ok {
@@ -47,10 +50,10 @@ func (s *Scheduler) admit(now time.Time) {
 	}
 }
 
-// reclaim takes the memory of a paused sequence, if there is one: nobody waits
-// for it.
-func (s *Scheduler) reclaim(now time.Time) bool {
-	i := slices.IndexFunc(s.running, func(q *Seq) bool { return q.Paused })
+// reclaim takes the memory of a paused sequence for q, or of one in the
+// background, if there is one: nobody waits for it.
+func (s *Scheduler) reclaim(q *Seq, now time.Time) bool {
+	i := slices.IndexFunc(s.running, func(v *Seq) bool { return v.Paused || v.Background && !q.Background })
 	if i < 0 {
 		return false
 	}
@@ -75,8 +78,8 @@ func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
 	}
 }
 
-// victim returns who makes room for q: a sequence that is paused, else one of
-// the lowest class, of it the newest, that has got on since it was preempted
+// victim returns who makes room for q: a sequence that is paused, else one in
+// the background, else one of the lowest class, of it the newest, that has got on since it was preempted
 // before; q itself if all others rank above it.
 func (s *Scheduler) victim(q *Seq) *Seq {
 	worst := q
@@ -87,11 +90,22 @@ func (s *Scheduler) victim(q *Seq) *Seq {
 		if v == q || v.again && len(v.Tokens) == v.mark {
 			continue
 		}
-		if v.Class < worst.Class || v.Class == worst.Class && v.order > worst.order {
+		if v.below(worst) {
 			worst = v
 		}
 	}
 	return worst
+}
+
+// below reports whether q makes room before b does.
+func (q *Seq) below(b *Seq) bool {
+	switch {
+	case q.Background != b.Background:
+		return q.Background
+	case q.Class != b.Class:
+		return q.Class < b.Class
+	}
+	return q.order > b.order
 }
 
 // preempt takes a running sequence's memory away and lets it wait again.
@@ -122,8 +136,8 @@ func (s *Scheduler) Forget(q *Seq, keep, drop int, now time.Time) {
 }
 
 // first returns which of the waiting sequences is admitted next: one that has
-// waited too long, oldest first; else the highest class, in it by turns. It is
-// -1 if all are paused.
+// waited too long, oldest first; else the highest class, in it by turns; those in
+// the background last. It is -1 if all are paused.
 func (s *Scheduler) first(now time.Time) int {
 	best := -1
 	for i, q := range s.waiting {
@@ -137,6 +151,10 @@ func (s *Scheduler) first(now time.Time) int {
 func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
 	oldA, oldB := now.Sub(a.arrived) >= s.cfg.AgeMax, now.Sub(b.arrived) >= s.cfg.AgeMax
 	switch {
+	case a.Background != b.Background:
+		return b.Background
+	case a.Background:
+		return a.order < b.order
 	case oldA != oldB:
 		return oldA
 	case oldA:
@@ -169,11 +187,11 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 // for the rest, it waits for one.
 func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
 	child.Prompt, child.Most, child.Salt, child.Public, child.Retain = q.Prompt, q.Most, q.Salt, q.Public, q.Retain
-	child.Class, child.Tenant, child.Deadline = q.Class, q.Tenant, q.Deadline
+	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
 	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
 	child.Cached, child.admitted = q.Cached, true
 	q.Forks--
-	s.ledger.join(child.Class, child.Tenant)
+	s.joins(child)
 	if s.cache.Available() > s.lent(q.Class) && s.cache.Fork(&q.Table, &child.Table, q.Prompt, now) {
 		child.Computed, child.mark, child.boarding = q.Prompt, q.Prompt, true
 		s.running = append(s.running, child)
@@ -188,7 +206,7 @@ func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
 func (s *Scheduler) Remove(q *Seq, now time.Time) {
 	if i := slices.Index(s.waiting, q); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
-		s.ledger.leave(q.Class, q.Tenant)
+		s.leaves(q)
 		return
 	}
 	i := slices.Index(s.running, q)
@@ -196,7 +214,7 @@ func (s *Scheduler) Remove(q *Seq, now time.Time) {
 		return
 	}
 	s.running = slices.Delete(s.running, i, i+1)
-	s.ledger.leave(q.Class, q.Tenant)
+	s.leaves(q)
 	s.places -= 1 + q.Forks
 	s.release(q, now)
 	q.Forks = 0

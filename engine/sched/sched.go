@@ -27,8 +27,16 @@
 // class may reserve a share of the pool: others use it for their cache alone,
 // so that requests within the share preempt nobody.
 //
+// # What gives way
+//
+// Background sequences are outside of all this: they are admitted, and get
+// turns, only in passes in which no other sequence waits or runs. So whoever
+// comes is delayed by them for the rest of one pass at most. They keep their
+// blocks until another needs them.
+//
 // # Nobody starves
 //
+// Except for background sequences:
 // Every pass in which a reader is present gives readers at least one token,
 // and chunkMin if that takes it at most half beyond the target, even if the
 // writers alone use the target up. A request that has
@@ -65,6 +73,9 @@ type Seq struct {
 	// Class and Tenant decide whose turn it is, and whose cache is charged.
 	Class  parley.Class
 	Tenant string
+	// Background sequences get turns only while no other has work. No account is
+	// kept of them, and they make room first.
+	Background bool
 	// Salt keeps the sequence's blocks from being shared under another salt, but
 	// for those that lie in the first Public tokens.
 	Salt   parley.Salt
@@ -159,7 +170,7 @@ const (
 	targetUse = 0.9
 	// quietFactor is by how much a pass without writers may be longer: nobody
 	// watches, but whoever comes next must wait for its end.
-	quietFactor   = 4
+	quietFactor   = 8
 	ageMaxDefault = 30 * time.Second
 )
 
@@ -209,6 +220,7 @@ type Scheduler struct {
 	turns   []*Seq        // those that run as a pass is planned
 	readers []*Seq        // of the present pass
 	writers int           // in the present plan
+	busy    bool          // others than background sequences have work
 	spent   time.Duration // before the coming pass
 	reading int           // tokens granted to readers in the present plan
 	arrived uint64
@@ -238,7 +250,7 @@ func (s *Scheduler) Add(q *Seq, now time.Time) {
 	s.arrived++
 	q.order, q.arrived = s.arrived, now
 	q.Prepare()
-	s.ledger.join(q.Class, q.Tenant)
+	s.joins(q)
 	s.waiting = append(s.waiting, q)
 }
 
@@ -267,6 +279,7 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0], Copies: s.plan.Copies[:0]}
 	s.sealAll()
 	s.expire(now)
+	s.busy = s.hasForeground()
 	s.admit(now)
 	s.ferry.Add(s.cache.Moves())
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
@@ -320,14 +333,14 @@ func (s *Scheduler) grant(tokens *int, share float64, may func(*Seq) bool) {
 func (s *Scheduler) planWriters(tokens, outputs *int, now time.Time) {
 	s.readers, s.turns = s.readers[:0], append(s.turns[:0], s.running...)
 	for _, q := range s.turns {
-		if q.runs() && !q.Paused && q.behind() == 1 && s.board(q) && s.room(q, len(q.Tokens), now) {
+		if q.runs() && s.turn(q) && q.behind() == 1 && s.board(q) && s.room(q, len(q.Tokens), now) {
 			s.take(q, tokens, outputs, 1)
 		}
 	}
 	s.plan.Parts = slices.DeleteFunc(s.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
 	s.writers = len(s.plan.Parts)
 	for _, q := range s.running {
-		if !q.Paused && q.behind() > 1 {
+		if s.turn(q) && q.behind() > 1 {
 			q.granted = 0
 			s.readers = append(s.readers, q)
 		}
@@ -440,7 +453,9 @@ func (s *Scheduler) expire(now time.Time) {
 func (s *Scheduler) Commit(plan *Plan, took time.Duration) {
 	for _, p := range plan.Parts {
 		p.Seq.Computed += p.Tokens
-		s.ledger.charge(p.Seq.Class, p.Seq.Tenant, p.Tokens)
+		if !p.Seq.Background {
+			s.ledger.charge(p.Seq.Class, p.Seq.Tenant, p.Tokens)
+		}
 	}
 	s.pace.Learn(plan.Work, took)
 }

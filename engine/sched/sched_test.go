@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	config blocks=N tokens=N outputs=N seqs=N [target=MS] [reserve=PERCENT for enterprise]
 //	       [host=N] [disk=N] [copy=MS for each block]
 //	       [static-batches] [reserve-whole] [whole-prompts] [no-prefix-cache]
-//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS]
+//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS] [background]
 //	pass                a sequence that caught up wants one more token
 //	wait MS
 //	remove NAME
@@ -81,7 +81,7 @@ func runScript(t *testing.T, text string) string {
 					WholePrompts: slices.Contains(words, "whole-prompts"), NoPrefixCache: slices.Contains(words, "no-prefix-cache")}})
 		case "add":
 			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
-				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant"))}
+				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")), Background: slices.Contains(words, "background")}
 			q.Tokens = distinct(len(seqs), q.Prompt)
 			for name, other := range seqs {
 				if slices.Contains(words, "like="+name) {
@@ -237,7 +237,7 @@ func TestRandomLoad(t *testing.T) {
 
 func arrival(rng *rand.Rand, cfg *Config) *Seq {
 	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0,
-		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5)))}
+		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5))), Background: rng.IntN(4) == 0}
 	q.Tokens, q.Most = distinct(rng.IntN(6), q.Prompt), q.Prompt+1+rng.IntN(60)
 	if rng.IntN(3) > 0 || !cfg.Fit(q) {
 		return nil
@@ -247,8 +247,11 @@ func arrival(rng *rand.Rand, cfg *Config) *Seq {
 
 func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 	t.Helper()
-	tokens, outputs := 0, 0
+	tokens, outputs, background := 0, 0, 0
 	for _, p := range plan {
+		if p.Seq.Background {
+			background++
+		}
 		tokens += p.Tokens
 		outputs += p.Outputs
 		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > len(p.Seq.Tokens) || len(p.Seq.Table.Blocks)*compute.BlockTokens < after {
@@ -257,6 +260,9 @@ func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 		if p.Seq.Computed+p.Tokens == len(p.Seq.Tokens) && p.Outputs < 1 {
 			t.Fatalf("a sequence catches up without an output")
 		}
+	}
+	if background != 0 && background != len(plan) && !cfg.Baseline.StaticBatches {
+		t.Fatalf("%d of the %d parts of a pass are in the background", background, len(plan))
 	}
 	if tokens > cfg.StepTokens || outputs > cfg.StepOutputs {
 		t.Fatalf("a pass of %d tokens and %d outputs under %+v", tokens, outputs, cfg)
