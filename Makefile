@@ -8,7 +8,7 @@ BENCHTIME ?= 1s
 
 .PHONY: help
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## build bin/parley for this machine
@@ -48,6 +48,10 @@ check: ## gofmt, vet, staticcheck and go fix, all without findings
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
 	./test/need-cc.sh
 	CGO_ENABLED=1 ./test/postgres.sh $(GO) test -race -timeout 30m ./...
+
+.PHONY: test-arm64
+test-arm64: ## the processor's and the models' tests for arm64, emulated (takes minutes; installs qemu if missing)
+	./test/run-arm64.sh
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)

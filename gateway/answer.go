@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type answer struct {
 	usage parley.Usage
 	// later is an error that came behind deltas not yet handed out.
 	later error
+	// held is what the answer is held to.
+	held *constraint
 	// seen is told of every delta and the index of its choice.
 	seen func(choice int, d parley.Delta)
 }
@@ -36,7 +39,9 @@ type answeredPrompt struct {
 
 // A choice is one continuation while it grows.
 type choice struct {
-	text   *text
+	text *text
+	// reader tells calls and thoughts from plain text; nil if all text is plain.
+	reader *reader
 	model  *model
 	finish parley.Finish
 	// muted choices show nothing: the client wanted no new tokens.
@@ -55,14 +60,32 @@ type shownToken struct {
 	startByte, offset int
 }
 
-// A piece is what was added to one choice. The last piece of a choice carries
-// the reason for its end.
+// A piece is what was added to one choice: thoughts, then text, then calls.
+// What came in another order is in several pieces. The last piece of a choice
+// carries the reason for its end.
 type piece struct {
-	choice int
-	text   string
-	tokens []shownToken
-	finish parley.Finish
+	choice    int
+	reasoning string
+	text      string
+	calls     []callPiece
+	tokens    []shownToken
+	finish    parley.Finish
 }
+
+// A callPiece is a fragment of a tool call. The calls of a choice have the
+// indexes 0, 1, 2…, and a call is complete before the next begins. The first
+// fragment of an index has the call's id and name, the others do not; the
+// arguments of all its fragments put together are a JSON object as a text,
+// unless the answer was cut off.
+type callPiece struct {
+	index     int
+	id, name  string
+	arguments string
+}
+
+// finishToolCalls is why a choice ended that made calls and was not cut off. A
+// worker knows of no tools, so it is said here.
+const finishToolCalls parley.Finish = "tool_calls"
 
 // errSilence says that nothing happened for as long as a caller wanted to wait.
 var errSilence = errors.New("silence")
@@ -97,7 +120,7 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 func (a *answer) gather(e event) ([]piece, error) {
 	var pieces []piece
 	for {
-		p, err := a.accept(e)
+		added, err := a.accept(e)
 		if err != nil && len(pieces) == 0 {
 			return nil, err
 		}
@@ -105,7 +128,9 @@ func (a *answer) gather(e event) ([]piece, error) {
 			a.later = err
 			return pieces, nil
 		}
-		pieces = join(pieces, p)
+		for _, p := range added {
+			pieces = join(pieces, p)
+		}
 		select {
 		case e = <-a.events:
 		default:
@@ -114,43 +139,65 @@ func (a *answer) gather(e event) ([]piece, error) {
 	}
 }
 
-// join appends p, or adds it to the piece of its choice.
+// join appends p, or adds it to the last piece of its choice where that keeps
+// the order of what was said.
 func join(pieces []piece, p piece) []piece {
-	for i := range pieces {
-		if old := &pieces[i]; old.choice == p.choice {
-			old.text += p.text
-			old.tokens = append(old.tokens, p.tokens...)
-			old.finish = cmp.Or(p.finish, old.finish)
-			return pieces
+	for i := range slices.Backward(pieces) {
+		old := &pieces[i]
+		if old.choice != p.choice {
+			continue
 		}
+		if p.reasoning != "" && (old.text != "" || len(old.calls) > 0) || p.text != "" && len(old.calls) > 0 {
+			break
+		}
+		old.reasoning += p.reasoning
+		old.text += p.text
+		for _, c := range p.calls {
+			old.addCall(c)
+		}
+		old.tokens = append(old.tokens, p.tokens...)
+		old.finish = cmp.Or(p.finish, old.finish)
+		return pieces
 	}
 	return append(pieces, p)
 }
 
+// addCall appends a fragment, or adds it to the last one of its call.
+func (p *piece) addCall(c callPiece) {
+	if n := len(p.calls); n > 0 && p.calls[n-1].index == c.index {
+		p.calls[n-1].arguments += c.arguments
+		return
+	}
+	p.calls = append(p.calls, c)
+}
+
 // accept takes one delta. What a worker must not send is an error.
-func (a *answer) accept(e event) (piece, error) {
+func (a *answer) accept(e event) ([]piece, error) {
 	if e.err != nil {
-		return piece{}, e.err
+		return nil, a.held.refused(e.err)
 	}
 	d := e.delta
 	if d.Choice < 0 || d.Choice >= a.perPrompt {
-		return piece{}, fmt.Errorf("the worker sent choice %d of %d", d.Choice, a.perPrompt)
+		return nil, fmt.Errorf("the worker sent choice %d of %d", d.Choice, a.perPrompt)
 	}
 	index := e.prompt*a.perPrompt + d.Choice
 	c := a.choices[index]
 	if c.finish != "" && (len(d.Tokens) > 0 || d.Finish != "") {
-		return piece{}, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
+		return nil, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
 	}
-	a.seen(index, d)
 	if d.PromptLogprobs != nil {
 		a.prompts[e.prompt].logprobs = d.PromptLogprobs
 	}
-	p := c.add(d)
-	p.choice = index
-	if d.Usage != nil {
-		return p, a.settle(e.prompt, *d.Usage)
+	pieces := c.add(d)
+	for i := range pieces {
+		pieces[i].choice = index
 	}
-	return p, nil
+	d.Finish = pieces[len(pieces)-1].finish
+	a.seen(index, d)
+	if d.Usage != nil {
+		return pieces, a.settle(e.prompt, *d.Usage)
+	}
+	return pieces, nil
 }
 
 // settle adds the usage of an answered prompt. Prompts run side by side, so
@@ -175,29 +222,51 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	return nil
 }
 
-// add takes a delta of this choice.
-func (c *choice) add(d parley.Delta) piece {
+// add takes a delta of this choice. There is at least one piece.
+func (c *choice) add(d parley.Delta) []piece {
 	if c.muted {
-		return c.addMuted(d)
+		return []piece{c.addMuted(d)}
 	}
-	var p piece
+	shown := ""
 	for i, id := range d.Tokens {
 		if i < len(d.Logprobs) {
 			c.keep(id, d.Logprobs[i])
 		}
-		p.text += c.text.push(id)
+		shown += c.text.push(id)
 	}
 	c.outputTokens += len(d.Tokens)
 	if d.Finish != "" {
-		p.text += c.text.flush()
-		p.finish = d.Finish
-		if c.text.stopped {
-			p.finish = parley.FinishStop
-		}
-		c.finish = p.finish
+		shown += c.text.flush()
 	}
-	p.tokens = c.release()
-	return p
+	pieces := []piece{{text: shown}}
+	if c.reader != nil {
+		c.reader.read(shown)
+		if d.Finish != "" {
+			c.reader.end(c.text.stopped || d.Finish != parley.FinishStop)
+		}
+		pieces = c.reader.pieces()
+	}
+	last := &pieces[len(pieces)-1]
+	if d.Finish != "" {
+		c.finish = c.reason(d.Finish)
+		last.finish = c.finish
+	}
+	last.tokens = c.release()
+	return pieces
+}
+
+// reason is why the choice ended, given what the worker says.
+func (c *choice) reason(said parley.Finish) parley.Finish {
+	switch {
+	case c.text.stopped:
+		said = parley.FinishStop
+	case said != parley.FinishStop:
+		return said
+	}
+	if c.reader != nil && c.reader.complete > 0 {
+		return finishToolCalls
+	}
+	return said
 }
 
 // addMuted takes a delta of a choice that shows nothing.
@@ -213,23 +282,30 @@ func (c *choice) addMuted(d parley.Delta) piece {
 // that have no text, such as the one that ends the turn, are not listed.
 func (c *choice) keep(id parley.Token, l parley.Logprob) {
 	c.logprobSum += float64(l.Logprob)
-	if c.text.stopped || c.model.Tokenizer.IsSpecial(id) {
+	if c.text.stopped || !c.model.Tokenizer.IsSaid(id) {
 		return
 	}
 	l.Token = id
 	c.waiting = append(c.waiting, shownToken{l, c.text.decodedBytes, c.text.decodedRunes})
 }
 
-// release returns the tokens whose text is shown by now. At the end of a
-// choice what is still waiting belongs to a stop string or has no text.
+// release returns the tokens whose text is shown by now as content. At the end
+// of a choice what is still waiting belongs to a stop string or has no text.
 func (c *choice) release() []shownToken {
+	known := c.text.shownBytes
+	if c.reader != nil {
+		known = c.reader.known
+	}
 	n := 0
-	for n < len(c.waiting) && c.waiting[n].startByte < c.text.shownBytes {
+	for n < len(c.waiting) && c.waiting[n].startByte < known {
 		n++
 	}
 	released := c.waiting[:n:n]
 	c.waiting = c.waiting[n:]
-	return released
+	if c.reader == nil {
+		return released
+	}
+	return slices.DeleteFunc(released, func(t shownToken) bool { return !c.reader.isContent(t.startByte) })
 }
 
 // meanLogprob rates a choice: the higher, the more probable its text.
@@ -239,9 +315,29 @@ func (c *choice) meanLogprob() float64 {
 
 // A whole is a choice that was collected to its end.
 type whole struct {
-	text   strings.Builder
-	tokens []shownToken
-	finish parley.Finish
+	reasoning, text strings.Builder
+	calls           []*wholeCall
+	tokens          []shownToken
+	finish          parley.Finish
+}
+
+// A wholeCall is a call that was collected to its end.
+type wholeCall struct {
+	id, name  string
+	arguments strings.Builder
+}
+
+func (w *whole) add(p piece) {
+	w.reasoning.WriteString(p.reasoning)
+	w.text.WriteString(p.text)
+	for _, c := range p.calls {
+		if c.index == len(w.calls) {
+			w.calls = append(w.calls, &wholeCall{id: c.id, name: c.name})
+		}
+		w.calls[c.index].arguments.WriteString(c.arguments)
+	}
+	w.tokens = append(w.tokens, p.tokens...)
+	w.finish = cmp.Or(p.finish, w.finish)
 }
 
 // collect waits for the whole answer.
@@ -253,10 +349,7 @@ func (a *answer) collect(ctx context.Context) ([]whole, error) {
 			return nil, err
 		}
 		for _, p := range pieces {
-			w := &choices[p.choice]
-			w.text.WriteString(p.text)
-			w.tokens = append(w.tokens, p.tokens...)
-			w.finish = cmp.Or(p.finish, w.finish)
+			choices[p.choice].add(p)
 		}
 	}
 	return choices, nil

@@ -49,10 +49,11 @@ func TestTokensFollowTheText(t *testing.T) {
 	a := pending(t, []string{"STOP"})
 	var listed []parley.Token
 	for _, text := range []string{"a", "S", "T", "b", "S", "T", "O", "P", "c"} {
-		p, err := a.accept(said(t, text))
-		if err != nil {
-			t.Fatal(err)
+		pieces, err := a.accept(said(t, text))
+		if err != nil || len(pieces) != 1 {
+			t.Fatal(pieces, err)
 		}
+		p := pieces[0]
 		var shown strings.Builder
 		for _, token := range p.tokens {
 			listed = append(listed, token.Token)
@@ -62,9 +63,9 @@ func TestTokensFollowTheText(t *testing.T) {
 			t.Errorf("after %q the text is %q and the tokens say %q", text, p.text, shown.String())
 		}
 	}
-	p, err := a.accept(event{delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}})
-	if err != nil || p.finish != parley.FinishStop || len(p.tokens) != 0 {
-		t.Errorf("at the end: %+v, %v", p, err)
+	pieces, err := a.accept(event{delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}})
+	if err != nil || pieces[0].finish != parley.FinishStop || len(pieces[0].tokens) != 0 {
+		t.Errorf("at the end: %+v, %v", pieces, err)
 	}
 	if want := tokensOf(t, "a"); !cmp.Equal(listed[:1], want) || len(listed) != 4 || !a.over() {
 		t.Errorf("listed %v", listed)

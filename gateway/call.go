@@ -25,7 +25,13 @@ type call struct {
 	id, suffix string
 	started    time.Time
 	route      string
-	inference  bool
+	// values are what stands for the braces of the route.
+	values    map[string]string
+	inference bool
+	// background calls have no client: others go first.
+	background bool
+	// socket is where the answer goes if the request came by a WebSocket.
+	socket *socket
 	// stream is set once events are being sent.
 	stream *stream
 	err    error

@@ -21,21 +21,10 @@ func (g *Gateway) chat(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
-	prompt, err := model.renderChat(request, g.config.Now())
+	answer, stop, err := c.converse(model, request)
 	if err != nil {
 		return err
 	}
-	if err := request.CheckVocab(model.vocabTokens); err != nil {
-		return err
-	}
-	maxTokens, err := model.outputTokens("messages", len(prompt), &request.Generation)
-	if err != nil {
-		return err
-	}
-	job := model.newJob(c.id, &request.Generation, prompt)
-	job.MaxTokens = maxTokens
-	answer, stop := c.generate(model, []*parley.Request{job}, false)
 	defer stop()
 
 	form := newChatShape(c, model, &request.Generation)
@@ -47,6 +36,35 @@ func (g *Gateway) chat(c *call) error {
 		return err
 	}
 	return c.reply(http.StatusOK, form.whole(choices, answer.usage))
+}
+
+// converse starts the answer to a conversation: it renders the prompt and has
+// the worker generate what the format and the tools allow. Every endpoint at
+// which people talk with a model comes by here, in its own shape. The caller
+// must call stop.
+func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop func(), err error) {
+	c.story.model = m.ID
+	prompt, thinking, err := m.renderChat(request, c.gateway.config.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := request.CheckVocab(m.vocabTokens); err != nil {
+		return nil, nil, err
+	}
+	maxTokens, err := m.outputTokens("messages", len(prompt), &request.Generation)
+	if err != nil {
+		return nil, nil, err
+	}
+	job := m.newJob(c.id, &request.Generation, prompt)
+	job.MaxTokens = maxTokens
+	held := m.tools.constrain(request, thinking)
+	job.Grammar = held.grammar
+	c.seeConstraint(&request.Format, len(callable(request)))
+	a, stop = c.generate(m, []*parley.Request{job}, &held, false)
+	for _, choice := range a.choices {
+		choice.reader = m.tools.reader(request, thinking)
+	}
+	return a, stop, nil
 }
 
 // A chatShape makes chat answers: whole ones and the chunks of streams.
@@ -83,14 +101,23 @@ func (s *chatShape) whole(choices []whole, u parley.Usage) openai.ChatResponse {
 	}
 	for i := range choices {
 		w := &choices[i]
-		r.Choices = append(r.Choices, openai.ChatChoice{
-			Index:        i,
-			Message:      openai.ChatMessage{Role: "assistant", Content: w.text.String()},
-			Logprobs:     s.listed(w.tokens),
-			FinishReason: w.finish,
-		})
+		r.Choices = append(r.Choices, openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.tokens), FinishReason: w.finish})
 	}
 	return r
+}
+
+// chatMessage is what was said in a choice. A message of nothing but calls has
+// no content.
+func chatMessage(w *whole) openai.ChatMessage {
+	m := openai.ChatMessage{Role: "assistant", ReasoningContent: w.reasoning.String()}
+	if text := w.text.String(); text != "" || len(w.calls) == 0 {
+		m.Content = &text
+	}
+	for _, call := range w.calls {
+		m.ToolCalls = append(m.ToolCalls, openai.ChatToolCall{ID: call.id, Type: "function",
+			Function: openai.ChatToolFunction{Name: call.name, Arguments: call.arguments.String()}})
+	}
+	return m
 }
 
 // with returns a chunk that tells of one choice.
@@ -105,7 +132,18 @@ func (s *chatShape) opening(choice int) any {
 }
 
 func (s *chatShape) content(p piece) any {
-	return s.with(openai.ChatChunkChoice{Index: p.choice, Delta: openai.ChatDelta{Content: &p.text}, Logprobs: s.listed(p.tokens)})
+	delta := openai.ChatDelta{ReasoningContent: p.reasoning}
+	if p.text != "" || p.reasoning == "" && len(p.calls) == 0 {
+		delta.Content = &p.text
+	}
+	for _, c := range p.calls {
+		call := openai.ChatToolCall{Index: &c.index, ID: c.id, Function: openai.ChatToolFunction{Name: c.name, Arguments: c.arguments}}
+		if c.id != "" {
+			call.Type = "function"
+		}
+		delta.ToolCalls = append(delta.ToolCalls, call)
+	}
+	return s.with(openai.ChatChunkChoice{Index: p.choice, Delta: delta, Logprobs: s.listed(p.tokens)})
 }
 
 func (s *chatShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {

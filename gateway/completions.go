@@ -34,25 +34,31 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	answer, stop := c.generate(model, jobs, request.MaxTokens == 0)
-	defer stop()
-
-	form := newCompletionShape(c, model, request, answer)
-	if request.Stream {
-		return c.streamAnswer(answer, form, request.IncludeUsage)
+	held := constrainText(&request.Format)
+	for _, job := range jobs {
+		job.Grammar = held.grammar
 	}
-	choices, err := answer.collect(c.request.Context())
-	if err != nil {
-		return err
-	}
-	return c.reply(http.StatusOK, form.whole(choices, answer))
+	c.seeConstraint(&request.Format, 0)
+	return c.inSession(model, request.Gap, func() error {
+		answer, stop := c.generate(model, jobs, &held, request.MaxTokens == 0)
+		defer stop()
+		form := newCompletionShape(c, model, request, answer)
+		if request.Stream {
+			return c.streamAnswer(answer, form, request.IncludeUsage)
+		}
+		choices, err := answer.collect(c.request.Context())
+		if err != nil {
+			return err
+		}
+		return c.reply(http.StatusOK, form.whole(choices, answer))
+	})
 }
 
 // completionJobs makes one request for each prompt.
 func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*parley.Request, error) {
 	var jobs []*parley.Request
 	for _, p := range request.Prompts {
-		prompt, err := m.encodePrompt(p, request)
+		prompt, err := m.encodeBefore(p, request.Gap)
 		if err != nil {
 			return nil, err
 		}
@@ -65,6 +71,7 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 		job.Choices = request.BestOf
 		job.Logprobs = request.Logprobs || request.BestOf > request.Choices
 		job.PromptLogprobs = request.Logprobs && request.Echo
+		m.prepareGap(job, request.Gap)
 		jobs = append(jobs, job)
 	}
 	return jobs, nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/batch"
+	"parley/gateway/convo"
 	"parley/token"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +37,16 @@ type Config struct {
 	// often runs on a laptop without keys, and any page the user opens could
 	// otherwise spend the machine and read the answers.
 	AllowOrigins []string
+	// Store keeps conversations and responses. Nil keeps none: responses are then
+	// answered and forgotten, and there are no conversations. Whoever opened it
+	// closes it, after [Gateway.Close].
+	Store convo.Store
+	// NoTitles leaves conversations without the title that the model writes for
+	// them after their first turn.
+	NoTitles bool
+	// Batches keeps files and batches, and has the latter answered. Nil keeps none.
+	// Whoever opened it closes it, after [Gateway.Close].
+	Batches *batch.Store
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry

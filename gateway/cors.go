@@ -34,7 +34,7 @@ func (g *Gateway) originAllowed(origin string) bool {
 
 // preflight answers OPTIONS: which methods there are and, for an allowed
 // origin, which headers its pages may send.
-func (c *call) preflight(r route) error {
+func (c *call) preflight(r *route) error {
 	h := c.Header()
 	h.Set("Allow", r.allowed())
 	if h.Get("Access-Control-Allow-Origin") != "" {

@@ -11,7 +11,11 @@
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
 //	generate.go    tokens -> deltas: one pump for each prompt
-//	answer.go      deltas -> pieces of text for each choice
+//	syntax.go      how models write calls of tools, found from their templates
+//	constrain.go   what an answer is held to: a format, calls of tools, or either
+//	plaintools.go  tools in plain messages, for templates that know none
+//	answer.go      deltas -> pieces of text, thoughts and calls for each choice
+//	reader.go      tells thoughts and calls from text, byte by byte
 //	text.go        the exact text of a choice, and where a stop string cuts it
 //	stream.go      pieces -> server-sent events, with keep-alive
 //	metrics.go     what is counted, and the log line of a finished request

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"parley"
@@ -20,19 +18,14 @@ type Gateway struct {
 	config   Config
 	models   []*model
 	fallback *model
-	routes   map[string]route
+	routes   routeTable
 	metrics  *metrics
+	sessions sessions
+	// keeper holds what lives longer than a call; nil without a store.
+	keeper   *keeper
+	sockets  *socketSet
 	draining atomic.Bool
-}
-
-// A route is one path with the methods it answers.
-type route struct {
-	// name is the path as metrics and logs show it.
-	name string
-	// inference routes are the ones that reach a worker: they are counted as
-	// in flight and refused while draining.
-	inference bool
-	methods   map[string]endpoint
+	batches  batchWork
 }
 
 // An endpoint answers one call. The error it returns, if any, is what the
@@ -45,7 +38,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config}
+	g := &Gateway{config: config, sockets: newSocketSet()}
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		g.models = append(g.models, m)
@@ -58,49 +51,30 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	g.addRoutes()
+	if g.keeper, err = newKeeper(&g.config); err != nil {
+		return nil, err
+	}
+	g.startBatches()
 	return g, nil
 }
 
-func (g *Gateway) addRoutes() {
-	g.routes = make(map[string]route)
-	add := func(method, path string, inference bool, e endpoint) {
-		g.routes[path] = route{path, inference, map[string]endpoint{method: e}}
-	}
-	add("POST", "/v1/chat/completions", true, g.chat)
-	add("POST", "/v1/completions", true, g.completions)
-	add("GET", "/v1/models", false, g.listModels)
-	add("GET", modelsPrefix, false, g.showModel)
-	add("GET", "/healthz", false, g.healthz)
-	add("GET", "/readyz", false, g.readyz)
-	add("GET", "/metrics", false, g.showMetrics)
-	add("GET", "/", false, g.home)
-}
-
-// modelsPrefix is followed by a model's ID, which may itself hold slashes.
-const modelsPrefix = "/v1/models/"
-
-// find returns the route of a path. Paths are compared as they are: no
-// cleaning and no redirects, which POST bodies do not survive.
-func (g *Gateway) find(path string) (route, bool) {
-	if strings.HasPrefix(path, modelsPrefix) && path != modelsPrefix {
-		path = modelsPrefix
-	} else if path == modelsPrefix {
-		path = "/v1/models"
-	}
-	found, ok := g.routes[path]
-	return found, ok
-}
-
 // Drain turns new inference requests away while the ones in flight finish.
-// Readiness turns false, so that a load balancer stops sending.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+// Readiness turns false, so that a load balancer stops sending. Batches stop at
+// once; they go on at the next start.
+func (g *Gateway) Drain() {
+	g.batches.end()
+	g.draining.Store(true)
+}
 
 // ServeHTTP answers one request: whatever happens, the client gets a request
 // id and an error it can read, and the log one line.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := g.newCall(w, r)
+	g.answer(g.newCall(w, r))
+}
+
+func (g *Gateway) answer(c *call) {
 	defer g.finish(c)
-	if err := g.dispatch(c); err != nil {
+	if err := c.guarded(g.dispatch); err != nil {
 		c.fail(err)
 	}
 }
@@ -126,33 +100,34 @@ func randomSuffix() string {
 	return hex.EncodeToString(b[:])
 }
 
-// dispatch runs the endpoint that the request asks for. A panic in it becomes
-// an error like any other.
-func (g *Gateway) dispatch(c *call) (err error) {
+// guarded runs an endpoint. A panic in it becomes an error like any other.
+func (c *call) guarded(run endpoint) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicError(p)
 		}
 	}()
+	return run(c)
+}
+
+// dispatch runs the endpoint that the request asks for.
+func (g *Gateway) dispatch(c *call) error {
 	g.allowOrigin(c)
-	found, ok := g.find(c.request.URL.Path)
-	if !ok {
+	found, values := g.routes.find(c.request.URL.Path)
+	if found == nil {
 		return openai.RouteNotFound(c.request.Method, c.request.URL.Path)
 	}
-	c.route = found.name
+	c.route, c.values = found.name, values
 	if c.request.Method == http.MethodOptions {
 		return c.preflight(found)
 	}
-	run, ok := found.methods[c.request.Method]
-	if !ok && c.request.Method == http.MethodHead {
-		run, ok = found.methods[http.MethodGet]
-	}
+	run, ok := found.endpoint(c.request)
 	if !ok {
 		c.Header().Set("Allow", found.allowed())
 		return parley.Errorf(parley.MethodNotAllowed, "Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
 			c.request.Method, found.name, found.allowed())
 	}
-	if found.inference {
+	if found.inference && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)
 	}
 	return run(c)
@@ -166,18 +141,6 @@ func (g *Gateway) infer(c *call, run endpoint) error {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
 	}
 	return run(c)
-}
-
-func (r route) allowed() string {
-	methods := []string{http.MethodOptions}
-	for method := range r.methods {
-		methods = append(methods, method)
-		if method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
-		}
-	}
-	slices.Sort(methods)
-	return strings.Join(methods, ", ")
 }
 
 // panicError is a panic as an error for the log, with where it came from.

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"parley"
 )
@@ -30,10 +32,22 @@ type generation struct {
 
 // generate starts all requests on worker. The caller must call stop.
 func generate(ctx context.Context, worker parley.Worker, requests []*parley.Request) *generation {
+	return generateSome(ctx, worker, requests, len(requests))
+}
+
+// generateSome lets at most so many of the requests be with the worker at once,
+// and the others follow in order. The caller must call stop.
+func generateSome(ctx context.Context, worker parley.Worker, requests []*parley.Request, atOnce int) *generation {
 	ctx, cancel := context.WithCancel(ctx)
 	x := &generation{events: make(chan event, eventsPending), cancel: cancel}
-	for i, r := range requests {
-		x.pumps.Go(func() { x.pump(ctx, worker, i, r) })
+	waiting := slices.Clone(requests)
+	var next atomic.Int64
+	for range min(atOnce, len(requests)) {
+		x.pumps.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(waiting)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				x.pump(ctx, worker, int(i), waiting[i])
+			}
+		})
 	}
 	return x
 }

@@ -27,6 +27,7 @@ type metrics struct {
 	outputTokens  prometheus.Counter
 	cachedTokens  prometheus.Counter
 	finishes      *prometheus.CounterVec
+	constrained   *prometheus.CounterVec
 	retries       prometheus.Counter
 }
 
@@ -60,7 +61,9 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		outputTokens: counter("parley_output_tokens_total", "Tokens generated, also for requests that did not end well."),
 		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),
 		finishes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_finish_total", Help: "Ended choices by reason (stop, length), and requests that ended otherwise (cancelled, error)."}, []string{"reason"}),
+			Name: "parley_finish_total", Help: "Ended choices by reason (stop, length, tool_calls), and requests that ended otherwise (cancelled, error)."}, []string{"reason"}),
+		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_constrained_requests_total", Help: "Requests whose answer is held to a grammar, by what it is for: json_object, json_schema, regex, choice or tools."}, []string{"kind"}),
 		retries: counter("parley_client_retries_total", "Requests that a client says it has sent before."),
 	}
 	return m, m.register(r)
@@ -69,7 +72,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.retries} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.constrained, m.retries} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -89,6 +92,21 @@ type story struct {
 	firstToken                 time.Duration
 	lastTokenAt                map[int]time.Time
 	finish                     parley.Finish
+	// format and tools are what the answer is held to.
+	format string
+	tools  int
+}
+
+// seeConstraint counts a request whose answer is held to a format, or to tools
+// of which the model may call so many.
+func (c *call) seeConstraint(f *openai.Format, tools int) {
+	c.story.format, c.story.tools = f.Kind, tools
+	if f.Kind != "" {
+		c.gateway.metrics.constrained.WithLabelValues(f.Kind).Inc()
+	}
+	if tools > 0 {
+		c.gateway.metrics.constrained.WithLabelValues("tools").Inc()
+	}
 }
 
 // seeDelta keeps count of an answer as it comes.
@@ -98,7 +116,9 @@ func (c *call) seeDelta(choice int, d parley.Delta) {
 	if n := len(d.Tokens); n > 0 {
 		if s.firstToken == 0 {
 			s.firstToken = now.Sub(c.started)
-			m.firstToken.Observe(s.firstToken.Seconds())
+			if !c.background { // nobody waits, so it may wait for hours
+				m.firstToken.Observe(s.firstToken.Seconds())
+			}
 		}
 		s.outputTokens += n
 		m.outputTokens.Add(float64(n))
@@ -121,7 +141,7 @@ func (c *call) seeDelta(choice int, d parley.Delta) {
 
 // seeTokens observes the time between the tokens of one choice.
 func (c *call) seeTokens(choice, tokens int, now time.Time) {
-	if last, ok := c.story.lastTokenAt[choice]; ok {
+	if last, ok := c.story.lastTokenAt[choice]; ok && !c.background {
 		c.gateway.metrics.betweenTokens.Observe(now.Sub(last).Seconds() / float64(tokens))
 	}
 	if c.story.lastTokenAt == nil {
@@ -198,6 +218,12 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 			slog.Duration("decode", s.usage.Decode),
 			slog.String("finish", string(s.finish)),
 			slog.Bool("cancelled", code == parley.Cancelled))
+	}
+	if c.story.format != "" {
+		attributes = append(attributes, slog.String("format", c.story.format))
+	}
+	if c.story.tools > 0 {
+		attributes = append(attributes, slog.Int("tools", c.story.tools))
 	}
 	if c.err != nil {
 		attributes = append(attributes, slog.String("code", string(code)), slog.String("error", c.err.Error()))

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"parley"
@@ -17,55 +16,17 @@ type model struct {
 	Served
 	// vocabTokens is one more than the largest token id.
 	vocabTokens int
+	tools       toolbox
 }
 
 func newModel(served Served, now time.Time) *model {
-	m := &model{Served: served, vocabTokens: served.Tokenizer.Size()}
+	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(), tools: openToolbox(served.Tokenizer, served.Template, now)}
 	m.ContextTokens = served.contextTokens()
 	setDefault(&m.OwnedBy, "parley")
 	if m.Created.IsZero() {
 		m.Created = now
 	}
 	return m
-}
-
-// encodePrompt returns the tokens of one prompt of a plain completion. Special
-// tokens that are written out in the text count as such: people write whole
-// templates by hand this way.
-func (m *model) encodePrompt(p openai.Prompt, request *openai.CompletionRequest) ([]parley.Token, error) {
-	tokens := p.Tokens
-	if !p.IsTokens {
-		var err error
-		options := token.Options{AddSpecial: !request.HasSuffix, ParseSpecial: true}
-		if tokens, err = m.encode(p.Param, p.Text, options); err != nil {
-			return nil, err
-		}
-	}
-	if request.HasSuffix {
-		return m.encodeGap(tokens, request.Suffix)
-	}
-	if len(tokens) > 0 {
-		return tokens, nil
-	}
-	if bos := m.Tokenizer.Special().BOS; bos != token.None {
-		return []parley.Token{bos}, nil // an empty prompt asks for any text at all
-	}
-	return nil, parley.Invalid(p.Param, "Invalid '%s': the prompt is empty. Expected at least one character.", p.Param)
-}
-
-// encodeGap returns the tokens that ask the model for what belongs between
-// before and the text after it.
-func (m *model) encodeGap(before []parley.Token, after string) ([]parley.Token, error) {
-	special := m.Tokenizer.Special()
-	if special.FIMPrefix == token.None || special.FIMSuffix == token.None || special.FIMMiddle == token.None {
-		return nil, openai.SuffixUnsupported(m.ID)
-	}
-	tokens := slices.Concat([]parley.Token{special.FIMPrefix}, before, []parley.Token{special.FIMSuffix})
-	suffix, err := m.encode("suffix", after, token.Options{ParseSpecial: true})
-	if err != nil {
-		return nil, err
-	}
-	return append(append(tokens, suffix...), special.FIMMiddle), nil
 }
 
 func (m *model) encode(param, text string, options token.Options) ([]parley.Token, error) {
@@ -104,6 +65,7 @@ func (m *model) newJob(id string, g *openai.Generation, prompt []parley.Token) *
 		Sampling:    g.Sampling,
 		Stop:        g.Stop,
 		Sinks:       g.Sinks,
+		Retain:      g.Retain,
 		Logprobs:    g.Logprobs,
 		TopLogprobs: g.TopLogprobs,
 	}
@@ -119,25 +81,27 @@ func randomSeed() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// generate starts jobs on the model's worker and returns their answer to come.
-// Muted answers show no new tokens. The caller must call stop.
-func (c *call) generate(m *model, jobs []*parley.Request, muted bool) (a *answer, stop func()) {
-	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta}
+// generate starts jobs on the model's worker and returns their answer to come,
+// which is held to a constraint. Muted answers show no new tokens. The caller
+// must call stop.
+func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func()) {
+	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held}
 	for i, job := range jobs {
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
 		}
+		job.Background = c.background
 		c.story.promptTokens += len(job.Prompt)
 		a.prompts = append(a.prompts, answeredPrompt{tokens: job.Prompt})
 		for range a.perPrompt {
 			a.choices = append(a.choices, &choice{
-				text:  newText(m.Tokenizer.NewDecoder(true), job.Stop.Strings),
+				text:  newText(m.Tokenizer.NewAnswerDecoder(), job.Stop.Strings),
 				model: m,
 				muted: muted,
 			})
 		}
 	}
-	work := generate(c.request.Context(), m.Worker, jobs)
+	work := generate(c.request.Context(), held.worker(m.Worker), jobs)
 	a.events = work.events
 	return a, work.stop
 }

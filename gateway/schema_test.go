@@ -50,8 +50,18 @@ func (s *schema) check(path string, rule map[string]any, v any) error {
 	if v == nil && rule["nullable"] == true {
 		return nil
 	}
-	if options, ok := rule["anyOf"].([]any); ok {
-		return s.checkAny(path, options, v)
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if options, ok := rule[word].([]any); ok {
+			return s.checkAny(path, options, v)
+		}
+	}
+	if parts, ok := rule["allOf"].([]any); ok {
+		for _, part := range parts {
+			if err := s.check(path, part.(map[string]any), v); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if allowed, ok := rule["enum"].([]any); ok && !slices.Contains(allowed, v) {
 		return fmt.Errorf("%s: %v is none of %v", path, v, allowed)
@@ -158,6 +168,15 @@ func TestAnswersFollowTheSchema(t *testing.T) {
 				t.Errorf("%d events: %s", len(events), body)
 			}
 			for _, e := range events {
+				published.want(t, "CreateChatCompletionStreamResponse", e)
+			}
+		}
+		calling := start(t, &worker{script: speak(t, "Hm "+weatherCall+"\n"+weatherCall, time.Second)}, roomy)
+		for _, extra := range []string{"", `,"n":2,"logprobs":true,"tool_choice":"required"`} {
+			_, body := calling.chat(weatherTool + extra)
+			published.want(t, "CreateChatCompletionResponse", body)
+			_, body = calling.chat(weatherTool + extra + `,"stream":true,"stream_options":{"include_usage":true}`)
+			for _, e := range streamedEvents(body) {
 				published.want(t, "CreateChatCompletionStreamResponse", e)
 			}
 		}

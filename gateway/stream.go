@@ -13,7 +13,7 @@ import (
 type shape interface {
 	// opening is the first event of a choice, or nil if there is none.
 	opening(choice int) any
-	// content carries new text.
+	// content carries what was added: thoughts, then text, then calls.
 	content(p piece) any
 	// closing says why a choice ended. Timings, if any, go with the stream's
 	// last event.
@@ -44,7 +44,7 @@ func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
 		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
 		switch {
 		case errors.Is(err, errSilence):
-			err = s.write([]byte(": ping\n\n"))
+			err = s.ping()
 		case err == nil:
 			err = s.sendPieces(pieces, form)
 		}
@@ -71,7 +71,7 @@ func (s *stream) sendPiece(p piece, form shape) error {
 			return err
 		}
 	}
-	if p.text != "" || len(p.tokens) > 0 {
+	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 {
 		if err := s.send(form.content(p)); err != nil {
 			return err
 		}
@@ -101,7 +101,15 @@ func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
 			return err
 		}
 	}
-	return s.write([]byte("data: [DONE]\n\n"))
+	return s.frame([]byte("[DONE]"))
+}
+
+// ping keeps a silent connection open. A WebSocket has pings of its own.
+func (s *stream) ping() error {
+	if s.call.socket != nil {
+		return nil
+	}
+	return s.write([]byte(": ping\n\n"))
 }
 
 // send writes one event; nil is none.
@@ -112,6 +120,14 @@ func (s *stream) send(event any) error {
 	body, err := openai.Encode(event)
 	if err != nil {
 		return err
+	}
+	return s.frame(body)
+}
+
+// frame writes one event as a WebSocket's frame or a stream's.
+func (s *stream) frame(body []byte) error {
+	if s.call.socket != nil {
+		return s.call.socket.write(body)
 	}
 	frame := make([]byte, 0, len(body)+8)
 	frame = append(frame, "data: "...)

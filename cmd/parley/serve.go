@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +21,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/gateway"
+	"parley/gateway/batch"
+	"parley/gateway/convo"
 	"parley/internal/builtin"
 	"parley/model/weights"
 	"parley/worker/host"
@@ -84,12 +87,57 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log, Registry: registry})
+	store, err := openStore(ctx, s)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	batches, err := openBatches(s, log)
+	if err != nil {
+		return err
+	}
+	defer closeBatches(batches)
+	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log, Registry: registry, Store: store, NoTitles: s.untitled, Batches: batches})
+	if err != nil {
+		return err
+	}
+	defer closeNow(front)
 	greet(out, listener.Addr(), s, hosts)
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, front), listener, front, s.drain, out)
+}
+
+// openStore opens where conversations and responses are kept.
+func openStore(ctx context.Context, s *settings) (convo.Store, error) {
+	store, err := convo.Open(ctx, s.storeName())
+	if err != nil {
+		return nil, fmt.Errorf("%w (choose another with --store)", err)
+	}
+	return store, nil
+}
+
+// openBatches opens where files and batches are kept. While another server uses
+// the directory, this one has none.
+func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
+	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{})
+	if errors.Is(err, batch.ErrInUse) {
+		log.Warn("another server uses the data directory, so this one takes no files and batches: choose another with --data", "data", s.data)
+		return nil, nil
+	}
+	return store, err
+}
+
+func closeBatches(store *batch.Store) {
+	if store != nil {
+		_ = store.Close() // all is written; only the lock goes
+	}
+}
+
+// closeNow ends what still goes on in the background without waiting for it
+// to complete.
+func closeNow(front *gateway.Gateway) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	front.Close(now)
 }
 
 // listen takes the address before any model is loaded, so that a mistake in it
@@ -215,7 +263,11 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	done := make(chan error, 1)
-	serving.Go(func() { done <- server.Shutdown(bounded) })
+	serving.Go(func() {
+		err := server.Shutdown(bounded)
+		front.Close(bounded)
+		done <- err
+	})
 	select {
 	case err := <-done:
 		if errors.Is(err, context.DeadlineExceeded) {

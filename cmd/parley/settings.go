@@ -23,6 +23,8 @@ import (
 type settings struct {
 	addr       string
 	data       string
+	store      string // empty: a file in data
+	untitled   bool
 	models     []modelPath
 	drain      time.Duration
 	logFormat  string
@@ -46,7 +48,7 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO()}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -62,6 +64,14 @@ func dataDir() string {
 		return filepath.Join(home, "Library", "Application Support", "parley")
 	}
 	return filepath.Join(home, ".local", "share", "parley")
+}
+
+// storeName returns what names the store of conversations.
+func (s *settings) storeName() string {
+	if s.store != "" {
+		return s.store
+	}
+	return filepath.Join(s.data, "conversations.db")
 }
 
 // hostConfig returns how a model is hosted under these settings.
@@ -103,10 +113,13 @@ var serveSettings = []setting{
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
 		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
 	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY` (default: the data directory of your account)", set: setText(func(s *settings) *string { return &s.data })},
+	{key: "store", wants: "the path of a file or postgres://user@host/name", set: setText(func(s *settings) *string { return &s.store }),
+		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
+	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
-		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory"},
+		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory (default bf16)"},
 	{key: "kv-host", wants: "a size such as 4GiB", set: setSize(func(s *settings) *int64 { return &s.kvHost }),
 		help: "keep keys and values of idle conversations in so much host memory for each model, a `SIZE` such as 4GiB; worth it with a GPU (default none)"},
 	{key: "kv-disk", wants: "a size such as 20GiB", set: setSize(func(s *settings) *int64 { return &s.kvDisk }),
@@ -122,7 +135,7 @@ var serveSettings = []setting{
 	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
 		help: "let a smaller `MODEL` of the same vocabulary guess ahead for the others: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
-	{key: "cpu", wants: "one of auto, plain, avx2, avx512", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2 or avx512", set: setCPU},
+	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2, avx512, amx or neon", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
 }
@@ -228,8 +241,16 @@ func setSpeculate(s *settings, text string) error {
 	return nil
 }
 
+func setTitles(s *settings, text string) error {
+	if text != "on" && text != "off" {
+		return errNotWanted
+	}
+	s.untitled = text == "off"
+	return nil
+}
+
 func setCPU(s *settings, text string) error {
-	if !slices.Contains([]string{"auto", "plain", "avx2", "avx512"}, text) {
+	if !slices.Contains([]string{"auto", "plain", "avx2", "avx512", "amx", "neon"}, text) {
 		return errNotWanted
 	}
 	s.cpu = text

@@ -8,7 +8,8 @@ import (
 // decoded into a tree.
 const kwargsBytesMax = 64 << 10
 
-// A ChatRequest is the body of POST /v1/chat/completions.
+// A ChatRequest is the body of POST /v1/chat/completions, and what the bodies
+// of all other conversations are turned into.
 type ChatRequest struct {
 	Generation
 	// Messages has at least one entry.
@@ -21,6 +22,10 @@ type ChatRequest struct {
 	OpenTurn bool
 	// TemplateArgs are further variables for the chat template.
 	TemplateArgs map[string]any
+	// Tools are the functions that the model is told of, ToolChoice which of them
+	// it calls.
+	Tools      []Tool
+	ToolChoice ToolChoice
 }
 
 // A Message is one turn of a conversation.
@@ -61,8 +66,9 @@ func ParseChat(body []byte) (*ChatRequest, error) {
 	r.readMaxTokens(f)
 	r.readLogprobs(f)
 	r.readTemplateArgs(f)
-	refuseTools(f)
-	refuseFormats(f)
+	r.Format.readResponseFormat(f)
+	r.readTools(f)
+	refuseMedia(f)
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -254,50 +260,8 @@ func (m *Message) addCall(id string, f *fields) {
 	m.ToolCalls = append(m.ToolCalls, call)
 }
 
-// refuseTools rejects what would make the model call tools: answers are not
-// yet held to a schema, and an unheld call is worse than a clear refusal.
-func refuseTools(f *fields) {
-	choice := ""
-	f.with("tool_choice", func(v value) error {
-		if v.isObject() {
-			return v.unsupported("this server does not call tools.")
-		}
-		f.oneOf("tool_choice", &choice, "none", "auto", "required")
-		if choice == "required" {
-			return v.unsupported("this server does not call tools.")
-		}
-		return nil
-	})
-	for _, name := range []string{"tools", "functions"} {
-		f.with(name, func(v value) error {
-			switch {
-			case !v.isArray():
-				return v.wrongType("an array of objects")
-			case choice != "none" && !v.isEmptyArray():
-				return v.unsupported("this server does not call tools. Leave it out, or send tool_choice 'none'.")
-			}
-			return nil
-		})
-	}
-}
-
-func (v *value) isEmptyArray() bool {
-	return v.raw[skipSeparators(v.raw, 1)] == ']'
-}
-
-// refuseFormats rejects answers in a form that is not plain text.
-func refuseFormats(f *fields) {
-	f.object("response_format", func(format *fields) {
-		kind := ""
-		format.oneOf("type", &kind, "text", "json_object", "json_schema")
-		switch kind {
-		case "":
-			format.fail(format.missing("type"))
-		case "json_object", "json_schema":
-			v := format.at
-			format.fail(v.unsupported("this server does not hold answers to JSON. Use the type 'text'."))
-		}
-	})
+// refuseMedia rejects answers that are not text.
+func refuseMedia(f *fields) {
 	f.with("modalities", func(v value) error {
 		if !v.isArray() {
 			return v.wrongType("an array of strings")

@@ -1,6 +1,10 @@
 package openai
 
-import "parley"
+import (
+	"slices"
+
+	"parley"
+)
 
 // promptsMax is bounded by the choices that come of the prompts.
 const promptsMax = ChoicesMax
@@ -16,9 +20,9 @@ type CompletionRequest struct {
 	Prompts []Prompt
 	// Echo puts the prompt before its continuation.
 	Echo bool
-	// Suffix is the text after the gap to fill, if HasSuffix is true.
-	Suffix    string
-	HasSuffix bool
+	// Gap is what stands after the prompts, whose gap is to be filled; nil if
+	// they are to be continued.
+	Gap *Gap
 	// BestOf is how many continuations are computed for each prompt, of which
 	// the Choices most probable ones are returned.
 	BestOf int
@@ -42,22 +46,19 @@ func ParseCompletion(body []byte) (*CompletionRequest, error) {
 	}
 	f := doc.fields()
 	r := &CompletionRequest{Generation: readGeneration(f)}
-	r.readPrompts(f)
+	r.Prompts = readPrompts(f, "prompt", promptsMax)
 	f.flag("echo", &r.Echo)
-	f.with("suffix", func(v value) error {
-		r.Suffix, err = v.text()
-		r.HasSuffix = r.Suffix != ""
-		if r.HasSuffix && r.Echo {
-			return v.invalid("invalid_value", "a gap to fill cannot be combined with 'echo'.")
-		}
-		return err
-	})
+	if r.Gap = readGap(f); r.Gap != nil && r.Echo {
+		suffix, _ := f.take("suffix")
+		f.fail(suffix.invalid("invalid_value", "a gap to fill cannot be combined with 'echo'."))
+	}
 	r.readMaxTokens(f)
 	f.with("logprobs", r.readLogprobs)
 	r.readBestOf(f)
 	if f.err != nil {
 		return nil, f.err
 	}
+	r.endWithLine(r.Gap)
 	return r, nil
 }
 
@@ -103,45 +104,47 @@ func (r *CompletionRequest) readBestOf(f *fields) {
 	}
 }
 
-func (r *CompletionRequest) readPrompts(f *fields) {
-	v, ok := f.take("prompt")
+// readPrompts takes the member called name: a text, a list of token ids, or a
+// list of at most so many of them.
+func readPrompts(f *fields, name string, most int) (list []Prompt) {
+	v, ok := f.take(name)
 	if !ok {
-		f.fail(f.missing("prompt"))
-		return
+		f.fail(f.missing(name))
+		return nil
 	}
 	if v.isString() {
-		r.Prompts = []Prompt{{Text: unquote(v.raw), Param: "prompt"}}
-		return
+		return []Prompt{{Text: unquote(v.raw), Param: name}}
 	}
 	if !v.isArray() {
 		f.fail(v.wrongType("a string, an array of strings or an array of token ids"))
-		return
+		return nil
 	}
-	f.fail(r.readPromptArray(v))
+	list, err := readPromptArray(v, most)
+	f.fail(err)
+	return list
 }
 
 // readPromptArray takes a list of token ids as one prompt, and a list of
 // anything else as one prompt for each element.
-func (r *CompletionRequest) readPromptArray(v value) error {
+func readPromptArray(v value, most int) (list []Prompt, err error) {
 	for i, element := range v.elements() {
 		if i == 0 && element.isNumber() {
 			prompt, err := readTokens(v)
-			r.Prompts = append(r.Prompts, prompt)
-			return err
+			return []Prompt{prompt}, err
 		}
-		if i == promptsMax {
-			return v.invalid("array_above_max_length", "array too long. Expected at most %d prompts.", promptsMax)
+		if i == most {
+			return nil, v.invalid("array_above_max_length", "array too long. Expected at most %d %ss.", most, v.key)
 		}
 		prompt, err := readPrompt(element)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.Prompts = append(r.Prompts, prompt)
+		list = append(list, prompt)
 	}
-	if len(r.Prompts) == 0 {
-		return v.invalid("empty_array", "empty array. Expected at least one prompt.")
+	if len(list) == 0 {
+		return nil, v.invalid("empty_array", "empty array. Expected at least one %s.", v.key)
 	}
-	return nil
+	return list, nil
 }
 
 func readPrompt(v value) (Prompt, error) {
@@ -171,7 +174,18 @@ func readTokens(v value) (Prompt, error) {
 
 // CheckVocab refuses token ids that a vocabulary of size entries does not have.
 func (r *CompletionRequest) CheckVocab(size int) error {
-	for _, p := range r.Prompts {
+	prompts := r.Prompts
+	if r.Gap != nil {
+		prompts = append(slices.Clone(prompts), r.Gap.After)
+	}
+	if err := checkPrompts(prompts, size); err != nil {
+		return err
+	}
+	return r.Generation.CheckVocab(size)
+}
+
+func checkPrompts(list []Prompt, size int) error {
+	for _, p := range list {
 		for _, token := range p.Tokens {
 			if int(token) >= size {
 				return withCode("invalid_value", parley.Invalid(p.Param,
@@ -179,5 +193,5 @@ func (r *CompletionRequest) CheckVocab(size int) error {
 			}
 		}
 	}
-	return r.Generation.CheckVocab(size)
+	return nil
 }

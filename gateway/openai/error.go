@@ -183,9 +183,3 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 		contextTokens, promptTokens+outputTokens, promptTokens, param, outputTokens, param)
 	return e
 }
-
-// SuffixUnsupported is the error for a gap to fill by a model that cannot.
-func SuffixUnsupported(model string) error {
-	return withCode("unsupported_parameter", parley.Invalid("suffix",
-		"Unsupported parameter: 'suffix': the model `%s` has no fill-in-the-middle tokens.", model))
-}

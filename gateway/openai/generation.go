@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"parley"
 )
@@ -44,10 +45,14 @@ type Generation struct {
 	// Sinks is attention_sink_tokens, an extension: how many of the first tokens
 	// stay in view when the text outgrows the context, 0 to refuse that.
 	Sinks int
+	// Retain is how long the prompt should stay in memory for the next request.
+	Retain time.Duration
 	// Logprobs asks for the log-probability of each token and TopLogprobs for
 	// that many alternatives.
 	Logprobs    bool
 	TopLogprobs int
+	// Format is what the text of the answer must be.
+	Format Format
 	// Stream asks for events instead of one document, IncludeUsage for a last
 	// event that carries the usage.
 	Stream, IncludeUsage bool
@@ -72,9 +77,11 @@ func readGeneration(f *fields) Generation {
 	f.integer("n", 1, ChoicesMax, &g.Choices)
 	g.readSampling(f)
 	g.readStop(f)
+	g.Format.readGuided(f)
 	f.flag("stream", &g.Stream)
 	f.with("stream_options", func(v value) error { return g.readStreamOptions(v) })
 	f.text("service_tier", &g.ServiceTier)
+	g.readCache(f)
 	return g
 }
 

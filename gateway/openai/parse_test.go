@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// refusals are bodies with the exact complaint they earn. In a body, CHAT
-// stands for a valid model and message.
-var refusals = []struct {
-	name, body, param, code, message string
-}{
+// A refusal is a body with the exact complaint it earns. In it, CHAT stands for
+// a valid model and message, and TOOLS for valid tools.
+type refusal struct{ name, body, param, code, message string }
+
+var refusals = []refusal{
 	{"empty", "", "", "", "is empty"},
 	{"blank", " \n", "", "", "is empty"},
 	{"array", `[]`, "", "", "must be a JSON object, but it is an array"},
@@ -91,13 +92,6 @@ var refusals = []struct {
 	{"stream_options alone", `{CHAT,"stream_options":{"include_usage":true}}`, "stream_options", "invalid_value", "only allowed when 'stream' is true"},
 	{"stream_options number", `{CHAT,"stream":true,"stream_options":1}`, "stream_options", "invalid_type", "an object"},
 	{"include_usage", `{CHAT,"stream":true,"stream_options":{"include_usage":1}}`, "stream_options.include_usage", "invalid_type", "a boolean"},
-	{"tools", `{CHAT,"tools":[{"type":"function"}]}`, "tools", "unsupported_parameter", "does not call tools"},
-	{"tools object", `{CHAT,"tools":{}}`, "tools", "invalid_type", "an array"},
-	{"functions", `{CHAT,"functions":[{}]}`, "functions", "unsupported_parameter", "does not call tools"},
-	{"tool_choice required", `{CHAT,"tool_choice":"required"}`, "tool_choice", "unsupported_parameter", "does not call tools"},
-	{"tool_choice named", `{CHAT,"tool_choice":{"type":"function"}}`, "tool_choice", "unsupported_parameter", "does not call tools"},
-	{"json_object", `{CHAT,"response_format":{"type":"json_object"}}`, "response_format", "unsupported_parameter", "JSON"},
-	{"json_schema", `{CHAT,"response_format":{"type":"json_schema","json_schema":{}}}`, "response_format", "unsupported_parameter", "JSON"},
 	{"unknown format", `{CHAT,"response_format":{"type":"yaml"}}`, "response_format.type", "invalid_value", "'yaml'"},
 	{"format without type", `{CHAT,"response_format":{}}`, "response_format.type", "missing_required_parameter", "type"},
 	{"modalities", `{CHAT,"modalities":["text","audio"]}`, "modalities[1]", "unsupported_parameter", "text only"},
@@ -125,9 +119,9 @@ func manyMembers(n int) string {
 const validChat = `"model":"m","messages":[{"role":"user","content":"hi"}]`
 
 func TestChatRefusals(t *testing.T) {
-	for _, c := range refusals {
+	for _, c := range slices.Concat(refusals, toolRefusals) {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseChat([]byte(strings.Replace(c.body, "CHAT", validChat, 1)))
+			_, err := ParseChat([]byte(strings.NewReplacer("CHAT", validChat, "TOOLS", validTools).Replace(c.body)))
 			checkRefusal(t, err, c.param, c.code, c.message)
 		})
 	}
@@ -224,6 +218,7 @@ func TestChatAccepted(t *testing.T) {
 			{Role: "assistant", ToolCalls: []ToolCall{{ID: "c1", Name: "f", Arguments: `{"b":1,"a":[2.5]}`}}},
 			{Role: "tool", ToolCallID: "c1", Content: "42", HasContent: true},
 		},
+		ToolChoice:   ToolChoice{Mode: ToolsNone},
 		OpenTurn:     true,
 		TemplateArgs: map[string]any{"enable_thinking": false, "k": int64(3), "f": 1.0, "l": []any{nil, map[string]any{"x": "y"}}, "reasoning_effort": "low"},
 	}
@@ -280,7 +275,7 @@ func TestCompletionZeroTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.MaxTokens != 0 || !got.Logprobs || got.TopLogprobs != 0 || got.HasSuffix || got.BestOf != 3 {
+	if got.MaxTokens != 0 || !got.Logprobs || got.TopLogprobs != 0 || got.Gap != nil || got.BestOf != 3 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -300,9 +295,9 @@ func TestCheckVocab(t *testing.T) {
 }
 
 func FuzzChatRequest(f *testing.F) {
-	for _, c := range refusals {
+	for _, c := range slices.Concat(refusals, toolRefusals) {
 		if len(c.body) < 4096 {
-			f.Add([]byte(strings.Replace(c.body, "CHAT", validChat, 1)))
+			f.Add([]byte(strings.NewReplacer("CHAT", validChat, "TOOLS", validTools).Replace(c.body)))
 		}
 	}
 	f.Add([]byte(`{"messages":[{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":"[1,{}]"}}]}]}`))

@@ -28,12 +28,32 @@ type ChatChoice struct {
 	FinishReason parley.Finish `json:"finish_reason"`
 }
 
-// A ChatMessage is what the assistant said. Refusal is always null: there is
-// no model here that refuses in a channel of its own.
+// A ChatMessage is what the assistant said. Content is null if it only called
+// tools. ReasoningContent, what it thought before, is an extra that most
+// clients know. Refusal is always null: there is no model here that refuses in
+// a channel of its own.
 type ChatMessage struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role             string         `json:"role"`
+	Content          *string        `json:"content"`
+	ReasoningContent string         `json:"reasoning_content,omitempty"`
+	Refusal          *string        `json:"refusal"`
+	ToolCalls        []ChatToolCall `json:"tool_calls,omitempty"`
+}
+
+// A ChatToolCall is a call the assistant made, or in a stream a fragment of
+// one. Index is written in streams only; ID, Type and the function's name only
+// in the first fragment of an index.
+type ChatToolCall struct {
+	Index    *int             `json:"index,omitempty"`
+	ID       string           `json:"id,omitempty"`
+	Type     string           `json:"type,omitempty"`
+	Function ChatToolFunction `json:"function"`
+}
+
+// A ChatToolFunction is the function of a call. Arguments is JSON as a text.
+type ChatToolFunction struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
 }
 
 // A ChatChunk is one event of a streamed chat answer. Usage is written only if
@@ -61,8 +81,10 @@ type ChatChunkChoice struct {
 // A ChatDelta is what was added to a message. Members that are nil or empty
 // are left out: the last delta of a choice is {}.
 type ChatDelta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role             string         `json:"role,omitempty"`
+	Content          *string        `json:"content,omitempty"`
+	ReasoningContent string         `json:"reasoning_content,omitempty"`
+	ToolCalls        []ChatToolCall `json:"tool_calls,omitempty"`
 }
 
 // ChatLogprobs lists the tokens of a message with their probabilities.

@@ -217,6 +217,9 @@ func (v *value) isNull() bool   { return v.raw[0] == 'n' }
 func (v *value) isString() bool { return v.raw[0] == '"' }
 func (v *value) isArray() bool  { return v.raw[0] == '[' }
 func (v *value) isObject() bool { return v.raw[0] == '{' }
+func (v *value) isEmptyArray() bool {
+	return v.raw[skipSeparators(v.raw, 1)] == ']'
+}
 func (v *value) isNumber() bool { return v.raw[0] == '-' || v.raw[0] >= '0' && v.raw[0] <= '9' }
 
 // wrongType is the error for a value that is not what was wanted, such as

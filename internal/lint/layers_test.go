@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host"},
+	{"gateway/batch"},
 	{"gateway/openai", "gateway/convo"},
 	{"token"},
 	{"token/jinja"},

@@ -199,9 +199,15 @@ func (c *Client) exchange(ctx context.Context, r *traffic.Request, got *answer, 
 	if err != nil {
 		return err
 	}
+	return c.post(ctx, c.target.Send.path(), body, got, sending)
+}
+
+// post sends a body and reads the stream that answers it. It calls sending when
+// the request is ready to leave.
+func (c *Client) post(ctx context.Context, path string, body []byte, got *answer, sending func()) error {
 	ctx, cancel := context.WithTimeout(ctx, c.target.Timeout)
 	defer cancel()
-	request, err := c.request(ctx, http.MethodPost, c.target.Send.path(), body)
+	request, err := c.request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}

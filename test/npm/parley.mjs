@@ -39,7 +39,7 @@ async function start(server) {
   server.data = await mkdtemp(join(tmpdir(), 'parley-test-'));
   server.child = spawn(program, ['serve', '--addr', '127.0.0.1:0', '--data', server.data], { stdio: ['ignore', 'ignore', 'pipe'] });
   server.ended = once(server.child, 'exit');
-  server.url = await Promise.race([readyLine(server), endedEarly(server), late(readyMsMax, server, 'was not ready')]);
+  server.url = await inTime(readyMsMax, server, 'was not ready', Promise.race([readyLine(server), endedEarly(server)]));
 }
 
 function readyLine(server) {
@@ -58,17 +58,25 @@ async function endedEarly(server) {
   throw new Error(`the server ended before it was ready (exit code ${code}, signal ${signal}):\n${server.log.join('\n')}`);
 }
 
-async function late(ms, server, what) {
-  await pause(ms, undefined, { ref: false });
-  server.child.kill('SIGKILL');
-  throw new Error(`the server ${what} within ${ms} ms:\n${server.log.join('\n')}`);
+/** What a promise gives. After ms it is given up, and the server killed. */
+async function inTime(ms, server, what, promise) {
+  const timer = new AbortController();
+  const late = pause(ms, undefined, { ref: false, signal: timer.signal }).then(() => {
+    server.child.kill('SIGKILL');
+    throw new Error(`the server ${what} within ${ms} ms:\n${server.log.join('\n')}`);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    timer.abort();
+  }
 }
 
 async function stop(server) {
   if (!server.child) return;
   server.child.kill('SIGINT');
   try {
-    const [code, signal] = await Promise.race([server.ended, late(stopMsMax, server, 'did not end on SIGINT')]);
+    const [code, signal] = await inTime(stopMsMax, server, 'did not end on SIGINT', server.ended);
     assert.deepEqual({ code, signal }, { code: 0, signal: null }, server.log.join('\n'));
   } finally {
     await rm(server.data, { recursive: true, force: true });

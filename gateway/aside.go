@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+	"parley/token"
+)
+
+// aside is c for a question of our own: under its own name and with its own
+// story, so that what it costs is counted and the client's story stays its own.
+func (c *call) aside(ctx context.Context, what string) *call {
+	beside := *c
+	beside.id += "-" + what
+	beside.request = c.request.WithContext(ctx)
+	beside.story, beside.err, beside.stream = story{}, nil, nil
+	beside.started = c.gateway.config.Now()
+	return &beside
+}
+
+// ask has the model do what task says with a text, in at most so many tokens.
+func (c *call) ask(m *model, task, text string, maxTokens int) (string, parley.Usage, error) {
+	request := &openai.ChatRequest{OpenTurn: true, Messages: []openai.Message{
+		{Role: "system", Content: task, HasContent: true}, {Role: "user", Content: text, HasContent: true},
+	}}
+	request.Choices, request.MaxTokens = 1, maxTokens
+	a, stop, err := c.converse(m, request)
+	if err != nil {
+		return "", parley.Usage{}, err
+	}
+	defer stop()
+	choices, err := a.collect(c.request.Context())
+	if err != nil {
+		return "", parley.Usage{}, err
+	}
+	return strings.TrimSpace(choices[0].text.String()), a.usage, nil
+}
+
+const (
+	titleTask    = "Write a title of at most six words for the conversation you are given. Answer with the title alone."
+	titleTokens  = 24
+	titleRunes   = 80
+	titleExcerpt = 600 // characters of the question and of the answer
+)
+
+// titleLater has the model write a title for a conversation after its first
+// turn, when the client has its answer.
+func (t *turn) titleLater() {
+	g := t.gateway
+	if g.config.NoTitles || t.conversation.Title != "" || !t.first {
+		return
+	}
+	alone, cancel := g.detach(t.call)
+	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.said.text.String())
+	owner, id, m := t.owner, t.conversation.ID, t.model
+	err := g.keeper.detached(func() {
+		defer cancel(nil)
+		if err := g.title(alone, m, owner, id, text); err != nil && alone.request.Context().Err() == nil {
+			g.config.Log.Warn("no title was written", "conversation", id, "error", err)
+		}
+	})
+	if err != nil {
+		cancel(err)
+	}
+}
+
+func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, text string) error {
+	c := alone.aside(alone.request.Context(), "title")
+	said, _, err := c.ask(m, titleTask, text, titleTokens)
+	if err != nil {
+		return err
+	}
+	title := cleanTitle(said)
+	if title == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), storeWait)
+	defer cancel()
+	now, err := g.keeper.store.Conversation(ctx, owner, id)
+	if err != nil || now.Title != "" { // the user was faster
+		return err
+	}
+	_, err = g.keeper.store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
+	return err
+}
+
+// cleanTitle makes one short line of what a model gave as a title.
+func cleanTitle(said string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	line = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, line)
+	line = strings.TrimFunc(strings.TrimPrefix(line, "Title:"), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'“”*#.", r) })
+	if runes := []rune(line); len(runes) > titleRunes {
+		line = strings.TrimSpace(string(runes[:titleRunes])) + "…"
+	}
+	return line
+}
+
+func excerpt(text string) string {
+	if runes := []rune(text); len(runes) > titleExcerpt {
+		return string(runes[:titleExcerpt]) + "…"
+	}
+	return text
+}
+
+const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
+
+// summaryTokens is how long a summary may be.
+func (m *model) summaryTokens() int { return min(512, m.ContextTokens/8) }
+
+// summarise has the model sum up messages. What does not fit its context at
+// once is read in pieces, each with the summary of those before it.
+func (c *call) summarise(m *model, messages []openai.Message) (text string, tokens int, err error) {
+	var script strings.Builder
+	for i := range messages {
+		fmt.Fprintf(&script, "%s: %s\n\n", messages[i].Role, messages[i].Content)
+	}
+	ids, err := m.encode("messages", script.String(), token.Options{})
+	if err != nil {
+		return "", 0, err
+	}
+	task, err := m.encode("messages", summaryTask, token.Options{})
+	if err != nil {
+		return "", 0, err
+	}
+	room := max(32, m.ContextTokens-2*m.summaryTokens()-len(task)-64)
+	for len(ids) > 0 {
+		n := min(len(ids), room)
+		part := m.Tokenizer.Decode(ids[:n], false)
+		ids = ids[n:]
+		if text != "" {
+			part = "The conversation before: " + text + "\n\n" + part
+		}
+		var used parley.Usage
+		if text, used, err = c.ask(m, summaryTask, part, m.summaryTokens()); err != nil {
+			return "", 0, err
+		}
+		tokens += used.OutputTokens
+	}
+	return text, tokens, nil
+}

@@ -1,0 +1,168 @@
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// An Upload is a file that is being taken in. Exactly one of Keep and Drop ends it.
+type Upload struct {
+	store *Store
+	file  *os.File
+	id    string
+	bytes int64
+}
+
+// NewUpload begins to take a file in. There must be room for one more.
+func (s *Store) NewUpload() (*Upload, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.files)+s.coming >= s.limits.Files {
+		return nil, full("%d files are stored, and no more are taken", s.limits.Files)
+	}
+	id := newID("file-")
+	f, err := os.OpenFile(s.path("files", id+".data.part"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s.coming++
+	return &Upload{store: s, file: f, id: id}, nil
+}
+
+func full(format string, args ...any) error {
+	return parley.Errorf(parley.QuotaExceeded, "The server has no room for more: %s. Delete files with DELETE /v1/files/{id}.", fmt.Sprintf(format, args...))
+}
+
+// Write appends to the file. Its limit, and that of all files, is checked before
+// anything is written.
+func (u *Upload) Write(p []byte) (int, error) {
+	s := u.store
+	s.mu.Lock()
+	switch {
+	case u.bytes+int64(len(p)) > s.limits.FileBytes:
+		s.mu.Unlock()
+		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the %d bytes that are taken.", s.limits.FileBytes)
+	case s.bytes+int64(len(p)) > s.limits.TotalBytes:
+		s.mu.Unlock()
+		return 0, full("all files together may have %d bytes", s.limits.TotalBytes)
+	}
+	s.bytes += int64(len(p))
+	s.mu.Unlock()
+	u.bytes += int64(len(p))
+	return u.file.Write(p)
+}
+
+// Drop forgets the file.
+func (u *Upload) Drop() error {
+	s := u.store
+	s.mu.Lock()
+	s.bytes -= u.bytes
+	s.coming--
+	s.mu.Unlock()
+	return errors.Join(u.file.Close(), os.Remove(u.file.Name()))
+}
+
+// Keep completes the file. If it fails, the file is dropped.
+func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (openai.File, error) {
+	s := u.store
+	f := openai.File{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: name, Purpose: purpose, Status: "processed"}
+	f.ExpiresAt = f.CreatedAt + cmp.Or(int64(keepSeconds), int64(keepDefault.Seconds()))
+	if err := u.file.Sync(); err != nil {
+		return openai.File{}, errors.Join(err, u.Drop())
+	}
+	data := s.path("files", u.id+".data")
+	if err := s.rename(u.file.Name(), data); err != nil {
+		return openai.File{}, errors.Join(err, u.Drop())
+	}
+	err := errors.Join(u.file.Close(), s.describe("files", u.id, f))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coming--
+	if err != nil {
+		s.bytes -= u.bytes
+		return openai.File{}, errors.Join(err, os.Remove(data))
+	}
+	s.files[f.ID] = f
+	return f, nil
+}
+
+// File returns what is known of a file.
+func (s *Store) File(id string) (openai.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.files[id]
+	if !ok {
+		return openai.File{}, openai.ObjectNotFound("File", id)
+	}
+	return f, nil
+}
+
+// Files returns a page of files.
+func (s *Store) Files(p openai.Page) (openai.FileList, error) {
+	s.mu.Lock()
+	var all []openai.File
+	for _, f := range s.files {
+		if p.Purpose == "" || p.Purpose == f.Purpose {
+			all = append(all, f)
+		}
+	}
+	s.mu.Unlock()
+	data, more, ok := page(all, p, func(f openai.File) string { return f.ID },
+		func(a, b openai.File) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+	if !ok {
+		return openai.FileList{}, openai.ObjectNotFound("File", p.After)
+	}
+	list := openai.FileList{Object: "list", Data: append([]openai.File{}, data...), HasMore: more}
+	if len(data) > 0 {
+		list.FirstID, list.LastID = data[0].ID, data[len(data)-1].ID
+	}
+	return list, nil
+}
+
+// Read opens the content of a file. The caller must close it.
+func (s *Store) Read(id string) (io.ReadSeekCloser, openai.File, error) {
+	f, err := s.File(id)
+	if err != nil {
+		return nil, f, err
+	}
+	r, err := os.Open(s.path("files", id+".data"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = openai.ObjectNotFound("File", id)
+	}
+	return r, f, err
+}
+
+// Delete removes a file. The input of a batch that is not over stays.
+func (s *Store) Delete(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.files[id]
+	if !ok {
+		return openai.ObjectNotFound("File", id)
+	}
+	for _, r := range s.batches {
+		if !r.Status.Over() && r.InputFileID == id {
+			return parley.Invalid("id", "The file %s is the input of the batch %s, which is not over: cancel it first.", id, r.ID)
+		}
+	}
+	return s.remove(f)
+}
+
+// remove takes a file away: first what is said of it, so that it is not found
+// half. The store must be locked.
+func (s *Store) remove(f openai.File) error {
+	if err := os.Remove(s.path("files", f.ID+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	delete(s.files, f.ID)
+	s.bytes -= f.Bytes
+	return os.Remove(s.path("files", f.ID+".data"))
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"parley/gateway/batch"
+	"parley/gateway/openai"
+)
+
+// Bounds of a page of batches, which are the interface's own.
+const (
+	batchesPage    = 20
+	batchesPageMax = 100
+)
+
+func (g *Gateway) addBatchRoutes() {
+	t := &g.routes
+	t.add("POST", "/v1/batches", false, g.createBatch)
+	t.add("GET", "/v1/batches", false, g.listBatches)
+	t.add("GET", "/v1/batches/{id}", false, g.showBatch)
+	t.add("POST", "/v1/batches/{id}/cancel", false, g.cancelBatch)
+}
+
+// createBatch answers POST /v1/batches.
+func (g *Gateway) createBatch(c *call) error {
+	store, err := g.fileStore()
+	if err != nil {
+		return err
+	}
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseBatch(body)
+	if err != nil {
+		return err
+	}
+	created, err := store.Create(request, g.config.Now())
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, created)
+}
+
+// listBatches answers GET /v1/batches.
+func (g *Gateway) listBatches(c *call) error {
+	store, err := g.fileStore()
+	if err != nil {
+		return err
+	}
+	page, err := openai.ParsePage(c.request.URL.Query(), batchesPage, batchesPageMax)
+	if err != nil {
+		return err
+	}
+	list, err := store.Batches(page)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, list)
+}
+
+// showBatch answers GET /v1/batches/{id}.
+func (g *Gateway) showBatch(c *call) error {
+	store, err := g.fileStore()
+	if err != nil {
+		return err
+	}
+	found, err := store.Batch(c.values["id"])
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, found)
+}
+
+// cancelBatch answers POST /v1/batches/{id}/cancel.
+func (g *Gateway) cancelBatch(c *call) error {
+	store, err := g.fileStore()
+	if err != nil {
+		return err
+	}
+	if err := c.sameSite(); err != nil {
+		return err
+	}
+	cancelled, err := store.Cancel(c.values["id"], g.config.Now())
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, cancelled)
+}
+
+// batchWork is the work on batches, which goes on without clients.
+type batchWork struct {
+	// end makes it stop; what is not complete goes on at the next start.
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// startBatches works batches off until the gateway drains.
+func (g *Gateway) startBatches() {
+	ctx, cancel := context.WithCancel(context.Background())
+	g.batches.end = cancel
+	if g.config.Batches == nil {
+		return
+	}
+	runner := &batch.Runner{Store: g.config.Batches, Answer: g.answerAlone, Now: g.config.Now, Log: g.config.Log}
+	g.batches.running.Go(func() { runner.Run(ctx) })
+}
+
+// answerAlone answers a request that no client waits for, in the background: as
+// if it had come over the network, with its log line and its share of the
+// metrics.
+func (g *Gateway) answerAlone(ctx context.Context, endpoint string, body []byte) (openai.BatchResponse, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
+	if err != nil {
+		return openai.BatchResponse{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	w := &memoryResponse{header: http.Header{}}
+	c := g.newCall(w, r)
+	c.background = true
+	g.answer(c)
+	if err := ctx.Err(); err != nil {
+		return openai.BatchResponse{}, err
+	}
+	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes())}, nil
+}
+
+// A memoryResponse keeps what is written to it.
+type memoryResponse struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header returns the headers to come.
+func (m *memoryResponse) Header() http.Header { return m.header }
+
+// WriteHeader does nothing: the call remembers its status.
+func (m *memoryResponse) WriteHeader(int) {}
+
+// Write keeps a piece of the body.
+func (m *memoryResponse) Write(p []byte) (int, error) { return m.body.Write(p) }

@@ -1,0 +1,228 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+func (g *Gateway) addConversationRoutes() {
+	t := &g.routes
+	stored := func(method, path string, inference bool, e endpoint) {
+		t.add(method, path, inference, func(c *call) error {
+			if g.keeper == nil {
+				return parley.Errorf(parley.Unavailable, "This server keeps no conversations: it was started without a store.")
+			}
+			return e(c)
+		})
+	}
+	stored("POST", "/v1/conversations", false, g.createConversation)
+	stored("GET", "/v1/conversations", false, g.listConversations)
+	stored("POST", "/v1/conversations/import", false, g.importConversation)
+	stored("GET", "/v1/conversations/{id}", false, g.showConversation)
+	stored("POST", "/v1/conversations/{id}", false, g.changeConversation)
+	stored("DELETE", "/v1/conversations/{id}", false, g.deleteConversation)
+	stored("POST", "/v1/conversations/{id}/restore", false, g.restoreConversation)
+	stored("GET", "/v1/conversations/{id}/export", false, g.exportConversation)
+	stored("GET", "/v1/conversations/{id}/tree", false, g.showTree)
+	stored("POST", "/v1/conversations/{id}/items", false, g.addItems)
+	stored("GET", "/v1/conversations/{id}/items", false, g.listItems)
+	stored("GET", "/v1/conversations/{id}/items/{item}", false, g.showItem)
+	stored("DELETE", "/v1/conversations/{id}/items/{item}", false, g.deleteItem)
+	stored("POST", "/v1/conversations/{id}/messages", true, g.say)
+	stored("POST", "/v1/conversations/{id}/messages/{item}/resume", true, g.resume)
+}
+
+// optionalBody reads a body that may be left out.
+func (c *call) optionalBody() ([]byte, error) {
+	if c.request.ContentLength == 0 {
+		return nil, nil
+	}
+	return c.body()
+}
+
+// noConversation names what was not found.
+func (c *call) noConversation(err error) error {
+	if errors.Is(err, convo.ErrNotFound) {
+		return openai.ThingNotFound("Conversation", c.values["id"])
+	}
+	return err
+}
+
+// createConversation answers POST /v1/conversations.
+func (g *Gateway) createConversation(c *call) error {
+	body, err := c.optionalBody()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseConversation(body)
+	if err != nil {
+		return err
+	}
+	fresh := convo.NewConversation{
+		Key: c.request.Header.Get("Idempotency-Key"), Metadata: request.Metadata, Policy: convo.Drop,
+		Model: orEmpty(request.Model), Title: orEmpty(request.Title), Pinned: request.Pinned != nil && *request.Pinned, Temporary: request.Temporary != nil && *request.Temporary,
+	}
+	if request.Policy != nil {
+		fresh.Policy = convo.Policy(*request.Policy)
+	}
+	if fresh.Model != "" {
+		if _, err := g.model(fresh.Model); err != nil {
+			return err
+		}
+	}
+	if fresh.Messages, err = newMessages(request.Items); err != nil {
+		return err
+	}
+	made, err := g.keeper.store.CreateConversation(c.request.Context(), ownerOf(c), fresh, g.config.Now())
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, shownConversation(c, &made))
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// newMessages returns items as messages to store, under new ids.
+func newMessages(items []openai.Item) ([]convo.NewMessage, error) {
+	name(items)
+	var messages []convo.NewMessage
+	for _, item := range items {
+		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role}
+		var err error
+		if m.Content, err = contentOf(item); err != nil {
+			return nil, err
+		}
+		messages = append(messages, m)
+	}
+	return messages, nil
+}
+
+func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
+	metadata := v.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return openai.Conversation{
+		ID: v.ID, Object: "conversation", CreatedAt: v.Created.Unix(), Metadata: metadata, ConversationID: v.ID, Owner: ownerOf(c).Tenant,
+		Model: v.Model, Title: v.Title, Pinned: v.Pinned, Temporary: v.Temporary, ContextPolicy: string(v.Policy),
+		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(),
+	}
+}
+
+// showConversation answers GET /v1/conversations/{id}.
+func (g *Gateway) showConversation(c *call) error {
+	v, err := g.keeper.store.Conversation(c.request.Context(), ownerOf(c), c.values["id"])
+	if err != nil {
+		return c.noConversation(err)
+	}
+	return c.reply(http.StatusOK, shownConversation(c, &v))
+}
+
+// listConversations answers GET /v1/conversations: all of them, last changed
+// first, or with ?q= what is found.
+func (g *Gateway) listConversations(c *call) error {
+	page, err := c.page()
+	if err != nil {
+		return err
+	}
+	query := c.request.URL.Query()
+	if query.Has("q") {
+		return g.search(c, query.Get("q"), page)
+	}
+	var filter convo.Filter
+	if text := query.Get("pinned"); text != "" {
+		pinned, err := strconv.ParseBool(text)
+		if err != nil {
+			return parley.Invalid("pinned", "Invalid 'pinned': expected true or false.")
+		}
+		filter.Pinned = &pinned
+	}
+	list, err := g.keeper.store.Conversations(c.request.Context(), ownerOf(c), filter, page)
+	if err != nil {
+		return err
+	}
+	shown := make([]openai.Conversation, len(list.Items))
+	for i := range list.Items {
+		shown[i] = shownConversation(c, &list.Items[i])
+	}
+	return c.reply(http.StatusOK, listOf(list, shown))
+}
+
+func (g *Gateway) search(c *call, query string, page convo.Page) error {
+	list, err := g.keeper.store.Search(c.request.Context(), ownerOf(c), query, page)
+	if err != nil {
+		return err
+	}
+	shown := make([]openai.Hit, len(list.Items))
+	for i, h := range list.Items {
+		shown[i] = openai.Hit{Object: "conversation.hit", ConversationID: h.Conversation, MessageID: openai.Optional(h.Message), Title: h.Title, CreatedAt: h.Created.Unix(), Snippet: []openai.HitSpan{}}
+		for _, s := range h.Snippet {
+			shown[i].Snippet = append(shown[i].Snippet, openai.HitSpan(s))
+		}
+	}
+	return c.reply(http.StatusOK, listOf(list, shown))
+}
+
+// changeConversation answers POST /v1/conversations/{id}: rename, pin, choose a
+// branch and so on.
+func (g *Gateway) changeConversation(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseConversation(body)
+	if err != nil {
+		return err
+	}
+	ctx, owner, id := c.request.Context(), ownerOf(c), c.values["id"]
+	if request.Model != nil && *request.Model != "" {
+		if _, err := g.model(*request.Model); err != nil {
+			return err
+		}
+	}
+	if request.Leaf != nil {
+		if _, err := g.keeper.store.ChooseBranch(ctx, owner, id, *request.Leaf, g.config.Now()); errors.Is(err, convo.ErrNotFound) {
+			return openai.ThingNotFound("Conversation or item", id+"/"+*request.Leaf)
+		} else if err != nil {
+			return err
+		}
+	}
+	change := convo.Change{Title: request.Title, Model: request.Model, Pinned: request.Pinned, Policy: (*convo.Policy)(request.Policy), Metadata: request.Metadata}
+	v, err := g.keeper.store.ChangeConversation(ctx, owner, id, change, g.config.Now())
+	if err != nil {
+		return c.noConversation(err)
+	}
+	return c.reply(http.StatusOK, shownConversation(c, &v))
+}
+
+// undoFor is how long a deletion can be undone.
+const undoFor = 24 * time.Hour
+
+// deleteConversation answers DELETE /v1/conversations/{id}.
+func (g *Gateway) deleteConversation(c *call) error {
+	now := g.config.Now()
+	if err := g.keeper.store.DeleteConversation(c.request.Context(), ownerOf(c), c.values["id"], now); err != nil {
+		return c.noConversation(err)
+	}
+	return c.reply(http.StatusOK, openai.DeletedConversation{ID: c.values["id"], Object: "conversation.deleted", Deleted: true, RestoreBefore: now.Add(undoFor).Unix()})
+}
+
+// restoreConversation answers POST /v1/conversations/{id}/restore.
+func (g *Gateway) restoreConversation(c *call) error {
+	v, err := g.keeper.store.UndeleteConversation(c.request.Context(), ownerOf(c), c.values["id"])
+	if err != nil {
+		return c.noConversation(err)
+	}
+	return c.reply(http.StatusOK, shownConversation(c, &v))
+}

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"parley"
+	"parley/gateway/openai"
+	"parley/token"
+)
+
+// embeddingsAtOnce bounds how many inputs of one request are with the worker:
+// enough to fill a pass, few enough that others get their turns.
+const embeddingsAtOnce = 16
+
+// embeddings answers POST /v1/embeddings.
+func (g *Gateway) embeddings(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseEmbedding(body)
+	if err != nil {
+		return err
+	}
+	model, err := g.model(request.Model)
+	if err != nil {
+		return err
+	}
+	c.story.model = model.ID
+	if err := request.CheckVocab(model.vocabTokens); err != nil {
+		return err
+	}
+	jobs, err := embeddingJobs(c, model, request.Inputs)
+	if err != nil {
+		return err
+	}
+	list := openai.EmbeddingList{Object: "list", Model: model.ID, Data: make([]openai.Embedding, len(jobs))}
+	err = c.embed(model, jobs, func(input int, vector []float32) error {
+		if err := request.CheckWidth(len(vector)); err != nil {
+			return err
+		}
+		list.Data[input] = request.Shape(input, vector)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	list.Usage = openai.EmbeddingUsage{PromptTokens: c.story.promptTokens, TotalTokens: c.story.promptTokens}
+	return c.reply(http.StatusOK, list)
+}
+
+// embeddingJobs makes one request for each input, none of which is longer than
+// the context. Special tokens that are written out in a text are text: an
+// embedding is of what stands there.
+func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request, error) {
+	jobs := make([]*parley.Request, len(inputs))
+	for i, p := range inputs {
+		tokens := p.Tokens
+		if !p.IsTokens {
+			var err error
+			if tokens, err = m.encode(p.Param, p.Text, token.Options{AddSpecial: true}); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case len(tokens) == 0:
+			return nil, parley.Invalid(p.Param, "Invalid '%s': the text has no tokens.", p.Param)
+		case len(tokens) >= m.ContextTokens:
+			return nil, openai.ContextTooLong(p.Param, m.ContextTokens, len(tokens), 0)
+		}
+		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.id, i), Model: m.ID, Prompt: tokens, Embed: true, Background: c.background}
+		c.story.promptTokens += len(tokens)
+	}
+	return jobs, nil
+}
+
+// embed has the jobs computed and hands each vector to take, in the order in
+// which they come. The first error ends all.
+func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
+	ctx := c.request.Context()
+	work := generateSome(ctx, m.Worker, jobs, embeddingsAtOnce)
+	defer work.stop()
+	for complete := 0; complete < len(jobs); {
+		select {
+		case e := <-work.events:
+			if e.err != nil {
+				return e.err
+			}
+			c.seeDelta(e.prompt, e.delta)
+			if e.delta.Usage != nil {
+				complete++
+			}
+			if e.delta.Embedding == nil {
+				continue
+			}
+			if err := take(e.prompt, e.delta.Embedding); err != nil {
+				return err
+			}
+			jobs[e.prompt] = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for _, job := range jobs {
+		if job != nil {
+			return errNoEmbedding
+		}
+	}
+	return nil
+}
+
+var errNoEmbedding = errors.New("the worker ended the answer without an embedding")

@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+)
+
+// How a process shows the store that it lives. What it was writing is taken
+// for abandoned when it has not for aliveFor.
+const (
+	beatEvery  = 5 * time.Second
+	aliveFor   = 15 * time.Second
+	purgeEvery = time.Hour
+	storeWait  = 10 * time.Second
+)
+
+// A keeper holds what lives longer than one call: the store, the name of this
+// process in it, and the work that goes on without a client.
+type keeper struct {
+	store   convo.Store
+	process string
+	now     func() time.Time
+	log     *slog.Logger
+	// ctx ends when work must stop.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	work sync.WaitGroup
+	loop sync.WaitGroup
+
+	mu sync.Mutex
+	// aliveUntil is what the store was told last, writing how many write.
+	aliveUntil time.Time
+	writing    int
+	runs       map[string]*run
+	closed     bool
+}
+
+// A run is a response that this process computes now.
+type run struct {
+	cancel context.CancelCauseFunc
+	// changed is closed when events were stored, and made anew.
+	changed chan struct{}
+}
+
+// errStopping ends work that was not complete when the server had to stop.
+var errStopping = parley.Errorf(parley.Unavailable, "The server was stopped before the answer was complete.")
+
+// newKeeper takes up what earlier processes left. Without a store it is nil.
+func newKeeper(config *Config) (*keeper, error) {
+	if config.Store == nil {
+		return nil, nil
+	}
+	k := &keeper{store: config.Store, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}}
+	k.ctx, k.stop = context.WithCancelCause(context.Background())
+	if err := k.recover(); err != nil {
+		return nil, fmt.Errorf("conversation store: %w", err)
+	}
+	k.loop.Go(k.keep)
+	return k, nil
+}
+
+// keep says again and again that this process lives, while it writes, and
+// looks after what others left.
+func (k *keeper) keep() {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	purged := k.now()
+	for {
+		select {
+		case <-k.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := errors.Join(k.beatIfWriting(), k.recover())
+		if now := k.now(); now.Sub(purged) >= purgeEvery {
+			purged = now
+			err = errors.Join(err, k.bounded(func(ctx context.Context) error { return k.store.Purge(ctx, now, convo.Retention{}) }))
+		}
+		if err != nil && k.ctx.Err() == nil {
+			k.log.Error("conversation store", "error", err)
+		}
+	}
+}
+
+// bounded runs f with the time that the store may take.
+func (k *keeper) bounded(f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(k.ctx, storeWait)
+	defer cancel()
+	return f(ctx)
+}
+
+// recover marks what dead processes left.
+func (k *keeper) recover() error {
+	return k.bounded(func(ctx context.Context) error {
+		left, err := k.store.Recover(ctx, k.now())
+		if n := len(left.Answers) + len(left.Responses); n > 0 {
+			k.log.Warn("answers of a process that is gone were left incomplete", "answers", len(left.Answers), "responses", len(left.Responses))
+		}
+		return err
+	})
+}
+
+// enter makes sure that the store takes this process for alive until leave.
+func (k *keeper) enter(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+	}
+	if k.aliveUntil.Sub(k.now()) < aliveFor-beatEvery {
+		if err := k.beat(ctx); err != nil {
+			return err
+		}
+	}
+	k.writing++
+	return nil
+}
+
+func (k *keeper) leave() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writing--
+}
+
+// beat is called with mu held.
+func (k *keeper) beat(ctx context.Context) error {
+	until := k.now().Add(aliveFor)
+	if err := k.store.Beat(ctx, k.process, until); err != nil {
+		return err
+	}
+	k.aliveUntil = until
+	return nil
+}
+
+func (k *keeper) beatIfWriting() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.writing == 0 {
+		return nil
+	}
+	return k.bounded(k.beat)
+}
+
+// detached runs f without a client. It is waited for when the server stops.
+func (k *keeper) detached(f func()) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+	}
+	k.work.Go(f)
+	return nil
+}
+
+// begin notes that this process computes a response.
+func (k *keeper) begin(id string, cancel context.CancelCauseFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.runs[id] = &run{cancel, make(chan struct{})}
+}
+
+func (k *keeper) end(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.runs[id]; r != nil {
+		delete(k.runs, id)
+		close(r.changed)
+	}
+}
+
+// cancel ends a response, if it is computed here.
+func (k *keeper) cancel(id string, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.runs[id]; r != nil {
+		r.cancel(why)
+	}
+}
+
+// tell wakes those who follow a response.
+func (k *keeper) tell(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.runs[id]; r != nil {
+		close(r.changed)
+		r.changed = make(chan struct{})
+	}
+}
+
+// changed is closed when there is news of a response; nil if it is computed
+// elsewhere or not at all.
+func (k *keeper) changed(id string) <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.runs[id]; r != nil {
+		return r.changed
+	}
+	return nil
+}
+
+// close waits for work until ctx ends, then stops it.
+func (k *keeper) close(ctx context.Context) {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	waitOr(ctx, &k.work, func() { k.stop(errStopping) })
+	k.stop(errStopping)
+	k.loop.Wait()
+}
+
+// waitOr waits for group, and calls stop if ctx ends before that.
+func waitOr(ctx context.Context, group *sync.WaitGroup, stop func()) {
+	defer context.AfterFunc(ctx, stop)()
+	group.Wait()
+}
+
+// Close waits until ctx ends for answers that the HTTP server does not know
+// of, on WebSockets and in the background; then it stops them, and lets go of
+// the store. Nothing is left running.
+func (g *Gateway) Close(ctx context.Context) {
+	g.Drain()
+	g.batches.running.Wait()
+	g.sockets.end()
+	waitOr(ctx, &g.sockets.open, g.sockets.stop)
+	g.sockets.stop()
+	if g.keeper != nil {
+		g.keeper.close(ctx)
+	}
+}

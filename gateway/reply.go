@@ -1,0 +1,339 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+// A reply is one response while it is computed: pieces come from the answer,
+// become events in the log, and go to whoever watches and to the store.
+type reply struct {
+	call    *call
+	gateway *Gateway
+	owner   convo.Owner
+	id      string
+	model   *model
+	request *openai.ResponseRequest
+	input   []openai.Item
+	log     *openai.ResponseLog
+	answer  *answer
+	stop    func()
+	// ctx ends the computation, also if somebody asks for that elsewhere.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// record is nil if the response is not stored. found is a response that an
+	// earlier call with the same key made; then nothing is computed.
+	record *recorder
+	found  *convo.Response
+	begun  bool
+	kept   bool
+}
+
+// newReply starts the computation in the name of computing, and stores the
+// response, if it is to be, in the name of asking.
+func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequest) (*reply, error) {
+	r := &reply{call: computing, gateway: g, owner: ownerOf(asking), request: request, input: request.Input}
+	var err error
+	if r.model, err = g.model(request.Model); err != nil {
+		return nil, err
+	}
+	r.ctx, r.cancel = context.WithCancelCause(computing.request.Context())
+	computing.request = computing.request.WithContext(r.ctx)
+	if r.answer, r.stop, err = computing.converse(r.model, &request.ChatRequest); err != nil {
+		r.cancel(err)
+		return nil, ofInput(err)
+	}
+	name(r.input)
+	if err := r.create(asking); err != nil {
+		r.cancel(err)
+		r.stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// ofInput names the field that holds the messages here.
+func ofInput(err error) error {
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Code == parley.ContextTooLong {
+		return &parley.Error{Code: e.Code, Message: e.Message, Param: "input"}
+	}
+	return err
+}
+
+// create gives the response its id, and stores it if the client did not
+// decline.
+func (r *reply) create(asking *call) error {
+	shape, now := r.request.Shape, r.gateway.config.Now()
+	k := r.gateway.keeper
+	if k == nil || !shape.Store {
+		shape.Store = false
+		r.id = "resp_" + asking.suffix
+	} else if err := r.keep(asking, shape, now); err != nil {
+		return err
+	}
+	shape.ID, shape.CreatedAt = r.id, now.Unix()
+	r.log = openai.NewResponseLog(shape)
+	return nil
+}
+
+// keep stores the response before it is answered.
+func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
+	k := r.gateway.keeper
+	ctx := asking.request.Context()
+	request, err := openai.Encode(shape)
+	if err != nil {
+		return err
+	}
+	input, err := storeItems(r.input)
+	if err != nil {
+		return err
+	}
+	if err := k.enter(ctx); err != nil {
+		return err
+	}
+	stored, err := k.store.CreateResponse(ctx, r.owner, convo.NewResponse{
+		Key: asking.request.Header.Get("Idempotency-Key"), Previous: r.request.Previous, Conversation: r.request.Conversation,
+		Model: r.model.ID, Background: r.request.Background, Request: request, Input: input, Process: k.process,
+	}, now)
+	if err != nil {
+		k.leave()
+		return r.explain(err)
+	}
+	r.id = stored.ID
+	if !isNew(&stored, k.process, now) {
+		k.leave()
+		r.found = &stored
+		return nil
+	}
+	k.begin(r.id, r.cancel)
+	r.record, r.kept = k.record(r.owner, r.id, r.cancel), true
+	return nil
+}
+
+// explain names what was not found.
+func (r *reply) explain(err error) error {
+	switch {
+	case !errors.Is(err, convo.ErrNotFound):
+		return err
+	case r.request.Conversation != "":
+		return openai.ThingNotFound("Conversation", r.request.Conversation)
+	}
+	return openai.PreviousNotFound(r.request.Previous)
+}
+
+// close lets go of everything, when the response has ended.
+func (r *reply) close() {
+	r.cancel(nil)
+	r.stop()
+	if r.kept {
+		r.gateway.keeper.end(r.id)
+		r.gateway.keeper.leave()
+	}
+}
+
+// whole waits for the answer and sends it as one document.
+func (r *reply) whole() error {
+	choices, err := r.answer.collect(r.ctx)
+	r.log.Begin()
+	if err != nil {
+		return errors.Join(err, r.failed(err))
+	}
+	for _, w := range choices {
+		r.add(w.whole())
+	}
+	if err := r.complete(nowhere{}); err != nil {
+		return err
+	}
+	return r.call.reply(http.StatusOK, r.log.Response)
+}
+
+// whole returns a collected choice as one piece.
+func (w *whole) whole() piece {
+	p := piece{reasoning: w.reasoning.String(), text: w.text.String(), tokens: w.tokens, finish: w.finish}
+	for i, c := range w.calls {
+		p.calls = append(p.calls, callPiece{index: i, id: c.id, name: c.name, arguments: c.arguments.String()})
+	}
+	return p
+}
+
+// stream sends the answer as events. An error that comes before the first of
+// them keeps its status.
+func (r *reply) stream(out eventSink) error {
+	for !r.answer.over() {
+		pieces, err := r.answer.next(r.ctx, r.gateway.config.KeepAlive)
+		switch {
+		case errors.Is(err, errSilence) && r.begun:
+			err = out.ping()
+		case errors.Is(err, errSilence):
+			err = r.flush(out)
+		case err == nil:
+			for _, p := range pieces {
+				r.begin()
+				r.add(p)
+			}
+			err = r.flush(out)
+		}
+		if err != nil {
+			return r.broken(err, out)
+		}
+	}
+	r.begin()
+	return r.complete(out)
+}
+
+func (r *reply) begin() {
+	if !r.begun {
+		r.begun = true
+		r.log.Begin()
+	}
+}
+
+// add turns a piece into events.
+func (r *reply) add(p piece) {
+	if p.reasoning != "" {
+		r.log.Think(p.reasoning)
+	}
+	if p.text != "" {
+		r.log.Say(p.text, r.logprobs(p.tokens))
+	}
+	for _, c := range p.calls {
+		r.log.Call(c.index, c.id, c.name, c.arguments)
+	}
+	if p.finish != "" {
+		r.call.story.finish = p.finish
+	}
+}
+
+func (r *reply) logprobs(tokens []shownToken) (list []openai.TokenLogprob) {
+	if !r.request.Logprobs {
+		return nil
+	}
+	for _, t := range tokens {
+		list = append(list, r.model.tokenLogprob(t.Logprob))
+	}
+	return list
+}
+
+// flush sends the events there are, beginning with the first of all.
+func (r *reply) flush(out eventSink) error {
+	r.begin()
+	_, events := r.log.Take()
+	if r.record != nil {
+		r.record.add(events)
+	}
+	return out.send(events)
+}
+
+// complete ends a response that went well. The client is told after the store:
+// what it reads to the end can be followed.
+func (r *reply) complete(out eventSink) error {
+	finish := r.call.story.finish
+	now := r.gateway.config.Now()
+	r.log.Complete(finish == parley.FinishLength, openai.ResponseUsageOf(r.answer.usage), now.Unix())
+	status := convo.Completed
+	if finish == parley.FinishLength {
+		status = convo.Incomplete
+	}
+	_, events := r.log.Take()
+	if err := r.finish(status, events, nil); err != nil {
+		if !r.begun {
+			return err
+		}
+		return r.tell(err, out)
+	}
+	return out.send(events)
+}
+
+// broken ends a response that did not go well. If events were sent, the client
+// learns why from the last one.
+func (r *reply) broken(err error, out eventSink) error {
+	if cause := context.Cause(r.ctx); cause != nil && r.ctx.Err() != nil {
+		err = cause
+	}
+	begun := r.begun
+	r.begin()
+	if kept := r.failed(err); kept != nil {
+		err = errors.Join(err, kept)
+	}
+	if !begun || openai.CodeOf(err) == parley.Cancelled {
+		return err
+	}
+	r.call.err = err
+	_, events := r.log.Take()
+	return out.send(events)
+}
+
+// failed stores that the response failed, or that nobody wanted it any more.
+func (r *reply) failed(err error) error {
+	status := convo.Failed
+	if openai.CodeOf(err) == parley.Cancelled {
+		status = convo.Cancelled
+		r.log.Cancel()
+	} else {
+		r.log.Fail(openai.ResponseErrorOf(err, r.call.id))
+	}
+	events := r.log.Peek()
+	why, ok := errors.AsType[*parley.Error](err)
+	if !ok {
+		why = parley.Errorf(parley.Internal, "The server had an error.")
+	}
+	return r.finish(status, events, why)
+}
+
+// tell sends an error that is not the response's own as the last event.
+func (r *reply) tell(err error, out eventSink) error {
+	r.call.err = err
+	event, failed := openai.Encode(openai.NewErrorEvent(openai.Describe(err, r.call.id).Body.Error, r.log.Next()))
+	if failed != nil {
+		return failed
+	}
+	return out.send([]json.RawMessage{event})
+}
+
+// finish stores how the response ended, with its last events.
+func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parley.Error) error {
+	if r.record == nil {
+		return nil
+	}
+	r.record.add(events)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeWait)
+	defer cancel()
+	last, err := r.record.close(ctx)
+	if err != nil {
+		return err
+	}
+	outcome, err := r.outcome(status, last, why)
+	if err != nil {
+		return err
+	}
+	_, err = r.gateway.keeper.store.FinishResponse(ctx, r.owner, r.id, outcome, r.gateway.config.Now())
+	return err
+}
+
+func (r *reply) outcome(status convo.Status, last convo.EventBatch, why *parley.Error) (o convo.ResponseOutcome, err error) {
+	o = convo.ResponseOutcome{Status: status, Batch: last, Usage: r.answer.usage, Err: why}
+	if o.Body, err = openai.Encode(r.log.Response); err != nil {
+		return o, err
+	}
+	if o.Output, err = storeItems(r.log.Response.Output); err != nil {
+		return o, err
+	}
+	if r.request.Conversation == "" || why != nil {
+		return o, nil
+	}
+	for _, item := range append(append([]openai.Item{}, r.input...), r.log.Response.Output...) {
+		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role, Model: r.model.ID}
+		if m.Content, err = contentOf(item); err != nil {
+			return o, err
+		}
+		o.Messages = append(o.Messages, m)
+	}
+	return o, nil
+}

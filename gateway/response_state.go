@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+// storedResponse returns the response of that id, if it is the caller's.
+func (g *Gateway) storedResponse(c *call, id string) (convo.Response, error) {
+	if g.keeper == nil {
+		return convo.Response{}, openai.ThingNotFound("Response", id)
+	}
+	r, err := g.keeper.store.Response(c.request.Context(), ownerOf(c), id)
+	if errors.Is(err, convo.ErrNotFound) {
+		err = openai.ThingNotFound("Response", id)
+	}
+	return r, err
+}
+
+// showResponse answers GET /v1/responses/{id}: the response as it is now, or
+// its events after a number, and those to come.
+func (g *Gateway) showResponse(c *call) error {
+	r, err := g.storedResponse(c, c.values["id"])
+	if err != nil {
+		return err
+	}
+	query := c.request.URL.Query()
+	if query.Get("stream") != "true" {
+		return c.replyStored(&r)
+	}
+	after := int64(-1)
+	if text := query.Get("starting_after"); text != "" {
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < -1 {
+			return parley.Invalid("starting_after", "Invalid 'starting_after': expected the number of an event, 0 or more.")
+		}
+	}
+	return g.follow(c, ownerOf(c), r.ID, after, c.namedStream())
+}
+
+// replyStored sends a stored response as one document.
+func (c *call) replyStored(r *convo.Response) error {
+	shape, err := c.gateway.shapeOf(c.request.Context(), ownerOf(c), r)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, shape)
+}
+
+// deleteResponse answers DELETE /v1/responses/{id}.
+func (g *Gateway) deleteResponse(c *call) error {
+	id := c.values["id"]
+	if _, err := g.storedResponse(c, id); err != nil {
+		return err
+	}
+	if err := g.keeper.store.DeleteResponse(c.request.Context(), ownerOf(c), id); err != nil {
+		return err
+	}
+	g.keeper.cancel(id, errCancelAsked)
+	return c.reply(http.StatusOK, openai.DeletedResponse{ID: id, Object: "response", Deleted: true})
+}
+
+// cancelWait is how long a cancellation waits to see the response end.
+const cancelWait = 5 * time.Second
+
+// cancelResponse answers POST /v1/responses/{id}/cancel.
+func (g *Gateway) cancelResponse(c *call) error {
+	id := c.values["id"]
+	r, err := g.storedResponse(c, id)
+	if err != nil {
+		return err
+	}
+	if !r.Background {
+		return parley.Invalid("", "Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection instead.")
+	}
+	if r, err = g.keeper.store.CancelResponse(c.request.Context(), ownerOf(c), id); err != nil {
+		return err
+	}
+	g.keeper.cancel(id, errCancelAsked)
+	for began := g.config.Now(); !r.Status.Ended() && g.config.Now().Sub(began) < cancelWait; {
+		if err := g.awaitNews(c.request.Context(), id); err != nil {
+			return err
+		}
+		if r, err = g.storedResponse(c, id); err != nil {
+			return err
+		}
+	}
+	return c.replyStored(&r)
+}
+
+// listInputItems answers GET /v1/responses/{id}/input_items, newest first
+// unless the client says otherwise.
+func (g *Gateway) listInputItems(c *call) error {
+	id := c.values["id"]
+	if _, err := g.storedResponse(c, id); err != nil {
+		return err
+	}
+	page, err := c.page()
+	if err != nil {
+		return err
+	}
+	list, err := g.keeper.store.ResponseItems(c.request.Context(), ownerOf(c), id, convo.Input, page)
+	if errors.Is(err, convo.ErrNotFound) {
+		return openai.ThingNotFound("Item", page.After+page.Before)
+	}
+	if err != nil {
+		return err
+	}
+	items, err := parseItems(list.Items)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, listOf(list, items))
+}
+
+// page reads the query of a list.
+func (c *call) page() (page convo.Page, err error) {
+	query := c.request.URL.Query()
+	page = convo.Page{After: query.Get("after"), Before: query.Get("before")}
+	switch order := query.Get("order"); order {
+	case "asc":
+		page.Ascending = true
+	case "", "desc":
+	default:
+		return page, parley.Invalid("order", "Invalid 'order': expected 'asc' or 'desc'.")
+	}
+	if text := query.Get("limit"); text != "" {
+		page.Limit, err = strconv.Atoi(text)
+		if err != nil || page.Limit < 1 || page.Limit > pageMost {
+			return page, parley.Invalid("limit", "Invalid 'limit': expected a number from 1 to %d.", pageMost)
+		}
+	}
+	return page, nil
+}
+
+// listOf returns a part of a list in the shape of the interface.
+func listOf[T, S any](list convo.List[T], shown []S) openai.List {
+	data := make([]any, len(shown))
+	for i := range shown {
+		data[i] = shown[i]
+	}
+	return openai.List{Object: "list", Data: data, FirstID: list.First, LastID: list.Last, HasMore: list.More}
+}

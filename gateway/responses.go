@@ -1,0 +1,306 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+func (g *Gateway) addResponseRoutes() {
+	t := &g.routes
+	t.add("POST", "/v1/responses", true, g.createResponse)
+	t.add(upgrade, "/v1/responses", true, g.responseSocket)
+	t.add("POST", "/v1/responses/input_tokens", false, g.countInputTokens)
+	t.add("GET", "/v1/responses/{id}", false, g.showResponse)
+	t.add("DELETE", "/v1/responses/{id}", false, g.deleteResponse)
+	t.add("POST", "/v1/responses/{id}/cancel", false, g.cancelResponse)
+	t.add("GET", "/v1/responses/{id}/input_items", false, g.listInputItems)
+}
+
+// createResponse answers POST /v1/responses: like chat, but in items, with
+// what was said before recalled, and what is said now remembered.
+func (g *Gateway) createResponse(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseResponse(body)
+	if err != nil {
+		return err
+	}
+	var out eventSink
+	if request.Stream {
+		out = c.namedStream()
+	}
+	return g.respond(c, request, out)
+}
+
+// respond answers a request as events to out, or whole if out is nil.
+func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSink) error {
+	if request.Background && g.keeper == nil {
+		return parley.Invalid("background", "This server stores no responses, so none can go on in the background.")
+	}
+	if err := g.prepare(c, request); err != nil {
+		return err
+	}
+	if request.Background {
+		return g.respondLater(c, request, out)
+	}
+	r, err := g.newReply(c, c, request)
+	if err != nil {
+		return err
+	}
+	if r.found != nil {
+		r.stop()
+		return c.showFound(r.found.ID, out)
+	}
+	defer r.close()
+	if out == nil {
+		return r.whole()
+	}
+	return r.stream(out)
+}
+
+// prepare makes the request's messages: what was said before, and its input,
+// as much of it as fits.
+func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
+	model, err := g.model(request.Model)
+	if err != nil {
+		return err
+	}
+	request.Shape.Model = model.ID
+	past, err := g.recall(c, request)
+	if err != nil {
+		return err
+	}
+	request.Messages, _ = openai.MessagesOf(request.Instructions, append(past, request.Input...))
+	if len(request.Messages) == 0 {
+		return parley.Invalid("input", "There is nothing to answer: send 'input'.")
+	}
+	if !request.Drop {
+		return nil
+	}
+	fit, err := model.fit(c, convo.Drop, &request.ChatRequest, 0)
+	if err != nil {
+		return err
+	}
+	request.Messages = without(request.Messages, fit.Out)
+	request.Shape.DroppedItems = len(fit.Out)
+	return nil
+}
+
+// respondLater answers in the background: the client sees the response as it
+// stands, or follows it.
+func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eventSink) error {
+	alone, cancel := g.detach(c)
+	r, err := g.newReply(c, alone, request)
+	if err != nil {
+		cancel(err)
+		return err
+	}
+	if r.found != nil {
+		r.stop()
+		cancel(nil)
+		return c.showFound(r.found.ID, out)
+	}
+	err = g.keeper.detached(func() {
+		defer cancel(nil)
+		defer r.close()
+		g.compute(alone, r)
+	})
+	if err != nil {
+		r.close()
+		cancel(err)
+		return err
+	}
+	if out != nil {
+		return g.follow(c, ownerOf(c), r.id, -1, out)
+	}
+	shown := r.log.Response
+	shown.Status = string(convo.Queued)
+	return c.reply(http.StatusOK, shown)
+}
+
+// compute answers in the background, as a request of its own in metrics and
+// log.
+func (g *Gateway) compute(alone *call, r *reply) {
+	alone.inference = true
+	g.metrics.inFlight.Inc()
+	defer g.finish(alone)
+	defer func() {
+		if p := recover(); p != nil {
+			alone.err = panicError(p)
+			_ = r.failed(alone.err) // the panic is what the log tells
+		}
+	}()
+	if err := r.stream(nowhere{}); err != nil {
+		alone.err = err
+	}
+}
+
+// detach returns a call that goes on when c has ended, under the same names.
+func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.request.Context()))
+	stopped := context.AfterFunc(g.keeper.ctx, func() { cancel(context.Cause(g.keeper.ctx)) })
+	alone := *c
+	alone.response = &response{}
+	alone.request = c.request.WithContext(ctx)
+	alone.stream, alone.err, alone.story = nil, nil, story{}
+	return &alone, func(why error) {
+		stopped()
+		cancel(why)
+	}
+}
+
+// showFound answers with a response that an earlier call with the same key
+// made.
+func (c *call) showFound(id string, out eventSink) error {
+	if out != nil {
+		return c.gateway.follow(c, ownerOf(c), id, -1, out)
+	}
+	for {
+		r, err := c.gateway.storedResponse(c, id)
+		if err != nil {
+			return err
+		}
+		if r.Background || r.Status.Ended() {
+			return c.replyStored(&r)
+		}
+		if err := c.gateway.awaitNews(c.request.Context(), id); err != nil {
+			return err
+		}
+	}
+}
+
+// pollEvery is how often the store is asked for news of what another process
+// computes.
+const pollEvery = 500 * time.Millisecond
+
+// awaitNews waits until there may be news of a response.
+func (g *Gateway) awaitNews(ctx context.Context, id string) error {
+	timer := time.NewTimer(pollEvery)
+	defer timer.Stop()
+	select {
+	case <-g.keeper.changed(id):
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// countInputTokens answers POST /v1/responses/input_tokens.
+func (g *Gateway) countInputTokens(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseInputTokens(body)
+	if err != nil {
+		return err
+	}
+	if err := g.prepare(c, request); err != nil {
+		return err
+	}
+	model, err := g.model(request.Model)
+	if err != nil {
+		return err
+	}
+	prompt, _, err := model.renderChat(&request.ChatRequest, g.config.Now())
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
+}
+
+// errCancelAsked ends a response whose client does not want it any more.
+var errCancelAsked = parley.Errorf(parley.Cancelled, "The response was cancelled.")
+
+// storeItems returns items as the store takes them. Their ids stand beside
+// their contents, so that the same request sent again is seen to be the same.
+func storeItems(items []openai.Item) ([]convo.Item, error) {
+	stored := make([]convo.Item, len(items))
+	for i, item := range items {
+		stored[i].ID, item.ID = item.ID, ""
+		var err error
+		if stored[i].Content, err = openai.Encode(item); err != nil {
+			return nil, err
+		}
+	}
+	return stored, nil
+}
+
+// itemOf is the inverse of storeItems for one item.
+func itemOf(stored *convo.Item) (openai.Item, error) {
+	item, err := openai.ParseItem(stored.Content)
+	item.ID = stored.ID
+	return item, err
+}
+
+// idPrefix is how the ids of items of a type begin.
+var idPrefix = map[string]string{openai.ItemMessage: "msg_", openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
+
+// name gives items new ids: a client may send again what it was given before.
+func name(items []openai.Item) {
+	for i := range items {
+		items[i].ID = idPrefix[items[i].Type] + randomSuffix()
+	}
+}
+
+// isNew reports whether a stored response was made by this very call.
+func isNew(r *convo.Response, process string, now time.Time) bool {
+	return r.Process == process && r.Created.Equal(now.Truncate(time.Microsecond)) && r.Events == 0 && !r.Status.Ended()
+}
+
+// shapeOf returns what the client sees of a stored response.
+func (g *Gateway) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Response) (json.RawMessage, error) {
+	if len(r.Body) > 0 {
+		return r.Body, nil
+	}
+	var shown openai.Response
+	if err := json.Unmarshal(r.Request, &shown); err != nil {
+		return nil, err
+	}
+	shown.ID, shown.CreatedAt, shown.Status = r.ID, r.Created.Unix(), string(r.Status)
+	if r.Status.Ended() { // its process died
+		if err := g.replay(ctx, owner, r.ID, &shown); err != nil {
+			return nil, err
+		}
+		shown.Status, shown.Error = string(convo.Failed), openai.ResponseErrorOf(lostError(r), r.ID)
+	}
+	return openai.Encode(shown)
+}
+
+// lostError is why a response has an end but no outcome.
+func lostError(r *convo.Response) error {
+	if r.Err != nil {
+		return r.Err
+	}
+	return errors.New("a response has ended without an outcome")
+}
+
+// replay rebuilds the output of a response from what is left of its events.
+func (g *Gateway) replay(ctx context.Context, owner convo.Owner, id string, shown *openai.Response) error {
+	for after := int64(-1); ; {
+		page, err := g.keeper.store.Events(ctx, owner, id, after, convo.EventBatchMax)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			if err := shown.Replay(e); err != nil {
+				return err
+			}
+		}
+		after += int64(len(page.Events))
+		if !page.More {
+			shown.Interrupt()
+			return nil
+		}
+	}
+}

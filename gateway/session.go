@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"parley/gateway/openai"
+)
+
+// A sessionKey names an editor session. Clients with other credentials cannot
+// meet in one.
+type sessionKey struct{ model, credentials, name string }
+
+// sessions know the newest request of each session that has one under way.
+type sessions struct {
+	mu     sync.Mutex
+	newest map[sessionKey]*context.CancelCauseFunc
+}
+
+// begin makes a request the newest of its session and ends the one before. The
+// caller must call end.
+func (s *sessions) begin(ctx context.Context, key sessionKey) (within context.Context, end func()) {
+	within, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before := s.newest[key]; before != nil {
+		(*before)(openai.Superseded())
+	}
+	if s.newest == nil {
+		s.newest = make(map[sessionKey]*context.CancelCauseFunc)
+	}
+	s.newest[key] = &cancel
+	return within, func() {
+		cancel(nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.newest[key] == &cancel {
+			delete(s.newest, key)
+		}
+	}
+}
+
+// inSession answers the call as the newest of the session that gap names, if it
+// names one. When a newer one comes, the call's context ends and the client
+// hears why.
+func (c *call) inSession(m *model, gap *openai.Gap, answer func() error) error {
+	if gap == nil || gap.Session == "" {
+		return answer()
+	}
+	alone := c.request
+	key := sessionKey{m.ID, alone.Header.Get("Authorization"), gap.Session}
+	ctx, end := c.gateway.sessions.begin(alone.Context(), key)
+	defer end()
+	c.request = alone.WithContext(ctx)
+	err := answer()
+	c.request = alone
+	if err != nil && ctx.Err() != nil && alone.Context().Err() == nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

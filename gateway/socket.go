@@ -1,0 +1,221 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+
+	"github.com/coder/websocket"
+)
+
+// framesWaiting is how many requests may wait on one connection while another
+// is answered.
+const framesWaiting = 8
+
+// A socketSet counts the connections that were taken over from the HTTP
+// server, which does not know of them any more.
+type socketSet struct {
+	mu     sync.Mutex
+	open   sync.WaitGroup
+	closed bool
+	// ending is closed when connections are to end after what they are answering.
+	ending chan struct{}
+	// ctx ends when they are to end at once.
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+func newSocketSet() *socketSet {
+	s := &socketSet{ending: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// enter reports false if no more connections are taken.
+func (s *socketSet) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.open.Add(1)
+	}
+	return !s.closed
+}
+
+// end asks all connections to end when they have answered.
+func (s *socketSet) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.ending)
+	}
+}
+
+// A socket is one WebSocket connection. Requests come as frames and are
+// answered one after the other; the frames of an answer go out in order.
+type socket struct {
+	gateway *Gateway
+	conn    *websocket.Conn
+	// ctx ends with the connection, and with it whatever is being answered.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	frames chan []byte
+}
+
+// A frameHandler answers one request that came as a frame. What it returns is
+// told to the client as an error.
+type frameHandler func(c *call, frame []byte) error
+
+// converseBy answers every frame of a connection with handle; failed makes the
+// frame that tells of an error.
+func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
+	if origin := c.request.Header.Get("Origin"); origin != "" && !g.originAllowed(origin) && !sameOrigin(origin, c.request.Host) {
+		return parley.Errorf(parley.Forbidden, "Pages of %s may not connect to this server. Its operator can allow them.", origin)
+	}
+	if !g.sockets.enter() {
+		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+	}
+	defer g.sockets.open.Done()
+	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})                                  // not every connection has one
+	conn, err := websocket.Accept(c.response, c.request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked above
+	if err != nil {
+		c.err = parley.Invalid("", "no WebSocket: %v", err) // the client was told
+		return nil
+	}
+	conn.SetReadLimit(g.config.BodyBytesMax)
+	s := &socket{gateway: g, conn: conn, frames: make(chan []byte, framesWaiting)}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.request.Context()))
+	defer context.AfterFunc(g.sockets.ctx, func() { s.cancel(errStopping) })()
+	var helpers sync.WaitGroup
+	helpers.Go(s.read)
+	helpers.Go(s.keepAlive)
+	code, why := s.serve(c, handle, failed)
+	_ = conn.Close(code, why) // whether the client says goodbye, too, is no news
+	s.cancel(nil)
+	helpers.Wait()
+	return nil
+}
+
+// sameOrigin reports whether a page comes from the server itself.
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(u.Host, host)
+}
+
+// serve answers frames until the connection ends or the server stops.
+func (s *socket) serve(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) (websocket.StatusCode, string) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return websocket.StatusGoingAway, "the connection has ended"
+		case <-s.gateway.sockets.ending:
+			return websocket.StatusGoingAway, "the server is shutting down"
+		case frame := <-s.frames:
+			if err := s.answer(c, frame, handle, failed); err != nil {
+				return websocket.StatusGoingAway, "the client does not read"
+			}
+		}
+	}
+}
+
+// answer runs one request as a call of its own, with its own id, metrics and
+// line in the log.
+func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(openai.ErrorDetail) any) error {
+	g := s.gateway
+	one := *c
+	one.suffix = randomSuffix()
+	one.id, one.started = "req_"+one.suffix, g.config.Now()
+	one.response, one.socket = &response{}, s
+	one.request = c.request.Clone(s.ctx)
+	one.request.Header.Del("Idempotency-Key") // it was for the connection
+	one.inference = true
+	g.metrics.inFlight.Inc()
+	defer g.finish(&one)
+	err := one.guarded(func(c *call) error { return handle(c, frame) })
+	if err == nil {
+		return nil
+	}
+	one.err = err
+	if s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	body, err := openai.Encode(failed(openai.Describe(err, one.id).Body.Error))
+	if err != nil {
+		return err
+	}
+	return s.write(body)
+}
+
+// read takes frames off the connection. It goes on while one is answered, so
+// that a client that leaves is noticed.
+func (s *socket) read() {
+	for {
+		kind, frame, err := s.conn.Read(s.ctx)
+		if err != nil {
+			s.cancel(clientGone(err))
+			return
+		}
+		if kind != websocket.MessageText {
+			_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
+			continue
+		}
+		select {
+		case s.frames <- frame:
+		default:
+			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many requests wait for their answer")
+		}
+	}
+}
+
+// keepAlive finds connections whose other end is gone without a word.
+func (s *socket) keepAlive() {
+	tick := time.NewTicker(s.gateway.config.KeepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
+		err := s.conn.Ping(ctx)
+		cancel()
+		if err != nil {
+			s.cancel(clientGone(err))
+			return
+		}
+	}
+}
+
+// write sends one frame. A client that does not take it in time is left.
+func (s *socket) write(frame []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
+	defer cancel()
+	if err := s.conn.Write(ctx, websocket.MessageText, frame); err != nil {
+		s.cancel(clientGone(err))
+		return clientGone(err)
+	}
+	return nil
+}
+
+// An eventSocket sends the events of a response as frames. Its connection is
+// kept open by pings of its own.
+type eventSocket struct{ *socket }
+
+func (eventSocket) ping() error { return nil }
+
+func (s eventSocket) send(events []json.RawMessage) error {
+	for _, e := range events {
+		if err := s.write(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

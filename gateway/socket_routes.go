@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"parley"
+	"parley/gateway/openai"
+)
+
+// chatSocket answers GET /v1/chat/completions upgraded to a WebSocket: every
+// frame is the body of a chat, and its chunks come back as frames, the last of
+// which is [DONE].
+func (g *Gateway) chatSocket(c *call) error {
+	return g.converseBy(c, func(c *call, frame []byte) error {
+		request, err := openai.ParseChat(frame)
+		if err != nil {
+			return err
+		}
+		model, err := g.model(request.Model)
+		if err != nil {
+			return err
+		}
+		answer, stop, err := c.converse(model, request)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return c.streamAnswer(answer, newChatShape(c, model, &request.Generation), request.IncludeUsage)
+	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })
+}
+
+// responseSocket answers GET /v1/responses upgraded to a WebSocket: a frame is
+// the body of a response and its type, and the events come back as frames.
+func (g *Gateway) responseSocket(c *call) error {
+	return g.converseBy(c, func(c *call, frame []byte) error {
+		request, err := openai.ParseResponseFrame(frame)
+		if err != nil {
+			return err
+		}
+		if request.Background {
+			return parley.Invalid("background", "A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
+		}
+		return g.respond(c, request, eventSocket{c.socket})
+	}, func(detail openai.ErrorDetail) any { return openai.NewErrorEvent(detail, 0) })
+}
