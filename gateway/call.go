@@ -142,6 +142,8 @@ func (c *call) fail(err error) {
 		c.err = &parley.Error{Code: parley.Cancelled, Message: err.Error()}
 	}
 	switch {
+	case isMessages(c.request.URL.Path):
+		c.failMessage(err)
 	case c.stream != nil:
 		c.stream.fail(failure.Body)
 	case c.status != 0:

@@ -16,6 +16,7 @@ const checkpointEvery = 500 * time.Millisecond
 // A checkpointer stores what there is of an answer while it grows.
 type checkpointer struct {
 	done chan struct{}
+	once sync.Once
 	loop sync.WaitGroup
 }
 
@@ -49,8 +50,8 @@ func (k *keeper) checkpoint(owner convo.Owner, id convo.AnswerID, content func()
 	return p
 }
 
-// stop returns when nothing more will be stored.
+// stop returns when nothing more will be stored. It may be called again.
 func (p *checkpointer) stop() {
-	close(p.done)
+	p.once.Do(func() { close(p.done) })
 	p.loop.Wait()
 }

@@ -62,7 +62,11 @@ func (g *Gateway) say(c *call) error {
 		return err
 	}
 	defer g.keeper.leave()
-	begun, err := g.keeper.store.BeginTurn(c.request.Context(), t.owner, t.conversation.ID, begin, g.config.Now())
+	var begun convo.Turn
+	err = persist(c.request.Context(), func(ctx context.Context) (err error) {
+		begun, err = g.keeper.store.BeginTurn(ctx, t.owner, t.conversation.ID, begin, g.config.Now())
+		return err
+	})
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -199,8 +203,14 @@ func (t *turn) reply() error {
 	defer stop()
 	t.answer = a
 	keeping := t.gateway.keeper.checkpoint(t.owner, t.id, t.news, t.cancel)
-	err = t.deliver(ctx, keeping)
-	return err
+	defer func() {
+		if p := recover(); p != nil {
+			keeping.stop()
+			_ = t.finish(panicError(p)) // the panic is what the log tells
+			panic(p)
+		}
+	}()
+	return t.deliver(ctx, keeping)
 }
 
 // recall makes the messages of the request from the path to the question, as
@@ -373,10 +383,7 @@ func (t *turn) finish(why error) (err error) {
 		o.Status = convo.Incomplete
 	}
 	if why != nil {
-		o.Err, _ = errors.AsType[*parley.Error](why)
-		if o.Err == nil {
-			o.Err = parley.Errorf(openai.CodeOf(why), "The answer was not completed.")
-		}
+		o.Err = shownReason(why)
 	}
 	if t.answer != nil {
 		o.Usage = t.answer.usage
@@ -384,10 +391,24 @@ func (t *turn) finish(why error) (err error) {
 	if o.Content, err = t.content("completed"); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.call.request.Context()), storeWait)
-	defer cancel()
-	_, err = t.gateway.keeper.store.FinishTurn(ctx, t.owner, t.id, o, t.gateway.config.Now())
-	return err
+	return persist(t.call.request.Context(), func(ctx context.Context) error {
+		_, err := t.gateway.keeper.store.FinishTurn(ctx, t.owner, t.id, o, t.gateway.config.Now())
+		return err
+	})
+}
+
+// shownReason is why an answer broke off, in words for whoever reads the
+// conversation.
+func shownReason(why error) *parley.Error {
+	code := openai.CodeOf(why)
+	said, ok := errors.AsType[*parley.Error](why)
+	switch {
+	case code == parley.Cancelled:
+		return parley.Errorf(code, "The client left before the answer was complete.")
+	case !ok:
+		return parley.Errorf(code, "The server had an error before the answer was complete.")
+	}
+	return said
 }
 
 // show answers with a turn that an earlier call with the same key completed.

@@ -391,3 +391,42 @@ func TestNoConversationsWithoutStore(t *testing.T) {
 		}
 	})
 }
+
+// TestTurnPanic loses the server's footing in the middle of an answer.
+func TestTurnPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: func(r *parley.Request) []say {
+			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "A")}}, {after: time.Second, panic: "secret"}}
+		}}
+		s := startKept(t, w, untitled)
+		path := s.converse("")
+		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"}`); status != 500 || strings.Contains(o.text("error", "message"), "secret") {
+			t.Errorf("%d %v", status, o)
+		}
+		_, o := s.call("GET", path+"/items", "")
+		if item := object(o["data"].([]any)[0].(map[string]any)); item.text("status") != "incomplete" || item.text("content", "text") != "A" || strings.Contains(item.text("error", "message"), "secret") {
+			t.Errorf("got %v", item)
+		}
+		s.settled(w)
+	})
+}
+
+// TestStoreComesBack cannot store the outcome at first.
+func TestStoreComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, "Yes<|im_end|>", time.Second)}
+		away := &mute{away: parley.Errorf(parley.Unavailable, "The store is away.")}
+		s := startKept(t, w, untitled, func(c *Config) { away.Store = c.Store; c.Store = away })
+		away.dead.Store(false)
+		go func() {
+			time.Sleep(900 * time.Millisecond)
+			away.dead.Store(true)
+			time.Sleep(3 * time.Second)
+			away.dead.Store(false)
+		}()
+		if o := s.respond(`"Hi"`, ""); o.text("status") != "completed" {
+			t.Errorf("got %v", o)
+		}
+		s.settled(w)
+	})
+}

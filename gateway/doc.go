@@ -6,7 +6,8 @@
 // and tokenize, check the context, generate, and then either stream or collect.
 // The parts it names stand in files of their own:
 //
-//	gateway.go     routes, request ids, draining, panics
+//	gateway.go     request ids, draining, panics
+//	routes.go      which path is answered by what
 //	call.go        one HTTP exchange: body in, answer or failure out
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
@@ -18,6 +19,9 @@
 //	reader.go      tells thoughts and calls from text, byte by byte
 //	text.go        the exact text of a choice, and where a stop string cuts it
 //	stream.go      pieces -> server-sent events, with keep-alive
+//	keeper.go      what lives longer than a call: the store, work without a client
+//	recall.go      what was said before -> messages, as much as fits
+//	reply.go       pieces -> events of a response, for clients and the store
 //	metrics.go     what is counted, and the log line of a finished request
 //
 // Nothing here knows an engine, a model's weights or a device: the gateway

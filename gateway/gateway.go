@@ -91,6 +91,9 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 		route:    "other",
 	}
 	c.Header().Set("X-Request-Id", c.id)
+	if isMessages(r.URL.Path) {
+		c.Header().Set("Request-Id", c.id)
+	}
 	return c
 }
 

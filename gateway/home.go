@@ -27,6 +27,8 @@ curl http://%s/v1/chat/completions \
 
 POST /v1/chat/completions   a conversation, whole or streamed
 POST /v1/completions        plain text or token ids, also with a gap to fill
+POST /v1/responses          the same in items, kept and continued; also as a WebSocket
+POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages
 GET  /v1/models             what is served; one of them: /v1/models/{id}
 GET  /healthz               the process is alive
 GET  /readyz                new requests can be answered

@@ -34,12 +34,14 @@ type keeper struct {
 	work sync.WaitGroup
 	loop sync.WaitGroup
 
-	mu sync.Mutex
-	// aliveUntil is what the store was told last, writing how many write.
+	// beating guards what the store was told last, and how many write.
+	beating    sync.Mutex
 	aliveUntil time.Time
 	writing    int
-	runs       map[string]*run
-	closed     bool
+
+	mu     sync.Mutex
+	runs   map[string]*run
+	closed bool
 }
 
 // A run is a response that this process computes now.
@@ -109,11 +111,8 @@ func (k *keeper) recover() error {
 
 // enter makes sure that the store takes this process for alive until leave.
 func (k *keeper) enter(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
-	}
+	k.beating.Lock()
+	defer k.beating.Unlock()
 	if k.aliveUntil.Sub(k.now()) < aliveFor-beatEvery {
 		if err := k.beat(ctx); err != nil {
 			return err
@@ -124,12 +123,12 @@ func (k *keeper) enter(ctx context.Context) error {
 }
 
 func (k *keeper) leave() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.beating.Lock()
+	defer k.beating.Unlock()
 	k.writing--
 }
 
-// beat is called with mu held.
+// beat is called with beating held.
 func (k *keeper) beat(ctx context.Context) error {
 	until := k.now().Add(aliveFor)
 	if err := k.store.Beat(ctx, k.process, until); err != nil {
@@ -140,12 +139,33 @@ func (k *keeper) beat(ctx context.Context) error {
 }
 
 func (k *keeper) beatIfWriting() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.beating.Lock()
+	defer k.beating.Unlock()
 	if k.writing == 0 {
 		return nil
 	}
 	return k.bounded(k.beat)
+}
+
+// retryEvery is how long a store that cannot be reached is left alone.
+const retryEvery = 250 * time.Millisecond
+
+// persist runs f, which must arrive whether the client of ctx is still there or
+// not, until the store can be reached or storeWait is over.
+func persist(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWait)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if parley.CodeOf(err) != parley.Unavailable || errors.Is(err, convo.ErrTaken) || errors.Is(err, convo.ErrNotAlive) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryEvery):
+		}
+	}
 }
 
 // detached runs f without a client. It is waited for when the server stops.

@@ -23,6 +23,7 @@ type recorder struct {
 	// cancel ends the computation if the store says so.
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+	once   sync.Once
 	loop   sync.WaitGroup
 
 	mu sync.Mutex
@@ -96,9 +97,9 @@ func (r *recorder) batch() convo.EventBatch {
 }
 
 // close ends the recorder and returns the last events, which are to be stored
-// with the outcome. It is called once.
+// with the outcome. Called again, it returns what has come since.
 func (r *recorder) close(ctx context.Context) (convo.EventBatch, error) {
-	close(r.done)
+	r.once.Do(func() { close(r.done) })
 	r.loop.Wait()
 	for len(r.pending) > convo.EventBatchMax {
 		if err := r.store(ctx); err != nil {

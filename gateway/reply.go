@@ -32,8 +32,9 @@ type reply struct {
 	// earlier call with the same key made; then nothing is computed.
 	record *recorder
 	found  *convo.Response
-	begun  bool
-	kept   bool
+	// begun says that events were made, kept that the store has the response,
+	// ended that it has the outcome, too.
+	begun, kept, ended bool
 }
 
 // newReply starts the computation in the name of computing, and stores the
@@ -98,10 +99,15 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	if err := k.enter(ctx); err != nil {
 		return err
 	}
-	stored, err := k.store.CreateResponse(ctx, r.owner, convo.NewResponse{
+	fresh := convo.NewResponse{
 		Key: asking.request.Header.Get("Idempotency-Key"), Previous: r.request.Previous, Conversation: r.request.Conversation,
 		Model: r.model.ID, Background: r.request.Background, Request: request, Input: input, Process: k.process,
-	}, now)
+	}
+	var stored convo.Response
+	err = persist(ctx, func(ctx context.Context) (err error) {
+		stored, err = k.store.CreateResponse(ctx, r.owner, fresh, now)
+		return err
+	})
 	if err != nil {
 		k.leave()
 		return r.explain(err)
@@ -128,10 +134,18 @@ func (r *reply) explain(err error) error {
 	return openai.PreviousNotFound(r.request.Previous)
 }
 
+// errAbandoned is the outcome of a response that has none of its own.
+var errAbandoned = errors.New("the response was left without an outcome")
+
 // close lets go of everything, when the response has ended.
 func (r *reply) close() {
 	r.cancel(nil)
 	r.stop()
+	if r.kept && !r.ended {
+		if err := r.failed(errAbandoned); err != nil {
+			r.gateway.config.Log.Error("a response has no outcome", "id", r.id, "error", err)
+		}
+	}
 	if r.kept {
 		r.gateway.keeper.end(r.id)
 		r.gateway.keeper.leave()
@@ -303,18 +317,19 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 		return nil
 	}
 	r.record.add(events)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeWait)
-	defer cancel()
-	last, err := r.record.close(ctx)
-	if err != nil {
+	return persist(r.ctx, func(ctx context.Context) error {
+		last, err := r.record.close(ctx)
+		if err != nil {
+			return err
+		}
+		outcome, err := r.outcome(status, last, why)
+		if err != nil {
+			return err
+		}
+		_, err = r.gateway.keeper.store.FinishResponse(ctx, r.owner, r.id, outcome, r.gateway.config.Now())
+		r.ended = err == nil || errors.Is(err, convo.ErrTaken) || errors.Is(err, convo.ErrNotFound)
 		return err
-	}
-	outcome, err := r.outcome(status, last, why)
-	if err != nil {
-		return err
-	}
-	_, err = r.gateway.keeper.store.FinishResponse(ctx, r.owner, r.id, outcome, r.gateway.config.Now())
-	return err
+	})
 }
 
 func (r *reply) outcome(status convo.Status, last convo.EventBatch, why *parley.Error) (o convo.ResponseOutcome, err error) {

@@ -38,6 +38,8 @@ func (g *Gateway) addRoutes() {
 	t.add("POST", "/v1/completions", true, g.completions)
 	t.add("POST", "/v1/fim/completions", true, g.fim)
 	t.add("POST", "/v1/embeddings", true, g.embeddings)
+	t.add("POST", messagesPath, true, g.messages)
+	t.add("POST", messagesPath+"/count_tokens", false, g.countTokens)
 	t.add("GET", "/v1/models", false, g.listModels)
 	t.add("GET", modelsPrefix, false, g.showModel)
 	t.add("GET", "/healthz", false, g.healthz)

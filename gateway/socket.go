@@ -138,7 +138,12 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 	one.inference = true
 	g.metrics.inFlight.Inc()
 	defer g.finish(&one)
-	err := one.guarded(func(c *call) error { return handle(c, frame) })
+	err := one.guarded(func(c *call) error {
+		if g.draining.Load() {
+			return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+		}
+		return handle(c, frame)
+	})
 	if err == nil {
 		return nil
 	}

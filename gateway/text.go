@@ -37,6 +37,17 @@ func newText(decoder *token.Decoder, stops []string) *text {
 	return t
 }
 
+// stoppedBy returns the stop string that ended the text: the longest of those that
+// were complete first. It is empty if none did.
+func (t *text) stoppedBy() (longest string) {
+	for i := range t.stops {
+		if m := &t.stops[i]; t.stopped && m.matched == len(m.pattern) && m.matched > len(longest) {
+			longest = m.pattern
+		}
+	}
+	return longest
+}
+
 // push takes a token and returns the text that may be shown now.
 func (t *text) push(id parley.Token) string {
 	if t.stopped {

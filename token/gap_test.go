@@ -56,7 +56,7 @@ func TestGapOrders(t *testing.T) {
 				t.Errorf("%s: %s, want %s", c.marks, w.got, w.want)
 			}
 		}
-		for _, mark := range strings.Fields(c.marks) {
+		for mark := range strings.FieldsSeq(c.marks) {
 			if id, _ := tok.ID(mark); !slices.Contains(gap.Ends, id) {
 				t.Errorf("%s does not end a gap", mark)
 			}

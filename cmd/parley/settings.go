@@ -172,8 +172,8 @@ func setSize(field func(*settings) *int64) func(*settings, string) error {
 		number := strings.TrimRight(text, "BKMGTi")
 		unit := strings.TrimSuffix(text[len(number):], "B")
 		base := int64(1000)
-		if strings.HasSuffix(unit, "i") {
-			base, unit = 1024, strings.TrimSuffix(unit, "i")
+		if before, ok := strings.CutSuffix(unit, "i"); ok {
+			base, unit = 1024, before
 		}
 		power := strings.Index(" KMGT", unit)
 		if unit == "" {

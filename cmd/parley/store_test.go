@@ -86,7 +86,7 @@ func TestKilledInMidTurn(t *testing.T) {
 	if kept["status"] != "incomplete" {
 		t.Errorf("after the crash: %v", kept)
 	}
-	status, whole := s.fetch(t, "POST", path+"/messages/"+kept["id"].(string)+"/resume", `{"temperature":0,"max_tokens":20}`)
+	status, whole := s.fetch(t, "POST", path+"/messages/"+kept["id"].(string)+"/resume", `{"temperature":0,"max_tokens":20,"ignore_eos":true}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %v", status, whole)
 	}

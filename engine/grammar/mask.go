@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"parley"
 )
@@ -173,12 +174,7 @@ func (w *walker) hopeful(top int) bool {
 	if w.spare == nil {
 		return len(w.places) > top
 	}
-	for _, at := range w.places[top:] {
-		if w.completable(at) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.places[top:], w.completable)
 }
 
 func (w *walker) completable(at place) bool {

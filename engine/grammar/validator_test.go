@@ -84,7 +84,7 @@ func (c *validator) combined(s map[string]any, v any) error {
 
 func (c *validator) resolve(ref string) any {
 	at := c.root
-	for _, elem := range strings.Split(strings.TrimPrefix(ref, "#"), "/") {
+	for elem := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
 		if elem != "" {
 			at = at.(map[string]any)[elem]
 		}

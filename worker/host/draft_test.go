@@ -58,13 +58,14 @@ func checkGuessMetrics(t *testing.T, registry *prometheus.Registry, byModel uint
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.Metric {
-			name := f.GetName()
+			var name strings.Builder
+			name.WriteString(f.GetName())
 			for _, l := range m.Label {
 				if l.GetName() == "drafter" {
-					name += " " + l.GetValue()
+					name.WriteString(" " + l.GetValue())
 				}
 			}
-			got[name] = m.GetCounter().GetValue()
+			got[name.String()] = m.GetCounter().GetValue()
 		}
 	}
 	ours, all := "parley_engine_guessed_right_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"
