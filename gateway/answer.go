@@ -227,20 +227,20 @@ func (c *choice) add(d parley.Delta) []piece {
 	if c.muted {
 		return []piece{c.addMuted(d)}
 	}
-	shown := ""
+	var shown strings.Builder
 	for i, id := range d.Tokens {
 		if i < len(d.Logprobs) {
 			c.keep(id, d.Logprobs[i])
 		}
-		shown += c.text.push(id)
+		shown.WriteString(c.text.push(id))
 	}
 	c.outputTokens += len(d.Tokens)
 	if d.Finish != "" {
-		shown += c.text.flush()
+		shown.WriteString(c.text.flush())
 	}
-	pieces := []piece{{text: shown}}
+	pieces := []piece{{text: shown.String()}}
 	if c.reader != nil {
-		c.reader.read(shown)
+		c.reader.read(shown.String())
 		if d.Finish != "" {
 			c.reader.end(c.text.stopped || d.Finish != parley.FinishStop)
 		}

@@ -152,12 +152,12 @@ func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "A b", time.Second)}
 		s := startWithBatches(t, w, dir)
-		lines := ""
+		var lines strings.Builder
 		for i := range 3 {
-			lines += fmt.Sprintf(`{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, chatBody(""))
+			lines.WriteString(fmt.Sprintf(`{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, chatBody("")))
 		}
-		lines += `{"custom_id":"bad","method":"POST","url":"/v1/chat/completions","body":{"model":"nope","messages":[{"role":"user","content":"x"}]}}`
-		_, body := s.upload("purpose", "batch", "file", lines)
+		lines.WriteString(`{"custom_id":"bad","method":"POST","url":"/v1/chat/completions","body":{"model":"nope","messages":[{"role":"user","content":"x"}]}}`)
+		_, body := s.upload("purpose", "batch", "file", lines.String())
 		input := decode[openai.File](t, body)
 		_, body = s.do("POST", "/v1/batches", `{"input_file_id":"`+input.ID+`","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"k":"v"}}`)
 		published.want(t, "Batch", body)
@@ -204,11 +204,11 @@ func TestBatchGoesOnAfterDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "A", time.Second)}
 		s := startWithBatches(t, w, dir)
-		lines := ""
+		var lines strings.Builder
 		for i := range 40 {
-			lines += fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"model":"%s","prompt":"x"}}`+"\n", i, modelID)
+			lines.WriteString(fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"model":"%s","prompt":"x"}}`+"\n", i, modelID))
 		}
-		_, body := s.upload("purpose", "batch", "file", lines)
+		_, body := s.upload("purpose", "batch", "file", lines.String())
 		_, body = s.do("POST", "/v1/batches", `{"input_file_id":"`+decode[openai.File](t, body).ID+`","endpoint":"/v1/completions","completion_window":"24h"}`)
 		id := decode[openai.Batch](t, body).ID
 		time.Sleep(1500 * time.Millisecond)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -274,9 +275,7 @@ func (c *call) failMessage(err error) {
 			_ = c.stream.write(appendNamed(nil, "error", raw)) // the error is already kept
 		}
 	case c.status == 0:
-		for name, values := range header {
-			c.Header()[name] = values
-		}
+		maps.Copy(c.Header(), header)
 		_ = c.reply(status, body) // the error is already kept
 	}
 }

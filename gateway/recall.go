@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"parley"
 	"parley/gateway/convo"
@@ -168,11 +169,12 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 }
 
 func (m *model) sized(message *openai.Message) (convo.Sized, error) {
-	text := message.Content + message.Reasoning
+	var text strings.Builder
+	text.WriteString(message.Content + message.Reasoning)
 	for _, call := range message.ToolCalls {
-		text += call.Name + call.Arguments
+		text.WriteString(call.Name + call.Arguments)
 	}
-	tokens, err := m.encode("messages", text, token.Options{})
+	tokens, err := m.encode("messages", text.String(), token.Options{})
 	return convo.Sized{Role: message.Role, Tokens: len(tokens)}, err
 }
 

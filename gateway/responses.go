@@ -109,7 +109,9 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eve
 		cancel(nil)
 		return c.showFound(r.found.ID, out)
 	}
-	err = g.keeper.detached(func() {
+	shown, id := r.log.Response, r.id
+	shown.Status = string(convo.Queued)
+	err = g.keeper.detached(func() { // r is not ours from here on
 		defer cancel(nil)
 		defer r.close()
 		g.compute(alone, r)
@@ -120,10 +122,8 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eve
 		return err
 	}
 	if out != nil {
-		return g.follow(c, ownerOf(c), r.id, -1, out)
+		return g.follow(c, ownerOf(c), id, -1, out)
 	}
-	shown := r.log.Response
-	shown.Status = string(convo.Queued)
 	return c.reply(http.StatusOK, shown)
 }
 

@@ -323,14 +323,14 @@ func (s *toolSyntax) mayCall(tools []toolGrammar, single bool) parley.Grammar {
 // unlike writes any text that begins with none of the openings, of which no two
 // begin alike.
 func unlike(openings ...string) []parley.Grammar {
-	first := ""
+	var first strings.Builder
 	var texts []parley.Grammar
 	for _, opening := range openings {
-		first += regexp.QuoteMeta(opening[:1])
+		first.WriteString(regexp.QuoteMeta(opening[:1]))
 		for i := 1; i < len(opening); i++ {
 			texts = append(texts, parley.Literal(opening[:i]),
 				parley.Sequence(parley.Literal(opening[:i]), parley.Regex("[^"+regexp.QuoteMeta(opening[i:i+1])+"]"), parley.FreeText()))
 		}
 	}
-	return append(texts, parley.Literal(""), parley.Sequence(parley.Regex("[^"+first+"]"), parley.FreeText()))
+	return append(texts, parley.Literal(""), parley.Sequence(parley.Regex("[^"+first.String()+"]"), parley.FreeText()))
 }

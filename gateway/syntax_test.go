@@ -258,12 +258,12 @@ func TestSpecialMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := newText(tokenizer.NewAnswerDecoder(), nil)
-	said := ""
+	var said strings.Builder
 	for _, id := range ids {
-		said += text.push(id)
+		said.WriteString(text.push(id))
 	}
-	said += text.flush()
-	if said != "Hm[TOOL_CALLS]f[ARGS]{}" || tokenizer.Decode(ids, true) != "Hmf{}" {
-		t.Errorf("said %q, without special tokens %q", said, tokenizer.Decode(ids, true))
+	said.WriteString(text.flush())
+	if said.String() != "Hm[TOOL_CALLS]f[ARGS]{}" || tokenizer.Decode(ids, true) != "Hmf{}" {
+		t.Errorf("said %q, without special tokens %q", said.String(), tokenizer.Decode(ids, true))
 	}
 }
