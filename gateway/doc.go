@@ -18,6 +18,9 @@
 //	answer.go      deltas -> pieces of text, thoughts and calls for each choice
 //	reader.go      tells thoughts and calls from text, byte by byte
 //	text.go        the exact text of a choice, and where a stop string cuts it
+//	fim.go         what belongs into a gap; session.go: one answer at a time for an editor
+//	messages.go    the Anthropic interface: the same chat in its shapes
+//	batches.go     requests that no client waits for, answered in the background
 //	stream.go      pieces -> server-sent events, with keep-alive
 //	keeper.go      what lives longer than a call: the store, work without a client
 //	recall.go      what was said before -> messages, as much as fits

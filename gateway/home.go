@@ -27,6 +27,10 @@ curl http://%s/v1/chat/completions \
 
 POST /v1/chat/completions   a conversation, whole or streamed
 POST /v1/completions        plain text or token ids, also with a gap to fill
+POST /v1/fim/completions    what belongs between two texts, for editors
+POST /v1/messages           a conversation in the Anthropic interface; /v1/messages/count_tokens
+POST /v1/embeddings         texts as vectors
+POST /v1/files              files of requests, and /v1/batches to have them answered when nobody asks
 POST /v1/responses          the same in items, kept and continued; also as a WebSocket
 POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages
 GET  /v1/models             what is served; one of them: /v1/models/{id}

@@ -367,10 +367,10 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%d are late", late)
 		}
 		time.Sleep(40 * 24 * time.Hour)
+		stop()
 		if len(s.files) != 0 || len(s.batches) != 0 || s.bytes != 0 {
 			t.Errorf("after 40 days: %d files, %d batches, %d bytes", len(s.files), len(s.batches), s.bytes)
 		}
-		stop()
 	})
 }
 
