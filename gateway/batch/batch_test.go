@@ -217,7 +217,7 @@ func TestRestarts(t *testing.T) {
 					t.Fatalf("it never ends: %+v", mustBatch(t, s, id))
 				}
 				stop := run(s, func(ctx context.Context, at string, body []byte) (openai.BatchResponse, error) {
-					time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+					time.Sleep(time.Duration(body[len(body)-3]%10) * 97 * time.Millisecond)
 					return echo(ctx, at, body)
 				})
 				time.Sleep(time.Duration(rng.IntN(2500)) * time.Millisecond)
