@@ -78,7 +78,7 @@ func (c *CPU) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
 	j.kernels = c.kernels.attend[c.kv.shape.Type]
 	if a.Heads.Dim%lanes != 0 {
 		twin := &plainKernels.attend[c.kv.shape.Type]
-		j.kernels.weigh, j.kernels.addValues = twin.weigh, twin.addValues
+		j.kernels.weigh, j.kernels.addValues, j.kernels.whole = twin.weigh, twin.addValues, nil
 	}
 	work := j.divide()
 	segmented := j.share(len(c.workers))
@@ -243,10 +243,9 @@ func (j *attendJob) attendSegment(s *attendScratch, states []float32, item *atte
 	}
 	t := &j.tiles[item.tile]
 	first, last := max(t.first, segment*segmentBlocks), min(t.last, (segment+1)*segmentBlocks-1)
-	for block := first; block <= last; block++ {
-		for h := range item.heads {
-			j.attendBlock(states[h*perHead*size:], s.scores, s.queries[h*perHead*j.a.Heads.Dim:], t, item.head+h, block)
-		}
+	for h := range item.heads {
+		v := blockView{j: j, tile: t, head: item.head + h, states: states[h*perHead*size:], weights: s.scores, queries: s.queries[h*perHead*j.a.Heads.Dim:]}
+		v.attend(first, last+1)
 	}
 }
 
@@ -304,18 +303,69 @@ func (j *attendJob) firstSeen(pos int) int {
 	return max(0, pos-j.a.Window+1)
 }
 
-// attendBlock takes one block of the context into the states of those rows
-// that see some of it. States and queries are those of one head.
-func (j *attendJob) attendBlock(states, scores, queries []float32, t *rowTile, head, block int) {
-	at, dim := &j.c.rows[t.row], j.a.Heads.Dim
-	keys, values := j.c.kv.head(at.seq.Blocks[block], j.layer, head)
-	v := blockView{j: j, pos: at.pos, start: block * compute.BlockTokens, states: states, weights: scores, values: values}
-	v.begin, v.end = max(0, v.start-at.pos), t.rows
+// A blockView is how the rows of a tile see the context through one head.
+// States and queries are those of that head.
+type blockView struct {
+	j                        *attendJob
+	tile                     *rowTile
+	head                     int
+	states, weights, queries []float32
+
+	// Of the current block, which begins at position start:
+	start, begin, end int // rows begin..end see some of it
+	values            []byte
+}
+
+// attend takes the blocks first..end into the states of those rows that see
+// some of them, those that all rows see whole in one go.
+func (v *blockView) attend(first, end int) {
+	from, to := v.whole(first, end)
+	if v.j.kernels.whole == nil {
+		from, to = end, end
+	}
+	for block := first; block < from; block++ {
+		v.attendBlock(block)
+	}
+	v.attendWhole(from, to)
+	for block := to; block < end; block++ {
+		v.attendBlock(block)
+	}
+}
+
+// whole returns which of the blocks first..end all rows of the tile see whole.
+func (v *blockView) whole(first, end int) (from, to int) {
+	pos := v.j.c.rows[v.tile.row].pos
+	last := pos + v.tile.rows - 1
+	from = (v.j.firstSeen(last) + compute.BlockTokens - 1) / compute.BlockTokens
+	from = min(max(from, first), end)
+	return from, max(from, min(end, (pos+1)/compute.BlockTokens))
+}
+
+func (v *blockView) attendWhole(from, to int) {
+	j, seq := v.j, v.j.c.rows[v.tile.row].seq
+	blocks := seq.Blocks[from:to]
+	if len(blocks) == 0 {
+		return
+	}
+	for _, block := range blocks { // the kernel checks no bounds
+		j.c.kv.head(block, j.layer, v.head)
+	}
+	keys, valuesAt := j.c.kv.from(j.layer, v.head)
+	j.kernels.whole(v.states, v.weights, v.queries, keys, blocks, int(j.c.kv.shape.BlockBytes()), valuesAt, j.a.Heads.Dim, v.tile.rows*j.group, j.a.Scale)
+}
+
+// attendBlock takes one block into the states.
+func (v *blockView) attendBlock(block int) {
+	j, at, dim := v.j, &v.j.c.rows[v.tile.row], v.j.a.Heads.Dim
+	var keys []byte
+	keys, v.values = j.c.kv.head(at.seq.Blocks[block], j.layer, v.head)
+	v.start = block * compute.BlockTokens
+	v.begin, v.end = max(0, v.start-at.pos), v.tile.rows
 	if j.a.Window > 0 {
 		v.end = min(v.end, v.start+compute.BlockTokens-1+j.a.Window-at.pos)
 	}
-	j.prefetch(at.seq, block+1, head)
-	j.kernels.scores(scores, queries[v.begin*j.group*dim:], keys, dim, (v.end-v.begin)*j.group)
+	j.prefetch(at.seq, block+1, v.head)
+	j.kernels.scores(v.weights, v.queries[v.begin*j.group*dim:], keys, dim, (v.end-v.begin)*j.group)
 	v.absorb()
 }
 
@@ -329,20 +379,10 @@ func (j *attendJob) prefetch(seq *compute.Seq, block, head int) {
 	}
 }
 
-// A blockView is the rows begin..end of a tile that see some of a block which
-// begins at position start. The tile's first row is at pos.
-type blockView struct {
-	j               *attendJob
-	pos, start      int
-	begin, end      int
-	states, weights []float32
-	values          []byte
-}
-
 // visible returns which tokens of the block a row of the tile looks at.
 // Neither bound is less than that of an earlier row.
 func (v *blockView) visible(row int) (from, to int) {
-	pos := v.pos + row
+	pos := v.j.c.rows[v.tile.row].pos + row
 	return max(0, v.j.firstSeen(pos)-v.start), min(compute.BlockTokens, pos-v.start+1)
 }
 

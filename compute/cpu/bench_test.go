@@ -75,7 +75,9 @@ func BenchmarkLinear(b *testing.B) {
 // benchAttend measures one layer of attention.
 func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.Heads, seqs, rows, past int) {
 	d := newBench(b, path)
-	layers := max(1, 256/seqs/16)
+	const poolBytes = 200 << 20 // more than a cache holds
+	layer := compute.KVShape{Layers: 1, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: seqs * (past + rows) / compute.BlockTokens, Type: kind}
+	layers := max(1, min(30, int(poolBytes/layer.Bytes())))
 	perSeq := (past + rows + compute.BlockTokens - 1) / compute.BlockTokens
 	shape := compute.KVShape{Layers: layers, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: perSeq * seqs, Type: kind}
 	d.newKV(shape)
@@ -138,6 +140,17 @@ func BenchmarkAttendKVTypes(b *testing.B) {
 					benchAttend(b, path, kind, headsOf1B, 1, s.rows, s.past)
 				})
 			}
+		}
+	}
+}
+
+// BenchmarkAttendSixteen measures sixteen streams of a small model, each of which writes a token.
+func BenchmarkAttendSixteen(b *testing.B) {
+	for _, past := range []int{511, 1700} {
+		for _, kind := range []compute.KVType{compute.KVBF16, compute.KVInt8} {
+			b.Run(fmt.Sprintf("%d/%v", past, kind), func(b *testing.B) {
+				benchAttend(b, "avx512", kind, headsOf135M, 16, 1, past)
+			})
 		}
 	}
 }

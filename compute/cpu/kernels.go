@@ -63,6 +63,8 @@ type attendKernels struct {
 	// weights. In between, the queries of a tile may be divided otherwise.
 	weigh     func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
 	addValues func(states, weights []float32, values []byte, dim, n, from, to int)
+	// whole does all three for blocks that all queries see whole. It may be nil.
+	whole func(states, scores, q []float32, keys []byte, blocks []int32, blockBytes, valuesAt, dim, n int, scale float32)
 }
 
 // A path is a kernel set and whether this processor can run it.

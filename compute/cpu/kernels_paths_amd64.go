@@ -19,10 +19,10 @@ var avx512Kernels = kernelSet{
 	gateSiLU: gateSiLUAVX512, gateGELU: gateGELUAVX512,
 	rotate: rotateAVX512, rotatePairs: rotatePairsAVX512,
 	attend: [compute.KVTypes]attendKernels{
-		compute.KVF32:  {scoresF32AVX512, weighF32AVX512, addValuesF32AVX512},
-		compute.KVBF16: {scoresBF16AVX512, weighBF16AVX512, addValuesBF16AVX512},
-		compute.KVInt8: {scoresInt8AVX512, weighInt8AVX512, addValuesInt8AVX512},
-		compute.KVFP8:  {scoresFP8AVX512, weighFP8AVX512, addValuesFP8AVX512},
+		compute.KVF32:  {scoresF32AVX512, weighF32AVX512, addValuesF32AVX512, attendWholeF32AVX512},
+		compute.KVBF16: {scoresBF16AVX512, weighBF16AVX512, addValuesBF16AVX512, attendWholeBF16AVX512},
+		compute.KVInt8: {scoresInt8AVX512, weighInt8AVX512, addValuesInt8AVX512, attendWholeInt8AVX512},
+		compute.KVFP8:  {scoresFP8AVX512, weighFP8AVX512, addValuesFP8AVX512, attendWholeFP8AVX512},
 	},
 }
 
@@ -38,10 +38,10 @@ var avx2Kernels = kernelSet{
 	gateSiLU: gateSiLUAVX2, gateGELU: gateGELUAVX2,
 	rotate: rotateAVX2, rotatePairs: rotatePairsAVX2,
 	attend: [compute.KVTypes]attendKernels{
-		compute.KVF32:  {scoresF32AVX2, weighF32AVX2, addValuesF32AVX2},
-		compute.KVBF16: {scoresBF16AVX2, weighBF16AVX2, addValuesBF16AVX2},
-		compute.KVInt8: {scoresInt8AVX2, weighInt8AVX2, addValuesInt8AVX2},
-		compute.KVFP8:  {scoresFP8AVX2, weighFP8AVX2, addValuesFP8AVX2},
+		compute.KVF32:  {scoresF32AVX2, weighF32AVX2, addValuesF32AVX2, attendWholeF32AVX2},
+		compute.KVBF16: {scoresBF16AVX2, weighBF16AVX2, addValuesBF16AVX2, attendWholeBF16AVX2},
+		compute.KVInt8: {scoresInt8AVX2, weighInt8AVX2, addValuesInt8AVX2, attendWholeInt8AVX2},
+		compute.KVFP8:  {scoresFP8AVX2, weighFP8AVX2, addValuesFP8AVX2, attendWholeFP8AVX2},
 	},
 }
 

@@ -24,10 +24,10 @@ var neonKernels = kernelSet{
 	gateSiLU: gateSiLUNEON, gateGELU: gateGELUNEON,
 	rotate: rotateNEON, rotatePairs: rotatePairsNEON,
 	attend: [compute.KVTypes]attendKernels{
-		compute.KVF32:  {scoresF32NEON, weighF32NEON, addValuesF32NEON},
-		compute.KVBF16: {scoresBF16NEON, weighBF16NEON, addValuesBF16NEON},
-		compute.KVInt8: {scoresInt8NEON, weighInt8NEON, addValuesInt8NEON},
-		compute.KVFP8:  {scoresFP8NEON, weighFP8NEON, addValuesFP8NEON},
+		compute.KVF32:  {scoresF32NEON, weighF32NEON, addValuesF32NEON, nil},
+		compute.KVBF16: {scoresBF16NEON, weighBF16NEON, addValuesBF16NEON, nil},
+		compute.KVInt8: {scoresInt8NEON, weighInt8NEON, addValuesInt8NEON, nil},
+		compute.KVFP8:  {scoresFP8NEON, weighFP8NEON, addValuesFP8NEON, nil},
 	},
 }
 

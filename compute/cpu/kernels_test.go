@@ -267,6 +267,7 @@ func TestAttentionKernelsEqualTwins(t *testing.T) {
 					requireClose(t, fmt.Sprintf("scores of %v", kind), got, want)
 				}
 				testStates(t, k, r, kind, dim, 1+r.IntN(14))
+				testWhole(t, &fast, r, kind, dim, 1+r.IntN(14))
 			}
 		}
 	})
@@ -316,5 +317,36 @@ func testStates(t *testing.T, k *kernelSet, r *rand.Rand, kind compute.KVType, d
 			requireClose(t, "greatest score", g[stateTop:stateTop+1], w[stateTop:stateTop+1])
 			requireClose(t, "values", g[stateHead:], w[stateHead:])
 		}
+	}
+}
+
+// testWhole demands that whole blocks, taken in one go, leave the same bits as
+// the kernels that it stands for, block by block.
+func testWhole(t *testing.T, k *attendKernels, r *rand.Rand, kind compute.KVType, dim, n int) {
+	if k.whole == nil {
+		return
+	}
+	pool := kvPool{shape: compute.KVShape{Layers: 2, KVHeads: 3, HeadDim: dim, Blocks: 7, Type: kind}}
+	for range pool.shape.Blocks * pool.shape.Layers * 2 * pool.shape.KVHeads {
+		pool.data = append(pool.data, randomPart(r, kind, dim)...)
+	}
+	const layer, head, scale = 1, 2, 0.9
+	blocks, q := []int32{4, 0, 6, 6, 1}[:r.IntN(6)], randomFloats(r, n*dim)
+	size, scores := stateHead+dim, make([]float32, n*lanes)
+	got := make([]float32, n*size)
+	for i := range n {
+		got[i*size+stateTop] = float32(math.Inf(-1))
+	}
+	want := slices.Clone(got)
+	keys, valuesAt := pool.from(layer, head)
+	k.whole(got, scores, q, keys, blocks, int(pool.shape.BlockBytes()), valuesAt, dim, n, scale)
+	for _, block := range blocks {
+		keys, values := pool.head(block, layer, head)
+		k.scores(scores, q, keys, dim, n)
+		k.weigh(want, scores, values, dim, n, 0, lanes, scale)
+		k.addValues(want, scores, values, dim, n, 0, lanes)
+	}
+	if err := sameBits(got, want); err != nil {
+		t.Errorf("%d whole blocks of %v, %d queries of %d: %v", len(blocks), kind, n, dim, err)
 	}
 }

@@ -79,6 +79,14 @@ func (p *kvPool) head(block int32, layer, head int) (keys, values []byte) {
 	return p.data[at:][:n:n], p.data[at+part:][:n:n]
 }
 
+// from returns the pool from the keys of a head in its first block on, and how
+// far behind its keys the values of a head lie.
+func (p *kvPool) from(layer, head int) (keys []byte, valuesAt int) {
+	n := p.shape.PartBytes()
+	part := p.shape.KVHeads * n
+	return p.data[layer*2*part+head*n:], part
+}
+
 // store keeps the key and value of one head at the place's position.
 func (p *kvPool) store(at *place, layer, head int, key, value []float32) {
 	keys, values := p.head(at.seq.Blocks[at.pos/compute.BlockTokens], layer, head)

@@ -36,7 +36,7 @@ type plainAttend struct{ kind compute.KVType }
 
 func plainAttendKernels(kind compute.KVType) attendKernels {
 	p := plainAttend{kind}
-	return attendKernels{p.scores, p.weigh, p.addValues}
+	return attendKernels{p.scores, p.weigh, p.addValues, nil}
 }
 
 // plainTile is how many queries share the widening of a key.

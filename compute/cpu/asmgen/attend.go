@@ -64,14 +64,33 @@ func (a *assembler) scores(m isa, kv kvType) {
 	a.begin("scores"+kv.name+m.suffix, "sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
 		"dst []float32", "q []float32", "keys []byte", "dim int", "n int")
 	a.load("dst_base", "DI")
-	a.load("q_base", "SI")
 	a.load("keys_base", "DX")
+	a.scoreQueries(m, kv, alone)
+	a.end()
+}
+
+// A neighbour says whether the block that comes next is asked for while the
+// current one is computed: its distance in bytes is in R14 then.
+type neighbour bool
+
+const alone, followed neighbour = false, true
+
+// ask asks for the lines of the next block that lie where these bytes lie in the current one.
+func (a *assembler) ask(next neighbour, base string, disp, bytes int) {
+	for line := 0; next == followed && line < bytes; line += 64 {
+		a.op("PREFETCHT0", at("("+base+")(R14*1)", disp+line))
+	}
+}
+
+// scoreQueries writes the scores of n queries, of which it loads all but the
+// keys at DX and where the scores go, DI.
+func (a *assembler) scoreQueries(m isa, kv kvType, next neighbour) {
+	a.load("q_base", "SI")
 	a.load("dim", "R8")
 	a.op("LEAQ", "(R8*4)", "R9")
 	a.op("SHRQ", 1, "R8")
 	a.load("n", "AX")
-	a.inTiles(m, "AX", func(queries int) { a.scoreTile(m, kv, queries) })
-	a.end()
+	a.inTiles(m, "AX", func(queries int) { a.scoreTile(m, kv, queries, next) })
 }
 
 // inTiles writes code for any number of queries, which it takes from the
@@ -96,7 +115,7 @@ func (a *assembler) inTiles(m isa, counter string, body func(queries int)) {
 	}
 }
 
-func (a *assembler) scoreTile(m isa, kv kvType, n int) {
+func (a *assembler) scoreTile(m isa, kv kvType, n int, next neighbour) {
 	even, odd := m.vecs(0, n), m.vecs(n, n)
 	key := m.vec(2 * n)
 	query := m.vec(2*n + 1)[0]
@@ -107,6 +126,7 @@ func (a *assembler) scoreTile(m isa, kv kvType, n int) {
 	a.op("LEAQ", "(R9)(R9*2)", "R10")
 	a.op("ADDQ", "SI", "R10")
 	a.times("CX", func() {
+		a.ask(next, "BX", 0, 32*kv.bytes)
 		for half, sums := range [][]vec{even, odd} {
 			a.widenKV(m, kv, "(BX)", half*16*kv.bytes, key)
 			for i, sum := range sums {
@@ -151,46 +171,116 @@ const (
 func (a *assembler) weigh(m isa, kv kvType) {
 	a.begin("weigh"+kv.name+m.suffix, "turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.",
 		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int", "scale float32")
-	a.load("states_base", "R12")
-	a.load("scores_base", "BX")
 	a.load("values_base", "DX")
-	a.load("dim", "R8")
-	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
 	a.load("from", "R9")
 	a.load("to", "R10")
+	a.weighQueries(m, kv)
+	a.end()
+}
+
+// weighQueries turns the scores R9..R10 of n queries into weights of the values
+// at DX, and updates all of their states but the values.
+func (a *assembler) weighQueries(m isa, kv kvType) {
+	a.load("scores_base", "BX")
+	a.load("dim", "R8")
+	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
 	a.laneMask(m, m.vec(5), m.vec(1))
 	a.valueScales(m, kv)
-	a.op("MOVQ", "R12", "AX")
+	a.load("states_base", "AX")
 	a.load("n", "CX")
 	a.times("CX", func() {
 		a.weighQuery(m, kv)
 		a.op("ADDQ", "R11", "AX")
 		a.op("ADDQ", 64, "BX")
 	})
-	a.end()
 }
 
 // addValues adds one block's weighted values to the states of queries.
 func (a *assembler) addValues(m isa, kv kvType) {
 	a.begin("addValues"+kv.name+m.suffix, "multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.",
 		"states []float32", "weights []float32", "values []byte", "dim int", "n int", "from int", "to int")
-	a.load("states_base", "DI")
 	a.load("weights_base", "SI")
 	a.load("values_base", "DX")
 	a.load("dim", "R8")
-	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
-	if kv.bytes > 1 {
-		a.op("SHLQ", kv.shift-4, "R8") // bytes of a token's values
-	}
 	a.load("from", "R9")
 	a.load("to", "R10")
 	a.op("SUBQ", "R9", "R10") // tokens
 	a.op("LEAQ", "(SI)(R9*4)", "SI")
 	a.op("IMULQ", "R8", "R9")
+	if kv.bytes > 1 {
+		a.op("SHLQ", kv.shift-4, "R9")
+	}
 	a.op("ADDQ", "R9", "DX")
-	a.load("n", "R12")
-	a.inTiles(m, "R12", func(queries int) { a.addValueTile(m, kv, queries) })
+	a.addToQueries(m, kv, alone)
 	a.end()
+}
+
+// addToQueries adds the values of R10 tokens, from DX on, to the states of n
+// queries, with the weights at SI.
+func (a *assembler) addToQueries(m isa, kv kvType, next neighbour) {
+	a.load("states_base", "DI")
+	a.load("dim", "R8")
+	a.op("LEAQ", at("(R8*4)", stateValues), "R11") // bytes of a state
+	if kv.bytes > 1 {
+		a.op("SHLQ", kv.shift-4, "R8") // bytes of a token's values
+	}
+	a.load("n", "R12")
+	a.inTiles(m, "R12", func(queries int) { a.addValueTile(m, kv, queries, next) })
+}
+
+// attendWhole takes blocks that all queries see whole into their states, one
+// after the other, as the three kernels above do together. While it computes a
+// block it asks for the next one: blocks lie far apart, so the processor does
+// not foresee them, and to ask for all of one at once fills its buffers.
+func (a *assembler) attendWhole(m isa, kv kvType) {
+	a.begin("attendWhole"+kv.name+m.suffix, "takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.",
+		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int", "valuesAt int", "dim int", "n int", "scale float32")
+	a.load("blocks_base", "R15")
+	a.load("blocks_len", "CX")
+	loop, last, done := a.newLabel("block"), a.newLabel("last"), a.newLabel("all")
+	a.label(loop)
+	a.op("TESTQ", "CX", "CX")
+	a.op("JLE", done)
+	a.op("MOVLQSX", "(R15)", "DX")
+	a.op("XORQ", "R14", "R14")
+	a.op("CMPQ", "CX", 1)
+	a.op("JEQ", last)
+	a.op("MOVLQSX", at("(R15)", 4), "R14")
+	a.op("SUBQ", "DX", "R14")
+	a.op("IMULQ", a.arg("blockBytes"), "R14")
+	a.label(last)
+	a.load("scores_base", "DI")
+	a.blockAt("DX")
+	a.scoreQueries(m, kv, followed)
+	a.valuesOf("DX")
+	a.op("XORQ", "R9", "R9")
+	a.op("MOVQ", 16, "R10")
+	a.weighQueries(m, kv)
+	a.valuesOf("DX")
+	a.load("scores_base", "SI")
+	a.op("MOVQ", 16, "R10")
+	a.addToQueries(m, kv, followed)
+	a.op("ADDQ", 4, "R15")
+	a.load("blocks_base", "CX")
+	a.op("SUBQ", "R15", "CX")
+	a.op("SARQ", 2, "CX")
+	a.op("ADDQ", a.arg("blocks_len"), "CX")
+	a.op("JMP", loop)
+	a.label(done)
+	a.end()
+}
+
+// blockAt turns the number of a block into the address of its keys.
+func (a *assembler) blockAt(reg string) {
+	a.op("IMULQ", a.arg("blockBytes"), reg)
+	a.op("ADDQ", a.arg("keys_base"), reg)
+}
+
+// valuesOf sets reg to the address of the values of the block at R15.
+func (a *assembler) valuesOf(reg string) {
+	a.op("MOVLQSX", "(R15)", reg)
+	a.blockAt(reg)
+	a.op("ADDQ", a.arg("valuesAt"), reg)
 }
 
 // valueScales loads the scales that follow sixteen tokens' values at DX. R13 is used up.
@@ -318,7 +408,7 @@ func (a *assembler) stateAddresses(base string, queries int) []string {
 // addValueTile adds the weighted values to the states of some queries, and
 // goes on to the next ones. It takes as many dimensions at once as there are
 // registers for, then 16.
-func (a *assembler) addValueTile(m isa, kv kvType, queries int) {
+func (a *assembler) addValueTile(m isa, kv kvType, queries int, next neighbour) {
 	wide := min(4, (m.regs/m.parts-queries-1)/queries)
 	a.op("LEAQ", at("(DI)", stateValues), "BX")
 	a.op("MOVQ", "R8", "R9")
@@ -327,12 +417,12 @@ func (a *assembler) addValueTile(m isa, kv kvType, queries int) {
 	a.label(more)
 	a.op("CMPQ", "R9", wide)
 	a.op("JLT", narrow)
-	a.addValueColumns(m, kv, queries, wide)
+	a.addValueColumns(m, kv, queries, wide, next)
 	a.op("SUBQ", wide, "R9")
 	a.op("JMP", more)
 	a.label(narrow)
 	if wide > 1 {
-		a.times("R9", func() { a.addValueColumns(m, kv, queries, 1) })
+		a.times("R9", func() { a.addValueColumns(m, kv, queries, 1, next) })
 	}
 	a.op("SUBQ", "R8", "DX")
 	for _, address := range a.stateAddresses("DI", queries) {
@@ -344,7 +434,7 @@ func (a *assembler) addValueTile(m isa, kv kvType, queries int) {
 	a.op("ADDQ", 64*queries, "SI")
 }
 
-func (a *assembler) addValueColumns(m isa, kv kvType, queries, n int) {
+func (a *assembler) addValueColumns(m isa, kv kvType, queries, n int, next neighbour) {
 	sums := make([][]vec, queries)
 	weights := make([]string, queries)
 	for i := range queries {
@@ -365,6 +455,7 @@ func (a *assembler) addValueColumns(m isa, kv kvType, queries, n int) {
 	a.op("MOVQ", "DX", "AX")
 	a.op("MOVQ", "R10", "R13")
 	a.times("R13", func() {
+		a.ask(next, "AX", 0, 16*kv.bytes*n)
 		for i, w := range weights {
 			a.op("VBROADCASTSS", at("(CX)", i*64), w)
 		}

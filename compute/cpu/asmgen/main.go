@@ -68,6 +68,7 @@ func general() *assembler {
 			a.scores(m, kv)
 			a.weigh(m, kv)
 			a.addValues(m, kv)
+			a.attendWhole(m, kv)
 		}
 	}
 	return a
