@@ -31,7 +31,7 @@ func BenchmarkPackedKernels(b *testing.B) {
 						continue
 					}
 					for row := 0; row < rows; row += k.packedRows {
-						k.gemmPacked[q.kind](k.packedRows, dst[row*panelOutputs:], panelOutputs, act[row*stride:], facts[row*stride:], stride, panel, blocks)
+						k.gemmPacked[q.kind](k.packedRows, dst[row*panelOutputs:], panelOutputs, act[row*stride:], facts[row*stride:], stride, panel, blocks, nil, 0)
 					}
 					best = min(best, time.Since(start))
 				}

@@ -158,7 +158,7 @@ func BenchmarkModel(b *testing.B) {
 // context cost in a small model, where attention weighs most.
 func BenchmarkContext(b *testing.B) {
 	for kind := range compute.KVType(compute.KVTypes) {
-		for _, l := range []modelLoad{{1, 1, 512}, {8, 1, 512}, {16, 1, 512}, {64, 1, 512}, {1, 1, 4000}, {8, 1, 4000}, {16, 1, 4000}, {1, 512, 0}, {1, 512, 3500}} {
+		for _, l := range []modelLoad{{1, 1, 512}, {8, 1, 512}, {16, 1, 512}, {16, 1, 1880}, {64, 1, 512}, {1, 1, 4000}, {8, 1, 4000}, {16, 1, 4000}, {1, 512, 0}, {1, 512, 3500}} {
 			b.Run(fmt.Sprintf("%v/%d_of_%d_after_%d", kind, l.seqs, l.rows, l.past), func(b *testing.B) {
 				benchPass(b, modelShapes[0], weights.Q8_0, kind, l)
 			})

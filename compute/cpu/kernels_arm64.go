@@ -12,25 +12,25 @@ func pause(n int)
 //go:noescape
 func prefetch(x []byte)
 
-// gemmQ8NEON multiplies up to packedRows quantized rows with one panel.
+// gemmQ8NEON multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ8NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ8NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4NEON multiplies up to packedRows quantized rows with one panel.
+// gemmQ4NEON multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4KNEON multiplies up to packedRows quantized rows with one panel.
+// gemmQ4KNEON multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ6KNEON multiplies up to packedRows quantized rows with one panel.
+// gemmQ6KNEON multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ6KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ6KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
 // gemmF32NEON multiplies up to floatRows rows with one F32 panel. With more, it adds to what dst holds.
 //

@@ -192,8 +192,8 @@ loop3:
 done4:
 	RET
 
-// func gemmQ8NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ8NEON(SB), NOSPLIT, $0-128
+// func gemmQ8NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ8NEON(SB), NOSPLIT, $0-160
 	MOVD rows+0(FP), R0
 	CMP $4, R0
 	BEQ rows5
@@ -2155,8 +2155,8 @@ done19:
 	WORD $0x3d800c0f // str q15, [x0, #48]
 	RET
 
-// func gemmQ4NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4NEON(SB), NOSPLIT, $0-128
+// func gemmQ4NEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4NEON(SB), NOSPLIT, $0-160
 	MOVD rows+0(FP), R0
 	CMP $4, R0
 	BEQ rows20
@@ -4172,8 +4172,8 @@ done34:
 	WORD $0x3d800c0f // str q15, [x0, #48]
 	RET
 
-// func gemmQ4KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4KNEON(SB), NOSPLIT, $0-128
+// func gemmQ4KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4KNEON(SB), NOSPLIT, $0-160
 	MOVD rows+0(FP), R0
 	CMP $4, R0
 	BEQ rows35
@@ -6659,8 +6659,8 @@ done59:
 	WORD $0x3d800c0f // str q15, [x0, #48]
 	RET
 
-// func gemmQ6KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ6KNEON(SB), NOSPLIT, $0-128
+// func gemmQ6KNEON(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ6KNEON(SB), NOSPLIT, $0-160
 	MOVD rows+0(FP), R0
 	CMP $4, R0
 	BEQ rows62

@@ -2,25 +2,25 @@
 
 package cpu
 
-// gemmQ8AVX512 multiplies up to packedRows quantized rows with one panel.
+// gemmQ8AVX512 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ8AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ8AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4AVX512 multiplies up to packedRows quantized rows with one panel.
+// gemmQ4AVX512 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4KAVX512 multiplies up to packedRows quantized rows with one panel.
+// gemmQ4KAVX512 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ6KAVX512 multiplies up to packedRows quantized rows with one panel.
+// gemmQ6KAVX512 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ6KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ6KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
 // gemmF32AVX512 multiplies up to floatRows rows with one F32 panel. With more, it adds to what dst holds.
 //
@@ -42,25 +42,25 @@ func gemmBF16AVX512(rows int, dst []float32, dstStride int, x []float32, xStride
 //go:noescape
 func quantizeAVX512(dst []byte, facts []byte, src []float32, blocks int)
 
-// gemmQ8AVX2 multiplies up to packedRows quantized rows with one panel.
+// gemmQ8AVX2 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ8AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ8AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4AVX2 multiplies up to packedRows quantized rows with one panel.
+// gemmQ4AVX2 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ4KAVX2 multiplies up to packedRows quantized rows with one panel.
+// gemmQ4KAVX2 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ4KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ4KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
-// gemmQ6KAVX2 multiplies up to packedRows quantized rows with one panel.
+// gemmQ6KAVX2 multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block.
 //
 //go:noescape
-func gemmQ6KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
+func gemmQ6KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
 // gemmF32AVX2 multiplies up to floatRows rows with one F32 panel. With more, it adds to what dst holds.
 //

@@ -100,8 +100,8 @@ DATA constants<>+752(SB)/8, $0x0000000c0c04040c
 DATA constants<>+760(SB)/8, $0x0000000000000000
 GLOBL constants<>(SB), RODATA|NOPTR, $768
 
-// func gemmQ8AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ8AVX512(SB), NOSPLIT, $0-128
+// func gemmQ8AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ8AVX512(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -697,9 +697,19 @@ rows2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ next_base+128(FP), R13
 	TESTQ CX, CX
 	JLE done15
 loop14:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done17
+loop16:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop16
+done17:
 	VPBROADCASTD 4(R11), Z12
 	VMOVDQA64 Z12, Z13
 	VPBROADCASTD 4(R11)(R9*1), Z14
@@ -915,9 +925,19 @@ rows1:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ next_base+128(FP), R13
 	TESTQ CX, CX
-	JLE done17
-loop16:
+	JLE done19
+loop18:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done21
+loop20:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop20
+done21:
 	VPBROADCASTD 4(R11), Z12
 	VMOVDQA64 Z12, Z13
 	VPBROADCASTD 4(R11)(R9*1), Z14
@@ -1134,8 +1154,8 @@ loop16:
 	ADDQ $20, R12
 	ADDQ $1088, DX
 	DECQ CX
-	JNZ loop16
-done17:
+	JNZ loop18
+done19:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -1156,8 +1176,8 @@ done17:
 	VZEROUPPER
 	RET
 
-// func gemmQ4AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4AVX512(SB), NOSPLIT, $0-128
+// func gemmQ4AVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4AVX512(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -1174,20 +1194,20 @@ TEXT ·gemmQ4AVX512(SB), NOSPLIT, $0-128
 	VMOVDQU32 constants<>+64(SB), Z31
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows18
-	CMPQ AX, $5
-	JEQ rows19
-	CMPQ AX, $4
-	JEQ rows20
-	CMPQ AX, $3
-	JEQ rows21
-	CMPQ AX, $2
 	JEQ rows22
+	CMPQ AX, $5
+	JEQ rows23
+	CMPQ AX, $4
+	JEQ rows24
+	CMPQ AX, $3
+	JEQ rows25
+	CMPQ AX, $2
+	JEQ rows26
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	TESTQ CX, CX
-	JLE done24
-loop23:
+	JLE done28
+loop27:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -1262,20 +1282,20 @@ loop23:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop23
-done24:
+	JNZ loop27
+done28:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows22:
+rows26:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	TESTQ CX, CX
-	JLE done26
-loop25:
+	JLE done30
+loop29:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -1383,8 +1403,8 @@ loop25:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop25
-done26:
+	JNZ loop29
+done30:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -1392,7 +1412,7 @@ done26:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows21:
+rows25:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1400,8 +1420,8 @@ rows21:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	TESTQ CX, CX
-	JLE done28
-loop27:
+	JLE done32
+loop31:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -1542,8 +1562,8 @@ loop27:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop27
-done28:
+	JNZ loop31
+done32:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -1554,7 +1574,7 @@ done28:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows20:
+rows24:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1564,8 +1584,8 @@ rows20:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	TESTQ CX, CX
-	JLE done30
-loop29:
+	JLE done34
+loop33:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -1739,8 +1759,8 @@ loop29:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop29
-done30:
+	JNZ loop33
+done34:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -1754,7 +1774,7 @@ done30:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows19:
+rows23:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1765,9 +1785,19 @@ rows19:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ next_base+128(FP), R13
 	TESTQ CX, CX
-	JLE done32
-loop31:
+	JLE done36
+loop35:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done38
+loop37:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop37
+done38:
 	VPBROADCASTD 4(R11), Z12
 	VPSRAD $4, Z12, Z12
 	VMOVDQA64 Z12, Z13
@@ -1965,8 +1995,8 @@ loop31:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop31
-done32:
+	JNZ loop35
+done36:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -1983,7 +2013,7 @@ done32:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows18:
+rows22:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1996,9 +2026,19 @@ rows18:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ next_base+128(FP), R13
 	TESTQ CX, CX
-	JLE done34
-loop33:
+	JLE done40
+loop39:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done42
+loop41:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop41
+done42:
 	VPBROADCASTD 4(R11), Z12
 	VPSRAD $4, Z12, Z12
 	VMOVDQA64 Z12, Z13
@@ -2229,8 +2269,8 @@ loop33:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop33
-done34:
+	JNZ loop39
+done40:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -2251,8 +2291,8 @@ done34:
 	VZEROUPPER
 	RET
 
-// func gemmQ4KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4KAVX512(SB), NOSPLIT, $0-128
+// func gemmQ4KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4KAVX512(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -2269,27 +2309,27 @@ TEXT ·gemmQ4KAVX512(SB), NOSPLIT, $0-128
 	VMOVDQU32 constants<>+64(SB), Z31
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows35
+	JEQ rows43
 	CMPQ AX, $5
-	JEQ rows36
+	JEQ rows44
 	CMPQ AX, $4
-	JEQ rows37
+	JEQ rows45
 	CMPQ AX, $3
-	JEQ rows38
+	JEQ rows46
 	CMPQ AX, $2
-	JEQ rows39
+	JEQ rows47
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done41
-loop40:
+	JLE done49
+loop48:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done43
-loop42:
+	JLE done51
+loop50:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -2379,30 +2419,30 @@ loop42:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop42
-done43:
+	JNZ loop50
+done51:
 	DECQ CX
-	JNZ loop40
-done41:
+	JNZ loop48
+done49:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows39:
+rows47:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done45
-loop44:
+	JLE done53
+loop52:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done47
-loop46:
+	JLE done55
+loop54:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -2526,11 +2566,11 @@ loop46:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop46
-done47:
+	JNZ loop54
+done55:
 	DECQ CX
-	JNZ loop44
-done45:
+	JNZ loop52
+done53:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -2538,7 +2578,7 @@ done45:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows38:
+rows46:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2547,14 +2587,14 @@ rows38:
 	VPXORD Z5, Z5, Z5
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done49
-loop48:
+	JLE done57
+loop56:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done51
-loop50:
+	JLE done59
+loop58:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -2712,11 +2752,11 @@ loop50:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop50
-done51:
+	JNZ loop58
+done59:
 	DECQ CX
-	JNZ loop48
-done49:
+	JNZ loop56
+done57:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -2727,7 +2767,7 @@ done49:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows37:
+rows45:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2738,14 +2778,14 @@ rows37:
 	VPXORD Z7, Z7, Z7
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done53
-loop52:
+	JLE done61
+loop60:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done55
-loop54:
+	JLE done63
+loop62:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -2937,11 +2977,11 @@ loop54:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop54
-done55:
+	JNZ loop62
+done63:
 	DECQ CX
-	JNZ loop52
-done53:
+	JNZ loop60
+done61:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -2955,7 +2995,7 @@ done53:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows36:
+rows44:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2966,16 +3006,26 @@ rows36:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ next_base+128(FP), R13
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done57
-loop56:
+	JLE done65
+loop64:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done59
-loop58:
+	JLE done67
+loop66:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done69
+loop68:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop68
+done69:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -3192,11 +3242,11 @@ loop58:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop58
-done59:
+	JNZ loop66
+done67:
 	DECQ CX
-	JNZ loop56
-done57:
+	JNZ loop64
+done65:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -3213,7 +3263,7 @@ done57:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows35:
+rows43:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3226,16 +3276,26 @@ rows35:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ next_base+128(FP), R13
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done61
-loop60:
+	JLE done71
+loop70:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done63
-loop62:
+	JLE done73
+loop72:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done75
+loop74:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop74
+done75:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -3486,11 +3546,11 @@ loop62:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop62
-done63:
+	JNZ loop72
+done73:
 	DECQ CX
-	JNZ loop60
-done61:
+	JNZ loop70
+done71:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -3511,8 +3571,8 @@ done61:
 	VZEROUPPER
 	RET
 
-// func gemmQ6KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ6KAVX512(SB), NOSPLIT, $0-128
+// func gemmQ6KAVX512(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ6KAVX512(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -3529,27 +3589,27 @@ TEXT ·gemmQ6KAVX512(SB), NOSPLIT, $0-128
 	VMOVDQU32 constants<>+64(SB), Z31
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows64
+	JEQ rows76
 	CMPQ AX, $5
-	JEQ rows65
+	JEQ rows77
 	CMPQ AX, $4
-	JEQ rows66
+	JEQ rows78
 	CMPQ AX, $3
-	JEQ rows67
+	JEQ rows79
 	CMPQ AX, $2
-	JEQ rows68
+	JEQ rows80
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done70
-loop69:
+	JLE done82
+loop81:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done72
-loop71:
+	JLE done84
+loop83:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -3697,30 +3757,30 @@ loop71:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop71
-done72:
+	JNZ loop83
+done84:
 	DECQ CX
-	JNZ loop69
-done70:
+	JNZ loop81
+done82:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows68:
+rows80:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done74
-loop73:
+	JLE done86
+loop85:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done76
-loop75:
+	JLE done88
+loop87:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -3908,11 +3968,11 @@ loop75:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop75
-done76:
+	JNZ loop87
+done88:
 	DECQ CX
-	JNZ loop73
-done74:
+	JNZ loop85
+done86:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -3920,7 +3980,7 @@ done74:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows67:
+rows79:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3929,14 +3989,14 @@ rows67:
 	VPXORD Z5, Z5, Z5
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done78
-loop77:
+	JLE done90
+loop89:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done80
-loop79:
+	JLE done92
+loop91:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -4164,11 +4224,11 @@ loop79:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop79
-done80:
+	JNZ loop91
+done92:
 	DECQ CX
-	JNZ loop77
-done78:
+	JNZ loop89
+done90:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -4179,7 +4239,7 @@ done78:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows66:
+rows78:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4190,14 +4250,14 @@ rows66:
 	VPXORD Z7, Z7, Z7
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done82
-loop81:
+	JLE done94
+loop93:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done84
-loop83:
+	JLE done96
+loop95:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 4224(DX)
@@ -4465,11 +4525,11 @@ loop83:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop83
-done84:
+	JNZ loop95
+done96:
 	DECQ CX
-	JNZ loop81
-done82:
+	JNZ loop93
+done94:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -4483,7 +4543,7 @@ done82:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows65:
+rows77:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4494,16 +4554,26 @@ rows65:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ next_base+128(FP), R13
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done86
-loop85:
+	JLE done98
+loop97:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done88
-loop87:
+	JLE done100
+loop99:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done102
+loop101:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop101
+done102:
 	VPBROADCASTD 12(R11), Z12
 	VMOVDQA64 Z12, Z13
 	VPBROADCASTD 12(R11)(R9*1), Z14
@@ -4798,11 +4868,11 @@ loop87:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop87
-done88:
+	JNZ loop99
+done100:
 	DECQ CX
-	JNZ loop85
-done86:
+	JNZ loop97
+done98:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -4819,7 +4889,7 @@ done86:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows64:
+rows76:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4832,16 +4902,26 @@ rows64:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ next_base+128(FP), R13
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done90
-loop89:
+	JLE done104
+loop103:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done92
-loop91:
+	JLE done106
+loop105:
+	MOVQ lines+152(FP), R14
+	TESTQ R14, R14
+	JLE done108
+loop107:
+	PREFETCHT0 (R13)
+	ADDQ $64, R13
+	DECQ R14
+	JNZ loop107
+done108:
 	VPBROADCASTD 12(R11), Z12
 	VMOVDQA64 Z12, Z13
 	VPBROADCASTD 12(R11)(R9*1), Z14
@@ -5176,11 +5256,11 @@ loop91:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop91
-done92:
+	JNZ loop105
+done106:
 	DECQ CX
-	JNZ loop89
-done90:
+	JNZ loop103
+done104:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5215,28 +5295,28 @@ TEXT ·gemmF32AVX512(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows93
+	JEQ rows109
 	CMPQ AX, $5
-	JEQ rows94
+	JEQ rows110
 	CMPQ AX, $4
-	JEQ rows95
+	JEQ rows111
 	CMPQ AX, $3
-	JEQ rows96
+	JEQ rows112
 	CMPQ AX, $2
-	JEQ rows97
+	JEQ rows113
 	CMPB more+104(FP), $0
-	JNE add98
+	JNE add114
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	JMP ready99
-add98:
+	JMP ready115
+add114:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-ready99:
+ready115:
 	TESTQ CX, CX
-	JLE done101
-loop100:
+	JLE done117
+loop116:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Z2
@@ -5248,31 +5328,31 @@ loop100:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop100
-done101:
+	JNZ loop116
+done117:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows97:
+rows113:
 	CMPB more+104(FP), $0
-	JNE add102
+	JNE add118
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	JMP ready103
-add102:
+	JMP ready119
+add118:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
 	ADDQ R8, BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-ready103:
+ready119:
 	TESTQ CX, CX
-	JLE done105
-loop104:
+	JLE done121
+loop120:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Z4
@@ -5287,8 +5367,8 @@ loop104:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop104
-done105:
+	JNZ loop120
+done121:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5296,17 +5376,17 @@ done105:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows96:
+rows112:
 	CMPB more+104(FP), $0
-	JNE add106
+	JNE add122
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	JMP ready107
-add106:
+	JMP ready123
+add122:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5316,10 +5396,10 @@ add106:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-ready107:
+ready123:
 	TESTQ CX, CX
-	JLE done109
-loop108:
+	JLE done125
+loop124:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Z6
@@ -5337,8 +5417,8 @@ loop108:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop108
-done109:
+	JNZ loop124
+done125:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5349,9 +5429,9 @@ done109:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows95:
+rows111:
 	CMPB more+104(FP), $0
-	JNE add110
+	JNE add126
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5360,8 +5440,8 @@ rows95:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	JMP ready111
-add110:
+	JMP ready127
+add126:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5374,10 +5454,10 @@ add110:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-ready111:
+ready127:
 	TESTQ CX, CX
-	JLE done113
-loop112:
+	JLE done129
+loop128:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Z8
@@ -5398,8 +5478,8 @@ loop112:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop112
-done113:
+	JNZ loop128
+done129:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5413,9 +5493,9 @@ done113:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows94:
+rows110:
 	CMPB more+104(FP), $0
-	JNE add114
+	JNE add130
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5426,8 +5506,8 @@ rows94:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	JMP ready115
-add114:
+	JMP ready131
+add130:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5443,10 +5523,10 @@ add114:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-ready115:
+ready131:
 	TESTQ CX, CX
-	JLE done117
-loop116:
+	JLE done133
+loop132:
 	VBROADCASTSS (SI), Z10
 	VBROADCASTSS (SI)(R9*1), Z11
 	VBROADCASTSS (SI)(R9*2), Z12
@@ -5468,8 +5548,8 @@ loop116:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop116
-done117:
+	JNZ loop132
+done133:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5486,9 +5566,9 @@ done117:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows93:
+rows109:
 	CMPB more+104(FP), $0
-	JNE add118
+	JNE add134
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5501,8 +5581,8 @@ rows93:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	JMP ready119
-add118:
+	JMP ready135
+add134:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5521,10 +5601,10 @@ add118:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-ready119:
+ready135:
 	TESTQ CX, CX
-	JLE done121
-loop120:
+	JLE done137
+loop136:
 	VBROADCASTSS (SI), Z12
 	VBROADCASTSS (SI)(R9*1), Z13
 	VBROADCASTSS (SI)(R9*2), Z14
@@ -5549,8 +5629,8 @@ loop120:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop120
-done121:
+	JNZ loop136
+done137:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5585,28 +5665,28 @@ TEXT ·gemmF16AVX512(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows122
+	JEQ rows138
 	CMPQ AX, $5
-	JEQ rows123
+	JEQ rows139
 	CMPQ AX, $4
-	JEQ rows124
+	JEQ rows140
 	CMPQ AX, $3
-	JEQ rows125
+	JEQ rows141
 	CMPQ AX, $2
-	JEQ rows126
+	JEQ rows142
 	CMPB more+104(FP), $0
-	JNE add127
+	JNE add143
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	JMP ready128
-add127:
+	JMP ready144
+add143:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-ready128:
+ready144:
 	TESTQ CX, CX
-	JLE done130
-loop129:
+	JLE done146
+loop145:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z2
 	VCVTPH2PS (DX), Z3
@@ -5617,31 +5697,31 @@ loop129:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop129
-done130:
+	JNZ loop145
+done146:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows126:
+rows142:
 	CMPB more+104(FP), $0
-	JNE add131
+	JNE add147
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	JMP ready132
-add131:
+	JMP ready148
+add147:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
 	ADDQ R8, BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-ready132:
+ready148:
 	TESTQ CX, CX
-	JLE done134
-loop133:
+	JLE done150
+loop149:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI)(R9*1), Z5
@@ -5655,8 +5735,8 @@ loop133:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop133
-done134:
+	JNZ loop149
+done150:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5664,17 +5744,17 @@ done134:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows125:
+rows141:
 	CMPB more+104(FP), $0
-	JNE add135
+	JNE add151
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	JMP ready136
-add135:
+	JMP ready152
+add151:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5684,10 +5764,10 @@ add135:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-ready136:
+ready152:
 	TESTQ CX, CX
-	JLE done138
-loop137:
+	JLE done154
+loop153:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z6
 	VBROADCASTSS (SI)(R9*1), Z7
@@ -5704,8 +5784,8 @@ loop137:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop137
-done138:
+	JNZ loop153
+done154:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5716,9 +5796,9 @@ done138:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows124:
+rows140:
 	CMPB more+104(FP), $0
-	JNE add139
+	JNE add155
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5727,8 +5807,8 @@ rows124:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	JMP ready140
-add139:
+	JMP ready156
+add155:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5741,10 +5821,10 @@ add139:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-ready140:
+ready156:
 	TESTQ CX, CX
-	JLE done142
-loop141:
+	JLE done158
+loop157:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (SI)(R9*1), Z9
@@ -5764,8 +5844,8 @@ loop141:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop141
-done142:
+	JNZ loop157
+done158:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5779,9 +5859,9 @@ done142:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows123:
+rows139:
 	CMPB more+104(FP), $0
-	JNE add143
+	JNE add159
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5792,8 +5872,8 @@ rows123:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	JMP ready144
-add143:
+	JMP ready160
+add159:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5809,10 +5889,10 @@ add143:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-ready144:
+ready160:
 	TESTQ CX, CX
-	JLE done146
-loop145:
+	JLE done162
+loop161:
 	VBROADCASTSS (SI), Z10
 	VBROADCASTSS (SI)(R9*1), Z11
 	VBROADCASTSS (SI)(R9*2), Z12
@@ -5834,8 +5914,8 @@ loop145:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop145
-done146:
+	JNZ loop161
+done162:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5852,9 +5932,9 @@ done146:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows122:
+rows138:
 	CMPB more+104(FP), $0
-	JNE add147
+	JNE add163
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5867,8 +5947,8 @@ rows122:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	JMP ready148
-add147:
+	JMP ready164
+add163:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -5887,10 +5967,10 @@ add147:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-ready148:
+ready164:
 	TESTQ CX, CX
-	JLE done150
-loop149:
+	JLE done166
+loop165:
 	VBROADCASTSS (SI), Z12
 	VBROADCASTSS (SI)(R9*1), Z13
 	VBROADCASTSS (SI)(R9*2), Z14
@@ -5915,8 +5995,8 @@ loop149:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop149
-done150:
+	JNZ loop165
+done166:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -5951,28 +6031,28 @@ TEXT ·gemmBF16AVX512(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $6
-	JEQ rows151
+	JEQ rows167
 	CMPQ AX, $5
-	JEQ rows152
+	JEQ rows168
 	CMPQ AX, $4
-	JEQ rows153
+	JEQ rows169
 	CMPQ AX, $3
-	JEQ rows154
+	JEQ rows170
 	CMPQ AX, $2
-	JEQ rows155
+	JEQ rows171
 	CMPB more+104(FP), $0
-	JNE add156
+	JNE add172
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	JMP ready157
-add156:
+	JMP ready173
+add172:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-ready157:
+ready173:
 	TESTQ CX, CX
-	JLE done159
-loop158:
+	JLE done175
+loop174:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z2
 	VPMOVZXWD (DX), Z3
@@ -5985,31 +6065,31 @@ loop158:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop158
-done159:
+	JNZ loop174
+done175:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VZEROUPPER
 	RET
-rows155:
+rows171:
 	CMPB more+104(FP), $0
-	JNE add160
+	JNE add176
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	JMP ready161
-add160:
+	JMP ready177
+add176:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
 	ADDQ R8, BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-ready161:
+ready177:
 	TESTQ CX, CX
-	JLE done163
-loop162:
+	JLE done179
+loop178:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI)(R9*1), Z5
@@ -6025,8 +6105,8 @@ loop162:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop162
-done163:
+	JNZ loop178
+done179:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -6034,17 +6114,17 @@ done163:
 	VMOVUPS Z3, 64(DI)
 	VZEROUPPER
 	RET
-rows154:
+rows170:
 	CMPB more+104(FP), $0
-	JNE add164
+	JNE add180
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	JMP ready165
-add164:
+	JMP ready181
+add180:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -6054,10 +6134,10 @@ add164:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-ready165:
+ready181:
 	TESTQ CX, CX
-	JLE done167
-loop166:
+	JLE done183
+loop182:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z6
 	VBROADCASTSS (SI)(R9*1), Z7
@@ -6076,8 +6156,8 @@ loop166:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop166
-done167:
+	JNZ loop182
+done183:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -6088,9 +6168,9 @@ done167:
 	VMOVUPS Z5, 64(DI)
 	VZEROUPPER
 	RET
-rows153:
+rows169:
 	CMPB more+104(FP), $0
-	JNE add168
+	JNE add184
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6099,8 +6179,8 @@ rows153:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	JMP ready169
-add168:
+	JMP ready185
+add184:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -6113,10 +6193,10 @@ add168:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-ready169:
+ready185:
 	TESTQ CX, CX
-	JLE done171
-loop170:
+	JLE done187
+loop186:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (SI)(R9*1), Z9
@@ -6138,8 +6218,8 @@ loop170:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop170
-done171:
+	JNZ loop186
+done187:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -6153,9 +6233,9 @@ done171:
 	VMOVUPS Z7, 64(DI)
 	VZEROUPPER
 	RET
-rows152:
+rows168:
 	CMPB more+104(FP), $0
-	JNE add172
+	JNE add188
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6166,8 +6246,8 @@ rows152:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	JMP ready173
-add172:
+	JMP ready189
+add188:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -6183,10 +6263,10 @@ add172:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-ready173:
+ready189:
 	TESTQ CX, CX
-	JLE done175
-loop174:
+	JLE done191
+loop190:
 	VBROADCASTSS (SI), Z10
 	VBROADCASTSS (SI)(R9*1), Z11
 	VBROADCASTSS (SI)(R9*2), Z12
@@ -6210,8 +6290,8 @@ loop174:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop174
-done175:
+	JNZ loop190
+done191:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -6228,9 +6308,9 @@ done175:
 	VMOVUPS Z9, 64(DI)
 	VZEROUPPER
 	RET
-rows151:
+rows167:
 	CMPB more+104(FP), $0
-	JNE add176
+	JNE add192
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6243,8 +6323,8 @@ rows151:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	JMP ready177
-add176:
+	JMP ready193
+add192:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -6263,10 +6343,10 @@ add176:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-ready177:
+ready193:
 	TESTQ CX, CX
-	JLE done179
-loop178:
+	JLE done195
+loop194:
 	VBROADCASTSS (SI), Z12
 	VBROADCASTSS (SI)(R9*1), Z13
 	VBROADCASTSS (SI)(R9*2), Z14
@@ -6293,8 +6373,8 @@ loop178:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop178
-done179:
+	JNZ loop194
+done195:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -6322,8 +6402,8 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-80
 	MOVQ src_base+48(FP), SI
 	MOVQ blocks+72(FP), CX
 	TESTQ CX, CX
-	JLE done181
-loop180:
+	JLE done197
+loop196:
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VPANDD constants<>+128(SB), Z0, Z2
@@ -6388,13 +6468,13 @@ loop180:
 	ADDQ $32, DI
 	ADDQ $20, DX
 	DECQ CX
-	JNZ loop180
-done181:
+	JNZ loop196
+done197:
 	VZEROUPPER
 	RET
 
-// func gemmQ8AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ8AVX2(SB), NOSPLIT, $0-128
+// func gemmQ8AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ8AVX2(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -6411,14 +6491,14 @@ TEXT ·gemmQ8AVX2(SB), NOSPLIT, $0-128
 	VPSRLW $15, Y15, Y15
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $2
-	JEQ rows182
+	JEQ rows198
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	TESTQ CX, CX
-	JLE done184
-loop183:
+	JLE done200
+loop199:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VMOVDQU 64(DX), Y12
@@ -6705,15 +6785,15 @@ loop183:
 	ADDQ $20, R12
 	ADDQ $1088, DX
 	DECQ CX
-	JNZ loop183
-done184:
+	JNZ loop199
+done200:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows182:
+rows198:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -6723,8 +6803,8 @@ rows182:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	TESTQ CX, CX
-	JLE done186
-loop185:
+	JLE done202
+loop201:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
@@ -7191,8 +7271,8 @@ loop185:
 	ADDQ $20, R12
 	ADDQ $1088, DX
 	DECQ CX
-	JNZ loop185
-done186:
+	JNZ loop201
+done202:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -7205,8 +7285,8 @@ done186:
 	VZEROUPPER
 	RET
 
-// func gemmQ4AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4AVX2(SB), NOSPLIT, $0-128
+// func gemmQ4AVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4AVX2(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -7223,14 +7303,14 @@ TEXT ·gemmQ4AVX2(SB), NOSPLIT, $0-128
 	VPSRLW $15, Y15, Y15
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $2
-	JEQ rows187
+	JEQ rows203
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	TESTQ CX, CX
-	JLE done189
-loop188:
+	JLE done205
+loop204:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VMOVDQU 64(DX), Y12
@@ -7481,15 +7561,15 @@ loop188:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop188
-done189:
+	JNZ loop204
+done205:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows187:
+rows203:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -7499,8 +7579,8 @@ rows187:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	TESTQ CX, CX
-	JLE done191
-loop190:
+	JLE done207
+loop206:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
@@ -7911,8 +7991,8 @@ loop190:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop190
-done191:
+	JNZ loop206
+done207:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -7925,8 +8005,8 @@ done191:
 	VZEROUPPER
 	RET
 
-// func gemmQ4KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ4KAVX2(SB), NOSPLIT, $0-128
+// func gemmQ4KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ4KAVX2(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -7943,21 +8023,21 @@ TEXT ·gemmQ4KAVX2(SB), NOSPLIT, $0-128
 	VPSRLW $15, Y15, Y15
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $2
-	JEQ rows192
+	JEQ rows208
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done194
-loop193:
+	JLE done210
+loop209:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done196
-loop195:
+	JLE done212
+loop211:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VMOVDQU 64(DX), Y12
@@ -8232,18 +8312,18 @@ loop195:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop195
-done196:
+	JNZ loop211
+done212:
 	DECQ CX
-	JNZ loop193
-done194:
+	JNZ loop209
+done210:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows192:
+rows208:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -8254,14 +8334,14 @@ rows192:
 	VPXOR Y7, Y7, Y7
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done198
-loop197:
+	JLE done214
+loop213:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done200
-loop199:
+	JLE done216
+loop215:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
@@ -8692,11 +8772,11 @@ loop199:
 	ADDQ $20, R12
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop199
-done200:
+	JNZ loop215
+done216:
 	DECQ CX
-	JNZ loop197
-done198:
+	JNZ loop213
+done214:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -8709,8 +8789,8 @@ done198:
 	VZEROUPPER
 	RET
 
-// func gemmQ6KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int)
-TEXT ·gemmQ6KAVX2(SB), NOSPLIT, $0-128
+// func gemmQ6KAVX2(rows int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+TEXT ·gemmQ6KAVX2(SB), NOSPLIT, $0-160
 	MOVQ dst_base+8(FP), DI
 	MOVQ dstStride+32(FP), R8
 	SHLQ $2, R8
@@ -8727,21 +8807,21 @@ TEXT ·gemmQ6KAVX2(SB), NOSPLIT, $0-128
 	VPSRLW $15, Y15, Y15
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $2
-	JEQ rows201
+	JEQ rows217
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done203
-loop202:
+	JLE done219
+loop218:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done205
-loop204:
+	JLE done221
+loop220:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VMOVDQU 64(DX), Y12
@@ -9164,18 +9244,18 @@ loop204:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop204
-done205:
+	JNZ loop220
+done221:
 	DECQ CX
-	JNZ loop202
-done203:
+	JNZ loop218
+done219:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows201:
+rows217:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -9186,14 +9266,14 @@ rows201:
 	VPXOR Y7, Y7, Y7
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done207
-loop206:
+	JLE done223
+loop222:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done209
-loop208:
+	JLE done225
+loop224:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
@@ -9800,11 +9880,11 @@ loop208:
 	ADDQ $20, R12
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop208
-done209:
+	JNZ loop224
+done225:
 	DECQ CX
-	JNZ loop206
-done207:
+	JNZ loop222
+done223:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -9831,26 +9911,26 @@ TEXT ·gemmF32AVX2(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $3
-	JEQ rows210
+	JEQ rows226
 	CMPQ AX, $2
-	JEQ rows211
+	JEQ rows227
 	CMPB more+104(FP), $0
-	JNE add212
+	JNE add228
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	JMP ready213
-add212:
+	JMP ready229
+add228:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
 	VMOVUPS 64(BX), Y2
 	VMOVUPS 96(BX), Y3
-ready213:
+ready229:
 	TESTQ CX, CX
-	JLE done215
-loop214:
+	JLE done231
+loop230:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Y4
@@ -9866,17 +9946,17 @@ loop214:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop214
-done215:
+	JNZ loop230
+done231:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows211:
+rows227:
 	CMPB more+104(FP), $0
-	JNE add216
+	JNE add232
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -9885,8 +9965,8 @@ rows211:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	JMP ready217
-add216:
+	JMP ready233
+add232:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -9897,10 +9977,10 @@ add216:
 	VMOVUPS 32(BX), Y5
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
-ready217:
+ready233:
 	TESTQ CX, CX
-	JLE done219
-loop218:
+	JLE done235
+loop234:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Y8
@@ -9921,8 +10001,8 @@ loop218:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop218
-done219:
+	JNZ loop234
+done235:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -9934,9 +10014,9 @@ done219:
 	VMOVUPS Y7, 96(DI)
 	VZEROUPPER
 	RET
-rows210:
+rows226:
 	CMPB more+104(FP), $0
-	JNE add220
+	JNE add236
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -9949,8 +10029,8 @@ rows210:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	JMP ready221
-add220:
+	JMP ready237
+add236:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -9966,10 +10046,10 @@ add220:
 	VMOVUPS 32(BX), Y9
 	VMOVUPS 64(BX), Y10
 	VMOVUPS 96(BX), Y11
-ready221:
+ready237:
 	TESTQ CX, CX
-	JLE done223
-loop222:
+	JLE done239
+loop238:
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 4160(DX)
 	VBROADCASTSS (SI), Y12
@@ -9995,8 +10075,8 @@ loop222:
 	ADDQ $4, R10
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop222
-done223:
+	JNZ loop238
+done239:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -10028,26 +10108,26 @@ TEXT ·gemmF16AVX2(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $3
-	JEQ rows224
+	JEQ rows240
 	CMPQ AX, $2
-	JEQ rows225
+	JEQ rows241
 	CMPB more+104(FP), $0
-	JNE add226
+	JNE add242
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	JMP ready227
-add226:
+	JMP ready243
+add242:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
 	VMOVUPS 64(BX), Y2
 	VMOVUPS 96(BX), Y3
-ready227:
+ready243:
 	TESTQ CX, CX
-	JLE done229
-loop228:
+	JLE done245
+loop244:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y4
 	VCVTPH2PS (DX), Y5
@@ -10062,17 +10142,17 @@ loop228:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop228
-done229:
+	JNZ loop244
+done245:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows225:
+rows241:
 	CMPB more+104(FP), $0
-	JNE add230
+	JNE add246
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -10081,8 +10161,8 @@ rows225:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	JMP ready231
-add230:
+	JMP ready247
+add246:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -10093,10 +10173,10 @@ add230:
 	VMOVUPS 32(BX), Y5
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
-ready231:
+ready247:
 	TESTQ CX, CX
-	JLE done233
-loop232:
+	JLE done249
+loop248:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y8
 	VBROADCASTSS (SI)(R9*1), Y9
@@ -10116,8 +10196,8 @@ loop232:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop232
-done233:
+	JNZ loop248
+done249:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -10129,9 +10209,9 @@ done233:
 	VMOVUPS Y7, 96(DI)
 	VZEROUPPER
 	RET
-rows224:
+rows240:
 	CMPB more+104(FP), $0
-	JNE add234
+	JNE add250
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -10144,8 +10224,8 @@ rows224:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	JMP ready235
-add234:
+	JMP ready251
+add250:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -10161,10 +10241,10 @@ add234:
 	VMOVUPS 32(BX), Y9
 	VMOVUPS 64(BX), Y10
 	VMOVUPS 96(BX), Y11
-ready235:
+ready251:
 	TESTQ CX, CX
-	JLE done237
-loop236:
+	JLE done253
+loop252:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y12
 	VBROADCASTSS (SI)(R9*1), Y13
@@ -10189,8 +10269,8 @@ loop236:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop236
-done237:
+	JNZ loop252
+done253:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -10222,26 +10302,26 @@ TEXT ·gemmBF16AVX2(SB), NOSPLIT, $0-105
 	MOVQ cols+96(FP), CX
 	MOVQ rows+0(FP), AX
 	CMPQ AX, $3
-	JEQ rows238
+	JEQ rows254
 	CMPQ AX, $2
-	JEQ rows239
+	JEQ rows255
 	CMPB more+104(FP), $0
-	JNE add240
+	JNE add256
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	JMP ready241
-add240:
+	JMP ready257
+add256:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
 	VMOVUPS 64(BX), Y2
 	VMOVUPS 96(BX), Y3
-ready241:
+ready257:
 	TESTQ CX, CX
-	JLE done243
-loop242:
+	JLE done259
+loop258:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y4
 	VPMOVZXWD (DX), Y5
@@ -10260,17 +10340,17 @@ loop242:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop242
-done243:
+	JNZ loop258
+done259:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	VZEROUPPER
 	RET
-rows239:
+rows255:
 	CMPB more+104(FP), $0
-	JNE add244
+	JNE add260
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -10279,8 +10359,8 @@ rows239:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	JMP ready245
-add244:
+	JMP ready261
+add260:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -10291,10 +10371,10 @@ add244:
 	VMOVUPS 32(BX), Y5
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
-ready245:
+ready261:
 	TESTQ CX, CX
-	JLE done247
-loop246:
+	JLE done263
+loop262:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y8
 	VBROADCASTSS (SI)(R9*1), Y9
@@ -10318,8 +10398,8 @@ loop246:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop246
-done247:
+	JNZ loop262
+done263:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -10331,9 +10411,9 @@ done247:
 	VMOVUPS Y7, 96(DI)
 	VZEROUPPER
 	RET
-rows238:
+rows254:
 	CMPB more+104(FP), $0
-	JNE add248
+	JNE add264
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -10346,8 +10426,8 @@ rows238:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	JMP ready249
-add248:
+	JMP ready265
+add264:
 	MOVQ DI, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
@@ -10363,10 +10443,10 @@ add248:
 	VMOVUPS 32(BX), Y9
 	VMOVUPS 64(BX), Y10
 	VMOVUPS 96(BX), Y11
-ready249:
+ready265:
 	TESTQ CX, CX
-	JLE done251
-loop250:
+	JLE done267
+loop266:
 	PREFETCHT0 4096(DX)
 	VBROADCASTSS (SI), Y12
 	VBROADCASTSS (SI)(R9*1), Y13
@@ -10395,8 +10475,8 @@ loop250:
 	ADDQ $4, R10
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop250
-done251:
+	JNZ loop266
+done267:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -10421,8 +10501,8 @@ TEXT ·quantizeAVX2(SB), NOSPLIT, $0-80
 	MOVQ src_base+48(FP), SI
 	MOVQ blocks+72(FP), CX
 	TESTQ CX, CX
-	JLE done253
-loop252:
+	JLE done269
+loop268:
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 	VMOVUPS 64(SI), Y2
@@ -10500,8 +10580,8 @@ loop252:
 	ADDQ $32, DI
 	ADDQ $20, DX
 	DECQ CX
-	JNZ loop252
-done253:
+	JNZ loop268
+done269:
 	VZEROUPPER
 	RET
 
@@ -10514,7 +10594,7 @@ TEXT ·wideF32AVX512(SB), NOSPLIT, $0-89
 	MOVQ panel_base+56(FP), DX
 	MOVQ cols+80(FP), CX
 	CMPB more+88(FP), $0
-	JNE add254
+	JNE add270
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10539,8 +10619,8 @@ TEXT ·wideF32AVX512(SB), NOSPLIT, $0-89
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP ready255
-add254:
+	JMP ready271
+add270:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -10577,10 +10657,10 @@ add254:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-ready255:
+ready271:
 	TESTQ CX, CX
-	JLE done257
-loop256:
+	JLE done273
+loop272:
 	VMOVUPS (DX), Z24
 	VMOVUPS 64(DX), Z25
 	VBROADCASTSS (SI), Z26
@@ -10622,8 +10702,8 @@ loop256:
 	ADDQ $48, SI
 	ADDQ $128, DX
 	DECQ CX
-	JNZ loop256
-done257:
+	JNZ loop272
+done273:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -10671,7 +10751,7 @@ TEXT ·wideF16AVX512(SB), NOSPLIT, $0-89
 	MOVQ panel_base+56(FP), DX
 	MOVQ cols+80(FP), CX
 	CMPB more+88(FP), $0
-	JNE add258
+	JNE add274
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10696,8 +10776,8 @@ TEXT ·wideF16AVX512(SB), NOSPLIT, $0-89
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP ready259
-add258:
+	JMP ready275
+add274:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -10734,10 +10814,10 @@ add258:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-ready259:
+ready275:
 	TESTQ CX, CX
-	JLE done261
-loop260:
+	JLE done277
+loop276:
 	VCVTPH2PS (DX), Z24
 	VCVTPH2PS 32(DX), Z25
 	VBROADCASTSS (SI), Z26
@@ -10779,8 +10859,8 @@ loop260:
 	ADDQ $48, SI
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop260
-done261:
+	JNZ loop276
+done277:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -10828,7 +10908,7 @@ TEXT ·wideBF16AVX512(SB), NOSPLIT, $0-89
 	MOVQ panel_base+56(FP), DX
 	MOVQ cols+80(FP), CX
 	CMPB more+88(FP), $0
-	JNE add262
+	JNE add278
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -10853,8 +10933,8 @@ TEXT ·wideBF16AVX512(SB), NOSPLIT, $0-89
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP ready263
-add262:
+	JMP ready279
+add278:
 	MOVQ DI, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
@@ -10891,10 +10971,10 @@ add262:
 	ADDQ R8, BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-ready263:
+ready279:
 	TESTQ CX, CX
-	JLE done265
-loop264:
+	JLE done281
+loop280:
 	VPMOVZXWD (DX), Z24
 	VPSLLD $16, Z24, Z24
 	VPMOVZXWD 32(DX), Z25
@@ -10938,8 +11018,8 @@ loop264:
 	ADDQ $48, SI
 	ADDQ $64, DX
 	DECQ CX
-	JNZ loop264
-done265:
+	JNZ loop280
+done281:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -10985,8 +11065,8 @@ TEXT ·unpackQ8AVX512(SB), NOSPLIT, $0-56
 	MOVQ blocks+48(FP), CX
 	VMOVDQU32 constants<>+320(SB), Z2
 	TESTQ CX, CX
-	JLE done267
-loop266:
+	JLE done283
+loop282:
 	VMOVDQU32 64(DX), Z0
 	VPSUBB Z2, Z0, Z0
 	VMOVDQU32 Z0, (DI)
@@ -11042,8 +11122,8 @@ loop266:
 	ADDQ $1152, DI
 	ADDQ $1088, DX
 	DECQ CX
-	JNZ loop266
-done267:
+	JNZ loop282
+done283:
 	VZEROUPPER
 	RET
 
@@ -11056,8 +11136,8 @@ TEXT ·unpackQ4AVX512(SB), NOSPLIT, $0-56
 	VMOVDQU32 constants<>+64(SB), Z31
 	VMOVDQU32 constants<>+448(SB), Z2
 	TESTQ CX, CX
-	JLE done269
-loop268:
+	JLE done285
+loop284:
 	VPANDD 64(DX), Z30, Z0
 	VPSUBB Z2, Z0, Z0
 	VMOVDQU32 Z0, (DI)
@@ -11121,8 +11201,8 @@ loop268:
 	ADDQ $1152, DI
 	ADDQ $576, DX
 	DECQ CX
-	JNZ loop268
-done269:
+	JNZ loop284
+done285:
 	VZEROUPPER
 	RET
 
@@ -11136,14 +11216,14 @@ TEXT ·unpackQ4KAVX512(SB), NOSPLIT, $0-56
 	VMOVDQU32 constants<>+512(SB), Z2
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done271
-loop270:
+	JLE done287
+loop286:
 	MOVQ DX, BX
 	ADDQ $128, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done273
-loop272:
+	JLE done289
+loop288:
 	VPANDD 64(DX), Z30, Z0
 	VMOVDQU32 Z0, (DI)
 	VPANDD 128(DX), Z30, Z0
@@ -11207,11 +11287,11 @@ loop272:
 	ADDQ $1280, DI
 	ADDQ $576, DX
 	DECQ AX
-	JNZ loop272
-done273:
+	JNZ loop288
+done289:
 	DECQ CX
-	JNZ loop270
-done271:
+	JNZ loop286
+done287:
 	VZEROUPPER
 	RET
 
@@ -11225,14 +11305,14 @@ TEXT ·unpackQ6KAVX512(SB), NOSPLIT, $0-56
 	VMOVDQU32 constants<>+576(SB), Z2
 	SHRQ $3, CX
 	TESTQ CX, CX
-	JLE done275
-loop274:
+	JLE done291
+loop290:
 	MOVQ DX, BX
 	ADDQ $64, DX
 	MOVQ $8, AX
 	TESTQ AX, AX
-	JLE done277
-loop276:
+	JLE done293
+loop292:
 	VPANDD 64(DX), Z30, Z0
 	VPSLLW $4, 576(DX), Z1
 	VPANDD Z31, Z1, Z1
@@ -11360,11 +11440,11 @@ loop276:
 	ADDQ $1280, DI
 	ADDQ $832, DX
 	DECQ AX
-	JNZ loop276
-done277:
+	JNZ loop292
+done293:
 	DECQ CX
-	JNZ loop274
-done275:
+	JNZ loop290
+done291:
 	VZEROUPPER
 	RET
 
@@ -11378,9 +11458,9 @@ TEXT ·tilesWholeAMX(SB), NOSPLIT, $0-152
 	MOVQ actStride+88(FP), R9
 	MOVQ $64, R14
 	MOVQ $128, R15
-tile278:
+tile294:
 	CMPQ n+0(FP), $0
-	JLE last279
+	JLE last295
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11422,8 +11502,8 @@ tile278:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7b;	BYTE $0x4b;	BYTE $0x94;	BYTE $0x3a;	BYTE $0x40;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILELOADD 64(DX)(R15*1), T2
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x6b;	BYTE $0x5e;	BYTE $0xe0; // TDPBSSD T2, T0, T4
 	TESTQ CX, CX
-	JLE done281
-loop280:
+	JLE done297
+loop296:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0x9c;	BYTE $0x33;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILESTORED 0(BX)(R14*1), T3
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0xa4;	BYTE $0x33;	BYTE $0x00;	BYTE $0x03;	BYTE $0x00;	BYTE $0x00; // TILESTORED 768(BX)(R14*1), T4
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x7b;	BYTE $0x49;	BYTE $0xd8; // TILEZERO T3
@@ -11514,8 +11594,8 @@ loop280:
 	ADDQ $20, R12
 	ADDQ $20, R13
 	DECQ CX
-	JNZ loop280
-done281:
+	JNZ loop296
+done297:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -11557,8 +11637,8 @@ done281:
 	ADDQ AX, act_base+40(FP)
 	ADDQ AX, facts_base+64(FP)
 	DECQ n+0(FP)
-	JMP tile278
-last279:
+	JMP tile294
+last295:
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x78;	BYTE $0x49;	BYTE $0xc0; // TILERELEASE
 	VZEROUPPER
 	RET
@@ -11573,9 +11653,9 @@ TEXT ·tilesMinsAMX(SB), NOSPLIT, $0-152
 	MOVQ actStride+88(FP), R9
 	MOVQ $64, R14
 	MOVQ $128, R15
-tile282:
+tile298:
 	CMPQ n+0(FP), $0
-	JLE last283
+	JLE last299
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11617,8 +11697,8 @@ tile282:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7b;	BYTE $0x4b;	BYTE $0x94;	BYTE $0x3a;	BYTE $0x40;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILELOADD 64(DX)(R15*1), T2
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x6b;	BYTE $0x5e;	BYTE $0xe0; // TDPBSSD T2, T0, T4
 	TESTQ CX, CX
-	JLE done285
-loop284:
+	JLE done301
+loop300:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0x9c;	BYTE $0x33;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILESTORED 0(BX)(R14*1), T3
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0xa4;	BYTE $0x33;	BYTE $0x00;	BYTE $0x03;	BYTE $0x00;	BYTE $0x00; // TILESTORED 768(BX)(R14*1), T4
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x7b;	BYTE $0x49;	BYTE $0xd8; // TILEZERO T3
@@ -11735,8 +11815,8 @@ loop284:
 	ADDQ $20, R12
 	ADDQ $20, R13
 	DECQ CX
-	JNZ loop284
-done285:
+	JNZ loop300
+done301:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -11778,8 +11858,8 @@ done285:
 	ADDQ AX, act_base+40(FP)
 	ADDQ AX, facts_base+64(FP)
 	DECQ n+0(FP)
-	JMP tile282
-last283:
+	JMP tile298
+last299:
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x78;	BYTE $0x49;	BYTE $0xc0; // TILERELEASE
 	VZEROUPPER
 	RET
@@ -11794,9 +11874,9 @@ TEXT ·tilesHalvesAMX(SB), NOSPLIT, $0-152
 	MOVQ actStride+88(FP), R9
 	MOVQ $64, R14
 	MOVQ $128, R15
-tile286:
+tile302:
 	CMPQ n+0(FP), $0
-	JLE last287
+	JLE last303
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -11838,8 +11918,8 @@ tile286:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7b;	BYTE $0x4b;	BYTE $0x94;	BYTE $0x3a;	BYTE $0x40;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILELOADD 64(DX)(R15*1), T2
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x6b;	BYTE $0x5e;	BYTE $0xe0; // TDPBSSD T2, T0, T4
 	TESTQ CX, CX
-	JLE done289
-loop288:
+	JLE done305
+loop304:
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0x9c;	BYTE $0x33;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00;	BYTE $0x00; // TILESTORED 0(BX)(R14*1), T3
 	BYTE $0xc4;	BYTE $0xa2;	BYTE $0x7a;	BYTE $0x4b;	BYTE $0xa4;	BYTE $0x33;	BYTE $0x00;	BYTE $0x03;	BYTE $0x00;	BYTE $0x00; // TILESTORED 768(BX)(R14*1), T4
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x7b;	BYTE $0x49;	BYTE $0xd8; // TILEZERO T3
@@ -12013,8 +12093,8 @@ loop288:
 	ADDQ $20, R12
 	ADDQ $20, R13
 	DECQ CX
-	JNZ loop288
-done289:
+	JNZ loop304
+done305:
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	ADDQ R8, DI
@@ -12056,8 +12136,8 @@ done289:
 	ADDQ AX, act_base+40(FP)
 	ADDQ AX, facts_base+64(FP)
 	DECQ n+0(FP)
-	JMP tile286
-last287:
+	JMP tile302
+last303:
 	BYTE $0xc4;	BYTE $0xe2;	BYTE $0x78;	BYTE $0x49;	BYTE $0xc0; // TILERELEASE
 	VZEROUPPER
 	RET

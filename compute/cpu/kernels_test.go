@@ -105,8 +105,8 @@ func TestGemmPackedEqualsTwin(t *testing.T) {
 					act, facts, stride := extremeActivations(r, rows, blocks)
 					panel := extremePanel(r, q, blocks)
 					got, want := make([]float32, rows*40), make([]float32, rows*40)
-					k.gemmPacked[q.kind](rows, got, 40, act, facts, stride, panel, blocks)
-					plainKernels.gemmPacked[q.kind](rows, want, 40, act, facts, stride, panel, blocks)
+					k.gemmPacked[q.kind](rows, got, 40, act, facts, stride, panel, blocks, nil, 0)
+					plainKernels.gemmPacked[q.kind](rows, want, 40, act, facts, stride, panel, blocks, nil, 0)
 					requireClose(t, fmt.Sprintf("%s, %d rows, %d blocks", kind, rows, blocks), got, want)
 				}
 			}
@@ -131,7 +131,7 @@ func TestTilesEqualRowsExactly(t *testing.T) {
 				k.tiles.unpack[q.kind](open, panel, blocks)
 				k.tiles.gemm[q.kind](tiles, got, 40, act, facts, stride, open, blocks, products)
 				for row := 0; row < rows; row += k.packedRows {
-					k.gemmPacked[q.kind](k.packedRows, want[row*40:], 40, act[row*stride:], facts[row*stride:], stride, panel, blocks)
+					k.gemmPacked[q.kind](k.packedRows, want[row*40:], 40, act[row*stride:], facts[row*stride:], stride, panel, blocks, nil, 0)
 				}
 				if err := sameBits(got, want); err != nil {
 					t.Errorf("%s, %d tiles, %d blocks: %v", kind, tiles, blocks, err)

@@ -231,15 +231,30 @@ func evenRows(rows, most int) int {
 	return (rows + tiles - 1) / tiles
 }
 
+const cacheLine = 64
+
+// linesEach returns how many lines of the next panel to ask for with every
+// block, if so many tiles of rows pass over this one: together they ask for all of it.
+func linesEach(bytes, blocks, tiles int) int {
+	perPass := (bytes + tiles*cacheLine - 1) / (tiles * cacheLine)
+	return (perPass + blocks - 1) / blocks
+}
+
 func (c *CPU) multiplyPacked(w *worker, in *input, p *product, panel, start, end int) {
 	gemm := c.kernels.gemmPacked[p.w.packing.kind]
-	tile := evenRows(end-start, c.kernels.packedRows)
 	packed, blocks, full := p.w.panel(panel), p.w.cols/quantBlock, p.isFull(panel)
-	for row := start; row < end; row += tile {
-		rows := min(tile, end-row)
+	var next []byte
+	if panel+1 < p.w.panels() {
+		next = p.w.panel(panel + 1)
+	}
+	most := c.kernels.packedRows
+	lines := linesEach(len(next), blocks, (end-start+most-1)/most)
+	for row, rows := start, 0; row < end; row += rows {
+		rows = evenRows(end-row, most)
 		out, stride := p.target(w, panel, row)
 		act := in.quantized[row*in.qStride:]
-		gemm(rows, out, stride, act, act[in.facts():], in.qStride, packed, blocks)
+		gemm(rows, out, stride, act, act[in.facts():], in.qStride, packed, blocks, next, lines)
+		next = next[min(len(next), lines*blocks*cacheLine):]
 		if !full {
 			p.deliver(w, panel, row, rows)
 		}

@@ -52,7 +52,7 @@ func floatAt(b []byte) float32 { return math.Float32frombits(binary.LittleEndian
 // plainGemmPacked returns the twin of the kernels for a packing.
 func plainGemmPacked(t weights.DType) gemmPackedFunc {
 	q := packings[t]
-	return func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int) {
+	return func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int, _ []byte, _ int) {
 		for r := range rows {
 			clear(dst[r*dstStride:][:panelOutputs])
 		}

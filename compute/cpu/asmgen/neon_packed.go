@@ -13,8 +13,7 @@ type packedTile struct {
 var packedTiles = []packedTile{{1, 32, 32}, {2, 32, 16}, {3, 16, 16}, {4, 16, 8}}
 
 func (a neon) gemmPacked(q packing) {
-	a.begin("gemm"+q.name, "multiplies up to packedRows quantized rows with one panel.",
-		"rows int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "panel []byte", "blocks int")
+	a.begin("gemm"+q.name, gemmPackedDoc, gemmPackedParams...)
 	a.byRows(len(packedTiles), func(rows int) {
 		t := packedTiles[rows-1]
 		for first := 0; first < panelOutputs; first += t.outputs {

@@ -183,9 +183,12 @@ func factAddress(r int) string {
 	return bases[r]
 }
 
+const gemmPackedDoc = "multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block."
+
+var gemmPackedParams = []string{"rows int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "panel []byte", "blocks int", "next []byte", "lines int"}
+
 func (a *assembler) gemmPacked(m isa, q packing) {
-	a.begin("gemm"+q.name+m.suffix, "multiplies up to packedRows quantized rows with one panel.",
-		"rows int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "panel []byte", "blocks int")
+	a.begin("gemm"+q.name+m.suffix, gemmPackedDoc, gemmPackedParams...)
 	a.loadRows("act_base", "actStride", 0)
 	a.load("facts_base", "R11")
 	a.op("LEAQ", "(R9)(R9*2)", "R12")
@@ -234,8 +237,15 @@ func (a *assembler) packedVNNI(q packing, rows int) {
 	for _, row := range sums {
 		a.zero(m, row...)
 	}
+	if rows > fewRows {
+		a.load("next_base", "R13")
+	}
 	a.overBlocks(q, func() {
-		a.fetchAhead(q.block(), rows)
+		if rows > fewRows {
+			a.fetchNext()
+		} else {
+			a.fetchAhead(q.block(), rows)
+		}
 		for sub := range q.subs {
 			a.startInts(q, sub, ints)
 			for _, j := range q.groups(sub) {
@@ -271,13 +281,27 @@ func (a *assembler) packedVNNI(q packing, rows int) {
 	a.storeRows(m, sums)
 }
 
+// fewRows is up to how many rows wait for their weights to come from memory.
+const fewRows = 4
+
 // fetchAhead asks for weights that will be needed soon, if few rows wait for
 // them: processors do not look across the borders of pages by themselves.
 func (a *assembler) fetchAhead(bytes, rows int) {
-	const ahead, few = 4096, 4
-	for line := 0; line < bytes && rows <= few; line += 64 {
+	const ahead = 4096
+	for line := 0; line < bytes && rows <= fewRows; line += 64 {
 		a.op("PREFETCHT0", at("(DX)", ahead+line))
 	}
+}
+
+// fetchNext asks for some lines from R13 on: several groups of rows pass over
+// a panel, so that each of them fetches a part of the next one meanwhile. R14 is
+// used up.
+func (a *assembler) fetchNext() {
+	a.load("lines", "R14")
+	a.times("R14", func() {
+		a.op("PREFETCHT0", "(R13)")
+		a.op("ADDQ", 64, "R13")
+	})
 }
 
 // startInts sets the integer accumulators to the rows' corrections.
