@@ -25,6 +25,7 @@ type attendScratch struct {
 	scores  []float32 // [query][16], of one head
 	states  []float32 // [head][row][query of the group][stateHead+dim]
 	totals  []float32 // the same, over all segments so far
+	open    []float32 // keys and values of a block, widened, with their scales
 }
 
 // A rowTile is some rows of one sequence that pass over its context together.
@@ -173,7 +174,11 @@ func (s *attendScratch) reserve(queries, heads, dim int) {
 	grow(&s.scores, queries*lanes)
 	grow(&s.states, heads*queries*(stateHead+dim))
 	grow(&s.totals, heads*queries*(stateHead+dim))
+	grow(&s.open, openedBlock(dim))
 }
+
+// openedBlock returns the size of a widened block and head.
+func openedBlock(dim int) int { return 2 * lanes * (dim + 1) }
 
 // growDoubling is grow for what becomes longer bit by bit.
 func growDoubling(s *[]float32, n int) {
@@ -244,7 +249,7 @@ func (j *attendJob) attendSegment(s *attendScratch, states []float32, item *atte
 	t := &j.tiles[item.tile]
 	first, last := max(t.first, segment*segmentBlocks), min(t.last, (segment+1)*segmentBlocks-1)
 	for h := range item.heads {
-		v := blockView{j: j, tile: t, head: item.head + h, states: states[h*perHead*size:], weights: s.scores, queries: s.queries[h*perHead*j.a.Heads.Dim:]}
+		v := blockView{j: j, tile: t, head: item.head + h, scratch: s, states: states[h*perHead*size:], queries: s.queries[h*perHead*j.a.Heads.Dim:]}
 		v.attend(first, last+1)
 	}
 }
@@ -306,10 +311,11 @@ func (j *attendJob) firstSeen(pos int) int {
 // A blockView is how the rows of a tile see the context through one head.
 // States and queries are those of that head.
 type blockView struct {
-	j                        *attendJob
-	tile                     *rowTile
-	head                     int
-	states, weights, queries []float32
+	j               *attendJob
+	tile            *rowTile
+	head            int
+	scratch         *attendScratch
+	states, queries []float32
 
 	// Of the current block, which begins at position start:
 	start, begin, end int // rows begin..end see some of it
@@ -351,7 +357,7 @@ func (v *blockView) attendWhole(from, to int) {
 		j.c.kv.head(block, j.layer, v.head)
 	}
 	keys, valuesAt := j.c.kv.from(j.layer, v.head)
-	j.kernels.whole(v.states, v.weights, v.queries, keys, blocks, int(j.c.kv.shape.BlockBytes()), valuesAt, j.a.Heads.Dim, v.tile.rows*j.group, j.a.Scale)
+	j.kernels.whole(v.states, v.scratch.scores, v.queries, keys, blocks, int(j.c.kv.shape.BlockBytes()), valuesAt, j.a.Heads.Dim, v.tile.rows*j.group, j.a.Scale, v.scratch.open)
 }
 
 // attendBlock takes one block into the states.
@@ -365,7 +371,7 @@ func (v *blockView) attendBlock(block int) {
 		v.end = min(v.end, v.start+compute.BlockTokens-1+j.a.Window-at.pos)
 	}
 	j.prefetch(at.seq, block+1, v.head)
-	j.kernels.scores(v.weights, v.queries[v.begin*j.group*dim:], keys, dim, (v.end-v.begin)*j.group)
+	j.kernels.scores(v.scratch.scores, v.queries[v.begin*j.group*dim:], keys, dim, (v.end-v.begin)*j.group)
 	v.absorb()
 }
 
@@ -412,7 +418,7 @@ func (v *blockView) absorb() {
 // weigh turns the scores of some rows into weights.
 func (v *blockView) weigh(row, end, from, to int) {
 	g, dim := v.j.group, v.j.a.Heads.Dim
-	v.j.kernels.weigh(v.states[row*g*(stateHead+dim):], v.weights[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to, v.j.a.Scale)
+	v.j.kernels.weigh(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to, v.j.a.Scale)
 }
 
 // add adds the weighted values of some tokens to the states of some rows.
@@ -421,5 +427,5 @@ func (v *blockView) add(row, end, from, to int) {
 		return
 	}
 	g, dim := v.j.group, v.j.a.Heads.Dim
-	v.j.kernels.addValues(v.states[row*g*(stateHead+dim):], v.weights[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to)
+	v.j.kernels.addValues(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to)
 }

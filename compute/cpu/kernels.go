@@ -66,7 +66,7 @@ type attendKernels struct {
 	weigh     func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
 	addValues func(states, weights []float32, values []byte, dim, n, from, to int)
 	// whole does all three for blocks that all queries see whole. It may be nil.
-	whole func(states, scores, q []float32, keys []byte, blocks []int32, blockBytes, valuesAt, dim, n int, scale float32)
+	whole func(states, scores, q []float32, keys []byte, blocks []int32, blockBytes, valuesAt, dim, n int, scale float32, open []float32)
 }
 
 // A path is a kernel set and whether this processor can run it.

@@ -77,10 +77,10 @@ func weighF32AVX512(states []float32, scores []float32, values []byte, dim int, 
 //go:noescape
 func addValuesF32AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeF32AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeF32AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeF32AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeF32AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresBF16AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -97,10 +97,10 @@ func weighBF16AVX512(states []float32, scores []float32, values []byte, dim int,
 //go:noescape
 func addValuesBF16AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeBF16AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeBF16AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeBF16AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeBF16AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresInt8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -117,10 +117,10 @@ func weighInt8AVX512(states []float32, scores []float32, values []byte, dim int,
 //go:noescape
 func addValuesInt8AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeInt8AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeInt8AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeInt8AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeInt8AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresFP8AVX512 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -137,10 +137,10 @@ func weighFP8AVX512(states []float32, scores []float32, values []byte, dim int, 
 //go:noescape
 func addValuesFP8AVX512(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeFP8AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeFP8AVX512 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeFP8AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeFP8AVX512(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // sumSquaresAVX2 sets the 16 lanes to the sums of squares of every 16th of n values; n is a multiple of 16.
 //
@@ -207,10 +207,10 @@ func weighF32AVX2(states []float32, scores []float32, values []byte, dim int, n 
 //go:noescape
 func addValuesF32AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeF32AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeF32AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeF32AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeF32AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresBF16AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -227,10 +227,10 @@ func weighBF16AVX2(states []float32, scores []float32, values []byte, dim int, n
 //go:noescape
 func addValuesBF16AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeBF16AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeBF16AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeBF16AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeBF16AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresInt8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -247,10 +247,10 @@ func weighInt8AVX2(states []float32, scores []float32, values []byte, dim int, n
 //go:noescape
 func addValuesInt8AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeInt8AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeInt8AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeInt8AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeInt8AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)
 
 // scoresFP8AVX2 sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.
 //
@@ -267,7 +267,7 @@ func weighFP8AVX2(states []float32, scores []float32, values []byte, dim int, n 
 //go:noescape
 func addValuesFP8AVX2(states []float32, weights []float32, values []byte, dim int, n int, from int, to int)
 
-// attendWholeFP8AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.
+// attendWholeFP8AVX2 takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.
 //
 //go:noescape
-func attendWholeFP8AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32)
+func attendWholeFP8AVX2(states []float32, scores []float32, q []float32, keys []byte, blocks []int32, blockBytes int, valuesAt int, dim int, n int, scale float32, open []float32)

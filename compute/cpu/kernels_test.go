@@ -339,7 +339,7 @@ func testWhole(t *testing.T, k *attendKernels, r *rand.Rand, kind compute.KVType
 	}
 	want := slices.Clone(got)
 	keys, valuesAt := pool.from(layer, head)
-	k.whole(got, scores, q, keys, blocks, int(pool.shape.BlockBytes()), valuesAt, dim, n, scale)
+	k.whole(got, scores, q, keys, blocks, int(pool.shape.BlockBytes()), valuesAt, dim, n, scale, make([]float32, openedBlock(dim)))
 	for _, block := range blocks {
 		keys, values := pool.head(block, layer, head)
 		k.scores(scores, q, keys, dim, n)

@@ -17,19 +17,25 @@ var (
 	kvFP8  = kvType{name: "FP8", bytes: 1, shift: 4, factor: 1 << (15 - 7)}
 )
 
+// opened returns how elements are kept that were widened before they are used.
+func (kv kvType) opened() kvType {
+	kv.bytes, kv.shift = kvF32.bytes, kvF32.shift
+	return kv
+}
+
 // widenKV loads sixteen elements as float32.
 func (a *assembler) widenKV(m isa, kv kvType, addr string, disp int, dst vec) {
 	for p, reg := range dst {
 		src := at(addr, disp+p*16/m.parts*kv.bytes)
-		switch kv {
-		case kvF32:
+		switch {
+		case kv.bytes == 4:
 			a.op("VMOVUPS", src, reg)
-		case kvBF16:
+		case kv == kvBF16:
 			a.widenBF16(src, reg)
-		case kvInt8:
+		case kv == kvInt8:
 			a.op("VPMOVSXBD", src, reg)
 			a.op("VCVTDQ2PS", reg, reg)
-		case kvFP8:
+		case kv == kvFP8:
 			a.widenFP8(m, src, reg)
 		}
 	}
@@ -93,11 +99,14 @@ func (a *assembler) scoreQueries(m isa, kv kvType, next neighbour) {
 	a.inTiles(m, "AX", func(queries int) { a.scoreTile(m, kv, queries, next) })
 }
 
+// queriesAtOnce is for how many queries there are registers.
+func (m isa) queriesAtOnce() int { return map[int]int{1: 6, 2: 3}[m.parts] }
+
 // inTiles writes code for any number of queries, which it takes from the
 // counter: as many as fit at once, and fewer for the rest, so that what the
 // queries share is loaded once for several of them.
 func (a *assembler) inTiles(m isa, counter string, body func(queries int)) {
-	most := map[int]int{1: 6, 2: 3}[m.parts]
+	most := m.queriesAtOnce()
 	for queries := most; queries > 0; queries-- {
 		if queries == 5 {
 			continue // 4 and 1
@@ -232,54 +241,127 @@ func (a *assembler) addToQueries(m isa, kv kvType, next neighbour) {
 // after the other, as the three kernels above do together. While it computes a
 // block it asks for the next one: blocks lie far apart, so the processor does
 // not foresee them, and to ask for all of one at once fills its buffers.
+//
+// If there are so many queries that they are not computed at once, it widens a
+// block beforehand.
 func (a *assembler) attendWhole(m isa, kv kvType) {
-	a.begin("attendWhole"+kv.name+m.suffix, "takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after.",
-		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int", "valuesAt int", "dim int", "n int", "scale float32")
+	a.begin("attendWhole"+kv.name+m.suffix, "takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.",
+		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int", "valuesAt int", "dim int", "n int", "scale float32", "open []float32")
 	a.load("blocks_base", "R15")
 	a.load("blocks_len", "CX")
-	loop, last, done := a.newLabel("block"), a.newLabel("last"), a.newLabel("all")
+	loop, direct, done := a.newLabel("block"), a.newLabel("direct"), a.newLabel("all")
 	a.label(loop)
 	a.op("TESTQ", "CX", "CX")
 	a.op("JLE", done)
-	a.op("MOVLQSX", "(R15)", "DX")
-	a.op("XORQ", "R14", "R14")
-	a.op("CMPQ", "CX", 1)
-	a.op("JEQ", last)
-	a.op("MOVLQSX", at("(R15)", 4), "R14")
-	a.op("SUBQ", "DX", "R14")
-	a.op("IMULQ", a.arg("blockBytes"), "R14")
-	a.label(last)
+	a.nextBlock()
+	if kv.bytes < 4 {
+		a.op("CMPQ", a.arg("n"), m.queriesAtOnce())
+		a.op("JLE", direct)
+		a.attendOpened(m, kv)
+		a.advanceBlock()
+		a.op("JMP", loop)
+	}
+	a.label(direct)
 	a.load("scores_base", "DI")
-	a.blockAt("DX")
+	a.keysOf("DX")
 	a.scoreQueries(m, kv, followed)
+	a.weighAll(m, kv)
 	a.valuesOf("DX")
-	a.op("XORQ", "R9", "R9")
-	a.op("MOVQ", 16, "R10")
-	a.weighQueries(m, kv)
-	a.valuesOf("DX")
-	a.load("scores_base", "SI")
-	a.op("MOVQ", 16, "R10")
-	a.addToQueries(m, kv, followed)
-	a.op("ADDQ", 4, "R15")
-	a.load("blocks_base", "CX")
-	a.op("SUBQ", "R15", "CX")
-	a.op("SARQ", 2, "CX")
-	a.op("ADDQ", a.arg("blocks_len"), "CX")
+	a.addAll(m, kv, followed)
+	a.advanceBlock()
 	a.op("JMP", loop)
 	a.label(done)
 	a.end()
 }
 
-// blockAt turns the number of a block into the address of its keys.
-func (a *assembler) blockAt(reg string) {
+// nextBlock sets R14 to the distance of the next of CX blocks from that at R15,
+// or to zero if there is none.
+func (a *assembler) nextBlock() {
+	last := a.newLabel("last")
+	a.op("XORQ", "R14", "R14")
+	a.op("CMPQ", "CX", 1)
+	a.op("JEQ", last)
+	a.op("MOVLQSX", "(R15)", "DX")
+	a.op("MOVLQSX", at("(R15)", 4), "R14")
+	a.op("SUBQ", "DX", "R14")
+	a.op("IMULQ", a.arg("blockBytes"), "R14")
+	a.label(last)
+}
+
+// advanceBlock moves R15 on and sets CX to how many blocks are left.
+func (a *assembler) advanceBlock() {
+	a.op("ADDQ", 4, "R15")
+	a.load("blocks_base", "CX")
+	a.op("SUBQ", "R15", "CX")
+	a.op("SARQ", 2, "CX")
+	a.op("ADDQ", a.arg("blocks_len"), "CX")
+}
+
+// weighAll weighs the block at R15 for all queries.
+func (a *assembler) weighAll(m isa, kv kvType) {
+	a.valuesOf("DX")
+	a.op("XORQ", "R9", "R9")
+	a.op("MOVQ", 16, "R10")
+	a.weighQueries(m, kv)
+}
+
+// addAll adds the values at DX, sixteen tokens, to all queries.
+func (a *assembler) addAll(m isa, kv kvType, next neighbour) {
+	a.load("scores_base", "SI")
+	a.op("MOVQ", 16, "R10")
+	a.addToQueries(m, kv, next)
+}
+
+// attendOpened widens the block at R15 and takes it into the states of all queries.
+func (a *assembler) attendOpened(m isa, kv kvType) {
+	a.load("open_base", "DI")
+	a.keysOf("SI")
+	a.openPart(m, kv)
+	a.valuesOf("SI")
+	a.openPart(m, kv)
+	a.load("scores_base", "DI")
+	a.load("open_base", "DX")
+	a.scoreQueries(m, kv.opened(), alone)
+	a.weighAll(m, kv)
+	a.load("dim", "DX")
+	a.op("SHLQ", 6, "DX")
+	a.op("ADDQ", a.arg("open_base"), "DX")
+	a.op("ADDQ", 64, "DX")
+	a.addAll(m, kv.opened(), alone)
+}
+
+// openPart widens the keys or the values of a block from SI to DI, which it
+// moves on. Their scales follow as they are.
+func (a *assembler) openPart(m isa, kv kvType) {
+	const unrolled = 4
+	a.load("dim", "CX")
+	a.op("SHRQ", 2, "CX")
+	a.times("CX", func() {
+		a.ask(followed, "SI", 0, unrolled*16*kv.bytes)
+		for i, v := range m.vecs(0, unrolled) {
+			a.widenKV(m, kv, "(SI)", i*16*kv.bytes, v)
+			a.each(m, "VMOVUPS", v, at("(DI)", i*64))
+		}
+		a.op("ADDQ", unrolled*16*kv.bytes, "SI")
+		a.op("ADDQ", unrolled*64, "DI")
+	})
+	if kv.factor != 0 {
+		a.op("VMOVUPS", "(SI)", "Y0")
+		a.op("VMOVUPS", "Y0", "(DI)")
+	}
+	a.op("ADDQ", 64, "DI")
+}
+
+// keysOf sets reg to the address of the keys of the block at R15.
+func (a *assembler) keysOf(reg string) {
+	a.op("MOVLQSX", "(R15)", reg)
 	a.op("IMULQ", a.arg("blockBytes"), reg)
 	a.op("ADDQ", a.arg("keys_base"), reg)
 }
 
 // valuesOf sets reg to the address of the values of the block at R15.
 func (a *assembler) valuesOf(reg string) {
-	a.op("MOVLQSX", "(R15)", reg)
-	a.blockAt(reg)
+	a.keysOf(reg)
 	a.op("ADDQ", a.arg("valuesAt"), reg)
 }
 
