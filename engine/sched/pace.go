@@ -34,17 +34,14 @@ func (w Work) add(n, computed int) Work {
 //
 // The zero value knows nothing and predicts no time at all.
 type Pace struct {
-	weight [3]float64    // seconds per unit of each feature
-	spread [3][3]float64 // inverse correlation of the features seen
-	excess float64       // how far passes took longer than predicted, relatively
+	weight [3]float64 // seconds per unit of each feature
+	fit    least
+	excess float64 // how far passes took longer than predicted, relatively
 	passes int
 }
 
 // lookbackUnit scales the third feature to about the size of the others.
 const lookbackUnit = 1024
-
-// memory is the share of what was learned that survives a pass.
-const memory = 0.995
 
 func (w Work) features() [3]float64 {
 	return [3]float64{1, float64(w.Rows), float64(w.Lookback) / lookbackUnit}
@@ -57,7 +54,7 @@ func (p *Pace) Known() bool { return p.passes >= 4 }
 func (p *Pace) Predict(w Work) time.Duration {
 	var seconds float64
 	for i, f := range w.features() {
-		seconds += f * max(p.weight[i], 0)
+		seconds += f * p.weight[i]
 	}
 	return time.Duration(seconds * (1 + p.excess) * float64(time.Second))
 }
@@ -69,39 +66,19 @@ func (p *Pace) Price(w Work) (pass, row time.Duration) {
 	return pass, p.Predict(w.add(1, w.Lookback/max(1, w.Rows))) - pass
 }
 
-// Learn takes in a measured pass, by recursive least squares.
+// Learn takes in a measured pass.
 func (p *Pace) Learn(w Work, took time.Duration) {
-	if p.passes == 0 {
-		for i := range p.spread {
-			p.spread[i][i] = 1e3
-		}
-	}
 	p.passes++
-	x, seconds := w.features(), took.Seconds()
 	// Errors count relative to the pass, so that long passes do not drown short ones.
-	scale := 1 / max(seconds, 1e-6)
+	x, scale := w.features(), 1/max(took.Seconds(), 1e-6)
+	predicted := 0.0
 	for i := range x {
 		x[i] *= scale
-	}
-	var sx [3]float64 // spread · x
-	for i := range sx {
-		for j := range x {
-			sx[i] += p.spread[i][j] * x[j]
-		}
-	}
-	denominator, predicted := memory, 0.0
-	for i := range x {
-		denominator += x[i] * sx[i]
 		predicted += x[i] * p.weight[i]
 	}
-	missed := 1 - predicted
-	for i := range p.weight {
-		p.weight[i] += sx[i] / denominator * missed
-		for j := range x {
-			p.spread[i][j] = min((p.spread[i][j]-sx[i]*sx[j]/denominator)/memory, 1e9)
-		}
-	}
-	p.excess = max(p.excess*0.98, min(max(missed, 0), 1)*0.5)
+	p.fit.add(x)
+	p.weight = p.fit.solve()
+	p.excess = max(p.excess*0.98, min(max(1-predicted, 0), 1)*0.5)
 	if p.passes <= 4 {
 		p.excess = 0
 	}

@@ -86,3 +86,31 @@ func TestFitStaysWithinTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestPaceKeepsWhatItKnows shows it passes that are all alike but for a context
+// that grows slowly, from which alone no weight can be told, and some noise.
+// Before and after it must predict passes of other kinds.
+func TestPaceKeepsWhatItKnows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	noisy := func(w Work) time.Duration {
+		return time.Duration(float64(linear(w)) * (0.85 + 0.4*rng.Float64()*rng.Float64()))
+	}
+	var p Pace
+	for range 100 {
+		w := randomWork(rng)
+		p.Learn(w, noisy(w))
+	}
+	for i := range 3000 {
+		w := Work{Rows: 17, Lookback: 16*(500+i) + 5000 + i}
+		p.Learn(w, noisy(w))
+		if ratio := float64(p.Predict(w)) / float64(linear(w)); ratio < 0.8 || ratio > 1.3 {
+			t.Fatalf("pass %d, %+v: predicted %v, takes %v", i, w, p.Predict(w), linear(w))
+		}
+	}
+	for range 100 {
+		w := randomWork(rng)
+		if ratio := float64(p.Predict(w)) / float64(linear(w)); ratio < 0.5 || ratio > 2 {
+			t.Fatalf("%+v: predicted %v, takes %v", w, p.Predict(w), linear(w))
+		}
+	}
+}

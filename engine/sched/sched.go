@@ -162,7 +162,7 @@ const (
 	// are wanted: one block. For that it may go beyond the target, by
 	// trickleFactor; where even that is too little, it computes one token.
 	chunkMin      = compute.BlockTokens
-	trickleFactor = 1.5
+	trickleFactor = 1.25
 	// chunkBlind is how many it computes before passes were measured.
 	chunkBlind = 4 * compute.BlockTokens
 	// targetUse is the share of the target that a pass is planned for; the

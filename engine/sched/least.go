@@ -1,0 +1,96 @@
+package sched
+
+// least finds the three weights, none of them negative, under which measured
+// features sum up to one as nearly as can be: least squares, of which old
+// measurements are forgotten.
+//
+// It forgets only in the direction of what is measured anew. While all
+// measurements are alike, what is known about others stays as it is: plain
+// forgetting would lose it, and the next one that differs would throw the
+// weights far off.
+type least struct {
+	known [3][3]float64 // sum of the products of features with each other
+	sums  [3]float64    // sum of the features
+}
+
+const (
+	// special is the share of what was known in a direction that survives a
+	// measurement in it, general the share of all else.
+	special, general = 0.996, 0.998
+	// doubt is what stands for no knowledge at all, so that there is always a
+	// solution; tiny beside any measurement.
+	doubt = 1e-6
+)
+
+// add takes in the features of one measurement.
+func (l *least) add(x [3]float64) {
+	free, _ := l.among(all)
+	var seen [3]float64 // known · x
+	strength := 0.0
+	for i := range x {
+		for j := range x {
+			seen[i] += l.known[i][j] * x[j]
+		}
+		strength += x[i] * seen[i]
+	}
+	forgotten := 0.0
+	if strength > 0 {
+		forgotten = (1 - special) / strength
+	}
+	for i := range x {
+		for j := range x {
+			lost := forgotten * seen[i] * seen[j]
+			l.known[i][j] = x[i]*x[j] + general*(l.known[i][j]-lost)
+			l.sums[i] -= lost * free[j]
+		}
+		l.sums[i] = x[i] + general*l.sums[i]
+	}
+}
+
+// all says that every weight may be other than zero; a choice has a bit for each.
+const all = 1<<3 - 1
+
+// solve returns the best weights.
+func (l *least) solve() (best [3]float64) {
+	most := 0.0
+	for choice := 1; choice <= all; choice++ {
+		if w, explained := l.among(choice); explained > most && min(w[0], w[1], w[2]) >= 0 {
+			best, most = w, explained
+		}
+	}
+	return best
+}
+
+// among returns the best weights if only the chosen ones are not zero, of any
+// sign, and how much of the squares they explain.
+func (l *least) among(choice int) (w [3]float64, explained float64) {
+	a, b := l.known, l.sums
+	for i := range a {
+		if choice&(1<<i) == 0 {
+			a[i], b[i] = [3]float64{}, 0
+			for j := range a {
+				a[j][i] = 0
+			}
+			a[i][i] = 1
+		}
+		a[i][i] += doubt
+	}
+	for i := range a { // elimination without pivots: the matrix is positive definite
+		for k := i + 1; k < len(a); k++ {
+			f := a[k][i] / a[i][i]
+			for j := i; j < len(a); j++ {
+				a[k][j] -= f * a[i][j]
+			}
+			b[k] -= f * b[i]
+		}
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		w[i] = b[i]
+		for j := i + 1; j < len(a); j++ {
+			w[i] -= a[i][j] * w[j]
+		}
+		w[i] /= a[i][i]
+		explained += l.sums[i] * w[i]
+	}
+	return w, explained
+}
