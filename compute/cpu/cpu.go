@@ -38,7 +38,7 @@ type CPU struct {
 	pool    *pool
 	shared  bool // the pool is another backend's
 	workers []*worker
-	memory  [][]byte // taken for weights and the pool
+	memory  arena // taken for weights and the pool
 
 	step   *compute.Step
 	rows   []place // of the step
@@ -121,21 +121,8 @@ func (c *CPU) Close() error {
 	if !c.shared {
 		c.pool.close()
 	}
-	var errs []error
-	for _, m := range c.memory {
-		errs = append(errs, giveMemory(m))
-	}
-	c.memory, c.kv = nil, kvPool{}
-	return errors.Join(errs...)
-}
-
-// takeMemory takes memory that Close gives back.
-func (c *CPU) takeMemory(bytes int64) ([]byte, error) {
-	b, err := takeMemory(bytes)
-	if err == nil {
-		c.memory = append(c.memory, b)
-	}
-	return b, err
+	c.kv = kvPool{}
+	return errors.Join(c.memory.give()...)
 }
 
 // A buffer holds activations.
@@ -169,7 +156,7 @@ func (c *CPU) takeFloats(n int) ([]float32, error) {
 	if 4*n < largeBytes {
 		return make([]float32, n), nil
 	}
-	b, err := c.takeMemory(4 * int64(n))
+	b, err := c.memory.take(4 * int64(n))
 	return view[float32](b), err
 }
 
@@ -178,7 +165,7 @@ func (c *CPU) takeBytes(n int) ([]byte, error) {
 	if n < largeBytes {
 		return make([]byte, n), nil
 	}
-	return c.takeMemory(int64(n))
+	return c.memory.take(int64(n))
 }
 
 // reserveFloats makes s at least n long.

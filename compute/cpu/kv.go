@@ -30,7 +30,7 @@ func (c *CPU) NewKV(s compute.KVShape) error {
 	if s.Layers > maxElements/2/s.KVHeads/s.HeadDim/compute.BlockTokens/s.Blocks {
 		return fmt.Errorf("cpu: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
 	}
-	memory, err := c.takeMemory(s.Bytes())
+	memory, err := c.memory.take(s.Bytes())
 	if err != nil {
 		return fmt.Errorf("%w for %d blocks of the key/value pool: use fewer", err, s.Blocks)
 	}

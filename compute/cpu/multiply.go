@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"sort"
-
 	"parley/compute"
 	"parley/model/weights"
 )
@@ -70,46 +68,58 @@ type span struct {
 	first, second product
 	gated         bool
 	act           compute.Activation
-
-	firstItem, panelsPerItem int
 }
+
+// A multiplyItem is what one thread does at once: some panels of a span.
+type multiplyItem struct{ span, from, to int }
 
 // multiplyJob computes several spans at once.
 type multiplyJob struct {
 	c     *CPU
 	spans []span
+	items []multiplyItem
 }
 
 // multiply computes the spans collected in the job, and forgets them.
 func (c *CPU) multiply() {
 	j := &c.jobs.multiply
 	j.c = c
-	panels := 0
-	for i := range j.spans {
-		panels += j.spans[i].first.w.panels()
-	}
-	target := max(1, panels/(len(c.workers)*itemsPerThread))
-	items := 0
-	for i := range j.spans {
-		s := &j.spans[i]
-		s.firstItem = items
-		s.panelsPerItem = min(target, max(1, cachedWeightBytes/max(1, s.first.w.panelBytes)))
-		if c.tiled(s) {
-			s.panelsPerItem = min(target, s.first.w.openPanels())
-		}
-		items += (s.first.w.panels() + s.panelsPerItem - 1) / s.panelsPerItem
-	}
-	c.pool.do(j, items, 1)
+	j.divide(len(c.workers))
+	c.pool.do(j, len(j.items), 1)
 	clear(j.spans)
 	j.spans = j.spans[:0]
 }
 
-func (j *multiplyJob) run(worker, from, to int) {
-	for item := from; item < to; item++ {
-		i := sort.Search(len(j.spans), func(i int) bool { return j.spans[i].firstItem > item }) - 1
+// divide lists the items: large ones first, because memory is fastest from end
+// to end, and small ones last, so that threads of unequal speed end together.
+func (j *multiplyJob) divide(threads int) {
+	left := 0
+	for i := range j.spans {
+		left += j.spans[i].first.w.panels()
+	}
+	j.items = j.items[:0]
+	for i := range j.spans {
 		s := &j.spans[i]
-		panel := (item - s.firstItem) * s.panelsPerItem
-		j.c.computeSpan(j.c.workers[worker], s, panel, min(panel+s.panelsPerItem, s.first.w.panels()))
+		panels, most := s.first.w.panels(), j.c.panelsAtOnce(s)
+		for from, n := 0, 0; from < panels; from += n {
+			n = min(max(1, left*2/(threads*3)), most, panels-from)
+			j.items = append(j.items, multiplyItem{i, from, from + n})
+			left -= n
+		}
+	}
+}
+
+// panelsAtOnce returns how many panels of a span stay in the cache while rows pass over them.
+func (c *CPU) panelsAtOnce(s *span) int {
+	if c.tiled(s) {
+		return s.first.w.openPanels()
+	}
+	return max(1, cachedWeightBytes/max(1, s.first.w.panelBytes))
+}
+
+func (j *multiplyJob) run(worker, from, to int) {
+	for _, item := range j.items[from:to] {
+		j.c.computeSpan(j.c.workers[worker], &j.spans[item.span], item.from, item.to)
 	}
 }
 

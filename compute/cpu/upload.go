@@ -94,7 +94,7 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 		return w, nil
 	}
 	var err error
-	if w.packed, err = c.takeMemory(PackedBytes(t.Type, w.rows, w.cols)); err != nil {
+	if w.packed, err = c.memory.take(PackedBytes(t.Type, w.rows, w.cols)); err != nil {
 		return nil, fmt.Errorf("%w for tensor %s", err, t.Name)
 	}
 	c.jobs.pack.w = w

@@ -108,8 +108,8 @@ func TestTablesTakeNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.memory) != 0 {
-		t.Errorf("a table took %d pieces of memory", len(c.memory))
+	if n := len(c.memory.taken); n != 0 {
+		t.Errorf("a table took %d pieces of memory", n)
 	}
 	b := bench{t, c}
 	step := plainStep(1)
