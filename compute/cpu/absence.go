@@ -11,31 +11,54 @@ const (
 )
 
 // How long a worker stays away that was taken off its core: at first, and at
-// most if that happens again and again.
+// most, and by how much longer each time that it comes back to a crowd.
 const (
-	leastAway = 4 * time.Millisecond
-	mostAway  = 128 * time.Millisecond
+	leastAway  = 4 * time.Millisecond
+	mostAway   = 2 * time.Second
+	awayGrowth = 4
 )
 
-// An absence is how long a worker claims nothing, and until when. While
-// another process keeps its core busy, each return costs the wait for one
-// item, so absences double until they make that rare. Times are since any one
-// moment.
-type absence struct{ until, length time.Duration }
+// A worker that comes back is on trial for this long. The cores are crowded if
+// the system has taken threads off them so often meanwhile, for each core:
+// beside another process it does that some twenty times, else two or three times.
+const (
+	trialTime     = 20 * time.Millisecond
+	crowdSwitches = 8
+)
 
-// extend begins an absence. It is longer than the last one if that has ended
-// but a short time ago.
-func (a *absence) extend(now time.Duration) {
-	if a.length > 0 && now-a.until < 2*a.length {
-		a.length = min(2*a.length, mostAway)
-	} else {
+// An absence is how long a worker claims nothing, and until when. What takes
+// cores away is another process, for seconds or hours, or a moment's delay of
+// the machine beneath, and only the former makes it worth to do without a core.
+// So absences are short at first. If threads had to share cores when the
+// worker was back, they become so long that trying costs little.
+// Times are since any one moment.
+type absence struct {
+	until, length time.Duration
+	trial         bool  // it is back, and may have to leave again
+	before        int64 // how often threads were taken off cores before the trial
+}
+
+// extend begins an absence.
+func (a *absence) extend(now time.Duration, crowded bool) {
+	switch {
+	case !a.trial:
 		a.length = leastAway
+	case crowded:
+		a.length = min(awayGrowth*a.length, mostAway)
 	}
-	a.until = now + a.length
+	a.trial, a.until = false, now+a.length
 }
 
 // over reports whether the absence has ended.
 func (a *absence) over(now time.Duration) bool { return now >= a.until }
+
+// tried reports whether a trial has come to its end.
+func (a *absence) tried(now time.Duration) bool { return a.trial && now >= a.until+trialTime }
+
+// crowded reports whether threads had to share cores since the worker is back.
+func (p *pool) crowded(a *absence) bool {
+	return a.trial && p.switches()-a.before >= int64(crowdSwitches*len(p.helpers))
+}
 
 // noteLate remembers who holds an item that the caller waits for.
 func (p *pool) noteLate() {
@@ -45,27 +68,46 @@ func (p *pool) noteLate() {
 	}
 }
 
-// sendAway lets those stay away who were late.
-func (p *pool) sendAway(now time.Duration) {
+// sendLateAway lets those stay away who were late.
+func (p *pool) sendLateAway(now time.Duration) {
 	for i := 1; i < len(p.helpers); i++ {
 		if h := &p.helpers[i]; h.late && !h.away.Load() {
-			h.absence.extend(now)
-			h.away.Store(true)
-			p.away++
+			p.sendAway(h, now)
 		}
 	}
 }
 
-// recallDue calls those back whose absence is over.
-func (p *pool) recallDue() {
-	if p.away == 0 {
+func (p *pool) sendAway(h *helper, now time.Duration) {
+	if h.absence.trial {
+		p.trials--
+	}
+	h.absence.extend(now, p.crowded(&h.absence))
+	h.away.Store(true)
+	p.away++
+}
+
+// review calls those back whose absence is over, and ends trials.
+func (p *pool) review() {
+	if p.away+p.trials == 0 {
 		return
 	}
 	now := p.now()
 	for i := 1; i < len(p.helpers); i++ {
-		if h := &p.helpers[i]; h.away.Load() && h.absence.over(now) {
-			p.recall(h)
-			p.away--
+		h := &p.helpers[i]
+		a := &h.absence
+		switch {
+		case h.away.Load():
+			if a.over(now) {
+				a.trial, a.until, a.before = true, now, p.switches()
+				p.recall(h)
+				p.away--
+				p.trials++
+			}
+		case a.tried(now) && p.crowded(a):
+			p.sendAway(h, now)
+		case a.tried(now):
+			a.trial = false
+			p.trials--
 		}
 	}
 }

@@ -7,26 +7,28 @@ import (
 	"time"
 )
 
-func TestAbsencesDoubleWhileTheyRecur(t *testing.T) {
+func TestAbsencesGrowInACrowd(t *testing.T) {
 	var a absence
 	now := time.Hour
-	for want := leastAway; want < mostAway; want *= 2 {
-		a.extend(now)
+	for want := leastAway; want < mostAway; want *= awayGrowth {
+		a.extend(now, true)
 		if a.length != want || a.over(now+want-1) || !a.over(now+want) {
 			t.Fatalf("at %v: away for %v until %v, want %v", now, a.length, a.until, want)
 		}
-		now = a.until + a.length
+		now, a.trial = a.until, true
 	}
 	for range 3 {
-		a.extend(now)
-		now = a.until
+		a.extend(now, true)
+		now, a.trial = a.until, true
 	}
 	if a.length != mostAway {
 		t.Errorf("away for %v, want no more than %v", a.length, mostAway)
 	}
-	now = a.until + 2*a.length
-	if a.extend(now); a.length != leastAway {
-		t.Errorf("after a long time without delay: away for %v, want %v", a.length, leastAway)
+	if a.extend(now, false); a.length != mostAway {
+		t.Errorf("held up on trial, but not by a crowd: away for %v, want %v as before", a.length, mostAway)
+	}
+	if a.extend(now, true); a.length != leastAway {
+		t.Errorf("after a trial that ended well: away for %v, want %v", a.length, leastAway)
 	}
 }
 
@@ -65,7 +67,7 @@ func (j *doers) run(worker, _, _ int) {
 // while it holds an item, on a clock that moves when it is looked at.
 func TestPoolGoesOnWithoutWorkersThatAreHeldUp(t *testing.T) {
 	var clock atomic.Int64
-	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock.Add(int64(time.Microsecond))) })
+	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock.Add(int64(time.Microsecond))) }, func() int64 { return 0 })
 	defer p.close()
 	delay := func() {
 		job := &heldUp{release: make(chan struct{})}
@@ -102,9 +104,41 @@ func TestPoolClosesWhileWorkersAreAway(t *testing.T) {
 	for i := 1; i < 4; i++ {
 		p.helpers[i].late = true
 	}
-	p.sendAway(p.now())
+	p.sendLateAway(p.now())
 	if p.away != 3 {
 		t.Errorf("%d of 3 workers are away", p.away)
 	}
 	p.close()
+}
+
+// TestPoolTriesWorkersThatComeBack lets them stay if no thread was taken off
+// its core, and sends them away for longer if some were.
+func TestPoolTriesWorkersThatComeBack(t *testing.T) {
+	var clock, switched int64
+	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock) }, func() int64 { return switched })
+	defer p.close()
+	h := &p.helpers[1]
+	for _, crowd := range []bool{true, true, false} {
+		length := h.absence.length
+		if p.away == 0 {
+			p.sendAway(h, p.now())
+			length = h.absence.length
+		}
+		clock += int64(length)
+		p.review()
+		if p.away != 0 || p.trials != 1 {
+			t.Fatalf("%d away and %d on trial when the absence is over", p.away, p.trials)
+		}
+		clock += int64(trialTime)
+		if crowd {
+			switched += int64(crowdSwitches * len(p.helpers))
+		}
+		p.review()
+		if want := map[bool]int{true: 1}[crowd]; p.away != want || p.trials != 0 {
+			t.Fatalf("crowd %v: %d away and %d on trial", crowd, p.away, p.trials)
+		}
+		if crowd && h.absence.length != awayGrowth*length {
+			t.Fatalf("away for %v, after %v", h.absence.length, length)
+		}
+	}
 }

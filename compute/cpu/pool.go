@@ -58,7 +58,9 @@ type pool struct {
 	wake     chan struct{}
 	helpers  []helper // one for each worker; the caller's is not used
 	away     int      // how many helpers are away
+	trials   int      // how many are back on trial
 	now      func() time.Duration
+	switches func() int64 // how often threads were taken off their cores
 	closing  atomic.Bool
 	workers  sync.WaitGroup
 }
@@ -79,13 +81,13 @@ type failure struct{ reason any }
 // newPool returns a pool of the given number of threads, the caller included.
 func newPool(threads int) *pool {
 	start := time.Now()
-	return newPoolWithClock(threads, func() time.Duration { return time.Since(start) })
+	return newPoolWithClock(threads, func() time.Duration { return time.Since(start) }, switches)
 }
 
-func newPoolWithClock(threads int, now func() time.Duration) *pool {
+func newPoolWithClock(threads int, now func() time.Duration, switches func() int64) *pool {
 	p := &pool{
 		finished: make(chan struct{}, 1), wake: make(chan struct{}, threads),
-		helpers: make([]helper, threads), now: now,
+		helpers: make([]helper, threads), now: now, switches: switches,
 	}
 	for worker := 1; worker < threads; worker++ {
 		p.helpers[worker].back = make(chan struct{}, 1)
@@ -108,7 +110,7 @@ func (p *pool) close() {
 // piece panics, do panics with the same value when all others are done.
 func (p *pool) do(t task, pieces, grain int) {
 	items := (pieces + grain - 1) / grain
-	p.recallDue()
+	p.review()
 	if items <= 1 || p.away == len(p.helpers)-1 {
 		if pieces > 0 {
 			t.run(0, 0, pieces)
@@ -193,7 +195,7 @@ func (p *pool) awaitItems(items int64, since, one time.Duration) {
 		<-p.finished
 	}
 	if now := p.now(); now-since > stallTime+stallItems*one {
-		p.sendAway(now)
+		p.sendLateAway(now)
 	}
 }
 
