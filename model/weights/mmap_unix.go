@@ -29,4 +29,7 @@ func mapFile(path string) (data []byte, unmap func() error, err error) {
 
 // forget drops the pages of a mapped file from memory. The system may refuse,
 // which costs nothing but memory.
-func forget(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }
+func forget(data []byte) {
+	keepPagesSmall(data) // single rows are read from now on
+	_ = unix.Madvise(data, unix.MADV_DONTNEED)
+}

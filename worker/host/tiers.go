@@ -28,12 +28,16 @@ func (p *Plan) blockBytes() int64 {
 // earlier process left on the disk.
 func (p *Plan) openTiers(backend *cpu.CPU) (*tier.Store, []kv.Found, error) {
 	hostBlocks, diskBlocks := p.tierBlocks()
-	return tier.Open(tier.Config{
+	cfg := tier.Config{
 		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},
 		BlockBytes: p.blockBytes(), HostBlocks: hostBlocks, DiskBlocks: diskBlocks,
-		Path:        filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
-		Fingerprint: fingerprint(p.ck, backend, p.cfg.KVType.String()),
-	})
+		Path: filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
+	}
+	if diskBlocks > 0 {
+		cfg.Fingerprint = fingerprint(p.ck, backend, p.cfg.KVType.String())
+		p.ck.Forget()
+	}
+	return tier.Open(cfg)
 }
 
 // fingerprint names what keys and values depend on besides the tokens: the
