@@ -71,15 +71,19 @@ func (q *packing) runBytes() int { return q.head + q.run*q.blockBytes() }
 // bytes returns the size of a number of blocks, which is a multiple of those in a run.
 func (q *packing) bytes(blocks int) int { return blocks / q.run * q.runBytes() }
 
-// pack writes the outputs of a panel. Absent ones keep scales of zero.
+// pack writes the outputs of a panel, one run of blocks after the other.
+// Absent ones keep scales of zero.
 func (q *packing) pack(dst []byte, t *weights.Tensor, first, outputs int) {
-	size, run := t.Type.BlockBytes(), q.runBytes()
+	var rows [panelOutputs][]byte
 	for o := range outputs {
-		src, out := t.Row(first+o), dst
-		for len(src) > 0 {
-			q.file(out[:run], src[:size], o)
-			src, out = src[size:], out[run:]
+		rows[o] = t.Row(first + o)
+	}
+	size, run := t.Type.BlockBytes(), q.runBytes()
+	for at := 0; at < len(rows[0]); at += size {
+		for o, row := range rows[:outputs] {
+			q.file(dst[:run], row[at:at+size], o)
 		}
+		dst = dst[run:]
 	}
 }
 
@@ -90,11 +94,18 @@ func putGroup(dst []byte, group, output int, v uint32) {
 	binary.LittleEndian.PutUint32(dst[group*4*panelOutputs+output*4:], v)
 }
 
-// Adding 128 to a signed byte is the same as flipping its highest bit.
+// packQ8Run adds 128 to signed bytes, which is the same as flipping their
+// highest bits. It copies two groups at once, because all of a model is packed
+// before it answers.
 func packQ8Run(dst, src []byte, output int) {
-	copy(dst[output*2:output*2+2], src[:2])
-	for j := range 8 {
-		putGroup(dst[scaleBytes:], j, output, word(src[2:], j)^0x80808080)
+	const flip, groupBytes = 0x8080808080808080, 4 * panelOutputs
+	dst, src = dst[:scaleBytes+blockWeights:scaleBytes+blockWeights], src[:34]
+	dst[output*2], dst[output*2+1] = src[0], src[1]
+	to := dst[scaleBytes+output*4:]
+	for j := range 4 {
+		two := binary.LittleEndian.Uint64(src[2+8*j:]) ^ flip
+		binary.LittleEndian.PutUint32(to[2*j*groupBytes:], uint32(two))
+		binary.LittleEndian.PutUint32(to[(2*j+1)*groupBytes:], uint32(two>>32))
 	}
 }
 
