@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host"},
-	{"gateway/batch"},
+	{"gateway/batch", "queue"},
 	{"gateway/openai", "gateway/convo"},
 	{"token"},
 	{"token/jinja"},

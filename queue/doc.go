@@ -1,0 +1,47 @@
+// Package queue decides who is served next, who waits, and who is told at once
+// that waiting would not help. There is one queue for each model, in front of
+// its workers; it takes now, touches no clock, and its tests are scripts.
+//
+// # What is counted
+//
+// Requests differ a hundredfold in what they cost, so nothing here counts
+// requests where it means work. The work of an entry is the prompt tokens that
+// must be computed and the tokens that will be written. The latter nobody knows
+// beforehand: they are expected from what the tenant's answers had until now,
+// and the account is put right when the answer has ended.
+//
+// # Whose turn it is
+//
+// The tier that was served least in proportion to its weight; in it the tenant
+// served least; of a tenant the entry that came first. Service is counted when
+// an entry is dispatched. A tier or tenant that comes after an absence starts
+// level with those present: absence earns nothing, and what was taken before it
+// is remembered.
+//
+// Of two tenants of a tier that both wait all the time, neither is ever ahead of
+// the other by more than the largest entry of each, and the same holds for
+// tiers, divided by their weights (see [Queue.Next]). So nobody who waits
+// starves.
+//
+// # Who is turned away
+//
+// Waiting is bounded three times, and always against the lowest tier first:
+//
+//   - An entry that is not expected to get its turn before its deadline is
+//     refused when it comes, with the time after which it is worth asking again.
+//   - A full queue makes room by displacing an entry of a lower tier, or of a
+//     tenant of the same tier that has more waiting; never one of a higher tier.
+//   - While the wait stands too long, a share of what comes is shed (see [Shed]).
+//
+// What is told to those turned away spreads them out: each one is given the
+// time at which the ones told before it will have been served.
+//
+// # When a turn comes
+//
+// A worker fills its own passes best, but what waits there is beyond our order.
+// So it holds work that it has not begun for about one pass only: what is
+// dispatched and has no first token yet is bounded by what the workers were
+// measured to begin in that time.
+//
+// A [Breaker] stands beside the queue: it keeps work from a worker that fails.
+package queue

@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// outputUnknown is how long a continuation is taken to be before any has ended.
+	outputUnknown = 256
+	// learning is the weight of the latest answer in a mean, believing how many
+	// of a tenant's answers it takes to count as much as everybody's.
+	learning  = 0.125
+	believing = 4
+	// paceWindow is how long work is counted before its pace is told from it,
+	// paceMemory how long that is remembered.
+	paceWindow = 250 * time.Millisecond
+	paceMemory = 5 * time.Second
+)
+
+// A mean follows a number that changes slowly.
+type mean struct {
+	value float64
+	seen  int
+}
+
+func (m *mean) learn(x float64) {
+	m.seen++
+	m.value += (x - m.value) * max(learning, 1/float64(m.seen+1))
+}
+
+// blend returns the mean, drawn to a general one while little was seen.
+func (m *mean) blend(general float64) float64 {
+	n := float64(m.seen)
+	return (n*m.value + believing*general) / (n + believing)
+}
+
+// expect returns how many prompt tokens an entry is expected to have computed,
+// and its whole work.
+func (q *Queue) expect(e *Entry) (prompt, work int) {
+	cached := max(float64(e.Cached), e.tenant.cached.blend(0)*float64(e.Prompt))
+	prompt = max(1, e.Prompt-int(cached))
+	output := e.tenant.output.blend(q.output.value)
+	if e.MaxOutput > 0 {
+		output = min(output, float64(e.MaxOutput))
+	}
+	return prompt, prompt + max(1, int(output))*max(1, e.Choices)
+}
+
+// A pace is how much work the workers get done in a second when they have
+// enough of it. While nothing waits they may be idle, so what they do then is
+// the least that they can, and only raises it.
+type pace struct {
+	perSecond float64 // 0 until it is known
+	windows   int     // of those in which something waited
+	sum       float64 // of what was measured in the first of them
+	since     time.Time
+	done      int
+	short     bool // something waited all the time since
+}
+
+// paceKnown is how many windows it takes to know a pace: the first ones, in
+// which prompts are read and little is written, tell too little.
+const paceKnown = 8
+
+func (p *pace) add(work int) { p.done += work }
+
+func (p *pace) observe(now time.Time, waiting bool) {
+	if p.since.IsZero() {
+		p.since, p.done, p.short = now, 0, waiting
+		return
+	}
+	p.short = p.short && waiting
+	window := now.Sub(p.since)
+	if window < paceWindow || !p.short && window < 4*paceWindow {
+		return
+	}
+	p.learn(float64(p.done)/window.Seconds(), window)
+	p.since, p.done, p.short = now, 0, waiting
+}
+
+func (p *pace) learn(measured float64, window time.Duration) {
+	switch {
+	case !p.short:
+		if p.perSecond > 0 {
+			p.perSecond = max(p.perSecond, measured)
+		}
+	case p.windows < paceKnown:
+		p.windows++
+		p.sum += measured
+		if p.windows == paceKnown {
+			p.perSecond = p.sum / paceKnown
+		}
+	default:
+		p.perSecond += (measured - p.perSecond) * (1 - math.Exp(-float64(window)/float64(paceMemory)))
+	}
+}
+
+// longest bounds predictions, which else could be any.
+const longest = 24 * time.Hour
+
+// time returns how long so much work takes: none as long as that is not known.
+func (p *pace) time(work float64) time.Duration {
+	if p.perSecond <= 0 {
+		return 0
+	}
+	return time.Duration(min(work/p.perSecond*float64(time.Second), float64(longest)))
+}
+
+// An intake bounds what workers hold that they have not begun. An entry counts
+// there by its prompt, but for no more than a share of a pass: a long prompt is
+// computed piece by piece, and those behind it are not to wait for its end.
+type intake struct {
+	most  time.Duration // that work may be held
+	held  int
+	limit float64
+	since time.Time // of the count of what was begun
+	begun int
+	rate  float64 // begun in a second while something was held
+}
+
+const (
+	countMin  = 32
+	countMax  = 256
+	limitMin  = 512     // about what a pass of any worker begins
+	limitMost = 1 << 20 // what no worker holds
+)
+
+func newIntake(hold time.Duration) intake { return intake{most: hold, limit: 4 * limitMin} }
+
+func (e *Entry) count() int { return min(max(e.prompt, countMin), countMax) }
+
+func (i *intake) takes(e *Entry) bool { return i.held == 0 || float64(i.held+e.count()) <= i.limit }
+
+func (i *intake) hold(e *Entry, now time.Time) {
+	if i.held == 0 {
+		i.since, i.begun = now, 0
+	}
+	i.held += e.count()
+}
+
+// begin takes a begun entry out, and learns.
+func (i *intake) begin(e *Entry, now time.Time) {
+	i.begun += e.count()
+	i.drop(e)
+	window := now.Sub(i.since)
+	if window < i.most && i.held > 0 || window <= 0 {
+		return
+	}
+	measured := float64(i.begun) / window.Seconds()
+	if i.rate == 0 {
+		i.rate = measured
+	}
+	i.rate += (measured - i.rate) / 2
+	i.limit = min(max(i.rate*i.most.Seconds(), limitMin), limitMost)
+	i.since, i.begun = now, 0
+}
+
+func (i *intake) drop(e *Entry) { i.held -= e.count() }
+
+// away is the work of those that were turned away and told when to come again.
+type away struct {
+	work float64
+	at   time.Time
+}
+
+func (a *away) add(work int, perSecond float64, most time.Duration) {
+	a.work = min(a.work+float64(work), perSecond*most.Seconds())
+}
+
+func (a *away) decay(now time.Time, perSecond float64) {
+	if !a.at.IsZero() {
+		a.work = max(0, a.work-perSecond*now.Sub(a.at).Seconds())
+	}
+	a.at = now
+}

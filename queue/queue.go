@@ -1,0 +1,368 @@
+package queue
+
+import (
+	"time"
+
+	"parley"
+)
+
+// An Entry is one request that wants a turn. The caller owns the memory, fills
+// in the exported fields, and leaves them alone until the entry has ended.
+type Entry struct {
+	// Class is the entry's tier, Tenant who it is for. Any text is a tenant.
+	Class  parley.Class
+	Tenant string
+	// Prompt counts its tokens, Cached those of them that are known to be
+	// computed already, Choices the continuations wanted; 0 means one.
+	Prompt, Cached, Choices int
+	// MaxOutput bounds each continuation; 0 means that nothing does.
+	MaxOutput int
+	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
+	Deadline time.Time
+
+	state    State
+	order    uint64 // of arrival
+	arrived  time.Time
+	deadline time.Time
+	prompt   int // tokens expected to be computed
+	work     int
+	ahead    int // work of the same tenant that came before, less what left from the tenant's head
+	tenant   *tenant
+	previous *Entry
+	next     *Entry
+	expires  int // place in the heap of deadlines
+}
+
+// A State is where an entry is. Every entry that was pushed ends in exactly one
+// of Refused, Displaced, Expired, Cancelled and Finished.
+type State uint8
+
+// The states of an entry.
+const (
+	// Fresh entries were never pushed.
+	Fresh State = iota
+	Waiting
+	// Held entries are with a worker that has not begun them, Running ones begun.
+	Held
+	Running
+	Refused
+	Displaced
+	Expired
+	Cancelled
+	Finished
+)
+
+// String returns the state's name.
+func (s State) String() string {
+	return [...]string{"fresh", "waiting", "held", "running", "refused", "displaced", "expired", "cancelled", "finished"}[s]
+}
+
+// State returns where the entry is.
+func (e *Entry) State() State { return e.state }
+
+// Work returns what the entry is expected to cost, in tokens.
+func (e *Entry) Work() int { return e.work }
+
+// Waited returns how long the entry has been waiting at now.
+func (e *Entry) Waited(now time.Time) time.Duration { return now.Sub(e.arrived) }
+
+// A Reason says why an entry was turned away.
+type Reason string
+
+// The reasons for which entries are turned away.
+const (
+	// Late: it would not have got its turn before its deadline.
+	Late Reason = "late"
+	// Full: no entry may be displaced for it.
+	Full Reason = "full"
+	// Overload: a share of what comes is turned away, and it was among it.
+	Overload Reason = "overload"
+	// ForOther: it was displaced.
+	ForOther Reason = "displaced"
+	// TooLong: its deadline passed while it waited.
+	TooLong Reason = "expired"
+)
+
+// A Verdict is what becomes of an entry that comes.
+type Verdict struct {
+	// Refused is why it was turned away, empty if it waits now.
+	Refused Reason
+	// Wait is how long it is expected to wait, or would have been.
+	Wait time.Duration
+	// Retry is when it is worth asking again, if it was refused.
+	Retry time.Duration
+	// Displaced is the entry that had to go in its place, if one had to.
+	Displaced *Entry
+}
+
+// Totals count how entries ended, by tier.
+type Totals struct {
+	Pushed, Refused, Displaced, Expired, Cancelled, Dispatched, Finished uint64
+}
+
+// A Queue holds the entries for one model. It is not safe for concurrent use:
+// whoever runs it at the edge locks it.
+type Queue struct {
+	cfg       Config
+	tiers     [parley.Classes]tier
+	floor     float64 // the virtual time at which the last tier was served
+	deadlines heap[*Entry]
+	waiting   int
+	work      int
+	arrivals  uint64
+	output    mean // tokens of a continuation, of all tenants
+	intake    intake
+	pace      pace
+	shed      shedder
+	away      away
+	totals    [parley.Classes]Totals
+}
+
+// New makes an empty queue, or says what is wrong with the config.
+func New(cfg Config) (*Queue, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	q := &Queue{cfg: cfg, intake: newIntake(cfg.Hold), shed: shedder{Shed: cfg.Shed}}
+	q.output = mean{value: outputUnknown}
+	q.deadlines = heap[*Entry]{less: func(a, b *Entry) bool {
+		if !a.deadline.Equal(b.deadline) {
+			return a.deadline.Before(b.deadline)
+		}
+		return a.order < b.order
+	}, place: func(e *Entry) *int { return &e.expires }}
+	for class := range q.tiers {
+		q.tiers[class] = newTier(cfg.Tiers[class])
+	}
+	return q, nil
+}
+
+// Push lets an entry come. It waits unless the verdict says that it is refused.
+func (q *Queue) Push(e *Entry, now time.Time) Verdict {
+	q.observe(now)
+	t := &q.tiers[e.Class]
+	q.totals[e.Class].Pushed++
+	q.arrivals++
+	e.order, e.arrived = q.arrivals, now
+	e.deadline = now.Add(t.WaitMax)
+	if !e.Deadline.IsZero() && e.Deadline.Before(e.deadline) {
+		e.deadline = e.Deadline
+	}
+	e.tenant = t.tenant(e.Tenant)
+	e.prompt, e.work = q.expect(e)
+	if q.shed.drop(e.Class, e.tenant.waiting > 0) {
+		return q.refuse(e, Overload, q.standing())
+	}
+	wait := q.waitIfPushed(e)
+	if wait > e.deadline.Sub(now) {
+		return q.refuse(e, Late, wait)
+	}
+	verdict := Verdict{Wait: wait}
+	if t.waiting >= t.DepthMax || q.waiting >= q.cfg.DepthMax {
+		if verdict.Displaced = q.victim(e); verdict.Displaced == nil {
+			return q.refuse(e, Full, wait)
+		}
+		q.displace(verdict.Displaced)
+	}
+	q.put(e)
+	return verdict
+}
+
+func (q *Queue) refuse(e *Entry, why Reason, wait time.Duration) Verdict {
+	e.state = Refused
+	e.tenant.idle(&q.tiers[e.Class])
+	q.totals[e.Class].Refused++
+	retry := q.Retry(e, wait)
+	q.away.add(e.work, q.pace.perSecond, q.cfg.RetryMax)
+	return Verdict{Refused: why, Wait: wait, Retry: retry}
+}
+
+func (q *Queue) displace(e *Entry) {
+	q.take(e, Displaced)
+	e.tenant.idle(&q.tiers[e.Class])
+	q.totals[e.Class].Displaced++
+	q.away.add(e.work, q.pace.perSecond, q.cfg.RetryMax)
+}
+
+// Retry returns when it is worth asking again for an entry that was turned away
+// and would have had to wait so long: when so much is served that it would be
+// let in, and those turned away before it have had their chance.
+func (q *Queue) Retry(e *Entry, wait time.Duration) time.Duration {
+	over := max(0, wait-q.cfg.Tiers[e.Class].WaitMax)
+	retry := over + q.pace.time(q.away.work)
+	return min(max(retry, retryMin), q.cfg.RetryMax)
+}
+
+// put lets an entry wait.
+func (q *Queue) put(e *Entry) {
+	t := &q.tiers[e.Class]
+	if t.waiting == 0 {
+		t.served = max(t.served, q.floor)
+	}
+	e.state = Waiting
+	t.put(e)
+	q.deadlines.push(e)
+	q.waiting++
+	q.work += e.work
+}
+
+// take ends an entry's waiting.
+func (q *Queue) take(e *Entry, state State) {
+	e.state = state
+	q.tiers[e.Class].take(e)
+	q.deadlines.remove(e)
+	q.waiting--
+	q.work -= e.work
+}
+
+// victim returns the entry that must go for e, or nil if none may: the newest
+// of the tenant with the most waiting, in the lowest tier that has any. In e's
+// own tier that must be a tenant with more waiting than e's would have.
+func (q *Queue) victim(e *Entry) *Entry {
+	class := e.Class
+	if t := &q.tiers[e.Class]; t.waiting < t.DepthMax {
+		for class = range e.Class + 1 {
+			if q.tiers[class].waiting > 0 {
+				break
+			}
+		}
+	}
+	longest := q.tiers[class].longest.top()
+	if longest == nil || class == e.Class && longest.waiting <= e.tenant.waiting+1 {
+		return nil
+	}
+	return longest.tail
+}
+
+// Expire ends the waiting of one entry whose deadline has passed and returns it,
+// or nil if there is none. Call it until it returns nil, before [Queue.Next].
+func (q *Queue) Expire(now time.Time) *Entry {
+	e := q.deadlines.top()
+	if e == nil || now.Before(e.deadline) {
+		return nil
+	}
+	q.observe(now)
+	q.take(e, Expired)
+	e.tenant.idle(&q.tiers[e.Class])
+	q.totals[e.Class].Expired++
+	return e
+}
+
+// Ready reports whether [Queue.Next] would return an entry.
+func (q *Queue) Ready(now time.Time) bool {
+	q.observe(now)
+	t := q.turn()
+	return t != nil && q.intake.takes(t.present.top().head)
+}
+
+// Next dispatches the entry whose turn it is and returns it, or nil if nothing
+// waits or the workers hold enough. The caller sends it to a worker, and calls
+// [Queue.Started] and [Queue.Finish], or [Queue.Cancel].
+//
+// Between any two moments at which two tenants of a tier both wait, the work of
+// one that is dispatched is at most that of the other and the largest entry of
+// each; for tiers the same holds with work divided by weight.
+func (q *Queue) Next(now time.Time) *Entry {
+	if !q.Ready(now) {
+		return nil
+	}
+	t := q.turn()
+	tenant := t.present.top()
+	e := tenant.head
+	q.floor, t.floor = max(q.floor, t.served), max(t.floor, tenant.served)
+	q.take(e, Held)
+	q.charge(e, e.work)
+	q.totals[e.Class].Dispatched++
+	tenant.running++
+	q.intake.hold(e, now)
+	return e
+}
+
+// turn returns the tier whose turn it is, or nil if nothing waits.
+func (q *Queue) turn() (least *tier) {
+	for class := range q.tiers {
+		// Of equals the higher goes first.
+		if t := &q.tiers[class]; t.waiting > 0 && (least == nil || t.served <= least.served) {
+			least = t
+		}
+	}
+	return least
+}
+
+// charge counts work, which may be less than nothing, as service of an entry's
+// tenant and tier.
+func (q *Queue) charge(e *Entry, work int) {
+	t := &q.tiers[e.Class]
+	t.served += float64(work) / t.Weight
+	t.serve(e.tenant, float64(work))
+}
+
+// Started says that the first token of a dispatched entry has come.
+func (q *Queue) Started(e *Entry, now time.Time) {
+	if e.state != Held {
+		return
+	}
+	e.state = Running
+	q.intake.begin(e, now)
+	q.pace.add(e.prompt)
+	q.observe(now)
+}
+
+// Served says that so many tokens were written.
+func (q *Queue) Served(tokens int, now time.Time) {
+	q.pace.add(tokens)
+	q.observe(now)
+}
+
+// Finish ends a dispatched entry that cost so many computed prompt tokens and
+// written ones. Its tenant's account is put right.
+func (q *Queue) Finish(e *Entry, computed, output int, now time.Time) {
+	if e.state != Held && e.state != Running {
+		return
+	}
+	q.leave(e, Finished, now)
+	q.totals[e.Class].Finished++
+	q.charge(e, computed+output-e.work)
+	each := float64(output) / float64(max(1, e.Choices))
+	q.output.learn(each)
+	e.tenant.output.learn(each)
+	if e.Prompt > 0 {
+		e.tenant.cached.learn(1 - float64(computed)/float64(e.Prompt))
+	}
+	e.tenant.idle(&q.tiers[e.Class])
+}
+
+// Cancel ends an entry that its client has left, or that has failed, wherever
+// it is. What it was charged stays: it took its turn.
+func (q *Queue) Cancel(e *Entry, now time.Time) {
+	switch e.state {
+	case Waiting:
+		q.take(e, Cancelled)
+	case Held, Running:
+		q.leave(e, Cancelled, now)
+	default:
+		return
+	}
+	q.observe(now)
+	q.totals[e.Class].Cancelled++
+	e.tenant.idle(&q.tiers[e.Class])
+}
+
+// leave takes a dispatched entry off the workers.
+func (q *Queue) leave(e *Entry, state State, now time.Time) {
+	if e.state == Held {
+		q.intake.drop(e)
+	}
+	e.state = state
+	e.tenant.running--
+	q.observe(now)
+}
+
+// observe lets time pass: it learns how fast work is done, and whether that is
+// fast enough.
+func (q *Queue) observe(now time.Time) {
+	q.pace.observe(now, q.waiting > 0)
+	q.away.decay(now, q.pace.perSecond)
+	q.shed.observe(now, q.standing(), q.waiting)
+}
