@@ -3,6 +3,7 @@ package parley
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A Code says what kind of failure an [Error] is. The gateway has one table
@@ -48,6 +49,8 @@ type Error struct {
 	Message string
 	// Param names the request field at fault, if there is one.
 	Param string
+	// RetryAfter is when it is worth trying again; 0 leaves it to the code.
+	RetryAfter time.Duration
 }
 
 // Error returns the message.

@@ -27,6 +27,12 @@ type answer struct {
 	later error
 	// held is what the answer is held to.
 	held *constraint
+	// place is where the call stands in the queue, of which its client is told
+	// every so often.
+	place       *place
+	noticeEvery time.Duration
+	// waiting is true while nothing came but that the call waits.
+	waiting bool
 	// seen is told of every delta and the index of its choice.
 	seen func(choice int, d parley.Delta)
 }
@@ -102,13 +108,20 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	}
 	var silent <-chan time.Time
 	if silence > 0 {
+		if a.waiting {
+			silence = min(silence, a.noticeEvery)
+		}
 		timer := time.NewTimer(silence)
 		defer timer.Stop()
 		silent = timer.C
 	}
 	select {
 	case e := <-a.events:
-		return a.gather(e)
+		a.waiting = e.ticket != nil
+		if pieces, err := a.gather(e); len(pieces) > 0 || err != nil {
+			return pieces, err
+		}
+		return a.next(ctx, silence)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-silent:
@@ -175,6 +188,10 @@ func (p *piece) addCall(c callPiece) {
 func (a *answer) accept(e event) ([]piece, error) {
 	if e.err != nil {
 		return nil, a.held.refused(e.err)
+	}
+	if e.ticket != nil {
+		a.place.add(e.ticket)
+		return nil, nil
 	}
 	d := e.delta
 	if d.Choice < 0 || d.Choice >= a.perPrompt {

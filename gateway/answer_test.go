@@ -29,7 +29,7 @@ func said(t *testing.T, text string) event {
 	for range d.Tokens {
 		d.Logprobs = append(d.Logprobs, parley.Logprob{Logprob: -1})
 	}
-	return event{delta: d}
+	return event{step: step{delta: d}}
 }
 
 func TestPendingDeltasAreJoined(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTokensFollowTheText(t *testing.T) {
 			t.Errorf("after %q the text is %q and the tokens say %q", text, p.text, shown.String())
 		}
 	}
-	pieces, err := a.accept(event{delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}})
+	pieces, err := a.accept(event{step: step{delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}}})
 	if err != nil || pieces[0].finish != parley.FinishStop || len(pieces[0].tokens) != 0 {
 		t.Errorf("at the end: %+v, %v", pieces, err)
 	}

@@ -34,8 +34,10 @@ type call struct {
 	socket *socket
 	// stream is set once events are being sent.
 	stream *stream
-	err    error
-	story  story
+	// place is where the call stands in the queue, once it is in it.
+	place *place
+	err   error
+	story story
 }
 
 // A response remembers the status that was sent.
@@ -117,6 +119,7 @@ func (c *call) send(status int, body []byte) error {
 	_ = control.SetWriteDeadline(time.Now().Add(c.gateway.config.WriteWaitMax))
 	c.Header().Set("X-Content-Type-Options", "nosniff")
 	c.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	c.tellWait()
 	c.WriteHeader(status)
 	if _, err := c.Write(body); err != nil {
 		return clientGone(err)

@@ -47,6 +47,8 @@ type Config struct {
 	// Batches keeps files and batches, and has the latter answered. Nil keeps none.
 	// Whoever opened it closes it, after [Gateway.Close].
 	Batches *batch.Store
+	// Admission says who waits, for how long, and who is turned away.
+	Admission Admission
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -95,6 +97,9 @@ func (c *Config) Validate() error {
 	}
 	if c.BodyWaitMax < 0 || c.WriteWaitMax < 0 {
 		wrong("BodyWaitMax is %v and WriteWaitMax %v: neither may be negative", c.BodyWaitMax, c.WriteWaitMax)
+	}
+	if err := c.Admission.validate(); err != nil {
+		wrong("admission: %w", err)
 	}
 	seen, defaults := map[string]bool{}, 0
 	for i := range c.Models {
@@ -155,6 +160,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.BodyWaitMax, bodyWaitDefault)
 	setDefault(&c.KeepAlive, keepAliveLimit)
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
+	c.Admission = c.Admission.withDefaults()
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}

@@ -81,7 +81,11 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 // which they come. The first error ends all.
 func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
 	ctx := c.request.Context()
-	work := generateSome(ctx, m.Worker, jobs, embeddingsAtOnce)
+	class, tenant := c.gateway.party(c)
+	for _, job := range jobs {
+		job.Class, job.Tenant = class, tenant
+	}
+	work := generate(ctx, c.source(m, m.Worker), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {
 		select {

@@ -21,6 +21,9 @@ type Gateway struct {
 	routes   routeTable
 	metrics  *metrics
 	sessions sessions
+	line     line
+	// party says in which class a call is answered, and for which tenant.
+	party func(*call) (parley.Class, string)
 	// keeper holds what lives longer than a call; nil without a store.
 	keeper   *keeper
 	sockets  *socketSet
@@ -38,7 +41,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, sockets: newSocketSet()}
+	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty}
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		g.models = append(g.models, m)
@@ -49,6 +52,9 @@ func New(config Config) (*Gateway, error) {
 	var err error
 	if g.metrics, err = newMetrics(config.Registry); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
+	}
+	if err := g.openTurns(); err != nil {
+		return nil, err
 	}
 	g.addRoutes()
 	if g.keeper, err = newKeeper(&g.config); err != nil {

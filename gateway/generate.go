@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,11 +15,26 @@ import (
 // reads more slowly than that holds up its own request only.
 const eventsPending = 256
 
-// An event is one step of the answer to one of a call's prompts.
+// A step is something that happens to a request on its way: it begins to wait,
+// or its answer grows.
+type step struct {
+	// ticket is the request's place in the queue, if this step is that it waits.
+	ticket *ticket
+	delta  parley.Delta
+	// shared deltas were computed for another request.
+	shared bool
+}
+
+// A source answers requests. Sources stand in front of one another, as the
+// layers do: bounds on time, shared answers, turns, a worker.
+type source func(ctx context.Context, r *parley.Request) iter.Seq2[step, error]
+
+// An event is one step of the answer to one of a call's prompts. One without a
+// delta says that the request waits.
 type event struct {
 	prompt int
-	delta  parley.Delta
-	err    error
+	step
+	err error
 }
 
 // A generation is the work under way for one call: each prompt's deltas are
@@ -30,14 +46,9 @@ type generation struct {
 	pumps  sync.WaitGroup
 }
 
-// generate starts all requests on worker. The caller must call stop.
-func generate(ctx context.Context, worker parley.Worker, requests []*parley.Request) *generation {
-	return generateSome(ctx, worker, requests, len(requests))
-}
-
-// generateSome lets at most so many of the requests be with the worker at once,
-// and the others follow in order. The caller must call stop.
-func generateSome(ctx context.Context, worker parley.Worker, requests []*parley.Request, atOnce int) *generation {
+// generate lets at most so many of the requests be answered at once, and the
+// others follow in order. The caller must call stop.
+func generate(ctx context.Context, from source, requests []*parley.Request, atOnce int) *generation {
 	ctx, cancel := context.WithCancel(ctx)
 	x := &generation{events: make(chan event, eventsPending), cancel: cancel}
 	waiting := slices.Clone(requests)
@@ -45,7 +56,7 @@ func generateSome(ctx context.Context, worker parley.Worker, requests []*parley.
 	for range min(atOnce, len(requests)) {
 		x.pumps.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(waiting)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				x.pump(ctx, worker, int(i), waiting[i])
+				x.pump(ctx, from, int(i), waiting[i])
 			}
 		})
 	}
@@ -60,18 +71,18 @@ func (x *generation) stop() {
 
 var errNoUsage = errors.New("the worker ended the answer without a delta that carries usage")
 
-func (x *generation) pump(ctx context.Context, worker parley.Worker, prompt int, r *parley.Request) {
+func (x *generation) pump(ctx context.Context, from source, prompt int, r *parley.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.send(ctx, event{prompt: prompt, err: panicError(p)})
 		}
 	}()
 	complete := false
-	for delta, err := range worker.Generate(ctx, r) {
-		if !x.send(ctx, event{prompt, delta, err}) || err != nil {
+	for s, err := range from(ctx, r) {
+		if !x.send(ctx, event{prompt, s, err}) || err != nil {
 			return
 		}
-		complete = complete || delta.Usage != nil
+		complete = complete || s.delta.Usage != nil
 	}
 	if !complete {
 		x.send(ctx, event{prompt: prompt, err: errNoUsage})
@@ -85,5 +96,18 @@ func (x *generation) send(ctx context.Context, e event) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// direct has a worker answer at once.
+func direct(worker parley.Worker) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
+		return func(yield func(step, error) bool) {
+			for d, err := range worker.Generate(ctx, r) {
+				if !yield(step{delta: d}, err) {
+					return
+				}
+			}
+		}
 	}
 }

@@ -162,6 +162,12 @@ func (c *call) streamMessage(a *answer, form *messageShape) error {
 		var events []openai.MessageEvent
 		switch {
 		case errors.Is(err, errSilence):
+			if c.place.stands().waiting {
+				if err := out.ping(); err != nil {
+					return err
+				}
+				continue
+			}
 			events = []openai.MessageEvent{{Type: "ping"}}
 		case err != nil:
 			return err

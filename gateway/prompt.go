@@ -17,6 +17,8 @@ type model struct {
 	// vocabTokens is one more than the largest token id.
 	vocabTokens int
 	tools       toolbox
+	// turns lets requests wait for theirs.
+	turns *turns
 }
 
 func newModel(served Served, now time.Time) *model {
@@ -85,8 +87,10 @@ func randomSeed() uint64 {
 // which is held to a constraint. Muted answers show no new tokens. The caller
 // must call stop.
 func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func()) {
-	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held}
+	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, noticeEvery: c.gateway.config.Admission.NoticeEvery}
+	class, tenant := c.gateway.party(c)
 	for i, job := range jobs {
+		job.Class, job.Tenant = class, tenant
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
 		}
@@ -101,9 +105,24 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 			})
 		}
 	}
-	work := generate(c.request.Context(), held.worker(m.Worker), jobs)
+	c.place = c.gateway.line.enter(c, m.ID, class, tenant)
+	a.place = c.place
+	work := generate(c.request.Context(), c.source(m, held.worker(m.Worker)), jobs, len(jobs))
 	a.events = work.events
-	return a, work.stop
+	return a, func() {
+		work.stop()
+		c.gateway.line.leave(a.place)
+	}
+}
+
+// source returns what answers the call's requests: all the layers between it and
+// the worker. What is done in the background has no client whom they could
+// protect, and gives way to everybody at the worker.
+func (c *call) source(m *model, worker parley.Worker) source {
+	if c.background || c.gateway.config.Admission.Off {
+		return direct(worker)
+	}
+	return c.bounded(m.turns.answer(worker))
 }
 
 // tokenText returns a token for people to read.

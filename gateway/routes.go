@@ -46,6 +46,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", "/readyz", false, g.readyz)
 	t.add("GET", "/metrics", false, g.showMetrics)
 	t.add("GET", "/", false, g.home)
+	g.addQueueRoutes()
 	g.addFileRoutes()
 	g.addBatchRoutes()
 	g.addResponseRoutes()

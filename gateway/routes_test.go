@@ -185,6 +185,7 @@ func TestPanicInHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := false
 		s := start(t, &worker{script: speak(t, "x", time.Second)}, func(c *Config) {
+			c.Admission.Off = true // it has the clock before the handler
 			c.Now = func() time.Time {
 				if broken {
 					broken = false

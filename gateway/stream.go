@@ -104,10 +104,14 @@ func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
 	return s.frame([]byte("[DONE]"))
 }
 
-// ping keeps a silent connection open. A WebSocket has pings of its own.
+// ping keeps a silent connection open, and tells who waits where it stands. A
+// WebSocket has pings of its own.
 func (s *stream) ping() error {
 	if s.call.socket != nil {
 		return nil
+	}
+	if where := s.call.place.stands(); where.waiting {
+		return s.write(where.comment())
 	}
 	return s.write([]byte(": ping\n\n"))
 }
@@ -161,6 +165,7 @@ func (s *stream) begin() {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would collect events
 	h.Set("X-Content-Type-Options", "nosniff")
+	s.call.tellWait()
 	s.call.WriteHeader(http.StatusOK)
 }
 

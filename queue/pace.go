@@ -109,7 +109,10 @@ func (p *pace) time(work float64) time.Duration {
 
 // An intake bounds what workers hold that they have not begun. An entry counts
 // there by its prompt, but for no more than a share of a pass: a long prompt is
-// computed piece by piece, and those behind it are not to wait for its end.
+// computed piece by piece, and those behind it are not to wait for its end. Nor
+// does it count for much less: a worker whose places are all taken begins
+// nothing, however short. Where places are free, what is begun in a pass raises
+// the bound, pass by pass, up to what is begun in the time allowed.
 type intake struct {
 	most  time.Duration // that work may be held
 	held  int
@@ -120,15 +123,21 @@ type intake struct {
 }
 
 const (
-	countMin  = 32
+	countMin  = 128
 	countMax  = 256
 	limitMin  = 512     // about what a pass of any worker begins
 	limitMost = 1 << 20 // what no worker holds
 )
 
-func newIntake(hold time.Duration) intake { return intake{most: hold, limit: 4 * limitMin} }
+func newIntake(hold time.Duration) intake { return intake{most: hold, limit: 2 * limitMin} }
 
-func (e *Entry) count() int { return min(max(e.prompt, countMin), countMax) }
+// count is what an entry counts for. One that writes nothing takes no place.
+func (e *Entry) count() int {
+	if e.MaxOutput == 1 {
+		return min(e.prompt, countMax)
+	}
+	return min(max(e.prompt, countMin), countMax)
+}
 
 func (i *intake) takes(e *Entry) bool { return i.held == 0 || float64(i.held+e.count()) <= i.limit }
 

@@ -19,6 +19,8 @@ type Entry struct {
 	MaxOutput int
 	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
 	Deadline time.Time
+	// Owner is for the caller, who gets entries back from the queue.
+	Owner any
 
 	state    State
 	order    uint64 // of arrival
@@ -62,6 +64,9 @@ func (e *Entry) State() State { return e.state }
 
 // Work returns what the entry is expected to cost, in tokens.
 func (e *Entry) Work() int { return e.work }
+
+// Until returns when the waiting ends at the latest.
+func (e *Entry) Until() time.Time { return e.deadline }
 
 // Waited returns how long the entry has been waiting at now.
 func (e *Entry) Waited(now time.Time) time.Duration { return now.Sub(e.arrived) }

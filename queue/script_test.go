@@ -21,6 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	pace N              the workers do so much work in a second
 //	push NAME tenant=T [class=free|pro|enterprise] prompt=N [most=N] [choices=N] [deadline=MS]
 //	next                dispatch whatever may go
+//	serve               the same, and the workers begin each at once
 //	started NAME | cancel NAME
 //	finish NAME computed=N output=N
 //	served N
@@ -93,9 +94,12 @@ func (s *script) run(words []string) {
 		s.q.pace.perSecond, s.q.pace.windows = float64(atoi(words[1])), paceKnown
 	case "push":
 		s.push(words)
-	case "next":
+	case "next", "serve":
 		for e := s.q.Next(s.now); e != nil; e = s.q.Next(s.now) {
 			s.tell("%s goes, %d work", s.name(e), e.work)
+			if words[0] == "serve" {
+				s.q.Started(e, s.now)
+			}
 		}
 	case "started":
 		s.q.Started(s.entries[words[1]], s.now)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"parley"
 )
@@ -85,7 +86,15 @@ func Describe(err error, requestID string) Failure {
 	if e, ok := errors.AsType[*codedError](err); ok {
 		detail.Code = optional(e.code)
 	}
-	return Failure{Status: known.status, Header: known.header(), Body: ErrorBody{detail}}
+	return Failure{Status: known.status, Header: known.header(retryAfter(err)), Body: ErrorBody{detail}}
+}
+
+// retryAfter returns the time that the error itself names.
+func retryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		return e.RetryAfter
+	}
+	return 0
 }
 
 // CodeOf is [parley.CodeOf], with the context package's own errors understood.
@@ -115,11 +124,15 @@ func messageOf(err error, code parley.Code, requestID string) string {
 	return fmt.Sprintf("The server had an error while processing your request. You can retry it, or report it with the request ID %s.", requestID)
 }
 
-func (r rule) header() http.Header {
+// header says when to try again: after what the error names, else what the rule does.
+func (r rule) header(retry time.Duration) http.Header {
 	h := make(http.Header)
-	if r.retrySeconds > 0 {
-		h.Set("Retry-After", strconv.Itoa(r.retrySeconds))
-		h.Set("Retry-After-Ms", strconv.Itoa(1000*r.retrySeconds))
+	if retry = max(retry, 0); retry == 0 {
+		retry = time.Duration(r.retrySeconds) * time.Second
+	}
+	if retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((retry+time.Second-1)/time.Second)))
+		h.Set("Retry-After-Ms", strconv.Itoa(int((retry+time.Millisecond-1)/time.Millisecond)))
 	}
 	if r.final {
 		h.Set("X-Should-Retry", "false")
@@ -183,3 +196,16 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 		contextTokens, promptTokens+outputTokens, promptTokens, param, outputTokens, param)
 	return e
 }
+
+// Busy is the error for a request that would not have had its turn in time: it
+// is told so at once, with the time after which it is worth asking again.
+func Busy(wait, retry time.Duration) error {
+	return withCode("server_busy", &parley.Error{
+		Code:       parley.RateLimited,
+		Message:    fmt.Sprintf("The server is busy: your request would have waited for about %v, longer than it may. Try again in %v.", roundTime(wait), roundTime(retry)),
+		RetryAfter: retry,
+	})
+}
+
+// roundTime makes a time readable.
+func roundTime(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }

@@ -1,0 +1,385 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+	"parley/queue"
+)
+
+// An Admission bounds what may happen to a request until its answer is
+// complete. The zero value works. These are the layers that keep the server
+// serving when more is asked of it than it can do; docs/overload.md tells how
+// they work together.
+type Admission struct {
+	// Queue bounds waiting, for each model.
+	Queue queue.Config
+	// Breaker says when work is kept from a worker or a model that fails.
+	Breaker queue.BreakerConfig
+	// FirstTokenMax bounds the whole wait for the first token, the queue
+	// included; default 60 s. AnswerMax bounds the whole answer; default 15 min.
+	FirstTokenMax, AnswerMax time.Duration
+	// NoticeEvery is how often a client of a stream that waits for its turn is
+	// told where it stands; default 2 s.
+	NoticeEvery time.Duration
+	// Off hands every request to its worker at once, as if there was room for all.
+	Off bool
+}
+
+const (
+	firstTokenDefault = 60 * time.Second
+	answerDefault     = 15 * time.Minute
+	noticeDefault     = 2 * time.Second
+	// wakeEvery is how often those who wait look whether a breaker lets them go.
+	wakeEvery = time.Second
+)
+
+func (a *Admission) validate() error {
+	var problems []error
+	if a.FirstTokenMax < 0 || a.AnswerMax < 0 || a.NoticeEvery < 0 {
+		problems = append(problems, fmt.Errorf("FirstTokenMax is %v, AnswerMax %v and NoticeEvery %v: none may be negative", a.FirstTokenMax, a.AnswerMax, a.NoticeEvery))
+	}
+	return errors.Join(append(problems, a.Queue.Validate(), a.Breaker.Validate())...)
+}
+
+func (a Admission) withDefaults() Admission {
+	setDefault(&a.FirstTokenMax, firstTokenDefault)
+	setDefault(&a.AnswerMax, answerDefault)
+	setDefault(&a.NoticeEvery, noticeDefault)
+	return a
+}
+
+// turns lets the requests for one model wait for their turn, and hands them to
+// its worker when it comes. It is the edge around a [queue.Queue]: it has the
+// clock, the lock and those who wait. Nothing here runs by itself: whoever comes,
+// begins, ends or leaves looks who may go next.
+type turns struct {
+	now     func() time.Time
+	metrics *admissionMetrics
+	// model and worker keep work from what fails: this model on whichever worker,
+	// and this worker with whichever model.
+	model, worker *breaker
+
+	mu    sync.Mutex
+	queue *queue.Queue
+}
+
+// openTurns gives every model its queue. A worker of several models has one
+// breaker for all of them.
+func (g *Gateway) openTurns() error {
+	config := &g.config.Admission
+	counted := newAdmissionMetrics()
+	for i, m := range g.models {
+		q, err := queue.New(config.Queue)
+		if err != nil {
+			return err
+		}
+		m.turns = &turns{now: g.config.Now, metrics: counted, queue: q, model: newBreaker(config.Breaker), worker: newBreaker(config.Breaker)}
+		for _, before := range g.models[:i] {
+			if reflect.TypeOf(m.Worker).Comparable() && before.Worker == m.Worker {
+				m.turns.worker = before.turns.worker
+			}
+		}
+	}
+	r := g.config.Registry
+	return errors.Join(r.Register(counted.shed), r.Register(counted.wait), r.Register(queueCollector{g}))
+}
+
+func newBreaker(config queue.BreakerConfig) *breaker {
+	return &breaker{inner: queue.NewBreaker(config)}
+}
+
+// A breaker is a [queue.Breaker] that several can use.
+type breaker struct {
+	mu    sync.Mutex
+	inner *queue.Breaker
+}
+
+func (b *breaker) retry(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inner.Retry(now)
+}
+
+func (b *breaker) state(now time.Time) queue.BreakerState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inner.State(now)
+}
+
+// goes reports whether a request may go, and notes that it does.
+func (b *breaker) goes(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.inner.Ready(now) {
+		return false
+	}
+	b.inner.Go(now)
+	return true
+}
+
+func (b *breaker) ended(o outcome, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o == inconclusive {
+		b.inner.Abandon()
+	} else {
+		b.inner.Done(o == worked, now)
+	}
+}
+
+// An outcome is what the end of a request says of its worker.
+type outcome uint8
+
+const (
+	// inconclusive: the client left, or the request was wrong itself.
+	inconclusive outcome = iota
+	worked
+	failed
+)
+
+// A ticket is a request's place in the queue.
+type ticket struct {
+	queue.Entry
+	turns *turns
+	// called is closed when the waiting is over; refused says why without a turn.
+	called  chan struct{}
+	refused error
+	// went is when the turn came.
+	went time.Time
+}
+
+// answer waits for a turn, and then has the worker answer.
+func (t *turns) answer(worker parley.Worker) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
+		return func(yield func(step, error) bool) {
+			k, err := t.enter(r)
+			if err != nil {
+				yield(step{}, err)
+				return
+			}
+			defer t.drop(k)
+			if !k.isCalled() && !yield(step{ticket: k}, nil) {
+				return
+			}
+			if err := k.wait(ctx); err != nil {
+				yield(step{}, err)
+				return
+			}
+			t.run(ctx, worker, r, k, yield)
+		}
+	}
+}
+
+// enter takes a place in the queue, or says why there is none.
+func (t *turns) enter(r *parley.Request) (*ticket, error) {
+	now := t.now()
+	if retry := max(t.model.retry(now), t.worker.retry(now)); retry > 0 {
+		t.metrics.turnedAway("breaker", r.Class)
+		return nil, &parley.Error{Code: parley.Unavailable, RetryAfter: retry,
+			Message: "The model is failing, so your request was not tried. Try again in a while."}
+	}
+	k := &ticket{turns: t, called: make(chan struct{})}
+	k.Entry = queue.Entry{Owner: k,
+		Class: r.Class, Tenant: r.Tenant, Prompt: len(r.Prompt), Choices: max(r.Choices, 1), MaxOutput: r.MaxTokens, Deadline: r.Deadline,
+	}
+	if r.Embed {
+		k.MaxOutput = 1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	verdict := t.queue.Push(&k.Entry, now)
+	if verdict.Refused != "" {
+		t.metrics.turnedAway(string(verdict.Refused), r.Class)
+		return nil, refusal(verdict.Refused, verdict.Wait, verdict.Retry)
+	}
+	if d := verdict.Displaced; d != nil {
+		t.end(d, queue.ForOther, now)
+	}
+	t.dispatch(now)
+	return k, nil
+}
+
+// refusal is the error of a request that was turned away.
+func refusal(why queue.Reason, wait, retry time.Duration) error {
+	switch why {
+	case queue.Late:
+		return openai.Busy(wait, retry)
+	case queue.TooLong:
+		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy: your request waited for as long as it may without getting its turn. Try again later."}
+	case queue.ForOther:
+		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy: your request gave up its place to one of a higher tier, or of somebody who has fewer waiting. Try again later."}
+	case queue.Overload:
+		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is overloaded and turns a part of all requests away. Try again later."}
+	}
+	return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy, and its queue is full. Try again later."}
+}
+
+// end tells one who waits that it was turned away. The lock is held.
+func (t *turns) end(e *queue.Entry, why queue.Reason, now time.Time) {
+	k := e.Owner.(*ticket)
+	t.metrics.turnedAway(string(why), e.Class)
+	k.refused = refusal(why, 0, t.queue.Retry(e, 0))
+	close(k.called)
+}
+
+// dispatch lets go whoever may. The lock is held.
+func (t *turns) dispatch(now time.Time) {
+	for e := t.queue.Expire(now); e != nil; e = t.queue.Expire(now) {
+		t.end(e, queue.TooLong, now)
+	}
+	for t.queue.Ready(now) {
+		if !t.model.goes(now) {
+			return
+		}
+		if !t.worker.goes(now) {
+			t.model.ended(inconclusive, now)
+			return
+		}
+		e := t.queue.Next(now)
+		t.metrics.waited(e.Class, e.Waited(now))
+		k := e.Owner.(*ticket)
+		k.went = now
+		close(k.called)
+	}
+}
+
+// isCalled reports whether the waiting is over.
+func (k *ticket) isCalled() bool {
+	select {
+	case <-k.called:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns when the turn has come, or with the reason for which it will not.
+func (k *ticket) wait(ctx context.Context) error {
+	tick := time.NewTimer(wakeEvery)
+	defer tick.Stop()
+	for {
+		tick.Reset(min(wakeEvery, max(k.Until().Sub(k.turns.now()), 0)))
+		select {
+		case <-k.called:
+			return k.refused
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			k.turns.look()
+		}
+	}
+}
+
+// look lets go whoever may go by now.
+func (t *turns) look() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dispatch(t.now())
+}
+
+// outlook says where the ticket stands; ok is false if it does not wait.
+func (k *ticket) outlook() (o queue.Outlook, ok bool) {
+	t := k.turns
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o = t.queue.Outlook(&k.Entry, t.now())
+	return o, o.Position > 0
+}
+
+// drop lets go of a ticket's place, if it still has one.
+func (t *turns) drop(k *ticket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if k.State() == queue.Held || k.State() == queue.Running {
+		t.model.ended(inconclusive, now)
+		t.worker.ended(inconclusive, now)
+	}
+	t.queue.Cancel(&k.Entry, now)
+	t.dispatch(now)
+}
+
+// run has the worker answer a request whose turn has come.
+func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(step, error) bool) {
+	o := failed // unless it is seen to end otherwise, as when the worker panics
+	var usage *parley.Usage
+	defer func() { t.finish(k, usage, o) }()
+	for d, err := range worker.Generate(ctx, r) {
+		if err != nil {
+			o = t.blame(ctx, k, err)
+			yield(step{}, err)
+			return
+		}
+		t.progress(k, len(d.Tokens))
+		usage = d.Usage
+		if !yield(step{delta: d}, nil) {
+			o = worked // it was writing
+			return
+		}
+	}
+	if usage != nil {
+		o = worked
+	}
+}
+
+// stuckAfter is how long a worker may have a request without beginning it before
+// that counts as a failure.
+const stuckAfter = firstTokenDefault / 2
+
+// blame says what an error shows of the worker.
+func (t *turns) blame(ctx context.Context, k *ticket, err error) outcome {
+	if ctx.Err() != nil {
+		if k.State() == queue.Held && t.now().Sub(k.went) >= stuckAfter {
+			return failed
+		}
+		return inconclusive
+	}
+	switch openai.CodeOf(err) {
+	case parley.Internal, parley.Unavailable, parley.DeadlineExceeded:
+		return failed
+	}
+	return inconclusive
+}
+
+// progress notes that so many tokens came.
+func (t *turns) progress(k *ticket, tokens int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	began := k.State() == queue.Held
+	t.queue.Started(&k.Entry, now)
+	t.queue.Served(tokens, now)
+	if began {
+		t.dispatch(now)
+	}
+}
+
+// finish ends a request that was with the worker.
+func (t *turns) finish(k *ticket, usage *parley.Usage, o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	t.model.ended(o, now)
+	t.worker.ended(o, now)
+	if usage != nil {
+		t.queue.Finish(&k.Entry, usage.PromptTokens-usage.CachedTokens, usage.OutputTokens, now)
+	} else {
+		t.queue.Cancel(&k.Entry, now)
+	}
+	t.dispatch(now)
+}
+
+// load returns what the queue holds.
+func (t *turns) load() queue.Load {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.queue.Load(t.now())
+}

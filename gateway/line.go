@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// A line knows the calls that are being answered by their names, so that pages
+// can ask where one stands.
+type line struct {
+	mu     sync.Mutex
+	places map[placeKey]*place
+}
+
+// A placeKey is the id of a call, or the name that its client gave it; the
+// latter only its own tenant can ask for.
+type placeKey struct{ tenant, name string }
+
+// A place is where one call stands: the tickets of its requests.
+type place struct {
+	model string
+	class parley.Class
+	keys  []placeKey
+
+	mu      sync.Mutex
+	tickets []*ticket
+}
+
+// enter gives a call its place. The caller must call leave.
+func (l *line) enter(c *call, model string, class parley.Class, tenant string) *place {
+	p := &place{model: model, class: class, keys: []placeKey{{tenant, c.id}}}
+	if name := c.clientRequestID(); name != "" {
+		p.keys = append(p.keys, placeKey{tenant, name})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.places == nil {
+		l.places = map[placeKey]*place{}
+	}
+	for _, key := range p.keys {
+		l.places[key] = p
+	}
+	return p
+}
+
+func (l *line) leave(p *place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range p.keys {
+		if l.places[key] == p {
+			delete(l.places, key)
+		}
+	}
+}
+
+func (l *line) find(tenant, name string) *place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.places[placeKey{tenant, name}]
+}
+
+// add notes that one of the call's requests waits.
+func (p *place) add(k *ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tickets = append(p.tickets, k)
+}
+
+// A standing is what a call is told of its waiting.
+type standing struct {
+	waiting  bool
+	position int
+	// left is how long it is still expected to wait, waited how long it has.
+	left, waited time.Duration
+}
+
+// stands returns where the call stands: where the last of its requests does.
+func (p *place) stands() (s standing) {
+	if p == nil {
+		return s
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.tickets {
+		o, waits := k.outlook()
+		s.waiting = s.waiting || waits
+		s.position, s.left = max(s.position, o.Position), max(s.left, o.Wait)
+		s.waited = max(s.waited, k.waited())
+	}
+	return s
+}
+
+// waited returns how long the ticket has waited, or did until its turn came.
+func (k *ticket) waited() time.Duration {
+	if k.isCalled() && !k.went.IsZero() {
+		return k.Waited(k.went)
+	}
+	return k.Waited(k.turns.now())
+}
+
+// comment is what a client of a stream is told while it waits.
+func (s *standing) comment() []byte {
+	return fmt.Appendf(nil, ": queue position=%d wait=%.1fs\n\n", s.position, s.left.Seconds())
+}
+
+// tellWait puts what is known of the waiting into the headers.
+func (c *call) tellWait() {
+	if c.place == nil {
+		return
+	}
+	s, h := c.place.stands(), c.Header()
+	h.Set("X-Queue-Wait", seconds(s.waited))
+	if s.waiting {
+		h.Set("X-Queue-Position", strconv.Itoa(s.position))
+		h.Set("X-Queue-Estimated-Wait", seconds(s.left))
+	}
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
+
+func (g *Gateway) addQueueRoutes() {
+	g.routes.add("GET", "/v1/queue", false, g.showQueue)
+	g.routes.add("GET", "/v1/queue/{id}", false, g.showPlace)
+}
+
+// showQueue answers GET /v1/queue: how long one would wait now.
+func (g *Gateway) showQueue(c *call) error {
+	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}
+	for _, m := range g.models {
+		l := m.turns.load()
+		q := openai.Queue{Object: "queue", Model: m.ID, EstimatedWait: l.Standing.Seconds(), TokensPerSecond: l.PerSecond}
+		for class := range parley.Class(parley.Classes) {
+			q.Waiting += l.Waiting[class]
+			q.Tiers = append(q.Tiers, openai.QueueTier{Tier: class.String(), Waiting: l.Waiting[class], Shedding: l.Shedding[class]})
+		}
+		list.Data = append(list.Data, q)
+	}
+	return c.reply(http.StatusOK, list)
+}
+
+// showPlace answers GET /v1/queue/{id}: where a request of the caller stands, by
+// its request id or by the name its client gave it.
+func (g *Gateway) showPlace(c *call) error {
+	_, tenant := g.party(c)
+	p := g.line.find(tenant, c.values["id"])
+	if p == nil {
+		return parley.Errorf(parley.NotFound, "No request of yours with the id '%s' is being answered.", c.values["id"])
+	}
+	s := p.stands()
+	answer := openai.QueuePlace{Object: "queue.place", ID: p.keys[0].name, Model: p.model, Tier: p.class.String(), Status: "running", Waited: s.waited.Seconds()}
+	if s.waiting {
+		answer.Status, answer.Position, answer.EstimatedWait = "waiting", s.position, s.left.Seconds()
+	}
+	return c.reply(http.StatusOK, answer)
+}

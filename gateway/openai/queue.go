@@ -1,0 +1,41 @@
+package openai
+
+// A QueuePlace tells where a request stands that is being answered.
+type QueuePlace struct {
+	Object string `json:"object"`
+	ID     string `json:"id"`
+	Model  string `json:"model"`
+	Tier   string `json:"tier"`
+	// Status is waiting or running.
+	Status string `json:"status"`
+	// Position is 1 for the next one, and 0 for one that runs.
+	Position int `json:"position"`
+	// Waited and EstimatedWait are seconds.
+	Waited        float64 `json:"waited_seconds"`
+	EstimatedWait float64 `json:"estimated_wait_seconds"`
+}
+
+// A QueueList tells of the queues of all models.
+type QueueList struct {
+	Object string  `json:"object"`
+	Data   []Queue `json:"data"`
+}
+
+// A Queue tells how busy a model is.
+type Queue struct {
+	Object  string `json:"object"`
+	Model   string `json:"model"`
+	Waiting int    `json:"waiting"`
+	// EstimatedWait is how long all that waits will take, in seconds.
+	EstimatedWait   float64     `json:"estimated_wait_seconds"`
+	TokensPerSecond float64     `json:"tokens_per_second"`
+	Tiers           []QueueTier `json:"tiers"`
+}
+
+// A QueueTier tells of a queue's requests of one tier.
+type QueueTier struct {
+	Tier    string `json:"tier"`
+	Waiting int    `json:"waiting"`
+	// Shedding is the share of what comes that is turned away.
+	Shedding float64 `json:"shedding"`
+}
