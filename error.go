@@ -49,8 +49,9 @@ type Error struct {
 	Message string
 	// Param names the request field at fault, if there is one.
 	Param string
-	// RetryAfter is when it is worth trying again; 0 leaves it to the code.
-	RetryAfter time.Duration
+	// Wait is how long to wait before trying again, where that is known; less
+	// than 0 says that the same request will not succeed later either.
+	Wait time.Duration
 }
 
 // Error returns the message.

@@ -183,7 +183,7 @@ func (t *turns) enter(r *parley.Request) (*ticket, error) {
 	now := t.now()
 	if retry := max(t.model.retry(now), t.worker.retry(now)); retry > 0 {
 		t.metrics.turnedAway("breaker", r.Class)
-		return nil, &parley.Error{Code: parley.Unavailable, RetryAfter: retry,
+		return nil, &parley.Error{Code: parley.Unavailable, Wait: retry,
 			Message: "The model is failing, so your request was not tried. Try again in a while."}
 	}
 	k := &ticket{turns: t, called: make(chan struct{})}
@@ -213,13 +213,13 @@ func refusal(why queue.Reason, wait, retry time.Duration) error {
 	case queue.Late:
 		return openai.Busy(wait, retry)
 	case queue.TooLong:
-		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy: your request waited for as long as it may without getting its turn. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy: your request waited for as long as it may without getting its turn. Try again later."}
 	case queue.ForOther:
-		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy: your request gave up its place to one of a higher tier, or of somebody who has fewer waiting. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy: your request gave up its place to one of a higher tier, or of somebody who has fewer waiting. Try again later."}
 	case queue.Overload:
-		return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is overloaded and turns a part of all requests away. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is overloaded and turns a part of all requests away. Try again later."}
 	}
-	return &parley.Error{Code: parley.Overloaded, RetryAfter: retry, Message: "The server is busy, and its queue is full. Try again later."}
+	return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy, and its queue is full. Try again later."}
 }
 
 // end tells one who waits that it was turned away. The lock is held.

@@ -86,15 +86,7 @@ func Describe(err error, requestID string) Failure {
 	if e, ok := errors.AsType[*codedError](err); ok {
 		detail.Code = optional(e.code)
 	}
-	return Failure{Status: known.status, Header: known.header(retryAfter(err)), Body: ErrorBody{detail}}
-}
-
-// retryAfter returns the time that the error itself names.
-func retryAfter(err error) time.Duration {
-	if e, ok := errors.AsType[*parley.Error](err); ok {
-		return e.RetryAfter
-	}
-	return 0
+	return Failure{Status: known.status, Header: known.header(waitOf(err)), Body: ErrorBody{detail}}
 }
 
 // CodeOf is [parley.CodeOf], with the context package's own errors understood.
@@ -124,18 +116,27 @@ func messageOf(err error, code parley.Code, requestID string) string {
 	return fmt.Sprintf("The server had an error while processing your request. You can retry it, or report it with the request ID %s.", requestID)
 }
 
-// header says when to try again: after what the error names, else what the rule does.
-func (r rule) header(retry time.Duration) http.Header {
+// waitOf returns how long an error says to wait, 0 if it does not.
+func waitOf(err error) time.Duration {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		return e.Wait
+	}
+	return 0
+}
+
+// header tells whether and when to try again. Clients read the milliseconds
+// first; seconds are whole and at least one.
+func (r rule) header(wait time.Duration) http.Header {
 	h := make(http.Header)
-	if retry = max(retry, 0); retry == 0 {
-		retry = time.Duration(r.retrySeconds) * time.Second
+	if wait == 0 {
+		wait = time.Duration(r.retrySeconds) * time.Second
 	}
-	if retry > 0 {
-		h.Set("Retry-After", strconv.Itoa(int((retry+time.Second-1)/time.Second)))
-		h.Set("Retry-After-Ms", strconv.Itoa(int((retry+time.Millisecond-1)/time.Millisecond)))
-	}
-	if r.final {
+	switch {
+	case r.final || wait < 0:
 		h.Set("X-Should-Retry", "false")
+	case wait > 0:
+		h.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	return h
 }
@@ -201,9 +202,9 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 // is told so at once, with the time after which it is worth asking again.
 func Busy(wait, retry time.Duration) error {
 	return withCode("server_busy", &parley.Error{
-		Code:       parley.RateLimited,
-		Message:    fmt.Sprintf("The server is busy: your request would have waited for about %v, longer than it may. Try again in %v.", roundTime(wait), roundTime(retry)),
-		RetryAfter: retry,
+		Code:    parley.RateLimited,
+		Message: fmt.Sprintf("The server is busy: your request would have waited for about %v, longer than it may. Try again in %v.", roundTime(wait), roundTime(retry)),
+		Wait:    retry,
 	})
 }
 
