@@ -34,7 +34,7 @@ type answer struct {
 	// waiting is true while nothing came but that the call waits.
 	waiting bool
 	// seen is told of every delta and the index of its choice.
-	seen func(choice int, d parley.Delta)
+	seen func(choice int, s step)
 }
 
 // An answeredPrompt is a prompt and what a worker said of it.
@@ -210,7 +210,7 @@ func (a *answer) accept(e event) ([]piece, error) {
 		pieces[i].choice = index
 	}
 	d.Finish = pieces[len(pieces)-1].finish
-	a.seen(index, d)
+	a.seen(index, step{delta: d, shared: e.shared})
 	if d.Usage != nil {
 		return pieces, a.settle(e.prompt, *d.Usage)
 	}

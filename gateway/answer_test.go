@@ -20,7 +20,7 @@ func pending(t *testing.T, stops []string, events ...event) *answer {
 	return &answer{
 		events: waiting, prompts: make([]answeredPrompt, 1), perPrompt: 1, open: 1,
 		choices: []*choice{{text: newText(tinyTokenizer().NewDecoder(true), stops), model: &model{Served: served}}},
-		seen:    func(int, parley.Delta) {},
+		seen:    func(int, step) {},
 	}
 }
 

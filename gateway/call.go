@@ -36,8 +36,11 @@ type call struct {
 	stream *stream
 	// place is where the call stands in the queue, once it is in it.
 	place *place
-	err   error
-	story story
+	// seeded calls name their own seed; opening is the first text of the prompt.
+	seeded  bool
+	opening string
+	err     error
+	story   story
 }
 
 // A response remembers the status that was sent.

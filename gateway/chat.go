@@ -55,8 +55,11 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	if err != nil {
 		return nil, nil, err
 	}
-	job := m.newJob(c.id, &request.Generation, prompt)
+	job := c.newJob(m, &request.Generation, prompt)
 	job.MaxTokens = maxTokens
+	if len(request.Messages) > 0 {
+		c.opening = request.Messages[0].Content
+	}
 	held := m.tools.constrain(request, thinking)
 	job.Grammar = held.grammar
 	c.seeConstraint(&request.Format, len(callable(request)))

@@ -39,6 +39,7 @@ func (g *Gateway) completions(c *call) error {
 		job.Grammar = held.grammar
 	}
 	c.seeConstraint(&request.Format, 0)
+	c.opening = request.Prompts[0].Text
 	return c.inSession(model, request.Gap, func() error {
 		answer, stop := c.generate(model, jobs, &held, request.MaxTokens == 0)
 		defer stop()
@@ -66,7 +67,7 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 		if err != nil {
 			return nil, err
 		}
-		job := m.newJob(c.id, &request.Generation, prompt)
+		job := c.newJob(m, &request.Generation, prompt)
 		job.MaxTokens = max(maxTokens, 1) // a worker reads 0 as "as many as fit"
 		job.Choices = request.BestOf
 		job.Logprobs = request.Logprobs || request.BestOf > request.Choices

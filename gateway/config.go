@@ -49,6 +49,8 @@ type Config struct {
 	Batches *batch.Store
 	// Admission says who waits, for how long, and who is turned away.
 	Admission Admission
+	// Share says which answers are given to more than one client.
+	Share Sharing
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -161,6 +163,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.KeepAlive, keepAliveLimit)
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
 	c.Admission = c.Admission.withDefaults()
+	c.Share = c.Share.withDefaults()
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}

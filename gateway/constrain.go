@@ -72,6 +72,14 @@ func (c *constraint) worker(w parley.Worker) parley.Worker {
 	return lenientWorker{w, c.loose}
 }
 
+// loosely returns what an answer is held to where the exact grammar is refused.
+func (c *constraint) loosely() *parley.Grammar {
+	if c == nil {
+		return nil
+	}
+	return c.loose
+}
+
 // callable are the tools that the model may call.
 func callable(r *openai.ChatRequest) []openai.Tool {
 	if r.ToolChoice.Mode == openai.ToolsNone || len(r.Tools) == 0 {

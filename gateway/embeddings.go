@@ -85,7 +85,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 	for _, job := range jobs {
 		job.Class, job.Tenant = class, tenant
 	}
-	work := generate(ctx, c.source(m, m.Worker), jobs, embeddingsAtOnce)
+	work := generate(ctx, c.source(m, nil, jobs), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {
 		select {
@@ -93,7 +93,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			if e.err != nil {
 				return e.err
 			}
-			c.seeDelta(e.prompt, e.delta)
+			c.seeDelta(e.prompt, e.step)
 			if e.delta.Usage != nil {
 				complete++
 			}

@@ -45,7 +45,7 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
-	job := model.newJob(c.id, &request.Generation, prompt)
+	job := c.newJob(model, &request.Generation, prompt)
 	job.MaxTokens = maxTokens
 	model.prepareGap(job, request.Gap)
 	held := constrainText(&request.Format)

@@ -22,6 +22,7 @@ type Gateway struct {
 	metrics  *metrics
 	sessions sessions
 	line     line
+	shares   *shares
 	// party says in which class a call is answered, and for which tenant.
 	party func(*call) (parley.Class, string)
 	// keeper holds what lives longer than a call; nil without a store.
@@ -54,6 +55,9 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	if err := g.openTurns(); err != nil {
+		return nil, err
+	}
+	if g.shares, err = openShares(&config); err != nil {
 		return nil, err
 	}
 	g.addRoutes()

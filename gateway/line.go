@@ -115,6 +115,9 @@ func (c *call) tellWait() {
 		return
 	}
 	s, h := c.place.stands(), c.Header()
+	if c.story.shared {
+		h.Set("X-Answer-Shared", "true")
+	}
 	h.Set("X-Queue-Wait", seconds(s.waited))
 	if s.waiting {
 		h.Set("X-Queue-Position", strconv.Itoa(s.position))

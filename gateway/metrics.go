@@ -95,6 +95,8 @@ type story struct {
 	// format and tools are what the answer is held to.
 	format string
 	tools  int
+	// shared answers were computed for another request.
+	shared bool
 }
 
 // seeConstraint counts a request whose answer is held to a format, or to tools
@@ -110,8 +112,8 @@ func (c *call) seeConstraint(f *openai.Format, tools int) {
 }
 
 // seeDelta keeps count of an answer as it comes.
-func (c *call) seeDelta(choice int, d parley.Delta) {
-	s, m := &c.story, c.gateway.metrics
+func (c *call) seeDelta(choice int, came step) {
+	s, m, d := &c.story, c.gateway.metrics, came.delta
 	now := c.gateway.config.Now()
 	if n := len(d.Tokens); n > 0 {
 		if s.firstToken == 0 {
@@ -121,7 +123,12 @@ func (c *call) seeDelta(choice int, d parley.Delta) {
 			}
 		}
 		s.outputTokens += n
-		m.outputTokens.Add(float64(n))
+		s.shared = came.shared
+		if came.shared {
+			c.gateway.shares.metrics.tokens.Add(float64(n))
+		} else {
+			m.outputTokens.Add(float64(n))
+		}
 		c.seeTokens(choice, n, now)
 	}
 	if d.Finish != "" {
@@ -217,6 +224,7 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 			slog.Duration("prefill", s.usage.Prefill),
 			slog.Duration("decode", s.usage.Decode),
 			slog.String("finish", string(s.finish)),
+			slog.Bool("shared", s.shared),
 			slog.Bool("cancelled", code == parley.Cancelled))
 	}
 	if c.story.format != "" {

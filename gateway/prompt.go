@@ -58,9 +58,10 @@ func (m *model) outputTokens(param string, promptTokens int, g *openai.Generatio
 }
 
 // newJob makes the request for one prompt that the worker takes.
-func (m *model) newJob(id string, g *openai.Generation, prompt []parley.Token) *parley.Request {
+func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *parley.Request {
+	c.seeded = g.Seeded
 	job := &parley.Request{
-		ID:          id,
+		ID:          c.id,
 		Model:       m.ID,
 		Prompt:      prompt,
 		Choices:     g.Choices,
@@ -107,7 +108,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	}
 	c.place = c.gateway.line.enter(c, m.ID, class, tenant)
 	a.place = c.place
-	work := generate(c.request.Context(), c.source(m, held.worker(m.Worker)), jobs, len(jobs))
+	work := generate(c.request.Context(), c.source(m, held, jobs), jobs, len(jobs))
 	a.events = work.events
 	return a, func() {
 		work.stop()
@@ -118,11 +119,19 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 // source returns what answers the call's requests: all the layers between it and
 // the worker. What is done in the background has no client whom they could
 // protect, and gives way to everybody at the worker.
-func (c *call) source(m *model, worker parley.Worker) source {
-	if c.background || c.gateway.config.Admission.Off {
-		return direct(worker)
+func (c *call) source(m *model, held *constraint, jobs []*parley.Request) source {
+	worker, s := held.worker(m.Worker), c.gateway.shares
+	answered := direct(worker)
+	if !c.background && !c.gateway.config.Admission.Off {
+		answered = m.turns.answer(worker)
 	}
-	return c.bounded(m.turns.answer(worker))
+	if w := s.wishOf(c, m, jobs); !w.private {
+		answered = s.answer(w, held.loosely(), answered)
+	}
+	if c.background || c.gateway.config.Admission.Off {
+		return answered
+	}
+	return c.bounded(answered)
 }
 
 // tokenText returns a token for people to read.
