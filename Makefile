@@ -73,6 +73,11 @@ bench-cpu: build ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAM
 bench-mechanisms: build ## each mechanism of the engine off and on, against its floor; kept in bench/ and drawn in docs/
 	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
 
+.PHONY: storm
+storm: ## a storm of retries against the gateway, in virtual time (drawn in docs/) and against a real server
+	$(GO) test ./gateway -run 'TestStorm$$' -v -args -storm docs/storm.svg
+	$(GO) test ./cmd/parley -run TestStormOnPolly -v -args -storm
+
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, built-in models
 	$(GO) generate ./...

@@ -201,7 +201,7 @@ func (t *turns) enter(r *parley.Request) (*ticket, error) {
 		return nil, refusal(verdict.Refused, verdict.Wait, verdict.Retry)
 	}
 	if d := verdict.Displaced; d != nil {
-		t.end(d, queue.ForOther, now)
+		t.end(d, queue.ForOther)
 	}
 	t.dispatch(now)
 	return k, nil
@@ -223,7 +223,7 @@ func refusal(why queue.Reason, wait, retry time.Duration) error {
 }
 
 // end tells one who waits that it was turned away. The lock is held.
-func (t *turns) end(e *queue.Entry, why queue.Reason, now time.Time) {
+func (t *turns) end(e *queue.Entry, why queue.Reason) {
 	k := e.Owner.(*ticket)
 	t.metrics.turnedAway(string(why), e.Class)
 	k.refused = refusal(why, 0, t.queue.Retry(e, 0))
@@ -233,7 +233,10 @@ func (t *turns) end(e *queue.Entry, why queue.Reason, now time.Time) {
 // dispatch lets go whoever may. The lock is held.
 func (t *turns) dispatch(now time.Time) {
 	for e := t.queue.Expire(now); e != nil; e = t.queue.Expire(now) {
-		t.end(e, queue.TooLong, now)
+		t.end(e, queue.TooLong)
+	}
+	for e := t.queue.Trim(now); e != nil; e = t.queue.Trim(now) {
+		t.end(e, queue.Overload)
 	}
 	for t.queue.Ready(now) {
 		if !t.model.goes(now) {
@@ -356,7 +359,7 @@ func (t *turns) progress(k *ticket, tokens int) {
 	now := t.now()
 	began := k.State() == queue.Held
 	t.queue.Started(&k.Entry, now)
-	t.queue.Served(tokens, now)
+	t.queue.Served(&k.Entry, tokens, now)
 	if began {
 		t.dispatch(now)
 	}

@@ -31,9 +31,9 @@ func keyOf(w wish, r *parley.Request, loose *parley.Grammar) shareKey {
 		binary.LittleEndian.PutUint32(word[:], uint32(t))
 		k.Write(word[:])
 	}
-	k.number(uint64(max(r.Choices, 1)), uint64(r.MaxTokens), flag(r.Logprobs), uint64(r.TopLogprobs), flag(r.PromptLogprobs), flag(r.Embed), uint64(r.Sinks))
+	k.number(uint64(max(r.Choices, 1)), uint64(r.MaxTokens), bit(r.Logprobs), uint64(r.TopLogprobs), bit(r.PromptLogprobs), bit(r.Embed), uint64(r.Sinks))
 	k.sampling(w, &r.Sampling)
-	k.number(uint64(len(r.Stop.Strings)), uint64(len(r.Stop.Tokens)), flag(r.Stop.IgnoreEnd))
+	k.number(uint64(len(r.Stop.Strings)), uint64(len(r.Stop.Tokens)), bit(r.Stop.IgnoreEnd))
 	k.text(r.Stop.Strings...)
 	for _, t := range r.Stop.Tokens {
 		k.number(uint64(t))
@@ -64,7 +64,7 @@ func (k keyHash) text(texts ...string) {
 }
 
 func (k keyHash) sampling(w wish, s *parley.Sampling) {
-	k.number(flag(w.repeatable))
+	k.number(bit(w.repeatable))
 	if s.Temperature > 0 {
 		k.floats(s.Temperature, float32(s.TopK), s.TopP, s.MinP)
 		if w.repeatable {
@@ -93,7 +93,7 @@ func (k keyHash) grammar(g *parley.Grammar) {
 	k.text(string(b))
 }
 
-func flag(b bool) uint64 {
+func bit(b bool) uint64 {
 	if b {
 		return 1
 	}

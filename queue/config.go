@@ -17,6 +17,10 @@ type Config struct {
 	// Hold is for how long workers may hold work that they have not begun;
 	// default 100 ms, about a pass.
 	Hold time.Duration
+	// TokenMax is the time between two tokens beyond which those that are written
+	// are not to be slowed by more; default 50 ms. Where the workers are slower by
+	// themselves it is twice what they take when little is asked of them.
+	TokenMax time.Duration
 	// RetryMax bounds the time that those turned away are told; default 60 s,
 	// the longest that clients obey.
 	RetryMax time.Duration
@@ -39,6 +43,7 @@ type Tier struct {
 const (
 	depthDefault = 1024
 	holdDefault  = 100 * time.Millisecond
+	tokenDefault = 50 * time.Millisecond
 	retryDefault = 60 * time.Second
 	waitDefault  = 60 * time.Second
 	retryMin     = time.Second
@@ -57,8 +62,8 @@ func (c *Config) Validate() error {
 			wrong("the depth of tier %s is %d and its longest wait %v: neither may be negative", name, t.DepthMax, t.WaitMax)
 		}
 	}
-	if c.DepthMax < 0 || c.Hold < 0 || c.RetryMax < 0 {
-		wrong("DepthMax is %d, Hold %v and RetryMax %v: none may be negative", c.DepthMax, c.Hold, c.RetryMax)
+	if c.DepthMax < 0 || c.Hold < 0 || c.TokenMax < 0 || c.RetryMax < 0 {
+		wrong("DepthMax is %d, Hold %v, TokenMax %v and RetryMax %v: none may be negative", c.DepthMax, c.Hold, c.TokenMax, c.RetryMax)
 	}
 	s := c.Shed.withDefaults()
 	if s.Stop < 0 || s.Stop >= s.Start {
@@ -70,6 +75,7 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	setDefault(&c.DepthMax, depthDefault)
 	setDefault(&c.Hold, holdDefault)
+	setDefault(&c.TokenMax, tokenDefault)
 	setDefault(&c.RetryMax, retryDefault)
 	weights := [parley.Classes]float64{parley.Free: 1, parley.Pro: 4, parley.Enterprise: 16}
 	depths := [parley.Classes]int{parley.Free: max(1, c.DepthMax/2), parley.Pro: max(1, c.DepthMax*3/4), parley.Enterprise: c.DepthMax}

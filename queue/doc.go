@@ -41,7 +41,9 @@
 // A worker fills its own passes best, but what waits there is beyond our order.
 // So it holds work that it has not begun for about one pass only: what is
 // dispatched and has no first token yet is bounded by what the workers were
-// measured to begin in that time.
+// measured to begin in that time. And a worker that takes all that comes makes
+// every answer slow: nobody goes while those that are being written get their
+// tokens more slowly than they should.
 //
 // A [Breaker] stands beside the queue: it keeps work from a worker that fails.
 package queue

@@ -71,6 +71,14 @@ func (l *life) step() {
 		}
 		l.ends[e]++
 	}
+	for e := l.q.Trim(l.now); e != nil; e = l.q.Trim(l.now) {
+		for class := range e.Class {
+			if l.q.tiers[class].waiting > 0 {
+				l.t.Fatalf("%v was cut back while %v waits", e.Class, class)
+			}
+		}
+		l.ends[e]++
+	}
 	switch l.rng.IntN(6) {
 	case 0, 1, 2:
 		l.push()
@@ -135,7 +143,7 @@ func (l *life) finish() {
 	}
 	e := l.gone[l.rng.IntN(len(l.gone))]
 	l.q.Started(e, l.now)
-	l.q.Served(l.rng.IntN(100), l.now)
+	l.q.Served(e, l.rng.IntN(100), l.now)
 	if l.rng.IntN(4) == 0 {
 		return
 	}
@@ -401,10 +409,11 @@ func TestOutlookComesTrue(t *testing.T) {
 func TestPaceIsLearned(t *testing.T) {
 	q := mustNew(t, Config{})
 	now := time.Unix(1000, 0)
+	writer := new(Entry)
 	pass := func(seconds, perSecond int) {
 		for range seconds * 100 {
 			now = now.Add(10 * time.Millisecond)
-			q.Served(perSecond/100, now)
+			q.Served(writer, perSecond/100, now)
 		}
 	}
 	pass(10, 500)
@@ -495,7 +504,7 @@ func steadyState(t testing.TB, waiting int) (cycle func()) {
 		q.Outlook(spare, now)
 		e := q.Next(now)
 		q.Started(e, now)
-		q.Served(e.work-e.prompt, now)
+		q.Served(e, e.work-e.prompt, now)
 		q.Finish(e, e.prompt, e.work-e.prompt, now)
 		spare = e
 	}

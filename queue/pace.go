@@ -114,12 +114,14 @@ func (p *pace) time(work float64) time.Duration {
 // nothing, however short. Where places are free, what is begun in a pass raises
 // the bound, pass by pass, up to what is begun in the time allowed.
 type intake struct {
-	most  time.Duration // that work may be held
-	held  int
-	limit float64
-	since time.Time // of the count of what was begun
-	begun int
-	rate  float64 // begun in a second while something was held
+	most time.Duration // that work may be held
+	held int
+	// entries is how many are held.
+	entries int
+	limit   float64
+	since   time.Time // of the count of what was begun
+	begun   int
+	rate    float64 // begun in a second while something was held
 }
 
 const (
@@ -146,6 +148,7 @@ func (i *intake) hold(e *Entry, now time.Time) {
 		i.since, i.begun = now, 0
 	}
 	i.held += e.count()
+	i.entries++
 }
 
 // begin takes a begun entry out, and learns.
@@ -165,7 +168,72 @@ func (i *intake) begin(e *Entry, now time.Time) {
 	i.since, i.begun = now, 0
 }
 
-func (i *intake) drop(e *Entry) { i.held -= e.count() }
+func (i *intake) drop(e *Entry) {
+	i.held -= e.count()
+	i.entries--
+}
+
+// A rhythm is the time between two tokens of those that are being written, and
+// how many may be written at once so that it stays what it should be. As long as
+// it does, nothing bounds them here: how many a worker takes is its own affair.
+type rhythm struct {
+	present float64 // seconds
+	// least is the shortest that it was, forgotten slowly.
+	least float64
+	at    time.Time
+	// limit is how many may be written; 0 for any number. It is looked at anew
+	// every rhythmWindow.
+	limit float64
+	since time.Time
+}
+
+const (
+	// runningMin is how many may be written however slowly.
+	runningMin = 4
+	// slowest is how many times as slow as alone writing may get.
+	slowest      = 2
+	rhythmMemory = 10 * time.Minute
+	rhythmWindow = 250 * time.Millisecond
+	// oddGap is what a single gap can tell at most, as a multiple of the others.
+	oddGap = 4
+	// rises and falls bound how far the limit moves at a time.
+	rises, falls = 1.05, 0.8
+)
+
+// learn takes in the time from one token of an entry to its next.
+func (r *rhythm) learn(gap time.Duration, now time.Time) {
+	x := gap.Seconds()
+	if r.present == 0 {
+		r.present, r.least, r.at, r.since = x, x, now, now
+		return
+	}
+	x = min(x, oddGap*r.present) // it may have been the reader who was slow
+	r.present += (x - r.present) / 32
+	r.least = min(r.least*math.Exp(float64(now.Sub(r.at))/float64(rhythmMemory)), r.present)
+	r.at = now
+}
+
+// adjust moves the limit to where the rhythm would be right, if it is
+// proportional to the number that is written, as it is where that matters.
+func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
+	if now.Sub(r.since) < rhythmWindow || r.present == 0 {
+		return
+	}
+	r.since = now
+	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
+	switch {
+	case r.limit == 0 && right < float64(running):
+		r.limit = max(right, runningMin)
+	case r.limit == 0:
+	case right < r.limit && right < float64(running):
+		r.limit = max(right, falls*r.limit, runningMin)
+	case float64(running+held) >= math.Floor(r.limit): // it is what keeps others back
+		r.limit = min(max(right, r.limit), max(rises*r.limit, r.limit+0.5))
+	}
+}
+
+// bears reports whether one more may be written beside so many.
+func (r *rhythm) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }
 
 // away is the work of those that were turned away and told when to come again.
 type away struct {

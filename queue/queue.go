@@ -33,6 +33,7 @@ type Entry struct {
 	previous *Entry
 	next     *Entry
 	expires  int // place in the heap of deadlines
+	wrote    time.Time
 }
 
 // A State is where an entry is. Every entry that was pushed ends in exactly one
@@ -80,7 +81,8 @@ const (
 	Late Reason = "late"
 	// Full: no entry may be displaced for it.
 	Full Reason = "full"
-	// Overload: a share of what comes is turned away, and it was among it.
+	// Overload: a share of what comes is turned away, or more waited when the
+	// overload was seen than can be served soon.
 	Overload Reason = "overload"
 	// ForOther: it was displaced.
 	ForOther Reason = "displaced"
@@ -116,8 +118,10 @@ type Queue struct {
 	work      int
 	arrivals  uint64
 	output    mean // tokens of a continuation, of all tenants
+	running   int  // begun, not ended
 	intake    intake
 	pace      pace
+	rhythm    rhythm
 	shed      shedder
 	away      away
 	totals    [parley.Classes]Totals
@@ -254,11 +258,30 @@ func (q *Queue) Expire(now time.Time) *Entry {
 	return e
 }
 
+// Trim ends the waiting of one entry that overload leaves no room for, and
+// returns it, or nil if there is none: what came before the overload was seen
+// waits no longer for it than what comes later. It is the newest of the tenant
+// with the most waiting, in the lowest tier. Call it until it returns nil.
+func (q *Queue) Trim(now time.Time) *Entry {
+	q.observe(now)
+	if !q.shed.trims(q.standing(), q.waiting) {
+		return nil
+	}
+	for class := range q.tiers {
+		if longest := q.tiers[class].longest.top(); longest != nil {
+			e := longest.tail
+			q.displace(e)
+			return e
+		}
+	}
+	return nil
+}
+
 // Ready reports whether [Queue.Next] would return an entry.
 func (q *Queue) Ready(now time.Time) bool {
 	q.observe(now)
 	t := q.turn()
-	return t != nil && q.intake.takes(t.present.top().head)
+	return t != nil && q.intake.takes(t.present.top().head) && q.rhythm.bears(q.running+q.intake.entries)
 }
 
 // Next dispatches the entry whose turn it is and returns it, or nil if nothing
@@ -309,14 +332,22 @@ func (q *Queue) Started(e *Entry, now time.Time) {
 		return
 	}
 	e.state = Running
+	q.running++
 	q.intake.begin(e, now)
 	q.pace.add(e.prompt)
 	q.observe(now)
 }
 
-// Served says that so many tokens were written.
-func (q *Queue) Served(tokens int, now time.Time) {
-	q.pace.add(tokens)
+// Served says that so many tokens were written for a dispatched entry.
+func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
+	if tokens > 0 {
+		q.pace.add(tokens)
+		if !e.wrote.IsZero() {
+			q.rhythm.learn(now.Sub(e.wrote)/time.Duration(tokens), now)
+			q.rhythm.adjust(q.running, q.intake.entries, q.cfg.TokenMax, now)
+		}
+		e.wrote = now
+	}
 	q.observe(now)
 }
 
@@ -358,6 +389,8 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 func (q *Queue) leave(e *Entry, state State, now time.Time) {
 	if e.state == Held {
 		q.intake.drop(e)
+	} else {
+		q.running--
 	}
 	e.state = state
 	e.tenant.running--

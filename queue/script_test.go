@@ -24,10 +24,11 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	serve               the same, and the workers begin each at once
 //	started NAME | cancel NAME
 //	finish NAME computed=N output=N
-//	served N
+//	served NAME N       so many tokens of it were written
 //	look NAME           where it stands
 //	load
 //	wait MS             what expires meanwhile is told
+//	trim                turn away what overload leaves no room for
 //	breaker [failures=N] [trials=N]
 //	ok | failed         a request ends that went through the breaker
 func TestScripts(t *testing.T) {
@@ -109,7 +110,11 @@ func (s *script) run(words []string) {
 	case "finish":
 		s.q.Finish(s.entries[words[1]], number(words, "computed"), number(words, "output"), s.now)
 	case "served":
-		s.q.Served(atoi(words[1]), s.now)
+		s.q.Served(s.entries[words[1]], atoi(words[2]), s.now)
+	case "trim":
+		for e := s.q.Trim(s.now); e != nil; e = s.q.Trim(s.now) {
+			s.tell("%s is turned away", s.name(e))
+		}
 	case "look":
 		o := s.q.Outlook(s.entries[words[1]], s.now)
 		s.tell("position %d, %v", o.Position, o.Wait.Round(time.Millisecond))

@@ -10,7 +10,8 @@ import (
 // A Shed says when a share of what comes is turned away, so that those who are
 // let in wait for seconds and not for as long as they are allowed to.
 //
-// Shedding starts when the wait stands at Start and stops when it has fallen to
+// Shedding starts when the wait stands at Start, where what waits already is cut
+// back to if it stands much longer, and stops when it has fallen to
 // Stop. In between the share follows the wait: it grows above the middle of the
 // two and shrinks below. So it settles where as much is let in as is served, and
 // the workers never run dry.
@@ -19,7 +20,8 @@ import (
 // tier, requests of tenants that already wait before those of tenants that do
 // not, so that a flood is paid for by who sends it.
 type Shed struct {
-	// Start and Stop are in time that the waiting work takes; default 10 s and 3 s.
+	// Start and Stop are in time that the waiting work takes; default 3 s and
+	// 1 s, as people leave when nothing comes for ten.
 	Start, Stop time.Duration
 	// DepthMin is how many entries must wait before any is shed; default 16. A
 	// few long answers are no overload.
@@ -29,8 +31,8 @@ type Shed struct {
 }
 
 const (
-	shedStart    = 10 * time.Second
-	shedStop     = 3 * time.Second
+	shedStart    = 3 * time.Second
+	shedStop     = time.Second
 	shedDepthMin = 16
 	// shedSlope is how fast the share grows, in steps of the ladder per second,
 	// while the wait is at Start or beyond; shedMemory how fast the last share is
@@ -43,7 +45,7 @@ const (
 
 func (s Shed) withDefaults() Shed {
 	setDefault(&s.Start, shedStart)
-	setDefault(&s.Stop, min(shedStop, s.Start*3/10))
+	setDefault(&s.Stop, min(shedStop, s.Start/3))
 	setDefault(&s.DepthMin, shedDepthMin)
 	return s
 }
@@ -55,9 +57,13 @@ type shedder struct {
 	level  float64
 	active bool
 	at     time.Time
+	// cutting is true while what waits is cut back.
+	cutting bool
 	// carry holds what is left of each rung's share after whole requests: so a
 	// share of a third sheds exactly every third.
 	carry [rungs]float64
+	// seen is when a request of each rung came last.
+	seen [rungs]time.Time
 }
 
 func (s *shedder) observe(now time.Time, standing time.Duration, waiting int) {
@@ -82,7 +88,33 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int) {
 	middle := (s.Start + s.Stop) / 2
 	error := float64(standing-middle) / float64(s.Start-middle)
 	s.level += min(max(error, -1), 1) * shedSlope * min(passed.Seconds(), 1)
-	s.level = min(max(s.level, 0), rungs)
+	s.level = min(max(s.level, 0), s.highest(now))
+}
+
+// highest is the level at which all that comes lately is shed: to climb beyond
+// it would only mean to come down later.
+func (s *shedder) highest(now time.Time) float64 {
+	for rung := rungs - 1; rung >= 0; rung-- {
+		if seen := s.seen[rung]; !seen.IsZero() && now.Sub(seen) < shedMemory {
+			return float64(rung + 1)
+		}
+	}
+	return 0
+}
+
+// trimAt is how far beyond Start the wait may stand before what waits is cut
+// back: shedding what comes holds it below.
+// It is in halves.
+const trimAt = 3
+
+// trims reports whether one more entry must go.
+func (s *shedder) trims(standing time.Duration, waiting int) bool {
+	from := s.Start
+	if !s.cutting {
+		from = from * trimAt / 2
+	}
+	s.cutting = s.active && waiting > s.DepthMin && standing > from
+	return s.cutting
 }
 
 // rungOf returns the place of a request on the ladder.
@@ -109,6 +141,7 @@ func (s *shedder) share(class parley.Class) float64 {
 // drop reports whether a request is shed.
 func (s *shedder) drop(class parley.Class, waits bool) bool {
 	rung := rungOf(class, waits)
+	s.seen[rung] = s.at
 	s.carry[rung] += s.part(rung)
 	if s.carry[rung] < 1 {
 		return false

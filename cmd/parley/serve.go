@@ -97,7 +97,9 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeBatches(batches)
-	front, err := gateway.New(gateway.Config{Models: served(hosts), Log: log, Registry: registry, Store: store, NoTitles: s.untitled, Batches: batches})
+	config := s.frontConfig()
+	config.Models, config.Log, config.Registry, config.Store, config.Batches = served(hosts), log, registry, store, batches
+	front, err := gateway.New(config)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/gateway"
 	"parley/worker/host"
 )
 
@@ -42,6 +43,8 @@ type settings struct {
 	draft      string
 	threads    int
 	cpu        string
+	admission  gateway.Admission
+	share      gateway.Sharing
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
@@ -108,7 +111,7 @@ func (s *setting) apply(to *settings, text string) error {
 }
 
 // serveSettings is the one list of what serve can be told.
-var serveSettings = []setting{
+var serveSettings = slices.Concat([]setting{
 	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
 		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
@@ -138,7 +141,7 @@ var serveSettings = []setting{
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2, avx512, amx or neon", set: setCPU},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}
+}, overloadSettings)
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

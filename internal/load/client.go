@@ -167,6 +167,7 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "text/event-stream")
+		r.Header.Set("Cache-Control", "no-store") // what is measured is to be computed
 	}
 	if c.target.Key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.target.Key)

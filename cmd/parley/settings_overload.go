@@ -1,0 +1,127 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/gateway"
+	"parley/queue"
+)
+
+// overloadSettings are what keeps a server serving when more is asked of it than
+// it can do, and which answers it gives to more than one client.
+var overloadSettings = []setting{
+	{key: "admission", wants: "on or off", help: "let requests wait for their turn: `on` or off, which hands all of them to the engine at once (default on)",
+		set: setOff(func(s *settings) *bool { return &s.admission.Off })},
+	{key: "queue-depth", wants: "a number, 0 or more", help: "let at most `N` requests of a model wait (default 1024)", set: setCount(func(s *settings) *int { return &s.admission.Queue.DepthMax })},
+	{key: "queue-wait", wants: "a time such as 30s, or tier=time", many: true, set: setQueueWait,
+		help: "let requests wait for at most this `[TIER=]TIME`; repeat it for tiers (default 60s)"},
+	{key: "tier-weight", wants: "tier=number, with a tier of free, pro or enterprise", many: true, set: setTierWeight,
+		help: "share of a tier beside others that wait, `TIER=N` (default free=1, pro=4, enterprise=16)"},
+	{key: "first-token-max", wants: "a time such as 60s", help: "give up a request whose first token takes longer than this `TIME`, waiting included (default 60s)",
+		set: setTime(func(s *settings) *time.Duration { return &s.admission.FirstTokenMax })},
+	{key: "answer-max", wants: "a time such as 15m", help: "give up an answer that takes longer than this `TIME` as a whole (default 15m)",
+		set: setTime(func(s *settings) *time.Duration { return &s.admission.AnswerMax })},
+	{key: "shed-start", wants: "a time such as 3s, or off", help: "turn a share of requests away while the queue holds this `TIME` of work, free ones first; off turns none away (default 3s)", set: setShedStart},
+	{key: "shed-stop", wants: "a time such as 1s", help: "stop that when the queue is down to this `TIME` of work (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.admission.Queue.Shed.Stop })},
+	{key: "breaker", wants: "on or off", help: "keep requests from a model that fails, until it is seen to work again: `on` or off (default on)",
+		set: setOff(func(s *settings) *bool { return &s.admission.Breaker.Off })},
+	{key: "share", wants: "on, any or off", help: "compute equal requests once: `on` for those that must have the same answer, any also for others in flight, or off (default on)", set: setShare},
+	{key: "share-cache", wants: "a size such as 64MiB", help: "keep complete answers that must be the same every time in so much memory, a `SIZE`; 0 keeps none (default 64MiB)", set: setShareCache},
+	{key: "share-ttl", wants: "a time such as 5m", help: "keep them for this `TIME` (default 5m)", set: setTime(func(s *settings) *time.Duration { return &s.share.TTL })},
+	{key: "share-public", wants: "the name of a model", many: true, help: "let all tenants share the answers of this `MODEL`; repeat it for more",
+		set: setMany(func(s *settings) *[]string { return &s.share.PublicModels })},
+	{key: "share-public-prompt", wants: "a text", many: true, help: "let all tenants share answers to conversations that begin with exactly this `TEXT`, such as a system prompt; repeat it for more",
+		set: setMany(func(s *settings) *[]string { return &s.share.PublicPrompts })},
+}
+
+// setOff reads on or off.
+func setOff(field func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		if text != "on" && text != "off" {
+			return errNotWanted
+		}
+		*field(s) = text == "off"
+		return nil
+	}
+}
+
+func setMany(field func(*settings) *[]string) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		if text == "" {
+			return errNotWanted
+		}
+		*field(s) = append(*field(s), text)
+		return nil
+	}
+}
+
+// tiersOf returns the tiers that a text begins with the name of, and the rest of
+// it; all if it names none.
+func tiersOf(q *queue.Config, text string) (tiers []*queue.Tier, rest string) {
+	name, rest, named := strings.Cut(text, "=")
+	for class := range parley.Class(parley.Classes) {
+		if !named || class.String() == name {
+			tiers = append(tiers, &q.Tiers[class])
+		}
+	}
+	if !named {
+		rest = text
+	}
+	return tiers, rest
+}
+
+func setQueueWait(s *settings, text string) error {
+	tiers, rest := tiersOf(&s.admission.Queue, text)
+	d, err := time.ParseDuration(rest)
+	if err != nil || d <= 0 || len(tiers) == 0 {
+		return errNotWanted
+	}
+	for _, t := range tiers {
+		t.WaitMax = d
+	}
+	return nil
+}
+
+func setTierWeight(s *settings, text string) error {
+	tiers, rest := tiersOf(&s.admission.Queue, text)
+	n, err := strconv.ParseFloat(rest, 64)
+	if err != nil || !(n > 0 && n <= 1e6) || len(tiers) != 1 {
+		return errNotWanted
+	}
+	tiers[0].Weight = n
+	return nil
+}
+
+func setShedStart(s *settings, text string) error {
+	s.admission.Queue.Shed.Off = text == "off"
+	if text == "off" {
+		return nil
+	}
+	return setTime(func(s *settings) *time.Duration { return &s.admission.Queue.Shed.Start })(s, text)
+}
+
+func setShare(s *settings, text string) error {
+	if text != "on" && text != "any" && text != "off" {
+		return errNotWanted
+	}
+	s.share.Off, s.share.AnyTemperature = text == "off", text == "any"
+	return nil
+}
+
+func setShareCache(s *settings, text string) error {
+	if err := setSize(func(s *settings) *int64 { return &s.share.CacheBytes })(s, text); err != nil {
+		return err
+	}
+	if s.share.CacheBytes == 0 {
+		s.share.CacheBytes = -1
+	}
+	return nil
+}
+
+// frontConfig returns what the settings say of the gateway, without what it serves.
+func (s *settings) frontConfig() gateway.Config {
+	return gateway.Config{NoTitles: s.untitled, Admission: s.admission, Share: s.share}
+}

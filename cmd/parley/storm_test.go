@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var stormReal = flag.Bool("storm", false, "run the storm on a real server, which takes two minutes of a quiet machine")
+
+// The storm on a real server: so many answers at once, and
+// clients that leave after a few times the time that one takes.
+const (
+	stormSeqs     = 4
+	stormPatience = 5 // times what an answer takes at full load
+	stormTrip     = 20 * time.Millisecond
+	stormMeasured = 15 * time.Second
+)
+
+// TestStormOnPolly drives a real server with ten times the clients that it can
+// serve, who leave when it takes too long and try again at once. make storm runs it.
+func TestStormOnPolly(t *testing.T) {
+	if !*stormReal {
+		t.Skip("a measurement: make storm runs it")
+	}
+	with := stormOn(t, "--shed-start", "2s", "--shed-stop", "500ms")
+	without := stormOn(t, "--admission", "off", "--breaker", "off")
+	t.Logf("goodput in a storm of ten times the capacity: %.2f of it with the layers, %.2f without", with, without)
+	if with < 0.9 || without > 0.5 {
+		t.Error("expected more than 0.9 with the layers, and less than 0.5 without")
+	}
+}
+
+// stormOn returns goodput in a storm as a share of what the server does when it
+// is just full.
+func stormOn(t *testing.T, args ...string) float64 {
+	s := startServer(t, append(args, "--model", "polly", "--seqs", "4", "--share", "off", "--log-level", "error")...)
+	full := s.answered(t, stormSeqs, time.Minute)
+	each := time.Duration(float64(stormSeqs) / full * float64(time.Second))
+	stormy := s.answered(t, 10*stormSeqs, stormPatience*each)
+	t.Logf("%v: %.2f answers a second when full, of %v each; %.2f in the storm", args, full, each.Round(time.Millisecond), stormy)
+	return stormy / full
+}
+
+// answered returns how many whole answers a second so many clients get that wait
+// for as long as patience.
+func (s *server) answered(t *testing.T, clients int, patience time.Duration) float64 {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var whole atomic.Int64
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(stormTrip) // the way there and back
+				if s.asked(ctx, patience) {
+					whole.Add(1)
+				}
+			}
+		})
+	}
+	time.Sleep(stormMeasured / 3) // until it has settled
+	before, began := whole.Load(), time.Now()
+	time.Sleep(stormMeasured)
+	rate := float64(whole.Load()-before) / time.Since(began).Seconds()
+	cancel()
+	group.Wait()
+	return rate
+}
+
+// asked reports whether a whole answer came in time.
+func (s *server) asked(ctx context.Context, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	body := strings.NewReader(`{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":400}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", body)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
