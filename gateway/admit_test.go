@@ -98,11 +98,11 @@ func TestWaitingIsTold(t *testing.T) {
 			t.Errorf("the headers say %v", h)
 		}
 		id := response.Header.Get("X-Request-Id")
-		place, status := s.place("pro-anna", id)
+		place, _ := s.place("pro-anna", id)
 		if place.Status != "waiting" || place.Position != 1 || place.Tier != "pro" || place.Waited < 2 {
 			t.Errorf("the place is %+v", place)
 		}
-		if _, status = s.place("pro-other", id); status != 404 {
+		if _, status := s.place("pro-other", id); status != 404 {
 			t.Errorf("another tenant gets %d", status)
 		}
 		_, list := s.do("GET", "/v1/queue", "")
@@ -116,7 +116,7 @@ func TestWaitingIsTold(t *testing.T) {
 		}
 		group.Wait()
 		s.settled(&w.worker)
-		if _, status = s.place("pro-anna", id); status != 404 {
+		if _, status := s.place("pro-anna", id); status != 404 {
 			t.Errorf("a complete request has the status %d", status)
 		}
 		s.wantMetric(`parley_queue_wait_seconds_count{tier="pro"}`, "1")

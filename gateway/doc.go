@@ -12,6 +12,9 @@
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
 //	generate.go    tokens -> deltas: one pump for each prompt
+//	share.go       equal requests are computed once; share_flight.go, share_cache.go
+//	admit.go       turns: who waits, and who is turned away; line.go tells them
+//	bounds.go      how long the first token and the whole answer may take
 //	syntax.go      how models write calls of tools, found from their templates
 //	constrain.go   what an answer is held to: a format, calls of tools, or either
 //	plaintools.go  tools in plain messages, for templates that know none

@@ -123,5 +123,7 @@ func setShareCache(s *settings, text string) error {
 
 // frontConfig returns what the settings say of the gateway, without what it serves.
 func (s *settings) frontConfig() gateway.Config {
-	return gateway.Config{NoTitles: s.untitled, Admission: s.admission, Share: s.share}
+	admission := s.admission
+	admission.Queue.TokenMax = s.slo.TPOT // what is promised
+	return gateway.Config{NoTitles: s.untitled, Admission: admission, Share: s.share}
 }

@@ -84,3 +84,45 @@ func TestProgressLine(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 }
+
+func TestOverloadSettings(t *testing.T) {
+	apply := func(key, text string) (*settings, error) {
+		s := defaultSettings()
+		for i := range serveSettings {
+			if serveSettings[i].key == key {
+				return s, serveSettings[i].apply(s, text)
+			}
+		}
+		t.Fatalf("no setting %s", key)
+		return nil, nil
+	}
+	for _, c := range []struct {
+		key, text string
+		holds     func(*settings) bool
+	}{
+		{"queue-wait", "30s", func(s *settings) bool {
+			return s.admission.Queue.Tiers[0].WaitMax == 30*time.Second && s.admission.Queue.Tiers[2].WaitMax == 30*time.Second
+		}},
+		{"queue-wait", "pro=5s", func(s *settings) bool {
+			return s.admission.Queue.Tiers[0].WaitMax == 0 && s.admission.Queue.Tiers[1].WaitMax == 5*time.Second
+		}},
+		{"tier-weight", "enterprise=32", func(s *settings) bool { return s.admission.Queue.Tiers[2].Weight == 32 }},
+		{"shed-start", "off", func(s *settings) bool { return s.admission.Queue.Shed.Off }},
+		{"shed-start", "4s", func(s *settings) bool { return s.admission.Queue.Shed.Start == 4*time.Second }},
+		{"admission", "off", func(s *settings) bool { return s.admission.Off }},
+		{"share", "any", func(s *settings) bool { return s.share.AnyTemperature && !s.share.Off }},
+		{"share-cache", "0", func(s *settings) bool { return s.share.CacheBytes < 0 }},
+		{"share-cache", "1MiB", func(s *settings) bool { return s.share.CacheBytes == 1<<20 }},
+		{"share-public", "polly", func(s *settings) bool { return s.share.PublicModels[0] == "polly" }},
+	} {
+		if s, err := apply(c.key, c.text); err != nil || !c.holds(s) {
+			t.Errorf("%s %s: %v, %+v", c.key, c.text, err, s)
+		}
+	}
+	for _, c := range [][2]string{{"queue-wait", "gold=5s"}, {"queue-wait", "0s"}, {"queue-wait", "soon"}, {"tier-weight", "3"}, {"tier-weight", "pro=0"},
+		{"tier-weight", "pro=NaN"}, {"shed-start", "never"}, {"share", "yes"}, {"breaker", "perhaps"}, {"share-public", ""}, {"share-cache", "much"}} {
+		if _, err := apply(c[0], c[1]); err == nil {
+			t.Errorf("%s %q was accepted", c[0], c[1])
+		}
+	}
+}
