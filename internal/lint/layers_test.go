@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"compute/cpu"},
 	{"compute"},
 	{"model/weights"},
-	{"internal/stat", "internal/chart"},
+	{"internal/stat", "internal/chart", "internal/term"},
 	{"."},
 }
 
