@@ -231,6 +231,7 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	}
 	a.usage.PromptTokens += u.PromptTokens
 	a.usage.CachedTokens += u.CachedTokens
+	a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
 	a.usage.DroppedTokens += u.DroppedTokens
 	a.usage.OutputTokens += u.OutputTokens
 	a.usage.Queued = max(a.usage.Queued, u.Queued)

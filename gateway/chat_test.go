@@ -21,7 +21,7 @@ func TestChatWhole(t *testing.T) {
 		want := `{"id":"chatcmpl-ID","object":"chat.completion","created":946684800,"model":"tiny/llama:1","choices":[{"index":0,` +
 			`"message":{"role":"assistant","content":"Hello there","refusal":null},"logprobs":null,"finish_reason":"stop"}],` +
 			`"usage":{"prompt_tokens":PT,"completion_tokens":CT,"total_tokens":TT,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}},` +
-			`"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2}}`
+			`"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`
 		prompt, output := len(w.request(t).Prompt), len(tokensOf(t, "Hello there<|im_end|>"))
 		want = replaceNumbers(want, prompt, output)
 		if status != 200 {
@@ -95,7 +95,7 @@ func TestChatStream(t *testing.T) {
 			chunkHead+`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`,
 			chunkHead+`{"index":0,"delta":{"content":"A"},"logprobs":null,"finish_reason":null}]}`,
 			chunkHead+`{"index":0,"delta":{"content":" b"},"logprobs":null,"finish_reason":null}]}`,
-			chunkHead+`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2}}`,
+			chunkHead+`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`,
 			`data: [DONE]`), len(w.request(t).Prompt), 3))
 	})
 }
@@ -110,7 +110,7 @@ func TestChatStreamUsage(t *testing.T) {
 			chunkHead+`{"index":0,"delta":{"content":"A"},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":"default"}`,
 			chunkHead+`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"usage":null,"service_tier":"default"}`,
 			chunkHead+`],"usage":{"prompt_tokens":PT,"completion_tokens":CT,"total_tokens":TT,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}},"service_tier":"default",`+
-				`"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2}}`,
+				`"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`,
 			`data: [DONE]`), len(w.request(t).Prompt), 2))
 	})
 }
@@ -130,7 +130,7 @@ func TestChatStreamKeepsUsageTogether(t *testing.T) {
 		if n := strings.Count(body, `"finish_reason":"stop"`); n != 1 {
 			t.Errorf("%d finish chunks", n)
 		}
-		if !strings.HasSuffix(strings.TrimSpace(body), `"cached":2}}`+"\n\ndata: [DONE]") {
+		if !strings.HasSuffix(strings.TrimSpace(body), `"cached":2,"cache_miss":"new"}}`+"\n\ndata: [DONE]") {
 			t.Errorf("the last chunk has no timings:\n%s", body)
 		}
 		if _, body := s.chat(""); !strings.Contains(body, `"content":"A b"`) || !strings.Contains(body, `"finish_reason":"stop"`) {

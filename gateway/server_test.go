@@ -148,7 +148,7 @@ func speech(t testing.TB, r *parley.Request, step time.Duration, texts ...string
 			output++
 		}
 	}
-	said[len(said)-1].delta.Usage = &parley.Usage{PromptTokens: len(r.Prompt), CachedTokens: 2, OutputTokens: output,
+	said[len(said)-1].delta.Usage = &parley.Usage{PromptTokens: len(r.Prompt), CachedTokens: 2, Miss: "new", OutputTokens: output,
 		Queued: 10 * time.Millisecond, Prefill: 20 * time.Millisecond, Decode: time.Second}
 	return said
 }

@@ -16,14 +16,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes, as the help documents them.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130
-)
-
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run carries out a command line and returns the exit code.
@@ -33,17 +25,10 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitOK
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "parley:", err)
 	}
-	fmt.Fprintln(os.Stderr, "parley:", err)
-	switch {
-	case errors.Is(err, errUsage):
-		return exitUsage
-	case errors.Is(err, errInterrupted):
-		return exitInterrupted
-	}
-	return exitFailed
+	return exitCode(err)
 }
 
 var (
@@ -59,17 +44,20 @@ func newRoot() *cobra.Command {
 		Short: "Serve large language models over the OpenAI API",
 		Long: `Parley serves large language models over the OpenAI API, from one binary.
 
-It comes with two small models of its own, so this is all it takes to begin:
+It comes with two small models of its own, so this is all it takes to talk, and
+to serve:
 
+  parley chat
   parley serve`,
-		Example: `  parley serve                                  serve the built-in models on 127.0.0.1:8080
+		Example: `  parley chat                                   talk with a model, with or without a server
+  parley serve                                  serve the built-in models on 127.0.0.1:8080
   parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
   parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               what is in a model file, and what it will cost`,
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newServe(), newModel(), newBench(), newVersion())
-	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n")
+	root.AddCommand(newServe(), newChat(), newPs(), newModels(), newConnect(), newModel(), newBench(), newVersion(), newMan(), newExitCodes())
+	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes.\n")
 	return root
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/internal/term"
 	"parley/worker/host"
 )
 
@@ -42,11 +43,7 @@ func newProgress(out io.Writer, name string, amount amountText) *progress {
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(f)
 }
 
 // update draws the state if it is time to.

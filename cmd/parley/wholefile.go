@@ -10,7 +10,11 @@ import (
 
 // writeWhole writes beside the final name first, so that a file with that name
 // is always complete, also after a crash. If ctx ends, nothing is left behind.
-func writeWhole(ctx context.Context, path string, write func(w io.Writer) error) (err error) {
+func writeWhole(ctx context.Context, path string, write func(w io.Writer) error) error {
+	return writeWholeMode(ctx, path, 0o644, write)
+}
+
+func writeWholeMode(ctx context.Context, path string, mode os.FileMode, write func(w io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -20,7 +24,7 @@ func writeWhole(ctx context.Context, path string, write func(w io.Writer) error)
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	if err := errors.Join(write(&untilDone{ctx, f}), f.Sync(), f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(write(&untilDone{ctx, f}), f.Sync(), f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

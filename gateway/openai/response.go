@@ -188,6 +188,9 @@ type Timings struct {
 	PromptPerSecond    float64 `json:"prompt_per_second"`
 	PredictedPerSecond float64 `json:"predicted_per_second"`
 	Cached             int     `json:"cached"`
+	// CacheMiss says why the rest of the prompt was not cached; see
+	// [parley.Usage].
+	CacheMiss string `json:"cache_miss,omitempty"`
 }
 
 // TimingsOf returns the times of u. The prompt's speed counts only tokens that
@@ -201,6 +204,7 @@ func TimingsOf(u parley.Usage) *Timings {
 		PromptPerSecond:    rate(u.PromptTokens-u.CachedTokens, u.Prefill),
 		PredictedPerSecond: rate(u.OutputTokens-1, u.Decode),
 		Cached:             u.CachedTokens,
+		CacheMiss:          u.Miss,
 	}
 }
 

@@ -86,7 +86,7 @@ var errCut = &failure{Failed, "cut short", "the stream ended before the answer d
 
 // read reads a stream to its end.
 func (a *answer) read(body io.Reader) error {
-	for data, err := range events(body) {
+	for data, err := range Events(body) {
 		switch {
 		case err != nil && a.finished:
 			return nil // the answer is whole; how the connection ends is no matter
@@ -120,7 +120,7 @@ func (a *answer) take(data []byte, now time.Time) error {
 		}
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
-		return &failure{Failed, "error event", errorMessage(data)}
+		return &failure{Failed, "error event", ErrorMessage(data)}
 	}
 	if c.Usage != nil && c.Usage.believable() {
 		a.usage = c.Usage

@@ -46,7 +46,7 @@ func failureOf(ctx context.Context, err error) *failure {
 // refusal says what a response means that is no stream.
 func refusal(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what arrived of it is all there is to say
-	message := errorMessage(body)
+	message := ErrorMessage(body)
 	switch resp.StatusCode {
 	case http.StatusOK:
 		return &failure{Failed, "no stream", fmt.Sprintf("the server answered with %s: it may not know \"stream\"", printable(resp.Header.Get("Content-Type")))}
@@ -56,9 +56,9 @@ func refusal(resp *http.Response) error {
 	return &failure{Failed, fmt.Sprintf("http %d", resp.StatusCode), message}
 }
 
-// errorMessage finds the words in an error document, in whichever of the
+// ErrorMessage finds the words in an error document, in whichever of the
 // usual shapes it has.
-func errorMessage(body []byte) string {
+func ErrorMessage(body []byte) string {
 	var shape struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`

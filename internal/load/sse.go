@@ -13,11 +13,11 @@ import (
 // this leaves room for log-probabilities and is far from hurting memory.
 const eventBytesMax = 1 << 20
 
-// events yields the data of server-sent events, of which names, ids and
+// Events yields the data of server-sent events, of which names, ids and
 // comments are of no use here. The slice is valid until the next event. The
 // end of r ends the sequence; an event that the end cuts off is dropped, as
 // the standard says.
-func events(r io.Reader) iter.Seq2[[]byte, error] {
+func Events(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewReaderSize(r, 16<<10)
 		var data []byte

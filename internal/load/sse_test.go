@@ -11,7 +11,7 @@ import (
 )
 
 func collect(r io.Reader) (out []string, err error) {
-	for data, err := range events(r) {
+	for data, err := range Events(r) {
 		if err != nil {
 			return out, err
 		}

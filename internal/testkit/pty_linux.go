@@ -142,8 +142,9 @@ func (x *Terminal) Raw() string {
 	return x.raw.String()
 }
 
-// terminalWaitMax is when a test gives up waiting for the screen.
-const terminalWaitMax = 60 * time.Second
+// terminalWaitMax is when a test gives up waiting for the screen. Nothing takes
+// that long; a busy machine may.
+const terminalWaitMax = 3 * time.Minute
 
 // Wait returns what the screen shows once that satisfies the test, or fails it.
 func (x *Terminal) Wait(what string, satisfied func(text string) bool) string {
@@ -167,10 +168,13 @@ func (x *Terminal) Wait(what string, satisfied func(text string) bool) string {
 	}
 }
 
-// WaitFor waits until the screen shows a text.
+// WaitFor waits until the screen shows a text, which may be broken between
+// words.
 func (x *Terminal) WaitFor(wanted string) string {
 	x.t.Helper()
-	return x.Wait(fmt.Sprintf("%q", wanted), func(text string) bool { return strings.Contains(text, wanted) })
+	return x.Wait(fmt.Sprintf("%q", wanted), func(text string) bool {
+		return strings.Contains(text, wanted) || strings.Contains(strings.ReplaceAll(text, "\n", " "), wanted)
+	})
 }
 
 // Exit waits for the end of the program and returns its exit code.

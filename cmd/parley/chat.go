@@ -1,0 +1,350 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/openai"
+	"parley/internal/load"
+	"parley/internal/term"
+)
+
+// chatFlags are what the command line of chat says.
+type chatFlags struct {
+	model, url, system, format string
+	set                        []string
+	verbose, json              bool
+}
+
+func newChat() *cobra.Command {
+	f := &chatFlags{}
+	cmd := &cobra.Command{
+		Use:   "chat [PROMPT...]",
+		Short: "Talk with a model, in the terminal or in a pipe",
+		Long: `Talk with a model. It uses the server at --url, and if none runs at the default
+address it loads the models itself, so it works from nothing.
+
+With a PROMPT it answers once and ends. Text that is piped in is put below the
+prompt. The answer alone goes to standard output, so that it can be piped on;
+everything else goes to standard error.
+
+Without a PROMPT it begins a conversation:
+
+  Enter             sends what was typed
+  Alt-Enter Ctrl-J  begin a new line; so do \ and Enter at the end of a line
+  """               begins a text of several lines, which """ ends
+  Up Down Ctrl-R    go back to what was typed before, search in it
+  Tab               completes commands, models and file names
+  Ctrl-G            edits the text in $VISUAL or $EDITOR
+  Ctrl-C            stops an answer, which keeps what came of it; throws away
+                    what was typed; twice at an empty prompt quits
+  Ctrl-D /quit      quit
+  /help             lists the commands
+
+Pasted text is never sent before Enter is pressed, whatever lines it has.`,
+		Example: `  parley chat                                          a conversation
+  parley chat --model llama.gguf                       with a model of yours, no server needed
+  parley chat "What is the capital of France?"         one answer
+  git diff | parley chat "write a commit message"      a prompt and text from a pipe
+  parley chat --format json "three colours as JSON" | jq .`,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.model, "model", "m", "", "ask this `MODEL`: one that the server has, or the path of a file to load (default: the server's first)")
+	flags.StringVar(&f.url, "url", "", "talk to the server at this `ADDRESS` (default "+defaultURL+", or what the variable PARLEY_URL says)")
+	flags.StringVar(&f.system, "system", "", "tell the model first who it is: this `TEXT`")
+	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; may be repeated")
+	flags.StringVar(&f.format, "format", "", "hold the answer to this `FORMAT`: json, or the path of a JSON schema")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell on standard error how long the answer took and what was cached")
+	flags.BoolVar(&f.json, "json", false, "print the answer, its usage and its times as one JSON document")
+	completeModels(cmd, "model", &f.url)
+	complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
+	cmd.Long += "\n\n" + clientHelp
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runChat(cmd.Context(), f, args) }
+	return cmd
+}
+
+// clientHelp is what the help of every command says that asks a server.
+const clientHelp = `Variables:
+
+  PARLEY_URL       the address of the server
+  PARLEY_API_KEY   the key to show it, if it asks for one
+  NO_COLOR         if it is not empty, nothing is coloured`
+
+// A chat is one run of the command.
+type chat struct {
+	talk     conversation
+	client   *client
+	models   []openai.Model
+	where    string // in words
+	data     string
+	format   any
+	verbose  bool
+	color    bool
+	last     reply
+	totals   chatTotals
+	loaded   string // the name under which the conversation was saved or loaded
+	askAgain bool   // the last question is to be asked
+}
+
+// chatTotals add up what a conversation cost.
+type chatTotals struct{ answers, prompt, cached, output int }
+
+// runChat answers one prompt, or holds a conversation.
+func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
+	c := &chat{data: dataDir(), verbose: f.verbose, color: colored(os.Stdout), talk: conversation{System: f.system}}
+	if err := c.settle(f); err != nil {
+		return err
+	}
+	prompt, err := readPrompt(strings.Join(args, " "), os.Stdin)
+	if err != nil {
+		return err
+	}
+	interactive := prompt == "" && term.IsTerminal(os.Stdin)
+	switch {
+	case interactive && !term.IsTerminal(os.Stdout):
+		return fmt.Errorf("there is nothing to ask, and no terminal to talk in: say parley chat \"your question\": %w", errUsage)
+	case interactive && f.json:
+		return fmt.Errorf("--json is for one answer: say parley chat --json \"your question\": %w", errUsage)
+	case prompt == "" && !interactive:
+		return fmt.Errorf("there is nothing to ask: the pipe was empty: %w", errUsage)
+	}
+	closing, err := c.connect(ctx, f, interactive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing()) }()
+	if interactive {
+		return c.converse(ctx)
+	}
+	return c.once(ctx, prompt, f.json)
+}
+
+// settle reads the flags that can be wrong before anything is loaded.
+func (c *chat) settle(f *chatFlags) (err error) {
+	for _, s := range f.set {
+		name, value, _ := strings.Cut(s, "=")
+		if err := c.talk.Settings.set(name, value); err != nil {
+			return fmt.Errorf("--set %s: %w: %w", s, err, errUsage)
+		}
+	}
+	c.format, err = formatOf(f.format)
+	return err
+}
+
+// formatOf returns the member of a request that asks for a format.
+func formatOf(flag string) (any, error) {
+	switch flag {
+	case "":
+		return nil, nil
+	case "json":
+		return map[string]string{"type": "json_object"}, nil
+	}
+	schema, err := os.ReadFile(flag)
+	if err != nil {
+		return nil, fmt.Errorf("--format: expected json or the path of a JSON schema: %w: %w", err, errUsage)
+	}
+	if !json.Valid(schema) {
+		return nil, fmt.Errorf("--format: %s is no JSON: %w", flag, errUsage)
+	}
+	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "schema": json.RawMessage(schema)}}, nil
+}
+
+// pipedBytesMax bounds what is read from a pipe. It is more than a server takes.
+const pipedBytesMax = 16 << 20
+
+// readPrompt joins the prompt with what is piped in, if anything is.
+func readPrompt(prompt string, in *os.File) (string, error) {
+	if term.IsTerminal(in) {
+		return prompt, nil
+	}
+	piped, err := io.ReadAll(io.LimitReader(in, pipedBytesMax+1))
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	if len(piped) > pipedBytesMax {
+		return "", fmt.Errorf("more than %d MiB were piped in, which no model reads: send less", pipedBytesMax>>20)
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(piped), "\uFFFD"))
+	if prompt == "" || text == "" {
+		return prompt + text, nil
+	}
+	return prompt + "\n\n" + text, nil
+}
+
+// colored reports whether styles may be written to a file.
+func colored(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(f)
+}
+
+// findWait bounds how long a server may take to say which models it has.
+const findWait = 5 * time.Second
+
+// connect finds a server, or starts one in this process where none was named
+// and none runs. The caller must call closing.
+func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (closing func() error, err error) {
+	address, named := serverURL(f.url)
+	if c.client, err = newClient(address); err != nil {
+		return nil, err
+	}
+	_, statErr := os.Stat(f.model)
+	isFile := f.model != "" && statErr == nil
+	bounded, cancel := context.WithTimeout(ctx, findWait)
+	defer cancel()
+	if named || !isFile {
+		c.models, err = c.client.models(bounded)
+		if err == nil {
+			c.where = "at " + c.client.root
+			return func() error { return nil }, c.choose(f.model)
+		}
+	}
+	if named {
+		return nil, fmt.Errorf("%w: start one there with `parley serve`, or leave out --url and PARLEY_URL to do without", err)
+	}
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	return c.startInside(ctx, f.model, interactive)
+}
+
+func (c *chat) startInside(ctx context.Context, model string, interactive bool) (func() error, error) {
+	if interactive {
+		fmt.Fprintf(os.Stderr, "%s\n", c.pale("No server runs, so this program loads the model itself."))
+	}
+	inside, client, err := startInside(model)
+	if err != nil {
+		return nil, err
+	}
+	c.client, c.where = client, "loaded into this program"
+	if c.models, err = client.models(ctx); err != nil {
+		return nil, errors.Join(err, inside.Close())
+	}
+	if _, err := os.Stat(model); err == nil {
+		model = "" // its name is what the file says
+	}
+	if err := c.choose(model); err != nil {
+		return nil, errors.Join(err, inside.Close())
+	}
+	return inside.Close, nil
+}
+
+// choose settles the model, which the server must have.
+func (c *chat) choose(model string) error {
+	if len(c.models) == 0 {
+		return errors.New("the server has no models")
+	}
+	model = cmp.Or(model, c.models[0].ID)
+	for _, m := range c.models {
+		if m.ID == model {
+			c.talk.Model = model
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no model %q %s: there is %s", model, c.where, strings.Join(c.modelNames(), ", "))
+}
+
+func (c *chat) modelNames() (names []string) {
+	for _, m := range c.models {
+		names = append(names, m.ID)
+	}
+	return names
+}
+
+// once answers one prompt on standard output.
+func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
+	c.talk.ask(prompt)
+	q := c.talk.question()
+	q.ResponseFormat = c.format
+	prose := term.Prose{Columns: term.Columns(os.Stdout), Color: c.color}
+	r, err := c.client.ask(ctx, q, func(text string, thought bool) error {
+		if thought || asJSON {
+			return nil
+		}
+		if prose.Columns > 0 {
+			prose.Columns = term.Columns(os.Stdout)
+			text = prose.Add(text)
+		}
+		_, err := os.Stdout.WriteString(text)
+		return err
+	})
+	c.last = r
+	if asJSON && err == nil {
+		return printJSON(os.Stdout, r)
+	}
+	if prose.Columns > 0 {
+		fmt.Print(prose.End())
+	} else if r.Text != "" && !strings.HasSuffix(r.Text, "\n") {
+		fmt.Println()
+	}
+	if c.verbose && err == nil {
+		fmt.Fprintln(os.Stderr, strings.Join(c.last.story(), "; "))
+	}
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}
+
+// completeModels makes the shell offer the models of the server, or where none
+// answers the built-in ones. The shell waits, so the server has little time.
+func completeModels(cmd *cobra.Command, flag string, url *string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return offeredModels(cmd.Context(), *url), cobra.ShellCompDirectiveDefault
+	})
+	if err != nil {
+		panic(err) // the flag does not exist: a mistake in the caller
+	}
+}
+
+func offeredModels(ctx context.Context, url string) (names []string) {
+	address, _ := serverURL(url)
+	c, err := newClient(address)
+	if err != nil {
+		return builtinNames()
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	models, err := c.models(ctx)
+	if err != nil {
+		return builtinNames()
+	}
+	for _, m := range models {
+		names = append(names, m.ID)
+	}
+	return names
+}
+
+// historyFile is where what was typed is kept between runs.
+func (c *chat) historyFile() string { return filepath.Join(c.data, "chat_history") }
+
+// pale is text as an aside.
+func (c *chat) pale(text string) string {
+	if !c.color {
+		return text
+	}
+	return "\x1b[2m" + text + "\x1b[0m"
+}
+
+// explain says what to do about an error of a conversation.
+func explain(err error) string {
+	switch {
+	case errors.Is(err, load.ErrNoServer):
+		return fmt.Sprintf("%v. Nothing is lost: start the server again and say /retry.", err)
+	case errors.Is(err, errCut):
+		return fmt.Sprintf("%v. What came of it is kept: go on from there, or say /retry for a new answer.", errCut)
+	}
+	return fmt.Sprintf("%v. Your question is kept: say /retry to send it again.", err)
+}

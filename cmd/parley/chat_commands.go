@@ -1,0 +1,240 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// errQuit ends a conversation.
+var errQuit = errors.New("quit")
+
+// A chatCommand is something to say to the program rather than to the model.
+type chatCommand struct {
+	name, other string // other is a second name, if there is one
+	wants, help string
+	run         func(c *chat, argument string) (said string, err error)
+}
+
+// chatCommands lists them in the order of /help.
+var chatCommands []chatCommand
+
+func init() {
+	chatCommands = []chatCommand{
+		{"help", "?", "", "list the commands", (*chat).help},
+		{"model", "", "[NAME]", "change the model, or list those there are", (*chat).changeModel},
+		{"system", "", "[TEXT|none]", "tell the model who it is, or show what it was told", (*chat).changeSystem},
+		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default unsets", (*chat).set},
+		{"show", "", "", "show the conversation so far", (*chat).show},
+		{"retry", "", "", "ask the last question again", (*chat).retryLast},
+		{"clear", "", "", "forget what was said", (*chat).clear},
+		{"save", "", "NAME [--force]", "save the conversation, under a name or a path", (*chat).saveAs},
+		{"load", "", "[NAME]", "go on with a saved conversation, or list those there are", (*chat).load},
+		{"stats", "", "", "tell how long the last answer took, and what is used of the context", (*chat).stats},
+		{"verbose", "", "", "tell that after every answer, or no longer", (*chat).toggleVerbose},
+		{"quit", "bye", "", "leave; so does Ctrl-D", func(*chat, string) (string, error) { return "", errQuit }},
+	}
+}
+
+// obey carries out a command and returns what to say to the user.
+func (c *chat) obey(text string) (said string, err error) {
+	name, argument, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(text), "/"), " ")
+	name = strings.TrimSpace(name)
+	for i := range chatCommands {
+		if cmd := &chatCommands[i]; name == cmd.name || name == cmd.other && name != "" {
+			return cmd.run(c, strings.TrimSpace(argument))
+		}
+	}
+	return "", fmt.Errorf("there is no command /%s: /help lists them. To send a text that begins with a slash, begin it with two", firstLine(name))
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func (c *chat) help(string) (string, error) {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, cmd := range chatCommands {
+		fmt.Fprintf(w, "/%s %s\t%s\n", cmd.name, cmd.wants, cmd.help)
+	}
+	w.Flush()
+	return out.String() + `
+Alt-Enter or Ctrl-J begins a new line, as \ and Enter do; """ begins a text that """ ends.
+Up, Down and Ctrl-R find what was typed before. Ctrl-G opens your editor. Ctrl-C stops an answer.`, nil
+}
+
+func (c *chat) changeModel(name string) (string, error) {
+	if name == "" {
+		var lines []string
+		for _, m := range c.models {
+			mark := "  "
+			if m.ID == c.talk.Model {
+				mark = "* "
+			}
+			lines = append(lines, mark+m.ID)
+		}
+		return strings.Join(lines, "\n"), nil
+	}
+	if err := c.choose(name); err != nil {
+		return "", err
+	}
+	return "Now talking with " + name + ".", nil
+}
+
+func (c *chat) changeSystem(text string) (string, error) {
+	switch text {
+	case "":
+		return cmp.Or(c.talk.System, "The model was told nothing."), nil
+	case "none":
+		c.talk.System = ""
+		return "The model is told nothing.", nil
+	}
+	c.talk.System = text
+	return "The model is told this from now on.", nil
+}
+
+func (c *chat) set(argument string) (string, error) {
+	if argument == "" {
+		var lines []string
+		for _, p := range c.talk.Settings.list() {
+			lines = append(lines, fmt.Sprintf("%-12s %s", p[0], p[1]))
+		}
+		return strings.Join(lines, "\n"), nil
+	}
+	fields := strings.Fields(strings.Replace(argument, "=", " ", 1))
+	if len(fields) != 2 {
+		return "", errors.New("say /set NAME VALUE, such as /set temperature 0.5")
+	}
+	return "", c.talk.Settings.set(fields[0], fields[1])
+}
+
+func (c *chat) show(string) (string, error) {
+	var out strings.Builder
+	if c.talk.System != "" {
+		fmt.Fprintf(&out, "system: %s\n\n", c.talk.System)
+	}
+	for _, m := range c.talk.Messages {
+		fmt.Fprintf(&out, "%s: %s\n\n", m.Role, m.Content)
+	}
+	return printableText(cmp.Or(strings.TrimSpace(out.String()), "Nothing was said yet.")), nil
+}
+
+func (c *chat) retryLast(string) (string, error) {
+	if !c.talk.retry() {
+		return "", errors.New("nothing was asked yet")
+	}
+	c.askAgain = true
+	return "", nil
+}
+
+func (c *chat) clear(string) (string, error) {
+	c.talk.Messages, c.last, c.totals, c.loaded = nil, reply{}, chatTotals{}, ""
+	return "Forgotten. The model and the settings stay.", nil
+}
+
+func (c *chat) saveAs(argument string) (string, error) {
+	name, force := strings.CutSuffix(argument, " --force")
+	if name = strings.TrimSpace(name); name == "" {
+		name = c.loaded
+	}
+	if name == "" {
+		return "", errors.New("say /save NAME")
+	}
+	path := chatFile(c.data, name)
+	if err := c.talk.save(path, force || name == c.loaded); err != nil {
+		return "", err
+	}
+	c.loaded = name
+	return "Saved in " + path, nil
+}
+
+func (c *chat) load(name string) (string, error) {
+	if name == "" {
+		names := savedChats(c.data)
+		if len(names) == 0 {
+			return "Nothing was saved yet: /save NAME does.", nil
+		}
+		return strings.Join(names, "\n"), nil
+	}
+	loaded, err := loadConversation(chatFile(c.data, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("there is no saved conversation %q: /load lists them", name)
+	}
+	if err != nil {
+		return "", err
+	}
+	model := c.talk.Model
+	c.talk, c.last, c.totals, c.loaded = *loaded, reply{}, chatTotals{}, name
+	said, _ := c.show("")
+	if err := c.choose(loaded.Model); err != nil {
+		c.talk.Model = model
+		said += fmt.Sprintf("\n\n(%v. Going on with %s.)", err, model)
+	}
+	return said, nil
+}
+
+// savedChats returns the names of the saved conversations, sorted.
+func savedChats(data string) (names []string) {
+	files, _ := filepath.Glob(filepath.Join(data, "chats", "*.json")) // the pattern is a good one
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *chat) stats(string) (string, error) {
+	if c.totals.answers == 0 {
+		return "Nothing was answered yet.", nil
+	}
+	text := strings.Join(c.last.story(), "\n")
+	for _, m := range c.models {
+		if u := c.last.Usage; m.ID == c.talk.Model && m.MaxModelLen > 0 && u != nil {
+			text += fmt.Sprintf("\ncontext: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen, 100*u.TotalTokens/m.MaxModelLen)
+		}
+	}
+	t := &c.totals
+	return text + fmt.Sprintf("\nin all: answers %d, their tokens %d, prompt tokens %d, of these cached %d", t.answers, t.output, t.prompt, t.cached), nil
+}
+
+func (c *chat) toggleVerbose(string) (string, error) {
+	c.verbose = !c.verbose
+	if c.verbose {
+		return "After each answer you will be told how long it took.", nil
+	}
+	return "You will no longer be told.", nil
+}
+
+// completions returns what a text may become: a command with its argument.
+func (c *chat) completions(before string) (out []string) {
+	name, argument, has := strings.Cut(before, " ")
+	var options []string
+	switch {
+	case !strings.HasPrefix(before, "/") || strings.Contains(before, "\n"):
+		return nil
+	case !has:
+		for _, cmd := range chatCommands {
+			options = append(options, "/"+cmd.name)
+		}
+		argument, name = before, ""
+	case name == "/model":
+		options = c.modelNames()
+	case name == "/set":
+		options = parameterNames
+	case name == "/load" || name == "/save":
+		options = savedChats(c.data)
+	}
+	for _, o := range options {
+		if strings.HasPrefix(o, argument) {
+			out = append(out, strings.TrimPrefix(name+" "+o, " "))
+		}
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// misses say in words why a prompt was not found in the cache.
+var misses = map[string]string{
+	"short": "too short to be cached", "new": "not seen before", "diverged": "continues otherwise than what is cached",
+	"evicted": "was cached and had to make room", "other-salt": "is cached for others only",
+}
+
+// story tells how long an answer took, and why.
+func (r *reply) story() (parts []string) {
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if u := r.Usage; u != nil {
+		add("%d tokens in %s", u.CompletionTokens, shortMs(r.TotalMs))
+	} else {
+		add("answered in %s", shortMs(r.TotalMs))
+	}
+	add("first after %s", shortMs(r.FirstMs))
+	if t := r.Timings; t != nil {
+		add("%.1f tokens/s", t.PredictedPerSecond)
+	} else if u := r.Usage; u != nil && r.TotalMs > r.FirstMs && u.CompletionTokens > 1 {
+		add("%.1f tokens/s", float64(u.CompletionTokens-1)/(r.TotalMs-r.FirstMs)*1000)
+	}
+	if u := r.Usage; u != nil {
+		parts = append(parts, r.promptStory())
+	}
+	if t := r.Timings; t != nil {
+		add("waited %s, read the prompt in %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
+	}
+	return parts
+}
+
+// promptStory tells what of the prompt was computed and why.
+func (r *reply) promptStory() string {
+	u := r.Usage
+	text := fmt.Sprintf("prompt of %d tokens, %d cached", u.PromptTokens, u.PromptTokensDetails.CachedTokens)
+	if r.Timings == nil {
+		return text
+	}
+	if why, ok := misses[r.Timings.CacheMiss]; ok {
+		text += " (the rest " + why + ")"
+	}
+	return text
+}
+
+func shortMs(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// printableText is text that a model or a file holds, without what a terminal
+// would obey.
+func printableText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}

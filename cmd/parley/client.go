@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"parley/gateway/openai"
+	"parley/internal/load"
+)
+
+// defaultURL is where a server listens that was told nothing else.
+var defaultURL = "http://127.0.0.1:8080" // tests change it: there may be a server on the machine they run on
+
+// A client talks to a server for the person at the terminal.
+type client struct {
+	root string // such as http://127.0.0.1:8080
+	key  string
+	http *http.Client
+}
+
+// serverURL returns the flag's address, else that of the variable PARLEY_URL,
+// else the default one. named is false for the last.
+func serverURL(flag string) (text string, named bool) {
+	if flag != "" {
+		return flag, true
+	}
+	if text := os.Getenv("PARLEY_URL"); text != "" {
+		return text, true
+	}
+	return defaultURL, false
+}
+
+// newClient checks an address, which may end in /v1 as OpenAI clients write it.
+// Nothing is sent yet.
+func newClient(address string) (*client, error) {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("%q is no address of a server: expected one such as %s: %w", address, defaultURL, errUsage)
+	}
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
+	return &client{root: strings.TrimRight(u.String(), "/"), key: os.Getenv("PARLEY_API_KEY"), http: &http.Client{}}, nil
+}
+
+// documentBytesMax bounds what is read of an answer that is no stream.
+const documentBytesMax = 16 << 20
+
+// get reads a document. A server that cannot be reached is a load.ErrNoServer.
+func (c *client) get(ctx context.Context, path string) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, documentBytesMax))
+}
+
+func (c *client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.root+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // it would name the address once more
+		}
+		return nil, fmt.Errorf("%w at %s: %w", load.ErrNoServer, c.root, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what arrived of it is all there is to say
+		return nil, refused(resp.StatusCode, load.ErrorMessage(text))
+	}
+	return resp, nil
+}
+
+func refused(status int, message string) error {
+	if status == http.StatusUnauthorized {
+		return fmt.Errorf("%s Put a key into the variable PARLEY_API_KEY", message)
+	}
+	return fmt.Errorf("the server answered %d: %s", status, message)
+}
+
+// models lists what the server offers.
+func (c *client) models(ctx context.Context) ([]openai.Model, error) {
+	body, err := c.get(ctx, "/v1/models")
+	if err != nil {
+		return nil, err
+	}
+	var list openai.ModelList
+	if err := json.Unmarshal(body, &list); err != nil || list.Object != "list" {
+		return nil, fmt.Errorf("%s speaks no OpenAI interface: /v1/models is no list of models", c.root)
+	}
+	return list.Data, nil
+}
+
+// A question is the body of a chat request.
+type question struct {
+	Model          string    `json:"model,omitempty"`
+	Messages       []message `json:"messages"`
+	Stream         bool      `json:"stream"`
+	StreamOptions  any       `json:"stream_options,omitempty"`
+	ResponseFormat any       `json:"response_format,omitempty"`
+	parameters
+}
+
+// A message is one turn of a conversation.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// A reply is what came of a question, as far as it came.
+type reply struct {
+	Model   string          `json:"model"`
+	Text    string          `json:"text"`
+	Finish  string          `json:"finish_reason"`
+	Usage   *openai.Usage   `json:"usage,omitempty"`
+	Timings *openai.Timings `json:"timings,omitempty"`
+	// FirstMs and TotalMs are as seen from here.
+	FirstMs float64 `json:"first_ms"`
+	TotalMs float64 `json:"total_ms"`
+}
+
+// A chunk is one event of an answer. Servers differ, so everything is optional.
+type chunk struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Delta struct {
+			Content          string `json:"content"`
+			ReasoningContent string `json:"reasoning_content"`
+		} `json:"delta"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage   *openai.Usage   `json:"usage"`
+	Timings *openai.Timings `json:"timings"`
+	Error   json.RawMessage `json:"error"`
+}
+
+// errCut says that an answer broke off.
+var errCut = errors.New("the connection to the server broke off in the middle of the answer")
+
+// ask sends a question and calls say for each piece of the answer as it comes,
+// of what the model thinks with thought. The reply has what came before an
+// error, too.
+func (c *client) ask(ctx context.Context, q question, say func(text string, thought bool) error) (r reply, err error) {
+	q.Stream, q.StreamOptions = true, map[string]bool{"include_usage": true}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return r, err
+	}
+	started := time.Now()
+	defer func() { r.TotalMs = millisSince(started) }()
+	resp, err := c.send(ctx, http.MethodPost, "/v1/chat/completions", body)
+	if err != nil {
+		return r, err
+	}
+	defer resp.Body.Close()
+	for data, err := range load.Events(resp.Body) {
+		switch {
+		case ctx.Err() != nil:
+			return r, ctx.Err()
+		case err != nil:
+			return r, fmt.Errorf("%w: %w", errCut, err)
+		case string(data) == "[DONE]":
+			return r, nil
+		}
+		if err := r.take(data, started, say); err != nil {
+			return r, err
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case r.Finish == "":
+		return r, errCut
+	}
+	return r, nil
+}
+
+// take adds one event to the reply.
+func (r *reply) take(data []byte, started time.Time, say func(string, bool) error) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("the server sent an event that cannot be understood: %w", err)
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return fmt.Errorf("the server gave up: %s", load.ErrorMessage(data))
+	}
+	if c.Model != "" {
+		r.Model = c.Model
+	}
+	if c.Usage != nil {
+		r.Usage = c.Usage
+	}
+	if c.Timings != nil {
+		r.Timings = c.Timings
+	}
+	for i := range c.Choices {
+		text, thought := c.Choices[i].Delta.Content, c.Choices[i].Delta.ReasoningContent
+		if r.FirstMs == 0 && text+thought != "" {
+			r.FirstMs = millisSince(started)
+		}
+		r.Text += text
+		if finish := c.Choices[i].FinishReason; finish != "" {
+			r.Finish = finish
+		}
+		if thought != "" {
+			if err := say(thought, true); err != nil {
+				return err
+			}
+		}
+		if text != "" {
+			if err := say(text, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func millisSince(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1000 }

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/openai"
+)
+
+// An app is a program that can be told to use this server.
+type app struct {
+	name, summary string
+	// file returns where its configuration lies.
+	file func() (string, error)
+	// merge puts the connection into a configuration, which may be empty, and
+	// leaves everything else in it alone. Doing so twice changes nothing.
+	merge func(old []byte, c *connection) ([]byte, error)
+	// then says what to do once the file is there.
+	then func(path string) string
+}
+
+// A connection is what an app must know of the server.
+type connection struct {
+	root   string
+	key    string // empty if none is needed
+	model  openai.Model
+	models []openai.Model
+}
+
+// api is where the OpenAI interface begins.
+func (c *connection) api() string { return c.root + "/v1" }
+
+// anyKey is the key for clients that insist on one where the server asks for
+// none.
+const anyKey = "parley"
+
+func (c *connection) someKey() string { return firstOf(c.key, anyKey) }
+
+// apps are the programs that connect knows. Each one's file and keys were read
+// from its own documentation; docs/terminal.md says for which versions.
+var apps = []app{
+	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }},
+	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string { return "claude --settings " + path }},
+	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue, func(string) string {
+		return "reload the editor's window, and choose the model in Continue"
+	}},
+	{"open-webui", "Open WebUI", localFile("open-webui.env"), mergeOpenWebUI, func(path string) string {
+		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path + " ...; read at its first start only)"
+	}},
+	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string { return "choose the model in the chat's model picker" }},
+}
+
+func appNames() (names []string) {
+	for _, a := range apps {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+func newConnect() *cobra.Command {
+	s := &serverCommand{}
+	var model, file string
+	var write bool
+	cmd := &cobra.Command{
+		Use:   "connect {" + strings.Join(appNames(), "|") + "}",
+		Short: "Tell another program to use this server",
+		Long: `Print the configuration that makes another program use this server, or with
+--write put it where that program looks for it. What is in the file stays, and the
+file as it was is kept beside it with the ending .bak.
+
+` + appTable() + `
+Codex and Claude Code get a profile of their own, so that what they use by default
+does not change. A key in PARLEY_API_KEY is written into the file, except for
+Codex, which reads the variable itself.`,
+		Example: `  parley connect codex
+  parley connect codex --write && codex --profile parley
+  parley connect claude-code --write --model llama
+  parley connect claude-code --write --file ~/.claude/settings.json     for every session`,
+		Args: exactly(1, "one of "+strings.Join(appNames(), ", ")), ValidArgs: appNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.IndexFunc(apps, func(a app) bool { return a.name == args[0] })
+			if i < 0 {
+				return fmt.Errorf("%q is not one of %s: %w", args[0], strings.Join(appNames(), ", "), errUsage)
+			}
+			c, err := s.connection(cmd.Context(), model, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return apps[i].connect(c, file, write, s.asJSON, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVarP(&model, "model", "m", "", "use this `MODEL` (default: the server's first)")
+	cmd.Flags().BoolVar(&write, "write", false, "write the file")
+	cmd.Flags().StringVar(&file, "file", "", "write this `FILE` instead of the usual one")
+	s.add(cmd)
+	completeModels(cmd, "model", &s.url)
+	return cmd
+}
+
+func appTable() string {
+	var out strings.Builder
+	for _, a := range apps {
+		path, err := a.file()
+		if err != nil {
+			path = "unknown"
+		}
+		if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(path, home) {
+			path = "~" + strings.TrimPrefix(path, home)
+		}
+		fmt.Fprintf(&out, "  %-12s %-35s %s\n", a.name, a.summary, path)
+	}
+	return out.String()
+}
+
+// connection asks the server what it has. A server that does not run is assumed
+// to have the built-in model, or the one named.
+func (s *serverCommand) connection(ctx context.Context, model string, notes io.Writer) (*connection, error) {
+	c, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	out := &connection{root: c.root, key: c.key}
+	ctx, cancel := context.WithTimeout(ctx, findWait)
+	defer cancel()
+	out.models, err = c.models(ctx)
+	if err != nil {
+		out.model = openai.Model{ID: firstOf(model, builtinNames()[0])}
+		out.models = []openai.Model{out.model}
+		fmt.Fprintf(notes, "Note: %v; taking it that it will have the model %s.\n", err, out.model.ID)
+		return out, nil
+	}
+	for _, m := range out.models {
+		if model == "" || m.ID == model {
+			out.model = m
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no model %q: `parley models` lists those it has", c.root, model)
+}
+
+// A connected is what connect prints as JSON.
+type connected struct {
+	Client  string `json:"client"`
+	File    string `json:"file"`
+	Content string `json:"content"`
+	Written bool   `json:"written"`
+	Backup  string `json:"backup,omitempty"`
+	Then    string `json:"then"`
+}
+
+// connect prints the configuration, or writes it.
+func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Writer) (err error) {
+	if file == "" {
+		if file, err = a.file(); err != nil {
+			return err
+		}
+	}
+	done := connected{Client: a.name, File: file, Then: a.then(file)}
+	var content []byte
+	if write {
+		content, err = a.write(c, file, &done)
+	} else {
+		content, err = a.merge(nil, c)
+	}
+	if err != nil {
+		return err
+	}
+	done.Content = string(content)
+	switch {
+	case asJSON:
+		return printJSON(out, done)
+	case write:
+		fmt.Fprintln(out, done.told())
+		fmt.Fprintln(out, "Next:", done.Then)
+		return nil
+	}
+	_, err = fmt.Fprintf(out, "%s", content)
+	return err
+}
+
+func (c *connected) told() string {
+	switch {
+	case !c.Written:
+		return c.File + " says so already."
+	case c.Backup != "":
+		return "Wrote " + c.File + "; as it was, it is kept as " + c.Backup + "."
+	}
+	return "Wrote " + c.File + "."
+}
+
+// write merges the connection into the file and keeps the file as it was.
+func (a *app) write(c *connection, file string, done *connected) ([]byte, error) {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // the link stays a link
+	}
+	mode := os.FileMode(0o600) // there may be a key in it
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if st, err := os.Stat(file); err == nil {
+		mode = st.Mode().Perm()
+	}
+	content, err := a.merge(old, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: nothing was changed; `parley connect %s` prints what to add", file, err, a.name)
+	}
+	if string(content) == string(old) {
+		return content, nil
+	}
+	if len(old) > 0 {
+		if done.Backup, err = keepBackup(file, old, mode); err != nil {
+			return nil, err
+		}
+	} else if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, err
+	}
+	done.Written = true
+	return content, writeWholeMode(context.Background(), file, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// keepBackup writes what a file holds beside it, under a name that is free.
+func keepBackup(file string, content []byte, mode os.FileMode) (string, error) {
+	for i := 1; ; i++ {
+		path := file + ".bak"
+		if i > 1 {
+			path = fmt.Sprintf("%s.bak%d", file, i)
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = f.Write(content)
+		return path, errors.Join(err, f.Close())
+	}
+}
+
+// homeFile returns a file below the user's home directory.
+func homeFile(elements ...string) func() (string, error) {
+	return func() (string, error) {
+		home, err := os.UserHomeDir()
+		return filepath.Join(append([]string{home}, elements...)...), err
+	}
+}
+
+func localFile(name string) func() (string, error) {
+	return func() (string, error) { return name, nil }
+}
+
+// dirFile returns a file in the directory that a variable names, else below the
+// home directory.
+func dirFile(variable, file string, usual ...string) (string, error) {
+	if dir := os.Getenv(variable); dir != "" {
+		return filepath.Join(dir, file), nil
+	}
+	return homeFile(append(usual, file)...)()
+}
+
+func codexFile() (string, error)  { return dirFile("CODEX_HOME", "parley.config.toml", ".codex") }
+func claudeFile() (string, error) { return dirFile("CLAUDE_CONFIG_DIR", "parley.json", ".claude") }
+
+func vscodeFile() (string, error) {
+	const name = "chatLanguageModels.json"
+	if runtime.GOOS == "darwin" {
+		return homeFile("Library", "Application Support", "Code", "User", name)()
+	}
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "Code", "User", name), nil
+	}
+	return homeFile(".config", "Code", "User", name)()
+}

@@ -1,0 +1,409 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"parley/gateway/openai"
+)
+
+// mergeCodex writes a profile of the Codex CLI, which talks the Responses API
+// only.
+func mergeCodex(old []byte, c *connection) ([]byte, error) {
+	file := tomlFile{lines: strings.Split(strings.TrimRight(string(old), "\n"), "\n")}
+	if len(old) == 0 {
+		file.lines = nil
+	}
+	if c.model.MaxModelLen > 0 {
+		file.set("", "model_context_window", fmt.Sprint(c.model.MaxModelLen))
+	}
+	file.set("", "model", tomlText(c.model.ID))
+	file.set("", "model_provider", tomlText("parley"))
+	const table = "model_providers.parley"
+	file.set(table, "name", tomlText("Parley"))
+	file.set(table, "base_url", tomlText(c.api()))
+	file.set(table, "wire_api", tomlText("responses"))
+	if c.key != "" {
+		file.set(table, "env_key", tomlText("PARLEY_API_KEY"))
+	}
+	return []byte(strings.Join(file.lines, "\n") + "\n"), file.err
+}
+
+// A tomlFile is edited line by line, so that all else in it stays as it is.
+type tomlFile struct {
+	lines []string
+	err   error
+}
+
+// set gives a key of a table a value; the table "" is what stands before all
+// others. Values that do not fit one line are not touched.
+func (f *tomlFile) set(table, key, value string) {
+	line := key + " = " + value
+	start, end, found := f.section(table)
+	switch {
+	case f.err != nil:
+		return
+	case !found:
+		if len(f.lines) > 0 {
+			f.lines = append(f.lines, "")
+		}
+		f.lines = append(f.lines, "["+table+"]", line)
+		return
+	}
+	for i := start; i < end; i++ {
+		name, rest, ok := strings.Cut(f.lines[i], "=")
+		if ok && strings.Trim(strings.TrimSpace(name), `"'`) == key {
+			if tomlOpens(rest) {
+				f.err = fmt.Errorf("the value of %q has several lines", key)
+				return
+			}
+			f.lines[i] = line
+			return
+		}
+	}
+	for end > start && strings.TrimSpace(f.lines[end-1]) == "" {
+		end--
+	}
+	f.lines = slices.Insert(f.lines, end, line)
+}
+
+// section returns the lines of a table.
+func (f *tomlFile) section(table string) (start, end int, found bool) {
+	found = table == ""
+	inside := found
+	for i, closing := 0, ""; i < len(f.lines); i++ {
+		line := strings.TrimSpace(f.lines[i])
+		if closing != "" {
+			if strings.Contains(line, closing) {
+				closing = ""
+			}
+			continue
+		}
+		if mark := tomlOpener(line); mark != "" {
+			closing = mark
+			continue
+		}
+		name, header := tomlHeader(line)
+		switch {
+		case header && inside:
+			return start, i, true
+		case header && name == table:
+			start, inside, found = i+1, true, true
+		case header && strings.HasPrefix(name, table+".") && table != "", !header && table != "" && strings.HasPrefix(line, table+"."):
+			f.err = fmt.Errorf("it has parts of %q that cannot be edited", table)
+		}
+	}
+	return start, len(f.lines), found
+}
+
+// tomlHeader returns the name of the table that a line begins.
+func tomlHeader(line string) (name string, ok bool) {
+	inner, opens := strings.CutPrefix(line, "[")
+	inner, _, closes := strings.Cut(inner, "]")
+	if !opens || !closes || strings.HasPrefix(inner, "[") {
+		return "", opens && closes
+	}
+	parts := strings.Split(inner, ".")
+	for i, p := range parts {
+		parts[i] = strings.Trim(strings.TrimSpace(p), `"'`)
+	}
+	return strings.Join(parts, "."), true
+}
+
+// tomlOpener returns what closes a text of several lines that a line opens.
+func tomlOpener(line string) string {
+	for _, mark := range []string{`"""`, "'''"} {
+		if strings.Count(line, mark) == 1 {
+			return mark
+		}
+	}
+	return ""
+}
+
+// tomlOpens reports whether a value goes on in the next line.
+func tomlOpens(value string) bool {
+	value = strings.TrimSpace(value)
+	return tomlOpener(value) != "" || strings.HasPrefix(value, "[") && !strings.Contains(value, "]") ||
+		strings.HasPrefix(value, "{") && !strings.Contains(value, "}")
+}
+
+// tomlText is a text as TOML quotes it, which is as JSON does.
+func tomlText(text string) string {
+	quoted, err := openai.Encode(text)
+	if err != nil {
+		panic(fmt.Sprintf("a string is always JSON: %v", err))
+	}
+	return string(quoted)
+}
+
+// mergeClaude sets the variables of Claude Code, which adds /v1/messages to the
+// address itself.
+func mergeClaude(old []byte, c *connection) ([]byte, error) {
+	var variables [][2]string
+	for _, name := range []string{"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL"} {
+		variables = append(variables, [2]string{name, c.model.ID})
+	}
+	variables = append([][2]string{{"ANTHROPIC_BASE_URL", c.root}, {"ANTHROPIC_AUTH_TOKEN", c.someKey()}}, variables...)
+	variables = append(variables, [2]string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"})
+	settings, err := jsonMembers(old)
+	if err != nil {
+		return nil, err
+	}
+	env, err := jsonMembers(settings.get("env"))
+	if err != nil {
+		return nil, fmt.Errorf("env: %w", err)
+	}
+	for _, v := range variables {
+		if err := env.set(v[0], v[1]); err != nil {
+			return nil, err
+		}
+	}
+	if err := settings.set("env", env); err != nil {
+		return nil, err
+	}
+	return indented(settings)
+}
+
+// mergeVSCode adds a group of models to the list of VS Code.
+func mergeVSCode(old []byte, c *connection) ([]byte, error) {
+	var groups []json.RawMessage
+	if len(bytes.TrimSpace(old)) > 0 {
+		if err := json.Unmarshal(old, &groups); err != nil {
+			return nil, notPlain(err)
+		}
+	}
+	const name, vendor = "Parley", "customendpoint"
+	var models []map[string]any
+	for _, m := range c.models {
+		entry := map[string]any{"id": m.ID, "name": m.ID, "url": c.api() + "/chat/completions", "toolCalling": true, "vision": false}
+		if m.MaxModelLen > 0 {
+			entry["maxOutputTokens"] = m.MaxModelLen / 4
+			entry["maxInputTokens"] = m.MaxModelLen - m.MaxModelLen/4
+		}
+		models = append(models, entry)
+	}
+	ours, err := json.Marshal(struct {
+		Name    string `json:"name"`
+		Vendor  string `json:"vendor"`
+		APIKey  string `json:"apiKey"`
+		APIType string `json:"apiType"`
+		Models  any    `json:"models"`
+	}{name, vendor, c.someKey(), "chat-completions", models})
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(groups, func(raw json.RawMessage) bool {
+		var g struct{ Name, Vendor string }
+		return json.Unmarshal(raw, &g) == nil && g.Name == name && g.Vendor == vendor
+	})
+	if at < 0 {
+		groups = append(groups, ours)
+	} else {
+		groups[at] = ours
+	}
+	return indented(groups)
+}
+
+// A jsonObject keeps its members in their order and as they were written.
+type jsonObject []jsonMember
+
+type jsonMember struct {
+	name  string
+	value json.RawMessage
+}
+
+func notPlain(err error) error {
+	return fmt.Errorf("it is not plain JSON (comments cannot be kept): %w", err)
+}
+
+// jsonMembers reads an object; nothing is an empty one.
+func jsonMembers(raw []byte) (o jsonObject, err error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	if !json.Valid(raw) {
+		return nil, notPlain(json.Unmarshal(raw, new(any)))
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := jsonMember{name: name.(string)} // JSON has no other names
+		if err := d.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		o = append(o, m)
+	}
+	return o, nil
+}
+
+func (o jsonObject) get(name string) []byte {
+	for _, m := range o {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+func (o *jsonObject) set(name string, value any) error {
+	raw, err := openai.Encode(value)
+	if err != nil {
+		return err
+	}
+	for i := range *o {
+		if (*o)[i].name == name {
+			(*o)[i].value = raw
+			return nil
+		}
+	}
+	*o = append(*o, jsonMember{name, raw})
+	return nil
+}
+
+// MarshalJSON writes the members in their order.
+func (o jsonObject) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		name, err := openai.Encode(m.name)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(m.value)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func indented(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return out.Bytes(), err
+}
+
+// mergeOpenWebUI sets the variables of Open WebUI.
+func mergeOpenWebUI(old []byte, c *connection) ([]byte, error) {
+	var lines []string
+	if len(old) > 0 {
+		lines = strings.Split(strings.TrimRight(string(old), "\n"), "\n")
+	}
+	for _, v := range [][2]string{{"OPENAI_API_BASE_URL", c.api()}, {"OPENAI_API_KEY", c.someKey()}, {"DEFAULT_MODELS", c.model.ID}} {
+		line := v[0] + "=" + v[1]
+		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), v[0]+"=") })
+		if at < 0 {
+			lines = append(lines, line)
+		} else {
+			lines[at] = line
+		}
+	}
+	return []byte(strings.Join(lines, "\n") + "\n"), nil
+}
+
+// A continueModel is an entry of Continue's list of models.
+type continueModel struct {
+	Name     string         `yaml:"name"`
+	Provider string         `yaml:"provider"`
+	Model    string         `yaml:"model"`
+	APIBase  string         `yaml:"apiBase"`
+	APIKey   string         `yaml:"apiKey"`
+	Roles    []string       `yaml:"roles"`
+	Options  map[string]int `yaml:"defaultCompletionOptions,omitempty"`
+}
+
+// continueMark begins the names of our entries.
+const continueMark = "Parley "
+
+// mergeContinue puts the models into Continue's list, in place of ours that are
+// there.
+func mergeContinue(old []byte, c *connection) ([]byte, error) {
+	var models []continueModel
+	for _, m := range c.models {
+		entry := continueModel{continueMark + m.ID, "openai", m.ID, c.api(), c.someKey(), []string{"chat", "edit", "apply"}, nil}
+		if m.MaxModelLen > 0 {
+			entry.Options = map[string]int{"contextLength": m.MaxModelLen}
+		}
+		models = append(models, entry)
+	}
+	ours, err := yaml.MarshalWithOptions(map[string]any{"models": models}, yaml.IndentSequence(true))
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(old)) == 0 {
+		return append([]byte("name: Parley\nversion: 1.0.0\nschema: v1\n"), ours...), nil
+	}
+	return mergeModelList(old, ours)
+}
+
+// mergeModelList puts the models of ours into the list of old.
+func mergeModelList(old, ours []byte) ([]byte, error) {
+	file, err := parser.ParseBytes(old, parser.ParseComments)
+	if err != nil {
+		return nil, fmt.Errorf("it is not YAML: %w", err)
+	}
+	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+		return nil, errors.New("it is not one YAML document")
+	}
+	entries, ok := mapping(file.Docs[0].Body)
+	if !ok {
+		return nil, errors.New("it has no keys and values")
+	}
+	at := slices.IndexFunc(entries, func(e *ast.MappingValueNode) bool { return e.Key.String() == "models" })
+	if at < 0 {
+		return append(append(bytes.TrimRight(old, "\n"), '\n'), ours...), nil
+	}
+	list, ok := entries[at].Value.(*ast.SequenceNode)
+	if !ok || list.IsFlowStyle {
+		return nil, errors.New("models is not a list of lines")
+	}
+	added, err := parser.ParseBytes(ours, 0)
+	if err != nil {
+		return nil, err
+	}
+	addedEntries, _ := mapping(added.Docs[0].Body)
+	more, ok := addedEntries[0].Value.(*ast.SequenceNode)
+	if !ok {
+		return nil, errors.New("no models to add")
+	}
+	dropOurs(list)
+	list.Merge(more)
+	return append(bytes.TrimRight([]byte(file.String()), "\n"), '\n'), nil
+}
+
+// dropOurs takes the entries out of a list that we had put there.
+func dropOurs(list *ast.SequenceNode) {
+	for i := len(list.Values) - 1; i >= 0; i-- {
+		var entry struct{ Name, Provider string }
+		if yaml.NodeToValue(list.Values[i], &entry) != nil || !strings.HasPrefix(entry.Name, continueMark) || entry.Provider != "openai" {
+			continue
+		}
+		list.Values = slices.Delete(list.Values, i, i+1)
+		if i < len(list.ValueHeadComments) {
+			list.ValueHeadComments = slices.Delete(list.ValueHeadComments, i, i+1)
+		}
+		if i < len(list.Entries) {
+			list.Entries = slices.Delete(list.Entries, i, i+1)
+		}
+	}
+}

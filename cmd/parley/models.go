@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/openai"
+)
+
+// askWait bounds how long a server may take to answer a command.
+const askWait = 10 * time.Second
+
+// A serverCommand is a command that asks a server and prints what it said.
+type serverCommand struct {
+	url    string
+	asJSON bool
+}
+
+// add gives a command the flags that all of them have.
+func (s *serverCommand) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.url, "url", "", "ask the server at this `ADDRESS` (default "+defaultURL+", or what the variable PARLEY_URL says)")
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print as JSON")
+	cmd.Long += "\n\n" + clientHelp
+}
+
+// client returns a client of the server that the flags name.
+func (s *serverCommand) client() (*client, error) {
+	address, _ := serverURL(s.url)
+	return newClient(address)
+}
+
+func newModels() *cobra.Command {
+	s := &serverCommand{}
+	cmd := &cobra.Command{
+		Use: "models", Short: "List the models that a server has",
+		Long: `List the models that a server has, the one that is asked by default first.
+
+Which models are built into the program, whatever runs, tells ` + "`parley model list`.",
+		Example: "  parley models\n  parley models --json | jq -r '.[].id'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			defer cancel()
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			models, err := c.models(ctx)
+			if err != nil {
+				return startHint(err)
+			}
+			if s.asJSON {
+				return printJSON(cmd.OutOrStdout(), models)
+			}
+			return printModels(cmd.OutOrStdout(), models)
+		},
+	}
+	s.add(cmd)
+	return cmd
+}
+
+func printModels(out io.Writer, models []openai.Model) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tCONTEXT\tOWNER")
+	for _, m := range models {
+		context := "unknown"
+		if m.MaxModelLen > 0 {
+			context = fmt.Sprintf("%d tokens", m.MaxModelLen)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", m.ID, context, m.OwnedBy)
+	}
+	return w.Flush()
+}

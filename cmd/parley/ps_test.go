@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseMetrics(t *testing.T) {
+	text := `# HELP x help
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="a/b:\"1\"}",engine="0"} 2
+vllm:num_requests_waiting{engine="0", model_name="a/b:\"1\"}"} 3 1700000000
+vllm:kv_cache_usage_perc{model_name="two"} 0.25
+vllm:prefix_cache_queries_total{model_name="two"} 200
+vllm:prefix_cache_hits_total{model_name="two"} 50
+vllm:inter_token_latency_seconds_count{model_name="two"} 9
+process_start_time_seconds 1.7e+09
+broken{
+vllm:num_requests_running{model_name="two"} NaN
+`
+	states := modelStates(parseMetrics([]byte(text)))
+	if len(states) != 2 || states[0].Model != `a/b:"1"}` || states[0].Running != 2 || states[0].Waiting != 3 {
+		t.Fatalf("%+v", states)
+	}
+	if s := states[1]; s.KVUsed != 0.25 || s.CacheHits != 0.25 || s.tokens != 9 || s.Running != 0 {
+		t.Errorf("%+v", s)
+	}
+	before := &serverState{Models: []modelState{{Model: "two", tokens: 4}}}
+	now := &serverState{Models: states}
+	now.rates(before, 500*time.Millisecond)
+	if now.Models[1].TokensPerSecond != 10 || now.Models[0].TokensPerSecond != 0 {
+		t.Errorf("%+v", now.Models)
+	}
+}
+
+func FuzzMetrics(f *testing.F) {
+	f.Add("a{model_name=\"x\\\"\",b=\"}\"} 1 2\n")
+	f.Fuzz(func(t *testing.T, text string) { modelStates(parseMetrics([]byte(text))) })
+}
+
+// told runs the program and returns what it printed.
+func told(t *testing.T, args ...string) string {
+	t.Helper()
+	exe, err := exec.LookPath("parley") // testscript.Main put this test binary there
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), exe, args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestPs looks at a server while it answers.
+func TestPs(t *testing.T) {
+	s := startServer(t)
+	body := s.stream(t, 1500)
+	defer body.Close()
+	if _, err := body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var state serverState
+	if err := json.Unmarshal([]byte(told(t, "ps", "--url", s.url, "--json")), &state); err != nil {
+		t.Fatal(err)
+	}
+	if state.URL != s.url || len(state.Models) != 2 || state.UptimeSeconds < 0 {
+		t.Fatalf("%+v", state)
+	}
+	if m := state.Models[0]; m.Model != "polly" || m.Running != 1 || m.Waiting != 0 || m.KVUsed <= 0 || m.TokensPerSecond <= 0 {
+		t.Errorf("%+v", m)
+	}
+	text := told(t, "ps", "--url", s.url)
+	for _, part := range []string{"MODEL", "RUNNING", "KV USED", "TOKENS/S", "polly-mini", s.url} {
+		if !strings.Contains(text, part) {
+			t.Errorf("ps does not say %q:\n%s", part, text)
+		}
+	}
+	if text := told(t, "models", "--url", s.url); !strings.Contains(text, "polly-mini  2048 tokens  parley") {
+		t.Errorf("models says\n%s", text)
+	}
+	if text := told(t, "__complete", "chat", "--url", s.url, "--model", ""); !strings.Contains(text, "polly-mini\n") {
+		t.Errorf("completion says\n%s", text)
+	}
+}
+
+// TestShellCompletes has bash complete a model's name with a colon, which it
+// takes for the end of a word.
+func TestShellCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	s := startServer(t, "--model", "org/one:tag=polly-mini")
+	script := `eval "$(parley completion bash)"
+COMP_LINE="parley chat --url ` + s.url + ` --model org/one:t"
+COMP_POINT=${#COMP_LINE}
+COMP_WORDS=(parley chat --url "` + s.url + `" --model org/one : t)
+COMP_CWORD=7
+_get_comp_words_by_ref() { cur="org/one:t"; prev="--model"; words=(parley chat --url "` + s.url + `" --model org/one:t); cword=5; }
+_init_completion() { _get_comp_words_by_ref; }
+__start_parley
+printf '%s\n' "${COMPREPLY[@]}"`
+	out, err := exec.CommandContext(t.Context(), bash, "-c", script).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "tag") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
