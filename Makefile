@@ -24,6 +24,10 @@ build-all: ## build for every platform we ship: linux/amd64, linux/arm64, darwin
 run: build ## build and serve the built-in models on 127.0.0.1:8080
 	$(BIN) serve
 
+.PHONY: man
+man: build ## write the manual pages of all commands to bin/man
+	$(BIN) man bin/man
+
 .PHONY: test
 test: check unit build-all build clients ## everything a change must pass; installs what it needs
 

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"parley/internal/testkit"
 )
 
 // TestEveryCommandHasAManual: what users can call has a page with its purpose,
@@ -59,6 +64,19 @@ func checkFormat(t *testing.T, pages map[string]string) {
 		text, err := cmd.Output()
 		if err != nil || complaints.Len() > 0 || len(text) < 200 {
 			t.Errorf("%s: %v, %d bytes\n%s", name, err, len(text), complaints.String())
+		}
+	}
+}
+
+// TestDocumentedExitCodes compares the guide with the table.
+func TestDocumentedExitCodes(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "terminal.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range exitCodes {
+		if row := fmt.Sprintf("\n| %d | %s |\n", c.code, c.meaning); !strings.Contains(string(guide), row) {
+			t.Errorf("docs/terminal.md lacks %q", row)
 		}
 	}
 }

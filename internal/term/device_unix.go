@@ -136,7 +136,21 @@ func (d *Device) Read(buf []byte, wait time.Duration) (int, Event, error) {
 	return n, Typed, nil
 }
 
+// stopWait is how long the system may take to stop a program that has asked for
+// it. One without a shell that could continue it is never stopped.
+const stopWait = 200 * time.Millisecond
+
 // Suspend stops the program until its shell continues it.
 func (d *Device) Suspend() error {
-	return errors.Join(d.Restore(), unix.Kill(0, unix.SIGTSTP))
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if err := errors.Join(d.Restore(), unix.Kill(0, unix.SIGTSTP)); err != nil {
+		return err
+	}
+	select { // the call above returns before the program has stopped
+	case <-continued:
+	case <-time.After(stopWait):
+	}
+	return nil
 }
