@@ -194,14 +194,15 @@ func (c *chat) stats(string) (string, error) {
 	if c.totals.answers == 0 {
 		return "Nothing was answered yet.", nil
 	}
-	text := strings.Join(c.last.story(), "\n")
+	lines := c.last.story()
 	for _, m := range c.models {
 		if u := c.last.Usage; m.ID == c.talk.Model && m.MaxModelLen > 0 && u != nil {
-			text += fmt.Sprintf("\ncontext: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen, 100*u.TotalTokens/m.MaxModelLen)
+			lines = append(lines, fmt.Sprintf("context: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen, 100*u.TotalTokens/m.MaxModelLen))
 		}
 	}
 	t := &c.totals
-	return text + fmt.Sprintf("\nin all: answers %d, their tokens %d, prompt tokens %d, of these cached %d", t.answers, t.output, t.prompt, t.cached), nil
+	lines = append(lines, fmt.Sprintf("in all: answers %d, their tokens %d, prompt tokens %d, of these cached %d", t.answers, t.output, t.prompt, t.cached))
+	return strings.Join(lines, "\n"), nil
 }
 
 func (c *chat) toggleVerbose(string) (string, error) {

@@ -78,8 +78,8 @@ func (f *tomlFile) set(table, key, value string) {
 // section returns the lines of a table.
 func (f *tomlFile) section(table string) (start, end int, found bool) {
 	found = table == ""
-	inside := found
-	for i, closing := 0, ""; i < len(f.lines); i++ {
+	inside, closing := found, ""
+	for i := range f.lines {
 		line := strings.TrimSpace(f.lines[i])
 		if closing != "" {
 			if strings.Contains(line, closing) {
@@ -100,6 +100,9 @@ func (f *tomlFile) section(table string) (start, end int, found bool) {
 		case header && strings.HasPrefix(name, table+".") && table != "", !header && table != "" && strings.HasPrefix(line, table+"."):
 			f.err = fmt.Errorf("it has parts of %q that cannot be edited", table)
 		}
+	}
+	if closing != "" {
+		f.err = errors.New("a text in it has no end")
 	}
 	return start, len(f.lines), found
 }
@@ -346,64 +349,97 @@ func mergeContinue(old []byte, c *connection) ([]byte, error) {
 		}
 		models = append(models, entry)
 	}
-	ours, err := yaml.MarshalWithOptions(map[string]any{"models": models}, yaml.IndentSequence(true))
+	ours, err := yaml.MarshalWithOptions(models, yaml.IndentSequence(true))
 	if err != nil {
 		return nil, err
 	}
-	if len(bytes.TrimSpace(old)) == 0 {
-		return append([]byte("name: Parley\nversion: 1.0.0\nschema: v1\n"), ours...), nil
+	lines := strings.Split(strings.TrimRight(string(ours), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ") // the list itself is indented, too
 	}
-	return mergeModelList(old, ours)
+	if len(bytes.TrimSpace(old)) == 0 {
+		return []byte("name: Parley\nversion: 1.0.0\nschema: v1\nmodels:\n  " + strings.Join(lines, "\n  ") + "\n"), nil
+	}
+	merged, err := mergeModelList(string(old), lines)
+	if err != nil {
+		return nil, err
+	}
+	var check struct{ Models []continueModel }
+	if err := yaml.Unmarshal(merged, &check); err != nil || !slices.ContainsFunc(check.Models, func(m continueModel) bool { return m.Name == models[0].Name }) {
+		return nil, errors.New("its list of models cannot be edited")
+	}
+	return merged, nil
 }
 
-// mergeModelList puts the models of ours into the list of old.
-func mergeModelList(old, ours []byte) ([]byte, error) {
-	file, err := parser.ParseBytes(old, parser.ParseComments)
+// mergeModelList puts entries into the list of models of a YAML text, in place
+// of those that we had put there. All other lines stay as they are.
+func mergeModelList(old string, ours []string) ([]byte, error) {
+	file, err := parser.ParseBytes([]byte(old), 0)
 	if err != nil {
 		return nil, fmt.Errorf("it is not YAML: %w", err)
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return nil, errors.New("it is not one YAML document")
 	}
-	entries, ok := mapping(file.Docs[0].Body)
+	keys, ok := mapping(file.Docs[0].Body)
 	if !ok {
 		return nil, errors.New("it has no keys and values")
 	}
-	at := slices.IndexFunc(entries, func(e *ast.MappingValueNode) bool { return e.Key.String() == "models" })
+	lines := strings.Split(strings.TrimRight(old, "\n"), "\n")
+	at := slices.IndexFunc(keys, func(e *ast.MappingValueNode) bool { return e.Key.String() == "models" })
 	if at < 0 {
-		return append(append(bytes.TrimRight(old, "\n"), '\n'), ours...), nil
+		lines = append(append(lines, "models:"), prefixed("  ", ours)...)
+		return []byte(strings.Join(lines, "\n") + "\n"), nil
 	}
-	list, ok := entries[at].Value.(*ast.SequenceNode)
-	if !ok || list.IsFlowStyle {
+	list, ok := keys[at].Value.(*ast.SequenceNode)
+	if !ok || list.IsFlowStyle || len(list.Entries) == 0 || len(list.Entries) != len(list.Values) {
 		return nil, errors.New("models is not a list of lines")
 	}
-	added, err := parser.ParseBytes(ours, 0)
-	if err != nil {
-		return nil, err
+	end := len(lines)
+	if at+1 < len(keys) {
+		end = keys[at+1].Key.GetToken().Position.Line - 1
 	}
-	addedEntries, _ := mapping(added.Docs[0].Body)
-	more, ok := addedEntries[0].Value.(*ast.SequenceNode)
-	if !ok {
-		return nil, errors.New("no models to add")
-	}
-	dropOurs(list)
-	list.Merge(more)
-	return append(bytes.TrimRight([]byte(file.String()), "\n"), '\n'), nil
+	return replaceEntries(lines, list, end, ours), nil
 }
 
-// dropOurs takes the entries out of a list that we had put there.
-func dropOurs(list *ast.SequenceNode) {
-	for i := len(list.Values) - 1; i >= 0; i-- {
-		var entry struct{ Name, Provider string }
-		if yaml.NodeToValue(list.Values[i], &entry) != nil || !strings.HasPrefix(entry.Name, continueMark) || entry.Provider != "openai" {
-			continue
+// replaceEntries puts our entries into a list that goes up to the line end.
+func replaceEntries(lines []string, list *ast.SequenceNode, end int, ours []string) []byte {
+	first := list.Entries[0].Start.Position
+	ours = prefixed(strings.Repeat(" ", first.Column-1), ours)
+	place := beforeAsides(lines, first.Line, end)
+	for i := len(list.Entries) - 1; i >= 0; i-- {
+		start := list.Entries[i].Start.Position.Line - 1
+		end = beforeAsides(lines, start+1, end)
+		if isOurs(list.Values[i]) {
+			lines = slices.Delete(lines, start, end)
+			place = start
 		}
-		list.Values = slices.Delete(list.Values, i, i+1)
-		if i < len(list.ValueHeadComments) {
-			list.ValueHeadComments = slices.Delete(list.ValueHeadComments, i, i+1)
-		}
-		if i < len(list.Entries) {
-			list.Entries = slices.Delete(list.Entries, i, i+1)
-		}
+		end = start
 	}
+	return []byte(strings.Join(slices.Insert(lines, place, ours...), "\n") + "\n")
+}
+
+// beforeAsides returns where the lines up to end really end: comments and empty
+// lines after them belong to what follows.
+func beforeAsides(lines []string, least, end int) int {
+	for end > least {
+		if line := strings.TrimSpace(lines[end-1]); line != "" && !strings.HasPrefix(line, "#") {
+			break
+		}
+		end--
+	}
+	return end
+}
+
+func isOurs(n ast.Node) bool {
+	var entry struct{ Name, Provider string }
+	return yaml.NodeToValue(n, &entry) == nil && strings.HasPrefix(entry.Name, continueMark) && entry.Provider == "openai"
+}
+
+func prefixed(prefix string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = prefix + line
+	}
+	return out
 }

@@ -97,7 +97,8 @@ func TestConnectKeepsWhatIsThere(t *testing.T) {
 			want: map[string][]any{"http://127.0.0.1:8080": {"env", "ANTHROPIC_BASE_URL"}, "sk-\"1\"": {"env", "ANTHROPIC_AUTH_TOKEN"}, "org/m:1": {"env", "ANTHROPIC_DEFAULT_HAIKU_MODEL"}},
 		},
 		"continue": {
-			old:  []string{"", "name: x\nversion: 1\nschema: v1\n", "name: x\nmodels:\n- name: a\n  provider: ollama\n  model: b\n", "models:\n    - name: a\n      provider: b\nrules:\n    - one\n"},
+			old: []string{"", "name: x\nversion: 1\nschema: v1\n", "name: x\nmodels:\n- name: a\n  provider: ollama\n  model: b\n", "models:\n    - name: a\n      provider: b\nrules:\n    - one\n",
+				"models:\n  - name: Parley old\n    provider: openai\n  # mine\n  - name: a   # ollama\n    provider:  b\n\n# rules\nrules:\n  - one\n"},
 			want: map[string][]any{},
 		},
 		"open-webui": {
@@ -131,7 +132,7 @@ func checkMerge(t *testing.T, a *app, old string, want map[string][]any) {
 	if err != nil || string(again) != string(merged) {
 		t.Errorf("a second time gives, %v,\n%s\nafter\n%s", err, again, merged)
 	}
-	for _, kept := range []string{"approval_policy", "mcp_servers", "http_headers", "[other]", "permissions", "OTHER", "opus <b>", "PORT=3000", "Mine", "ollama", "- one"} {
+	for _, kept := range []string{"approval_policy", "mcp_servers", "http_headers", "[other]", "permissions", "OTHER", "opus <b>", "PORT=3000", "Mine", "ollama", "- one", "  # mine\n  - name: a   # ollama\n    provider:  b\n", "\n\n# rules\n"} {
 		if strings.Contains(old, kept) && !strings.Contains(string(merged), kept) {
 			t.Errorf("%q is gone:\n%s", kept, merged)
 		}

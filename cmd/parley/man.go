@@ -144,7 +144,7 @@ func roff(text string) string {
 // are indented.
 func roffText(text string) string {
 	var out strings.Builder
-	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		lines := strings.Split(strings.Trim(paragraph, "\n"), "\n")
 		if strings.HasPrefix(lines[0], " ") || strings.HasPrefix(lines[0], "\t") {
 			out.WriteString(roffBlock(lines))
