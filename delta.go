@@ -15,12 +15,28 @@ type Delta struct {
 	PromptLogprobs []Logprob
 	// Embedding is the only content of the only delta, if the request asked for it.
 	Embedding []float32
+	// Progress comes alone, before the first token, if the request asked for it.
+	Progress *Progress
 	// Finish is set in the last delta of each choice.
 	Finish Finish
 	// StopString is the string that ended the choice, if one did.
 	StopString string
 	// Usage is set in the last delta of the request.
 	Usage *Usage
+}
+
+// A Progress says how far a request is before its first token.
+type Progress struct {
+	// Waiting requests are not computed yet: about Ahead others go before, which
+	// is expected to take Wait, 0 if nobody can tell.
+	Waiting bool
+	Ahead   int
+	Wait    time.Duration
+	// Of PromptTokens, DoneTokens need not be computed any more; CachedTokens of
+	// those were found in the cache.
+	PromptTokens, CachedTokens, DoneTokens int
+	// Spent is the time since the first step.
+	Spent time.Duration
 }
 
 // A Finish says why a choice ended.

@@ -31,6 +31,9 @@ type Request struct {
 	TopLogprobs int
 	// PromptLogprobs asks for the log-probabilities of the prompt's own tokens.
 	PromptLogprobs bool
+	// Progress asks for deltas that say how far the request is before its first
+	// token.
+	Progress bool
 	// Embed asks for what the model makes of the prompt, as one vector, instead
 	// of a continuation: the mean of the last hidden states of its tokens.
 	Embed bool

@@ -26,6 +26,8 @@ type loop struct {
 	hidden  []float32 // [StepTokens][Width], when somebody embeds
 	worked  bool      // since blocks were last accounted for
 
+	reported time.Time // when those that wait were last told so
+
 	guesses guesses
 	drafter *drafter // nil without a draft network
 }
@@ -60,8 +62,10 @@ func (l *loop) round() (closed bool) {
 		return true
 	}
 	l.speculate()
-	plan := l.sched.Next(l.e.cfg.Now())
+	now := l.e.cfg.Now()
+	plan := l.sched.Next(now)
 	l.expire(plan.Expired)
+	l.reportWaiting(now)
 	if len(plan.Parts)+len(plan.Copies) > 0 {
 		l.pass(plan)
 	} else {
@@ -240,6 +244,7 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 		}
 	}
 	if q.Computed < len(q.Tokens) {
+		l.reportReading(c)
 		return
 	}
 	if len(q.Tokens) == q.Prompt {

@@ -76,6 +76,8 @@ type piece struct {
 	calls     []callPiece
 	tokens    []shownToken
 	finish    parley.Finish
+	// progress says how far the prompt is, before anything was said.
+	progress *parley.Progress
 }
 
 // A callPiece is a fragment of a tool call. The calls of a choice have the
@@ -170,6 +172,7 @@ func join(pieces []piece, p piece) []piece {
 		}
 		old.tokens = append(old.tokens, p.tokens...)
 		old.finish = cmp.Or(p.finish, old.finish)
+		old.progress = cmp.Or(p.progress, old.progress)
 		return pieces
 	}
 	return append(pieces, p)
@@ -209,6 +212,7 @@ func (a *answer) accept(e event) ([]piece, error) {
 	for i := range pieces {
 		pieces[i].choice = index
 	}
+	pieces[0].progress = d.Progress
 	d.Finish = pieces[len(pieces)-1].finish
 	a.seen(index, step{delta: d, shared: e.shared})
 	if d.Usage != nil {

@@ -60,6 +60,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	if len(request.Messages) > 0 {
 		c.opening = request.Messages[0].Content
 	}
+	job.Progress = request.Progress
 	held := m.tools.constrain(request, thinking)
 	job.Grammar = held.grammar
 	c.seeConstraint(&request.Format, len(callable(request)))
@@ -146,7 +147,9 @@ func (s *chatShape) content(p piece) any {
 		}
 		delta.ToolCalls = append(delta.ToolCalls, call)
 	}
-	return s.with(openai.ChatChunkChoice{Index: p.choice, Delta: delta, Logprobs: s.listed(p.tokens)})
+	chunk := s.with(openai.ChatChunkChoice{Index: p.choice, Delta: delta, Logprobs: s.listed(p.tokens)})
+	chunk.Progress = openai.ProgressOf(p.progress)
+	return chunk
 }
 
 func (s *chatShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {

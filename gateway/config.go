@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"parley"
@@ -51,6 +52,9 @@ type Config struct {
 	Admission Admission
 	// Share says which answers are given to more than one client.
 	Share Sharing
+	// Pages are what people see at /, such as the chat; nil has none. They are
+	// public: what they show they ask this server for.
+	Pages http.Handler
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry

@@ -29,6 +29,10 @@ func shownItem(m *convo.Message) openai.ConversationItem {
 	if m.Err != nil {
 		shown.Error = openai.ResponseErrorOf(m.Err, m.ID)
 	}
+	if m.Status != convo.Completed && m.Status.Ended() {
+		shown.Outcome = string(m.Status)
+	}
+	shown.Timings = shownTimings(m)
 	shown.Context = openai.NoteOf(m.Content)
 	return shown
 }

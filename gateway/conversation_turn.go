@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,10 @@ type turn struct {
 	choices []whole
 	said    *whole
 	changed bool
+	// progress is how far the prompt is; over says that why is how it ended.
+	progress *parley.Progress
+	over     bool
+	why      error
 }
 
 // say answers POST /v1/conversations/{id}/messages: it adds a question and has
@@ -73,7 +78,7 @@ func (g *Gateway) say(c *call) error {
 	t.id, t.parent, t.asked = begun.ID(), begun.Answer.Parent, begun.Question.Text
 	switch {
 	case begun.Begun:
-		return t.reply()
+		return t.respond()
 	case begun.Answer.Status == convo.Completed:
 		return t.show(&begun.Answer)
 	}
@@ -166,7 +171,7 @@ func (t *turn) goOn() error {
 	if kept.text != "" && len(kept.calls) == 0 {
 		t.said.add(piece{text: kept.text}) // thoughts and half calls are thought again
 	}
-	return t.reply()
+	return t.respond()
 }
 
 // pieceOf returns what a stored answer says.
@@ -188,12 +193,8 @@ func pieceOf(m *convo.Message) (p piece) {
 // reply answers a turn that is stored as in progress, and stores how that
 // ended, whatever happens.
 func (t *turn) reply() error {
-	var ctx context.Context
-	ctx, t.cancel = context.WithCancelCause(t.call.request.Context())
-	defer t.cancel(nil)
-	t.call.request = t.call.request.WithContext(ctx)
-	err := t.recall(ctx)
-	if err != nil {
+	ctx := t.call.request.Context()
+	if err := t.recall(ctx); err != nil {
 		return errors.Join(err, t.finish(err))
 	}
 	a, stop, err := t.call.converse(t.model, &t.request.ChatRequest)
@@ -227,7 +228,7 @@ func (t *turn) recall(ctx context.Context) error {
 			items, from = append(items, item), append(from, i)
 		}
 	}
-	messages, upto := openai.MessagesOf("", items)
+	messages, upto := openai.MessagesOf(t.request.Instructions, items)
 	t.request.Messages = messages
 	t.first = !slices.ContainsFunc(messages, func(m openai.Message) bool { return m.Role == "assistant" })
 	if text := t.said.text.String(); text != "" {
@@ -291,7 +292,7 @@ func (t *turn) writeSummary(ctx context.Context, out []int, last string) (s conv
 func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
 	form := t.shape()
 	var s *stream
-	if t.request.Stream {
+	if t.request.Stream && !t.request.Background {
 		s = &stream{call: t.call, control: http.NewResponseController(t.call.response), opened: map[int]bool{}, unfinished: 1}
 	}
 	err := t.follow(ctx, s, form)
@@ -303,6 +304,9 @@ func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
 		return err
 	}
 	t.titleLater()
+	if t.request.Background {
+		return nil // those who follow are told
+	}
 	if s != nil {
 		return s.end(t.answer.usage, form, t.request.IncludeUsage)
 	}
@@ -333,11 +337,13 @@ func (t *turn) follow(ctx context.Context, s *stream, form shape) error {
 
 func (t *turn) add(pieces []piece) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, p := range pieces {
 		t.said.add(p)
-		t.changed = true
+		t.changed = t.changed || p.progress == nil
+		t.progress = cmp.Or(p.progress, t.progress)
 	}
+	t.mu.Unlock()
+	t.gateway.keeper.tell(t.id.Message)
 }
 
 // news returns the answer so far as it is stored, and whether there is more of
@@ -353,9 +359,9 @@ func (t *turn) news() (json.RawMessage, bool) {
 	return content, err == nil
 }
 
-// content is the answer as it is stored.
-func (t *turn) content(callStatus string) (json.RawMessage, error) {
-	parts := []any{}
+// content is the answer as it is stored, with notes that the model is not shown.
+func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error) {
+	parts := append([]any{}, notes...)
 	if t.note != nil {
 		parts = append(parts, t.note)
 	}
@@ -388,7 +394,7 @@ func (t *turn) finish(why error) (err error) {
 	if t.answer != nil {
 		o.Usage = t.answer.usage
 	}
-	if o.Content, err = t.content("completed"); err != nil {
+	if o.Content, err = t.content("completed", t.notes()...); err != nil {
 		return err
 	}
 	return persist(t.call.request.Context(), func(ctx context.Context) error {
@@ -403,6 +409,8 @@ func shownReason(why error) *parley.Error {
 	code := openai.CodeOf(why)
 	said, ok := errors.AsType[*parley.Error](why)
 	switch {
+	case errors.Is(why, errTurnStopped):
+		return errTurnStopped
 	case code == parley.Cancelled:
 		return parley.Errorf(code, "The client left before the answer was complete.")
 	case !ok:

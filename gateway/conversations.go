@@ -36,6 +36,8 @@ func (g *Gateway) addConversationRoutes() {
 	stored("DELETE", "/v1/conversations/{id}/items/{item}", false, g.deleteItem)
 	stored("POST", "/v1/conversations/{id}/messages", true, g.say)
 	stored("POST", "/v1/conversations/{id}/messages/{item}/resume", true, g.resume)
+	stored("POST", "/v1/conversations/{id}/messages/{item}/cancel", false, g.cancelTurn)
+	stored("GET", "/v1/conversations/{id}/messages/{item}/stream", false, g.followTurn)
 }
 
 // optionalBody reads a body that may be left out.

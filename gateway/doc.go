@@ -27,6 +27,8 @@
 //	stream.go      pieces -> server-sent events, with keep-alive
 //	keeper.go      what lives longer than a call: the store, work without a client
 //	recall.go      what was said before -> messages, as much as fits
+//	turn_live.go   turns that go on without their client: followed, stopped
+//	progress.go    where the time of an answer went, for whoever looks at it
 //	reply.go       pieces -> events of a response, for clients and the store
 //	metrics.go     what is counted, and the log line of a finished request
 //

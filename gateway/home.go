@@ -6,14 +6,35 @@ import (
 	"strings"
 )
 
-// home answers GET / with how to talk to the server.
+// home answers GET / with the chat for people, and for programs with how to
+// talk to the server.
 func (g *Gateway) home(c *call) error {
+	c.Header().Add("Vary", "Accept")
+	if g.config.Pages != nil && strings.Contains(c.request.Header.Get("Accept"), "text/html") {
+		return g.page(c)
+	}
 	names := make([]string, len(g.models))
 	for i, m := range g.models {
 		names[i] = m.ID
 	}
 	c.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, strings.Join(names, ", "), c.request.Host, names[0]))
+}
+
+// addPageRoutes adds what the pages for people are made of.
+func (g *Gateway) addPageRoutes() {
+	if g.config.Pages == nil {
+		return
+	}
+	for _, path := range []string{"/assets/{file}", "/c/{id}", "/icon.svg", "/manifest.webmanifest"} {
+		g.routes.add("GET", path, false, g.page)
+	}
+}
+
+// page sends a page or a file of it.
+func (g *Gateway) page(c *call) error {
+	g.config.Pages.ServeHTTP(c.response, c.request)
+	return nil
 }
 
 const homeText = `Parley speaks the OpenAI HTTP interface.
@@ -33,6 +54,7 @@ POST /v1/embeddings         texts as vectors
 POST /v1/files              files of requests, and /v1/batches to have them answered when nobody asks
 POST /v1/responses          the same in items, kept and continued; also as a WebSocket
 POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages
+                            with "background", follow it: GET …/messages/{id}/stream, stop it: POST …/messages/{id}/cancel
 GET  /v1/models             what is served; one of them: /v1/models/{id}
 GET  /healthz               the process is alive
 GET  /readyz                new requests can be answered

@@ -44,11 +44,14 @@ type keeper struct {
 	closed bool
 }
 
-// A run is a response that this process computes now.
+// A run is a response, or an answer in a conversation, that this process
+// computes now.
 type run struct {
 	cancel context.CancelCauseFunc
 	// changed is closed when events were stored, and made anew.
 	changed chan struct{}
+	// turn is set if it is an answer in a conversation.
+	turn *turn
 }
 
 // errStopping ends work that was not complete when the server had to stop.
@@ -183,7 +186,7 @@ func (k *keeper) detached(f func()) error {
 func (k *keeper) begin(id string, cancel context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.runs[id] = &run{cancel, make(chan struct{})}
+	k.runs[id] = &run{cancel: cancel, changed: make(chan struct{})}
 }
 
 func (k *keeper) end(id string) {

@@ -47,6 +47,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", "/metrics", false, g.showMetrics)
 	t.add("GET", "/", false, g.home)
 	g.addQueueRoutes()
+	g.addPageRoutes()
 	g.addFileRoutes()
 	g.addBatchRoutes()
 	g.addResponseRoutes()

@@ -71,7 +71,7 @@ func (s *stream) sendPiece(p piece, form shape) error {
 			return err
 		}
 	}
-	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 {
+	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 || p.progress != nil {
 		if err := s.send(form.content(p)); err != nil {
 			return err
 		}
@@ -88,11 +88,14 @@ func (s *stream) sendPiece(p piece, form shape) error {
 
 // end sends what closes a stream that went well.
 func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
-	timings := openai.TimingsOf(u)
+	return s.endWith(openai.UsageOf(u), openai.TimingsOf(u), form, includeUsage)
+}
+
+func (s *stream) endWith(u openai.Usage, timings *openai.Timings, form shape, includeUsage bool) error {
 	last := s.lastClosing
 	var events []any
 	if includeUsage {
-		events = []any{form.closing(last.choice, last.finish, nil), form.usage(openai.UsageOf(u), timings)}
+		events = []any{form.closing(last.choice, last.finish, nil), form.usage(u, timings)}
 	} else {
 		events = []any{form.closing(last.choice, last.finish, timings)}
 	}

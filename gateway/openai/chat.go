@@ -20,6 +20,8 @@ type ChatRequest struct {
 	// OpenTurn is false if the client asked for a prompt that does not end
 	// with the opening of the assistant's turn.
 	OpenTurn bool
+	// Progress asks to be told how far the prompt is, before the first token.
+	Progress bool
 	// TemplateArgs are further variables for the chat template.
 	TemplateArgs map[string]any
 	// Tools are the functions that the model is told of, ToolChoice which of them
@@ -65,6 +67,7 @@ func ParseChat(body []byte) (*ChatRequest, error) {
 	r.readMessages(f)
 	r.readMaxTokens(f)
 	r.readLogprobs(f)
+	r.readProgress(f)
 	r.readTemplateArgs(f)
 	r.Format.readResponseFormat(f)
 	r.readTools(f)

@@ -90,6 +90,10 @@ type TurnRequest struct {
 	// leaf. Edit names a question that this one is another version of, Again an
 	// answer to which another is wanted. At most one of them is set.
 	Parent, Edit, Again string
+	// Instructions are shown to the model before all messages, in this turn.
+	Instructions string
+	// Background lets the turn go on when its client leaves: others may follow it.
+	Background bool
 }
 
 // ParseTurn reads the body of a turn.
@@ -142,6 +146,9 @@ func readTurn(body []byte) (*TurnRequest, *fields, error) {
 	})
 	r.readMaxTokens(f)
 	r.readLogprobs(f)
+	r.readProgress(f)
+	f.flag("background", &r.Background)
+	f.text("instructions", &r.Instructions)
 	r.readTemplateArgs(f)
 	r.Format.readResponseFormat(f)
 	r.readTools(f)
@@ -234,6 +241,10 @@ type ConversationItem struct {
 	ToolOutputs  []ToolOutput    `json:"tool_outputs,omitempty"`
 	Context      json.RawMessage `json:"context,omitempty"`
 	Error        *ResponseError  `json:"error,omitempty"`
+	Timings      *Timings        `json:"timings,omitempty"`
+	// Outcome tells more of an incomplete message than Status can: cancelled,
+	// failed or incomplete.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // A ToolOutput is what a call gave.
@@ -283,7 +294,10 @@ type ContextNote struct {
 const ContextPart = "context"
 
 // NoteOf returns the note among the parts of a content, or nil.
-func NoteOf(content json.RawMessage) json.RawMessage {
+func NoteOf(content json.RawMessage) json.RawMessage { return partOf(content, ContextPart) }
+
+// partOf returns the part of a type that is not for the model, or nil.
+func partOf(content json.RawMessage, wanted string) json.RawMessage {
 	var parts []json.RawMessage
 	if json.Unmarshal(content, &parts) != nil {
 		return nil
@@ -292,7 +306,7 @@ func NoteOf(content json.RawMessage) json.RawMessage {
 		var kind struct {
 			Type string `json:"type"`
 		}
-		if json.Unmarshal(part, &kind) == nil && kind.Type == ContextPart {
+		if json.Unmarshal(part, &kind) == nil && kind.Type == wanted {
 			return part
 		}
 	}

@@ -67,6 +67,7 @@ type ChatChunk struct {
 	Usage       *OptionalUsage    `json:"usage,omitempty"`
 	ServiceTier string            `json:"service_tier,omitempty"`
 	Timings     *Timings          `json:"timings,omitempty"`
+	Progress    *Progress         `json:"prompt_progress,omitempty"`
 }
 
 // A ChatChunkChoice is the news of one choice. FinishReason is null until the
@@ -188,9 +189,9 @@ type Timings struct {
 	PromptPerSecond    float64 `json:"prompt_per_second"`
 	PredictedPerSecond float64 `json:"predicted_per_second"`
 	Cached             int     `json:"cached"`
-	// CacheMiss says why the rest of the prompt was not cached; see
-	// [parley.Usage].
+	// CacheMiss is why the rest of the prompt was not cached, in one word.
 	CacheMiss string `json:"cache_miss,omitempty"`
+	Route
 }
 
 // TimingsOf returns the times of u. The prompt's speed counts only tokens that

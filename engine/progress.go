@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"time"
+
+	"parley"
+)
+
+// waitReportEvery is how often requests that wait are told how many go before
+// them.
+const waitReportEvery = 250 * time.Millisecond
+
+// reportReading tells a request that asked for it how far its prompt is. A
+// request that was preempted while it wrote has been told all of it.
+func (l *loop) reportReading(c *choice) {
+	q := &c.seq
+	if !c.job.req.Progress || len(q.Tokens) > q.Prompt {
+		return
+	}
+	l.deliver(c, parley.Delta{Choice: c.index, Progress: &parley.Progress{
+		PromptTokens: q.Prompt, CachedTokens: q.Cached.HitTokens, DoneTokens: q.Computed, Spent: l.now.Sub(c.job.started),
+	}})
+}
+
+// reportWaiting tells requests that asked for it how many go before them.
+func (l *loop) reportWaiting(now time.Time) {
+	if now.Sub(l.reported) < waitReportEvery {
+		return
+	}
+	l.reported = now
+	for q, c := range l.owner {
+		if !c.job.req.Progress || !c.job.started.IsZero() {
+			continue
+		}
+		if ahead, waits := l.sched.Ahead(q); waits {
+			l.deliver(c, parley.Delta{Choice: c.index, Progress: &parley.Progress{Waiting: true, Ahead: ahead, PromptTokens: q.Prompt}})
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+// timings tells where the time of the turn's answer went and who computed it.
+func (t *turn) timings() *openai.Timings {
+	told := openai.TimingsOf(t.answer.usage)
+	told.Route = routeOf(t.call)
+	return told
+}
+
+// notes are what is kept with the answer beside what it says.
+func (t *turn) notes() []any {
+	if t.answer == nil {
+		return nil
+	}
+	return []any{openai.TimingsNote{Type: openai.TimingsPart, Timings: *t.timings()}}
+}
+
+// routeOf says who computed an answer and why. There is one worker for each
+// model, in this process, so there is no choice to explain yet.
+func routeOf(c *call) openai.Route {
+	return openai.Route{Worker: "local", Reason: "only worker", TTFTMs: float64(c.story.firstToken.Microseconds()) / 1000}
+}
+
+// shownTimings returns what is known of the times of an answer, nil if nothing.
+func shownTimings(m *convo.Message) *openai.Timings {
+	if kept := openai.TimingsIn(m.Content); kept != nil {
+		kept.CostMicros = m.CostMicros
+		return kept
+	}
+	if m.Usage.PromptTokens == 0 {
+		return nil
+	}
+	t := openai.TimingsOf(m.Usage)
+	t.CostMicros = m.CostMicros
+	return t
+}

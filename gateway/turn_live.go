@@ -1,0 +1,269 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+// errTurnStopped ends an answer that somebody has had enough of.
+var errTurnStopped = parley.Errorf(parley.Cancelled, "The answer was stopped.")
+
+// start notes that this process writes the answer, so that it can be followed
+// and stopped.
+func (t *turn) start() {
+	var ctx context.Context
+	ctx, t.cancel = context.WithCancelCause(t.call.request.Context())
+	t.call.request = t.call.request.WithContext(ctx)
+	k := t.gateway.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.runs[t.id.Message] = &run{cancel: t.cancel, changed: make(chan struct{}), turn: t}
+}
+
+// turn returns an answer that this process writes now, or nil.
+func (k *keeper) turn(message string) *turn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.runs[message]; r != nil {
+		return r.turn
+	}
+	return nil
+}
+
+// run answers a turn that was started, and tells those who follow how that
+// ended. It is stored by then.
+func (t *turn) run() error {
+	why := t.call.guarded(func(*call) error { return t.reply() })
+	t.cancel(nil)
+	t.mu.Lock()
+	t.over, t.why = true, why
+	t.mu.Unlock()
+	t.gateway.keeper.end(t.id.Message)
+	return why
+}
+
+// respond answers the turn: as it was asked for, or in the background, where
+// its client is the first to follow it.
+func (t *turn) respond() error {
+	if !t.request.Background {
+		t.start()
+		return t.run()
+	}
+	asking, g := t.call, t.gateway
+	alone, cancel := g.detach(asking)
+	t.call = alone
+	if err := g.keeper.enter(alone.request.Context()); err != nil {
+		cancel(err)
+		return errors.Join(err, t.finish(err))
+	}
+	t.start()
+	err := g.keeper.detached(func() {
+		defer cancel(nil)
+		defer g.keeper.leave()
+		g.computeTurn(alone, t)
+	})
+	if err != nil {
+		defer g.keeper.leave()
+		defer g.keeper.end(t.id.Message)
+		cancel(err)
+		return errors.Join(err, t.finish(err))
+	}
+	return g.watch(asking, t, t.request)
+}
+
+// computeTurn answers a turn in the background, as a request of its own in
+// metrics and log.
+func (g *Gateway) computeTurn(alone *call, t *turn) {
+	alone.inference = true
+	g.metrics.inFlight.Inc()
+	defer g.finish(alone)
+	alone.err = t.run()
+}
+
+// followTurn answers GET /v1/conversations/{id}/messages/{item}/stream: what
+// there is of an answer, and what comes until it ends.
+func (g *Gateway) followTurn(c *call) error {
+	request := &openai.TurnRequest{}
+	request.Stream, request.IncludeUsage = true, true
+	t, err := g.turnNamed(c, request)
+	if err != nil {
+		return err
+	}
+	return g.watch(c, t, request)
+}
+
+// turnNamed returns the answer that the path of a call names: the one that is
+// being written here, or else one that only the store knows.
+func (g *Gateway) turnNamed(c *call, request *openai.TurnRequest) (*turn, error) {
+	m, err := g.keeper.store.Message(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"])
+	if err != nil {
+		return nil, c.noItem(err)
+	}
+	if m.Role != "assistant" {
+		return nil, parley.Invalid("", "This message is no answer: there is nothing to follow.")
+	}
+	if live := g.keeper.turn(m.ID); live != nil {
+		return live, nil
+	}
+	request.Model = m.Model
+	t, err := g.newTurn(c, request)
+	if err != nil {
+		return nil, err
+	}
+	t.id, t.parent = convo.AnswerID{Conversation: m.Conversation, Message: m.ID}, m.Parent
+	return t, nil
+}
+
+// cancelTurn answers POST /v1/conversations/{id}/messages/{item}/cancel with
+// the message as it stands when the answer has ended.
+func (g *Gateway) cancelTurn(c *call) error {
+	t, err := g.turnNamed(c, &openai.TurnRequest{})
+	if err != nil {
+		return err
+	}
+	g.keeper.cancel(t.id.Message, errTurnStopped)
+	for began := g.config.Now(); g.keeper.turn(t.id.Message) != nil && g.config.Now().Sub(began) < cancelWait; {
+		if err := g.awaitNews(c.request.Context(), t.id.Message); err != nil {
+			return err
+		}
+	}
+	return g.showItem(c)
+}
+
+// A soFar is what there is of an answer, and how it ended if it has.
+type soFar struct {
+	said     piece
+	progress *parley.Progress
+	usage    parley.Usage
+	timings  *openai.Timings
+	over     bool
+	why      error
+}
+
+// standing returns how far the answer is: from memory while it is written here,
+// else from the store.
+func (t *turn) standing(ctx context.Context, owner convo.Owner) (soFar, error) {
+	if t.cancel == nil {
+		return t.stored(ctx, owner)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := soFar{said: t.said.whole(), progress: t.progress, over: t.over, why: t.why}
+	if t.over && t.answer != nil {
+		now.usage, now.timings = t.answer.usage, t.timings()
+	}
+	return now, nil
+}
+
+func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err error) {
+	m, err := t.gateway.keeper.store.Message(ctx, owner, t.id.Conversation, t.id.Message)
+	if err != nil {
+		return now, err
+	}
+	now = soFar{said: pieceOf(&m), usage: m.Usage, timings: shownTimings(&m), over: m.Status.Ended()}
+	if m.Err != nil {
+		now.why = m.Err
+	}
+	return now, nil
+}
+
+// since returns what is in now and was not in before. What was said only grows.
+func (now *soFar) since(before *soFar) piece {
+	p := piece{
+		reasoning: now.said.reasoning[len(before.said.reasoning):],
+		text:      now.said.text[len(before.said.text):],
+	}
+	if now.progress != before.progress {
+		p.progress = now.progress
+	}
+	for i, c := range now.said.calls {
+		if i < len(before.said.calls) {
+			old := before.said.calls[i]
+			c = callPiece{index: i, arguments: c.arguments[len(old.arguments):]}
+			if c.arguments == "" {
+				continue
+			}
+		}
+		p.calls = append(p.calls, c)
+	}
+	return p
+}
+
+// watch sends what there is of an answer, and what comes until it ends, in the
+// way that request asks for.
+func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
+	owner, ctx := ownerOf(c), c.request.Context()
+	form := t.shapeFor(c, request)
+	s := &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: 1}
+	var before soFar
+	silent := g.config.Now()
+	for {
+		news := g.keeper.changed(t.id.Message)
+		now, err := t.standing(ctx, owner)
+		if err != nil {
+			return c.noItem(err)
+		}
+		p := now.since(&before)
+		if request.Stream && (p.text != "" || p.reasoning != "" || len(p.calls) > 0 || p.progress != nil) {
+			if err := s.sendPieces([]piece{p}, form); err != nil {
+				return err
+			}
+			silent = g.config.Now()
+		}
+		before = now
+		if now.over {
+			return t.close(c, s, form, &now, request)
+		}
+		if err := g.waitToWatch(ctx, news, &silent, s, request.Stream); err != nil {
+			return err
+		}
+	}
+}
+
+// waitToWatch waits for news, and pings a client that has heard none for long.
+func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent *time.Time, s *stream, streams bool) error {
+	patience := g.config.KeepAlive
+	if news == nil {
+		patience = pollEvery // another process writes it
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-news:
+		return nil
+	case <-timer.C:
+	}
+	if !streams || g.config.Now().Sub(*silent) < g.config.KeepAlive {
+		return nil
+	}
+	*silent = g.config.Now()
+	return s.ping()
+}
+
+// close tells how an answer ended that was followed.
+func (t *turn) close(c *call, s *stream, form turnShape, now *soFar, request *openai.TurnRequest) error {
+	if now.why != nil {
+		return now.why
+	}
+	if !request.Stream {
+		choices := make([]whole, 1)
+		choices[0].add(now.said)
+		return c.reply(http.StatusOK, form.whole(choices, now.usage))
+	}
+	if err := s.sendPieces([]piece{{finish: now.said.finish}}, form); err != nil {
+		return err
+	}
+	return s.endWith(openai.UsageOf(now.usage), now.timings, form, request.IncludeUsage)
+}
+
+func (t *turn) shapeFor(c *call, request *openai.TurnRequest) turnShape {
+	return turnShape{newChatShape(c, t.model, &request.Generation), t}
+}
