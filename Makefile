@@ -29,7 +29,7 @@ man: build ## write the manual pages of all commands to bin/man
 	$(BIN) man bin/man
 
 .PHONY: test
-test: check unit build-all build clients ## everything a change must pass; installs what it needs
+test: check unit build-all build clients pages ## everything a change must pass; installs what it needs
 
 .PHONY: unit
 unit: ## the Go tests; a skipped test is named with its reason
@@ -38,6 +38,14 @@ unit: ## the Go tests; a skipped test is named with its reason
 .PHONY: clients
 clients: build ## official client SDKs against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
+
+.PHONY: pages
+pages: build ## the pages in a real browser against the real binary
+	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
+
+.PHONY: web
+web: ## build the pages again after a change in web/src; needs node 20.19 or newer
+	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build
 
 .PHONY: check
 check: ## gofmt, vet, staticcheck and go fix, all without findings

@@ -78,6 +78,8 @@ type piece struct {
 	finish    parley.Finish
 	// progress says how far the prompt is, before anything was said.
 	progress *parley.Progress
+	// outputTokens is how many tokens the choice has by now.
+	outputTokens int
 }
 
 // A callPiece is a fragment of a tool call. The calls of a choice have the
@@ -173,6 +175,7 @@ func join(pieces []piece, p piece) []piece {
 		old.tokens = append(old.tokens, p.tokens...)
 		old.finish = cmp.Or(p.finish, old.finish)
 		old.progress = cmp.Or(p.progress, old.progress)
+		old.outputTokens = max(old.outputTokens, p.outputTokens)
 		return pieces
 	}
 	return append(pieces, p)
@@ -210,7 +213,7 @@ func (a *answer) accept(e event) ([]piece, error) {
 	}
 	pieces := c.add(d)
 	for i := range pieces {
-		pieces[i].choice = index
+		pieces[i].choice, pieces[i].outputTokens = index, c.outputTokens
 	}
 	pieces[0].progress = d.Progress
 	d.Finish = pieces[len(pieces)-1].finish

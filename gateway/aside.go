@@ -46,6 +46,7 @@ const (
 	titleTokens  = 24
 	titleRunes   = 80
 	titleExcerpt = 600 // characters of the question and of the answer
+	openingWords = 7
 )
 
 // titleLater has the model write a title for a conversation after its first
@@ -57,10 +58,10 @@ func (t *turn) titleLater() {
 	}
 	alone, cancel := g.detach(t.call)
 	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.said.text.String())
-	owner, id, m := t.owner, t.conversation.ID, t.model
+	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
 	err := g.keeper.detached(func() {
 		defer cancel(nil)
-		if err := g.title(alone, m, owner, id, text); err != nil && alone.request.Context().Err() == nil {
+		if err := g.title(alone, m, owner, id, asked, text); err != nil && alone.request.Context().Err() == nil {
 			g.config.Log.Warn("no title was written", "conversation", id, "error", err)
 		}
 	})
@@ -69,13 +70,18 @@ func (t *turn) titleLater() {
 	}
 }
 
-func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, text string) error {
+// title names a conversation that began with what was asked, and of which text
+// is an excerpt.
+func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, text string) error {
 	c := alone.aside(alone.request.Context(), "title")
 	said, _, err := c.ask(m, titleTask, text, titleTokens)
 	if err != nil {
 		return err
 	}
 	title := cleanTitle(said)
+	if len(strings.Fields(title)) < 2 { // the models that fit a laptop often have none
+		title = opening(asked)
+	}
 	if title == "" {
 		return nil
 	}
@@ -87,6 +93,16 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, text strin
 	}
 	_, err = g.keeper.store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
 	return err
+}
+
+// opening is a title made of the first words of a question.
+func opening(asked string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(asked), "\n")
+	words := strings.Fields(line)
+	if len(words) > openingWords {
+		return cleanTitle(strings.Join(words[:openingWords], " ")) + "…"
+	}
+	return cleanTitle(line)
 }
 
 // cleanTitle makes one short line of what a model gave as a title.

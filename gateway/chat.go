@@ -76,10 +76,14 @@ type chatShape struct {
 	chunk    openai.ChatChunk
 	model    *model
 	logprobs bool
+	// counting chunks say how many tokens there are by now, after a prompt of
+	// promptTokens.
+	counting     bool
+	promptTokens int
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
-	s := &chatShape{model: m, logprobs: g.Logprobs, chunk: openai.ChatChunk{
+	s := &chatShape{model: m, logprobs: g.Logprobs, counting: g.CountUsage, promptTokens: c.story.promptTokens, chunk: openai.ChatChunk{
 		ID: "chatcmpl-" + c.suffix, Object: "chat.completion.chunk", Created: c.started.Unix(),
 		Model: m.ID, Choices: []openai.ChatChunkChoice{}, ServiceTier: tierUsed(g.ServiceTier),
 	}}
@@ -149,6 +153,10 @@ func (s *chatShape) content(p piece) any {
 	}
 	chunk := s.with(openai.ChatChunkChoice{Index: p.choice, Delta: delta, Logprobs: s.listed(p.tokens)})
 	chunk.Progress = openai.ProgressOf(p.progress)
+	if s.counting {
+		u := openai.UsageOf(parley.Usage{PromptTokens: s.promptTokens, OutputTokens: p.outputTokens})
+		chunk.Usage = &openai.OptionalUsage{Usage: &u}
+	}
 	return chunk
 }
 

@@ -42,6 +42,8 @@ type turn struct {
 	progress *parley.Progress
 	over     bool
 	why      error
+	// promptTokens and outputTokens count what the model was shown and has said.
+	promptTokens, outputTokens int
 }
 
 // say answers POST /v1/conversations/{id}/messages: it adds a question and has
@@ -81,6 +83,9 @@ func (g *Gateway) say(c *call) error {
 		return t.respond()
 	case begun.Answer.Status == convo.Completed:
 		return t.show(&begun.Answer)
+	}
+	if live := g.keeper.turn(t.id.Message); live != nil && request.Background {
+		return g.watch(c, live, request)
 	}
 	return t.goOn()
 }
@@ -203,6 +208,7 @@ func (t *turn) reply() error {
 	}
 	defer stop()
 	t.answer = a
+	t.add(nil) // those who follow learn that it was taken
 	keeping := t.gateway.keeper.checkpoint(t.owner, t.id, t.news, t.cancel)
 	defer func() {
 		if p := recover(); p != nil {
@@ -341,7 +347,9 @@ func (t *turn) add(pieces []piece) {
 		t.said.add(p)
 		t.changed = t.changed || p.progress == nil
 		t.progress = cmp.Or(p.progress, t.progress)
+		t.outputTokens = max(t.outputTokens, p.outputTokens)
 	}
+	t.promptTokens = t.call.story.promptTokens
 	t.mu.Unlock()
 	t.gateway.keeper.tell(t.id.Message)
 }

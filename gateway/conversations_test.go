@@ -357,6 +357,26 @@ func TestTitles(t *testing.T) {
 	})
 }
 
+// TestTitleOfFewWords has a model that finds none.
+func TestTitleOfFewWords(t *testing.T) {
+	for asked, want := range map[string]string{
+		"Hi": "Hi", "Tell me a short story about a brave cat": "Tell me a short story about a…", "One line\nand more": "One line", "": "",
+	} {
+		if got := opening(asked); got != want {
+			t.Errorf("%q gives %q", asked, got)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := startKept(t, &worker{script: speak(t, "No<|im_end|>", 0)}, roomy)
+		path := s.converse("")
+		s.tell(path, "Who are you?", "")
+		time.Sleep(time.Minute)
+		if _, o := s.call("GET", path, ""); o.text("title") != "Who are you?" {
+			t.Errorf("got %v", o)
+		}
+	})
+}
+
 // TestOthersConversations shows that what is another's is not there at all.
 func TestOthersConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (g *Gateway) addPageRoutes() {
 	if g.config.Pages == nil {
 		return
 	}
-	for _, path := range []string{"/assets/{file}", "/c/{id}", "/icon.svg", "/manifest.webmanifest"} {
+	for _, path := range []string{"/assets/{file}", "/c/{id}", "/icon.svg", "/theme.js", "/licenses.txt", "/manifest.webmanifest"} {
 		g.routes.add("GET", path, false, g.page)
 	}
 }

@@ -90,7 +90,7 @@ func (g *Gateway) computeTurn(alone *call, t *turn) {
 // there is of an answer, and what comes until it ends.
 func (g *Gateway) followTurn(c *call) error {
 	request := &openai.TurnRequest{}
-	request.Stream, request.IncludeUsage = true, true
+	request.Stream, request.IncludeUsage, request.CountUsage = true, true, true
 	t, err := g.turnNamed(c, request)
 	if err != nil {
 		return err
@@ -138,12 +138,14 @@ func (g *Gateway) cancelTurn(c *call) error {
 
 // A soFar is what there is of an answer, and how it ended if it has.
 type soFar struct {
-	said     piece
-	progress *parley.Progress
-	usage    parley.Usage
-	timings  *openai.Timings
-	over     bool
-	why      error
+	said piece
+	// promptTokens is 0 until the model answers.
+	promptTokens int
+	progress     *parley.Progress
+	usage        parley.Usage
+	timings      *openai.Timings
+	over         bool
+	why          error
 }
 
 // standing returns how far the answer is: from memory while it is written here,
@@ -154,7 +156,8 @@ func (t *turn) standing(ctx context.Context, owner convo.Owner) (soFar, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := soFar{said: t.said.whole(), progress: t.progress, over: t.over, why: t.why}
+	now := soFar{said: t.said.whole(), promptTokens: t.promptTokens, progress: t.progress, over: t.over, why: t.why}
+	now.said.outputTokens = t.outputTokens
 	if t.over && t.answer != nil {
 		now.usage, now.timings = t.answer.usage, t.timings()
 	}
@@ -166,7 +169,8 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 	if err != nil {
 		return now, err
 	}
-	now = soFar{said: pieceOf(&m), usage: m.Usage, timings: shownTimings(&m), over: m.Status.Ended()}
+	now = soFar{said: pieceOf(&m), promptTokens: m.Usage.PromptTokens, usage: m.Usage, timings: shownTimings(&m), over: m.Status.Ended()}
+	now.said.outputTokens = m.Usage.OutputTokens
 	if m.Err != nil {
 		now.why = m.Err
 	}
@@ -176,6 +180,8 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 // since returns what is in now and was not in before. What was said only grows.
 func (now *soFar) since(before *soFar) piece {
 	p := piece{
+		outputTokens: now.said.outputTokens,
+
 		reasoning: now.said.reasoning[len(before.said.reasoning):],
 		text:      now.said.text[len(before.said.text):],
 	}
@@ -210,7 +216,9 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 			return c.noItem(err)
 		}
 		p := now.since(&before)
-		if request.Stream && (p.text != "" || p.reasoning != "" || len(p.calls) > 0 || p.progress != nil) {
+		isNews := p.text != "" || p.reasoning != "" || len(p.calls) > 0 || p.progress != nil || now.promptTokens > 0 && !s.opened[0]
+		if request.Stream && isNews {
+			form.promptTokens = now.promptTokens
 			if err := s.sendPieces([]piece{p}, form); err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ import (
 	"parley/gateway/convo"
 	"parley/internal/builtin"
 	"parley/model/weights"
+	"parley/web"
 	"parley/worker/host"
 )
 
@@ -97,7 +98,12 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeBatches(batches)
+	pages, err := web.New()
+	if err != nil {
+		return err
+	}
 	config := s.frontConfig()
+	config.Pages = pages
 	config.Models, config.Log, config.Registry, config.Store, config.Batches = served(hosts), log, registry, store, batches
 	front, err := gateway.New(config)
 	if err != nil {

@@ -56,6 +56,8 @@ type Generation struct {
 	// Stream asks for events instead of one document, IncludeUsage for a last
 	// event that carries the usage.
 	Stream, IncludeUsage bool
+	// CountUsage asks for the tokens so far in every event, as vLLM's clients do.
+	CountUsage bool
 	// ServiceTier is what the client asked for; an answer names the tier used.
 	ServiceTier string
 
@@ -193,6 +195,7 @@ func (g *Generation) readStreamOptions(v value) error {
 	}
 	options := v.fields()
 	options.flag("include_usage", &g.IncludeUsage)
+	options.flag("continuous_usage_stats", &g.CountUsage)
 	return options.err
 }
 

@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"internal/load", "internal/mechanism"},
 	{"sim/traffic"},
 	{"internal/builtin"},
-	{"gateway", "worker/host"},
+	{"gateway", "worker/host", "web"},
 	{"gateway/batch", "queue"},
 	{"gateway/openai", "gateway/convo"},
 	{"token"},

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Drives the pages with a real browser against the real server, which PARLEY_BIN
+# names. Installs npm and chromium where they are missing and this is root on
+# Debian or Ubuntu. With PARLEY_SHOTS, pictures of the pages are left there.
+set -eu
+
+[ -x "${PARLEY_BIN:-}" ] || {
+	echo "PARLEY_BIN must name the parley program: run make pages" >&2
+	exit 1
+}
+PARLEY_BIN=$(cd "$(dirname "$PARLEY_BIN")" && pwd)/$(basename "$PARLEY_BIN")
+export PARLEY_BIN
+if [ -n "${PARLEY_SHOTS:-}" ]; then
+	mkdir -p "$PARLEY_SHOTS"
+	PARLEY_SHOTS=$(cd "$PARLEY_SHOTS" && pwd)
+	export PARLEY_SHOTS
+fi
+cd "$(dirname "$0")/web"
+
+browser() { command -v chromium || command -v chromium-browser || command -v google-chrome || true; }
+
+if [ -z "$(browser)" ] || ! command -v npm >/dev/null; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "the page tests need npm 9 or newer and chromium: install them, for example with: apt-get install npm chromium" >&2
+		exit 1
+	fi
+	apt-get update -qq
+	missing=""
+	command -v npm >/dev/null || missing="npm ca-certificates"
+	[ -n "$(browser)" ] || missing="$missing chromium"
+	# shellcheck disable=SC2086 # these are names
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+fi
+CHROMIUM=$(browser)
+export CHROMIUM
+
+npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

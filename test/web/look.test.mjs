@@ -1,0 +1,194 @@
+// How the page looks and who can use it: Markdown, themes, phones, keys, axe.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answerAtLength, answered, kept, makeConversation, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
+
+const rig = openPages();
+
+const shown = `Here is how **prefix caching** pays off. A prompt of $n$ tokens of which $c$ are cached costs
+
+$$T = \\frac{n - c}{r} + t_0$$
+
+| prompt | cached | first token |
+|---|--:|--:|
+| first question | 0 | 84 ms |
+| follow-up | 1,184 | 12 ms |
+
+\`\`\`go
+// hit reports how much of a prompt need not be computed.
+func hit(prompt, cached []Token) float64 {
+	if len(prompt) == 0 {
+		return 0 // nothing to save
+	}
+	return float64(len(cached)) / float64(len(prompt))
+}
+\`\`\`
+
+1. Keep the beginning of prompts the same.
+2. Put what changes at the end.
+`;
+
+const conversation = {
+  title: 'Why follow-ups are fast',
+  model: 'polly',
+  items: [
+    { role: 'user', content: 'Why is the second question answered so much faster?' },
+    { role: 'assistant', content: [{ type: 'output_text', text: shown }] },
+  ],
+};
+
+test('Markdown becomes tables, coloured code and formulas, and HTML stays text', async () => {
+  const made = await makeConversation(rig, {
+    items: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: [{ type: 'output_text', text: `${shown}\n<img src=x onerror="window.broken=1"><script>window.broken=1</script>\n\n[bad](javascript:alert(1)) and [good](https://example.com/)` }] },
+    ],
+  });
+  const page = await openPage(rig, {}, `/c/${made.id}`);
+  await page.waitForSelector('.markdown table');
+  assert.equal(await page.locator('.markdown td').count(), 6);
+  assert.ok((await page.locator('.markdown .code-keyword').count()) >= 3);
+  await page.waitForSelector('.markdown math mfrac');
+  assert.equal(await page.locator('.markdown img, .markdown script').count(), 0);
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+  assert.deepEqual(await page.locator('.markdown a').evaluateAll((links) => links.map((a) => a.href)), ['https://example.com/']);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.click('.markdown .copy');
+  await page.waitForSelector('.copy:has-text("Copied")');
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\/\/ hit reports[\s\S]*\}$/);
+  await page.closeClean();
+});
+
+for (const colorScheme of ['light', 'dark']) {
+  test(`nobody is shut out, ${colorScheme}`, async () => {
+    const made = await makeConversation(rig, conversation);
+    const page = await openPage(rig, { colorScheme });
+    await wantAccessible(page, 'empty');
+    await shot(page, `chat-empty-${colorScheme}`);
+    await page.goto(`${rig.url}/c/${made.id}`);
+    await page.waitForSelector('.markdown math mfrac');
+    await say(page, 'What is a cache?');
+    await answered(page, 2);
+    await page.waitForFunction(() => document.title.startsWith('Why'));
+    await wantAccessible(page, 'conversation');
+    await page.locator('article details summary').last().click();
+    await wantAccessible(page, 'timeline');
+    await page.locator('article').nth(1).evaluate((e) => e.scrollIntoView());
+    await shot(page, `chat-${colorScheme}`);
+    await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
+    await shot(page, `chat-timeline-${colorScheme}`);
+    for (const name of ['Settings of this chat', 'Keys and help', 'API key']) {
+      await page.locator(`button[aria-label="${name}"]`).click();
+      await page.waitForSelector('dialog[open]');
+      await wantAccessible(page, name);
+      if (name === 'Settings of this chat') await shot(page, `chat-settings-${colorScheme}`);
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('dialog[open]', { state: 'detached' });
+    }
+    await page.closeClean();
+  });
+}
+
+test('a chosen theme outlasts a reload', async () => {
+  const page = await openPage(rig, { colorScheme: 'light' });
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await page.click('[role=radio][aria-label="Dark"]');
+  const dark = await paper();
+  assert.notEqual(dark, light);
+  await page.reload();
+  await page.waitForSelector('#prompt');
+  assert.equal(await paper(), dark);
+  await page.click('[role=radio][aria-label="As the system"]');
+  assert.equal(await paper(), light);
+  await page.closeClean();
+});
+
+test('on a phone everything fits, and Enter makes a line', async () => {
+  const made = await makeConversation(rig, conversation);
+  const page = await openPage(rig, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 }, `/c/${made.id}`);
+  await page.waitForSelector('.markdown math mfrac');
+  const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.equal(await overflow(), 0);
+  await wantAccessible(page, 'phone');
+  await page.locator('article').nth(1).evaluate((e) => e.scrollIntoView());
+  await shot(page, 'chat-phone');
+  await page.fill('#prompt', 'one');
+  await page.press('#prompt', 'Enter');
+  assert.equal(await page.inputValue('#prompt'), 'one\n');
+  await page.tap('[aria-label="Send"]');
+  await answered(page, 2);
+  await page.tap('[aria-label="Show the list of chats"]');
+  await page.waitForSelector('nav li a');
+  assert.equal(await overflow(), 0);
+  await wantAccessible(page, 'list on a phone');
+  await page.tap('nav >> text=New chat');
+  await page.waitForSelector('text=What shall we talk about?');
+  await page.waitForSelector('nav', { state: 'detached' });
+  await shot(page, 'chat-phone-empty');
+  await page.closeClean();
+});
+
+/** Presses Tab until the focus is on what a selector names. */
+async function tabTo(page, selector) {
+  for (let n = 0; n < 60; n++) {
+    if (await page.evaluate((s) => document.activeElement?.matches(s) ?? false, selector)) return;
+    await page.keyboard.press('Tab');
+  }
+  assert.fail(`Tab does not reach ${selector}`);
+}
+
+test('keys alone: new, send, stop, edit, answer again, rename, export, search, help', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await page.keyboard.press('Control+Shift+O');
+  await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+  await page.keyboard.type('Tell me a story');
+  await page.keyboard.press('Shift+Enter');
+  await page.keyboard.type('about an owl.');
+  await page.keyboard.press('Enter');
+  await writing(page);
+  await page.keyboard.press('Escape');
+  await answered(page);
+  assert.equal((await kept(rig, page))[0].text, 'Tell me a story\nabout an owl.');
+  await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+  await page.keyboard.press('ArrowUp');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Edit your message');
+  await page.keyboard.type(' Be brief.');
+  await page.keyboard.press('Enter');
+  await writing(page);
+  await page.keyboard.press('Escape');
+  await answered(page);
+  await tabTo(page, '[aria-label="Answer again"]');
+  await page.keyboard.press('Enter');
+  await writing(page);
+  await page.keyboard.press('Escape');
+  await page.locator('article:not(.mine) >> text=2/2').waitFor();
+
+  await tabTo(page, 'nav li.current [aria-haspopup=menu]');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('Rename'));
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Title');
+  await page.keyboard.type('The owl');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('nav li.current a:has-text("The owl")');
+  await tabTo(page, 'nav li.current [aria-haspopup=menu]');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('Rename'));
+  const download = page.waitForEvent('download');
+  for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
+  assert.equal((await download).suggestedFilename(), 'the-owl.md');
+
+  await page.keyboard.press('Control+k');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('type') === 'search');
+  await page.keyboard.type('owl');
+  await page.waitForSelector('.hit');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+  await page.keyboard.press('Control+/');
+  await page.waitForSelector('dialog[open] >> text=Edit your last message');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+  await page.closeClean();
+});

@@ -1,0 +1,145 @@
+// What the page tests share: a browser, a line to the server that can be cut,
+// and the few things one does on the chat page.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { after, before } from 'node:test';
+import axe from 'axe-core';
+import { chromium } from 'playwright-core';
+import { serveParley } from '../server.mjs';
+
+const waitMs = 30_000;
+
+/**
+ * A server, a browser, and between them a line whose connections can be cut.
+ * One thread and no guessing: answers are slow enough to be interrupted.
+ */
+export function openPages() {
+  const server = serveParley('--threads', '1', '--speculate', 'off');
+  const rig = { server, url: '', browser: null, line: null };
+  before(async () => {
+    rig.line = await openLine(() => new URL(server.url).port);
+    rig.url = rig.line.url;
+    rig.browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox'] });
+  });
+  after(async () => {
+    await rig.browser?.close();
+    await rig.line?.close();
+  });
+  return rig;
+}
+
+/** Carries connections to a port. Down, it cuts those it has and takes no more. */
+async function openLine(port) {
+  const sockets = new Set();
+  let up = true;
+  const listener = createServer((from) => {
+    if (!up) {
+      from.destroy();
+      return;
+    }
+    const to = connect(Number(port()), '127.0.0.1');
+    for (const [one, other] of [[from, to], [to, from]]) {
+      sockets.add(one);
+      one.on('error', () => other.destroy());
+      one.on('close', () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+      one.pipe(other);
+    }
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const cut = () => sockets.forEach((s) => s.destroy());
+  return {
+    url: `http://127.0.0.1:${listener.address().port}`,
+    cut,
+    down() {
+      up = false;
+      cut();
+    },
+    up() {
+      up = true;
+    },
+    async close() {
+      cut();
+      listener.close();
+      await once(listener, 'close');
+    },
+  };
+}
+
+/**
+ * A page of a fresh browser profile. It must log no error, break no policy and
+ * ask nobody but its own origin; close says so.
+ */
+export async function openPage(rig, options = {}, path = '/') {
+  const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
+  context.setDefaultTimeout(waitMs);
+  const faults = [];
+  context.on('console', (m) => m.type() === 'error' && !/Failed to load resource|ERR_/.test(m.text()) && faults.push(m.text()));
+  context.on('weberror', (e) => faults.push(String(e.error())));
+  context.on('request', (r) => new URL(r.url()).origin !== rig.url && !r.url().startsWith('blob:') && faults.push(`asked ${r.url()}`));
+  const page = await context.newPage();
+  await page.goto(rig.url + path);
+  await page.waitForSelector('#prompt');
+  page.closeClean = async () => {
+    await context.close();
+    assert.deepEqual(faults, []);
+  };
+  return page;
+}
+
+/** Lets answers go on past the model's own end, until the context is full: some seconds. */
+export async function answerAtLength(page) {
+  await page.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    return route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) });
+  });
+}
+
+export async function say(page, text) {
+  await page.fill('#prompt', text);
+  await page.press('#prompt', 'Enter');
+}
+
+/** Waits until an answer is being written and has so many characters. */
+export async function writing(page, characters = 40) {
+  await page.waitForFunction((n) => (document.querySelector('.live .markdown')?.textContent.length ?? 0) >= n, characters);
+}
+
+/** Waits until nothing is being written, and something was. */
+export async function answered(page, answers = 1) {
+  await page.waitForFunction((n) => !document.querySelector('.live') && document.querySelectorAll('article:not(.mine) .markdown').length >= n, answers);
+}
+
+export const lastAnswer = (page) => page.locator('article:not(.mine) .markdown').last().innerText();
+
+/** The messages of the branch that the page shows, as the server has them. */
+export async function kept(rig, page) {
+  const id = new URL(page.url()).pathname.split('/').pop();
+  const list = await (await fetch(`${rig.server.url}/v1/conversations/${id}/items?order=asc&limit=100`)).json();
+  return list.data.map((i) => ({ ...i, text: i.content.map((p) => p.text ?? '').join('') }));
+}
+
+/** Wants no serious finding of axe. */
+export async function wantAccessible(page, where) {
+  await page.evaluate(axe.source.replace(/\n\/\/# sourceMappingURL.*$/, ''));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter((v) => v.impact === 'serious' || v.impact === 'critical');
+  assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' | ')}`), [], where);
+}
+
+/** Leaves a picture where PARLEY_SHOTS says, if it does. */
+export async function shot(page, name) {
+  if (process.env.PARLEY_SHOTS) await page.screenshot({ path: join(process.env.PARLEY_SHOTS, `${name}.png`) });
+}
+
+/** A conversation that already says something, made through the interface. */
+export async function makeConversation(rig, members) {
+  const response = await fetch(`${rig.server.url}/v1/conversations`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(members) });
+  assert.equal(response.status, 200, await response.clone().text());
+  return response.json();
+}

@@ -1,0 +1,146 @@
+// Turns: sending, stopping, branches, and streams that break off.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answerAtLength, answered, kept, lastAnswer, openPage, openPages, say, writing } from './pages.mjs';
+
+const rig = openPages();
+
+test('a question is answered, named, and its time told', async () => {
+  const page = await openPage(rig);
+  await say(page, 'Tell me a short story about a brave cat.');
+  await writing(page, 1);
+  await answered(page);
+  assert.match(page.url(), /\/c\/conv_/);
+  const [question, answer] = await kept(rig, page);
+  assert.equal(question.text, 'Tell me a short story about a brave cat.');
+  assert.equal(answer.status, 'completed');
+  const words = (text) => text.replace(/\W+/g, ' ').trim();
+  assert.equal(words(await lastAnswer(page)), words(answer.text));
+  const story = page.locator('article details').last();
+  assert.match(await story.locator('summary').innerText(), /polly.*tok\/s.*first token.*cached/s);
+  await story.locator('summary').click();
+  const told = await story.innerText();
+  for (const part of ['Queue', 'Prefill', 'Decode', 'computed', 'Context', 'Worker']) assert.ok(told.includes(part), `${part} in ${told}`);
+  await page.waitForSelector('nav li.current a');
+  await page.waitForFunction(() => !['', 'New chat'].includes(document.querySelector('nav li.current a')?.textContent ?? ''));
+  await page.closeClean();
+});
+
+test('stopped in mid-stream, the text stays, the engine lets go, and the answer can go on', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a long story.');
+  await writing(page);
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('text=Stopped.');
+  const [, answer] = await kept(rig, page);
+  assert.equal(answer.outcome, 'cancelled');
+  assert.ok(answer.text.length >= 40);
+  const metrics = await (await fetch(`${rig.server.url}/metrics`)).text();
+  assert.match(metrics, /^parley_requests_in_flight 0$/m);
+  await page.click('text=Continue');
+  await page.waitForSelector('text=Stopped.', { state: 'detached' });
+  await answered(page);
+  const [, whole] = await kept(rig, page);
+  assert.equal(whole.id, answer.id);
+  assert.ok(whole.text.startsWith(answer.text) && whole.text.length > answer.text.length, `${answer.text} … ${whole.text}`);
+  await page.closeClean();
+});
+
+test('an edited question makes a branch, another answer a version, and arrows go between them', async () => {
+  const page = await openPage(rig);
+  await say(page, 'Say hello.');
+  await answered(page);
+  const first = await lastAnswer(page);
+  await page.press('#prompt', 'ArrowUp');
+  await page.waitForSelector('[aria-label="Edit your message"]');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Edit your message');
+  await page.keyboard.type(' And tell me your name.');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('text=Say hello. And tell me your name.');
+  await answered(page);
+  const mine = page.locator('article.mine');
+  await mine.locator('text=2/2').waitFor();
+  await mine.locator('[aria-label="Previous version"]').click();
+  await mine.locator('text=1/2').waitFor();
+  assert.equal(await mine.locator('.said').innerText(), 'Say hello.');
+  assert.equal(await lastAnswer(page), first);
+  await page.locator('[aria-label="Answer again"]').last().click();
+  await page.locator('article:not(.mine) >> text=2/2').waitFor();
+  const [question, answer] = await kept(rig, page);
+  assert.equal(question.text, 'Say hello.');
+  assert.equal(answer.status, 'completed');
+  await page.reload();
+  await page.locator('article:not(.mine) >> text=2/2').waitFor();
+  await page.closeClean();
+});
+
+test('a page that is loaded anew in mid-stream goes on where the answer is', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a long story about the sea.');
+  await writing(page);
+  await page.reload();
+  await writing(page, 80);
+  await page.keyboard.press('Escape');
+  await answered(page);
+  const messages = await kept(rig, page);
+  assert.equal(messages.length, 2);
+  await page.closeClean();
+});
+
+test('two tabs show the same answer as it is written', async () => {
+  const page = await openPage(rig);
+  await say(page, 'Hello!');
+  await answered(page);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await answered(other);
+  await answerAtLength(page);
+  await say(page, 'Tell me a long story.');
+  await writing(other);
+  await other.keyboard.press('Escape');
+  await answered(page, 2);
+  await answered(other, 2);
+  assert.equal(await lastAnswer(page), await lastAnswer(other));
+  await page.closeClean();
+});
+
+test('a connection that is lost in mid-stream is taken up again', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a long story about a garden.');
+  await writing(page);
+  rig.line.down();
+  await page.waitForSelector('text=Connection lost');
+  const before = await page.locator('.live .markdown').innerText();
+  rig.line.up();
+  await page.waitForSelector('text=Connection lost', { state: 'detached' });
+  await writing(page, before.length + 40);
+  assert.ok((await page.locator('.live .markdown').innerText()).startsWith(before.slice(0, 30)));
+  await page.keyboard.press('Escape');
+  await answered(page);
+  assert.equal((await kept(rig, page)).length, 2);
+  await page.closeClean();
+});
+
+test('what could not be sent is kept, also over a reload, and said once', async () => {
+  const page = await openPage(rig);
+  await say(page, 'Hello!');
+  await answered(page);
+  rig.line.down();
+  await say(page, 'Where do birds live?');
+  await page.waitForSelector('text=Your text is kept');
+  rig.line.up();
+  await page.reload();
+  await page.waitForSelector('text=Your text is kept');
+  await page.click('text=Try again');
+  await answered(page, 2);
+  const texts = (await kept(rig, page)).map((m) => m.text);
+  assert.equal(texts.filter((t) => t === 'Where do birds live?').length, 1);
+  assert.equal(texts.length, 4);
+  await page.fill('#prompt', 'a draft that is not sent');
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector('#prompt')?.value === 'a draft that is not sent');
+  await page.closeClean();
+});

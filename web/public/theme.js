@@ -1,0 +1,7 @@
+// Before anything is painted: the theme that was chosen, if it is not the system's.
+try {
+  const chosen = localStorage.getItem('parley.theme');
+  if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen;
+} catch {
+  // Storage is closed to us: the system's theme it is.
+}

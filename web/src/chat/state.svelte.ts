@@ -1,0 +1,191 @@
+/** What the whole page knows: models, the list of conversations, and which one is shown. */
+import { Failure, json, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
+import { toasts } from '../shared/toasts.svelte';
+import { Chat } from './chat.svelte';
+import { tell, whenTold } from './tabs';
+
+const modelName = 'parley.model';
+const pageSize = 50;
+
+class App {
+  models = $state.raw<Model[]>([]);
+  pinned = $state.raw<Conversation[]>([]);
+  others = $state.raw<Conversation[]>([]);
+  more = $state(false);
+  chat = $state.raw(this.#newChat(null));
+  /** Why the list cannot be shown: no store, no key, no server. */
+  failure = $state.raw<Failure | null>(null);
+  wantsKey = $state(false);
+  sidebar = $state(matchMedia('(min-width: 48rem)').matches);
+  settingsOpen = $state(false);
+  helpOpen = $state(false);
+  searching = $state(false);
+  query = $state('');
+  hits = $state.raw<Hit[] | null>(null);
+
+  #newChat(id: string | null): Chat {
+    return new Chat(id, localStorage.getItem(modelName) ?? '', (c) => this.#noted(c));
+  }
+
+  async start(): Promise<void> {
+    whenRefused(() => (this.wantsKey = true));
+    whenTold((news) => {
+      if (news.kind === 'list') void this.list();
+      else if (news.conversation === this.chat.conversation?.id && !this.chat.busy) void this.chat.refresh();
+      else void this.list();
+    });
+    addEventListener('popstate', () => this.#route());
+    await Promise.all([this.loadModels(), this.list()]);
+    this.#route();
+  }
+
+  async loadModels(): Promise<void> {
+    try {
+      this.models = (await json<{ data: Model[] }>('/v1/models')).data;
+    } catch {
+      return; // the list of conversations tells why
+    }
+    if (!this.models.some((m) => m.id === this.chat.model && !m.unavailable) && !this.chat.conversation) {
+      this.chat.model = this.models.find((m) => !m.unavailable)?.id ?? '';
+    }
+  }
+
+  modelNamed(id: string | undefined): Model | undefined {
+    return this.models.find((m) => m.id === id);
+  }
+
+  async list(): Promise<void> {
+    try {
+      const [pinned, others] = await Promise.all([
+        json<List<Conversation>>('/v1/conversations?pinned=true&limit=100'),
+        json<List<Conversation>>(`/v1/conversations?pinned=false&limit=${Math.max(pageSize, Math.min(100, this.others.length))}`),
+      ]);
+      this.pinned = pinned.data;
+      this.others = others.data;
+      this.more = others.has_more;
+      this.#last = others.last_id;
+      this.failure = null;
+    } catch (err) {
+      if (!(err instanceof Failure)) throw err;
+      this.failure = err;
+    }
+  }
+
+  #last = '';
+
+  async listMore(): Promise<void> {
+    const page = await json<List<Conversation>>(`/v1/conversations?pinned=false&limit=${pageSize}&after=${encodeURIComponent(this.#last)}`);
+    this.others = [...this.others, ...page.data];
+    this.more = page.has_more;
+    this.#last = page.last_id;
+  }
+
+  /** Notes what is new of a conversation, in the address and in the list. */
+  #noted(c: Conversation): void {
+    if (c.id === this.chat.conversation?.id && location.pathname !== `/c/${c.id}`) history.pushState(null, '', `/c/${c.id}`);
+    this.#title();
+    if (c.temporary) return;
+    const without = (list: Conversation[]): Conversation[] => list.filter((o) => o.id !== c.id);
+    const into = (list: Conversation[]): Conversation[] => [c, ...without(list)].sort((a, b) => b.updated_at - a.updated_at);
+    this.pinned = c.pinned ? into(this.pinned) : without(this.pinned);
+    this.others = c.pinned ? without(this.others) : into(this.others);
+  }
+
+  #title(): void {
+    const title = this.chat.conversation?.title;
+    document.title = title ? `${title} · Parley` : 'Parley';
+  }
+
+  #route(): void {
+    const id = /^\/c\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
+    if (id === (this.chat.conversation?.id ?? this.chat.id)) return;
+    this.#show(id);
+  }
+
+  #show(id: string | null): void {
+    this.chat.leave();
+    this.chat = this.#newChat(id);
+    void this.loadModels();
+    void this.chat.load().then(() => this.#title());
+    this.#title();
+  }
+
+  open(id: string | null): void {
+    const path = id ? `/c/${id}` : '/';
+    if (location.pathname !== path) history.pushState(null, '', path);
+    this.#show(id);
+    if (!matchMedia('(min-width: 48rem)').matches) this.sidebar = false;
+  }
+
+  /** Shows a message that was found, on whichever branch it is. */
+  async openHit(hit: Hit): Promise<void> {
+    this.open(hit.conversation_id);
+    const chat = this.chat;
+    await new Promise<void>((resolve) => {
+      const wait = (): unknown => (chat.loading ? requestAnimationFrame(wait) : resolve());
+      requestAnimationFrame(wait);
+    });
+    if (!hit.message_id || this.chat !== chat) return;
+    if (!chat.items.some((i) => i.id === hit.message_id)) await chat.show(hit.message_id);
+    requestAnimationFrame(() => document.getElementById(hit.message_id!)?.scrollIntoView({ block: 'center' }));
+  }
+
+  async search(query: string): Promise<void> {
+    this.query = query;
+    if (!query.trim()) {
+      this.hits = null;
+      return;
+    }
+    const found = await json<List<Hit>>(`/v1/conversations?q=${encodeURIComponent(query)}&limit=30`).catch(() => ({ data: [] }));
+    if (this.query === query) this.hits = found.data;
+  }
+
+  chooseModel(id: string): void {
+    localStorage.setItem(modelName, id);
+    void this.chat.change({ model: id });
+  }
+
+  async change(c: Conversation, change: { title?: string; pinned?: boolean }): Promise<void> {
+    if (c.id === this.chat.conversation?.id) return this.chat.change(change);
+    this.#noted(await json<Conversation>(`/v1/conversations/${c.id}`, { body: change }));
+    tell({ kind: 'list' });
+  }
+
+  async remove(c: Conversation): Promise<void> {
+    await request(`/v1/conversations/${c.id}`, { method: 'DELETE' });
+    if (c.id === (this.chat.conversation?.id ?? this.chat.id)) this.open(null);
+    await this.list();
+    tell({ kind: 'list' });
+    toasts.show(`“${c.title || 'New chat'}” was deleted.`, { label: 'Undo', run: () => void this.restore(c) });
+  }
+
+  async restore(c: Conversation): Promise<void> {
+    await request(`/v1/conversations/${c.id}/restore`, { method: 'POST' });
+    await this.list();
+    tell({ kind: 'list' });
+    this.open(c.id);
+  }
+
+  async save(c: Conversation, format: 'json' | 'markdown'): Promise<void> {
+    const response = await request(`/v1/conversations/${c.id}/export?format=${format}`);
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await response.blob());
+    const name = (c.title || 'conversation').replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').toLowerCase();
+    link.download = `${name || 'conversation'}.${format === 'json' ? 'json' : 'md'}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+
+  async load(file: File): Promise<void> {
+    try {
+      const made = await json<Conversation>('/v1/conversations/import', { body: JSON.parse(await file.text()) });
+      await this.list();
+      tell({ kind: 'list' });
+      this.open(made.id);
+    } catch (err) {
+      toasts.show(err instanceof Failure ? err.message : `${file.name} is not an export of a conversation.`);
+    }
+  }
+}
+
+export const app = new App();

@@ -1,0 +1,193 @@
+/**
+ * The server's interface, as far as pages use it. All requests go to the
+ * page's own origin, with the key that was entered if the server wants one.
+ */
+
+/** What the server says went wrong, or that it could not be reached (status 0). */
+export class Failure extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly code = '',
+    readonly retryAfterSeconds = 0,
+  ) {
+    super(message);
+  }
+
+  /** Nothing was heard from the server: the connection failed. */
+  get offline(): boolean {
+    return this.status === 0;
+  }
+}
+
+const keyName = 'parley.key';
+
+export const key = {
+  get: (): string => localStorage.getItem(keyName) ?? '',
+  set: (value: string): void => (value ? localStorage.setItem(keyName, value) : localStorage.removeItem(keyName)),
+};
+
+/** Called when the server refuses for want of a good key. */
+let onRefused: () => void = () => undefined;
+export function whenRefused(f: () => void): void {
+  onRefused = f;
+}
+
+export interface Options {
+  method?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+/** Sends a request and returns the response if its status is a good one. */
+export async function request(path: string, options: Options = {}): Promise<Response> {
+  const headers: Record<string, string> = { ...options.headers };
+  if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (key.get()) headers['Authorization'] = `Bearer ${key.get()}`;
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method: options.method ?? (options.body === undefined ? 'GET' : 'POST'),
+      headers,
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      signal: options.signal,
+    });
+  } catch (err) {
+    if (options.signal?.aborted) throw err;
+    throw new Failure(0, 'The server cannot be reached.');
+  }
+  if (response.ok) return response;
+  if (response.status === 401) onRefused();
+  throw await failureOf(response);
+}
+
+async function failureOf(response: Response): Promise<Failure> {
+  const retry = Number(response.headers.get('retry-after') ?? 0) || 0;
+  try {
+    const { error } = await response.json();
+    return new Failure(response.status, error.message, error.code ?? '', retry);
+  } catch {
+    return new Failure(response.status, `The server answered with status ${response.status}.`, '', retry);
+  }
+}
+
+export async function json<T>(path: string, options?: Options): Promise<T> {
+  return (await request(path, options)).json() as Promise<T>;
+}
+
+export interface List<T> {
+  data: T[];
+  has_more: boolean;
+  first_id: string;
+  last_id: string;
+}
+
+export interface Model {
+  id: string;
+  owned_by: string;
+  max_model_len?: number;
+  /** Why nobody can chat with it now; absent if one can. */
+  unavailable?: string;
+}
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+  prompt_tokens_details?: { cached_tokens: number; dropped_tokens?: number };
+}
+
+export interface Timings {
+  queued_ms: number;
+  prefill_ms: number;
+  decode_ms: number;
+  prompt_per_second: number;
+  predicted_per_second: number;
+  cached: number;
+  cache_miss?: string;
+  worker?: string;
+  worker_reason?: string;
+  ttft_ms?: number;
+  cost_micros?: number;
+}
+
+export interface Progress {
+  total: number;
+  cache: number;
+  processed: number;
+  time_ms: number;
+  waiting?: boolean;
+  ahead?: number;
+  wait_ms?: number;
+}
+
+export type Policy = 'refuse' | 'drop' | 'summarise';
+
+export interface Conversation {
+  id: string;
+  created_at: number;
+  updated_at: number;
+  metadata: Record<string, string>;
+  model: string;
+  title: string;
+  pinned: boolean;
+  temporary: boolean;
+  context_policy: Policy;
+  current_leaf: string | null;
+  message_count: number;
+}
+
+export interface ContextNote {
+  policy: Policy;
+  left_out_messages: number;
+  summary_shown?: string;
+}
+
+export interface Item {
+  id: string;
+  type: string;
+  role?: string;
+  status: 'in_progress' | 'completed' | 'incomplete';
+  content?: { type: string; text?: string }[];
+  parent_id: string | null;
+  created_at: number;
+  model?: string;
+  finish_reason?: string;
+  usage?: Usage;
+  reasoning_content?: string;
+  tool_calls?: { id: string; function: { name: string; arguments: string } }[];
+  tool_outputs?: { tool_call_id: string; output: string }[];
+  context?: ContextNote;
+  error?: { code: string; message: string };
+  timings?: Timings;
+  outcome?: 'cancelled' | 'failed' | 'incomplete';
+}
+
+export interface Node {
+  id: string;
+  parent_id: string | null;
+  role: string;
+  status: string;
+}
+
+export interface Hit {
+  conversation_id: string;
+  message_id: string | null;
+  title: string;
+  created_at: number;
+  snippet: { text: string; hit: boolean }[];
+}
+
+/** One event of an answer that is being written. */
+export interface Chunk {
+  conversation_id?: string;
+  message_id?: string;
+  question_id?: string;
+  choices?: { delta: { content?: string | null; reasoning_content?: string }; finish_reason: string | null }[];
+  usage?: Usage | null;
+  timings?: Timings;
+  prompt_progress?: Progress;
+  context?: ContextNote;
+  error?: { message: string; code?: string | null; type?: string };
+}

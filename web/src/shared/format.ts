@@ -1,0 +1,43 @@
+/** How numbers and times are written, everywhere the same. */
+
+const whole = new Intl.NumberFormat('en');
+
+export const count = (n: number): string => whole.format(Math.round(n));
+
+/** A number of tokens where room is scarce: 950, 1.2k, 128k. */
+export function short(n: number): string {
+  if (n < 1000) return String(Math.round(n));
+  const thousands = n / 1000;
+  return `${thousands < 10 ? thousands.toFixed(1).replace(/\.0$/, '') : Math.round(thousands)}k`;
+}
+
+/** A time: 4 ms, 0.85 s, 12.4 s, 3 min 20 s. */
+export function duration(ms: number): string {
+  if (ms < 1) return '< 1 ms';
+  if (ms < 100) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(2)} s`;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+}
+
+/** Tokens per second. */
+export const rate = (perSecond: number): string => `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)} tok/s`;
+
+/** A price in millionths of a unit. */
+export function cost(micros: number): string {
+  const units = micros / 1e6;
+  return units >= 0.01 ? units.toFixed(2) : units.toPrecision(2);
+}
+
+export const percent = (part: number, all: number): string => `${all > 0 ? Math.round((100 * part) / all) : 0}%`;
+
+/** Under which heading of a list something of that time stands. */
+export function dayOf(seconds: number, now = new Date()): string {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime() / 1000;
+  if (seconds >= midnight) return 'Today';
+  if (seconds >= midnight - 86_400) return 'Yesterday';
+  if (seconds >= midnight - 6 * 86_400) return 'This week';
+  if (seconds >= midnight - 29 * 86_400) return 'This month';
+  return 'Earlier';
+}

@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig, type Plugin } from 'vite';
+
+/** What the built files are made from: web_test.go lists the same. */
+const sources = ['index.html', 'package-lock.json', 'package.json', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts'];
+
+function filesIn(path: string): string[] {
+  const entries = (() => {
+    try {
+      return readdirSync(path);
+    } catch {
+      return null;
+    }
+  })();
+  return entries === null ? [path] : entries.sort().flatMap((name) => filesIn(`${path}/${name}`));
+}
+
+/** Writes a hash of the sources beside what was built, so that a test can see when that is stale. */
+function recordSources(): Plugin {
+  return {
+    name: 'record-sources',
+    apply: 'build',
+    writeBundle(options) {
+      const hash = createHash('sha256');
+      for (const file of sources.flatMap(filesIn)) {
+        const content = readFileSync(file);
+        hash.update(`${file}\n${content.length}\n`).update(content);
+      }
+      writeFileSync(join(options.dir ?? 'dist', 'sources.sha256'), `${hash.digest('hex')}\n`);
+    },
+  };
+}
+
+/** What of others is in the pages, with its licence. */
+const foreign = ['svelte', 'marked', 'temml', '@fontsource-variable/geist', '@fontsource/instrument-serif'];
+
+function collectLicences(): Plugin {
+  return {
+    name: 'collect-licences',
+    apply: 'build',
+    generateBundle() {
+      const texts = foreign.map((name) => {
+        const folder = `node_modules/${name}`;
+        const file = readdirSync(folder).find((f) => /^licen[cs]e/i.test(f));
+        if (!file) throw new Error(`${name} has no licence file`);
+        const { version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as { version: string };
+        return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, 'utf8').trim()}\n`;
+      });
+      this.emitFile({ type: 'asset', fileName: 'licenses.txt', source: texts.join(`\n${'-'.repeat(79)}\n\n`) });
+    },
+  };
+}
+
+export default defineConfig({
+  plugins: [svelte(), collectLicences(), recordSources()],
+  build: {
+    target: 'es2022',
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 700,
+    reportCompressedSize: false,
+    // An admin page will be a second entry beside this one.
+    rolldownOptions: { input: { chat: 'index.html' } },
+  },
+  // `npm run dev` serves the sources against a parley on its usual address.
+  server: { proxy: { '/v1': 'http://127.0.0.1:8080' } },
+});

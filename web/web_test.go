@@ -1,0 +1,198 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// sources are what the pages are built from: vite.config.ts lists the same.
+var sources = []string{"index.html", "package-lock.json", "package.json", "public", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts"}
+
+// sourcesHash is what the build records of them.
+func sourcesHash(t *testing.T) string {
+	t.Helper()
+	hash := sha256.New()
+	for _, source := range sources {
+		err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			fmt.Fprintf(hash, "%s\n%d\n", filepath.ToSlash(path), len(content))
+			hash.Write(content)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+func TestBuiltPagesAreFresh(t *testing.T) {
+	recorded, err := built.ReadFile("dist/" + sourcesName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(string(recorded)), sourcesHash(t); got != want {
+		t.Errorf("the built pages are older than their sources: run make web (built from %s, sources are %s)", got, want)
+	}
+}
+
+const (
+	plainBytesMax  = 2 << 20
+	packedBytesMax = 500_000
+)
+
+func TestPagesAreSmall(t *testing.T) {
+	pages, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, packed := 0, 0
+	for _, f := range pages.files {
+		plain += len(f.plain)
+		if p := f.packed(); p != nil {
+			packed += len(p)
+		} else {
+			packed += len(f.plain)
+		}
+	}
+	t.Logf("%d files, %d bytes, %d compressed", len(pages.files), plain, packed)
+	if plain > plainBytesMax || packed > packedBytesMax {
+		t.Errorf("the pages have %d bytes and %d compressed, more than %d and %d", plain, packed, plainBytesMax, packedBytesMax)
+	}
+}
+
+// elsewhere finds what would make a page ask another origin, or need a policy
+// that allows inline code.
+var elsewhere = regexp.MustCompile(`(?:src|href)="(?:https?:)?//|<script>|<style|\son[a-z]+="|style="`)
+
+func TestPagesAreSelfContained(t *testing.T) {
+	pages, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range pages.files {
+		if strings.HasSuffix(name, ".html") {
+			if found := elsewhere.Find(f.plain); found != nil {
+				t.Errorf("%s has %q", name, found)
+			}
+		}
+		if strings.HasSuffix(name, ".css") && regexp.MustCompile(`url\((?:https?:)?//|@import`).Match(f.plain) {
+			t.Errorf("%s asks another origin", name)
+		}
+	}
+}
+
+// small are pages of a known content.
+func small(t *testing.T) *Pages {
+	t.Helper()
+	pages, err := newPages(fstest.MapFS{
+		"index.html":          {Data: bytes.Repeat([]byte("<p>hello</p>"), 100)},
+		"assets/chat-a1b2.js": {Data: []byte("x")},
+		"icon.svg":            {Data: bytes.Repeat([]byte("<svg/>"), 100)},
+		sourcesName:           {Data: []byte("secret")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+func get(p *Pages, path string, headers ...string) *http.Response {
+	r := httptest.NewRequest("GET", path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestPaths(t *testing.T) {
+	p := small(t)
+	for path, want := range map[string]int{
+		"/": 200, "/index.html": 200, "/c/conv_1": 200, "/icon.svg": 200, "/assets/chat-a1b2.js": 200,
+		"/c/a/b": 404, "/assets/": 404, "/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
+	} {
+		if got := get(p, path); got.StatusCode != want || p.Has(path) != (want == 200) {
+			t.Errorf("%s gives %d, and Has says %v", path, got.StatusCode, p.Has(path))
+		}
+	}
+}
+
+func TestEncodings(t *testing.T) {
+	p := small(t)
+	for accept, want := range map[string]string{
+		"": "", "br": "", "gzip": "gzip", "gzip, deflate, br": "gzip", "deflate, GZIP;q=0.5": "gzip", "gzip;q=0": "", "gzip; q=0.0, br": "", "*": "gzip", "gzip;q=x": "",
+	} {
+		r := get(p, "/", "Accept-Encoding", accept)
+		body, _ := io.ReadAll(r.Body)
+		if got := r.Header.Get("Content-Encoding"); got != want {
+			t.Errorf("%q gives %q", accept, got)
+		}
+		if want == "gzip" {
+			unpacked, err := gzip.NewReader(bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ = io.ReadAll(unpacked)
+		}
+		if !bytes.Equal(body, p.files["/index.html"].plain) || r.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%q gives %d bytes, Vary %q", accept, len(body), r.Header.Get("Vary"))
+		}
+	}
+	if r := get(p, "/assets/chat-a1b2.js", "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "" {
+		t.Error("a file that gains nothing was compressed")
+	}
+}
+
+func TestCaching(t *testing.T) {
+	p := small(t)
+	if got := get(p, "/assets/chat-a1b2.js").Header.Get("Cache-Control"); !strings.Contains(got, "immutable") {
+		t.Errorf("a hashed name is kept by %q", got)
+	}
+	first := get(p, "/", "Accept-Encoding", "gzip")
+	tag := first.Header.Get("ETag")
+	if tag == "" || first.Header.Get("Cache-Control") != "no-cache" {
+		t.Errorf("got %v", first.Header)
+	}
+	for copies, want := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200} {
+		r := get(p, "/", "Accept-Encoding", "gzip", "If-None-Match", copies)
+		body, _ := io.ReadAll(r.Body)
+		if r.StatusCode != want || want == 304 && len(body) > 0 || r.Header.Get("ETag") != tag {
+			t.Errorf("with %q: %d, %d bytes", copies, r.StatusCode, len(body))
+		}
+	}
+	if got := get(p, "/", "If-None-Match", tag); got.StatusCode != 200 {
+		t.Error("the tag of the compressed page stands for the plain one")
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	p := small(t)
+	for _, path := range []string{"/", "/icon.svg", "/assets/chat-a1b2.js"} {
+		h := get(p, path).Header
+		csp := h.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || strings.Contains(csp, "http") {
+			t.Errorf("%s has the policy %q", path, csp)
+		}
+		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Type") == "" {
+			t.Errorf("%s has %v", path, h)
+		}
+	}
+}
