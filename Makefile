@@ -43,6 +43,10 @@ clients: build ## official client SDKs against the real binary
 pages: build ## the pages in a real browser against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
+.PHONY: screenshots
+screenshots: build ## the same, leaving pictures of the pages in docs/img
+	PARLEY_SHOTS=$(CURDIR)/docs/img PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
+
 .PHONY: web
 web: ## build the pages again after a change in web/src; needs node 20.19 or newer
 	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build

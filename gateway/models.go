@@ -27,5 +27,9 @@ func (g *Gateway) showModel(c *call) error {
 }
 
 func (m *model) describe() openai.Model {
-	return openai.Model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: m.OwnedBy, MaxModelLen: m.ContextTokens}
+	shown := openai.Model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: m.OwnedBy, MaxModelLen: m.ContextTokens}
+	if m.Template == nil {
+		shown.Unavailable = "no chat template"
+	}
+	return shown
 }

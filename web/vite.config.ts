@@ -58,6 +58,7 @@ export default defineConfig({
   plugins: [svelte(), collectLicences(), recordSources()],
   build: {
     target: 'es2022',
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'], // they know light-dark()
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,

@@ -225,13 +225,15 @@ type ModelList struct {
 }
 
 // A Model is one entry of a [ModelList]. MaxModelLen, the context in tokens,
-// is an extra that some editors read.
+// is an extra that some editors read; Unavailable, another, says why nobody can
+// chat with it now.
 type Model struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	OwnedBy     string `json:"owned_by"`
 	MaxModelLen int    `json:"max_model_len,omitempty"`
+	Unavailable string `json:"unavailable,omitempty"`
 }
 
 // logprobLeast is what the interface writes for a probability too small to

@@ -9,7 +9,7 @@ import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 import { serveParley } from '../server.mjs';
 
-const waitMs = 30_000;
+const waitMs = 60_000;
 
 /**
  * A server, a browser, and between them a line whose connections can be cut.

@@ -1,5 +1,6 @@
 /** One conversation as the page shows it: its branch, what is being written, and what can be done. */
 import { Failure, json, type Conversation, type Item, type List, type Node } from '../shared/api';
+import { toasts } from '../shared/toasts.svelte';
 import { drafts, outgoing, type Outgoing } from './drafts';
 import { Live, type Place } from './live.svelte';
 import { fromMetadata, standard, toMetadata, toRequest, type Settings } from './settings';
@@ -124,7 +125,7 @@ export class Chat {
       this.unsent = { message, failure: err };
       return;
     }
-    await this.#turn(live, `${this.path}/messages`, { content: message.content, ...(message.edit ? { edit: message.edit } : {}) }, message.key);
+    await this.#turn(live, this.items, `${this.path}/messages`, { content: message.content, ...(message.edit ? { edit: message.edit } : {}) }, message.key);
   }
 
   /** Gives up a message that was not sent: its text becomes the draft again. */
@@ -147,8 +148,9 @@ export class Chat {
   /** Another answer to the same question, perhaps by another model. */
   async regenerate(item: Item, model = this.model): Promise<void> {
     if (this.busy) return;
-    this.items = this.items.slice(0, this.items.indexOf(item));
-    await this.#turn((this.live = new Live()), `${this.path}/messages`, { regenerate: item.id, model });
+    const before = this.items;
+    this.items = before.slice(0, before.indexOf(item));
+    await this.#turn((this.live = new Live()), before, `${this.path}/messages`, { regenerate: item.id, model });
   }
 
   /** Goes on with an answer that broke off. */
@@ -157,11 +159,13 @@ export class Chat {
     const live = new Live();
     live.message = item.id;
     live.text = textOf(item);
-    this.items = this.items.slice(0, this.items.indexOf(item));
-    await this.#turn((this.live = live), `${this.path}/messages/${item.id}/resume`, {});
+    const before = this.items;
+    this.items = before.slice(0, before.indexOf(item));
+    await this.#turn((this.live = live), before, `${this.path}/messages/${item.id}/resume`, {});
   }
 
-  async #turn(live: Live, path: string, members: Record<string, unknown>, key?: string): Promise<void> {
+  /** Has the server answer, and follows that. Before is what is shown again if it cannot be asked. */
+  async #turn(live: Live, before: Item[], path: string, members: Record<string, unknown>, key?: string): Promise<void> {
     const body = {
       model: this.model,
       ...toRequest(this.settings),
@@ -171,19 +175,19 @@ export class Chat {
       stream_options: { include_usage: true, continuous_usage_stats: true },
       return_progress: true,
     };
-    await this.#until(live, path, { body, headers: key ? { 'Idempotency-Key': key } : {} });
+    await this.#until(live, before, path, { body, headers: key ? { 'Idempotency-Key': key } : {} });
   }
 
   /** Follows an answer that is being written for somebody else, or for this page before it was loaded anew. */
   async #watch(message: string): Promise<void> {
-    const live = new Live();
+    const live = new Live(false);
     live.message = message;
     this.items = this.items.filter((i) => i.id !== message);
     this.live = live;
-    await this.#until(live, `${this.path}/messages/${message}/stream`, {});
+    await this.#until(live, this.items, `${this.path}/messages/${message}/stream`, {});
   }
 
-  async #until(live: Live, path: string, options: Parameters<Live['follow']>[2]): Promise<void> {
+  async #until(live: Live, before: Item[], path: string, options: Parameters<Live['follow']>[2]): Promise<void> {
     let told = false;
     const placed = (place: Place): void => {
       if (told) return;
@@ -194,13 +198,10 @@ export class Chat {
     };
     const ending = await live.follow(this.conversation!.id, path, options, placed);
     if (this.live !== live) return; // this page shows something else by now
-    try {
-      await this.#settle(live);
-    } finally {
-      if (this.live === live) this.live = null;
-    }
+    await this.#settle(live, before, told);
+    if (this.live === live) this.live = null;
     if (this.unsent && !ending.ok) this.unsent = { ...this.unsent, failure: ending.failure };
-    else if (!ending.ok && !live.message) this.failure = ending.failure;
+    else if (!ending.ok && !told) toasts.show(ending.failure.message);
     tell({ kind: 'chat', conversation: this.conversation!.id });
     void this.#awaitTitle();
   }
@@ -218,13 +219,17 @@ export class Chat {
   }
 
   /** Shows what the server has kept. If it cannot be asked, what was seen stays. */
-  async #settle(live: Live): Promise<void> {
+  async #settle(live: Live, before: Item[], told: boolean): Promise<void> {
     try {
       const [items, tree] = await Promise.all([this.#branch(), json<List<Node>>(`${this.path}/tree`)]);
       this.items = items;
       this.nodes = tree.data;
     } catch (err) {
-      if (!(err instanceof Failure) || !live.message) throw err;
+      if (!(err instanceof Failure)) throw err;
+      if (!told) {
+        this.items = before;
+        return;
+      }
       const seen: Item = { id: live.message, type: 'message', role: 'assistant', status: 'incomplete', outcome: 'failed', content: [{ type: 'output_text', text: live.text }], parent_id: this.items.at(-1)?.id ?? null, created_at: Date.now() / 1000, error: { code: '', message: err.message } };
       this.items = [...this.items, seen];
     }

@@ -34,10 +34,12 @@ export class Live {
   stopping = $state(false);
   readonly began = performance.now();
 
+  /** Own answers were asked for by this page just now; of others it has not seen the beginning. */
+  constructor(private readonly own = true) {}
+
   #pending = { text: '', reasoning: '' };
   #paint: ReturnType<typeof setTimeout> | undefined;
   #marks: { at: number; tokens: number }[] = [];
-  /** How much of what the stream repeats from the start is already shown. */
   #abort = new AbortController();
   #waits: { at: number; ahead: number }[] = [];
 
@@ -109,7 +111,7 @@ export class Live {
   #show(): void {
     const first = !this.text && !this.reasoning && (this.#pending.text || this.#pending.reasoning);
     if (first) {
-      this.firstTokenMs = performance.now() - this.began;
+      if (this.own) this.firstTokenMs = performance.now() - this.began;
       this.#flush();
     } else {
       this.#paint ??= setTimeout(() => this.#flush(), paintMs);
