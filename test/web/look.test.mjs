@@ -5,34 +5,34 @@ import { answerAtLength, answered, kept, makeConversation, openPage, openPages, 
 
 const rig = openPages();
 
-const shown = `Here is how **prefix caching** pays off. A prompt of $n$ tokens of which $c$ are cached costs
+const shown = `**Compound interest** is interest on interest. A sum $P$ at the yearly rate $r$, paid $n$ times a year, becomes
 
-$$T = \\frac{n - c}{r} + t_0$$
+$$A = P \\left(1 + \\frac{r}{n}\\right)^{nt}$$
 
-| prompt | cached | first token |
+| paid | n | 1,000 after ten years at 5% |
 |---|--:|--:|
-| first question | 0 | 84 ms |
-| follow-up | 1,184 | 12 ms |
+| yearly | 1 | 1,628.89 |
+| monthly | 12 | 1,647.01 |
 
 \`\`\`go
-// hit reports how much of a prompt need not be computed.
-func hit(prompt, cached []Token) float64 {
-	if len(prompt) == 0 {
-		return 0 // nothing to save
+// grow returns what a sum becomes in so many years.
+func grow(sum, rate float64, paid, years int) float64 {
+	for range paid * years {
+		sum += sum * rate / float64(paid)
 	}
-	return float64(len(cached)) / float64(len(prompt))
+	return sum
 }
 \`\`\`
 
-1. Keep the beginning of prompts the same.
-2. Put what changes at the end.
+1. What is paid more often grows faster.
+2. But never without bound: the limit is $P e^{rt}$.
 `;
 
 const conversation = {
-  title: 'Why follow-ups are fast',
+  title: 'Interest on interest',
   model: 'polly',
   items: [
-    { role: 'user', content: 'Why is the second question answered so much faster?' },
+    { role: 'user', content: 'How does compound interest work?' },
     { role: 'assistant', content: [{ type: 'output_text', text: shown }] },
   ],
 };
@@ -55,7 +55,7 @@ test('Markdown becomes tables, coloured code and formulas, and HTML stays text',
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.click('.markdown .copy');
   await page.waitForSelector('.copy:has-text("Copied")');
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\/\/ hit reports[\s\S]*\}$/);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\/\/ grow returns[\s\S]*\}$/);
   await page.closeClean();
 });
 
@@ -69,7 +69,7 @@ for (const colorScheme of ['light', 'dark']) {
     await page.waitForSelector('.markdown math mfrac');
     await say(page, 'What is a cache?');
     await answered(page, 2);
-    await page.waitForFunction(() => document.title.startsWith('Why'));
+    await page.waitForFunction(() => document.title.startsWith('Interest'));
     await wantAccessible(page, 'conversation');
     await page.locator('article details summary').last().click();
     await wantAccessible(page, 'timeline');
