@@ -19,6 +19,7 @@ func (c *call) aside(ctx context.Context, what string) *call {
 	beside.id += "-" + what
 	beside.request = c.request.WithContext(ctx)
 	beside.story, beside.err, beside.stream = story{}, nil, nil
+	beside.beside, beside.near = true, nil
 	beside.started = c.gateway.config.Now()
 	return &beside
 }

@@ -30,6 +30,10 @@ type call struct {
 	inference bool
 	// background calls have no client: others go first.
 	background bool
+	// beside calls are questions of our own, such as for a title.
+	beside bool
+	// near is set if the call may take the answer to another's question.
+	near *nearWorker
 	// socket is where the answer goes if the request came by a WebSocket.
 	socket *socket
 	// stream is set once events are being sent.

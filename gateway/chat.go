@@ -64,6 +64,9 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	held := m.tools.constrain(request, thinking)
 	job.Grammar = held.grammar
 	c.seeConstraint(&request.Format, len(callable(request)))
+	if err := c.compare(m, request, job); err != nil {
+		return nil, nil, err
+	}
 	a, stop = c.generate(m, []*parley.Request{job}, &held, false)
 	for _, choice := range a.choices {
 		choice.reader = m.tools.reader(request, thinking)

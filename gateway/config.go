@@ -55,6 +55,11 @@ type Config struct {
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
+	// NearDuplicates is the similarity, 0.5 to 1, from which on two questions of
+	// one tenant are taken for the same: one that comes while the other is being
+	// answered, or shortly after, takes its answer. 0 compares none: it is a trade
+	// of exactness for work, and each operator's own.
+	NearDuplicates float64
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -106,6 +111,9 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Admission.validate(); err != nil {
 		wrong("admission: %w", err)
+	}
+	if err := checkNear(c.NearDuplicates); err != nil {
+		problems = append(problems, err)
 	}
 	seen, defaults := map[string]bool{}, 0
 	for i := range c.Models {

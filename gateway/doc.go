@@ -30,6 +30,7 @@
 //	turn_live.go   turns that go on without their client: followed, stopped
 //	progress.go    where the time of an answer went, for whoever looks at it
 //	reply.go       pieces -> events of a response, for clients and the store
+//	neardup.go     questions that are nearly the same, answered once
 //	metrics.go     what is counted, and the log line of a finished request
 //
 // Nothing here knows an engine, a model's weights or a device: the gateway

@@ -25,6 +25,8 @@ type Gateway struct {
 	shares   *shares
 	// party says in which class a call is answered, and for which tenant.
 	party func(*call) (parley.Class, string)
+	// near lets questions wait for nearly the same ones; nil compares none.
+	near *nearby
 	// keeper holds what lives longer than a call; nil without a store.
 	keeper   *keeper
 	sockets  *socketSet
@@ -42,7 +44,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty}
+	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty, near: newNearby(&config)}
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		g.models = append(g.models, m)

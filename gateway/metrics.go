@@ -29,6 +29,8 @@ type metrics struct {
 	finishes      *prometheus.CounterVec
 	constrained   *prometheus.CounterVec
 	retries       prometheus.Counter
+	// nearDuplicates counts answers that were another question's.
+	nearDuplicates prometheus.Counter
 }
 
 // NewRegistry returns a registry that already has the metrics of the Go runtime
@@ -64,7 +66,8 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 			Name: "parley_finish_total", Help: "Ended choices by reason (stop, length, tool_calls), and requests that ended otherwise (cancelled, error)."}, []string{"reason"}),
 		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_constrained_requests_total", Help: "Requests whose answer is held to a grammar, by what it is for: json_object, json_schema, regex, choice or tools."}, []string{"kind"}),
-		retries: counter("parley_client_retries_total", "Requests that a client says it has sent before."),
+		nearDuplicates: counter("parley_near_duplicates_total", "Requests answered with the answer to a question that was nearly the same."),
+		retries:        counter("parley_client_retries_total", "Requests that a client says it has sent before."),
 	}
 	return m, m.register(r)
 }
@@ -72,7 +75,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.constrained, m.retries} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.constrained, m.retries, m.nearDuplicates} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -97,6 +100,8 @@ type story struct {
 	tools  int
 	// shared answers were computed for another request.
 	shared bool
+	// near is how similar the question was whose answer this is, 0 for its own.
+	near float64
 }
 
 // seeConstraint counts a request whose answer is held to a format, or to tools
@@ -113,6 +118,7 @@ func (c *call) seeConstraint(f *openai.Format, tools int) {
 
 // seeDelta keeps count of an answer as it comes.
 func (c *call) seeDelta(choice int, came step) {
+	c.seeNear()
 	s, m, d := &c.story, c.gateway.metrics, came.delta
 	now := c.gateway.config.Now()
 	if n := len(d.Tokens); n > 0 {
@@ -226,6 +232,9 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 			slog.String("finish", string(s.finish)),
 			slog.Bool("shared", s.shared),
 			slog.Bool("cancelled", code == parley.Cancelled))
+	}
+	if c.story.near > 0 {
+		attributes = append(attributes, slog.Float64("near_duplicate", c.story.near))
 	}
 	if c.story.format != "" {
 		attributes = append(attributes, slog.String("format", c.story.format))

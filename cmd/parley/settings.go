@@ -26,6 +26,7 @@ type settings struct {
 	data       string
 	store      string // empty: a file in data
 	untitled   bool
+	near       float64
 	models     []modelPath
 	drain      time.Duration
 	logFormat  string
@@ -119,6 +120,8 @@ var serveSettings = slices.Concat([]setting{
 	{key: "store", wants: "the path of a file or postgres://user@host/name", set: setText(func(s *settings) *string { return &s.store }),
 		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
 	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
+	{key: "near-duplicates", wants: "off or a similarity of 0.5 to 1", set: setNear,
+		help: "let a question take the answer to one of the same tenant that is at least so similar, a `NUMBER` such as 0.98, and is being answered or just was (default off)"},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
@@ -249,6 +252,19 @@ func setTitles(s *settings, text string) error {
 		return errNotWanted
 	}
 	s.untitled = text == "off"
+	return nil
+}
+
+func setNear(s *settings, text string) error {
+	if text == "off" {
+		s.near = 0
+		return nil
+	}
+	least, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(least >= 0.5 && least <= 1) {
+		return errNotWanted
+	}
+	s.near = least
 	return nil
 }
 
