@@ -2,14 +2,12 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode"
 
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
-	"parley/token"
 )
 
 // aside is c for a question of our own: under its own name and with its own
@@ -127,41 +125,4 @@ func excerpt(text string) string {
 		return string(runes[:titleExcerpt]) + "…"
 	}
 	return text
-}
-
-const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
-
-// summaryTokens is how long a summary may be.
-func (m *model) summaryTokens() int { return min(512, m.ContextTokens/8) }
-
-// summarise has the model sum up messages. What does not fit its context at
-// once is read in pieces, each with the summary of those before it.
-func (c *call) summarise(m *model, messages []openai.Message) (text string, tokens int, err error) {
-	var script strings.Builder
-	for i := range messages {
-		fmt.Fprintf(&script, "%s: %s\n\n", messages[i].Role, messages[i].Content)
-	}
-	ids, err := m.encode("messages", script.String(), token.Options{})
-	if err != nil {
-		return "", 0, err
-	}
-	task, err := m.encode("messages", summaryTask, token.Options{})
-	if err != nil {
-		return "", 0, err
-	}
-	room := max(32, m.ContextTokens-2*m.summaryTokens()-len(task)-64)
-	for len(ids) > 0 {
-		n := min(len(ids), room)
-		part := m.Tokenizer.Decode(ids[:n], false)
-		ids = ids[n:]
-		if text != "" {
-			part = "The conversation before: " + text + "\n\n" + part
-		}
-		var used parley.Usage
-		if text, used, err = c.ask(m, summaryTask, part, m.summaryTokens()); err != nil {
-			return "", 0, err
-		}
-		tokens += used.OutputTokens
-	}
-	return text, tokens, nil
 }

@@ -55,6 +55,9 @@ type Config struct {
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
+	// TierContexts say what conversations may hold, for each class of tenants; the
+	// zero value is [DefaultTierContexts].
+	TierContexts TierContexts
 	// NearDuplicates is the similarity, 0.5 to 1, from which on two questions of
 	// one tenant are taken for the same: one that comes while the other is being
 	// answered, or shortly after, takes its answer. 0 compares none: it is a trade
@@ -112,8 +115,9 @@ func (c *Config) Validate() error {
 	if err := c.Admission.validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	if err := checkNear(c.NearDuplicates); err != nil {
-		problems = append(problems, err)
+	problems = append(problems, checkNear(c.NearDuplicates))
+	if c.TierContexts != (TierContexts{}) {
+		problems = append(problems, c.TierContexts.Validate())
 	}
 	seen, defaults := map[string]bool{}, 0
 	for i := range c.Models {
@@ -176,6 +180,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
 	c.Admission = c.Admission.withDefaults()
 	c.Share = c.Share.withDefaults()
+	setDefault(&c.TierContexts, DefaultTierContexts())
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}

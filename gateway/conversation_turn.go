@@ -241,57 +241,23 @@ func (t *turn) recall(ctx context.Context) error {
 		t.request.Messages = append(messages, openai.Message{Role: "assistant", Content: text, HasContent: true})
 		t.request.OpenTurn, t.request.ContinueFinal = false, true
 	}
-	fit, err := t.model.fit(t.call, t.conversation.Policy, &t.request.ChatRequest, t.model.summaryTokens())
+	fit, err := t.model.fit(t.call, t.conversation.Policy, &t.request.ChatRequest, t.call.summaryTokens(t.model))
 	if err != nil || len(fit.Out) == 0 {
 		return err
 	}
 	t.note = &openai.ContextNote{Type: openai.ContextPart, Policy: string(t.conversation.Policy), Messages: len(fit.Out)}
 	kept := without(t.request.Messages, fit.Out)
 	if fit.Summarise {
-		last := path[from[upto[fit.Out[len(fit.Out)-1]]-1]].ID
-		if kept, err = t.insertSummary(ctx, kept, fit.Out, last); err != nil {
+		old := forgotten{path: path}
+		for _, i := range fit.Out {
+			old.messages, old.at = append(old.messages, t.request.Messages[i]), append(old.at, from[upto[i]-1])
+		}
+		if kept, err = t.insertSummary(ctx, kept, &old); err != nil {
 			return err
 		}
 	}
 	t.request.Messages = kept
 	return nil
-}
-
-// insertSummary puts a summary in the place of messages that are left out, the
-// last of which is named. It is written once.
-func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, out []int, last string) ([]openai.Message, error) {
-	store := t.gateway.keeper.store
-	s, err := store.Summary(ctx, t.owner, t.conversation.ID, last)
-	if errors.Is(err, convo.ErrNotFound) {
-		s, err = t.writeSummary(ctx, out, last)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.note.Summary = convo.PlainText(s.Content)
-	text := "Summary of the conversation before this:\n" + t.note.Summary
-	if len(kept) > 0 && kept[0].Role == "system" {
-		kept[0].Content += "\n\n" + text
-		return kept, nil
-	}
-	return slices.Insert(kept, 0, openai.Message{Role: "system", Content: text, HasContent: true}), nil
-}
-
-func (t *turn) writeSummary(ctx context.Context, out []int, last string) (s convo.Summary, err error) {
-	var old []openai.Message
-	for _, i := range out {
-		old = append(old, t.request.Messages[i])
-	}
-	text, tokens, err := t.call.aside(ctx, "summary").summarise(t.model, old)
-	if err != nil {
-		return s, err
-	}
-	t.note.SummaryTokens = tokens
-	if s.Content, err = openai.Encode(text); err != nil {
-		return s, err
-	}
-	s.Model, s.Tokens = t.model.ID, tokens
-	return s, t.gateway.keeper.store.SaveSummary(ctx, t.owner, t.conversation.ID, last, s, t.gateway.config.Now())
 }
 
 // deliver sends the answer as it comes, or whole.

@@ -67,7 +67,7 @@ func (g *Gateway) createConversation(c *call) error {
 		return err
 	}
 	fresh := convo.NewConversation{
-		Key: c.request.Header.Get("Idempotency-Key"), Metadata: request.Metadata, Policy: convo.Drop,
+		Key: c.request.Header.Get("Idempotency-Key"), Metadata: request.Metadata, Policy: c.tier().Policy,
 		Model: orEmpty(request.Model), Title: orEmpty(request.Title), Pinned: request.Pinned != nil && *request.Pinned, Temporary: request.Temporary != nil && *request.Temporary,
 	}
 	if request.Policy != nil {
@@ -115,11 +115,15 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	return openai.Conversation{
+	shown := openai.Conversation{
 		ID: v.ID, Object: "conversation", CreatedAt: v.Created.Unix(), Metadata: metadata, ConversationID: v.ID, Owner: ownerOf(c).Tenant,
 		Model: v.Model, Title: v.Title, Pinned: v.Pinned, Temporary: v.Temporary, ContextPolicy: string(v.Policy),
-		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(),
+		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(), Tier: classOf(c).String(),
 	}
+	if most := c.tier().Tokens; most > 0 {
+		shown.ContextTokensMax = &most
+	}
+	return shown
 }
 
 // showConversation answers GET /v1/conversations/{id}.

@@ -29,6 +29,7 @@
 //	recall.go      what was said before -> messages, as much as fits
 //	turn_live.go   turns that go on without their client: followed, stopped
 //	progress.go    where the time of an answer went, for whoever looks at it
+//	summary.go     what does not fit, told in fewer words
 //	reply.go       pieces -> events of a response, for clients and the store
 //	neardup.go     questions that are nearly the same, answered once
 //	metrics.go     what is counted, and the log line of a finished request

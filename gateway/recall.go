@@ -146,12 +146,16 @@ func (m *model) answerRoom(request *openai.ChatRequest) int {
 	return min(1024, m.ContextTokens/4)
 }
 
-// fit decides which of the request's messages the model is shown. The sizes are
+// fit decides which of the request's messages the model is shown: what fits its
+// context, and the cap of the caller's tier. What is refused for the context
+// alone is refused later, where all requests are. The sizes are
 // those of their texts, and what the template adds is shared out evenly.
 func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, summaryTokens int) (convo.Fit, error) {
-	budget := convo.Budget{Tokens: m.ContextTokens - m.answerRoom(request), SummaryTokens: summaryTokens}
+	room := m.ContextTokens - m.answerRoom(request)
+	budget := convo.Budget{Tokens: c.tier().within(room), SummaryTokens: summaryTokens + summaryIntroTokens}
 	prompt, _, err := m.renderChat(request, c.gateway.config.Now())
-	if err != nil || len(prompt) <= budget.Tokens || policy == convo.Refuse || policy == "" || request.Sinks > 0 {
+	capped := budget.Tokens < room
+	if err != nil || len(prompt) <= budget.Tokens || !capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
 		return convo.Fit{Tokens: len(prompt)}, err
 	}
 	sizes, sum := make([]convo.Sized, len(request.Messages)), 0
@@ -161,9 +165,11 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 		}
 		sum += sizes[i].Tokens
 	}
-	overhead := max(0, len(prompt)-sum)/len(sizes) + 1
+	// The shares add up to the prompt's length, so that it grows with every turn
+	// and the cut never moves back.
+	overhead, n := max(0, len(prompt)-sum), len(sizes)
 	for i := range sizes {
-		sizes[i].Tokens += overhead
+		sizes[i].Tokens += overhead*(i+1)/n - overhead*i/n
 	}
 	return convo.FitContext(policy, sizes, budget)
 }

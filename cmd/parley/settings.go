@@ -15,6 +15,7 @@ import (
 	"parley"
 	"parley/compute"
 	"parley/gateway"
+	"parley/gateway/convo"
 	"parley/worker/host"
 )
 
@@ -27,6 +28,7 @@ type settings struct {
 	store      string // empty: a file in data
 	untitled   bool
 	near       float64
+	tiers      gateway.TierContexts
 	models     []modelPath
 	drain      time.Duration
 	logFormat  string
@@ -52,7 +54,7 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts()}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -120,6 +122,8 @@ var serveSettings = slices.Concat([]setting{
 	{key: "store", wants: "the path of a file or postgres://user@host/name", set: setText(func(s *settings) *string { return &s.store }),
 		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
 	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
+	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
+		help: "what conversations of a class of tenants hold, `CLASS=POLICY[:TOKENS]`: the class free, pro or enterprise, what becomes of old turns unless a conversation says otherwise (refuse, drop or summarise), and the most tokens shown to the model; repeat it for more (default free=drop:4096, else drop)"},
 	{key: "near-duplicates", wants: "off or a similarity of 0.5 to 1", set: setNear,
 		help: "let a question take the answer to one of the same tenant that is at least so similar, a `NUMBER` such as 0.98, and is being answered or just was (default off)"},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
@@ -253,6 +257,25 @@ func setTitles(s *settings, text string) error {
 	}
 	s.untitled = text == "off"
 	return nil
+}
+
+func setTier(s *settings, text string) error {
+	class, rest, _ := strings.Cut(text, "=")
+	policy, tokens, capped := strings.Cut(rest, ":")
+	for i := range s.tiers {
+		if parley.Class(i).String() != class {
+			continue
+		}
+		tier := gateway.TierContext{Policy: convo.Policy(policy)}
+		if n, err := strconv.Atoi(tokens); capped && (err != nil || n < 0) {
+			return errNotWanted
+		} else if capped {
+			tier.Tokens = n
+		}
+		s.tiers[i] = tier
+		return s.tiers.Validate()
+	}
+	return errNotWanted
 }
 
 func setNear(s *settings, text string) error {

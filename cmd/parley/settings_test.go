@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway"
+
 	"github.com/spf13/pflag"
 )
 
@@ -52,6 +54,33 @@ func TestModelPaths(t *testing.T) {
 	}
 	for _, text := range []string{"", "a=", "=x"} {
 		if err := setModel(defaultSettings(), text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
+func TestTiersAndSimilarity(t *testing.T) {
+	s := defaultSettings()
+	for _, text := range []string{"free=summarise:2048", "pro=refuse"} {
+		if err := setTier(s, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if want := (gateway.TierContexts{{Policy: "summarise", Tokens: 2048}, {Policy: "refuse"}, {Policy: "drop"}}); s.tiers != want {
+		t.Errorf("got %v, want %v", s.tiers, want)
+	}
+	for _, text := range []string{"", "free", "free=", "vip=drop", "free=drop:", "free=drop:-1", "free=drop:5", "free=forget:4096"} {
+		if setTier(defaultSettings(), text) == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+	for text, want := range map[string]float64{"0.98": 0.98, "1": 1, "off": 0} {
+		if err := setNear(s, text); err != nil || s.near != want {
+			t.Errorf("%s gives %v, %v", text, s.near, err)
+		}
+	}
+	for _, text := range []string{"", "on", "0", "0.1", "1.01", "NaN", "-1"} {
+		if setNear(s, text) == nil {
 			t.Errorf("%q was accepted", text)
 		}
 	}

@@ -213,9 +213,13 @@ type Conversation struct {
 	Pinned         bool              `json:"pinned"`
 	Temporary      bool              `json:"temporary"`
 	ContextPolicy  string            `json:"context_policy"`
-	CurrentLeaf    *string           `json:"current_leaf"`
-	MessageCount   int               `json:"message_count"`
-	UpdatedAt      int64             `json:"updated_at"`
+	// Tier is the class of the owner, and ContextTokensMax how many tokens of the
+	// conversation it lets the model be shown; null is all that fits.
+	Tier             string  `json:"tier"`
+	ContextTokensMax *int    `json:"context_tokens_max"`
+	CurrentLeaf      *string `json:"current_leaf"`
+	MessageCount     int     `json:"message_count"`
+	UpdatedAt        int64   `json:"updated_at"`
 }
 
 // A DeletedConversation says that a conversation is gone. Until RestoreBefore
@@ -288,10 +292,21 @@ type ContextNote struct {
 	// it cost to write, 0 if an earlier turn had.
 	Summary       string `json:"summary_shown,omitempty"`
 	SummaryTokens int    `json:"summary_tokens,omitempty"`
+	// SummaryUpTo is the last message that the summary stands for.
+	SummaryUpTo string `json:"summary_up_to,omitempty"`
 }
 
 // ContextPart is the type of a [ContextNote] among the parts of an answer.
 const ContextPart = "context"
+
+// ParseNote returns the note among the parts of a content, or nil.
+func ParseNote(content json.RawMessage) *ContextNote {
+	var note ContextNote
+	if raw := NoteOf(content); raw == nil || json.Unmarshal(raw, &note) != nil {
+		return nil
+	}
+	return &note
+}
 
 // NoteOf returns the note among the parts of a content, or nil.
 func NoteOf(content json.RawMessage) json.RawMessage { return partOf(content, ContextPart) }

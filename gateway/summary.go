@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+	"parley/token"
+)
+
+// forgotten are messages that the model is not shown, oldest first.
+type forgotten struct {
+	messages []openai.Message
+	// at are the places in path at which they end.
+	at   []int
+	path []convo.Message
+}
+
+// last is the id of the last of them.
+func (f *forgotten) last() string { return f.path[f.at[len(f.at)-1]].ID }
+
+// after returns those behind the message of an id, or false if it does not stand
+// among them.
+func (f *forgotten) after(id string) ([]openai.Message, bool) {
+	for i, at := range f.at {
+		if f.path[at].ID == id {
+			return f.messages[i+1:], true
+		}
+	}
+	return nil, false
+}
+
+// insertSummary puts a summary in the place of messages that are left out. It is
+// written once.
+func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *forgotten) ([]openai.Message, error) {
+	store := t.gateway.keeper.store
+	s, err := store.Summary(ctx, t.owner, t.conversation.ID, old.last())
+	if errors.Is(err, convo.ErrNotFound) {
+		s, err = t.writeSummary(ctx, old)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.note.SummaryUpTo = old.last()
+	t.note.Summary = convo.PlainText(s.Content)
+	text := "Summary of the conversation before this:\n" + t.note.Summary
+	if len(kept) > 0 && kept[0].Role == "system" {
+		kept[0].Content += "\n\n" + text
+		return kept, nil
+	}
+	return slices.Insert(kept, 0, openai.Message{Role: "system", Content: text, HasContent: true}), nil
+}
+
+// writeSummary has the model sum up what is left out. Where an answer on the path
+// was given from a summary of the first of it, only the rest is read.
+func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summary, err error) {
+	earlier, rest, err := t.summarised(ctx, old)
+	if err != nil {
+		return s, err
+	}
+	text, tokens, err := t.call.aside(ctx, "summary").summarise(t.model, earlier, rest)
+	if err != nil {
+		return s, err
+	}
+	t.note.SummaryTokens = tokens
+	if s.Content, err = openai.Encode(text); err != nil {
+		return s, err
+	}
+	s.Model, s.Tokens = t.model.ID, tokens
+	return s, t.gateway.keeper.store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.gateway.config.Now())
+}
+
+// summarised returns the newest summary that stands for the first of what is left
+// out, and the messages behind it.
+func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, rest []openai.Message, err error) {
+	for i := range slices.Backward(old.path) {
+		note := openai.ParseNote(old.path[i].Content)
+		if note == nil || note.SummaryUpTo == "" {
+			continue
+		}
+		rest, ok := old.after(note.SummaryUpTo)
+		if !ok {
+			continue
+		}
+		s, err := t.gateway.keeper.store.Summary(ctx, t.owner, t.conversation.ID, note.SummaryUpTo)
+		if errors.Is(err, convo.ErrNotFound) { // the message it ended with is deleted
+			continue
+		}
+		return convo.PlainText(s.Content), rest, err
+	}
+	return "", old.messages, nil
+}
+
+const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
+
+// summaryIntroTokens is set aside for the words that introduce a summary.
+const summaryIntroTokens = 24
+
+// summaryTokens is how long a summary may be: an eighth of what is shown.
+func (c *call) summaryTokens(m *model) int { return min(512, c.tier().within(m.ContextTokens)/8) }
+
+// summarise has the model sum up messages, and what earlier says of those before
+// them. What does not fit its context at once is read in pieces, each with the
+// summary of those before it.
+func (c *call) summarise(m *model, earlier string, messages []openai.Message) (text string, tokens int, err error) {
+	text = earlier
+	var script strings.Builder
+	for i := range messages {
+		fmt.Fprintf(&script, "%s: %s\n\n", messages[i].Role, messages[i].Content)
+	}
+	ids, err := m.encode("messages", script.String(), token.Options{})
+	if err != nil {
+		return "", 0, err
+	}
+	task, err := m.encode("messages", summaryTask, token.Options{})
+	if err != nil {
+		return "", 0, err
+	}
+	room := max(32, m.ContextTokens-2*c.summaryTokens(m)-len(task)-64)
+	for len(ids) > 0 {
+		n := min(len(ids), room)
+		part := m.Tokenizer.Decode(ids[:n], false)
+		ids = ids[n:]
+		if text != "" {
+			part = "The conversation before: " + text + "\n\n" + part
+		}
+		var used parley.Usage
+		if text, used, err = c.ask(m, summaryTask, part, c.summaryTokens(m)); err != nil {
+			return "", 0, err
+		}
+		tokens += used.OutputTokens
+	}
+	return text, tokens, nil
+}
