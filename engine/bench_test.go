@@ -73,7 +73,7 @@ func join(b *testing.B, e *Engine, streams int) {
 	b.Helper()
 	for i := range streams {
 		r := &parley.Request{Prompt: long(i+2, 20), Sampling: parley.Sampling{Temperature: float32(i % 2)}, Stop: parley.Stop{IgnoreEnd: true}}
-		j, err := e.newJob(r)
+		j, err := e.newJob(b.Context(), r)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"parley"
 	"parley/engine/grammar"
 	"parley/engine/spec"
@@ -16,12 +18,12 @@ const (
 
 // compile turns a request's grammar into a program, on the caller's goroutine:
 // however large it is, no step waits for it.
-func (e *Engine) compile(r *parley.Request) (*grammar.Program, error) {
+func (e *Engine) compile(ctx context.Context, r *parley.Request) (*grammar.Program, error) {
 	if r.Grammar == nil {
 		return nil, nil
 	}
 	e.vocabulary()
-	return grammar.Compile(r.Grammar)
+	return e.programs.get(ctx, r.Grammar)
 }
 
 // constrain lets a choice begin its grammar.

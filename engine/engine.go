@@ -120,6 +120,7 @@ type Engine struct {
 
 	// vocabulary arranges the tokens for grammars, when the first one comes.
 	vocabulary func() *grammar.Vocabulary
+	programs   *programs
 }
 
 var _ parley.Worker = (*Engine)(nil)
@@ -164,6 +165,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e.programs = newPrograms()
 	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary { return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends) })
 	if err := e.loop.init(e); err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func (e *Engine) Stats() Stats {
 // Generate answers r; see [parley.Worker].
 func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		j, err := e.newJob(r)
+		j, err := e.newJob(ctx, r)
 		if err == nil {
 			err = e.submit(j)
 		}
@@ -222,11 +224,11 @@ func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 }
 
 // newJob checks the request and prepares its choices.
-func (e *Engine) newJob(r *parley.Request) (*job, error) {
+func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	if err := e.check(r); err != nil {
 		return nil, err
 	}
-	program, err := e.compile(r)
+	program, err := e.compile(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -16,19 +16,29 @@ const (
 	partsMax        = 4096
 )
 
+// Key returns a digest of a grammar, which is also its program's. An error is
+// always a [parley.Error] about the request.
+func Key(g *parley.Grammar) (key [sha256.Size]byte, err error) {
+	wire, err := json.Marshal(g)
+	if err != nil {
+		return key, parley.Invalid("grammar", "the schema is not valid JSON")
+	}
+	return sha256.Sum256(wire), nil
+}
+
 // Compile turns a grammar into a program. An error is always a [parley.Error]
 // about the request, and comes within a bounded number of steps.
 func Compile(g *parley.Grammar) (*Program, error) {
-	wire, err := json.Marshal(g)
+	key, err := Key(g)
 	if err != nil {
-		return nil, parley.Invalid("grammar", "the schema is not valid JSON")
+		return nil, err
 	}
 	var p *Program
 	err = guard(func() {
 		c := newCompiler()
 		main := c.main(g)
 		p = assemble(c.meter, c.rules, main)
-		p.key = sha256.Sum256(wire)
+		p.key = key
 	})
 	if err != nil {
 		return nil, err
@@ -40,10 +50,13 @@ func Compile(g *parley.Grammar) (*Program, error) {
 type compiler struct {
 	meter *meter
 	rules []rule
+	// scalars are the rules of strings and numbers, by what holds for them: the
+	// schemas of a grammar have many in common.
+	scalars map[string]ruleID
 }
 
 func newCompiler() *compiler {
-	return &compiler{meter: &meter{}, rules: slices.Clone(builtins[:])}
+	return &compiler{meter: &meter{}, rules: slices.Clone(builtins[:]), scalars: map[string]ruleID{}}
 }
 
 func (c *compiler) main(g *parley.Grammar) (main ruleID) {
@@ -70,6 +83,16 @@ func (c *compiler) define(id ruleID, write func(s *sketch) int32) {
 func (c *compiler) rule(m *machine) ruleID {
 	id := c.reserve()
 	c.rules[id].machine = m
+	return id
+}
+
+// scalar returns the rule that key names, which make makes at the first time.
+func (c *compiler) scalar(key string, make func() ruleID) ruleID {
+	id, known := c.scalars[key]
+	if !known {
+		id = make()
+		c.scalars[key] = id
+	}
 	return id
 }
 

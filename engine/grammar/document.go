@@ -51,7 +51,24 @@ func parseDocument(m *meter, raw []byte) *value {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	return (&documentReader{m, d}).value(0)
+	v := (&documentReader{m, d}).value(0)
+	m.bytes += v.bytes()
+	return v
+}
+
+// bytes is how much a schema says, less what only describes it.
+func (v *value) bytes() int {
+	sum := len(v.text)
+	for i, member := range v.values {
+		if v.kind == isObject {
+			if isSilent(v.names[i]) {
+				continue
+			}
+			sum += len(v.names[i])
+		}
+		sum += member.bytes()
+	}
+	return sum
 }
 
 type documentReader struct {

@@ -14,11 +14,9 @@ func (c *schemaCompiler) text(s *sketch, from int32, f *facts) int32 {
 	if !f.heldText() {
 		return s.call(from, ruleString)
 	}
-	key := fmt.Sprintf("%q %q %d %d", f.patterns, f.formats, f.minLength, f.maxLength)
-	id, ok := c.texts[key]
-	if !ok {
-		id = c.reserve()
-		c.texts[key] = id
+	key := fmt.Sprintf("text %t %q %q %d %d", c.strict, f.patterns, f.formats, f.minLength, f.maxLength)
+	return s.call(from, c.scalar(key, func() ruleID {
+		id := c.reserve()
 		m := c.textMachine(f)
 		c.define(id, func(s *sketch) int32 {
 			inside := s.literal(0, `"`)
@@ -27,8 +25,8 @@ func (c *schemaCompiler) text(s *sketch, from int32, f *facts) int32 {
 			}
 			return s.literal(c.repeat(s, inside, f.minLength, f.maxLength, ruleChar), `"`)
 		})
-	}
-	return s.call(from, id)
+		return id
+	}))
 }
 
 // textMachine returns the machine of the string's inside, or nil if nothing

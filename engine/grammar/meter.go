@@ -8,11 +8,17 @@ import (
 
 // The bounds of what is compiled. They are far above what people write and
 // keep what attackers write to a tenth of a second and a few dozen megabytes.
+//
+// Every grammar has stepsFree; what says more may take more, stepsPerByte for
+// each byte that is not mere description, but never more than stepsMax: eighty
+// large tools take their time in proportion, and a few lines that explode do not.
 const (
 	schemaBytesMax  = 256 << 10
 	patternBytesMax = 4 << 10
 	nestingMax      = 96
-	stepsMax        = 700_000
+	stepsFree       = 500_000
+	stepsPerByte    = 12
+	stepsMax        = 1_800_000
 	nodesMax        = 120_000
 	countMax        = 1 << 30
 	// widthMax bounds how many rules can be entered where one was, and placesMax
@@ -28,6 +34,8 @@ const (
 // so that the same grammar is refused on every machine.
 type meter struct {
 	steps, nodes int
+	// bytes is how much the schemas say.
+	bytes int
 	// path is the place in the schema that is being compiled.
 	path []string
 }
@@ -56,10 +64,13 @@ func (m *meter) where() string {
 
 // step counts n steps.
 func (m *meter) step(n int) {
-	if m.steps += n; m.steps > stepsMax {
-		m.refuse("the grammar is too complex: it needs more than %d steps to compile; use fewer alternatives, shorter patterns or fewer properties", stepsMax)
+	if m.steps += n; m.steps > m.most() {
+		m.refuse("the grammar is too complex: it needs more than %d steps to compile; use fewer alternatives, shorter patterns or fewer properties", m.most())
 	}
 }
+
+// most is how many steps may be taken.
+func (m *meter) most() int { return min(stepsMax, stepsFree+stepsPerByte*m.bytes) }
 
 // node counts one node of an automaton.
 func (m *meter) node() {
@@ -99,7 +110,7 @@ func guard(what func()) (err error) {
 func (m *meter) attempt(what func()) error {
 	path := m.path
 	err := guard(what)
-	if m.path = path; m.steps > stepsMax || m.nodes > nodesMax {
+	if m.path = path; m.steps > m.most() || m.nodes > nodesMax {
 		m.refuse("the grammar is too complex")
 	}
 	return err

@@ -200,6 +200,13 @@ type powerset struct {
 	out    machine
 	seen   []int32 // by node of the sketch: the last search that came by
 	search int32
+
+	// What follows is room that is used again and again.
+	closed, targets []int32
+	key             []byte
+	taken, open     []arc
+	called          []arc
+	cuts            []int
 }
 
 // machine returns what leads from node 0 to end.
@@ -212,50 +219,55 @@ func (s *sketch) machine(end int32) *machine {
 	return &p.out
 }
 
-// closure adds to set what is reached without taking a byte; also is a further
-// kind of arc that may be crossed.
+// closure returns set with what is reached without taking a byte; also is a
+// further kind of arc that may be crossed. It is good until the next closure.
 func (p *powerset) closure(set []int32, also arcKind) []int32 {
 	p.search++
-	all := set[:0:0]
-	visit := func(n int32) {
-		if p.seen[n] != p.search {
-			p.seen[n] = p.search
-			all = append(all, n)
-		}
-	}
+	all := p.closed[:0]
 	for _, n := range set {
-		visit(n)
+		all = p.visit(all, n)
 	}
 	for i := 0; i < len(all); i++ {
 		p.sketch.meter.step(1)
 		for _, a := range p.sketch.arcs[all[i]] {
 			if a.kind == takesNothing || a.kind == also {
-				visit(a.to)
+				all = p.visit(all, a.to)
 			}
 		}
 	}
 	slices.Sort(all)
+	p.closed = all
 	return all
+}
+
+// visit appends n unless this search came by before.
+func (p *powerset) visit(all []int32, n int32) []int32 {
+	if p.seen[n] == p.search {
+		return all
+	}
+	p.seen[n] = p.search
+	return append(all, n)
 }
 
 // state returns the state of the machine that stands for a closed set.
 func (p *powerset) state(set []int32) int32 {
-	key := make([]byte, 0, 4*len(set))
-	kept := set[:0:0]
+	key, kept := p.key[:0], 0
 	for _, n := range set {
 		// A node with no other arcs than empty ones adds nothing to its set.
 		if n == p.end || slices.ContainsFunc(p.sketch.arcs[n], func(a arc) bool { return a.kind != takesNothing }) {
-			kept = append(kept, n)
+			set[kept] = n
+			kept++
 			key = binary.LittleEndian.AppendUint32(key, uint32(n))
 		}
 	}
+	p.key = key
 	if at, ok := p.known[string(key)]; ok {
 		return at
 	}
 	p.sketch.meter.node()
 	at := int32(len(p.sets))
 	p.known[string(key)] = at
-	p.sets = append(p.sets, kept)
+	p.sets = append(p.sets, slices.Clone(set[:kept]))
 	p.out.nodes = append(p.out.nodes, state{})
 	return at
 }
@@ -263,47 +275,68 @@ func (p *powerset) state(set []int32) int32 {
 // expand finds the arcs that leave a state.
 func (p *powerset) expand(at int32) {
 	set := p.sets[at]
-	var taken []arc
-	called := map[ruleID][]int32{}
+	p.taken, p.called = p.taken[:0], p.called[:0]
+	anchored := false
 	for _, n := range set {
 		for _, a := range p.sketch.arcs[n] {
 			p.sketch.meter.step(1)
 			switch a.kind {
 			case takesByte:
-				taken = append(taken, a)
+				p.taken = append(p.taken, a)
 			case callsRule:
-				called[a.rule] = append(called[a.rule], a.to)
+				p.called = append(p.called, a)
+			case takesEnd:
+				anchored = true
 			}
 		}
 	}
-	node := state{edges: p.edges(taken), accept: slices.Contains(p.closure(set, takesEnd), p.end)}
-	for _, rule := range sortedKeys(called) {
-		node.calls = append(node.calls, call{rule, p.state(p.closure(called[rule], takesNothing))})
+	accept := slices.Contains(set, p.end)
+	if anchored {
+		accept = slices.Contains(p.closure(set, takesEnd), p.end)
 	}
-	p.out.nodes[at] = node
+	p.out.nodes[at] = state{accept: accept, edges: p.edges(), calls: p.calls()}
 }
 
-// edges cuts overlapping arcs into edges that do not overlap.
-func (p *powerset) edges(taken []arc) (edges []edge) {
-	var cuts []int
-	for _, a := range taken {
-		cuts = append(cuts, int(a.lo), int(a.hi)+1)
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	for i := 0; i+1 < len(cuts); i++ {
-		p.sketch.meter.step(len(taken))
-		var targets []int32
-		for _, a := range taken {
-			if int(a.lo) <= cuts[i] && cuts[i] <= int(a.hi) {
-				targets = append(targets, a.to)
-			}
+// calls joins the calls of one rule that p.called lists.
+func (p *powerset) calls() (calls []call) {
+	slices.SortStableFunc(p.called, func(a, b arc) int { return int(a.rule) - int(b.rule) })
+	for i := 0; i < len(p.called); {
+		rule := p.called[i].rule
+		p.targets = p.targets[:0]
+		for ; i < len(p.called) && p.called[i].rule == rule; i++ {
+			p.targets = append(p.targets, p.called[i].to)
 		}
-		if len(targets) == 0 {
+		calls = append(calls, call{rule, p.state(p.closure(p.targets, takesNothing))})
+	}
+	return calls
+}
+
+// edges cuts the overlapping arcs of p.taken into edges that do not overlap.
+func (p *powerset) edges() (edges []edge) {
+	p.cuts, p.open = p.cuts[:0], p.open[:0]
+	for _, a := range p.taken {
+		p.cuts = append(p.cuts, int(a.lo), int(a.hi)+1)
+	}
+	slices.Sort(p.cuts)
+	p.cuts = slices.Compact(p.cuts)
+	slices.SortFunc(p.taken, func(a, b arc) int { return int(a.lo) - int(b.lo) })
+	next := 0 // the first that has not begun; open have, and have not ended
+	for i := 0; i+1 < len(p.cuts); i++ {
+		cut := p.cuts[i]
+		p.open = slices.DeleteFunc(p.open, func(a arc) bool { return int(a.hi) < cut })
+		for ; next < len(p.taken) && int(p.taken[next].lo) <= cut; next++ {
+			p.open = append(p.open, p.taken[next])
+		}
+		p.sketch.meter.step(1 + len(p.open))
+		if len(p.open) == 0 {
 			continue
 		}
-		to := p.state(p.closure(targets, takesNothing))
-		edges = appendEdge(edges, byte(cuts[i]), byte(cuts[i+1]-1), to)
+		p.targets = p.targets[:0]
+		for _, a := range p.open {
+			p.targets = append(p.targets, a.to)
+		}
+		to := p.state(p.closure(p.targets, takesNothing))
+		edges = appendEdge(edges, byte(cut), byte(p.cuts[i+1]-1), to)
 	}
 	return edges
 }

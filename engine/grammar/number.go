@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -70,6 +71,20 @@ type numbers struct {
 	least, most *bound
 	integer     bool
 	multiples   []*bound
+}
+
+// key names the span.
+func (n *numbers) key() string {
+	key := "number"
+	if n.integer {
+		key = "integer"
+	}
+	for _, b := range append([]*bound{n.least, n.most}, n.multiples...) {
+		if key += "|"; b != nil {
+			key += fmt.Sprint(b.negative, b.whole, ".", b.fraction, b.exclusive)
+		}
+	}
+	return key
 }
 
 // contains reports whether the span has the number.

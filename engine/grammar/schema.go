@@ -22,8 +22,6 @@ type schemaCompiler struct {
 	numbers map[*value]int
 	known   map[string]ruleID
 	pending []definition
-	// texts are the rules of strings, by what holds for them.
-	texts map[string]ruleID
 }
 
 // A part is a schema, less the keywords that were already dealt with.
@@ -53,7 +51,7 @@ type definition struct {
 // schema takes a JSON value that a schema allows.
 func (c *compiler) schema(s *sketch, from int32, raw []byte, strict bool) int32 {
 	sc := &schemaCompiler{compiler: c, strict: strict, root: parseDocument(c.meter, raw),
-		numbers: map[*value]int{}, known: map[string]ruleID{}, texts: map[string]ruleID{}}
+		numbers: map[*value]int{}, known: map[string]ruleID{}}
 	path := c.meter.path
 	to := sc.value(s, from, []part{{schema: sc.root}})
 	for len(sc.pending) > 0 {
@@ -266,7 +264,7 @@ func (c *schemaCompiler) number(s *sketch, from int32, f *facts) int32 {
 	case n.least == nil && n.most == nil && n.multiples == nil:
 		return s.call(from, ruleNumber)
 	}
-	return s.call(from, c.rule(n.machine(c.meter)))
+	return s.call(from, c.scalar(n.key(), func() ruleID { return c.rule(n.machine(c.meter)) }))
 }
 
 // unsupported refuses a keyword in strict mode, and lets it go otherwise.
