@@ -23,6 +23,8 @@ const (
 	Forbidden Code = "forbidden"
 	// NotFound: no such model, route or object.
 	NotFound Code = "not_found"
+	// Conflict: the object is in a state in which this cannot be done.
+	Conflict Code = "conflict"
 	// MethodNotAllowed: the route exists, with another method.
 	MethodNotAllowed Code = "method_not_allowed"
 	// RateLimited: the caller is over a limit and may try again later.

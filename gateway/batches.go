@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"parley/gateway/batch"
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -26,7 +27,7 @@ func (g *Gateway) addBatchRoutes() {
 
 // createBatch answers POST /v1/batches.
 func (g *Gateway) createBatch(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (g *Gateway) createBatch(c *call) error {
 
 // listBatches answers GET /v1/batches.
 func (g *Gateway) listBatches(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (g *Gateway) listBatches(c *call) error {
 
 // showBatch answers GET /v1/batches/{id}.
 func (g *Gateway) showBatch(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (g *Gateway) showBatch(c *call) error {
 
 // cancelBatch answers POST /v1/batches/{id}/cancel.
 func (g *Gateway) cancelBatch(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (g *Gateway) startBatches() {
 // answerAlone answers a request that no client waits for, in the background: as
 // if it had come over the network, with its log line and its share of the
 // metrics.
-func (g *Gateway) answerAlone(ctx context.Context, endpoint string, body []byte) (openai.BatchResponse, error) {
+func (g *Gateway) answerAlone(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
 	if err != nil {
 		return openai.BatchResponse{}, err
@@ -120,7 +121,7 @@ func (g *Gateway) answerAlone(ctx context.Context, endpoint string, body []byte)
 	r.Header.Set("Content-Type", "application/json")
 	w := &memoryResponse{header: http.Header{}}
 	c := g.newCall(w, r)
-	c.background = true
+	c.background, c.owner = true, &owner
 	g.answer(c)
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err

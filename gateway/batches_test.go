@@ -16,6 +16,7 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -189,7 +190,7 @@ func TestBatch(t *testing.T) {
 		_, body = s.do("GET", "/v1/batches", "")
 		published.want(t, "ListBatchesResponse", body)
 		response, body := s.do("POST", "/v1/batches/"+id+"/cancel", "")
-		if response.StatusCode != 400 || !strings.Contains(body, "Cannot cancel a batch with status 'completed'") {
+		if response.StatusCode != 409 || response.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "Cannot cancel a batch with status 'completed'") {
 			t.Errorf("%d: %s", response.StatusCode, body)
 		}
 		s.wantMetric("parley_ttft_seconds_count", "0")
@@ -246,7 +247,7 @@ func FuzzUpload(f *testing.F) {
 	}
 	f.Add("multipart/form-data; boundary=", []byte("--\r\n"))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
-		form, upload, err := readUpload(contentType, bytes.NewReader(body), store)
+		form, upload, err := readUpload(contentType, bytes.NewReader(body), store.Of(convo.Owner{Tenant: "t"}))
 		if err != nil {
 			if upload != nil || form != nil {
 				t.Errorf("an upload is left behind by %v", err)
@@ -261,6 +262,43 @@ func FuzzUpload(f *testing.F) {
 		}
 		if err := upload.Drop(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestFilesOfOthersAreNotFound puts files and a batch of another owner into the
+// store: over HTTP they are not there.
+func TestFilesOfOthersAreNotFound(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := startWithBatches(t, &worker{}, dir)
+		_, mine := s.upload("file", "x", "purpose", "batch")
+		theirs := s.gateway.config.Batches.Of(convo.Owner{Tenant: "other"})
+		upload, err := theirs.NewUpload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := upload.Keep("secret.jsonl", "batch", 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := theirs.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: "/v1/completions"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{"GET /v1/files/" + f.ID, "GET /v1/files/" + f.ID + "/content", "DELETE /v1/files/" + f.ID, "GET /v1/batches/" + b.ID, "POST /v1/batches/" + b.ID + "/cancel"} {
+			method, path, _ := strings.Cut(call, " ")
+			if response, body := s.do(method, path, ""); response.StatusCode != 404 || strings.Contains(body, "secret") {
+				t.Errorf("%s gives %d: %s", call, response.StatusCode, body)
+			}
+		}
+		if response, body := s.do("POST", "/v1/batches", `{"input_file_id":"`+f.ID+`","endpoint":"/v1/completions","completion_window":"24h"}`); response.StatusCode != 400 {
+			t.Errorf("another's file is taken as an input: %s", body)
+		}
+		_, files := s.do("GET", "/v1/files", "")
+		_, batches := s.do("GET", "/v1/batches", "")
+		if strings.Contains(files, f.ID) || strings.Contains(batches, b.ID) || !strings.Contains(files, decode[openai.File](t, mine).ID) {
+			t.Errorf("listed: %s %s", files, batches)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -30,6 +31,8 @@ type call struct {
 	inference bool
 	// background calls have no client: others go first.
 	background bool
+	// owner is in whose name a call is made that did not come over the network.
+	owner *convo.Owner
 	// beside calls are questions of our own, such as for a title.
 	beside bool
 	// near is set if the call may take the answer to another's question.

@@ -34,17 +34,17 @@ func (g *Gateway) addFileRoutes() {
 	t.add("GET", "/v1/files/{id}/content", false, g.readFile)
 }
 
-// store returns where files and batches are kept.
-func (g *Gateway) fileStore() (*batch.Store, error) {
+// fileStore returns where the files and batches of the call's owner are kept.
+func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 	if g.config.Batches == nil {
 		return nil, parley.Errorf(parley.Unavailable, "This server keeps no files: it has no data directory, or another process uses it.")
 	}
-	return g.config.Batches, nil
+	return g.config.Batches.Of(ownerOf(c)), nil
 }
 
 // uploadFile answers POST /v1/files.
 func (g *Gateway) uploadFile(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (f *uploadForm) check() (seconds int, err error) {
 
 // readUpload reads a form of which one part is a file, which goes to the store
 // as it comes. The caller keeps the upload or drops it.
-func readUpload(contentType string, body io.Reader, store *batch.Store) (form *uploadForm, upload *batch.Upload, err error) {
+func readUpload(contentType string, body io.Reader, store *batch.Shelf) (form *uploadForm, upload *batch.Upload, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, nil, parley.Invalid("", "The body must be a form, declared with the header 'Content-Type: multipart/form-data'.")
@@ -196,7 +196,7 @@ func safeName(name string) string {
 
 // listFiles answers GET /v1/files.
 func (g *Gateway) listFiles(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (g *Gateway) listFiles(c *call) error {
 
 // showFile answers GET /v1/files/{id}.
 func (g *Gateway) showFile(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (g *Gateway) showFile(c *call) error {
 
 // deleteFile answers DELETE /v1/files/{id}.
 func (g *Gateway) deleteFile(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (g *Gateway) deleteFile(c *call) error {
 
 // readFile answers GET /v1/files/{id}/content, also with a part of it.
 func (g *Gateway) readFile(c *call) error {
-	store, err := g.fileStore()
+	store, err := g.fileStore(c)
 	if err != nil {
 		return err
 	}

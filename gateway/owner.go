@@ -9,9 +9,14 @@ import (
 // tenants apart.
 const localTenant = "local"
 
-// ownerOf says whose conversations and responses a call may see. It is the
-// only place that decides so.
-func ownerOf(*call) convo.Owner { return convo.Owner{Tenant: localTenant} }
+// ownerOf says whose conversations, responses, files and batches a call may see.
+// It is the only place that decides so.
+func ownerOf(c *call) convo.Owner {
+	if c.owner != nil {
+		return *c.owner
+	}
+	return convo.Owner{Tenant: localTenant}
+}
 
 // localParty is who a call is answered for while there are no keys.
 func localParty(c *call) (parley.Class, string) { return parley.Free, ownerOf(c).Tenant }

@@ -340,7 +340,7 @@ func TestResponseKey(t *testing.T) {
 		_, first := s.do("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key", "k")
 		_, again := s.do("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key", "k")
 		wantBody(t, again, first)
-		if status, o := s.call("POST", "/v1/responses", responseBody(`"Other"`, ""), "Idempotency-Key", "k"); status != 400 {
+		if status, o := s.call("POST", "/v1/responses", responseBody(`"Other"`, ""), "Idempotency-Key", "k"); status != 409 || o.text("error", "code") != "conflict" {
 			t.Errorf("the key with another request: %d %v", status, o)
 		}
 		s.settled(w)

@@ -8,6 +8,7 @@ import (
 	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/internal/builtin"
+	"parley/internal/testkit"
 	"parley/token"
 )
 
@@ -178,7 +179,7 @@ func TestNoiseWritesWhatTheSchemaAllows(t *testing.T) {
 				if testing.Verbose() && i == 0 {
 					t.Logf("%.200s", text)
 				}
-				if err := validate(schema, text); err != nil {
+				if err := testkit.ValidateJSON(schema, text); err != nil {
 					t.Fatalf("%v\n%.400s", err, text)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/engine/grammar"
+	"parley/internal/testkit"
 )
 
 // FuzzCompile feeds schemas and expressions as they may come from anyone. It
@@ -119,7 +120,7 @@ func FuzzAnswersAreValid(f *testing.F) {
 		start := grammar.NewMasker(d.v, 4<<20).Start(p)
 		for range 3 {
 			text := d.dream(t, start.Fork())
-			if err := validate(schema, text); err != nil {
+			if err := testkit.ValidateJSON(schema, text); err != nil {
 				t.Fatalf("%v\n%s\n%.400s", err, schema, text)
 			}
 		}

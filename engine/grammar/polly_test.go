@@ -9,6 +9,7 @@ import (
 	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/internal/builtin"
+	"parley/internal/testkit"
 	"parley/model"
 	"parley/token"
 )
@@ -119,7 +120,7 @@ func TestPollyWritesWhatTheSchemaAllows(t *testing.T) {
 			continue // cut by the model's memory, as by max_tokens
 		}
 		complete++
-		if err := validate(schema, string(text)); err != nil {
+		if err := testkit.ValidateJSON(schema, string(text)); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
 		if seed == 0 {

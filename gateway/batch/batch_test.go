@@ -20,12 +20,15 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ann, bob = convo.Owner{Tenant: "ann"}, convo.Owner{Tenant: "bob"}
 
 const endpoint = "/v1/completions"
 
@@ -49,7 +52,7 @@ func open(t *testing.T, dir string) *Store {
 
 func upload(t *testing.T, s *Store, text, purpose string) openai.File {
 	t.Helper()
-	u, err := s.NewUpload()
+	u, err := s.Of(ann).NewUpload()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,7 @@ func upload(t *testing.T, s *Store, text, purpose string) openai.File {
 func create(t *testing.T, s *Store, text string) string {
 	t.Helper()
 	f := upload(t, s, text, openai.FilePurpose)
-	b, err := s.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint, Metadata: map[string]string{"a": "b"}}, time.Now())
+	b, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint, Metadata: map[string]string{"a": "b"}}, time.Now())
 	if err != nil || b.Status != openai.BatchValidating || b.ExpiresAt-b.CreatedAt != 86400 {
 		t.Fatalf("%+v %v", b, err)
 	}
@@ -93,7 +96,12 @@ type answerFunc func(context.Context, string, []byte) (openai.BatchResponse, err
 // run works batches off until stop is called, which waits.
 func run(s *Store, answer answerFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &Runner{Store: s, Answer: answer, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	r := &Runner{Store: s, Answer: func(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error) {
+		if owner != ann {
+			return openai.BatchResponse{}, fmt.Errorf("answered for %v", owner)
+		}
+		return answer(ctx, endpoint, body)
+	}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	done := make(chan struct{})
 	go func() {
 		r.Run(ctx)
@@ -113,7 +121,7 @@ func results(t *testing.T, s *Store, id string) map[string]openai.BatchResult {
 	if id == "" {
 		return found
 	}
-	r, f, err := s.Read(id)
+	r, f, err := s.Of(ann).Read(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +145,7 @@ func results(t *testing.T, s *Store, id string) map[string]openai.BatchResult {
 
 func mustBatch(t *testing.T, s *Store, id string) openai.Batch {
 	t.Helper()
-	b, err := s.Batch(id)
+	b, err := s.Of(ann).Batch(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +191,7 @@ func TestBatchIsAnswered(t *testing.T) {
 		if b := mustBatch(t, s, id); b.Status != openai.BatchInProgress || b.RequestCounts.Total != 100 || b.RequestCounts.Completed+b.RequestCounts.Failed != requestsAtOnce {
 			t.Errorf("under way: %+v", b)
 		}
-		if err := s.Delete(mustBatch(t, s, id).InputFileID); parley.CodeOf(err) != parley.InvalidRequest {
+		if err := s.Of(ann).Delete(mustBatch(t, s, id).InputFileID); parley.CodeOf(err) != parley.Conflict {
 			t.Errorf("the input can be deleted meanwhile: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -312,7 +320,7 @@ func TestCancel(t *testing.T) {
 		stop := run(s, echo)
 		id := create(t, s, input(100))
 		time.Sleep(2500 * time.Millisecond)
-		b, err := s.Cancel(id, time.Now())
+		b, err := s.Of(ann).Cancel(id, time.Now())
 		if err != nil || b.Status != openai.BatchCancelling || b.CancellingAt == 0 {
 			t.Errorf("%+v %v", b, err)
 		}
@@ -324,13 +332,13 @@ func TestCancel(t *testing.T) {
 		if n := len(results(t, s, b.OutputFileID)) + len(results(t, s, b.ErrorFileID)); n != 2*requestsAtOnce {
 			t.Errorf("%d results are kept, want %d", n, 2*requestsAtOnce)
 		}
-		if again, err := s.Cancel(id, time.Now()); err != nil || again.Status != openai.BatchCancelled {
+		if again, err := s.Of(ann).Cancel(id, time.Now()); err != nil || again.Status != openai.BatchCancelled {
 			t.Errorf("%+v %v", again, err)
 		}
 		stop()
 		// One that was cancelled before anybody began has no results.
 		id = create(t, s, input(5))
-		if _, err := s.Cancel(id, time.Now()); err != nil {
+		if _, err := s.Of(ann).Cancel(id, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		stop = run(s, echo)
@@ -439,7 +447,7 @@ func TestLimits(t *testing.T) {
 	}
 	defer s.Close()
 	upload(t, s, "12345678", openai.FilePurpose)
-	u, err := s.NewUpload()
+	u, err := s.Of(ann).NewUpload()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,14 +457,14 @@ func TestLimits(t *testing.T) {
 	if _, err := u.Write(make([]byte, 8)); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a full store gives %v", err)
 	}
-	if _, err := s.NewUpload(); parley.CodeOf(err) != parley.QuotaExceeded {
+	if _, err := s.Of(ann).NewUpload(); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a third file gives %v", err)
 	}
 	if err := u.Drop(); err != nil || s.bytes != 8 {
 		t.Errorf("%v, %d bytes", err, s.bytes)
 	}
 	create(t, s, "x")
-	if _, err := s.Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
+	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a second batch gives %v", err)
 	}
 }
@@ -466,7 +474,7 @@ func TestFiles(t *testing.T) {
 	s := open(t, dir)
 	var ids []string
 	for i := range 5 {
-		u, err := s.NewUpload()
+		u, err := s.Of(ann).NewUpload()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -476,21 +484,21 @@ func TestFiles(t *testing.T) {
 		}
 		ids = append(ids, f.ID)
 	}
-	list, err := s.Files(openai.Page{Limit: 2, After: ids[4]})
+	list, err := s.Of(ann).Files(openai.Page{Limit: 2, After: ids[4]})
 	if err != nil || len(list.Data) != 2 || list.FirstID != ids[3] || list.LastID != ids[2] || !list.HasMore {
 		t.Errorf("%+v %v", list, err)
 	}
-	list, err = s.Files(openai.Page{Limit: 9, After: ids[2], Ascending: true, Purpose: openai.FilePurpose})
+	list, err = s.Of(ann).Files(openai.Page{Limit: 9, After: ids[2], Ascending: true, Purpose: openai.FilePurpose})
 	if err != nil || len(list.Data) != 2 || list.FirstID != ids[3] || list.HasMore {
 		t.Errorf("%+v %v", list, err)
 	}
-	if _, err := s.Files(openai.Page{Limit: 9, After: "file-x"}); parley.CodeOf(err) != parley.NotFound {
+	if _, err := s.Of(ann).Files(openai.Page{Limit: 9, After: "file-x"}); parley.CodeOf(err) != parley.NotFound {
 		t.Error(err)
 	}
-	if err := errors.Join(s.Delete(ids[0]), os.WriteFile(s.path("files", "file-x.data"), nil, 0o600), os.WriteFile(s.path("files", ids[1]+".json.part"), nil, 0o600)); err != nil {
+	if err := errors.Join(s.Of(ann).Delete(ids[0]), os.WriteFile(s.path("files", "file-x.data"), nil, 0o600), os.WriteFile(s.path("files", ids[1]+".json.part"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(ids[0]); parley.CodeOf(err) != parley.NotFound {
+	if err := s.Of(ann).Delete(ids[0]); parley.CodeOf(err) != parley.NotFound {
 		t.Error(err)
 	}
 	if _, err := Open(dir, Limits{}); !errors.Is(err, ErrInUse) {
@@ -538,4 +546,43 @@ func FuzzRecovered(f *testing.F) {
 			t.Errorf("what was recovered is not recovered again: %d of %d, %q and %q", again, whole, first, got)
 		}
 	})
+}
+
+// TestOwners shows that what one owner has is not there for another, in whatever
+// way it is asked for, also after a restart.
+func TestOwners(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	f := upload(t, s, input(1), openai.FilePurpose)
+	id := create(t, s, input(2))
+	for range 2 {
+		his := s.Of(bob)
+		_, fileErr := his.File(f.ID)
+		_, _, readErr := his.Read(f.ID)
+		_, batchErr := his.Batch(id)
+		_, cancelErr := his.Cancel(id, time.Now())
+		for what, err := range map[string]error{"file": fileErr, "content": readErr, "delete": his.Delete(f.ID), "batch": batchErr, "cancel": cancelErr} {
+			if parley.CodeOf(err) != parley.NotFound {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := his.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint}, time.Now()); parley.CodeOf(err) != parley.InvalidRequest {
+			t.Errorf("another's file is an input: %v", err)
+		}
+		files, _ := his.Files(openai.Page{Limit: 10})
+		batches, _ := his.Batches(openai.Page{Limit: 10})
+		if len(files.Data)+len(batches.Data) != 0 {
+			t.Errorf("listed: %v %v", files, batches)
+		}
+		if mine, err := s.Of(ann).File(f.ID); err != nil || mine.ID != f.ID || mustBatch(t, s, id).Status != openai.BatchValidating {
+			t.Errorf("%v, %v", mine, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, dir)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

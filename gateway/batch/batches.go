@@ -15,7 +15,7 @@ import (
 const window = 24 * time.Hour
 
 // Create stores a new batch, which a [Runner] will take up.
-func (s *Store) Create(r *openai.BatchRequest, now time.Time) (openai.Batch, error) {
+func (s *Shelf) Create(r *openai.BatchRequest, now time.Time) (openai.Batch, error) {
 	f, err := s.File(r.InputFileID)
 	if err != nil {
 		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': no such File object: %.64s", r.InputFileID)
@@ -33,6 +33,7 @@ func (s *Store) Create(r *openai.BatchRequest, now time.Time) (openai.Batch, err
 			ID: newID("batch_"), Object: "batch", Endpoint: r.Endpoint, InputFileID: r.InputFileID, CompletionWindow: "24h",
 			Status: openai.BatchValidating, CreatedAt: now.Unix(), ExpiresAt: now.Add(window).Unix(), Metadata: r.Metadata,
 		},
+		Owner:    s.owner,
 		OutputID: newID("file-"), ErrorsID: newID("file-"), Order: now.UnixNano(),
 		KeepSeconds: cmp.Or(int64(r.OutputSeconds), int64(keepDefault.Seconds())),
 	}
@@ -52,11 +53,19 @@ func (s *Store) tell() {
 	}
 }
 
+// find returns the owner's batch of an id, or nil. The store must be locked.
+func (s *Shelf) find(id string) *record {
+	if r := s.batches[id]; r != nil && r.Owner == s.owner {
+		return r
+	}
+	return nil
+}
+
 // Batch returns a batch.
-func (s *Store) Batch(id string) (openai.Batch, error) {
+func (s *Shelf) Batch(id string) (openai.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.batches[id]
+	r := s.find(id)
 	if r == nil {
 		return openai.Batch{}, openai.ObjectNotFound("Batch", id)
 	}
@@ -64,11 +73,13 @@ func (s *Store) Batch(id string) (openai.Batch, error) {
 }
 
 // Batches returns a page of batches.
-func (s *Store) Batches(p openai.Page) (openai.BatchList, error) {
+func (s *Shelf) Batches(p openai.Page) (openai.BatchList, error) {
 	s.mu.Lock()
 	var all []record
 	for _, r := range s.batches {
-		all = append(all, *r)
+		if r.Owner == s.owner {
+			all = append(all, *r)
+		}
 	}
 	s.mu.Unlock()
 	data, more, ok := page(all, p, func(r record) string { return r.ID }, func(a, b record) int { return cmp.Compare(a.Order, b.Order) })
@@ -86,17 +97,17 @@ func (s *Store) Batches(p openai.Page) (openai.BatchList, error) {
 }
 
 // Cancel asks for a batch to end. What it has so far becomes its output.
-func (s *Store) Cancel(id string, now time.Time) (openai.Batch, error) {
+func (s *Shelf) Cancel(id string, now time.Time) (openai.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.batches[id]
+	r := s.find(id)
 	switch {
 	case r == nil:
 		return openai.Batch{}, openai.ObjectNotFound("Batch", id)
 	case r.Status == openai.BatchCancelling || r.Status == openai.BatchCancelled:
 		return r.Batch, nil
 	case r.Status.Over() || r.Status == openai.BatchFinalizing:
-		return openai.Batch{}, parley.Invalid("", "Cannot cancel a batch with status '%s'.", r.Status)
+		return openai.Batch{}, parley.Errorf(parley.Conflict, "Cannot cancel a batch with status '%s'.", r.Status)
 	}
 	changed := *r
 	changed.Status, changed.CancellingAt = openai.BatchCancelling, now.Unix()

@@ -10,19 +10,21 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
 // An Upload is a file that is being taken in. Exactly one of Keep and Drop ends it.
 type Upload struct {
 	store *Store
+	owner convo.Owner
 	file  *os.File
 	id    string
 	bytes int64
 }
 
 // NewUpload begins to take a file in. There must be room for one more.
-func (s *Store) NewUpload() (*Upload, error) {
+func (s *Shelf) NewUpload() (*Upload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.files)+s.coming >= s.limits.Files {
@@ -34,7 +36,7 @@ func (s *Store) NewUpload() (*Upload, error) {
 		return nil, err
 	}
 	s.coming++
-	return &Upload{store: s, file: f, id: id}, nil
+	return &Upload{store: s.Store, owner: s.owner, file: f, id: id}, nil
 }
 
 func full(format string, args ...any) error {
@@ -73,7 +75,7 @@ func (u *Upload) Drop() error {
 // Keep completes the file. If it fails, the file is dropped.
 func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (openai.File, error) {
 	s := u.store
-	f := openai.File{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: name, Purpose: purpose, Status: "processed"}
+	f := file{openai.File{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: name, Purpose: purpose, Status: "processed"}, u.owner}
 	f.ExpiresAt = f.CreatedAt + cmp.Or(int64(keepSeconds), int64(keepDefault.Seconds()))
 	if err := u.file.Sync(); err != nil {
 		return openai.File{}, errors.Join(err, u.Drop())
@@ -91,27 +93,27 @@ func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (ope
 		return openai.File{}, errors.Join(err, os.Remove(data))
 	}
 	s.files[f.ID] = f
-	return f, nil
+	return f.File, nil
 }
 
 // File returns what is known of a file.
-func (s *Store) File(id string) (openai.File, error) {
+func (s *Shelf) File(id string) (openai.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.files[id]
-	if !ok {
+	if !ok || f.Owner != s.owner {
 		return openai.File{}, openai.ObjectNotFound("File", id)
 	}
-	return f, nil
+	return f.File, nil
 }
 
 // Files returns a page of files.
-func (s *Store) Files(p openai.Page) (openai.FileList, error) {
+func (s *Shelf) Files(p openai.Page) (openai.FileList, error) {
 	s.mu.Lock()
 	var all []openai.File
 	for _, f := range s.files {
-		if p.Purpose == "" || p.Purpose == f.Purpose {
-			all = append(all, f)
+		if f.Owner == s.owner && (p.Purpose == "" || p.Purpose == f.Purpose) {
+			all = append(all, f.File)
 		}
 	}
 	s.mu.Unlock()
@@ -128,7 +130,7 @@ func (s *Store) Files(p openai.Page) (openai.FileList, error) {
 }
 
 // Read opens the content of a file. The caller must close it.
-func (s *Store) Read(id string) (io.ReadSeekCloser, openai.File, error) {
+func (s *Shelf) Read(id string) (io.ReadSeekCloser, openai.File, error) {
 	f, err := s.File(id)
 	if err != nil {
 		return nil, f, err
@@ -141,16 +143,16 @@ func (s *Store) Read(id string) (io.ReadSeekCloser, openai.File, error) {
 }
 
 // Delete removes a file. The input of a batch that is not over stays.
-func (s *Store) Delete(id string) error {
+func (s *Shelf) Delete(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.files[id]
-	if !ok {
+	if !ok || f.Owner != s.owner {
 		return openai.ObjectNotFound("File", id)
 	}
 	for _, r := range s.batches {
 		if !r.Status.Over() && r.InputFileID == id {
-			return parley.Invalid("id", "The file %s is the input of the batch %s, which is not over: cancel it first.", id, r.ID)
+			return parley.Errorf(parley.Conflict, "The file %s is the input of the batch %s, which is not over: cancel it first.", id, r.ID)
 		}
 	}
 	return s.remove(f)
@@ -158,7 +160,7 @@ func (s *Store) Delete(id string) error {
 
 // remove takes a file away: first what is said of it, so that it is not found
 // half. The store must be locked.
-func (s *Store) remove(f openai.File) error {
+func (s *Store) remove(f file) error {
 	if err := os.Remove(s.path("files", f.ID+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

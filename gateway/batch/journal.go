@@ -164,8 +164,8 @@ func (j *journal) publish(r *record, now time.Time) (outputID, errorID string, e
 		{"output", r.OutputID, r.ID + "_output.jsonl", j.counts.Completed, &outputID},
 		{"errors", r.ErrorsID, r.ID + "_error.jsonl", j.counts.Failed, &errorID},
 	} {
-		published, err := j.store.adopt(j.path(part.kind), openai.File{ID: part.id, Object: "file", CreatedAt: now.Unix(), ExpiresAt: now.Unix() + r.KeepSeconds,
-			Filename: part.name, Purpose: openai.OutputPurpose, Status: "processed"})
+		published, err := j.store.adopt(j.path(part.kind), file{openai.File{ID: part.id, Object: "file", CreatedAt: now.Unix(), ExpiresAt: now.Unix() + r.KeepSeconds,
+			Filename: part.name, Purpose: openai.OutputPurpose, Status: "processed"}, r.Owner})
 		if err != nil {
 			return "", "", err
 		}
@@ -179,8 +179,8 @@ func (j *journal) publish(r *record, now time.Time) (outputID, errorID string, e
 // adopt copies the file at path into the store under a known id, unless it is
 // empty. It stays where it is until the batch is over, so that nothing is lost
 // on the way.
-func (s *Store) adopt(path string, f openai.File) (bool, error) {
-	if _, err := s.File(f.ID); err == nil {
+func (s *Store) adopt(path string, f file) (bool, error) {
+	if _, err := s.Of(f.Owner).File(f.ID); err == nil {
 		return true, nil
 	}
 	stat, err := os.Stat(path)

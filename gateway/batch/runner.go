@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -35,9 +36,9 @@ var (
 // A Runner works batches off.
 type Runner struct {
 	Store *Store
-	// Answer makes a request to an endpoint and returns its answer. It returns an
-	// error only if ctx has ended.
-	Answer func(ctx context.Context, endpoint string, body []byte) (openai.BatchResponse, error)
+	// Answer makes a request to an endpoint, for an owner, and returns its answer.
+	// It returns an error only if ctx has ended.
+	Answer func(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error)
 	Now    func() time.Time
 	Log    *slog.Logger
 
@@ -150,7 +151,7 @@ func (r *Runner) cleanUp(t task) error {
 
 // validate reads the input file, and fails the batch or lets it begin.
 func (r *Runner) validate(t task) error {
-	input, _, err := r.Store.Read(t.fixed.InputFileID)
+	input, _, err := r.Store.Of(t.fixed.Owner).Read(t.fixed.InputFileID)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (r *Runner) answerAll(ctx context.Context, t task, j *journal) error {
 	if state.Status == openai.BatchFinalizing {
 		return nil
 	}
-	input, _, err := r.Store.Read(t.fixed.InputFileID)
+	input, _, err := r.Store.Of(t.fixed.Owner).Read(t.fixed.InputFileID)
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (r *Runner) submit(ctx context.Context, input io.Reader, t task, j *journal
 // If ctx ends first there is none.
 func (r *Runner) answer(ctx context.Context, t task, j *journal, line *openai.BatchLine) {
 	for try := 1; ; try++ {
-		response, err := r.Answer(ctx, t.fixed.Endpoint, line.Body)
+		response, err := r.Answer(ctx, t.fixed.Owner, t.fixed.Endpoint, line.Body)
 		if ctx.Err() != nil {
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -55,16 +56,23 @@ type Store struct {
 	lock   *os.File
 
 	mu      sync.Mutex
-	files   map[string]openai.File
+	files   map[string]file
 	batches map[string]*record
 	bytes   int64 // of all files, and of those being taken in
 	coming  int   // files being taken in
 	news    chan struct{}
 }
 
+// A file is one as it is described on disk.
+type file struct {
+	openai.File
+	Owner convo.Owner `json:"parley_owner"`
+}
+
 // A record is a batch as it is stored.
 type record struct {
 	openai.Batch
+	Owner convo.Owner `json:"parley_owner"`
 	// OutputID and ErrorsID are what its files will be called. They are chosen
 	// with the batch, so that publishing them twice makes no second file.
 	OutputID string `json:"parley_output_id"`
@@ -82,7 +90,7 @@ type record struct {
 // Open opens the store in a directory, which it makes if need be. What an
 // earlier process did not complete is cleaned away. The caller must close it.
 func Open(dir string, limits Limits) (*Store, error) {
-	s := &Store{dir: dir, limits: limits.withDefaults(), files: map[string]openai.File{}, batches: map[string]*record{}, news: make(chan struct{}, 1)}
+	s := &Store{dir: dir, limits: limits.withDefaults(), files: map[string]file{}, batches: map[string]*record{}, news: make(chan struct{}, 1)}
 	for _, sub := range []string{"files", "batches"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("batches: %w", err)
@@ -98,13 +106,22 @@ func Open(dir string, limits Limits) (*Store, error) {
 	return s, nil
 }
 
+// A Shelf is one owner's part of a store. What others own is not found there.
+type Shelf struct {
+	*Store
+	owner convo.Owner
+}
+
+// Of returns an owner's part of the store.
+func (s *Store) Of(owner convo.Owner) *Shelf { return &Shelf{s, owner} }
+
 // Close lets another process use the directory.
 func (s *Store) Close() error { return s.lock.Close() }
 
 // load reads what is there. A file whose description is missing was not taken in
 // completely.
 func (s *Store) load() error {
-	if err := readAll(s.path("files"), func(f openai.File) {
+	if err := readAll(s.path("files"), func(f file) {
 		s.files[f.ID] = f
 		s.bytes += f.Bytes
 	}); err != nil {

@@ -14,9 +14,9 @@ var (
 	// ErrNotFound: there is nothing of that id, or it is not the owner's.
 	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such conversation, message or response, or it is not yours.")
 	// ErrRunning: what was to be continued is still being written.
-	ErrRunning = parley.Errorf(parley.InvalidRequest, "An answer is still being written here: wait until it is complete, or stop it first.")
+	ErrRunning = parley.Errorf(parley.Conflict, "An answer is still being written here: wait until it is complete, or stop it first.")
 	// ErrKeyReused: the key came before with another question.
-	ErrKeyReused = parley.Errorf(parley.InvalidRequest, "This idempotency key was used before for another request: use a new key.")
+	ErrKeyReused = parley.Errorf(parley.Conflict, "This idempotency key was used before for another request: use a new key.")
 	// ErrTaken: the answer or response belongs to another process now, or has
 	// ended in another way.
 	ErrTaken = parley.Errorf(parley.Unavailable, "This answer was taken over or ended elsewhere.")

@@ -61,6 +61,7 @@ var rules = map[parley.Code]rule{
 	parley.Unauthenticated:  {status: 401, kind: invalidRequest, code: "invalid_api_key"},
 	parley.Forbidden:        {status: 403, kind: "permission_error", code: "permission_denied"},
 	parley.NotFound:         {status: 404, kind: invalidRequest},
+	parley.Conflict:         {status: 409, kind: invalidRequest, code: "conflict", final: true},
 	parley.MethodNotAllowed: {status: 405, kind: invalidRequest, code: "method_not_allowed"},
 	parley.RateLimited:      {status: 429, kind: "rate_limit_error", code: "rate_limit_exceeded", retrySeconds: 1},
 	parley.QuotaExceeded:    {status: 429, kind: "insufficient_quota", code: "insufficient_quota", final: true},

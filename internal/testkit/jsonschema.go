@@ -1,4 +1,4 @@
-package grammar_test
+package testkit
 
 import (
 	"encoding/json"
@@ -15,14 +15,14 @@ import (
 )
 
 // A validator checks values against a JSON Schema. It shares nothing with the
-// package: it works on decoded values, with package regexp and exact fractions.
+// grammars of the engine: it works on decoded values, with package regexp and exact fractions.
 type validator struct {
 	root  any
 	depth int
 }
 
-// validate reports why a JSON text does not satisfy a schema, or nil.
-func validate(schema, text string) error {
+// ValidateJSON reports why a JSON text does not satisfy a schema, or nil.
+func ValidateJSON(schema, text string) error {
 	var root, v any
 	if err := decodeNumbers(schema, &root); err != nil {
 		return fmt.Errorf("schema: %w", err)
