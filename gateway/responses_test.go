@@ -15,7 +15,11 @@ import (
 )
 
 // keep makes the server store what it says, in a file of its own.
-func keep(t *testing.T) func(*Config) { return keepIn(t, filepath.Join(t.TempDir(), "parley.db")) }
+func keep(t *testing.T) func(*Config) { return keepIn(t, storeName(t)) }
+
+// storeName names the store of the next server: a file of its own, unless the
+// tests run on another database.
+var storeName = func(t *testing.T) string { return filepath.Join(t.TempDir(), "parley.db") }
 
 func keepIn(t *testing.T, path string) func(*Config) {
 	return func(c *Config) {

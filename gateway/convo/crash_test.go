@@ -10,9 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"parley"
+	"parley/internal/testkit"
 )
 
 // childVariable makes the test program write turns to the store it names.
@@ -139,33 +139,39 @@ func checkWhole(t *testing.T, s Store, conversation string) {
 // turns are being written. Calls wait, or fail and say so; whoever tries again
 // with the same key has each turn once.
 func TestPostgresRestarts(t *testing.T) {
-	dsn := postgresDSN(t)
-	ctl := os.Getenv(postgresCtlVariable)
-	if ctl == "" {
-		t.Skipf("%s is not set: restarts of PostgreSQL are NOT tested; run test/postgres.sh go test ./gateway/convo", postgresCtlVariable)
-	}
+	dsn, ctl := testkit.Cluster(t)
 	s := opened(t, dsn)
 	sc := newScene(t, s)
-	var stop atomic.Bool
+	stop, told := make(chan struct{}), make(chan struct{})
 	var written, unavailable atomic.Int64
 	var group sync.WaitGroup
 	for w := range 4 {
 		group.Go(func() {
-			for i := 0; !stop.Load(); i++ {
+			for i, going := 0, true; going; i++ {
 				n := unavailableUntilDone(t, s, sc.id, fmt.Sprintf("%d-%d", w, i))
 				unavailable.Add(int64(n))
 				written.Add(1)
+				select {
+				case told <- struct{}{}:
+				case <-stop:
+					going = false
+				}
 			}
 		})
 	}
+	until := func(turns int) {
+		for range turns {
+			<-told
+		}
+	}
 	for _, mode := range []string{"immediate", "fast"} {
-		until(t, &written, written.Load()+20)
+		until(20)
 		if out, err := exec.Command(ctl, "restart", "-m", mode).CombinedOutput(); err != nil {
 			t.Errorf("restart: %v\n%s", err, out)
 		}
-		until(t, &written, written.Load()+20)
+		until(20)
 	}
-	stop.Store(true)
+	close(stop)
 	group.Wait()
 	checkWhole(t, s, sc.id)
 	c := must(s.Conversation(t.Context(), ann, sc.id))(t)
@@ -173,16 +179,6 @@ func TestPostgresRestarts(t *testing.T) {
 		t.Errorf("%d turns were acknowledged, and there are %d messages", written.Load(), c.Messages)
 	}
 	t.Logf("%d turns over two restarts, %d calls failed as unavailable", written.Load(), unavailable.Load())
-}
-
-// until waits for others to have written so much.
-func until(t *testing.T, written *atomic.Int64, n int64) {
-	t.Helper()
-	for giveUp := time.Now().Add(time.Minute); written.Load() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(giveUp) {
-			t.Fatalf("%d turns in a minute, %d wanted", written.Load(), n)
-		}
-	}
 }
 
 // unavailableUntilDone writes one turn, trying again as long as the store is

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The databases that tests run against.
-const postgresVariable, postgresCtlVariable = "PARLEY_TEST_POSTGRES", "PARLEY_TEST_POSTGRES_CTL"
+// postgresVariable names the database that tests run against.
+const postgresVariable = "PARLEY_TEST_POSTGRES"
 
 // sqliteDSN returns the name of a new SQLite store.
 func sqliteDSN(t testing.TB) string { return filepath.Join(t.TempDir(), "a store?.db") }
