@@ -43,7 +43,9 @@ type Request struct {
 	Class  Class
 	Tenant string
 	// Background work is computed only in passes in which nobody else has any: it
-	// gives way within one pass, and makes room first. It may wait for ever.
+	// gives way within one pass, and makes room first. While others always have
+	// work, one such request is let in at a time, after a wait that the engine is
+	// told.
 	Background bool
 	// Deadline is when the answer is worth nothing any more; zero means never.
 	// Expired work is dropped before it is computed.

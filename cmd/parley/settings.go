@@ -41,6 +41,7 @@ type settings struct {
 	seqs       int
 	stepTokens int
 	target     time.Duration
+	background time.Duration
 	slo        parley.SLO
 	plodding   bool // no speculation
 	draft      string
@@ -83,7 +84,7 @@ func (s *settings) storeName() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, SLO: s.slo, NoSpeculation: s.plodding,
+		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo, NoSpeculation: s.plodding,
 		Threads: s.threads, Path: s.cpu, Log: log,
 	}
 }
@@ -138,6 +139,8 @@ var serveSettings = slices.Concat([]setting{
 	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
 	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+	{key: "background-wait", wants: "a time such as 1m, or never", set: setBackground,
+		help: "let one request of a batch in after so much `TIME` in which others always had work, or never (default 1m)"},
 	{key: "slo-ttft", wants: "a time such as 1s", help: "count first tokens within this `TIME` as served well (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
 	{key: "slo-ttft-cached", wants: "a time such as 700ms", help: "the same `TIME` where at least half of the prompt was cached (default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
 	{key: "slo-tpot", wants: "a time such as 50ms", help: "count later tokens within this mean `TIME` as served well (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
@@ -236,6 +239,19 @@ func setTime(field func(*settings) *time.Duration) func(*settings, string) error
 		*field(s) = d
 		return nil
 	}
+}
+
+func setBackground(s *settings, text string) error {
+	if text == "never" {
+		s.background = -1
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errNotWanted
+	}
+	s.background = d
+	return nil
 }
 
 func setKVType(s *settings, text string) (err error) {

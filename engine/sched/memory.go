@@ -149,7 +149,7 @@ func (s *Scheduler) first(now time.Time) int {
 }
 
 func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
-	oldA, oldB := now.Sub(a.arrived) >= s.cfg.AgeMax, now.Sub(b.arrived) >= s.cfg.AgeMax
+	oldA, oldB := s.aged(a, now), s.aged(b, now)
 	switch {
 	case a.Background != b.Background:
 		return b.Background

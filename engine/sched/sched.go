@@ -36,11 +36,13 @@
 //
 // # Nobody starves
 //
-// Except for background sequences:
 // Every pass in which a reader is present gives readers at least one token,
 // and chunkMin if that takes it at most half beyond the target, even if the
 // writers alone use the target up. A request that has
-// waited for AgeMax is admitted before all younger ones of any class.
+// waited for AgeMax is admitted before all younger ones of any class. When the
+// background has had no turn for BackgroundWait, the oldest of its sequences
+// stops being one: it runs to its end like any other, and the next is let in so
+// long after it.
 package sched
 
 import (
@@ -153,6 +155,9 @@ type Config struct {
 	// AgeMax is how long a request waits before it goes ahead of every class;
 	// 0 means 30 seconds.
 	AgeMax time.Duration
+	// BackgroundWait is how long the background goes without a turn before one of
+	// its sequences is let in; 0 means a minute, less than 0 for ever.
+	BackgroundWait time.Duration
 	// Baseline turns mechanisms off, for measurements alone.
 	Baseline Baseline
 }
@@ -172,6 +177,9 @@ const (
 	// watches, but whoever comes next must wait for its end.
 	quietFactor   = 8
 	ageMaxDefault = 30 * time.Second
+	// backgroundWaitDefault leaves a busy server to those who wait, and lets a
+	// thousand requests through in a day at the worst.
+	backgroundWaitDefault = time.Minute
 )
 
 func (c Config) withDefaults() Config {
@@ -179,6 +187,7 @@ func (c Config) withDefaults() Config {
 		c.Weights[i] = cmp.Or(c.Weights[i], w)
 	}
 	c.AgeMax = cmp.Or(c.AgeMax, ageMaxDefault)
+	c.BackgroundWait = cmp.Or(c.BackgroundWait, backgroundWaitDefault)
 	c.Cache.Blocks, c.Cache.BlockTokens = c.Blocks, compute.BlockTokens
 	c.Cache.WatermarkBlocks = cmp.Or(c.Cache.WatermarkBlocks, c.Blocks/64)
 	return c
@@ -217,16 +226,20 @@ type Scheduler struct {
 	ferry   kv.Ferry
 	waiting []*Seq
 	running []*Seq
-	turns   []*Seq        // those that run as a pass is planned
-	readers []*Seq        // of the present pass
-	writers int           // in the present plan
-	busy    bool          // others than background sequences have work
-	spent   time.Duration // before the coming pass
-	reading int           // tokens granted to readers in the present plan
-	arrived uint64
-	places  int // sequences running, and forks to come
-	plan    Plan
-	stats   Preemptions
+	turns   []*Seq // those that run as a pass is planned
+	readers []*Seq // of the present pass
+	writers int    // in the present plan
+	busy    bool   // others than background sequences have work
+	// favoured is a sequence that was in the background for too long, nil if there
+	// is none; moved is when the background last had a turn.
+	favoured *Seq
+	moved    time.Time
+	spent    time.Duration // before the coming pass
+	reading  int           // tokens granted to readers in the present plan
+	arrived  uint64
+	places   int // sequences running, and forks to come
+	plan     Plan
+	stats    Preemptions
 }
 
 // Preemptions count sequences that had to make room.
@@ -280,6 +293,7 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 	s.sealAll()
 	s.expire(now)
 	s.busy = s.hasForeground()
+	s.letIn(now)
 	s.admit(now)
 	s.ferry.Add(s.cache.Moves())
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs

@@ -197,6 +197,51 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
+// TestBackgroundMoves keeps the server full. Background requests are let in one
+// after the other, each after the wait, and only one at a time.
+func TestBackgroundMoves(t *testing.T) {
+	cfg := roomy
+	cfg.Seqs, cfg.StepTokens, cfg.BackgroundWait = 4, 64, 3*time.Second
+	for wait, want := range map[time.Duration]bool{3 * time.Second: true, -1: false} {
+		cfg.BackgroundWait = wait
+		v := newVirtual(t, cfg)
+		var behind []*Seq
+		for range 3 {
+			q := v.add(parley.Free, "batch", 60, 5)
+			v.s.leaves(q)
+			q.Background = true
+			behind = append(behind, q)
+		}
+		var ended []time.Duration
+		for v.now.Sub(v.born[behind[0]]) < 2*time.Minute && len(ended) < len(behind) {
+			if len(v.s.waiting) < 6 {
+				v.add(parley.Enterprise, "big", 60, 40)
+			}
+			v.pass()
+			if v.s.favoured != nil && v.s.oldestBackground() == nil && len(ended) < 2 {
+				t.Fatal("two were let in at once")
+			}
+			if took := v.done[behind[len(ended)]]; took > 0 {
+				ended = append(ended, took)
+			}
+		}
+		if !want {
+			if len(ended) != 0 {
+				t.Errorf("without a bound %d were let in", len(ended))
+			}
+			continue
+		}
+		if len(ended) != 3 {
+			t.Fatalf("only %d of 3 were let in", len(ended))
+		}
+		for i, at := range ended {
+			if least := time.Duration(i+1) * wait; at < least || at > least+20*time.Second {
+				t.Errorf("number %d ended after %v, wanted shortly after %v", i, at, least)
+			}
+		}
+	}
+}
+
 // TestReservedShareNeedsNobodyElse fills the server with free requests. An
 // enterprise request within the reserved share starts in the next pass.
 func TestReservedShareNeedsNobodyElse(t *testing.T) {

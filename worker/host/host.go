@@ -52,6 +52,10 @@ type Config struct {
 	// take: what prompts may add to it is bounded by this. 0 means 50 ms,
 	// less than none means any time.
 	Target time.Duration
+	// BackgroundWait is how long background work goes without a turn, because
+	// others always have some, before one request of it is let in; 0 means a
+	// minute, less than 0 for ever.
+	BackgroundWait time.Duration
 	// NoSpeculation turns guessing tokens ahead off. The answers are the same.
 	NoSpeculation bool
 	// Draft is a smaller model with the same vocabulary that guesses ahead; nil
@@ -160,7 +164,7 @@ func Start(plan *Plan) (*Host, error) {
 		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
 		Vocab:   network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, Move: tiers.Move, Found: found,
-		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0),
+		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
 			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks}},
 		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
 		Log: cfg.Log,
