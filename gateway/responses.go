@@ -17,6 +17,7 @@ func (g *Gateway) addResponseRoutes() {
 	t.add("POST", "/v1/responses", true, g.createResponse)
 	t.add(upgrade, "/v1/responses", true, g.responseSocket)
 	t.add("POST", "/v1/responses/input_tokens", false, g.countInputTokens)
+	t.add("POST", "/v1/responses/compact", true, g.compact)
 	t.add("GET", "/v1/responses/{id}", false, g.showResponse)
 	t.add("DELETE", "/v1/responses/{id}", false, g.deleteResponse)
 	t.add("POST", "/v1/responses/{id}/cancel", false, g.cancelResponse)
@@ -244,7 +245,7 @@ func itemOf(stored *convo.Item) (openai.Item, error) {
 }
 
 // idPrefix is how the ids of items of a type begin.
-var idPrefix = map[string]string{openai.ItemMessage: "msg_", openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
+var idPrefix = map[string]string{openai.ItemCompaction: "cmp_", openai.ItemMessage: "msg_", openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
 
 // name gives items new ids: a client may send again what it was given before.
 func name(items []openai.Item) {

@@ -48,12 +48,12 @@ func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *fo
 	}
 	t.note.SummaryUpTo = old.last()
 	t.note.Summary = convo.PlainText(s.Content)
-	text := "Summary of the conversation before this:\n" + t.note.Summary
+	told := openai.SummaryMessage(t.note.Summary)
 	if len(kept) > 0 && kept[0].Role == "system" {
-		kept[0].Content += "\n\n" + text
+		kept[0].Content += "\n\n" + told.Content
 		return kept, nil
 	}
-	return slices.Insert(kept, 0, openai.Message{Role: "system", Content: text, HasContent: true}), nil
+	return slices.Insert(kept, 0, told), nil
 }
 
 // writeSummary has the model sum up what is left out. Where an answer on the path
@@ -63,15 +63,15 @@ func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summar
 	if err != nil {
 		return s, err
 	}
-	text, tokens, err := t.call.aside(ctx, "summary").summarise(t.model, earlier, rest)
+	text, used, err := t.call.aside(ctx, "summary").summarise(t.model, earlier, rest)
 	if err != nil {
 		return s, err
 	}
-	t.note.SummaryTokens = tokens
+	t.note.SummaryTokens = used.OutputTokens
 	if s.Content, err = openai.Encode(text); err != nil {
 		return s, err
 	}
-	s.Model, s.Tokens = t.model.ID, tokens
+	s.Model, s.Tokens = t.model.ID, used.OutputTokens
 	return s, t.gateway.keeper.store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.gateway.config.Now())
 }
 
@@ -107,7 +107,7 @@ func (c *call) summaryTokens(m *model) int { return min(512, c.tier().within(m.C
 // summarise has the model sum up messages, and what earlier says of those before
 // them. What does not fit its context at once is read in pieces, each with the
 // summary of those before it.
-func (c *call) summarise(m *model, earlier string, messages []openai.Message) (text string, tokens int, err error) {
+func (c *call) summarise(m *model, earlier string, messages []openai.Message) (text string, used parley.Usage, err error) {
 	text = earlier
 	var script strings.Builder
 	for i := range messages {
@@ -115,11 +115,11 @@ func (c *call) summarise(m *model, earlier string, messages []openai.Message) (t
 	}
 	ids, err := m.encode("messages", script.String(), token.Options{})
 	if err != nil {
-		return "", 0, err
+		return "", used, err
 	}
 	task, err := m.encode("messages", summaryTask, token.Options{})
 	if err != nil {
-		return "", 0, err
+		return "", used, err
 	}
 	room := max(32, m.ContextTokens-2*c.summaryTokens(m)-len(task)-64)
 	for len(ids) > 0 {
@@ -129,11 +129,13 @@ func (c *call) summarise(m *model, earlier string, messages []openai.Message) (t
 		if text != "" {
 			part = "The conversation before: " + text + "\n\n" + part
 		}
-		var used parley.Usage
-		if text, used, err = c.ask(m, summaryTask, part, c.summaryTokens(m)); err != nil {
-			return "", 0, err
+		var more parley.Usage
+		if text, more, err = c.ask(m, summaryTask, part, c.summaryTokens(m)); err != nil {
+			return "", used, err
 		}
-		tokens += used.OutputTokens
+		used.PromptTokens += more.PromptTokens
+		used.CachedTokens += more.CachedTokens
+		used.OutputTokens += more.OutputTokens
 	}
-	return text, tokens, nil
+	return text, used, nil
 }

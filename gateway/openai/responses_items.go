@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"parley"
 )
@@ -15,10 +17,12 @@ const (
 	ItemReasoning      = "reasoning"
 	// ItemReference stands for an item of an earlier response, by its id.
 	ItemReference = "item_reference"
+	// ItemCompaction stands for what was said before it, in fewer words.
+	ItemCompaction = "compaction"
 )
 
 // itemTypes are the types that a request may send.
-var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemReasoning, ItemReference}
+var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemReasoning, ItemReference, ItemCompaction}
 
 // callIDMax bounds the id that ties a tool's output to its call.
 const callIDMax = 64
@@ -36,6 +40,8 @@ type Item struct {
 	// CallID, Name and Arguments are of a function call, CallID and Output of
 	// what it gave.
 	CallID, Name, Arguments, Output string
+	// Summary is what a compaction says. It travels as opaque text.
+	Summary string
 }
 
 // An ItemPart is a piece of a message or of reasoning: input_text, output_text,
@@ -84,6 +90,7 @@ type itemShape struct {
 	Name      string      `json:"name,omitempty"`
 	Arguments *string     `json:"arguments,omitempty"`
 	Output    *string     `json:"output,omitempty"`
+	Encrypted *string     `json:"encrypted_content,omitempty"`
 }
 
 // MarshalJSON writes the item with exactly the members of its type.
@@ -104,6 +111,9 @@ func (i Item) shape() itemShape {
 		s.CallID, s.Name, s.Arguments = i.CallID, i.Name, &i.Arguments
 	case ItemFunctionOutput:
 		s.CallID, s.Output = i.CallID, &i.Output
+	case ItemCompaction:
+		opaque := base64.StdEncoding.EncodeToString([]byte(i.Summary))
+		s.Status, s.Encrypted = "", &opaque
 	}
 	return s
 }
@@ -169,8 +179,26 @@ func readItem(v value) (Item, error) {
 		f.with("content", func(v value) error { return i.readParts(v, "reasoning_text") })
 	case ItemReference:
 		f.need("id", &i.ID)
+	case ItemCompaction:
+		i.readSummary(f)
 	}
 	return i, f.err
+}
+
+// readSummary takes what [Item.MarshalJSON] wrote of a compaction.
+func (i *Item) readSummary(f *fields) {
+	opaque := ""
+	f.need("encrypted_content", &opaque)
+	text, err := base64.StdEncoding.DecodeString(opaque)
+	if v, ok := f.take("encrypted_content"); ok && (err != nil || !utf8.Valid(text)) {
+		f.fail(v.invalid("invalid_value", "this server did not write it."))
+	}
+	i.Summary = string(text)
+}
+
+// SummaryMessage tells the model what was said before, in the words of a summary.
+func SummaryMessage(summary string) Message {
+	return Message{Role: "system", Content: "Summary of the conversation before this:\n" + summary, HasContent: true}
 }
 
 // itemTypeOf is the type of an item that does not say it: messages and
@@ -310,6 +338,8 @@ func (b *chatBuilder) addItem(i *Item) {
 		m := b.speaker()
 		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: i.CallID, Name: i.Name, Arguments: i.Arguments})
 		return
+	case ItemCompaction:
+		b.add(SummaryMessage(i.Summary))
 	case ItemFunctionOutput:
 		b.add(Message{Role: "tool", Content: i.Output, HasContent: true, ToolCallID: i.CallID})
 	case ItemMessage:
@@ -332,6 +362,11 @@ func (b *chatBuilder) speaker() *Message {
 		b.thoughts = ""
 	}
 	return &b.messages[len(b.messages)-1]
+}
+
+// NothingToCompact is the error for a compaction of nothing.
+func NothingToCompact() error {
+	return parley.Invalid("input", "There is nothing to compact: send 'input' or 'previous_response_id'.")
 }
 
 // UnknownItem is the error for a reference to an item that is not stored.

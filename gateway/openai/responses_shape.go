@@ -105,6 +105,16 @@ func ResponseUsageOf(u parley.Usage) *ResponseUsage {
 	return r
 }
 
+// A Compaction is the answer of POST /v1/responses/compact: items that stand for
+// all that was said.
+type Compaction struct {
+	ID        string         `json:"id"`
+	Object    string         `json:"object"`
+	Output    []Item         `json:"output"`
+	CreatedAt int64          `json:"created_at"`
+	Usage     *ResponseUsage `json:"usage"`
+}
+
 // emptyResponse is a response of which nothing is known yet.
 func emptyResponse() Response {
 	return Response{

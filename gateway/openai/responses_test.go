@@ -139,6 +139,7 @@ func FuzzResponseRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"input":"x","tools":[{"type":"function","name":"f","parameters":{}}],"tool_choice":{"type":"function","name":"f"}}`,
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]}],"conversation":{"id":"c"}}`,
+		`{"input":[{"type":"compaction","id":"cmp_1","encrypted_content":"SGk="},{"role":"user","content":"x"}]}`,
 		`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"o"}]}]}`,
 		`{"previous_response_id":"r","text":{"format":{"type":"json_schema","name":"n","schema":{}}},"metadata":{"a":"b"},"temperature":1e0}`,
 	} {

@@ -66,6 +66,17 @@ for (const [name, Client] of clients) {
       assert.deepEqual(rest, all.slice(6));
     });
 
+    test('a conversation is compacted, and goes on from that', async () => {
+      const client = connect(Client, server);
+      const first = await client.responses.create({ ...steady, input: 'My name is Ada.' });
+      const compacted = await client.responses.compact({ model: mini, previous_response_id: first.id, input: [{ role: 'user', content: 'What is my name?' }] });
+      assert.equal(compacted.object, 'response.compaction');
+      assert.deepEqual(compacted.output.map((item) => item.type), ['compaction', 'message']);
+      checkUsage(compacted.usage);
+      const next = await client.responses.create({ ...steady, input: compacted.output });
+      assert.ok(next.output_text.length > 0);
+    });
+
     test('previous_response_id carries what was said', async () => {
       const client = connect(Client, server);
       const first = await client.responses.create({ ...steady, input: 'My name is Ada.' });
