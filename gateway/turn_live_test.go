@@ -57,7 +57,7 @@ func TestTurnGoesOnAlone(t *testing.T) {
 			t.Errorf("got %v", item)
 		}
 		s.settled(w)
-		s.wantLog("status=499", "finish=stop cancelled=false")
+		s.wantLog("status=499", "finish=stop shared=false cancelled=false")
 	})
 }
 
