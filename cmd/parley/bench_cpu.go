@@ -68,7 +68,7 @@ func (f *benchCPUFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.llamaServer, "llama-server", "llama-server", "`PATH` of llama.cpp's llama-server")
 	flags.StringVar(&f.models, "models", modelsDir(), "keep random models in this `DIRECTORY`")
 	flags.StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, as text and as JSON under today's date")
-	flags.StringVar(&f.numerics, "numerics", numericsExact, "compute with `exact` or fast numerics")
+	flags.StringVar(&f.numerics, "numerics", cpu.Exact.String(), "compute with `exact` or fast numerics")
 	flags.StringSliceVar(&f.only, "only", nil, "run only the checks with one of these `WORDS` in their names")
 	flags.IntVar(&f.threads, "threads", runtime.NumCPU(), "compute with this `NUMBER` of threads, on both sides")
 	flags.IntVar(&f.rounds, "rounds", 6, "measure everything this `NUMBER` of times")
@@ -82,7 +82,7 @@ func (f *benchCPUFlags) add(cmd *cobra.Command) {
 			panic(err) // the flag does not exist: a mistake in this file
 		}
 	}
-	complete(cmd, "numerics", []string{numericsExact, numericsFast})
+	complete(cmd, "numerics", numericsNames)
 }
 
 // modelsDir is where random models are kept by default.
@@ -131,7 +131,7 @@ func interruptedOr(ctx context.Context, err error) error {
 
 // lab returns where the comparison takes place.
 func (f *benchCPUFlags) lab(messages io.Writer) (*peer.Lab, error) {
-	if err := oneOf("numerics", f.numerics, []string{numericsExact, numericsFast}); err != nil {
+	if err := oneOf("numerics", f.numerics, numericsNames); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, errUsage)
 	}
 	self, err := os.Executable()
@@ -139,7 +139,7 @@ func (f *benchCPUFlags) lab(messages io.Writer) (*peer.Lab, error) {
 		return nil, err
 	}
 	l := &peer.Lab{
-		Parley: self, Models: f.models, Threads: f.threads, Fast: f.numerics == numericsFast, Rounds: f.rounds, Only: f.only,
+		Parley: self, Models: f.models, Threads: f.threads, Fast: f.numerics == cpu.Fast.String(), Rounds: f.rounds, Only: f.only,
 		Log: func(format string, args ...any) {
 			fmt.Fprintf(messages, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 		},
@@ -155,7 +155,7 @@ func (f *benchCPUFlags) lab(messages io.Writer) (*peer.Lab, error) {
 
 // measureAlone is what the comparison starts as a process of its own.
 func (f *benchCPUFlags) measureAlone(out io.Writer) error {
-	options, err := cpuOptions(f.threads, f.numerics)
+	numerics, err := cpu.ParseNumerics(f.numerics)
 	if err != nil {
 		return err
 	}
@@ -164,24 +164,14 @@ func (f *benchCPUFlags) measureAlone(out io.Writer) error {
 		return err
 	}
 	defer ck.Close()
-	speed, err := peer.Measure(ck, options, peer.Length{Prompt: f.prompt, Generate: f.generate})
+	speed, err := peer.Measure(ck, cpu.Options{Threads: f.threads, Numerics: numerics}, peer.Length{Prompt: f.prompt, Generate: f.generate})
 	if err != nil {
 		return err
 	}
 	return printJSON(out, speed)
 }
 
-const (
-	numericsExact = "exact"
-	numericsFast  = "fast"
-)
-
-func cpuOptions(threads int, numerics string) (cpu.Options, error) {
-	if numerics != numericsExact {
-		return cpu.Options{}, fmt.Errorf("--numerics %s: this build computes with exact numerics alone", numerics)
-	}
-	return cpu.Options{Threads: threads}, nil
-}
+var numericsNames = []string{cpu.Exact.String(), cpu.Fast.String()}
 
 // keepReport writes the report under today's date, if it is to be kept.
 func (f *benchCPUFlags) keepReport(r *peer.Report) error {

@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/compute/cpu"
 	"parley/gateway"
 	"parley/gateway/convo"
 	"parley/worker/host"
@@ -49,6 +50,7 @@ type settings struct {
 	cpu        string
 	admission  gateway.Admission
 	share      gateway.Sharing
+	numerics   cpu.Numerics
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
@@ -85,7 +87,7 @@ func (s *settings) storeName() string {
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
 		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo, NoSpeculation: s.plodding,
-		Threads: s.threads, Path: s.cpu, Log: log,
+		Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log,
 	}
 }
 
@@ -149,6 +151,8 @@ var serveSettings = slices.Concat([]setting{
 		help: "let a smaller `MODEL` of the same vocabulary guess ahead for the others: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2, avx512, amx or neon", set: setCPU},
+	{key: "numerics", wants: "exact or fast", set: setNumerics,
+		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
 }, overloadSettings)
@@ -316,6 +320,11 @@ func setCPU(s *settings, text string) error {
 		s.cpu = ""
 	}
 	return nil
+}
+
+func setNumerics(s *settings, text string) (err error) {
+	s.numerics, err = cpu.ParseNumerics(text)
+	return err
 }
 
 func setLogFormat(s *settings, text string) error {

@@ -9,9 +9,14 @@ import (
 	"parley/model/weights"
 )
 
-// newBench returns a backend on the best path with all threads.
+// newBench returns a backend with all threads, on the best path for "", and on
+// that with fast numerics for "fast".
 func newBench(b *testing.B, path string) bench {
-	c, err := New(Options{Path: path})
+	o := Options{Path: path}
+	if path == Fast.String() {
+		o = Options{Numerics: Fast}
+	}
+	c, err := New(o)
 	if err != nil {
 		b.Skip(err)
 	}
@@ -56,7 +61,7 @@ func benchLinear(b *testing.B, path string, kind weights.DType, rows, out, cols 
 
 func BenchmarkLinear(b *testing.B) {
 	shapes := []struct{ out, cols int }{{2048, 2048}, {8192, 2048}, {2048, 8192}, {128256, 2048}, {1536, 576}}
-	for _, path := range []string{"amx", "avx512", "avx2"} {
+	for _, path := range []string{"fast", "amx", "avx512", "avx2"} {
 		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16, weights.BF16} {
 			for _, rows := range []int{1, 2, 4, 8, 16, 24, 36, 48, 96, 512} {
 				for _, s := range shapes {

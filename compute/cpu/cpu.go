@@ -15,6 +15,8 @@ type Options struct {
 	// Path names the instruction set: "amx", "avx512", "avx2", "neon" or "plain"; "" means
 	// the best that this processor has.
 	Path string
+	// Numerics say how exactly is computed.
+	Numerics Numerics
 	// Share, if not nil, is a backend whose threads this one uses instead of
 	// threads of its own; Threads is not looked at then. The two must not
 	// compute at the same time, and this one must be closed first.
@@ -34,11 +36,12 @@ type Options struct {
 // the promise of package compute holds: the same bits for a row, whatever
 // runs beside it.
 type CPU struct {
-	kernels *kernelSet
-	pool    *pool
-	shared  bool // the pool is another backend's
-	workers []*worker
-	memory  arena // taken for weights and the pool
+	kernels  *kernelSet
+	numerics Numerics
+	pool     *pool
+	shared   bool // the pool is another backend's
+	workers  []*worker
+	memory   arena // taken for weights and the pool
 
 	step   *compute.Step
 	rows   []place // of the step
@@ -59,7 +62,7 @@ type place struct {
 
 // A worker is the scratch memory of one thread.
 type worker struct {
-	tile     [tileMax * panelOutputs]float32 // results for a panel that is not full
+	tile     [2 * brainTile * panelOutputs]float32 // results for a panel that is not full
 	sums     [lanes]float32
 	row      []float32 // part of a dequantized row
 	unpacked []float32 // part of a dequantized panel
@@ -76,6 +79,7 @@ type jobs struct {
 	norm     normJob
 	add      addJob
 	quantize quantizeJob
+	split    splitJob
 	columns  columnsJob
 	multiply multiplyJob
 	rope     ropeJob
@@ -98,21 +102,29 @@ func New(o Options) (*CPU, error) {
 		return nil, err
 	}
 	if o.Share != nil {
-		return &CPU{kernels: kernels, pool: o.Share.pool, shared: true, workers: o.Share.workers}, nil
+		return &CPU{kernels: kernels, numerics: o.Numerics, pool: o.Share.pool, shared: true, workers: o.Share.workers}, nil
 	}
 	if o.Threads == 0 {
 		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
 	}
-	c := &CPU{kernels: kernels, pool: newPool(o.Threads)}
+	c := &CPU{kernels: kernels, numerics: o.Numerics, pool: newPool(o.Threads)}
 	for range o.Threads {
 		c.workers = append(c.workers, &worker{})
 	}
 	return c, nil
 }
 
-// Name says which instructions and how many threads the backend uses.
+// Name says which instructions, numerics and how many threads the backend uses.
+// What comes before the comma decides its arithmetic.
 func (c *CPU) Name() string {
-	return fmt.Sprintf("cpu %s, %d threads", c.kernels.name, len(c.workers))
+	arithmetic, remark := c.kernels.name, ""
+	if c.numerics == Fast {
+		arithmetic += " with fast numerics"
+	}
+	if c.numerics == Fast && c.kernels.brain == nil {
+		arithmetic, remark = c.kernels.name, " (it has no fast numerics)"
+	}
+	return fmt.Sprintf("cpu %s, %d threads%s", arithmetic, len(c.workers), remark)
 }
 
 // Close ends the threads, unless they are another backend's, and gives all
@@ -160,12 +172,16 @@ func (c *CPU) takeFloats(n int) ([]float32, error) {
 	return view[float32](b), err
 }
 
-// takeBytes takes memory for quantized activations.
-func (c *CPU) takeBytes(n int) ([]byte, error) {
-	if n < largeBytes {
-		return make([]byte, n), nil
+// reserveBytes makes s at least n long.
+func (c *CPU) reserveBytes(s *[]byte, n int) (err error) {
+	switch {
+	case cap(*s) >= n:
+	case n < largeBytes:
+		*s = make([]byte, n)
+	default:
+		*s, err = c.memory.take(int64(n))
 	}
-	return c.memory.take(int64(n))
+	return err
 }
 
 // reserveFloats makes s at least n long.
@@ -212,6 +228,8 @@ func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
 type scratch struct {
 	quantized []byte    // activations, one row after the other
 	columns   []float32 // activations of tiles of rows, column after column
+	brain     []byte    // activations as parts of bfloat16
+	few       []float32 // those of few rows, each part in a float32
 	hidden    []float32 // gate of an MLP
 	up        []float32 // the other half of it; then results of experts
 	gathered  []float32 // rows that an expert or the logits need side by side
@@ -244,7 +262,8 @@ func ScratchBytes(l compute.Limits, threads int) int64 {
 	row := int64(l.Width)
 	perThread := int64(4*(unpackCols+unpackCols*panelOutputs)) + openReserve
 	quantized := int64(inner+tileRows) * int64(quantizedBytes(l.Width))
-	return quantized + int64(inner)*12*row + int64(gathered)*4*row + int64(threads)*perThread
+	split := int64(inner)*int64(brainRowBytes(l.Width, 2)) + 4*int64(min(inner, fewSlots))*int64(fewRowFloats(l.Width, 2))
+	return quantized + split + int64(inner)*12*row + int64(gathered)*4*row + int64(threads)*perThread
 }
 
 // Reserve takes the scratch memory for steps within the limits.
@@ -257,14 +276,12 @@ func (c *CPU) Reserve(l compute.Limits) error {
 		c.reserveFloats(&c.hidden, inner*l.Width),
 		c.reserveFloats(&c.up, inner*l.Width),
 		c.reserveFloats(&c.columns, inner*l.Width),
-		c.reserveFloats(&c.gathered, gathered*l.Width))
+		c.reserveFloats(&c.gathered, gathered*l.Width),
+		c.reserveFloats(&c.few, min(inner, fewSlots)*fewRowFloats(l.Width, 2)),
+		c.reserveBytes(&c.brain, inner*brainRowBytes(l.Width, 2)),
+		c.reserveBytes(&c.quantized, (inner+tileRows)*quantizedBytes(l.Width)))
 	if err != nil {
 		return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
-	}
-	if n := (inner + tileRows) * quantizedBytes(l.Width); cap(c.quantized) < n {
-		if c.quantized, err = c.takeBytes(n); err != nil {
-			return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
-		}
 	}
 	c.rows = make([]place, 0, l.Rows)
 	c.routes.reserve(l)

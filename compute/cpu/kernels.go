@@ -54,7 +54,8 @@ type kernelSet struct {
 	rotate                     func(lo, hi, cos, sin []float32, n int)
 	rotatePairs                func(x, cos, sin []float32, n int)
 	attend                     [compute.KVTypes]attendKernels
-	tiles                      *tileKernels // nil without a matrix unit
+	tiles                      *tileKernels  // nil without a matrix unit
+	brain                      *brainKernels // nil without one for bfloat16
 }
 
 // attendKernels are the inner loops of attention over a pool of one type. They

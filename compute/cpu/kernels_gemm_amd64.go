@@ -131,3 +131,83 @@ func tilesMinsAMX(n int, dst []float32, dstStride int, act []byte, facts []byte,
 //
 //go:noescape
 func tilesHalvesAMX(n int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, open []byte, blocks int, products []byte)
+
+// roundRowsAVX512 writes steps of 32 floats as parts of bfloat16: 1.
+//
+//go:noescape
+func roundRowsAVX512(dst []byte, src []float32, steps int)
+
+// splitRowsAVX512 writes steps of 32 floats as parts of bfloat16: 2.
+//
+//go:noescape
+func splitRowsAVX512(dst []byte, src []float32, steps int)
+
+// roundFloatsAVX512 writes steps of 32 floats as parts of bfloat16, each in a float32: 1.
+//
+//go:noescape
+func roundFloatsAVX512(dst []float32, src []float32, steps int)
+
+// splitFloatsAVX512 writes steps of 32 floats as parts of bfloat16, each in a float32: 2.
+//
+//go:noescape
+func splitFloatsAVX512(dst []float32, src []float32, steps int)
+
+// roundF16AVX512 writes steps of a panel of half floats as bfloat16.
+//
+//go:noescape
+func roundF16AVX512(dst []byte, panel []byte, steps int)
+
+// roundQ8AVX512 writes blocks of a panel as bfloat16.
+//
+//go:noescape
+func roundQ8AVX512(dst []byte, panel []byte, blocks int)
+
+// roundQ4AVX512 writes blocks of a panel as bfloat16.
+//
+//go:noescape
+func roundQ4AVX512(dst []byte, panel []byte, blocks int)
+
+// roundQ4KAVX512 writes blocks of a panel as bfloat16.
+//
+//go:noescape
+func roundQ4KAVX512(dst []byte, panel []byte, blocks int)
+
+// roundQ6KAVX512 writes blocks of a panel as bfloat16.
+//
+//go:noescape
+func roundQ6KAVX512(dst []byte, panel []byte, blocks int)
+
+// fewBF16SplitAVX512 multiplies up to 4 rows with steps of a panel of BF16, as brainSplitAMX does.
+//
+//go:noescape
+func fewBF16SplitAVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int, more bool)
+
+// fewBF16RoundedAVX512 multiplies up to 4 rows with steps of a panel of BF16, as brainRoundedAMX does.
+//
+//go:noescape
+func fewBF16RoundedAVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int, more bool)
+
+// fewF16RoundedAVX512 multiplies up to 4 rows with steps of a panel of F16, as brainRoundedAMX does.
+//
+//go:noescape
+func fewF16RoundedAVX512(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int, more bool)
+
+// brainSplitAMX multiplies up to 16 rows with steps of a panel. With more, it adds to what dst holds.
+//
+//go:noescape
+func brainSplitAMX(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, config []byte, more bool)
+
+// brainSplitPairAMX multiplies n times 32 rows, or once 17 to 32, with steps of a panel. With more, it adds to what dst holds.
+//
+//go:noescape
+func brainSplitPairAMX(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, config []byte, more bool)
+
+// brainRoundedAMX multiplies up to 16 rows with steps of a panel. With more, it adds to what dst holds.
+//
+//go:noescape
+func brainRoundedAMX(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, config []byte, more bool)
+
+// brainRoundedPairAMX multiplies n times 32 rows, or once 17 to 32, with steps of a panel. With more, it adds to what dst holds.
+//
+//go:noescape
+func brainRoundedPairAMX(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, config []byte, more bool)

@@ -60,9 +60,28 @@ var amxKernels = func() kernelSet {
 	return k
 }()
 
+// brainAMX are the kernels for matrix units that take bfloat16.
+var brainAMX = brainKernels{
+	rows:     [brainClasses]func(dst []byte, src []float32, steps int){brainRounded: roundRowsAVX512, brainSplit: splitRowsAVX512},
+	floats:   [brainClasses]func(dst, src []float32, steps int){brainRounded: roundFloatsAVX512, brainSplit: splitFloatsAVX512},
+	roundF16: roundF16AVX512,
+	roundPacked: [packKinds]func(dst, panel []byte, blocks int){
+		packQ8: roundQ8AVX512, packQ4: roundQ4AVX512, packQ4K: roundQ4KAVX512, packQ6K: roundQ6KAVX512,
+	},
+	gemm: [brainClasses][2]gemmBrainFunc{
+		brainRounded: {brainRoundedAMX, brainRoundedPairAMX},
+		brainSplit:   {brainSplitAMX, brainSplitPairAMX},
+	},
+	fewBF16: [brainClasses]gemmFewFunc{brainRounded: fewBF16RoundedAVX512, brainSplit: fewBF16SplitAVX512},
+	fewF16:  fewF16RoundedAVX512,
+}
+
 // paths returns what there is for amd64, best first.
 func paths() []path {
 	f := &x86.X86
+	if f.HasAMXBF16 {
+		amxKernels.brain = &brainAMX
+	}
 	wide := f.HasAVX512F && f.HasAVX512BW && f.HasAVX512DQ && f.HasAVX512VL && f.HasAVX512VNNI
 	return []path{
 		{&amxKernels, wide && f.HasAMXTile && f.HasAMXInt8 && askForTiles()},

@@ -44,6 +44,9 @@ func (c *CPU) prepare(x []float32, rows, cols int, f forms) input {
 		j.in = in
 		c.overRows(j, tiles, tileRows*cols)
 	}
+	if f&(asBrain|asFew) != 0 {
+		c.splitRows(&in, f)
+	}
 	if f&asInts == 0 {
 		return in
 	}
@@ -75,7 +78,7 @@ func (j *multiplyJob) add(s span) { j.spans = append(j.spans, s) }
 func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
 	var f forms
 	for i := range ps {
-		f |= ps[i].W.(*weight).takes()
+		f |= ps[i].W.(*weight).takes(len(c.rows))
 	}
 	s := src.(*buffer)
 	in := c.prepare(s.data, len(c.rows), s.cols, f)
@@ -90,11 +93,11 @@ func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
 func (c *CPU) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
 	s, d := src.(*buffer), dst.(*buffer)
 	rows := len(c.rows)
-	in := c.prepare(s.data, rows, s.cols, m.Gate.(*weight).takes()|m.Up.(*weight).takes())
+	in := c.prepare(s.data, rows, s.cols, m.Gate.(*weight).takes(rows)|m.Up.(*weight).takes(rows))
 	width := c.reserveHidden(rows, m)
 	c.addGated(in, m, 0, width)
 	c.multiply()
-	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).takes())
+	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).takes(rows))
 	c.jobs.multiply.add(span{in: inner, first: c.product(m.Down, m.DownBias, width, d.data[:rows*d.cols], d.cols)})
 	c.multiply()
 }
@@ -151,7 +154,7 @@ func (c *CPU) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
 		return
 	}
 	x := c.gatherRows(s, c.step.Outputs)
-	in := c.prepare(x, rows, s.cols, w.takes())
+	in := c.prepare(x, rows, s.cols, w.takes(rows))
 	c.jobs.multiply.add(span{in: in, first: c.product(table, nil, s.cols, dst[:rows*w.rows], w.rows)})
 	c.multiply()
 }

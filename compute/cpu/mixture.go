@@ -90,14 +90,20 @@ func (c *CPU) Mixture(dst, src compute.Buffer, e *compute.Experts) {
 	s, d := src.(*buffer), dst.(*buffer)
 	topK := min(e.TopK, len(e.MLPs))
 	c.route(s, e, topK)
+	slots := len(c.routes.source)
 	var first, second forms
 	for i := range e.MLPs {
 		m := &e.MLPs[i]
-		first |= m.Gate.(*weight).takes() | m.Up.(*weight).takes()
-		second |= m.Down.(*weight).takes()
+		for _, rows := range []int{1, slots} { // an expert has any number of rows up to that
+			first |= m.Gate.(*weight).takes(rows) | m.Up.(*weight).takes(rows)
+			second |= m.Down.(*weight).takes(rows)
+		}
 	}
-	slots := len(c.routes.source)
-	in := c.prepare(c.gatherRows(s, c.routes.source), slots, s.cols, first&^asColumns) // rows of an expert need not begin a tile
+	without := asColumns // rows of an expert need not begin a tile
+	if slots > fewSlots {
+		without |= asFew
+	}
+	in := c.prepare(c.gatherRows(s, c.routes.source), slots, s.cols, first&^without)
 	width := c.reserveHidden(slots, &e.MLPs[0])
 	for i := range e.MLPs {
 		if first, n := c.routes.slots(i); n > 0 {
@@ -105,7 +111,7 @@ func (c *CPU) Mixture(dst, src compute.Buffer, e *compute.Experts) {
 		}
 	}
 	c.multiply()
-	inner := c.prepare(c.hidden, slots, width, second&^asColumns)
+	inner := c.prepare(c.hidden, slots, width, second&^without)
 	out := grow(&c.up, slots*d.cols)
 	for i := range e.MLPs {
 		if first, n := c.routes.slots(i); n > 0 {
@@ -128,7 +134,7 @@ func (r *routes) slots(expert int) (first, n int) {
 // route scores the experts for each row and chooses among them.
 func (c *CPU) route(src *buffer, e *compute.Experts, topK int) {
 	router, rows := e.Router.(*weight), len(c.rows)
-	in := c.prepare(src.data, rows, src.cols, router.takes())
+	in := c.prepare(src.data, rows, src.cols, router.takes(rows))
 	r := &c.routes
 	grow(&r.scores, rows*router.rows)
 	grow(&r.chosen, rows*topK)

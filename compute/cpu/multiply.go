@@ -31,6 +31,10 @@ type input struct {
 	quantized []byte
 	qStride   int
 	columns   []float32 // of whole tiles, [tile][column][row]; nil if there are few rows
+	brain     []byte    // parts of bfloat16, [row][step][part][32]
+	few       []float32 // the same in float32, for few rows
+	// brainStride and fewStride are the sizes of rows there.
+	brainStride, fewStride int
 }
 
 // part returns some of the input's rows.
@@ -38,6 +42,12 @@ func (in input) part(first, rows int) input {
 	in.rows, in.x, in.columns = rows, in.x[first*in.stride:], nil
 	if in.quantized != nil {
 		in.quantized = in.quantized[first*in.qStride:]
+	}
+	if in.brain != nil {
+		in.brain = in.brain[first*in.brainStride:]
+	}
+	if in.few != nil {
+		in.few = in.few[first*in.fewStride:]
 	}
 	return in
 }
@@ -111,7 +121,10 @@ func (j *multiplyJob) divide(threads int) {
 
 // panelsAtOnce returns how many panels of a span stay in the cache while rows pass over them.
 func (c *CPU) panelsAtOnce(s *span) int {
-	if c.tiled(s) {
+	switch {
+	case s.brainy() && s.in.rows > brainSome:
+		return s.first.w.brainPanels()
+	case c.tiled(s):
 		return s.first.w.openPanels()
 	}
 	return max(1, cachedWeightBytes/max(1, s.first.w.panelBytes))
@@ -125,7 +138,7 @@ func (j *multiplyJob) run(worker, from, to int) {
 
 // computeSpan computes the outputs of the panels from..to, for one group of rows after the other.
 func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
-	if c.tiled(s) {
+	if s.brainy() || c.tiled(s) {
 		c.computeTiled(w, s, from, to)
 		return
 	}
@@ -152,7 +165,7 @@ func (s *span) rowGroup() int {
 		return s.in.rows
 	}
 	rowBytes := 4 * s.in.stride
-	if s.first.w.quantizes() {
+	if s.in.quantized != nil {
 		rowBytes = s.in.qStride
 	}
 	return min(s.in.rows, groupRows, max(tileMax, cachedInputBytes/rowBytes/tileMax*tileMax))
@@ -182,6 +195,8 @@ func (k *kernelSet) activate(act compute.Activation, gate, up []float32) {
 // computePanel computes the outputs of one panel for the rows start..end.
 func (c *CPU) computePanel(w *worker, in *input, p *product, panel, start, end int) {
 	switch {
+	case p.brainy(in):
+		c.multiplyBrainRows(w, in, p, panel, panel+1, start, end)
 	case p.w.packed == nil:
 		c.multiplyStored(w, in, p, panel, start, end)
 	case p.w.quantizes():

@@ -15,17 +15,24 @@ import (
 const (
 	budgetExact     = 0
 	budgetFloat     = 1e-5 // other order of additions
+	budgetBrain     = 4e-5 // activations of 16 bits meet BF16
+	budgetFast      = 0.02 // what meets is rounded to eight bits
 	budgetQ8        = 0.06
 	budgetNorm      = 2e-6
 	budgetRope      = 2e-6
 	budgetAttention = 3e-5
 	budgetMLP       = 3e-5
+	budgetMLPBrain  = 1e-4
+	budgetMLPFast   = 0.04
 	budgetMLPQ8     = 0.08
 )
 
 func linearBudget(t weights.DType) float64 {
-	if packings[t] != nil {
+	switch {
+	case packings[t] != nil:
 		return budgetQ8
+	case t == weights.BF16:
+		return budgetBrain
 	}
 	return budgetFloat
 }
@@ -62,7 +69,7 @@ func TestLinearOddShapes(t *testing.T) {
 	r := newRand(7)
 	for range 24 {
 		kind := []weights.DType{weights.F32, weights.F16, weights.BF16}[r.IntN(3)]
-		linear(kind, 1+r.IntN(67), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetFloat)
+		linear(kind, 1+r.IntN(67), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compare(t, linearBudget(kind))
 		kind = []weights.DType{weights.Q8_0, weights.Q4_0}[r.IntN(2)]
 		linear(kind, 1+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compare(t, budgetQ8)
 		kind = []weights.DType{weights.Q4_K, weights.Q6_K}[r.IntN(2)]
@@ -190,6 +197,7 @@ func TestMixture(t *testing.T) {
 			mixture(weights.F32, rows, 8, 2, norm).compare(t, budgetMLP)
 			mixture(weights.Q8_0, rows, 16, 4, norm).compare(t, budgetMLPQ8)
 			mixture(weights.F16, rows, 3, 5-2, norm).compare(t, budgetMLP)
+			mixture(weights.BF16, 20*rows, 3, 2, norm).compare(t, budgetMLPBrain)
 		}
 	}
 }

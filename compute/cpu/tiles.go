@@ -19,8 +19,9 @@ const (
 	passedBytes = 160 << 10
 	// callBlocks bounds the products of a tile and a block in one call, which takes about 100 µs.
 	callBlocks = 2048
-	// openReserve is room for openMost bytes of panels and the block beyond.
-	openReserve = openMost + blockWeights + 2*4*panelOutputs
+	// openReserve is room for openMost bytes of panels and the block beyond, and
+	// for what bfloat16 needs.
+	openReserve = max(openMost+blockWeights+2*4*panelOutputs, brainOpen)
 	// productBytes is the size of the products of a tile.
 	productBytes = tileRows * panelOutputs * 4
 )
@@ -56,9 +57,13 @@ func (w *weight) openPanels() int {
 
 // computeTiled computes the outputs of the panels from..to.
 func (c *CPU) computeTiled(w *worker, s *span, from, to int) {
-	c.multiplyTiled(w, &s.in, &s.first, from, to)
+	multiply := c.multiplyTiled
+	if s.brainy() {
+		multiply = c.multiplyBrain
+	}
+	multiply(w, &s.in, &s.first, from, to)
 	if s.gated {
-		c.multiplyTiled(w, &s.in, &s.second, from, to)
+		multiply(w, &s.in, &s.second, from, to)
 	}
 	for panel := from; panel < to; panel++ {
 		c.addBias(&s.first, panel, 0, s.in.rows)

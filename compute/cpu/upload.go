@@ -15,7 +15,8 @@ type weight struct {
 	rows, cols int
 	packed     []byte
 	panelBytes int
-	packing    *packing  // of quantized weights
+	packing    *packing // of quantized weights
+	brain      *brainForm
 	vector     []float32 // the only row of a vector
 }
 
@@ -35,9 +36,19 @@ type forms uint8
 const (
 	asInts    forms = 1 << iota // quantized
 	asColumns                   // tiles of rows, column after column
+	asBrain                     // parts of bfloat16
+	asFew                       // the same, each in a float32
 )
 
-func (w *weight) takes() forms {
+// takes returns the forms that so many rows are needed in.
+func (w *weight) takes(rows int) forms {
+	switch f := w.brain; {
+	case f == nil || rows < f.from:
+	case rows <= brainFew && f.few != nil:
+		return asFew
+	default:
+		return asBrain
+	}
 	if w.quantizes() {
 		return asInts
 	}
@@ -62,8 +73,10 @@ func panelSize(t weights.DType, cols int) int {
 		return q.bytes(cols / quantBlock)
 	}
 	switch t {
-	case weights.F32, weights.F16, weights.BF16:
+	case weights.F32:
 		return t.RowBytes(cols) * panelOutputs
+	case weights.F16, weights.BF16: // in whole steps of the matrix unit
+		return stepsOf(cols) * panelStep
 	}
 	return 0
 }
@@ -89,7 +102,7 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 		w.vector = make([]float32, w.cols)
 		return w, weights.Dequantize(w.vector, t.Type, t.Data)
 	}
-	w.panelBytes, w.packing = panelSize(t.Type, w.cols), packings[t.Type]
+	w.panelBytes, w.packing, w.brain = panelSize(t.Type, w.cols), packings[t.Type], c.brainFormOf(t.Type)
 	if w.panelBytes == 0 {
 		return w, nil
 	}
@@ -141,6 +154,8 @@ func (j *packJob) run(_, from, to int) {
 			j.w.packing.pack(j.w.panel(p), &j.w.stored, first, outputs)
 		case j.w.stored.Type == weights.F32:
 			packFloats[uint32](j.w.panel(p), &j.w.stored, first, outputs)
+		case j.w.stored.Type == weights.BF16 && j.w.brain != nil:
+			packPairs(j.w.panel(p), &j.w.stored, first, outputs)
 		default:
 			packFloats[uint16](j.w.panel(p), &j.w.stored, first, outputs)
 		}
@@ -154,6 +169,21 @@ func packFloats[T uint16 | uint32](dst []byte, t *weights.Tensor, first, outputs
 		row := t.Row(first + o)
 		for k := range t.Cols() {
 			out[k*panelOutputs+o] = element[T](row, k)
+		}
+	}
+}
+
+// packPairs writes the rows of a panel as the matrix unit takes bfloat16: pairs of
+// columns, side by side for each output. Absent outputs and columns stay zero.
+func packPairs(dst []byte, t *weights.Tensor, first, outputs int) {
+	out, cols := view[uint32](dst), t.Cols()
+	for o := range outputs {
+		row := t.Row(first + o)
+		for pair := range cols / 2 {
+			out[pair*panelOutputs+o] = element[uint32](row, pair)
+		}
+		if cols%2 == 1 {
+			out[cols/2*panelOutputs+o] = uint32(element[uint16](row, cols-1))
 		}
 	}
 }

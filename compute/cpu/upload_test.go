@@ -86,7 +86,7 @@ func TestReserveTakesWhatIsAnnounced(t *testing.T) {
 		if err := c.Reserve(l); err != nil {
 			t.Fatal(err)
 		}
-		got := cap(c.quantized) + 4*(cap(c.hidden)+cap(c.up)+cap(c.columns)+cap(c.gathered))
+		got := cap(c.quantized) + cap(c.brain) + 4*(cap(c.hidden)+cap(c.up)+cap(c.columns)+cap(c.gathered)+cap(c.few))
 		for _, w := range c.workers {
 			got += 4*(cap(w.row)+cap(w.unpacked)) + cap(w.open)
 		}

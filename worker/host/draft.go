@@ -39,7 +39,7 @@ func (p *Plan) loadDraft(on *cpu.CPU, tokenizer *token.Tokenizer) (*draft, error
 	if err := sameVocabulary(p.ck, ck, tokenizer); err != nil {
 		return nil, fmt.Errorf("its draft model %s cannot guess for it: %w", p.Draft.Name, err)
 	}
-	backend, err := cpu.New(cpu.Options{Path: p.cfg.Path, Share: on})
+	backend, err := cpu.New(cpu.Options{Path: p.cfg.Path, Numerics: p.cfg.Numerics, Share: on})
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,8 @@ type Config struct {
 	SLO parley.SLO
 	// Threads is how many processors compute; 0 means all.
 	Threads int
+	// Numerics say how exactly is computed.
+	Numerics cpu.Numerics
 	// Path forces a set of processor instructions; empty chooses the best.
 	Path string
 	// Registry takes the engine's metrics; nil keeps none.
@@ -141,7 +143,7 @@ func Start(plan *Plan) (*Host, error) {
 	if tokenizer.Size() > ck.Config.Vocab {
 		return nil, fmt.Errorf("model %s: the tokenizer has %d tokens, but the network scores %d", cfg.Name, tokenizer.Size(), ck.Config.Vocab)
 	}
-	backend, err := cpu.New(cpu.Options{Threads: cfg.Threads, Path: cfg.Path})
+	backend, err := cpu.New(cpu.Options{Threads: cfg.Threads, Path: cfg.Path, Numerics: cfg.Numerics})
 	if err != nil {
 		return nil, err
 	}

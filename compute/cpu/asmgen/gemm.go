@@ -27,6 +27,7 @@ func gemm() *assembler {
 	for _, q := range []packing{q80, q4k, q6k} {
 		a.gemmTiles(q)
 	}
+	a.brain()
 	return a
 }
 
