@@ -45,6 +45,13 @@ func appendBlock(to []byte, parent BlockHash, salt Salt, tokens []Token) []byte 
 // under one salt. parent is the name of the block before the tokens, zero at
 // the beginning. Tokens after the last full block belong to no name.
 func AppendBlockHashes(names []BlockHash, parent BlockHash, salt Salt, tokens []Token, blockTokens int) []BlockHash {
+	if len(tokens) < 8*blockTokens { // too few to prepare for
+		for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
+			parent = HashBlock(parent, salt, tokens[:blockTokens])
+			names = append(names, parent)
+		}
+		return names
+	}
 	h := newBlockHasher(blockTokens)
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
 		parent = h.sum(parent, salt, tokens[:blockTokens])

@@ -21,6 +21,8 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web"},
 	{"gateway/batch", "queue"},
 	{"gateway/openai", "gateway/convo"},
+	{"route"},
+	{"route/kvindex"},
 	{"token"},
 	{"token/jinja"},
 	{"engine"},

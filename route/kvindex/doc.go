@@ -1,0 +1,51 @@
+// Package kvindex knows which worker holds which block of context, and how
+// sure that is. A router asks it, for a prompt, how many leading blocks each
+// worker would not have to compute.
+//
+// # Two kinds of names
+//
+// Blocks are looked up by our own names, [parley.BlockHash], which chain over
+// salts and tokens and so are known before any worker has seen the prompt.
+// Engines name blocks in ways of their own. An engine's name is only used to
+// understand what that engine says later: which block was removed, or which
+// one comes before a stored block. A worker that uses our names says so by
+// sending them, and then nothing has to be hashed or remembered for it.
+//
+// Of a name the index keeps 64 bits. Two blocks that agree in them are taken
+// for one; with ten million blocks the chance is one in a hundred thousand that
+// there is such a pair, and the harm is one prompt sent to the wrong worker.
+//
+// # Three sources
+//
+//   - Events say exactly what a worker holds, in which tier ([Index.Apply]).
+//   - A prompt that was just sent to a worker will be there in a moment, but no
+//     event says so yet. [Index.Expect] inserts it for some seconds, so that
+//     siblings which arrive meanwhile find it.
+//   - Of a worker without events only that history is known. It is kept as the
+//     worker's own cache would be, by recency up to its size, and decays.
+//
+// # Batches, gaps and snapshots
+//
+// Each worker numbers its batches. One that is missing may have removed
+// anything, so from then on the index asks ([Ask]) for a replay of what was
+// missed, and for a snapshot if the replay does not reach back far enough.
+// Where neither is to be had, what was known is dropped and the worker is
+// [Degraded]: what events have told since is true but not all, and history
+// counts as well, until the known blocks fill the worker's memory or it says
+// that it holds nothing.
+//
+// # Cost
+//
+// A block, held by any number of workers, is a node of 16 bytes and an entry of
+// 8 in an open table, which is filled to between three eighths and three
+// quarters: 27 to 37 bytes. A block of an engine that has its own names costs
+// about 90 bytes more for each worker, and one that is only expected about 75.
+// Sets of workers are kept once: neighbouring blocks mostly have the same set,
+// so a lookup compares numbers and looks into a set only where it changes; and
+// nodes of blocks that were stored together mostly lie together, so it reads
+// memory in order. The table is cut into shards that grow one at a time, so
+// that no operation waits for the whole to be moved. Without events and
+// requests nothing is done at all.
+//
+// The index is not safe for concurrent changes; lookups may run side by side.
+package kvindex

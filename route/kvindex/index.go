@@ -1,0 +1,313 @@
+package kvindex
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"parley"
+)
+
+// A Worker is the number of a worker in this index, given by [Index.Join].
+// Numbers of workers that left are given again.
+type Worker int
+
+// WorkersMax is how many workers an index can know at once.
+const WorkersMax = 1024
+
+// A Tier is a kind of memory of a worker, the fastest first.
+type Tier uint8
+
+// The tiers. A worker may hold a block in several of them.
+const (
+	Device Tier = iota
+	Host
+	Disk
+	expected // no event has said so: it was sent there
+	tiers
+)
+
+// A Config says how long the index believes what no event has told. The zero
+// value works.
+type Config struct {
+	// BlockTokens is the number of tokens in a block; 0 means 16. An engine
+	// with blocks of another size needs an index of its own.
+	BlockTokens int
+	// ExpectFor is how long a prompt sent to a worker with events is taken to
+	// be there before an event has said so; 0 means 5 s.
+	ExpectFor time.Duration
+	// RememberFor is the same where events are missing or not all there; 0
+	// means 10 minutes.
+	RememberFor time.Duration
+	// RememberBlocks bounds what is remembered so of a worker whose capacity
+	// is not known; 0 means 65,536.
+	RememberBlocks int
+	// PendingBlocks bounds the blocks in batches that wait for an earlier one,
+	// for each worker; 0 means 65,536.
+	PendingBlocks int
+	// Seed keeps places in tables secret from those who choose prompts.
+	Seed uint64
+}
+
+func (c *Config) setDefaults() error {
+	orDefault(&c.BlockTokens, 16)
+	orDefault(&c.ExpectFor, 5*time.Second)
+	orDefault(&c.RememberFor, 10*time.Minute)
+	orDefault(&c.RememberBlocks, 1<<16)
+	orDefault(&c.PendingBlocks, 1<<16)
+	if c.BlockTokens < 1 || c.ExpectFor < 0 || c.RememberFor < 0 || c.RememberBlocks < 0 || c.PendingBlocks < 0 {
+		return fmt.Errorf("kvindex: %+v has a negative number", *c)
+	}
+	return nil
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// A Source says what a worker tells about its blocks.
+type Source struct {
+	// Events is set if it publishes them. Otherwise only what was sent to it
+	// is known.
+	Events bool
+	// Replay and Snapshot are set if it can be asked to repeat batches, and to
+	// list everything it holds.
+	Replay, Snapshot bool
+	// CapacityBlocks is how many blocks its device can hold; 0 if unknown.
+	CapacityBlocks int
+}
+
+// An Index knows which worker holds which block. See the package's doc.
+type Index struct {
+	cfg      Config
+	table    table
+	sets     sets
+	workers  []*worker // nil where nobody is
+	present  []uint64  // bits of those who are
+	salts    salts
+	expireAt time.Time // nothing expires before; zero: nothing at all
+	warmed   uint32    // what the table's warm returned: it must not be left out
+}
+
+// A worker is what is known of one of them.
+type worker struct {
+	source  Source
+	stream  stream
+	aliases map[uint64]alias
+	history history
+	held    [tiers]int // blocks
+	lower   bool       // it has told of blocks in tiers below the device
+	counts  Counts
+}
+
+// New returns an index that knows nobody.
+func New(cfg Config) (*Index, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Index{
+		cfg: cfg, table: newTable(cfg.Seed), sets: newSets(cfg.Seed), present: make([]uint64, 1), salts: newSalts(),
+	}, nil
+}
+
+// BlockTokens returns the number of tokens in a block.
+func (x *Index) BlockTokens() int { return x.cfg.BlockTokens }
+
+// ErrFull is returned when there are [WorkersMax] workers.
+var ErrFull = errors.New("kvindex: there are too many workers")
+
+// Join gives a worker its number. What it holds is not known yet.
+func (x *Index) Join(s Source) (Worker, error) {
+	at := 0
+	for at < len(x.workers) && x.workers[at] != nil {
+		at++
+	}
+	if at == WorkersMax {
+		return 0, ErrFull
+	}
+	if at == len(x.workers) {
+		x.workers = append(x.workers, nil)
+	}
+	for at >= 64*x.sets.width {
+		x.sets.widen(2 * x.sets.width)
+		x.present = append(x.present, make([]uint64, x.sets.width-len(x.present))...)
+	}
+	x.workers[at] = &worker{source: s, stream: newStream(s), aliases: map[uint64]alias{}}
+	x.present[at/64] |= 1 << (at % 64)
+	return Worker(at), nil
+}
+
+// Leave forgets a worker and everything it holds. Its number may be given to
+// another one.
+func (x *Index) Leave(w Worker) {
+	x.drop(w, Device, Host, Disk, expected)
+	x.workers[w] = nil
+	x.present[w/64] &^= 1 << (w % 64)
+}
+
+// hold notes that a worker holds a block.
+func (x *Index) hold(w Worker, k key, tier Tier) {
+	n, _ := x.table.find(k)
+	if n == nowhere {
+		x.table.insert(k, x.sets.add(none, w, tier))
+		x.workers[w].held[tier]++
+		return
+	}
+	at := x.table.at(n)
+	if to := x.sets.add(at.set, w, tier); to != at.set {
+		at.set = to
+		x.workers[w].held[tier]++
+	}
+}
+
+// release notes that a worker no longer holds a block.
+func (x *Index) release(w Worker, k key, tier Tier) {
+	n, spot := x.table.find(k)
+	at := x.table.at(n)
+	to := x.sets.remove(at.set, w, tier)
+	if to == at.set {
+		return
+	}
+	at.set = to
+	x.workers[w].held[tier]--
+	if to == none {
+		x.table.remove(n, spot)
+	}
+}
+
+// drop forgets all blocks of some tiers of a worker.
+func (x *Index) drop(w Worker, gone ...Tier) {
+	held := &x.workers[w].held
+	blocks := 0
+	for _, tier := range gone {
+		blocks += held[tier]
+		held[tier] = 0
+		if tier == expected {
+			x.workers[w].history = history{}
+		} else if len(x.workers[w].aliases) > 0 {
+			x.forgetAliases(w)
+		}
+	}
+	if blocks == 0 {
+		return
+	}
+	same := none // the latest set that does not have the worker
+	x.table.each(func(n nodeID, at *node) {
+		if at.set == same {
+			return
+		}
+		was := at.set
+		for _, tier := range gone {
+			at.set = x.sets.remove(at.set, w, tier)
+		}
+		if at.set == was {
+			same = was
+		}
+		if at.set == none {
+			_, spot := x.table.find(at.key)
+			x.table.remove(n, spot)
+		}
+	})
+}
+
+// A Match says how many of a prompt's leading blocks a worker holds. Of them,
+// Host and Disk must be fetched from a slower tier first, and Expected are not
+// confirmed by events; the others are on the device.
+type Match struct {
+	Blocks, Host, Disk, Expected int32
+}
+
+// Matches is the answer of a lookup. It may be used again for the next one,
+// which then allocates nothing.
+type Matches struct {
+	of     []Match
+	active []uint64
+	walk   walk
+}
+
+// Of returns what a worker holds of the prompt.
+func (m *Matches) Of(w Worker) Match {
+	if int(w) >= len(m.of) {
+		return Match{}
+	}
+	return m.of[w]
+}
+
+// Lookup counts, for every worker, how many of a prompt's leading blocks it
+// holds without a hole.
+func (x *Index) Lookup(names []parley.BlockHash, m *Matches) {
+	if len(m.of) != len(x.workers) || len(m.active) != len(x.present) {
+		m.of, m.active = make([]Match, len(x.workers)), make([]uint64, len(x.present))
+	}
+	clear(m.of)
+	copy(m.active, x.present)
+	m.walk = walk{table: &x.table}
+	run := none // the set of the blocks since begin
+	begin := 0
+	for at := range names {
+		set := m.walk.next(names, at)
+		if set == run && run != none {
+			continue
+		}
+		m.count(&x.sets, run, at-begin)
+		run, begin = set, at
+		if !m.keep(&x.sets, run, begin) {
+			return
+		}
+	}
+	m.count(&x.sets, run, len(names)-begin)
+	m.leave(m.active, len(names))
+}
+
+// keep takes the workers that do not hold a block with this set out of the
+// race, and reports whether any are left.
+func (m *Matches) keep(s *sets, id setID, at int) bool {
+	device, host, disk, expect := s.row(id, Device), s.row(id, Host), s.row(id, Disk), s.row(id, expected)
+	left := uint64(0)
+	for i, word := range m.active {
+		still := word & (device[i] | host[i] | disk[i] | expect[i])
+		m.leaveWord(word&^still, i, at)
+		m.active[i] = still
+		left |= still
+	}
+	return left != 0
+}
+
+func (m *Matches) leave(words []uint64, at int) {
+	for i, word := range words {
+		m.leaveWord(word, i, at)
+	}
+}
+
+func (m *Matches) leaveWord(word uint64, i, at int) {
+	for ; word != 0; word &= word - 1 {
+		m.of[64*i+bits.TrailingZeros64(word)].Blocks = int32(at)
+	}
+}
+
+// count adds a run of blocks with one set to the tiers that are not the device.
+func (m *Matches) count(s *sets, id setID, blocks int) {
+	if id == none {
+		return
+	}
+	device, host, disk, expect := s.row(id, Device), s.row(id, Host), s.row(id, Disk), s.row(id, expected)
+	for i, word := range m.active {
+		word &^= device[i]
+		for rest := word; rest != 0; rest &= rest - 1 {
+			bit := rest & -rest
+			match := &m.of[64*i+bits.TrailingZeros64(rest)]
+			switch {
+			case host[i]&bit != 0:
+				match.Host += int32(blocks)
+			case disk[i]&bit != 0:
+				match.Disk += int32(blocks)
+			case expect[i]&bit != 0:
+				match.Expected += int32(blocks)
+			}
+		}
+	}
+}

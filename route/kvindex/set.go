@@ -1,0 +1,183 @@
+package kvindex
+
+import "math/bits"
+
+// A setID names a set of holders. Equal sets have equal ids.
+type setID uint32
+
+// none is the empty set.
+const none setID = 0
+
+// sets keeps every set of holders once and counts who uses it. A holder is a
+// worker together with the tier in which it holds a block; its bit is
+// tier*64*width + worker.
+type sets struct {
+	width  int // words for each tier; grows with the number of workers
+	words  []uint64
+	about  []aboutSet
+	single []setID // by bit: the set that has no other member
+	byHash map[uint64]setID
+	free   []setID
+	seed   uint64
+}
+
+type aboutSet struct {
+	hash  uint64 // exclusive or of the members' hashes
+	users uint32 // blocks that have this set
+	size  uint32
+}
+
+func newSets(seed uint64) sets {
+	s := sets{seed: mix(seed), byHash: map[uint64]setID{}}
+	s.widen(1)
+	s.about = make([]aboutSet, 1)
+	s.words = make([]uint64, int(tiers))
+	return s
+}
+
+// widen makes room for so many words of workers in each tier.
+func (s *sets) widen(width int) {
+	words := make([]uint64, len(s.about)*width*int(tiers))
+	single := make([]setID, 64*width*int(tiers))
+	for tier := range int(tiers) {
+		for id := range s.about {
+			copy(words[(id*int(tiers)+tier)*width:], s.row(setID(id), Tier(tier)))
+		}
+		copy(single[tier*64*width:], s.single[tier*64*s.width:][:64*s.width])
+	}
+	s.width, s.words, s.single = width, words, single
+}
+
+// row returns the workers of one tier.
+func (s *sets) row(id setID, tier Tier) []uint64 {
+	at := (int(id)*int(tiers) + int(tier)) * s.width
+	return s.words[at : at+s.width]
+}
+
+func (s *sets) bit(w Worker, tier Tier) int { return int(tier)*64*s.width + int(w) }
+
+func (s *sets) hash(w Worker, tier Tier) uint64 {
+	return mix(s.seed ^ uint64(w)<<8 ^ uint64(tier))
+}
+
+func (s *sets) has(id setID, w Worker, tier Tier) bool {
+	bit := s.bit(w, tier)
+	return s.words[int(id)*int(tiers)*s.width+bit/64]>>(bit%64)&1 != 0
+}
+
+// exact reports whether events say that the worker holds the block.
+func (s *sets) exact(id setID, w Worker) bool {
+	return s.has(id, w, Device) || s.has(id, w, Host) || s.has(id, w, Disk)
+}
+
+// add returns the set with one more member, for a block that had from.
+func (s *sets) add(from setID, w Worker, tier Tier) setID {
+	if from == none {
+		id := s.single[s.bit(w, tier)]
+		if id == none {
+			id = s.toggled(none, w, tier)
+			s.single[s.bit(w, tier)] = id
+		}
+		s.about[id].users++
+		return id
+	}
+	if s.has(from, w, tier) {
+		return from
+	}
+	return s.exchange(from, s.toggled(from, w, tier))
+}
+
+// remove returns the set with one member less, for a block that had from.
+func (s *sets) remove(from setID, w Worker, tier Tier) setID {
+	switch {
+	case from == none || !s.has(from, w, tier):
+		return from
+	case s.about[from].size == 1:
+		return s.exchange(from, none)
+	}
+	return s.exchange(from, s.toggled(from, w, tier))
+}
+
+func (s *sets) exchange(from, to setID) setID {
+	if to != none {
+		s.about[to].users++
+	}
+	if s.about[from].users--; s.about[from].users == 0 {
+		s.drop(from)
+	}
+	return to
+}
+
+// toggled returns the set that differs from another in one member. It has no
+// users if it is new.
+func (s *sets) toggled(from setID, w Worker, tier Tier) setID {
+	hash := s.about[from].hash ^ s.hash(w, tier)
+	if id, ok := s.byHash[hash]; ok && s.differInOne(id, from, s.bit(w, tier)) {
+		return id
+	}
+	id := s.fresh()
+	stride := int(tiers) * s.width
+	words := s.words[int(id)*stride:][:stride]
+	copy(words, s.words[int(from)*stride:][:stride])
+	bit := s.bit(w, tier)
+	words[bit/64] ^= 1 << (bit % 64)
+	size := 0
+	for _, word := range words {
+		size += bits.OnesCount64(word)
+	}
+	s.about[id] = aboutSet{hash: hash, size: uint32(size)}
+	s.byHash[hash] = id
+	return id
+}
+
+func (s *sets) differInOne(a, b setID, bit int) bool {
+	stride := int(tiers) * s.width
+	x, y := s.words[int(a)*stride:][:stride], s.words[int(b)*stride:][:stride]
+	for i := range x {
+		difference := uint64(0)
+		if i == bit/64 {
+			difference = 1 << (bit % 64)
+		}
+		if x[i]^y[i] != difference {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh returns an id that nobody uses.
+func (s *sets) fresh() setID {
+	if n := len(s.free); n > 0 {
+		id := s.free[n-1]
+		s.free = s.free[:n-1]
+		return id
+	}
+	s.about = append(s.about, aboutSet{})
+	for range int(tiers) * s.width {
+		s.words = append(s.words, 0)
+	}
+	return setID(len(s.about) - 1)
+}
+
+// drop forgets a set that no block has.
+func (s *sets) drop(id setID) {
+	if s.byHash[s.about[id].hash] == id {
+		delete(s.byHash, s.about[id].hash)
+	}
+	if s.about[id].size == 1 {
+		if bit := s.first(id); s.single[bit] == id {
+			s.single[bit] = none
+		}
+	}
+	s.free = append(s.free, id)
+}
+
+// first returns the lowest bit of a set that is not empty.
+func (s *sets) first(id setID) int {
+	for i, word := range s.words[int(id)*int(tiers)*s.width:] {
+		if word != 0 {
+			return 64*i + bits.TrailingZeros64(word)
+		}
+	}
+	panic("kvindex: the set is empty")
+}
