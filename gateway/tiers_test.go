@@ -78,7 +78,7 @@ func TestSummariesExtend(t *testing.T) {
 		}
 		s := startKept(t, w, untitled, capped(convo.Summarise, 400), func(c *Config) { c.Models[0].ContextTokens = 4000 })
 		path := s.converse("")
-		for n := 0; n < 40; n++ {
+		for n := range 40 {
 			s.tell(path, fmt.Sprintf("%s turn%03d", strings.Repeat("long ", 12), n), "")
 		}
 		if summaries < 3 {
