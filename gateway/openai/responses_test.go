@@ -146,6 +146,9 @@ func FuzzResponseRequest(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		if _, err := ParseInputTokens(body); err != nil {
+			checkFuzzed(t, err)
+		}
 		r, err := ParseResponse(body)
 		if err != nil {
 			checkFuzzed(t, err)
@@ -195,10 +198,14 @@ func FuzzReplay(f *testing.F) {
 
 func FuzzContent(f *testing.F) {
 	f.Add([]byte(`"a"`))
+	f.Add([]byte(`[{"type":"context","policy":"summarise","left_out_messages":2,"summary_shown":"s","summary_up_to":"msg_1"}]`))
 	f.Add([]byte(`[{"type":"output_text","text":"a"},{"type":"function_call","call_id":"c","name":"f","arguments":""},{"type":"reasoning_text","text":"r"},7]`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		for _, item := range ParseContent("msg_1", "assistant", "failed", content) {
 			mustEncode(t, item)
+		}
+		if note := ParseNote(content); note != nil {
+			mustEncode(t, note)
 		}
 	})
 }
