@@ -27,6 +27,8 @@ const (
 	ferryPlenty = 256
 	// idleCopies is how many copies are done at a time while nothing else is.
 	idleCopies = 32
+	// copyDoubt is a difference in time that is too small to tell from none.
+	copyDoubt = time.Microsecond
 )
 
 // Copied records that so many blocks were copied, and how long it took.
@@ -57,7 +59,7 @@ func (s *Scheduler) tooSlow() kv.Tier {
 	chunk := Work{Rows: s.cfg.StepTokens}
 	again := s.pace.Predict(chunk.add(compute.BlockTokens, 0)) - s.pace.Predict(chunk)
 	for t := kv.Host; int(t) < kv.Tiers; t++ {
-		if s.copies.block[t][kv.Device] > again {
+		if s.copies.block[t][kv.Device] > again+copyDoubt {
 			return t
 		}
 	}
