@@ -89,18 +89,28 @@ for (const colorScheme of ['light', 'dark']) {
   });
 }
 
+/** The colour of the page once it is another than before and changes no more. */
+async function settled(page, before) {
+  const colour = await page.waitForFunction((old) => {
+    const now = getComputedStyle(document.body).backgroundColor;
+    const stays = now === window.lastPaper;
+    window.lastPaper = now;
+    return stays && now !== old && now;
+  }, before, { polling: 100 });
+  return colour.jsonValue();
+}
+
 test('a chosen theme outlasts a reload', async () => {
   const page = await openPage(rig, { colorScheme: 'light' });
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await paper();
   await page.click('[role=radio][aria-label="Dark"]');
-  const dark = await paper();
-  assert.notEqual(dark, light);
+  const dark = await settled(page, light);
   await page.reload();
   await page.waitForSelector('#prompt');
-  assert.equal(await paper(), dark);
+  assert.equal(await settled(page, light), dark);
   await page.click('[role=radio][aria-label="As the system"]');
-  assert.equal(await paper(), light);
+  assert.equal(await settled(page, dark), light);
   await page.closeClean();
 });
 
