@@ -23,7 +23,7 @@ type Shed struct {
 	// Start and Stop are in time that the waiting work takes; default 3 s and
 	// 1 s, as people leave when nothing comes for ten.
 	Start, Stop time.Duration
-	// DepthMin is how many entries must wait before any is shed; default 16. A
+	// DepthMin is how many entries must wait before any is shed; default 8. A
 	// few long answers are no overload.
 	DepthMin int
 	// Off sheds nothing.
@@ -33,7 +33,7 @@ type Shed struct {
 const (
 	shedStart    = 3 * time.Second
 	shedStop     = time.Second
-	shedDepthMin = 16
+	shedDepthMin = 8
 	// shedSlope is how fast the share grows, in steps of the ladder per second,
 	// while the wait is at Start or beyond; shedMemory how fast the last share is
 	// forgotten when the overload is over.

