@@ -1,0 +1,345 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"parley"
+)
+
+// A Prompt is the names of a prompt's full blocks, for one size of blocks.
+type Prompt struct {
+	BlockTokens int
+	Names       []parley.BlockHash
+}
+
+// A Request is what a decision needs to know.
+type Request struct {
+	Model, Pool string
+	// Key brings requests together for which nothing else is known: a
+	// conversation or a tenant. Empty if there is none.
+	Key string
+	// PromptTokens and OutputTokens are the context it may grow to.
+	PromptTokens, OutputTokens int
+	// Prompts are for the sizes that [Router.BlockSizes] returns.
+	Prompts []Prompt
+	// Avoid are workers that have failed it.
+	Avoid []ID
+}
+
+func (q *Request) names(blockTokens int) []parley.BlockHash {
+	for i := range q.Prompts {
+		if q.Prompts[i].BlockTokens == blockTokens {
+			return q.Prompts[i].Names
+		}
+	}
+	return nil
+}
+
+// A Reason is why a worker cannot take a request, or should not.
+type Reason uint8
+
+// The reasons. Those from Busy on only count while somebody else can take it.
+const (
+	OtherModel Reason = iota // serves another model
+	OtherPool                // stands in another pool
+	NotReady                 // is not healthy, or draining
+	Avoided                  // has failed this request
+	TooSmall                 // could never hold the context
+	NoRoom                   // cannot hold the context beside what runs
+	Busy                     // has had more than its share of work
+	Watermark                // has its memory in use beyond the watermark
+	reasons
+)
+
+var reasonWords = [reasons]string{"of another model", "of another pool", "not ready", "avoided", "too small", "without room", "busy", "over the watermark"}
+
+// A How is the rule that a worker was picked by.
+type How uint8
+
+// The rules.
+const (
+	ByScore How = iota // it had the least score
+	ByTie              // it was the less loaded of two near ties
+	ByKey              // nothing was known, and the key hashes to it
+)
+
+// A Decision says which worker a request goes to, and why.
+type Decision struct {
+	Worker ID
+	Name   string
+	How    How
+	// Cached tokens of the prompt are on the worker, Expected of them because
+	// they were sent there lately; Uncached must be computed.
+	Cached, Expected, Uncached int
+	// Score is in tokens; Ahead is how much more the next best had, and Ties
+	// how many were as good.
+	Score, Ahead float64
+	Ties         int
+	// Able is how many workers could have taken it, and Refused why the others
+	// could not or should not.
+	Able    int
+	Refused [reasons]int
+	// Passed is set if the best score was passed over because its worker was
+	// busy or over the watermark.
+	Passed string
+}
+
+// String returns the decision in one line.
+func (d Decision) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s by %s: %d of %d tokens cached", d.Name, [...]string{"score", "tie", "key"}[d.How], d.Cached, d.Cached+d.Uncached)
+	if d.Expected > 0 {
+		fmt.Fprintf(&b, " (%d expected)", d.Expected)
+	}
+	fmt.Fprintf(&b, ", score %.0f", d.Score)
+	switch {
+	case d.Able > 1 && d.Ties > 1:
+		fmt.Fprintf(&b, ", %d near ties", d.Ties)
+	case d.Able > 1:
+		fmt.Fprintf(&b, ", next +%.0f", d.Ahead)
+	}
+	if d.Passed != "" {
+		fmt.Fprintf(&b, ", instead of %s", d.Passed)
+	}
+	fmt.Fprintf(&b, "; %d able%s", d.Able, refusals(&d.Refused))
+	return b.String()
+}
+
+func refusals(counts *[reasons]int) string {
+	var b strings.Builder
+	for reason, n := range counts {
+		if n > 0 {
+			fmt.Fprintf(&b, ", %d %s", n, reasonWords[reason])
+		}
+	}
+	return b.String()
+}
+
+// A NoWorker error says why nobody can take a request.
+type NoWorker struct{ Refused [reasons]int }
+
+// Error returns the reasons in one line.
+func (e *NoWorker) Error() string { return "no worker can take the request" + refusals(&e.Refused) }
+
+// Waits reports whether a worker could take the request later, when there is
+// room again or it is ready again.
+func (e *NoWorker) Waits() bool { return e.Refused[NoRoom] > 0 || e.Refused[NotReady] > 0 }
+
+// A candidate is a worker that can take the request.
+type candidate struct {
+	id      ID
+	w       *worker
+	cached  int
+	expect  int
+	score   float64
+	work    float64
+	setBack Reason // reasons if there is none
+}
+
+// Pick decides where a request goes. It changes nothing: [Router.Sent] notes
+// that the decision was followed. The error is a [*NoWorker].
+func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
+	r.advance(now)
+	for _, x := range r.indexes {
+		x.names = q.names(x.BlockTokens())
+		x.Lookup(x.names, &x.matches)
+	}
+	var d Decision
+	r.filter(q, &d)
+	if len(r.ranked) == 0 {
+		return Decision{}, &NoWorker{d.Refused}
+	}
+	known := r.rate(q)
+	d.Able = len(r.ranked)
+	if best := slices.MinFunc(r.ranked, byScore); best.setBack != reasons && known {
+		d.Passed = best.w.Name
+	}
+	r.setBack(&d)
+	r.choose(q, known, &d)
+	return d, nil
+}
+
+func byScore(a, b candidate) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.work, b.work), cmp.Compare(a.id, b.id))
+}
+
+// filter lists the workers that can take a request.
+func (r *Router) filter(q *Request, d *Decision) {
+	r.ranked = r.ranked[:0]
+	for id, w := range r.workers {
+		if w == nil {
+			continue
+		}
+		if reason := w.refuses(q, ID(id)); reason != reasons {
+			d.Refused[reason]++
+			continue
+		}
+		r.ranked = append(r.ranked, candidate{id: ID(id), w: w, setBack: reasons})
+	}
+}
+
+// refuses returns why a worker cannot take a request, or reasons if it can.
+func (w *worker) refuses(q *Request, id ID) Reason {
+	context := q.PromptTokens + q.OutputTokens
+	switch {
+	case w.Model != q.Model:
+		return OtherModel
+	case w.Pool != q.Pool:
+		return OtherPool
+	case !w.status.Ready:
+		return NotReady
+	case slices.Contains(q.Avoid, id):
+		return Avoided
+	case w.CapacityTokens > 0 && context > w.CapacityTokens:
+		return TooSmall
+	case w.CapacityTokens > 0 && context > w.CapacityTokens-w.status.UsedTokens:
+		return NoRoom
+	}
+	return reasons
+}
+
+// rate gives the candidates their scores, and reports whether anything can be
+// known about what one of them holds.
+func (r *Router) rate(q *Request) (known bool) {
+	var work, share float64
+	for i := range r.ranked {
+		work += r.ranked[i].w.work
+		share += r.ranked[i].w.share
+	}
+	n := float64(len(r.ranked))
+	work, share = work/n, share/n
+	for i := range r.ranked {
+		c := &r.ranked[i]
+		w := c.w
+		credit := 0.0
+		if w.index != nil && len(w.index.names) > 0 {
+			known = true
+			credit = c.hold(r, q)
+		}
+		uncached := float64(q.PromptTokens) - credit
+		c.work = w.work
+		c.score = uncached + r.cfg.WorkWeight*w.work + float64(max(w.waiting, w.status.WaitingTokens)) +
+			float64(r.cfg.RunningTokens*max(w.running, w.status.Running)) + float64(r.cfg.MemoryTokens)*w.memory()
+		own := float64(q.PromptTokens-c.cached) / w.relative()
+		switch {
+		case w.memory() > r.cfg.HighWatermark:
+			c.setBack = Watermark
+		case over(w.work, work, own, n, r.cfg.BurstBound) || over(w.share, share, own, n, r.cfg.ShareBound):
+			c.setBack = Busy
+		}
+	}
+	return known
+}
+
+// over reports whether a worker that has had more than the mean would, with
+// its own new work, have more than the bound allows.
+func over(has, mean, own, n, bound float64) bool {
+	return has > mean && has+own > bound*(mean+own/n)
+}
+
+// hold finds out what a worker holds of the prompt and returns what that is
+// worth, in tokens.
+func (c *candidate) hold(r *Router, q *Request) (credit float64) {
+	w := c.w
+	match := w.index.matches.Of(w.number)
+	tokens := func(blocks int32) int { return int(blocks) * w.BlockTokens }
+	c.cached = min(tokens(match.Blocks), q.PromptTokens)
+	c.expect = min(tokens(match.Expected), c.cached)
+	lost := (1-r.cfg.HostCredit)*float64(tokens(match.Host)) + (1-r.cfg.DiskCredit)*float64(tokens(match.Disk))
+	return float64(c.cached) - lost
+}
+
+// memory returns which part of a worker's memory running requests use.
+func (w *worker) memory() float64 {
+	if w.CapacityTokens == 0 {
+		return 0
+	}
+	return float64(w.status.UsedTokens) / float64(w.CapacityTokens)
+}
+
+// setBack takes out the candidates that should not get more, unless nobody
+// else is left. Those over the watermark come last.
+func (r *Router) setBack(d *Decision) {
+	for _, reason := range []Reason{Watermark, Busy} {
+		n := 0
+		for i := range r.ranked {
+			if r.ranked[i].setBack == reason {
+				n++
+			}
+		}
+		if n < len(r.ranked) {
+			r.ranked = slices.DeleteFunc(r.ranked, func(c candidate) bool { return c.setBack == reason })
+			d.Refused[reason] += n
+		}
+	}
+}
+
+// choose takes one of the candidates that are left.
+func (r *Router) choose(q *Request, known bool, d *Decision) {
+	slices.SortFunc(r.ranked, byScore)
+	c := &r.ranked[0]
+	d.Ties = 1
+	for d.Ties < len(r.ranked) && r.ranked[d.Ties].score <= c.score+float64(r.cfg.TieTokens) {
+		d.Ties++
+	}
+	if len(r.ranked) > 1 {
+		d.Ahead = r.ranked[1].score - c.score
+	}
+	switch {
+	case !known && q.Key != "":
+		d.How, d.Ties = ByKey, 1
+		c = r.byKey(q.Key)
+	case d.Ties > 1:
+		d.How = ByTie
+		c = r.lessLoaded(d.Ties)
+	}
+	d.Worker, d.Name, d.Score = c.id, c.w.Name, c.score
+	d.Cached, d.Expected, d.Uncached = c.cached, c.expect, q.PromptTokens-c.cached
+	if d.Passed == d.Name {
+		d.Passed = ""
+	}
+}
+
+// lessLoaded takes two of the first candidates at random and returns the one
+// with less work.
+func (r *Router) lessLoaded(ties int) *candidate {
+	first := r.rng.IntN(ties)
+	second := r.rng.IntN(ties - 1)
+	if second >= first {
+		second++
+	}
+	a, b := &r.ranked[first], &r.ranked[second]
+	if b.work < a.work || b.work == a.work && b.score < a.score {
+		return b
+	}
+	return a
+}
+
+// byKey returns the candidate that a key hashes to. Each worker has a rank for
+// each key that depends on nothing else, so that when one comes or goes, only
+// the keys move that it had or gets.
+func (r *Router) byKey(key string) *candidate {
+	best, highest := 0, uint64(0)
+	for i := range r.ranked {
+		if rank := rankOf(key, r.ranked[i].w.Name); rank > highest || i == 0 {
+			best, highest = i, rank
+		}
+	}
+	return &r.ranked[best]
+}
+
+// rankOf mixes a key and a worker's name into a number.
+func rankOf(key, name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(key))
+	h.Write([]byte{0})
+	h.Write([]byte(name))
+	x := h.Sum64() // nearly equal names have nearly equal sums
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	return x ^ x>>32
+}

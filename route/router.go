@@ -1,0 +1,300 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/route/kvindex"
+)
+
+// A Config says how decisions weigh. The zero value works; it was chosen for
+// hit ratio and balance over traces of different sharing (see the tests).
+type Config struct {
+	// WorkWeight is what a token of work routed to a worker lately adds to its
+	// score, in tokens; 0 means 0.05. Work is forgotten by half in WorkHalf; 0
+	// means 40 s.
+	WorkWeight float64
+	WorkHalf   time.Duration
+	// BurstBound and ShareBound are how many times the mean work of all workers
+	// one may have had before it is passed over, lately and over a longer
+	// time, which is forgotten by half in ShareHalf. 0 means 2, 1.07 and 10
+	// minutes. Both bounds are more than 1.
+	BurstBound, ShareBound float64
+	ShareHalf              time.Duration
+	// HighWatermark is the part of a worker's memory that running requests may
+	// use before it is passed over; 0 means 0.9.
+	HighWatermark float64
+	// RunningTokens is what each running request adds to the score, 0 means 16;
+	// MemoryTokens what a memory in full use adds, 0 means 1,024.
+	RunningTokens, MemoryTokens int
+	// HostCredit and DiskCredit are what a token held in a lower tier is worth
+	// of one on the device; 0 means 0.75 and 0.25.
+	HostCredit, DiskCredit float64
+	// TieTokens is how far apart the scores of near ties are; 0 means 64.
+	TieTokens int
+	// Index is for the indexes of all block sizes, besides BlockTokens.
+	Index kvindex.Config
+	// Seed is for what is random.
+	Seed uint64
+}
+
+func (c *Config) setDefaults() error {
+	orDefault(&c.WorkWeight, 0.05)
+	orDefault(&c.WorkHalf, 40*time.Second)
+	orDefault(&c.BurstBound, 2)
+	orDefault(&c.ShareBound, 1.07)
+	orDefault(&c.ShareHalf, 10*time.Minute)
+	orDefault(&c.HighWatermark, 0.9)
+	orDefault(&c.RunningTokens, 16)
+	orDefault(&c.MemoryTokens, 1024)
+	orDefault(&c.HostCredit, 0.75)
+	orDefault(&c.DiskCredit, 0.25)
+	orDefault(&c.TieTokens, 64)
+	var problems []error
+	for _, row := range []struct {
+		what     string
+		is       float64
+		from, to float64
+	}{
+		{"WorkWeight", c.WorkWeight, 0, 100},
+		{"WorkHalf in seconds", c.WorkHalf.Seconds(), 1e-3, 1e6},
+		{"BurstBound", c.BurstBound, 1.001, 1e6},
+		{"ShareBound", c.ShareBound, 1.001, 1e6},
+		{"ShareHalf in seconds", c.ShareHalf.Seconds(), 1e-3, 1e6},
+		{"HighWatermark", c.HighWatermark, 0, 1},
+		{"RunningTokens", float64(c.RunningTokens), 0, 1e6},
+		{"MemoryTokens", float64(c.MemoryTokens), 0, 1e6},
+		{"HostCredit", c.HostCredit, 0, 1},
+		{"DiskCredit", c.DiskCredit, 0, 1},
+		{"TieTokens", float64(c.TieTokens), 0, 1e6},
+	} {
+		if !(row.is >= row.from && row.is <= row.to) {
+			problems = append(problems, fmt.Errorf("route: %s is %g: expected %g to %g", row.what, row.is, row.from, row.to))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// An ID is the number of a worker in a router.
+type ID int
+
+// A Member is what does not change about a worker.
+type Member struct {
+	// Name is for people; Model and Pool must be those of a request.
+	Name, Model, Pool string
+	// BlockTokens is the number of tokens in its blocks; 0 if they are not
+	// known, so that nothing can be said about what it holds.
+	BlockTokens int
+	// CapacityTokens is how much context its memory can hold; 0 if unknown.
+	CapacityTokens int
+	// Source says what it tells about its blocks. CapacityBlocks follows from
+	// the other fields if it is 0.
+	Source kvindex.Source
+}
+
+// A Status is what a worker said last. The router counts what it sent itself;
+// of both the higher number is believed.
+type Status struct {
+	// Ready is set when it may get work: it is healthy and not draining.
+	Ready bool
+	// UsedTokens of its memory are in use by running requests.
+	UsedTokens int
+	// WaitingTokens are in prompts that wait or are being computed; Running
+	// requests are writing.
+	WaitingTokens, Running int
+	// Share is how much work it should get, of that of the others: less than 1
+	// while it warms up. 0 means 1.
+	Share float64
+}
+
+// A Router knows the workers and picks among them.
+type Router struct {
+	cfg     Config
+	rng     *rand.Rand
+	workers []*worker // nil where nobody is
+	indexes []*sizedIndex
+	decayed time.Time // up to when work was forgotten
+	ranked  []candidate
+}
+
+// A sizedIndex is the index of the workers with blocks of one size, and what
+// it said about the prompt in question.
+type sizedIndex struct {
+	*kvindex.Index
+	users   int
+	matches kvindex.Matches
+	names   []parley.BlockHash
+}
+
+type worker struct {
+	Member
+	status  Status
+	index   *sizedIndex // nil if blocks are not known
+	number  kvindex.Worker
+	work    float64 // tokens routed lately
+	share   float64 // tokens routed over a longer time
+	waiting int     // tokens sent and not computed
+	running int     // requests sent and not done
+}
+
+// New returns a router without workers.
+func New(cfg Config) (*Router, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Router{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0))}, nil
+}
+
+// Join adds a worker. It gets no work until a status says that it is ready.
+func (r *Router) Join(m Member) (ID, error) {
+	w := &worker{Member: m}
+	if m.BlockTokens > 0 {
+		index, err := r.index(m.BlockTokens)
+		if err != nil {
+			return 0, err
+		}
+		if m.Source.CapacityBlocks == 0 {
+			m.Source.CapacityBlocks = m.CapacityTokens / m.BlockTokens
+		}
+		if w.number, err = index.Join(m.Source); err != nil {
+			return 0, err
+		}
+		w.index = index
+		index.users++
+	}
+	w.work, w.share = r.means()
+	at := slices.Index(r.workers, nil)
+	if at < 0 {
+		at = len(r.workers)
+		r.workers = append(r.workers, nil)
+	}
+	r.workers[at] = w
+	return ID(at), nil
+}
+
+// Leave forgets a worker. Its number may be given to another one.
+func (r *Router) Leave(id ID) {
+	w := r.workers[id]
+	r.workers[id] = nil
+	if w.index == nil {
+		return
+	}
+	w.index.Leave(w.number)
+	if w.index.users--; w.index.users == 0 {
+		r.indexes = slices.DeleteFunc(r.indexes, func(x *sizedIndex) bool { return x == w.index })
+	}
+}
+
+func (r *Router) index(blockTokens int) (*sizedIndex, error) {
+	for _, x := range r.indexes {
+		if x.BlockTokens() == blockTokens {
+			return x, nil
+		}
+	}
+	cfg := r.cfg.Index
+	cfg.BlockTokens = blockTokens
+	index, err := kvindex.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.indexes = append(r.indexes, &sizedIndex{Index: index})
+	return r.indexes[len(r.indexes)-1], nil
+}
+
+// Index returns where a worker's events go, and its number there; nil if its
+// blocks are not known.
+func (r *Router) Index(id ID) (*kvindex.Index, kvindex.Worker) {
+	if w := r.workers[id]; w.index != nil {
+		return w.index.Index, w.number
+	}
+	return nil, 0
+}
+
+// BlockSizes returns the sizes of blocks for which a request needs names.
+func (r *Router) BlockSizes() (sizes []int) {
+	for _, x := range r.indexes {
+		sizes = append(sizes, x.BlockTokens())
+	}
+	return sizes
+}
+
+// Report takes a worker's status.
+func (r *Router) Report(id ID, s Status) { r.workers[id].status = s }
+
+// means returns the mean work of those who are there.
+func (r *Router) means() (work, share float64) {
+	n := 0
+	for _, w := range r.workers {
+		if w != nil {
+			work, share, n = work+w.work, share+w.share, n+1
+		}
+	}
+	return work / float64(max(n, 1)), share / float64(max(n, 1))
+}
+
+// advance forgets old work and expectations.
+func (r *Router) advance(now time.Time) {
+	if since := now.Sub(r.decayed); since > 0 {
+		work := math.Exp2(-since.Seconds() / r.cfg.WorkHalf.Seconds())
+		share := math.Exp2(-since.Seconds() / r.cfg.ShareHalf.Seconds())
+		for _, w := range r.workers {
+			if w != nil {
+				w.work *= work
+				w.share *= share
+			}
+		}
+		r.decayed = now
+	}
+	for _, x := range r.indexes {
+		x.Expire(now)
+	}
+}
+
+// Sent notes that a request was sent as decided.
+func (r *Router) Sent(q *Request, d *Decision, now time.Time) {
+	r.advance(now)
+	w := r.workers[d.Worker]
+	share := w.relative()
+	w.work += float64(d.Uncached) / share
+	w.share += float64(d.Uncached) / share
+	w.waiting += d.Uncached
+	w.running++
+	if w.index != nil {
+		w.index.Expect(w.number, q.names(w.BlockTokens), now)
+	}
+}
+
+// Computed notes that the prompt of a request sent as decided was computed:
+// its first token has come, or it has failed before that.
+func (r *Router) Computed(d *Decision) {
+	if w := r.workers[d.Worker]; w != nil {
+		w.waiting = max(0, w.waiting-d.Uncached)
+	}
+}
+
+// Done notes that a request sent as decided has ended.
+func (r *Router) Done(d *Decision) {
+	if w := r.workers[d.Worker]; w != nil {
+		w.running = max(0, w.running-1)
+	}
+}
+
+// relative returns how much work a worker should get, of that of the others.
+func (w *worker) relative() float64 {
+	if w.status.Share <= 0 {
+		return 1
+	}
+	return max(w.status.Share, 0.01)
+}

@@ -1,0 +1,358 @@
+package route
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"parley"
+	"parley/engine/kv"
+	"parley/internal/testkit"
+	"parley/route/kvindex"
+)
+
+var otherTrace = flag.String("trace", "", "a compressed trace in Mooncake's format, to be replayed beside the others")
+
+const traceTokens = 512
+
+// A use is one request of a trace. Equal ids mean equal content up to that
+// block.
+type use struct {
+	at     time.Duration
+	tokens int
+	ids    []int32
+}
+
+// readTrace reads a trace in Mooncake's format.
+func readTrace(t testing.TB, path string) (uses []use) {
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		var r struct {
+			Timestamp int64   `json:"timestamp"`
+			Tokens    int     `json:"input_length"`
+			HashIDs   []int32 `json:"hash_ids"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		uses = append(uses, use{time.Duration(r.Timestamp) * time.Millisecond, r.Tokens, r.HashIDs})
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return uses
+}
+
+// A sharing describes a made-up trace: conversations that begin with the
+// system prompt of one of several tenants, some of whom have more of them.
+type sharing struct {
+	tenants      int
+	skew         float64 // tenant number i has conversations in proportion to i^-skew
+	systemBlocks int     // mean
+	turnBlocks   float64 // mean of what each turn adds
+	turns        float64 // mean
+	perSecond    float64
+}
+
+// make returns about n requests.
+func (s sharing) make(n int) (uses []use) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	next := int32(0)
+	grow := func(ids []int32, n int) []int32 {
+		ids = slices.Clone(ids)
+		for range n {
+			ids = append(ids, next)
+			next++
+		}
+		return ids
+	}
+	systems := make([][]int32, s.tenants)
+	sums := make([]float64, s.tenants)
+	sum := 0.0
+	for i := range systems {
+		systems[i] = grow(nil, s.systemBlocks/2+rng.IntN(s.systemBlocks+1))
+		sum += math.Pow(float64(i+1), -s.skew)
+		sums[i] = sum
+	}
+	start := 0.0
+	for len(uses) < n {
+		start += rng.ExpFloat64() / s.perSecond * s.turns
+		tenant, _ := slices.BinarySearch(sums, rng.Float64()*sum)
+		ids, at := systems[tenant], start
+		for more := true; more; more = rng.Float64() > 1/s.turns {
+			ids = grow(ids, 1+int(rng.ExpFloat64()*s.turnBlocks))
+			uses = append(uses, use{time.Duration(at * float64(time.Second)), len(ids)*traceTokens - rng.IntN(traceTokens), ids})
+			at += 20 + rng.ExpFloat64()*60
+		}
+	}
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
+	end := time.Duration(start * float64(time.Second)) // nobody new comes after it
+	at, _ := slices.BinarySearchFunc(uses, end, func(u use, end time.Duration) int { return cmp.Compare(u.at, end) })
+	return uses[:at]
+}
+
+// nameOf makes a name from the id of a block in a trace.
+func nameOf(id int32) (name parley.BlockHash) {
+	mixed := (uint64(id) + 1) * 0x9e3779b97f4a7c15
+	binary.LittleEndian.PutUint64(name[:], mixed^mixed>>29)
+	binary.LittleEndian.PutUint32(name[8:], uint32(id))
+	return name
+}
+
+// A fleet is workers with a cache each, evicting what was used least recently,
+// without timing: each request is computed at once.
+type fleet struct {
+	caches []*kv.Cache
+	seen   []uint64 // events
+	blocks int      // of each cache
+	now    time.Time
+	router *Router // gets the events, if there is one
+	names  []parley.BlockHash
+
+	hits, asked int
+	total       []float64 // uncached tokens
+	window      []float64 // of this minute
+	ratios      []float64 // busiest to mean, of each minute
+	minute      time.Duration
+}
+
+func newFleet(t testing.TB, workers, tokens int) *fleet {
+	f := &fleet{blocks: tokens / traceTokens, seen: make([]uint64, workers), total: make([]float64, workers), window: make([]float64, workers)}
+	for range workers {
+		c, err := kv.NewCache(kv.Config{Blocks: f.blocks, BlockTokens: traceTokens, Policy: kv.LRU, Events: 1024})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.caches = append(f.caches, c)
+	}
+	return f
+}
+
+// arrive names the blocks of a request.
+func (f *fleet) arrive(u *use) {
+	for ; u.at >= f.minute+time.Minute; f.minute += time.Minute {
+		f.closeMinute()
+	}
+	f.now = time.Unix(0, 0).Add(u.at)
+	f.names = f.names[:0]
+	for _, id := range u.ids {
+		f.names = append(f.names, nameOf(id))
+	}
+}
+
+func (f *fleet) closeMinute() {
+	if mean := mean(f.window); mean > 0 {
+		f.ratios = append(f.ratios, slices.Max(f.window)/mean)
+	}
+	clear(f.window)
+}
+
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// compute sends a request to a worker. A prompt larger than its cache keeps
+// its beginning.
+func (f *fleet) compute(t testing.TB, w int, u *use) {
+	c, names := f.caches[w], f.names[:min(len(f.names), f.blocks)]
+	tokens := len(names) * traceTokens
+	var table kv.Table
+	a, ok := c.Admit(&table, &kv.Claim{PromptTokens: tokens + 1, Hashes: names}, tokens, f.now)
+	if !ok {
+		t.Fatalf("%d blocks were refused by an idle cache", len(names))
+	}
+	for table.Sealed() < len(names) {
+		if err := c.Seal(&table, names[table.Sealed()], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Release(&table, f.now)
+	hits := a.HitTokens / traceTokens
+	f.hits += hits
+	f.asked += len(u.ids)
+	uncached := float64(max(0, u.tokens-hits*traceTokens))
+	f.total[w] += uncached
+	f.window[w] += uncached
+}
+
+// tell gives the router the events of a worker.
+func (f *fleet) tell(t testing.TB, w int) {
+	events, ok := f.caches[w].EventsSince(f.seen[w])
+	if !ok {
+		t.Fatal("events were lost")
+	}
+	batch := kvindex.Batch{Seq: f.seen[w]}
+	for e := range events {
+		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Names: []parley.BlockHash{e.Hash}})
+	}
+	f.seen[w] = f.caches[w].Seq()
+	x, number := f.router.Index(ID(w))
+	batch.Seq = x.Stats(number).Batches
+	x.Apply(number, batch)
+}
+
+// A result is what a policy gave.
+type result struct{ hit, busiest, p95 float64 }
+
+func (r result) String() string { return fmt.Sprintf("%.4f %.2f %.2f", r.hit, r.busiest, r.p95) }
+
+func (f *fleet) result() result {
+	f.closeMinute()
+	slices.Sort(f.ratios)
+	return result{
+		hit: float64(f.hits) / float64(f.asked), busiest: slices.Max(f.total) / mean(f.total),
+		p95: f.ratios[int(math.Ceil(0.95*float64(len(f.ratios))))-1],
+	}
+}
+
+// simply replays a trace with a rule that only sees the load so far.
+func simply(t testing.TB, uses []use, workers, tokens int, pick func(i int, f *fleet, u *use) int) result {
+	f := newFleet(t, workers, tokens)
+	for i := range uses {
+		f.arrive(&uses[i])
+		f.compute(t, pick(i, f, &uses[i]), &uses[i])
+	}
+	return f.result()
+}
+
+func roundRobin(i int, f *fleet, _ *use) int { return i % len(f.caches) }
+
+func leastLoaded(_ int, f *fleet, _ *use) int { return slices.Index(f.total, slices.Min(f.total)) }
+
+// consistentHash sends prompts with the same first 2,048 tokens to one worker.
+func consistentHash(_ int, f *fleet, u *use) int {
+	best, highest := 0, uint64(0)
+	for w := range f.caches {
+		if rank := rankOf(fmt.Sprint(u.ids[:min(len(u.ids), 4)]), fmt.Sprint(w)); rank > highest {
+			best, highest = w, rank
+		}
+	}
+	return best
+}
+
+// routed replays a trace with the router in its default settings, which knows
+// the caches from their events.
+func routed(t testing.TB, uses []use, workers, tokens int, cfg Config) result {
+	f := newFleet(t, workers, tokens)
+	var err error
+	if f.router, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	for w := range workers {
+		id, err := f.router.Join(Member{Name: fmt.Sprint("w", w), BlockTokens: traceTokens, Source: kvindex.Source{Events: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.router.Report(id, Status{Ready: true})
+	}
+	for i := range uses {
+		u := &uses[i]
+		f.arrive(u)
+		q := Request{PromptTokens: u.tokens, Prompts: []Prompt{{traceTokens, f.names}}}
+		d, err := f.router.Pick(&q, f.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.router.Sent(&q, &d, f.now)
+		f.compute(t, int(d.Worker), u)
+		f.tell(t, int(d.Worker))
+		f.router.Computed(&d)
+		f.router.Done(&d)
+	}
+	return f.result()
+}
+
+// fleets are the sizes for which results are stated, with what a router must
+// reach on the conversation trace.
+var fleets = []struct {
+	workers, tokens int
+	bar             result
+}{
+	{8, 500_000, result{0.168, 1.10, 1.45}},
+	{8, 1_000_000, result{0.252, 1.10, 1.45}},
+	{10, 3_000_000, result{0.350, 1.10, 1.70}},
+	{16, 500_000, result{0.252, 1.10, 2.00}},
+}
+
+// compareOn prints what every policy gives on a trace, and returns what the
+// router and the best of the others found.
+func compareOn(t *testing.T, name string, uses []use) (ours, best []result) {
+	t.Logf("%s: hit ratio, busiest to mean over all, its 95th percentile over minutes", name)
+	for _, f := range fleets {
+		rr := simply(t, uses, f.workers, f.tokens, roundRobin)
+		least := simply(t, uses, f.workers, f.tokens, leastLoaded)
+		hash := simply(t, uses, f.workers, f.tokens, consistentHash)
+		own := routed(t, uses, f.workers, f.tokens, Config{})
+		t.Logf("%2d x %3.1f M: router %v | round-robin %v | least loaded %v | consistent hashing %v",
+			f.workers, float64(f.tokens)/1e6, own, rr, least, hash)
+		ours = append(ours, own)
+		best = append(best, result{hit: max(rr.hit, least.hit)})
+	}
+	return ours, best
+}
+
+// TestConversationTrace holds the router, in one setting for all fleets,
+// against the bars.
+func TestConversationTrace(t *testing.T) {
+	if underRace {
+		t.Skip("minutes under the race detector, for one goroutine")
+	}
+	uses := readTrace(t, testkit.SharedData(t, "traces", "conversation_trace.jsonl.gz"))
+	ours, _ := compareOn(t, "conversation trace", uses)
+	for i, f := range fleets {
+		if got := ours[i]; got.hit < f.bar.hit || got.busiest > f.bar.busiest || got.p95 > f.bar.p95 {
+			t.Errorf("%d x %d: %v, want at least %v", f.workers, f.tokens, got, f.bar)
+		}
+	}
+}
+
+// TestOtherSharing does the same for traces that share otherwise, so that the
+// settings do not only fit one.
+func TestOtherSharing(t *testing.T) {
+	if underRace {
+		t.Skip("minutes under the race detector, for one goroutine")
+	}
+	for _, row := range []struct {
+		name string
+		sharing
+	}{
+		{"200 tenants with system prompts of their own", sharing{200, 1, 8, 2, 3, 3.4}},
+		{"50 tenants, some very large", sharing{50, 1.3, 20, 4, 4, 4}},
+		{"4 very hot prefixes", sharing{4, 0.5, 40, 1, 1, 6}},
+		{"one prefix for all", sharing{1, 0, 40, 2, 2, 6}},
+		{"nothing shared", sharing{3000, 0, 8, 8, 1, 4}},
+	} {
+		compareOn(t, row.name, row.make(6000))
+	}
+}
+
+// TestTraceOfYours replays the trace that the flag names.
+func TestTraceOfYours(t *testing.T) {
+	if *otherTrace == "" {
+		t.Skip("needs -trace FILE: it is for traces of your own")
+	}
+	compareOn(t, *otherTrace, readTrace(t, *otherTrace))
+}
