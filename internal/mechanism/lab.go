@@ -74,7 +74,7 @@ var experiments = map[string]experiment{
 	"int8-kv":         {2, 1, runInt8KV},
 	"lookup":          {9, 3, runLookup},
 	"draft":           {9, 3, runDraft},
-	"full-load":       {20, 3, runFullLoad},
+	"full-load":       {80, 3, runFullLoad},
 	"eviction":        {12, 12, runEviction},
 	"gap":             {1, 1, runGap},
 }

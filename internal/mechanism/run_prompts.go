@@ -2,7 +2,9 @@ package mechanism
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,15 +45,21 @@ func runPrefixCache(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	return s, err
 }
 
-// A jam is a load in which prompts arrive while streams write.
+// A jam is a load in which prompts of one tenant arrive while streams of others
+// write.
 type jam struct {
-	streams int
-	prompt  int           // tokens of each prompt
-	pause   time.Duration // between an answer's first token and the next prompt
+	// Each of the streams writes one answer of answerTokens after the other.
+	streams, answerTokens int
+
+	prompt int           // tokens of each prompt
+	pause  time.Duration // between an answer's first token and the next prompt
 	// It lasts for least, and then until a prompt has been read, but not longer
 	// than most.
 	least, most time.Duration
 }
+
+// longAnswer is longer than 95 of 100 answers in Azure's conversations.
+const longAnswer = 512
 
 // runChunkedPrefill compares the gaps in running answers while long prompts
 // arrive that are computed whole, and in chunks.
@@ -63,7 +71,7 @@ func runChunkedPrefill(ctx context.Context, l *lab, rounds int) (Sample, error) 
 	if err != nil {
 		return Sample{}, err
 	}
-	j := jam{streams: 8, prompt: 2000, pause: 500 * time.Millisecond, least: 5 * time.Second, most: time.Minute}
+	j := jam{streams: 8, answerTokens: longAnswer, prompt: 2000, pause: 500 * time.Millisecond, least: 5 * time.Second, most: time.Minute}
 	if l.Quick {
 		j.least = 3 * time.Second
 	}
@@ -85,7 +93,7 @@ func runGap(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	j := jam{streams: 16, prompt: randomTokens - 1, least: 30 * time.Second, most: 2 * time.Minute}
+	j := jam{streams: 16, answerTokens: longAnswer, prompt: randomTokens - 1, least: 30 * time.Second, most: 2 * time.Minute}
 	if l.Quick {
 		j.least, j.most = 10*time.Second, 10*time.Second
 	}
@@ -109,27 +117,16 @@ func runGap(ctx context.Context, l *lab, rounds int) (Sample, error) {
 func (j *jam) gaps(ctx context.Context, h *host.Host, round int) (gaps []time.Duration, read int, err error) {
 	writing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var requests []*parley.Request
-	for i := range j.streams {
-		requests = append(requests, plain(fresh(round*1000+i, 32), 0))
-	}
-	var ready atomic.Int64
-	begin := make(chan struct{})
-	streams := send(writing, h, requests, func(token int) bool {
-		if token == 8 && ready.Add(1) == int64(j.streams) {
-			close(begin)
-		}
-		return writing.Err() == nil
-	})
+	crowd := j.write(writing, h, round)
 	select {
-	case <-begin:
+	case <-crowd.all:
 	case <-ctx.Done():
 	}
 	began := time.Now()
 	bounded, stop := context.WithTimeout(ctx, j.most)
 	defer stop()
 	for read == 0 || time.Since(began) < j.least {
-		_, err := ask(bounded, h, plain(fresh(round*1000+500+read, j.prompt), 1), nil)
+		_, err := ask(bounded, h, plain(fresh(round*1_000_000+500_000+read, j.prompt), 1), nil)
 		if bounded.Err() != nil {
 			break
 		}
@@ -140,7 +137,7 @@ func (j *jam) gaps(ctx context.Context, h *host.Host, round int) (gaps []time.Du
 		time.Sleep(j.pause)
 	}
 	cancel()
-	answers, err := streams.wait()
+	answers, err := crowd.wait()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -148,4 +145,58 @@ func (j *jam) gaps(ctx context.Context, h *host.Host, round int) (gaps []time.Du
 		gaps = append(gaps, answers[i].gapsAfter(began)...)
 	}
 	return gaps, read, waitIdle(ctx, h)
+}
+
+// writers are the streams of a jam under way.
+type writers struct {
+	wg  sync.WaitGroup
+	all chan struct{} // closed when each of them writes
+
+	mu      sync.Mutex
+	answers []answer
+	errs    []error
+}
+
+// write lets the streams write until ctx ends.
+func (j *jam) write(ctx context.Context, h *host.Host, round int) *writers {
+	w := &writers{all: make(chan struct{})}
+	var ready atomic.Int64
+	for i := range j.streams {
+		w.wg.Go(func() {
+			for turn := 0; ctx.Err() == nil; turn++ {
+				// The first answers are of different lengths, so that later ones do not end together.
+				tokens := j.answerTokens
+				if turn == 0 {
+					tokens = j.answerTokens * (i + 1) / j.streams
+				}
+				r := plain(fresh(round*1_000_000+i*1000+turn, 32), tokens)
+				r.Tenant = fmt.Sprintf("stream %d", i)
+				a, err := ask(ctx, h, r, func(token int) bool {
+					if turn == 0 && token == 8 && ready.Add(1) == int64(j.streams) {
+						close(w.all)
+					}
+					return ctx.Err() == nil
+				})
+				w.add(a, err, ctx)
+			}
+		})
+	}
+	return w
+}
+
+// add keeps an answer. One that was cut off before its first token is no error.
+func (w *writers) add(a answer, err error, ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.answers = append(w.answers, a)
+	} else if ctx.Err() == nil {
+		w.errs = append(w.errs, err)
+	}
+}
+
+// wait returns the answers when no stream writes any more.
+func (w *writers) wait() ([]answer, error) {
+	w.wg.Wait()
+	return w.answers, errors.Join(w.errs...)
 }
