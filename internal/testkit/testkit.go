@@ -7,17 +7,30 @@ package testkit
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
 // Root returns the repository's root directory.
-func Root() string {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		panic("testkit: the caller's file is unknown")
+func Root() string { return root }
+
+// root is found before a test can change the directory. It does not come from
+// the names of source files, because a build may leave directories out of them.
+var root = findRoot()
+
+func findRoot() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic("testkit: " + err.Error())
 	}
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("testkit: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // SharedData returns the path of a file under the shared data directory that
