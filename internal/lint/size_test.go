@@ -20,7 +20,7 @@ const (
 	functionLinesMedian = 12
 	fileLinesMax        = 600
 	depthMax            = 2
-	packagesMax         = 36
+	packagesMax         = 52
 	interfacesMax       = 10
 )
 
