@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web"},
 	{"gateway/batch", "queue"},
-	{"gateway/openai", "gateway/convo"},
+	{"gateway/openai", "gateway/convo", "gateway/limit"},
 	{"route"},
 	{"route/kvindex"},
 	{"token"},

@@ -1,0 +1,108 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits are what one account may use. Zero means no limit.
+type Limits struct {
+	RequestsPerSecond     int64 `json:"requests_per_second,omitzero"`
+	RequestsPerMinute     int64 `json:"requests_per_minute,omitzero"`
+	InputTokensPerMinute  int64 `json:"input_tokens_per_minute,omitzero"`
+	OutputTokensPerMinute int64 `json:"output_tokens_per_minute,omitzero"`
+	// ConcurrentRequests bounds how many are answered at the same time.
+	ConcurrentRequests int64 `json:"concurrent_requests,omitzero"`
+	// MonthlyBudget is how much may be spent in a calendar month.
+	MonthlyBudget Micros `json:"monthly_budget,omitzero"`
+}
+
+// rateMax is the largest rate. It keeps the arithmetic exact in the 53 bits that
+// a Lua number has.
+const rateMax = 100_000_000
+
+// Validate says everything that is wrong with l.
+func (l *Limits) Validate() error {
+	var problems []error
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"requests per second", l.RequestsPerSecond}, {"requests per minute", l.RequestsPerMinute},
+		{"input tokens per minute", l.InputTokensPerMinute}, {"output tokens per minute", l.OutputTokensPerMinute},
+		{"concurrent requests", l.ConcurrentRequests},
+	} {
+		if n.value < 0 || n.value > rateMax {
+			problems = append(problems, fmt.Errorf("the limit of %s is %d: it must be 0 (none) to %d", n.name, n.value, rateMax))
+		}
+	}
+	if l.MonthlyBudget < 0 || l.MonthlyBudget > budgetMax {
+		problems = append(problems, fmt.Errorf("the monthly budget is %s: it must be 0 (none) to %s", l.MonthlyBudget, Micros(budgetMax)))
+	}
+	return errors.Join(problems...)
+}
+
+// Or returns l with every limit that it does not set taken from fallback.
+func (l Limits) Or(fallback Limits) Limits {
+	or := func(own *int64, other int64) {
+		if *own == 0 {
+			*own = other
+		}
+	}
+	or(&l.RequestsPerSecond, fallback.RequestsPerSecond)
+	or(&l.RequestsPerMinute, fallback.RequestsPerMinute)
+	or(&l.InputTokensPerMinute, fallback.InputTokensPerMinute)
+	or(&l.OutputTokensPerMinute, fallback.OutputTokensPerMinute)
+	or(&l.ConcurrentRequests, fallback.ConcurrentRequests)
+	or((*int64)(&l.MonthlyBudget), int64(fallback.MonthlyBudget))
+	return l
+}
+
+// Micros is an amount of money in millionths of the unit that prices are in.
+// Amounts are whole numbers, so that sums are exact. In JSON they are decimal
+// texts such as "12.50".
+type Micros int64
+
+const microsPerUnit = 1_000_000
+
+// budgetMax leaves room for sums in 53 bits.
+const budgetMax = 1_000_000_000 * microsPerUnit
+
+// String returns the amount as a decimal number with at least two places.
+func (m Micros) String() string {
+	sign, n := "", uint64(m)
+	if m < 0 {
+		sign, n = "-", -n
+	}
+	fraction := strings.TrimRight(fmt.Sprintf("%06d", n%microsPerUnit), "0")
+	return fmt.Sprintf("%s%d.%s", sign, n/microsPerUnit, fraction+strings.Repeat("0", max(0, 2-len(fraction))))
+}
+
+// ParseMicros reads an amount such as 12, 0.5 or 3.000001.
+func ParseMicros(text string) (Micros, error) {
+	digits, negative := strings.CutPrefix(text, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	malformed := fmt.Errorf("%q is no amount of money: write it like 12.50, with at most six places", text)
+	if len(fraction) > 6 || whole == "" || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
+		return 0, malformed
+	}
+	n, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)
+	if err != nil {
+		return 0, malformed
+	}
+	if negative {
+		n = -n
+	}
+	return Micros(n), nil
+}
+
+// MarshalText writes the amount as [Micros.String] does.
+func (m Micros) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads what [ParseMicros] reads.
+func (m *Micros) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMicros(string(text))
+	return err
+}
