@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web"},
-	{"gateway/batch", "queue"},
+	{"gateway/batch", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit"},
 	{"route"},
 	{"route/kvindex"},
