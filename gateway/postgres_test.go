@@ -1,14 +1,10 @@
 package gateway
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -17,43 +13,9 @@ import (
 
 	"parley"
 	"parley/internal/testkit"
-
-	"github.com/jackc/pgx/v5"
 )
 
-// postgresDSN returns the name of a new PostgreSQL store: a schema of its own.
-func postgresDSN(t *testing.T) string {
-	t.Helper()
-	base := os.Getenv("PARLEY_TEST_POSTGRES")
-	if base == "" {
-		t.Skip("PARLEY_TEST_POSTGRES is not set: the gateway is NOT tested with PostgreSQL; run test/postgres.sh go test ./gateway")
-	}
-	schema := "test_" + strings.ToLower(rand.Text())
-	administer(t, base, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { administer(t, base, "DROP SCHEMA "+schema+" CASCADE") })
-	address, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := address.Query()
-	query.Set("search_path", schema)
-	address.RawQuery = query.Encode()
-	return address.String()
-}
-
-// administer runs one statement beside any store.
-func administer(t *testing.T, dsn, statement string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatal(err)
-	}
-}
+func postgresDSN(t *testing.T) string { return testkit.PostgresDSN(t) }
 
 // TestOnPostgres runs the tests of what is kept once more, with PostgreSQL.
 func TestOnPostgres(t *testing.T) {

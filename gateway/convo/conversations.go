@@ -6,18 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/gateway/db"
 )
 
 const conversationColumns = `id, model, title, pinned, temporary, policy, metadata, leaf, seq, messages, bytes, created, updated`
 
-func scanConversation(r row, c *Conversation) error {
+func scanConversation(r db.Row, c *Conversation) error {
 	var metadata string
 	var created, updated int64
 	err := r.Scan(&c.ID, &c.Model, &c.Title, &c.Pinned, &c.Temporary, &c.Policy, &metadata, &c.Leaf, &c.seq, &c.Messages, &c.Bytes, &created, &updated)
 	if err != nil {
 		return err
 	}
-	c.Created, c.Updated = unstamp(created), unstamp(updated)
+	c.Created, c.Updated = db.Unstamp(created), db.Unstamp(updated)
 	return json.Unmarshal([]byte(metadata), &c.Metadata)
 }
 
@@ -40,7 +42,7 @@ func (t *transaction) conversation(owner Owner, id string) (Conversation, error)
 // of the transaction nobody else does.
 func (t *transaction) lockConversation(owner Owner, id string) (Conversation, error) {
 	return only(t, scanConversation, `SELECT `+conversationColumns+` FROM conversations
-		WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`+t.dialect.lockRow, id, owner.Tenant, owner.User)
+		WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`+t.LockRow(), id, owner.Tenant, owner.User)
 }
 
 // checked runs a check before the database is asked anything.
@@ -74,7 +76,7 @@ func (t *transaction) createConversation(owner Owner, n NewConversation, now tim
 	}
 	added, err := t.exec(`INSERT INTO conversations (id, tenant, user_id, retry_key, model, title, pinned, temporary, policy, metadata, leaf, seq, messages, bytes, created, updated, deleted)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', 0, 0, 0, $11, $11, 0) ON CONFLICT DO NOTHING`,
-		id, owner.Tenant, owner.User, n.Key, n.Model, n.Title, flag(n.Pinned), flag(n.Temporary), string(n.Policy), metadataText(n.Metadata), stamp(now))
+		id, owner.Tenant, owner.User, n.Key, n.Model, n.Title, db.Flag(n.Pinned), db.Flag(n.Temporary), string(n.Policy), metadataText(n.Metadata), db.Stamp(now))
 	if err != nil {
 		return Conversation{}, err
 	}
@@ -119,7 +121,7 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 	query := `SELECT ` + conversationColumns + ` FROM conversations WHERE tenant = $1 AND user_id = $2 AND deleted = 0 AND temporary = 0`
 	args := []any{owner.Tenant, owner.User, s.limit + 1}
 	if filter.Pinned != nil {
-		args = append(args, flag(*filter.Pinned))
+		args = append(args, db.Flag(*filter.Pinned))
 		query += fmt.Sprintf(` AND pinned = $%d`, len(args))
 	}
 	if s.cursor != "" {
@@ -133,7 +135,7 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 	query += ` ORDER BY updated ` + s.order + `, id ` + s.order + ` LIMIT $3`
 	err = d.read(ctx, func(t *transaction) error {
 		rows, err := all(t, scanConversation, query, args...)
-		list = listOf(s, rows, func(c *Conversation) string { return place{stamp(c.Updated), c.ID}.encode() })
+		list = listOf(s, rows, func(c *Conversation) string { return place{db.Stamp(c.Updated), c.ID}.encode() })
 		return err
 	})
 	return list, err
@@ -148,9 +150,9 @@ func (d *database) ChangeConversation(ctx context.Context, owner Owner, id strin
 			return err
 		}
 		change.apply(&c)
-		c.Updated = unstamp(stamp(now))
+		c.Updated = db.Unstamp(db.Stamp(now))
 		_, err := t.exec(`UPDATE conversations SET model = $2, title = $3, pinned = $4, policy = $5, metadata = $6, updated = $7 WHERE id = $1`,
-			id, c.Model, c.Title, flag(c.Pinned), string(c.Policy), metadataText(c.Metadata), stamp(now))
+			id, c.Model, c.Title, db.Flag(c.Pinned), string(c.Policy), metadataText(c.Metadata), db.Stamp(now))
 		if err != nil || change.Title == nil {
 			return err
 		}
@@ -182,7 +184,7 @@ func (d *database) DeleteConversation(ctx context.Context, owner Owner, id strin
 	}
 	return d.write(ctx, func(t *transaction) error {
 		return t.touch(`UPDATE conversations SET deleted = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`,
-			id, owner.Tenant, owner.User, max(1, stamp(now)))
+			id, owner.Tenant, owner.User, max(1, db.Stamp(now)))
 	})
 }
 

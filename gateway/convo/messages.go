@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 )
 
 const messageColumns = `m.conversation, m.id, m.parent, m.seq, m.kind, m.role, m.content, m.text, m.status, m.process, m.model,
 	m.tokens_in, m.tokens_cached, m.tokens_out, m.cost_micros, m.finish, m.error_code, m.error_text, m.queued, m.prefill, m.decode, m.created, m.completed`
 
-func scanMessage(r row, m *Message) error {
+func scanMessage(r db.Row, m *Message) error {
 	var code, text string
 	var queued, prefill, decode, created, completed int64
 	err := r.Scan(&m.Conversation, &m.ID, &m.Parent, &m.Seq, &m.Kind, &m.Role, (*[]byte)(&m.Content), &m.Text, &m.Status, &m.Process, &m.Model,
 		&m.Usage.PromptTokens, &m.Usage.CachedTokens, &m.Usage.OutputTokens, &m.CostMicros, &m.Finish, &code, &text, &queued, &prefill, &decode, &created, &completed)
 	m.Err = unkept(code, text)
 	m.Usage.Queued, m.Usage.Prefill, m.Usage.Decode = micros(queued), micros(prefill), micros(decode)
-	m.Created, m.Completed = unstamp(created), unstamp(completed)
+	m.Created, m.Completed = db.Unstamp(created), db.Unstamp(completed)
 	return err
 }
 
@@ -38,7 +39,7 @@ func (t *transaction) insert(m *Message, k turnKey) error {
 			cost_micros, finish, error_code, error_text, queued, prefill, decode, created, completed, retry_key, fingerprint, question)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)`,
 		m.Conversation, m.ID, m.Parent, m.Seq, m.Kind, m.Role, blob(m.Content), m.Text, string(m.Status), m.Process, m.Model, u.PromptTokens, u.CachedTokens, u.OutputTokens,
-		m.CostMicros, string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), stamp(m.Created), stamp(m.Completed), k.key, k.fingerprint, k.question)
+		m.CostMicros, string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), db.Stamp(m.Created), db.Stamp(m.Completed), k.key, k.fingerprint, k.question)
 	return err
 }
 
@@ -97,7 +98,7 @@ func (w *writer) add(m *Message, k turnKey) error {
 // close writes what the conversation keeps of its messages.
 func (w *writer) close() error {
 	_, err := w.t.exec(`UPDATE conversations SET leaf = $2, seq = $3, messages = $4, bytes = $5, updated = $6 WHERE id = $1`,
-		w.c.ID, w.c.Leaf, w.c.seq, w.c.Messages, w.c.Bytes, stamp(w.now))
+		w.c.ID, w.c.Leaf, w.c.seq, w.c.Messages, w.c.Bytes, db.Stamp(w.now))
 	return err
 }
 
@@ -105,7 +106,7 @@ func (w *writer) close() error {
 func newMessage(n *NewMessage, parent string, now time.Time) Message {
 	m := Message{
 		ID: n.ID, Parent: parent, Kind: n.Kind, Role: n.Role, Content: n.Content, Text: PlainText(n.Content), Model: n.Model,
-		Status: Completed, Created: unstamp(stamp(now)), Completed: unstamp(stamp(now)),
+		Status: Completed, Created: db.Unstamp(db.Stamp(now)), Completed: db.Unstamp(db.Stamp(now)),
 	}
 	if m.ID == "" {
 		m.ID = newID("msg")
@@ -240,7 +241,7 @@ func (d *database) Tree(ctx context.Context, owner Owner, conversation string) (
 }
 
 func (t *transaction) tree(conversation string) ([]Node, error) {
-	scanNode := func(r row, n *Node) error { return r.Scan(&n.ID, &n.Parent, &n.Seq, &n.Role, &n.Status) }
+	scanNode := func(r db.Row, n *Node) error { return r.Scan(&n.ID, &n.Parent, &n.Seq, &n.Role, &n.Status) }
 	return all(t, scanNode, `SELECT id, parent, seq, role, status FROM messages WHERE conversation = $1 ORDER BY seq`, conversation)
 }
 
@@ -321,7 +322,7 @@ func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, u
 		}
 		_, err := t.exec(`INSERT INTO summaries (conversation, message, content, model, tokens, created) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (conversation, message) DO UPDATE SET content = excluded.content, model = excluded.model, tokens = excluded.tokens, created = excluded.created`,
-			conversation, upTo, blob(s.Content), s.Model, s.Tokens, stamp(now))
+			conversation, upTo, blob(s.Content), s.Model, s.Tokens, db.Stamp(now))
 		return err
 	})
 }

@@ -2,61 +2,43 @@ package convo
 
 import (
 	"context"
-	"fmt"
-	"net/url"
-	"strings"
+	"embed"
+	"io/fs"
 
-	sqlite3 "modernc.org/sqlite/lib"
+	"parley/gateway/db"
 )
 
-// Open opens the store that dsn names and brings its schema up to date. dsn is
-// the path of an SQLite file, which is made if it is missing, or the same as
-// sqlite:PATH; or the URL of a PostgreSQL database, postgres://user@host/name.
-// Several processes may open the same store at the same time.
-func Open(ctx context.Context, dsn string) (Store, error) {
-	kind, place, err := parseDSN(dsn)
+//go:embed migrations
+var migrationFiles embed.FS
+
+// schema returns the tables of this package.
+func schema() db.Schema {
+	dir, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
-		return nil, err
+		panic(err) // the name is ours
 	}
-	open := openSQLite
-	if kind == kindPostgres {
-		open = openPostgres
-	}
-	d, err := open(ctx, place)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.migrate(ctx); err != nil {
-		_ = d.Close() // the failure to migrate is the one to tell
-		if sqliteCode(err) == sqlite3.SQLITE_NOTADB {
-			err = fmt.Errorf("%w: %s is a file of another kind; give another path", err, place)
-		}
-		return nil, err
-	}
-	return d, nil
+	return db.Schema{Versions: "schema_versions", Migrations: dir}
 }
 
-const (
-	kindSQLite   = "sqlite"
-	kindPostgres = "postgres"
-)
+// Open opens the store that dsn names, which is as [db.Open] has it, and brings
+// its schema up to date.
+func Open(ctx context.Context, dsn string) (Store, error) {
+	d, err := db.Open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(ctx, d)
+	if err != nil {
+		_ = d.Close() // the failure to migrate is the one to tell
+	}
+	return s, err
+}
 
-// parseDSN says which database dsn names, and where it is.
-func parseDSN(dsn string) (kind, place string, err error) {
-	scheme, rest, isURL := strings.Cut(dsn, ":")
-	switch {
-	case isURL && (scheme == "postgres" || scheme == "postgresql"):
-		return kindPostgres, dsn, nil
-	case isURL && scheme == "sqlite":
-		// sqlite:///absolute and sqlite://relative are what other tools write.
-		place, err = url.PathUnescape(strings.TrimPrefix(rest, "//"))
-	case strings.Contains(dsn, "://"):
-		return "", "", fmt.Errorf("the conversation store %q is of no known kind: give the path of an SQLite file, or postgres://user@host/name", scheme+"://…")
-	default:
-		place = dsn
+// New keeps conversations in d, beside what others keep there. Closing the
+// store closes d.
+func New(ctx context.Context, d *db.DB) (Store, error) {
+	if err := d.Migrate(ctx, schema()); err != nil {
+		return nil, err
 	}
-	if err != nil || place == "" || strings.HasPrefix(place, ":memory:") || strings.ContainsRune(place, 0) {
-		return "", "", fmt.Errorf("the conversation store %q names no file: give the path of one, such as parley.db, or postgres://user@host/name", dsn)
-	}
-	return kindSQLite, place, nil
+	return &database{d, searches[d.Kind()]}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 )
 
 func (d *database) Beat(ctx context.Context, process string, until time.Time) error {
@@ -14,7 +15,7 @@ func (d *database) Beat(ctx context.Context, process string, until time.Time) er
 	}
 	return d.write(ctx, func(t *transaction) error {
 		_, err := t.exec(`INSERT INTO processes (id, alive_until) VALUES ($1, $2)
-			ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, process, stamp(until))
+			ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, process, db.Stamp(until))
 		return err
 	})
 }
@@ -43,7 +44,7 @@ func (d *database) Recover(ctx context.Context, now time.Time) (all Recovered, e
 // forget removes processes that are dead and own nothing any more.
 func (d *database) forget(ctx context.Context, now time.Time) error {
 	return d.write(ctx, func(t *transaction) error {
-		_, err := t.exec(`DELETE FROM processes WHERE alive_until < $1`, stamp(now))
+		_, err := t.exec(`DELETE FROM processes WHERE alive_until < $1`, db.Stamp(now))
 		return err
 	})
 }
@@ -61,11 +62,11 @@ func interrupted(s Status, err *parley.Error) bool {
 const dead = `NOT EXISTS (SELECT 1 FROM processes p WHERE p.alive_until >= $1 AND p.id = `
 
 func (t *transaction) recover(now time.Time) (part Recovered, err error) {
-	scanAnswer := func(r row, a *RecoveredAnswer) error {
+	scanAnswer := func(r db.Row, a *RecoveredAnswer) error {
 		return r.Scan(&a.Owner.Tenant, &a.Owner.User, &a.Conversation, &a.Message)
 	}
 	stale, err := all(t, scanAnswer, `SELECT c.tenant, c.user_id, c.id, m.id FROM messages m JOIN conversations c ON c.id = m.conversation
-		WHERE m.status = 'in_progress' AND c.deleted = 0 AND `+dead+`m.process) ORDER BY c.id, m.seq LIMIT $2`, stamp(now), recoverAtOnce)
+		WHERE m.status = 'in_progress' AND c.deleted = 0 AND `+dead+`m.process) ORDER BY c.id, m.seq LIMIT $2`, db.Stamp(now), recoverAtOnce)
 	if err != nil {
 		return part, err
 	}
@@ -109,14 +110,14 @@ func ignore(err, harmless error) error {
 }
 
 func (t *transaction) recoverResponses(now time.Time) ([]RecoveredResponse, error) {
-	scanResponse := func(r row, rr *RecoveredResponse) error {
+	scanResponse := func(r db.Row, rr *RecoveredResponse) error {
 		return r.Scan(&rr.ID, &rr.Owner.Tenant, &rr.Owner.User)
 	}
 	code, text := kept(errInterrupted)
 	return all(t, scanResponse, `UPDATE responses SET status = 'incomplete', error_code = $3, error_text = $4, completed = $1
 		WHERE status IN ('queued', 'in_progress') AND `+dead+`responses.process)
 		AND id IN (SELECT r.id FROM responses r WHERE r.status IN ('queued', 'in_progress') AND `+dead+`r.process) ORDER BY r.id LIMIT $2)
-		RETURNING id, tenant, user_id`, stamp(now), recoverAtOnce, code, text)
+		RETURNING id, tenant, user_id`, db.Stamp(now), recoverAtOnce, code, text)
 }
 
 // The defaults of a Retention.
@@ -135,7 +136,7 @@ func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) err
 		if given == 0 {
 			given = otherwise
 		}
-		return stamp(now.Add(-given))
+		return db.Stamp(now.Add(-given))
 	}
 	// The outer conditions are checked again on a row that somebody else was
 	// changing when the inner ones had chosen it.

@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 )
 
 const responseColumns = `id, previous, conversation, model, status, background, cancel_asked, request, body,
 	tokens_in, tokens_cached, tokens_out, cost_micros, error_code, error_text, queued, prefill, decode, process, events, bytes, created, completed`
 
-func scanResponse(r row, v *Response) error {
+func scanResponse(r db.Row, v *Response) error {
 	var code, text string
 	var queued, prefill, decode, created, completed int64
 	err := r.Scan(&v.ID, &v.Previous, &v.Conversation, &v.Model, &v.Status, &v.Background, &v.CancelAsked, (*[]byte)(&v.Request), (*[]byte)(&v.Body),
 		&v.Usage.PromptTokens, &v.Usage.CachedTokens, &v.Usage.OutputTokens, &v.CostMicros, &code, &text, &queued, &prefill, &decode, &v.Process, &v.Events, &v.bytes, &created, &completed)
 	v.Err = unkept(code, text)
 	v.Usage.Queued, v.Usage.Prefill, v.Usage.Decode = micros(queued), micros(prefill), micros(decode)
-	v.Created, v.Completed = unstamp(created), unstamp(completed)
+	v.Created, v.Completed = db.Unstamp(created), db.Unstamp(completed)
 	return err
 }
 
@@ -31,7 +32,7 @@ func (t *transaction) response(owner Owner, id string) (Response, error) {
 
 // lockResponse is response for one who will change it.
 func (t *transaction) lockResponse(owner Owner, id string) (Response, error) {
-	return only(t, scanResponse, `SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`+t.dialect.lockRow, id, owner.Tenant, owner.User)
+	return only(t, scanResponse, `SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`+t.LockRow(), id, owner.Tenant, owner.User)
 }
 
 func (r *NewResponse) fingerprint() string {
@@ -78,7 +79,7 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 		return r, err
 	}
 	if n.Previous != "" {
-		if err := t.touch(`UPDATE responses SET used = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3`, n.Previous, owner.Tenant, owner.User, stamp(now)); err != nil {
+		if err := t.touch(`UPDATE responses SET used = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3`, n.Previous, owner.Tenant, owner.User, db.Stamp(now)); err != nil {
 			return r, err
 		}
 	}
@@ -98,8 +99,8 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 	added, err := t.exec(`INSERT INTO responses (id, tenant, user_id, retry_key, fingerprint, previous, conversation, model, status, background, cancel_asked, request, body,
 			tokens_in, tokens_cached, tokens_out, cost_micros, error_code, error_text, queued, prefill, decode, process, events, bytes, created, used, completed)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, 0, 0, 0, 0, '', '', 0, 0, 0, $13, 0, $14, $15, $15, 0) ON CONFLICT DO NOTHING`,
-		id, owner.Tenant, owner.User, n.Key, n.fingerprint(), n.Previous, n.Conversation, n.Model, string(status), flag(n.Background), blob(n.Request), []byte{},
-		n.Process, bytes, stamp(now))
+		id, owner.Tenant, owner.User, n.Key, n.fingerprint(), n.Previous, n.Conversation, n.Model, string(status), db.Flag(n.Background), blob(n.Request), []byte{},
+		n.Process, bytes, db.Stamp(now))
 	if err == nil && added == 0 {
 		return t.responseOf(owner, n.Key, n.fingerprint()) // another call was faster
 	}
@@ -181,7 +182,7 @@ type placedItem struct {
 	n int64
 }
 
-func scanItem(r row, v *placedItem) error { return r.Scan(&v.n, &v.ID, (*[]byte)(&v.Content)) }
+func scanItem(r db.Row, v *placedItem) error { return r.Scan(&v.n, &v.ID, (*[]byte)(&v.Content)) }
 
 func (d *database) ResponseItems(ctx context.Context, owner Owner, id string, side Side, page Page) (list List[Item], err error) {
 	s, err := page.scan()
@@ -309,7 +310,7 @@ func (d *database) Events(ctx context.Context, owner Owner, id string, after int
 	if err := checked(owner); err != nil {
 		return page, err
 	}
-	scanEvent := func(r row, e *json.RawMessage) error { return r.Scan((*[]byte)(e)) }
+	scanEvent := func(r db.Row, e *json.RawMessage) error { return r.Scan((*[]byte)(e)) }
 	err = d.read(ctx, func(t *transaction) error {
 		r, err := t.response(owner, id)
 		if err != nil {
@@ -371,13 +372,13 @@ func (t *transaction) finishResponse(r *Response, o *ResponseOutcome, now time.T
 		return err
 	}
 	r.Status, r.Body, r.Usage, r.CostMicros = o.Status, o.Body, storedUsage(o.Usage), o.CostMicros
-	r.Err, r.Completed = unkept(kept(o.Err)), unstamp(stamp(now))
+	r.Err, r.Completed = unkept(kept(o.Err)), db.Unstamp(db.Stamp(now))
 	code, text := kept(o.Err)
 	u := &r.Usage
 	_, err := t.exec(`UPDATE responses SET status = $2, body = $3, tokens_in = $4, tokens_cached = $5, tokens_out = $6, cost_micros = $7, error_code = $8, error_text = $9,
 			queued = $10, prefill = $11, decode = $12, events = $13, bytes = $14, completed = $15 WHERE id = $1`,
 		r.ID, string(r.Status), blob(r.Body), u.PromptTokens, u.CachedTokens, u.OutputTokens, r.CostMicros, code, text,
-		u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), r.Events, r.bytes, stamp(now))
+		u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), r.Events, r.bytes, db.Stamp(now))
 	return err
 }
 

@@ -2,15 +2,15 @@ package convo
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"parley/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -20,45 +20,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// postgresVariable names the database that tests run against.
-const postgresVariable = "PARLEY_TEST_POSTGRES"
-
 // sqliteDSN returns the name of a new SQLite store.
 func sqliteDSN(t testing.TB) string { return filepath.Join(t.TempDir(), "a store?.db") }
 
-// postgresDSN returns the name of a new PostgreSQL store: a schema of its own.
-func postgresDSN(t testing.TB) string {
-	t.Helper()
-	base := os.Getenv(postgresVariable)
-	if base == "" {
-		t.Skipf("%s is not set: the PostgreSQL half of the conversation store is NOT tested; run test/postgres.sh go test ./gateway/convo", postgresVariable)
-	}
-	schema := newID("test")
-	administer(t, base, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { administer(t, base, "DROP SCHEMA "+schema+" CASCADE") })
-	address, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := address.Query()
-	query.Set("search_path", schema)
-	address.RawQuery = query.Encode()
-	return address.String()
-}
-
-// administer runs one statement outside any store.
-func administer(t testing.TB, dsn, statement string) {
-	t.Helper()
-	config, _, err := postgresConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := sql.OpenDB(&connector{config})
-	defer pool.Close()
-	if _, err := pool.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
-		t.Fatal(err)
-	}
-}
+// postgresDSN returns the name of a new PostgreSQL store.
+func postgresDSN(t testing.TB) string { return testkit.PostgresDSN(t) }
 
 // onBoth runs test with a new SQLite and a new PostgreSQL store.
 func onBoth(t *testing.T, test func(t *testing.T, dsn string)) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"parley/gateway/db"
 )
 
 // index lets search find text as what the conversation's message says, or as
@@ -15,7 +17,7 @@ func (t *transaction) index(owner Owner, conversation, message, text string, cre
 		return err
 	}
 	_, err := t.exec(`INSERT INTO documents (conversation, message, created, words) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (conversation, message) DO UPDATE SET words = excluded.words`, conversation, message, stamp(created), ownerWord(owner)+" "+words)
+		ON CONFLICT (conversation, message) DO UPDATE SET words = excluded.words`, conversation, message, db.Stamp(created), ownerWord(owner)+" "+words)
 	return err
 }
 
@@ -45,7 +47,7 @@ func (d *database) Search(ctx context.Context, owner Owner, query string, page P
 		args = append(args, at.number)
 		text += fmt.Sprintf(` AND d.n %s $5`, s.compare)
 	}
-	scanHit := func(r row, h *Hit) error { return h.scan(r, words) }
+	scanHit := func(r db.Row, h *Hit) error { return h.scan(r, words) }
 	err = d.read(ctx, func(t *transaction) error {
 		rows, err := all(t, scanHit, text+` ORDER BY d.n `+s.order+` LIMIT $4`, args...)
 		list = listOf(s, rows, func(h *Hit) string { return place{number: h.n}.encode() })
@@ -54,12 +56,12 @@ func (d *database) Search(ctx context.Context, owner Owner, query string, page P
 	return list, err
 }
 
-func (h *Hit) scan(r row, words []string) error {
+func (h *Hit) scan(r db.Row, words []string) error {
 	var created int64
 	var text string
 	if err := r.Scan(&h.Conversation, &h.Message, &h.Title, &created, &h.n, &text); err != nil {
 		return err
 	}
-	h.Created, h.Snippet = unstamp(created), snippetOf(text, words)
+	h.Created, h.Snippet = db.Unstamp(created), snippetOf(text, words)
 	return nil
 }

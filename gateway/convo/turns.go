@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 )
 
 // alive wants that process has said it is alive.
 func (t *transaction) alive(process string, now time.Time) error {
 	var until int64
 	err := t.one(`SELECT alive_until FROM processes WHERE id = $1`, []any{process}, &until)
-	if errors.Is(err, ErrNotFound) || err == nil && until < stamp(now) {
+	if errors.Is(err, ErrNotFound) || err == nil && until < db.Stamp(now) {
 		return ErrNotAlive
 	}
 	return err
@@ -197,7 +198,7 @@ func (o *Outcome) apply(m *Message, now time.Time) {
 	}
 	m.Text = PlainText(m.Content)
 	m.Status, m.Finish, m.Err = o.Status, o.Finish, unkept(kept(o.Err))
-	m.CostMicros, m.Completed = o.CostMicros, unstamp(stamp(now))
+	m.CostMicros, m.Completed = o.CostMicros, db.Unstamp(db.Stamp(now))
 	m.Usage = storedUsage(o.Usage)
 }
 
@@ -217,7 +218,7 @@ func (t *transaction) finish(owner Owner, m *Message) error {
 			finish = $10, error_code = $11, error_text = $12, queued = $13, prefill = $14, decode = $15, completed = $16
 		WHERE conversation = $1 AND id = $2`,
 		m.Conversation, m.ID, blob(m.Content), m.Text, string(m.Status), u.PromptTokens, u.CachedTokens, u.OutputTokens, m.CostMicros,
-		string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), stamp(m.Completed))
+		string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), db.Stamp(m.Completed))
 	if err != nil {
 		return err
 	}

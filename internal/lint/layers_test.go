@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web"},
 	{"gateway/batch", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit"},
+	{"gateway/db"},
 	{"route"},
 	{"route/kvindex"},
 	{"token"},

@@ -1,4 +1,4 @@
-package convo
+package db
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// This file lets database/sql pool connections of pgx. It knows what this
-// package's SQL needs: transactions, statements in them, and columns that are
+// This file lets database/sql pool connections of pgx. It knows what our
+// SQL needs: transactions, statements in them, and columns that are
 // integers, texts, bytes and truth values. (pgx has an adapter of its own,
 // which brings a second pool and that pool's dependencies.)
 

@@ -1,4 +1,4 @@
-package convo
+package db
 
 import (
 	"context"
@@ -31,26 +31,17 @@ var sqliteSettings = url.Values{
 }
 
 var sqliteDialect = dialect{
-	migrations: migrationsOf(kindSQLite),
-	parameter:  "?",
-	matches:    `d.n IN (SELECT rowid FROM search WHERE search MATCH $1)`,
-	matchQuery: func(exact string, begins []string) string {
-		var query strings.Builder
-		query.WriteString(`"` + exact + `"`)
-		for _, word := range begins {
-			query.WriteString(` AND "` + word + `" *`)
-		}
-		return query.String()
-	},
+	kind:        SQLite,
+	parameter:   "?",
 	transient:   sqliteBusy,
 	unavailable: func(err error) bool { return sqliteBusy(err) || sqliteCode(err) == sqlite3.SQLITE_FULL },
 }
 
 // openSQLite opens the file at path and makes it if it is missing, readable
 // for this account alone.
-func openSQLite(_ context.Context, path string) (*database, error) {
+func openSQLite(_ context.Context, path string) (*DB, error) {
 	if err := makeFile(path); err != nil {
-		return nil, fmt.Errorf("the conversation store cannot be made: %w; give the path of a file in a directory that can be written", err)
+		return nil, fmt.Errorf("the store cannot be made: %w; give the path of a file in a directory that can be written", err)
 	}
 	writer, err := openSQLitePool(path, url.Values{"_txlock": {"immediate"}}, 1)
 	if err != nil {
@@ -60,7 +51,7 @@ func openSQLite(_ context.Context, path string) (*database, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &database{dialect: sqliteDialect, writer: writer, reader: reader}, nil
+	return &DB{dialect: sqliteDialect, place: path, writer: writer, reader: reader}, nil
 }
 
 func makeFile(path string) error {

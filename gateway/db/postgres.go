@@ -1,4 +1,4 @@
-package convo
+package db
 
 import (
 	"context"
@@ -28,26 +28,17 @@ const (
 )
 
 var postgresDialect = dialect{
-	migrations: migrationsOf(kindPostgres),
-	parameter:  "$",
-	lockRow:    " FOR UPDATE",
+	kind:      Postgres,
+	parameter: "$",
+	lockRow:   " FOR UPDATE",
 	// The number is arbitrary, and the same in every process.
-	lockSchema: `SELECT pg_advisory_xact_lock(7236275001)`,
-	matches:    `d.lexemes @@ CAST($1 AS tsquery)`,
-	matchQuery: func(exact string, begins []string) string {
-		var query strings.Builder
-		query.WriteString("'" + exact + "'")
-		for _, word := range begins {
-			query.WriteString(" & '" + word + "':*")
-		}
-		return query.String()
-	},
+	lockSchema:  `SELECT pg_advisory_xact_lock(7236275001)`,
 	transient:   postgresTransient,
 	unavailable: postgresAway,
 }
 
 // openPostgres connects to the database that address names.
-func openPostgres(ctx context.Context, address string) (*database, error) {
+func openPostgres(ctx context.Context, address string) (*DB, error) {
 	config, connections, err := postgresConfig(address)
 	if err != nil {
 		return nil, err
@@ -56,23 +47,24 @@ func openPostgres(ctx context.Context, address string) (*database, error) {
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(postgresIdleMax)
+	place := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 	if err := pool.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("the conversation store at %s does not answer: %w; check that PostgreSQL runs there and that the user, password and database name are right", net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), err), pool.Close())
+		return nil, errors.Join(fmt.Errorf("the store at %s does not answer: %w; check that PostgreSQL runs there and that the user, password and database name are right", place, err), pool.Close())
 	}
-	return &database{dialect: postgresDialect, writer: pool, reader: pool}, nil
+	return &DB{dialect: postgresDialect, place: place, writer: pool, reader: pool}, nil
 }
 
 // postgresConfig reads a URL. What it does not set is set here.
 func postgresConfig(address string) (*pgx.ConnConfig, int, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the address of the conversation store cannot be read: %w; write postgres://user:password@host:5432/name", err)
+		return nil, 0, fmt.Errorf("the address of the store cannot be read: %w; write postgres://user:password@host:5432/name", err)
 	}
 	connections := postgresConnections
 	if text, ok := config.RuntimeParams["pool_max_conns"]; ok {
 		delete(config.RuntimeParams, "pool_max_conns")
 		if connections, err = strconv.Atoi(text); err != nil || connections < 1 {
-			return nil, 0, fmt.Errorf("pool_max_conns of the conversation store is %q: it must be 1 or more", text)
+			return nil, 0, fmt.Errorf("pool_max_conns of the store is %q: it must be 1 or more", text)
 		}
 	}
 	if config.ConnectTimeout == 0 {

@@ -1,0 +1,41 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"parley"
+)
+
+// An uncertain is the failure of a commit: the work may be stored or not.
+type uncertain struct{ error }
+
+// Unwrap returns the cause.
+func (u uncertain) Unwrap() error { return u.error }
+
+// explain turns a failure of the database into one that a caller can
+// understand. An error that is one already stays as it is.
+func (d *DB) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*parley.Error](err); ok {
+		return err
+	}
+	_, unsure := errors.AsType[uncertain](err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return wrap(parley.Errorf(parley.Cancelled, "The call was cancelled before the store was done."), err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return wrap(parley.Errorf(parley.DeadlineExceeded, "The store did not answer in time."), err)
+	case unsure:
+		return wrap(parley.Errorf(parley.Unavailable, "The store went away while it was storing this: try again with the same idempotency key, and it will be stored once."), err)
+	case d.unavailable(err):
+		return wrap(parley.Errorf(parley.Unavailable, "The store cannot be reached now: nothing was stored; try again."), err)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// wrap lets a caller see what is said and a log see the cause, too.
+func wrap(said *parley.Error, cause error) error { return fmt.Errorf("%w (%w)", said, cause) }
