@@ -55,6 +55,9 @@ type Config struct {
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
+	// SLO is what users are promised, and what the operator is shown to be kept or
+	// not; the zero value is [parley.DefaultSLO].
+	SLO parley.SLO
 	// TierContexts say what conversations may hold, for each class of tenants; the
 	// zero value is [DefaultTierContexts].
 	TierContexts TierContexts
@@ -181,6 +184,7 @@ func (c Config) withDefaults() Config {
 	c.Admission = c.Admission.withDefaults()
 	c.Share = c.Share.withDefaults()
 	setDefault(&c.TierContexts, DefaultTierContexts())
+	setDefault(&c.SLO, parley.DefaultSLO())
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}

@@ -32,6 +32,8 @@ type Gateway struct {
 	sockets  *socketSet
 	draining atomic.Bool
 	batches  batchWork
+	// operations are what those who run the server are shown.
+	operations operations
 }
 
 // An endpoint answers one call. The error it returns, if any, is what the
@@ -44,7 +46,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty, near: newNearby(&config)}
+	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty, near: newNearby(&config), operations: newOperations()}
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		g.models = append(g.models, m)

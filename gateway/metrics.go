@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/admin"
 	"parley/gateway/openai"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,8 +28,10 @@ type metrics struct {
 	outputTokens  prometheus.Counter
 	cachedTokens  prometheus.Counter
 	finishes      *prometheus.CounterVec
-	constrained   *prometheus.CounterVec
-	retries       prometheus.Counter
+	// outcomes are what availability is computed from.
+	outcomes    *prometheus.CounterVec
+	constrained *prometheus.CounterVec
+	retries     prometheus.Counter
 	// nearDuplicates counts answers that were another question's.
 	nearDuplicates prometheus.Counter
 }
@@ -64,6 +67,8 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),
 		finishes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_finish_total", Help: "Ended choices by reason (stop, length, tool_calls), and requests that ended otherwise (cancelled, error)."}, []string{"reason"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_outcomes_total", Help: "Inference requests that ended, by outcome: ok, failed (our fault), turned_away (no room), limited (over the tenant's limit), refused (wrong) or cancelled (the client left)."}, []string{"outcome"}),
 		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_constrained_requests_total", Help: "Requests whose answer is held to a grammar, by what it is for: json_object, json_schema, regex, choice or tools."}, []string{"kind"}),
 		nearDuplicates: counter("parley_near_duplicates_total", "Requests answered with the answer to a question that was nearly the same."),
@@ -75,7 +80,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.constrained, m.retries, m.nearDuplicates} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -93,8 +98,10 @@ type story struct {
 	promptTokens, outputTokens int
 	usage                      parley.Usage
 	firstToken                 time.Duration
-	lastTokenAt                map[int]time.Time
-	finish                     parley.Finish
+	// handed is when, after its arrival, the request was ready for a worker.
+	handed      time.Duration
+	lastTokenAt map[int]time.Time
+	finish      parley.Finish
 	// format and tools are what the answer is held to.
 	format string
 	tools  int
@@ -179,11 +186,13 @@ func (g *Gateway) finish(c *call) {
 	if c.inference {
 		g.metrics.inFlight.Dec()
 		g.countInference(c, code)
+		g.operations.remember(c.life(status, code, elapsed))
 	}
 	g.config.Log.LogAttrs(c.request.Context(), c.level(status), "request", c.attributes(status, code, elapsed)...)
 }
 
 func (g *Gateway) countInference(c *call, code parley.Code) {
+	g.metrics.outcomes.WithLabelValues(admin.OutcomeOf(code)).Inc()
 	switch {
 	case code == parley.Cancelled:
 		g.metrics.finishes.WithLabelValues("cancelled").Inc()

@@ -48,6 +48,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", "/", false, g.home)
 	g.addQueueRoutes()
 	g.addPageRoutes()
+	g.addOperatorRoutes()
 	g.addFileRoutes()
 	g.addBatchRoutes()
 	g.addResponseRoutes()

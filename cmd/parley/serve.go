@@ -110,6 +110,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeNow(front)
+	defer inBackground(ctx, front.Observe)()
 	greet(out, listener.Addr(), s, hosts)
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, front), listener, front, s.drain, out)
 }
@@ -137,6 +138,18 @@ func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
 func closeBatches(store *batch.Store) {
 	if store != nil {
 		_ = store.Close() // all is written; only the lock goes
+	}
+}
+
+// inBackground runs something beside the server. The caller must call stop, which
+// returns when it has ended.
+func inBackground(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
 	}
 }
 

@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web"},
-	{"gateway/batch", "gateway/tenant", "queue"},
+	{"gateway/admin", "gateway/batch", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit"},
 	{"gateway/db"},
 	{"route"},

@@ -1,0 +1,123 @@
+package admin
+
+import "time"
+
+const (
+	// Step is the time between two readings that are kept.
+	Step = 5 * time.Second
+	// Kept is for how long they are.
+	Kept = time.Hour
+)
+
+// A History keeps the readings of the last hour, one for each step, in a ring.
+type History struct {
+	ring []*Reading
+	next int
+	// latest may be newer than what is in the ring.
+	latest *Reading
+}
+
+// NewHistory returns an empty history.
+func NewHistory() *History {
+	return &History{ring: make([]*Reading, 0, int(Kept/Step)+1)}
+}
+
+// Add takes a reading. It is kept if a step has passed since the last that was.
+func (h *History) Add(r *Reading) {
+	if h.latest != nil && !r.At.After(h.latest.At) {
+		return // a clock that was set back tells nothing new
+	}
+	h.latest = r
+	if before := h.Before(ratesOver); before != nil {
+		for i := range r.Workers {
+			r.Workers[i].compare(before, r.At.Sub(before.At))
+		}
+	}
+	if n := len(h.ring); n > 0 && r.At.Sub(h.at(n-1).At) < Step-Step/10 {
+		return
+	}
+	if len(h.ring) < cap(h.ring) {
+		h.ring = append(h.ring, r)
+	} else {
+		h.ring[h.next] = r
+		h.next = (h.next + 1) % len(h.ring)
+	}
+	if n := len(h.ring); n > workersKept {
+		h.at(n - workersKept - 1).forgetWorkers()
+	}
+}
+
+// workersKept is for how many readings each worker is remembered by itself: a
+// fleet may have hundreds, and an hour of them is of no use.
+const workersKept = int(2 * time.Minute / Step)
+
+// forgetWorkers leaves one worker that stands for all.
+func (r *Reading) forgetWorkers() {
+	if len(r.Workers) < 2 {
+		return
+	}
+	all := Worker{Name: "*"}
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		all.Running += w.Running
+		all.Waiting += w.Waiting
+		all.Preemptions += w.Preemptions
+		all.KV, all.Busy = max(all.KV, w.KV), max(all.Busy, w.Busy)
+	}
+	r.Workers = []Worker{all}
+}
+
+// compare works out what a worker did since an earlier reading. One that tells
+// of no totals has worked out its shares itself.
+func (w *Worker) compare(from *Reading, elapsed time.Duration) {
+	for i := range from.Workers {
+		b := &from.Workers[i]
+		if b.Name != w.Name || b.Model != w.Model {
+			continue
+		}
+		w.Preemptions = round(delta(b.PreemptedTotal, w.PreemptedTotal) / elapsed.Seconds())
+		if asked := delta(b.AskedTotal, w.AskedTotal); asked > 0 {
+			w.Hits = share(delta(b.HitTotal, w.HitTotal), asked)
+		}
+		if w.BusyTotal > 0 {
+			w.Busy = min(round(delta(b.BusyTotal, w.BusyTotal)/elapsed.Seconds()), 1)
+		}
+	}
+}
+
+// at returns the i-th oldest reading that is kept.
+func (h *History) at(i int) *Reading { return h.ring[(h.next+i)%len(h.ring)] }
+
+// Latest returns the newest reading, nil if there is none.
+func (h *History) Latest() *Reading { return h.latest }
+
+// Before returns the newest reading that is at least so old as seen from the
+// latest one, else the oldest; nil if there is none before the latest.
+func (h *History) Before(age time.Duration) *Reading {
+	var found *Reading
+	for i := range h.ring {
+		r := h.at(i)
+		if r == h.latest || found != nil && h.latest.At.Sub(r.At) < age {
+			break
+		}
+		found = r
+	}
+	return found
+}
+
+// Points returns the history as pictures of at least so long each, oldest first.
+func (h *History) Points(step time.Duration) []Point {
+	points := []Point{}
+	var from *Reading
+	for i := range h.ring {
+		r := h.at(i)
+		switch {
+		case from == nil:
+			from = r
+		case r.At.Sub(from.At) >= step-Step/2:
+			points = append(points, pointOf(from, r))
+			from = r
+		}
+	}
+	return points
+}

@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"math"
+	"time"
+
+	"parley"
+)
+
+// A Picture says what a server does: what it holds at one moment, and how fast
+// and how well it has served over the time before.
+type Picture struct {
+	At time.Time `json:"at"`
+	// Verdict is what binds, in one sentence.
+	Verdict Verdict `json:"verdict"`
+	// Running are being computed, Waiting wait for their turn by tier.
+	Running int            `json:"running"`
+	Waiting map[string]int `json:"waiting"`
+	// WaitSeconds is how long one who came now would wait.
+	WaitSeconds float64 `json:"wait_seconds"`
+	Rates       Rates   `json:"rates"`
+	TTFT        Spread  `json:"ttft"`
+	Gap         Spread  `json:"gap"`
+	// Hits is the share of prompt tokens that were not computed again.
+	Hits float64 `json:"hits"`
+	// KV is the fullest pool's share in use, Busy the busiest worker's.
+	KV       float64        `json:"kv"`
+	Busy     float64        `json:"busy"`
+	Promises []Promise      `json:"promises"`
+	Queues   []QueuePicture `json:"queues"`
+	Workers  []Worker       `json:"workers"`
+}
+
+// Rates are what happened in a second, on average over the last ten or so.
+type Rates struct {
+	Requests      float64            `json:"requests"`
+	Prefill       float64            `json:"prefill_tokens"`
+	Decode        float64            `json:"decode_tokens"`
+	Failed        float64            `json:"failed"`
+	TurnedAway    float64            `json:"turned_away"`
+	Limited       float64            `json:"limited"`
+	Refused       float64            `json:"refused"`
+	Cancelled     float64            `json:"cancelled"`
+	Retries       float64            `json:"retries"`
+	Preemptions   float64            `json:"preemptions"`
+	TurnedByClass map[string]float64 `json:"turned_away_by_tier"`
+}
+
+// A Spread is how times are distributed, in seconds, over the last minute.
+type Spread struct {
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Count uint64  `json:"count"`
+}
+
+// A QueuePicture is a queue with its numbers by tier.
+type QueuePicture struct {
+	Queue
+	Waiting  map[string]int     `json:"waiting"`
+	Shedding map[string]float64 `json:"shedding"`
+}
+
+// The times that pictures look back over.
+const (
+	ratesOver  = 10 * time.Second
+	spreadOver = time.Minute
+)
+
+// Now returns the picture of the present, or of nothing if nothing was read yet.
+func (h *History) Now(slo parley.SLO) *Picture {
+	if h.latest == nil {
+		return &Picture{Waiting: map[string]int{}, Verdict: Verdict{Binds: ByNothing, Sentence: "Nothing is known yet: the server has just started."}}
+	}
+	now := h.latest
+	p := between(h.before(ratesOver), now)
+	minute := h.before(spreadOver)
+	p.TTFT, p.Gap = spread(&minute.TTFT, &now.TTFT), spread(&minute.Gap, &now.Gap)
+	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
+	p.Promises = h.promises(slo)
+	p.Verdict = Judge(p, slo)
+	return p
+}
+
+// before is Before, or the latest reading itself where there is no other.
+func (h *History) before(age time.Duration) *Reading {
+	if r := h.Before(age); r != nil {
+		return r
+	}
+	return h.latest
+}
+
+// between makes the picture of the time from one reading to another.
+func between(from, to *Reading) *Picture {
+	p := &Picture{At: to.At, Waiting: map[string]int{}, Rates: rates(from, to), Queues: []QueuePicture{}}
+	for i := range to.Queues {
+		q := pictureOf(&to.Queues[i])
+		p.WaitSeconds = max(p.WaitSeconds, q.WaitSeconds)
+		for tier, n := range q.Waiting {
+			p.Waiting[tier] += n
+		}
+		p.Queues = append(p.Queues, q)
+	}
+	p.Workers = append([]Worker{}, to.Workers...)
+	for i := range p.Workers {
+		w := &p.Workers[i]
+		p.Running += w.Running
+		p.KV, p.Busy = max(p.KV, w.KV), max(p.Busy, w.Busy)
+		p.Rates.Preemptions = round(p.Rates.Preemptions + w.Preemptions)
+	}
+	p.TTFT, p.Gap = spread(&from.TTFT, &to.TTFT), spread(&from.Gap, &to.Gap)
+	p.Hits = share(delta(from.CachedTotal, to.CachedTotal), delta(from.PromptTotal, to.PromptTotal))
+	return p
+}
+
+func pictureOf(q *Queue) QueuePicture {
+	p := QueuePicture{Queue: *q, Waiting: map[string]int{}, Shedding: map[string]float64{}}
+	for c := range parley.Class(parley.Classes) {
+		p.Waiting[c.String()] = q.Waiting[c]
+		p.Shedding[c.String()] = q.Shedding[c]
+	}
+	return p
+}
+
+func rates(from, to *Reading) Rates {
+	elapsed := to.At.Sub(from.At).Seconds()
+	per := func(before, after float64) float64 {
+		if elapsed <= 0 {
+			return 0
+		}
+		return round(delta(before, after) / elapsed)
+	}
+	r := Rates{
+		Requests: per(from.ended(), to.ended()), Prefill: per(from.PromptTotal-from.CachedTotal, to.PromptTotal-to.CachedTotal), Decode: per(from.OutputTotal, to.OutputTotal),
+		Failed: per(from.FailedTotal, to.FailedTotal), TurnedAway: per(from.TurnedAwayTotal, to.TurnedAwayTotal), Limited: per(from.LimitedTotal, to.LimitedTotal),
+		Refused: per(from.RefusedTotal, to.RefusedTotal), Cancelled: per(from.CancelledTotal, to.CancelledTotal), Retries: per(from.RetriesTotal, to.RetriesTotal),
+		TurnedByClass: map[string]float64{},
+	}
+	for c := range parley.Class(parley.Classes) {
+		r.TurnedByClass[c.String()] = per(from.ShedTotal[c], to.ShedTotal[c])
+	}
+	return r
+}
+
+// ended counts all requests that came to an end.
+func (r *Reading) ended() float64 {
+	return r.OKTotal + r.FailedTotal + r.TurnedAwayTotal + r.LimitedTotal + r.RefusedTotal + r.CancelledTotal
+}
+
+func spread(from, to *Histogram) Spread {
+	h := to.since(from)
+	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)), Count: h.Count}
+}
+
+// delta is how much a counter grew. One that was started anew grew by all it has.
+func delta(before, after float64) float64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}
+
+func share(part, all float64) float64 {
+	if all <= 0 {
+		return 0
+	}
+	return round(part / all)
+}
+
+// round keeps four digits behind the point: more are noise, and cost bytes.
+func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+
+// A Point is a picture reduced to what is drawn over time.
+type Point struct {
+	At          int64   `json:"at"`
+	Running     int     `json:"running"`
+	Waiting     int     `json:"waiting"`
+	KV          float64 `json:"kv"`
+	Busy        float64 `json:"busy"`
+	Hits        float64 `json:"hits"`
+	Requests    float64 `json:"requests"`
+	Prefill     float64 `json:"prefill_tokens"`
+	Decode      float64 `json:"decode_tokens"`
+	TTFT50      float64 `json:"ttft_p50"`
+	TTFT95      float64 `json:"ttft_p95"`
+	Gap50       float64 `json:"gap_p50"`
+	Gap95       float64 `json:"gap_p95"`
+	Failed      float64 `json:"failed"`
+	TurnedAway  float64 `json:"turned_away"`
+	Preemptions float64 `json:"preemptions"`
+}
+
+func pointOf(from, to *Reading) Point {
+	p := between(from, to)
+	waiting := 0
+	for _, n := range p.Waiting {
+		waiting += n
+	}
+	return Point{
+		At: p.At.Unix(), Running: p.Running, Waiting: waiting, KV: round(p.KV), Busy: p.Busy, Hits: p.Hits, Requests: p.Rates.Requests,
+		Prefill: p.Rates.Prefill, Decode: p.Rates.Decode, TTFT50: p.TTFT.P50, TTFT95: p.TTFT.P95, Gap50: p.Gap.P50, Gap95: p.Gap.P95,
+		Failed: p.Rates.Failed, TurnedAway: p.Rates.TurnedAway, Preemptions: p.Rates.Preemptions,
+	}
+}

@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"parley"
+)
+
+// A Reading is what the counters of a server say at one moment. Fields that end
+// in Total only grow.
+type Reading struct {
+	At time.Time
+	// Requests that ended well, that failed by our fault, that were turned away for
+	// want of room, that were over a limit of their tenant, that were wrong, and
+	// whose client left.
+	OKTotal, FailedTotal, TurnedAwayTotal, LimitedTotal, RefusedTotal, CancelledTotal float64
+	// ShedTotal counts those turned away by class.
+	ShedTotal [parley.Classes]float64
+	// RetriesTotal counts requests that clients had sent before.
+	RetriesTotal float64
+	// PromptTotal, CachedTotal and OutputTotal count tokens.
+	PromptTotal, CachedTotal, OutputTotal float64
+	InFlight                              float64
+	// TTFT and Gap are the waits for first tokens and between tokens.
+	TTFT, Gap Histogram
+	// Queues are the lines of those who wait, one for each model.
+	Queues []Queue
+	// Workers are who computes.
+	Workers []Worker
+}
+
+// A Queue is where the requests of one model wait for their turn.
+type Queue struct {
+	Model    string                  `json:"model"`
+	Waiting  [parley.Classes]int     `json:"-"`
+	Shedding [parley.Classes]float64 `json:"-"`
+	// WaitSeconds is how long all waiting work will take.
+	WaitSeconds     float64 `json:"wait_seconds"`
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	// ModelBreaker and WorkerBreaker are closed, trying or open.
+	ModelBreaker  string `json:"model_breaker"`
+	WorkerBreaker string `json:"worker_breaker"`
+}
+
+// A Worker is one that computes, as far as it tells of itself.
+type Worker struct {
+	Name    string `json:"name"`
+	Pool    string `json:"pool"`
+	Model   string `json:"model"`
+	Version string `json:"version,omitempty"`
+	// State is up, or why it gets no work: draining, asleep, suspect, down.
+	State   string `json:"state"`
+	Running int    `json:"running"`
+	Waiting int    `json:"waiting"`
+	// KV is the share of the key/value pool in use.
+	KV float64 `json:"kv"`
+	// Hits is the share of prompt tokens that were found in the cache, Busy that of
+	// the time in which passes were computed, Preemptions how many in a second.
+	Hits        float64 `json:"hits"`
+	Busy        float64 `json:"busy"`
+	Preemptions float64 `json:"preemptions"`
+
+	// The totals that these are worked out from, for those who tell them.
+	PreemptedTotal, AskedTotal, HitTotal, BusyTotal float64 `json:"-"`
+}
+
+// LocalPool is the pool of workers in the gateway's own process.
+const LocalPool = "local"
+
+// Up is the state of a worker that gets work.
+const Up = "up"
+
+// families are the metrics that readings are made of; each adds one of its
+// numbers.
+var families = map[string]func(r *Reading, m *dto.Metric){
+	"parley_outcomes_total": func(r *Reading, m *dto.Metric) {
+		if to := r.outcome(label(m, "outcome")); to != nil {
+			*to += number(m)
+		}
+	},
+	"parley_shed_total":           func(r *Reading, m *dto.Metric) { r.ShedTotal[class(label(m, "tier"))] += number(m) },
+	"parley_client_retries_total": func(r *Reading, m *dto.Metric) { r.RetriesTotal += number(m) },
+	"parley_prompt_tokens_total":  func(r *Reading, m *dto.Metric) { r.PromptTotal += number(m) },
+	"parley_cached_tokens_total":  func(r *Reading, m *dto.Metric) { r.CachedTotal += number(m) },
+	"parley_output_tokens_total":  func(r *Reading, m *dto.Metric) { r.OutputTotal += number(m) },
+	"parley_requests_in_flight":   func(r *Reading, m *dto.Metric) { r.InFlight += number(m) },
+	"parley_ttft_seconds":         func(r *Reading, m *dto.Metric) { r.TTFT.add(m.GetHistogram()) },
+	"parley_inter_token_seconds":  func(r *Reading, m *dto.Metric) { r.Gap.add(m.GetHistogram()) },
+	"parley_queue_waiting": func(r *Reading, m *dto.Metric) {
+		r.queue(m).Waiting[class(label(m, "tier"))] = int(number(m))
+	},
+	"parley_queue_shedding_ratio": func(r *Reading, m *dto.Metric) {
+		r.queue(m).Shedding[class(label(m, "tier"))] = number(m)
+	},
+	"parley_queue_estimated_wait_seconds": func(r *Reading, m *dto.Metric) { r.queue(m).WaitSeconds = number(m) },
+	"parley_queue_tokens_per_second":      func(r *Reading, m *dto.Metric) { r.queue(m).TokensPerSecond = number(m) },
+	"parley_breaker_state":                (*Reading).breaker,
+
+	"parley_engine_running":                 func(r *Reading, m *dto.Metric) { r.engine(m).Running += int(number(m)) },
+	"parley_engine_waiting":                 func(r *Reading, m *dto.Metric) { r.engine(m).Waiting += int(number(m)) },
+	"parley_engine_kv_usage":                func(r *Reading, m *dto.Metric) { r.engine(m).KV = number(m) },
+	"parley_engine_preemptions_total":       func(r *Reading, m *dto.Metric) { r.engine(m).PreemptedTotal += number(m) },
+	"parley_engine_prefix_tokens_total":     func(r *Reading, m *dto.Metric) { r.engine(m).AskedTotal += number(m) },
+	"parley_engine_prefix_hit_tokens_total": func(r *Reading, m *dto.Metric) { r.engine(m).HitTotal += number(m) },
+	"parley_engine_step_seconds": func(r *Reading, m *dto.Metric) {
+		r.engine(m).BusyTotal += m.GetHistogram().GetSampleSum()
+	},
+}
+
+// Read takes a reading of what a registry gathered. Engines in this process are
+// told apart by their models; remote workers are not in it.
+func Read(gathered []*dto.MetricFamily, at time.Time) *Reading {
+	r := &Reading{At: at}
+	for _, f := range gathered {
+		if take := families[f.GetName()]; take != nil {
+			for _, m := range f.GetMetric() {
+				take(r, m)
+			}
+		}
+	}
+	slices.SortFunc(r.Workers, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Model, b.Model))
+	})
+	return r
+}
+
+// The outcomes of requests, as parley_outcomes_total names them.
+const (
+	OK         = "ok"
+	Failed     = "failed"
+	TurnedAway = "turned_away"
+	Limited    = "limited"
+	Refused    = "refused"
+	Cancelled  = "cancelled"
+)
+
+// OutcomeOf says what a request that ended with a code counts as; "" is one that
+// ended well.
+func OutcomeOf(code parley.Code) string {
+	switch code {
+	case "":
+		return OK
+	case parley.Cancelled:
+		return Cancelled
+	case parley.Overloaded, parley.Unavailable:
+		return TurnedAway
+	case parley.Internal, parley.DeadlineExceeded:
+		return Failed
+	case parley.RateLimited, parley.QuotaExceeded:
+		return Limited
+	}
+	return Refused
+}
+
+func (r *Reading) outcome(name string) *float64 {
+	switch name {
+	case OK:
+		return &r.OKTotal
+	case Failed:
+		return &r.FailedTotal
+	case TurnedAway:
+		return &r.TurnedAwayTotal
+	case Limited:
+		return &r.LimitedTotal
+	case Refused:
+		return &r.RefusedTotal
+	case Cancelled:
+		return &r.CancelledTotal
+	}
+	return nil
+}
+
+// breakerStates are what the numbers of parley_breaker_state mean.
+var breakerStates = []string{"closed", "trying", "open"}
+
+func (r *Reading) breaker(m *dto.Metric) {
+	q, state := r.queue(m), breakerStates[min(max(int(number(m)), 0), len(breakerStates)-1)]
+	if label(m, "kind") == "worker" {
+		q.WorkerBreaker = state
+	} else {
+		q.ModelBreaker = state
+	}
+}
+
+// queue returns the queue that a metric tells of.
+func (r *Reading) queue(m *dto.Metric) *Queue {
+	model := label(m, "model")
+	for i := range r.Queues {
+		if r.Queues[i].Model == model {
+			return &r.Queues[i]
+		}
+	}
+	r.Queues = append(r.Queues, Queue{Model: model})
+	return &r.Queues[len(r.Queues)-1]
+}
+
+// engine returns the worker of this process that a metric tells of.
+func (r *Reading) engine(m *dto.Metric) *Worker {
+	model := label(m, "model_name")
+	for i := range r.Workers {
+		if r.Workers[i].Model == model {
+			return &r.Workers[i]
+		}
+	}
+	r.Workers = append(r.Workers, Worker{Name: model, Pool: LocalPool, Model: model, State: Up})
+	return &r.Workers[len(r.Workers)-1]
+}
+
+func number(m *dto.Metric) float64 {
+	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// class returns the class of a name; what is not known is the lowest.
+func class(name string) parley.Class {
+	for c := range parley.Class(parley.Classes) {
+		if c.String() == name {
+			return c
+		}
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"time"
+)
+
+// A Life is what became of one request, told in stages.
+type Life struct {
+	ID       string    `json:"id"`
+	ClientID string    `json:"client_id,omitempty"`
+	TraceID  string    `json:"trace_id,omitempty"`
+	Tenant   string    `json:"tenant"`
+	Key      string    `json:"key,omitempty"`
+	Tier     string    `json:"tier,omitempty"`
+	Route    string    `json:"route"`
+	Model    string    `json:"model,omitempty"`
+	Started  time.Time `json:"started"`
+	Status   int       `json:"status"`
+	Outcome  string    `json:"outcome"`
+	Error    string    `json:"error,omitempty"`
+	Finish   string    `json:"finish,omitempty"`
+	Stream   bool      `json:"stream"`
+	// Worker computed it, for the reason given.
+	Worker       string `json:"worker,omitempty"`
+	WorkerReason string `json:"worker_reason,omitempty"`
+	// Miss says why the prompt was not found in the cache, in a word.
+	Miss         string  `json:"cache_miss,omitempty"`
+	Shared       bool    `json:"shared,omitempty"`
+	PromptTokens int     `json:"prompt_tokens"`
+	CachedTokens int     `json:"cached_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	TTFTms       float64 `json:"ttft_ms"`
+	TotalMs      float64 `json:"total_ms"`
+	// Stages are where the time went, in order.
+	Stages []Stage `json:"stages"`
+}
+
+// A Stage is a part of a request's life.
+type Stage struct {
+	// Where is gateway, queue, router, worker or engine.
+	Where string `json:"where"`
+	Name  string `json:"name"`
+	// StartMs is counted from the arrival.
+	StartMs float64 `json:"start_ms"`
+	Ms      float64 `json:"ms"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// RecentMax is how many requests are remembered.
+const RecentMax = 2000
+
+// A Recent remembers the latest requests, in a ring, and finds them by their ids.
+type Recent struct {
+	ring []*Life
+	next int
+	byID map[string]*Life
+}
+
+// NewRecent returns a memory of nothing.
+func NewRecent() *Recent { return &Recent{byID: map[string]*Life{}} }
+
+// Add remembers a request, and forgets the oldest if there are too many.
+func (r *Recent) Add(l *Life) {
+	if len(r.ring) < RecentMax {
+		r.ring = append(r.ring, l)
+	} else {
+		r.forget(r.ring[r.next])
+		r.ring[r.next] = l
+		r.next = (r.next + 1) % RecentMax
+	}
+	r.byID[l.ID] = l
+	if l.ClientID != "" {
+		r.byID[l.ClientID] = l
+	}
+}
+
+func (r *Recent) forget(l *Life) {
+	for _, id := range []string{l.ID, l.ClientID} {
+		if r.byID[id] == l {
+			delete(r.byID, id)
+		}
+	}
+}
+
+// Find returns the request of that id, ours or its client's; nil if it is not, or
+// no longer, known.
+func (r *Recent) Find(id string) *Life { return r.byID[id] }
+
+// A Filter chooses among requests. Empty fields choose all.
+type Filter struct{ Model, Outcome, Tenant string }
+
+// List returns at most so many that a filter chooses, newest first.
+func (r *Recent) List(f Filter, limit int) []*Life {
+	found := []*Life{}
+	for i := len(r.ring) - 1; i >= 0 && len(found) < limit; i-- {
+		l := r.ring[(r.next+i)%len(r.ring)]
+		if matches(f.Model, l.Model) && matches(f.Outcome, l.Outcome) && matches(f.Tenant, l.Tenant) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+func matches(wanted, has string) bool { return wanted == "" || wanted == has }

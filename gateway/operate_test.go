@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+	"parley/gateway/admin"
+)
+
+// atHome asks as one who sits at the machine.
+func (s *server) atHome(ctx context.Context, path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:5000", "127.0.0.1:8080"
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	s.gateway.ServeHTTP(w, r)
+	return w
+}
+
+func decodeAs[T any](t *testing.T, body string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return v
+}
+
+func TestOnlyThoseAtTheMachineOperate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{})
+		for name, c := range map[string]struct {
+			change func(*http.Request)
+			status int
+		}{
+			"at home":            {func(*http.Request) {}, 200},
+			"by name":            {func(r *http.Request) { r.Host = "localhost:8080" }, 200},
+			"by IPv6":            {func(r *http.Request) { r.RemoteAddr, r.Host = "[::1]:99", "[::1]:8080" }, 200},
+			"from elsewhere":     {func(r *http.Request) { r.RemoteAddr = "192.0.2.7:99" }, 403},
+			"through a proxy":    {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.7") }, 403},
+			"another proxy":      {func(r *http.Request) { r.Header.Set("Forwarded", "for=192.0.2.7") }, 403},
+			"a rebound name":     {func(r *http.Request) { r.Host = "evil.example" }, 403},
+			"no address at all":  {func(r *http.Request) { r.RemoteAddr = "pipe" }, 403},
+			"an address as name": {func(r *http.Request) { r.Host = "192.0.2.7:8080" }, 403},
+		} {
+			for _, path := range []string{"/admin/api/now", "/admin/api/history", "/admin/api/requests", "/debug/pprof/goroutine"} {
+				if w := s.atHome(t.Context(), path, c.change); w.Code != c.status {
+					t.Errorf("%s: %s gives %d: %s", name, path, w.Code, w.Body)
+				}
+			}
+		}
+	})
+}
+
+func TestNowAndHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "one two three", 100*time.Millisecond)})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go s.gateway.Observe(ctx)
+		for range 60 {
+			if status, body := s.chat(""); status != 200 {
+				t.Fatalf("%d: %s", status, body)
+			}
+			time.Sleep(time.Second)
+		}
+		s.do("POST", "/v1/chat/completions", `{"model":`)
+		time.Sleep(2 * time.Second)
+		p := decodeAs[admin.Picture](t, s.atHome(t.Context(), "/admin/api/now").Body.String())
+		if p.Verdict.Binds != admin.ByNothing || p.Verdict.Happy || !strings.Contains(p.Verdict.Sentence, "tokens come every 100 ms") || p.Rates.Requests < 0.3 || p.Rates.Decode < 1 || p.TTFT.Count == 0 || p.TTFT.P95 < 0.05 || p.TTFT.P95 > 0.2 {
+			t.Errorf("picture %+v", p)
+		}
+		if len(p.Promises) != 3 || p.Promises[0].Kept != 1 || p.Promises[0].Count < 50 || p.Promises[2].Kept != 0 {
+			t.Errorf("promises %+v: all were answered, every gap took 100 ms", p.Promises)
+		}
+		h := decodeAs[historyList](t, s.atHome(t.Context(), "/admin/api/history?step=5").Body.String())
+		if len(h.Data) < 10 || h.Data[3].Requests == 0 || h.Data[3].Decode == 0 {
+			t.Errorf("%d points, %+v", len(h.Data), h.Data)
+		}
+		if w := s.atHome(t.Context(), "/admin/api/history?step=1"); w.Code != 400 {
+			t.Errorf("step=1 gives %d", w.Code)
+		}
+	})
+}
+
+func TestLivePicturesEndWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "one", time.Millisecond)})
+		done := make(chan *httptest.ResponseRecorder)
+		go func() { done <- s.atHome(t.Context(), "/admin/api/live") }()
+		time.Sleep(3500 * time.Millisecond)
+		s.gateway.Drain()
+		events := strings.Count((<-done).Body.String(), "data: {")
+		if events != 4 {
+			t.Errorf("%d pictures in 3.5 s", events)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		s.gateway.draining.Store(false)
+		if w := s.atHome(ctx, "/admin/api/live"); strings.Count(w.Body.String(), "data: {") != 1 {
+			t.Errorf("one who left is still served: %s", w.Body)
+		}
+	})
+}
+
+func TestLivesOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "one two three", 100*time.Millisecond)})
+		response, _ := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true`), "X-Client-Request-Id", "mine")
+		s.do("POST", "/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`)
+		synctest.Wait()
+		l := decodeAs[admin.Life](t, s.atHome(t.Context(), "/admin/api/requests/mine").Body.String())
+		if l.ID != response.Header.Get("X-Request-Id") || l.Outcome != admin.OK || l.Model != modelID || !l.Stream || l.Miss != "new" || l.CachedTokens != 2 || l.Worker == "" || l.TTFTms != 100 {
+			t.Errorf("life %+v", l)
+		}
+		var told []string
+		end := 0.
+		for _, g := range l.Stages {
+			told = append(told, g.Where+": "+g.Name)
+			if g.StartMs < end-0.01 {
+				t.Errorf("stage %+v begins before the one before it has ended", g)
+			}
+			end = g.StartMs + g.Ms
+		}
+		if got := strings.Join(told, ", "); !strings.Contains(got, "engine: prefill, engine: decode") || end > l.TotalMs+0.01 {
+			t.Errorf("stages %s, until %v of %v ms", got, end, l.TotalMs)
+		}
+		list := decodeAs[requestList](t, s.atHome(t.Context(), "/admin/api/requests?outcome=refused").Body.String())
+		if len(list.Data) != 1 || list.Data[0].Status != 404 || !strings.Contains(list.Data[0].Error, "nope") {
+			t.Errorf("refused: %+v", list.Data)
+		}
+		if w := s.atHome(t.Context(), "/admin/api/requests/unheard"); w.Code != 404 {
+			t.Errorf("a request that never was gives %d", w.Code)
+		}
+	})
+}
+
+func TestOutcomesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: func(r *parley.Request) []say { return []say{{err: context.DeadlineExceeded}} }})
+		s.chat("")
+		s.do("POST", "/v1/chat/completions", `{"model":`)
+		s.wantMetric(`parley_outcomes_total{outcome="refused"}`, "1")
+		s.wantMetric(`parley_outcomes_total{outcome="failed"}`, "1")
+	})
+}
