@@ -63,6 +63,7 @@ check: ## gofmt, vet, staticcheck and go fix, all without findings
 .PHONY: race
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
 	./test/need-cc.sh
+	./test/need-redis.sh
 	CGO_ENABLED=1 ./test/postgres.sh $(GO) test -race -timeout 30m ./...
 
 .PHONY: test-arm64

@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
+test/need-redis.sh
 test/postgres.sh go test -timeout 20m -v ./... >"$log" 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
 	grep -vE '^(=== |    --- (PASS|SKIP)|--- PASS|ok  |\?  |PASS$)' "$log" || true

@@ -12,4 +12,7 @@
 //
 //	limits.go    what may be limited
 //	core.go      the arithmetic of one account: pure, whole numbers only
+//	book.go      accounts in the memory of one process
+//	redis.go     accounts that several gateways share, by the script book.lua
+//	redis_down.go  what happens while Redis is out of reach
 package limit

@@ -1,0 +1,156 @@
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Book keeps accounts. It is safe for concurrent use.
+type Book interface {
+	// Reserve takes what h may use of all its accounts, or of none and says why.
+	// An error is the book's being out of reach: nothing is known then.
+	Reserve(ctx context.Context, h *Hold) (Verdict, error)
+	// Settle replaces what h reserved by what it used. It must be called once for
+	// every Reserve that was not refused. It does not fail: a book that is out of
+	// reach is told later.
+	Settle(h *Hold, used Use)
+	// Close keeps what is to be kept.
+	Close() error
+}
+
+// A Memory is the book of one process. It survives the process if Load and Save
+// are set.
+type Memory struct {
+	// Now is the clock; default: time.Now.
+	Now func() time.Time
+	// Spent says what an account has spent in the month of now. It is asked once
+	// for each account with a budget; nil is nothing.
+	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
+	// Load returns the accounts that were kept, Save keeps some. What was spent
+	// and what is reserved is not kept: the one is found by Spent, the others end
+	// with the process.
+	Load func(ctx context.Context) (map[string]State, error)
+	Save func(ctx context.Context, changed map[string]State) error
+
+	mu       sync.Mutex
+	accounts map[string]*State
+	changed  map[string]bool
+}
+
+// OpenMemory loads what was kept.
+func OpenMemory(ctx context.Context, m *Memory) (*Memory, error) {
+	m.accounts, m.changed = map[string]*State{}, map[string]bool{}
+	if m.Now == nil {
+		m.Now = time.Now
+	}
+	if m.Load == nil {
+		return m, nil
+	}
+	kept, err := m.Load(ctx)
+	for name, s := range kept {
+		m.accounts[name] = &State{At: s.At, Debt: s.Debt}
+	}
+	return m, err
+}
+
+// Reserve implements [Book].
+func (m *Memory) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
+	if err := m.seed(ctx, h); err != nil {
+		return Verdict{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return decide(m.states(h), h, m.Now()), nil
+}
+
+// Settle implements [Book].
+func (m *Memory) Settle(h *Hold, used Use) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.Now()
+	for i, s := range m.states(h) {
+		limits := &h.Accounts[i].Limits
+		s.flow(limits, now)
+		s.settle(limits, &h.Use, &used)
+	}
+}
+
+// states returns the accounts of a hold, to be changed. The lock is held.
+func (m *Memory) states(h *Hold) []*State {
+	states := make([]*State, len(h.Accounts))
+	for i := range h.Accounts {
+		name := h.Accounts[i].Name
+		s := m.accounts[name]
+		if s == nil {
+			s = &State{}
+			m.accounts[name] = s
+		}
+		states[i], m.changed[name] = s, true
+	}
+	return states
+}
+
+// seed finds out what was spent by accounts that have a budget and are new.
+func (m *Memory) seed(ctx context.Context, h *Hold) error {
+	for i := range h.Accounts {
+		account := &h.Accounts[i]
+		if !m.unseeded(account) {
+			continue
+		}
+		now, spent := m.Now(), Micros(0)
+		if m.Spent != nil {
+			var err error
+			if spent, err = m.Spent(ctx, account.Name, now); err != nil {
+				return err
+			}
+		}
+		m.mu.Lock()
+		m.states(&Hold{Accounts: []Account{*account}})[0].seed(spent, now)
+		m.mu.Unlock()
+	}
+	return nil
+}
+
+func (m *Memory) unseeded(a *Account) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.accounts[a.Name]
+	return a.Limits.MonthlyBudget > 0 && (s == nil || s.Month == 0)
+}
+
+// Keep saves what has changed since it was last called.
+func (m *Memory) Keep(ctx context.Context) error {
+	if m.Save == nil {
+		return nil
+	}
+	m.mu.Lock()
+	changed := map[string]State{}
+	for name := range m.changed {
+		changed[name] = *m.accounts[name]
+	}
+	clear(m.changed)
+	m.mu.Unlock()
+	if len(changed) == 0 {
+		return nil
+	}
+	err := m.Save(ctx, changed)
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for name := range changed {
+			m.changed[name] = true
+		}
+	}
+	return err
+}
+
+// closeWait bounds the last saving.
+const closeWait = 5 * time.Second
+
+// Close implements [Book].
+func (m *Memory) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	return m.Keep(ctx)
+}

@@ -1,0 +1,472 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"parley"
+	"parley/internal/testkit"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A clock is set by tests.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 11, 30, 23, 50, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func memory(t testing.TB, c *clock, spent Micros) Book {
+	m, err := OpenMemory(context.Background(), &Memory{Now: c.Now, Spent: said(spent)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func said(spent Micros) func(context.Context, string, time.Time) (Micros, error) {
+	return func(context.Context, string, time.Time) (Micros, error) { return spent, nil }
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func openRedis(t testing.TB, config RedisConfig) *Redis {
+	t.Helper()
+	if config.Log == nil {
+		config.Log = quiet()
+	}
+	r, err := OpenRedis(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// Conform is what every book must do, whatever it is made of. Open returns an
+// empty one in which every account has spent so much this month.
+func Conform(t *testing.T, open func(t *testing.T, c *clock, spent Micros) Book) {
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, func(c *clock, spent Micros) Book)
+	}{
+		{"rates refill", conformRates}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency},
+		{"budget", conformBudget}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			part.test(t, func(c *clock, spent Micros) Book { return open(t, c, spent) })
+		})
+	}
+}
+
+func TestMemory(t *testing.T) {
+	Conform(t, func(t *testing.T, c *clock, spent Micros) Book { return memory(t, c, spent) })
+}
+
+func TestRedis(t *testing.T) {
+	server := testkit.StartRedis(t)
+	n := 0
+	Conform(t, func(t *testing.T, c *clock, spent Micros) Book {
+		n++
+		return openRedis(t, RedisConfig{URL: server.URL, Prefix: fmt.Sprint("test", n), Now: c.Now, Spent: said(spent)})
+	})
+}
+
+func hold(id int, use Use, accounts ...Account) *Hold {
+	return &Hold{ID: fmt.Sprint("h", id), Group: "acme", Accounts: accounts, Use: use}
+}
+
+func reserve(t testing.TB, b Book, h *Hold) Verdict {
+	t.Helper()
+	v, err := b.Reserve(context.Background(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func conformRates(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	a := Account{"a", Limits{RequestsPerMinute: 7}}
+	for i := range 7 {
+		if v := reserve(t, b, hold(i, Use{Requests: 1}, a)); v.Refused != "" || v.Requests.Left != int64(6-i) || v.Requests.Limit != 7 {
+			t.Fatalf("request %d: %+v", i, v)
+		}
+	}
+	v := reserve(t, b, hold(7, Use{Requests: 1}, a))
+	if v.Refused != RequestRate || v.Wait != 8571429*time.Microsecond || v.Requests.Reset != time.Minute {
+		t.Fatalf("the eighth: %+v", v)
+	}
+	c.pass(v.Wait - time.Microsecond)
+	if v := reserve(t, b, hold(7, Use{Requests: 1}, a)); v.Refused == "" {
+		t.Fatal("it went before its time")
+	}
+	c.pass(time.Microsecond)
+	if v := reserve(t, b, hold(7, Use{Requests: 1}, a)); v.Refused != "" {
+		t.Fatalf("after the time it was told: %+v", v)
+	}
+}
+
+func conformSettle(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	a := Account{"a", Limits{InputTokensPerMinute: 1000, OutputTokensPerMinute: 600}}
+	h := hold(1, Use{Requests: 1, Input: 100, Output: 600}, a)
+	if v := reserve(t, b, h); v.Refused != "" || v.Tokens != (Level{600, 0, time.Minute}) {
+		t.Fatalf("%+v", v)
+	}
+	next := hold(2, Use{Requests: 1, Input: 100, Output: 500}, a)
+	if v := reserve(t, b, next); v.Refused != OutputRate || v.Wait != 50*time.Second {
+		t.Fatalf("while all is reserved: %+v", v)
+	}
+	b.Settle(h, Use{Requests: 1, Input: 100, Output: 40})
+	if v := reserve(t, b, next); v.Refused != "" || v.Tokens.Left != 60 {
+		t.Fatalf("after 560 came back: %+v", v)
+	}
+	if v := reserve(t, b, hold(3, Use{Requests: 1, Input: 1, Output: 601}, a)); v.Wait >= 0 || v.Limit != 600 || v.Asked != 601 {
+		t.Fatalf("more than there can be: %+v", v)
+	}
+	c.pass(10 * time.Minute)
+	b.Settle(next, Use{Requests: 1})
+	if v := reserve(t, b, hold(4, Use{Requests: 1, Input: 1000}, a)); v.Refused != "" || v.Tokens != (Level{1000, 0, time.Minute}) {
+		t.Fatalf("a late refund filled a bucket beyond its brim: %+v", v)
+	}
+}
+
+func conformConcurrency(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	a := Account{"a", Limits{ConcurrentRequests: 2}}
+	first := hold(1, Use{Requests: 1}, a)
+	reserve(t, b, first)
+	reserve(t, b, hold(2, Use{Requests: 1}, a))
+	if v := reserve(t, b, hold(3, Use{Requests: 1}, a)); v.Refused != Concurrency || v.Limit != 2 || v.Wait <= 0 {
+		t.Fatalf("the third at a time: %+v", v)
+	}
+	b.Settle(first, Use{Requests: 1})
+	if v := reserve(t, b, hold(3, Use{Requests: 1}, a)); v.Refused != "" {
+		t.Fatalf("after one ended: %+v", v)
+	}
+}
+
+func conformBudget(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock() // ten minutes before December
+	b := open(c, 700)
+	a := Account{"a", Limits{MonthlyBudget: 1000}}
+	h := hold(1, Use{Cost: 200}, a)
+	if v := reserve(t, b, h); v.Refused != "" {
+		t.Fatalf("700 spent, 200 more: %+v", v)
+	}
+	if v := reserve(t, b, hold(2, Use{Cost: 101}, a)); v.Refused != Budget || v.Wait >= 0 || v.Left != 100 {
+		t.Fatalf("101 of the last 100: %+v", v)
+	}
+	b.Settle(h, Use{Cost: 50})
+	if v := reserve(t, b, hold(3, Use{Cost: 250}, a)); v.Refused != "" {
+		t.Fatalf("750 spent, 250 more: %+v", v)
+	}
+	if v := reserve(t, b, hold(4, Use{Cost: 1}, a)); v.Refused != Budget {
+		t.Fatalf("all is spent: %+v", v)
+	}
+	c.pass(time.Hour)
+	if v := reserve(t, b, hold(5, Use{Cost: 750}, a)); v.Refused != "" {
+		t.Fatalf("a new month: %+v", v)
+	}
+}
+
+func conformAll(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	key, organisation := Account{"k", Limits{RequestsPerMinute: 10}}, Account{"o", Limits{RequestsPerMinute: 1}}
+	if v := reserve(t, b, hold(1, Use{Requests: 1}, key, organisation)); v.Refused != "" || v.Requests.Limit != 1 {
+		t.Fatalf("%+v", v)
+	}
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 {
+		t.Fatalf("%+v", v)
+	}
+	if v := reserve(t, b, hold(3, Use{Requests: 1}, key)); v.Requests.Left != 8 {
+		t.Fatalf("the refused one took something of the key: %+v", v)
+	}
+}
+
+// conformParallel has 50 clients take as much as they can get. In no time, not
+// one token too much.
+func conformParallel(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	a := Account{"a", Limits{OutputTokensPerMinute: 10_000, MonthlyBudget: 100_000}}
+	var got, spent atomic.Int64
+	var clients sync.WaitGroup
+	for i := range 50 {
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for n := range 20 {
+				h := hold(i*1000+n, Use{Requests: 1, Output: 300, Cost: 3000}, a)
+				v, err := b.Reserve(context.Background(), h)
+				if err != nil {
+					t.Error(err)
+				}
+				if v.Refused != "" {
+					continue
+				}
+				used := Use{Requests: 1, Output: random.Int64N(300), Cost: Micros(random.Int64N(3000))}
+				got.Add(used.Output)
+				spent.Add(int64(used.Cost))
+				b.Settle(h, used)
+			}
+		})
+	}
+	clients.Wait()
+	if got.Load() > 10_000 || spent.Load() > 100_000 {
+		t.Errorf("%d tokens of 10000 and %d of 100000", got.Load(), spent.Load())
+	}
+	if got.Load() < 5000 && spent.Load() < 50_000 {
+		t.Errorf("only %d tokens of 10000 and %d of 100000: much was refused that could go", got.Load(), spent.Load())
+	}
+	v := reserve(t, b, hold(1, Use{Requests: 1, Output: 10_000 - got.Load(), Cost: Micros(100_000 - spent.Load())}, a))
+	if v.Refused != "" {
+		t.Errorf("what was not used is not there: %+v", v)
+	}
+}
+
+// TestRedisComputesAsMemory runs random steps through both: the script is the
+// core, number by number.
+func TestRedisComputesAsMemory(t *testing.T) {
+	server := testkit.StartRedis(t)
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		c := newClock()
+		plain := memory(t, c, 5)
+		shared := openRedis(t, RedisConfig{URL: server.URL, Prefix: fmt.Sprint("same", seed), Now: c.Now, Spent: said(5), Lease: 10000 * time.Hour})
+		accounts := randomAccounts(random)
+		var open []*Hold
+		for i := range 150 {
+			c.pass(time.Duration(random.Int64N(int64(10 * time.Second))).Truncate(time.Microsecond))
+			if len(open) > 0 && random.IntN(2) == 0 {
+				n := random.IntN(len(open))
+				h := open[n]
+				open = append(open[:n], open[n+1:]...)
+				used := Use{1, random.Int64N(h.Use.Input + 1), random.Int64N(h.Use.Output + 1), Micros(random.Int64N(int64(h.Use.Cost) + 1))}
+				plain.Settle(h, used)
+				shared.Settle(h, used)
+				continue
+			}
+			h := hold(i, Use{1, random.Int64N(100), random.Int64N(200), Micros(random.Int64N(1000))}, accounts[:1+random.IntN(2)]...)
+			want, got := reserve(t, plain, h), reserve(t, shared, h)
+			if got != want {
+				t.Fatalf("seed %d, step %d, %+v:\nredis  %+v\nmemory %+v", seed, i, h, got, want)
+			}
+			if want.Refused == "" {
+				open = append(open, h)
+			}
+		}
+	}
+}
+
+func randomAccounts(random *rand.Rand) []Account {
+	maybe := func(n int64) int64 { return random.Int64N(2) * (1 + random.Int64N(n)) }
+	some := func(name string) Account {
+		return Account{name, Limits{maybe(3), maybe(50), maybe(5000), maybe(5000), maybe(6), Micros(maybe(40_000))}}
+	}
+	return []Account{some("a"), some("b")}
+}
+
+func TestCrashedGatewayGivesBack(t *testing.T) {
+	server := testkit.StartRedis(t)
+	c := newClock()
+	config := RedisConfig{URL: server.URL, Now: c.Now, Lease: time.Minute}
+	dead, alive := openRedis(t, config), openRedis(t, config)
+	a := Account{"a", Limits{OutputTokensPerMinute: 600, ConcurrentRequests: 1, MonthlyBudget: 100}}
+	h := hold(1, Use{Requests: 1, Output: 600, Cost: 100}, a)
+	reserve(t, dead, h)
+	dead.mu.Lock()
+	delete(dead.held, h) // it renews nothing any more
+	dead.mu.Unlock()
+	next := hold(2, Use{Requests: 1, Output: 600, Cost: 100}, a)
+	c.pass(59 * time.Second)
+	if v := reserve(t, alive, next); v.Refused == "" {
+		t.Fatal("the reservation of a living gateway was given away")
+	}
+	c.pass(time.Second)
+	if v := reserve(t, alive, next); v.Refused != "" {
+		t.Fatalf("after the lease: %+v", v)
+	}
+	// The gateway was not dead at all. What it tells late counts, once.
+	dead.Settle(h, Use{Requests: 1, Output: 30, Cost: 10})
+	dead.Settle(h, Use{Requests: 1, Output: 30, Cost: 10})
+	alive.Settle(next, Use{Requests: 1, Output: 600, Cost: 50})
+	v := reserve(t, alive, hold(3, Use{Requests: 1, Cost: 41}, a))
+	if v.Refused != Budget || v.Left != 40 {
+		t.Fatalf("10 and 50 of 100 are spent: %+v", v)
+	}
+}
+
+func TestLeasesAreRenewed(t *testing.T) {
+	server := testkit.StartRedis(t)
+	r := openRedis(t, RedisConfig{URL: server.URL, Lease: 900 * time.Millisecond})
+	a := Account{"a", Limits{ConcurrentRequests: 1}}
+	reserve(t, r, hold(1, Use{Requests: 1}, a))
+	for range 20 { // longer than two leases
+		time.Sleep(100 * time.Millisecond)
+		if v := reserve(t, r, hold(2, Use{Requests: 1}, a)); v.Refused != Concurrency {
+			t.Fatalf("a long answer lost its reservation: %+v", v)
+		}
+	}
+}
+
+func TestRedisDownFailsClosed(t *testing.T) {
+	server := testkit.StartRedis(t)
+	var log strings.Builder
+	r := openRedis(t, RedisConfig{URL: server.URL, Log: slog.New(slog.NewTextHandler(&syncWriter{w: &log}, nil))})
+	a := Account{"a", Limits{RequestsPerMinute: 1000, MonthlyBudget: 1000}}
+	h := hold(1, Use{Requests: 1, Cost: 7}, a)
+	reserve(t, r, h)
+	server.Stop()
+	_, err := r.Reserve(context.Background(), hold(2, Use{Requests: 1}, a))
+	if parley.CodeOf(err) != parley.Unavailable {
+		t.Fatalf("without Redis: %v", err)
+	}
+	r.Settle(h, Use{Requests: 1, Cost: 5})
+	if shown(t, r, "parley_limits_redis_up") != 0 || shown(t, r, "parley_limits_without_redis_total") != 1 {
+		t.Error("the metrics do not tell")
+	}
+	if !strings.Contains(log.String(), "level=ERROR") {
+		t.Error("the log does not tell")
+	}
+	server.Start(t)
+	back(t, r)
+	if shown(t, r, "parley_limits_redis_up") != 1 {
+		t.Error("the metrics do not tell that it is back")
+	}
+}
+
+func TestRedisDownShares(t *testing.T) {
+	server := testkit.StartRedis(t)
+	r := openRedis(t, RedisConfig{URL: server.URL, Gateways: 4, Spent: said(100), Timeout: 300 * time.Millisecond})
+	a, b := Account{"a", Limits{RequestsPerMinute: 10}}, Account{"b", Limits{MonthlyBudget: 1000}}
+	first := hold(0, Use{Cost: 1}, b)
+	reserve(t, r, first)
+	r.Settle(first, Use{})
+	server.Pause(t)
+	went := 0
+	for i := range 10 {
+		if v := reserve(t, r, hold(i, Use{Requests: 1}, a)); v.Refused == "" {
+			went++
+		}
+	}
+	if went != 2 {
+		t.Errorf("%d went, want a fourth of 10", went)
+	}
+	h := hold(20, Use{Cost: 225}, b)
+	if v := reserve(t, r, h); v.Refused != "" {
+		t.Errorf("a fourth of what is left of the budget: %+v", v)
+	}
+	if v := reserve(t, r, hold(21, Use{Cost: 1}, b)); v.Refused != Budget {
+		t.Errorf("more than a fourth: %+v", v)
+	}
+	r.Settle(h, Use{Cost: 225})
+	server.Resume(t)
+	back(t, r)
+	// What was used meanwhile is told: 100 spent before, then 225.
+	if v := reserve(t, r, hold(22, Use{Cost: 676}, b)); v.Refused != Budget {
+		t.Errorf("what was spent in between is forgotten: %+v", v)
+	}
+	if v := reserve(t, r, hold(23, Use{Cost: 675}, b)); v.Refused != "" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// back waits until the book has found Redis again.
+func back(t testing.TB, r *Redis) {
+	t.Helper()
+	for range 500 {
+		if _, down := r.share(); !down {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("Redis is back, and the book does not see it")
+}
+
+// shown returns a metric as it is shown, over all labels.
+func shown(t testing.TB, r *Redis, name string) (sum float64) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+type syncWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *syncWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+func TestMemoryIsKept(t *testing.T) {
+	c := newClock()
+	kept := map[string]State{}
+	open := func() *Memory {
+		m, err := OpenMemory(context.Background(), &Memory{Now: c.Now,
+			Load: func(context.Context) (map[string]State, error) { return kept, nil },
+			Save: func(_ context.Context, changed map[string]State) error {
+				maps.Copy(kept, changed)
+				return nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	a := Account{"a", Limits{RequestsPerMinute: 2, ConcurrentRequests: 2}}
+	m := open()
+	reserve(t, m, hold(1, Use{Requests: 1}, a))
+	reserve(t, m, hold(2, Use{Requests: 1}, a))
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if v := reserve(t, open(), hold(3, Use{Requests: 1}, a)); v.Refused != RequestRate {
+		t.Errorf("a restart filled the bucket: %+v", v)
+	}
+	c.pass(30 * time.Second)
+	if v := reserve(t, open(), hold(4, Use{Requests: 1}, a)); v.Refused != "" {
+		t.Errorf("what ran in the process before still runs: %+v", v)
+	}
+}

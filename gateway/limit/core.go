@@ -1,0 +1,248 @@
+package limit
+
+import "time"
+
+// A Use is what a request takes.
+type Use struct {
+	Requests, Input, Output int64
+	Cost                    Micros
+}
+
+// An Account is somebody's use and the limits that hold for it.
+type Account struct {
+	Name   string
+	Limits Limits
+}
+
+// A Hold is what a request reserves of its accounts while it is answered: of all
+// of them or, if one refuses, of none. Whoever reserved it settles it, with the
+// same Hold.
+type Hold struct {
+	// ID names the hold; no other has the same.
+	ID string
+	// Group is what its accounts have in common, such as the organisation. An
+	// account is always used with the same group.
+	Group    string
+	Accounts []Account
+	// Use is the most that the request can come to use.
+	Use Use
+}
+
+// A Reason is the limit that refuses a request.
+type Reason string
+
+// The limits that can refuse.
+const (
+	RequestRate Reason = "requests"
+	InputRate   Reason = "input tokens"
+	OutputRate  Reason = "output tokens"
+	Concurrency Reason = "concurrent requests"
+	Budget      Reason = "budget"
+)
+
+// A Verdict says whether a request may go on, and what is left of the limits.
+type Verdict struct {
+	// Refused is the limit that stands against the request; empty lets it go on.
+	Refused Reason
+	// Limit is what it allows, Left what is left of it, Asked what the request
+	// needs.
+	Limit, Left, Asked int64
+	// Wait is how long it takes until the request could go on if nobody else
+	// came; less than 0 says that it cannot.
+	Wait time.Duration
+	// Requests and Tokens are the tightest of their kind, after the request.
+	Requests, Tokens Level
+}
+
+// A Level is how full a bucket is.
+type Level struct {
+	// Limit is the size of the bucket; 0 if there is none.
+	Limit, Left int64
+	// Reset is when it will be full again.
+	Reset time.Duration
+}
+
+// The buckets of an account.
+const (
+	bySecond = iota
+	byMinute
+	inputTokens
+	outputTokens
+	buckets
+)
+
+// periods are the times in which an empty bucket fills, in microseconds.
+var periods = [buckets]int64{1_000_000, 60_000_000, 60_000_000, 60_000_000}
+
+var bucketReasons = [buckets]Reason{RequestRate, RequestRate, InputRate, OutputRate}
+
+func (l *Limits) rates() [buckets]int64 {
+	return [buckets]int64{l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute}
+}
+
+func (u *Use) amounts() [buckets]int64 {
+	return [buckets]int64{u.Requests, u.Requests, u.Input, u.Output}
+}
+
+// concurrencyWait is what one who has too many answers at a time is told to wait:
+// nobody knows when one of them will end.
+const concurrencyWait = time.Second
+
+// A State is what an account has used. The zero value has used nothing.
+//
+// A bucket is kept as what is missing in it, its debt, in tokens times the
+// microseconds of its period. In this unit everything is a whole number: a token
+// costs the period, and each microsecond gives back the rate.
+type State struct {
+	// At is when the debts were true, in microseconds since 1970.
+	At   int64
+	Debt [buckets]int64
+	// Month is the one that Spent was spent in, as year·12 + month; 0 if nobody
+	// has said yet what was spent. Held is what is reserved.
+	Month       int64
+	Spent, Held Micros
+	// Running is how many requests hold a reservation.
+	Running int64
+}
+
+// monthOf numbers the months.
+func monthOf(now time.Time) int64 {
+	year, month, _ := now.UTC().Date()
+	return int64(year)*12 + int64(month) - 1
+}
+
+// flow brings the debts up to now, and begins a new month when it has come. A
+// clock that goes back changes nothing.
+func (s *State) flow(limits *Limits, now time.Time) {
+	at := now.UnixMicro()
+	elapsed := max(at-s.At, 0)
+	for i, rate := range limits.rates() {
+		// Full after one period, whatever the debt: so the product stays small.
+		s.Debt[i] = max(s.Debt[i]-rate*min(elapsed, periods[i]), 0)
+	}
+	s.At = max(s.At, at)
+	if month := monthOf(now); s.Month != 0 && month > s.Month {
+		s.Month, s.Spent = month, 0
+	}
+}
+
+// seed says what was spent in this month before the account was known.
+func (s *State) seed(spent Micros, now time.Time) {
+	if s.Month == 0 {
+		s.Month, s.Spent = monthOf(now), spent
+	}
+}
+
+// refuses returns the verdict of the limits on more use, after flow. It changes
+// nothing.
+func (s *State) refuses(limits *Limits, use *Use) (v Verdict) {
+	amounts := use.amounts()
+	for i, rate := range limits.rates() {
+		if rate > 0 {
+			v.worse(bucketReasons[i], rate, s.left(i, rate), amounts[i], s.wait(i, rate, amounts[i]))
+		}
+	}
+	if limit := limits.ConcurrentRequests; limit > 0 && s.Running >= limit {
+		v.worse(Concurrency, limit, 0, 1, concurrencyWait)
+	}
+	if limit := limits.MonthlyBudget; limit > 0 && s.Spent+s.Held+use.Cost > limit {
+		v.worse(Budget, int64(limit), int64(max(limit-s.Spent-s.Held, 0)), int64(use.Cost), -1)
+	}
+	return v
+}
+
+// worse takes a refusal if it is harder than the one before: one that waiting
+// does not mend is the hardest.
+func (v *Verdict) worse(why Reason, limit, left, asked int64, wait time.Duration) {
+	if wait == 0 || v.Wait < 0 || wait > 0 && wait <= v.Wait {
+		return
+	}
+	v.Refused, v.Limit, v.Left, v.Asked, v.Wait = why, limit, left, asked, wait
+}
+
+// left is how much a bucket still has.
+func (s *State) left(i int, rate int64) int64 {
+	return max((rate*periods[i]-s.Debt[i])/periods[i], 0)
+}
+
+// wait returns how long it takes until a bucket has so much, 0 if it has, -1 if
+// it never will.
+func (s *State) wait(i int, rate, amount int64) time.Duration {
+	if amount > rate {
+		return -1
+	}
+	lacks := s.Debt[i] + amount*periods[i] - rate*periods[i]
+	if lacks <= 0 {
+		return 0
+	}
+	return time.Duration((lacks+rate-1)/rate) * time.Microsecond
+}
+
+// take adds use to the debts, less what is given back. Only what is limited is
+// kept, and no bucket is fuller than full.
+func (s *State) take(limits *Limits, use, back *Use) {
+	more, less := use.amounts(), back.amounts()
+	for i, rate := range limits.rates() {
+		if rate > 0 {
+			s.Debt[i] = max(s.Debt[i]+(more[i]-less[i])*periods[i], 0)
+		}
+	}
+}
+
+// reserve takes what a request may use.
+func (s *State) reserve(limits *Limits, use *Use) {
+	s.take(limits, use, &Use{})
+	s.Running++
+	if limits.MonthlyBudget > 0 {
+		s.Held += use.Cost
+	}
+}
+
+// settle replaces what a request reserved by what it has used: as if it had
+// reserved just that.
+func (s *State) settle(limits *Limits, reserved, used *Use) {
+	s.take(limits, used, reserved)
+	s.Running = max(s.Running-1, 0)
+	if limits.MonthlyBudget > 0 {
+		s.Held = max(s.Held-reserved.Cost, 0)
+	}
+	if limits.MonthlyBudget > 0 && s.Month != 0 {
+		s.Spent += used.Cost
+	}
+}
+
+// show adds what is left of an account's buckets to a verdict.
+func (s *State) show(limits *Limits, v *Verdict) {
+	for i, rate := range limits.rates() {
+		if rate == 0 {
+			continue
+		}
+		level := &v.Requests
+		if i >= inputTokens {
+			level = &v.Tokens
+		}
+		if left := s.left(i, rate); level.Limit == 0 || left < level.Left {
+			*level = Level{rate, left, time.Duration((s.Debt[i]+rate-1)/rate) * time.Microsecond}
+		}
+	}
+}
+
+// decide reserves a hold of the states of its accounts, or says why not. All
+// states must be seeded.
+func decide(states []*State, h *Hold, now time.Time) (v Verdict) {
+	for i, s := range states {
+		limits := &h.Accounts[i].Limits
+		s.flow(limits, now)
+		if r := s.refuses(limits, &h.Use); r.Refused != "" {
+			v.worse(r.Refused, r.Limit, r.Left, r.Asked, r.Wait)
+		}
+	}
+	for i, s := range states {
+		limits := &h.Accounts[i].Limits
+		if v.Refused == "" {
+			s.reserve(limits, &h.Use)
+		}
+		s.show(limits, &v)
+	}
+	return v
+}

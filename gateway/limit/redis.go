@@ -1,0 +1,314 @@
+package limit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"parley"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A RedisConfig says where several gateways keep their accounts together, and
+// what happens while they cannot. Redis and Valkey are the same here.
+type RedisConfig struct {
+	// URL is where it is: redis://user:password@host:6379/0, rediss:// for TLS.
+	URL string
+	// Prefix begins all names of keys; default "parley".
+	Prefix string
+	// Gateways is how many share the limits. It matters only while Redis is out of
+	// reach: 0 then refuses all requests that have limits, a number lets this
+	// gateway go on with its part of them.
+	Gateways int
+	// Lease is how long a reservation lives that nobody renews, so how long a
+	// gateway that crashed keeps what it had reserved; default 60 s.
+	Lease time.Duration
+	// Timeout bounds one command; default 1 s.
+	Timeout time.Duration
+	// Spent says what an account has spent in the month of now, for accounts with
+	// a budget that Redis does not know; nil is nothing.
+	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
+	// Now is the clock; default: that of the Redis server, which all share.
+	Now func() time.Time
+	// Log hears when Redis is lost and found; default: slog.Default().
+	Log *slog.Logger
+}
+
+const (
+	leaseDefault   = 60 * time.Second
+	timeoutDefault = time.Second
+	// retryEvery is how often a Redis that is down is tried.
+	retryEvery = 250 * time.Millisecond
+	// laterMax bounds how many settlements wait for a Redis that is down.
+	laterMax = 100_000
+	// laterAtOnce is how many of them are sent together.
+	laterAtOnce = 256
+)
+
+//go:embed book.lua
+var bookScript string
+
+// A Redis is a book that several gateways write in. Every reservation is one
+// script, which no other can come between, over all limits and accounts.
+type Redis struct {
+	config  RedisConfig
+	client  *redis.Client
+	script  *redis.Script
+	metrics *redisMetrics
+
+	mu sync.Mutex
+	// down is why Redis cannot be reached, nil while it can. local is the book of
+	// this gateway's share meanwhile.
+	down  error
+	local *Memory
+	// held are the holds in Redis, to be renewed; locally those in local.
+	held    map[*Hold]bool
+	locally map[*Hold]*Memory
+	later   []command
+
+	stop context.CancelFunc
+	loop sync.WaitGroup
+}
+
+// A command is something to tell Redis about a hold.
+type command struct {
+	verb string
+	hold *Hold
+	used Use
+	// seeds are what the accounts spent before, where that was asked for.
+	seeds map[int]Micros
+}
+
+// OpenRedis connects to Redis, which must be there at the start.
+func OpenRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
+	options, err := redis.ParseURL(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the address of Redis cannot be read: %w; write redis://user:password@host:6379/0", err)
+	}
+	config = config.withDefaults()
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = config.Timeout, config.Timeout, config.Timeout
+	options.MaxRetries = -1 // a script that may have run is not sent again
+	options.ContextTimeoutEnabled = true
+	options.DisableIdentity = true
+	r := &Redis{config: config, client: redis.NewClient(options), script: redis.NewScript(bookScript), metrics: newRedisMetrics(),
+		held: map[*Hold]bool{}, locally: map[*Hold]*Memory{}}
+	if err := r.client.Ping(ctx).Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("the Redis that keeps the limits at %s does not answer: %w; check that it runs there, or leave it out to keep limits in this gateway alone", options.Addr, err), r.client.Close())
+	}
+	background, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.loop.Go(func() { r.keep(background) })
+	return r, nil
+}
+
+func (c RedisConfig) withDefaults() RedisConfig {
+	if c.Prefix == "" {
+		c.Prefix = "parley"
+	}
+	if c.Lease == 0 {
+		c.Lease = leaseDefault
+	}
+	if c.Timeout == 0 {
+		c.Timeout = timeoutDefault
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+// Reserve implements [Book].
+func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
+	if m, down := r.share(); down {
+		return r.without(ctx, m, h)
+	}
+	v, err := r.reserve(ctx, h)
+	switch {
+	case err == nil && v.Refused == "":
+		r.mu.Lock()
+		r.held[h] = true
+		r.mu.Unlock()
+		return v, nil
+	case err == nil || ctx.Err() != nil || errors.Is(err, errSpent):
+		return v, err
+	}
+	r.lost(err)
+	m, _ := r.share()
+	return r.without(ctx, m, h)
+}
+
+// errSpent wraps the failure to find out what was spent, which says nothing of
+// Redis.
+var errSpent = errors.New("what was spent this month cannot be found out")
+
+// reserve runs the script, again if it asks what an account has spent.
+func (r *Redis) reserve(ctx context.Context, h *Hold) (Verdict, error) {
+	c := command{verb: "reserve", hold: h}
+	for {
+		told, err := r.run(ctx, r.client, &c).Int64Slice()
+		if err != nil {
+			return Verdict{}, err
+		}
+		if told[0] >= 0 {
+			return verdictOf(h, told), nil
+		}
+		account := int(-told[0]) - 1
+		spent, err := r.spent(ctx, h.Accounts[account].Name)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("%w: %w", errSpent, err)
+		}
+		if c.seeds == nil {
+			c.seeds = map[int]Micros{}
+		}
+		c.seeds[account] = spent
+	}
+}
+
+func (r *Redis) spent(ctx context.Context, account string) (Micros, error) {
+	if r.config.Spent == nil {
+		return 0, nil
+	}
+	return r.config.Spent(ctx, account, r.now())
+}
+
+func (r *Redis) now() time.Time {
+	if r.config.Now != nil {
+		return r.config.Now()
+	}
+	return time.Now()
+}
+
+// run sends a command's script.
+func (r *Redis) run(ctx context.Context, to redis.Scripter, c *command) *redis.Cmd {
+	return r.script.Run(ctx, to, r.keys(c.hold), r.arguments(c)...)
+}
+
+// keys names an account's keys. What stands in braces puts all keys of a hold
+// into one slot of a cluster.
+func (r *Redis) keys(h *Hold) []string {
+	plain := strings.NewReplacer("{", "(", "}", ")")
+	keys := make([]string, 0, 3*len(h.Accounts))
+	for i := range h.Accounts {
+		account := r.config.Prefix + ":limit:{" + plain.Replace(h.Group) + "}:" + h.Accounts[i].Name
+		keys = append(keys, account, account+":leases", account+":late")
+	}
+	return keys
+}
+
+func (r *Redis) arguments(c *command) []any {
+	now := any("")
+	if r.config.Now != nil {
+		now = r.config.Now().UnixMicro()
+	}
+	h := c.hold
+	arguments := []any{c.verb, now, monthOf(r.now()), r.config.Lease.Microseconds(), h.ID,
+		h.Use.Requests, h.Use.Input, h.Use.Output, int64(h.Use.Cost), c.used.Requests, c.used.Input, c.used.Output, int64(c.used.Cost)}
+	for i := range h.Accounts {
+		l := &h.Accounts[i].Limits
+		seed := any("")
+		if spent, told := c.seeds[i]; told {
+			seed = int64(spent)
+		}
+		arguments = append(arguments, l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
+			l.ConcurrentRequests, int64(l.MonthlyBudget), seed)
+	}
+	return arguments
+}
+
+// statesTold is how many numbers the script tells of an account.
+const statesTold = buckets + 4
+
+// verdictOf makes a verdict of what the script told.
+func verdictOf(h *Hold, told []int64) (v Verdict) {
+	for i := range h.Accounts {
+		n := told[1+i*statesTold:][:statesTold]
+		s := State{Debt: [buckets]int64(n[:buckets]), Month: n[4], Spent: Micros(n[5]), Held: Micros(n[6]), Running: n[7]}
+		limits := &h.Accounts[i].Limits
+		if told[0] == 0 {
+			r := s.refuses(limits, &h.Use)
+			v.worse(r.Refused, r.Limit, r.Left, r.Asked, r.Wait)
+		}
+		s.show(limits, &v)
+	}
+	return v
+}
+
+// Settle implements [Book].
+func (r *Redis) Settle(h *Hold, used Use) {
+	r.mu.Lock()
+	local := r.locally[h]
+	delete(r.held, h)
+	delete(r.locally, h)
+	down := r.down != nil
+	r.mu.Unlock()
+	c := command{verb: "settle", hold: h, used: used}
+	if local != nil {
+		local.Settle(shareOf(h, r.config.Gateways), timesCost(used, r.config.Gateways))
+		c.verb = "charge"
+	}
+	if !down && local == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), r.config.Timeout)
+		defer cancel()
+		err := r.run(ctx, r.client, &c).Err()
+		if err == nil {
+			return
+		}
+		r.lost(err)
+	}
+	r.tellLater(c)
+}
+
+// without answers a reservation while Redis is out of reach.
+func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, error) {
+	if local == nil {
+		r.metrics.without.WithLabelValues("refused").Inc()
+		return Verdict{}, &parley.Error{Code: parley.Unavailable, Wait: time.Second,
+			Message: "Your limits cannot be checked at the moment, so your request was not begun. Try again in a while."}
+	}
+	r.metrics.without.WithLabelValues("share").Inc()
+	v, err := local.Reserve(ctx, shareOf(h, r.config.Gateways))
+	if err == nil && v.Refused == "" {
+		r.mu.Lock()
+		r.locally[h] = local
+		r.mu.Unlock()
+	}
+	return v, err
+}
+
+// shareOf is a hold as one of several gateways sees it on its own: a part of the
+// rates; and costs that count as often as there are gateways, so that all of
+// them together stay within what is left of the budget.
+func shareOf(h *Hold, gateways int) *Hold {
+	part := *h
+	part.Use = timesCost(h.Use, gateways)
+	part.Accounts = append([]Account(nil), h.Accounts...)
+	for i := range part.Accounts {
+		l := &part.Accounts[i].Limits
+		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute, &l.OutputTokensPerMinute, &l.ConcurrentRequests} {
+			if *n > 0 {
+				*n = max(*n/int64(gateways), 1)
+			}
+		}
+	}
+	return &part
+}
+
+func timesCost(u Use, n int) Use {
+	u.Cost *= Micros(n)
+	return u
+}
+
+// Close implements [Book]: it tells what was not told yet, if it can.
+func (r *Redis) Close() error {
+	r.stop()
+	r.loop.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	return errors.Join(r.tell(ctx), r.client.Close())
+}
