@@ -23,6 +23,19 @@ type Delta struct {
 	StopString string
 	// Usage is set in the last delta of the request.
 	Usage *Usage
+	// Routing is set in the first delta that comes from a worker, where there is
+	// more than one: again after each move.
+	Routing *Routing
+}
+
+// A Routing says who computes an answer, and why.
+type Routing struct {
+	// Worker is a name for people, Pool the one it stands in.
+	Worker, Pool string
+	// Reason is one line.
+	Reason string
+	// Moves counts how often the request had to be given to another worker.
+	Moves int
 }
 
 // A Progress says how far a request is before its first token.
@@ -85,4 +98,6 @@ type Usage struct {
 	// Queued is the wait before the first step, Prefill the time from there to
 	// the first token, Decode from there to the last.
 	Queued, Prefill, Decode time.Duration
+	// Routing is who gave the last of the answer; nil where there is one worker.
+	Routing *Routing
 }

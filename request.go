@@ -42,6 +42,8 @@ type Request struct {
 	// share its turns evenly.
 	Class  Class
 	Tenant string
+	// Purpose says what the answer is for; pools of workers may be kept for one.
+	Purpose Purpose
 	// Background work is computed only in passes in which nobody else has any: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is
@@ -62,7 +64,28 @@ type Request struct {
 	Sinks int
 	// Retain is how long the request's context should stay in memory after it.
 	Retain time.Duration
+	// Resume is what the choices have said already, on a worker that was lost;
+	// empty for a new answer, else one for each choice. What follows is what would
+	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens
+	// count what was said. Deltas and Usage.OutputTokens have only what is new.
+	Resume []Written
 }
+
+// A Written is how far one choice has got. One that is Done is not continued.
+type Written struct {
+	Tokens []Token
+	Done   bool
+}
+
+// A Purpose is what an answer is for. Somebody who types waits for a completion
+// with far less patience than for an answer in a conversation.
+type Purpose string
+
+// The purposes.
+const (
+	ForChat     Purpose = "chat"
+	ForComplete Purpose = "complete"
+)
 
 // A Class ranks requests. A higher class gets more turns, and memory first.
 type Class uint8

@@ -49,14 +49,14 @@ func (l *loop) scores(c *choice, logits []float32) []float32 {
 	return l.masked
 }
 
-// accept goes on in the grammar by a chosen token, and reports whether nothing
-// can follow it.
-func (c *choice) accept(tok parley.Token) (final bool) {
+// accept goes on in the grammar by a token, and reports whether it knows the
+// token there and whether nothing can follow it.
+func (c *choice) accept(tok parley.Token) (allowed, final bool) {
 	if c.matcher == nil {
-		return false
+		return true, false
 	}
-	c.matcher.Accept(tok)
-	return c.matcher.Final()
+	allowed = c.matcher.Accept(tok)
+	return allowed, c.matcher.Final()
 }
 
 // offerForced offers the text that must come next as a guess, if there is any.

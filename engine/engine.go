@@ -291,6 +291,9 @@ func (e *Engine) check(r *parley.Request) error {
 	if err := e.checkEmbed(r); err != nil {
 		return err
 	}
+	if err := e.checkResume(r); err != nil {
+		return err
+	}
 	if err := checkSinks(r, e.cfg.Model.ContextTokens); err != nil {
 		return err
 	}

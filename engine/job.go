@@ -28,6 +28,7 @@ type job struct {
 	dropped        int       // tokens forgotten, over all choices
 
 	arrived, started, first time.Time
+	begun                   bool // the prompt was computed, and the choices go on
 	done                    bool
 }
 

@@ -247,13 +247,10 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 		l.reportReading(c)
 		return
 	}
-	if len(q.Tokens) == q.Prompt {
+	if !c.job.begun {
 		q.EveryRow = false
-		c.job.first = l.now
-		l.fork(c.job)
-		for _, sibling := range c.job.choices[1:] {
-			l.choose(sibling, rows[len(rows)-vocab:])
-		}
+		l.begin(c.job, rows[len(rows)-vocab:])
+		return
 	}
 	l.verify(c, p, rows[len(rows)-(1+p.Draft)*vocab:])
 }
@@ -313,29 +310,15 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
 	}
-	c.sampler.Accept(tok)
-	c.seq.Tokens = append(c.seq.Tokens, tok)
-	if c.lookup != nil {
-		c.lookup.Push(tok)
-	}
+	end, _ := l.take(c, tok)
 	j.output++
-	c.chosen++
 	l.observeToken(c)
 
-	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}}
+	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}, Finish: end.finish, StopString: end.matched}
 	if j.req.Logprobs {
 		d.Logprobs = []parley.Logprob{sample.Logprobs(logits, tok, j.req.TopLogprobs, &l.scratch)}
 	}
 	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
-	stop, matched := c.stopper.Push(tok)
-	final := c.accept(tok)
-	switch {
-	case stop || final:
-		d.Finish, d.StopString = parley.FinishStop, matched
-	case l.forget(c):
-	case len(c.seq.Tokens) >= c.seq.Most:
-		d.Finish = parley.FinishLength
-	}
 	l.deliver(c, d)
 	return tok, d.Finish == ""
 }

@@ -124,15 +124,23 @@ func (s *Scheduler) preempt(q *Seq, now time.Time) {
 // its room: the first keep stay, and the latest ones. What follows the first
 // stands elsewhere now and is computed again.
 func (s *Scheduler) Forget(q *Seq, keep, drop int, now time.Time) {
+	s.Rejoin(q, now)
+	q.Tokens = slices.Delete(q.Tokens, keep, keep+drop)
+	q.hashes = q.hashes[:min(len(q.hashes), keep/compute.BlockTokens)]
+	q.Prompt = min(q.Prompt, len(q.Tokens))
+}
+
+// Rejoin lets a running sequence wait until there is room for all its known
+// tokens, because they are not those that it was given memory for. What it
+// computed may be found in the cache.
+func (s *Scheduler) Rejoin(q *Seq, now time.Time) {
 	if i := slices.Index(s.running, q); i >= 0 {
 		s.release(q, now)
 		s.places -= 1 + q.Forks
 		s.running = slices.Delete(s.running, i, i+1)
 		s.waiting = append(s.waiting, q)
 	}
-	q.Tokens = slices.Delete(q.Tokens, keep, keep+drop)
-	q.hashes = q.hashes[:min(len(q.hashes), keep/compute.BlockTokens)]
-	q.Prompt, q.Computed, q.Draft = min(q.Prompt, len(q.Tokens)), 0, 0
+	q.Computed, q.Draft = 0, 0
 }
 
 // first returns which of the waiting sequences is admitted next: one that has

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"parley"
+)
+
+// An answer that was begun elsewhere goes on here. The prompt is computed like
+// any other; where the first token would be chosen, each choice takes over what
+// it has said, and has only more tokens to catch up with. Nothing else knows.
+
+// checkResume reports what is wrong with what the choices are said to have said.
+func (e *Engine) checkResume(r *parley.Request) error {
+	if len(r.Resume) == 0 {
+		return nil
+	}
+	if n := max(1, r.Choices); len(r.Resume) != n {
+		return parley.Invalid("resume", "%d choices were asked for, and %d have been begun: give each one what it has said", n, len(r.Resume))
+	}
+	if r.Embed || r.PromptLogprobs {
+		return parley.Invalid("resume", "an embedding and log-probabilities of the prompt come before the answer: they cannot be asked for once it has begun")
+	}
+	open := 0
+	for i := range r.Resume {
+		w := &r.Resume[i]
+		if !w.Done {
+			open++
+		}
+		if room := e.cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.Sinks == 0 {
+			return parley.Invalid("resume", "choice %d has %d tokens after a prompt of %d, more than a context of %d holds", i, len(w.Tokens), len(r.Prompt), e.cfg.Model.ContextTokens)
+		}
+		for at, t := range w.Tokens {
+			if t < 0 || int(t) >= e.cfg.Vocab {
+				return parley.Invalid("resume", "token %d of choice %d is %d: this model has tokens 0 to %d", at, i, t, e.cfg.Vocab-1)
+			}
+		}
+	}
+	if open == 0 {
+		return parley.Invalid("resume", "all choices are complete: there is nothing to go on with")
+	}
+	return nil
+}
+
+// begin starts the choices where the prompt ends, with its last logits.
+func (l *loop) begin(j *job, logits []float32) {
+	j.begun, j.first = true, l.now
+	l.fork(j)
+	for i, c := range j.choices {
+		switch {
+		case i >= len(j.req.Resume) || len(j.req.Resume[i].Tokens) == 0 && !j.req.Resume[i].Done:
+			l.choose(c, logits)
+		case j.req.Resume[i].Done:
+			l.drop(c)
+			j.open--
+		default:
+			l.replay(c, j.req.Resume[i].Tokens)
+		}
+	}
+}
+
+// replay makes said the beginning of a choice. One that turns out to be
+// complete is ended, in case nobody had heard so.
+func (l *loop) replay(c *choice, said []parley.Token) {
+	l.sched.Rejoin(&c.seq, l.now)
+	for i, tok := range said {
+		if c.job.done {
+			return
+		}
+		end, allowed := l.take(c, tok)
+		last := i == len(said)-1
+		if !allowed || end.finish != "" && !last {
+			l.fail(c.job, parley.Invalid("resume", "choice %d cannot have said %d tokens: it would have ended, or said something else, at token %d", c.index, len(said), i))
+			return
+		}
+		if end.finish != "" {
+			l.deliver(c, parley.Delta{Choice: c.index, Finish: end.finish, StopString: end.matched})
+		}
+	}
+}
+
+// An ending is why a choice ends after a token; the zero value goes on.
+type ending struct {
+	finish  parley.Finish
+	matched string
+}
+
+// take makes a token the next of a choice, and says whether it ends there.
+// Allowed is false for one that the grammar does not know.
+func (l *loop) take(c *choice, tok parley.Token) (end ending, allowed bool) {
+	c.sampler.Accept(tok)
+	c.seq.Tokens = append(c.seq.Tokens, tok)
+	if c.lookup != nil {
+		c.lookup.Push(tok)
+	}
+	c.chosen++
+	stop, matched := c.stopper.Push(tok)
+	allowed, final := c.accept(tok)
+	switch {
+	case stop || final:
+		return ending{parley.FinishStop, matched}, allowed
+	case l.forget(c):
+	case len(c.seq.Tokens) >= c.seq.Most:
+		return ending{finish: parley.FinishLength}, allowed
+	}
+	return ending{}, allowed
+}
