@@ -66,6 +66,9 @@ type turns struct {
 	// model and worker keep work from what fails: this model on whichever worker,
 	// and this worker with whichever model.
 	model, worker *breaker
+	// ready returns how many workers can begin something; nil where there is one.
+	ready func(model string) int
+	name  string
 
 	mu    sync.Mutex
 	queue *queue.Queue
@@ -81,7 +84,10 @@ func (g *Gateway) openTurns() error {
 		if err != nil {
 			return err
 		}
-		m.turns = &turns{now: g.config.Now, metrics: counted, queue: q, model: newBreaker(config.Breaker), worker: newBreaker(config.Breaker)}
+		m.turns = &turns{now: g.config.Now, metrics: counted, queue: q, model: newBreaker(config.Breaker), worker: newBreaker(config.Breaker), name: m.ID}
+		if many, ok := m.Worker.(interface{ Ready(model string) int }); ok {
+			m.turns.ready = many.Ready
+		}
 		for _, before := range g.models[:i] {
 			if reflect.TypeOf(m.Worker).Comparable() && before.Worker == m.Worker {
 				m.turns.worker = before.turns.worker
@@ -232,6 +238,9 @@ func (t *turns) end(e *queue.Entry, why queue.Reason) {
 
 // dispatch lets go whoever may. The lock is held.
 func (t *turns) dispatch(now time.Time) {
+	if t.ready != nil {
+		t.queue.Workers(t.ready(t.name))
+	}
 	for e := t.queue.Expire(now); e != nil; e = t.queue.Expire(now) {
 		t.end(e, queue.TooLong)
 	}

@@ -56,10 +56,10 @@ func TestChatPrompt(t *testing.T) {
 			Prompt:  tokensOf(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
 			Choices: 2, MaxTokens: 3, Logprobs: true, TopLogprobs: 1,
 			Sampling: parley.Sampling{TopP: 1, Seed: 7, LogitBias: map[parley.Token]float32{5: 2}},
-			Stop:     parley.Stop{Strings: []string{"zz"}},
+			Stop:     parley.Stop{Strings: []string{"zz"}}, Purpose: parley.ForChat,
 		}
 		got := w.request(t)
-		want.ID = got.ID
+		want.ID, want.Salt = got.ID, got.Salt
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

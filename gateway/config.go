@@ -66,6 +66,13 @@ type Config struct {
 	// answered, or shortly after, takes its answer. 0 compares none: it is a trade
 	// of exactness for work, and each operator's own.
 	NearDuplicates float64
+	// SaltKey keeps what is cached for one tenant from being found by another:
+	// salts are derived from it and the tenant's name. Servers that share workers
+	// need the same; default: a random one.
+	SaltKey []byte
+	// PublicPrompts are beginnings of conversations, as system messages, whose
+	// context all tenants share: none of them is a secret.
+	PublicPrompts []string
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -187,6 +194,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.SLO, parley.DefaultSLO())
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
+	}
+	if len(c.SaltKey) == 0 {
+		c.SaltKey = randomKey()
 	}
 	return c
 }

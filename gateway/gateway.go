@@ -49,6 +49,10 @@ func New(config Config) (*Gateway, error) {
 	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty, near: newNearby(&config), operations: newOperations()}
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
+		m.now = config.Now
+		if len(config.PublicPrompts) > 0 {
+			m.public = &publicPrompts{texts: config.PublicPrompts}
+		}
 		g.models = append(g.models, m)
 		if served.Default {
 			g.fallback = m

@@ -109,6 +109,8 @@ type story struct {
 	shared bool
 	// near is how similar the question was whose answer this is, 0 for its own.
 	near float64
+	// routing is who computed the answer last; nil where there is one worker.
+	routing *parley.Routing
 }
 
 // seeConstraint counts a request whose answer is held to a format, or to tools
@@ -128,6 +130,9 @@ func (c *call) seeDelta(choice int, came step) {
 	c.seeNear()
 	s, m, d := &c.story, c.gateway.metrics, came.delta
 	now := c.gateway.config.Now()
+	if d.Routing != nil {
+		s.routing = d.Routing
+	}
 	if n := len(d.Tokens); n > 0 {
 		if s.firstToken == 0 {
 			s.firstToken = now.Sub(c.started)
@@ -241,6 +246,9 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 			slog.String("finish", string(s.finish)),
 			slog.Bool("shared", s.shared),
 			slog.Bool("cancelled", code == parley.Cancelled))
+	}
+	if r := c.story.routing; r != nil {
+		attributes = append(attributes, slog.String("worker", r.Worker), slog.String("pool", r.Pool), slog.String("why", r.Reason), slog.Int("moves", r.Moves))
 	}
 	if c.story.near > 0 {
 		attributes = append(attributes, slog.Float64("near_duplicate", c.story.near))

@@ -20,10 +20,11 @@ func (t *turn) notes() []any {
 	return []any{openai.TimingsNote{Type: openai.TimingsPart, Timings: *t.timings()}}
 }
 
-// routeOf says who computed an answer and why. There is one worker for each
-// model, in this process, so there is no choice to explain yet.
+// routeOf says who computed an answer and why.
 func routeOf(c *call) openai.Route {
-	return openai.Route{Worker: "local", Reason: "only worker", TTFTMs: float64(c.story.firstToken.Microseconds()) / 1000}
+	told := openai.RouteOf(c.story.routing)
+	told.TTFTMs = float64(c.story.firstToken.Microseconds()) / 1000
+	return told
 }
 
 // shownTimings returns what is known of the times of an answer, nil if nothing.

@@ -19,6 +19,9 @@ type model struct {
 	tools       toolbox
 	// turns lets requests wait for theirs.
 	turns *turns
+	// public are the beginnings that all tenants share; nil without any.
+	public *publicPrompts
+	now    func() time.Time
 }
 
 func newModel(served Served, now time.Time) *model {
@@ -95,7 +98,8 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
 		}
-		job.Background = c.background
+		job.Background, job.Purpose = c.background, c.purpose()
+		job.Salt, job.Public = c.gateway.saltOf(tenant), m.publicTokens(job.Prompt)
 		c.story.promptTokens += len(job.Prompt)
 		a.prompts = append(a.prompts, answeredPrompt{tokens: job.Prompt})
 		for range a.perPrompt {

@@ -114,8 +114,9 @@ func (p *pace) time(work float64) time.Duration {
 // nothing, however short. Where places are free, what is begun in a pass raises
 // the bound, pass by pass, up to what is begun in the time allowed.
 type intake struct {
-	most time.Duration // that work may be held
-	held int
+	most    time.Duration // that work may be held
+	workers int           // that hold it
+	held    int
 	// entries is how many are held.
 	entries int
 	limit   float64
@@ -131,7 +132,9 @@ const (
 	limitMost = 1 << 20 // what no worker holds
 )
 
-func newIntake(hold time.Duration) intake { return intake{most: hold, limit: 2 * limitMin} }
+func newIntake(hold time.Duration) intake {
+	return intake{most: hold, limit: 2 * limitMin, workers: 1}
+}
 
 // count is what an entry counts for. One that writes nothing takes no place.
 func (e *Entry) count() int {
@@ -141,7 +144,11 @@ func (e *Entry) count() int {
 	return min(max(e.prompt, countMin), countMax)
 }
 
-func (i *intake) takes(e *Entry) bool { return i.held == 0 || float64(i.held+e.count()) <= i.limit }
+// takes reports whether one more may be held: by a worker that holds nothing, or
+// beside others.
+func (i *intake) takes(e *Entry) bool {
+	return i.entries < i.workers || i.workers > 0 && float64(i.held+e.count()) <= i.limit
+}
 
 func (i *intake) hold(e *Entry, now time.Time) {
 	if i.held == 0 {
@@ -164,7 +171,7 @@ func (i *intake) begin(e *Entry, now time.Time) {
 		i.rate = measured
 	}
 	i.rate += (measured - i.rate) / 2
-	i.limit = min(max(i.rate*i.most.Seconds(), limitMin), limitMost)
+	i.limit = min(max(i.rate*i.most.Seconds(), float64(limitMin*max(i.workers, 1))), limitMost)
 	i.since, i.begun = now, 0
 }
 
@@ -185,10 +192,12 @@ type rhythm struct {
 	// every rhythmWindow.
 	limit float64
 	since time.Time
+	// workers write side by side.
+	workers int
 }
 
 const (
-	// runningMin is how many may be written however slowly.
+	// runningMin is how many a worker may write however slowly.
 	runningMin = 4
 	// slowest is how many times as slow as alone writing may get.
 	slowest      = 2
@@ -223,14 +232,16 @@ func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
 	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
 	switch {
 	case r.limit == 0 && right < float64(running):
-		r.limit = max(right, runningMin)
+		r.limit = max(right, r.leastRunning())
 	case r.limit == 0:
 	case right < r.limit && right < float64(running):
-		r.limit = max(right, falls*r.limit, runningMin)
+		r.limit = max(right, falls*r.limit, r.leastRunning())
 	case float64(running+held) >= math.Floor(r.limit): // it is what keeps others back
 		r.limit = min(max(right, r.limit), max(rises*r.limit, r.limit+0.5))
 	}
 }
+
+func (r *rhythm) leastRunning() float64 { return float64(runningMin * max(r.workers, 1)) }
 
 // bears reports whether one more may be written beside so many.
 func (r *rhythm) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }

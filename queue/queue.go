@@ -119,6 +119,7 @@ type Queue struct {
 	arrivals  uint64
 	output    mean // tokens of a continuation, of all tenants
 	running   int  // begun, not ended
+	known     int  // workers, when there last were any
 	intake    intake
 	pace      pace
 	rhythm    rhythm
@@ -133,7 +134,7 @@ func New(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, intake: newIntake(cfg.Hold), shed: shedder{Shed: cfg.Shed}}
+	q := &Queue{cfg: cfg, known: 1, intake: newIntake(cfg.Hold), shed: shedder{Shed: cfg.Shed}}
 	q.output = mean{value: outputUnknown}
 	q.deadlines = heap[*Entry]{less: func(a, b *Entry) bool {
 		if !a.deadline.Equal(b.deadline) {
@@ -275,6 +276,24 @@ func (q *Queue) Trim(now time.Time) *Entry {
 		}
 	}
 	return nil
+}
+
+// Workers says how many workers there are that can begin something; it is one
+// until this is called. What they can do together changes with their number at
+// once, and is measured from there. Without any, nothing goes.
+func (q *Queue) Workers(n int) {
+	if n == q.intake.workers {
+		return
+	}
+	if n > 0 && q.known > 0 {
+		factor := float64(n) / float64(q.known)
+		q.intake.limit, q.intake.rate = max(q.intake.limit*factor, float64(limitMin*n)), q.intake.rate*factor
+		q.rhythm.limit, q.pace.perSecond = q.rhythm.limit*factor, q.pace.perSecond*factor
+	}
+	if n > 0 {
+		q.known = n
+	}
+	q.intake.workers, q.rhythm.workers = n, n
 }
 
 // Ready reports whether [Queue.Next] would return an entry.

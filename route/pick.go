@@ -229,17 +229,17 @@ func (r *Router) rate(q *Request) (known bool) {
 		switch {
 		case w.memory() > r.cfg.HighWatermark:
 			c.setBack = Watermark
-		case over(w.work, work, own, n, r.cfg.BurstBound) || over(w.share, share, own, n, r.cfg.ShareBound):
+		case r.over(w.work, work, own, n, r.cfg.BurstBound) || r.over(w.share, share, own, n, r.cfg.ShareBound):
 			c.setBack = Busy
 		}
 	}
 	return known
 }
 
-// over reports whether a worker that has had more than the mean would, with
+// over reports whether a worker that has had clearly more than the mean would, with
 // its own new work, have more than the bound allows.
-func over(has, mean, own, n, bound float64) bool {
-	return has > mean && has+own > bound*(mean+own/n)
+func (r *Router) over(has, mean, own, n, bound float64) bool {
+	return has > mean+float64(r.cfg.SlackTokens) && has+own > bound*(mean+own/n)
 }
 
 // hold finds out what a worker holds of the prompt and returns what that is

@@ -26,6 +26,10 @@ type Config struct {
 	// minutes. Both bounds are more than 1.
 	BurstBound, ShareBound float64
 	ShareHalf              time.Duration
+	// SlackTokens is how much more than the mean a worker may have had in any
+	// case; 0 means 4,096. Where little is asked, a conversation that stays where
+	// it is known is worth more than balance.
+	SlackTokens int
 	// HighWatermark is the part of a worker's memory that running requests may
 	// use before it is passed over; 0 means 0.9.
 	HighWatermark float64
@@ -49,6 +53,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.BurstBound, 2)
 	orDefault(&c.ShareBound, 1.07)
 	orDefault(&c.ShareHalf, 10*time.Minute)
+	orDefault(&c.SlackTokens, 4096)
 	orDefault(&c.HighWatermark, 0.9)
 	orDefault(&c.RunningTokens, 16)
 	orDefault(&c.MemoryTokens, 1024)
@@ -66,6 +71,7 @@ func (c *Config) setDefaults() error {
 		{"BurstBound", c.BurstBound, 1.001, 1e6},
 		{"ShareBound", c.ShareBound, 1.001, 1e6},
 		{"ShareHalf in seconds", c.ShareHalf.Seconds(), 1e-3, 1e6},
+		{"SlackTokens", float64(c.SlackTokens), 0, 1e9},
 		{"HighWatermark", c.HighWatermark, 0, 1},
 		{"RunningTokens", float64(c.RunningTokens), 0, 1e6},
 		{"MemoryTokens", float64(c.MemoryTokens), 0, 1e6},

@@ -40,8 +40,21 @@ type Route struct {
 	Worker string  `json:"worker,omitempty"`
 	Reason string  `json:"worker_reason,omitempty"`
 	TTFTMs float64 `json:"ttft_ms,omitempty"`
+	// Pool is where the worker stands, and Moves how often the answer had to go on
+	// with another one.
+	Pool  string `json:"pool,omitempty"`
+	Moves int    `json:"moves,omitempty"`
 	// CostMicros is in millionths of the unit that prices are in.
 	CostMicros int64 `json:"cost_micros,omitempty"`
+}
+
+// RouteOf returns what is known of who computed an answer. Where there is one
+// worker for each model, in this process, there was no choice to explain.
+func RouteOf(r *parley.Routing) Route {
+	if r == nil {
+		return Route{Worker: "local", Reason: "only worker"}
+	}
+	return Route{Worker: r.Worker, Reason: r.Reason, Pool: r.Pool, Moves: r.Moves}
 }
 
 // TimingsPart is the type of a [TimingsNote] among the parts of an answer.

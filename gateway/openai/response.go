@@ -200,7 +200,7 @@ type Timings struct {
 // were computed, and the answer's only those after the first, whose time is
 // part of the prefill.
 func TimingsOf(u parley.Usage) *Timings {
-	return &Timings{
+	t := &Timings{
 		QueuedMs:           milliseconds(u.Queued),
 		PrefillMs:          milliseconds(u.Prefill),
 		DecodeMs:           milliseconds(u.Decode),
@@ -209,6 +209,10 @@ func TimingsOf(u parley.Usage) *Timings {
 		Cached:             u.CachedTokens,
 		CacheMiss:          u.Miss,
 	}
+	if u.Routing != nil {
+		t.Route = RouteOf(u.Routing)
+	}
+	return t
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"parley/fleet/discover"
+)
+
+// An Admin is the fleet's own door, for operators and for workers.
+//
+//	GET  /fleet/workers                 who is there, and how they are
+//	POST /fleet/workers/{name}/drain    no new work; ?within=30s moves the rest then
+//	POST /fleet/workers/{name}/resume   work again
+//	GET  /fleet/findings                prompts that stopped being found in caches
+//	     /fleet/register                see [discover.Desk]
+type Admin struct {
+	Fleet *Fleet
+	// Token must be shown as a bearer. Without one only those may come whom the
+	// caller lets in: everybody if Open, else nobody.
+	Token string
+	Open  bool
+	// Desk is where workers register; nil if they do not.
+	Desk *discover.Desk
+}
+
+// Handler returns what answers the paths under /fleet/.
+func (a Admin) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /fleet/workers", a.guard(func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})
+	}))
+	mux.HandleFunc("GET /fleet/findings", a.guard(func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Findings()})
+	}))
+	mux.HandleFunc("POST /fleet/workers/{name}/drain", a.guard(a.drain))
+	mux.HandleFunc("POST /fleet/workers/{name}/resume", a.guard(func(w http.ResponseWriter, r *http.Request) {
+		a.done(w, a.Fleet.Resume(r.PathValue("name")))
+	}))
+	if a.Desk != nil {
+		mux.Handle("/fleet/register", a.Desk) // it looks at the token itself
+	}
+	return mux
+}
+
+func (a *Admin) drain(w http.ResponseWriter, r *http.Request) {
+	within := time.Duration(-1)
+	if text := r.URL.Query().Get("within"); text != "" {
+		var err error
+		if within, err = time.ParseDuration(text); err != nil || within < 0 {
+			refuse(w, http.StatusBadRequest, "within must be a time such as 30s.")
+			return
+		}
+	}
+	a.done(w, a.Fleet.Drain(r.PathValue("name"), within))
+}
+
+func (a *Admin) done(w http.ResponseWriter, err error) {
+	if err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})
+}
+
+// guard lets in who may come.
+func (a *Admin) guard(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		want, shown := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
+		switch {
+		case a.Token == "" && a.Open:
+		case a.Token == "" || subtle.ConstantTimeCompare(want[:], shown[:]) != 1:
+			refuse(w, http.StatusUnauthorized, "Show the fleet's token as a bearer. The server is given it with --fleet-token.")
+			return
+		}
+		next(w, r)
+	}
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // whoever asked has left
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	reply(w, status, map[string]any{"error": map[string]string{"message": message}})
+}

@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/queue"
+	"parley/route"
+)
+
+// A Config says how a fleet treats its workers. The zero value works, but for
+// Pools and Models.
+type Config struct {
+	// Models are what the fleet serves, whoever is there. Pools say for whom, in
+	// the order in which they are asked.
+	Models []parley.Model
+	Pools  []Pool
+	// Route weighs decisions.
+	Route route.Config
+	// Breaker says when a worker that answers with errors gets no more; default
+	// 2 failures in a row, fewer than Tries.
+	Breaker queue.BreakerConfig
+	// ProbeEvery is how often workers are asked how they are; default 1 s. One
+	// that does not answer within ProbeWait, default 2 s, ProbeFailures times in a
+	// row, default 2, is lost: its answers move.
+	ProbeEvery, ProbeWait time.Duration
+	ProbeFailures         int
+	// SlowStart is how long it takes until a worker that came gets its full share;
+	// default 10 s, less than 0 none.
+	SlowStart time.Duration
+	// StallMax is how long a worker may be silent between two tokens before the
+	// answer moves; default 20 s, less than 0 for ever.
+	StallMax time.Duration
+	// Tries is how many workers may answer a request with an error; default 3.
+	// Losses is how many may be lost with it in a row, without a token in between;
+	// default 8: it may be the request that kills them.
+	Tries, Losses int
+	// ReplayShare is how many tokens may be computed again for each that was useful;
+	// default 1. ReplayBurst is how many at once, default 262,144.
+	ReplayShare float64
+	ReplayBurst int
+	// HedgeAfter has a second worker compute a request whose first token has not
+	// come by then: the one that is first answers. 0 does not.
+	HedgeAfter time.Duration
+	// WaitMax is how long a request waits while nobody is there who could take it;
+	// default 30 s.
+	WaitMax time.Duration
+	// Watch bounds the watch over prompts that are no longer found in caches.
+	Watch route.WatchConfig
+	// Now is the clock; nil means time.Now. Log hears what happens to workers; nil
+	// means nobody does. Registry takes metrics; nil keeps none.
+	Now      func() time.Time
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// A Pool says for whom and for what its workers work. Fields that are empty
+// exclude nobody; but answers to conversations and completions never share
+// workers unless Purpose is [AnyPurpose].
+type Pool struct {
+	// Name is what members say they belong to.
+	Name string
+	// Models, Tenants and Classes are those served.
+	Models  []string
+	Tenants []string
+	Classes []parley.Class
+	// Purpose is what its answers are for; default chat.
+	Purpose parley.Purpose
+}
+
+// AnyPurpose is the purpose of a pool whose workers are shared.
+const AnyPurpose parley.Purpose = "any"
+
+// DefaultPool is the pool of a fleet that has no need of more: it serves all.
+func DefaultPool() Pool { return Pool{Name: "default", Purpose: AnyPurpose} }
+
+// admits reports whether a request may be served here.
+func (p *Pool) admits(r *parley.Request) bool {
+	purpose := cmp.Or(r.Purpose, parley.ForChat)
+	return allows(p.Models, r.Model) && allows(p.Tenants, r.Tenant) && allows(p.Classes, r.Class) &&
+		(p.Purpose == AnyPurpose || purpose == cmp.Or(p.Purpose, parley.ForChat))
+}
+
+func allows[T comparable](list []T, x T) bool { return len(list) == 0 || slices.Contains(list, x) }
+
+// Validate reports everything that is wrong with c, joined into one error.
+func (c *Config) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf("fleet: "+format, args...)) }
+	if len(c.Models) == 0 || len(c.Pools) == 0 {
+		wrong("there are %d models and %d pools: give at least one of each", len(c.Models), len(c.Pools))
+	}
+	seen := map[string]bool{}
+	for _, p := range c.Pools {
+		if p.Name == "" || seen[p.Name] {
+			wrong("the name of a pool is %q: each needs its own", p.Name)
+		}
+		seen[p.Name] = true
+		if !slices.Contains([]parley.Purpose{"", parley.ForChat, parley.ForComplete, AnyPurpose}, p.Purpose) {
+			wrong("the purpose of pool %s is %q: use chat, complete or any", p.Name, p.Purpose)
+		}
+		for _, m := range p.Models {
+			if !slices.ContainsFunc(c.Models, func(known parley.Model) bool { return known.ID == m }) {
+				wrong("pool %s serves %q, which is not a model of this server", p.Name, m)
+			}
+		}
+	}
+	if c.ProbeEvery < 0 || c.ProbeWait < 0 || c.WaitMax < 0 || c.HedgeAfter < 0 || c.ProbeFailures < 0 || c.Tries < 0 || c.Losses < 0 || c.ReplayShare < 0 || c.ReplayBurst < 0 {
+		wrong("a time, count or share is negative")
+	}
+	return errors.Join(append(problems, c.Breaker.Validate())...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Breaker.Failures = cmp.Or(c.Breaker.Failures, 2)
+	c.ProbeEvery = cmp.Or(c.ProbeEvery, time.Second)
+	c.ProbeWait = cmp.Or(c.ProbeWait, 2*time.Second)
+	c.ProbeFailures = cmp.Or(c.ProbeFailures, 2)
+	c.SlowStart = cmp.Or(c.SlowStart, 10*time.Second)
+	c.StallMax = cmp.Or(c.StallMax, 20*time.Second)
+	c.Tries = cmp.Or(c.Tries, 3)
+	c.Losses = cmp.Or(c.Losses, 8)
+	c.ReplayShare = cmp.Or(c.ReplayShare, 1)
+	c.ReplayBurst = cmp.Or(c.ReplayBurst, 1<<18)
+	c.WaitMax = cmp.Or(c.WaitMax, 30*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,114 @@
+// Package discover finds out which workers there are. A [Source] tells all of
+// them again whenever that changes: from a list, a file, DNS, Kubernetes, or
+// from the workers, who register themselves.
+//
+// What a source cannot read it does not know, so it says nothing: workers are
+// not given up because a file is being written, a name server restarts or an
+// API server is upgraded. Whether a worker is well is for its probes to say.
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// A Place is where a worker is.
+type Place struct {
+	// Name is unique in a source; default: the host and port of the URL.
+	Name string `json:"name,omitempty"`
+	// URL is where it listens, http or https.
+	URL string `json:"url"`
+	// Kind says what it is; empty leaves it to the source's default.
+	Kind string `json:"kind,omitempty"`
+	// Labels are what else is known of it.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// equal reports whether two places are the same worker.
+func (p Place) equal(q Place) bool {
+	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && maps.Equal(p.Labels, q.Labels)
+}
+
+// complete fills in the name, and reports what is wrong.
+func (p *Place) complete() error {
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("the URL of a worker is %q: expected one such as http://10.0.0.7:8000", p.URL)
+	}
+	p.Name = cmp.Or(p.Name, u.Host)
+	return nil
+}
+
+// A Source tells all places whenever they change, and at first as soon as it
+// knows them, until ctx ends.
+type Source func(ctx context.Context, tell func([]Place))
+
+// complete puts places in order, and reports what is wrong with them.
+func complete(places []Place) ([]Place, error) {
+	var problems []error
+	for i := range places {
+		problems = append(problems, places[i].complete())
+	}
+	slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range places[min(1, len(places)):] {
+		if places[i].Name == places[i+1].Name {
+			problems = append(problems, fmt.Errorf("two workers have the name %q", places[i].Name))
+		}
+	}
+	return places, errors.Join(problems...)
+}
+
+// Static always tells the same places.
+func Static(places []Place) (Source, error) {
+	places, err := complete(slices.Clone(places))
+	return func(ctx context.Context, tell func([]Place)) {
+		tell(places)
+		<-ctx.Done()
+	}, err
+}
+
+// poll asks again and again, and tells what has changed. An error changes
+// nothing; it is logged when it is a new one.
+func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Place, error), tell func([]Place)) {
+	var last []Place
+	told, trouble := false, ""
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		places, err := ask(ctx)
+		if err == nil {
+			places, err = complete(places)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != trouble:
+			trouble = err.Error()
+			log.Warn("workers cannot be looked up, so those known stay", "error", err)
+		case err == nil && (!told || !slices.EqualFunc(places, last, Place.equal)):
+			last, told, trouble = places, true, ""
+			tell(slices.Clone(places))
+		}
+		timer.Reset(every)
+	}
+}
+
+// orDefault returns a log that can be written to.
+func orDefault(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}

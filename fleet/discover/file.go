@@ -1,0 +1,83 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// fileBytesMax bounds the file of a [File].
+const fileBytesMax = 4 << 20
+
+// File tells the places that a YAML or JSON file lists, and again when it was
+// changed: as a list of URLs, or of places with name, url, kind and labels.
+func File(path string, every time.Duration, log *slog.Logger) Source {
+	return func(ctx context.Context, tell func([]Place)) {
+		poll(ctx, every, orDefault(log), func(context.Context) ([]Place, error) { return readFile(path) }, tell)
+	}
+}
+
+func readFile(path string) ([]Place, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, fileBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > fileBytesMax {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, fileBytesMax)
+	}
+	places, err := ParsePlaces(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return places, nil
+}
+
+// ParsePlaces reads a list of places. An empty file is one that is being
+// written; a list without members is [].
+func ParsePlaces(data []byte) ([]Place, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.New("the list of workers is empty: for none, write []")
+	}
+	var list []listed
+	if err := yaml.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("not a list of workers: %w", err)
+	}
+	places := make([]Place, len(list))
+	for i, l := range list {
+		places[i] = Place(l)
+	}
+	return complete(places)
+}
+
+// A listed place may be just a URL.
+type listed Place
+
+// UnmarshalYAML reads either form.
+func (l *listed) UnmarshalYAML(decode func(any) error) error {
+	if err := decode(&l.URL); err == nil {
+		return nil
+	}
+	var p struct {
+		Name   string            `yaml:"name"`
+		URL    string            `yaml:"url"`
+		Kind   string            `yaml:"kind"`
+		Labels map[string]string `yaml:"labels"`
+	}
+	if err := decode(&p); err != nil {
+		return err
+	}
+	*l = listed{p.Name, p.URL, p.Kind, p.Labels}
+	return nil
+}

@@ -1,0 +1,337 @@
+package discover
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The Kubernetes API is asked over plain HTTP: two calls, list and watch, of
+// one resource do not need its client library, which has hundreds of packages.
+
+// A Kubernetes says which service's endpoints are workers. The zero value of
+// every field but Service works inside a cluster.
+type Kubernetes struct {
+	// Service is the name of a service, in Namespace; default: the pod's own.
+	Service, Namespace string
+	// Port is the name or number of the port; default: the first.
+	Port string
+	// Scheme is http, the default, or https.
+	Scheme string
+	// API is where the API server is, TokenFile and CAFile what it is talked to
+	// with; default: what the pod was given.
+	API, TokenFile, CAFile string
+	// Client overrides how the API server is reached.
+	Client *http.Client
+	// Retry is the wait after a failure, which doubles up to a minute; default 1 s.
+	Retry time.Duration
+	Log   *slog.Logger
+}
+
+const (
+	accountDir  = "/var/run/secrets/kubernetes.io/serviceaccount"
+	sliceLabel  = "kubernetes.io/service-name"
+	watchMax    = 5 * time.Minute
+	retryMost   = time.Minute
+	listBytes   = 64 << 20
+	eventBytes  = 4 << 20
+	slicesInOne = 500
+)
+
+// Source returns the source, or says what is missing.
+func (k Kubernetes) Source() (Source, error) {
+	if k.Service == "" {
+		return nil, errors.New("the name of the Kubernetes service is missing")
+	}
+	if k.API == "" {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" {
+			return nil, errors.New("this is not a pod of Kubernetes: say where its API server is")
+		}
+		k.API = "https://" + net.JoinHostPort(host, cmp.Or(port, "443"))
+		k.TokenFile = cmp.Or(k.TokenFile, filepath.Join(accountDir, "token"))
+		k.CAFile = cmp.Or(k.CAFile, filepath.Join(accountDir, "ca.crt"))
+	}
+	if k.Namespace == "" {
+		name, err := os.ReadFile(filepath.Join(accountDir, "namespace"))
+		if err != nil {
+			return nil, errors.New("the namespace of the service is missing")
+		}
+		k.Namespace = strings.TrimSpace(string(name))
+	}
+	k.Scheme, k.Retry, k.Log = cmp.Or(k.Scheme, "http"), cmp.Or(k.Retry, time.Second), orDefault(k.Log)
+	if k.Client == nil {
+		client, err := k.dialer()
+		if err != nil {
+			return nil, err
+		}
+		k.Client = client
+	}
+	return k.follow, nil
+}
+
+func (k *Kubernetes) dialer() (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if k.CAFile != "" {
+		pem, err := os.ReadFile(k.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", k.CAFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
+	return &http.Client{Transport: transport}, nil
+}
+
+// A slice is a part of a service's endpoints.
+type slice struct {
+	Metadata struct {
+		Name            string `json:"name"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Endpoints []struct {
+		Addresses  []string `json:"addresses"`
+		Conditions struct {
+			Ready, Terminating *bool
+		} `json:"conditions"`
+		TargetRef *struct {
+			Name string `json:"name"`
+		} `json:"targetRef"`
+		NodeName string `json:"nodeName"`
+		Zone     string `json:"zone"`
+	} `json:"endpoints"`
+	Ports []struct {
+		Name *string `json:"name"`
+		Port *int    `json:"port"`
+	} `json:"ports"`
+}
+
+// watched is what is known of the service.
+type watched struct {
+	slices  map[string]slice
+	version string
+}
+
+// errExpired says that the version to watch from is too old: list again.
+var errExpired = errors.New("the API server has forgotten the version that was watched from")
+
+// follow lists and watches until ctx ends. An error changes nothing that is known.
+func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
+	var last []Place
+	told := false
+	state := &watched{}
+	report := func() {
+		places, err := complete(k.places(state.slices))
+		if err != nil {
+			k.Log.Warn("endpoints of Kubernetes are not workers", "service", k.Service, "error", err)
+			return
+		}
+		if !told || !slices.EqualFunc(places, last, Place.equal) {
+			last, told = places, true
+			tell(slices.Clone(places))
+		}
+	}
+	wait := k.Retry
+	for ctx.Err() == nil {
+		err := k.round(ctx, state, report)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			wait = k.Retry
+			continue
+		case errors.Is(err, errExpired):
+			state.version = ""
+		default:
+			k.Log.Warn("the API server of Kubernetes cannot be asked, so the workers known stay", "service", k.Service, "error", err, "again_in", wait)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// round lists if need be, and then watches until the server ends it.
+func (k *Kubernetes) round(ctx context.Context, state *watched, report func()) error {
+	if state.version == "" {
+		if err := k.list(ctx, state); err != nil {
+			return err
+		}
+		report()
+	}
+	return k.watch(ctx, state, report)
+}
+
+// list reads all slices, page by page.
+func (k *Kubernetes) list(ctx context.Context, state *watched) error {
+	all := map[string]slice{}
+	for next := ""; ; {
+		body, err := k.get(ctx, url.Values{"limit": {strconv.Itoa(slicesInOne)}, "continue": {next}})
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Metadata struct{ ResourceVersion, Continue string }
+			Items    []slice
+		}
+		err = json.NewDecoder(io.LimitReader(body, listBytes)).Decode(&page)
+		body.Close()
+		if err != nil {
+			return fmt.Errorf("the list of endpoints cannot be read: %w", err)
+		}
+		for _, s := range page.Items {
+			all[s.Metadata.Name] = s
+		}
+		if next = page.Metadata.Continue; next == "" {
+			state.slices, state.version = all, page.Metadata.ResourceVersion
+			return nil
+		}
+	}
+}
+
+// watch takes changes in until the server ends the watch.
+func (k *Kubernetes) watch(ctx context.Context, state *watched, report func()) error {
+	body, err := k.get(ctx, url.Values{"watch": {"1"}, "resourceVersion": {state.version}, "allowWatchBookmarks": {"true"},
+		"timeoutSeconds": {strconv.Itoa(int(watchMax.Seconds()))}})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 64<<10), eventBytes)
+	for lines.Scan() {
+		if err := state.apply(lines.Bytes()); err != nil {
+			return err
+		}
+		report()
+	}
+	return lines.Err()
+}
+
+// apply takes one event in.
+func (w *watched) apply(line []byte) error {
+	var event struct {
+		Type   string
+		Object json.RawMessage
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return fmt.Errorf("an event cannot be read: %w", err)
+	}
+	if event.Type == "ERROR" {
+		var status struct {
+			Code    int
+			Message string
+		}
+		if err := json.Unmarshal(event.Object, &status); err == nil && status.Code == http.StatusGone {
+			return errExpired
+		}
+		return fmt.Errorf("the watch ended: %s", status.Message)
+	}
+	var s slice
+	if err := json.Unmarshal(event.Object, &s); err != nil {
+		return fmt.Errorf("an event cannot be read: %w", err)
+	}
+	switch event.Type {
+	case "ADDED", "MODIFIED":
+		w.slices[s.Metadata.Name] = s
+	case "DELETED":
+		delete(w.slices, s.Metadata.Name)
+	}
+	w.version = cmp.Or(s.Metadata.ResourceVersion, w.version)
+	return nil
+}
+
+// get asks the API server for the slices of the service.
+func (k *Kubernetes) get(ctx context.Context, query url.Values) (io.ReadCloser, error) {
+	query.Set("labelSelector", sliceLabel+"="+k.Service)
+	at := strings.TrimSuffix(k.API, "/") + "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(k.Namespace) + "/endpointslices?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if k.TokenFile != "" { // it is replaced from time to time
+		token, err := os.ReadFile(k.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	response, err := k.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusGone {
+		return nil, errExpired
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	return nil, fmt.Errorf("the API server answers %s: %s", response.Status, strings.TrimSpace(string(text)))
+}
+
+// places lists the endpoints that are ready, each once.
+func (k *Kubernetes) places(all map[string]slice) []Place {
+	found := map[string]Place{}
+	for _, s := range all {
+		port := k.port(&s)
+		if port == 0 {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+				continue
+			}
+			host := net.JoinHostPort(e.Addresses[0], strconv.Itoa(port))
+			p := Place{Name: host, URL: k.Scheme + "://" + host, Labels: map[string]string{}}
+			if e.TargetRef != nil && e.TargetRef.Name != "" {
+				p.Name = e.TargetRef.Name
+			}
+			for key, value := range map[string]string{"node": e.NodeName, "zone": e.Zone} {
+				if value != "" {
+					p.Labels[key] = value
+				}
+			}
+			found[p.Name] = p
+		}
+	}
+	return slices.Collect(maps.Values(found))
+}
+
+// port returns the number of the port that workers listen on, 0 if a slice has
+// none.
+func (k *Kubernetes) port(s *slice) int {
+	for _, p := range s.Ports {
+		if p.Port == nil {
+			continue
+		}
+		if k.Port == "" || p.Name != nil && *p.Name == k.Port || strconv.Itoa(*p.Port) == k.Port {
+			return *p.Port
+		}
+	}
+	return 0
+}

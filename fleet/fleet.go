@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/queue"
+	"parley/route"
+)
+
+// A Fleet is a set of workers behind one [parley.Worker].
+type Fleet struct {
+	cfg     Config
+	metrics *metrics
+
+	mu      sync.Mutex
+	router  *route.Router
+	watch   *route.Watch
+	members []*member
+	budget  budget
+	// changed is closed and replaced when somebody may take what waited.
+	changed  chan struct{}
+	findings []Finding
+
+	context context.Context
+	end     context.CancelFunc
+	keepers sync.WaitGroup
+}
+
+var _ parley.Worker = (*Fleet)(nil)
+
+// New returns a fleet without members.
+func New(cfg Config) (*Fleet, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	router, err := route.New(cfg.Route)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{cfg: cfg, router: router, watch: route.NewWatch(cfg.Watch), budget: newBudget(cfg.ReplayShare, cfg.ReplayBurst), changed: make(chan struct{})}
+	f.context, f.end = context.WithCancel(context.Background())
+	f.metrics, err = newMetrics(f, cfg.Registry)
+	return f, err
+}
+
+// Close ends what goes on by itself, and closes the members. Answers that are
+// under way fail.
+func (f *Fleet) Close() error {
+	f.end()
+	f.keepers.Wait()
+	f.mu.Lock()
+	members := f.members
+	f.members = nil
+	f.mu.Unlock()
+	var errs []error
+	for _, m := range members {
+		if m.Close != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Models lists what the fleet serves, whoever is there.
+func (f *Fleet) Models() []parley.Model { return slices.Clone(f.cfg.Models) }
+
+// Generate has one of the workers answer, and another go on if it is lost; see
+// [parley.Worker].
+func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		f.newTrip(r).run(ctx, yield)
+	}
+}
+
+// Join adds a worker. It gets work when a probe was answered, or at once if it
+// has none.
+func (f *Fleet) Join(w Member) error {
+	if w.Name == "" || w.Worker == nil {
+		return errors.New("fleet: a worker needs a name, and something that computes")
+	}
+	if !slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == w.Pool }) {
+		return fmt.Errorf("fleet: worker %s wants to stand in pool %q, which does not exist", w.Name, w.Pool)
+	}
+	models := w.Worker.Models()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.find(w.Name) != nil {
+		return fmt.Errorf("fleet: there is a worker %s already", w.Name)
+	}
+	m := &member{Member: w, state: Joining, breaker: queue.NewBreaker(f.cfg.Breaker), legs: map[*leg]struct{}{}, kick: make(chan struct{}, 1)}
+	for _, model := range models {
+		id, err := f.router.Join(route.Member{Name: w.Name, Model: model.ID, Pool: w.Pool, BlockTokens: w.BlockTokens, CapacityTokens: w.CapacityTokens, Source: w.Source})
+		if err != nil {
+			f.unseat(m)
+			return fmt.Errorf("fleet: worker %s: %w", w.Name, err)
+		}
+		m.seats = append(m.seats, seat{model.ID, id})
+	}
+	if w.Probe == nil {
+		m.state, m.since = Up, f.cfg.Now()
+	}
+	f.members = append(f.members, m)
+	f.keep(m)
+	f.wake()
+	f.cfg.Log.Info("a worker joined", "worker", m.Name, "kind", m.Kind, "pool", m.Pool)
+	return nil
+}
+
+// keep starts what goes on for a member by itself. The lock is held.
+func (f *Fleet) keep(m *member) {
+	ctx, stop := context.WithCancel(f.context)
+	m.stop = stop
+	if m.Probe != nil {
+		f.keepers.Go(func() { f.probe(ctx, m) })
+	}
+	if m.Follow != nil {
+		f.keepers.Go(func() { f.follow(ctx, m) })
+	}
+}
+
+// find returns the member with a name that has not been taken out. The lock is
+// held.
+func (f *Fleet) find(name string) *member {
+	for _, m := range f.members {
+		if m.Name == name && !m.leaving {
+			return m
+		}
+	}
+	return nil
+}
+
+// Leave takes a worker out. It gets no more work; what it is answering goes on.
+func (f *Fleet) Leave(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.find(name)
+	if m == nil {
+		return fmt.Errorf("fleet: there is no worker %s", name)
+	}
+	m.leaving = true
+	f.cfg.Log.Info("a worker leaves", "worker", m.Name, "answering", len(m.legs))
+	f.release(m)
+	return nil
+}
+
+// release forgets a member that left once it has nothing more to do. The lock is
+// held.
+func (f *Fleet) release(m *member) {
+	if !m.leaving || len(m.legs) > 0 {
+		return
+	}
+	f.unseat(m)
+	f.members = slices.DeleteFunc(f.members, func(x *member) bool { return x == m })
+	m.stop()
+	if m.Close != nil {
+		f.keepers.Go(func() {
+			if err := m.Close(); err != nil {
+				f.cfg.Log.Warn("a worker that left was not closed well", "worker", m.Name, "error", err)
+			}
+		})
+	}
+}
+
+func (f *Fleet) unseat(m *member) {
+	for _, s := range m.seats {
+		f.router.Leave(s.id)
+	}
+	m.seats = nil
+}
+
+// Drain keeps new work from a worker. Its answers finish, and those that have not
+// within the time given move; less than 0 lets them all finish.
+func (f *Fleet) Drain(name string, within time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.find(name)
+	if m == nil {
+		return fmt.Errorf("fleet: there is no worker %s", name)
+	}
+	m.drained = true
+	f.cfg.Log.Info("a worker drains", "worker", m.Name, "answering", len(m.legs))
+	if within >= 0 {
+		f.keepers.Go(func() {
+			if sleep(f.context, within) {
+				f.evacuate(m)
+			}
+		})
+	}
+	return nil
+}
+
+// evacuate moves the answers of a drained worker.
+func (f *Fleet) evacuate(m *member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.drained {
+		m.cut(errMoved)
+	}
+}
+
+// Resume lets a drained worker have work again.
+func (f *Fleet) Resume(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.find(name)
+	if m == nil {
+		return fmt.Errorf("fleet: there is no worker %s", name)
+	}
+	m.drained, m.since = false, f.cfg.Now()
+	f.wake()
+	return nil
+}
+
+// wake lets those that wait look again. The lock is held.
+func (f *Fleet) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// Ready returns how many workers get work for a model, so that a queue in front
+// knows how many can begin at once.
+func (f *Fleet) Ready(model string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		if _, serves := m.seat(model); serves && m.present(now) == Up {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/route/kvindex"
+)
+
+// Why a worker's answer is broken off from here. The answer goes on elsewhere.
+var (
+	errMoved   = errors.New("the worker is being drained")
+	errLost    = errors.New("the worker does not answer any more")
+	errStalled = errors.New("the worker has been silent for too long")
+)
+
+// probe asks a member again and again how it is.
+func (f *Fleet) probe(ctx context.Context, m *member) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-m.kick:
+		}
+		bounded, cancel := context.WithTimeout(ctx, f.cfg.ProbeWait)
+		condition, err := m.Probe(bounded)
+		cancel()
+		if ctx.Err() == nil {
+			f.probed(m, condition, err)
+		}
+		timer.Reset(f.cfg.ProbeEvery)
+	}
+}
+
+// probed takes the answer to a probe.
+func (f *Fleet) probed(m *member, c Condition, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.missed(m, err)
+		return
+	}
+	if m.condition.Instance != "" && m.condition.Instance != c.Instance {
+		f.cfg.Log.Info("a worker is a new process", "worker", m.Name)
+		f.forget(m)
+	}
+	if c.Draining != m.condition.Draining {
+		f.cfg.Log.Info("a worker changed its mind", "worker", m.Name, "draining", c.Draining)
+	}
+	m.misses, m.condition = 0, c
+	if m.state != Up {
+		f.cfg.Log.Info("a worker is up", "worker", m.Name, "was", m.state)
+		m.state, m.since = Up, f.cfg.Now()
+	}
+	f.wake()
+}
+
+// missed notes that a probe was not answered. The lock is held.
+func (f *Fleet) missed(m *member, err error) {
+	m.misses++
+	if m.misses < f.cfg.ProbeFailures || m.state == Joining {
+		return
+	}
+	if m.state != Down {
+		f.cfg.Log.Warn("a worker is down: it does not answer", "worker", m.Name, "error", err, "answering", len(m.legs))
+	}
+	m.state = Down
+	m.cut(errLost)
+}
+
+// suspect takes a member out because a request found it gone, until a probe says
+// that it is back. One that has no probe is left to its breaker. The lock is held.
+func (f *Fleet) suspect(m *member, err error) {
+	m.lost++
+	if m.Probe == nil {
+		m.breaker.Done(false, f.cfg.Now())
+		return
+	}
+	m.breaker.Abandon()
+	if m.state == Up && !m.leaving {
+		f.cfg.Log.Warn("a worker is down: an answer was cut", "worker", m.Name, "error", err, "answering", len(m.legs))
+		m.state = Down
+	}
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
+// forget notes that a member is a new process, which holds nothing.
+func (f *Fleet) forget(m *member) {
+	for _, s := range m.seats {
+		if index, number := f.router.Index(s.id); index != nil {
+			index.Restarted(number)
+		}
+	}
+	m.since = f.cfg.Now()
+}
+
+// cut breaks a member's answers off, so that they move. The lock is held.
+func (m *member) cut(why error) {
+	for l := range m.legs {
+		l.abort(why)
+	}
+}
+
+// degraded reports whether what is known of a member's blocks is less than it
+// should be.
+func degraded(s kvindex.State) bool {
+	return s == kvindex.Behind || s == kvindex.Rebuilding || s == kvindex.Degraded
+}

@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"parley"
+)
+
+// A verdict is what the end of a leg means for the trip and for the worker.
+type verdict uint8
+
+const (
+	// arrived: the answer is complete, or its reader has left.
+	arrived verdict = iota
+	// told: the client is told the error; another worker would say the same.
+	told
+	// refused: the worker is too busy. Another may not be.
+	refused
+	// failed: the worker answered with an error. Another may not.
+	failed
+	// lost: the worker is gone, or silent.
+	lost
+	// moved: we broke it off ourselves.
+	moved
+)
+
+// judge says what an error means. ctx is the client's, leg the one that ended
+// when we broke the answer off.
+func judge(ctx, leg context.Context, err error) verdict {
+	switch cause := context.Cause(leg); {
+	case ctx.Err() != nil:
+		return told
+	case errors.Is(cause, errMoved):
+		return moved
+	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
+		return lost
+	}
+	known, ok := errors.AsType[*parley.Error](err)
+	if !ok {
+		if isBroken(err) {
+			return lost
+		}
+		return failed
+	}
+	switch known.Code {
+	case parley.Unavailable:
+		return lost
+	case parley.Overloaded, parley.RateLimited:
+		return refused
+	case parley.Internal, parley.Cancelled:
+		return failed
+	}
+	return told
+}
+
+// isBroken reports whether an error says that a connection could not be made, or
+// has ended.
+func isBroken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errCut)
+}
+
+var errCut = errors.New("the worker ended the answer before it was complete")

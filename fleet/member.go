@@ -1,0 +1,218 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"parley"
+	"parley/queue"
+	"parley/route"
+	"parley/route/kvindex"
+)
+
+// A Member is a worker as it joins a fleet: who computes, and what is known of
+// it. Only Name, Pool and Worker are needed.
+type Member struct {
+	// Name is for people and must be unique; Pool is where it stands; Kind is what
+	// it is, such as parley or vllm.
+	Name, Pool, Kind string
+	// Worker computes. Its models are asked for when it joins.
+	Worker parley.Worker
+	// BlockTokens is the size of its blocks, 0 if unknown, CapacityTokens how much
+	// context its memory holds, and Source what it tells about its blocks.
+	BlockTokens, CapacityTokens int
+	Source                      kvindex.Source
+	// TextOnly workers do not return token ids, so that an answer which they have
+	// begun cannot be moved. NoResume workers cannot go on with one begun elsewhere.
+	TextOnly, NoResume bool
+	// Probe asks how it is. Without it, only requests show.
+	Probe func(ctx context.Context) (Condition, error)
+	// Follow passes its events on until ctx ends or they are lost. It is called
+	// again then.
+	Follow func(ctx context.Context, to *Feed) error
+	// Close is called after it has left and its last answer has ended.
+	Close func() error
+}
+
+// A Condition is what a worker says of itself.
+type Condition struct {
+	// Draining workers finish what they have and want nothing new.
+	Draining bool
+	// Instance names the process: another name is a new one, which holds nothing.
+	Instance string
+	// What a [route.Status] and a [Member] say; 0 if it is not known.
+	UsedTokens, WaitingTokens, Running, CapacityTokens int
+}
+
+// A State is what is to be expected of a worker.
+type State string
+
+// The states of a worker.
+const (
+	// Joining: it has not answered a probe yet.
+	Joining State = "joining"
+	// Up: it gets work.
+	Up State = "up"
+	// Draining: it finishes what it has.
+	Draining State = "draining"
+	// Down: it does not answer. It is asked on.
+	Down State = "down"
+	// Failing: it answers with errors, and its breaker is open.
+	Failing State = "failing"
+)
+
+// A member is a worker in the fleet. The fleet's lock guards what changes.
+type member struct {
+	Member
+	seats []seat
+	state State // but for Failing, which the breaker says
+	// drained by the operator; leaving when it has been taken out.
+	drained, leaving bool
+	condition        Condition
+	since            time.Time // it is up
+	breaker          *queue.Breaker
+	misses           int // probes without an answer, in a row
+	legs             map[*leg]struct{}
+	kick             chan struct{} // asks for a probe now
+	stop             context.CancelFunc
+
+	sent, failed, lost, moved uint64
+	cached, prompts           uint64 // tokens
+}
+
+// A seat is a member as the router knows it: once for each model.
+type seat struct {
+	model string
+	id    route.ID
+}
+
+func (m *member) seat(model string) (route.ID, bool) {
+	for _, s := range m.seats {
+		if s.model == model {
+			return s.id, true
+		}
+	}
+	return 0, false
+}
+
+// present returns the member's state with its breaker's.
+func (m *member) present(now time.Time) State {
+	switch {
+	case m.state == Up && (m.drained || m.leaving || m.condition.Draining):
+		return Draining
+	case m.state == Up && m.breaker.State(now) == queue.Open:
+		return Failing
+	}
+	return m.state
+}
+
+// status is what the router is told.
+func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
+	s := route.Status{
+		Ready:      m.present(now) == Up && m.breaker.Ready(now),
+		UsedTokens: m.condition.UsedTokens, WaitingTokens: m.condition.WaitingTokens, Running: m.condition.Running,
+	}
+	if up := now.Sub(m.since); slowStart > 0 && up < slowStart {
+		s.Share = max(shareMin, float64(up)/float64(slowStart))
+	}
+	return s
+}
+
+// shareMin is the share of a worker that just came.
+const shareMin = 0.1
+
+// A Feed is where a worker's events go. It is safe for concurrent use.
+type Feed struct {
+	fleet  *Fleet
+	index  *kvindex.Index
+	worker kvindex.Worker
+}
+
+// Apply takes a batch and returns what the worker must be asked for.
+func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	return f.index.Apply(f.worker, b)
+}
+
+// ReplayEnded notes that all that could be repeated was.
+func (f *Feed) ReplayEnded() kvindex.Ask {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	return f.index.ReplayEnded(f.worker)
+}
+
+// Restore replaces what is known by a snapshot.
+func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	return f.index.Restore(f.worker, seq, blocks)
+}
+
+// Reconnected notes that batches may have been missed.
+func (f *Feed) Reconnected() {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	f.index.Reconnected(f.worker)
+}
+
+// Wants returns what the worker was asked for and has not given.
+func (f *Feed) Wants() kvindex.Ask {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	return f.index.Wants(f.worker)
+}
+
+// feed returns where the events of a member go; nil if nobody looks at them.
+func (f *Fleet) feed(m *member) *Feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(m.seats) != 1 { // whose blocks are they?
+		return nil
+	}
+	index, number := f.router.Index(m.seats[0].id)
+	if index == nil {
+		return nil
+	}
+	return &Feed{f, index, number}
+}
+
+// follow keeps listening to a member's events.
+func (f *Fleet) follow(ctx context.Context, m *member) {
+	feed := f.feed(m)
+	if m.Follow == nil || feed == nil {
+		return
+	}
+	for wait := followMin; ctx.Err() == nil; {
+		began := f.cfg.Now()
+		err := m.Follow(ctx, feed)
+		if f.cfg.Now().Sub(began) > followMax {
+			wait = followMin
+		}
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			f.cfg.Log.Debug("events of a worker were lost; connecting again", "worker", m.Name, "error", err, "in", wait)
+		}
+		sleep(ctx, wait)
+		wait = min(2*wait, followMax)
+	}
+}
+
+// followMin and followMax bound the wait before events are asked for again.
+const followMin, followMax = 100 * time.Millisecond, 5 * time.Second
+
+// sleep waits, and reports false if ctx ended meanwhile.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

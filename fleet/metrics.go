@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what is counted. What the fleet knows anyway is read when somebody
+// asks.
+type metrics struct {
+	fleet   *Fleet
+	moves   *prometheus.CounterVec
+	delayed prometheus.Counter
+	waits   prometheus.Counter
+	breaks  prometheus.Counter
+}
+
+func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		fleet:   f,
+		moves:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_moves_total", Help: "Answers that went on with another worker, by why."}, []string{"why"}),
+		delayed: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_moves_delayed_total", Help: "Moves that waited because too much was being computed again."}),
+		waits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total", Help: "Times that a request waited because no worker could take it."}),
+		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped being found in caches because something near their beginning changes."}),
+	}
+	if registry == nil {
+		return m, nil
+	}
+	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(standings{f}))
+}
+
+func (m *metrics) moved(v verdict) {
+	m.moves.WithLabelValues([...]string{refused: "refused", failed: "failed", lost: "lost", moved: "drained"}[v]).Inc()
+}
+
+// standings tells of each worker when metrics are read.
+type standings struct{ fleet *Fleet }
+
+var (
+	workerLabels = []string{"worker", "pool"}
+	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets work.", workerLabels, nil)
+	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Answers under way at a worker.", workerLabels, nil)
+	descSent     = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
+	descFailed   = prometheus.NewDesc("parley_fleet_worker_failed_total", "Requests that a worker answered with an error.", workerLabels, nil)
+	descLost     = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers that a worker was lost with.", workerLabels, nil)
+	descPrompt   = prometheus.NewDesc("parley_fleet_worker_prompt_tokens_total", "Tokens in prompts that a worker has answered.", workerLabels, nil)
+	descCached   = prometheus.NewDesc("parley_fleet_worker_cached_tokens_total", "Tokens of those prompts that were found in its cache.", workerLabels, nil)
+	descBlocks   = prometheus.NewDesc("parley_fleet_index_blocks", "Blocks that a worker is known to hold.", workerLabels, nil)
+	descDegraded = prometheus.NewDesc("parley_fleet_index_degraded", "1 while less is known of a worker's blocks than should be, because events were lost.", workerLabels, nil)
+	descGaps     = prometheus.NewDesc("parley_fleet_index_gaps_total", "Holes in the numbers of a worker's events.", workerLabels, nil)
+	descLosses   = prometheus.NewDesc("parley_fleet_index_losses_total", "Holes that no replay filled.", workerLabels, nil)
+)
+
+// Describe lists what is told.
+func (s standings) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, to) }
+
+// Collect tells of each worker.
+func (s standings) Collect(to chan<- prometheus.Metric) {
+	seen := map[string]bool{} // one that leaves may have a successor
+	for _, w := range s.fleet.Standings() {
+		if seen[w.Name] {
+			continue
+		}
+		seen[w.Name] = true
+		for _, row := range []struct {
+			desc  *prometheus.Desc
+			kind  prometheus.ValueType
+			value float64
+		}{
+			{descUp, prometheus.GaugeValue, bit(w.State == Up)},
+			{descAnswers, prometheus.GaugeValue, float64(w.Answering)},
+			{descSent, prometheus.CounterValue, float64(w.Sent)},
+			{descFailed, prometheus.CounterValue, float64(w.Failed)},
+			{descLost, prometheus.CounterValue, float64(w.Lost)},
+			{descPrompt, prometheus.CounterValue, float64(w.PromptTokens)},
+			{descCached, prometheus.CounterValue, float64(w.CachedTokens)},
+			{descBlocks, prometheus.GaugeValue, float64(w.Blocks)},
+			{descDegraded, prometheus.GaugeValue, bit(w.Degraded)},
+			{descGaps, prometheus.CounterValue, float64(w.Gaps)},
+			{descLosses, prometheus.CounterValue, float64(w.Losses)},
+		} {
+			to <- prometheus.MustNewConstMetric(row.desc, row.kind, row.value, w.Name, w.Pool)
+		}
+	}
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"parley/fleet/discover"
+)
+
+// A Connector makes a member of the worker at a place. It may ask the worker;
+// an error means that it is not there yet.
+type Connector func(ctx context.Context, at discover.Place) (Member, error)
+
+// Populate keeps the workers that a source tells of in the fleet, until ctx ends.
+// One that is no longer told of leaves.
+func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Connector) {
+	r := &roster{fleet: f, connect: connect, wanted: map[string]*wanted{}}
+	defer r.wait.Wait()
+	from(ctx, func(places []discover.Place) { r.tell(ctx, places) })
+	r.tell(ctx, nil)
+}
+
+// A roster is the workers of one source.
+type roster struct {
+	fleet   *Fleet
+	connect Connector
+	wanted  map[string]*wanted
+	wait    sync.WaitGroup
+}
+
+// A wanted worker is in the fleet, or about to be.
+type wanted struct {
+	place discover.Place
+	stop  context.CancelFunc
+	gone  chan struct{} // closed when it has left
+}
+
+// tell takes the places that there are now.
+func (r *roster) tell(ctx context.Context, places []discover.Place) {
+	now := map[string]discover.Place{}
+	for _, p := range places {
+		now[p.Name] = p
+	}
+	for name, w := range r.wanted {
+		if p, ok := now[name]; !ok || p.URL != w.place.URL || p.Kind != w.place.Kind {
+			w.stop()
+			<-w.gone
+			delete(r.wanted, name)
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	for _, p := range places {
+		if r.wanted[p.Name] == nil {
+			held, stop := context.WithCancel(ctx)
+			w := &wanted{p, stop, make(chan struct{})}
+			r.wanted[p.Name] = w
+			r.wait.Go(func() { r.hold(held, w) })
+		}
+	}
+}
+
+// hold has a worker join, as soon as it can be asked, and leave when ctx ends.
+func (r *roster) hold(ctx context.Context, w *wanted) {
+	defer close(w.gone)
+	log := r.fleet.cfg.Log
+	for wait := joinMin; ; wait = min(2*wait, joinMax) {
+		m, err := r.connect(ctx, w.place)
+		if err == nil {
+			m.Name = w.place.Name
+			if err = r.fleet.Join(m); err == nil {
+				break
+			}
+			if m.Close != nil {
+				_ = m.Close() // it was not used
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if wait == joinMin {
+			log.Warn("a worker cannot join yet; it is asked again and again", "worker", w.place.Name, "url", w.place.URL, "error", err)
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+	<-ctx.Done()
+	_ = r.fleet.Leave(w.place.Name) // the fleet may be closed
+}
+
+// joinMin and joinMax bound the wait before a worker that cannot join is asked
+// again.
+const joinMin, joinMax = 250 * time.Millisecond, 5 * time.Second

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"time"
+
+	"parley"
+)
+
+// said is what an answer has said so far, all that is needed to go on elsewhere.
+type said struct {
+	choices []parley.Written
+	tokens  int
+	// scored is set when the log-probabilities of the prompt have been told.
+	scored bool
+	// began and first are when the request came and its first token did.
+	began, first time.Time
+	cached       int
+	miss         string
+}
+
+func newSaid(r *parley.Request, now time.Time) said {
+	return said{choices: make([]parley.Written, max(1, r.Choices)), began: now}
+}
+
+// add takes a piece of the answer.
+func (s *said) add(d *parley.Delta, now time.Time) {
+	s.scored = s.scored || d.PromptLogprobs != nil
+	if d.Choice < 0 || d.Choice >= len(s.choices) {
+		return
+	}
+	w := &s.choices[d.Choice]
+	if len(d.Tokens) > 0 && s.tokens == 0 {
+		s.first = now
+	}
+	w.Tokens = append(w.Tokens, d.Tokens...)
+	w.Done = w.Done || d.Finish != ""
+	s.tokens += len(d.Tokens)
+}
+
+// begun reports whether the client has heard anything that must not change.
+func (s *said) begun() bool {
+	for i := range s.choices {
+		if len(s.choices[i].Tokens) > 0 || s.choices[i].Done {
+			return true
+		}
+	}
+	return false
+}
+
+// complete reports whether nothing but the usage is missing.
+func (s *said) complete() bool {
+	for i := range s.choices {
+		if !s.choices[i].Done {
+			return false
+		}
+	}
+	return true
+}
+
+// request is what the next worker is asked: r itself, or how it goes on.
+func (s *said) request(r *parley.Request) *parley.Request {
+	if !s.begun() {
+		return r
+	}
+	rest := *r
+	rest.PromptLogprobs, rest.Progress = r.PromptLogprobs && !s.scored, false
+	rest.Resume = make([]parley.Written, len(s.choices))
+	for i, w := range s.choices {
+		n := len(w.Tokens)
+		rest.Resume[i] = parley.Written{Tokens: w.Tokens[:n:n], Done: w.Done}
+	}
+	return &rest
+}
+
+// longest returns the tokens of the choice that has said most and goes on.
+func (s *said) longest() (tokens []parley.Token) {
+	for _, w := range s.choices {
+		if !w.Done && len(w.Tokens) > len(tokens) {
+			tokens = w.Tokens
+		}
+	}
+	return tokens
+}
+
+// work is how many tokens have to be computed to go on elsewhere, at the most.
+func (s *said) work(r *parley.Request) int {
+	n := len(r.Prompt)
+	for _, w := range s.choices {
+		if !w.Done {
+			n += len(w.Tokens)
+		}
+	}
+	return n
+}
+
+// usage puts what the last worker counted right for the whole answer; nil if
+// it was lost before it could.
+func (s *said) usage(r *parley.Request, last *parley.Usage, now time.Time) *parley.Usage {
+	u := parley.Usage{CachedTokens: s.cached, Miss: s.miss}
+	if last != nil {
+		u = *last
+	}
+	u.PromptTokens, u.OutputTokens = len(r.Prompt), s.tokens
+	u.CachedTokens = min(u.CachedTokens, u.PromptTokens)
+	u.Queued, u.Prefill, u.Decode = 0, now.Sub(s.began), 0
+	if !s.first.IsZero() {
+		u.Prefill, u.Decode = s.first.Sub(s.began), now.Sub(s.first)
+	}
+	return &u
+}

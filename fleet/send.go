@@ -1,0 +1,412 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/route"
+)
+
+// A trip is one request on its way through the fleet, from worker to worker if
+// need be.
+type trip struct {
+	fleet *Fleet
+	r     *parley.Request
+	said  said
+	// avoid are seats of workers that have failed it.
+	avoid []route.ID
+	// tries were answered with errors; losses is how many workers were lost since
+	// the last token; moves counts both, and those we wanted.
+	tries, losses, moves int
+	// heard is how many tokens there were when the last leg began.
+	heard int
+}
+
+func (f *Fleet) newTrip(r *parley.Request) *trip {
+	return &trip{fleet: f, r: r, said: newSaid(r, f.cfg.Now())}
+}
+
+// A leg is the part of a trip with one worker.
+type leg struct {
+	member   *member
+	query    *route.Request
+	decision route.Decision
+	routing  *parley.Routing
+	// cancel breaks the leg off; why is set if that was wanted before it began.
+	cancel context.CancelCauseFunc
+	why    error
+	// shown is set once a delta has said who computes; computed once the prompt is.
+	shown, computed bool
+}
+
+// run answers the request.
+func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
+	for {
+		l, err := t.board(ctx)
+		if err != nil {
+			yield(parley.Delta{}, err)
+			return
+		}
+		v, err := t.ride(ctx, l, yield)
+		switch {
+		case v == arrived:
+			return
+		case v != told && t.said.complete():
+			yield(parley.Delta{Usage: t.arrive(l, nil)}, nil)
+			return
+		case v != told:
+			err = t.again(ctx, l, v, err)
+		}
+		if err != nil {
+			yield(parley.Delta{}, err)
+			return
+		}
+	}
+}
+
+// ride has one worker answer, as far as it gets.
+func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v verdict, err error) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
+	t.fleet.begin(l, cancel)
+	defer func() { t.fleet.finish(l, v, err) }()
+	silence := newSilence(t.fleet.cfg.StallMax, cancel)
+	defer silence.stop()
+	complete := false
+	for d, fault := range l.member.Worker.Generate(bounded, t.said.request(t.r)) {
+		silence.broken()
+		if fault != nil {
+			return judge(ctx, bounded, fault), fault
+		}
+		t.take(l, &d)
+		complete = complete || d.Usage != nil
+		if !yield(d, nil) {
+			return arrived, nil
+		}
+		if t.said.tokens > 0 {
+			silence.begins()
+		}
+	}
+	if !complete {
+		return judge(ctx, bounded, errCut), errCut
+	}
+	return arrived, nil
+}
+
+// take notes a delta, and puts right what a worker cannot know.
+func (t *trip) take(l *leg, d *parley.Delta) {
+	f, now := t.fleet, t.fleet.cfg.Now()
+	t.said.add(d, now)
+	if !l.shown {
+		l.shown, d.Routing = true, l.routing
+	}
+	if len(d.Tokens) > 0 {
+		f.mu.Lock()
+		if !l.computed {
+			l.computed = true
+			f.router.Computed(&l.decision)
+			f.budget.earn(l.decision.Uncached, now)
+		}
+		f.budget.earn(len(d.Tokens), now)
+		f.mu.Unlock()
+	}
+	if d.Usage != nil {
+		d.Usage = t.arrive(l, d.Usage)
+	}
+}
+
+// arrive returns the usage of the whole trip.
+func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
+	u := last
+	if last == nil || t.moves > 0 {
+		u = t.said.usage(t.r, last, t.fleet.cfg.Now())
+	} else {
+		u = new(*last)
+	}
+	u.Routing = l.routing
+	t.fleet.saw(l, t.r, u)
+	return u
+}
+
+// again decides whether another worker should go on, and waits until it may. The
+// error it returns is for the client.
+func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
+	f := t.fleet
+	if t.said.tokens > t.heard {
+		t.losses, t.tries = 0, 0
+	}
+	t.moves++
+	switch v {
+	case lost:
+		t.losses++
+	case failed, refused:
+		t.tries++
+	}
+	switch {
+	case t.said.begun() && l.member.TextOnly:
+		return &parley.Error{Code: parley.Unavailable, Message: "The worker that wrote this answer was lost, and it is of a kind whose answers nobody can go on with. Ask again."}
+	case t.tries >= f.cfg.Tries:
+		return err
+	case t.losses > f.cfg.Losses:
+		return &parley.Error{Code: parley.Unavailable, Wait: -1, Message: "Every worker that was given this request was lost before it wrote anything, so it is not tried again."}
+	}
+	if id, ok := l.member.seat(t.r.Model); ok {
+		t.avoid = append(t.avoid, id)
+	}
+	f.metrics.moved(v)
+	f.cfg.Log.Info("an answer moves", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.tokens, "moves", t.moves)
+	f.mu.Lock()
+	wait := f.budget.spend(t.said.work(t.r), f.cfg.Now())
+	f.mu.Unlock()
+	if wait > 0 {
+		f.metrics.delayed.Inc()
+	}
+	if !sleep(ctx, wait) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// board picks a worker, and waits for one if need be.
+func (t *trip) board(ctx context.Context) (*leg, error) {
+	f := t.fleet
+	query := t.query()
+	until := f.cfg.Now().Add(f.cfg.WaitMax)
+	for {
+		l, changed, err := f.pick(t, query)
+		if err == nil {
+			t.heard = t.said.tokens
+			return l, nil
+		}
+		none, waits := errors.AsType[*route.NoWorker](err)
+		left := until.Sub(f.cfg.Now())
+		if !waits || !none.Waits() || left <= 0 {
+			return nil, refusal(t.r, err)
+		}
+		f.metrics.waits.Inc()
+		if err := await(ctx, changed, min(left, lookEvery)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookEvery is how often those who wait look again, because a breaker may have
+// closed, which nobody announces.
+const lookEvery = 250 * time.Millisecond
+
+func await(ctx context.Context, changed <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// refusal is what the client of a request is told that nobody can take.
+func refusal(r *parley.Request, err error) error {
+	none, ok := errors.AsType[*route.NoWorker](err)
+	switch {
+	case !ok:
+		return err
+	case none.Refused[route.TooSmall] > 0 && !none.Waits():
+		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens", Message: "No worker has enough memory for a prompt and an answer of this length. Shorten one of them."}
+	}
+	return &parley.Error{Code: parley.Unavailable, Wait: time.Second,
+		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.TrimPrefix(err.Error(), "no worker can take the request, ") + "). Try again later."}
+}
+
+// query is what the router is asked: the prompt as the worker would see it.
+func (t *trip) query() *route.Request {
+	r := t.r
+	q := &route.Request{
+		Model: r.Model, Key: r.Tenant,
+		PromptTokens: len(r.Prompt), OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
+	}
+	tokens := r.Prompt
+	if more := t.said.longest(); len(more) > 0 {
+		tokens = slices.Concat(r.Prompt, more)
+		q.PromptTokens = len(tokens)
+	}
+	f := t.fleet
+	f.mu.Lock()
+	sizes := f.router.BlockSizes()
+	f.mu.Unlock()
+	for _, size := range sizes {
+		q.Prompts = append(q.Prompts, route.Prompt{BlockTokens: size, Names: namesOf(tokens, r, size)})
+	}
+	return q
+}
+
+// outputGuess bounds the output that room is looked for: most answers end
+// sooner than they may, and an engine makes room when one does not.
+const outputGuess = 512
+
+// namesOf returns the names of a prompt's blocks. The salt begins with the first
+// block that is not public as a whole.
+func namesOf(tokens []parley.Token, r *parley.Request, size int) (names []parley.BlockHash) {
+	public := min(r.Public, len(tokens)) / size * size
+	names = parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, tokens[:public], size)
+	var parent parley.BlockHash
+	if len(names) > 0 {
+		parent = names[len(names)-1]
+	}
+	return parley.AppendBlockHashes(names, parent, r.Salt, tokens[public:], size)
+}
+
+// pick decides where a trip goes next, or returns what is closed when that may
+// have changed.
+func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		for _, s := range m.seats {
+			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
+		}
+	}
+	err = &parley.Error{Code: parley.Forbidden, Message: "No pool of this server answers such requests for the model '" + t.r.Model + "' to you."}
+	for i := range f.cfg.Pools {
+		p := &f.cfg.Pools[i]
+		if !p.admits(t.r) {
+			continue
+		}
+		q.Pool = p.Name
+		d, fault := f.choose(t, q, now)
+		if fault == nil {
+			return f.send(t, q, d, now), nil, nil
+		}
+		err = fault
+		if none, ok := errors.AsType[*route.NoWorker](fault); ok && none.Refused[route.NoRoom] > 0 {
+			break // there is somebody, who will have room
+		}
+	}
+	return nil, f.changed, err
+}
+
+// choose asks the router for a worker that has not failed the trip, or failing
+// that for any.
+func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision, error) {
+	unable := f.unable(t)
+	q.Avoid = append(unable, t.avoid...)
+	d, err := f.router.Pick(q, now)
+	if none, ok := errors.AsType[*route.NoWorker](err); ok && none.Refused[route.Avoided] > 0 && len(t.avoid) > 0 {
+		t.avoid = nil
+		q.Avoid = unable
+		d, err = f.router.Pick(q, now)
+	}
+	return d, err
+}
+
+// unable lists the seats that cannot go on with what has begun.
+func (f *Fleet) unable(t *trip) (ids []route.ID) {
+	if !t.said.begun() {
+		return nil
+	}
+	for _, m := range f.members {
+		if id, ok := m.seat(t.r.Model); ok && m.NoResume {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// send notes that a trip goes as decided. The lock is held.
+func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
+	var m *member
+	for _, x := range f.members {
+		if slices.ContainsFunc(x.seats, func(s seat) bool { return s.id == d.Worker }) {
+			m = x
+		}
+	}
+	f.router.Sent(q, &d, now)
+	m.breaker.Go(now)
+	m.sent++
+	l := &leg{member: m, query: q, decision: d, routing: &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves}}
+	m.legs[l] = struct{}{}
+	return l
+}
+
+// begin lets the leg be broken off.
+func (f *Fleet) begin(l *leg, cancel context.CancelCauseFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.cancel = cancel
+	if l.why != nil {
+		cancel(l.why)
+	}
+}
+
+// abort breaks the leg off. The lock is held.
+func (l *leg) abort(why error) {
+	if l.cancel == nil {
+		l.why = why
+		return
+	}
+	l.cancel(why)
+}
+
+// finish notes how a leg ended.
+func (f *Fleet) finish(l *leg, v verdict, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, now := l.member, f.cfg.Now()
+	delete(m.legs, l)
+	if !l.computed {
+		f.router.Computed(&l.decision)
+	}
+	f.router.Done(&l.decision)
+	switch v {
+	case arrived:
+		m.breaker.Done(true, now)
+	case failed:
+		m.failed++
+		m.breaker.Done(false, now)
+	case lost:
+		f.suspect(m, err)
+	default:
+		m.breaker.Abandon()
+	}
+	if v != arrived && v != told {
+		m.moved++
+	}
+	f.release(m)
+	f.wake()
+}
+
+// A silence breaks an answer off when nothing was heard for too long.
+type silence struct {
+	most  time.Duration
+	timer *time.Timer
+}
+
+func newSilence(most time.Duration, cancel context.CancelCauseFunc) *silence {
+	s := &silence{most: most}
+	if most > 0 {
+		s.timer = time.AfterFunc(most, func() { cancel(errStalled) })
+		s.timer.Stop()
+	}
+	return s
+}
+
+func (s *silence) begins() {
+	if s.timer != nil {
+		s.timer.Reset(s.most)
+	}
+}
+
+func (s *silence) broken() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+func (s *silence) stop() { s.broken() }

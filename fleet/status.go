@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/route"
+)
+
+// A Standing is what operators are shown of a worker.
+type Standing struct {
+	Name   string   `json:"name"`
+	Pool   string   `json:"pool"`
+	Kind   string   `json:"kind,omitempty"`
+	Models []string `json:"models"`
+	State  State    `json:"state"`
+	// UpSeconds is since when it is up.
+	UpSeconds float64 `json:"up_seconds"`
+	// Answering counts the answers that it is giving to this gateway; Sent all it
+	// was sent; Failed those it answered with an error; Lost those that it was
+	// lost with; Moved those that had to go elsewhere, for whatever reason.
+	Answering int    `json:"answering"`
+	Sent      uint64 `json:"sent"`
+	Failed    uint64 `json:"failed"`
+	Lost      uint64 `json:"lost"`
+	Moved     uint64 `json:"moved"`
+	// PromptTokens were in prompts it has answered, CachedTokens of them found.
+	PromptTokens uint64 `json:"prompt_tokens"`
+	CachedTokens uint64 `json:"cached_tokens"`
+	// UsedTokens of CapacityTokens are in use, as it says itself.
+	UsedTokens     int `json:"used_tokens"`
+	CapacityTokens int `json:"capacity_tokens"`
+	// Index says how far its blocks are known, Blocks how many are; Gaps and Losses
+	// count what was missing in its events.
+	Index  string `json:"index"`
+	Blocks int    `json:"blocks"`
+	Gaps   uint64 `json:"gaps"`
+	Losses uint64 `json:"losses"`
+	// Degraded is set if less is known than should be.
+	Degraded bool `json:"degraded"`
+}
+
+// Standings lists the workers by pool and name.
+func (f *Fleet) Standings() (out []Standing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		out = append(out, f.standing(m, now))
+	}
+	slices.SortFunc(out, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+func (f *Fleet) standing(m *member, now time.Time) Standing {
+	s := Standing{
+		Name: m.Name, Pool: m.Pool, Kind: m.Kind, State: m.present(now), Answering: len(m.legs),
+		Sent: m.sent, Failed: m.failed, Lost: m.lost, Moved: m.moved, PromptTokens: m.prompts, CachedTokens: m.cached,
+		UsedTokens: m.condition.UsedTokens, CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens), Index: "none",
+	}
+	if m.state == Up {
+		s.UpSeconds = now.Sub(m.since).Seconds()
+	}
+	for _, seat := range m.seats {
+		s.Models = append(s.Models, seat.model)
+		if index, number := f.router.Index(seat.id); index != nil {
+			known := index.Stats(number)
+			s.Index, s.Blocks = known.State.String(), s.Blocks+known.Held+known.Expected
+			s.Gaps, s.Losses = s.Gaps+known.Gaps, s.Losses+known.Losses
+			s.Degraded = s.Degraded || degraded(known.State)
+		}
+	}
+	return s
+}
+
+// A Finding is a family of prompts that used to be found in caches and no longer
+// is, and what changed in it.
+type Finding struct {
+	At    time.Time `json:"at"`
+	Model string    `json:"model"`
+	route.Finding
+	Text string `json:"text"`
+}
+
+// findingsKept is how many of the latest are shown.
+const findingsKept = 64
+
+// Findings returns what the watch over prompts has found, the latest last.
+func (f *Fleet) Findings() []Finding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.findings)
+}
+
+// saw takes the usage of a complete answer.
+func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.member.prompts += uint64(u.PromptTokens)
+	l.member.cached += uint64(u.CachedTokens)
+	if r.Embed {
+		return
+	}
+	family := r.Model
+	if r.Purpose != "" {
+		family += " for " + string(r.Purpose)
+	}
+	found := f.watch.See(route.Sighting{Tenant: r.Tenant, Family: family, Tokens: r.Prompt, CachedTokens: u.CachedTokens})
+	if found == nil {
+		return
+	}
+	f.metrics.breaks.Inc()
+	f.cfg.Log.Warn("prompts are no longer found in caches: something near their beginning changes all the time", "tenant", found.Tenant, "family", found.Family,
+		"block", found.Block, "from", found.From, "to", found.To, "was", found.Was, "now", found.Now, "hits_before", found.HitsBefore, "hits_now", found.HitsNow)
+	f.findings = append(f.findings, Finding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
+	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]
+}
