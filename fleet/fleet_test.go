@@ -350,7 +350,7 @@ func TestTextOnlyWorkers(t *testing.T) {
 		var members []Member
 		for i, w := range []*frail{a, b} {
 			m := joiner(string(rune('a'+i)), w)
-			m.TextOnly, m.NoResume, m.Probe = true, true, nil
+			m.TextOnly, m.Resume, m.Probe = true, ResumeNever, nil
 			members = append(members, m)
 		}
 		f := newFleet(t, Config{}, members...)
@@ -365,6 +365,38 @@ func TestTextOnlyWorkers(t *testing.T) {
 		got, err := hear(t.Context(), f, ask(50))
 		if parley.CodeOf(err) != parley.Unavailable || len(got) != 3 {
 			t.Errorf("%d deltas, %v", len(got), err)
+		}
+	})
+}
+
+// TestGoingOnAsAPrompt moves a greedy answer to a worker that only takes prompts.
+func TestGoingOnAsAPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var members []Member
+		var workers []*frail
+		for i := range 2 {
+			w := newFrail(newOracle(t, time.Millisecond))
+			w.set(nil, 30)
+			m := joiner(string(rune('a'+i)), w)
+			m.Resume, m.Probe = ResumeAsPrompt, nil
+			workers, members = append(workers, w), append(members, m)
+		}
+		f := newFleet(t, Config{}, members...)
+		want, _ := hear(t.Context(), newOracle(t, 0), ask(100))
+		got, err := hear(t.Context(), f, ask(100))
+		if err != nil || !reflect.DeepEqual(gather(ask(100), got), gather(ask(100), want)) {
+			t.Errorf("%v: got %v, want %v", err, gather(ask(100), got), gather(ask(100), want))
+		}
+		if u := got[len(got)-1].Usage; u.PromptTokens != 4 || u.OutputTokens != 100 || u.Routing.Moves < 3 {
+			t.Errorf("%+v", u)
+		}
+		held := ask(100)
+		held.Grammar = new(parley.Regex("[a-z]{90}"))
+		if _, err := hear(t.Context(), f, held); parley.CodeOf(err) != parley.Unavailable {
+			t.Error(err)
+		}
+		if workers[0].asked.Load() == 0 || workers[1].asked.Load() == 0 {
+			t.Error("one worker did all")
 		}
 	})
 }

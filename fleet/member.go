@@ -25,8 +25,9 @@ type Member struct {
 	BlockTokens, CapacityTokens int
 	Source                      kvindex.Source
 	// TextOnly workers do not return token ids, so that an answer which they have
-	// begun cannot be moved. NoResume workers cannot go on with one begun elsewhere.
-	TextOnly, NoResume bool
+	// begun cannot be moved. Resume says how they go on with one begun elsewhere.
+	TextOnly bool
+	Resume   Resuming
 	// Probe asks how it is. Without it, only requests show.
 	Probe func(ctx context.Context) (Condition, error)
 	// Follow passes its events on until ctx ends or they are lost. It is called
@@ -35,6 +36,22 @@ type Member struct {
 	// Close is called after it has left and its last answer has ended.
 	Close func() error
 }
+
+// A Resuming is how a worker goes on with an answer that was begun elsewhere.
+type Resuming uint8
+
+// The ways to go on.
+const (
+	// ResumeExact: it takes what was said as said ([parley.Request.Resume]), and goes
+	// on exactly as the other would have.
+	ResumeExact Resuming = iota
+	// ResumeAsPrompt: it takes what was said as the end of a longer prompt. Greedy
+	// text goes on the same; chosen text goes on with draws of its own. Several
+	// choices, grammars and penalties that count the answer cannot.
+	ResumeAsPrompt
+	// ResumeNever: it makes tokens of its own.
+	ResumeNever
+)
 
 // A Condition is what a worker says of itself.
 type Condition struct {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"time"
 
 	"parley"
@@ -57,13 +58,32 @@ func (s *said) complete() bool {
 	return true
 }
 
+// resumable reports whether a worker that resumes so can go on.
+func (s *said) resumable(r *parley.Request, how Resuming) bool {
+	switch how {
+	case ResumeExact:
+		return true
+	case ResumeAsPrompt:
+		return len(s.choices) == 1 && r.Grammar == nil && r.Sinks == 0 && r.Sampling.PresencePenalty == 0 && r.Sampling.FrequencyPenalty == 0
+	}
+	return false
+}
+
 // request is what the next worker is asked: r itself, or how it goes on.
-func (s *said) request(r *parley.Request) *parley.Request {
+func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
 	if !s.begun() {
 		return r
 	}
 	rest := *r
 	rest.PromptLogprobs, rest.Progress = r.PromptLogprobs && !s.scored, false
+	if how == ResumeAsPrompt {
+		tokens := s.choices[0].Tokens
+		rest.Prompt = slices.Concat(r.Prompt, tokens)
+		if r.MaxTokens > 0 {
+			rest.MaxTokens = max(1, r.MaxTokens-len(tokens))
+		}
+		return &rest
+	}
 	rest.Resume = make([]parley.Written, len(s.choices))
 	for i, w := range s.choices {
 		n := len(w.Tokens)

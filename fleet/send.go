@@ -78,7 +78,7 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	silence := newSilence(t.fleet.cfg.StallMax, cancel)
 	defer silence.stop()
 	complete := false
-	for d, fault := range l.member.Worker.Generate(bounded, t.said.request(t.r)) {
+	for d, fault := range l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume)) {
 		silence.broken()
 		if fault != nil {
 			return judge(ctx, bounded, fault), fault
@@ -312,7 +312,7 @@ func (f *Fleet) unable(t *trip) (ids []route.ID) {
 		return nil
 	}
 	for _, m := range f.members {
-		if id, ok := m.seat(t.r.Model); ok && m.NoResume {
+		if id, ok := m.seat(t.r.Model); ok && !t.said.resumable(t.r, m.Resume) {
 			ids = append(ids, id)
 		}
 	}

@@ -16,8 +16,9 @@ func TestTenantsAreKeptApart(t *testing.T) {
 		s := start(t, w)
 		tenant := "a"
 		s.gateway.party = func(*call) (parley.Class, string) { return parley.Free, tenant }
-		for _, tenant = range []string{"a", "b", "a"} {
-			s.chat(`,"seed":7,"cache_salt":"mine","prompt_cache_key":"mine"`)
+		for i, name := range []string{"a", "b", "a"} {
+			tenant = name
+			s.chat(`,"seed":` + itoa(i) + `,"cache_salt":"mine","prompt_cache_key":"mine"`)
 		}
 		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt || w.asked[0].Salt == (parley.Salt{}) {
 			t.Errorf("%d requests, salts %v", len(w.asked), w.asked)
