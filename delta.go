@@ -8,6 +8,9 @@ type Delta struct {
 	Choice int
 	// Tokens are the new tokens, in order. May be empty in the last delta of a choice.
 	Tokens []Token
+	// Text is what comes instead of Tokens from workers that do not tell ids:
+	// foreign engines. Nothing that needs ids works with it.
+	Text string
 	// Logprobs has one entry for each of Tokens if the request asked for them.
 	Logprobs []Logprob
 	// PromptLogprobs comes once, with the first delta, if the request asked

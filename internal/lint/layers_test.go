@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"gateway/admin", "gateway/batch", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit"},
 	{"gateway/db"},
+	{"worker"},
 	{"route"},
 	{"route/kvindex"},
 	{"token"},

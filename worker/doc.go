@@ -1,0 +1,33 @@
+// Package worker is the wire between a gateway and the engines behind it: the
+// client that makes an engine in another process a [parley.Worker], and the
+// forms in which requests, answers and events of the cache travel.
+//
+// # Kinds
+//
+// A [Remote] speaks to one engine. What it can promise depends on the engine's
+// [Kind] and is one table, [PromisesOf]: whether token ids come back, whether a
+// prompt may be token ids, what is known of its cache, what stopping a request
+// frees, and so on. docs/workers.md shows the same table, and a test compares
+// the two.
+//
+// Text is never tokenized again to guess ids. An engine that tells none gives
+// deltas with Text instead of Tokens: its answers can be shown, and an answer
+// that breaks off cannot be taken up elsewhere.
+//
+// # Our own wire
+//
+// A Parley worker takes a [parley.Request] whole, as one line of JSON, and
+// gives [parley.Delta] back, one on each line, over HTTP/2 ([GeneratePath]). The
+// client says as it reads how many tokens more it will take. At most a window
+// of them is under way, whatever the sockets between could hold, so that a
+// client that does not read pauses its request in the engine. Leaving the loop,
+// or a connection that ends, cancels the request there within one step.
+//
+// # Events
+//
+// Workers that say what their cache holds publish it as vLLM does: batches of
+// msgpack, numbered, over ZMQ (package worker/zmq), with a second socket to
+// have batches repeated. [Remote.Follow] keeps a [kvindex.Index] in step with
+// it: it connects and connects again, and asks for what the index says is
+// missing. Parley workers can be asked for a snapshot as well.
+package worker

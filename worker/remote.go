@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"parley"
+	"parley/route/kvindex"
+)
+
+// A Config says how an engine is reached.
+type Config struct {
+	// URL is where it listens, such as http://10.0.0.7:8000.
+	URL string
+	// Kind is the dialect it speaks.
+	Kind Kind
+	// Model is what the engine calls the model; empty means as the request does.
+	Model string
+	// Key is sent as a bearer token, if there is one.
+	Key string
+	// Events and Replay are the ZMQ sockets of its events, such as
+	// tcp://10.0.0.7:5557. A Parley worker says itself where they are.
+	Events, Replay string
+	// Text returns the text of a prompt. Kinds that take no token ids need it.
+	Text func([]parley.Token) string
+	// ContextTokens bounds prompt and answer together, where the engine does not
+	// say; 0 means that nobody knows.
+	ContextTokens int
+	// Window is how many tokens of an answer may be under way from a Parley
+	// worker; 0 means 64.
+	Window int
+	// Silence is how long a worker may give no sign of life, while one is
+	// expected, before its connections are given up; 0 means 5 s.
+	Silence time.Duration
+	// Log receives what no caller is told; nil means none.
+	Log *slog.Logger
+}
+
+const (
+	windowDefault  = 64
+	silenceDefault = 5 * time.Second
+)
+
+func (c *Config) setDefaults() error {
+	c.Window = cmp.Or(c.Window, windowDefault)
+	c.Silence = cmp.Or(c.Silence, silenceDefault)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	if u, err := url.Parse(c.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not the URL of a worker: write it as http://host:port", c.URL)
+	}
+	if _, err := ParseKind(string(c.Kind)); err != nil {
+		return err
+	}
+	if !PromisesOf(c.Kind).TokenPrompts && c.Text == nil {
+		return fmt.Errorf("worker %s: %s takes text and no token ids, so the model's tokenizer is needed here", c.URL, c.Kind)
+	}
+	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {
+		return fmt.Errorf("worker %s: window %d, silence %s and context %d must not be negative", c.URL, c.Window, c.Silence, c.ContextTokens)
+	}
+	return nil
+}
+
+// A Remote is an engine in another process. It implements [parley.Worker] and
+// is safe for concurrent use.
+//
+// Its errors are [parley.Error]. Unavailable means that the engine could not be
+// reached, broke off or is asleep, and Overloaded that it has no room: another
+// worker may do better. All others would be the same elsewhere.
+type Remote struct {
+	cfg    Config
+	client *http.Client
+	// status is what the last probe found, nil before the first.
+	status atomic.Pointer[Status]
+}
+
+var _ parley.Worker = (*Remote)(nil)
+
+// Dial prepares to speak to an engine. It connects when something is asked.
+func Dial(cfg Config) (*Remote, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Remote{cfg: cfg, client: newClient(&cfg)}, nil
+}
+
+// Close lets go of connections that are idle.
+func (r *Remote) Close() { r.client.CloseIdleConnections() }
+
+// String returns where the engine is.
+func (r *Remote) String() string { return r.cfg.URL }
+
+// Kind returns the dialect it speaks.
+func (r *Remote) Kind() Kind { return r.cfg.Kind }
+
+// Promises returns what this engine can be relied on for: what its kind
+// promises, as far as it was told where to find it.
+func (r *Remote) Promises() Promises {
+	p := PromisesOf(r.cfg.Kind)
+	s := r.Source()
+	p.Events, p.Replay, p.Snapshot = s.Events, s.Replay, s.Snapshot
+	return p
+}
+
+// Source returns what an index can learn from the engine, as far as is known
+// since the last probe.
+func (r *Remote) Source() kvindex.Source {
+	s := r.lastStatus()
+	events, replay := cmp.Or(r.cfg.Events, s.Events), cmp.Or(r.cfg.Replay, s.Replay)
+	return kvindex.Source{
+		Events: events != "", Replay: events != "" && replay != "",
+		Snapshot:       events != "" && PromisesOf(r.cfg.Kind).Snapshot,
+		CapacityBlocks: s.CapacityBlocks,
+	}
+}
+
+func (r *Remote) lastStatus() Status {
+	if s := r.status.Load(); s != nil {
+		return *s
+	}
+	return Status{}
+}
+
+// Models lists what the last probe found, or the one model of the
+// configuration. It asks nobody.
+func (r *Remote) Models() []parley.Model {
+	if s := r.lastStatus(); len(s.Models) > 0 {
+		return s.Models
+	}
+	if r.cfg.Model != "" {
+		return []parley.Model{{ID: r.cfg.Model, ContextTokens: r.cfg.ContextTokens}}
+	}
+	return nil
+}
+
+// Generate has the engine answer q; see [parley.Worker].
+func (r *Remote) Generate(ctx context.Context, q *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		yield(parley.Delta{}, parley.Errorf(parley.Unavailable, "worker %s: %s is not spoken yet", r.cfg.URL, r.cfg.Kind))
+	}
+}
+
+// Probe asks the engine how it is. An error is one of [parley.Error]; what was
+// known before stays known to [Remote.Models] and [Remote.Source].
+func (r *Remote) Probe(ctx context.Context) (Status, error) {
+	return Status{}, parley.Errorf(parley.Unavailable, "worker %s: %s is not spoken yet", r.cfg.URL, r.cfg.Kind)
+}
+
+// Follow tells of the engine's events until ctx ends, whose error it returns.
+// It connects, connects again, and gives the engine what the listener asks for.
+func (r *Remote) Follow(ctx context.Context, to Listener) error {
+	return errors.New("worker: events are not spoken yet")
+}
+
+func newClient(c *Config) *http.Client { return &http.Client{} }

@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"iter"
+
+	"parley"
+	"parley/route/kvindex"
+)
+
+// A Status is how an engine is, as far as it says. Zero fields were not told.
+type Status struct {
+	// Version is the engine's own.
+	Version string
+	// Models are what it serves.
+	Models []parley.Model
+	// Running and Waiting count requests.
+	Running, Waiting int
+	// KVUse is the share of the memory for keys and values in use, 0 to 1.
+	// CapacityBlocks is how many blocks of BlockTokens it holds.
+	KVUse                       float64
+	CapacityBlocks, BlockTokens int
+	// Sleeping engines have given their memory back and must be woken.
+	Sleeping bool
+	// Draining engines finish what they have and take nothing new.
+	Draining bool
+	// Instance is another one after each start of a Parley worker.
+	Instance string
+	// Pool is the pool that a Parley worker was started for.
+	Pool string
+	// Events and Replay are the sockets of a Parley worker.
+	Events, Replay string
+}
+
+// A Listener is told of a worker's events, by one goroutine. Its functions
+// mostly are those of a [kvindex.Index], under its owner's lock; what they
+// return is asked of the worker.
+type Listener struct {
+	// Connected: what comes next is from a new connection; before it batches may
+	// be missing, and the worker may be another process.
+	Connected func()
+	// Batch: the worker published or repeated a batch.
+	Batch func(kvindex.Batch) kvindex.Ask
+	// ReplayEnded: all that the worker can repeat was given to Batch.
+	ReplayEnded func() kvindex.Ask
+	// Snapshot: this is all the worker held after batch seq.
+	Snapshot func(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask
+	// Lost: the connection ended, or could not be made.
+	Lost func(error)
+}
