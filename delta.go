@@ -2,33 +2,33 @@ package parley
 
 import "time"
 
-// A Delta is a piece of an answer: new tokens of one choice.
+// A Delta is a piece of an answer: new tokens of one choice. It travels as JSON.
 type Delta struct {
 	// Choice is the number of the continuation, from 0.
-	Choice int
+	Choice int `json:"choice,omitempty"`
 	// Tokens are the new tokens, in order. May be empty in the last delta of a choice.
-	Tokens []Token
+	Tokens []Token `json:"tokens,omitempty"`
 	// Text is what comes instead of Tokens from workers that do not tell ids:
 	// foreign engines. Nothing that needs ids works with it.
-	Text string
+	Text string `json:"text,omitempty"`
 	// Logprobs has one entry for each of Tokens if the request asked for them.
-	Logprobs []Logprob
+	Logprobs []Logprob `json:"logprobs,omitempty"`
 	// PromptLogprobs comes once, with the first delta, if the request asked
 	// for it: one entry for each prompt token but the first.
-	PromptLogprobs []Logprob
+	PromptLogprobs []Logprob `json:"prompt_logprobs,omitempty"`
 	// Embedding is the only content of the only delta, if the request asked for it.
-	Embedding []float32
+	Embedding []float32 `json:"embedding,omitempty"`
 	// Progress comes alone, before the first token, if the request asked for it.
-	Progress *Progress
+	Progress *Progress `json:"progress,omitempty"`
 	// Finish is set in the last delta of each choice.
-	Finish Finish
+	Finish Finish `json:"finish,omitempty"`
 	// StopString is the string that ended the choice, if one did.
-	StopString string
+	StopString string `json:"stop_string,omitempty"`
 	// Usage is set in the last delta of the request.
-	Usage *Usage
+	Usage *Usage `json:"usage,omitempty"`
 	// Routing is set in the first delta that comes from a worker, where there is
 	// more than one: again after each move.
-	Routing *Routing
+	Routing *Routing `json:"routing,omitempty"`
 }
 
 // A Routing says who computes an answer, and why.
@@ -39,6 +39,15 @@ type Routing struct {
 	Reason string
 	// Moves counts how often the request had to be given to another worker.
 	Moves int
+}
+
+// Count returns how many tokens the delta has. A piece of text counts as one, as
+// nobody knows better.
+func (d *Delta) Count() int {
+	if n := len(d.Tokens); n > 0 || d.Text == "" {
+		return n
+	}
+	return 1
 }
 
 // A Progress says how far a request is before its first token.

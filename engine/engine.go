@@ -54,6 +54,12 @@ type Config struct {
 	Speculate bool
 	Draft     *Draft
 
+	// Events is told what blocks the cache holds and no longer holds, between
+	// passes and on the loop's own goroutine: it must return at once and keep
+	// nothing. Sched.Cache.Events must say how many may come at once. Nil tells
+	// nobody.
+	Events func(iter.Seq[kv.Event])
+
 	// Observe is told what happens, for metrics. All of it may be nil.
 	Observe Observer
 	// Now is the clock; nil means time.Now.
@@ -111,6 +117,7 @@ type Engine struct {
 	joining []*job // submitted, not yet seen by the loop
 	leaving []*job // given up by their callers
 	resumed []*job // read again after a pause
+	looks   []look // questions about the cache
 	closed  bool
 	stats   Stats
 

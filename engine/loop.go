@@ -26,6 +26,8 @@ type loop struct {
 	hidden  []float32 // [StepTokens][Width], when somebody embeds
 	worked  bool      // since blocks were last accounted for
 
+	published uint64 // the last event that was told
+
 	reported time.Time // when those that wait were last told so
 
 	guesses guesses
@@ -61,6 +63,8 @@ func (l *loop) round() (closed bool) {
 	if l.attend() {
 		return true
 	}
+	l.publish()
+	l.answerLooks()
 	l.speculate()
 	now := l.e.cfg.Now()
 	plan := l.sched.Next(now)
@@ -89,6 +93,7 @@ func (l *loop) restart(err error) {
 	if err := l.init(l.e); err != nil {
 		panic(err) // the same configuration was good before
 	}
+	l.forgetAll()
 }
 
 // attend takes in the jobs that joined and lets go of those that left. It

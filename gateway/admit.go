@@ -330,7 +330,7 @@ func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request
 			yield(step{}, err)
 			return
 		}
-		t.progress(k, len(d.Tokens))
+		t.progress(k, d.Count())
 		usage = d.Usage
 		if !yield(step{delta: d}, nil) {
 			o = worked // it was writing

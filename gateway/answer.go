@@ -205,7 +205,7 @@ func (a *answer) accept(e event) ([]piece, error) {
 	}
 	index := e.prompt*a.perPrompt + d.Choice
 	c := a.choices[index]
-	if c.finish != "" && (len(d.Tokens) > 0 || d.Finish != "") {
+	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
 		return nil, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
 	}
 	if d.PromptLogprobs != nil {
@@ -260,7 +260,8 @@ func (c *choice) add(d parley.Delta) []piece {
 		}
 		shown.WriteString(c.text.push(id))
 	}
-	c.outputTokens += len(d.Tokens)
+	shown.WriteString(c.text.pushText(d.Text))
+	c.outputTokens += d.Count()
 	if d.Finish != "" {
 		shown.WriteString(c.text.flush())
 	}

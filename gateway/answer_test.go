@@ -71,3 +71,23 @@ func TestTokensFollowTheText(t *testing.T) {
 		t.Errorf("listed %v", listed)
 	}
 }
+
+// TestTextOfWorkersWithoutIDs checks that text that comes without ids is shown
+// as it is, cut at stop strings, and counted by pieces.
+func TestTextOfWorkersWithoutIDs(t *testing.T) {
+	a := pending(t, []string{"STOP"})
+	var shown strings.Builder
+	for _, text := range []string{"grüß", " dich, ST", "EVE. S", "TOP and more"} {
+		pieces, err := a.accept(event{step: step{delta: parley.Delta{Text: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.WriteString(pieces[0].text)
+	}
+	if got := shown.String(); got != "grüß dich, STEVE. " {
+		t.Errorf("shown is %q", got)
+	}
+	if n := a.choices[0].outputTokens; n != 4 {
+		t.Errorf("%d tokens were counted, want one for each of 4 pieces", n)
+	}
+}

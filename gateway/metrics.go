@@ -133,7 +133,7 @@ func (c *call) seeDelta(choice int, came step) {
 	if d.Routing != nil {
 		s.routing = d.Routing
 	}
-	if n := len(d.Tokens); n > 0 {
+	if n := d.Count(); n > 0 {
 		if s.firstToken == 0 {
 			s.firstToken = now.Sub(c.started)
 			if !c.background { // nobody waits, so it may wait for hours

@@ -146,7 +146,7 @@ func (w *nearWorker) lead(ctx context.Context, r *parley.Request, e *nearEntry, 
 	defer func() { w.near.end(e, deltas, tokens, complete) }()
 	for d, err := range w.Worker.Generate(ctx, r) {
 		deltas = append(deltas, d)
-		tokens += len(d.Tokens)
+		tokens += d.Count()
 		complete = err == nil && d.Usage != nil
 		if !yield(d, err) || err != nil {
 			return

@@ -108,6 +108,9 @@ func compact(deltas []parley.Delta) []parley.Delta {
 	var promptLogprobs []parley.Logprob
 	var usage *parley.Usage
 	for _, d := range deltas {
+		if d.Text != "" { // its place among tokens would be lost
+			return deltas
+		}
 		if d.PromptLogprobs != nil {
 			promptLogprobs = d.PromptLogprobs
 		}
@@ -211,7 +214,7 @@ func sizeOf(deltas []parley.Delta) (bytes int64) {
 	bytes = keptOverhead
 	for i := range deltas {
 		d := &deltas[i]
-		bytes += deltaBytes + int64(tokenBytes*cap(d.Tokens)+4*len(d.Embedding)+len(d.StopString))
+		bytes += deltaBytes + int64(tokenBytes*cap(d.Tokens)+4*len(d.Embedding)+len(d.StopString)+len(d.Text))
 		for _, list := range [][]parley.Logprob{d.Logprobs, d.PromptLogprobs} {
 			bytes += int64(logprobBytes * cap(list))
 			for _, l := range list {

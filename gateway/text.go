@@ -56,6 +56,14 @@ func (t *text) push(id parley.Token) string {
 	return t.take(t.decoder.Push(id))
 }
 
+// pushText takes text from a worker that does not tell ids.
+func (t *text) pushText(s string) string {
+	if t.stopped || s == "" {
+		return ""
+	}
+	return t.take(s)
+}
+
 // flush ends the choice and returns the rest of its text. A character of
 // which only the first bytes came, as when the answer was cut by its length,
 // is left out: a client can do nothing with half of it.

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -116,12 +115,11 @@ func (r *Remote) Promises() Promises {
 // Source returns what an index can learn from the engine, as far as is known
 // since the last probe.
 func (r *Remote) Source() kvindex.Source {
-	s := r.lastStatus()
-	events, replay := cmp.Or(r.cfg.Events, s.Events), cmp.Or(r.cfg.Replay, s.Replay)
+	events, replay := r.sockets()
 	return kvindex.Source{
 		Events: events != "", Replay: events != "" && replay != "",
 		Snapshot:       events != "" && PromisesOf(r.cfg.Kind).Snapshot,
-		CapacityBlocks: s.CapacityBlocks,
+		CapacityBlocks: r.lastStatus().CapacityBlocks,
 	}
 }
 
@@ -147,20 +145,10 @@ func (r *Remote) Models() []parley.Model {
 // Generate has the engine answer q; see [parley.Worker].
 func (r *Remote) Generate(ctx context.Context, q *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		yield(parley.Delta{}, parley.Errorf(parley.Unavailable, "worker %s: %s is not spoken yet", r.cfg.URL, r.cfg.Kind))
+		if r.cfg.Kind == Parley {
+			r.native(ctx, q, yield)
+		} else {
+			r.foreign(ctx, q, yield)
+		}
 	}
 }
-
-// Probe asks the engine how it is. An error is one of [parley.Error]; what was
-// known before stays known to [Remote.Models] and [Remote.Source].
-func (r *Remote) Probe(ctx context.Context) (Status, error) {
-	return Status{}, parley.Errorf(parley.Unavailable, "worker %s: %s is not spoken yet", r.cfg.URL, r.cfg.Kind)
-}
-
-// Follow tells of the engine's events until ctx ends, whose error it returns.
-// It connects, connects again, and gives the engine what the listener asks for.
-func (r *Remote) Follow(ctx context.Context, to Listener) error {
-	return errors.New("worker: events are not spoken yet")
-}
-
-func newClient(c *Config) *http.Client { return &http.Client{} }

@@ -44,6 +44,8 @@ type Listener struct {
 	ReplayEnded func() kvindex.Ask
 	// Snapshot: this is all the worker held after batch seq.
 	Snapshot func(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask
+	// Wants: what is still missing, to be asked for again.
+	Wants func() kvindex.Ask
 	// Lost: the connection ended, or could not be made.
 	Lost func(error)
 }

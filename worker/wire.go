@@ -1,5 +1,19 @@
 package worker
 
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"parley"
+)
+
 // The routes of a Parley worker beside those it has in common with vLLM.
 const (
 	// GeneratePath takes a request whole and streams its deltas, over HTTP/2.
@@ -9,3 +23,185 @@ const (
 	// SnapshotPath lists all blocks that the worker holds.
 	SnapshotPath = "/parley/v1/snapshot"
 )
+
+// lineMax bounds one line of our wire: a request with the longest prompts there
+// are, or the log-probabilities of one.
+const lineMax = 256 << 20
+
+// A call is the first line of a request body. What follows it are lines with
+// the number of tokens that the client has read since the last one.
+type call struct {
+	parley.Request
+	// Left is how long the request may take, as clocks of machines differ.
+	Left time.Duration `json:",omitempty"`
+	// Window is how many tokens the client takes before it has acknowledged any.
+	Window int
+}
+
+// newCall returns the request as it travels.
+func newCall(q *parley.Request, window int, now time.Time) *call {
+	c := &call{Request: *q, Window: window}
+	if !q.Deadline.IsZero() {
+		c.Left = max(1, q.Deadline.Sub(now))
+		c.Deadline = time.Time{}
+	}
+	return c
+}
+
+// request returns the request as it was sent.
+func (c *call) request(now time.Time) *parley.Request {
+	q := c.Request
+	if c.Left != 0 {
+		q.Deadline = now.Add(c.Left)
+	}
+	return &q
+}
+
+// parseCall reads the first line of a request body.
+func parseCall(line []byte) (*call, error) {
+	c := &call{}
+	if err := json.Unmarshal(line, c); err != nil {
+		return nil, parley.Errorf(parley.InvalidRequest, "the request is not understood: %v", err)
+	}
+	if c.Window < 1 {
+		return nil, parley.Invalid("Window", "the window is %d tokens: want 1 or more", c.Window)
+	}
+	return c, nil
+}
+
+// A frame is one line of an answer: a delta, or why there are no more.
+type frame struct {
+	Delta *parley.Delta `json:"delta,omitempty"`
+	Error *fault        `json:"error,omitempty"`
+}
+
+// A fault is a [parley.Error] on the wire.
+type fault struct {
+	Code    parley.Code   `json:"code"`
+	Message string        `json:"message"`
+	Param   string        `json:"param,omitempty"`
+	Wait    time.Duration `json:"wait,omitempty"`
+}
+
+// faultOf returns an error as it travels. What the caller is not to see of an
+// internal one stays in this process.
+func faultOf(err error) *fault {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		return &fault{e.Code, e.Message, e.Param, e.Wait}
+	}
+	return &fault{Code: parley.Internal, Message: "the worker failed; its log says why"}
+}
+
+func (f *fault) err() error {
+	if f.Code == parley.Internal {
+		return errors.New(f.Message)
+	}
+	return &parley.Error{Code: f.Code, Message: f.Message, Param: f.Param, Wait: f.Wait}
+}
+
+// appendFrame appends a line.
+func appendFrame(to []byte, f *frame) ([]byte, error) {
+	line, err := json.Marshal(f)
+	if _, infinite := errors.AsType[*json.UnsupportedValueError](err); infinite && f.Delta != nil {
+		d := finite(*f.Delta)
+		line, err = json.Marshal(&frame{Delta: &d})
+	}
+	if err != nil {
+		return to, err
+	}
+	return append(append(to, line...), '\n'), nil
+}
+
+// finite returns the delta with the least number there is in place of log 0,
+// which JSON cannot say.
+func finite(d parley.Delta) parley.Delta {
+	d.Logprobs, d.PromptLogprobs = finiteAll(d.Logprobs), finiteAll(d.PromptLogprobs)
+	return d
+}
+
+func finiteAll(list []parley.Logprob) (out []parley.Logprob) {
+	bound := func(v float32) float32 { return max(min(v, math.MaxFloat32), -math.MaxFloat32) }
+	for _, l := range list {
+		own := parley.Logprob{Token: l.Token, Logprob: bound(l.Logprob)}
+		for _, t := range l.Top {
+			own.Top = append(own.Top, parley.TopLogprob{Token: t.Token, Logprob: bound(t.Logprob)})
+		}
+		out = append(out, own)
+	}
+	return out
+}
+
+// parseFrame reads a line of an answer.
+func parseFrame(line []byte) (*frame, error) {
+	f := &frame{}
+	if err := json.Unmarshal(line, f); err != nil {
+		return nil, err
+	}
+	if (f.Delta == nil) == (f.Error == nil) {
+		return nil, errors.New("a line must have either a delta or an error")
+	}
+	return f, nil
+}
+
+// parseAck reads how many tokens were read.
+func parseAck(line []byte) (int, error) {
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 31)
+	return int(n), err
+}
+
+var errLineTooLong = errors.New("a line is longer than this wire allows")
+
+// readLine returns the next line without its end, which must not be longer
+// than most. It is valid until the next call.
+func readLine(r *bufio.Reader, most int, room *[]byte) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == nil {
+		return line[:len(line)-1], nil
+	}
+	*room = (*room)[:0]
+	for {
+		if len(*room)+len(line) > most {
+			return nil, errLineTooLong
+		}
+		*room = append(*room, line...)
+		switch {
+		case err == nil:
+			return (*room)[:len(*room)-1], nil
+		case errors.Is(err, io.EOF) && len(*room) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+		line, err = r.ReadSlice('\n')
+	}
+}
+
+// cost is how much of the window a delta takes.
+func cost(d *parley.Delta) int { return max(1, d.Count()) }
+
+// An About is what a Parley worker says of itself.
+type About struct {
+	Version  string         `json:"version"`
+	Instance string         `json:"instance"`
+	Pool     string         `json:"pool,omitempty"`
+	Models   []parley.Model `json:"models"`
+	Running  int            `json:"running"`
+	Waiting  int            `json:"waiting"`
+	KVUse    float64        `json:"kv_use"`
+	Blocks   int            `json:"blocks"`
+	// BlockTokens is how many tokens a block has.
+	BlockTokens int  `json:"block_tokens"`
+	Sleeping    bool `json:"sleeping,omitempty"`
+	Draining    bool `json:"draining,omitempty"`
+	// EventsPort and ReplayPort are the ports of its ZMQ sockets, 0 without.
+	EventsPort int `json:"events_port,omitempty"`
+	ReplayPort int `json:"replay_port,omitempty"`
+}
+
+// endpoint returns a socket of the host, or nothing without a port.
+func endpoint(host string, port int) string {
+	if port == 0 {
+		return ""
+	}
+	return fmt.Sprintf("tcp://%s:%d", host, port)
+}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -160,3 +161,14 @@ func (s *Scheduler) Adopt(found []kv.Found) int { return s.cache.Adopt(found) }
 // Repair checks that every block is accounted for, and if one is not, makes it
 // so and returns what was wrong.
 func (s *Scheduler) Repair() error { return s.cache.Repair() }
+
+// Seq returns the number of the latest event; see [kv.Cache.Seq].
+func (s *Scheduler) Seq() uint64 { return s.cache.Seq() }
+
+// EventsSince returns the events after seq; see [kv.Cache.EventsSince].
+func (s *Scheduler) EventsSince(seq uint64) (iter.Seq[kv.Event], bool) {
+	return s.cache.EventsSince(seq)
+}
+
+// Snapshot returns every block that can be found; see [kv.Cache.Snapshot].
+func (s *Scheduler) Snapshot() (uint64, iter.Seq[kv.Event]) { return s.cache.Snapshot() }

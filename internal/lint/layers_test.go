@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"gateway/db"},
 	{"worker"},
 	{"route"},
-	{"route/kvindex"},
+	{"route/kvindex", "worker/zmq"},
 	{"token"},
 	{"token/jinja"},
 	{"engine"},

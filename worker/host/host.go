@@ -8,6 +8,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -78,8 +79,23 @@ type Config struct {
 	Path string
 	// Registry takes the engine's metrics; nil keeps none.
 	Registry prometheus.Registerer
+	// Events is told what the cache holds, as [engine.Config.Events] is; nil
+	// means nobody.
+	Events func(iter.Seq[kv.Event])
 	// Log receives faults; nil means none.
 	Log *slog.Logger
+}
+
+// eventsKept is how many events of the cache one pass may cause: it seals and
+// evicts a few dozen blocks, and copies move some hundreds.
+const eventsKept = 8192
+
+// eventsWanted returns how many events the cache keeps.
+func (c *Config) eventsWanted() int {
+	if c.Events == nil {
+		return 0
+	}
+	return eventsKept
 }
 
 const (
@@ -162,12 +178,12 @@ func Start(plan *Plan) (*Host, error) {
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
 	e, err := engine.New(engine.Config{
-		Observe: metrics.observer(),
-		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
-		Vocab:   network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
+		Observe: metrics.observer(), Events: cfg.Events,
+		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
+		Vocab: network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, Move: tiers.Move, Found: found,
 		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
-			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks}},
+			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}},
 		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
 		Log: cfg.Log,
 	})

@@ -1,0 +1,211 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley"
+)
+
+// connectionsIdleMax is how many connections to one engine are kept for reuse:
+// as many as answers that usually run side by side.
+const connectionsIdleMax = 256
+
+// newClient returns a client for one engine. A Parley worker is spoken to over
+// HTTP/2, where connections are watched: one that does not answer a ping is
+// closed, and with it all answers on it end.
+func newClient(c *Config) *http.Client {
+	dialer := net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
+	t := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
+		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: time.Minute,
+	}
+	if c.Kind == Parley {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+		t.Protocols.SetHTTP2(true)
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: c.Silence / 2, PingTimeout: c.Silence - c.Silence/2}
+	}
+	return &http.Client{Transport: t}
+}
+
+// request prepares a request to the engine.
+func (r *Remote) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.cfg.URL+path, body)
+	if err != nil {
+		return nil, parley.Errorf(parley.InvalidRequest, "worker %s: %v", r.cfg.URL, err)
+	}
+	if r.cfg.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+r.cfg.Key)
+	}
+	return req, nil
+}
+
+// send posts a value as JSON, or gets if there is none. The answer has status
+// 200, and its body must be closed.
+func (r *Remote) send(ctx context.Context, path string, value any) (*http.Response, error) {
+	method, body := http.MethodGet, io.Reader(nil)
+	if value != nil {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, parley.Errorf(parley.InvalidRequest, "the request cannot be sent: %v", err)
+		}
+		method, body = http.MethodPost, bytes.NewReader(text)
+	}
+	req, err := r.request(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	if value != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, r.unreachable(ctx, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, r.refusal(resp)
+	}
+	return resp, nil
+}
+
+// answerMax bounds an answer that is read as a whole.
+const answerMax = 16 << 20
+
+// get reads one JSON object from the engine.
+func (r *Remote) get(ctx context.Context, path string, into any) error {
+	resp, err := r.send(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, answerMax)).Decode(into); err != nil {
+		return r.garbled(ctx, err)
+	}
+	return nil
+}
+
+// unreachable says why the engine could not be asked, or why its answer ended
+// before it was complete.
+func (r *Remote) unreachable(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return parley.Errorf(parley.DeadlineExceeded, "the answer was not complete in the time allowed")
+	case ctx.Err() != nil:
+		return parley.Errorf(parley.Cancelled, "the caller left before the answer was complete")
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return parley.Errorf(parley.Unavailable, "worker %s ended the answer before it was complete", r.cfg.URL)
+	}
+	return parley.Errorf(parley.Unavailable, "worker %s cannot be reached: %v", r.cfg.URL, err)
+}
+
+// garbled says that the engine's answer makes no sense.
+func (r *Remote) garbled(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return r.unreachable(ctx, err)
+	}
+	return parley.Errorf(parley.Unavailable, "worker %s, as %s, gave an answer that is not understood: %v", r.cfg.URL, r.cfg.Kind, err)
+}
+
+// refusal makes an error of an answer whose status is not 200.
+func (r *Remote) refusal(resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	return r.refused(resp.StatusCode, text, resp.Header.Get("Retry-After"))
+}
+
+// refused makes an error of a status and the text that explains it.
+func (r *Remote) refused(status int, body []byte, retryAfter string) error {
+	f := explain(body)
+	e := &parley.Error{Code: codeOf(status, f.Message), Message: f.Message, Param: f.Param}
+	if f.Code != "" {
+		e.Code, e.Wait = f.Code, f.Wait
+	}
+	if seconds, err := strconv.Atoi(retryAfter); err == nil && seconds > 0 {
+		e.Wait = time.Duration(seconds) * time.Second
+	}
+	if e.Code == parley.Unavailable {
+		e.Message = "worker " + r.cfg.URL + " refused with status " + strconv.Itoa(status) + ": " + f.Message
+	}
+	return e
+}
+
+// codeOf says what a status of a foreign engine means. Its own faults, and
+// doors that are closed to us, are no fault of the request.
+func codeOf(status int, message string) parley.Code {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if tooLong(message) {
+			return parley.ContextTooLong
+		}
+		return parley.InvalidRequest
+	case http.StatusRequestEntityTooLarge:
+		return parley.TooLarge
+	case http.StatusNotFound:
+		return parley.NotFound
+	case http.StatusTooManyRequests:
+		return parley.Overloaded
+	}
+	return parley.Unavailable
+}
+
+// tooLong reports whether a message is about the context: engines have no code
+// for that.
+func tooLong(message string) bool {
+	m := strings.ToLower(message)
+	return strings.Contains(m, "context") && (strings.Contains(m, "length") || strings.Contains(m, "size") || strings.Contains(m, "exceed"))
+}
+
+// explain finds what an error's body says: OpenAI's {"error": {"message"}}, our
+// own fault in it, {"error": "…"}, {"detail": "…"}, {"message": "…"}, or just text.
+func explain(body []byte) fault {
+	var plain struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &plain) != nil {
+		return fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "it gave no reason")}
+	}
+	var inner struct {
+		Message string          `json:"message"`
+		Param   string          `json:"param"`
+		Parley  json.RawMessage `json:"parley"`
+	}
+	var text, detail string
+	var own fault
+	if json.Unmarshal(plain.Error, &inner) == nil && json.Unmarshal(inner.Parley, &own) == nil {
+		return own
+	}
+	_ = json.Unmarshal(plain.Error, &text)
+	if json.Unmarshal(plain.Detail, &detail) != nil {
+		detail = string(plain.Detail)
+	}
+	return fault{Message: cmp.Or(inner.Message, text, plain.Message, detail, "it gave no reason"), Param: inner.Param}
+}
+
+// RefusalBody returns the body with which a Parley worker refuses: OpenAI's
+// form, and within it all that our own client wants to know.
+func RefusalBody(err error) []byte {
+	f := faultOf(err)
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{
+		"message": f.Message, "type": string(f.Code), "param": nullable(f.Param), "code": string(f.Code), "parley": f,
+	}})
+	return body
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

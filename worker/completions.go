@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"parley"
+)
+
+// completionsBody writes q for /v1/completions. vLLM is asked for ids and takes
+// some fields that OpenAI's API does not have; other servers are sent them only
+// where they matter.
+func completionsBody(r *Remote, q *parley.Request) (any, error) {
+	b := map[string]any{
+		"model": cmp.Or(r.cfg.Model, q.Model), "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "return_token_ids": true,
+	}
+	r.putLength(b, "max_tokens", q)
+	putSampling(b, &q.Sampling, "repetition_penalty")
+	if q.Sampling.Seed != 0 {
+		b["seed"] = int64(q.Sampling.Seed & (1<<63 - 1))
+	}
+	if len(q.Sampling.LogitBias) > 0 {
+		b["logit_bias"] = q.Sampling.LogitBias
+	}
+	if len(q.Stop.Strings) > 0 {
+		b["stop"] = q.Stop.Strings
+	}
+	if r.cfg.Kind == OpenAI {
+		b["prompt"] = r.cfg.Text(q.Prompt)
+		delete(b, "return_token_ids") // some servers refuse what they do not know
+		return b, nil
+	}
+	b["prompt"] = q.Prompt
+	b["request_id"] = q.ID
+	if q.Logprobs {
+		b["logprobs"], b["return_tokens_as_token_ids"] = q.TopLogprobs, true
+	}
+	if len(q.Stop.Tokens) > 0 {
+		b["stop_token_ids"] = q.Stop.Tokens
+	}
+	if q.Stop.IgnoreEnd {
+		b["ignore_eos"] = true
+	}
+	if q.Salt != (parley.Salt{}) {
+		b["cache_salt"] = hex.EncodeToString(q.Salt[:])
+	}
+	if q.Grammar != nil {
+		b["structured_outputs"] = structured(q.Grammar)
+	}
+	return b, nil
+}
+
+// structured writes a grammar as vLLM takes it.
+func structured(g *parley.Grammar) map[string]any {
+	switch g.Kind {
+	case parley.GrammarRegex:
+		return map[string]any{"regex": g.Text}
+	case parley.GrammarChoice:
+		texts, _ := literals(g)
+		return map[string]any{"choice": texts}
+	}
+	return map[string]any{"json": schemaOf(g)}
+}
+
+// putLength writes how long an answer may be. Without a bound it is what the
+// context leaves, where that is known.
+func (r *Remote) putLength(b map[string]any, name string, q *parley.Request) {
+	most := q.MaxTokens
+	if context := r.contextTokens(); most == 0 && context > 0 {
+		most = max(1, context-len(q.Prompt))
+	}
+	b[name] = nil
+	if most > 0 {
+		b[name] = most
+	}
+}
+
+// contextTokens returns the context of the engine's model, 0 if nobody knows.
+func (r *Remote) contextTokens() int {
+	if m := r.Models(); len(m) > 0 && m[0].ContextTokens > 0 {
+		return m[0].ContextTokens
+	}
+	return r.cfg.ContextTokens
+}
+
+// putSampling writes what is not at its default, under the names that all
+// engines share; repetition is what they call that penalty.
+func putSampling(b map[string]any, s *parley.Sampling, repetition string) {
+	put := func(name string, value, none float32) {
+		if value != 0 && value != none {
+			b[name] = value
+		}
+	}
+	if s.TopK > 0 {
+		b["top_k"] = s.TopK
+	}
+	put("top_p", s.TopP, 1)
+	put("min_p", s.MinP, 0)
+	put(repetition, s.RepetitionPenalty, 1)
+	put("presence_penalty", s.PresencePenalty, 0)
+	put("frequency_penalty", s.FrequencyPenalty, 0)
+}
+
+// A completionChunk is one event of /v1/completions.
+type completionChunk struct {
+	Choices []struct {
+		Index    int            `json:"index"`
+		Text     string         `json:"text"`
+		TokenIDs []parley.Token `json:"token_ids"`
+		Logprobs *struct {
+			Tokens        []string             `json:"tokens"`
+			TokenLogprobs []float32            `json:"token_logprobs"`
+			TopLogprobs   []map[string]float32 `json:"top_logprobs"`
+		} `json:"logprobs"`
+		FinishReason string          `json:"finish_reason"`
+		StopReason   json.RawMessage `json:"stop_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		PromptTokens     int `json:"prompt_tokens"`
+		CompletionTokens int `json:"completion_tokens"`
+		Details          struct {
+			CachedTokens int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+func readCompletion(a *assembly, message []byte) error {
+	var chunk completionChunk
+	if err := json.Unmarshal(message, &chunk); err != nil {
+		return err
+	}
+	if u := chunk.Usage; u != nil {
+		a.told = true
+		a.usage.PromptTokens, a.usage.OutputTokens, a.usage.CachedTokens = u.PromptTokens, u.CompletionTokens, u.Details.CachedTokens
+	}
+	for i := range chunk.Choices {
+		c := &chunk.Choices[i]
+		if _, err := a.choice(c.Index); err != nil {
+			return err
+		}
+		finish, err := finishOf(c.FinishReason)
+		if err != nil {
+			return err
+		}
+		d := parley.Delta{Tokens: c.TokenIDs, Finish: finish}
+		_ = json.Unmarshal(c.StopReason, &d.StopString) // a number is a token
+		if len(c.TokenIDs) == 0 {
+			d.Text = c.Text
+		} else if l := c.Logprobs; a.q.Logprobs && l != nil {
+			if d.Logprobs, err = logprobsOf(c.TokenIDs, l.TokenLogprobs, l.TopLogprobs, a.q.TopLogprobs); err != nil {
+				return err
+			}
+		}
+		a.add(c.Index, d)
+	}
+	return nil
+}
+
+var errLogprobs = errors.New("the log-probabilities are not those of the tokens")
+
+// logprobsOf pairs tokens with their log-probabilities; alternatives are named
+// "token_id:123".
+func logprobsOf(ids []parley.Token, own []float32, top []map[string]float32, most int) ([]parley.Logprob, error) {
+	if len(own) != len(ids) || len(top) > 0 && len(top) != len(ids) {
+		return nil, errLogprobs
+	}
+	out := make([]parley.Logprob, len(ids))
+	for i, id := range ids {
+		out[i] = parley.Logprob{Token: id, Logprob: own[i]}
+		if len(top) == 0 {
+			continue
+		}
+		for name, value := range top[i] {
+			number, err := strconv.ParseInt(strings.TrimPrefix(name, "token_id:"), 10, 32)
+			if err != nil {
+				return nil, errLogprobs
+			}
+			out[i].Top = append(out[i].Top, parley.TopLogprob{Token: parley.Token(number), Logprob: value})
+		}
+		out[i].Top = best(out[i].Top, most)
+	}
+	return out, nil
+}

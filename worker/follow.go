@@ -1,0 +1,264 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/route/kvindex"
+	"parley/worker/zmq"
+)
+
+// A reconnection waits, longer each time.
+const (
+	reconnectFirst = 100 * time.Millisecond
+	reconnectMost  = 10 * time.Second
+	// askAgain is when what an index still wants is asked for again.
+	askAgain = 2 * time.Second
+)
+
+// errNoEvents: the engine was not said to publish any.
+var errNoEvents = errors.New("worker: this engine publishes no events, or nobody said where")
+
+// Follow tells of the engine's events until ctx ends, whose error it returns.
+// It connects, connects again, and asks the engine for what the listener wants.
+// An engine that publishes none has it return at once.
+func (r *Remote) Follow(ctx context.Context, to Listener) error {
+	wait := reconnectFirst
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := r.follow(ctx, to)
+		if errors.Is(err, errNoEvents) {
+			return err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		to.Lost(err)
+		if time.Since(began) > reconnectMost {
+			wait = reconnectFirst
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, reconnectMost)
+	}
+	return ctx.Err()
+}
+
+// follow tells of the events of one connection until it ends.
+func (r *Remote) follow(ctx context.Context, to Listener) error {
+	if r.cfg.Kind == Parley { // it says where its sockets are, after a restart elsewhere
+		if _, err := r.Probe(ctx); err != nil {
+			return err
+		}
+	}
+	events, replay := r.sockets()
+	if events == "" {
+		return errNoEvents
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn, err := zmq.Dial(ctx, events, zmq.Sub)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.Send([]byte{1}); err != nil { // all topics
+		return err
+	}
+	f := &follower{remote: r, to: to, replay: replay, reader: batchReader{own: r.cfg.Kind == Parley}}
+	messages, failed := make(chan [][]byte, 256), make(chan error, 1)
+	go receive(ctx, conn, messages, failed)
+	to.Connected()
+	f.ask(ctx, f.first())
+	return f.run(ctx, messages, failed)
+}
+
+// sockets returns where the engine's events are.
+func (r *Remote) sockets() (events, replay string) {
+	s := r.lastStatus()
+	if r.cfg.Events != "" {
+		return r.cfg.Events, r.cfg.Replay
+	}
+	return s.Events, s.Replay
+}
+
+// receive passes messages on until the connection or ctx ends.
+func receive(ctx context.Context, conn *zmq.Conn, to chan<- [][]byte, failed chan<- error) {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			failed <- err
+			return
+		}
+		select {
+		case to <- m:
+		case <-ctx.Done():
+			failed <- ctx.Err()
+			return
+		}
+	}
+}
+
+// A follower tells a listener of one connection's events.
+type follower struct {
+	remote *Remote
+	to     Listener
+	replay string
+	reader batchReader
+}
+
+// first is what is asked for on a new connection, so that an engine in which
+// nothing happens is known, too.
+func (f *follower) first() kvindex.Ask {
+	switch source := f.remote.Source(); {
+	case source.Snapshot:
+		return kvindex.Ask{Snapshot: true}
+	case source.Replay:
+		return kvindex.Ask{Replay: true}
+	}
+	return kvindex.Ask{}
+}
+
+func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-chan error) error {
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		select {
+		case m := <-messages:
+			b, err := f.batch(m)
+			if err != nil {
+				return err
+			}
+			f.ask(ctx, f.to.Batch(b))
+		case <-again.C:
+			f.ask(ctx, f.to.Wants())
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// batch reads a message: topic, number, payload. Replays of some engines have
+// no topic, so that it is read from its end.
+func (f *follower) batch(frames [][]byte) (b kvindex.Batch, err error) {
+	n := len(frames)
+	if n < 2 || len(frames[n-2]) != 8 {
+		return b, errors.New("a message of events has no number")
+	}
+	b.Seq = binary.BigEndian.Uint64(frames[n-2])
+	if b.Events, err = f.reader.read(frames[n-1]); err != nil {
+		return b, fmt.Errorf("batch %d: %w", b.Seq, err)
+	}
+	return b, nil
+}
+
+// ask gets from the engine what is wanted, and what is wanted because of that.
+// What it does not give is wanted again later.
+func (f *follower) ask(ctx context.Context, want kvindex.Ask) {
+	for want != (kvindex.Ask{}) {
+		var err error
+		switch {
+		case want.Snapshot:
+			want, err = f.restore(ctx)
+		case want.Replay && f.replay == "":
+			want = f.to.ReplayEnded()
+		default:
+			want, err = f.catchUp(ctx, want.From)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				f.to.Lost(err)
+			}
+			return
+		}
+	}
+}
+
+func (f *follower) restore(ctx context.Context) (kvindex.Ask, error) {
+	seq, events, err := f.remote.Snapshot(ctx)
+	if err != nil {
+		return kvindex.Ask{}, err
+	}
+	return f.to.Snapshot(seq, slices.Values(events)), nil
+}
+
+// catchUp has batches repeated from a number on.
+func (f *follower) catchUp(ctx context.Context, from uint64) (kvindex.Ask, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := zmq.Dial(ctx, f.replay, zmq.Dealer)
+	if err != nil {
+		return kvindex.Ask{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := conn.Send(nil, binary.BigEndian.AppendUint64(nil, from)); err != nil {
+		return kvindex.Ask{}, err
+	}
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			return kvindex.Ask{}, err
+		}
+		if n := len(m); n >= 2 && len(m[n-1]) == 0 {
+			return f.to.ReplayEnded(), nil
+		}
+		b, err := f.batch(m)
+		if err != nil {
+			return kvindex.Ask{}, err
+		}
+		f.to.Batch(b) // what it asks for is what is being given
+	}
+}
+
+// snapshotMax bounds a snapshot: 36 bytes for each block, of a hundred million
+// tokens.
+const snapshotMax = 256 << 20
+
+// Snapshot asks a Parley worker for everything it holds after batch seq.
+func (r *Remote) Snapshot(ctx context.Context) (seq uint64, events []kvindex.Event, err error) {
+	if !PromisesOf(r.cfg.Kind).Snapshot {
+		return 0, nil, parley.Errorf(parley.InvalidRequest, "workers of the kind %s have no snapshots", r.cfg.Kind)
+	}
+	resp, err := r.send(ctx, SnapshotPath, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, snapshotMax+1))
+	if err != nil {
+		return 0, nil, r.unreachable(ctx, err)
+	}
+	if len(body) > snapshotMax {
+		return 0, nil, parley.Errorf(parley.Unavailable, "worker %s gave a snapshot of more than %d bytes", r.cfg.URL, snapshotMax)
+	}
+	seq, events, err = readSnapshot(body)
+	if err != nil {
+		return 0, nil, r.garbled(ctx, err)
+	}
+	return seq, events, nil
+}
+
+func readSnapshot(body []byte) (seq uint64, events []kvindex.Event, err error) {
+	u := &unpacker{rest: body}
+	if n, err := u.array(); err != nil || n != 2 {
+		return 0, nil, errShape
+	}
+	v, err := u.next()
+	if err != nil || v.sort != sortInt {
+		return 0, nil, errShape
+	}
+	events, err = (&batchReader{own: true}).events(u)
+	return v.number, events, err
+}

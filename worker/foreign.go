@@ -1,0 +1,280 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"time"
+
+	"parley"
+)
+
+// A dialect is how one kind of foreign engine is asked and what it answers.
+type dialect struct {
+	// path is where requests go, and body what they are.
+	path string
+	body func(r *Remote, q *parley.Request) (any, error)
+	// stream cuts an answer into messages, and read understands one of them.
+	stream func(io.Reader) iter.Seq2[[]byte, error]
+	read   func(a *assembly, message []byte) error
+}
+
+// dialects are those of the kinds that are not ours.
+var dialects = map[Kind]dialect{
+	VLLM:     {"/v1/completions", completionsBody, events, readCompletion},
+	OpenAI:   {"/v1/completions", completionsBody, events, readCompletion},
+	SGLang:   {"/generate", sglangBody, events, readSGLang},
+	LlamaCpp: {"/completion", llamaBody, openEvents, readLlama},
+	Ollama:   {"/api/generate", ollamaBody, objects, readOllama},
+}
+
+// openEvents yields the events of a stream that does not say [DONE].
+func openEvents(from io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for data, err := range events(from) {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return
+			}
+			if !yield(data, err) {
+				return
+			}
+		}
+	}
+}
+
+// foreign has an engine of another make answer q.
+func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parley.Delta, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	speak := dialects[r.cfg.Kind]
+	if err := refuse(q, PromisesOf(r.cfg.Kind), r.cfg.Kind); err != nil {
+		yield(parley.Delta{}, err)
+		return
+	}
+	if !q.Deadline.IsZero() {
+		ctx, cancel = context.WithDeadline(ctx, q.Deadline)
+		defer cancel()
+	}
+	body, err := speak.body(r, q)
+	if err != nil {
+		yield(parley.Delta{}, err)
+		return
+	}
+	resp, err := r.send(ctx, speak.path, body)
+	if err != nil {
+		yield(parley.Delta{}, err)
+		return
+	}
+	defer resp.Body.Close()
+	a := newAssembly(q)
+	for message, err := range speak.stream(resp.Body) {
+		if err != nil {
+			yield(parley.Delta{}, r.unreachable(ctx, err))
+			return
+		}
+		if err := a.take(r, speak, message); err != nil {
+			yield(parley.Delta{}, err)
+			return
+		}
+		for _, d := range a.deltas() {
+			if !yield(d, nil) {
+				return
+			}
+		}
+		if a.open == 0 && slices.ContainsFunc(a.choices, func(c gathered) bool { return c.cut }) {
+			break
+		}
+	}
+	a.end(r, ctx, yield)
+}
+
+// take understands one message; an error that the engine put into it is the
+// answer's.
+func (a *assembly) take(r *Remote, speak dialect, message []byte) error {
+	var failed struct {
+		Error json.RawMessage `json:"error"`
+		Code  int             `json:"code"`
+	}
+	if json.Unmarshal(message, &failed) == nil && len(failed.Error) > 0 && string(failed.Error) != "null" {
+		var coded struct {
+			Code int `json:"code"`
+		}
+		_ = json.Unmarshal(failed.Error, &coded)
+		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)), message, "")
+	}
+	if err := speak.read(a, message); err != nil {
+		return parley.Errorf(parley.Unavailable, "worker %s, as %s, gave an answer that is not understood: %v", r.cfg.URL, r.cfg.Kind, err)
+	}
+	return nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// refuse says what of a request the engine could not do.
+func refuse(q *parley.Request, p Promises, k Kind) error {
+	switch {
+	case q.Embed && !p.Embed:
+		return parley.Invalid("model", "engines of the kind %s embed nothing here", k)
+	case q.PromptLogprobs && !p.PromptLogprobs:
+		return parley.Invalid("logprobs", "engines of the kind %s give no log-probabilities of prompts", k)
+	case q.Logprobs && !p.Logprobs:
+		return parley.Invalid("logprobs", "engines of the kind %s give no log-probabilities", k)
+	case q.Choices > 1 && !p.Choices:
+		return parley.Invalid("n", "engines of the kind %s give one choice for each request", k)
+	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
+		return parley.Invalid("stop_token_ids", "engines of the kind %s do not tell tokens, so none can end an answer", k)
+	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI):
+		return parley.Invalid("ignore_eos", "engines of the kind %s always end where the model does", k)
+	case q.Grammar != nil && !holds(p.Grammar, q.Grammar):
+		return parley.Invalid("response_format", "engines of the kind %s cannot hold an answer to this grammar", k)
+	}
+	return nil
+}
+
+func holds(h Holding, g *parley.Grammar) bool {
+	switch g.Kind {
+	case parley.GrammarSchema, parley.GrammarObject:
+		return h != HoldNone
+	case parley.GrammarRegex:
+		return h == HoldSimple || h == HoldAll
+	case parley.GrammarChoice:
+		_, plain := literals(g)
+		return plain && h == HoldSimple || h == HoldAll
+	}
+	return h == HoldAll
+}
+
+// literals returns the texts of a choice, if it has nothing else.
+func literals(g *parley.Grammar) (texts []string, plain bool) {
+	for _, p := range g.Parts {
+		if p.Kind != parley.GrammarLiteral {
+			return nil, false
+		}
+		texts = append(texts, p.Text)
+	}
+	return texts, true
+}
+
+// schemaOf returns the JSON schema of a grammar that is one.
+func schemaOf(g *parley.Grammar) json.RawMessage {
+	if g.Kind == parley.GrammarObject {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return g.Schema
+}
+
+// An assembly puts the answer of a foreign engine together: engines repeat what
+// they have said, leave out ids, and tell usage at the end or not at all.
+type assembly struct {
+	q       *parley.Request
+	choices []gathered
+	ready   []parley.Delta
+	usage   parley.Usage
+	told    bool // the engine told usage
+	open    int  // choices that have not ended
+
+	began, first time.Time
+}
+
+// gathered is how far one choice is.
+type gathered struct {
+	tokens int // that were told
+	texts  int // pieces that came as text
+	ended  bool
+	cut    bool // ended here, and not by the engine
+}
+
+func newAssembly(q *parley.Request) *assembly {
+	n := max(1, q.Choices)
+	return &assembly{q: q, choices: make([]gathered, n), open: n, began: time.Now()}
+}
+
+var errChoice = errors.New("it has a choice that was not asked for, or more of one that has ended")
+
+// choice returns the one with a number.
+func (a *assembly) choice(index int) (*gathered, error) {
+	if index < 0 || index >= len(a.choices) || a.choices[index].ended {
+		return nil, errChoice
+	}
+	return &a.choices[index], nil
+}
+
+// add adds a delta to a choice. Tokens that end it end it here, too, where the
+// engine was not asked to.
+func (a *assembly) add(index int, d parley.Delta) {
+	c := &a.choices[index]
+	d.Choice = index
+	if a.first.IsZero() && (len(d.Tokens) > 0 || d.Text != "") {
+		a.first = time.Now()
+	}
+	c.tokens += len(d.Tokens)
+	if d.Text != "" {
+		c.texts++
+	}
+	if d.Finish != "" {
+		c.ended = true
+		a.open--
+	}
+	if len(d.Tokens) > 0 || d.Text != "" || d.Finish != "" {
+		a.ready = append(a.ready, d)
+	}
+}
+
+// deltas returns what can be passed on now. The last delta waits for the usage.
+func (a *assembly) deltas() []parley.Delta {
+	n := len(a.ready)
+	if a.open == 0 && n > 0 {
+		n--
+	}
+	out := a.ready[:n]
+	a.ready = a.ready[n:]
+	return out
+}
+
+// end gives the last delta, with the usage, or says that it never came.
+func (a *assembly) end(r *Remote, ctx context.Context, yield func(parley.Delta, error) bool) {
+	if a.open > 0 || len(a.ready) == 0 {
+		yield(parley.Delta{}, r.unreachable(ctx, io.ErrUnexpectedEOF))
+		return
+	}
+	d := a.ready[len(a.ready)-1]
+	now := time.Now()
+	u := a.usage
+	if !a.told {
+		u.PromptTokens = len(a.q.Prompt)
+		for _, c := range a.choices {
+			u.OutputTokens += c.tokens + c.texts
+		}
+	}
+	if u.Prefill == 0 {
+		u.Prefill = a.first.Sub(a.began)
+	}
+	if u.Decode == 0 {
+		u.Decode = now.Sub(a.first)
+	}
+	d.Usage = &u
+	yield(d, nil)
+}
+
+// finishOf reads why an engine ended a choice: its words for a full stop differ,
+// and whatever else it says is a failure.
+func finishOf(reason string) (parley.Finish, error) {
+	switch reason {
+	case "":
+		return "", nil
+	case "stop", "eos", "word", "eos_token", "stop_sequence":
+		return parley.FinishStop, nil
+	case "length", "limit":
+		return parley.FinishLength, nil
+	}
+	return "", errors.New("it ended for the reason " + reason)
+}

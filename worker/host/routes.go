@@ -1,0 +1,316 @@
+package host
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"parley"
+	"parley/token"
+	"parley/worker"
+)
+
+// bodyMax bounds the body of a request to a route of vLLM's.
+const bodyMax = 64 << 20
+
+// A route answers a request; what it returns is told to the client unless it
+// has had part of an answer.
+type route func(w http.ResponseWriter, r *http.Request) error
+
+// Handler returns the server's routes.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, do := range map[string]route{
+		"POST /v1/completions":        s.completions,
+		"POST /v1/chat/completions":   s.chat,
+		"GET /v1/models":              s.models,
+		"POST /tokenize":              s.tokenize,
+		"POST /detokenize":            s.detokenize,
+		"POST /sleep":                 s.sleep,
+		"POST /wake_up":               s.wake,
+		"GET /is_sleeping":            s.isSleeping,
+		"GET " + worker.AboutPath:     s.tellAbout,
+		"GET " + worker.SnapshotPath:  s.giveSnapshot,
+		"POST " + worker.GeneratePath: func(w http.ResponseWriter, r *http.Request) error { return worker.ServeGenerate(w, r, s) },
+	} {
+		mux.Handle(pattern, s.guarded(do))
+	}
+	for pattern, do := range map[string]route{
+		"GET /health": s.health, "GET /ping": s.health, "GET /version": s.version, "GET /metrics": s.metrics,
+	} {
+		mux.Handle(pattern, s.answered(do))
+	}
+	return mux
+}
+
+// NewHTTPServer returns a server for gateways: HTTP/1.1 for all routes, and
+// HTTP/2, also in clear text, for our own.
+func (s *Server) NewHTTPServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: s.Handler(), Protocols: protocols, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 4096, SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
+
+// guarded lets in who shows the key.
+func (s *Server) guarded(do route) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.cfg.Key != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(s.cfg.Key)) != 1 {
+			return parley.Errorf(parley.Unauthenticated, "this worker wants its key as a bearer token")
+		}
+		return do(w, r)
+	})
+}
+
+// answered tells the client what went wrong. A panic ends the request and
+// nothing else.
+func (s *Server) answered(do route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := &begun{ResponseWriter: w}
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				s.refuse(seen, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		if err := do(seen, r); err != nil {
+			s.refuse(seen, r, err)
+		}
+	})
+}
+
+// begun remembers whether an answer has begun.
+type begun struct {
+	http.ResponseWriter
+	yes bool
+}
+
+func (b *begun) WriteHeader(status int) { b.yes = true; b.ResponseWriter.WriteHeader(status) }
+
+func (b *begun) Write(p []byte) (int, error) { b.yes = true; return b.ResponseWriter.Write(p) }
+
+// Unwrap lets a response controller reach what is wrapped.
+func (b *begun) Unwrap() http.ResponseWriter { b.yes = true; return b.ResponseWriter }
+
+// statuses are what codes are in HTTP.
+var statuses = map[parley.Code]int{
+	parley.InvalidRequest: 400, parley.ContextTooLong: 400, parley.TooLarge: 413, parley.Unauthenticated: 401, parley.Forbidden: 403,
+	parley.NotFound: 404, parley.Conflict: 409, parley.RateLimited: 429, parley.Overloaded: 429, parley.Unavailable: 503,
+	parley.Cancelled: 499, parley.DeadlineExceeded: 504,
+}
+
+func (s *Server) refuse(w *begun, r *http.Request, err error) {
+	if parley.CodeOf(err) == parley.Internal {
+		s.cfg.Log.Error("a request failed", "path", r.URL.Path, "error", err)
+	}
+	if w.yes {
+		return
+	}
+	status, known := statuses[parley.CodeOf(err)]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((e.Wait+time.Second-1)/time.Second)))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(worker.RefusalBody(err)) // who left misses it
+}
+
+// readBody reads JSON into a value.
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return parley.Errorf(parley.TooLarge, "the body is larger than %d bytes", bodyMax)
+	}
+	if err != nil {
+		return parley.Errorf(parley.InvalidRequest, "the body could not be read: %v", err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return parley.Errorf(parley.InvalidRequest, "the body is not the JSON that this route takes: %v", err)
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // who left misses it
+	return nil
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	if a := s.about(); a.Draining {
+		return parley.Errorf(parley.Unavailable, "this worker is draining")
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, map[string]string{"version": s.cfg.Version})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	all := prometheus.Gatherers{s.registry}
+	s.mu.Lock()
+	if s.awake != nil && !s.changing {
+		all = append(all, s.awake.registry)
+	}
+	s.mu.Unlock()
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	return nil
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
+	data := []any{}
+	for _, m := range s.Models() {
+		data = append(data, map[string]any{"id": m.ID, "object": "model", "created": s.started.Unix(), "owned_by": "parley", "root": m.ID, "parent": nil, "max_model_len": m.ContextTokens})
+	}
+	return writeJSON(w, map[string]any{"object": "list", "data": data})
+}
+
+func (s *Server) tellAbout(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, s.about())
+}
+
+func (s *Server) giveSnapshot(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.snapshot(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/msgpack")
+	_, _ = w.Write(body) // who left asks again
+	return nil
+}
+
+// sleep gives the memory back. As with vLLM the mode abort, which is the
+// default, ends what runs and wait lets it finish; levels are all the same here.
+func (s *Server) sleep(w http.ResponseWriter, r *http.Request) error {
+	mode := r.URL.Query().Get("mode")
+	if mode != "" && mode != "abort" && mode != "wait" {
+		return parley.Invalid("mode", "%q is not abort or wait", mode)
+	}
+	if err := s.Sleep(mode == "wait"); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *Server) wake(w http.ResponseWriter, _ *http.Request) error {
+	if err := s.Wake(); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *Server) isSleeping(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, map[string]bool{"is_sleeping": s.Sleeping()})
+}
+
+// tokenize turns a text, or a conversation, into ids.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Prompt     string    `json:"prompt"`
+		Special    *bool     `json:"add_special_tokens"`
+		Messages   []message `json:"messages"`
+		Generation *bool     `json:"add_generation_prompt"`
+		Strings    bool      `json:"return_token_strs"`
+	}
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	m, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer s.letGo()
+	var ids []parley.Token
+	if body.Messages != nil {
+		ids, err = m.renderChat(body.Messages, body.Generation == nil || *body.Generation)
+	} else {
+		ids, err = m.Tokenizer.Encode(body.Prompt, token.Options{ParseSpecial: true, AddSpecial: body.Special == nil || *body.Special})
+	}
+	if err != nil {
+		return parley.Invalid("prompt", "the text cannot be tokenized: %v", err)
+	}
+	answer := map[string]any{"count": len(ids), "max_model_len": m.Models()[0].ContextTokens, "tokens": ids}
+	if body.Strings {
+		var texts []string
+		for _, id := range ids {
+			texts = append(texts, m.tokenText(id))
+		}
+		answer["token_strs"] = texts
+	}
+	return writeJSON(w, answer)
+}
+
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Tokens []parley.Token `json:"tokens"`
+	}
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	m, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer s.letGo()
+	for i, id := range body.Tokens {
+		if id < 0 || int(id) >= m.Tokenizer.Size() {
+			return parley.Invalid("tokens", "token %d is %d: this model has tokens 0 to %d", i, id, m.Tokenizer.Size()-1)
+		}
+	}
+	return writeJSON(w, map[string]string{"prompt": m.Tokenizer.Decode(body.Tokens, false)})
+}
+
+// tokenText returns the text of one token.
+func (h *Host) tokenText(id parley.Token) string {
+	return h.Tokenizer.Decode([]parley.Token{id}, false)
+}
+
+// Serve serves until ctx ends and then lets running answers finish, for at most
+// drain.
+func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() error, drain time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- serve() }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	s.Drain()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	err := server.Shutdown(bounded)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	<-failed
+	return err
+}

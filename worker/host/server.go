@@ -1,0 +1,343 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/kv"
+	"parley/route/kvindex"
+	"parley/worker"
+)
+
+// A ServerConfig says how a model is served to gateways.
+type ServerConfig struct {
+	// Open opens the model's files. It is called again after each sleep.
+	Open func() (Candidate, error)
+	// Planned is told where the memory will go; nil for nobody.
+	Planned func(p *Plan, available int64)
+	// Version is the program's, Pool what the worker was started for.
+	Version, Pool string
+	// Key must be shown by whoever asks for anything but health and metrics;
+	// empty lets everybody in.
+	Key string
+	// Events and Replay are where events of the cache are published, such as
+	// 127.0.0.1:5557; without Events they are not.
+	Events, Replay string
+	// Topic is the first frame of each batch of events.
+	Topic string
+	// Log receives faults; nil means none.
+	Log *slog.Logger
+}
+
+// A Server is a model as a process of its own: the routes of a vLLM server, and
+// those of ours. It implements [parley.Worker] and http.Handler.
+type Server struct {
+	cfg       ServerConfig
+	instance  string
+	started   time.Time
+	publisher *worker.Publisher // nil without events
+	registry  *prometheus.Registry
+
+	mu       sync.Mutex
+	awake    *waking // nil while asleep
+	changing bool    // between awake and asleep
+	draining bool
+	idle     sync.Cond // running is 0, or changing ended
+	running  int
+}
+
+// A waking is a model from one sleep to the next. Its metrics begin anew.
+type waking struct {
+	*Host
+	plan     *Plan
+	registry *prometheus.Registry
+}
+
+var _ parley.Worker = (*Server)(nil)
+
+// NewServer opens the sockets for events and loads the model.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
+	s.idle.L = &s.mu
+	if cfg.Events != "" {
+		p, err := worker.NewPublisher(worker.PublisherConfig{Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens})
+		if err != nil {
+			return nil, err
+		}
+		s.publisher = p
+	}
+	w, err := s.load()
+	if err != nil {
+		return nil, errors.Join(err, s.closeEvents())
+	}
+	s.awake = w
+	s.register()
+	return s, nil
+}
+
+// load puts the model to work.
+func (s *Server) load() (*waking, error) {
+	c, err := s.cfg.Open()
+	if err != nil {
+		return nil, err
+	}
+	w := &waking{registry: prometheus.NewRegistry()}
+	c.Config.Registry = w.registry
+	if s.publisher != nil {
+		c.Config.Events = s.tell
+	}
+	available, err := AvailableBytes()
+	if err != nil {
+		return nil, errors.Join(err, c.Checkpoint.Close())
+	}
+	plans, err := PlanMemory([]Candidate{c}, available)
+	if err != nil {
+		return nil, errors.Join(err, c.Checkpoint.Close())
+	}
+	w.plan = plans[0]
+	if s.cfg.Planned != nil {
+		s.cfg.Planned(w.plan, available)
+	}
+	if w.Host, err = Start(w.plan); err != nil {
+		return nil, errors.Join(err, c.Checkpoint.Close())
+	}
+	return w, nil
+}
+
+// tell publishes events of the cache.
+func (s *Server) tell(events iter.Seq[kv.Event]) {
+	var batch []worker.BlockEvent
+	for e := range events {
+		batch = append(batch, blockEvent(&e))
+	}
+	s.publisher.Publish(time.Now(), batch)
+}
+
+// blockEvent returns an event as it travels. The cache's tiers and kinds are in
+// the order that the index has. Tokens of a block that came from the disk are
+// not known: it has zeros.
+func blockEvent(e *kv.Event) worker.BlockEvent {
+	b := worker.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Hash: e.Hash, Parent: e.Parent}
+	for _, t := range e.Tokens {
+		if t != 0 {
+			b.Tokens = e.Tokens
+			break
+		}
+	}
+	return b
+}
+
+// errAsleep is what requests meet while the worker sleeps.
+func errAsleep() error {
+	return parley.Errorf(parley.Unavailable, "this worker is asleep: POST /wake_up wakes it")
+}
+
+// hold returns the model and keeps it from falling asleep until it is let go.
+func (s *Server) hold() (*waking, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return nil, parley.Errorf(parley.Unavailable, "this worker is draining: it finishes what it has and takes nothing new")
+	}
+	if s.awake == nil || s.changing {
+		return nil, errAsleep()
+	}
+	s.running++
+	return s.awake, nil
+}
+
+func (s *Server) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.idle.Broadcast()
+}
+
+// Models returns the one model that is served, none while it sleeps.
+func (s *Server) Models() []parley.Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awake == nil {
+		return nil
+	}
+	return s.awake.Models()
+}
+
+// Generate answers r; see [parley.Worker]. The request's model may be left out,
+// and must otherwise be the one that is served.
+func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		w, err := s.hold()
+		if err != nil {
+			yield(parley.Delta{}, err)
+			return
+		}
+		defer s.letGo()
+		if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
+			yield(parley.Delta{}, parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
+			return
+		}
+		for d, err := range w.Generate(ctx, r) {
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// Sleep gives all memory of the model back: weights, keys and values. Requests
+// that run are ended, or with wait let finish first. New ones are refused.
+func (s *Server) Sleep(wait bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.changing {
+		s.idle.Wait()
+	}
+	if s.awake == nil {
+		return nil
+	}
+	w := s.awake
+	s.changing = true
+	defer func() {
+		s.awake, s.changing = nil, false
+		s.idle.Broadcast()
+	}()
+	for wait && s.running > 0 {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
+	err := w.Close()
+	if s.publisher != nil {
+		s.publisher.Publish(time.Now(), []worker.BlockEvent{{Kind: kvindex.Cleared}})
+	}
+	s.mu.Lock()
+	for s.running > 0 {
+		s.idle.Wait()
+	}
+	return err
+}
+
+// Wake loads the model again.
+func (s *Server) Wake() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.changing {
+		s.idle.Wait()
+	}
+	if s.awake != nil {
+		return nil
+	}
+	s.changing = true
+	s.mu.Unlock()
+	w, err := s.load()
+	s.mu.Lock()
+	s.changing = false
+	s.idle.Broadcast()
+	if err == nil {
+		s.awake = w
+	}
+	return err
+}
+
+// Sleeping reports whether the model must be woken.
+func (s *Server) Sleeping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.awake == nil || s.changing
+}
+
+// Drain refuses new requests, and lets those that run finish.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+}
+
+// Close ends everything.
+func (s *Server) Close() error { return errors.Join(s.Sleep(false), s.closeEvents()) }
+
+func (s *Server) closeEvents() error {
+	if s.publisher == nil {
+		return nil
+	}
+	return s.publisher.Close()
+}
+
+// about says what a gateway wants to know.
+func (s *Server) about() worker.About {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := worker.About{Version: s.cfg.Version, Instance: s.instance, Pool: s.cfg.Pool, BlockTokens: compute.BlockTokens,
+		Sleeping: s.awake == nil || s.changing, Draining: s.draining}
+	if s.publisher != nil {
+		a.EventsPort, a.ReplayPort = s.publisher.Ports()
+	}
+	if w := s.awake; w != nil {
+		stats := w.Stats()
+		a.Models, a.Blocks, a.Running = w.Models(), w.plan.blocks(), stats.Running
+		for _, n := range stats.Waiting {
+			a.Waiting += n
+		}
+		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
+	}
+	return a
+}
+
+// snapshot returns everything the cache holds, as it travels.
+func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
+	if s.publisher == nil {
+		return nil, parley.Errorf(parley.NotFound, "this worker publishes no events: start it with --events")
+	}
+	w, err := s.hold()
+	if err != nil { // it holds nothing
+		return worker.AppendSnapshot(nil, s.publisher.Seq(), nil, compute.BlockTokens), nil
+	}
+	defer s.letGo()
+	var out []byte
+	err = w.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
+		var all []worker.BlockEvent
+		for e := range blocks {
+			b := blockEvent(&e)
+			b.Tokens = nil // names are enough for who knows how they are made
+			all = append(all, b)
+		}
+		out = worker.AppendSnapshot(nil, s.publisher.Seq(), all, compute.BlockTokens)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// register adds the metrics that do not begin anew with each waking.
+func (s *Server) register() {
+	for _, state := range []string{"awake", "discard_all"} {
+		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:engine_sleep_state", Help: "Whether the model sleeps.", ConstLabels: prometheus.Labels{"sleep_state": state}},
+			func() float64 {
+				if s.Sleeping() == (state == "discard_all") {
+					return 1
+				}
+				return 0
+			}))
+	}
+	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "The key/value pool.",
+		ConstLabels: prometheus.Labels{"block_size": fmt.Sprint(compute.BlockTokens), "num_gpu_blocks": fmt.Sprint(s.awake.plan.blocks())}}, func() float64 { return 1 }))
+	if s.publisher != nil {
+		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_worker_events_dropped_total", Help: "Batches of events that subscribers lost because they did not keep up."},
+			func() float64 { return float64(s.publisher.Dropped()) }))
+	}
+}

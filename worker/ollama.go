@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"time"
+
+	"parley"
+)
+
+// ollamaBody writes q for Ollama's /api/generate, which takes and gives text.
+// The prompt is rendered already, so it is sent raw.
+func ollamaBody(r *Remote, q *parley.Request) (any, error) {
+	o := map[string]any{"temperature": q.Sampling.Temperature, "num_predict": -1, "top_k": 0, "top_p": 1, "repeat_penalty": 1}
+	if q.MaxTokens > 0 {
+		o["num_predict"] = q.MaxTokens
+	}
+	if r.cfg.ContextTokens > 0 {
+		o["num_ctx"] = r.cfg.ContextTokens
+	}
+	putSampling(o, &q.Sampling, "repeat_penalty")
+	if q.Sampling.Seed != 0 {
+		o["seed"] = int64(q.Sampling.Seed & math.MaxInt32)
+	}
+	if len(q.Stop.Strings) > 0 {
+		o["stop"] = q.Stop.Strings
+	}
+	b := map[string]any{"model": cmp.Or(r.cfg.Model, q.Model), "prompt": r.cfg.Text(q.Prompt), "raw": true, "stream": true, "options": o}
+	if q.Grammar != nil {
+		b["format"] = schemaOf(q.Grammar)
+	}
+	return b, nil
+}
+
+// An ollamaChunk is one line of /api/generate.
+type ollamaChunk struct {
+	Response        string `json:"response"`
+	Done            bool   `json:"done"`
+	DoneReason      string `json:"done_reason"`
+	PromptEvalCount int    `json:"prompt_eval_count"`
+	EvalCount       int    `json:"eval_count"`
+	PromptEval      int64  `json:"prompt_eval_duration"`
+	Eval            int64  `json:"eval_duration"`
+}
+
+func readOllama(a *assembly, message []byte) error {
+	var chunk ollamaChunk
+	if err := json.Unmarshal(message, &chunk); err != nil {
+		return err
+	}
+	if _, err := a.choice(0); err != nil {
+		return err
+	}
+	d := parley.Delta{Text: chunk.Response}
+	if chunk.Done {
+		var err error
+		if d.Finish, err = finishOf(cmp.Or(chunk.DoneReason, "stop")); err != nil {
+			return err
+		}
+		a.told = true
+		a.usage = parley.Usage{PromptTokens: cmp.Or(chunk.PromptEvalCount, len(a.q.Prompt)), OutputTokens: chunk.EvalCount,
+			Prefill: time.Duration(chunk.PromptEval), Decode: time.Duration(chunk.Eval)}
+	}
+	a.add(0, d)
+	return nil
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
