@@ -51,6 +51,7 @@ type settings struct {
 	admission  gateway.Admission
 	share      gateway.Sharing
 	numerics   cpu.Numerics
+	worker     workerSettings
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.

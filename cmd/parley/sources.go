@@ -50,14 +50,18 @@ func addFlags(flags *pflag.FlagSet) map[string]*flagValue {
 // gather settles every setting: the flag beats the variable, the variable
 // beats the file, the file beats the default.
 func gather(flags map[string]*flagValue, environ func(string) (string, bool), file string) (*settings, error) {
-	out := defaultSettings()
+	return gatherOver(defaultSettings(), flags, environ, file)
+}
+
+// gatherOver settles every setting over defaults of the caller's.
+func gatherOver(out *settings, flags map[string]*flagValue, environ func(string) (string, bool), file string) (*settings, error) {
 	fromFile, err := readFile(file)
 	if err != nil {
 		return nil, err
 	}
 	var problems []error
-	for i := range serveSettings {
-		s := &serveSettings[i]
+	for i := range everySetting {
+		s := &everySetting[i]
 		texts, where := fromFile[s.key], "" // already checked, with its line
 		if text, ok := environ(s.variable()); ok && text != "" {
 			texts, where = []string{text}, s.variable()
@@ -118,11 +122,11 @@ func parseFile(path string, text []byte) (map[string][]string, error) {
 // readEntry reads one key of the file.
 func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
 	key := e.Key.String()
-	i := slices.IndexFunc(serveSettings, func(s setting) bool { return s.fileKey() == key })
+	i := slices.IndexFunc(everySetting, func(s setting) bool { return s.fileKey() == key })
 	if i < 0 {
 		return fmt.Errorf("unknown key %q: expected one of %s", key, strings.Join(fileKeys(), ", "))
 	}
-	s := &serveSettings[i]
+	s := &everySetting[i]
 	if out[s.key] != nil {
 		return fmt.Errorf("key %q is given twice: expected once", key)
 	}
@@ -140,8 +144,8 @@ func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
 }
 
 func fileKeys() (keys []string) {
-	for i := range serveSettings {
-		keys = append(keys, serveSettings[i].fileKey())
+	for i := range everySetting {
+		keys = append(keys, everySetting[i].fileKey())
 	}
 	return keys
 }

@@ -341,3 +341,12 @@ func (s *Server) register() {
 			func() float64 { return float64(s.publisher.Dropped()) }))
 	}
 }
+
+// EventPorts returns the ports of the sockets for events and for repeated ones,
+// 0 without.
+func (s *Server) EventPorts() (events, replay int) {
+	if s.publisher == nil {
+		return 0, 0
+	}
+	return s.publisher.Ports()
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"parley/worker/host"
+)
+
+// workerAddr is where a worker listens unless told otherwise: vLLM's port.
+const workerAddr = "127.0.0.1:8000"
+
+func newWorker() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Put one model to work for gateways",
+		Long: `Put one model to work for gateways: the engine as a process of its own.
+
+It speaks the HTTP of a vLLM server (completions with token ids, tokenize, health,
+vllm: metrics, sleep and wake), publishes what its cache holds over ZMQ as vLLM
+does, and has routes of its own over which a gateway sends requests whole and
+pauses answers that nobody reads. It keeps no conversations and knows no tenants:
+that is what parley serve is for. docs/workers.md tells more.
+
+Ctrl-C lets running answers finish.`,
+		Example: `  parley worker --model polly
+  parley worker --model good=/models/llama-8b --addr 0.0.0.0:8000 --pool chat
+  parley worker --model model.gguf --events 0.0.0.0:5557 --events-replay 0.0.0.0:5558`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
+	flags := addWorkerFlags(cmd.Flags())
+	cmd.Long += "\n\n" + workerSettingsHelp()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		defaults := defaultSettings()
+		defaults.addr = workerAddr
+		s, err := gatherOver(defaults, flags, os.LookupEnv, file)
+		if err != nil {
+			return err
+		}
+		return work(cmd.Context(), s, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// workerSettingsHelp lists the variable and the file's key of each setting.
+func workerSettingsHelp() string {
+	var out strings.Builder
+	out.WriteString("Every flag can also be given as a variable or in the --config file; a flag beats a\nvariable, a variable beats the file:\n\n")
+	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
+	for _, s := range workerList() {
+		fmt.Fprintf(w, "  --%s\t%s\t%s\n", s.key, s.variable(), s.fileKey())
+	}
+	w.Flush()
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// work runs a worker until ctx ends, and then drains it.
+func work(ctx context.Context, s *settings, out io.Writer) (err error) {
+	if len(s.models) > 1 {
+		return fmt.Errorf("a worker serves one model, and %d were given: start one worker for each", len(s.models))
+	}
+	if len(s.models) == 0 {
+		s.models = []modelPath{{path: "polly"}}
+	}
+	listener, err := listen(ctx, s.addr)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if err := os.MkdirAll(s.data, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w: choose another with --data", err)
+	}
+	server, err := host.NewServer(s.workerConfig(out))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	greetGateways(out, listener.Addr(), server)
+	front := server.NewHTTPServer()
+	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
+	if ctx.Err() != nil {
+		fmt.Fprintln(out, "The worker has ended.")
+	}
+	return err
+}
+
+// workerConfig returns how the model is served under these settings.
+func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
+	log := s.logger()
+	cfg := host.ServerConfig{
+		Open: func() (host.Candidate, error) {
+			list, err := openModels(s, log)
+			if err != nil {
+				return host.Candidate{}, err
+			}
+			return list[0], nil
+		},
+		Planned: func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
+		Version: version, Pool: s.worker.pool, Key: s.worker.key, Topic: s.worker.topic, Log: log,
+	}
+	if s.worker.events != eventsOff {
+		name, _, _ := net.SplitHostPort(s.addr)
+		free := net.JoinHostPort(name, "0")
+		cfg.Events, cfg.Replay = s.worker.events, s.worker.replay
+		if cfg.Events == "" {
+			cfg.Events = free
+		}
+		if cfg.Replay == "" {
+			cfg.Replay = free
+		}
+	}
+	return cfg
+}
+
+// greetGateways tells where the worker is.
+func greetGateways(out io.Writer, addr net.Addr, s *host.Server) {
+	fmt.Fprintf(out, "\nParley worker for %s on http://%s\n", s.Models()[0].ID, addr)
+	if events, replay := s.EventPorts(); events != 0 {
+		fmt.Fprintf(out, "Events of its cache on ports %d and, repeated, %d\n", events, replay)
+	}
+}
