@@ -190,7 +190,7 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
 	}
-	metrics.gauges(e, plan.blockBytes())
+	metrics.readings(e, plan.blockBytes())
 	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, draft: d, ck: ck}, nil
 }
 
