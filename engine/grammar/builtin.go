@@ -146,6 +146,25 @@ func (s *sketch) space(from int32) int32 {
 	return end
 }
 
+// newLine takes a line break with its indentation, or nothing.
+func (s *sketch) newLine(from int32) int32 {
+	end := s.node()
+	s.link(from, end)
+	s.link(s.call(from, ruleBreak), end)
+	return end
+}
+
+// open takes the bracket that begins a list. What it holds begins right after it
+// or on a new line, and so does the bracket that ends it.
+func (s *sketch) open(from int32, bracket byte) int32 {
+	return s.newLine(s.span(from, bracket, bracket))
+}
+
+// close takes the bracket that ends a list.
+func (s *sketch) close(from int32, bracket byte) int32 {
+	return s.span(s.newLine(from), bracket, bracket)
+}
+
 // comma takes a comma and what may stand between two members.
 func (s *sketch) comma(from int32) int32 { return s.space(s.literal(from, ",")) }
 
@@ -157,7 +176,7 @@ func (s *sketch) colon(from int32) int32 {
 
 // list takes any number of members between brackets.
 func (s *sketch) list(from int32, open, shut byte, member func(from int32) int32) int32 {
-	first := s.space(s.span(from, open, open))
+	first := s.open(from, open)
 	start := s.node()
 	s.link(first, start)
 	last := member(start)
@@ -167,6 +186,3 @@ func (s *sketch) list(from int32, open, shut byte, member func(from int32) int32
 	s.link(last, end)
 	return s.close(end, shut)
 }
-
-// close takes the bracket that ends a list.
-func (s *sketch) close(from int32, shut byte) int32 { return s.span(s.space(from), shut, shut) }

@@ -51,8 +51,9 @@
 // are written only where additionalProperties asks for them, or nothing is
 // named. Objects hold no keys with escapes beside named ones. Numbers have at
 // most 18 digits before and 17 after the point, and an exponent of two digits,
-// so that every reader can hold them. Between the parts of a value stands at
-// most one space, or a line break and an indentation.
+// so that every reader can hold them. After a comma stands at most one space, or
+// a line break and an indentation; at the inside of brackets nothing or a line
+// break: {"a": 1}, and not { "a": 1 }.
 //
 // # How an engine uses it
 //

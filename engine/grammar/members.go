@@ -70,7 +70,7 @@ func (c *schemaCompiler) array(s *sketch, from int32, f *facts) int32 {
 	if most >= 0 && f.minItems > most {
 		return s.node()
 	}
-	at, end := s.space(s.literal(from, "[")), s.node()
+	at, end := s.open(from, '['), s.node()
 	for i, parts := range fixed {
 		if i >= f.minItems {
 			s.link(at, end)

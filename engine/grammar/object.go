@@ -27,7 +27,7 @@ func (c *schemaCompiler) object(s *sketch, from int32, f *facts) int32 {
 	if len(l.members) == 0 && l.open && len(l.others) == 0 && f.minMembers == 0 && f.maxMembers < 0 {
 		return s.call(from, ruleObject)
 	}
-	at, end := s.space(s.literal(from, "{")), s.node()
+	at, end := s.open(from, '{'), s.node()
 	if len(l.members) == 0 && l.open {
 		c.countedOthers(s, at, end, l, f)
 		return s.close(end, '}')
