@@ -56,7 +56,7 @@ func (t *turn) titleLater() {
 		return
 	}
 	alone, cancel := g.detach(t.call)
-	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.said.text.String())
+	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.told.said().text.String())
 	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
 	err := g.keeper.detached(func() {
 		defer cancel(nil)

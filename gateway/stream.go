@@ -36,10 +36,14 @@ type stream struct {
 	broken bool
 }
 
+func newStream(c *call, choices int) *stream {
+	return &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: choices}
+}
+
 // streamAnswer sends a as events in the given shape. The status goes out with the
 // first event, so an error that comes before it still has its own.
 func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
-	s := &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: len(a.choices)}
+	s := newStream(c, len(a.choices))
 	for !a.over() {
 		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
 		switch {

@@ -41,9 +41,7 @@ func (k *keeper) turn(message string) *turn {
 func (t *turn) run() error {
 	why := t.call.guarded(func(*call) error { return t.reply() })
 	t.cancel(nil)
-	t.mu.Lock()
-	t.over, t.why = true, why
-	t.mu.Unlock()
+	t.told.end(why)
 	t.gateway.keeper.end(t.id.Message)
 	return why
 }
@@ -154,11 +152,8 @@ func (t *turn) standing(ctx context.Context, owner convo.Owner) (soFar, error) {
 	if t.cancel == nil {
 		return t.stored(ctx, owner)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := soFar{said: t.said.whole(), promptTokens: t.promptTokens, progress: t.progress, over: t.over, why: t.why}
-	now.said.outputTokens = t.outputTokens
-	if t.over && t.answer != nil {
+	now := t.told.standing()
+	if now.over && t.answer != nil {
 		now.usage, now.timings = t.answer.usage, t.timings()
 	}
 	return now, nil
@@ -181,9 +176,8 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 func (now *soFar) since(before *soFar) piece {
 	p := piece{
 		outputTokens: now.said.outputTokens,
-
-		reasoning: now.said.reasoning[len(before.said.reasoning):],
-		text:      now.said.text[len(before.said.text):],
+		reasoning:    now.said.reasoning[len(before.said.reasoning):],
+		text:         now.said.text[len(before.said.text):],
 	}
 	if now.progress != before.progress {
 		p.progress = now.progress
@@ -206,7 +200,7 @@ func (now *soFar) since(before *soFar) piece {
 func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 	owner, ctx := ownerOf(c), c.request.Context()
 	form := t.shapeFor(c, request)
-	s := &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: 1}
+	s := newStream(c, 1)
 	var before soFar
 	silent := g.config.Now()
 	for {
@@ -270,8 +264,4 @@ func (t *turn) close(c *call, s *stream, form turnShape, now *soFar, request *op
 		return err
 	}
 	return s.endWith(openai.UsageOf(now.usage), now.timings, form, request.IncludeUsage)
-}
-
-func (t *turn) shapeFor(c *call, request *openai.TurnRequest) turnShape {
-	return turnShape{newChatShape(c, t.model, &request.Generation), t}
 }

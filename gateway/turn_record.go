@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+)
+
+// A telling is what an answer has said so far. The goroutine that writes it, the
+// one that stores it and those that follow it share it.
+type telling struct {
+	mu sync.Mutex
+	// choices has one entry, because that is what answers are made of elsewhere:
+	// all that was said, what was kept from before included.
+	choices [1]whole
+	// unsaved is set while there is more than was stored.
+	unsaved bool
+	// progress is how far the prompt is.
+	progress *parley.Progress
+	// promptTokens and outputTokens count what the model was shown and has said.
+	promptTokens, outputTokens int
+	// over says that why is how it ended.
+	over bool
+	why  error
+}
+
+// said is what was said. Others may read it while it is written: it is for who
+// writes, or holds mu.
+func (w *telling) said() *whole { return &w.choices[0] }
+
+// add takes in pieces of an answer to a prompt of that many tokens.
+func (w *telling) add(pieces []piece, promptTokens int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range pieces {
+		w.said().add(p)
+		w.unsaved = w.unsaved || p.progress == nil
+		w.progress = cmp.Or(p.progress, w.progress)
+		w.outputTokens = max(w.outputTokens, p.outputTokens)
+	}
+	w.promptTokens = promptTokens
+}
+
+// end notes how the answer ended.
+func (w *telling) end(why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over, w.why = true, why
+}
+
+// standing returns how far the answer is.
+func (w *telling) standing() soFar {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := soFar{said: w.said().whole(), promptTokens: w.promptTokens, progress: w.progress, over: w.over, why: w.why}
+	now.said.outputTokens = w.outputTokens
+	return now
+}
+
+// news returns the answer so far as it is stored, and whether there is more of
+// it than when it was last asked.
+func (t *turn) news() (json.RawMessage, bool) {
+	t.told.mu.Lock()
+	defer t.told.mu.Unlock()
+	if !t.told.unsaved {
+		return nil, false
+	}
+	t.told.unsaved = false
+	content, err := t.content("incomplete")
+	return content, err == nil
+}
+
+// content is the answer as it is stored, with notes that the model is not shown.
+func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error) {
+	said := t.told.said()
+	parts := append([]any{}, notes...)
+	if t.note != nil {
+		parts = append(parts, t.note)
+	}
+	if text := said.reasoning.String(); text != "" {
+		parts = append(parts, openai.ItemPart{Type: "reasoning_text", Text: text})
+	}
+	if text := said.text.String(); text != "" {
+		parts = append(parts, openai.ItemPart{Type: "output_text", Text: text})
+	}
+	for _, c := range said.calls {
+		parts = append(parts, openai.Item{Type: openai.ItemFunctionCall, CallID: c.id, Name: c.name, Arguments: c.arguments.String(), Status: callStatus})
+	}
+	return openai.Encode(parts)
+}
+
+// pieceOf returns what a stored answer says.
+func pieceOf(m *convo.Message) (p piece) {
+	for _, item := range itemsOfMessage(m) {
+		switch item.Type {
+		case openai.ItemMessage:
+			p.text += item.Text()
+		case openai.ItemReasoning:
+			p.reasoning += item.Text()
+		case openai.ItemFunctionCall:
+			p.calls = append(p.calls, callPiece{index: len(p.calls), id: item.CallID, name: item.Name, arguments: item.Arguments})
+		}
+	}
+	p.finish = m.Finish
+	return p
+}
+
+// finish stores how the answer ended.
+func (t *turn) finish(why error) error {
+	outcome, err := t.outcome(why)
+	if err != nil {
+		return err
+	}
+	return persist(t.call.request.Context(), func(ctx context.Context) error {
+		_, err := t.gateway.keeper.store.FinishTurn(ctx, t.owner, t.id, outcome, t.gateway.config.Now())
+		return err
+	})
+}
+
+func (t *turn) outcome(why error) (o convo.Outcome, err error) {
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().finish}
+	switch {
+	case why != nil && openai.CodeOf(why) == parley.Cancelled:
+		o.Status = convo.Cancelled
+	case why != nil:
+		o.Status = convo.Failed
+	case o.Finish == parley.FinishLength:
+		o.Status = convo.Incomplete
+	}
+	if why != nil {
+		o.Err = shownReason(why)
+	}
+	if t.answer != nil {
+		o.Usage = t.answer.usage
+	}
+	o.Content, err = t.content("completed", t.notes()...)
+	return o, err
+}
+
+// shownReason is why an answer broke off, in words for whoever reads the
+// conversation.
+func shownReason(why error) *parley.Error {
+	code := openai.CodeOf(why)
+	said, ok := errors.AsType[*parley.Error](why)
+	switch {
+	case errors.Is(why, errTurnStopped):
+		return errTurnStopped
+	case code == parley.Cancelled:
+		return parley.Errorf(code, "The client left before the answer was complete.")
+	case !ok:
+		return parley.Errorf(code, "The server had an error before the answer was complete.")
+	}
+	return said
+}

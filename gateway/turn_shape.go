@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"parley"
+	"parley/gateway/openai"
+)
+
+// A turnShape makes chat answers that say where in the conversation they
+// stand.
+type turnShape struct {
+	*chatShape
+	turn *turn
+}
+
+// shapeFor shapes the turn's answer for a call, which may be another than the
+// one that asked.
+func (t *turn) shapeFor(c *call, request *openai.TurnRequest) turnShape {
+	return turnShape{newChatShape(c, t.model, &request.Generation), t}
+}
+
+func (s turnShape) place() openai.TurnPlace {
+	return openai.TurnPlace{ConversationID: s.turn.conversation.ID, MessageID: s.turn.id.Message, QuestionID: s.turn.parent, Context: s.turn.note}
+}
+
+func (s turnShape) placed(inner any) any {
+	return openai.TurnChunk{ChatChunk: inner.(openai.ChatChunk), TurnPlace: s.place()}
+}
+
+func (s turnShape) opening(choice int) any { return s.placed(s.chatShape.opening(choice)) }
+func (s turnShape) content(p piece) any    { return s.chatShape.content(p) }
+func (s turnShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+	return s.placed(s.chatShape.closing(choice, finish, timings))
+}
+func (s turnShape) usage(u openai.Usage, timings *openai.Timings) any {
+	return s.placed(s.chatShape.usage(u, timings))
+}
+
+func (s turnShape) whole(choices []whole, u parley.Usage) openai.TurnResponse {
+	return openai.TurnResponse{ChatResponse: s.chatShape.whole(choices, u), TurnPlace: s.place()}
+}
