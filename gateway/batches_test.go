@@ -117,7 +117,7 @@ func TestUploadRefusals(t *testing.T) {
 		}{
 			{[]string{"purpose", "batch"}, `"param":"file"`},
 			{[]string{"file", "x"}, `"param":"purpose"`},
-			{[]string{"file", "x", "purpose", "fine-tune"}, `Supported values are: 'batch'`},
+			{[]string{"file", "x", "purpose", "fun"}, `Supported values are: 'batch', 'user_data'`},
 			{[]string{"file", "x", "file", "y", "purpose", "batch"}, `there are two`},
 			{[]string{"file", "x", "purpose", strings.Repeat("x", 2000)}, `more than 1024 bytes`},
 			{[]string{"file", "x", "purpose", "batch", "expires_after[anchor]", "created_at", "expires_after[seconds]", "1"}, `"param":"expires_after[seconds]"`},

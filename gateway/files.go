@@ -7,6 +7,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,13 +92,13 @@ type uploadForm struct {
 
 // check returns for how many seconds the file is kept, 0 for the default.
 func (f *uploadForm) check() (seconds int, err error) {
-	switch f.purpose {
-	case openai.FilePurpose:
+	switch {
+	case slices.Contains(openai.FilePurposes, f.purpose):
 		return openai.ParseUploadExpiry(f.anchor, f.seconds)
-	case "":
+	case f.purpose == "":
 		return 0, parley.Invalid("purpose", "Missing required parameter: 'purpose'.")
 	}
-	return 0, parley.Invalid("purpose", "Invalid 'purpose': '%.64s'. Supported values are: '%s'.", f.purpose, openai.FilePurpose)
+	return 0, parley.Invalid("purpose", "Invalid 'purpose': '%.64s'. Supported values are: '%s'.", f.purpose, strings.Join(openai.FilePurposes, "', '"))
 }
 
 // readUpload reads a form of which one part is a file, which goes to the store

@@ -158,6 +158,7 @@ type server struct {
 	t       *testing.T
 	gateway *Gateway
 	client  *http.Client
+	proof   *proof
 	log     *bytes.Buffer
 }
 
@@ -176,7 +177,8 @@ func start(t *testing.T, w parley.Worker, change ...func(*Config)) *server {
 		t.Fatal(err)
 	}
 	listener, client := testkit.Listen()
-	s.client = client
+	s.proof = &proof{t: t, inner: client.Transport, seen: map[string]bool{}}
+	s.client = &http.Client{Transport: s.proof}
 	server := NewServer("", s.gateway)
 	go server.Serve(listener)
 	t.Cleanup(func() {

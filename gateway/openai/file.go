@@ -7,12 +7,16 @@ import (
 	"parley"
 )
 
-// FilePurpose is what files can be uploaded for, and OutputPurpose what the
-// files are for that batches write.
+// FilePurpose is what the files are for that batches read, and OutputPurpose what
+// those are for that batches write.
 const (
 	FilePurpose   = "batch"
 	OutputPurpose = "batch_output"
 )
+
+// FilePurposes are what files can be uploaded for. Only batches read them; what is
+// uploaded for another reason is kept, listed and given back.
+var FilePurposes = []string{FilePurpose, "user_data", "assistants", "fine-tune", "vision"}
 
 // A File is what is said of a stored file.
 type File struct {
