@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { APICallError, generateText, streamText } from 'ai';
+import { APICallError, embed, embedMany, generateObject, generateText, streamObject, streamText, tool } from 'ai';
+import { z } from 'zod';
 import { clients, connect, failureOf, metric, metricBecomes, mini, polly, serveParley } from './parley.mjs';
 
 const server = serveParley();
@@ -94,3 +95,42 @@ for (const [name, modelOf] of providers) {
     });
   });
 }
+
+const pet = z.object({ name: z.string().max(12), animal: z.enum(['cat', 'dog']), age: z.number().int().min(0).max(20) });
+const compatible = ['@ai-sdk/openai-compatible', (model) => createOpenAICompatible({ name: 'parley', baseURL: `${server.url}/v1`, apiKey: 'any', supportsStructuredOutputs: true })(model)];
+const responses = ['@ai-sdk/openai, responses', (model) => createOpenAI({ baseURL: `${server.url}/v1`, apiKey: 'any' })(model)];
+
+for (const [name, modelOf] of [compatible, providers[1], responses]) {
+  describe(`objects and tools, ${name}`, () => {
+    const long = { ...steady, temperature: 1, maxOutputTokens: 400 };
+
+    test('generateObject and streamObject', async () => {
+      pet.parse((await generateObject({ model: modelOf(mini), schema: pet, prompt: 'A pet.', ...long })).object);
+      const result = streamObject({ model: modelOf(mini), schema: pet, prompt: 'A pet.', ...long });
+      let last;
+      for await (const partial of result.partialObjectStream) last = partial;
+      assert.deepEqual(await result.object, last);
+      pet.parse(last);
+    });
+
+    test('a tool that must be called, in a stream', async () => {
+      const weather = tool({ inputSchema: z.object({ city: z.enum(['Rome', 'Oslo']) }), execute: async ({ city }) => `sunny in ${city}` });
+      const result = streamText({ model: modelOf(mini), prompt: 'How is Rome?', tools: { weather }, toolChoice: { type: 'tool', toolName: 'weather' }, ...long });
+      const types = [];
+      for await (const part of result.fullStream) types.push(part.type);
+      assert.ok(types.includes('tool-call') && types.includes('tool-result'), types.join());
+      assert.match(JSON.stringify(await result.toolResults), /sunny in (Rome|Oslo)/);
+    });
+  });
+}
+
+describe('embeddings, AI SDK', () => {
+  test('embed and embedMany', async () => {
+    const model = createOpenAI({ baseURL: `${server.url}/v1`, apiKey: 'any' }).embedding(mini);
+    const one = await embed({ model, value: 'a fox' });
+    assert.ok(one.embedding.length > 0 && one.usage.tokens > 0);
+    const many = await embedMany({ model, values: ['a fox', 'a cat', 'the sea'] });
+    assert.equal(many.embeddings.length, 3);
+    many.embeddings[0].forEach((x, i) => assert.ok(Math.abs(x - one.embedding[i]) < 1e-4));
+  });
+});

@@ -96,4 +96,65 @@ describe('messages, anthropic', () => {
     assert.ok(image instanceof Anthropic.BadRequestError);
     assert.match(image.message, /text only/);
   });
+
+  test('the events of a stream, by name and in order', async () => {
+    const { stop_reason } = await client().messages.create(ask('Tell me of the moon.'));
+    const events = [];
+    for await (const event of await client().messages.create({ ...ask('Tell me of the moon.'), stream: true })) events.push(event);
+    const start = events[0].message;
+    assert.deepEqual([start.content, start.stop_reason, start.role], [[], null, 'assistant']);
+    assert.ok(start.usage.input_tokens + start.usage.cache_read_input_tokens > 0);
+    const order = events.map((e) => e.type).filter((type, i, all) => type !== 'ping' && type !== all[i - 1]);
+    assert.deepEqual(order, ['message_start', 'content_block_start', 'content_block_delta', 'content_block_stop', 'message_delta', 'message_stop']);
+    const end = events.find((e) => e.type === 'message_delta');
+    assert.equal(end.delta.stop_reason, stop_reason);
+    assert.ok(end.usage.output_tokens > 0);
+  });
+
+  test('system in blocks is the same as in one string', async () => {
+    const blocks = ['Be brief.', 'Be kind.'].map((text) => ({ type: 'text', text }));
+    const counted = await client().messages.countTokens({ model: mini, system: blocks, messages: [{ role: 'user', content: 'Hi' }] });
+    const answer = await client().messages.create(ask('Hi', { system: blocks }));
+    assert.equal(counted.input_tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens + answer.usage.cache_creation_input_tokens);
+    const parts = await client().messages.create(ask([{ type: 'text', text: 'Tell me ' }, { type: 'text', text: 'of the moon.' }]));
+    assert.ok(parts.content[0].text.length > 0);
+  });
+
+  test('the choice of tools: any, none, and one at a time', async () => {
+    const clock = { name: 'clock', input_schema: { type: 'object', properties: {} } };
+    const tools = [weather, clock];
+    const any = await client().messages.create(ask('How is the weather in Rome?', { tools, tool_choice: { type: 'any', disable_parallel_tool_use: true }, max_tokens: 300 }));
+    assert.equal(any.content.filter((b) => b.type === 'tool_use').length, 1);
+    const none = await client().messages.create(ask('How is the weather in Rome?', { tools, tool_choice: { type: 'none' } }));
+    assert.ok(none.content.every((b) => b.type === 'text'));
+    const auto = await client().messages.create(ask('Hello!', { tools }));
+    assert.ok(['end_turn', 'max_tokens', 'tool_use'].includes(auto.stop_reason));
+    const failed = [
+      { role: 'user', content: 'How is the weather in Rome?' }, { role: 'assistant', content: any.content },
+      { role: 'user', content: any.content.filter((b) => b.type === 'tool_use').map(({ id }) => ({ type: 'tool_result', tool_use_id: id, is_error: true, content: [{ type: 'text', text: 'no such city' }] })) },
+    ];
+    const next = await client().messages.create({ ...ask(''), tools, messages: failed });
+    assert.equal(next.role, 'assistant');
+  });
+
+  test('an answer that was begun is continued', async () => {
+    const begun = [{ role: 'user', content: 'Count to five.' }, { role: 'assistant', content: 'One, two,' }];
+    const answer = await client().messages.create({ ...ask(''), messages: begun });
+    assert.ok(!answer.content.map((b) => b.text).join('').startsWith('One, two,'));
+  });
+
+  test('what is wrong is told in the words of the library', async () => {
+    for (const [body, word] of [
+      [{ max_tokens: 0 }, /max_tokens/], [{ max_tokens: undefined }, /max_tokens/], [{ messages: [] }, /messages/],
+      [{ messages: [{ role: 'nobody', content: 'x' }] }, /role/], [{ temperature: 9 }, /temperature/],
+      [{ tools: [{ name: 'x' }] }, /input_schema|tools/], [{ tools: [weather], tool_choice: { type: 'tool', name: 'nobody' } }, /tool_choice|nobody/],
+    ]) {
+      const err = await failureOf(client().messages.create(ask('x', body)));
+      assert.ok(err instanceof Anthropic.BadRequestError, JSON.stringify([body, err.message]));
+      assert.deepEqual([err.error.type, err.error.error.type], ['error', 'invalid_request_error']);
+      assert.match(err.error.error.message, word);
+    }
+    const long = await failureOf(client().messages.create(ask('fox '.repeat(4000))));
+    assert.ok(long instanceof Anthropic.BadRequestError);
+  });
 });

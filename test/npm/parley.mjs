@@ -5,6 +5,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
 import OpenAI6 from 'openai6';
 
+import './proof.mjs';
+
 export { serveParley } from '../server.mjs';
 
 /** Both generations of the official client that people have installed. */
