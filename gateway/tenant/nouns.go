@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/limit"
 )
 
 // LocalOrganization owns all that is kept while there are no keys. It exists
@@ -12,10 +13,10 @@ import (
 const LocalOrganization = "local"
 
 // An Identity is who a call is answered for, and what that allows. It is a value
-// that nobody changes; lists in it are shared.
+// that nobody changes; lists in it are shared. The zero value is nobody.
 type Identity struct {
 	// Organization is the tenant: it owns what is kept, pays, and shares its
-	// cached context with nobody. Never empty.
+	// cached context with nobody.
 	Organization string
 	// User is who in the organisation calls; empty if the key names nobody. What
 	// one user keeps, others of the organisation do not see.
@@ -25,10 +26,13 @@ type Identity struct {
 	Key string
 	// Tier is the class in which calls are answered.
 	Tier parley.Class
-	// Models are the names that may be asked for; nil allows all.
-	Models []string
+	// Limits are what the organisation may use, by its tier or its own. KeyLimits
+	// are what this key may use of that. Both hold; zero is no limit.
+	Limits, KeyLimits limit.Limits
 	// Admin keys manage keys and see everybody's numbers.
 	Admin bool
+	// models are lists of names; a model must be in all of them.
+	models [][]string
 }
 
 // Local is who calls while there are no keys: whoever runs the server for
@@ -37,9 +41,15 @@ func Local() Identity {
 	return Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
 }
 
-// MayUse reports whether the identity may ask for a model by this name.
-func (i *Identity) MayUse(model string) bool {
-	return i.Models == nil || slices.Contains(i.Models, model)
+// MayUse reports whether the identity may use the model that goes by any of
+// these names, such as its own and an alias.
+func (i *Identity) MayUse(names ...string) bool {
+	for _, allowed := range i.models {
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(allowed, name) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // An Organization is a tenant.
@@ -48,9 +58,21 @@ type Organization struct {
 	ID string
 	// Tier is the class of its keys, unless a key has its own.
 	Tier parley.Class
+	// Limits are what it may use, instead of what its tier may where they are set.
+	Limits limit.Limits
 	// Models are the names its keys may ask for; nil allows what the tier does.
 	Models []string
 	// Blocked organisations are refused, whatever their keys say.
+	Blocked bool
+	Created time.Time
+}
+
+// A User is somebody in an organisation.
+type User struct {
+	Organization string
+	// ID is a short name such as "ann", chosen once.
+	ID string
+	// Blocked users are refused, whatever their keys say.
 	Blocked bool
 	Created time.Time
 }
@@ -67,6 +89,8 @@ type Key struct {
 	Organization, User string
 	// Tier is the class of its calls; nil is that of the organisation.
 	Tier *parley.Class
+	// Limits are what it may use, within what its organisation may.
+	Limits limit.Limits
 	// Models are the names it may ask for; nil allows what its organisation may.
 	Models []string
 	// Admin keys manage keys and see everybody's numbers.
@@ -77,18 +101,12 @@ type Key struct {
 	Created, Expires, LastUsed time.Time
 }
 
-// A Tier is what a class of tenants gets.
-type Tier struct {
-	// Models are the names that the class may ask for; nil allows all.
-	Models []string
-	// Weight is its share of turns beside other classes that wait; 0 is the
-	// queue's default.
-	Weight float64
-	// KVShare is the part of a model's key/value pool that the class may keep
-	// cached before it is evicted ahead of others; 0 is all of it. KVReserve is
-	// the part that others use only while the class does not.
-	KVShare, KVReserve float64
+// ParseClass reads the name of a class.
+func ParseClass(name string) (parley.Class, bool) {
+	for class := range parley.Class(parley.Classes) {
+		if class.String() == name {
+			return class, true
+		}
+	}
+	return 0, false
 }
-
-// Tiers has an entry for each class.
-type Tiers [parley.Classes]Tier

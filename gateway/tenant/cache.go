@@ -1,0 +1,79 @@
+package tenant
+
+import (
+	"crypto/subtle"
+	"time"
+)
+
+const (
+	// knownMax and unknownMax bound the two halves of the cache.
+	knownMax   = 65536
+	unknownMax = 16384
+	// knownAge is for how long a key is believed without asking the store. The
+	// store is asked for changes all the time, so this counts only while it cannot
+	// be reached: then keys work for so long, and no longer.
+	knownAge = 30 * time.Second
+	// unknownAge is for how long a key that does not exist is refused unasked.
+	unknownAge = 10 * time.Second
+)
+
+// A cache remembers what became of keys, for one generation of the store. It
+// has no clock and no lock.
+type cache struct {
+	generation int64
+	known      map[digest]verdict
+	unknown    map[digest]time.Time
+}
+
+// A verdict is what becomes of calls with a key.
+type verdict struct {
+	digest   digest
+	identity Identity
+	// refused says why the key is not accepted, nil if it is.
+	refused error
+	expires time.Time
+	at      time.Time
+}
+
+func newCache() *cache {
+	c := &cache{}
+	c.forget(0)
+	return c
+}
+
+// forget begins a generation: all that was remembered is forgotten.
+func (c *cache) forget(generation int64) {
+	c.generation, c.known, c.unknown = generation, map[digest]verdict{}, map[digest]time.Time{}
+}
+
+// get returns what is remembered of a key.
+func (c *cache) get(d digest, now time.Time) (v verdict, ok bool) {
+	if since, ok := c.unknown[d]; ok && now.Sub(since) < unknownAge {
+		return verdict{digest: d, refused: errUnknown}, true
+	}
+	v, ok = c.known[d]
+	return v, ok && now.Sub(v.at) < knownAge && subtle.ConstantTimeCompare(v.digest[:], d[:]) == 1
+}
+
+// put remembers a verdict that was read in a generation. One of an older
+// generation than the cache has may be outdated, and is not kept.
+func (c *cache) put(d digest, v verdict, generation int64, now time.Time) {
+	switch {
+	case generation < c.generation:
+		return
+	case generation > c.generation:
+		c.forget(generation)
+	}
+	if v.refused == errUnknown {
+		if len(c.unknown) >= unknownMax {
+			c.unknown = map[digest]time.Time{}
+		}
+		c.unknown[d] = now
+		return
+	}
+	if len(c.known) >= knownMax {
+		c.known = map[digest]verdict{}
+	}
+	v.at = now
+	c.known[d] = v
+}

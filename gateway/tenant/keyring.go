@@ -1,0 +1,216 @@
+package tenant
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"parley"
+)
+
+const (
+	// pollEvery is how often the store is asked for changes. A key that is blocked
+	// anywhere is refused everywhere within a second: this, and one query.
+	pollEvery = 250 * time.Millisecond
+	// usedEvery is how often it is noted when keys were used.
+	usedEvery = 5 * time.Second
+	// askMax bounds one question to the store.
+	askMax = 5 * time.Second
+)
+
+// Why a key is refused.
+var (
+	errUnknown = parley.Errorf(parley.Unauthenticated, "Incorrect API key provided. Check it, or have a new one made with: parley keys create")
+	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask whoever runs this server.")
+	errExpired = parley.Errorf(parley.Unauthenticated, "This API key has expired. Have a new one made with: parley keys create")
+)
+
+// A Keyring tells who calls. It remembers the keys of a store, and follows its
+// changes until it is closed.
+type Keyring struct {
+	store *Store
+	tiers Tiers
+	log   *slog.Logger
+	now   func() time.Time
+	salt  []byte
+
+	mu    sync.Mutex
+	cache *cache
+	keys  int
+	used  map[string]time.Time
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// NewKeyring makes a keyring of a store. Whoever opened the store closes it,
+// after the keyring.
+func NewKeyring(ctx context.Context, store *Store, tiers Tiers, log *slog.Logger) (*Keyring, error) {
+	salt, err := store.Secret(ctx, "cache salt")
+	if err != nil {
+		return nil, err
+	}
+	k := &Keyring{store: store, tiers: tiers, log: log, now: time.Now, salt: salt, cache: newCache(), used: map[string]time.Time{}}
+	if err := k.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	ctx, k.stop = context.WithCancel(context.Background())
+	k.done.Go(func() { k.follow(ctx) })
+	return k, nil
+}
+
+// Close ends following the store.
+func (k *Keyring) Close() {
+	k.stop()
+	k.done.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), askMax)
+	defer cancel()
+	k.noteUsed(ctx)
+}
+
+// Store returns the store that the keyring follows.
+func (k *Keyring) Store() *Store { return k.store }
+
+// Empty reports whether there are no keys at all.
+func (k *Keyring) Empty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys == 0
+}
+
+// Salt returns what keeps an organisation's cached context apart from others'.
+func (k *Keyring) Salt(organization string) parley.Salt { return saltOf(k.salt, organization) }
+
+// Refresh takes up the store's changes now.
+func (k *Keyring) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	state, err := k.store.State(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keys = state.Keys
+	if state.Generation > k.cache.generation {
+		k.cache.forget(state.Generation)
+	}
+	return nil
+}
+
+// Identify tells who shows a key, or why it is refused.
+func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error) {
+	prefix, ok := prefixOf(secret)
+	if !ok {
+		return Identity{}, errUnknown
+	}
+	now, d := k.now(), digestOf(secret)
+	v, ok := k.recall(d, now)
+	if !ok {
+		var err error
+		if v, err = k.ask(ctx, prefix, d, now); err != nil {
+			return Identity{}, err
+		}
+	}
+	switch {
+	case v.refused != nil:
+		return Identity{}, v.refused
+	case !v.expires.IsZero() && !now.Before(v.expires):
+		return Identity{}, errExpired
+	}
+	return v.identity, nil
+}
+
+// recall returns what is remembered of a key, and notes its use.
+func (k *Keyring) recall(d digest, now time.Time) (verdict, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, ok := k.cache.get(d, now)
+	if ok && v.refused == nil {
+		k.used[v.identity.Key] = now
+	}
+	return v, ok
+}
+
+// ask has the store decide about a key, and remembers that.
+func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Time) (verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	r, generation, err := k.store.find(ctx, prefix)
+	missing := errors.Is(err, ErrNotFound)
+	if err != nil && !missing {
+		return verdict{}, err
+	}
+	v := verdict{digest: d, expires: r.key.Expires}
+	switch {
+	case missing || subtle.ConstantTimeCompare(r.digest[:], d[:]) != 1:
+		v.refused = errUnknown
+	case r.key.Blocked || r.organization.Blocked || r.userBlocked:
+		v.refused = errBlocked
+	default:
+		v.identity = k.tiers.identity(&r.organization, &r.key)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cache.put(d, v, generation, now)
+	if v.refused == nil {
+		k.used[v.identity.Key] = now
+	}
+	return v, nil
+}
+
+// Of tells as whom work is done that an organisation left to be done without a
+// client, such as a batch.
+func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, error) {
+	o, err := k.store.Organization(ctx, organization)
+	if err != nil {
+		return Identity{}, err
+	}
+	if o.Blocked {
+		return Identity{}, errBlocked
+	}
+	i := k.tiers.identity(&o, nil)
+	i.User = user
+	return i, nil
+}
+
+// follow takes up changes until ctx ends. While the store cannot be reached, what
+// is remembered ages.
+func (k *Keyring) follow(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	failing, noted := false, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := k.Refresh(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			k.log.Warn("the store of API keys cannot be reached: keys that were in use are accepted for a while", "for", knownAge, "error", err)
+		}
+		failing = err != nil
+		if now := time.Now(); !failing && now.Sub(noted) >= usedEvery {
+			noted = now
+			k.noteUsed(ctx)
+		}
+	}
+}
+
+// noteUsed stores when keys were used since it was last noted.
+func (k *Keyring) noteUsed(ctx context.Context) {
+	k.mu.Lock()
+	used := k.used
+	k.used = map[string]time.Time{}
+	k.mu.Unlock()
+	if len(used) == 0 {
+		return
+	}
+	if err := k.store.Used(ctx, used); err != nil && ctx.Err() == nil {
+		k.log.Warn("it could not be noted when API keys were used", "error", err)
+	}
+}

@@ -1,0 +1,166 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley"
+	"parley/gateway/db"
+	"parley/gateway/limit"
+)
+
+const organizationColumns = `o.id, o.tier, o.limits, o.models, o.blocked, o.created`
+
+func scanOrganization(r db.Row, o *Organization) error {
+	var tier, limits, models string
+	var blocked, created int64
+	if err := r.Scan(&o.ID, &tier, &limits, &models, &blocked, &created); err != nil {
+		return err
+	}
+	return o.fill(tier, limits, models, blocked, created)
+}
+
+func (o *Organization) fill(tier, limits, models string, blocked, created int64) error {
+	o.Tier, _ = ParseClass(tier)
+	o.Blocked, o.Created = blocked != 0, db.Unstamp(created)
+	return errors.Join(readLimits(limits, &o.Limits), readList(models, &o.Models))
+}
+
+// Organizations lists all, by id.
+func (s *Store) Organizations(ctx context.Context) (list []Organization, err error) {
+	return list, s.db.Read(ctx, func(t *db.Tx) error {
+		list, err = db.All(t, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o ORDER BY o.id`)
+		return err
+	})
+}
+
+// Organization returns one.
+func (s *Store) Organization(ctx context.Context, id string) (o Organization, err error) {
+	return o, found(s.db.Read(ctx, func(t *db.Tx) error {
+		o, err = db.Only(t, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.id = $1`, id)
+		return err
+	}))
+}
+
+// CreateOrganization makes one.
+func (s *Store) CreateOrganization(ctx context.Context, o Organization, now time.Time) (Organization, error) {
+	if err := checkKey("", o.ID, "", o.Models, &o.Limits); err != nil {
+		return o, err
+	}
+	o.Created = now.UTC().Truncate(time.Microsecond)
+	return o, s.change(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			o.ID, o.Tier.String(), limitsText(o.Limits), listText(o.Models), db.Flag(o.Blocked), db.Stamp(o.Created))
+		if err == nil && n == 0 {
+			err = ErrExists
+		}
+		return err
+	})
+}
+
+// An OrganizationChange is what is changed; what is nil stays.
+type OrganizationChange struct {
+	Tier    *parley.Class
+	Limits  *limit.Limits
+	Models  *[]string
+	Blocked *bool
+}
+
+// ChangeOrganization changes one and returns it as it is then.
+func (s *Store) ChangeOrganization(ctx context.Context, id string, c OrganizationChange) (o Organization, err error) {
+	return o, s.change(ctx, func(t *db.Tx) error {
+		if o, err = db.Only(t, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.id = $1`, id); err != nil {
+			return err
+		}
+		set(&o.Tier, c.Tier)
+		set(&o.Limits, c.Limits)
+		set(&o.Models, c.Models)
+		set(&o.Blocked, c.Blocked)
+		if err := checkKey("", o.ID, "", o.Models, &o.Limits); err != nil {
+			return err
+		}
+		_, err = t.Exec(`UPDATE organizations SET tier = $2, limits = $3, models = $4, blocked = $5 WHERE id = $1`,
+			id, o.Tier.String(), limitsText(o.Limits), listText(o.Models), db.Flag(o.Blocked))
+		return err
+	})
+}
+
+// DeleteOrganization removes one that has no keys, and its users. What it keeps
+// is purged with what nobody owns: never; delete its conversations first.
+func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
+	return s.change(ctx, func(t *db.Tx) error {
+		var keys int
+		if err := t.One(`SELECT count(*) FROM api_keys WHERE organization = $1`, []any{id}, &keys); err != nil {
+			return err
+		}
+		if keys > 0 || id == LocalOrganization {
+			return ErrInUse
+		}
+		n, err := t.Exec(`DELETE FROM organizations WHERE id = $1`, id)
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
+// Users lists those of an organisation, by id.
+func (s *Store) Users(ctx context.Context, organization string) (list []User, err error) {
+	scan := func(r db.Row, u *User) error {
+		var blocked, created int64
+		err := r.Scan(&u.Organization, &u.ID, &blocked, &created)
+		u.Blocked, u.Created = blocked != 0, db.Unstamp(created)
+		return err
+	}
+	return list, found(s.db.Read(ctx, func(t *db.Tx) error {
+		list, err = db.All(t, scan, `SELECT organization, id, blocked, created FROM users WHERE organization = $1 ORDER BY id`, organization)
+		return err
+	}))
+}
+
+// BlockUser blocks a user, or ends that.
+func (s *Store) BlockUser(ctx context.Context, organization, id string, blocked bool) error {
+	return s.change(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(`UPDATE users SET blocked = $3 WHERE organization = $1 AND id = $2`, organization, id, db.Flag(blocked))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
+// A record is all that decides what becomes of a key.
+type record struct {
+	key          Key
+	organization Organization
+	userBlocked  bool
+	digest       digest
+}
+
+// find returns the record of the key with this prefix, and the generation that
+// it was read in.
+func (s *Store) find(ctx context.Context, prefix string) (r record, generation int64, err error) {
+	var tier, limits, models string
+	var kept []byte
+	var blocked, created, userBlocked int64
+	scan := func(row db.Row, r *record) error {
+		o := &r.organization
+		if err := scanKeyAnd(row, &r.key, &kept, &o.ID, &tier, &limits, &models, &blocked, &created, &userBlocked); err != nil {
+			return err
+		}
+		r.userBlocked = userBlocked != 0
+		copy(r.digest[:], kept)
+		return o.fill(tier, limits, models, blocked, created)
+	}
+	return r, generation, found(s.db.Read(ctx, func(t *db.Tx) error {
+		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
+			return err
+		}
+		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, k.digest, `+organizationColumns+`, coalesce(u.blocked, 0)
+			FROM api_keys k JOIN organizations o ON o.id = k.organization
+			LEFT JOIN users u ON u.organization = k.organization AND u.id = k.user_id
+			WHERE k.prefix = $1`, prefix)
+		return err
+	}))
+}

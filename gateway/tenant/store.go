@@ -1,0 +1,273 @@
+package tenant
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/gateway/db"
+	"parley/gateway/limit"
+)
+
+//go:embed migrations
+var migrationFiles embed.FS
+
+// A Store keeps organisations, users and keys in a database, beside what others
+// keep there. It is safe for concurrent use, by several processes.
+type Store struct{ db *db.DB }
+
+// New brings the tables up to date and returns the store in them.
+func New(ctx context.Context, d *db.DB) (*Store, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Migrate(ctx, db.Schema{Versions: "schema_versions_tenant", Migrations: files}); err != nil {
+		return nil, err
+	}
+	return &Store{d}, nil
+}
+
+// What a caller may want to tell apart.
+var (
+	// ErrNotFound: there is nothing of that id.
+	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such organisation, user or key.")
+	// ErrExists: the id is taken.
+	ErrExists = parley.Errorf(parley.Conflict, "An organisation of this id exists.")
+	// ErrInUse: an organisation that has keys is not deleted.
+	ErrInUse = parley.Errorf(parley.Conflict, "This organisation has keys: delete them first, or block it.")
+)
+
+func found(err error) error {
+	if errors.Is(err, db.ErrNoRow) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// A State is what a gateway asks for again and again.
+type State struct {
+	// Generation grows with every change to organisations, users and keys.
+	Generation int64
+	// Keys is how many keys there are, blocked and expired ones included.
+	Keys int
+}
+
+// State returns the present state.
+func (s *Store) State(ctx context.Context) (now State, err error) {
+	return now, s.db.Read(ctx, func(t *db.Tx) error { return t.One(stateQuery, nil, &now.Generation, &now.Keys) })
+}
+
+const stateQuery = `SELECT generation, (SELECT count(*) FROM api_keys) FROM tenant_state`
+
+// change runs do and counts the generation up, in one transaction.
+func (s *Store) change(ctx context.Context, do func(*db.Tx) error) error {
+	return found(s.db.Write(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(`UPDATE tenant_state SET generation = generation + 1`); err != nil {
+			return err
+		}
+		return do(t)
+	}))
+}
+
+// A NewKey is a key to be made. Its organisation and user are made with it if
+// they are missing.
+type NewKey struct {
+	Name, Organization, User string
+	Tier                     *parley.Class
+	Limits                   limit.Limits
+	Models                   []string
+	Admin                    bool
+	Expires                  time.Time
+}
+
+// CreateKey makes a key and returns its secret, which nobody can tell later.
+func (s *Store) CreateKey(ctx context.Context, n NewKey, now time.Time) (k Key, secret string, err error) {
+	if err := n.check(now); err != nil {
+		return k, "", err
+	}
+	k = Key{ID: "key_" + strings.ToLower(rand.Text()), Name: n.Name, Organization: n.Organization, User: n.User, Tier: n.Tier,
+		Limits: n.Limits, Models: n.Models, Admin: n.Admin, Created: now.UTC().Truncate(time.Microsecond), Expires: n.Expires.UTC().Truncate(time.Microsecond)}
+	secret = newSecret()
+	k.Prefix = secret[:prefixLength]
+	return k, secret, s.change(ctx, func(t *db.Tx) error {
+		if err := ensure(t, &k); err != nil {
+			return err
+		}
+		d := digestOf(secret)
+		_, err := t.Exec(`INSERT INTO api_keys (id, prefix, digest, name, organization, user_id, tier, limits, models, admin, blocked, created, expires, used)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, 0)`,
+			k.ID, k.Prefix, d[:], k.Name, k.Organization, k.User, tierText(k.Tier), limitsText(k.Limits), listText(k.Models), db.Flag(k.Admin), db.Stamp(k.Created), db.Stamp(k.Expires))
+		return err
+	})
+}
+
+// ensure makes the organisation and the user of a key if they are missing. A new
+// organisation has the tier of its first key.
+func ensure(t *db.Tx, k *Key) error {
+	tier := parley.Free
+	if k.Tier != nil {
+		tier = *k.Tier
+	}
+	if _, err := t.Exec(`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, '{}', '', 0, $3) ON CONFLICT DO NOTHING`,
+		k.Organization, tier.String(), db.Stamp(k.Created)); err != nil || k.User == "" {
+		return err
+	}
+	_, err := t.Exec(`INSERT INTO users (organization, id, blocked, created) VALUES ($1, $2, 0, $3) ON CONFLICT DO NOTHING`, k.Organization, k.User, db.Stamp(k.Created))
+	return err
+}
+
+const keyColumns = `k.id, k.prefix, k.name, k.organization, k.user_id, k.tier, k.limits, k.models, k.admin, k.blocked, k.created, k.expires, k.used`
+
+func scanKey(r db.Row, k *Key) error { return scanKeyAnd(r, k) }
+
+// scanKeyAnd scans a key, and more after it.
+func scanKeyAnd(r db.Row, k *Key, more ...any) error {
+	var tier, limits, models string
+	var admin, blocked, created, expires, used int64
+	into := []any{&k.ID, &k.Prefix, &k.Name, &k.Organization, &k.User, &tier, &limits, &models, &admin, &blocked, &created, &expires, &used}
+	if err := r.Scan(append(into, more...)...); err != nil {
+		return err
+	}
+	if class, ok := ParseClass(tier); ok {
+		k.Tier = &class
+	}
+	k.Admin, k.Blocked = admin != 0, blocked != 0
+	k.Created, k.Expires, k.LastUsed = db.Unstamp(created), db.Unstamp(expires), db.Unstamp(used)
+	return errors.Join(readLimits(limits, &k.Limits), readList(models, &k.Models))
+}
+
+// Key returns one key.
+func (s *Store) Key(ctx context.Context, id string) (k Key, err error) {
+	return k, found(s.db.Read(ctx, func(t *db.Tx) error {
+		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id)
+		return err
+	}))
+}
+
+// A KeyFilter says which keys are listed: all of them if it is zero.
+type KeyFilter struct {
+	Organization string
+	// Admins lists only keys with the admin right.
+	Admins bool
+	// After is the id of the last key of the page before; Limit bounds the page,
+	// 0 for all.
+	After string
+	Limit int
+}
+
+// Keys lists keys in the order in which they were made.
+func (s *Store) Keys(ctx context.Context, f KeyFilter) (keys []Key, err error) {
+	if f.Limit <= 0 {
+		f.Limit = 1 << 30
+	}
+	return keys, found(s.db.Read(ctx, func(t *db.Tx) error {
+		var since int64 = -1
+		if f.After != "" {
+			if err := t.One(`SELECT created FROM api_keys WHERE id = $1`, []any{f.After}, &since); err != nil {
+				return err
+			}
+		}
+		keys, err = db.All(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k
+			WHERE (k.organization = $1 OR CAST($1 AS TEXT) = '') AND k.admin >= $2 AND (k.created > $3 OR k.created = $3 AND k.id > $4)
+			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit)
+		return err
+	}))
+}
+
+// A KeyChange is what is changed about a key; what is nil stays.
+type KeyChange struct {
+	Name    *string
+	Tier    **parley.Class
+	Limits  *limit.Limits
+	Models  *[]string
+	Admin   *bool
+	Blocked *bool
+	Expires *time.Time
+}
+
+// ChangeKey changes a key and returns it as it is then.
+func (s *Store) ChangeKey(ctx context.Context, id string, c KeyChange) (k Key, err error) {
+	return k, s.change(ctx, func(t *db.Tx) error {
+		if k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id); err != nil {
+			return err
+		}
+		c.apply(&k)
+		if err := checkKey(k.Name, k.Organization, k.User, k.Models, &k.Limits); err != nil {
+			return err
+		}
+		_, err = t.Exec(`UPDATE api_keys SET name = $2, tier = $3, limits = $4, models = $5, admin = $6, blocked = $7, expires = $8 WHERE id = $1`,
+			id, k.Name, tierText(k.Tier), limitsText(k.Limits), listText(k.Models), db.Flag(k.Admin), db.Flag(k.Blocked), db.Stamp(k.Expires))
+		return err
+	})
+}
+
+func (c *KeyChange) apply(k *Key) {
+	set(&k.Name, c.Name)
+	set(&k.Tier, c.Tier)
+	set(&k.Limits, c.Limits)
+	set(&k.Models, c.Models)
+	set(&k.Admin, c.Admin)
+	set(&k.Blocked, c.Blocked)
+	set(&k.Expires, c.Expires)
+}
+
+func set[T any](field *T, to *T) {
+	if to != nil {
+		*field = *to
+	}
+}
+
+// RotateKey gives a key a new secret. The old one ends at once.
+func (s *Store) RotateKey(ctx context.Context, id string) (k Key, secret string, err error) {
+	secret = newSecret()
+	return k, secret, s.change(ctx, func(t *db.Tx) error {
+		d := digestOf(secret)
+		if _, err := t.Exec(`UPDATE api_keys SET prefix = $2, digest = $3 WHERE id = $1`, id, secret[:prefixLength], d[:]); err != nil {
+			return err
+		}
+		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id)
+		return err
+	})
+}
+
+// DeleteKey removes a key. What its organisation keeps stays.
+func (s *Store) DeleteKey(ctx context.Context, id string) error {
+	return s.change(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(`DELETE FROM api_keys WHERE id = $1`, id)
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
+// Used notes when keys were used last.
+func (s *Store) Used(ctx context.Context, at map[string]time.Time) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		for id, when := range at {
+			if _, err := t.Exec(`UPDATE api_keys SET used = $2 WHERE id = $1 AND used < $2`, id, db.Stamp(when)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Secret returns 32 bytes of chance that are the same for every gateway on the
+// store, made when they are first asked for.
+func (s *Store) Secret(ctx context.Context, name string) (secret []byte, err error) {
+	fresh := make([]byte, 32)
+	rand.Read(fresh) // never fails: crypto/rand ends the process instead
+	return secret, s.db.Write(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(`INSERT INTO server_secrets (name, secret) VALUES ($1, $2) ON CONFLICT DO NOTHING`, name, fresh); err != nil {
+			return err
+		}
+		return t.One(`SELECT secret FROM server_secrets WHERE name = $1`, []any{name}, &secret)
+	})
+}
