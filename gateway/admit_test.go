@@ -15,6 +15,7 @@ import (
 
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 	"parley/queue"
 )
 
@@ -29,15 +30,15 @@ func slots(t *testing.T, n int, text string, step time.Duration) *crowd {
 func narrow(c *Config) { c.Admission.Queue.Hold = time.Nanosecond }
 
 // byKey tells tenants and tiers apart by their key, such as "pro-anna".
-func byKey(c *call) (parley.Class, string) {
+func byKey(c *call) (tenant.Identity, error) {
 	key := strings.TrimPrefix(c.request.Header.Get("Authorization"), "Bearer ")
 	tier, _, _ := strings.Cut(key, "-")
 	for class := range parley.Class(parley.Classes) {
 		if class.String() == tier {
-			return class, key
+			return tenant.Identity{Organization: key, Tier: class}, nil
 		}
 	}
-	return parley.Free, key
+	return tenant.Identity{Organization: key}, nil
 }
 
 // send asks for an answer in the name of a key, and hands over what came.
@@ -79,7 +80,7 @@ func TestWaitingIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slots(t, 2, "one two three four five", 2*time.Second)
 		s := start(t, w, narrow)
-		s.gateway.party = byKey
+		s.gateway.who = byKey
 		var group sync.WaitGroup
 		s.occupy(&group, 2, 2*time.Second)
 		r := mustRequest(t, t.Context(), chatBody(`,"stream":true`))
@@ -138,7 +139,7 @@ func TestLeavingTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slots(t, 1, "one", 10*time.Second)
 		s := start(t, w, narrow)
-		s.gateway.party = byKey
+		s.gateway.who = byKey
 		var group sync.WaitGroup
 		s.occupy(&group, 1, 10*time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,7 +170,7 @@ func TestTurnedAway(t *testing.T) {
 			c.Admission.Queue.DepthMax = 2
 			c.Admission.Queue.Tiers[parley.Free] = queue.Tier{DepthMax: 2, WaitMax: 2 * time.Second}
 		})
-		s.gateway.party = byKey
+		s.gateway.who = byKey
 		var group sync.WaitGroup
 		s.occupy(&group, 1, 3*time.Second)
 		expect := func(key string, status int, text string) {
@@ -246,7 +247,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("the worker was asked %d times", n)
 		}
 		s.wantMetric(`parley_breaker_state{kind="model",model="tiny/llama:1"}`, "2")
-		s.wantMetric(`parley_shed_total{reason="breaker",tier="free"}`, "1")
+		s.wantMetric(`parley_shed_total{reason="breaker",tier="enterprise"}`, "1")
 		time.Sleep(time.Second)
 		broken = false
 		// One tries, the others wait for what comes of it.

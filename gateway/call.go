@@ -14,6 +14,7 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 )
 
 // A call is one HTTP exchange on its way through the gateway: what came, what
@@ -31,6 +32,8 @@ type call struct {
 	inference bool
 	// background calls have no client: others go first.
 	background bool
+	// identity is who makes the call, and so all that it may.
+	identity tenant.Identity
 	// owner is in whose name a call is made that did not come over the network.
 	owner *convo.Owner
 	// beside calls are questions of our own, such as for a title.

@@ -52,7 +52,7 @@ func TestChatPrompt(t *testing.T) {
 		s := start(t, w)
 		s.chat(`,"seed":7,"temperature":0,"stop":"zz","max_tokens":3,"n":2,"logprobs":true,"top_logprobs":1,"logit_bias":{"5":2}`)
 		want := &parley.Request{
-			Model: modelID, Tenant: localTenant,
+			Model: modelID, Class: parley.Enterprise, Tenant: localTenant,
 			Prompt:  tokensOf(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
 			Choices: 2, MaxTokens: 3, Logprobs: true, TopLogprobs: 1,
 			Sampling: parley.Sampling{TopP: 1, Seed: 7, LogitBias: map[parley.Token]float32{5: 2}},

@@ -22,7 +22,7 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}

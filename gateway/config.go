@@ -10,6 +10,7 @@ import (
 	"parley"
 	"parley/gateway/batch"
 	"parley/gateway/convo"
+	"parley/gateway/tenant"
 	"parley/token"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,12 @@ type Config struct {
 	// SLO is what users are promised, and what the operator is shown to be kept or
 	// not; the zero value is [parley.DefaultSLO].
 	SLO parley.SLO
+	// Keys tell who calls; nil takes everybody for whoever runs the program, and
+	// is for tests and programs that check by themselves. Whoever made it closes
+	// it, after [Gateway.Close].
+	Keys *tenant.Keyring
+	// Aliases are other names for models.
+	Aliases map[string]Alias
 	// TierContexts say what conversations may hold, for each class of tenants; the
 	// zero value is [DefaultTierContexts].
 	TierContexts TierContexts
@@ -125,7 +132,7 @@ func (c *Config) Validate() error {
 	if err := c.Admission.validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	problems = append(problems, checkNear(c.NearDuplicates))
+	problems = append(problems, checkNear(c.NearDuplicates), c.checkAliases())
 	if c.TierContexts != (TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}

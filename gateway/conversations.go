@@ -74,7 +74,7 @@ func (g *Gateway) createConversation(c *call) error {
 		fresh.Policy = convo.Policy(*request.Policy)
 	}
 	if fresh.Model != "" {
-		if _, err := g.model(fresh.Model); err != nil {
+		if _, err := c.model(fresh.Model); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 	shown := openai.Conversation{
 		ID: v.ID, Object: "conversation", CreatedAt: v.Created.Unix(), Metadata: metadata, ConversationID: v.ID, Owner: ownerOf(c).Tenant,
 		Model: v.Model, Title: v.Title, Pinned: v.Pinned, Temporary: v.Temporary, ContextPolicy: string(v.Policy),
-		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(), Tier: classOf(c).String(),
+		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(), Tier: c.identity.Tier.String(),
 	}
 	if most := c.tier().Tokens; most > 0 {
 		shown.ContextTokensMax = &most
@@ -193,7 +193,7 @@ func (g *Gateway) changeConversation(c *call) error {
 	}
 	ctx, owner, id := c.request.Context(), ownerOf(c), c.values["id"]
 	if request.Model != nil && *request.Model != "" {
-		if _, err := g.model(*request.Model); err != nil {
+		if _, err := c.model(*request.Model); err != nil {
 			return err
 		}
 	}

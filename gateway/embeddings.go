@@ -25,7 +25,7 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,8 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 		case len(tokens) >= m.ContextTokens:
 			return nil, openai.ContextTooLong(p.Param, m.ContextTokens, len(tokens), 0)
 		}
-		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.id, i), Model: m.ID, Prompt: tokens, Embed: true, Background: c.background}
+		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.id, i), Model: m.ID, Prompt: tokens, Embed: true}
+		c.claim(m, jobs[i])
 		c.story.promptTokens += len(tokens)
 	}
 	return jobs, nil
@@ -81,10 +82,6 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 // which they come. The first error ends all.
 func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
 	ctx := c.request.Context()
-	class, tenant := c.gateway.party(c)
-	for _, job := range jobs {
-		job.Class, job.Tenant = class, tenant
-	}
 	work := generate(ctx, c.source(m, nil, jobs), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {

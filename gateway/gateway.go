@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 )
 
 // A Gateway answers HTTP requests for the models it was made with. It is an
@@ -23,8 +24,8 @@ type Gateway struct {
 	sessions sessions
 	line     line
 	shares   *shares
-	// party says in which class a call is answered, and for which tenant.
-	party func(*call) (parley.Class, string)
+	// who tells who makes a call.
+	who func(*call) (tenant.Identity, error)
 	// near lets questions wait for nearly the same ones; nil compares none.
 	near *nearby
 	// keeper holds what lives longer than a call; nil without a store.
@@ -46,7 +47,8 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, sockets: newSocketSet(), party: localParty, near: newNearby(&config), operations: newOperations()}
+	g := &Gateway{config: config, sockets: newSocketSet(), near: newNearby(&config), operations: newOperations()}
+	g.who = g.identify
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		m.now = config.Now
@@ -148,6 +150,10 @@ func (g *Gateway) dispatch(c *call) error {
 		return parley.Errorf(parley.MethodNotAllowed, "Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
 			c.request.Method, found.name, found.allowed())
 	}
+	var err error
+	if c.identity, err = g.who(c); err != nil {
+		return err
+	}
 	if found.inference && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)
 	}
@@ -167,20 +173,4 @@ func (g *Gateway) infer(c *call, run endpoint) error {
 // panicError is a panic as an error for the log, with where it came from.
 func panicError(p any) error {
 	return fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-}
-
-// model returns the model that a client named.
-func (g *Gateway) model(id string) (*model, error) {
-	if id == "" && g.fallback != nil {
-		return g.fallback, nil
-	}
-	if id == "" {
-		return nil, openai.MissingModel()
-	}
-	for _, m := range g.models {
-		if m.ID == id {
-			return m, nil
-		}
-	}
-	return nil, openai.ModelNotFound(id)
 }

@@ -150,8 +150,7 @@ func (g *Gateway) showQueue(c *call) error {
 // showPlace answers GET /v1/queue/{id}: where a request of the caller stands, by
 // its request id or by the name its client gave it.
 func (g *Gateway) showPlace(c *call) error {
-	_, tenant := g.party(c)
-	p := g.line.find(tenant, c.values["id"])
+	p := g.line.find(c.identity.Organization, c.values["id"])
 	if p == nil {
 		return parley.Errorf(parley.NotFound, "No request of yours with the id '%s' is being answered.", c.values["id"])
 	}

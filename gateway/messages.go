@@ -30,7 +30,7 @@ func (g *Gateway) messages(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}

@@ -11,23 +11,29 @@ import (
 // short timeouts.
 func (g *Gateway) listModels(c *call) error {
 	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
-	for _, m := range g.models {
-		list.Data = append(list.Data, m.describe())
+	for _, name := range c.modelNames() {
+		m, err := c.model(name)
+		if err != nil {
+			return err
+		}
+		list.Data = append(list.Data, m.describe(name))
 	}
 	return c.reply(http.StatusOK, list)
 }
 
 // showModel answers GET /v1/models/{id}.
 func (g *Gateway) showModel(c *call) error {
-	m, err := g.model(strings.TrimPrefix(c.request.URL.Path, modelsPrefix))
+	name := strings.TrimPrefix(c.request.URL.Path, modelsPrefix)
+	m, err := c.model(name)
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, m.describe())
+	return c.reply(http.StatusOK, m.describe(name))
 }
 
-func (m *model) describe() openai.Model {
-	shown := openai.Model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: m.OwnedBy, MaxModelLen: m.ContextTokens}
+// describe shows a model under a name that it goes by.
+func (m *model) describe(name string) openai.Model {
+	shown := openai.Model{ID: name, Object: "model", Created: m.Created.Unix(), OwnedBy: m.OwnedBy, MaxModelLen: m.ContextTokens}
 	if m.Template == nil {
 		shown.Unavailable = "no chat template"
 	}

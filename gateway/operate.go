@@ -2,9 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,36 +79,17 @@ func (o *operations) remember(l *admin.Life) {
 	o.recent.Add(l)
 }
 
-// operator lets only those in who run the server. Without keys that is whoever
-// sits at the machine: the connection must come from it, not through a proxy,
-// and to a name that only it has, which a page from elsewhere cannot pretend.
+// operator lets only those in who run the server: who show a key with the admin
+// right, and whoever sits at the machine: the connection must come from it, not
+// through a proxy, and to a name that only it has, which a page from elsewhere
+// cannot pretend.
 func (g *Gateway) operator(run endpoint) endpoint {
 	return func(c *call) error {
-		if !fromHere(c.request) {
-			return parley.Errorf(parley.Forbidden, "This is for those who run the server. Without keys it is shown only on the machine itself: open it at http://127.0.0.1 there, or through a tunnel such as ssh -L.")
+		byKey := c.identity.Key != "" && c.identity.Admin
+		if !byKey && g.checkLocal(c.request) != nil {
+			return parley.Errorf(parley.Forbidden, "This is for those who run the server. Without an admin key it is shown only on the machine itself: open it at http://127.0.0.1 there, or through a tunnel such as ssh -L.")
 		}
 		c.Header().Set("Cache-Control", "no-store")
 		return run(c)
 	}
-}
-
-// fromHere reports whether a request was made on this machine, to this machine.
-func fromHere(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !loopback(host) {
-		return false
-	}
-	if r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != "" {
-		return false
-	}
-	name, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		name = r.Host
-	}
-	return loopback(strings.Trim(name, "[]"))
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

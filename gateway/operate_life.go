@@ -10,9 +10,8 @@ import (
 // life tells what became of a call that has ended.
 func (c *call) life(status int, code parley.Code, elapsed time.Duration) *admin.Life {
 	s := &c.story
-	class, tenant := c.gateway.party(c)
 	l := &admin.Life{
-		ID: c.id, ClientID: c.clientRequestID(), Tenant: tenant, Tier: class.String(), Route: c.route, Model: s.model,
+		ID: c.id, ClientID: c.clientRequestID(), Tenant: c.identity.Organization, Tier: c.identity.Tier.String(), Route: c.route, Model: s.model,
 		Started: c.started, Status: status, Outcome: admin.OutcomeOf(code), Finish: string(s.finish), Stream: c.stream != nil,
 		Miss: s.usage.Miss, Shared: s.shared, PromptTokens: s.promptTokens, CachedTokens: s.usage.CachedTokens, OutputTokens: s.outputTokens,
 		TTFTms: millis(s.firstToken), TotalMs: millis(elapsed),

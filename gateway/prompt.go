@@ -78,6 +78,7 @@ func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *pa
 	if !g.Seeded {
 		job.Sampling.Seed = randomSeed()
 	}
+	c.claim(m, job)
 	return job
 }
 
@@ -92,14 +93,10 @@ func randomSeed() uint64 {
 // must call stop.
 func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func()) {
 	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, noticeEvery: c.gateway.config.Admission.NoticeEvery}
-	class, tenant := c.gateway.party(c)
 	for i, job := range jobs {
-		job.Class, job.Tenant = class, tenant
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
 		}
-		job.Background, job.Purpose = c.background, c.purpose()
-		job.Salt, job.Public = c.gateway.saltOf(tenant), m.publicTokens(job.Prompt)
 		c.story.promptTokens += len(job.Prompt)
 		a.prompts = append(a.prompts, answeredPrompt{tokens: job.Prompt})
 		for range a.perPrompt {
@@ -111,7 +108,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 		}
 	}
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
-	c.place = c.gateway.line.enter(c, m.ID, class, tenant)
+	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
 	a.place = c.place
 	work := generate(c.request.Context(), c.source(m, held, jobs), jobs, len(jobs))
 	a.events = work.events

@@ -42,7 +42,7 @@ type reply struct {
 func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequest) (*reply, error) {
 	r := &reply{call: computing, gateway: g, owner: ownerOf(asking), request: request, input: request.Input}
 	var err error
-	if r.model, err = g.model(request.Model); err != nil {
+	if r.model, err = computing.model(request.Model); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancelCause(computing.request.Context())

@@ -71,7 +71,7 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSin
 // prepare makes the request's messages: what was said before, and its input,
 // as much of it as fits.
 func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err := g.prepare(c, request); err != nil {
 		return err
 	}
-	model, err := g.model(request.Model)
+	model, err := c.model(request.Model)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type routeTable struct {
 // modelsPrefix is followed by a model's ID, which may itself hold slashes.
 const modelsPrefix = "/v1/models/"
 
+const metricsPath = "/metrics"
+
 func (g *Gateway) addRoutes() {
 	t := &g.routes
 	t.add("POST", "/v1/chat/completions", true, g.chat)
@@ -44,7 +46,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", modelsPrefix, false, g.showModel)
 	t.add("GET", "/healthz", false, g.healthz)
 	t.add("GET", "/readyz", false, g.readyz)
-	t.add("GET", "/metrics", false, g.showMetrics)
+	t.add("GET", metricsPath, false, g.showMetrics)
 	t.add("GET", "/", false, g.home)
 	g.addQueueRoutes()
 	g.addPageRoutes()
@@ -53,6 +55,7 @@ func (g *Gateway) addRoutes() {
 	g.addBatchRoutes()
 	g.addResponseRoutes()
 	g.addConversationRoutes()
+	g.addKeyRoutes()
 }
 
 // add lets e answer a method on a path.

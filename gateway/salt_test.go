@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"parley"
+	"parley/gateway/tenant"
 )
 
 // TestTenantsAreKeptApart looks at the salts of workers' requests: each tenant has
@@ -14,10 +15,10 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "x", 0)}
 		s := start(t, w)
-		tenant := "a"
-		s.gateway.party = func(*call) (parley.Class, string) { return parley.Free, tenant }
+		who := tenant.Identity{}
+		s.gateway.who = func(*call) (tenant.Identity, error) { return who, nil }
 		for i, name := range []string{"a", "b", "a"} {
-			tenant = name
+			who.Organization = name
 			s.chat(`,"seed":` + itoa(i) + `,"cache_salt":"mine","prompt_cache_key":"mine"`)
 		}
 		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt || w.asked[0].Salt == (parley.Salt{}) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,7 +80,7 @@ type wish struct {
 // wishOf says what of a call's jobs may be shared.
 func (s *shares) wishOf(c *call, m *model, jobs []*parley.Request) wish {
 	w := wish{scope: "tenant " + jobs[0].Tenant, repeatable: c.seeded || jobs[0].Sampling.Temperature == 0}
-	if slices.Contains(s.config.PublicModels, m.ID) || c.opening != "" && slices.Contains(s.config.PublicPrompts, c.opening) {
+	if s.isPublicModel(m) || s.isPublicPrompt(c.opening) {
 		w.scope = ""
 	}
 	for _, directive := range c.request.Header.Values("Cache-Control") {

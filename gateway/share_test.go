@@ -127,7 +127,7 @@ func TestWhatIsNotShared(t *testing.T) {
 					change = func(*Config) {}
 				}
 				s := start(t, w, change)
-				s.gateway.party = byKey
+				s.gateway.who = byKey
 				var headers []string
 				if c.header != "" {
 					headers = []string{"Cache-Control", c.header}

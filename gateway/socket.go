@@ -19,6 +19,10 @@ import (
 // is answered.
 const framesWaiting = 8
 
+// socketProtocols are what may be agreed on with a client. None means anything
+// here; but pages, which hand over their key as a protocol, want one to be chosen.
+var socketProtocols = []string{"realtime", "parley"}
+
 // A socketSet counts the connections that were taken over from the HTTP
 // server, which does not know of them any more.
 type socketSet struct {
@@ -83,8 +87,8 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
 	}
 	defer g.sockets.open.Done()
-	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})                                  // not every connection has one
-	conn, err := websocket.Accept(c.response, c.request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked above
+	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})                                                                 // not every connection has one
+	conn, err := websocket.Accept(c.response, c.request, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols}) // the origin was checked above
 	if err != nil {
 		c.err = parley.Invalid("", "no WebSocket: %v", err) // the client was told
 		return nil
@@ -141,6 +145,10 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 	err := one.guarded(func(c *call) error {
 		if g.draining.Load() {
 			return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+		}
+		var err error
+		if c.identity, err = g.who(c); err != nil { // the key may have been blocked since
+			return err
 		}
 		return handle(c, frame)
 	})

@@ -14,7 +14,7 @@ func (g *Gateway) chatSocket(c *call) error {
 		if err != nil {
 			return err
 		}
-		model, err := g.model(request.Model)
+		model, err := c.model(request.Model)
 		if err != nil {
 			return err
 		}

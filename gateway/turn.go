@@ -111,7 +111,7 @@ func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
 	if request.Model == "" {
 		request.Model = t.conversation.Model
 	}
-	t.model, err = g.model(request.Model)
+	t.model, err = c.model(request.Model)
 	return t, err
 }
 

@@ -178,6 +178,12 @@ func MissingModel() error {
 	return withCode("missing_required_parameter", parley.Invalid("model", "Missing required parameter: 'model'."))
 }
 
+// MissingKey is the error for a request without a key where one is needed.
+func MissingKey() error {
+	return withCode("missing_api_key", parley.Errorf(parley.Unauthenticated,
+		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). Whoever runs this server makes one with: parley keys create"))
+}
+
 // RouteNotFound is the error for a path that does not exist.
 func RouteNotFound(method, path string) error {
 	return withCode("unknown_url", parley.Errorf(parley.NotFound, "Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))

@@ -35,7 +35,6 @@ type Keyring struct {
 	tiers Tiers
 	log   *slog.Logger
 	now   func() time.Time
-	salt  []byte
 
 	mu    sync.Mutex
 	cache *cache
@@ -49,11 +48,7 @@ type Keyring struct {
 // NewKeyring makes a keyring of a store. Whoever opened the store closes it,
 // after the keyring.
 func NewKeyring(ctx context.Context, store *Store, tiers Tiers, log *slog.Logger) (*Keyring, error) {
-	salt, err := store.Secret(ctx, "cache salt")
-	if err != nil {
-		return nil, err
-	}
-	k := &Keyring{store: store, tiers: tiers, log: log, now: time.Now, salt: salt, cache: newCache(), used: map[string]time.Time{}}
+	k := &Keyring{store: store, tiers: tiers, log: log, now: time.Now, cache: newCache(), used: map[string]time.Time{}}
 	if err := k.Refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -80,9 +75,6 @@ func (k *Keyring) Empty() bool {
 	defer k.mu.Unlock()
 	return k.keys == 0
 }
-
-// Salt returns what keeps an organisation's cached context apart from others'.
-func (k *Keyring) Salt(organization string) parley.Salt { return saltOf(k.salt, organization) }
 
 // Refresh takes up the store's changes now.
 func (k *Keyring) Refresh(ctx context.Context) error {

@@ -188,17 +188,6 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestSalt(t *testing.T) {
-	dsn := sqliteDSN(t)
-	one, two := ringOf(t, dsn), ringOf(t, dsn)
-	if one.Salt("acme") != two.Salt("acme") || one.Salt("acme") == one.Salt("other") || one.Salt("acme") == (parley.Salt{}) {
-		t.Error("salts must be the same on every gateway, and another for every organisation")
-	}
-	if ringOf(t, sqliteDSN(t)).Salt("acme") == one.Salt("acme") {
-		t.Error("another server has the same salt")
-	}
-}
-
 func TestTiers(t *testing.T) {
 	tiers := DefaultTiers()
 	check(t, tiers.Validate())

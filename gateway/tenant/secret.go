@@ -1,14 +1,11 @@
 package tenant
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"hash/crc32"
 	"net/http"
 	"strings"
-
-	"parley"
 )
 
 // A secret is pk- and letters and digits: the first few, by which it is found
@@ -99,12 +96,3 @@ func Shown(h http.Header) (secret string, shown bool) {
 }
 
 func bounded(text string) string { return text[:min(len(text), headerLengthMax)] }
-
-// saltOf divides the contexts of organisations: nobody without the server's
-// secret can tell the salt of one, or find another's cached context by its own.
-func saltOf(secret []byte, organization string) (s parley.Salt) {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("cache of " + organization))
-	copy(s[:], mac.Sum(nil))
-	return s
-}

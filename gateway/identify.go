@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"parley"
+	"parley/gateway/convo"
+	"parley/gateway/openai"
+	"parley/gateway/tenant"
+)
+
+// localTenant owns everything that is kept while there are no keys to tell
+// tenants apart.
+const localTenant = tenant.LocalOrganization
+
+// identify tells who makes a call. It is the only place that decides so, once
+// for each call; all else goes by the call's identity.
+//
+// Without a keyring everybody is whoever runs the program. While the keyring has
+// no keys, so is everybody at this machine, and nobody else is answered. From the
+// first key on, one is needed for all but health and pages.
+func (g *Gateway) identify(c *call) (tenant.Identity, error) {
+	keys, r := g.config.Keys, c.request
+	switch {
+	case c.owner != nil:
+		return g.identifyOwner(c)
+	case keys == nil:
+		return tenant.Local(), nil
+	case isPublic(c.route):
+		return tenant.Identity{}, nil
+	case keys.Empty():
+		return tenant.Local(), g.checkLocal(r)
+	}
+	secret, shown := tenant.Shown(r.Header)
+	if !shown && isOperators(c.route) && g.checkLocal(r) == nil {
+		return tenant.Local(), nil
+	}
+	if !shown {
+		c.Header().Set("WWW-Authenticate", `Bearer realm="parley"`)
+		return tenant.Identity{}, openai.MissingKey()
+	}
+	who, err := keys.Identify(r.Context(), secret)
+	switch {
+	case parley.CodeOf(err) == parley.Unauthenticated:
+		c.Header().Set("WWW-Authenticate", `Bearer realm="parley", error="invalid_token"`)
+	case err == nil && isOperators(c.route) && !who.Admin:
+		err = errNotAdmin
+	}
+	return who, err
+}
+
+// identifyOwner tells as whom work is done that came without a client.
+func (g *Gateway) identifyOwner(c *call) (tenant.Identity, error) {
+	if g.config.Keys != nil && c.owner.Tenant != localTenant {
+		return g.config.Keys.Of(c.request.Context(), c.owner.Tenant, c.owner.User)
+	}
+	who := tenant.Local()
+	who.Organization, who.User = c.owner.Tenant, c.owner.User
+	return who, nil
+}
+
+// ownerOf says whose conversations, responses, files and batches a call may see.
+func ownerOf(c *call) convo.Owner {
+	return convo.Owner{Tenant: c.identity.Organization, User: c.identity.User}
+}
+
+// isPublic reports whether a route tells nothing that is anybody's: whether the
+// server is well, and the pages, which ask for the rest with their user's key.
+func isPublic(route string) bool {
+	return !isOperators(route) && !strings.HasPrefix(route, "/v1/")
+}
+
+// isOperators reports whether a route is for those who run the server: with an
+// admin key from anywhere, and on the machine itself without one.
+func isOperators(route string) bool {
+	return route == metricsPath || strings.HasPrefix(route, "/admin/api/") || strings.HasPrefix(route, "/debug/")
+}
+
+// errNotAdmin says that a key has not the right that something needs.
+var errNotAdmin = parley.Errorf(parley.Forbidden, "This needs a key with the admin right. Make one with: parley keys create --admin")
+
+// mustAdmin lets only admins pass.
+func (c *call) mustAdmin() error {
+	if !c.identity.Admin {
+		return errNotAdmin
+	}
+	return nil
+}
+
+// checkLocal lets a request pass that came from this machine, by a name of this
+// machine, and from no foreign web page. Without that, a page that anybody opens
+// here could have its own name point at 127.0.0.1 and talk to this server; and a
+// proxy here could let the whole world in.
+func (g *Gateway) checkLocal(r *http.Request) error {
+	const remedy = "This server has no API keys yet, so it answers on its own machine alone"
+	if !isLoopback(r.RemoteAddr) || isForwarded(r.Header) {
+		return parley.Errorf(parley.Forbidden, "%s. Make a key there with: parley keys create", remedy)
+	}
+	if !isLocalName(r.Host) {
+		return parley.Errorf(parley.Forbidden, "%s and by its local names: use localhost or 127.0.0.1 instead of '%.100s', or make a key with: parley keys create", remedy, r.Host)
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) && !g.originAllowed(origin) {
+		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it.", remedy, origin)
+	}
+	return nil
+}
+
+// isLoopback reports whether an address, with or without a port, is this machine.
+func isLoopback(address string) bool {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	ip, err := netip.ParseAddr(strings.Trim(address, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// isLocalName reports whether a Host header names this machine as itself. No
+// other name can be pointed at it by somebody else.
+func isLocalName(host string) bool {
+	name := host
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		name = bare
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return isLoopback(host) || name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isForwarded reports whether a proxy passed the request on for somebody else.
+func isForwarded(h http.Header) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if h.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
