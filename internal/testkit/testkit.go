@@ -11,10 +11,16 @@ import (
 )
 
 // Root returns the repository's root directory.
-func Root() string { return root }
+func Root() string {
+	if root == "" {
+		panic("testkit: no go.mod above the working directory")
+	}
+	return root
+}
 
 // root is found before a test can change the directory. It does not come from
 // the names of source files, because a build may leave directories out of them.
+// It is empty where a test runs itself as a command, elsewhere.
 var root = findRoot()
 
 func findRoot() string {
@@ -27,7 +33,7 @@ func findRoot() string {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			panic("testkit: no go.mod above the working directory")
+			return ""
 		}
 		dir = filepath.Dir(dir)
 	}
