@@ -27,7 +27,8 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 		case <-m.kick:
 		}
 		bounded, cancel := context.WithTimeout(ctx, f.cfg.ProbeWait)
-		condition, err := m.Probe(bounded)
+		var condition Condition
+		err := guarded(func() (err error) { condition, err = m.Probe(bounded); return err })
 		cancel()
 		if ctx.Err() == nil {
 			f.probed(m, condition, err)

@@ -3,7 +3,9 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"time"
 
 	"parley"
@@ -204,16 +206,26 @@ func (f *Fleet) follow(ctx context.Context, m *member) {
 	}
 	for wait := followMin; ctx.Err() == nil; {
 		began := f.cfg.Now()
-		err := m.Follow(ctx, feed)
+		err := guarded(func() error { return m.Follow(ctx, feed) })
 		if f.cfg.Now().Sub(began) > followMax {
 			wait = followMin
 		}
 		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-			f.cfg.Log.Debug("events of a worker were lost; connecting again", "worker", m.Name, "error", err, "in", wait)
+			f.cfg.Log.Warn("events of a worker were lost; connecting again", "worker", m.Name, "error", err, "in", wait)
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, followMax)
 	}
+}
+
+// guarded turns a panic into an error: one bad worker must not end the process.
+func guarded(run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return run()
 }
 
 // followMin and followMax bound the wait before events are asked for again.

@@ -245,6 +245,9 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	a.usage.Queued = max(a.usage.Queued, u.Queued)
 	a.usage.Prefill = max(a.usage.Prefill, u.Prefill)
 	a.usage.Decode = max(a.usage.Decode, u.Decode)
+	if u.Routing != nil {
+		a.usage.Routing = u.Routing
+	}
 	return nil
 }
 

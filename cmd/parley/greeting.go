@@ -37,16 +37,8 @@ func behindPool(p *host.Plan) (text string) {
 }
 
 // greet tells where the server is and how to talk to it.
-func greet(out io.Writer, addr net.Addr, s *settings, hosts []*host.Host) {
+func greet(out io.Writer, addr net.Addr, s *settings, b *back) {
 	url := "http://" + addr.String()
-	var names []string
-	for i, h := range hosts {
-		name := h.Models()[0].ID
-		if i == 0 && len(hosts) > 1 {
-			name += " (default)"
-		}
-		names = append(names, name)
-	}
 	fmt.Fprintf(out, `
 Parley %s is ready on %s
 
@@ -61,7 +53,7 @@ Talk to it:
 
 or point any OpenAI client at %s/v1 (any API key will do).
 Ctrl-C stops the server.
-`, version, url, strings.Join(names, ", "), hosts[0].Device, s.data, url, hosts[0].Models()[0].ID, url)
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, b.served[0].ID, url)
 	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		fmt.Fprintln(out, "\nNote: this address can be reached from other machines, and the server asks for no key.")
 	}

@@ -83,8 +83,8 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	log := s.logger()
 	registry := gateway.NewRegistry()
-	hosts, err := startHosts(s, registry, log, out)
-	defer func() { err = errors.Join(err, closeAll(hosts)) }()
+	behind, err := openBack(ctx, s, registry, log, out)
+	defer func() { err = errors.Join(err, behind.close()) }()
 	if err != nil {
 		return err
 	}
@@ -104,15 +104,18 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	config := s.frontConfig()
 	config.Pages = pages
-	config.Models, config.Log, config.Registry, config.Store, config.Batches = served(hosts), log, registry, store, batches
+	config.Models, config.Log, config.Registry, config.Store, config.Batches = behind.served, log, registry, store, batches
+	if config.SaltKey, err = s.saltSecret(); err != nil {
+		return err
+	}
 	front, err := gateway.New(config)
 	if err != nil {
 		return err
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
-	greet(out, listener.Addr(), s, hosts)
-	return serveUntilDone(ctx, gateway.NewServer(s.addr, front), listener, front, s.drain, out)
+	greet(out, listener.Addr(), s, behind)
+	return serveUntilDone(ctx, gateway.NewServer(s.addr, behind.handler(front)), listener, front, s.drain, out)
 }
 
 // openStore opens where conversations and responses are kept.

@@ -52,6 +52,7 @@ type settings struct {
 	share      gateway.Sharing
 	numerics   cpu.Numerics
 	worker     workerSettings
+	fleetFields
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
@@ -100,6 +101,7 @@ type setting struct {
 	wants string // completes "… is not"
 	help  string
 	many  bool // may be given several times
+	tree  bool // is any YAML in the file; its text is YAML, too
 	set   func(s *settings, text string) error
 }
 
@@ -111,7 +113,11 @@ func (s *setting) fileKey() string { return strings.ReplaceAll(s.key, "-", "_") 
 
 // apply sets the value that text spells, or says what was expected.
 func (s *setting) apply(to *settings, text string) error {
-	if err := s.set(to, text); err != nil {
+	err := s.set(to, text)
+	switch {
+	case err != nil && s.tree:
+		return fmt.Errorf("not %s: %w", s.wants, err)
+	case err != nil:
 		return fmt.Errorf("%q is not %s", text, s.wants)
 	}
 	return nil
@@ -156,7 +162,7 @@ var serveSettings = slices.Concat([]setting{
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, overloadSettings)
+}, overloadSettings, fleetSettings)
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

@@ -153,6 +153,9 @@ func fileKeys() (keys []string) {
 // entryTexts returns the texts of a scalar, or where several values are
 // allowed of a list of scalars, or of name: path pairs.
 func entryTexts(s *setting, value ast.Node) (texts []string, ok bool) {
+	if s.tree {
+		return []string{value.String()}, true
+	}
 	if text, ok := scalar(value); ok {
 		return []string{text}, true
 	}

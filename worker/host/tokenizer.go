@@ -30,6 +30,30 @@ func readTokenizer(ck *weights.Checkpoint) (*token.Tokenizer, *token.ChatTemplat
 	return t, template, nil
 }
 
+// A Front is what a gateway needs of a model that others compute: its name, how
+// text becomes tokens and how much it takes.
+type Front struct {
+	Name          string
+	Tokenizer     *token.Tokenizer
+	Template      *token.ChatTemplate // nil if the model has none
+	ContextTokens int
+}
+
+// OpenFront reads it, and closes the checkpoint.
+func OpenFront(c Candidate) (*Front, error) {
+	defer c.Checkpoint.Close()
+	cfg := c.Config.withDefaults(c.Checkpoint)
+	t, template, err := readTokenizer(c.Checkpoint)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", cfg.Name, err)
+	}
+	context := c.Checkpoint.Config.Context
+	if cfg.ContextTokens > 0 {
+		context = min(context, cfg.ContextTokens)
+	}
+	return &Front{cfg.Name, t, template, context}, nil
+}
+
 func openTokenizer(ck *weights.Checkpoint) (*token.Tokenizer, error) {
 	if dir := ck.Tokenizer.Dir; dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); err != nil {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/fleet"
+	"parley/internal/term"
+)
+
+func newFleet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fleet", Short: "Look at a server's workers, drain them, or start a fleet here",
+		Long: `A server that was started with --worker or with pools in its --config lets workers
+in other processes compute. These commands show how they are, keep work from one
+that is to be restarted, and start a gateway with workers on this machine to try
+it all out. docs/fleet.md tells more.`,
+		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  parley fleet up --workers 3",
+	}
+	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetUp())
+	return cmd
+}
+
+// standings asks a server for its workers.
+func (c *client) standings(ctx context.Context) ([]fleet.Standing, error) {
+	body, err := c.get(ctx, "/fleet/workers")
+	if err != nil {
+		return nil, err
+	}
+	return readStandings(body)
+}
+
+func readStandings(body []byte) ([]fleet.Standing, error) {
+	var list struct{ Data []fleet.Standing }
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("the server has no fleet: start it with --worker or with pools in its --config: %w", err)
+	}
+	return list.Data, nil
+}
+
+// fleetClient is a client that shows the fleet's token.
+func (s *serverCommand) fleetClient() (*client, error) {
+	c, err := s.client()
+	if token := os.Getenv("PARLEY_FLEET_TOKEN"); err == nil && token != "" {
+		c.key = token
+	}
+	return c, err
+}
+
+const fleetTokenHelp = "\n\nWhere the server was given a --fleet-token, put it into the variable PARLEY_FLEET_TOKEN."
+
+func newFleetStatus() *cobra.Command {
+	s := &serverCommand{}
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the workers of a server and how they are",
+		Long:    "Show the workers of a server: their pool and state, what they are answering, which\nshare of prompts was found in their caches, and how much of their caches is known." + fleetTokenHelp,
+		Example: "  parley fleet status\n  parley fleet status --json | jq '.[] | select(.state != \"up\")'\n  parley fleet status --watch",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.fleetClient()
+			if err != nil {
+				return err
+			}
+			if watch {
+				return watchFleet(cmd.Context(), c, cmd.OutOrStdout())
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			defer cancel()
+			workers, err := c.standings(ctx)
+			switch {
+			case err != nil:
+				return startHint(err)
+			case s.asJSON:
+				return printJSON(cmd.OutOrStdout(), workers)
+			}
+			return printStandings(cmd.OutOrStdout(), workers)
+		},
+	}
+	s.add(cmd)
+	cmd.Flags().BoolVar(&watch, "watch", false, "print it again every second, until Ctrl-C")
+	return cmd
+}
+
+// watchFleet prints the table again and again; on a terminal in its place.
+func watchFleet(ctx context.Context, c *client, out io.Writer) error {
+	file, isFile := out.(*os.File)
+	onScreen := isFile && term.IsTerminal(file)
+	for {
+		workers, err := c.standings(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return startHint(err)
+		}
+		if onScreen {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		fmt.Fprintln(out, time.Now().Format(time.TimeOnly))
+		if err := printStandings(out, workers); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func printStandings(out io.Writer, workers []fleet.Standing) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WORKER\tPOOL\tKIND\tSTATE\tUP\tANSWERING\tSENT\tFAILED\tLOST\tMOVED\tCACHE HITS\tINDEX\tBLOCKS")
+	for _, s := range workers {
+		index := s.Index
+		if s.Degraded {
+			index += "!"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, s.State, upTime(s.UpSeconds),
+			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
+	}
+	return w.Flush()
+}
+
+func upTime(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return (time.Duration(seconds) * time.Second).String()
+}
+
+func shareText(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
+}
+
+func newFleetDrain() *cobra.Command {
+	s := &serverCommand{}
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use: "drain WORKER", Short: "Keep new work from a worker",
+		Long:    "Keep new work from a worker, such as before it is restarted. Its answers finish; with\n--within, those that have not by then go on with other workers." + fleetTokenHelp,
+		Example: "  parley fleet drain w2\n  parley fleet drain w2 --within 30s",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "/fleet/workers/" + url.PathEscape(args[0]) + "/drain"
+			if cmd.Flags().Changed("within") {
+				path += "?within=" + within.String()
+			}
+			return s.tellFleet(cmd, path)
+		},
+	}
+	s.add(cmd)
+	cmd.Flags().DurationVar(&within, "within", 0, "move answers that are not complete after this `TIME`")
+	return cmd
+}
+
+func newFleetResume() *cobra.Command {
+	s := &serverCommand{}
+	cmd := &cobra.Command{
+		Use: "resume WORKER", Short: "Let a drained worker have work again", Long: "Let a worker that was drained have work again." + fleetTokenHelp,
+		Example: "  parley fleet resume w2",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.tellFleet(cmd, "/fleet/workers/"+url.PathEscape(args[0])+"/resume")
+		},
+	}
+	s.add(cmd)
+	return cmd
+}
+
+// tellFleet has the server do something, and prints its workers then.
+func (s *serverCommand) tellFleet(cmd *cobra.Command, path string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+	defer cancel()
+	c, err := s.fleetClient()
+	if err != nil {
+		return err
+	}
+	resp, err := c.send(ctx, http.MethodPost, path, []byte{})
+	if err != nil {
+		return startHint(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, documentBytesMax))
+	if err != nil {
+		return err
+	}
+	workers, err := readStandings(body)
+	switch {
+	case err != nil:
+		return err
+	case s.asJSON:
+		return printJSON(cmd.OutOrStdout(), workers)
+	}
+	return printStandings(cmd.OutOrStdout(), workers)
+}
+
+var errNoWorkers = errors.New("a fleet needs at least one worker")

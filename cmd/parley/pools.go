@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/compute"
+	"parley/fleet"
+	"parley/fleet/discover"
+	"parley/gateway"
+	"parley/worker"
+	"parley/worker/host"
+)
+
+// A back is what computes behind the gateway: engines in this process, a fleet of
+// workers, or both.
+type back struct {
+	hosts  []*host.Host
+	served []gateway.Served
+	fleet  *fleet.Fleet // nil if this process computes alone
+	admin  http.Handler // of the fleet
+	device string
+	stop   context.CancelFunc
+	finds  sync.WaitGroup
+}
+
+// openBack starts what computes. It is closed even if there is an error.
+func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer) (b *back, err error) {
+	b = &back{}
+	if s.computes() {
+		if b.hosts, err = startHosts(s, registry, log, out); err != nil {
+			return b, err
+		}
+		b.served, b.device = served(b.hosts), b.hosts[0].Device
+	} else if b.served, err = fronts(s, log); err != nil {
+		return b, err
+	}
+	if pools := s.allPools(); len(pools) > 0 {
+		err = b.gatherFleet(ctx, s, pools, registry, log)
+	}
+	return b, err
+}
+
+// close ends what computes.
+func (b *back) close() error {
+	var errs []error
+	if b.fleet != nil {
+		b.stop()
+		b.finds.Wait()
+		errs = append(errs, b.fleet.Close())
+	}
+	return errors.Join(append(errs, closeAll(b.hosts))...)
+}
+
+// fronts opens of each model what the gateway needs: how text becomes tokens.
+func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) {
+	candidates, err := openModels(s, log)
+	for i, c := range candidates {
+		front, fault := host.OpenFront(c)
+		if err = errors.Join(err, fault); fault == nil {
+			models = append(models, gateway.Served{ID: front.Name, Tokenizer: front.Tokenizer, Template: front.Template, ContextTokens: front.ContextTokens, Default: i == 0})
+		}
+	}
+	return models, err
+}
+
+// gatherFleet makes a fleet of the pools, and lets its workers be found.
+func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer, log *slog.Logger) error {
+	cfg := fleet.Config{Log: log, Registry: registry}
+	for _, m := range b.served {
+		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
+	}
+	var registering []string
+	for i := range pools {
+		p, err := pools[i].pool()
+		if err != nil {
+			return err
+		}
+		cfg.Pools = append(cfg.Pools, p)
+		if slices.ContainsFunc(pools[i].Workers, func(w workerConfig) bool { return w.Register }) {
+			registering = append(registering, p.Name)
+		}
+	}
+	f, err := fleet.New(cfg)
+	if err != nil {
+		return err
+	}
+	b.fleet = f
+	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
+	admin := fleet.Admin{Fleet: f, Token: s.fleetToken, Open: isLoopback(s.addr)}
+	if len(registering) > 0 {
+		if admin.Desk, err = discover.NewDesk(s.fleetToken, registering, 0, log); err != nil {
+			return fmt.Errorf("%w (--fleet-token)", err)
+		}
+	}
+	b.admin = admin.Handler()
+	for i := range b.served {
+		b.served[i].Worker = f
+	}
+	for i := range pools {
+		for j := range pools[i].Workers {
+			if err := b.find(ctx, &pools[i], &pools[i].Workers[j], admin.Desk, log); err != nil {
+				return fmt.Errorf("pool %s, worker %d: %w", pools[i].Name, j+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// find lets workers join from where a line of the configuration says.
+func (b *back) find(ctx context.Context, p *poolConfig, w *workerConfig, desk *discover.Desk, log *slog.Logger) error {
+	if w.InProcess {
+		return b.joinHosts(p)
+	}
+	var source discover.Source
+	var err error
+	switch {
+	case w.URL != "":
+		source, err = discover.Static([]discover.Place{{Name: w.Name, URL: w.URL, Kind: w.Kind}})
+	case w.File != "":
+		source = discover.File(w.File, time.Second, log)
+	case w.DNS != "":
+		source, err = discover.DNS(w.DNS, 5*time.Second, discover.SystemResolver(), log)
+	case w.Kubernetes != nil:
+		k := w.Kubernetes
+		source, err = discover.Kubernetes{Service: k.Service, Namespace: k.Namespace, Port: k.Port, Scheme: k.Scheme, API: k.API, TokenFile: k.TokenFile, CAFile: k.CAFile, Log: log}.Source()
+	case w.Register:
+		source = desk.Source(p.Name)
+	}
+	if err != nil {
+		return err
+	}
+	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
+		Kind: worker.Kind(w.Kind), Model: w.Model, Key: w.Key, Events: w.Events, Replay: w.Replay, Log: log,
+		Text: b.text, ContextTokens: b.served[0].ContextTokens,
+	}}
+	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
+	return nil
+}
+
+// text returns the text of a prompt for workers that take no tokens. They serve
+// one model, the first.
+func (b *back) text(prompt []parley.Token) string {
+	var out strings.Builder
+	for _, t := range prompt {
+		out.Write(b.served[0].Tokenizer.Bytes(t))
+	}
+	return out.String()
+}
+
+// joinHosts lets the engines of this process join a pool.
+func (b *back) joinHosts(p *poolConfig) error {
+	for _, h := range b.hosts {
+		id := h.Models()[0].ID
+		if len(p.Models) > 0 && !slices.Contains(p.Models, id) {
+			continue
+		}
+		err := b.fleet.Join(fleet.Member{Name: "local/" + p.Name + "/" + id, Pool: p.Name, Kind: "in-process", Worker: h,
+			BlockTokens: compute.BlockTokens})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLoopback reports whether only this machine can reach an address.
+func isLoopback(addr string) bool {
+	name, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(name)
+	return err == nil && (name == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// handler puts the fleet's own door beside the gateway.
+func (b *back) handler(front http.Handler) http.Handler {
+	if b.admin == nil {
+		return front
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/fleet/") {
+			b.admin.ServeHTTP(w, r)
+			return
+		}
+		front.ServeHTTP(w, r)
+	})
+}
+
+// names lists the models, the first of several marked.
+func (b *back) names() (names []string) {
+	for i, m := range b.served {
+		name := m.ID
+		if i == 0 && len(b.served) > 1 {
+			name += " (default)"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// computedBy tells what computes.
+func (b *back) computedBy() string {
+	if b.fleet == nil {
+		return b.device
+	}
+	const others = "workers; see them with `parley fleet status`"
+	if b.device != "" {
+		return b.device + ", and " + others
+	}
+	return others
+}
+
+// saltSecret returns the secret that salts are derived from, and makes one at the
+// first start.
+func (s *settings) saltSecret() ([]byte, error) {
+	if len(s.saltKey) > 0 {
+		return s.saltKey, nil
+	}
+	path := filepath.Join(s.data, "salt.key")
+	if text, err := os.ReadFile(path); err == nil && len(text) >= 32 {
+		return text, nil
+	}
+	var b [32]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	text := []byte(hex.EncodeToString(b[:]))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, fmt.Errorf("the secret that keeps tenants apart cannot be kept: %w: set one with --salt-key", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"parley"
+	"parley/fleet"
+	"parley/fleet/discover"
+	"parley/worker"
+)
+
+// fleetSettings are about workers in other processes.
+var fleetSettings = []setting{
+	{key: "worker", wants: "[KIND=]URL, with a kind of " + kindNames(), many: true, set: setWorker,
+		help: "let the worker at `[KIND=]URL` compute instead of this process, such as vllm=http://10.0.0.7:8000; repeat it for more (the kind is parley unless named)"},
+	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, set: setPools,
+		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
+	{key: "fleet-token", wants: "a text", help: "the `TOKEN` with which workers register and operators look at the fleet", set: setText(func(s *settings) *string { return &s.fleetToken })},
+	{key: "salt-key", wants: "a text of at least 16 characters", set: setSaltKey,
+		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the data directory)"},
+	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
+		help: "let all tenants share the context of conversations whose system message is this `TEXT` or begins so, or that of the file in @FILE; repeat it for more"},
+}
+
+// fleetFields are what they set.
+type fleetFields struct {
+	workers       []workerConfig
+	pools         []poolConfig
+	fleetToken    string
+	saltKey       []byte
+	publicPrompts []string
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range worker.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// A poolConfig is a pool as the file describes it.
+type poolConfig struct {
+	Name    string         `yaml:"name"`
+	Purpose string         `yaml:"purpose"`
+	Models  []string       `yaml:"models"`
+	Tiers   []string       `yaml:"tiers"`
+	Payers  []string       `yaml:"payers"`
+	Workers []workerConfig `yaml:"workers"`
+}
+
+// A workerConfig is a worker, or where some are found. Exactly one of the first
+// fields is set.
+type workerConfig struct {
+	InProcess  bool              `yaml:"in_process"`
+	URL        string            `yaml:"url"`
+	File       string            `yaml:"file"`
+	DNS        string            `yaml:"dns"`
+	Kubernetes *kubernetesConfig `yaml:"kubernetes"`
+	Register   bool              `yaml:"register"`
+
+	Name   string `yaml:"name"`
+	Kind   string `yaml:"kind"`
+	Model  string `yaml:"model"`
+	Key    string `yaml:"key"`
+	Events string `yaml:"events"`
+	Replay string `yaml:"replay"`
+}
+
+type kubernetesConfig struct {
+	Service   string `yaml:"service"`
+	Namespace string `yaml:"namespace"`
+	Port      string `yaml:"port"`
+	Scheme    string `yaml:"scheme"`
+	API       string `yaml:"api"`
+	TokenFile string `yaml:"token_file"`
+	CAFile    string `yaml:"ca_file"`
+}
+
+// setWorker puts a worker into the pool that serves all.
+func setWorker(s *settings, text string) error {
+	kind, address, named := strings.Cut(text, "=")
+	if !named || strings.Contains(kind, "/") {
+		kind, address = "", text
+	}
+	if _, err := worker.ParseKind(kind); named && kind != "" && err != nil {
+		return err
+	}
+	if _, err := discover.Static([]discover.Place{{URL: address}}); err != nil {
+		return err
+	}
+	s.workers = append(s.workers, workerConfig{URL: address, Kind: kind})
+	return nil
+}
+
+func setPools(s *settings, text string) error {
+	var pools []poolConfig
+	if err := yaml.NewDecoder(bytes.NewReader([]byte(text)), yaml.Strict()).Decode(&pools); err != nil {
+		return fmt.Errorf("%s", yaml.FormatError(err, false, false))
+	}
+	for i := range pools {
+		if err := pools[i].check(); err != nil {
+			return err
+		}
+	}
+	s.pools = pools
+	return nil
+}
+
+// check says what is wrong with a pool, as far as the file alone shows it.
+func (p *poolConfig) check() error {
+	if p.Name == "" {
+		return fmt.Errorf("a pool has no name")
+	}
+	if _, err := p.pool(); err != nil {
+		return err
+	}
+	if len(p.Workers) == 0 {
+		return fmt.Errorf("pool %s has no workers: list them, or say how they are found", p.Name)
+	}
+	for i := range p.Workers {
+		if err := p.Workers[i].check(); err != nil {
+			return fmt.Errorf("worker %d of pool %s: %w", i+1, p.Name, err)
+		}
+	}
+	return nil
+}
+
+func (w *workerConfig) check() error {
+	ways := 0
+	for _, is := range []bool{w.InProcess, w.URL != "", w.File != "", w.DNS != "", w.Kubernetes != nil, w.Register} {
+		if is {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return fmt.Errorf("%d of in_process, url, file, dns, kubernetes and register are set: set one", ways)
+	}
+	if w.Kind != "" {
+		if _, err := worker.ParseKind(w.Kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pool returns the pool as the fleet takes it.
+func (p *poolConfig) pool() (fleet.Pool, error) {
+	out := fleet.Pool{Name: p.Name, Purpose: parley.Purpose(p.Purpose), Models: p.Models, Tenants: p.Payers}
+	switch out.Purpose {
+	case "", parley.ForChat, parley.ForComplete, fleet.AnyPurpose:
+	default:
+		return out, fmt.Errorf("the purpose of pool %s is %q: use chat, complete or any", p.Name, p.Purpose)
+	}
+	for _, name := range p.Tiers {
+		class, ok := classNamed(name)
+		if !ok {
+			return out, fmt.Errorf("pool %s is for tier %q: there are free, pro and enterprise", p.Name, name)
+		}
+		out.Classes = append(out.Classes, class)
+	}
+	return out, nil
+}
+
+func classNamed(name string) (parley.Class, bool) {
+	for class := range parley.Class(parley.Classes) {
+		if class.String() == name {
+			return class, true
+		}
+	}
+	return 0, false
+}
+
+func setSaltKey(s *settings, text string) error {
+	if len(text) < 16 {
+		return errNotWanted
+	}
+	s.saltKey = []byte(text)
+	return nil
+}
+
+func setPublicPrompt(s *settings, text string) error {
+	if name, isFile := strings.CutPrefix(text, "@"); isFile {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		text = strings.TrimRight(string(content), "\n")
+	}
+	if text == "" {
+		return errNotWanted
+	}
+	s.publicPrompts = append(s.publicPrompts, text)
+	return nil
+}
+
+// allPools returns the pools of the file, or one for all the workers that were
+// named; none if this process computes alone.
+func (s *settings) allPools() []poolConfig {
+	pools := s.pools
+	if len(s.workers) > 0 {
+		pools = append(pools[:len(pools):len(pools)], poolConfig{Name: fleet.DefaultPool().Name, Purpose: string(fleet.AnyPurpose), Workers: s.workers})
+	}
+	return pools
+}
+
+// computes reports whether models are computed in this process.
+func (s *settings) computes() bool {
+	pools := s.allPools()
+	for _, p := range pools {
+		for _, w := range p.Workers {
+			if w.InProcess {
+				return true
+			}
+		}
+	}
+	return len(pools) == 0
+}

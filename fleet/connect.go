@@ -1,0 +1,120 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/fleet/discover"
+	"parley/worker"
+)
+
+// A Dialer makes members of workers in other processes.
+type Dialer struct {
+	// Pool is where they will stand.
+	Pool string
+	// Worker is how they are reached, but for where. Its Kind is that of places
+	// which have none; the zero value is [worker.Parley].
+	Worker worker.Config
+	// BlockTokens is the size of their blocks, for those that do not say; 0 means
+	// that of vLLM, 16.
+	BlockTokens int
+}
+
+// Connect asks the worker at a place what it is; see [Connector].
+func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) {
+	cfg := d.Worker
+	cfg.URL = at.URL
+	cfg.Kind = cmp.Or(worker.Kind(at.Kind), cfg.Kind, worker.Parley)
+	cfg.Events, cfg.Replay = socketAt(at, "events", cfg.Events), socketAt(at, "replay", cfg.Replay)
+	remote, err := worker.Dial(cfg)
+	if err != nil {
+		return Member{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, probeFirst)
+	defer cancel()
+	status, err := remote.Probe(bounded)
+	if err == nil && len(remote.Models()) == 0 {
+		err = fmt.Errorf("worker %s serves no model", at.URL)
+	}
+	if err != nil {
+		remote.Close()
+		return Member{}, err
+	}
+	promises := remote.Promises()
+	block := cmp.Or(status.BlockTokens, d.BlockTokens, blockDefault)
+	if !promises.TokenPrompts {
+		block = 0 // it makes tokens of its own
+	}
+	m := Member{
+		Name: at.Name, Pool: d.Pool, Kind: string(cfg.Kind), Worker: remote,
+		BlockTokens: block, CapacityTokens: status.CapacityBlocks * block, Source: remote.Source(),
+		TextOnly: !promises.TokenIDs, Resume: resuming(&promises),
+		Probe: func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },
+		Close: func() error { remote.Close(); return nil },
+	}
+	if promises.Events {
+		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.listener()) }
+	}
+	return m, nil
+}
+
+// resuming says how a kind of worker goes on with what was begun elsewhere.
+func resuming(p *worker.Promises) Resuming {
+	switch {
+	case p.Whole:
+		return ResumeExact
+	case p.TokenPrompts:
+		return ResumeAsPrompt
+	}
+	return ResumeNever
+}
+
+// socketAt is where a worker's events are: as its place says, or as is usual, with
+// {host} for its own.
+func socketAt(at discover.Place, label, usual string) string {
+	host := at.URL
+	if u, err := url.Parse(at.URL); err == nil {
+		host = u.Hostname()
+	}
+	return strings.ReplaceAll(cmp.Or(at.Labels[label], usual), "{host}", host)
+}
+
+// probeFirst is how long a worker may take to say what it is.
+const probeFirst = 5 * time.Second
+
+// blockDefault is the size of vLLM's blocks, and of ours.
+const blockDefault = 16
+
+func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Condition, error) {
+	s, err := remote.Probe(ctx)
+	if err != nil {
+		return Condition{}, err
+	}
+	if s.Sleeping {
+		return Condition{}, parley.Errorf(parley.Unavailable, "worker %s sleeps", remote)
+	}
+	capacity := s.CapacityBlocks * block
+	return Condition{
+		Draining: s.Draining, Instance: s.Instance, Running: s.Running,
+		CapacityTokens: capacity, UsedTokens: int(s.KVUse * float64(capacity)),
+	}, nil
+}
+
+// listener passes a worker's events on.
+func (f *Feed) listener() worker.Listener {
+	return worker.Listener{
+		Connected:   f.Reconnected,
+		Batch:       f.Apply,
+		ReplayEnded: f.ReplayEnded,
+		Snapshot:    f.Restore,
+		Wants:       f.Wants,
+		Lost: func(err error) {
+			f.fleet.cfg.Log.Debug("the events of a worker are lost; connecting again", "error", err)
+		},
+	}
+}
