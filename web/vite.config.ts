@@ -5,7 +5,7 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
 
 /** What the built files are made from: web_test.go lists the same. */
-const sources = ['index.html', 'package-lock.json', 'package.json', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts'];
+const sources = ['admin.html', 'index.html', 'package-lock.json', 'package.json', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts'];
 
 function filesIn(path: string): string[] {
   const entries = (() => {
@@ -63,9 +63,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,
     reportCompressedSize: false,
-    // An admin page will be a second entry beside this one.
-    rolldownOptions: { input: { chat: 'index.html' } },
+    rolldownOptions: { input: { chat: 'index.html', admin: 'admin.html' } },
   },
   // `npm run dev` serves the sources against a parley on its usual address.
-  server: { proxy: { '/v1': 'http://127.0.0.1:8080' } },
+  server: { proxy: { '/v1': 'http://127.0.0.1:8080', '/admin/api': 'http://127.0.0.1:8080' } },
 });

@@ -1,6 +1,7 @@
-// Package web holds the pages that people see: the chat at /, built from the
-// TypeScript and Svelte sources in src and embedded as it was built, so that
-// the program needs no Node and no other files.
+// Package web holds the pages that people see: the chat at / and the operator's
+// page at /admin, built from the TypeScript and Svelte sources in src and
+// embedded as they were built, so that the program needs no Node and no other
+// files.
 //
 // What must be true of them: they ask no other origin for anything, run under
 // a policy that allows no inline script or style, stay within the sizes that
@@ -109,6 +110,9 @@ func (p *Pages) Has(urlPath string) bool { return p.find(urlPath) != nil }
 func (p *Pages) find(urlPath string) *file {
 	if urlPath == "/" || strings.HasPrefix(urlPath, "/c/") && strings.Count(urlPath, "/") == 2 {
 		urlPath = "/index.html"
+	}
+	if urlPath == "/admin" {
+		urlPath = "/admin.html"
 	}
 	return p.files[urlPath]
 }

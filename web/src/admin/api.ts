@@ -1,0 +1,132 @@
+/** What /admin/api answers. Times are in seconds where nothing else is said. */
+
+export interface Verdict {
+  binds: 'nothing' | 'queue' | 'kv' | 'compute' | 'clients' | 'failures';
+  happy: boolean;
+  sentence: string;
+  do?: string;
+}
+
+export interface Spread {
+  p50: number;
+  p95: number;
+  p99: number;
+  count: number;
+}
+
+export interface Promised {
+  name: 'availability' | 'ttft' | 'gap';
+  goal: number;
+  limit_seconds?: number;
+  kept: number;
+  count: number;
+  burn_5m: number;
+  burn_1h: number;
+}
+
+export interface Queue {
+  model: string;
+  wait_seconds: number;
+  tokens_per_second: number;
+  model_breaker: string;
+  worker_breaker: string;
+  waiting: Record<string, number>;
+  shedding: Record<string, number>;
+}
+
+export interface Worker {
+  name: string;
+  pool: string;
+  model: string;
+  version?: string;
+  state: string;
+  running: number;
+  waiting: number;
+  kv: number;
+  hits: number;
+  busy: number;
+  preemptions: number;
+}
+
+export interface Picture {
+  at: string;
+  verdict: Verdict;
+  running: number;
+  waiting: Record<string, number>;
+  wait_seconds: number;
+  rates: {
+    requests: number;
+    prefill_tokens: number;
+    decode_tokens: number;
+    failed: number;
+    turned_away: number;
+    limited: number;
+    refused: number;
+    cancelled: number;
+    retries: number;
+    preemptions: number;
+    turned_away_by_tier: Record<string, number>;
+  };
+  ttft: Spread;
+  gap: Spread;
+  hits: number;
+  kv: number;
+  busy: number;
+  promises: Promised[] | null;
+  queues: Queue[] | null;
+  workers: Worker[] | null;
+}
+
+export interface Point {
+  at: number;
+  running: number;
+  waiting: number;
+  kv: number;
+  busy: number;
+  hits: number;
+  requests: number;
+  prefill_tokens: number;
+  decode_tokens: number;
+  ttft_p50: number;
+  ttft_p95: number;
+  gap_p50: number;
+  gap_p95: number;
+  failed: number;
+  turned_away: number;
+  preemptions: number;
+}
+
+export interface Stage {
+  where: string;
+  name: string;
+  start_ms: number;
+  ms: number;
+  note?: string;
+}
+
+export interface Life {
+  id: string;
+  client_id?: string;
+  trace_id?: string;
+  tenant: string;
+  key?: string;
+  tier?: string;
+  route: string;
+  model?: string;
+  started: string;
+  status: number;
+  outcome: string;
+  error?: string;
+  finish?: string;
+  stream: boolean;
+  worker?: string;
+  worker_reason?: string;
+  cache_miss?: string;
+  shared?: boolean;
+  prompt_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  ttft_ms: number;
+  total_ms: number;
+  stages: Stage[];
+}
