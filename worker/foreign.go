@@ -59,6 +59,12 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 		ctx, cancel = context.WithDeadline(ctx, q.Deadline)
 		defer cancel()
 	}
+	asked := len(q.Prompt)
+	q, err := fold(q, PromisesOf(r.cfg.Kind).Resume)
+	if err != nil {
+		yield(parley.Delta{}, err)
+		return
+	}
 	body, err := speak.body(r, q)
 	if err != nil {
 		yield(parley.Delta{}, err)
@@ -71,6 +77,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	}
 	defer resp.Body.Close()
 	a := newAssembly(q)
+	a.folded = len(q.Prompt) - asked
 	for message, err := range speak.stream(resp.Body) {
 		if err != nil {
 			yield(parley.Delta{}, r.unreachable(ctx, err))
@@ -117,6 +124,26 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// fold makes what was said already a part of the prompt.
+func fold(q *parley.Request, can Resuming) (*parley.Request, error) {
+	if len(q.Resume) == 0 {
+		return q, nil
+	}
+	s := &q.Sampling
+	plain := len(q.Resume) == 1 && !q.Resume[0].Done && q.Grammar == nil && s.PresencePenalty == 0 && s.FrequencyPenalty == 0
+	said := q.Resume[0].Tokens
+	if can == ResumeNone || can == ResumePlain && !plain || q.MaxTokens > 0 && len(said) >= q.MaxTokens {
+		return nil, parley.Errorf(parley.Unavailable, "this engine cannot go on with an answer that another one began")
+	}
+	longer := *q
+	longer.Resume = nil
+	longer.Prompt = slices.Concat(q.Prompt, said)
+	if q.MaxTokens > 0 {
+		longer.MaxTokens -= len(said)
+	}
+	return &longer, nil
 }
 
 // refuse says what of a request the engine could not do.
@@ -181,6 +208,7 @@ type assembly struct {
 	usage   parley.Usage
 	told    bool // the engine told usage
 	open    int  // choices that have not ended
+	folded  int  // tokens of the prompt that an earlier worker wrote
 
 	began, first time.Time
 }
@@ -255,6 +283,7 @@ func (a *assembly) end(r *Remote, ctx context.Context, yield func(parley.Delta, 
 			u.OutputTokens += c.tokens + c.texts
 		}
 	}
+	u.PromptTokens = max(0, u.PromptTokens-a.folded)
 	if u.Prefill == 0 {
 		u.Prefill = a.first.Sub(a.began)
 	}

@@ -71,6 +71,20 @@ const (
 	HoldAll Holding = "all"
 )
 
+// A Resuming says which answers, begun elsewhere, an engine goes on with.
+type Resuming string
+
+// The degrees of resuming.
+const (
+	// ResumeNone: none.
+	ResumeNone Resuming = "no"
+	// ResumePlain: those of one choice without grammar and penalties, as a longer
+	// prompt.
+	ResumePlain Resuming = "plain"
+	// ResumeAll: every one.
+	ResumeAll Resuming = "all"
+)
+
 // Promises are what a kind of worker can be relied on for. A request that asks
 // for more is refused with [parley.InvalidRequest] and not answered wrongly.
 type Promises struct {
@@ -99,6 +113,8 @@ type Promises struct {
 	ExactSeeds bool
 	// Grammar says which grammars answers can be held to.
 	Grammar Holding
+	// Resume says which answers that another worker has begun can be gone on with.
+	Resume Resuming
 	// Choices: several continuations of one request share its prompt.
 	Choices bool
 	// Logprobs and PromptLogprobs: of the answer's and of the prompt's tokens.
@@ -114,23 +130,23 @@ type Promises struct {
 var promises = map[Kind]Promises{
 	Parley: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Snapshot: true, Salts: SaltBlocks,
-		Cancel: true, Backpressure: true, Metrics: true, ExactSeeds: true, Grammar: HoldAll,
+		Cancel: true, Backpressure: true, Metrics: true, ExactSeeds: true, Grammar: HoldAll, Resume: ResumeAll,
 		Choices: true, Logprobs: true, PromptLogprobs: true, Embed: true, Whole: true,
 	},
 	VLLM: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Salts: SaltWhole,
-		Cancel: true, Metrics: true, Grammar: HoldSimple, Choices: true, Logprobs: true,
+		Cancel: true, Metrics: true, Grammar: HoldSimple, Resume: ResumePlain, Choices: true, Logprobs: true,
 	},
 	SGLang: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Salts: SaltWhole,
-		Cancel: true, Metrics: true, Grammar: HoldSchema, Choices: true, Logprobs: true,
+		Cancel: true, Metrics: true, Grammar: HoldSchema, Resume: ResumePlain, Choices: true, Logprobs: true,
 	},
 	LlamaCpp: {
 		TokenIDs: true, TokenPrompts: true, Salts: SaltNone,
-		Cancel: true, Metrics: true, Grammar: HoldSchema, Choices: true, Logprobs: true,
+		Cancel: true, Metrics: true, Grammar: HoldSchema, Resume: ResumePlain, Choices: true, Logprobs: true,
 	},
-	Ollama: {Salts: SaltNone, Cancel: true, Grammar: HoldSchema},
-	OpenAI: {Salts: SaltNone, Cancel: true, Grammar: HoldNone, Choices: true},
+	Ollama: {Salts: SaltNone, Cancel: true, Grammar: HoldSchema, Resume: ResumeNone},
+	OpenAI: {Salts: SaltNone, Cancel: true, Grammar: HoldNone, Resume: ResumeNone, Choices: true},
 }
 
 // PromisesOf returns what a kind of worker can be relied on for.

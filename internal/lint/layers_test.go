@@ -35,6 +35,7 @@ var layers = [][]string{
 	{"compute/cpu"},
 	{"compute"},
 	{"model/weights"},
+	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term"},
 	{"."},
 }
