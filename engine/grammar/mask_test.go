@@ -47,6 +47,7 @@ var masked = map[string]parley.Grammar{
 	"ambig":    parley.JSONSchema([]byte(`{"$defs":{"x":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"y":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}},"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]}`), true),
 	"pattern":  parley.JSONSchema([]byte(`{"type":"string","pattern":"^(a|b\"|é)*c"}`), true),
 	"number":   parley.JSONSchema([]byte(`{"type":"array","items":{"type":"number","minimum":-1.5,"maximum":120}}`), true),
+	"short":    parley.JSONSchema([]byte(`{"type":"array","items":{"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"type":"string","minLength":3,"maxLength":28}},"required":["a","b"],"additionalProperties":false}}`), true),
 	"regex":    parley.Regex(`(?i)[a-z ]+(日本)?\n*`),
 	"repeat":   parley.Repeat(parley.Choice(parley.Literal("ab"), parley.Literal("abc"), parley.Regex("1+")), 2, 9),
 	"tools":    parley.FreeText(parley.GrammarTrigger{Text: "<tool_call>", Then: parley.Sequence(parley.JSONObject(), parley.Literal("</tool")), Again: true}),

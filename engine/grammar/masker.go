@@ -2,6 +2,11 @@ package grammar
 
 import (
 	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+
+	"parley"
 )
 
 // programsMax bounds how many programs a masker knows at once.
@@ -162,8 +167,11 @@ func (m *Masker) addLong(mask *Mask) {
 // part returns the partial mask of a place. What lies within the built-in
 // rules and calls nothing is the same for all programs.
 func (m *Masker) part(l *linked, at place, s segment) *partial {
-	if m.likePlain(at, s) {
-		at, s.frames = place{l.inside, bottom}, nil
+	if left, ok := m.inText(at, s); ok {
+		if left < len(m.v.short) {
+			return m.v.short[left]
+		}
+		at, s.frames = place{l.inside, bottom}, nil // no token reaches the end
 	}
 	if at.node < l.builtin && len(s.frames) == 0 && l.nodes[at.node].calm {
 		if part, ok := m.v.texts[string(m.appendKey(nil, at, s))]; ok {
@@ -180,24 +188,33 @@ func (m *Masker) part(l *linked, at place, s segment) *partial {
 	return part
 }
 
-// likePlain reports whether a place is at a character of a counted string that
-// is far from both its bounds, where it may end like any other. There the string
-// takes what a plain one takes.
-func (m *Masker) likePlain(at place, s segment) bool {
+// inText reports whether a place is at a character of a counted string that may
+// end there, and how many characters may follow at most. What the string takes is
+// then what any string takes of which that much is left.
+func (m *Masker) inText(at place, s segment) (left int, ok bool) {
 	if len(s.frames) != 2 || at.node != m.p.char {
-		return false
+		return 0, false
 	}
 	count, after := &m.frames[s.frames[0]], &m.p.nodes[m.frames[s.frames[1]].node]
 	again := m.p.nodes[count.node].repeat
-	if count.count <= again.least || again.most > 0 && count.count >= again.most-shortBytesMax-1 || m.p.nodes[count.node].body != at.node {
-		return false
+	if count.count <= again.least || m.p.nodes[count.node].body != at.node || !closesText(m.p, after) {
+		return 0, false
 	}
-	return len(after.edges) == 1 && after.edges[0].lo == '"' && after.edges[0].hi == '"' && m.p.nodes[after.edges[0].to].pure &&
-		!after.accept && len(after.calls) == 0
+	if again.most == 0 {
+		return math.MaxInt, true
+	}
+	left = int(again.most - count.count + 1)
+	return left, left > shortBytesMax || left < len(m.v.short)
 }
 
-// learn computes the partial masks inside a plain string, which are the largest
-// and the most often needed.
+// closesText reports whether a node takes the quote that ends a string, and its
+// rule ends there.
+func closesText(p *Program, n *node) bool {
+	return len(n.edges) == 1 && n.edges[0].lo == '"' && n.edges[0].hi == '"' && p.nodes[n.edges[0].to].pure && !n.accept && len(n.calls) == 0
+}
+
+// learn computes the partial masks inside strings, which are the largest and the
+// most often needed.
 func (v *Vocabulary) learn() {
 	v.texts = map[string]*partial{}
 	if !v.spelledAll {
@@ -211,6 +228,34 @@ func (v *Vocabulary) learn() {
 		at := place{n, bottom}
 		s := segment{left: bottom}
 		v.texts[string(w.appendKey(nil, at, s))] = w.partial(at, s)
+	}
+	v.learnShort()
+}
+
+// learnShort computes the partial masks of counted strings near their ends, by
+// how many characters are left. A string of which more is left than a token is
+// long is like one without a bound.
+func (v *Vocabulary) learnShort() {
+	text := parley.JSONSchema([]byte(`{"type":"string","maxLength":`+strconv.Itoa(shortBytesMax+1)+`}`), true)
+	p, err := Compile(&text)
+	if err != nil {
+		panic(err) // it is always the same schema
+	}
+	m := &Masker{walker: walker{v: v}}
+	m.reset(p)
+	m.begin(p.start)
+	top, _ := m.follow(0, []byte(`"a`)) // in front of the first character a string need not be able to end
+	v.short = make([]*partial, shortBytesMax+1)
+	for ok := true; ok; top, ok = m.follow(top, []byte("a")) {
+		for _, at := range m.places[top:] {
+			s := m.segmentOf(at, nil)
+			if left, in := m.inText(at, s); in && left < len(v.short) {
+				v.short[left] = m.partial(at, s)
+			}
+		}
+	}
+	if slices.Contains(v.short[1:], nil) {
+		panic("grammar: a counted string is not made of characters")
 	}
 }
 

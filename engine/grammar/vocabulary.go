@@ -30,20 +30,25 @@ const (
 )
 
 // classOf gives each ASCII character its class: punctuation stands alone,
-// because grammars are about punctuation, and letters stand together.
+// because grammars are about punctuation, and small letters, great ones and hex
+// digits among them stand together.
 var classOf = func() (of [asciiEnd]classes) {
-	next := 4
+	next := 6
 	for b := range of {
 		c := byte(b)
 		switch {
-		case c >= 'g' && c <= 'z' || c >= 'G' && c <= 'Z':
+		case c >= 'g' && c <= 'z':
 			of[b] = 1 << 0
-		case c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F':
+		case c >= 'G' && c <= 'Z':
 			of[b] = 1 << 1
-		case c >= '0' && c <= '9':
+		case c >= 'a' && c <= 'f':
 			of[b] = 1 << 2
-		case c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7F:
+		case c >= 'A' && c <= 'F':
 			of[b] = 1 << 3
+		case c >= '0' && c <= '9':
+			of[b] = 1 << 4
+		case c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7F:
+			of[b] = 1 << 5
 		default:
 			of[b] = 1 << next
 			next++
@@ -84,8 +89,10 @@ type Vocabulary struct {
 	// are not in the trie.
 	longest int
 	long    []longToken
-	// texts are the parts of masks that are the same for all programs.
+	// texts are the parts of masks that are the same for all programs, and short
+	// those of strings of which so many characters are left.
 	texts map[string]*partial
+	short []*partial
 }
 
 // A longToken is summed up as if it stood below a twig alone.
