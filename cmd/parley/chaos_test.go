@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var chaosFor = flag.Duration("chaos", 5*time.Second, "how long workers are killed, stopped and restarted under load")
+
+// chaosStreams is how many answers are written at any time.
+const chaosStreams = 64
+
+// A crew is a gateway and workers, each a process of its own.
+type crew struct {
+	t       *testing.T
+	exe     string
+	front   *server
+	workers []*hand
+}
+
+// A hand is a worker that is killed and started again at one address.
+type hand struct {
+	addr, data string
+	cmd        *exec.Cmd
+	log        *os.File
+}
+
+func startCrew(t *testing.T, n int, args ...string) *crew {
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crew{t: t, exe: exe}
+	// Nobody is turned away for being too many: that is another matter.
+	args = append([]string{"--model", "polly-mini", "--share", "off", "--titles", "off", "--log-level", "warn",
+		"--shed-start", "off", "--queue-wait", "5m", "--first-token-max", "5m"}, args...)
+	for i := range n {
+		addr, err := freeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &hand{addr: addr, data: t.TempDir()}
+		if h.log, err = os.Create(fmt.Sprintf("%s/worker-%d.log", t.TempDir(), i)); err != nil {
+			t.Fatal(err)
+		}
+		c.workers = append(c.workers, h)
+		c.start(h)
+		args = append(args, "--worker", "http://"+addr)
+	}
+	for _, h := range c.workers {
+		c.await(h)
+	}
+	c.front = startServer(t, args...)
+	go func() {
+		for range c.front.lines {
+		}
+	}()
+	c.ready(n)
+	return c
+}
+
+// start runs a worker.
+func (c *crew) start(h *hand) {
+	h.cmd = exec.Command(c.exe, "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn")
+	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
+	if err := h.cmd.Start(); err != nil {
+		c.t.Error(err)
+		return
+	}
+	cmd := h.cmd
+	c.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+}
+
+// up reports whether a worker answers.
+func (h *hand) up() bool {
+	client := http.Client{Timeout: time.Second}
+	resp, err := client.Get("http://" + h.addr + "/health")
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err == nil && resp.StatusCode == http.StatusOK
+}
+
+func (c *crew) await(h *hand) {
+	for until := time.Now().Add(time.Minute); !h.up(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			text, _ := os.ReadFile(h.log.Name())
+			c.t.Fatalf("a worker did not start: %s", text)
+		}
+	}
+}
+
+// ready waits until the gateway has so many workers at work.
+func (c *crew) ready(n int) {
+	c.t.Helper()
+	for until := time.Now().Add(time.Minute); c.count("up") < n; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			c.t.Fatalf("the gateway sees %d workers, want %d", c.count("up"), n)
+		}
+	}
+}
+
+func (c *crew) count(state string) (n int) {
+	k, err := newClient(c.front.url)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	list, err := k.standings(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range list {
+		if string(s.State) == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *crew) moved() (n uint64) {
+	k, _ := newClient(c.front.url)
+	list, err := k.standings(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range list {
+		n += s.Moved
+	}
+	return n
+}
+
+// wishes are requests of all kinds. Each is repeatable.
+func wishes() (bodies []string) {
+	const schema = `{"type":"object","properties":{"names":{"type":"array","items":{"type":"string","maxLength":12},"minItems":8,"maxItems":20},"sum":{"type":"integer"}},"required":["names","sum"],"additionalProperties":false}`
+	kinds := []string{
+		`"temperature":0`,
+		`"temperature":1,"seed":%[1]d`,
+		`"temperature":0.8,"seed":%[1]d,"n":3`,
+		`"temperature":1,"seed":%[1]d,"logprobs":true,"top_logprobs":3`,
+		`"temperature":1,"seed":%[1]d,"frequency_penalty":0.5,"presence_penalty":0.3,"stop":["the w","ing t","and s"]`,
+		`"temperature":1,"seed":%[1]d,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":` + schema + `}}`,
+	}
+	for i := range 24 {
+		extra := kinds[i%len(kinds)]
+		if strings.Contains(extra, "%") {
+			extra = fmt.Sprintf(extra, 100+i)
+		}
+		bodies = append(bodies, fmt.Sprintf(`{"model":"polly-mini","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a long story about number %d, a ship and the sea."}],%s}`, 120+10*i, i, extra))
+	}
+	return bodies
+}
+
+// A hearing is all that a client sees of an answer but for ids and times.
+type hearing struct {
+	Text, Logprobs, Finish map[int]string
+	Done                   bool
+}
+
+// hearAll reads a whole stream.
+func hearAll(ctx context.Context, url, body string) (h hearing, err error) {
+	h = hearing{Text: map[int]string{}, Logprobs: map[int]string{}, Finish: map[int]string{}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return h, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return h, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		switch {
+		case resp.StatusCode != http.StatusOK:
+			return h, fmt.Errorf("%s: %s", resp.Status, lines.Text())
+		case string(data) == "[DONE]":
+			h.Done = true
+		case ok:
+			if err := h.add(data); err != nil {
+				return h, err
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return h, err
+	}
+	if !h.Done {
+		return h, fmt.Errorf("the stream ended early")
+	}
+	return h, nil
+}
+
+func (h *hearing) add(data []byte) error {
+	var chunk struct {
+		Error   json.RawMessage
+		Choices []struct {
+			Index        int
+			Delta        struct{ Content string }
+			Logprobs     *struct{ Content []json.RawMessage }
+			FinishReason string `json:"finish_reason"`
+		}
+	}
+	if err := json.Unmarshal(data, &chunk); err != nil || chunk.Error != nil {
+		return fmt.Errorf("%s: %w", data, err)
+	}
+	for _, c := range chunk.Choices {
+		h.Text[c.Index] += c.Delta.Content
+		h.Finish[c.Index] += c.FinishReason
+		if c.Logprobs != nil {
+			for _, l := range c.Logprobs.Content {
+				h.Logprobs[c.Index] += string(l)
+			}
+		}
+	}
+	return nil
+}
+
+// under keeps 64 streams going while something is done to the workers, and wants
+// every one of them to be what it is in peace.
+func (c *crew) under(what string, do func()) {
+	c.t.Helper()
+	bodies := wishes()
+	want := make([]hearing, len(bodies))
+	for i, body := range bodies {
+		var err error
+		if want[i], err = hearAll(c.t.Context(), c.front.url, body); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	before := c.moved()
+	ended := make(chan struct{})
+	var wrong, whole atomic.Int64
+	var streams sync.WaitGroup
+	for n := range chaosStreams {
+		streams.Go(func() {
+			for i := n; ; i++ {
+				body := i % len(bodies)
+				got, err := hearAll(c.t.Context(), c.front.url, bodies[body])
+				if err != nil || !reflect.DeepEqual(got, want[body]) {
+					if wrong.Add(1) <= 3 {
+						c.t.Errorf("%s: %v\n%s\ngot  %+v\nwant %+v", what, err, bodies[body], got, want[body])
+					}
+				}
+				whole.Add(1)
+				select {
+				case <-ended:
+					return
+				default:
+				}
+			}
+		})
+	}
+	do()
+	close(ended)
+	streams.Wait()
+	c.t.Logf("%s: %d streams, %d failed or altered; %d legs went on with another worker", what, whole.Load(), wrong.Load(), c.moved()-before)
+	if c.moved() == before {
+		c.t.Errorf("%s: nothing had to move, so nothing was shown", what)
+	}
+}
+
+// TestKilledWorkers kills a worker every second under 64 streams.
+func TestKilledWorkers(t *testing.T) {
+	c := startCrew(t, 3)
+	c.under("kill -9", func() {
+		kills := 0
+		for end, i := time.Now().Add(*chaosFor), 0; time.Now().Before(end); i++ {
+			victim, others := c.workers[i%3], []*hand{c.workers[(i+1)%3], c.workers[(i+2)%3]}
+			if others[0].up() || others[1].up() { // one must live
+				kills++
+				_ = victim.cmd.Process.Kill()
+				_ = victim.cmd.Wait()
+				c.start(victim)
+			}
+			time.Sleep(time.Second)
+		}
+		t.Logf("%d kills", kills)
+	})
+}
+
+// TestStoppedWorkers has a worker stand still for a while, again and again.
+func TestStoppedWorkers(t *testing.T) {
+	c := startCrew(t, 3)
+	c.under("SIGSTOP", func() {
+		for end, i := time.Now().Add(*chaosFor), 0; time.Now().Before(end); i++ {
+			p := c.workers[i%3].cmd.Process
+			_ = p.Signal(syscall.SIGSTOP)
+			time.Sleep(6 * time.Second)
+			_ = p.Signal(syscall.SIGCONT)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestRollingRestart restarts all workers, one after the other, as an operator
+// would: drained first.
+func TestRollingRestart(t *testing.T) {
+	c := startCrew(t, 3)
+	k, err := newClient(c.front.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.under("rolling restart", func() {
+		for _, h := range c.workers {
+			resp, err := k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/drain?within=200ms", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+			_ = h.cmd.Process.Signal(syscall.SIGTERM)
+			_ = h.cmd.Wait()
+			c.start(h)
+			c.await(h)
+			resp, err = k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/resume", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+			c.ready(3)
+		}
+	})
+}
