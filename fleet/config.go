@@ -40,7 +40,8 @@ type Config struct {
 	StallMax time.Duration
 	// Tries is how many workers may answer a request with an error; default 3.
 	// Losses is how many may be lost with it in a row, without a token in between;
-	// default 8: it may be the request that kills them.
+	// default 24: it may be the request that kills them. Those count three times
+	// that were lost while it was alone there.
 	Tries, Losses int
 	// ReplayShare is how many tokens may be computed again for each that was useful;
 	// default 1. ReplayBurst is how many at once, default 262,144.
@@ -126,7 +127,7 @@ func (c Config) withDefaults() Config {
 	c.SlowStart = cmp.Or(c.SlowStart, 10*time.Second)
 	c.StallMax = cmp.Or(c.StallMax, 20*time.Second)
 	c.Tries = cmp.Or(c.Tries, 3)
-	c.Losses = cmp.Or(c.Losses, 8)
+	c.Losses = cmp.Or(c.Losses, 24)
 	c.ReplayShare = cmp.Or(c.ReplayShare, 1)
 	c.ReplayBurst = cmp.Or(c.ReplayBurst, 1<<18)
 	c.WaitMax = cmp.Or(c.WaitMax, 30*time.Second)

@@ -75,7 +75,7 @@ func TestStreamsSurvive(t *testing.T) {
 				workers = append(workers, newFrail(newOracle(t, 2*time.Millisecond)))
 				members = append(members, joiner(fmt.Sprint("w", i), workers[i]))
 			}
-			f := newFleet(t, Config{ProbeEvery: 20 * time.Millisecond, SlowStart: -1, Losses: 30}, members...)
+			f := newFleet(t, Config{ProbeEvery: 20 * time.Millisecond, SlowStart: -1}, members...)
 			ctx, stop := context.WithCancel(t.Context())
 			var storm, wg sync.WaitGroup
 			storm.Go(func() {
@@ -185,7 +185,7 @@ func TestWhatTheClientDidIsNotTriedAgain(t *testing.T) {
 // TestARequestThatKillsIsGivenUp sends one that no worker survives.
 func TestARequestThatKillsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, w := two(t, Config{Losses: 4})
+		f, w := two(t, Config{Losses: 8})
 		for _, x := range w {
 			x.set(errReset, 0)
 		}
@@ -193,7 +193,7 @@ func TestARequestThatKillsIsGivenUp(t *testing.T) {
 		if parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "not tried again") {
 			t.Error(err)
 		}
-		if n := w[0].asked.Load() + w[1].asked.Load(); n != 5 {
+		if n := w[0].asked.Load() + w[1].asked.Load(); n != 3 {
 			t.Errorf("it was sent %d times", n)
 		}
 	})

@@ -74,12 +74,21 @@ func (f *Fleet) missed(m *member, err error) {
 }
 
 // suspect takes a member out because a request found it gone, until a probe says
-// that it is back. One that has no probe is left to its breaker. The lock is held.
-func (f *Fleet) suspect(m *member, err error) {
+// that it is back. One that has no probe is left to its breaker. It returns how
+// much that speaks against the request: more if it was alone there. The lock is
+// held.
+func (f *Fleet) suspect(m *member, err error) (blame int) {
 	m.lost++
+	if m.Probe == nil || m.state == Up {
+		m.crowd = len(m.legs) + 1
+	}
+	blame = 1
+	if m.crowd == 1 {
+		blame = blameAlone
+	}
 	if m.Probe == nil {
 		m.breaker.Done(false, f.cfg.Now())
-		return
+		return blame
 	}
 	m.breaker.Abandon()
 	if m.state == Up && !m.leaving {
@@ -90,7 +99,12 @@ func (f *Fleet) suspect(m *member, err error) {
 	case m.kick <- struct{}{}:
 	default:
 	}
+	return blame
 }
+
+// blameAlone is how much a loss counts against a request that was alone with its
+// worker.
+const blameAlone = 3
 
 // forget notes that a member is a new process, which holds nothing.
 func (f *Fleet) forget(m *member) {

@@ -93,6 +93,7 @@ type member struct {
 	since            time.Time // it is up
 	breaker          *queue.Breaker
 	misses           int // probes without an answer, in a row
+	crowd            int // answers it had when it was lost
 	legs             map[*leg]struct{}
 	kick             chan struct{} // asks for a probe now
 	stop             context.CancelFunc

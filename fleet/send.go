@@ -20,7 +20,7 @@ type trip struct {
 	// avoid are seats of workers that have failed it.
 	avoid []route.ID
 	// tries were answered with errors; losses is how many workers were lost since
-	// the last token; moves counts both, and those we wanted.
+	// the last token, by their blame; moves counts both, and those we wanted.
 	tries, losses, moves int
 	// heard is how many tokens there were when the last leg began.
 	heard int
@@ -39,6 +39,8 @@ type leg struct {
 	// cancel breaks the leg off; why is set if that was wanted before it began.
 	cancel context.CancelCauseFunc
 	why    error
+	// blame is how much its worker's loss speaks against the request.
+	blame int
 	// shown is set once a delta has said who computes; computed once the prompt is.
 	shown, computed bool
 }
@@ -143,7 +145,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	t.moves++
 	switch v {
 	case lost:
-		t.losses++
+		t.losses += l.blame
 	case failed, refused:
 		t.tries++
 	}
@@ -166,11 +168,23 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	if wait > 0 {
 		f.metrics.delayed.Inc()
 	}
-	if !sleep(ctx, wait) {
+	if !sleep(ctx, max(wait, backoff(t.losses))) {
 		return context.Cause(ctx)
 	}
 	return nil
 }
+
+// backoff is how long to wait after so many losses in a row: what kills workers
+// should not do so quickly, and what is unlucky should not run after its luck.
+func backoff(losses int) time.Duration {
+	return min(backoffMin<<min(max(losses-backoffAfter, 0), 8)-backoffMin, backoffMax)
+}
+
+const (
+	backoffAfter = 2
+	backoffMin   = 25 * time.Millisecond
+	backoffMax   = 2 * time.Second
+)
 
 // board picks a worker, and waits for one if need be.
 func (t *trip) board(ctx context.Context) (*leg, error) {
@@ -371,7 +385,7 @@ func (f *Fleet) finish(l *leg, v verdict, err error) {
 		m.failed++
 		m.breaker.Done(false, now)
 	case lost:
-		f.suspect(m, err)
+		l.blame = f.suspect(m, err)
 	default:
 		m.breaker.Abandon()
 	}

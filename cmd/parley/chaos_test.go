@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"parley/fleet"
 )
 
 var chaosFor = flag.Duration("chaos", 5*time.Second, "how long workers are killed, stopped and restarted under load")
@@ -74,8 +76,8 @@ func startCrew(t *testing.T, n int, args ...string) *crew {
 }
 
 // start runs a worker.
-func (c *crew) start(h *hand) {
-	h.cmd = exec.Command(c.exe, "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn")
+func (c *crew) start(h *hand, more ...string) {
+	h.cmd = exec.Command(c.exe, append([]string{"worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"}, more...)...)
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		c.t.Error(err)
@@ -114,8 +116,9 @@ func (c *crew) ready(n int) {
 	}
 }
 
-func (c *crew) count(state string) (n int) {
-	k, err := newClient(c.front.url)
+func (c *crew) standings() []fleet.Standing {
+	c.t.Helper()
+	k, err := (&serverCommand{url: c.front.url}).fleetClient()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -123,7 +126,11 @@ func (c *crew) count(state string) (n int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, s := range list {
+	return list
+}
+
+func (c *crew) count(state string) (n int) {
+	for _, s := range c.standings() {
 		if string(s.State) == state {
 			n++
 		}
@@ -132,12 +139,7 @@ func (c *crew) count(state string) (n int) {
 }
 
 func (c *crew) moved() (n uint64) {
-	k, _ := newClient(c.front.url)
-	list, err := k.standings(context.Background())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, s := range list {
+	for _, s := range c.standings() {
 		n += s.Moved
 	}
 	return n

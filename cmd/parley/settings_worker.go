@@ -14,6 +14,10 @@ type workerSettings struct {
 	replay string
 	topic  string
 	key    string
+	// register are gateways that the worker tells of itself, and advertise is where
+	// they will reach it.
+	register  []string
+	advertise string
 }
 
 // eventsOff turns events off.
@@ -28,6 +32,10 @@ var workerOnly = []setting{
 	{key: "events-replay", wants: "an address such as 127.0.0.1:5558", set: setAddress(func(s *settings) *string { return &s.worker.replay }),
 		help: "repeat events on this `ADDRESS` for who missed some (default: any free port)"},
 	{key: "events-topic", wants: "a text", help: "publish events under this `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)", set: setText(func(s *settings) *string { return &s.worker.topic })},
+	{key: "register", wants: "the address of a gateway such as http://10.0.0.1:8080", many: true, set: setGateway,
+		help: "register at the gateway at this `URL`, with --fleet-token; repeat it for more"},
+	{key: "advertise", wants: "an address such as http://10.0.0.7:8000", set: setAdvertise,
+		help: "tell gateways to reach this worker at this `URL` (default: --addr)"},
 }
 
 // everySetting is what a file of settings and variables may give, whichever
@@ -38,7 +46,7 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "fleet-token",
 }
 
 // workerList returns the settings of a worker.
@@ -86,4 +94,20 @@ func setAddress(field func(*settings) *string) func(*settings, string) error {
 		*field(s) = text
 		return nil
 	}
+}
+
+func setGateway(s *settings, text string) error {
+	if _, err := newClient(text); err != nil {
+		return err
+	}
+	s.worker.register = append(s.worker.register, text)
+	return nil
+}
+
+func setAdvertise(s *settings, text string) error {
+	if _, err := newClient(text); err != nil {
+		return err
+	}
+	s.worker.advertise = text
+	return nil
 }

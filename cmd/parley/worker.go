@@ -1,17 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"parley/fleet/discover"
+	"parley/worker"
 	"parley/worker/host"
 )
 
@@ -87,6 +92,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	greetGateways(out, listener.Addr(), server)
+	defer s.announce(ctx, listener.Addr())()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
 	if ctx.Err() != nil {
@@ -121,6 +127,20 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 		}
 	}
 	return cfg
+}
+
+// announce registers the worker where the settings say, until ctx ends. The caller
+// calls what it returns before the worker ends.
+func (s *settings) announce(ctx context.Context, addr net.Addr) (wait func()) {
+	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise, "http://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
+	if u, err := url.Parse(said.URL); err == nil {
+		said.Name = u.Host
+	}
+	var all sync.WaitGroup
+	for _, gateway := range s.worker.register {
+		all.Go(func() { discover.Announce(ctx, gateway, s.fleetToken, said, nil, s.logger()) })
+	}
+	return all.Wait
 }
 
 // greetGateways tells where the worker is.

@@ -463,6 +463,37 @@ func TestRegistering(t *testing.T) {
 	})
 }
 
+// TestAnnouncing has a worker register itself, with the right token and a wrong one.
+func TestAnnouncing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const token = "a-token-of-24-characters"
+		d, err := NewDesk(token, []string{"default"}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, client := testkit.Listen()
+		server := &http.Server{Handler: d}
+		go server.Serve(listener)
+		defer client.CloseIdleConnections()
+		defer server.Close()
+		b := follow(t, d.Source("default"))
+		var workers sync.WaitGroup
+		ctx, leave := context.WithCancel(t.Context())
+		for name, shown := range map[string]string{"good": token, "evil": "wrong"} {
+			workers.Go(func() {
+				Announce(ctx, "http://gateway", shown, Registration{Place: Place{Name: name, URL: "http://" + name + ":1"}}, client, nil)
+			})
+		}
+		time.Sleep(5 * RegisterFor)
+		synctest.Wait()
+		b.is(t, "good")
+		leave()
+		workers.Wait()
+		synctest.Wait()
+		b.is(t)
+	})
+}
+
 // FuzzPlaces reads lists of workers.
 func FuzzPlaces(f *testing.F) {
 	f.Add([]byte("- http://a:1\n- name: b\n  url: http://b\n"))

@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+	"parley/fleet/discover"
+	"parley/route"
+)
+
+// TestPopulate has a source tell of workers that come late, change their address
+// and go.
+func TestPopulate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, Config{})
+		tells := make(chan []discover.Place)
+		source := func(ctx context.Context, tell func([]discover.Place)) {
+			for {
+				select {
+				case places := <-tells:
+					tell(places)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+		var away atomic.Bool
+		var closed atomic.Int64
+		away.Store(true)
+		oracle := newOracle(t, time.Millisecond)
+		connect := func(_ context.Context, at discover.Place) (Member, error) {
+			if away.Load() {
+				return Member{}, errors.New("not yet")
+			}
+			m := joiner(at.Name, newFrail(oracle))
+			m.Kind = at.URL
+			m.Close = func() error { closed.Add(1); return nil }
+			return m, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { f.Populate(ctx, source, connect) })
+		is := func(want string) {
+			t.Helper()
+			time.Sleep(6 * time.Second)
+			synctest.Wait()
+			var got []string
+			for _, s := range f.Standings() {
+				got = append(got, s.Name+"@"+s.Kind)
+			}
+			if text := strings.Join(got, " "); text != want {
+				t.Errorf("the fleet is %q, want %q", text, want)
+			}
+		}
+		tells <- []discover.Place{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
+		is("")
+		away.Store(false)
+		is("a@1 b@2")
+		tells <- []discover.Place{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
+		is("b@3 c@4")
+		cancel()
+		done.Wait()
+		is("")
+		if closed.Load() != 4 {
+			t.Errorf("%d of 4 were closed", closed.Load())
+		}
+	})
+}
+
+// TestAdmin looks at the fleet, drains a worker, and is refused without the token.
+func TestAdmin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := two(t, Config{})
+		desk, err := discover.NewDesk("0123456789abcdef", []string{"default"}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closedDoor := Admin{Fleet: f, Token: "0123456789abcdef", Desk: desk}.Handler()
+		call := func(h http.Handler, method, path, token string) (int, []Standing) {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+			r.Header.Set("Authorization", "Bearer "+token)
+			h.ServeHTTP(w, r)
+			var list struct{ Data []Standing }
+			_ = json.Unmarshal(w.Body.Bytes(), &list) // not all are lists
+			return w.Code, list.Data
+		}
+		for _, row := range []struct {
+			method, path, token string
+			code                int
+			state               State
+		}{
+			{"GET", "/fleet/workers", "0123456789abcdef", 200, Up},
+			{"GET", "/fleet/workers", "wrong", 401, ""},
+			{"GET", "/fleet/workers", "", 401, ""},
+			{"GET", "/fleet/findings", "", 401, ""},
+			{"GET", "/fleet/findings", "0123456789abcdef", 200, ""},
+			{"POST", "/fleet/workers/a/drain", "wrong", 401, ""},
+			{"POST", "/fleet/workers/a/drain?within=soon", "0123456789abcdef", 400, ""},
+			{"POST", "/fleet/workers/a/drain", "0123456789abcdef", 200, Draining},
+			{"POST", "/fleet/workers/a/resume", "0123456789abcdef", 200, Up},
+			{"POST", "/fleet/workers/z/drain", "0123456789abcdef", 404, ""},
+			{"POST", "/fleet/register", "wrong", 401, ""},
+		} {
+			code, list := call(closedDoor, row.method, row.path, row.token)
+			if code != row.code || row.state != "" && (len(list) != 2 || list[0].State != row.state) {
+				t.Errorf("%+v: %d, %+v", row, code, list)
+			}
+		}
+		if code, _ := call(Admin{Fleet: f}.Handler(), "GET", "/fleet/workers", ""); code != 401 {
+			t.Errorf("without a token anybody may look: %d", code)
+		}
+		if code, _ := call(Admin{Fleet: f, Open: true}.Handler(), "GET", "/fleet/workers", ""); code != 200 {
+			t.Errorf("on this machine nobody may look: %d", code)
+		}
+	})
+}
+
+// TestPromptsThatChange puts a number that counts up near the beginning of prompts
+// that were alike before: the operator is told which block changed, and where.
+func TestPromptsThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := two(t, Config{Watch: route.WatchConfig{BlockTokens: 16}})
+		for i := range 160 {
+			r := ask(1)
+			r.Tenant, r.Prompt = "acme", make([]parley.Token, 200)
+			for j := range r.Prompt {
+				r.Prompt[j] = parley.Token(j % 50)
+			}
+			if i >= 100 {
+				r.Prompt[36], r.Prompt[37] = parley.Token(i%60), parley.Token(i%7)
+			}
+			if _, err := hear(t.Context(), f, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := f.Findings()
+		if len(found) != 1 || found[0].Block != 2 || found[0].From != 36 || found[0].To != 38 || found[0].Tenant != "acme" {
+			t.Errorf("%+v", found)
+		}
+	})
+}
+
+// TestReplaysArePaced spends more than useful work has earned: moves wait, and
+// none is refused.
+func TestReplaysArePaced(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBudget(1, 1000)
+	if wait := b.spend(1000, now); wait != 0 {
+		t.Errorf("the first ones wait %v", wait)
+	}
+	first, second := b.spend(512, now), b.spend(512, now)
+	if first <= 0 || second <= first || second > delayMost {
+		t.Errorf("they wait %v and %v", first, second)
+	}
+	for range 10 {
+		now = now.Add(time.Second)
+		b.earn(1000, now)
+	}
+	if wait := b.spend(500, now); wait != 0 {
+		t.Errorf("after useful work they wait %v", wait)
+	}
+}
