@@ -27,6 +27,8 @@ type answer struct {
 	later error
 	// held is what the answer is held to.
 	held *constraint
+	// bill is settled when the answer is complete, before anybody hears so.
+	bill *bill
 	// place is where the call stands in the queue, of which its client is told
 	// every so often.
 	place       *place
@@ -247,6 +249,9 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	a.usage.Decode = max(a.usage.Decode, u.Decode)
 	if u.Routing != nil {
 		a.usage.Routing = u.Routing
+	}
+	if a.open == 0 {
+		a.bill.settle(&a.usage)
 	}
 	return nil
 }

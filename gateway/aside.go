@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -18,6 +19,7 @@ func (c *call) aside(ctx context.Context, what string) *call {
 	beside.request = c.request.WithContext(ctx)
 	beside.story, beside.err, beside.stream = story{}, nil, nil
 	beside.beside, beside.near = true, nil
+	beside.bill, beside.bills, beside.spent = nil, 0, ledger.Stages{}
 	beside.started = c.gateway.config.Now()
 	return &beside
 }

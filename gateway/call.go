@@ -13,6 +13,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 )
@@ -51,6 +52,10 @@ type call struct {
 	opening string
 	err     error
 	story   story
+	// bill is that of the newest generation, of bills; spent is where time went.
+	bill  *bill
+	bills int
+	spent ledger.Stages
 }
 
 // A response remembers the status that was sent.
@@ -133,6 +138,8 @@ func (c *call) send(status int, body []byte) error {
 	c.Header().Set("X-Content-Type-Options", "nosniff")
 	c.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	c.tellWait()
+	begun := time.Now()
+	defer func() { c.spent[ledger.Write] = time.Since(begun) }()
 	c.WriteHeader(status)
 	if _, err := c.Write(body); err != nil {
 		return clientGone(err)

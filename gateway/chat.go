@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -44,7 +45,9 @@ func (g *Gateway) chat(c *call) error {
 // must call stop.
 func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop func(), err error) {
 	c.story.model = m.ID
-	prompt, thinking, err := m.renderChat(request, c.gateway.config.Now())
+	begun := c.gateway.config.Now()
+	prompt, thinking, err := m.renderChat(request, begun)
+	c.took(ledger.Tokenize, begun)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,7 +70,9 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	if err := c.compare(m, request, job); err != nil {
 		return nil, nil, err
 	}
-	a, stop = c.generate(m, []*parley.Request{job}, &held, false)
+	if a, stop, err = c.generate(m, []*parley.Request{job}, &held, false); err != nil {
+		return nil, nil, err
+	}
 	for _, choice := range a.choices {
 		choice.reader = m.tools.reader(request, thinking)
 	}
@@ -76,6 +81,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 
 // A chatShape makes chat answers: whole ones and the chunks of streams.
 type chatShape struct {
+	call     *call
 	chunk    openai.ChatChunk
 	model    *model
 	logprobs bool
@@ -86,7 +92,7 @@ type chatShape struct {
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
-	s := &chatShape{model: m, logprobs: g.Logprobs, counting: g.CountUsage, promptTokens: c.story.promptTokens, chunk: openai.ChatChunk{
+	s := &chatShape{call: c, model: m, logprobs: g.Logprobs, counting: g.CountUsage, promptTokens: c.story.promptTokens, chunk: openai.ChatChunk{
 		ID: "chatcmpl-" + c.suffix, Object: "chat.completion.chunk", Created: c.started.Unix(),
 		Model: m.ID, Choices: []openai.ChatChunkChoice{}, ServiceTier: tierUsed(g.ServiceTier),
 	}}
@@ -108,7 +114,7 @@ func tierUsed(asked string) string {
 func (s *chatShape) whole(choices []whole, u parley.Usage) openai.ChatResponse {
 	r := openai.ChatResponse{
 		ID: s.chunk.ID, Object: "chat.completion", Created: s.chunk.Created, Model: s.chunk.Model,
-		Usage: openai.UsageOf(u), ServiceTier: s.chunk.ServiceTier, Timings: openai.TimingsOf(u),
+		Usage: openai.UsageOf(u), ServiceTier: s.chunk.ServiceTier, Timings: s.call.timings(u),
 	}
 	for i := range choices {
 		w := &choices[i]

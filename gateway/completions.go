@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"parley"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -30,7 +31,9 @@ func (g *Gateway) completions(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	begun := g.config.Now()
 	jobs, err := completionJobs(c, model, request)
+	c.took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -41,7 +44,10 @@ func (g *Gateway) completions(c *call) error {
 	c.seeConstraint(&request.Format, 0)
 	c.opening = request.Prompts[0].Text
 	return c.inSession(model, request.Gap, func() error {
-		answer, stop := c.generate(model, jobs, &held, request.MaxTokens == 0)
+		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0)
+		if err != nil {
+			return err
+		}
 		defer stop()
 		form := newCompletionShape(c, model, request, answer)
 		if request.Stream {
@@ -80,6 +86,7 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 
 // A completionShape makes plain answers: whole ones and the chunks of streams.
 type completionShape struct {
+	call    *call
 	chunk   openai.CompletionResponse
 	model   *model
 	request *openai.CompletionRequest
@@ -89,7 +96,7 @@ type completionShape struct {
 }
 
 func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer) *completionShape {
-	s := &completionShape{model: m, request: request, answer: a, echoes: make([]string, len(request.Prompts)),
+	s := &completionShape{call: c, model: m, request: request, answer: a, echoes: make([]string, len(request.Prompts)),
 		chunk: openai.CompletionResponse{
 			ID: "cmpl-" + c.suffix, Object: "text_completion", Created: c.started.Unix(),
 			Model: m.ID, Choices: []openai.CompletionChoice{}, ServiceTier: tierUsed(request.ServiceTier),
@@ -117,7 +124,7 @@ func (s *completionShape) prepareEchoes() {
 func (s *completionShape) whole(choices []whole, a *answer) openai.CompletionResponse {
 	r := s.chunk
 	u := openai.UsageOf(a.usage)
-	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, openai.TimingsOf(a.usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.timings(a.usage)
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]

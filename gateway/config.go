@@ -10,6 +10,8 @@ import (
 	"parley"
 	"parley/gateway/batch"
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
 	"parley/gateway/tenant"
 	"parley/token"
 
@@ -80,6 +82,16 @@ type Config struct {
 	// PublicPrompts are beginnings of conversations, as system messages, whose
 	// context all tenants share: none of them is a secret.
 	PublicPrompts []string
+	// Limits keeps what callers have used of their limits; default: this process's
+	// memory. Whoever opened it closes it, after [Gateway.Close].
+	Limits limit.Book
+	// Ledger keeps what every request used; nil keeps nothing. Whoever opened it
+	// closes it, after [Gateway.Close].
+	Ledger *ledger.Ledger
+	// Prices are what models cost; a model without a price is free.
+	Prices ledger.Prices
+	// Currency is what prices are in; default "usd".
+	Currency string
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -199,6 +211,10 @@ func (c Config) withDefaults() Config {
 	c.Share = c.Share.withDefaults()
 	setDefault(&c.TierContexts, DefaultTierContexts())
 	setDefault(&c.SLO, parley.DefaultSLO())
+	setDefault(&c.Currency, "usd")
+	if c.Limits == nil {
+		c.Limits = limit.NewMemory(c.Now)
+	}
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}

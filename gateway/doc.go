@@ -14,6 +14,7 @@
 //	generate.go    tokens -> deltas: one pump for each prompt
 //	share.go       equal requests are computed once; share_flight.go, share_cache.go
 //	admit.go       turns: who waits, and who is turned away; line.go tells them
+//	bill.go        what a generation reserves, uses and costs; usage.go sums it up
 //	bounds.go      how long the first token and the whole answer may take
 //	syntax.go      how models write calls of tools, found from their templates
 //	constrain.go   what an answer is held to: a format, calls of tools, or either

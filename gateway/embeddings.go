@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -33,7 +34,9 @@ func (g *Gateway) embeddings(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	begun := g.config.Now()
 	jobs, err := embeddingJobs(c, model, request.Inputs)
+	c.took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -82,6 +85,11 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 // which they come. The first error ends all.
 func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
 	ctx := c.request.Context()
+	bill, err := c.reserve(m, jobs)
+	if err != nil {
+		return err
+	}
+	defer bill.close()
 	work := generate(ctx, c.source(m, nil, jobs), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {
@@ -110,6 +118,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			return errNoEmbedding
 		}
 	}
+	bill.settle(&parley.Usage{PromptTokens: c.story.promptTokens, CachedTokens: c.story.usage.CachedTokens, Queued: c.story.usage.Queued, Prefill: c.story.usage.Prefill})
 	return nil
 }
 

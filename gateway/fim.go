@@ -52,7 +52,10 @@ func (g *Gateway) fim(c *call) error {
 	job.Grammar = held.grammar
 	c.seeConstraint(&request.Format, 0)
 	return c.inSession(model, request.Gap, func() error {
-		answer, stop := c.generate(model, []*parley.Request{job}, &held, false)
+		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false)
+		if err != nil {
+			return err
+		}
 		defer stop()
 		form := newChatShape(c, model, &request.Generation)
 		if request.Stream {

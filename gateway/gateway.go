@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"parley"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 )
@@ -31,6 +33,7 @@ type Gateway struct {
 	// keeper holds what lives longer than a call; nil without a store.
 	keeper   *keeper
 	sockets  *socketSet
+	limits   limit.Book
 	draining atomic.Bool
 	batches  batchWork
 	// operations are what those who run the server are shown.
@@ -47,7 +50,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, sockets: newSocketSet(), near: newNearby(&config), operations: newOperations()}
+	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), near: newNearby(&config), operations: newOperations()}
 	g.who = g.identify
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
@@ -163,6 +166,7 @@ func (g *Gateway) dispatch(c *call) error {
 // infer runs an endpoint that reaches a worker.
 func (g *Gateway) infer(c *call, run endpoint) error {
 	c.inference = true
+	c.took(ledger.Auth, c.started)
 	g.metrics.inFlight.Inc()
 	if g.draining.Load() {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")

@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,11 @@ type metrics struct {
 	outcomes    *prometheus.CounterVec
 	constrained *prometheus.CounterVec
 	retries     prometheus.Counter
+	// stages has an observer for each stage.
+	stageSeconds *prometheus.HistogramVec
+	stages       [ledger.StageCount]prometheus.Observer
+	// limited counts requests that a limit refused.
+	limited *prometheus.CounterVec
 	// nearDuplicates counts answers that were another question's.
 	nearDuplicates prometheus.Counter
 }
@@ -74,13 +80,14 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		nearDuplicates: counter("parley_near_duplicates_total", "Requests answered with the answer to a question that was nearly the same."),
 		retries:        counter("parley_client_retries_total", "Requests that a client says it has sent before."),
 	}
+	m.addStages(histogram("parley_stage_seconds", "Time in each stage on the way to the first token.", 0.00001))
 	return m, m.register(r)
 }
 
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.limited} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -186,6 +193,7 @@ func (g *Gateway) finish(c *call) {
 		status = openai.StatusClosed
 	}
 	elapsed := g.config.Now().Sub(c.started)
+	c.observeStages()
 	g.metrics.requests.WithLabelValues(c.route, strconv.Itoa(status)).Inc()
 	g.metrics.seconds.WithLabelValues(c.route).Observe(elapsed.Seconds())
 	if c.inference {

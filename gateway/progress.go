@@ -24,6 +24,7 @@ func (t *turn) notes() []any {
 func routeOf(c *call) openai.Route {
 	told := openai.RouteOf(c.story.routing)
 	told.TTFTMs = float64(c.story.firstToken.Microseconds()) / 1000
+	told.CostMicros = int64(c.bill.total())
 	return told
 }
 

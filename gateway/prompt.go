@@ -90,9 +90,13 @@ func randomSeed() uint64 {
 
 // generate starts jobs on the model's worker and returns their answer to come,
 // which is held to a constraint. Muted answers show no new tokens. The caller
-// must call stop.
-func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func()) {
-	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, noticeEvery: c.gateway.config.Admission.NoticeEvery}
+// must call stop. What its limits do not allow is not begun.
+func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func(), err error) {
+	bill, err := c.reserve(m, jobs)
+	if err != nil {
+		return nil, nil, err
+	}
+	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, bill: bill, noticeEvery: c.gateway.config.Admission.NoticeEvery}
 	for i, job := range jobs {
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
@@ -115,7 +119,8 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	return a, func() {
 		work.stop()
 		c.gateway.line.leave(a.place)
-	}
+		bill.close()
+	}, nil
 }
 
 // source returns what answers the call's requests: all the layers between it and
@@ -125,7 +130,7 @@ func (c *call) source(m *model, held *constraint, jobs []*parley.Request) source
 	worker, s := c.near.around(held.worker(m.Worker)), c.gateway.shares
 	answered := direct(worker)
 	if !c.background && !c.gateway.config.Admission.Off {
-		answered = m.turns.answer(worker)
+		answered = c.bill.routed(m.turns.answer(worker))
 	}
 	if w := s.wishOf(c, m, jobs); !w.private {
 		answered = s.answer(w, held.loosely(), answered)

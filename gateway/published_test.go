@@ -260,6 +260,7 @@ func TestEveryPublishedRouteIsShown(t *testing.T) {
 		embedding := start(t, &embedder{})
 		embedding.proof.seen = s.proof.seen
 		embedding.embed(`,"input":"a"`)
+		s.showUsage()
 		s.do("GET", "/v1/models", "")
 		s.do("GET", "/v1/models/"+modelID, "")
 		wanted := map[string]bool{}

@@ -333,7 +333,8 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 }
 
 func (r *reply) outcome(status convo.Status, last convo.EventBatch, why *parley.Error) (o convo.ResponseOutcome, err error) {
-	o = convo.ResponseOutcome{Status: status, Batch: last, Usage: r.answer.usage, Err: why}
+	r.call.bill.close()
+	o = convo.ResponseOutcome{Status: status, Batch: last, Usage: r.answer.usage, CostMicros: int64(r.call.bill.total()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -76,7 +77,9 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 		return err
 	}
 	request.Shape.Model = model.ID
+	begun := g.config.Now()
 	past, err := g.recall(c, request)
+	c.took(ledger.History, begun)
 	if err != nil {
 		return err
 	}

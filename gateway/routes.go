@@ -49,6 +49,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", metricsPath, false, g.showMetrics)
 	t.add("GET", "/", false, g.home)
 	g.addQueueRoutes()
+	g.addUsageRoutes()
 	g.addPageRoutes()
 	g.addOperatorRoutes()
 	g.addFileRoutes()

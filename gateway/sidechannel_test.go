@@ -95,7 +95,7 @@ func signTest(differences []float64) float64 {
 func attack(t *testing.T, victim, attacker string, pairs int) (timing, usage float64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, newSlowEngine(t), func(c *Config) { c.Share.Off = true })
-		s.gateway.party = byKey
+		s.gateway.who = byKey
 		rng := rand.New(rand.NewPCG(7, 7))
 		var times, counts []float64
 		for range pairs {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -92,7 +93,7 @@ func (s *stream) sendPiece(p piece, form shape) error {
 
 // end sends what closes a stream that went well.
 func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
-	return s.endWith(openai.UsageOf(u), openai.TimingsOf(u), form, includeUsage)
+	return s.endWith(openai.UsageOf(u), s.call.timings(u), form, includeUsage)
 }
 
 func (s *stream) endWith(u openai.Usage, timings *openai.Timings, form shape, includeUsage bool) error {
@@ -150,13 +151,17 @@ func (s *stream) frame(body []byte) error {
 // client that does not read them in time is taken for gone.
 func (s *stream) write(frame []byte) error {
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.call.gateway.config.WriteWaitMax)) // not every connection has one
-	if s.call.stream == nil {
+	begun, first := time.Now(), s.call.stream == nil
+	if first {
 		s.call.stream = s
 		s.begin()
 	}
 	_, err := s.call.Write(frame)
 	if err == nil {
 		err = s.control.Flush()
+	}
+	if first {
+		s.call.spent[ledger.Write] = time.Since(begun)
 	}
 	if err != nil {
 		s.broken = true

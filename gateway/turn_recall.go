@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
 // recall makes the messages of the request from the path to the question, as
 // much of it as the conversation's policy shows the model.
 func (t *turn) recall(ctx context.Context) error {
+	defer t.call.took(ledger.History, t.gateway.config.Now())
 	path, err := t.gateway.recallPath(ctx, t.owner, t.conversation.ID, t.parent)
 	if err != nil {
 		return err

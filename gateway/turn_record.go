@@ -124,7 +124,8 @@ func (t *turn) finish(why error) error {
 }
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
-	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().finish}
+	t.call.bill.close()
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().finish, CostMicros: int64(t.call.bill.total())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:
 		o.Status = convo.Cancelled

@@ -22,7 +22,6 @@ import (
 
 	"parley/gateway"
 	"parley/gateway/batch"
-	"parley/gateway/convo"
 	"parley/internal/builtin"
 	"parley/model/weights"
 	"parley/web"
@@ -88,11 +87,11 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, s)
+	kept, err := openKept(ctx, s, registry, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, kept.close()) }()
 	batches, err := openBatches(s, log)
 	if err != nil {
 		return err
@@ -104,7 +103,8 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	config := s.frontConfig()
 	config.Pages = pages
-	config.Models, config.Log, config.Registry, config.Store, config.Batches = behind.served, log, registry, store, batches
+	config.Models, config.Log, config.Registry, config.Batches = behind.served, log, registry, batches
+	kept.give(&config)
 	if config.SaltKey, err = s.saltSecret(); err != nil {
 		return err
 	}
@@ -116,15 +116,6 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	defer inBackground(ctx, front.Observe)()
 	greet(out, listener.Addr(), s, behind)
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, behind.handler(front)), listener, front, s.drain, out)
-}
-
-// openStore opens where conversations and responses are kept.
-func openStore(ctx context.Context, s *settings) (convo.Store, error) {
-	store, err := convo.Open(ctx, s.storeName())
-	if err != nil {
-		return nil, fmt.Errorf("%w (choose another with --store)", err)
-	}
-	return store, nil
 }
 
 // openBatches opens where files and batches are kept. While another server uses

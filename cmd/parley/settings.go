@@ -53,6 +53,7 @@ type settings struct {
 	numerics   cpu.Numerics
 	worker     workerSettings
 	fleetFields
+	economy economy
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
@@ -162,7 +163,7 @@ var serveSettings = slices.Concat([]setting{
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, overloadSettings, fleetSettings)
+}, overloadSettings, fleetSettings, economySettings)
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

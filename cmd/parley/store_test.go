@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/gateway"
 )
 
 // fetch sends a request to the server and reads the whole answer as JSON.
@@ -104,7 +106,7 @@ func TestStoreThatCannotBe(t *testing.T) {
 	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
 		s := defaultSettings()
 		s.store = dsn
-		if _, err := openStore(t.Context(), s); err == nil || !strings.Contains(err.Error(), "--store") {
+		if _, err := openKept(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil || !strings.Contains(err.Error(), "--store") {
 			t.Errorf("%s gives %v", dsn, err)
 		}
 	}

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -33,25 +34,71 @@ type Memory struct {
 	Load func(ctx context.Context) (map[string]State, error)
 	Save func(ctx context.Context, changed map[string]State) error
 
+	// Log hears when saving fails; default: slog.Default().
+	Log *slog.Logger
+
+	stop  context.CancelFunc
+	saver sync.WaitGroup
+
 	mu       sync.Mutex
 	accounts map[string]*State
 	changed  map[string]bool
 }
 
-// OpenMemory loads what was kept.
+// NewMemory returns a book that ends with the process.
+func NewMemory(now func() time.Time) *Memory {
+	m := &Memory{Now: now}
+	m.begin()
+	return m
+}
+
+// OpenMemory loads what was kept, and saves again what changes. The book must be
+// closed.
 func OpenMemory(ctx context.Context, m *Memory) (*Memory, error) {
-	m.accounts, m.changed = map[string]*State{}, map[string]bool{}
-	if m.Now == nil {
-		m.Now = time.Now
-	}
+	m.begin()
 	if m.Load == nil {
 		return m, nil
 	}
 	kept, err := m.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for name, s := range kept {
 		m.accounts[name] = &State{At: s.At, Debt: s.Debt}
 	}
-	return m, err
+	background, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.saver.Go(func() { m.keep(background) })
+	return m, nil
+}
+
+func (m *Memory) begin() {
+	m.accounts, m.changed, m.stop = map[string]*State{}, map[string]bool{}, func() {}
+	if m.Now == nil {
+		m.Now = time.Now
+	}
+	if m.Log == nil {
+		m.Log = slog.Default()
+	}
+}
+
+// saveEvery is how much of what was used a crash forgets at most.
+const saveEvery = time.Second
+
+// keep saves until ctx ends.
+func (m *Memory) keep(ctx context.Context) {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := m.Keep(ctx); err != nil && ctx.Err() == nil {
+			m.Log.Error("the use of limits could not be saved; it is tried again", "error", err)
+		}
+	}
 }
 
 // Reserve implements [Book].
@@ -150,6 +197,8 @@ const closeWait = 5 * time.Second
 
 // Close implements [Book].
 func (m *Memory) Close() error {
+	m.stop()
+	m.saver.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	return m.Keep(ctx)

@@ -56,7 +56,8 @@ func (r *Redis) lost(err error) {
 		r.config.Log.Error("Redis is out of reach: requests that have limits are refused until it is back", "error", err)
 		return
 	}
-	r.local, _ = OpenMemory(context.Background(), &Memory{Now: r.now, Spent: r.config.Spent}) // nothing is loaded, so nothing fails
+	r.local = NewMemory(r.now)
+	r.local.Spent = r.config.Spent
 	r.config.Log.Error("Redis is out of reach: this gateway goes on with its share of the limits", "gateways", r.config.Gateways, "error", err)
 }
 

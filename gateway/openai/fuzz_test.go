@@ -52,12 +52,18 @@ func TestEveryParserIsFuzzed(t *testing.T) {
 func FuzzQuery(f *testing.F) {
 	f.Add("limit=5&order=asc&after=x&purpose=batch", "created_at", "3600")
 	f.Add("limit=-1", "", "1")
+	f.Add("start_time=1&end_time=99999999&bucket_width=1m&group_by[]=model&page=page_60", "", "")
 	f.Fuzz(func(t *testing.T, query, anchor, seconds string) {
 		values, _ := url.ParseQuery(query)
 		if p, err := ParsePage(values, 20, 100); err != nil {
 			checkFuzzed(t, err)
 		} else if p.Limit < 1 || p.Limit > 100 {
 			t.Errorf("accepted %+v", p)
+		}
+		if q, err := ParseUsageQuery(values, "model"); err != nil {
+			checkFuzzed(t, err)
+		} else if n := len(q.Page(nil).Data); n > q.Limit || q.Limit > 1440 {
+			t.Errorf("accepted %+v, %d buckets", q, n)
 		}
 		if n, err := ParseUploadExpiry(anchor, seconds); err != nil {
 			checkFuzzed(t, err)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"parley/gateway/ledger"
+)
+
+// An economy is what answers cost and where the use of limits is kept.
+type economy struct {
+	prices   ledger.Prices
+	redis    string
+	gateways int
+}
+
+// economySettings are about money and limits.
+var economySettings = []setting{
+	{key: "prices", wants: "MODEL=INPUT/OUTPUT, MODEL=INPUT/CACHED/OUTPUT or MODEL@TIER=…, such as polly=0.10/0.05/0.40", many: true, set: setPrice,
+		help: "what a million tokens of a model cost, `MODEL[@TIER]=INPUT[/CACHED]/OUTPUT`; repeat it for more models and tiers (default: nothing)"},
+	{key: "redis", wants: "an address such as redis://host:6379/0", set: setText(func(s *settings) *string { return &s.economy.redis }),
+		help: "keep the use of limits in the Redis or Valkey at this `URL`, so that several servers hold them together (default: in this server alone)"},
+	{key: "redis-down", wants: "refuse or share=N", set: setRedisDown,
+		help: "what to do while it is out of reach: `refuse` requests that have limits, or share=N to hold each to one part in N of them (default refuse)"},
+}
+
+func setPrice(s *settings, text string) error {
+	if s.economy.prices == nil {
+		s.economy.prices = ledger.Prices{}
+	}
+	return s.economy.prices.Add(text)
+}
+
+func setRedisDown(s *settings, text string) (err error) {
+	if text == "refuse" {
+		s.economy.gateways = 0
+		return nil
+	}
+	parts, ok := strings.CutPrefix(text, "share=")
+	n, err := strconv.Atoi(parts)
+	if !ok || err != nil || n < 1 || n > 1000 {
+		return errNotWanted
+	}
+	s.economy.gateways = n
+	return nil
+}

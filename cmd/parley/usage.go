@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/limit"
+)
+
+// A usageRow is what was used by one key, with one model or on one day.
+type usageRow struct {
+	Name     string       `json:"name"`
+	Requests int64        `json:"requests"`
+	Input    int64        `json:"input_tokens"`
+	Cached   int64        `json:"cached_tokens"`
+	Output   int64        `json:"output_tokens"`
+	Cost     limit.Micros `json:"cost"`
+}
+
+// usageBy says how the server names what rows are told apart by.
+var usageBy = map[string]string{"key": "api_key_id", "model": "model", "day": ""}
+
+type usageFlags struct {
+	serverCommand
+	by    string
+	days  int
+	asCSV bool
+}
+
+func newUsage() *cobra.Command {
+	f := &usageFlags{}
+	cmd := &cobra.Command{
+		Use: "usage", Short: "Show what was used and what it cost: by key, by model or by day",
+		Long: `Show what was used and what it cost, by model, by key or by day (in UTC).
+
+The numbers are sums of the server's ledger, which has every request that was
+answered. Prices are what the server was started with (see parley serve --help,
+--prices). With an ordinary key in PARLEY_API_KEY you see what that key used, with
+an admin's key everybody's.`,
+		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by day --csv > usage.csv\n  parley usage --json | jq '.data[].cost'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
+				return fmt.Errorf("--by is %q and --days %d: give key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			defer cancel()
+			c, err := f.client()
+			if err != nil {
+				return err
+			}
+			rows, err := c.usage(ctx, usageBy[f.by], f.days, time.Now())
+			if errors.Is(err, context.Canceled) {
+				return errInterrupted
+			}
+			if err != nil {
+				return startHint(err)
+			}
+			return f.print(cmd.OutOrStdout(), rows)
+		},
+	}
+	cmd.Flags().StringVar(&f.by, "by", "model", "one row for each `key|model|day`")
+	cmd.Flags().IntVar(&f.days, "days", 30, "count this many `DAYS`, today included")
+	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print a table for spreadsheets")
+	f.add(cmd)
+	cmd.MarkFlagsMutuallyExclusive("csv", "json")
+	return cmd
+}
+
+// usage asks the server for the sums of the last days. An empty group tells days
+// apart.
+func (c *client) usage(ctx context.Context, group string, days int, now time.Time) ([]usageRow, error) {
+	today := now.UTC().Truncate(24 * time.Hour)
+	query := url.Values{"start_time": {strconv.FormatInt(today.AddDate(0, 0, 1-days).Unix(), 10)}, "limit": {"180"}, "bucket_width": {"1d"}, "format": {"csv"}}
+	if group != "" {
+		query.Set("group_by", group)
+	}
+	table, err := c.get(ctx, "/v1/organization/usage/completions?"+query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	return readUsage(bytes.NewReader(table), group == "")
+}
+
+// readUsage reads the server's table and adds up what has the same name. The
+// server's rows are of a day each, in order.
+func readUsage(from io.Reader, byDay bool) ([]usageRow, error) {
+	table, err := csv.NewReader(from).ReadAll()
+	if err != nil || len(table) == 0 {
+		return nil, fmt.Errorf("the server's answer is no table of usage: %w", errors.Join(err, errNoTable))
+	}
+	rows, at := []usageRow{}, map[string]int{}
+	for _, cells := range table[1:] {
+		row, err := usageOf(cells, byDay)
+		if err != nil {
+			return nil, err
+		}
+		i, known := at[row.Name]
+		if !known {
+			at[row.Name] = len(rows)
+			rows = append(rows, row)
+			continue
+		}
+		rows[i].add(&row)
+	}
+	return rows, nil
+}
+
+var errNoTable = errors.New("is it a parley server of this version?")
+
+// usageOf reads a line: the day, the group if days are not the groups, and five
+// numbers.
+func usageOf(cells []string, byDay bool) (row usageRow, err error) {
+	named := 1
+	if byDay {
+		named = 0
+	}
+	if len(cells) != named+6 {
+		return row, fmt.Errorf("a row of the server's table has %d cells: %w", len(cells), errNoTable)
+	}
+	row.Name = cells[named]
+	if byDay && len(row.Name) > len(time.DateOnly) {
+		row.Name = row.Name[:len(time.DateOnly)]
+	}
+	for i, into := range []*int64{&row.Requests, &row.Input, &row.Cached, &row.Output} {
+		if *into, err = strconv.ParseInt(cells[named+1+i], 10, 64); err != nil {
+			return row, fmt.Errorf("%w: %w", err, errNoTable)
+		}
+	}
+	row.Cost, err = limit.ParseMicros(cells[named+5])
+	return row, err
+}
+
+func (r *usageRow) add(other *usageRow) {
+	r.Requests += other.Requests
+	r.Input += other.Input
+	r.Cached += other.Cached
+	r.Output += other.Output
+	r.Cost += other.Cost
+}
+
+func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
+	total := usageRow{Name: "total"}
+	for i := range rows {
+		total.add(&rows[i])
+	}
+	switch {
+	case f.asJSON:
+		return printJSON(out, map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
+	case f.asCSV:
+		w := csv.NewWriter(out)
+		_ = w.Write([]string{f.by, "requests", "input_tokens", "cached_tokens", "output_tokens", "cost"})
+		for i := range rows {
+			_ = w.Write(rows[i].cells())
+		}
+		w.Flush()
+		return w.Error()
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", f.by)
+	for _, row := range append(rows, total) {
+		for _, cell := range row.cells() {
+			fmt.Fprintf(w, "%s\t", cell)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func (r *usageRow) cells() []string {
+	name := r.Name
+	if name == "" {
+		name = "(no key)"
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []string{name, number(r.Requests), number(r.Input), number(r.Cached), number(r.Output), r.Cost.String()}
+}

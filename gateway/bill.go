@@ -1,0 +1,238 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/openai"
+	"parley/gateway/tenant"
+)
+
+// A bill is what one generation reserves of its caller's limits, and in the end
+// what it used and costs. It is settled once: when the answer is complete and
+// before its client hears so, or when it is broken off.
+type bill struct {
+	call  *call
+	model string
+	price ledger.Price
+	hold  limit.Hold
+	// id is the entry's in the ledger.
+	id   string
+	once sync.Once
+	cost atomic.Int64
+	// begun is when the way to a worker began, found how long it took.
+	begun time.Time
+	found atomic.Int64
+}
+
+// accountsOf are what a call is charged to: the organisation and its key, where
+// they have limits.
+func accountsOf(who *tenant.Identity) (accounts []limit.Account) {
+	if who.Limits != (limit.Limits{}) {
+		accounts = append(accounts, limit.Account{Name: who.Organization, Limits: who.Limits})
+	}
+	if who.KeyLimits != (limit.Limits{}) {
+		accounts = append(accounts, limit.Account{Name: who.Organization + "/" + who.Key, Limits: who.KeyLimits})
+	}
+	return accounts
+}
+
+// reserve takes what jobs may use of the caller's limits before anything is done
+// for them, or refuses. The caller must close the bill.
+func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
+	g := c.gateway
+	begun := g.config.Now()
+	defer c.took(ledger.Limits, begun)
+	who, accounts := &c.identity, accountsOf(&c.identity)
+	c.bills++
+	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id, begun: begun}
+	if c.bills > 1 {
+		b.id = fmt.Sprintf("%s-%d", c.id, c.bills)
+	}
+	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
+	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(b.hold.Use.Input, 0, b.hold.Use.Output)
+	if len(accounts) > 0 {
+		if err := b.admit(c.request.Context()); err != nil {
+			return nil, err
+		}
+	}
+	c.bill = b
+	b.begun = g.config.Now()
+	return b, nil
+}
+
+// useOf is the most that jobs can come to use. Where a client named no length,
+// the answer is held to what its limits have at most.
+func useOf(m *model, jobs []*parley.Request, accounts []limit.Account) limit.Use {
+	use := limit.Use{Requests: 1}
+	for _, job := range jobs {
+		use.Input += int64(len(job.Prompt))
+		if job.Embed {
+			continue
+		}
+		choices := int64(max(job.Choices, 1))
+		longest := int64(job.MaxTokens)
+		if longest == 0 {
+			longest = int64(max(m.ContextTokens-len(job.Prompt), 1))
+			for i := range accounts {
+				if most := accounts[i].Limits.OutputTokensPerMinute / choices; most > 0 && most < longest {
+					longest = most
+					job.MaxTokens = int(most)
+				}
+			}
+		}
+		use.Output += longest * choices
+	}
+	return use
+}
+
+// admit reserves, and tells the client in the headers what is left. What nobody
+// waits for waits until there is room.
+func (b *bill) admit(ctx context.Context) error {
+	g := b.call.gateway
+	for {
+		v, err := g.limits.Reserve(ctx, &b.hold)
+		if err != nil {
+			return err
+		}
+		b.call.tellLimits(&v)
+		if v.Refused == "" {
+			return nil
+		}
+		if !b.call.background || v.Wait < 0 {
+			g.metrics.limited.WithLabelValues(string(v.Refused)).Inc()
+			return refusedBy(&v, b.model)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(min(v.Wait, time.Minute)):
+		}
+	}
+}
+
+// tellLimits puts what is left of the limits into the headers.
+func (c *call) tellLimits(v *limit.Verdict) {
+	tell := func(of string, l limit.Level) {
+		if l.Limit == 0 {
+			return
+		}
+		h := c.Header()
+		h.Set("X-Ratelimit-Limit-"+of, strconv.FormatInt(l.Limit, 10))
+		h.Set("X-Ratelimit-Remaining-"+of, strconv.FormatInt(l.Left, 10))
+		h.Set("X-Ratelimit-Reset-"+of, l.Reset.Round(time.Millisecond).String())
+	}
+	tell("Requests", v.Requests)
+	tell("Tokens", v.Tokens)
+}
+
+// refusedBy is the error of a request that a limit refuses.
+func refusedBy(v *limit.Verdict, model string) error {
+	switch {
+	case v.Refused == limit.Budget:
+		return parley.Errorf(parley.QuotaExceeded, "You exceeded your budget of this month: of %s, %s is left, and this request may cost up to %s. Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
+			limit.Micros(v.Limit), limit.Micros(v.Left), limit.Micros(v.Asked))
+	case v.Wait < 0:
+		return &parley.Error{Code: parley.RateLimited, Wait: -1, Message: fmt.Sprintf("The request is too large for your limit for %s: limit %d %s a minute, requested %d. Shorten the prompt or 'max_tokens'.",
+			model, v.Limit, v.Refused, v.Asked)}
+	case v.Refused == limit.Concurrency:
+		return &parley.Error{Code: parley.RateLimited, Wait: v.Wait, Message: fmt.Sprintf("You have %d requests under way, which is your limit. Wait until one has ended.", v.Limit)}
+	}
+	return &parley.Error{Code: parley.RateLimited, Wait: v.Wait, Message: fmt.Sprintf("Rate limit reached for %s: limit %d %s, %d left, requested %d. Try again in %v.",
+		model, v.Limit, v.Refused, v.Left, v.Asked, v.Wait.Round(time.Millisecond))}
+}
+
+// settle charges what an answer that is complete used.
+func (b *bill) settle(u *parley.Usage) {
+	if b != nil {
+		b.once.Do(func() { b.charge(u, string(b.call.story.finish)) })
+	}
+}
+
+// close charges what an answer that was broken off used: what was written, and
+// the prompt if anything was written or it was the client who broke it off while
+// it was computed. Nothing more if it is settled.
+func (b *bill) close() {
+	if b == nil {
+		return
+	}
+	b.once.Do(func() {
+		c := b.call
+		u, outcome := parley.Usage{OutputTokens: c.story.outputTokens}, "error"
+		if c.request.Context().Err() != nil {
+			outcome = string(parley.Cancelled)
+		}
+		if u.OutputTokens > 0 || outcome != "error" && !c.place.stands().waiting {
+			u.PromptTokens, u.CachedTokens = c.story.promptTokens, c.story.usage.CachedTokens
+		}
+		b.charge(&u, outcome)
+	})
+}
+
+// ledgerWait is how long the end of an answer waits for the ledger. After that
+// it is told to the client and written later.
+const ledgerWait = 2 * time.Second
+
+// charge writes the entry, and then gives back what was reserved and not used:
+// what a budget counts is never less than what the ledger has.
+func (b *bill) charge(u *parley.Usage, outcome string) {
+	c := b.call
+	g := c.gateway
+	e := b.entry(u, outcome)
+	b.cost.Store(int64(e.Cost))
+	if g.config.Ledger != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), ledgerWait)
+		defer cancel()
+		if err := g.config.Ledger.Append(ctx, e); err != nil && !errors.Is(err, context.Canceled) {
+			g.config.Log.Error("a request is not in the ledger yet", "id", e.ID, "error", err)
+		}
+	}
+	if len(b.hold.Accounts) > 0 {
+		g.limits.Settle(&b.hold, limit.Use{Requests: 1, Input: e.Input, Output: e.Output, Cost: e.Cost})
+	}
+}
+
+// entry is what the ledger keeps of the generation.
+func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
+	c, who := b.call, &b.call.identity
+	route := routeOf(c)
+	c.learnStages(b, u)
+	return &ledger.Entry{
+		ID: b.id, At: c.gateway.config.Now(), Organization: who.Organization, User: who.User, Key: who.Key, Model: b.model, Tier: who.Tier, Route: c.route,
+		Input: int64(u.PromptTokens), Cached: int64(u.CachedTokens), Output: int64(u.OutputTokens),
+		Cost:   b.price.Of(int64(u.PromptTokens), int64(u.CachedTokens), int64(u.OutputTokens)),
+		Worker: route.Worker, Reason: route.Reason, Outcome: outcome, Shared: c.story.shared, Batch: c.background, Stages: c.spent,
+	}
+}
+
+// total returns what was charged.
+func (b *bill) total() limit.Micros {
+	if b == nil {
+		return 0
+	}
+	return limit.Micros(b.cost.Load())
+}
+
+// timings tells where the time of an answer went, and what it cost.
+func (c *call) timings(u parley.Usage) *openai.Timings {
+	t := openai.TimingsOf(u)
+	t.CostMicros = int64(c.bill.total())
+	return t
+}
+
+// routed notes when next is reached: by then the cache was searched.
+func (b *bill) routed(next source) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
+		b.found.CompareAndSwap(0, int64(b.call.gateway.config.Now().Sub(b.begun)))
+		return next(ctx, r)
+	}
+}

@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"parley"
+	"parley/gateway/db"
+	"parley/gateway/limit"
+)
+
+//go:embed migrations
+var migrationFiles embed.FS
+
+// A Ledger writes entries and sums them up. It is safe for concurrent use.
+type Ledger struct {
+	db  *db.DB
+	log *slog.Logger
+
+	mu      sync.Mutex
+	waiting []*pending
+	closed  bool
+	// wake tells the writer that entries wait.
+	wake   chan struct{}
+	stop   context.CancelFunc
+	writer sync.WaitGroup
+}
+
+// A pending entry waits to be written.
+type pending struct {
+	Entry
+	written chan struct{}
+}
+
+const (
+	// rowsAtOnce is how many entries are written by one statement.
+	rowsAtOnce = 100
+	// waitingMax bounds how many entries wait while the database is away.
+	waitingMax = 200_000
+	retryEvery = 250 * time.Millisecond
+	closeWait  = 10 * time.Second
+)
+
+// Open brings the ledger's tables up to date. Whoever opened d closes it, after
+// [Ledger.Close].
+func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Migrate(ctx, db.Schema{Versions: "ledger_versions", Migrations: files}); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	background, stop := context.WithCancel(context.Background())
+	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1), stop: stop}
+	l.writer.Go(func() { l.write(background) })
+	return l, nil
+}
+
+// Append writes an entry and returns when it is safe. If ctx ends before that, or
+// the database is away, it returns an error and the entry is written later: it is
+// lost only if the process ends before. An entry whose id is there already
+// changes nothing.
+func (l *Ledger) Append(ctx context.Context, e *Entry) error {
+	p := &pending{Entry: *e, written: make(chan struct{})}
+	l.mu.Lock()
+	if l.closed || len(l.waiting) >= waitingMax {
+		l.mu.Unlock()
+		return parley.Errorf(parley.Unavailable, "The ledger takes no entries: its database is away or closed.")
+	}
+	l.waiting = append(l.waiting, p)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	select {
+	case <-p.written:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write writes what waits, all of it at once, until ctx ends.
+func (l *Ledger) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		for l.writeWaiting(ctx) != nil && ctx.Err() == nil {
+			time.Sleep(retryEvery)
+		}
+	}
+}
+
+// writeWaiting writes what waits now, in one transaction.
+func (l *Ledger) writeWaiting(ctx context.Context) error {
+	l.mu.Lock()
+	batch := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	if len(batch) == 0 {
+		return nil
+	}
+	err := l.db.Write(ctx, func(t *db.Tx) error {
+		for rest := batch; len(rest) > 0; rest = rest[min(len(rest), rowsAtOnce):] {
+			if err := insert(t, rest[:min(len(rest), rowsAtOnce)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		l.log.Error("the ledger could not be written; it is tried again", "entries", len(batch), "error", err)
+		l.mu.Lock()
+		l.waiting = append(batch, l.waiting...)
+		l.mu.Unlock()
+		return err
+	}
+	for _, p := range batch {
+		close(p.written)
+	}
+	return nil
+}
+
+const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages`
+
+func (e *Entry) values() []any {
+	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input, e.Cached, e.Output, int64(e.Cost),
+		e.Worker, e.Reason, e.Outcome, db.Flag(e.Shared), db.Flag(e.Batch), e.Stages.text()}
+}
+
+// text returns the times in microseconds, in order.
+func (s *Stages) text() string {
+	var b []byte
+	for i, d := range s {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = fmt.Append(b, d.Microseconds())
+	}
+	return string(b)
+}
+
+// insert writes entries that are not there yet. A commit whose outcome was not
+// known is repeated by that.
+func insert(t *db.Tx, entries []*pending) error {
+	var query strings.Builder
+	var args []any
+	query.WriteString("INSERT INTO ledger (" + columns + ") VALUES ")
+	for i, e := range entries {
+		values := e.values()
+		for n := range values {
+			fmt.Fprintf(&query, "%s$%d", []string{", ", "("}[flag(n == 0)], i*len(values)+n+1)
+		}
+		query.WriteString([]string{"),", ")"}[flag(i == len(entries)-1)])
+		args = append(args, values...)
+	}
+	query.WriteString(" ON CONFLICT (id) DO NOTHING")
+	_, err := t.Exec(query.String(), args...)
+	return err
+}
+
+func flag(b bool) int { return int(db.Flag(b)) }
+
+// Close writes what waits and ends the writer.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.stop()
+	l.writer.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	return l.writeWaiting(ctx)
+}
+
+// SaveAccounts keeps what accounts have used of their limits.
+func (l *Ledger) SaveAccounts(ctx context.Context, changed map[string]limit.State) error {
+	return l.db.Write(ctx, func(t *db.Tx) error {
+		for name, s := range changed {
+			_, err := t.Exec(`INSERT INTO limit_accounts (name, at, by_second, by_minute, input, output) VALUES ($1, $2, $3, $4, $5, $6)
+				ON CONFLICT (name) DO UPDATE SET at = $2, by_second = $3, by_minute = $4, input = $5, output = $6`,
+				name, s.At, s.Debt[0], s.Debt[1], s.Debt[2], s.Debt[3])
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// accountsKept is how long an account is remembered that is not used: longer
+// than any bucket takes to fill.
+const accountsKept = time.Hour
+
+// LoadAccounts returns what SaveAccounts kept and still matters at now, and
+// forgets the rest.
+func (l *Ledger) LoadAccounts(ctx context.Context, now time.Time) (map[string]limit.State, error) {
+	kept := map[string]limit.State{}
+	err := l.db.Write(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(`DELETE FROM limit_accounts WHERE at < $1`, db.Stamp(now.Add(-accountsKept))); err != nil {
+			return err
+		}
+		_, err := db.All(t, func(r db.Row, _ *struct{}) error {
+			var name string
+			var s limit.State
+			err := r.Scan(&name, &s.At, &s.Debt[0], &s.Debt[1], &s.Debt[2], &s.Debt[3])
+			kept[name] = s
+			return err
+		}, `SELECT name, at, by_second, by_minute, input, output FROM limit_accounts`)
+		return err
+	})
+	return kept, err
+}
