@@ -40,6 +40,7 @@ func (g *Gateway) addRoutes() {
 	t.add("POST", "/v1/completions", true, g.completions)
 	t.add("POST", "/v1/fim/completions", true, g.fim)
 	t.add("POST", "/v1/embeddings", true, g.embeddings)
+	t.add("POST", "/v1/rerank", true, g.rerank)
 	t.add("POST", messagesPath, true, g.messages)
 	t.add("POST", messagesPath+"/count_tokens", false, g.countTokens)
 	t.add("GET", "/v1/models", false, g.listModels)

@@ -48,7 +48,22 @@ function watched(response, check, method, url) {
 
 function wholeProblem(rules, response, text) {
   counts[response.ok ? 'whole' : 'errors']++;
-  return (response.ok ? rules.whole : rules.error)?.(JSON.parse(text));
+  return (response.ok ? rules.whole : rules.error)?.(completed(JSON.parse(text)));
+}
+
+/**
+ * Something in the place of what is right and not in the description: the null of
+ * an echoed text's first token, and embeddings in base64.
+ */
+function completed(answer) {
+  for (const { logprobs } of answer.choices ?? []) {
+    if (logprobs?.token_logprobs?.[0] === null) logprobs.token_logprobs[0] = 0;
+    if (logprobs?.top_logprobs?.[0] === null) logprobs.top_logprobs[0] = {};
+  }
+  for (const item of Array.isArray(answer.data) ? answer.data : []) {
+    if (item.object === 'embedding' && typeof item.embedding === 'string') item.embedding = [];
+  }
+  return answer;
 }
 
 function eventsProblem(rules, text) {
