@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/admin"
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/ledger"
@@ -58,6 +59,9 @@ type Config struct {
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
+	// Fleet is the door to workers in other processes, for operators; nil if there
+	// are none.
+	Fleet *admin.Fleet
 	// SLO is what users are promised, and what the operator is shown to be kept or
 	// not; the zero value is [parley.DefaultSLO].
 	SLO parley.SLO

@@ -56,6 +56,7 @@ func (g *Gateway) read() error {
 		return err
 	}
 	r := admin.Read(gathered, now)
+	g.withFleet(r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.history.Add(r)

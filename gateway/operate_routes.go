@@ -14,15 +14,27 @@ import (
 
 func (g *Gateway) addOperatorRoutes() {
 	for path, show := range map[string]endpoint{
-		"/admin/api/now": g.showNow, "/admin/api/history": g.showHistory, "/admin/api/live": g.followNow,
+		"/admin/api/now": g.showNow, "/admin/api/about": g.showParts, "/admin/api/history": g.showHistory, "/admin/api/live": g.followNow,
 		"/admin/api/requests": g.listRequests, "/admin/api/requests/{id}": g.showRequest,
 		"/debug/pprof/": profile, "/debug/pprof/{name}": profile,
 	} {
 		g.routes.add("GET", path, false, g.operator(show))
 	}
+	g.addFleetRoutes()
 	if g.config.Pages != nil {
 		g.routes.add("GET", "/admin", false, g.page)
 	}
+}
+
+// parts are what the operator's page can show of this server.
+type parts struct {
+	Fleet bool `json:"fleet"`
+	Keys  bool `json:"keys"`
+}
+
+// showParts answers GET /admin/api/about.
+func (g *Gateway) showParts(c *call) error {
+	return c.reply(http.StatusOK, parts{Fleet: g.config.Fleet != nil, Keys: g.config.Keys != nil})
 }
 
 // showNow answers GET /admin/api/now.

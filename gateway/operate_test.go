@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -150,5 +152,49 @@ func TestOutcomesAreCounted(t *testing.T) {
 		s.do("POST", "/v1/chat/completions", `{"model":`)
 		s.wantMetric(`parley_outcomes_total{outcome="refused"}`, "1")
 		s.wantMetric(`parley_outcomes_total{outcome="failed"}`, "1")
+	})
+}
+
+func TestTheFleetIsShownAndTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := "up"
+		set := func(to string) func(string) error {
+			return func(name string) error {
+				if name != "a/b" {
+					return errors.New("no worker " + name)
+				}
+				state = to
+				return nil
+			}
+		}
+		tokens := tokensOf(t, "one two")
+		s := start(t, &worker{}, func(c *Config) {
+			c.Fleet = &admin.Fleet{Drain: set("draining"), Resume: set("up"),
+				Workers:  func() []admin.Worker { return []admin.Worker{{Name: "a/b", Pool: "p", State: state, KV: 0.5}} },
+				Findings: func() []admin.Finding { return []admin.Finding{{Model: modelID, Was: tokens[:1], Now: tokens}} }}
+		})
+		tell := func(verb, body string) *httptest.ResponseRecorder {
+			time.Sleep(time.Second)
+			return s.atHome(t.Context(), "/admin/api/workers/"+verb, func(r *http.Request) {
+				r.Method, r.Body = "POST", io.NopCloser(strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+			})
+		}
+		if w := tell("drain", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "draining" {
+			t.Errorf("drain gives %d: %s", w.Code, w.Body)
+		}
+		if w := tell("resume", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
+			t.Errorf("resume gives %d: %s", w.Code, w.Body)
+		}
+		if w := tell("drain", `{"worker":"c"}`); w.Code != 404 {
+			t.Errorf("one who is not there gives %d", w.Code)
+		}
+		if w := tell("drain", `{}`); w.Code != 400 {
+			t.Errorf("nobody gives %d", w.Code)
+		}
+		found := decodeAs[findingList](t, s.atHome(t.Context(), "/admin/api/findings").Body.String())
+		if len(found.Data) != 1 || found.Data[0].NowText != "one two" || found.Data[0].WasText == "" {
+			t.Errorf("findings %+v", found.Data)
+		}
 	})
 }

@@ -108,6 +108,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if config.SaltKey, err = s.saltSecret(); err != nil {
 		return err
 	}
+	config.Fleet = behind.door()
 	front, err := gateway.New(config)
 	if err != nil {
 		return err

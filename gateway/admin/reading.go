@@ -52,7 +52,7 @@ type Worker struct {
 	Pool    string `json:"pool"`
 	Model   string `json:"model"`
 	Version string `json:"version,omitempty"`
-	// State is up, or why it gets no work: draining, asleep, suspect, down.
+	// State is up, or why it gets no work: joining, draining, failing, down.
 	State   string `json:"state"`
 	Running int    `json:"running"`
 	Waiting int    `json:"waiting"`

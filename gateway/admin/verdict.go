@@ -72,7 +72,7 @@ func brokenPromises(p *Picture, slo parley.SLO) (broken []string) {
 func byFailures(p *Picture, _ []string) *Verdict {
 	var down, open []string
 	for i := range p.Workers {
-		if w := &p.Workers[i]; w.State == "down" || w.State == "suspect" {
+		if w := &p.Workers[i]; w.State == "down" || w.State == "failing" {
 			down = append(down, w.Name)
 		}
 	}

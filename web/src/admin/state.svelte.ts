@@ -3,13 +3,21 @@ import { eventsOf } from '../shared/sse';
 import type { Picture, Point } from './api';
 
 /** The parts of the page, in the order of the keys 1, 2, … */
-export const sections = [
+const all = [
   { id: 'now', title: 'Now' },
   { id: 'fleet', title: 'Fleet' },
   { id: 'requests', title: 'Requests' },
+  { id: 'keys', title: 'Keys', needs: 'keys' },
+  { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
 ] as const;
 
-export type Section = (typeof sections)[number]['id'];
+export type Section = (typeof all)[number]['id'];
+
+/** What this server has beyond what every one has. */
+export interface Parts {
+  keys: boolean;
+  fleet: boolean;
+}
 
 const liveKept = 120; // seconds of single pictures, for what is drawn beside numbers
 const historyEveryMs = 15_000;
@@ -26,6 +34,10 @@ class Operations {
   refused = $state('');
   wantsKey = $state(false);
   section = $state<Section>('now');
+  parts = $state.raw<Parts>({ keys: false, fleet: false });
+  readonly sections = $derived(all.filter((s) => !('needs' in s) || this.parts[s.needs]));
+  /** Set to have the cursor put where requests are sought. */
+  seeking = $state(false);
   /** What follows the section in the address, such as a request's id. */
   detail = $state('');
 
@@ -33,13 +45,14 @@ class Operations {
     whenRefused(() => (this.wantsKey = true));
     this.readAddress();
     addEventListener('hashchange', () => this.readAddress());
+    void json<Parts>('/admin/api/about').then((parts) => (this.parts = parts)).catch(() => undefined);
     void this.follow();
     void this.lookBack();
   }
 
   readAddress(): void {
     const [id, ...rest] = location.hash.slice(1).split('/');
-    this.section = sections.find((s) => s.id === id)?.id ?? 'now';
+    this.section = all.find((s) => s.id === id)?.id ?? 'now';
     this.detail = decodeURIComponent(rest.join('/'));
   }
 

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+
+	"parley/fleet"
+	"parley/gateway/admin"
+)
+
+// door shows the fleet to those who run the server; nil if there is none.
+func (b *back) door() *admin.Fleet {
+	if b.fleet == nil {
+		return nil
+	}
+	return &admin.Fleet{
+		Workers: func() []admin.Worker { return shownWorkers(b.fleet.Standings()) },
+		Findings: func() (found []admin.Finding) {
+			for _, f := range b.fleet.Findings() {
+				found = append(found, shownFinding(&f))
+			}
+			return found
+		},
+		Drain:  func(name string) error { return b.fleet.Drain(name, -1) },
+		Resume: b.fleet.Resume,
+	}
+}
+
+func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
+	for i := range standings {
+		s := &standings[i]
+		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Version: s.Kind, State: string(s.State), Running: s.Answering,
+			AskedTotal: float64(s.PromptTokens), HitTotal: float64(s.CachedTokens)}
+		if s.CapacityTokens > 0 {
+			w.KV = float64(s.UsedTokens) / float64(s.CapacityTokens)
+		}
+		workers = append(workers, w)
+	}
+	return workers
+}
+
+func shownFinding(f *fleet.Finding) admin.Finding {
+	return admin.Finding{At: f.At.Unix(), Model: f.Model, Tenant: f.Tenant, Family: f.Family, HitsBefore: f.HitsBefore, HitsNow: f.HitsNow,
+		From: f.From, To: f.To, StableTokens: f.StableTokens, Was: f.Was, Now: f.Now, Text: f.Text}
+}

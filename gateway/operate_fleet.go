@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"parley"
+	"parley/gateway/admin"
+)
+
+func (g *Gateway) addFleetRoutes() {
+	fleet := g.config.Fleet
+	if fleet == nil {
+		return
+	}
+	g.routes.add("GET", "/admin/api/findings", false, g.operator(g.listFindings))
+	for verb, do := range map[string]func(string) error{"drain": fleet.Drain, "resume": fleet.Resume} {
+		g.routes.add("POST", "/admin/api/workers/"+verb, false, g.operator(func(c *call) error {
+			name, err := c.workerNamed()
+			if err != nil {
+				return err
+			}
+			if err := do(name); err != nil {
+				return parley.Errorf(parley.NotFound, "%s", err.Error())
+			}
+			return g.showNow(c)
+		}))
+	}
+}
+
+// workerNamed reads which worker something is to be done to: {"worker": NAME}.
+func (c *call) workerNamed() (string, error) {
+	body, err := c.body() // JSON, which no foreign page may send unasked
+	if err != nil {
+		return "", err
+	}
+	var wanted struct {
+		Worker string `json:"worker"`
+	}
+	if err := json.Unmarshal(body, &wanted); err != nil || wanted.Worker == "" {
+		return "", parley.Invalid("worker", "Name a worker: {\"worker\": \"NAME\"}. GET /admin/api/now lists them.")
+	}
+	return wanted.Worker, nil
+}
+
+// A findingList is what the watch over prompts has found, the latest first.
+type findingList struct {
+	Object string          `json:"object"`
+	Data   []admin.Finding `json:"data"`
+}
+
+// listFindings answers GET /admin/api/findings.
+func (g *Gateway) listFindings(c *call) error {
+	list := findingList{Object: "list", Data: []admin.Finding{}}
+	for _, f := range g.config.Fleet.Findings() {
+		f.WasText, f.NowText = g.textOf(f.Model, f.Was), g.textOf(f.Model, f.Now)
+		list.Data = append([]admin.Finding{f}, list.Data...)
+	}
+	return c.reply(http.StatusOK, list)
+}
+
+// textOf returns how tokens of a model read.
+func (g *Gateway) textOf(model string, tokens []parley.Token) string {
+	for _, m := range g.models {
+		if m.ID == model {
+			decoder := m.Tokenizer.NewAnswerDecoder()
+			var text strings.Builder
+			for _, t := range tokens {
+				text.WriteString(decoder.Push(t))
+			}
+			return text.String() + decoder.Flush()
+		}
+	}
+	return ""
+}
+
+// withFleet adds the workers of other processes to a reading. They know better
+// who is there than the counters of this process.
+func (g *Gateway) withFleet(r *admin.Reading) {
+	if g.config.Fleet == nil {
+		return
+	}
+	engines := r.Workers
+	r.Workers = g.config.Fleet.Workers()
+	for i := range r.Workers {
+		for _, e := range engines {
+			if w := &r.Workers[i]; strings.HasPrefix(w.Name, "local/") && w.Model == e.Model {
+				name, pool, state := w.Name, w.Pool, w.State
+				*w = e
+				w.Name, w.Pool, w.State = name, pool, state
+			}
+		}
+	}
+}
