@@ -95,6 +95,17 @@ storm: ## a storm of retries against the gateway, in virtual time (drawn in docs
 	$(GO) test ./gateway -run 'TestStorm$$' -v -args -storm docs/storm.svg
 	$(GO) test ./cmd/parley -run TestStormOnPolly -v -args -storm
 
+WORKERS ?= 3
+CHAOS   ?= 60s
+
+.PHONY: fleet
+fleet: build ## a gateway and WORKERS workers on this machine, and a live table of them; Ctrl-C ends all
+	$(BIN) fleet up --workers $(WORKERS)
+
+.PHONY: chaos
+chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
+	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)
+
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, built-in models
 	$(GO) generate ./...

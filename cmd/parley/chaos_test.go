@@ -31,6 +31,7 @@ type crew struct {
 	t       *testing.T
 	exe     string
 	front   *server
+	args    []string // of the gateway
 	workers []*hand
 }
 
@@ -66,13 +67,21 @@ func startCrew(t *testing.T, n int, args ...string) *crew {
 	for _, h := range c.workers {
 		c.await(h)
 	}
-	c.front = startServer(t, args...)
-	go func() {
-		for range c.front.lines {
-		}
-	}()
+	c.args = args
+	c.front = c.gateway()
 	c.ready(n)
 	return c
+}
+
+// gateway starts a gateway in front of the workers.
+func (c *crew) gateway() *server {
+	c.t.Helper()
+	s := startServer(c.t, c.args...)
+	go func() {
+		for range s.lines {
+		}
+	}()
+	return s
 }
 
 // start runs a worker.
