@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type counter struct {
 	fault     func(step *compute.Step)
 	steps     int
 	width     int // of hidden states
+	events    func(iter.Seq[kv.Event])
 }
 
 const counterVocab = 100
@@ -154,7 +156,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	cfg := Config{
 		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Width: n.width, Ends: []parley.Token{99},
 		Bytes:   counterBytes,
-		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock,
+		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock, Events: n.events,
 	}
 	cfg.Move, cfg.Found = n.tiers(&s.Cache)
 	if n.draft != nil {

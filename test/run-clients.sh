@@ -38,6 +38,8 @@ major=${version#v}
 failed=""
 echo "== npm clients on node $version"
 (cd npm && node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs) || failed="npm"
+echo "== libzmq"
+PARLEY_ZEROMQ="$PWD/npm" go test -count=1 -v -run TestLibzmq ../worker/zmq || failed="$failed libzmq"
 echo "== openai-go"
 (cd openaigo && go test -count=1 -v ./...) || failed="$failed openaigo"
 

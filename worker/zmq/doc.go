@@ -6,8 +6,8 @@
 // had no release since 2024, and what matters here is what it is weak at: a
 // connection that broke must show at once, a subscriber that does not keep up
 // must lose messages instead of holding up the publisher, and lengths that a
-// stranger sends must not take memory. It is compared with that library in
-// test/zmq.
+// stranger sends must not take memory. It is tested with libzmq itself, in both
+// directions (test/npm/events.test.mjs and TestLibzmq).
 //
 // A [Conn] carries messages of one or more frames both ways. Nothing reconnects
 // by itself: whoever listens must know that messages may be missing.
