@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,38 +39,55 @@ type crew struct {
 // A hand is a worker that is killed and started again at one address.
 type hand struct {
 	addr, data string
+	within     []string // a command that runs it elsewhere
 	cmd        *exec.Cmd
 	log        *os.File
 }
 
 func startCrew(t *testing.T, n int, args ...string) *crew {
-	exe, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &crew{t: t, exe: exe}
-	// Nobody is turned away for being too many: that is another matter.
-	args = append([]string{"--model", "polly-mini", "--share", "off", "--titles", "off", "--log-level", "warn",
-		"--shed-start", "off", "--queue-wait", "5m", "--first-token-max", "5m"}, args...)
-	for i := range n {
+	c := newCrew(t)
+	for range n {
 		addr, err := freeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &hand{addr: addr, data: t.TempDir()}
-		if h.log, err = os.Create(fmt.Sprintf("%s/worker-%d.log", t.TempDir(), i)); err != nil {
-			t.Fatal(err)
+		c.workers = append(c.workers, &hand{addr: addr})
+	}
+	return c.open(append(slices.Clone(calmly), args...))
+}
+
+// calmly are the settings of gateways here. Nobody is turned away for being too
+// many: that is another matter.
+var calmly = []string{"--model", "polly-mini", "--share", "off", "--titles", "off", "--log-level", "warn",
+	"--shed-start", "off", "--queue-wait", "5m", "--first-token-max", "5m"}
+
+func newCrew(t *testing.T) *crew {
+	t.Helper()
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &crew{t: t, exe: exe}
+}
+
+// open starts the workers and the gateway.
+func (c *crew) open(args []string) *crew {
+	c.t.Helper()
+	for _, h := range c.workers {
+		var err error
+		h.data = c.t.TempDir()
+		if h.log, err = os.Create(h.data + "/log"); err != nil {
+			c.t.Fatal(err)
 		}
-		c.workers = append(c.workers, h)
 		c.start(h)
-		args = append(args, "--worker", "http://"+addr)
+		args = append(args, "--worker", "http://"+h.addr)
 	}
 	for _, h := range c.workers {
 		c.await(h)
 	}
 	c.args = args
 	c.front = c.gateway()
-	c.ready(n)
+	c.ready(len(c.workers))
 	return c
 }
 
@@ -86,7 +104,8 @@ func (c *crew) gateway() *server {
 
 // start runs a worker.
 func (c *crew) start(h *hand, more ...string) {
-	h.cmd = exec.Command(c.exe, append([]string{"worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"}, more...)...)
+	command := append(slices.Clone(h.within), c.exe)
+	h.cmd = exec.Command(command[0], append(append(command[1:], "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"), more...)...)
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		c.t.Error(err)
