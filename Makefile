@@ -90,6 +90,14 @@ bench-cpu: build ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAM
 bench-mechanisms: build ## each mechanism of the engine off and on, against its floor; kept in bench/ and drawn in docs/
 	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
 
+STREAMS ?= 5000
+BIFROST ?=
+
+.PHONY: bench-gateway
+bench-gateway: build ## what passing the gateway costs, beside nginx [STREAMS=100000] [BIFROST=pid@url]; kept in bench/
+	./test/need-nginx.sh
+	$(BIN) bench gateway --streams $(STREAMS) --keep bench $(if $(BIFROST),--bifrost $(BIFROST))
+
 .PHONY: storm
 storm: ## a storm of retries against the gateway, in virtual time (drawn in docs/) and against a real server
 	$(GO) test ./gateway -run 'TestStorm$$' -v -args -storm docs/storm.svg

@@ -15,7 +15,7 @@ import (
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen"},
 	{"internal/peer"},
-	{"internal/load", "internal/mechanism"},
+	{"internal/load", "internal/mechanism", "internal/toll"},
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},

@@ -1,0 +1,220 @@
+package toll
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Bench is a gateway under test, and what it is compared with.
+type Bench struct {
+	// Gateway is measured against the bars. Direct is the upstream itself, Others
+	// are proxies in front of it.
+	Gateway, Direct Target
+	Others          []Target
+	// Requests and Streams are how many of each are sent; Open is how many streams
+	// are held open at once; Whole is how many streams must arrive whole.
+	Requests, Streams, Open, Whole int
+	// Progress is told what is measured.
+	Progress func(what string)
+}
+
+// A Result is one measurement.
+type Result struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	// Value is the gateway's, Bar the most it may be.
+	Value float64 `json:"value"`
+	Bar   float64 `json:"bar"`
+	// Beside are the same of others.
+	Beside map[string]float64 `json:"beside,omitempty"`
+}
+
+// Met reports whether the bar is.
+func (r *Result) Met() bool { return r.Value <= r.Bar }
+
+const (
+	atOnce       = 64
+	streamTokens = 500
+	paced        = 20 * time.Millisecond
+	pacedTokens  = 150
+)
+
+// Run measures everything, one after the other.
+func (b *Bench) Run(ctx context.Context) (results []Result, err error) {
+	for _, measure := range []func(context.Context) (Result, error){b.perRequest, b.perChunk, b.perPacedChunk, b.firstToken, b.openStreams, b.whole} {
+		r, err := measure(ctx)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func (b *Bench) all() []Target { return append([]Target{b.Gateway}, b.Others...) }
+
+// cost measures the processor time of each target for a volley, divided by
+// units.
+func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot) (Result, error) {
+	r.Beside = map[string]float64{}
+	for i, t := range b.all() {
+		b.Progress(r.Name + ", " + t.Name)
+		if _, err := t.volley(ctx, max(n/20, atOnce), atOnce, s); err != nil { // warm
+			return r, err
+		}
+		before, err := usageOf(t.PID)
+		if err != nil {
+			return r, err
+		}
+		if _, err := t.volley(ctx, n, atOnce, s); err != nil {
+			return r, err
+		}
+		after, err := usageOf(t.PID)
+		if err != nil {
+			return r, err
+		}
+		each := float64((after.cpu - before.cpu).Microseconds()) / float64(units)
+		if i == 0 {
+			r.Value = each
+		} else {
+			r.Beside[t.Name] = each
+		}
+	}
+	return r, nil
+}
+
+func (b *Bench) perRequest(ctx context.Context) (Result, error) {
+	return b.cost(ctx, Result{Name: "processor time for a request that is not streamed", Unit: "us", Bar: 200}, b.Requests, atOnce, b.Requests, shot{tokens: 1})
+}
+
+func (b *Bench) perChunk(ctx context.Context) (Result, error) {
+	n := b.Streams
+	return b.cost(ctx, Result{Name: "processor time for a chunk, as fast as they come", Unit: "us", Bar: 8}, n, atOnce, n*streamTokens, shot{tokens: streamTokens, stream: true})
+}
+
+func (b *Bench) perPacedChunk(ctx context.Context) (Result, error) {
+	n := 4 * atOnce
+	return b.cost(ctx, Result{Name: "processor time for a chunk, one every 20 ms", Unit: "us", Bar: 20}, n, n, n*pacedTokens, shot{tokens: pacedTokens, pace: paced, stream: true})
+}
+
+// firstToken compares the time to the first token with and without a gateway, in
+// turns.
+func (b *Bench) firstToken(ctx context.Context) (Result, error) {
+	r := Result{Name: "time to the first token added, p99 at 64 at once", Unit: "ms", Bar: 2, Beside: map[string]float64{}}
+	targets := append([]Target{b.Direct}, b.all()...)
+	firsts := make([][]float64, len(targets))
+	s := shot{tokens: 20, pace: paced, stream: true}
+	for range 4 {
+		for i, t := range targets {
+			b.Progress(r.Name + ", " + t.Name)
+			hits, err := t.volley(ctx, max(b.Requests/20, 2*atOnce), atOnce, s)
+			if err != nil {
+				return r, err
+			}
+			for _, h := range hits {
+				firsts[i] = append(firsts[i], float64(h.first.Microseconds())/1000)
+			}
+		}
+	}
+	direct := p99(firsts[0])
+	r.Value = p99(firsts[1]) - direct
+	for i, t := range b.Others {
+		r.Beside[t.Name] = p99(firsts[i+2]) - direct
+	}
+	return r, nil
+}
+
+func p99(values []float64) float64 {
+	slices.Sort(values)
+	return values[(len(values)*99+99)/100-1]
+}
+
+// openStreams measures how much memory a stream takes that is open and moves
+// slowly.
+func (b *Bench) openStreams(ctx context.Context) (Result, error) {
+	r := Result{Name: fmt.Sprintf("memory of each of %d open streams", b.Open), Unit: "KB", Bar: 40, Beside: map[string]float64{}}
+	for i, t := range b.all() {
+		b.Progress(r.Name + ", " + t.Name)
+		each, err := t.holdOpen(ctx, b.Open)
+		if err != nil {
+			return r, err
+		}
+		if i == 0 {
+			r.Value = each
+		} else {
+			r.Beside[t.Name] = each
+		}
+	}
+	return r, nil
+}
+
+// holdOpen opens streams until all have begun, and returns how much larger the
+// process is for each.
+func (t *Target) holdOpen(ctx context.Context, n int) (float64, error) {
+	before, err := usageOf(t.PID)
+	if err != nil {
+		return 0, err
+	}
+	c := newClient()
+	defer c.CloseIdleConnections()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var begun atomic.Int64
+	var clients sync.WaitGroup
+	all := make(chan struct{})
+	for range n {
+		clients.Go(func() {
+			h := t.fire(ctx, c, shot{tokens: 1000, pace: 500 * time.Millisecond, stream: true}, func() {
+				if begun.Add(1) == int64(n) {
+					close(all)
+				}
+			})
+			if ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", t.Name, h.err))
+			}
+		})
+	}
+	select {
+	case <-all:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-time.After(5 * time.Minute):
+		cancel(nil)
+		return 0, fmt.Errorf("%s: only %d of %d streams have begun", t.Name, begun.Load(), n)
+	}
+	after, err := usageOf(t.PID)
+	cancel(nil)
+	clients.Wait()
+	return float64(after.resident-before.resident) / 1000 / float64(n), err
+}
+
+// whole counts the streams that do not arrive whole.
+func (b *Bench) whole(ctx context.Context) (Result, error) {
+	r := Result{Name: fmt.Sprintf("streams of %d that were cut off", b.Whole), Unit: "", Bar: 0}
+	b.Progress(r.Name)
+	c := newClient()
+	defer c.CloseIdleConnections()
+	var next, cut atomic.Int64
+	var first atomic.Pointer[error]
+	var clients sync.WaitGroup
+	for range atOnce {
+		clients.Go(func() {
+			for next.Add(1) <= int64(b.Whole) && ctx.Err() == nil {
+				if h := b.Gateway.fire(ctx, c, shot{tokens: 20, stream: true}, func() {}); h.err != nil {
+					cut.Add(1)
+					first.CompareAndSwap(nil, &h.err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	r.Value = float64(cut.Load())
+	if why := first.Load(); why != nil {
+		r.Name += fmt.Sprintf(" (the first: %v)", *why)
+	}
+	return r, context.Cause(ctx)
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package toll
+
+import (
+	"errors"
+	"time"
+)
+
+type usage struct {
+	cpu      time.Duration
+	resident int64
+}
+
+// usageOf is made of what only Linux tells of other processes.
+func usageOf(int) (usage, error) {
+	return usage{}, errors.New("what other processes use is read from /proc, which only Linux has")
+}

@@ -1,0 +1,51 @@
+package toll
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Report is the results of a run and where they come from.
+type Report struct {
+	Program string    `json:"program"`
+	Machine string    `json:"machine"`
+	Started time.Time `json:"started"`
+	// Setup says what was switched on.
+	Setup   string   `json:"setup"`
+	Results []Result `json:"results"`
+}
+
+// Missed names the bars that are.
+func (r *Report) Missed() (names []string) {
+	for i := range r.Results {
+		if !r.Results[i].Met() {
+			names = append(names, r.Results[i].Name)
+		}
+	}
+	return names
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s\n%s\n%s\n%s\n\n", r.Program, r.Machine, r.Started.UTC().Format("2006-01-02 15:04 MST"), r.Setup)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tmeasured\tgateway\tat most\tbeside")
+	for i := range r.Results {
+		result := &r.Results[i]
+		verdict := "met"
+		if !result.Met() {
+			verdict = "MISSED"
+		}
+		var beside []string
+		for _, name := range slices.Sorted(maps.Keys(result.Beside)) {
+			beside = append(beside, fmt.Sprintf("%s %.2f", name, result.Beside[name]))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%g %s\t%s\n", verdict, result.Name, result.Value, result.Unit, result.Bar, result.Unit, strings.Join(beside, ", "))
+	}
+	return table.Flush()
+}

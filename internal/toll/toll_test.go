@@ -1,0 +1,58 @@
+package toll
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"parley"
+)
+
+// TestVolleyTellsACutStream makes sure that the client can fail: what does not
+// end as it should is an error.
+func TestVolleyTellsACutStream(t *testing.T) {
+	up := &Upstream{Model: parley.Model{ID: "m", ContextTokens: 100}, Token: 1, Text: " x"}
+	server := httptest.NewServer(up.Handler())
+	defer server.Close()
+	target := Target{Name: "up", URL: server.URL, Model: "m"}
+	for _, s := range []shot{{tokens: 3}, {tokens: 3, stream: true}, {tokens: 3, stream: true, pace: time.Millisecond}} {
+		hits, err := target.volley(t.Context(), 10, 3, s)
+		if err != nil || len(hits) != 10 || hits[9].first == 0 {
+			t.Errorf("%+v: %v, %v", s, hits, err)
+		}
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := target.volley(soon, 1, 1, shot{tokens: 2, stream: true, pace: time.Hour}); err == nil {
+		t.Error("a stream that does not end was taken for whole")
+	}
+	missing := Target{Name: "none", URL: server.URL + "/nowhere", Model: "m"}
+	if _, err := missing.volley(t.Context(), 1, 1, shot{tokens: 1}); err == nil || !strings.Contains(err.Error(), "status 404") {
+		t.Errorf("a wrong path: %v", err)
+	}
+}
+
+func TestUsageOfThisProcess(t *testing.T) {
+	before, err := usageOf(os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
+		_ = strings.Repeat("x", 1000)
+	}
+	after, err := usageOf(os.Getpid())
+	if err != nil || after.cpu <= before.cpu || after.resident == 0 {
+		t.Errorf("%+v, then %+v, %v", before, after, err)
+	}
+}
+
+func TestReportTellsWhatIsMissed(t *testing.T) {
+	r := Report{Results: []Result{{Name: "a", Value: 1, Bar: 2}, {Name: "b", Value: 3, Bar: 2, Beside: map[string]float64{"nginx": 1}}}}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || len(r.Missed()) != 1 || !strings.Contains(text.String(), "MISSED  b") || !strings.Contains(text.String(), "nginx 1.00") {
+		t.Errorf("%v, %v:\n%s", r.Missed(), err, &text)
+	}
+}
