@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/binary"
+	"iter"
 	"slices"
 )
 
@@ -24,28 +25,47 @@ type arc struct {
 	lo, hi byte
 	to     int32
 	rule   ruleID
+	// before is the arc that its node had before it, or none.
+	before int32
 }
 
 // A sketch is an automaton as it is written down: arcs may take nothing, and
 // several may take the same byte. Its methods lead from one node to another
 // and return where they arrive, so a grammar is written in the order it is read.
+//
+// All arcs stand in one list, because most nodes have one or two.
 type sketch struct {
 	meter *meter
-	arcs  [][]arc
+	arcs  []arc
+	// last is, for each node, the arc that was added last, or none.
+	last []int32
 }
 
-func newSketch(m *meter) *sketch { return &sketch{meter: m, arcs: make([][]arc, 1)} }
+func newSketch(m *meter) *sketch { return &sketch{meter: m, last: []int32{none}} }
 
 // node adds a node.
 func (s *sketch) node() int32 {
 	s.meter.step(1)
-	s.arcs = append(s.arcs, nil)
-	return int32(len(s.arcs) - 1)
+	s.last = append(s.last, none)
+	return int32(len(s.last) - 1)
 }
 
 func (s *sketch) add(from int32, a arc) {
 	s.meter.step(1)
-	s.arcs[from] = append(s.arcs[from], a)
+	a.before = s.last[from]
+	s.last[from] = int32(len(s.arcs))
+	s.arcs = append(s.arcs, a)
+}
+
+// leaving are the arcs of a node, the last first.
+func (s *sketch) leaving(n int32) iter.Seq[*arc] {
+	return func(yield func(*arc) bool) {
+		for at := s.last[n]; at != none; at = s.arcs[at].before {
+			if !yield(&s.arcs[at]) {
+				return
+			}
+		}
+	}
 }
 
 // link lets from be to without taking anything.
@@ -147,7 +167,7 @@ func (s *sketch) call(from int32, rule ruleID) int32 {
 
 // embed takes what a machine takes.
 func (s *sketch) embed(from int32, m *machine) int32 {
-	base := int32(len(s.arcs))
+	base := int32(len(s.last))
 	for range m.nodes {
 		s.node()
 	}
@@ -211,7 +231,7 @@ type powerset struct {
 
 // machine returns what leads from node 0 to end.
 func (s *sketch) machine(end int32) *machine {
-	p := &powerset{sketch: s, end: end, known: map[string]int32{}, seen: make([]int32, len(s.arcs))}
+	p := &powerset{sketch: s, end: end, known: map[string]int32{}, seen: make([]int32, len(s.last))}
 	p.state(p.closure([]int32{0}, takesBegin))
 	for at := 0; at < len(p.sets); at++ {
 		p.expand(int32(at))
@@ -229,7 +249,7 @@ func (p *powerset) closure(set []int32, also arcKind) []int32 {
 	}
 	for i := 0; i < len(all); i++ {
 		p.sketch.meter.step(1)
-		for _, a := range p.sketch.arcs[all[i]] {
+		for a := range p.sketch.leaving(all[i]) {
 			if a.kind == takesNothing || a.kind == also {
 				all = p.visit(all, a.to)
 			}
@@ -238,6 +258,16 @@ func (p *powerset) closure(set []int32, also arcKind) []int32 {
 	slices.Sort(all)
 	p.closed = all
 	return all
+}
+
+// takes reports whether a node has other arcs than those that take nothing.
+func (s *sketch) takes(n int32) bool {
+	for a := range s.leaving(n) {
+		if a.kind != takesNothing {
+			return true
+		}
+	}
+	return false
 }
 
 // visit appends n unless this search came by before.
@@ -254,7 +284,7 @@ func (p *powerset) state(set []int32) int32 {
 	key, kept := p.key[:0], 0
 	for _, n := range set {
 		// A node with no other arcs than empty ones adds nothing to its set.
-		if n == p.end || slices.ContainsFunc(p.sketch.arcs[n], func(a arc) bool { return a.kind != takesNothing }) {
+		if n == p.end || p.sketch.takes(n) {
 			set[kept] = n
 			kept++
 			key = binary.LittleEndian.AppendUint32(key, uint32(n))
@@ -278,13 +308,13 @@ func (p *powerset) expand(at int32) {
 	p.taken, p.called = p.taken[:0], p.called[:0]
 	anchored := false
 	for _, n := range set {
-		for _, a := range p.sketch.arcs[n] {
+		for a := range p.sketch.leaving(n) {
 			p.sketch.meter.step(1)
 			switch a.kind {
 			case takesByte:
-				p.taken = append(p.taken, a)
+				p.taken = append(p.taken, *a)
 			case callsRule:
-				p.called = append(p.called, a)
+				p.called = append(p.called, *a)
 			case takesEnd:
 				anchored = true
 			}
