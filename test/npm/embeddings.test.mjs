@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { clients, connect, failureOf, mini, polly, serveParley } from './parley.mjs';
+import { clients, connect, failureOf, mini, polly, post, serveParley } from './parley.mjs';
 
 const server = serveParley();
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
@@ -51,3 +51,12 @@ for (const [name, Client] of clients) {
     });
   });
 }
+
+test('documents are put in order by what they say', async () => {
+  const documents = ['My cat sleeps in the sun all day.', 'Tell me the capital city of France.'];
+  const response = await post(server, '/v1/rerank', JSON.stringify({ model: polly, query: 'What is the capital of France?', documents, return_documents: true }));
+  const { results, usage } = await response.json();
+  assert.deepEqual(results.map((r) => r.index), [1, 0]);
+  assert.equal(results[0].document.text, documents[1]);
+  assert.ok(results[0].relevance_score > results[1].relevance_score && usage.total_tokens > 0);
+});

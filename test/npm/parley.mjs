@@ -4,10 +4,15 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
 import OpenAI6 from 'openai6';
+import { serveParley as serve } from '../server.mjs';
+import { prove } from './proof.mjs';
 
-import './proof.mjs';
-
-export { serveParley } from '../server.mjs';
+/** A server for the calling test file, every answer of which is held to the published description. */
+export function serveParley(...flags) {
+  const server = serve(...flags);
+  prove();
+  return server;
+}
 
 /** Both generations of the official client that people have installed. */
 export const clients = [['openai 7', OpenAI], ['openai 6', OpenAI6]];
