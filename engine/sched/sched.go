@@ -235,7 +235,8 @@ type Scheduler struct {
 	favoured *Seq
 	moved    time.Time
 	spent    time.Duration // before the coming pass
-	reading  int           // tokens granted to readers in the present plan
+	alone    time.Duration // that the writers of the present plan take
+	reading  int           // tokens granted to readers in it
 	arrived  uint64
 	places   int // sequences running, and forks to come
 	plan     Plan
@@ -309,7 +310,7 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 // planReaders shares what the writers leave of the pass: first what classes
 // have reserved, then the rest by turns.
 func (s *Scheduler) planReaders(tokens, outputs *int) {
-	s.reading = 0
+	s.reading, s.alone = 0, s.pace.Predict(s.plan.Work)
 	s.readers = slices.DeleteFunc(s.readers, func(q *Seq) bool { return !s.board(q) })
 	s.ledger.sorted(s.readers)
 	for class, share := range s.cfg.Reserve {
@@ -398,7 +399,7 @@ func (s *Scheduler) chunk(q *Seq, share float64) int {
 	if !s.pace.Known() {
 		return min(behind, max(0, chunkBlind-s.plan.Work.Rows))
 	}
-	limit := float64(s.limit() - s.copies.planned - s.evictions(q, behind))
+	limit := float64(s.readLimit() - s.copies.planned - s.evictions(q, behind))
 	if share < 1 {
 		soFar := float64(s.pace.Predict(s.plan.Work))
 		limit = soFar + share*(limit-soFar)
@@ -409,6 +410,19 @@ func (s *Scheduler) chunk(q *Seq, share float64) int {
 		return max(fits, trickle, 1)
 	}
 	return fits
+}
+
+// readLimit returns how long the present pass may take for the sake of readers.
+// Where the writers alone take longer than the target no pass can keep it, and
+// readers must not starve for that: they get a fifth of the pass where the
+// writers just miss it, and up to half of it the farther they do.
+func (s *Scheduler) readLimit() time.Duration {
+	limit := s.limit()
+	if s.writers == 0 || s.alone <= limit {
+		return limit
+	}
+	beyond := float64(s.alone) / (targetUse * float64(s.cfg.Target))
+	return max(limit, time.Duration(float64(s.alone)*min(max(beyond+trickleFactor-1, trickleFactor), 2)))
 }
 
 // limit returns how long the present pass should take.

@@ -19,10 +19,12 @@ type virtual struct {
 	gaps []time.Duration    // between two tokens of a writer
 	done map[*Seq]time.Duration
 	born map[*Seq]time.Time
+	// cost is how long passes take on it.
+	cost func(Work) time.Duration
 }
 
 func newVirtual(t *testing.T, cfg Config) *virtual {
-	return &virtual{t: t, s: mustNew(t, cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{}, done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}}
+	return &virtual{t: t, s: mustNew(t, cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{}, done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}, cost: linear}
 }
 
 func (v *virtual) add(class parley.Class, tenant string, prompt, output int) *Seq {
@@ -38,7 +40,7 @@ func (v *virtual) add(class parley.Class, tenant string, prompt, output int) *Se
 // pass computes one pass and returns how long it took.
 func (v *virtual) pass() time.Duration {
 	plan := v.s.Next(v.now)
-	took := linear(plan.Work)
+	took := v.cost(plan.Work)
 	v.s.Commit(plan, took)
 	v.now = v.now.Add(took)
 	for _, p := range plan.Parts {
@@ -311,6 +313,32 @@ func BenchmarkStep64(b *testing.B) {
 				p.Seq.Tokens, p.Seq.hashes = p.Seq.Tokens[:100], p.Seq.hashes[:6]
 				s.Add(p.Seq, now)
 			}
+		}
+	}
+}
+
+// Where writing alone takes longer than the target, no pass can keep it. Prompts
+// are read all the same, and writers are slowed to half at most.
+func TestSlowWritersDoNotStarveReaders(t *testing.T) {
+	for _, fixed := range []time.Duration{48 * time.Millisecond, 70 * time.Millisecond, 300 * time.Millisecond} {
+		cfg := roomy
+		cfg.Target = 50 * time.Millisecond
+		v := newVirtual(t, cfg)
+		v.cost = func(w Work) time.Duration { return fixed + time.Duration(w.Rows)*2*time.Millisecond }
+		v.add(parley.Pro, "writer", 256, 1<<16)
+		for range 40 {
+			v.pass()
+		}
+		alone := v.pass()
+		reader := v.add(parley.Pro, "reader", 512, 1)
+		passes := 0
+		for ; reader.Computed < 512 && passes < 1000; passes++ {
+			if took := v.pass(); took > 2*alone+2*time.Millisecond {
+				t.Fatalf("beside writers that take %v a pass took %v", alone, took)
+			}
+		}
+		if passes > 100 {
+			t.Errorf("beside writers that take %v a prompt of 512 tokens took %d passes", alone, passes)
 		}
 	}
 }
