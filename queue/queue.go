@@ -161,6 +161,7 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	}
 	e.tenant = t.tenant(e.Tenant)
 	e.prompt, e.work = q.expect(e)
+	q.shed.comes(e.work)
 	if q.shed.drop(e.Class, e.tenant.waiting > 0) {
 		return q.refuse(e, Overload, q.standing())
 	}
@@ -421,5 +422,5 @@ func (q *Queue) leave(e *Entry, state State, now time.Time) {
 func (q *Queue) observe(now time.Time) {
 	q.pace.observe(now, q.waiting > 0)
 	q.away.decay(now, q.pace.perSecond)
-	q.shed.observe(now, q.standing(), q.waiting)
+	q.shed.observe(now, q.standing(), q.waiting, q.pace.perSecond)
 }

@@ -10,9 +10,10 @@ import (
 // A Shed says when a share of what comes is turned away, so that those who are
 // let in wait for seconds and not for as long as they are allowed to.
 //
-// Shedding starts when the wait stands at Start, where what waits already is cut
-// back to if it stands much longer, and stops when it has fallen to
-// Stop. In between the share follows the wait: it grows above the middle of the
+// Shedding starts when the wait stands at Start and more comes than is served,
+// for a while: a crowd that comes once is worked off, and would rather wait. What
+// waits already is cut back to Start if it stands much longer. Shedding stops when
+// the wait has fallen to Stop. In between the share follows the wait: it grows above the middle of the
 // two and shrinks below. So it settles where as much is let in as is served, and
 // the workers never run dry.
 //
@@ -39,6 +40,10 @@ const (
 	// forgotten when the overload is over.
 	shedSlope  = 0.5
 	shedMemory = 2 * time.Second
+	// shedAfter is how long more must come than is served, which is told from
+	// about the last comingMemory.
+	shedAfter    = 2 * time.Second
+	comingMemory = time.Second
 	// Each tier has two rungs: tenants that wait, and others.
 	rungs = 2 * parley.Classes
 )
@@ -57,6 +62,10 @@ type shedder struct {
 	level  float64
 	active bool
 	at     time.Time
+	// coming is the work that comes in a second, turned away or not, and pressed
+	// since when it is too much, zero if it is not.
+	coming  float64
+	pressed time.Time
 	// cutting is true while what waits is cut back.
 	cutting bool
 	// carry holds what is left of each rung's share after whole requests: so a
@@ -66,19 +75,36 @@ type shedder struct {
 	seen [rungs]time.Time
 }
 
-func (s *shedder) observe(now time.Time, standing time.Duration, waiting int) {
+// comes counts work that somebody asks for.
+func (s *shedder) comes(work int) { s.coming += float64(work) / comingMemory.Seconds() }
+
+// presses notes whether there is too much, of work that takes so long and of what
+// comes, and reports whether that has lasted.
+func (s *shedder) presses(now time.Time, standing time.Duration, waiting int, perSecond float64) bool {
+	if standing < s.Start || waiting < s.DepthMin || s.coming <= perSecond {
+		s.pressed = time.Time{}
+		return false
+	}
+	if s.pressed.IsZero() {
+		s.pressed = now
+	}
+	return now.Sub(s.pressed) >= shedAfter
+}
+
+func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, perSecond float64) {
 	passed := now.Sub(s.at)
 	if s.at.IsZero() {
 		passed = 0
 	}
 	s.at = now
+	s.coming *= math.Exp(-float64(passed) / float64(comingMemory))
 	if s.Off {
 		return
 	}
 	switch {
 	case s.active && standing <= s.Stop:
 		s.active = false
-	case !s.active && standing >= s.Start && waiting >= s.DepthMin:
+	case !s.active && s.presses(now, standing, waiting, perSecond):
 		s.active = true
 	}
 	if !s.active {
