@@ -253,6 +253,7 @@ func (l *loop) settle(c *choice, p sched.Part, rows []float32) {
 		return
 	}
 	if !c.job.begun {
+		l.reportReading(c)
 		q.EveryRow = false
 		l.begin(c.job, rows[len(rows)-vocab:])
 		return

@@ -10,8 +10,9 @@ import (
 // them.
 const waitReportEvery = 250 * time.Millisecond
 
-// reportReading tells a request that asked for it how far its prompt is. A
-// request that was preempted while it wrote has been told all of it.
+// reportReading tells a request that asked for it how far its prompt is, at last
+// that all of it is read. A request that was preempted while it wrote has been
+// told.
 func (l *loop) reportReading(c *choice) {
 	q := &c.seq
 	if !c.job.req.Progress || len(q.Tokens) > q.Prompt {

@@ -330,7 +330,11 @@ func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request
 			yield(step{}, err)
 			return
 		}
-		t.progress(k, d.Count())
+		if p := d.Progress; p != nil && p.Waiting {
+			d.Progress = t.held(p)
+		} else {
+			t.progress(k, d.Count())
+		}
 		usage = d.Usage
 		if !yield(step{delta: d}, nil) {
 			o = worked // it was writing
@@ -359,6 +363,19 @@ func (t *turns) blame(ctx context.Context, k *ticket, err error) outcome {
 		return failed
 	}
 	return inconclusive
+}
+
+// held is what a worker reports of a request that it has not begun, with how
+// long that may take where the worker cannot tell.
+func (t *turns) held(p *parley.Progress) *parley.Progress {
+	if p.Wait > 0 {
+		return p
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told := *p
+	told.Wait = t.queue.Begins(p.Ahead)
+	return &told
 }
 
 // progress notes that so many tokens came.

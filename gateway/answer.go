@@ -33,8 +33,9 @@ type answer struct {
 	// every so often.
 	place       *place
 	noticeEvery time.Duration
-	// waiting is true while nothing came but that the call waits.
-	waiting bool
+	// waiting is true while nothing came but that the call waits; reports asks
+	// to be told of that like of the prompt's progress.
+	waiting, reports bool
 	// seen is told of every delta and the index of its choice.
 	seen func(choice int, s step)
 }
@@ -102,6 +103,10 @@ const finishToolCalls parley.Finish = "tool_calls"
 // errSilence says that nothing happened for as long as a caller wanted to wait.
 var errSilence = errors.New("silence")
 
+// reportEvery is how often a client that asked for progress is told where it
+// stands while it waits for its turn.
+const reportEvery = 500 * time.Millisecond
+
 // over reports whether every prompt is answered in full.
 func (a *answer) over() bool { return a.open == 0 && a.later == nil }
 
@@ -116,6 +121,9 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	if silence > 0 {
 		if a.waiting {
 			silence = min(silence, a.noticeEvery)
+			if a.reports {
+				silence = min(silence, reportEvery)
+			}
 		}
 		timer := time.NewTimer(silence)
 		defer timer.Stop()
@@ -131,6 +139,9 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-silent:
+		if where := a.place.stands(); a.reports && where.waiting {
+			return []piece{{progress: where.progress(len(a.prompts[0].tokens))}}, nil
+		}
 		return nil, errSilence
 	}
 }

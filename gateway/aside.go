@@ -80,7 +80,7 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, tex
 		return err
 	}
 	title := cleanTitle(said)
-	if len(strings.Fields(title)) < 2 { // the models that fit a laptop often have none
+	if len(strings.Fields(title)) < 2 || !concerns(title, text) { // the models that fit a laptop often have none
 		title = opening(asked)
 	}
 	if title == "" {
@@ -94,6 +94,22 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, tex
 	}
 	_, err = g.keeper.store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
 	return err
+}
+
+// stemRunes is how long the beginning of a word must be to be no chance.
+const stemRunes = 4
+
+// concerns reports whether a title has anything to do with a text: a word of it,
+// or the beginning of one, is there. Small models make titles up.
+func concerns(title, text string) bool {
+	text = strings.ToLower(text)
+	for word := range strings.FieldsSeq(strings.ToLower(title)) {
+		runes := []rune(strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
+		if len(runes) >= stemRunes && strings.Contains(text, string(runes[:stemRunes])) {
+			return true
+		}
+	}
+	return false
 }
 
 // opening is a title made of the first words of a question.

@@ -27,7 +27,7 @@ func (c *call) bounded(next source) source {
 			whole := late("whole answer", limits.AnswerMax)
 			defer whole.Stop()
 			for s, err := range next(within, r) {
-				if s.ticket == nil {
+				if s.ticket == nil && s.delta.Progress == nil {
 					first.Stop()
 				}
 				if err != nil && within.Err() != nil && ctx.Err() == nil {

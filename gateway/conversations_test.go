@@ -337,15 +337,15 @@ func TestTitles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: func(r *parley.Request) []say {
 			if strings.Contains(tinyTokenizer().Decode(r.Prompt, false), "Write a title") {
-				return speech(t, r, time.Second, "\"A Fine Title.\"\nand more<|im_end|>")
+				return speech(t, r, time.Second, "\"A Fine Greeting.\"\nand more<|im_end|>")
 			}
 			return speech(t, r, 0, "Yes<|im_end|>")
 		}}
 		s := startKept(t, w, roomy)
 		path := s.converse("")
-		s.tell(path, "Hi", "")
+		s.tell(path, "Greet me, please.", "")
 		time.Sleep(time.Minute)
-		if _, o := s.call("GET", path, ""); o.text("title") != "A Fine Title" {
+		if _, o := s.call("GET", path, ""); o.text("title") != "A Fine Greeting" {
 			t.Errorf("got %v", o)
 		}
 		s.tell(path, "Again", "")
@@ -364,6 +364,17 @@ func TestTitleOfFewWords(t *testing.T) {
 	} {
 		if got := opening(asked); got != want {
 			t.Errorf("%q gives %q", asked, got)
+		}
+	}
+	for _, c := range []struct {
+		title, text string
+		want        bool
+	}{
+		{"Remember the number 811", "User: What is a KV cache?", false}, {"Caching Keys", "User: What is a KV cache?", true},
+		{"On the Sea", "User: A day on the sea", false}, {"Grüße aus Köln", "User: viele GRÜSSE, viele grüße", true},
+	} {
+		if got := concerns(c.title, c.text); got != c.want {
+			t.Errorf("%q concerns %q: %v", c.title, c.text, got)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {

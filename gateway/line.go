@@ -109,6 +109,12 @@ func (s *standing) comment() []byte {
 	return fmt.Appendf(nil, ": queue position=%d wait=%.1fs\n\n", s.position, s.left.Seconds())
 }
 
+// progress is the same for a client that asked how far its prompt of so many
+// tokens is.
+func (s *standing) progress(promptTokens int) *parley.Progress {
+	return &parley.Progress{Waiting: true, Ahead: s.position - 1, Wait: s.left, PromptTokens: promptTokens}
+}
+
 // tellWait puts what is known of the waiting into the headers.
 func (c *call) tellWait() {
 	if c.place == nil {

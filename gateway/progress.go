@@ -1,15 +1,36 @@
 package gateway
 
 import (
+	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
 // timings tells where the time of the turn's answer went and who computed it.
 func (t *turn) timings() *openai.Timings {
-	told := openai.TimingsOf(t.answer.usage)
+	told := openai.TimingsOf(t.spent())
 	told.Route = routeOf(t.call)
 	return told
+}
+
+// spent is what the turn's answer has cost, once it has ended: as the worker
+// said, or where it was stopped before the worker could, as seen from here.
+func (t *turn) spent() parley.Usage {
+	u, seen := t.answer.usage, t.told.standing()
+	if u.PromptTokens > 0 || seen.promptTokens == 0 {
+		return u
+	}
+	u.PromptTokens, u.OutputTokens = seen.promptTokens, seen.said.outputTokens
+	if seen.progress != nil {
+		u.CachedTokens = seen.progress.CachedTokens
+	}
+	u.Queued = t.call.place.stands().waited
+	story := &t.call.story
+	if story.firstToken > 0 {
+		u.Prefill = max(story.firstToken-u.Queued, 0)
+		u.Decode = story.lastTokenAt[0].Sub(t.call.started) - story.firstToken
+	}
+	return u
 }
 
 // notes are what is kept with the answer beside what it says.

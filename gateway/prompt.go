@@ -96,7 +96,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	if err != nil {
 		return nil, nil, err
 	}
-	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, bill: bill, noticeEvery: c.gateway.config.Admission.NoticeEvery}
+	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, bill: bill, noticeEvery: c.gateway.config.Admission.NoticeEvery, reports: jobs[0].Progress}
 	for i, job := range jobs {
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)

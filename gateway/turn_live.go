@@ -154,7 +154,7 @@ func (t *turn) standing(ctx context.Context, owner convo.Owner) (soFar, error) {
 	}
 	now := t.told.standing()
 	if now.over && t.answer != nil {
-		now.usage, now.timings = t.answer.usage, t.timings()
+		now.usage, now.timings = t.spent(), t.timings()
 	}
 	return now, nil
 }

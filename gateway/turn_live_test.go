@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,10 @@ func TestStopTurn(t *testing.T) {
 		status, item := s.call("POST", path+"/messages/"+id+"/cancel", "")
 		if status != 200 || item.text("status") != "incomplete" || item.text("outcome") != "cancelled" || item.text("content", "text") != "one two" || item.text("error", "message") != "The answer was stopped." {
 			t.Errorf("%d %v", status, item)
+		}
+		usage, timings := item["usage"].(map[string]any), item["timings"].(map[string]any)
+		if usage["prompt_tokens"].(float64) < 3 || usage["completion_tokens"].(float64) < 2 || timings["prefill_ms"] != 1000.0 || timings["decode_ms"] != 1000.0 {
+			t.Errorf("what was stopped cost %v and took %v", usage, timings)
 		}
 		if body := <-following; streamedText(body) != "one two" || !strings.Contains(body, "The answer was stopped.") {
 			t.Errorf("got %s", body)
@@ -159,6 +164,55 @@ func TestProgressInStreams(t *testing.T) {
 		if _, body := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true`)); strings.Contains(body, "progress") {
 			t.Errorf("got %s", body)
 		}
+	})
+}
+
+// TestWaitingInStreams tells those who ask for progress how many go before them
+// and how long that may take, while they wait for their turn.
+func TestWaitingInStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slots(t, 2, "one two three four five", 2*time.Second)
+		s := startKept(t, w, narrow, untitled)
+		path := s.converse("")
+		for _, r := range []struct{ path, body string }{
+			{"/v1/chat/completions", chatBody(`,"stream":true,"return_progress":true`)},
+			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"return_progress":true}`},
+			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
+		} {
+			var group sync.WaitGroup
+			s.occupy(&group, 2, 2*time.Second)
+			_, body := s.do("POST", r.path, r.body)
+			if n := strings.Count(body, `"waiting":true`); n < 2 || strings.Contains(body, ": queue position") || streamedText(body) != "one two three four five" {
+				t.Errorf("%s was told %d times:\n%s", r.body, n, body)
+			}
+			group.Wait()
+		}
+		s.settled(&w.worker)
+	})
+}
+
+// TestHeldIsNotBegun: a request that lies with a worker and is told so is not
+// taken to be begun, neither by the queue nor by the bound on the first token.
+func TestHeldIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := parley.Delta{Progress: &parley.Progress{Waiting: true, Ahead: 1, PromptTokens: 9}}
+		w := &worker{script: func(r *parley.Request) []say {
+			return append([]say{{delta: waits}, {after: time.Hour, delta: waits}}, speech(t, r, 0, "Yes<|im_end|>")...)
+		}}
+		s := start(t, w, func(c *Config) { c.Admission.FirstTokenMax = time.Minute })
+		over := make(chan string)
+		go func() {
+			_, body := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true,"return_progress":true`))
+			over <- body
+		}()
+		time.Sleep(time.Second)
+		if held := s.gateway.models[0].turns.load().Held; held == 0 {
+			t.Error("the queue takes it to be begun")
+		}
+		if body := <-over; !strings.Contains(body, "did not come within 1m0s") {
+			t.Errorf("got %s", body)
+		}
+		s.settled(w)
 	})
 }
 

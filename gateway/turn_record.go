@@ -138,7 +138,7 @@ func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 		o.Err = shownReason(why)
 	}
 	if t.answer != nil {
-		o.Usage = t.answer.usage
+		o.Usage = t.spent()
 	}
 	o.Content, err = t.content("completed", t.notes()...)
 	return o, err

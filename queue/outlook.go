@@ -32,6 +32,14 @@ func (q *Queue) Outlook(e *Entry, now time.Time) Outlook {
 	return Outlook{Position: 1 + int(math.Round(before.entries)), Wait: q.pace.time(before.work + q.typical())}
 }
 
+// Begins tells how long an entry that lies with a worker may wait before it is
+// begun, where so many others go before it: until as many of those that are
+// being written have ended. 0 says that nobody can tell.
+func (q *Queue) Begins(ahead int) time.Duration {
+	each := q.output.value * q.rhythm.present / float64(max(1, q.running))
+	return time.Duration(min(float64(ahead+1)*each*float64(time.Second), float64(longest)))
+}
+
 // standing returns how long all that waits will take.
 func (q *Queue) standing() time.Duration { return q.pace.time(float64(q.work)) }
 
