@@ -21,9 +21,9 @@ import (
 
 // chatFlags are what the command line of chat says.
 type chatFlags struct {
-	model, url, system, format string
-	set                        []string
-	verbose, json              bool
+	model, url, system, format, think string
+	set                               []string
+	verbose, json                     bool
 }
 
 func newChat() *cobra.Command {
@@ -65,9 +65,11 @@ Pasted text is never sent before Enter is pressed, whatever lines it has.`,
 	flags.StringVar(&f.system, "system", "", "tell the model first who it is: this `TEXT`")
 	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; may be repeated")
 	flags.StringVar(&f.format, "format", "", "hold the answer to this `FORMAT`: json, or the path of a JSON schema")
+	flags.StringVar(&f.think, "think", "", "have a model think before it answers, or not: `on|off` (default: as the model does)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell on standard error how long the answer took and what was cached")
 	flags.BoolVar(&f.json, "json", false, "print the answer, its usage and its times as one JSON document")
 	completeModels(cmd, "model", &f.url)
+	complete(cmd, "think", []string{"on", "off"})
 	complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
 	cmd.Long += "\n\n" + clientHelp
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runChat(cmd.Context(), f, args) }
@@ -89,6 +91,7 @@ type chat struct {
 	where    string // in words
 	data     string
 	format   any
+	template any // what the model's chat template is told
 	verbose  bool
 	color    bool
 	last     reply
@@ -138,9 +141,19 @@ func (c *chat) settle(f *chatFlags) (err error) {
 			return fmt.Errorf("--set %s: %w: %w", s, err, errUsage)
 		}
 	}
+	switch f.think {
+	case "":
+	case "on", "off":
+		c.template = map[string]bool{"enable_thinking": f.think == "on"}
+	default:
+		return fmt.Errorf("--think %s: say on or off: %w", f.think, errUsage)
+	}
 	c.format, err = formatOf(f.format)
 	return err
 }
+
+// shape gives a question what the flags ask of every answer.
+func (c *chat) shape(q *question) { q.ResponseFormat, q.Template = c.format, c.template }
 
 // formatOf returns the member of a request that asks for a format.
 func formatOf(flag string) (any, error) {
@@ -264,19 +277,26 @@ func (c *chat) modelNames() (names []string) {
 func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 	c.talk.ask(prompt)
 	q := c.talk.question()
-	q.ResponseFormat = c.format
+	c.shape(&q)
 	prose := term.Prose{Columns: term.Columns(os.Stdout), Color: c.color}
-	r, err := c.client.ask(ctx, q, func(text string, thought bool) error {
+	waits := waitLine{out: os.Stderr, columns: func() int { return term.Columns(os.Stderr) }, pale: c.pale}
+	hear := hearing{say: func(text string, thought bool) error {
 		if thought || asJSON {
 			return nil
 		}
+		waits.clear()
 		if prose.Columns > 0 {
 			prose.Columns = term.Columns(os.Stdout)
 			text = prose.Add(text)
 		}
 		_, err := os.Stdout.WriteString(text)
 		return err
-	})
+	}}
+	if q.Progress = term.IsTerminal(os.Stderr) && obeysCodes() && c.reports(); q.Progress {
+		hear.wait = waits.show
+	}
+	r, err := c.client.ask(ctx, q, hear)
+	waits.clear()
 	c.last = r
 	if asJSON && err == nil {
 		return printJSON(os.Stdout, r)

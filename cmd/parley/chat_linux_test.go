@@ -238,6 +238,21 @@ func TestChatSavesAndLoads(t *testing.T) {
 	again.WaitFor("there is no command /nonsense")
 }
 
+// TestChatTellsWhatItWaitsFor: while another answer has the only place, the
+// terminal says so in a line that is gone when the answer begins.
+func TestChatTellsWhatItWaitsFor(t *testing.T) {
+	server := startServer(t, "--seqs", "1", "--speculate", "off", "--share", "off")
+	one, other := newChatter(t).sit(80, 24, "--url", server.url), newChatter(t).sit(80, 24, append(exact, "--url", server.url)...)
+	askStory(one)
+	other.Type(capital + "\r")
+	other.WaitFor("waiting: ")
+	one.Type("\x03")
+	other.WaitFor("Paris")
+	if text := prompts(other, 2); strings.Contains(text, "waiting") {
+		t.Errorf("the line stayed:\n%s", text)
+	}
+}
+
 func TestChatElsewhere(t *testing.T) {
 	c := newChatter(t)
 	c.vars = []string{"VISUAL=sed -i s/brave/clever/"}

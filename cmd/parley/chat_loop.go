@@ -129,9 +129,13 @@ func (s *session) tell(ctx context.Context) error {
 	defer cancel()
 	defer s.stopOnInterrupt(cancel)()
 	q := s.talk.question()
-	q.ResponseFormat = s.format
-	show := &teller{session: s}
-	r, err := s.client.ask(ctx, q, show.say)
+	s.shape(&q)
+	show := &teller{session: s, waits: waitLine{out: s.device, columns: func() int { n, _ := s.device.Size(); return n }, pale: s.pale}}
+	hear := hearing{say: show.say}
+	if q.Progress = s.reports() && obeysCodes(); q.Progress {
+		hear.wait = show.waits.show
+	}
+	r, err := s.client.ask(ctx, q, hear)
 	show.end()
 	s.remember(r)
 	switch {
@@ -185,9 +189,11 @@ type teller struct {
 	*session
 	prose   term.Prose
 	thought bool
+	waits   waitLine
 }
 
 func (t *teller) say(text string, thought bool) error {
+	t.waits.clear()
 	if thought != t.thought {
 		t.end()
 		t.thought = thought
@@ -202,7 +208,10 @@ func (t *teller) say(text string, thought bool) error {
 	return err
 }
 
-func (t *teller) end() { fmt.Fprint(t.device, t.prose.End()) }
+func (t *teller) end() {
+	t.waits.clear()
+	fmt.Fprint(t.device, t.prose.End())
+}
 
 // editElsewhere lets the user change a text in the editor of their choice.
 func editElsewhere(text string) (changed string, err error) {

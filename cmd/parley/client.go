@@ -119,6 +119,8 @@ type question struct {
 	Stream         bool      `json:"stream"`
 	StreamOptions  any       `json:"stream_options,omitempty"`
 	ResponseFormat any       `json:"response_format,omitempty"`
+	Progress       bool      `json:"return_progress,omitempty"`
+	Template       any       `json:"chat_template_kwargs,omitempty"`
 	parameters
 }
 
@@ -150,18 +152,18 @@ type chunk struct {
 		} `json:"delta"`
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
-	Usage   *openai.Usage   `json:"usage"`
-	Timings *openai.Timings `json:"timings"`
-	Error   json.RawMessage `json:"error"`
+	Usage    *openai.Usage    `json:"usage"`
+	Timings  *openai.Timings  `json:"timings"`
+	Progress *openai.Progress `json:"prompt_progress"`
+	Error    json.RawMessage  `json:"error"`
 }
 
 // errCut says that an answer broke off.
 var errCut = errors.New("the connection to the server broke off in the middle of the answer")
 
-// ask sends a question and calls say for each piece of the answer as it comes,
-// of what the model thinks with thought. The reply has what came before an
-// error, too.
-func (c *client) ask(ctx context.Context, q question, say func(text string, thought bool) error) (r reply, err error) {
+// ask sends a question and tells hear of the answer as it comes. The reply has
+// what came before an error, too.
+func (c *client) ask(ctx context.Context, q question, hear hearing) (r reply, err error) {
 	q.Stream, q.StreamOptions = true, map[string]bool{"include_usage": true}
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -183,7 +185,7 @@ func (c *client) ask(ctx context.Context, q question, say func(text string, thou
 		case string(data) == "[DONE]":
 			return r, nil
 		}
-		if err := r.take(data, started, say); err != nil {
+		if err := r.take(data, started, &hear); err != nil {
 			return r, err
 		}
 	}
@@ -197,7 +199,7 @@ func (c *client) ask(ctx context.Context, q question, say func(text string, thou
 }
 
 // take adds one event to the reply.
-func (r *reply) take(data []byte, started time.Time, say func(string, bool) error) error {
+func (r *reply) take(data []byte, started time.Time, hear *hearing) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("the server sent an event that cannot be understood: %w", err)
@@ -214,6 +216,9 @@ func (r *reply) take(data []byte, started time.Time, say func(string, bool) erro
 	if c.Timings != nil {
 		r.Timings = c.Timings
 	}
+	if c.Progress != nil && hear.wait != nil {
+		hear.wait(*c.Progress)
+	}
 	for i := range c.Choices {
 		text, thought := c.Choices[i].Delta.Content, c.Choices[i].Delta.ReasoningContent
 		if r.FirstMs == 0 && text+thought != "" {
@@ -224,12 +229,12 @@ func (r *reply) take(data []byte, started time.Time, say func(string, bool) erro
 			r.Finish = finish
 		}
 		if thought != "" {
-			if err := say(thought, true); err != nil {
+			if err := hear.say(thought, true); err != nil {
 				return err
 			}
 		}
 		if text != "" {
-			if err := say(text, false); err != nil {
+			if err := hear.say(text, false); err != nil {
 				return err
 			}
 		}
