@@ -43,7 +43,9 @@ type file struct {
 	// forever: the name holds a hash of the content, so no copy is ever stale.
 	forever bool
 	plain   []byte
-	// packed is made when the first client wants it; nil if it would not be smaller.
+	// brotli is the form that the build made, nil if it made none. packed, of
+	// gzip, is made when the first client wants it; nil if it would not be smaller.
+	brotli []byte
 	packed func() []byte
 }
 
@@ -66,8 +68,17 @@ func newPages(dist fs.FS) (*Pages, error) {
 		p.files["/"+name] = newFile(name, plain)
 		return err
 	})
+	for name, f := range p.files {
+		if of, ok := strings.CutSuffix(name, brotliSuffix); ok {
+			p.files[of].brotli = f.plain
+			delete(p.files, name)
+		}
+	}
 	return p, err
 }
+
+// brotliSuffix is the ending of files that hold the compressed form of another.
+const brotliSuffix = ".br"
 
 // sourcesName is the file in which the build records the hash of its sources.
 const sourcesName = "sources.sha256"
@@ -124,14 +135,12 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, tag := f.plain, `"`+f.tag+`"`
 	h := w.Header()
-	if packed := f.packed(); packed != nil {
-		h.Add("Vary", "Accept-Encoding")
-		if acceptsGzip(r.Header.Values("Accept-Encoding")) {
-			h.Set("Content-Encoding", "gzip")
-			body, tag = packed, `"`+f.tag+`-gz"`
-		}
+	body, encoding := f.bodyFor(h, r.Header.Values("Accept-Encoding"))
+	tag := `"` + f.tag + `"`
+	if encoding != "" {
+		h.Set("Content-Encoding", encoding)
+		tag = `"` + f.tag + "-" + encoding + `"`
 	}
 	setHeaders(h, f, tag)
 	if matches(r.Header.Get("If-None-Match"), tag) {
@@ -143,6 +152,21 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that has left wants no error
 	}
+}
+
+// bodyFor returns the smallest form of a file that a client takes, and its name.
+func (f *file) bodyFor(h http.Header, accepted []string) (body []byte, encoding string) {
+	packed := f.packed()
+	if f.brotli != nil || packed != nil {
+		h.Add("Vary", "Accept-Encoding")
+	}
+	switch {
+	case f.brotli != nil && accepts(accepted, "br"):
+		return f.brotli, "br"
+	case packed != nil && accepts(accepted, "gzip"):
+		return packed, "gzip"
+	}
+	return f.plain, ""
 }
 
 func setHeaders(h http.Header, f *file, tag string) {
@@ -159,13 +183,13 @@ func setHeaders(h http.Header, f *file, tag string) {
 	}
 }
 
-// acceptsGzip reports whether a client takes gzip.
-func acceptsGzip(values []string) bool {
+// accepts reports whether a client takes an encoding.
+func accepts(values []string, encoding string) bool {
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			name, weight, _ := strings.Cut(part, ";")
 			name = strings.ToLower(strings.TrimSpace(name))
-			if name == "gzip" || name == "*" {
+			if name == encoding || name == "*" {
 				weight, isWeight := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
 				q, err := strconv.ParseFloat(weight, 64)
 				return !isWeight || err == nil && q > 0

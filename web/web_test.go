@@ -65,11 +65,8 @@ func TestPagesAreSmall(t *testing.T) {
 	plain, packed := 0, 0
 	for _, f := range pages.files {
 		plain += len(f.plain)
-		if p := f.packed(); p != nil {
-			packed += len(p)
-		} else {
-			packed += len(f.plain)
-		}
+		body, _ := f.bodyFor(http.Header{}, []string{"br, gzip"})
+		packed += len(body)
 	}
 	t.Logf("%d files, %d bytes, %d compressed", len(pages.files), plain, packed)
 	if plain > plainBytesMax || packed > packedBytesMax {
@@ -102,10 +99,12 @@ func TestPagesAreSelfContained(t *testing.T) {
 func small(t *testing.T) *Pages {
 	t.Helper()
 	pages, err := newPages(fstest.MapFS{
-		"index.html":          {Data: bytes.Repeat([]byte("<p>hello</p>"), 100)},
-		"assets/chat-a1b2.js": {Data: []byte("x")},
-		"icon.svg":            {Data: bytes.Repeat([]byte("<svg/>"), 100)},
-		sourcesName:           {Data: []byte("secret")},
+		"index.html":             {Data: bytes.Repeat([]byte("<p>hello</p>"), 100)},
+		"assets/chat-a1b2.js":    {Data: []byte("x")},
+		"assets/base-c3d4.js":    {Data: bytes.Repeat([]byte("let a;"), 100)},
+		"assets/base-c3d4.js.br": {Data: []byte("smaller")},
+		"icon.svg":               {Data: bytes.Repeat([]byte("<svg/>"), 100)},
+		sourcesName:              {Data: []byte("secret")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +126,7 @@ func TestPaths(t *testing.T) {
 	p := small(t)
 	for path, want := range map[string]int{
 		"/": 200, "/index.html": 200, "/c/conv_1": 200, "/icon.svg": 200, "/assets/chat-a1b2.js": 200,
-		"/c/a/b": 404, "/assets/": 404, "/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
+		"/c/a/b": 404, "/assets/base-c3d4.js": 200, "/assets/base-c3d4.js.br": 404, "/assets/": 404, "/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
 	} {
 		if got := get(p, path); got.StatusCode != want || p.Has(path) != (want == 200) {
 			t.Errorf("%s gives %d, and Has says %v", path, got.StatusCode, p.Has(path))
@@ -154,6 +153,13 @@ func TestEncodings(t *testing.T) {
 		}
 		if !bytes.Equal(body, p.files["/index.html"].plain) || r.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q gives %d bytes, Vary %q", accept, len(body), r.Header.Get("Vary"))
+		}
+	}
+	for accept, want := range map[string]string{"gzip, br": "br", "br;q=0, gzip": "gzip", "": ""} {
+		r := get(p, "/assets/base-c3d4.js", "Accept-Encoding", accept)
+		body, _ := io.ReadAll(r.Body)
+		if got := r.Header.Get("Content-Encoding"); got != want || (string(body) == "smaller") != (want == "br") || r.Header.Get("Vary") == "" {
+			t.Errorf("%q gives %q with %d bytes", accept, got, len(body))
 		}
 	}
 	if r := get(p, "/assets/chat-a1b2.js", "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "" {

@@ -53,10 +53,10 @@ test('an export can be imported again', async () => {
   await choose(page, 'To take along', 'Export as JSON');
   const path = await (await saved).path();
   assert.equal(JSON.parse(await readFile(path, 'utf8')).format, 'parley.conversation');
-  await page.setInputFiles('input[type=file]', { name: 'chat.json', mimeType: 'application/json', buffer: await readFile(path) });
+  await page.setInputFiles('nav input[type=file]', { name: 'chat.json', mimeType: 'application/json', buffer: await readFile(path) });
   await page.waitForFunction((id) => !location.pathname.endsWith(id), made.id);
   await page.waitForSelector('text=All of it.');
-  await page.setInputFiles('input[type=file]', { name: 'other.json', mimeType: 'application/json', buffer: Buffer.from('not it') });
+  await page.setInputFiles('nav input[type=file]', { name: 'other.json', mimeType: 'application/json', buffer: Buffer.from('not it') });
   await page.waitForSelector('text=other.json is not an export');
   await page.closeClean();
 });
@@ -78,7 +78,7 @@ test('a temporary chat is not listed', async () => {
 test('settings belong to a chat, are sent with every turn, and stay', async () => {
   const page = await openPage(rig);
   const prompt = `You are a sailor. ${'Say little. '.repeat(60)}`.trim();
-  await page.click('[aria-label="Settings of this chat"]');
+  await page.click('[aria-label="Settings"]');
   await page.fill('dialog textarea', prompt);
   await page.fill('dialog input[type=number] >> nth=0', '0');
   await page.fill('dialog input[type=number] >> nth=2', '12');
@@ -92,7 +92,7 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
   await page.waitForSelector('text=reached its length limit');
   await page.reload();
   await answered(page);
-  await page.click('[aria-label="Settings of this chat"]');
+  await page.click('[aria-label="Settings"]');
   assert.equal(await page.inputValue('dialog textarea'), prompt);
   assert.ok(await page.isChecked('dialog input[value=summarise]'));
   await page.keyboard.press('Escape');
@@ -121,5 +121,11 @@ test('models can be chosen, and one that is not served is marked', async () => {
   await page.press('#prompt', 'Enter');
   await answered(page, 2);
   assert.equal((await kept(rig, page))[3].model, 'polly');
+  await page.unroute('**/v1/models');
+  await page.goto(`${rig.url}/`);
+  await page.click('button.picker');
+  await page.locator('[role=menuitemradio]', { hasText: 'polly-mini' }).click();
+  await page.reload();
+  await page.waitForSelector('button.picker >> text=polly-mini'); // the one that was used last
   await page.closeClean();
 });

@@ -77,11 +77,11 @@ for (const colorScheme of ['light', 'dark']) {
     await shot(page, `chat-${colorScheme}`);
     await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
     await shot(page, `chat-timeline-${colorScheme}`);
-    for (const name of ['Settings of this chat', 'Keys and help', 'API key']) {
+    for (const name of ['Settings', 'Keys and help', 'API key']) {
       await page.locator(`button[aria-label="${name}"]`).click();
       await page.waitForSelector('dialog[open]');
       await wantAccessible(page, name);
-      if (name === 'Settings of this chat') await shot(page, `chat-settings-${colorScheme}`);
+      if (name === 'Settings') await shot(page, `chat-settings-${colorScheme}`);
       await page.keyboard.press('Escape');
       await page.waitForSelector('dialog[open]', { state: 'detached' });
     }

@@ -15,8 +15,8 @@ const waitMs = 60_000;
  * A server, a browser, and between them a line whose connections can be cut.
  * One thread and no guessing: answers are slow enough to be interrupted.
  */
-export function openPages() {
-  const server = serveParley('--threads', '1', '--speculate', 'off');
+export function openPages(...flags) {
+  const server = serveParley('--threads', '1', '--speculate', 'off', ...flags);
   const rig = { server, url: '', browser: null, line: null };
   before(async () => {
     rig.line = await openLine(() => new URL(server.url).port);

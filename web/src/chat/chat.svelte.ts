@@ -2,8 +2,9 @@
 import { Failure, json, type Conversation, type Item, type List, type Node } from '../shared/api';
 import { toasts } from '../shared/toasts.svelte';
 import { drafts, outgoing, type Outgoing } from './drafts';
+import { filesIn, withFiles, type Attached } from './files';
 import { Live, type Place } from './live.svelte';
-import { fromMetadata, standard, toMetadata, toRequest, type Settings } from './settings';
+import { fromMetadata, policyOf, sinkTokens, standard, toMetadata, toRequest, type Settings } from './settings';
 import { tell } from './tabs';
 import { newestLeaf, versions } from './tree';
 
@@ -25,6 +26,8 @@ export class Chat {
   loading = $state(false);
   failure = $state.raw<Failure | null>(null);
   draft = $state('');
+  /** What goes along with the draft. */
+  files = $state.raw<Attached[]>([]);
   /** Begins to edit the last message that was sent, where it is shown. */
   editLast: (() => boolean) | undefined;
 
@@ -36,6 +39,7 @@ export class Chat {
   ) {
     this.model = model;
     this.draft = drafts.get(id ?? newChat);
+    this.files = drafts.files(id ?? newChat);
     const waiting = outgoing.get(id ?? newChat);
     if (waiting) this.unsent = { message: waiting, failure: new Failure(0, 'This message was not sent.') };
   }
@@ -52,9 +56,19 @@ export class Chat {
     return this.live !== null;
   }
 
+  /** Nothing was said yet. */
+  get fresh(): boolean {
+    return this.id === null && this.items.length === 0 && !this.unsent && !this.live;
+  }
+
   type(text: string): void {
     this.draft = text;
     drafts.set(this.#name, text);
+  }
+
+  attach(files: Attached[]): void {
+    this.files = files;
+    drafts.setFiles(this.#name, files);
   }
 
   async load(): Promise<void> {
@@ -86,7 +100,7 @@ export class Chat {
     this.items = items;
     this.nodes = tree.data;
     const last = items.at(-1);
-    if (this.unsent && items.some((i) => i.role === 'user' && textOf(i) === this.unsent!.message.content && i.created_at * 1000 > Date.now() - 600_000)) this.#sent();
+    if (this.unsent && this.#isKept(this.unsent.message)) this.#sent();
     if (last?.status === 'in_progress' && !this.live) void this.#watch(last.id);
   }
 
@@ -100,7 +114,12 @@ export class Chat {
     }
   }
 
-  /** Sends what was typed, as a new message or as another version of one. */
+  /** Sends what was typed and what goes along with it. */
+  async sendDraft(): Promise<void> {
+    await this.send(withFiles(this.draft, this.files));
+  }
+
+  /** Sends a text, as a new message or as another version of one. */
   async send(content: string, edit?: string): Promise<void> {
     await this.sendAgain({ key: crypto.randomUUID?.() ?? String(Math.random()).slice(2), content, edit });
   }
@@ -110,7 +129,10 @@ export class Chat {
     if (this.busy) return;
     const before = this.#name;
     outgoing.set(before, message);
-    if (!message.edit) this.type('');
+    if (!message.edit) {
+      this.type('');
+      this.attach([]);
+    }
     this.unsent = { message, failure: null };
     const live = (this.live = new Live());
     try {
@@ -131,7 +153,9 @@ export class Chat {
   /** Gives up a message that was not sent: its text becomes the draft again. */
   takeBack(): void {
     if (!this.unsent) return;
-    this.type(this.unsent.message.content);
+    const { text, files } = filesIn(this.unsent.message.content);
+    this.type(text);
+    this.attach(files);
     this.#sent();
   }
 
@@ -141,7 +165,7 @@ export class Chat {
   }
 
   async #create(key: string): Promise<void> {
-    const body = { model: this.model, temporary: this.temporary, context_policy: this.settings.policy, metadata: toMetadata(this.settings, {}) };
+    const body = { model: this.model, temporary: this.temporary, context_policy: policyOf(this.settings), metadata: toMetadata(this.settings, {}) };
     this.#adopt(await json<Conversation>('/v1/conversations', { body, headers: { 'Idempotency-Key': `c-${key}` } }));
   }
 
@@ -153,15 +177,15 @@ export class Chat {
     await this.#turn((this.live = new Live()), before, `${this.path}/messages`, { regenerate: item.id, model });
   }
 
-  /** Goes on with an answer that broke off. */
-  async resume(item: Item): Promise<void> {
+  /** Goes on with an answer that broke off. One that filled the context goes on while the middle of the text fades. */
+  async resume(item: Item, full = false): Promise<void> {
     if (this.busy) return;
     const live = new Live();
     live.message = item.id;
     live.text = textOf(item);
     const before = this.items;
     this.items = before.slice(0, before.indexOf(item));
-    await this.#turn((this.live = live), before, `${this.path}/messages/${item.id}/resume`, {});
+    await this.#turn((this.live = live), before, `${this.path}/messages/${item.id}/resume`, full ? { attention_sink_tokens: sinkTokens } : {});
   }
 
   /** Has the server answer, and follows that. Before is what is shown again if it cannot be asked. */
@@ -200,10 +224,17 @@ export class Chat {
     if (this.live !== live) return; // this page shows something else by now
     await this.#settle(live, before, told);
     if (this.live === live) this.live = null;
+    if (this.unsent && this.#isKept(this.unsent.message)) this.#sent(); // it was refused, but not lost
     if (this.unsent && !ending.ok) this.unsent = { ...this.unsent, failure: ending.failure };
-    else if (!ending.ok && !told) toasts.show(ending.failure.message);
+    else if (!ending.ok && !told && this.items.at(-1)?.outcome !== 'failed') toasts.show(ending.failure.message);
     tell({ kind: 'chat', conversation: this.conversation!.id });
     void this.#awaitTitle();
+  }
+
+  /** Whether the server has a message that was on its way. */
+  #isKept(message: Outgoing): boolean {
+    const last = this.items.findLast((i) => i.role === 'user');
+    return last !== undefined && last.id !== message.edit && textOf(last) === message.content && last.created_at * 1000 > Date.now() - 600_000;
   }
 
   /** The server has the question: it is shown as its, and not ours to keep any more. */
@@ -288,7 +319,7 @@ export class Chat {
   /** Keeps the settings with the conversation, or for the first message of a new one. */
   async keepSettings(): Promise<void> {
     if (!this.conversation) return;
-    const body = { context_policy: this.settings.policy, metadata: toMetadata(this.settings, this.conversation.metadata) };
+    const body = { context_policy: policyOf(this.settings), metadata: toMetadata(this.settings, this.conversation.metadata) };
     this.conversation = await json<Conversation>(this.path, { body });
   }
 

@@ -1,4 +1,5 @@
 /** What was typed and not yet answered for, so that no text is ever lost: drafts, and messages on their way. */
+import type { Attached } from './files';
 
 export interface Outgoing {
   /** The same key sent again is the same message: it cannot be said twice. */
@@ -8,14 +9,30 @@ export interface Outgoing {
 }
 
 const draftName = (chat: string): string => `parley.draft.${chat}`;
+const filesName = (chat: string): string => `parley.files.${chat}`;
 const outgoingName = (chat: string): string => `parley.outgoing.${chat}`;
+
+/** Keeps a text under a name; an empty one is removed. */
+function keep(name: string, text: string): void {
+  try {
+    if (text) localStorage.setItem(name, text);
+    else localStorage.removeItem(name);
+  } catch {
+    // The browser keeps only so much. What is longer is still on the page.
+  }
+}
 
 export const drafts = {
   get: (chat: string): string => localStorage.getItem(draftName(chat)) ?? '',
-  set(chat: string, text: string): void {
-    if (text) localStorage.setItem(draftName(chat), text);
-    else localStorage.removeItem(draftName(chat));
+  set: (chat: string, text: string): void => keep(draftName(chat), text),
+  files(chat: string): Attached[] {
+    try {
+      return JSON.parse(localStorage.getItem(filesName(chat)) ?? '[]') as Attached[];
+    } catch {
+      return [];
+    }
   },
+  setFiles: (chat: string, files: Attached[]): void => keep(filesName(chat), files.length > 0 ? JSON.stringify(files) : ''),
 };
 
 export const outgoing = {
@@ -26,8 +43,5 @@ export const outgoing = {
       return null;
     }
   },
-  set(chat: string, message: Outgoing | null): void {
-    if (message) localStorage.setItem(outgoingName(chat), JSON.stringify(message));
-    else localStorage.removeItem(outgoingName(chat));
-  },
+  set: (chat: string, message: Outgoing | null): void => keep(outgoingName(chat), message ? JSON.stringify(message) : ''),
 };

@@ -1,5 +1,6 @@
 import '../shared/tokens.css';
 import '../shared/base.css';
+import './math.css';
 import { mount } from 'svelte';
 import App from './App.svelte';
 import { app } from './state.svelte';

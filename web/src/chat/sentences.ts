@@ -21,3 +21,12 @@ export class Sentences {
     return rest;
   }
 }
+
+/** A text as it is said: without the marks of Markdown, of which a voice would speak every one. */
+export const spokenForm = (text: string): string =>
+  text
+    .replace(/^\s*(?:#{1,6}|>|[-*+])\s+/gm, '')
+    .replace(/[*_~`|$]+/g, ' ')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replace(/ {2,}/g, ' ')
+    .trim();

@@ -1,5 +1,5 @@
 /** What the whole page knows: models, the list of conversations, and which one is shown. */
-import { Failure, json, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
+import { Failure, json, key, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
 import { toasts } from '../shared/toasts.svelte';
 import { Chat } from './chat.svelte';
 import { tell, whenTold } from './tabs';
@@ -16,6 +16,8 @@ class App {
   /** Why the list cannot be shown: no store, no key, no server. */
   failure = $state.raw<Failure | null>(null);
   wantsKey = $state(false);
+  /** What the server says of the key it was shown, or of there being none. */
+  refusal = $state('');
   sidebar = $state(matchMedia('(min-width: 48rem)').matches);
   settingsOpen = $state(false);
   helpOpen = $state(false);
@@ -28,7 +30,10 @@ class App {
   }
 
   async start(): Promise<void> {
-    whenRefused(() => (this.wantsKey = true));
+    whenRefused((failure) => {
+      this.refusal = failure.message;
+      this.wantsKey = true;
+    });
     whenTold((news) => {
       if (news.kind === 'list') void this.list();
       else if (news.conversation === this.chat.conversation?.id && !this.chat.busy) void this.chat.refresh();
@@ -37,6 +42,22 @@ class App {
     addEventListener('popstate', () => this.#route());
     await Promise.all([this.loadModels(), this.list()]);
     this.#route();
+  }
+
+  /** Shows another key to the server from now on, or none, and takes up what the old one held up. */
+  async useKey(value: string): Promise<void> {
+    key.set(value);
+    this.refusal = '';
+    this.wantsKey = false;
+    if (!value) {
+      this.models = [];
+      this.pinned = this.others = [];
+    }
+    await Promise.all([this.loadModels(), this.list()]);
+    if (this.refusal) return;
+    const { chat } = this;
+    if (chat.failure) await chat.load();
+    if (chat.unsent?.failure?.unknownKey) void chat.sendAgain(chat.unsent.message);
   }
 
   async loadModels(): Promise<void> {

@@ -18,6 +18,11 @@ export class Failure extends Error {
   get offline(): boolean {
     return this.status === 0;
   }
+
+  /** The server wants a key, or another one. */
+  get unknownKey(): boolean {
+    return this.status === 401;
+  }
 }
 
 const keyName = 'parley.key';
@@ -28,8 +33,8 @@ export const key = {
 };
 
 /** Called when the server refuses for want of a good key. */
-let onRefused: () => void = () => undefined;
-export function whenRefused(f: () => void): void {
+let onRefused: (failure: Failure) => void = () => undefined;
+export function whenRefused(f: (failure: Failure) => void): void {
   onRefused = f;
 }
 
@@ -58,8 +63,9 @@ export async function request(path: string, options: Options = {}): Promise<Resp
     throw new Failure(0, 'The server cannot be reached.');
   }
   if (response.ok) return response;
-  if (response.status === 401) onRefused();
-  throw await failureOf(response);
+  const failure = await failureOf(response);
+  if (failure.unknownKey) onRefused(failure);
+  throw failure;
 }
 
 async function failureOf(response: Response): Promise<Failure> {
@@ -96,6 +102,8 @@ export interface Usage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details?: { cached_tokens: number; dropped_tokens?: number };
+  /** In the unit that the server's prices are in. */
+  cost?: number;
 }
 
 export interface Timings {

@@ -1,0 +1,148 @@
+// What people see while they wait: the line, the prompt, the first token, and refusals.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answerAtLength, answered, kept, openPage, openPages, say, wantAccessible, shot, writing } from './pages.mjs';
+
+const rig = openPages('--seqs', '1', '--share', 'off', '--queue-depth', '3');
+
+/** Has the server write for somebody else until it is told to stop. */
+async function occupy() {
+  const others = new AbortController();
+  const body = { model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 1500, ignore_eos: true, stream: true };
+  const response = await fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: others.signal });
+  assert.equal(response.status, 200);
+  const reading = response.body.pipeTo(new WritableStream()).catch(() => undefined);
+  return async () => {
+    others.abort();
+    await reading;
+  };
+}
+
+const waits = (page) => page.locator('.live .vitals');
+
+test('who waits in line is told how many go before and how long it may take', async () => {
+  const release = await occupy();
+  const first = await openPage(rig);
+  await say(first, 'Hello!');
+  await waits(first).getByText('next in line').waitFor();
+  const second = await openPage(rig, { colorScheme: 'dark' });
+  await say(second, 'Hello to you, too!');
+  await waits(second).getByText(/\d+ ahead/).waitFor();
+  await waits(second).getByText(/about \d/).waitFor();
+  await wantAccessible(second, 'waiting');
+  await shot(second, 'chat-waiting-dark');
+
+  // Whoever has enough of waiting leaves the line.
+  await second.keyboard.press('Escape');
+  await second.waitForSelector('text=Stopped.');
+  await release();
+  await answered(first);
+  const list = await (await fetch(`${rig.server.url}/v1/queue`)).json();
+  assert.equal(list.data[0].waiting, 0);
+  await first.closeClean();
+  await second.closeClean();
+});
+
+test('who is turned away keeps the text, is told when to come again, and is then answered', async () => {
+  const releases = [await occupy()];
+  const page = await openPage(rig);
+  // The line is as long as it may be; those in it are answered when the first has ended.
+  const others = new AbortController();
+  const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
+  const lined = Array.from({ length: 12 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
+  await say(page, 'Is there room for one more?');
+  const refused = page.locator('.broken.error, .failure');
+  await refused.waitFor();
+  assert.match(await refused.innerText(), /busy|overloaded/i);
+  await page.locator('article.mine', { hasText: 'Is there room for one more?' }).waitFor();
+  await wantAccessible(page, 'refused');
+  await shot(page, 'chat-refused-light');
+  others.abort();
+  await Promise.all([...releases.map((release) => release()), ...lined]);
+  await refused.getByRole('button', { name: 'Try again' }).click();
+  await answered(page);
+  assert.deepEqual((await kept(rig, page)).map((m) => m.text)[0], 'Is there room for one more?');
+  await page.closeClean();
+});
+
+test('while a long prompt is read, the page tells how far that is', async () => {
+  const page = await openPage(rig);
+  await say(page, `${'The brave cat walks along the sea and looks at the ships. '.repeat(90)}\n\nWhat does the cat look at?`);
+  const reading = waits(page).getByText(/Reading [\d,]+ of [\d,]+ tokens/);
+  await reading.waitFor();
+  const bar = page.getByRole('progressbar', { name: 'Prompt read' });
+  await page.waitForFunction(() => document.querySelector('.live progress')?.value > 0);
+  assert.ok(Number(await bar.getAttribute('max')) > 500);
+  await answered(page);
+  await page.closeClean();
+});
+
+test('while an answer comes, tokens, speed and first token are told, and what was cached after it', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a long story about a lighthouse, a storm, and the people who were saved that night.');
+  await writing(page);
+  await page.waitForFunction(() => /\d+ tokens.*tok\/s.*first after/s.test(document.querySelector('.live .vitals')?.textContent ?? ''));
+  await page.getByRole('meter', { name: 'Context used' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('text=Stopped.');
+  await page.locator('[aria-label="Answer again"]').click();
+  await writing(page);
+  await page.keyboard.press('Escape');
+  await page.locator('article:not(.mine) >> text=2/2').waitFor();
+  const story = page.locator('article details').last();
+  await story.locator('summary').click();
+  assert.match(await story.innerText(), /Prompt\s+\d+ tokens: (?!0 )\d+ cached, \d+ computed/);
+  await page.closeClean();
+});
+
+test('the first token is painted when it comes, not when a timer rings', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 1000); // from here on no timer rings
+  await say(page, 'Tell me a long story.');
+  await writing(page, 1);
+  const shown = await page.locator('.live .markdown').innerText();
+  assert.ok(shown.trim().length > 0);
+  await page.clock.resume();
+  await writing(page, shown.length + 40);
+  await page.keyboard.press('Escape');
+  await answered(page);
+  await page.closeClean();
+});
+
+test('screen readers hear whole sentences', async () => {
+  const page = await openPage(rig);
+  await page.evaluate(() => {
+    window.heard = [];
+    const region = document.querySelector('.thread [aria-live=polite]');
+    new MutationObserver(() => region.textContent && window.heard.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
+  });
+  await say(page, 'Tell me a short story about a brave cat.');
+  await answered(page);
+  await page.waitForFunction(() => window.heard.length > 0);
+  const heard = await page.evaluate(() => window.heard);
+  const [, answer] = await kept(rig, page);
+  const words = (text) => text.replace(/[*_#`]+/g, '').replace(/\s+/g, ' ').trim();
+  const paragraphs = answer.text.split(/\n\n+/).map(words);
+  for (const text of heard) assert.ok(/[.!?…:]["”]?$/.test(text) || paragraphs.some((p) => p.endsWith(words(text))), `heard ${JSON.stringify(heard)}`);
+  assert.equal(words(heard.join(' ')), words(answer.text)); // all of it, once, and without marks
+  await page.closeClean();
+});
+
+test('the last answer is copied with keys, and the list goes and comes', async () => {
+  const page = await openPage(rig);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await say(page, 'Hello!');
+  await answered(page);
+  await page.keyboard.press('Control+Shift+C');
+  await page.waitForSelector('text=The last answer was copied.');
+  const [, answer] = await kept(rig, page);
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), answer.text);
+  await page.keyboard.press('Control+Shift+S');
+  await page.waitForSelector('nav', { state: 'detached' });
+  await page.keyboard.press('Control+Shift+S');
+  await page.waitForSelector('nav');
+  await page.closeClean();
+});
