@@ -21,7 +21,7 @@ func completionsBody(r *Remote, q *parley.Request) (any, error) {
 	}
 	r.putLength(b, "max_tokens", q)
 	putSampling(b, &q.Sampling, "repetition_penalty")
-	if q.Sampling.Seed != 0 {
+	if q.Sampling.Temperature > 0 {
 		b["seed"] = int64(q.Sampling.Seed & (1<<63 - 1))
 	}
 	if len(q.Sampling.LogitBias) > 0 {

@@ -114,18 +114,22 @@ type follower struct {
 	to     Listener
 	replay string
 	reader batchReader
+	// next is the first batch that no snapshot and no replay covers. Earlier ones,
+	// which were published meanwhile, would look like those of a new process.
+	next uint64
 }
 
 // first is what is asked for on a new connection, so that an engine in which
-// nothing happens is known, too.
+// nothing happens is known, too: all it holds, or what was published since the
+// connection before.
 func (f *follower) first() kvindex.Ask {
 	switch source := f.remote.Source(); {
 	case source.Snapshot:
 		return kvindex.Ask{Snapshot: true}
 	case source.Replay:
-		return kvindex.Ask{Replay: true}
+		return kvindex.Ask{Replay: true, From: f.remote.heard.Load()}
 	}
-	return kvindex.Ask{}
+	return f.to.Wants()
 }
 
 func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-chan error) error {
@@ -138,7 +142,10 @@ func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-c
 			if err != nil {
 				return err
 			}
-			f.ask(ctx, f.to.Batch(b))
+			if b.Seq >= f.next {
+				f.remote.heard.Store(b.Seq + 1)
+				f.ask(ctx, f.to.Batch(b))
+			}
 		case <-again.C:
 			f.ask(ctx, f.to.Wants())
 		case err := <-failed:
@@ -190,6 +197,7 @@ func (f *follower) restore(ctx context.Context) (kvindex.Ask, error) {
 	if err != nil {
 		return kvindex.Ask{}, err
 	}
+	f.next = seq + 1
 	return f.to.Snapshot(seq, slices.Values(events)), nil
 }
 
@@ -218,6 +226,8 @@ func (f *follower) catchUp(ctx context.Context, from uint64) (kvindex.Ask, error
 		if err != nil {
 			return kvindex.Ask{}, err
 		}
+		f.next = max(f.next, b.Seq+1)
+		f.remote.heard.Store(f.next)
 		f.to.Batch(b) // what it asks for is what is being given
 	}
 }

@@ -299,6 +299,41 @@ func TestFollowersCatchUp(t *testing.T) {
 	stop()
 }
 
+// TestReconnectionKeepsWhatIsKnown follows more batches than can be repeated,
+// loses the connection, and goes on: nothing may be forgotten.
+func TestReconnectionKeepsWhatIsKnown(t *testing.T) {
+	const keep = 64
+	p, cfg := publisherFor(t, keep)
+	defer p.Close()
+	r := dial(t, cfg)
+	m := newMirror(t, r.Source())
+	stop := follow(t, r, m)
+	m.until(t, 0)
+	for i := range 4 * keep {
+		p.Publish(time.Now(), chainOf(tokensFrom(parley.Token(1000*i), 16), parley.Salt{}))
+	}
+	m.until(t, 4*keep)
+	stop()
+	before := m.batches()
+	p.Publish(time.Now(), chainOf(tokensFrom(900_000, 16), parley.Salt{}))
+	stop = follow(t, r, m)
+	defer stop()
+	for range keep - 2 { // until the subscription has arrived
+		if m.batches() > before {
+			break
+		}
+		p.Publish(time.Now(), nil)
+		time.Sleep(50 * time.Millisecond)
+	}
+	m.until(t, 4*keep+1)
+}
+
+func (m *mirror) batches() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.index.Stats(m.id).Batches
+}
+
 // TestLossyPublisher drops every third message on the way: the index must ask
 // for what is missing, and end exact.
 func TestLossyPublisher(t *testing.T) {

@@ -24,7 +24,7 @@ func llamaBody(r *Remote, q *parley.Request) (any, error) {
 		b["n_predict"] = q.MaxTokens
 	}
 	putSampling(b, &q.Sampling, "repeat_penalty")
-	if q.Sampling.Seed != 0 {
+	if q.Sampling.Temperature > 0 {
 		b["seed"] = uint32(q.Sampling.Seed ^ q.Sampling.Seed>>32)
 	}
 	if len(q.Sampling.LogitBias) > 0 {

@@ -20,7 +20,7 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 		o["num_ctx"] = r.cfg.ContextTokens
 	}
 	putSampling(o, &q.Sampling, "repeat_penalty")
-	if q.Sampling.Seed != 0 {
+	if q.Sampling.Temperature > 0 {
 		o["seed"] = int64(q.Sampling.Seed & math.MaxInt32)
 	}
 	if len(q.Stop.Strings) > 0 {

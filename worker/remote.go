@@ -82,6 +82,8 @@ type Remote struct {
 	client *http.Client
 	// status is what the last probe found, nil before the first.
 	status atomic.Pointer[Status]
+	// heard is the number after that of the latest batch of events.
+	heard atomic.Uint64
 }
 
 var _ parley.Worker = (*Remote)(nil)

@@ -19,7 +19,7 @@ func sglangBody(r *Remote, q *parley.Request) (any, error) {
 		s["max_new_tokens"] = math.MaxInt32 // it takes what the context leaves
 	}
 	putSampling(s, &q.Sampling, "repetition_penalty")
-	if q.Sampling.Seed != 0 {
+	if q.Sampling.Temperature > 0 {
 		s["sampling_seed"] = int64(q.Sampling.Seed & math.MaxInt32)
 	}
 	if len(q.Sampling.LogitBias) > 0 {
