@@ -10,17 +10,10 @@ const (
 	ruleString                // any string
 	ruleNumber                // any number
 	ruleInteger               // any integer
-	ruleBreak                 // a line break and an indentation
 	ruleValue                 // any value
 	ruleObject                // any object
 	ruleArray                 // any array
 	builtinRules
-)
-
-// The widest indentation.
-const (
-	indentSpacesMax = 40
-	indentTabsMax   = 12
 )
 
 // builtins are the machines of the built-in rules, the same for all programs.
@@ -36,7 +29,6 @@ func writeBuiltins() (rules [builtinRules]rule) {
 	write(ruleString, func(s *sketch) int32 { return s.text(0) })
 	write(ruleNumber, (*sketch).number)
 	write(ruleInteger, func(s *sketch) int32 { return s.integer(0, "-") })
-	write(ruleBreak, (*sketch).lineBreak)
 	write(ruleValue, (*sketch).anyValue)
 	write(ruleObject, func(s *sketch) int32 {
 		member := func(from int32) int32 { return s.call(s.colon(s.call(from, ruleString)), ruleValue) }
@@ -118,17 +110,6 @@ func (s *sketch) number() int32 {
 	})
 }
 
-// lineBreak takes a line break and an indentation.
-func (s *sketch) lineBreak() int32 {
-	from := s.literal(0, "\n")
-	indent := func(c byte, most int) func(int32) int32 {
-		return func(from int32) int32 {
-			return s.times(from, 0, most, func(from int32) int32 { return s.span(from, c, c) })
-		}
-	}
-	return s.either(from, indent(' ', indentSpacesMax), indent('\t', indentTabsMax))
-}
-
 func (s *sketch) anyValue() int32 {
 	end := s.literals(0, []string{"true", "false", "null"})
 	for _, rule := range []ruleID{ruleString, ruleNumber, ruleObject, ruleArray} {
@@ -137,46 +118,20 @@ func (s *sketch) anyValue() int32 {
 	return end
 }
 
-// space takes a space, a line break with its indentation, or nothing.
+// space takes a space or nothing.
 func (s *sketch) space(from int32) int32 {
-	end := s.node()
-	s.link(from, end)
-	s.link(s.literal(from, " "), end)
-	s.link(s.call(from, ruleBreak), end)
-	return end
-}
-
-// newLine takes a line break with its indentation, or nothing.
-func (s *sketch) newLine(from int32) int32 {
-	end := s.node()
-	s.link(from, end)
-	s.link(s.call(from, ruleBreak), end)
-	return end
-}
-
-// open takes the bracket that begins a list. What it holds begins right after it
-// or on a new line, and so does the bracket that ends it.
-func (s *sketch) open(from int32, bracket byte) int32 {
-	return s.newLine(s.span(from, bracket, bracket))
-}
-
-// close takes the bracket that ends a list.
-func (s *sketch) close(from int32, bracket byte) int32 {
-	return s.span(s.newLine(from), bracket, bracket)
-}
-
-// comma takes a comma and what may stand between two members.
-func (s *sketch) comma(from int32) int32 { return s.space(s.literal(from, ",")) }
-
-// colon takes a colon and at most a space.
-func (s *sketch) colon(from int32) int32 {
-	from = s.literal(from, ":")
 	return s.maybe(from, func(from int32) int32 { return s.literal(from, " ") })
 }
 
+// comma takes a comma and at most a space.
+func (s *sketch) comma(from int32) int32 { return s.space(s.literal(from, ",")) }
+
+// colon takes a colon and at most a space.
+func (s *sketch) colon(from int32) int32 { return s.space(s.literal(from, ":")) }
+
 // list takes any number of members between brackets.
 func (s *sketch) list(from int32, open, shut byte, member func(from int32) int32) int32 {
-	first := s.open(from, open)
+	first := s.span(from, open, open)
 	start := s.node()
 	s.link(first, start)
 	last := member(start)
@@ -184,5 +139,5 @@ func (s *sketch) list(from int32, open, shut byte, member func(from int32) int32
 	end := s.node()
 	s.link(first, end)
 	s.link(last, end)
-	return s.close(end, shut)
+	return s.span(end, shut, shut)
 }

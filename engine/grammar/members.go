@@ -70,7 +70,7 @@ func (c *schemaCompiler) array(s *sketch, from int32, f *facts) int32 {
 	if most >= 0 && f.minItems > most {
 		return s.node()
 	}
-	at, end := s.open(from, '['), s.node()
+	at, end := s.literal(from, "["), s.node()
 	for i, parts := range fixed {
 		if i >= f.minItems {
 			s.link(at, end)
@@ -90,7 +90,7 @@ func (c *schemaCompiler) array(s *sketch, from int32, f *facts) int32 {
 	if most != 0 {
 		c.meter.within(func() { c.tail(s, at, end, len(fixed) > 0, least, most, rest) }, "items")
 	}
-	return s.close(end, ']')
+	return s.literal(end, "]")
 }
 
 // tail takes least to most more elements, at least one, of the same kind. After

@@ -27,14 +27,14 @@ func (c *schemaCompiler) object(s *sketch, from int32, f *facts) int32 {
 	if len(l.members) == 0 && l.open && len(l.others) == 0 && f.minMembers == 0 && f.maxMembers < 0 {
 		return s.call(from, ruleObject)
 	}
-	at, end := s.open(from, '{'), s.node()
+	at, end := s.literal(from, "{"), s.node()
 	if len(l.members) == 0 && l.open {
 		c.countedOthers(s, at, end, l, f)
-		return s.close(end, '}')
+		return s.literal(end, "}")
 	}
 	c.checkCounts(l, f)
 	c.named(s, at, end, l)
-	return s.close(end, '}')
+	return s.literal(end, "}")
 }
 
 // named takes the members of a layout. At picks[i] the next member is one from
