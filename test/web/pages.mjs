@@ -75,7 +75,7 @@ async function openLine(port) {
  * A page of a fresh browser profile. It must log no error, break no policy and
  * ask nobody but its own origin; close says so.
  */
-export async function openPage(rig, options = {}, path = '/') {
+export async function openPage(rig, options = {}, path = '/', ready = '#prompt') {
   const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(waitMs);
   const faults = [];
@@ -84,7 +84,7 @@ export async function openPage(rig, options = {}, path = '/') {
   context.on('request', (r) => new URL(r.url()).origin !== rig.url && !r.url().startsWith('blob:') && faults.push(`asked ${r.url()}`));
   const page = await context.newPage();
   await page.goto(rig.url + path);
-  await page.waitForSelector('#prompt');
+  await page.waitForSelector(ready);
   page.closeClean = async () => {
     await context.close();
     assert.deepEqual(faults, []);

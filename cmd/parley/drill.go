@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/admin"
+)
+
+// A drill brings a failure about, on a server of its own, and says whether the
+// protection held.
+type drill struct {
+	name, short, long string
+	// flags are what the server is started with.
+	flags []string
+	run   func(context.Context, *drillRig) error
+}
+
+var drills = []drill{
+	{"oom", "More key/value memory is wanted than there is",
+		"Prompts and answers are asked for that need many times the key/value memory. What can\nnever fit must be refused at once, the rest must wait or be set back, and complete.",
+		[]string{"--model", "polly", "--kv-tokens", "512", "--share", "off"}, drillMemory},
+	{"cascade", "Far more is asked than can be done, and clients try again",
+		"Sixty clients send long prompts to a server at the same moment, and try again when they\nare turned away. Those who are let in must be served, the queue must stay short, and when\nthe storm is over all must be well at once.",
+		[]string{"--model", "polly", "--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share", "off"}, drillCascade},
+	{"viral", "Everybody asks the same at once",
+		"Two hundred clients ask the same question at the same moment. It must be computed once,\nand everybody must have the answer.",
+		[]string{"--model", "polly"}, drillViral},
+}
+
+func newDrill() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "drill", Short: "Practise a failure on a server of its own, and see the protection at work",
+		Long: "Practise a failure: a server is started on this machine, the failure is brought about,\nand numbers from before, during and after show whether the protection held. No running\nserver is touched. docs/runbook.md tells what they mean.",
+	}
+	for i := range drills {
+		cmd.AddCommand(newOneDrill(&drills[i]))
+	}
+	return cmd
+}
+
+func newOneDrill(d *drill) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := d.practise(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), report)
+			} else {
+				err = report.print(cmd.OutOrStdout(), d)
+			}
+			if err == nil && !report.Held {
+				err = errors.New("the protection did not hold")
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// A drillReport is what came of a drill.
+type drillReport struct {
+	Drill string `json:"drill"`
+	Held  bool   `json:"held"`
+	// Checks are what had to hold.
+	Checks []drillCheck `json:"checks"`
+	Phases []drillPhase `json:"phases"`
+}
+
+// A drillCheck is one thing that had to hold.
+type drillCheck struct {
+	What string `json:"what"`
+	Held bool   `json:"held"`
+}
+
+// A drillPhase is what was measured before, during or after the failure.
+type drillPhase struct {
+	Phase string `json:"phase"`
+	// Answered, Refused, TurnedAway and Failed count requests, as their clients saw
+	// it; SlowestSeconds is the longest wait for a whole answer.
+	Answered       int64   `json:"answered"`
+	Refused        int64   `json:"refused"`
+	TurnedAway     int64   `json:"turned_away"`
+	Failed         int64   `json:"failed"`
+	SlowestSeconds float64 `json:"slowest_seconds"`
+	// KV is the most memory in use, Waiting the longest queue, Preemptions how many.
+	KV          float64 `json:"kv"`
+	Waiting     int     `json:"waiting"`
+	Preemptions float64 `json:"preemptions"`
+	// Sentence is what the server said bound it.
+	Sentence string `json:"sentence"`
+}
+
+// A drillRig is a server to be harmed, and what is measured.
+type drillRig struct {
+	*client
+	report drillReport
+}
+
+// practise runs a drill on a server of its own.
+func (d *drill) practise(ctx context.Context) (*drillReport, error) {
+	dir, err := os.MkdirTemp("", "parley-drill-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	server := exec.CommandContext(ctx, exe, append([]string{"serve", "--addr", address, "--data", dir, "--log-level", "error"}, d.flags...)...)
+	server.Stderr = &log
+	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	server.WaitDelay = 10 * time.Second
+	if err := server.Start(); err != nil {
+		return nil, err
+	}
+	c, err := newClient("http://" + address)
+	if err != nil {
+		return nil, err
+	}
+	rig := &drillRig{client: c, report: drillReport{Drill: d.name, Held: true}}
+	err = rig.awaitReady(ctx)
+	if err == nil {
+		err = d.run(ctx, rig)
+	}
+	_ = server.Process.Signal(os.Interrupt)
+	if ended := server.Wait(); ended != nil && ctx.Err() == nil {
+		rig.check(false, fmt.Sprintf("the server ends well (%v: %s)", ended, lastLine(log.String())))
+	}
+	return &rig.report, err
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+func (r *drillRig) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if _, err := r.get(ctx, "/readyz"); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the server for the drill was not ready within a minute")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// check notes whether something held.
+func (r *drillRig) check(held bool, what string) {
+	r.report.Checks = append(r.report.Checks, drillCheck{what, held})
+	r.report.Held = r.report.Held && held
+}
+
+// A drillAsk is one request of a drill.
+type drillAsk struct {
+	prompt string
+	tokens int
+	// tries is how often it is sent again when it is turned away.
+	tries int
+}
+
+// phase sends requests, each by a client of its own, and measures meanwhile.
+func (r *drillRig) phase(ctx context.Context, name string, asks []drillAsk) *drillPhase {
+	p := drillPhase{Phase: name}
+	var slowest atomic.Int64
+	var clients sync.WaitGroup
+	for _, a := range asks {
+		clients.Go(func() {
+			began := time.Now()
+			r.insist(ctx, a, &p)
+			for took := int64(time.Since(began)); took > slowest.Load(); {
+				slowest.CompareAndSwap(slowest.Load(), took)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { clients.Wait(); close(done) }()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		case <-time.After(250 * time.Millisecond):
+		}
+		r.observe(ctx, &p)
+	}
+	p.SlowestSeconds = time.Duration(slowest.Load()).Seconds()
+	r.report.Phases = append(r.report.Phases, p)
+	return &p
+}
+
+// observe keeps the worst of what the server says of itself.
+func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
+	now, err := pictureOf(ctx, r.client)
+	if err != nil {
+		return // it is busy, or gone: the requests show that
+	}
+	waiting := 0
+	for _, n := range now.Waiting {
+		waiting += n
+	}
+	if p.Sentence == "" || now.Verdict.Binds != admin.ByNothing {
+		p.Sentence = now.Verdict.Sentence
+	}
+	p.KV, p.Waiting, p.Preemptions = max(p.KV, now.KV), max(p.Waiting, waiting), max(p.Preemptions, now.Rates.Preemptions)
+}
+
+// insist sends a request, again if it is turned away, and counts what came.
+func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
+	body, _ := json.Marshal(map[string]any{"messages": []message{{"user", a.prompt}}, "max_tokens": a.tokens, "ignore_eos": true, "temperature": 0}) // strings and numbers
+	for try := 0; ; try++ {
+		status := r.once(ctx, body, try)
+		switch {
+		case status == http.StatusOK:
+			atomic.AddInt64(&p.Answered, 1)
+		case status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests:
+			atomic.AddInt64(&p.TurnedAway, 1)
+			if try < a.tries {
+				time.Sleep(time.Duration(try+1) * 200 * time.Millisecond)
+				continue
+			}
+		case status >= 400 && status < 500:
+			atomic.AddInt64(&p.Refused, 1)
+		default:
+			atomic.AddInt64(&p.Failed, 1)
+		}
+		return
+	}
+}
+
+// once returns the status of one try, 0 if none came.
+func (r *drillRig) once(ctx context.Context, body []byte, try int) int {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.root+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("X-Stainless-Retry-Count", fmt.Sprint(try))
+	response, err := r.http.Do(q)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return 0
+	}
+	return response.StatusCode
+}
+
+func (d *drillReport) print(out io.Writer, of *drill) error {
+	fmt.Fprintf(out, "%s\n\n%s\n\n", of.short, of.long)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PHASE\tANSWERED\tTURNED AWAY\tREFUSED\tFAILED\tSLOWEST\tKV USED\tWAITING")
+	for _, p := range d.Phases {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%.0f%%\t%d\n", p.Phase, p.Answered, p.TurnedAway, p.Refused, p.Failed, clockText(p.SlowestSeconds), 100*p.KV, p.Waiting)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for _, p := range d.Phases {
+		fmt.Fprintf(out, "%s, the server said: %s\n", p.Phase, p.Sentence)
+	}
+	fmt.Fprintln(out)
+	for _, c := range d.Checks {
+		fmt.Fprintf(out, "%s  %s\n", map[bool]string{true: "held  ", false: "FAILED"}[c.Held], c.What)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"parley/gateway/admin"
+)
+
+// topWidth is how wide is drawn where nobody says.
+const topWidth = 100
+
+// A pen writes in colours, or plainly.
+type pen struct{ coloured bool }
+
+var (
+	penBold = lipgloss.NewStyle().Bold(true)
+	penDim  = lipgloss.NewStyle().Faint(true)
+	penGood = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
+	penBad  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
+)
+
+func (p pen) in(style lipgloss.Style, text string) string {
+	if !p.coloured {
+		return text
+	}
+	return style.Render(text)
+}
+
+// tone is good or bad.
+func (p pen) tone(bad bool, text string) string {
+	if bad {
+		return p.in(penBad, text)
+	}
+	return p.in(penGood, text)
+}
+
+// drawTop draws the last of the pictures; those before it give the little charts.
+func drawTop(root string, lately []*admin.Picture, width int, coloured bool) string {
+	p, w := lately[len(lately)-1], pen{coloured}
+	width = min(max(width, 40), 160)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s  %s  %s\n\n", w.in(penBold, "parley"), root, w.in(penDim, p.At.Local().Format(time.TimeOnly)))
+	for _, line := range wrapWords(p.Verdict.Sentence, width) {
+		fmt.Fprintln(&out, w.tone(!p.Verdict.Happy, line))
+	}
+	for _, line := range wrapWords(p.Verdict.Do, width) {
+		fmt.Fprintln(&out, w.in(penDim, line))
+	}
+	out.WriteString("\n")
+	drawPromises(&out, w, p)
+	drawLoad(&out, w, p, lately)
+	drawWorkers(&out, w, p, width)
+	return out.String()
+}
+
+var promiseNames = map[string]string{"availability": "answered", "ttft": "first token", "gap": "tokens"}
+
+func drawPromises(out *strings.Builder, w pen, p *admin.Picture) {
+	for _, x := range p.Promises {
+		kept := "      –"
+		if x.Count > 0 {
+			kept = fmt.Sprintf("%6.2f%%", 100*x.Kept)
+		}
+		within := ""
+		if x.Limit > 0 {
+			within = " within " + clockText(x.Limit)
+		}
+		fmt.Fprintf(out, "%-12s %s  %s\n", promiseNames[x.Name], w.tone(x.Burn5m > 1, kept),
+			w.in(penDim, fmt.Sprintf("of %.1f%% promised%s; budget burns %.1fx in 5 min, %.1fx in an hour", 100*x.Goal, within, x.Burn5m, x.Burn1h)))
+	}
+	out.WriteString("\n")
+}
+
+func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Picture) {
+	waiting, tiers := 0, ""
+	for _, tier := range []string{"enterprise", "pro", "free"} {
+		if n := p.Waiting[tier]; n > 0 {
+			waiting += n
+			tiers += fmt.Sprintf(" %s %d", tier, n)
+		}
+	}
+	row := func(name, value, note string, of func(*admin.Picture) float64) {
+		fmt.Fprintf(out, "%-12s %9s  %s  %s\n", name, value, spark(lately, of), w.in(penDim, note))
+	}
+	row("running", fmt.Sprint(p.Running), fmt.Sprintf("%.1f requests/s", p.Rates.Requests), func(p *admin.Picture) float64 { return float64(p.Running) })
+	row("waiting", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)), func(p *admin.Picture) float64 { return p.WaitSeconds })
+	row("first token", clockText(p.TTFT.P95), "p95; p50 "+clockText(p.TTFT.P50), func(p *admin.Picture) float64 { return p.TTFT.P95 })
+	row("tokens", clockText(p.Gap.P95), "apart, p95; p50 "+clockText(p.Gap.P50), func(p *admin.Picture) float64 { return p.Gap.P95 })
+	row("decode", fmt.Sprintf("%.0f/s", p.Rates.Decode), "tokens", func(p *admin.Picture) float64 { return p.Rates.Decode })
+	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; %.0f%% of prompts found in caches", 100*p.Hits), func(p *admin.Picture) float64 { return p.Rates.Prefill })
+	row("turned away", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, over a limit %.1f, wrong %.1f, left %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
+		func(p *admin.Picture) float64 { return p.Rates.TurnedAway + p.Rates.Failed })
+	for _, q := range p.Queues {
+		if q.ModelBreaker != "closed" || q.WorkerBreaker != "closed" {
+			fmt.Fprintf(out, "%s\n", w.in(penBad, fmt.Sprintf("%s: breaker of the model %s, of the worker %s", q.Model, q.ModelBreaker, q.WorkerBreaker)))
+		}
+	}
+	out.WriteString("\n")
+}
+
+func drawWorkers(out *strings.Builder, w pen, p *admin.Picture, width int) {
+	bars := max(6, min(24, (width-58)/2))
+	for _, x := range p.Workers {
+		fmt.Fprintf(out, "%-20.20s %s  kv %s %3.0f%%  busy %s %3.0f%%  %d running\n", x.Name, w.tone(x.State != admin.Up, fmt.Sprintf("%-8s", x.State)),
+			bar(x.KV, bars), 100*x.KV, bar(x.Busy, bars), 100*x.Busy, x.Running)
+	}
+}
+
+// bar draws a share.
+func bar(share float64, width int) string {
+	full := min(int(share*float64(width)+0.5), width)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// sparks are eight heights of a bar, sparkWidth how many stand side by side.
+var sparks = []rune("▁▂▃▄▅▆▇█")
+
+const sparkWidth = 30
+
+// spark draws the latest values of one number, beside its greatest.
+func spark(lately []*admin.Picture, of func(*admin.Picture) float64) string {
+	lately = lately[max(0, len(lately)-sparkWidth):]
+	values := make([]float64, len(lately))
+	for i, p := range lately {
+		values[i] = of(p)
+	}
+	most := slices.Max(values)
+	line := []rune(strings.Repeat(" ", sparkWidth-len(values)))
+	for _, v := range values {
+		height := 0
+		if most > 0 {
+			height = int(v / most * float64(len(sparks)-1))
+		}
+		line = append(line, sparks[height])
+	}
+	return string(line)
+}
+
+// clockText writes seconds as people say them.
+func clockText(seconds float64) string {
+	switch {
+	case seconds == 0:
+		return "–"
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	}
+	return fmt.Sprintf("%.1f s", seconds)
+}
+
+// wrapWords breaks a text into lines.
+func wrapWords(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
