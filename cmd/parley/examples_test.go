@@ -46,7 +46,7 @@ func (o yamlObject) text(path ...any) string {
 
 func readYAML(t *testing.T, name string, text []byte) (objects []yamlObject) {
 	t.Helper()
-	for _, part := range strings.Split("\n"+string(text), "\n---\n") {
+	for part := range strings.SplitSeq("\n"+string(text), "\n---\n") {
 		o := yamlObject{}
 		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, part)

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"parley/gateway"
+	"parley/gateway/convo"
+)
+
+// A finding is what the doctor says of one thing.
+type doctorFinding struct {
+	// About is configuration, data, models, store, redis, worker, clock, tokens or
+	// server; Name says which one, where there are several.
+	About string `json:"about"`
+	Name  string `json:"name,omitempty"`
+	// State is ok, warning or problem.
+	State string `json:"state"`
+	Says  string `json:"says"`
+	// Fix is what to do about it.
+	Fix string `json:"fix,omitempty"`
+}
+
+const (
+	doctorOK      = "ok"
+	doctorWarning = "warning"
+	doctorProblem = "problem"
+)
+
+// doctorWait bounds each question to something elsewhere.
+const doctorWait = 5 * time.Second
+
+// A doctor looks at what a server would be started with, and at one that runs.
+type doctor struct {
+	settings *settings
+	found    []doctorFinding
+	served   []gateway.Served
+}
+
+func newDoctor() *cobra.Command {
+	var file, url string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check configuration, store, workers, clocks and fingerprints, and say what to fix",
+		Long: `Check what a server is, or would be, started with: give it the same flags, variables
+and --config file as parley serve. It opens the models and the store, asks Redis and the
+workers, compares clocks, and has every worker tokenize the same texts as this program: one
+with another vocabulary or chat template would answer nonsense. Where a server runs at --url,
+it is asked for the state of its workers and of their event streams.
+
+The exit code is 1 if there is a problem; warnings do not count.`,
+		Example: "  parley doctor\n  parley doctor --config parley.yaml\n  parley doctor --json | jq '.[] | select(.state == \"problem\")'",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
+	cmd.Flags().StringVar(&url, "url", "", "ask the server at this `ADDRESS`, too (default: what the variable PARLEY_URL says, or the address it would listen on)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	flags := addFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		d := &doctor{}
+		s, err := gather(flags, os.LookupEnv, file)
+		if err != nil {
+			d.say("configuration", "", err, "correct it; parley serve --help lists what there is")
+		} else {
+			d.settings = s
+			d.examine(cmd.Context(), url)
+		}
+		return d.report(cmd.OutOrStdout(), asJSON)
+	}
+	return cmd
+}
+
+// say notes what was found: that all is well if err is nil.
+func (d *doctor) say(about, name string, err error, textOrFix string) {
+	if err == nil {
+		d.found = append(d.found, doctorFinding{About: about, Name: name, State: doctorOK, Says: textOrFix})
+		return
+	}
+	d.found = append(d.found, doctorFinding{About: about, Name: name, State: doctorProblem, Says: err.Error(), Fix: textOrFix})
+}
+
+func (d *doctor) warn(about, name, says, fix string) {
+	d.found = append(d.found, doctorFinding{about, name, doctorWarning, says, fix})
+}
+
+func (d *doctor) examine(ctx context.Context, url string) {
+	d.say("configuration", "", nil, "it can be read")
+	d.examineData()
+	d.examineModels()
+	d.examineStore(ctx)
+	d.examineRedis(ctx)
+	d.examineWorkers(ctx)
+	d.examineServer(ctx, url)
+}
+
+// examineData looks whether something can be kept.
+func (d *doctor) examineData() {
+	dir := d.settings.data
+	probe := filepath.Join(dir, ".doctor")
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(probe, []byte("x"), 0o600))
+	_ = os.Remove(probe) // it may not be there
+	if err != nil {
+		d.say("data", dir, err, "make the directory writable, or choose another with --data")
+		return
+	}
+	d.say("data", dir, nil, "the data directory can be written")
+}
+
+// examineModels opens what text becomes tokens by.
+func (d *doctor) examineModels() {
+	served, err := fronts(d.settings, d.settings.logger())
+	if err != nil {
+		d.say("models", "", err, "correct --model")
+	}
+	d.served = served
+	for i := range served {
+		m := &served[i]
+		sum := m.Tokenizer.Fingerprint()
+		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary %x, context of %d tokens", sum[:4], m.ContextTokens))
+		if m.Template == nil {
+			d.warn("models", m.ID, "it has no chat template, so it answers plain completions only", "use a checkpoint that has one")
+		}
+	}
+}
+
+func (d *doctor) examineStore(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctorWait)
+	defer cancel()
+	name := shownStore(d.settings.storeName())
+	store, err := convo.Open(ctx, d.settings.storeName())
+	if err != nil {
+		d.say("store", name, err, "start the database, or choose another store with --store")
+		return
+	}
+	d.say("store", name, store.Close(), "it opens")
+}
+
+// shownStore is a store's name without its password.
+func shownStore(name string) string {
+	if before, after, ok := strings.Cut(name, "@"); ok && strings.Contains(before, "://") {
+		scheme, _, _ := strings.Cut(before, "://")
+		return scheme + "://…@" + after
+	}
+	return name
+}
+
+func (d *doctor) examineRedis(ctx context.Context) {
+	address := d.settings.economy.redis
+	if address == "" {
+		return
+	}
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		d.say("redis", "", err, "write --redis redis://user:password@host:6379/0")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorWait)
+	defer cancel()
+	c := redis.NewClient(options)
+	defer c.Close()
+	now, err := c.Time(ctx).Result()
+	if err != nil {
+		d.say("redis", options.Addr, err, "start it, or leave out --redis; meanwhile limits are held as --redis-down says")
+		return
+	}
+	d.say("redis", options.Addr, nil, "it answers")
+	d.compareClock("redis "+options.Addr, now)
+}
+
+// clockSkewMax is by how much clocks may differ: limits and expiry go by them.
+const clockSkewMax = 2 * time.Second
+
+func (d *doctor) compareClock(of string, there time.Time) {
+	if skew := time.Since(there).Abs(); skew > clockSkewMax {
+		d.warn("clock", of, fmt.Sprintf("it differs from this machine's by %v", skew.Round(100*time.Millisecond)), "synchronise both with NTP")
+		return
+	}
+	d.say("clock", of, nil, "it agrees with this machine's")
+}
+
+func (d *doctor) report(out io.Writer, asJSON bool) error {
+	problems := 0
+	for _, f := range d.found {
+		if f.State == doctorProblem {
+			problems++
+		}
+	}
+	if asJSON {
+		if err := printJSON(out, d.found); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range d.found {
+			fmt.Fprintf(out, "%-8s %s: %s\n", f.State, strings.TrimSpace(f.About+" "+f.Name), f.Says)
+			if f.Fix != "" {
+				fmt.Fprintf(out, "         %s\n", f.Fix)
+			}
+		}
+	}
+	if problems > 0 {
+		return fmt.Errorf("%d problems were found", problems)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"parley"
+	"parley/fleet"
+	"parley/gateway"
+	"parley/internal/load"
+	"parley/token"
+)
+
+// examineWorkers asks each worker whose address is known.
+func (d *doctor) examineWorkers(ctx context.Context) {
+	for _, pool := range d.settings.allPools() {
+		for i := range pool.Workers {
+			if w := &pool.Workers[i]; w.URL != "" {
+				d.examineWorker(ctx, w)
+			}
+		}
+	}
+}
+
+func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
+	ctx, cancel := context.WithTimeout(ctx, doctorWait)
+	defer cancel()
+	c, err := newClient(w.URL)
+	if err != nil {
+		d.say("worker", w.URL, err, "correct its url")
+		return
+	}
+	c.key = w.Key
+	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
+	if err != nil {
+		d.say("worker", w.URL, err, "start it, or take it out of its pool")
+		return
+	}
+	response.Body.Close()
+	d.say("worker", w.URL, nil, "it answers")
+	if there, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		d.compareClock("worker "+w.URL, there.Add(time.Second/2)) // it is in whole seconds
+	}
+	models, err := c.models(ctx)
+	if err != nil {
+		d.say("worker", w.URL, err, "see what listens there")
+		return
+	}
+	for i := range d.served {
+		for _, m := range models {
+			if m.ID == d.served[i].ID {
+				d.compareTokens(ctx, c, w.URL, &d.served[i])
+			}
+		}
+	}
+}
+
+// tokenTexts are what vocabularies and templates are told apart by: spaces,
+// numbers, other scripts, and what looks like a special token.
+var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naïve Übergröße 你好 🙂", "<|im_start|>\n\n\tdef f(x): return x"}
+
+// compareTokens has a worker tokenize the same as we do. A worker that cannot is
+// not wrong: foreign engines differ.
+func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *gateway.Served) {
+	for _, text := range tokenTexts {
+		ours, err := m.Tokenizer.Encode(text, token.Options{})
+		if err != nil {
+			continue
+		}
+		theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "prompt": text, "add_special_tokens": false})
+		if err != nil {
+			d.warn("tokens", where, fmt.Sprintf("it does not tell how it tokenizes for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+			return
+		}
+		if !slices.Equal(ours, theirs) {
+			d.say("tokens", where, fmt.Errorf("its vocabulary for %s is another: %q is %v here and %v there", m.ID, text, ours, theirs), "serve the same checkpoint on both")
+			return
+		}
+	}
+	d.say("tokens", where, nil, "its vocabulary for "+m.ID+" is ours")
+}
+
+func tokenized(ctx context.Context, c *client, body any) ([]parley.Token, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.send(ctx, http.MethodPost, "/tokenize", text)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Tokens []parley.Token `json:"tokens"`
+	}
+	return answer.Tokens, json.NewDecoder(response.Body).Decode(&answer)
+}
+
+// examineServer asks a server that runs for its workers and their events.
+func (d *doctor) examineServer(ctx context.Context, url string) {
+	address, named := serverURL(url)
+	if !named {
+		address = "http://" + d.settings.addr
+	}
+	c, err := newClient(address)
+	if err != nil {
+		d.say("server", address, err, "correct --url")
+		return
+	}
+	p, err := pictureOf(ctx, c)
+	switch {
+	case errors.Is(err, load.ErrNoServer) && !named:
+		d.warn("server", address, "no server runs there, so nothing is said of one", "start it with parley serve, or name one with --url")
+		return
+	case err != nil:
+		d.say("server", address, err, "start it, or show a key with the admin right in PARLEY_API_KEY")
+		return
+	}
+	d.say("server", address, nil, p.Verdict.Sentence)
+	d.compareClock("server "+address, p.At)
+	for i := range p.Workers {
+		if w := &p.Workers[i]; w.State == string(fleet.Down) || w.State == string(fleet.Failing) {
+			d.say("worker", w.Name, fmt.Errorf("the server says that it is %s", w.State), "look at its log; it is used again as soon as it answers")
+		}
+	}
+	d.examineEvents(ctx, c)
+}
+
+// examineEvents looks whether the server knows what its workers hold.
+func (d *doctor) examineEvents(ctx context.Context, c *client) {
+	text, err := c.get(ctx, "/metrics")
+	if err != nil {
+		d.warn("events", "", "its metrics cannot be read: "+err.Error(), "show a key with the admin right in PARLEY_API_KEY")
+		return
+	}
+	for line := range strings.Lines(string(text)) {
+		if m, ok := parseMetric(line); ok && m.name == "parley_fleet_index_degraded" && m.value > 0 {
+			d.warn("events", label(line[strings.Index(line, "{")+1:], "worker"), "events of its cache were lost, so requests are sent to it by guess", "look whether its events socket can be reached; it is asked for a snapshot by itself")
+		}
+	}
+}
