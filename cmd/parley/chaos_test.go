@@ -194,15 +194,15 @@ func wishes() (bodies []string) {
 	return bodies
 }
 
-// A hearing is all that a client sees of an answer but for ids and times.
-type hearing struct {
+// A heardStream is all that a client sees of an answer but for ids and times.
+type heardStream struct {
 	Text, Logprobs, Finish map[int]string
 	Done                   bool
 }
 
 // hearAll reads a whole stream.
-func hearAll(ctx context.Context, url, body string) (h hearing, err error) {
-	h = hearing{Text: map[int]string{}, Logprobs: map[int]string{}, Finish: map[int]string{}}
+func hearAll(ctx context.Context, url, body string) (h heardStream, err error) {
+	h = heardStream{Text: map[int]string{}, Logprobs: map[int]string{}, Finish: map[int]string{}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return h, err
@@ -237,7 +237,7 @@ func hearAll(ctx context.Context, url, body string) (h hearing, err error) {
 	return h, nil
 }
 
-func (h *hearing) add(data []byte) error {
+func (h *heardStream) add(data []byte) error {
 	var chunk struct {
 		Error   json.RawMessage
 		Choices []struct {
@@ -267,7 +267,7 @@ func (h *hearing) add(data []byte) error {
 func (c *crew) under(what string, do func()) {
 	c.t.Helper()
 	bodies := wishes()
-	want := make([]hearing, len(bodies))
+	want := make([]heardStream, len(bodies))
 	for i, body := range bodies {
 		var err error
 		if want[i], err = hearAll(c.t.Context(), c.front.url, body); err != nil {
