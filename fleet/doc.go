@@ -12,6 +12,7 @@
 // # One request
 //
 //	send.go      pick, send, and send again when that failed: a trip
+//	hedge.go     two workers at once, for those who want that
 //	said.go      what a trip's answer has said, and how it goes on elsewhere
 //	judge.go     what a failure means: try elsewhere, or tell the client
 //	budget.go    how much may be computed again because of failures

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,7 +232,7 @@ func TestDraining(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, w := two(t, Config{})
 			var wg sync.WaitGroup
-			var moved int
+			var moved atomic.Int64
 			for range 8 {
 				wg.Go(func() {
 					got, err := hear(t.Context(), f, ask(100))
@@ -240,7 +241,7 @@ func TestDraining(t *testing.T) {
 						return
 					}
 					if got[len(got)-1].Usage.Routing.Moves > 0 {
-						moved++
+						moved.Add(1)
 					}
 				})
 			}
@@ -256,8 +257,8 @@ func TestDraining(t *testing.T) {
 				t.Errorf("%d are ready", f.Ready(modelID))
 			}
 			wg.Wait()
-			if wanted := within >= 0; (moved > 0) != wanted {
-				t.Errorf("within %v, %d of %d answers moved", within, moved, had)
+			if wanted := within >= 0; (moved.Load() > 0) != wanted {
+				t.Errorf("within %v, %d of %d answers moved", within, moved.Load(), had)
 			}
 			before := w[0].asked.Load()
 			for range 10 {
@@ -399,6 +400,42 @@ func TestGoingOnAsAPrompt(t *testing.T) {
 			t.Error("one worker did all")
 		}
 	})
+}
+
+// TestHedging has a worker that takes long to begin: the other one is asked, too,
+// and answers. One that is just slow is let go; one that fails is not missed.
+func TestHedging(t *testing.T) {
+	for _, fault := range []error{nil, errReset, errors.New("out of memory")} {
+		synctest.Test(t, func(t *testing.T) {
+			f, w := two(t, Config{HedgeAfter: 50 * time.Millisecond, SlowStart: -1, StallMax: time.Minute})
+			for _, x := range w {
+				x.set(fault, 0)
+			}
+			w[0].set(nil, 0)
+			w[1].silent.Store(fault == nil)
+			want, _ := hear(t.Context(), newOracle(t, 0), ask(30))
+			for range 12 {
+				began := time.Now()
+				got, err := hear(t.Context(), f, ask(30))
+				if err != nil || !reflect.DeepEqual(gather(ask(30), got), gather(ask(30), want)) {
+					t.Fatalf("%v: %v", err, got)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v", took)
+				}
+				synctest.Wait()
+			}
+			if w[1].asked.Load() == 0 {
+				t.Error("the slow worker was never asked")
+			}
+			w[1].silent.Store(false)
+			for _, s := range f.Standings() {
+				if s.Answering != 0 {
+					t.Errorf("left behind: %+v", s)
+				}
+			}
+		})
+	}
 }
 
 // TestPools keeps payers, tiers and purposes apart.

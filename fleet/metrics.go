@@ -14,6 +14,7 @@ type metrics struct {
 	delayed prometheus.Counter
 	waits   prometheus.Counter
 	breaks  prometheus.Counter
+	hedges  prometheus.Counter
 }
 
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
@@ -24,10 +25,11 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		waits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total", Help: "Times that a request waited because no worker could take it."}),
 		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped being found in caches because something near their beginning changes."}),
 	}
+	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total", Help: "Requests that a second worker was asked for because no token had come in time."})
 	if registry == nil {
 		return m, nil
 	}
-	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(standings{f}))
+	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(standings{f}))
 }
 
 func (m *metrics) moved(v verdict) {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,9 @@ type leg struct {
 	query    *route.Request
 	decision route.Decision
 	routing  *parley.Routing
+	// stream is what the worker says, until context ends.
+	stream  iter.Seq2[parley.Delta, error]
+	context context.Context
 	// cancel breaks the leg off; why is set if that was wanted before it began.
 	cancel context.CancelCauseFunc
 	why    error
@@ -52,6 +56,9 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 		if err != nil {
 			yield(parley.Delta{}, err)
 			return
+		}
+		if t.open(ctx, l); t.hedges() {
+			l = t.race(ctx, l)
 		}
 		v, err := t.ride(ctx, l, yield)
 		switch {
@@ -70,20 +77,26 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 	}
 }
 
+// open lets a leg begin: what its worker says is its stream.
+func (t *trip) open(ctx context.Context, l *leg) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	l.context = bounded
+	l.stream = l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume))
+	t.fleet.begin(l, cancel)
+}
+
 // ride has one worker answer, as far as it gets.
 func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v verdict, err error) {
-	bounded, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	defer l.cancel(nil)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
-	t.fleet.begin(l, cancel)
 	defer func() { t.fleet.finish(l, v, err) }()
-	silence := newSilence(t.fleet.cfg.StallMax, cancel)
+	silence := newSilence(t.fleet.cfg.StallMax, l.cancel)
 	defer silence.stop()
 	complete := false
-	for d, fault := range l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume)) {
+	for d, fault := range l.stream {
 		silence.broken()
 		if fault != nil {
-			return judge(ctx, bounded, fault), fault
+			return judge(ctx, l.context, fault), fault
 		}
 		t.take(l, &d)
 		complete = complete || d.Usage != nil
@@ -94,10 +107,13 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 			silence.begins()
 		}
 	}
-	if !complete {
-		return judge(ctx, bounded, errCut), errCut
+	switch {
+	case complete:
+		return arrived, nil
+	case ctx.Err() != nil:
+		return told, context.Cause(ctx)
 	}
-	return arrived, nil
+	return judge(ctx, l.context, errCut), errCut
 }
 
 // take notes a delta, and puts right what a worker cannot know.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -21,6 +22,8 @@ var fleetSettings = []setting{
 	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, set: setPools,
 		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
 	{key: "fleet-token", wants: "a text", help: "the `TOKEN` with which workers register and operators look at the fleet", set: setText(func(s *settings) *string { return &s.fleetToken })},
+	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
+		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
 	{key: "salt-key", wants: "a text of at least 16 characters", set: setSaltKey,
 		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the data directory)"},
 	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
@@ -32,6 +35,7 @@ type fleetFields struct {
 	workers       []workerConfig
 	pools         []poolConfig
 	fleetToken    string
+	hedgeAfter    time.Duration
 	saltKey       []byte
 	publicPrompts []string
 }

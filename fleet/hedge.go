@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"parley"
+)
+
+// hedges reports whether a second worker may be asked beside the first: only
+// where that is wanted, before anything was said, and to nobody who is told of
+// progress, which would be that of two.
+func (t *trip) hedges() bool {
+	return t.fleet.cfg.HedgeAfter > 0 && !t.said.begun() && t.moves == 0 && !t.r.Progress
+}
+
+// A runner is a leg that runs beside another.
+type runner struct {
+	leg   *leg
+	heard chan heard
+	done  chan struct{} // closed when its worker has let go
+}
+
+// heard is a piece of an answer, or an error.
+type heard struct {
+	delta parley.Delta
+	err   error
+}
+
+// run lets a leg's worker answer beside others.
+func (l *leg) run() *runner {
+	r := &runner{leg: l, heard: make(chan heard), done: make(chan struct{})}
+	stream := l.stream
+	say := func(h heard) bool {
+		select {
+		case r.heard <- h:
+			return true
+		case <-l.context.Done():
+			return false
+		}
+	}
+	go func() {
+		defer close(r.done)
+		defer close(r.heard)
+		err := guarded(func() error {
+			for d, err := range stream {
+				if !say(heard{d, err}) || err != nil {
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			say(heard{err: err})
+		}
+	}()
+	return r
+}
+
+// resume makes the leg's stream what the runner has still to say, after what was
+// heard of it.
+func (r *runner) resume(first heard, ok bool) *leg {
+	r.leg.stream = func(yield func(parley.Delta, error) bool) {
+		defer func() {
+			r.leg.cancel(nil)
+			<-r.done
+		}()
+		for h, more := first, ok; more; h, more = <-r.heard {
+			if !yield(h.delta, h.err) {
+				return
+			}
+		}
+	}
+	return r.leg
+}
+
+// race asks a second worker when the first has not said anything in time, and
+// returns the leg of the one that does so first. An error is not an answer while
+// the other may still give one.
+func (t *trip) race(ctx context.Context, l *leg) *leg {
+	first := l.run()
+	timer := time.NewTimer(t.fleet.cfg.HedgeAfter)
+	defer timer.Stop()
+	select {
+	case h, ok := <-first.heard:
+		return first.resume(h, ok)
+	case <-timer.C:
+	}
+	second := t.second(ctx, l)
+	if second == nil {
+		h, ok := <-first.heard
+		return first.resume(h, ok)
+	}
+	t.fleet.metrics.hedges.Inc()
+	winner, loser := first, second
+	var h heard
+	var ok bool
+	select {
+	case h, ok = <-first.heard:
+	case h, ok = <-second.heard:
+		winner, loser = second, first
+	}
+	if ok && h.err == nil {
+		t.letGo(loser, moved, nil)
+		return winner.resume(h, ok)
+	}
+	t.letGo(winner, judge(ctx, winner.leg.context, h.err), h.err)
+	h, ok = <-loser.heard
+	return loser.resume(h, ok)
+}
+
+// second sends the request to another worker, if there is one and the budget has
+// room for it.
+func (t *trip) second(ctx context.Context, l *leg) *runner {
+	f := t.fleet
+	id, _ := l.member.seat(t.r.Model)
+	t.avoid = append(t.avoid, id)
+	other, _, err := f.pick(t, t.query())
+	t.avoid = nil
+	if err != nil {
+		return nil
+	}
+	t.open(ctx, other)
+	if other.member == l.member || !f.affords(len(t.r.Prompt)) {
+		other.cancel(nil)
+		f.finish(other, moved, nil)
+		return nil
+	}
+	return other.run()
+}
+
+// affords takes tokens from the budget if they are there.
+func (f *Fleet) affords(tokens int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.budget.left < float64(tokens) {
+		return false
+	}
+	f.budget.spend(tokens, f.cfg.Now())
+	return true
+}
+
+// letGo ends a runner whose answer is not wanted.
+func (t *trip) letGo(r *runner, v verdict, err error) {
+	r.leg.cancel(nil)
+	t.fleet.keepers.Go(func() {
+		<-r.done
+		t.fleet.finish(r.leg, v, err)
+	})
+}
