@@ -33,6 +33,8 @@ type answer struct {
 	// every so often.
 	place       *place
 	noticeEvery time.Duration
+	// timer wakes who waits for news in vain.
+	timer *time.Timer
 	// waiting is true while nothing came but that the call waits; reports asks
 	// to be told of that like of the prompt's progress.
 	waiting, reports bool
@@ -125,9 +127,8 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 				silence = min(silence, reportEvery)
 			}
 		}
-		timer := time.NewTimer(silence)
-		defer timer.Stop()
-		silent = timer.C
+		silent = a.alarm(silence)
+		defer a.timer.Stop()
 	}
 	select {
 	case e := <-a.events:
@@ -144,6 +145,16 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 		}
 		return nil, errSilence
 	}
+}
+
+// alarm goes off after a time.
+func (a *answer) alarm(after time.Duration) <-chan time.Time {
+	if a.timer == nil {
+		a.timer = time.NewTimer(after)
+	} else {
+		a.timer.Reset(after)
+	}
+	return a.timer.C
 }
 
 // gather takes e and all events that already wait behind it.

@@ -100,6 +100,9 @@ func (g *Gateway) answer(c *call) {
 	if err := c.guarded(g.dispatch); err != nil {
 		c.fail(err)
 	}
+	if c.stream != nil {
+		c.stream.release()
+	}
 }
 
 func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {

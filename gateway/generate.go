@@ -13,7 +13,7 @@ import (
 
 // eventsPending is how many deltas may wait for the client. A client that
 // reads more slowly than that holds up its own request only.
-const eventsPending = 256
+const eventsPending = 32
 
 // A step is something that happens to a request on its way: it begins to wait,
 // or its answer grows.

@@ -33,6 +33,8 @@ type stream struct {
 	lastClosing *piece
 	// unfinished counts the choices that have not ended.
 	unfinished int
+	// deadline is until when the next write may take.
+	deadline time.Time
 	// broken is true once a write failed: nothing more arrives.
 	broken bool
 }
@@ -150,8 +152,8 @@ func (s *stream) frame(body []byte) error {
 // write sends bytes at once, after the headers if they were not sent yet. A
 // client that does not read them in time is taken for gone.
 func (s *stream) write(frame []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.call.gateway.config.WriteWaitMax)) // not every connection has one
 	begun, first := time.Now(), s.call.stream == nil
+	s.extend(begun)
 	if first {
 		s.call.stream = s
 		s.begin()
@@ -167,9 +169,20 @@ func (s *stream) write(frame []byte) error {
 		s.broken = true
 		return clientGone(err)
 	}
-	_ = s.control.SetWriteDeadline(time.Time{})
 	return nil
 }
+
+// extend sees to it that a write may take nearly as long as it may. Setting a
+// deadline costs about as much as making an event, so not every write does.
+func (s *stream) extend(now time.Time) {
+	if most := s.call.gateway.config.WriteWaitMax; s.deadline.Sub(now) < most*7/8 {
+		s.deadline = now.Add(most)
+		_ = s.control.SetWriteDeadline(s.deadline) // not every connection has one
+	}
+}
+
+// release takes the deadline from the connection: others will write on it.
+func (s *stream) release() { _ = s.control.SetWriteDeadline(time.Time{}) }
 
 func (s *stream) begin() {
 	h := s.call.Header()

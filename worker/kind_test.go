@@ -22,17 +22,19 @@ func TestPublishedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	header := "| promise |"
+	var header strings.Builder
+	header.WriteString("| promise |")
 	for _, k := range Kinds() {
-		header += " " + string(k) + " |"
+		header.WriteString(" " + string(k) + " |")
 	}
-	want = append(want, header, "|"+strings.Repeat("---|", 1+len(Kinds())))
+	want = append(want, header.String(), "|"+strings.Repeat("---|", 1+len(Kinds())))
 	for _, r := range rows {
-		line := "| " + r.row + " |"
+		var line strings.Builder
+		line.WriteString("| " + r.row + " |")
 		for _, k := range Kinds() {
-			line += " " + word(reflect.ValueOf(PromisesOf(k)).FieldByName(r.field)) + " |"
+			line.WriteString(" " + word(reflect.ValueOf(PromisesOf(k)).FieldByName(r.field)) + " |")
 		}
-		want = append(want, line)
+		want = append(want, line.String())
 	}
 	if table := strings.Join(want, "\n") + "\n"; !strings.Contains(string(text), table) {
 		t.Errorf("docs/workers.md must have this table:\n%s", table)

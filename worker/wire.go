@@ -133,6 +133,9 @@ func finiteAll(list []parley.Logprob) (out []parley.Logprob) {
 
 // parseFrame reads a line of an answer.
 func parseFrame(line []byte) (*frame, error) {
+	if tokens, ok := plainTokens(line); ok {
+		return &frame{Delta: &parley.Delta{Tokens: tokens}}, nil
+	}
 	f := &frame{}
 	if err := json.Unmarshal(line, f); err != nil {
 		return nil, err
@@ -141,6 +144,34 @@ func parseFrame(line []byte) (*frame, error) {
 		return nil, errors.New("a line must have either a delta or an error")
 	}
 	return f, nil
+}
+
+// plainTokens reads a line that has nothing but tokens, as nearly all have: a
+// tenth of what it costs to read any JSON. Whatever it does not know is left to
+// the other way.
+func plainTokens(line []byte) ([]parley.Token, bool) {
+	list, ok := bytes.CutPrefix(line, []byte(`{"delta":{"tokens":[`))
+	list, closed := bytes.CutSuffix(list, []byte(`]}}`))
+	if !ok || !closed || len(list) == 0 || len(list) > 4096 {
+		return nil, false
+	}
+	tokens := make([]parley.Token, 0, 1)
+	n, digits := 0, 0
+	for i := range len(list) + 1 {
+		switch {
+		case i < len(list) && list[i] >= '0' && list[i] <= '9' && digits < 9:
+			if digits == 1 && n == 0 {
+				return nil, false // JSON has no number with a zero before it
+			}
+			n, digits = 10*n+int(list[i]-'0'), digits+1
+		case (i == len(list) || list[i] == ',') && digits > 0:
+			tokens = append(tokens, parley.Token(n))
+			n, digits = 0, 0
+		default:
+			return nil, false
+		}
+	}
+	return tokens, true
 }
 
 // parseAck reads how many tokens were read.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,8 @@ func fill(t *testing.T, v reflect.Value, r *rand.Rand) {
 		case reflect.TypeFor[parley.Grammar]():
 			v.Set(reflect.ValueOf(parley.FreeText(parley.GrammarTrigger{Text: "<", Then: parley.Sequence(parley.Regex("a+"), parley.Repeat(parley.Literal("b"), 1, 3)), Again: true})))
 		default:
-			for i := range v.NumField() {
-				fill(t, v.Field(i), r)
+			for _, field := range v.Fields() {
+				fill(t, field, r)
 			}
 		}
 	default:
@@ -177,7 +178,16 @@ func FuzzCall(f *testing.F) {
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"delta":{"tokens":[1]}}`))
 	f.Add([]byte(`{"error":{"code":"overloaded","message":"x"}}`))
+	f.Add([]byte(`{"delta":{"tokens":[0,12,999999999]}}`))
+	f.Add([]byte(`{"delta":{"tokens":[01]}}`))
+	f.Add([]byte(`{"delta":{"tokens":[1,]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
+		if tokens, ok := plainTokens(line); ok {
+			var slow frame
+			if err := json.Unmarshal(line, &slow); err != nil || slow.Delta == nil || !slices.Equal(slow.Delta.Tokens, tokens) {
+				t.Fatalf("%s is %v, and read as any JSON %+v, %v", line, tokens, slow.Delta, err)
+			}
+		}
 		got, err := parseFrame(line)
 		if err != nil {
 			return

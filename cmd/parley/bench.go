@@ -78,6 +78,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 	if err != nil {
 		return err
 	}
+	before := stagesNow(ctx, client.URL())
 	result, err := measure(ctx, client, plan, f, messages)
 	if err != nil {
 		return err
@@ -90,6 +91,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 	report.Program = "parley " + version + thisBuild().commitText()
 	report.Target = load.Measured{URL: client.URL(), Model: target.Model, Send: target.Send}
 	report.Load = about
+	report.Stages = stagesSince(before, stagesNow(context.WithoutCancel(ctx), client.URL()))
 	if err := f.write(out, report); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func printReport(out io.Writer, r *load.Report) error {
 	fmt.Fprintf(&text, "%s at %s, sent as %s\n%s\n\n", r.Target.Model, r.Target.URL, r.Target.Send, loadText(&r.Load))
 	printTotals(&text, r)
 	printLatency(&text, &r.Latency)
+	printStages(&text, r.Stages)
 	printNotes(&text, r)
 	text.WriteString(verdictText(r) + "\n")
 	_, err := io.WriteString(out, text.String())

@@ -97,6 +97,10 @@ func TestBenchInterruptedReportsWhatItHas(t *testing.T) {
 			fmt.Fprint(w, `{"data":[{"id":"slow"}]}`)
 			return
 		}
+		if r.Method == http.MethodGet { // metrics, which it has none of
+			http.NotFound(w, r)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		if calls.Add(1) == 10 {
 			close(patienceLost)

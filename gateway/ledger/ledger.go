@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,8 +40,9 @@ type pending struct {
 }
 
 const (
-	// rowsAtOnce is how many entries are written by one statement.
-	rowsAtOnce = 100
+	// rowsAtOnce is how many entries are written by one statement. SQLite finds
+	// each parameter by looking through those before it.
+	rowsAtOnce = 16
 	// waitingMax bounds how many entries wait while the database is away.
 	waitingMax = 200_000
 	retryEvery = 250 * time.Millisecond
@@ -141,36 +143,43 @@ func (e *Entry) values() []any {
 
 // text returns the times in microseconds, in order.
 func (s *Stages) text() string {
-	var b []byte
+	b := make([]byte, 0, 64)
 	for i, d := range s {
 		if i > 0 {
 			b = append(b, ' ')
 		}
-		b = fmt.Append(b, d.Microseconds())
+		b = strconv.AppendInt(b, d.Microseconds(), 10)
 	}
 	return string(b)
 }
 
+// inserts are the statements for one row, for two, and so on.
+var inserts = func() (queries [rowsAtOnce + 1]string) {
+	row := strings.Count(columns, ",") + 1
+	for rows := 1; rows <= rowsAtOnce; rows++ {
+		var values []string
+		for i := range rows {
+			var places []string
+			for n := range row {
+				places = append(places, "$"+strconv.Itoa(i*row+n+1))
+			}
+			values = append(values, "("+strings.Join(places, ", ")+")")
+		}
+		queries[rows] = "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (id) DO NOTHING"
+	}
+	return queries
+}()
+
 // insert writes entries that are not there yet. A commit whose outcome was not
 // known is repeated by that.
 func insert(t *db.Tx, entries []*pending) error {
-	var query strings.Builder
 	var args []any
-	query.WriteString("INSERT INTO ledger (" + columns + ") VALUES ")
-	for i, e := range entries {
-		values := e.values()
-		for n := range values {
-			fmt.Fprintf(&query, "%s$%d", []string{", ", "("}[flag(n == 0)], i*len(values)+n+1)
-		}
-		query.WriteString([]string{"),", ")"}[flag(i == len(entries)-1)])
-		args = append(args, values...)
+	for _, e := range entries {
+		args = append(args, e.values()...)
 	}
-	query.WriteString(" ON CONFLICT (id) DO NOTHING")
-	_, err := t.Exec(query.String(), args...)
+	_, err := t.Exec(inserts[len(entries)], args...)
 	return err
 }
-
-func flag(b bool) int { return int(db.Flag(b)) }
 
 // Close writes what waits and ends the writer.
 func (l *Ledger) Close() error {

@@ -29,8 +29,10 @@ type Report struct {
 	Tokens      Tokens      `json:"tokens"`
 	Throughput  Throughput  `json:"throughput"`
 	Latency     Latency     `json:"latency"`
-	SLO         Goodput     `json:"slo"`
-	Samples     []Record    `json:"samples"`
+	// Stages are where the time to the first token went, if the server tells.
+	Stages  []StageTime `json:"stages,omitempty"`
+	SLO     Goodput     `json:"slo"`
+	Samples []Record    `json:"samples"`
 }
 
 // Measured says what was measured.
@@ -109,6 +111,17 @@ type Latency struct {
 	Gap   Percentiles `json:"gap_ms"`
 	Total Percentiles `json:"total_ms"`
 	Late  Percentiles `json:"late_ms"`
+}
+
+// A StageTime is the time that requests spent in one stage of the server on the
+// way to the first token, as its metrics tell: estimates, up to the width of their
+// buckets. Budget is what the stage may take in the median, 0 if that is not said.
+type StageTime struct {
+	Name   string `json:"name"`
+	Mean   Millis `json:"mean_ms"`
+	P50    Millis `json:"p50_ms"`
+	P95    Millis `json:"p95_ms"`
+	Budget Millis `json:"budget_ms,omitempty"`
 }
 
 // Percentiles are exact, by nearest rank over N samples.
