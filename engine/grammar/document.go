@@ -52,7 +52,7 @@ func parseDocument(m *meter, raw []byte) *value {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	v := (&documentReader{m, d}).value(0)
-	m.bytes += min(v.bytes(), bytesCounted)
+	m.bytes += v.bytes()
 	return v
 }
 

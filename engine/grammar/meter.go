@@ -10,16 +10,14 @@ import (
 // keep what attackers write to a tenth of a second and a few dozen megabytes.
 //
 // Every grammar has stepsFree; what says more may take more, stepsPerByte for
-// each byte that is not mere description, of one schema at most bytesCounted, and
-// never more than stepsMax: eighty large tools take their time in proportion, and
-// a few lines that explode, or one endless schema, do not.
+// each byte that is not mere description, but never more than stepsMax: eighty
+// large tools take their time in proportion, and a few lines that explode do not.
 const (
 	schemaBytesMax  = 256 << 10
 	patternBytesMax = 4 << 10
 	nestingMax      = 96
 	stepsFree       = 300_000
-	stepsPerByte    = 12
-	bytesCounted    = 48 << 10
+	stepsPerByte    = 16
 	stepsMax        = 1_800_000
 	nodesMax        = 120_000
 	countMax        = 1 << 30

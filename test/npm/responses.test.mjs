@@ -158,6 +158,7 @@ describe('@ai-sdk/openai, its default model', () => {
     const weather = tool({ inputSchema: z.object({ city: z.enum(['Rome', 'Oslo']) }), execute: async ({ city }) => `sunny in ${city}` });
     const result = await generateText({
       model: model(mini), ...plain, maxOutputTokens: 300, prompt: 'How is the weather in Rome?', tools: { weather }, stopWhen: stepCountIs(2),
+      providerOptions: { openai: { parallelToolCalls: false } },
       prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? 'required' : 'none' }),
     });
     assert.equal(result.steps.length, 2);

@@ -33,7 +33,7 @@ const format = (schema, strict = false) => ({ type: 'json_schema', json_schema: 
 const answers = 100;
 const requests = 4;
 
-describe('json_schema at temperature 1', { concurrency: 5 }, () => {
+describe('json_schema at temperature 1', { concurrency: 2 }, () => {
   for (const [name, schema] of Object.entries(schemas)) {
     test(name, async () => {
       const valid = new Ajv({ strict: false }).compile(schema);
