@@ -39,20 +39,57 @@ func (g *Gateway) addKeyRoutes() {
 	add("GET", projectsPath+"/{project}", g.showOrganization)
 	add("POST", projectsPath+"/{project}", g.changeOrganization)
 	add("DELETE", projectsPath+"/{project}", g.deleteOrganization)
+	add("POST", projectsPath+"/{project}/archive", g.archiveOrganization)
 	add("GET", projectsPath+"/{project}/api_keys", func(c *call) error {
 		return g.listKeys(c, tenant.KeyFilter{Organization: c.values["project"]})
 	})
+	add("GET", projectsPath+"/{project}/api_keys/{key}", g.showProjectKey)
+	add("DELETE", projectsPath+"/{project}/api_keys/{key}", g.deleteKey)
 	add("GET", projectsPath+"/{project}/users", g.listUsers)
 	add("POST", projectsPath+"/{project}/users/{user}", g.changeUser)
 }
 
-// A keyList is a page of keys.
-type keyList struct {
-	Object  string               `json:"object"`
-	Data    []tenant.KeyDocument `json:"data"`
-	FirstID *string              `json:"first_id"`
-	LastID  *string              `json:"last_id"`
-	HasMore bool                 `json:"has_more"`
+// A keyPage is a page of keys.
+type keyPage struct {
+	Object  string  `json:"object"`
+	Data    []any   `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// A projectKey is a key as the interface shows it under its project.
+type projectKey struct {
+	tenant.KeyDocument
+	Object string       `json:"object"`
+	Access string       `json:"owner_project_access"`
+	Owner  projectOwner `json:"owner"`
+}
+
+type projectOwner struct {
+	Type           string        `json:"type"`
+	User           *projectActor `json:"user,omitempty"`
+	ServiceAccount *projectActor `json:"service_account,omitempty"`
+}
+
+type projectActor struct {
+	ID        string `json:"id"`
+	Email     string `json:"email"`
+	Name      string `json:"name"`
+	CreatedAt int64  `json:"created_at"`
+	Role      string `json:"role"`
+}
+
+func projectKeyOf(d tenant.KeyDocument) projectKey {
+	k := projectKey{KeyDocument: d, Object: "organization.project.api_key", Access: "active", Owner: projectOwner{Type: d.Owner.Type}}
+	if d.Blocked {
+		k.Access = "inactive"
+	}
+	actor := &projectActor{ID: d.Owner.ID, Name: d.Owner.Name, CreatedAt: d.CreatedAt, Role: d.Owner.Role}
+	if k.Owner.User = actor; d.User == nil {
+		k.Owner.User, k.Owner.ServiceAccount = nil, actor
+	}
+	return k
 }
 
 const keysPage = 100
@@ -73,12 +110,17 @@ func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
 	if err != nil {
 		return err
 	}
-	list := keyList{Object: "list", Data: []tenant.KeyDocument{}, HasMore: len(keys) > wanted}
-	for i := range keys[:min(wanted, len(keys))] {
-		list.Data = append(list.Data, keys[i].Document(""))
+	list := keyPage{Object: "list", Data: []any{}, HasMore: len(keys) > wanted}
+	keys = keys[:min(wanted, len(keys))]
+	for i := range keys {
+		if f.Organization != "" {
+			list.Data = append(list.Data, projectKeyOf(keys[i].Document("")))
+		} else {
+			list.Data = append(list.Data, keys[i].Document(""))
+		}
 	}
-	if n := len(list.Data); n > 0 {
-		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
+	if n := len(keys); n > 0 {
+		list.FirstID, list.LastID = &keys[0].ID, &keys[n-1].ID
 	}
 	return c.reply(http.StatusOK, list)
 }
@@ -121,6 +163,18 @@ func (g *Gateway) showKey(c *call) error {
 	return c.reply(http.StatusOK, k.Document(""))
 }
 
+// showProjectKey shows a key under its project, and only there.
+func (g *Gateway) showProjectKey(c *call) error {
+	k, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+	if err != nil {
+		return err
+	}
+	if k.Organization != c.values["project"] {
+		return tenant.ErrNotFound
+	}
+	return c.reply(http.StatusOK, projectKeyOf(k.Document("")))
+}
+
 func (g *Gateway) changeKey(c *call) error {
 	body, err := c.body()
 	if err != nil {
@@ -157,11 +211,24 @@ type deletion struct {
 }
 
 func (g *Gateway) deleteKey(c *call) error {
-	id := c.values["key"]
-	if err := g.config.Keys.Store().DeleteKey(c.request.Context(), id); err != nil {
+	id, store := c.values["key"], g.config.Keys.Store()
+	k, err := store.Key(c.request.Context(), id)
+	if err != nil {
 		return err
 	}
-	return g.changed(c, deletion{"organization.api_key.deleted", id, true})
+	gone := deletion{"organization.api_key.deleted", id, true}
+	switch project, under := c.values["project"]; {
+	case under && k.Organization != project:
+		return tenant.ErrNotFound
+	case under:
+		gone.Object = "organization.project.api_key.deleted"
+	case k.Admin:
+		gone.Object = "organization.admin_api_key.deleted"
+	}
+	if err := store.DeleteKey(c.request.Context(), id); err != nil {
+		return err
+	}
+	return g.changed(c, gone)
 }
 
 func (g *Gateway) listOrganizations(c *call) error {
@@ -228,6 +295,15 @@ func (g *Gateway) changeOrganization(c *call) error {
 	return g.changed(c, o.Document())
 }
 
+func (g *Gateway) archiveOrganization(c *call) error {
+	blocked := true
+	o, err := g.config.Keys.Store().ChangeOrganization(c.request.Context(), c.values["project"], tenant.OrganizationChange{Blocked: &blocked})
+	if err != nil {
+		return err
+	}
+	return g.changed(c, o.Document())
+}
+
 func (g *Gateway) deleteOrganization(c *call) error {
 	id := c.values["project"]
 	if err := g.config.Keys.Store().DeleteOrganization(c.request.Context(), id); err != nil {
@@ -241,6 +317,7 @@ type userDocument struct {
 	Object  string `json:"object"`
 	ID      string `json:"id"`
 	Project string `json:"project"`
+	Role    string `json:"role"`
 	AddedAt int64  `json:"added_at"`
 	Blocked bool   `json:"blocked"`
 }
@@ -251,11 +328,12 @@ func (g *Gateway) listUsers(c *call) error {
 		return err
 	}
 	list := struct {
-		Object string         `json:"object"`
-		Data   []userDocument `json:"data"`
-	}{"list", []userDocument{}}
+		Object  string         `json:"object"`
+		Data    []userDocument `json:"data"`
+		HasMore bool           `json:"has_more"`
+	}{Object: "list", Data: []userDocument{}}
 	for _, u := range users {
-		list.Data = append(list.Data, userDocument{"organization.project.user", u.ID, u.Organization, u.Created.Unix(), u.Blocked})
+		list.Data = append(list.Data, userDocument{"organization.project.user", u.ID, u.Organization, "member", u.Created.Unix(), u.Blocked})
 	}
 	return c.reply(http.StatusOK, list)
 }
@@ -277,5 +355,5 @@ func (g *Gateway) changeUser(c *call) error {
 	if err := g.config.Keys.Store().BlockUser(c.request.Context(), project, user, request.Blocked.Value); err != nil {
 		return err
 	}
-	return g.changed(c, userDocument{Object: "organization.project.user", ID: user, Project: project, Blocked: request.Blocked.Value})
+	return g.changed(c, userDocument{Object: "organization.project.user", ID: user, Project: project, Role: "member", Blocked: request.Blocked.Value})
 }

@@ -136,7 +136,7 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 	one := *c
 	one.suffix = randomSuffix()
 	one.id, one.started = "req_"+one.suffix, g.config.Now()
-	one.response, one.socket = &response{}, s
+	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s // headers have nowhere to go
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
 	one.inference = true

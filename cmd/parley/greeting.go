@@ -37,8 +37,8 @@ func behindPool(p *host.Plan) (text string) {
 }
 
 // greet tells where the server is and how to talk to it.
-func greet(out io.Writer, addr net.Addr, s *settings, b *back) {
-	url := "http://" + addr.String()
+func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool) {
+	url := s.scheme() + "://" + addr.String()
 	fmt.Fprintf(out, `
 Parley %s is ready on %s
 
@@ -48,13 +48,32 @@ Parley %s is ready on %s
 
 Talk to it:
 
-  curl %s/v1/chat/completions -H 'content-type: application/json' \
+  curl %s/v1/chat/completions -H 'content-type: application/json'%s \
     -d '{"model":"%s","messages":[{"role":"user","content":"Hello! Who are you?"}]}'
 
-or point any OpenAI client at %s/v1 (any API key will do).
-Ctrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, b.served[0].ID, url)
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		fmt.Fprintln(out, "\nNote: this address can be reached from other machines, and the server asks for no key.")
+or point any OpenAI client at %s/v1%s.
+%sCtrl-C stops the server.
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, keyHeader(open), b.served[0].ID, url, whichKey(open), openNote(open))
+}
+
+func keyHeader(open bool) string {
+	if open {
+		return ""
 	}
+	return " -H \"authorization: bearer $PARLEY_API_KEY\""
+}
+
+func whichKey(open bool) string {
+	if open {
+		return " (any API key will do)"
+	}
+	return " with an API key"
+}
+
+// openNote tells what it means that there are no keys.
+func openNote(open bool) string {
+	if !open {
+		return ""
+	}
+	return "There are no API keys, so only programs on this machine are answered; make one with: parley keys create\n"
 }

@@ -15,6 +15,7 @@ import (
 	"parley/gateway/db"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/tenant"
 )
 
 // A kept is what outlives a server, in one database: conversations, the ledger,
@@ -24,6 +25,9 @@ type kept struct {
 	ledger *ledger.Ledger
 	limits limit.Book
 	prices ledger.Prices
+	keys   *tenant.Keyring
+	// salt keeps the cached contexts of tenants apart, the same on every gateway.
+	salt []byte
 	// closers are called last first.
 	closers []func() error
 }
@@ -37,9 +41,9 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 			k = nil
 		}
 	}()
-	d, err := db.Open(ctx, s.storeName())
+	d, err := openDatabase(ctx, s)
 	if err != nil {
-		return k, fmt.Errorf("%w (choose another with --store)", err)
+		return k, err
 	}
 	k.closers = append(k.closers, d.Close)
 	if k.store, err = convo.New(ctx, d); err != nil {
@@ -49,11 +53,30 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
 	k.closers = append(k.closers, k.ledger.Close)
+	if err = k.openKeys(ctx, d, s, log); err != nil {
+		return k, fmt.Errorf("%w (choose another with --store)", err)
+	}
 	if err = k.openLimits(ctx, &s.economy, registry, log); err != nil {
 		return k, err
 	}
 	k.closers = append(k.closers, k.limits.Close)
 	return k, nil
+}
+
+// openKeys opens what tells who calls.
+func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Logger) error {
+	tenants, err := tenant.New(ctx, d)
+	if err != nil {
+		return err
+	}
+	if k.salt, err = tenants.Secret(ctx, "cache salt"); err != nil {
+		return err
+	}
+	if k.keys, err = tenant.NewKeyring(ctx, tenants, s.tenantTiers, log); err != nil {
+		return err
+	}
+	k.closers = append(k.closers, func() error { k.keys.Close(); return nil })
+	return nil
 }
 
 // openLimits opens the book of limits: in Redis for several gateways, in memory
@@ -90,6 +113,7 @@ func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.
 // give hands what is kept to a gateway.
 func (k *kept) give(config *gateway.Config) {
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
+	config.Keys = k.keys
 }
 
 func (k *kept) close() (err error) {

@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -225,21 +221,11 @@ func (b *back) computedBy() string {
 	return others
 }
 
-// saltSecret returns the secret that salts are derived from, and makes one at the
-// first start.
-func (s *settings) saltSecret() ([]byte, error) {
+// saltSecret returns what keeps the cached contexts of tenants apart: the
+// settings' own, or what all gateways on one store share.
+func (s *settings) saltSecret(stored []byte) []byte {
 	if len(s.saltKey) > 0 {
-		return s.saltKey, nil
+		return s.saltKey
 	}
-	path := filepath.Join(s.data, "salt.key")
-	if text, err := os.ReadFile(path); err == nil && len(text) >= 32 {
-		return text, nil
-	}
-	var b [32]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	text := []byte(hex.EncodeToString(b[:]))
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, fmt.Errorf("the secret that keeps tenants apart cannot be kept: %w: set one with --salt-key", err)
-	}
-	return text, nil
+	return stored
 }

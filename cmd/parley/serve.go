@@ -82,16 +82,22 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	log := s.logger()
 	registry := gateway.NewRegistry()
-	behind, err := openBack(ctx, s, registry, log, out)
-	defer func() { err = errors.Join(err, behind.close()) }()
-	if err != nil {
-		return err
-	}
 	kept, err := openKept(ctx, s, registry, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.close()) }()
+	if err := mayListen(listener.Addr(), kept.keys, s); err != nil {
+		return err
+	}
+	if listener, err = speakTLS(listener, s, log); err != nil {
+		return err
+	}
+	behind, err := openBack(ctx, s, registry, log, out)
+	defer func() { err = errors.Join(err, behind.close()) }()
+	if err != nil {
+		return err
+	}
 	batches, err := openBatches(s, log)
 	if err != nil {
 		return err
@@ -105,7 +111,8 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	config.Pages = pages
 	config.Models, config.Log, config.Registry, config.Batches = behind.served, log, registry, batches
 	kept.give(&config)
-	if config.SaltKey, err = s.saltSecret(); err != nil {
+	config.SaltKey = s.saltSecret(kept.salt)
+	if err := s.checkTierModels(behind.served); err != nil {
 		return err
 	}
 	config.Fleet = behind.door()
@@ -115,7 +122,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
-	greet(out, listener.Addr(), s, behind)
+	greet(out, listener.Addr(), s, behind, kept.keys.Empty())
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, behind.handler(front)), listener, front, s.drain, out)
 }
 

@@ -17,6 +17,7 @@ import (
 	"parley/compute/cpu"
 	"parley/gateway"
 	"parley/gateway/convo"
+	"parley/gateway/tenant"
 	"parley/worker/host"
 )
 
@@ -53,14 +54,18 @@ type settings struct {
 	numerics   cpu.Numerics
 	worker     workerSettings
 	fleetFields
-	economy economy
+	economy         economy
+	tlsCert, tlsKey string
+	// tenantTiers are what each tier gets, aliases other names for models.
+	tenantTiers tenant.Tiers
+	aliases     map[string]gateway.Alias
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts()}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers()}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -90,7 +95,7 @@ func (s *settings) storeName() string {
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
 		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo, NoSpeculation: s.plodding,
-		Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log,
+		Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log, Classes: s.shares(),
 	}
 }
 
@@ -163,7 +168,7 @@ var serveSettings = slices.Concat([]setting{
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, overloadSettings, fleetSettings, economySettings)
+}, overloadSettings, fleetSettings, economySettings, tenantSettings)
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

@@ -25,7 +25,7 @@ var fleetSettings = []setting{
 	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
 		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
 	{key: "salt-key", wants: "a text of at least 16 characters", set: setSaltKey,
-		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the data directory)"},
+		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the store)"},
 	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
 		help: "let all tenants share the context of conversations whose system message is this `TEXT` or begins so, or that of the file in @FILE; repeat it for more"},
 }

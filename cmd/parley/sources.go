@@ -151,7 +151,8 @@ func fileKeys() (keys []string) {
 }
 
 // entryTexts returns the texts of a scalar, or where several values are
-// allowed of a list of scalars, or of name: path pairs.
+// allowed of a list of scalars, or of name: value pairs. A value that is a list
+// or has pairs itself is as many texts: name=value, or name.inner=value.
 func entryTexts(s *setting, value ast.Node) (texts []string, ok bool) {
 	if s.tree {
 		return []string{value.String()}, true
@@ -163,22 +164,37 @@ func entryTexts(s *setting, value ast.Node) (texts []string, ok bool) {
 		return nil, false
 	}
 	if list, ok := value.(*ast.SequenceNode); ok {
-		for _, v := range list.Values {
-			text, ok := scalar(v)
-			if !ok {
-				return nil, false
-			}
-			texts = append(texts, text)
-		}
-		return texts, true
+		return listTexts(list)
 	}
 	entries, ok := mapping(value)
 	for _, e := range entries {
-		text, isScalar := scalar(e.Value)
-		ok = ok && isScalar
-		texts = append(texts, e.Key.String()+"="+text)
+		inner, isText := entryTexts(s, e.Value)
+		ok = ok && isText
+		_, nested := mapping(e.Value)
+		for _, text := range inner {
+			texts = append(texts, keyText(e.Key)+map[bool]string{true: ".", false: "="}[nested]+text)
+		}
 	}
 	return texts, ok
+}
+
+func listTexts(list *ast.SequenceNode) (texts []string, ok bool) {
+	for _, v := range list.Values {
+		text, ok := scalar(v)
+		if !ok {
+			return nil, false
+		}
+		texts = append(texts, text)
+	}
+	return texts, true
+}
+
+// keyText is a key without the quotes it may be written in.
+func keyText(key ast.MapKeyNode) string {
+	if text, ok := scalar(key.(ast.Node)); ok {
+		return text
+	}
+	return key.String()
 }
 
 func scalar(n ast.Node) (string, bool) {

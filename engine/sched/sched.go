@@ -150,6 +150,9 @@ type Config struct {
 	// and of what prompts may take of a pass that it gets before others; it is
 	// lent to them while the class has no use for it.
 	Reserve [parley.Classes]float64
+	// CacheShares is the part, 0 to 1, of the pool that a class may keep cached
+	// before it is evicted ahead of others; 0 is what Cache says for all.
+	CacheShares [parley.Classes]float64
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
 	// AgeMax is how long a request waits before it goes ahead of every class;
@@ -255,6 +258,11 @@ func New(cfg Config) (*Scheduler, error) {
 	cache, err := kv.NewCache(cfg.Cache)
 	if err != nil {
 		return nil, err
+	}
+	for class, share := range cfg.CacheShares {
+		if share > 0 {
+			cache.SetClassBudget(parley.Class(class).String(), int(share*float64(cfg.Blocks)))
+		}
 	}
 	return &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights)}, nil
 }

@@ -129,6 +129,9 @@ func waitOf(err error) time.Duration {
 // first; seconds are whole and at least one.
 func (r rule) header(wait time.Duration) http.Header {
 	h := make(http.Header)
+	if r.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="parley"`)
+	}
 	if wait == 0 {
 		wait = time.Duration(r.retrySeconds) * time.Second
 	}

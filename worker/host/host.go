@@ -57,6 +57,9 @@ type Config struct {
 	// others always have some, before one request of it is let in; 0 means a
 	// minute, less than 0 for ever.
 	BackgroundWait time.Duration
+	// Classes say what each class of requests gets beside others; the zero value
+	// is the scheduler's default.
+	Classes [parley.Classes]ClassShare
 	// NoSpeculation turns guessing tokens ahead off. The answers are the same.
 	NoSpeculation bool
 	// Draft is a smaller model with the same vocabulary that guesses ahead; nil
@@ -96,6 +99,24 @@ func (c *Config) eventsWanted() int {
 		return 0
 	}
 	return eventsKept
+}
+
+// A ClassShare is what a class of requests gets.
+type ClassShare struct {
+	// Weight is its share of turns beside other classes; 0 is the default.
+	Weight float64
+	// KVShare is the part of the pool that it may keep cached before it is evicted
+	// ahead of others, 0 for all of it; KVReserve the part that others use only
+	// while it does not.
+	KVShare, KVReserve float64
+}
+
+// shared sets what classes get in the config of the scheduler.
+func (c *Config) shared(to sched.Config) sched.Config {
+	for class, share := range c.Classes {
+		to.Weights[class], to.CacheShares[class], to.Reserve[class] = share.Weight, share.KVShare, share.KVReserve
+	}
+	return to
 }
 
 const (
@@ -182,8 +203,8 @@ func Start(plan *Plan) (*Host, error) {
 		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
 		Vocab: network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
 		Forward: network.Forward, Move: tiers.Move, Found: found,
-		Sched: sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
-			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}},
+		Sched: cfg.shared(sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
+			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}}),
 		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
 		Log: cfg.Log,
 	})

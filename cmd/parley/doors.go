@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"parley/gateway"
+	"parley/gateway/db"
+	"parley/gateway/tenant"
+)
+
+func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
+	d, err := db.Open(ctx, s.storeName())
+	if err != nil {
+		return nil, fmt.Errorf("%w (choose another with --store)", err)
+	}
+	return d, nil
+}
+
+// mayListen refuses to serve other machines while there are no keys: whoever can
+// reach the address could use the server and read what is kept.
+func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings) error {
+	if tcp, ok := addr.(*net.TCPAddr); !keys.Empty() || ok && tcp.IP.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s can be reached from other machines, and there are no API keys: make one first, with\n\n  parley keys create --admin --name me%s\n\nor listen on this machine alone with --addr 127.0.0.1:8080", s.addr, s.storeFlags())
+}
+
+// storeFlags are the flags by which another command finds the same store.
+func (s *settings) storeFlags() string {
+	switch fresh := defaultSettings(); {
+	case s.store != "":
+		return fmt.Sprintf(" --store %q", s.store)
+	case s.data != fresh.data:
+		return fmt.Sprintf(" --data %q", s.data)
+	}
+	return ""
+}
+
+// scheme is how clients speak to the server.
+func (s *settings) scheme() string {
+	if s.tlsCert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// speakTLS puts TLS in front of a listener, if the settings say so.
+func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, error) {
+	if err := s.checkTLS(); err != nil || s.tlsCert == "" {
+		return l, err
+	}
+	certificate, err := gateway.LoadCertificate(s.tlsCert, s.tlsKey, log)
+	if err != nil {
+		return l, err
+	}
+	return certificate.Listen(l), nil
+}

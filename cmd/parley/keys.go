@@ -1,0 +1,315 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/limit"
+	"parley/gateway/tenant"
+)
+
+func newKeys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "Make, list and end API keys",
+		Long: `Make, list and end the API keys with which clients call a server.
+
+While there are no keys, a server answers programs on its own machine and nobody
+else. From the first key on, every call needs one. Changes reach running servers
+within a second.
+
+Without --url the command works on the server's store itself, whether the server
+runs or not: give --data or --store as you give them to serve. With --url it asks
+a running server, with an admin key in the variable PARLEY_API_KEY.`,
+		Example: `  parley keys create --admin --name me
+  parley keys create --name site --org acme --tier pro --model polly --requests-per-minute 60 --expires 90d
+  parley keys list
+  parley keys block site
+  parley keys rotate site --url https://chat.example.com`,
+	}
+	desk := &keyDesk{}
+	desk.addFlags(cmd.PersistentFlags())
+	cmd.AddCommand(newKeysCreate(desk), newKeysList(desk), newKeysRotate(desk), newKeysBlock(desk, true), newKeysBlock(desk, false), newKeysDelete(desk))
+	return cmd
+}
+
+func newKeysCreate(desk *keyDesk) *cobra.Command {
+	var name, organization, user, tier, expires string
+	var models []string
+	var admin bool
+	cmd := &cobra.Command{
+		Use:   "create [NAME]",
+		Short: "Make a key, and show it this once",
+		Long: `Make a key, and show it this once: only its first letters are kept in clear.
+
+A key belongs to an organisation, which owns the conversations, files and batches
+made with its keys and shares nothing with others. The organisation "local" is
+there from the start and owns what was kept before there were keys; another one
+is made with its first key.`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.StringVar(&name, "name", "", "call the key `NAME`")
+	f.StringVar(&organization, "org", tenant.LocalOrganization, "make it for this `ORGANISATION`")
+	f.StringVar(&user, "user", "", "make it for this `USER` of the organisation, who has conversations of their own")
+	f.StringVar(&tier, "tier", "", "answer its calls in this `TIER`: free, pro or enterprise (default: that of the organisation; a new one is free)")
+	f.StringSliceVar(&models, "model", nil, "allow this `MODEL` or alias alone; repeat it for more (default: what the tier allows)")
+	f.StringVar(&expires, "expires", "", "let it end after this `TIME`, such as 90d or 12h, or at the end of a day such as 2027-01-31 (default never)")
+	f.BoolVar(&admin, "admin", false, "let it manage keys and see everybody's numbers")
+	amounts := addLimitFlags(f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && name != "" {
+			return fmt.Errorf("the key has two names, %q and %q: give one: %w", args[0], name, errUsage)
+		}
+		if len(args) == 1 {
+			name = args[0]
+		}
+		request := tenant.KeyRequest{Name: tenant.Some(name), Organization: tenant.Some(organization), User: tenant.Some(user), Admin: tenant.Some(admin)}
+		if tier != "" {
+			request.Tier = tenant.Some(&tier)
+		}
+		if models != nil {
+			request.Models = tenant.Some(models)
+		}
+		own, err := amounts.limits()
+		if err != nil {
+			return err
+		}
+		request.Limits = tenant.Some(own)
+		if request.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
+			return err
+		}
+		return desk.with(cmd.Context(), func(at keyPlace) error {
+			k, err := at.create(cmd.Context(), request)
+			if err != nil {
+				return err
+			}
+			return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), k)
+		})
+	}
+	return cmd
+}
+
+// parseExpiry reads a time from now, such as 90d, or a day.
+func parseExpiry(text string, now time.Time) (at tenant.Maybe[*int64], err error) {
+	if text == "" {
+		return at, nil
+	}
+	end, err := time.ParseInLocation(time.DateOnly, text, time.Local)
+	switch days, isDays := strings.CutSuffix(text, "d"); {
+	case err == nil:
+		end = end.AddDate(0, 0, 1)
+	case isDays:
+		n, err := strconv.Atoi(days)
+		if err != nil || n <= 0 {
+			return at, fmt.Errorf("--expires: %q is not a number of days: %w", text, errUsage)
+		}
+		end = now.AddDate(0, 0, n)
+	default:
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return at, fmt.Errorf("--expires: %q is not a time such as 90d, 12h or 2027-01-31: %w", text, errUsage)
+		}
+		end = now.Add(d)
+	}
+	seconds := end.Unix()
+	return tenant.Some(&seconds), nil
+}
+
+// limitFlags are the limits of a key as flags.
+type limitFlags map[string]*string
+
+func addLimitFlags(f interface {
+	StringVar(p *string, name, value, usage string)
+}) limitFlags {
+	flags := limitFlags{}
+	add := func(name, usage string) {
+		flags[name] = new(string)
+		f.StringVar(flags[name], name, "", usage)
+	}
+	add("requests-per-second", "let it start at most `N` requests in a second")
+	add("requests-per-minute", "let it start at most `N` requests in a minute")
+	add("input-tokens-per-minute", "let its prompts have at most `N` tokens in a minute")
+	add("output-tokens-per-minute", "let its answers have at most `N` tokens in a minute")
+	add("concurrent-requests", "answer at most `N` of its requests at once")
+	add("monthly-budget", "let it spend at most this `AMOUNT` in a month, such as 25.00")
+	return flags
+}
+
+func (f limitFlags) limits() (l limit.Limits, err error) {
+	for name, field := range map[string]*int64{"requests-per-second": &l.RequestsPerSecond, "requests-per-minute": &l.RequestsPerMinute,
+		"input-tokens-per-minute": &l.InputTokensPerMinute, "output-tokens-per-minute": &l.OutputTokensPerMinute, "concurrent-requests": &l.ConcurrentRequests} {
+		if text := *f[name]; text != "" && setLimit(field, text) != nil {
+			return l, fmt.Errorf("--%s: %q is not a number of at least 1, nor %s: %w", name, text, noLimit, errUsage)
+		}
+	}
+	if text := *f["monthly-budget"]; text != "" && setMoney(&l.MonthlyBudget, text) != nil {
+		return l, fmt.Errorf("--monthly-budget: %q is not an amount such as 25.00: %w", text, errUsage)
+	}
+	return l, nil
+}
+
+func newKeysList(desk *keyDesk) *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the keys there are", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return desk.with(cmd.Context(), func(at keyPlace) error {
+			keys, err := at.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if desk.json {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
+			}
+			return printKeys(cmd.OutOrStdout(), keys, time.Now())
+		})
+	}}
+}
+
+func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
+	if len(keys) == 0 {
+		_, err := fmt.Fprintln(out, "There are no keys. Make one with: parley keys create")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tKEY\tORGANISATION\tUSER\tTIER\tMODELS\tRIGHT\tSTATE\tLAST USED")
+	for i := range keys {
+		k := &keys[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue, k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
+			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin], keyState(k, now), since(k.LastUsedAt, now))
+	}
+	return w.Flush()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func textAt(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func keyState(k *tenant.KeyDocument, now time.Time) string {
+	switch {
+	case k.Blocked:
+		return "blocked"
+	case k.ExpiresAt == nil:
+		return "active"
+	case *k.ExpiresAt <= now.Unix():
+		return "expired"
+	}
+	return "until " + time.Unix(*k.ExpiresAt, 0).Format(time.DateOnly)
+}
+
+func since(at *int64, now time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return now.Sub(time.Unix(*at, 0)).Truncate(time.Second).String() + " ago"
+}
+
+// one makes a command that does something with one key.
+func oneKey(desk *keyDesk, use, short string, run func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error) *cobra.Command {
+	return &cobra.Command{Use: use + " KEY", Short: short, Long: short + ".\n\nKEY is the id of a key, its name, or its first letters as keys list shows them.", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return desk.with(cmd.Context(), func(at keyPlace) error {
+				keys, err := at.list(cmd.Context())
+				if err != nil {
+					return err
+				}
+				k, err := findKey(keys, args[0])
+				if err != nil {
+					return err
+				}
+				return run(cmd, at, k)
+			})
+		}}
+}
+
+// findKey returns the key that a person means.
+func findKey(keys []tenant.KeyDocument, text string) (found tenant.KeyDocument, err error) {
+	matches := 0
+	for _, k := range keys {
+		prefix := strings.TrimSuffix(k.RedactedValue, "…")
+		switch {
+		case k.ID == text:
+			return k, nil
+		case k.Name == text || strings.TrimSuffix(text, "…") == prefix || strings.HasPrefix(text, prefix):
+			found = k
+			matches++
+		}
+	}
+	switch {
+	case matches == 0 && strings.HasPrefix(text, "pk-"):
+		return found, fmt.Errorf("there is no such key; parley keys list shows those there are")
+	case matches == 0:
+		return found, fmt.Errorf("there is no key %q; parley keys list shows those there are", text)
+	case matches > 1:
+		return found, fmt.Errorf("%d keys are called %q: give the id of one", matches, text)
+	}
+	return found, nil
+}
+
+func newKeysRotate(desk *keyDesk) *cobra.Command {
+	return oneKey(desk, "rotate", "Give a key a new secret, and show it this once; the old one ends at once", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+		rotated, err := at.rotate(cmd.Context(), k.ID)
+		if err != nil {
+			return err
+		}
+		return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
+	})
+}
+
+func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {
+	use, short := "block", "Have a key refused until it is unblocked"
+	if !blocked {
+		use, short = "unblock", "Accept a blocked key again"
+	}
+	return oneKey(desk, use, short, func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+		changed, err := at.change(cmd.Context(), k.ID, tenant.KeyRequest{Blocked: tenant.Some(blocked)})
+		if err != nil {
+			return err
+		}
+		return desk.tell(cmd.OutOrStdout(), changed, changed.String()+" is "+use+"ed.")
+	})
+}
+
+func newKeysDelete(desk *keyDesk) *cobra.Command {
+	return oneKey(desk, "delete", "Remove a key for ever; what its organisation keeps stays", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+		if err := at.remove(cmd.Context(), k.ID); err != nil {
+			return err
+		}
+		return desk.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true}, k.String()+" is deleted.")
+	})
+}
+
+// showSecret prints a new secret: alone on standard output, so that it can be
+// piped, and what to do with it beside.
+func (d *keyDesk) showSecret(out, beside io.Writer, k tenant.KeyDocument) error {
+	if d.json {
+		return printJSON(out, k)
+	}
+	if _, err := fmt.Fprintln(out, k.Value); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(beside, "This is the key %s of the organisation %s. It is not shown again.\nGive it to clients as their API key, and to parley itself as PARLEY_API_KEY.\n", k.ID, k.Organization)
+	return err
+}
+
+func (d *keyDesk) tell(out io.Writer, document any, sentence string) error {
+	if d.json {
+		return printJSON(out, document)
+	}
+	_, err := fmt.Fprintln(out, sentence)
+	return err
+}

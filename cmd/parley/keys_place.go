@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"parley/gateway/tenant"
+)
+
+// A keyPlace is where keys are kept: a store, or the server in front of one.
+type keyPlace interface {
+	create(ctx context.Context, r tenant.KeyRequest) (tenant.KeyDocument, error)
+	list(ctx context.Context) ([]tenant.KeyDocument, error)
+	change(ctx context.Context, id string, r tenant.KeyRequest) (tenant.KeyDocument, error)
+	rotate(ctx context.Context, id string) (tenant.KeyDocument, error)
+	remove(ctx context.Context, id string) error
+}
+
+// A keyDesk is what the commands for keys have in common.
+type keyDesk struct {
+	json         bool
+	url, config  string
+	storeSetting map[string]*flagValue
+}
+
+func (d *keyDesk) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&d.json, "json", false, "print JSON")
+	f.StringVar(&d.url, "url", "", "ask the server at this `URL`, with the admin key in PARLEY_API_KEY, instead of opening its store")
+	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in this YAML `FILE`")
+	d.storeSetting = map[string]*flagValue{}
+	for i := range serveSettings {
+		if s := &serveSettings[i]; s.key == "data" || s.key == "store" {
+			d.storeSetting[s.key] = &flagValue{of: s}
+			f.Var(d.storeSetting[s.key], s.key, s.help)
+		}
+	}
+}
+
+// with runs do where the flags say that keys are kept.
+func (d *keyDesk) with(ctx context.Context, do func(keyPlace) error) error {
+	if d.url != "" {
+		c, err := newClient(d.url)
+		if err != nil {
+			return err
+		}
+		return do(&keyServer{c})
+	}
+	s, err := gather(d.storeSetting, os.LookupEnv, d.config)
+	if err != nil {
+		return err
+	}
+	database, err := openDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	store, err := tenant.New(ctx, database)
+	if err != nil {
+		return fmt.Errorf("%w (choose another with --store)", err)
+	}
+	return do(&keyStore{store})
+}
+
+// A keyStore works on a store itself.
+type keyStore struct{ *tenant.Store }
+
+func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
+	now := time.Now()
+	fresh, err := r.NewKey(now)
+	if err != nil {
+		return d, err
+	}
+	k, secret, err := s.CreateKey(ctx, fresh, now)
+	if err != nil {
+		return d, err
+	}
+	return k.Document(secret), nil
+}
+
+func (s *keyStore) list(ctx context.Context) ([]tenant.KeyDocument, error) {
+	keys, err := s.Keys(ctx, tenant.KeyFilter{})
+	list := []tenant.KeyDocument{}
+	for i := range keys {
+		list = append(list, keys[i].Document(""))
+	}
+	return list, err
+}
+
+func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
+	c, err := r.Change(time.Now())
+	if err != nil {
+		return d, err
+	}
+	k, err := s.ChangeKey(ctx, id, c)
+	return k.Document(""), err
+}
+
+func (s *keyStore) rotate(ctx context.Context, id string) (tenant.KeyDocument, error) {
+	k, secret, err := s.RotateKey(ctx, id)
+	return k.Document(secret), err
+}
+
+func (s *keyStore) remove(ctx context.Context, id string) error { return s.DeleteKey(ctx, id) }
+
+// A keyServer asks a running server.
+type keyServer struct{ *client }
+
+const keysPath = "/v1/organization/api_keys"
+
+// call sends a request, nil for no body, and reads the answer.
+func (s *keyServer) call(ctx context.Context, method, path string, body, answer any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	resp, err := s.send(ctx, method, path, text)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(io.LimitReader(resp.Body, documentBytesMax)).Decode(answer)
+}
+
+func (s *keyServer) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
+	return d, s.call(ctx, http.MethodPost, keysPath, r, &d)
+}
+
+func (s *keyServer) list(ctx context.Context) (keys []tenant.KeyDocument, err error) {
+	keys = []tenant.KeyDocument{}
+	for after := ""; ; {
+		var page struct {
+			Data    []tenant.KeyDocument `json:"data"`
+			HasMore bool                 `json:"has_more"`
+		}
+		if err := s.call(ctx, http.MethodGet, keysPath+"?after="+url.QueryEscape(after), nil, &page); err != nil {
+			return nil, err
+		}
+		keys = append(keys, page.Data...)
+		if !page.HasMore || len(page.Data) == 0 {
+			return keys, nil
+		}
+		after = page.Data[len(page.Data)-1].ID
+	}
+}
+
+func (s *keyServer) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
+	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id, r, &d)
+}
+
+func (s *keyServer) rotate(ctx context.Context, id string) (d tenant.KeyDocument, err error) {
+	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate", nil, &d)
+}
+
+func (s *keyServer) remove(ctx context.Context, id string) error {
+	var gone map[string]any
+	return s.call(ctx, http.MethodDelete, keysPath+"/"+id, nil, &gone)
+}

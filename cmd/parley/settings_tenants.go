@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parley"
+	"parley/gateway"
+	"parley/gateway/limit"
+	"parley/gateway/tenant"
+	"parley/worker/host"
+)
+
+// tenantSettings say who may call, and what each tier gets.
+var tenantSettings = []setting{
+	{key: "tls-cert", wants: "the path of a PEM file", help: "speak TLS with the certificate in this `FILE`, which is read again when it changes", set: setText(func(s *settings) *string { return &s.tlsCert })},
+	{key: "tls-key", wants: "the path of a PEM file", help: "the `FILE` with the key of the certificate", set: setText(func(s *settings) *string { return &s.tlsKey })},
+	{key: "tiers", wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(tierSettingNames(), ", "), many: true, set: setTierOf,
+		help: "what the tenants of a tier get, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeat it for more (docs/keys.md)"},
+	{key: "aliases", wants: "NAME=MODEL or NAME.TIER=MODEL", many: true, set: setAlias,
+		help: "serve a model under another name too, `NAME[.TIER]=MODEL`, for all tiers or for one; repeat it for more"},
+}
+
+// A tierSetting is one thing that a tier can be told.
+type tierSetting struct {
+	name string
+	set  func(s *settings, class parley.Class, text string) error
+}
+
+var tierSettings = []tierSetting{
+	{"models", func(s *settings, class parley.Class, text string) error {
+		if text == "" {
+			return errNotWanted
+		}
+		t := &s.tenantTiers[class]
+		t.Models = append(t.Models, strings.Split(text, ",")...)
+		return nil
+	}},
+	{"weight", func(s *settings, class parley.Class, text string) error {
+		return setTierWeight(s, class.String()+"="+text)
+	}},
+	{"kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.KVShare })},
+	{"kv-reserve", tierPart(func(t *tenant.Tier) *float64 { return &t.KVReserve })},
+	{"queue-wait", func(s *settings, class parley.Class, text string) error {
+		return setQueueWait(s, class.String()+"="+text)
+	}},
+	{"requests-per-second", tierLimit(func(l *limit.Limits) *int64 { return &l.RequestsPerSecond })},
+	{"requests-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.RequestsPerMinute })},
+	{"input-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.InputTokensPerMinute })},
+	{"output-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.OutputTokensPerMinute })},
+	{"concurrent-requests", tierLimit(func(l *limit.Limits) *int64 { return &l.ConcurrentRequests })},
+	{"monthly-budget", func(s *settings, class parley.Class, text string) error {
+		return setMoney(&s.tenantTiers[class].Limits.MonthlyBudget, text)
+	}},
+}
+
+func tierSettingNames() (names []string) {
+	for _, t := range tierSettings {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// noLimit is how a limit of the defaults is taken off.
+const noLimit = "none"
+
+func setLimit(field *int64, text string) error {
+	if text == noLimit {
+		*field = 0
+		return nil
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+	if err != nil || n <= 0 {
+		return errNotWanted
+	}
+	*field = n
+	return nil
+}
+
+func setMoney(field *limit.Micros, text string) error {
+	if text == noLimit {
+		*field = 0
+		return nil
+	}
+	var amount limit.Micros
+	if err := amount.UnmarshalText([]byte(text)); err != nil || amount <= 0 {
+		return errNotWanted
+	}
+	*field = amount
+	return nil
+}
+
+func tierLimit(field func(*limit.Limits) *int64) func(*settings, parley.Class, string) error {
+	return func(s *settings, class parley.Class, text string) error {
+		if err := setLimit(field(&s.tenantTiers[class].Limits), text); err != nil {
+			return err
+		}
+		return s.tenantTiers.Validate()
+	}
+}
+
+func tierPart(field func(*tenant.Tier) *float64) func(*settings, parley.Class, string) error {
+	return func(s *settings, class parley.Class, text string) error {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(n >= 0 && n <= 1) {
+			return errNotWanted
+		}
+		*field(&s.tenantTiers[class]) = n
+		return nil
+	}
+}
+
+// setTierOf reads TIER.SETTING=VALUE. Underscores are as good as dashes: the
+// file has them.
+func setTierOf(s *settings, text string) error {
+	path, value, _ := strings.Cut(text, "=")
+	tier, name, _ := strings.Cut(path, ".")
+	class, ok := tenant.ParseClass(tier)
+	i := slices.IndexFunc(tierSettings, func(t tierSetting) bool { return t.name == strings.ReplaceAll(name, "_", "-") })
+	if !ok || i < 0 {
+		return errNotWanted
+	}
+	return tierSettings[i].set(s, class, value)
+}
+
+// setAlias reads NAME=MODEL or NAME.TIER=MODEL. A name may have dots itself.
+func setAlias(s *settings, text string) error {
+	name, model, ok := strings.Cut(text, "=")
+	if !ok || name == "" || model == "" {
+		return errNotWanted
+	}
+	if s.aliases == nil {
+		s.aliases = map[string]gateway.Alias{}
+	}
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		if class, ok := tenant.ParseClass(name[dot+1:]); ok {
+			alias := s.aliases[name[:dot]]
+			alias[class] = model
+			s.aliases[name[:dot]] = alias
+			return nil
+		}
+	}
+	s.aliases[name] = gateway.AliasOf(model)
+	return nil
+}
+
+// shares returns what the tiers get of each model's scheduler and memory.
+func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
+	for class := range shares {
+		t := &s.tenantTiers[class]
+		shares[class] = host.ClassShare{Weight: s.admission.Queue.Tiers[class].Weight, KVShare: t.KVShare, KVReserve: t.KVReserve}
+	}
+	return shares
+}
+
+// checkTLS says what is wrong with the two files of TLS.
+func (s *settings) checkTLS() error {
+	if (s.tlsCert == "") != (s.tlsKey == "") {
+		return fmt.Errorf("--tls-cert and --tls-key belong together: give both, or none: %w", errUsage)
+	}
+	return nil
+}
+
+// checkTierModels says which models of a tier are not served: a mistyped name
+// must not leave a tier without any.
+func (s *settings) checkTierModels(served []gateway.Served) error {
+	var names []string
+	for i := range served {
+		names = append(names, served[i].ID)
+	}
+	for name := range s.aliases {
+		names = append(names, name)
+	}
+	for class := range s.tenantTiers {
+		for _, m := range s.tenantTiers[class].Models {
+			if !slices.Contains(names, m) {
+				return fmt.Errorf("the tier %s may use %q, which is not served: the models and aliases are %s", parley.Class(class), m, strings.Join(names, ", "))
+			}
+		}
+	}
+	return nil
+}
