@@ -52,6 +52,7 @@ type call struct {
 	opening string
 	err     error
 	story   story
+	traced  traced
 	// bill is that of the newest generation, of bills; spent is where time went.
 	bill  *bill
 	bills int

@@ -13,6 +13,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/otlp"
 	"parley/gateway/tenant"
 	"parley/token"
 
@@ -59,6 +60,8 @@ type Config struct {
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
+	// Traces sends what became of requests to a collector; nil sends nothing.
+	Traces *otlp.Exporter
 	// Fleet is the door to workers in other processes, for operators; nil if there
 	// are none.
 	Fleet *admin.Fleet

@@ -107,7 +107,9 @@ func (g *Gateway) answer(c *call) {
 
 func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 	suffix := randomSuffix()
+	place, r := g.beginTrace(r)
 	c := &call{
+		traced:   place,
 		response: &response{ResponseWriter: w},
 		request:  r,
 		gateway:  g,

@@ -199,7 +199,9 @@ func (g *Gateway) finish(c *call) {
 	if c.inference {
 		g.metrics.inFlight.Dec()
 		g.countInference(c, code)
-		g.operations.remember(c.life(status, code, elapsed))
+		life := c.life(status, code, elapsed)
+		g.endTrace(&c.traced, life, elapsed)
+		g.operations.remember(life)
 	}
 	g.config.Log.LogAttrs(c.request.Context(), c.level(status), "request", c.attributes(status, code, elapsed)...)
 }

@@ -44,6 +44,9 @@ func (r *Remote) request(ctx context.Context, method, path string, body io.Reade
 	if err != nil {
 		return nil, parley.Errorf(parley.InvalidRequest, "worker %s: %v", r.cfg.URL, err)
 	}
+	if trace, ok := parley.TraceOf(ctx); ok {
+		req.Header.Set("Traceparent", trace.String())
+	}
 	if r.cfg.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+r.cfg.Key)
 	}

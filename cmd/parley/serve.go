@@ -116,6 +116,9 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	config.Fleet = behind.door()
+	traces, endTraces := s.openTraces(ctx, log)
+	defer endTraces()
+	config.Traces = traces
 	front, err := gateway.New(config)
 	if err != nil {
 		return err
