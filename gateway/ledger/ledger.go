@@ -46,7 +46,11 @@ const (
 	// waitingMax bounds how many entries wait while the database is away.
 	waitingMax = 200_000
 	retryEvery = 250 * time.Millisecond
-	closeWait  = 10 * time.Second
+	// A commit costs as much as many rows. Where more than crowd came for the last
+	// one, the next waits so long for more.
+	crowd     = 4
+	crowdWait = 2 * time.Millisecond
+	closeWait = 10 * time.Second
 )
 
 // Open brings the ledger's tables up to date. Whoever opened d closes it, after
@@ -67,8 +71,8 @@ func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 
 // Append writes an entry and returns when it is safe. If ctx ends before that, or
 // the database is away, it returns an error and the entry is written later: it is
-// lost only if the process ends before. An entry whose id is there already
-// changes nothing.
+// lost only if the process ends before. An entry that is there already changes
+// nothing.
 func (l *Ledger) Append(ctx context.Context, e *Entry) error {
 	p := &pending{Entry: *e, written: make(chan struct{})}
 	l.mu.Lock()
@@ -98,20 +102,25 @@ func (l *Ledger) write(ctx context.Context) {
 			return
 		case <-l.wake:
 		}
-		for l.writeWaiting(ctx) != nil && ctx.Err() == nil {
+		n, err := l.writeWaiting(ctx)
+		for err != nil && ctx.Err() == nil {
 			time.Sleep(retryEvery)
+			n, err = l.writeWaiting(ctx)
+		}
+		if n > crowd {
+			time.Sleep(crowdWait)
 		}
 	}
 }
 
 // writeWaiting writes what waits now, in one transaction.
-func (l *Ledger) writeWaiting(ctx context.Context) error {
+func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 	l.mu.Lock()
 	batch := l.waiting
 	l.waiting = nil
 	l.mu.Unlock()
 	if len(batch) == 0 {
-		return nil
+		return 0, nil
 	}
 	err := l.db.Write(ctx, func(t *db.Tx) error {
 		for rest := batch; len(rest) > 0; rest = rest[min(len(rest), rowsAtOnce):] {
@@ -126,12 +135,12 @@ func (l *Ledger) writeWaiting(ctx context.Context) error {
 		l.mu.Lock()
 		l.waiting = append(batch, l.waiting...)
 		l.mu.Unlock()
-		return err
+		return 0, err
 	}
 	for _, p := range batch {
 		close(p.written)
 	}
-	return nil
+	return len(batch), nil
 }
 
 const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages`
@@ -165,7 +174,7 @@ var inserts = func() (queries [rowsAtOnce + 1]string) {
 			}
 			values = append(values, "("+strings.Join(places, ", ")+")")
 		}
-		queries[rows] = "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (id) DO NOTHING"
+		queries[rows] = "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (at, id) DO NOTHING"
 	}
 	return queries
 }()
@@ -190,7 +199,8 @@ func (l *Ledger) Close() error {
 	l.writer.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	return l.writeWaiting(ctx)
+	_, err := l.writeWaiting(ctx)
+	return err
 }
 
 // SaveAccounts keeps what accounts have used of their limits.

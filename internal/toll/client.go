@@ -90,6 +90,12 @@ func (t *Target) fire(ctx context.Context, c *http.Client, s shot, opened func()
 // volley sends n requests, so many at a time, and returns how they came. The
 // first error ends it.
 func (t *Target) volley(ctx context.Context, n, atOnce int, s shot) (hits []hit, err error) {
+	return t.spread(ctx, n, atOnce, 0, s)
+}
+
+// spread is volley with the beginnings spread over a time, so that clients whose
+// answers take equally long do not come in step.
+func (t *Target) spread(ctx context.Context, n, atOnce int, over time.Duration, s shot) (hits []hit, err error) {
 	c := newClient()
 	defer c.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -97,8 +103,9 @@ func (t *Target) volley(ctx context.Context, n, atOnce int, s shot) (hits []hit,
 	hits = make([]hit, n)
 	var next atomic.Int64
 	var clients sync.WaitGroup
-	for range min(atOnce, n) {
+	for client := range min(atOnce, n) {
 		clients.Go(func() {
+			time.Sleep(over * time.Duration(client) / time.Duration(atOnce))
 			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				if hits[i] = t.fire(ctx, c, s, func() {}); hits[i].err != nil {
 					cancel(fmt.Errorf("%s: %w", t.Name, hits[i].err))

@@ -107,11 +107,11 @@ func (b *Bench) firstToken(ctx context.Context) (Result, error) {
 	r := Result{Name: "time to the first token added, p99 at 64 at once", Unit: "ms", Bar: 2, Beside: map[string]float64{}}
 	targets := append([]Target{b.Direct}, b.all()...)
 	firsts := make([][]float64, len(targets))
-	s := shot{tokens: 20, pace: paced, stream: true}
+	s := shot{tokens: 25, pace: paced, stream: true}
 	for range 4 {
 		for i, t := range targets {
 			b.Progress(r.Name + ", " + t.Name)
-			hits, err := t.volley(ctx, max(b.Requests/20, 2*atOnce), atOnce, s)
+			hits, err := t.spread(ctx, max(b.Requests/80, 2*atOnce), atOnce, time.Duration(s.tokens)*s.pace, s)
 			if err != nil {
 				return r, err
 			}
