@@ -145,7 +145,7 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 		return nil, err
 	}
 	url, pid, err := started(ctx, exe, "http://", "serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", tollModel, "--worker", upstream,
-		"--prices", tollModel+"=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--log-level", "error")
+		"--prices", tollModel+"=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error")
 	if err != nil {
 		return nil, err
 	}

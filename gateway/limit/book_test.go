@@ -17,7 +17,10 @@ import (
 	"parley/internal/testkit"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A clock is set by tests.
 type clock struct {
@@ -462,11 +465,19 @@ func TestMemoryIsKept(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if v := reserve(t, open(), hold(3, Use{Requests: 1}, a)); v.Refused != RequestRate {
+	m = open()
+	if v := reserve(t, m, hold(3, Use{Requests: 1}, a)); v.Refused != RequestRate {
 		t.Errorf("a restart filled the bucket: %+v", v)
 	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
 	c.pass(30 * time.Second)
-	if v := reserve(t, open(), hold(4, Use{Requests: 1}, a)); v.Refused != "" {
+	m = open()
+	if v := reserve(t, m, hold(4, Use{Requests: 1}, a)); v.Refused != "" {
 		t.Errorf("what ran in the process before still runs: %+v", v)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
