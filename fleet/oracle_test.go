@@ -103,10 +103,10 @@ func newFrail(w parley.Worker) *frail { return &frail{Worker: w, dead: make(chan
 
 var errReset = errors.Join(errCut, errors.New("connection reset"))
 
-func (w *frail) state() (dead chan struct{}, fails error, dieAfter int) {
+func (w *frail) state() (dead chan struct{}, dieAfter int, fails error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dead, w.fails, w.dieAfter
+	return w.dead, w.dieAfter, w.fails
 }
 
 func (w *frail) kill() {
@@ -146,7 +146,7 @@ func (w *frail) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parle
 		w.asked.Add(1)
 		w.active.Add(1)
 		defer w.active.Add(-1)
-		dead, fails, dieAfter := w.state()
+		dead, dieAfter, fails := w.state()
 		if fails != nil {
 			yield(parley.Delta{}, fails)
 			return
