@@ -32,6 +32,9 @@ func (r *reply) story() (parts []string) {
 	}
 	if t := r.Timings; t != nil {
 		add("waited %s, read the prompt in %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
+		if t.CostMicros > 0 {
+			add("cost %.6g", float64(t.CostMicros)/1e6)
+		}
 	}
 	return parts
 }
