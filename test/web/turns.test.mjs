@@ -72,7 +72,7 @@ test('an edited question makes a branch, another answer a version, and arrows go
   assert.equal(answer.status, 'completed');
   await page.reload();
   await page.locator('article:not(.mine) >> text=2/2').waitFor();
-  await page.locator('[aria-label="Answer again with another model"]').last().click();
+  await page.locator('button[aria-label="Answer again with another model"]').last().click();
   await page.locator('[role=menu]:popover-open button', { hasText: 'polly-mini' }).click();
   await page.locator('article:not(.mine) >> text=3/3').waitFor();
   await answered(page);

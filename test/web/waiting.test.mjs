@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answerAtLength, answered, kept, openPage, openPages, say, wantAccessible, shot, writing } from './pages.mjs';
 
-const rig = openPages('--seqs', '1', '--share', 'off', '--queue-depth', '3');
+const rig = openPages('--seqs', '1', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
 /** Has the server write for somebody else until it is told to stop. */
 async function occupy() {
@@ -92,7 +92,10 @@ test('while an answer comes, tokens, speed and first token are told, and what wa
   await page.locator('article:not(.mine) >> text=2/2').waitFor();
   const story = page.locator('article details').last();
   await story.locator('summary').click();
-  assert.match(await story.innerText(), /Prompt\s+\d+ tokens: (?!0 )\d+ cached, \d+ computed/);
+  const told = await story.innerText();
+  assert.match(told, /Prompt\s+\d+ tokens: (?!0 )\d+ cached, \d+ computed/);
+  assert.match(told, /Worker\s+\S+ \(.+\)/);
+  assert.match(told, /Cost\s+0\.0\d+/); // in the unit of --prices
   await page.closeClean();
 });
 

@@ -21,6 +21,13 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
 }
 
+/** A time that is a guess: 4 s, 50 s, 3 min. */
+export function roughly(ms: number): string {
+  const s = Math.max(1, Math.round(ms / 1000));
+  if (s < 20) return `${s} s`;
+  return s < 90 ? `${Math.round(s / 5) * 5} s` : `${Math.round(s / 60)} min`;
+}
+
 /** Tokens per second. */
 export const rate = (perSecond: number): string => `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)} tok/s`;
 
