@@ -221,6 +221,9 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 			return func() error { return nil }, c.choose(f.model)
 		}
 	}
+	if errors.Is(err, errWantsKey) {
+		return nil, err
+	}
 	if named {
 		return nil, fmt.Errorf("%w: start one there with `parley serve`, or leave out --url and PARLEY_URL to do without", err)
 	}

@@ -92,9 +92,12 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	return resp, nil
 }
 
+// errWantsKey says that there is a server, and what it lacks.
+var errWantsKey = errors.New("put a key into the variable PARLEY_API_KEY")
+
 func refused(status int, message string) error {
 	if status == http.StatusUnauthorized {
-		return fmt.Errorf("%s Put a key into the variable PARLEY_API_KEY", message)
+		return fmt.Errorf("%s: %w", strings.TrimSuffix(message, "."), errWantsKey)
 	}
 	return fmt.Errorf("the server answered %d: %s", status, message)
 }
