@@ -60,6 +60,7 @@ type settings struct {
 	// tenantTiers are what each tier gets, aliases other names for models.
 	tenantTiers tenant.Tiers
 	aliases     map[string]gateway.Alias
+	origins     []string
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.

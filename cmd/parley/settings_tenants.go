@@ -17,6 +17,8 @@ import (
 var tenantSettings = []setting{
 	{key: "tls-cert", wants: "the path of a PEM file", help: "speak TLS with the certificate in this `FILE`, which is read again when it changes", set: setText(func(s *settings) *string { return &s.tlsCert })},
 	{key: "tls-key", wants: "the path of a PEM file", help: "the `FILE` with the key of the certificate", set: setText(func(s *settings) *string { return &s.tlsKey })},
+	{key: "allow-origin", wants: "an origin such as https://chat.example.com, or *", many: true, set: setMany(func(s *settings) *[]string { return &s.origins }),
+		help: "let pages of this `ORIGIN` call the server, such as https://chat.example.com, or * for all; repeat it for more (default: its own pages alone)"},
 	{key: "tiers", wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(tierSettingNames(), ", "), many: true, set: setTierOf,
 		help: "what the tenants of a tier get, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeat it for more (docs/keys.md)"},
 	{key: "aliases", wants: "NAME=MODEL or NAME.TIER=MODEL", many: true, set: setAlias,
