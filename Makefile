@@ -114,6 +114,16 @@ fleet: build ## a gateway and WORKERS workers on this machine, and a live table 
 chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
 	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)
 
+SAFETY_DATA ?= ../shared/data/safety
+
+.PHONY: train-safety
+train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder]
+	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) train
+
+.PHONY: safety-report
+safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder]
+	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) report
+
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, built-in models
 	$(GO) generate ./...

@@ -13,7 +13,7 @@ import (
 // model/weights stands below compute although its folder is model's: the
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
-	{"cmd/parley", "internal/builtin/gen"},
+	{"cmd/parley", "internal/builtin/gen", "internal/safetytrain"},
 	{"internal/peer"},
 	{"internal/load", "internal/mechanism", "internal/toll"},
 	{"sim/traffic"},
@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web", "fleet"},
 	{"fleet/discover"},
 	{"gateway/admin", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
-	{"gateway/openai", "gateway/convo", "gateway/limit"},
+	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/safety"},
 	{"gateway/db"},
 	{"worker"},
 	{"route"},

@@ -1,0 +1,293 @@
+package safety
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Finding is something found in a text: what, where, how sure.
+type Finding struct {
+	Category Category `json:"category"`
+	// Kind says more: the type of secret or of personal data, or how an attack
+	// was told.
+	Kind string `json:"kind,omitempty"`
+	// Start and End are offsets in bytes of the text that was screened.
+	Start int     `json:"start"`
+	End   int     `json:"end"`
+	Score float32 `json:"score"`
+}
+
+// The kinds of personal data.
+const (
+	KindEmail   = "email"
+	KindPhone   = "phone"
+	KindCard    = "credit_card"
+	KindIBAN    = "iban"
+	KindSSN     = "us_ssn"
+	KindIP      = "ip_address"
+	KindURL     = "url"
+	KindLicense = "driver_license"
+	KindDate    = "date"
+	KindPerson  = "person"
+	KindPlace   = "location"
+	KindAddress = "address"
+	KindCompany = "organization"
+	KindTitle   = "job_title"
+	KindPrefix  = "name_prefix"
+	KindWallet  = "crypto_wallet"
+)
+
+// forms appends what rules find in text: secrets and personal data that has a
+// form. Findings do not overlap: what begins first wins, of those the longest.
+func forms(to []Finding, text string) []Finding {
+	begin := len(to)
+	for i := 0; i < len(text); {
+		f, ok := formAt(text, i)
+		if !ok {
+			i++
+			continue
+		}
+		to = append(to, f)
+		i = max(f.End, i+1)
+	}
+	return withoutOverlaps(to, begin)
+}
+
+// withoutOverlaps keeps, from begin on, findings that do not overlap. An
+// address of mail is recognized at its "@", after its beginning was passed.
+func withoutOverlaps(list []Finding, begin int) []Finding {
+	part := list[begin:]
+	slices.SortFunc(part, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End)) })
+	kept := list[:begin]
+	for _, f := range part {
+		if n := len(kept); n == begin || kept[n-1].End <= f.Start {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// formAt returns what has its sign at byte i.
+func formAt(text string, i int) (Finding, bool) {
+	b := text[i]
+	if b == '@' {
+		return emailAt(text, i)
+	}
+	if i > 0 && isWordByte(text[i-1]) && b != '-' {
+		return Finding{}, false
+	}
+	if isDigit(b) || b == '+' || b == '(' {
+		return numberAt(text, i)
+	}
+	if !isAlpha(b) && b != '-' && b != '"' && b != ':' {
+		return Finding{}, false
+	}
+	if f, ok := secretAt(text, i); ok {
+		return f, ok
+	}
+	if f, ok := ibanAt(text, i); ok {
+		return f, ok
+	}
+	if f, ok := webAt(text, i); ok {
+		return f, ok
+	}
+	if f, ok := ip6At(text, i); ok {
+		return f, ok
+	}
+	if f, ok := titleAt(text, i); ok {
+		return f, ok
+	}
+	return walletAt(text, i)
+}
+
+// titleAt finds how somebody is addressed, before a name.
+func titleAt(text string, i int) (Finding, bool) {
+	n := prefixFold(text[i:], "mr.", "mrs.", "ms.", "dr.", "prof.", "miss ", "mr ", "mrs ", "dr ")
+	if n == 0 {
+		return Finding{}, false
+	}
+	if text[i+n-1] == ' ' {
+		if n--; i+n+1 >= len(text) || text[i+n+1] < 'A' || text[i+n+1] > 'Z' {
+			return Finding{}, false
+		}
+	}
+	return pii(KindPrefix, i, i+n)
+}
+
+func pii(kind string, start, end int) (Finding, bool) {
+	return Finding{Category: PII, Kind: kind, Start: start, End: end, Score: 1}, true
+}
+
+func isDigit(b byte) bool    { return b >= '0' && b <= '9' }
+func isAlpha(b byte) bool    { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+func isHex(b byte) bool      { return isDigit(b) || b|0x20 >= 'a' && b|0x20 <= 'f' }
+func isWordByte(b byte) bool { return isAlpha(b) || isDigit(b) || b == '_' || b >= 0x80 }
+
+// run returns the end of the bytes from i on that ok accepts.
+func run(text string, i int, ok func(byte) bool) int {
+	for i < len(text) && ok(text[i]) {
+		i++
+	}
+	return i
+}
+
+func emailAt(text string, at int) (Finding, bool) {
+	local := func(b byte) bool {
+		return isAlpha(b) || isDigit(b) || b == '.' || b == '_' || b == '%' || b == '+' || b == '-'
+	}
+	start := at
+	for start > 0 && at-start < 64 && local(text[start-1]) {
+		start--
+	}
+	host := func(b byte) bool { return isAlpha(b) || isDigit(b) || b == '.' || b == '-' }
+	end := run(text, at+1, host)
+	for end > at && (text[end-1] == '.' || text[end-1] == '-') {
+		end--
+	}
+	dot := -1
+	for i := at + 1; i < end; i++ {
+		if text[i] == '.' {
+			dot = i
+		}
+	}
+	if start == at || dot < at+2 || end-dot < 3 || !isAlpha(text[end-1]) {
+		return Finding{}, false
+	}
+	return pii(KindEmail, start, end)
+}
+
+// ibanLengths are the lengths of account numbers by country, where known.
+var ibanLengths = map[[2]byte]int{
+	{'A', 'D'}: 24, {'A', 'E'}: 23, {'A', 'T'}: 20, {'B', 'E'}: 16, {'B', 'G'}: 22, {'C', 'H'}: 21, {'C', 'Y'}: 28, {'C', 'Z'}: 24, {'D', 'E'}: 22, {'D', 'K'}: 18, {'E', 'E'}: 20, {'E', 'S'}: 24, {'F', 'I'}: 18, {'F', 'R'}: 27, {'G', 'B'}: 22,
+	{'G', 'R'}: 27, {'H', 'R'}: 21, {'H', 'U'}: 28, {'I', 'E'}: 22, {'I', 'S'}: 26, {'I', 'T'}: 27, {'L', 'I'}: 21, {'L', 'T'}: 20, {'L', 'U'}: 20, {'L', 'V'}: 21, {'M', 'C'}: 27, {'M', 'T'}: 31, {'N', 'L'}: 18, {'N', 'O'}: 15, {'P', 'L'}: 28,
+	{'P', 'T'}: 25, {'R', 'O'}: 24, {'S', 'A'}: 24, {'S', 'E'}: 24, {'S', 'I'}: 19, {'S', 'K'}: 24, {'T', 'R'}: 26, {'U', 'A'}: 29,
+}
+
+func ibanAt(text string, i int) (Finding, bool) {
+	if i+15 > len(text) || !isAlpha(text[i+1]) || !isDigit(text[i+2]) || !isDigit(text[i+3]) {
+		return Finding{}, false
+	}
+	want, ok := ibanLengths[[2]byte{text[i] &^ 0x20, text[i+1] &^ 0x20}]
+	if !ok {
+		return Finding{}, false
+	}
+	var plain [34]byte
+	n, end := 0, i
+	for ; end < len(text) && n < want; end++ {
+		switch b := text[end]; {
+		case isAlpha(b):
+			plain[n] = b &^ 0x20
+			n++
+		case isDigit(b):
+			plain[n] = b
+			n++
+		case b != ' ' && b != '-':
+			return Finding{}, false
+		}
+	}
+	if n != want || end < len(text) && isWordByte(text[end]) || !mod97(plain[:n]) {
+		return Finding{}, false
+	}
+	return pii(KindIBAN, i, end)
+}
+
+// mod97 checks the number of an account: rotated by four and with letters as
+// numbers from 10 on it leaves 1 when divided by 97.
+func mod97(account []byte) bool {
+	rest := 0
+	for k := range account {
+		b := account[(k+4)%len(account)]
+		if isDigit(b) {
+			rest = (rest*10 + int(b-'0')) % 97
+		} else {
+			rest = (rest*100 + int(b-'A') + 10) % 97
+		}
+	}
+	return rest == 1
+}
+
+// luhn checks the number of a card: of its digits every second one from the
+// right is doubled, and all digits together are a multiple of ten.
+func luhn(digits []byte) bool {
+	total := 0
+	for k := range digits {
+		d := int(digits[len(digits)-1-k] - '0')
+		if k%2 == 1 {
+			d *= 2
+			if d > 9 {
+				d -= 9
+			}
+		}
+		total += d
+	}
+	return total%10 == 0
+}
+
+func webAt(text string, i int) (Finding, bool) {
+	n := prefixFold(text[i:], "http://", "https://", "www.", "ftp://")
+	if n == 0 {
+		return Finding{}, false
+	}
+	end := run(text, i, func(b byte) bool {
+		return b > ' ' && b != '"' && b != '<' && b != '>' && b != ')' && b != '\'' && b != '`' && b != ']'
+	})
+	for end > i && (text[end-1] == '.' || text[end-1] == ',' || text[end-1] == '!' || text[end-1] == '?' || text[end-1] == ':' || text[end-1] == ';') {
+		end--
+	}
+	if end-i < n+4 {
+		return Finding{}, false
+	}
+	return pii(KindURL, i, end)
+}
+
+// prefixFold returns the length of the first prefix that text begins with, in
+// whatever case, or 0.
+func prefixFold(text string, prefixes ...string) int {
+next:
+	for _, p := range prefixes {
+		if len(text) < len(p) {
+			continue
+		}
+		for k := range len(p) {
+			b := text[k]
+			if b >= 'A' && b <= 'Z' {
+				b |= 0x20
+			}
+			if b != p[k] {
+				continue next
+			}
+		}
+		return len(p)
+	}
+	return 0
+}
+
+func ip6At(text string, i int) (Finding, bool) {
+	end := run(text, i, func(b byte) bool { return isHex(b) || b == ':' })
+	colons, group := 0, 0
+	for k := i; k < end; k++ {
+		if text[k] == ':' {
+			colons++
+			group = 0
+		} else if group++; group > 4 {
+			return Finding{}, false
+		}
+	}
+	double := false
+	for k := i; k+1 < end; k++ {
+		double = double || text[k] == ':' && text[k+1] == ':'
+	}
+	if colons != 7 && !(double && colons >= 3) || text[end-1] == ':' || end < len(text) && isWordByte(text[end]) {
+		return Finding{}, false
+	}
+	return pii(KindIP, i, end)
+}
+
+func walletAt(text string, i int) (Finding, bool) {
+	end := run(text, i, func(b byte) bool { return isAlpha(b) || isDigit(b) })
+	n := end - i
+	if n >= 39 && n <= 62 && prefixFold(text[i:], "bc1q", "bc1p") > 0 {
+		return pii(KindWallet, i, end)
+	}
+	return Finding{}, false
+}

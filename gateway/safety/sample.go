@@ -1,0 +1,142 @@
+package safety
+
+// A Sample is a text as the classifier sees it, for those who train it.
+type Sample struct {
+	// Words holds the buckets of each word, Context those of how the text meets
+	// the system prompt before it.
+	Words   [][]uint32
+	Context []uint32
+	// Sentences are where sentences begin, counted in words.
+	Sentences []int
+}
+
+// Extract returns the features of text after a system prompt.
+func Extract(text, system string) *Sample {
+	var p page
+	p.readAll(text)
+	s := &Sample{Context: p.phrases(newGuard(system).context(nil, &p))}
+	for i := range p.words {
+		s.Words = append(s.Words, p.features(nil, i, 0))
+		if i == 0 || p.words[i].mark&first != 0 {
+			s.Sentences = append(s.Sentences, i)
+		}
+	}
+	return s
+}
+
+// Spans returns the windows of n words, as pairs of a first word and the one
+// after the last.
+func Spans(n int) [][2]int {
+	if n <= Window {
+		return [][2]int{{0, n}}
+	}
+	list := [][2]int{{0, n}}
+	for from := 0; ; from += Stride {
+		if from+Window >= n {
+			return append(list, [2]int{n - Window, n})
+		}
+		list = append(list, [2]int{from, from + Window})
+	}
+}
+
+// SentenceSpans returns every sentence and every two in a row, in words, as
+// [Spans] does; long ones are cut into windows.
+func SentenceSpans(begins []int, n int) [][2]int {
+	var list [][2]int
+	for i, from := range begins {
+		for reach := 1; reach <= 2; reach++ {
+			to := n
+			if i+reach < len(begins) {
+				to = begins[i+reach]
+			}
+			list = append(list, [2]int{from, min(to, from+Window)})
+			if to == n {
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		return [][2]int{{0, n}}
+	}
+	return list
+}
+
+// innerMin and innerMax bound the sentences that are judged alone for an
+// attack that is hidden in a longer text.
+const (
+	innerMin = 6
+	innerMax = 40
+)
+
+// InnerSpans returns the sentences of a text of several, as [Spans] does.
+func InnerSpans(begins []int, n int) [][2]int {
+	var list [][2]int
+	for _, s := range SentenceSpans(begins, n) {
+		if k := s[1] - s[0]; k >= innerMin && k <= innerMax && k < n {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// A TagSample is a text as the tagger sees it, for those who train it.
+type TagSample struct {
+	// Features holds the buckets of each token, Starts and Ends its bytes.
+	Features     [][]uint32
+	Starts, Ends []int
+	// Ruled tokens were found by a rule; the tagger leaves them alone.
+	Ruled []bool
+}
+
+// ExtractTags returns the features of text for the tagger.
+func ExtractTags(text string) *TagSample {
+	found := forms(nil, text)
+	tokens := tokensOf(nil, text)
+	ruled(tokens, found)
+	s := &TagSample{}
+	for i := range tokens {
+		s.Features = append(s.Features, tagFeatures(nil, tokens, i))
+		s.Starts, s.Ends = append(s.Starts, int(tokens[i].start)), append(s.Ends, int(tokens[i].end))
+		s.Ruled = append(s.Ruled, tokens[i].rule != 0)
+	}
+	return s
+}
+
+// TagKinds lists what the tagger finds: tag 1+2k begins kind k.
+func TagKinds() []string { return tagKinds }
+
+// DecodeTags returns the best sequence of tags.
+func DecodeTags(scores [][Tags]int32, follow *[Tags][Tags]int32) []uint8 {
+	return decodeTags(scores, follow)
+}
+
+// JoinTags returns the spans that rules find in text and that tags add.
+func JoinTags(text string, tags []uint8) []Finding {
+	found := forms(nil, text)
+	tokens := tokensOf(nil, text)
+	ruled(tokens, found)
+	return joined(text, found, tokens, tags)
+}
+
+// Scores returns the highest score of every head over spans of a sample; 0 is
+// where texts begin to be flagged.
+func (s *Screen) Scores(sample *Sample, spans [][2]int) [Heads]float32 {
+	w := &workspace{sums: []sum{{}}}
+	total := sum{}
+	for _, buckets := range sample.Words {
+		s.model.add(&total, buckets)
+		w.sums = append(w.sums, total)
+	}
+	var context sum
+	s.model.add(&context, sample.Context)
+	z, _ := s.worst(w, spans, &context)
+	inner, _ := s.worst(w, InnerSpans(sample.Sentences, len(sample.Words)), &context)
+	z[HeadInjection] = max(z[HeadInjection], inner[HeadInjection])
+	return z
+}
+
+// Names finds what personal data and which secrets are in a text.
+func (s *Screen) Names(text string) []Finding { return s.spans(nil, Text{Body: text, Names: true}) }
+
+// Forms finds what rules alone find in a text.
+func Forms(text string) []Finding { return forms(nil, text) }

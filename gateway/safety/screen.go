@@ -1,0 +1,190 @@
+package safety
+
+import (
+	"math"
+	"sync"
+)
+
+// An Origin is where a text comes from. It decides what is out of place in it.
+type Origin uint8
+
+// The origins. Orders are what users are there to give; in what a tool or a
+// search brought they are an attempt to take the model over.
+const (
+	FromUser Origin = iota
+	FromTool
+	FromModel
+)
+
+var originNames = [...]string{"user", "tool", "model"}
+
+// String returns the origin's name.
+func (o Origin) String() string { return originNames[o] }
+
+// MarshalText writes the origin's name.
+func (o Origin) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// A Text is what a screen judges.
+type Text struct {
+	Body   string
+	Origin Origin
+	// System is the system prompt before it, which says what is out of place, too.
+	System string
+	// Names has names, places and postal addresses looked for, not only what has
+	// a form. It costs most of the time that a screen takes.
+	Names bool
+}
+
+// A Verdict is what a screen says of a text: for each category a score from 0
+// to 1, and where in the text it comes from. At a score of 0.5 about one clean
+// text in fifty is found guilty of something.
+type Verdict struct {
+	Scores   [categories]float32
+	Findings []Finding
+}
+
+// A Screen judges texts. It may be used by many goroutines at once.
+type Screen struct {
+	model  *Model
+	tagger *Tagger
+	pages  sync.Pool
+}
+
+// New returns the screen whose weights are part of the binary.
+func New() *Screen {
+	model, tagger := trained()
+	return NewScreen(model, tagger)
+}
+
+// NewScreen returns a screen of its own weights.
+func NewScreen(m *Model, g *Tagger) *Screen {
+	return &Screen{model: m, tagger: g, pages: sync.Pool{New: func() any { return &workspace{} }}}
+}
+
+// A workspace is what judging a text needs and the next text can use again.
+type workspace struct {
+	page
+	buckets []uint32
+	// sums[i] is what the first i words add up to.
+	sums   []sum
+	begins []int
+}
+
+// Judge screens a text.
+func (s *Screen) Judge(t Text) Verdict {
+	var v Verdict
+	w := s.pages.Get().(*workspace)
+	defer s.pages.Put(w)
+	w.readAll(t.Body)
+	s.weigh(w, t, &v)
+	v.Findings = s.spans(v.Findings, t)
+	for _, f := range v.Findings {
+		v.Scores[f.Category] = max(v.Scores[f.Category], f.Score)
+	}
+	return v
+}
+
+// spans finds secrets and personal data only.
+func (s *Screen) spans(to []Finding, t Text) []Finding {
+	begin := len(to)
+	to = forms(to, t.Body)
+	if t.Names {
+		to = s.tagger.find(to, begin, t.Body)
+	}
+	return to
+}
+
+// weigh has the classifier judge the words of w.
+func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
+	n := len(w.words)
+	if n == 0 {
+		return
+	}
+	w.sums, w.begins = append(w.sums[:0], sum{}), w.begins[:0]
+	total := sum{}
+	for i := range n {
+		w.buckets = w.features(w.buckets[:0], i, 0)
+		s.model.add(&total, w.buckets)
+		w.sums = append(w.sums, total)
+		if i == 0 || w.words[i].mark&first != 0 {
+			w.begins = append(w.begins, i)
+		}
+	}
+	var context sum
+	w.buckets = w.phrases(newGuard(t.System).context(w.buckets[:0], &w.page))
+	s.model.add(&context, w.buckets)
+
+	z, at := s.worst(w, Spans(n), &context)
+	v.addHarm(w, &z, &at)
+	v.add(w, Illicit, "", probability(z[HeadIllicit]), at[HeadIllicit])
+	if t.Origin == FromModel {
+		return
+	}
+	v.add(w, Injection, "direct", probability(z[HeadInjection]), at[HeadInjection])
+	if inner, at := s.worst(w, InnerSpans(w.begins, n), &context); inner[HeadInjection] > z[HeadInjection] {
+		v.add(w, Injection, "embedded", probability(inner[HeadInjection]), at[HeadInjection])
+	}
+	if t.Origin == FromTool {
+		z, at := s.worst(w, SentenceSpans(w.begins, n), &context)
+		v.add(w, Injection, "order", probability(z[HeadOrder]), at[HeadOrder])
+	}
+}
+
+// worst returns the highest score of every head and the span that has it.
+func (s *Screen) worst(w *workspace, spans [][2]int, context *sum) (z [Heads]float32, at [Heads][2]int) {
+	for h := range z {
+		z[h] = float32(math.Inf(-1))
+	}
+	for _, span := range spans {
+		part := w.sums[span[1]]
+		for h, before := range w.sums[span[0]] {
+			part[h] -= before
+		}
+		for h, value := range s.model.logits(&part, context, span[1]-span[0]) {
+			if value > z[h] {
+				z[h], at[h] = value, span
+			}
+		}
+	}
+	return z, at
+}
+
+func probability(z float32) float32 { return float32(1 / (1 + math.Exp(-float64(z)))) }
+
+// findMin is the score from which on a finding is worth telling.
+const findMin = 0.1
+
+// add notes a score and, if it is worth telling, where it comes from.
+func (v *Verdict) add(w *workspace, c Category, kind string, score float32, span [2]int) {
+	v.Scores[c] = max(v.Scores[c], score)
+	if score < findMin || span[1] == span[0] {
+		return
+	}
+	v.Findings = append(v.Findings, Finding{Category: c, Kind: kind, Score: score, Start: int(w.words[span[0]].start), End: w.lastByte(span)})
+}
+
+// lastByte is where a span of words ends: hidden words stand behind those
+// that they are hidden in.
+func (w *workspace) lastByte(span [2]int) int {
+	end := int32(0)
+	for i := span[0]; i < span[1]; i++ {
+		end = max(end, w.words[i].end)
+	}
+	return int(end)
+}
+
+// kindHeads are the heads that tell kinds of harm apart.
+var kindHeads = [harms - 1]Head{HeadHarassment, HeadHate, HeadSexual, HeadMinors, HeadViolence, HeadSelfHarm}
+
+// addHarm shares the score of harm among its kinds: the likeliest kind has all
+// of it, so that whatever is harmful is some kind of harm.
+func (v *Verdict) addHarm(w *workspace, z *[Heads]float32, at *[Heads][2]int) {
+	harm := probability(z[HeadHarm])
+	likeliest := float32(0)
+	for _, h := range kindHeads {
+		likeliest = max(likeliest, probability(z[h]))
+	}
+	for c, h := range kindHeads {
+		v.add(w, Category(c), "", harm*probability(z[h])/max(likeliest, 1e-6), at[HeadHarm])
+	}
+}

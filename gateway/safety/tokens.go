@@ -1,0 +1,116 @@
+package safety
+
+import (
+	_ "embed"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A token is a word, a number or a sign as the tagger reads them: unlike a
+// [word] it keeps how it was written.
+type token struct {
+	start, end int32
+	// hash is of its letters in lower case, shape of how it is written.
+	hash, shape uint32
+	// prefix and suffix are hashes of its first and last three letters.
+	prefix, suffix uint32
+	// known is what the gazetteer says of it, rule the number of the rule that
+	// found it, from 1 on.
+	known, rule uint32
+}
+
+// tokensOf cuts text into tokens.
+func tokensOf(to []token, text string) []token {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '\n':
+			to = append(to, signToken(i, i+1, '\n'))
+		case unicode.IsSpace(r):
+		case isTokenRune(r):
+			end := i + size
+			for end < len(text) {
+				r, n := utf8.DecodeRuneInString(text[end:])
+				if !isTokenRune(r) {
+					break
+				}
+				end += n
+			}
+			to = append(to, wordToken(text, i, end))
+			size = end - i
+		default:
+			to = append(to, signToken(i, i+size, r))
+		}
+		i += size
+	}
+	return to
+}
+
+func isTokenRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9'
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r)
+}
+
+func signToken(start, end int, r rune) token {
+	h := hashSeed ^ uint32(r)*hashPrime
+	return token{start: int32(start), end: int32(end), hash: h, shape: uint32(r)<<8 | 1}
+}
+
+// wordToken hashes a word and how it is written: capitals, digits and small
+// letters in runs, and the number of digits.
+func wordToken(text string, start, end int) token {
+	var lower [wordMax]byte
+	n := 0
+	var shape, digits uint32
+	last := uint32(0)
+	for _, r := range text[start:end] {
+		kind := uint32(1)
+		switch {
+		case r >= '0' && r <= '9':
+			kind = 2
+			digits++
+		case unicode.IsUpper(r):
+			kind = 3
+			r = unicode.ToLower(r)
+		}
+		if kind != last {
+			shape = shape*4 + kind
+			last = kind
+		}
+		if n+utf8.UTFMax <= len(lower) {
+			n += utf8.EncodeRune(lower[n:], r)
+		}
+	}
+	length := uint32(min(end-start, 3))
+	t := token{start: int32(start), end: int32(end), hash: hashOf(lower[:n]), shape: shape<<8 | min(digits, 15)<<4 | length<<1}
+	t.prefix, t.suffix = hashOf(lower[:min(n, 3)]), hashOf(lower[max(0, n-3):n])
+	t.known = theGazetteer[t.hash]
+	return t
+}
+
+//go:embed gazetteer.txt
+var gazetteerText string
+
+// theGazetteer holds sets of classes by the hash of a word.
+var theGazetteer = readGazetteer(gazetteerText)
+
+func readGazetteer(text string) map[uint32]uint32 {
+	bits := map[string]uint32{}
+	known := map[uint32]uint32{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if _, ok := bits[fields[0]]; !ok {
+			bits[fields[0]] = 1 << len(bits)
+		}
+		for _, w := range fields[1:] {
+			known[hashOf([]byte(w))] |= bits[fields[0]]
+		}
+	}
+	return known
+}

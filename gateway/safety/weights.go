@@ -1,0 +1,122 @@
+package safety
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+)
+
+//go:embed weights.bin
+var weightsFile []byte
+
+// magic begins the file of weights; its last digit is the format's version.
+const magic = "parley-safety-2\n"
+
+// A weightsShape is what stands in the file before the weights.
+type weightsShape struct {
+	Buckets, Heads, TagBuckets, Tags int32
+}
+
+var wantShape = weightsShape{1 << BucketBits, int32(Heads), 1 << TagBits, Tags}
+
+// trained returns the classifier and the tagger that are part of the binary.
+var trained = sync.OnceValues(func() (*Model, *Tagger) {
+	m, g, err := ReadWeights(bytes.NewReader(weightsFile))
+	if err != nil {
+		panic("the safety weights in this binary are damaged: " + err.Error())
+	}
+	return m, g
+})
+
+// ReadWeights reads what [WriteWeights] wrote.
+func ReadWeights(r io.Reader) (*Model, *Tagger, error) {
+	plain, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(plain, head); err != nil || string(head) != magic {
+		return nil, nil, fmt.Errorf("this is no file of safety weights: make one with 'make train-safety'")
+	}
+	var shape weightsShape
+	if err := binary.Read(plain, binary.LittleEndian, &shape); err != nil {
+		return nil, nil, err
+	}
+	if shape != wantShape {
+		return nil, nil, fmt.Errorf("the safety weights have the shape %v and not %v: run 'make train-safety'", shape, wantShape)
+	}
+	m := &Model{weights: make([][Heads]int16, shape.Buckets)}
+	g := &Tagger{weights: make([][Tags]int8, shape.TagBuckets)}
+	for _, part := range []any{&m.step, &m.bias, m.weights, g.weights, &g.follow} {
+		if err := binary.Read(plain, binary.LittleEndian, part); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, g, nil
+}
+
+// WriteWeights writes a classifier and a tagger, the same bytes for the same weights.
+func WriteWeights(w io.Writer, m *Model, g *Tagger) error {
+	packed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(packed, magic); err != nil {
+		return err
+	}
+	for _, part := range []any{wantShape, m.step, m.bias, m.weights, g.weights, g.follow} {
+		if err := binary.Write(packed, binary.LittleEndian, part); err != nil {
+			return err
+		}
+	}
+	return packed.Close()
+}
+
+// steps is how many steps the largest weight of a head has.
+const steps = 1000
+
+// NewModel rounds weights to whole steps, a thousand to each side. A text whose score is at a head's
+// threshold gets the score 0.
+func NewModel(weights [][Heads]float32, bias, thresholds [Heads]float32) *Model {
+	m := &Model{weights: make([][Heads]int16, len(weights))}
+	for h := range m.step {
+		largest := float32(0)
+		for b := range weights {
+			largest = max(largest, float32(math.Abs(float64(weights[b][h]))))
+		}
+		m.step[h] = max(largest, 1e-6) / steps
+		m.bias[h] = bias[h] - thresholds[h]
+		for b := range weights {
+			m.weights[b][h] = int16(math.Round(float64(weights[b][h] / m.step[h])))
+		}
+	}
+	return m
+}
+
+// NewTagger rounds weights to eight bits.
+func NewTagger(weights [][Tags]float32, follow [Tags][Tags]float32) *Tagger {
+	g := &Tagger{weights: make([][Tags]int8, len(weights))}
+	largest := float32(1e-6)
+	for b := range weights {
+		for _, w := range weights[b] {
+			largest = max(largest, float32(math.Abs(float64(w))))
+		}
+	}
+	step := largest / 127
+	for b := range weights {
+		for t, w := range weights[b] {
+			g.weights[b][t] = int8(math.Round(float64(w / step)))
+		}
+	}
+	for a := range follow {
+		for b, w := range follow[a] {
+			g.follow[a][b] = int32(math.Round(float64(w / step)))
+		}
+	}
+	return g
+}
