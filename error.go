@@ -23,6 +23,8 @@ const (
 	Forbidden Code = "forbidden"
 	// NotFound: no such model, route or object.
 	NotFound Code = "not_found"
+	// Filtered: the safety policy does not allow the request.
+	Filtered Code = "filtered"
 	// Conflict: the object is in a state in which this cannot be done.
 	Conflict Code = "conflict"
 	// MethodNotAllowed: the route exists, with another method.

@@ -51,6 +51,8 @@ type answeredPrompt struct {
 // A choice is one continuation while it grows.
 type choice struct {
 	text *text
+	// screen is what its text passes before it is shown; nil if nothing is looked for.
+	screen *outScreen
 	// reader tells calls and thoughts from plain text; nil if all text is plain.
 	reader *reader
 	model  *model
@@ -133,7 +135,7 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	select {
 	case e := <-a.events:
 		a.waiting = e.ticket != nil
-		if pieces, err := a.gather(e); len(pieces) > 0 || err != nil {
+		if pieces, err := a.gather(e); len(pieces) > 0 || err != nil || a.over() {
 			return pieces, err
 		}
 		return a.next(ctx, silence)
@@ -171,6 +173,9 @@ func (a *answer) gather(e event) ([]piece, error) {
 		}
 		for _, p := range added {
 			pieces = join(pieces, p)
+		}
+		if a.over() {
+			return pieces, nil
 		}
 		select {
 		case e = <-a.events:
@@ -229,6 +234,9 @@ func (a *answer) accept(e event) ([]piece, error) {
 	}
 	index := e.prompt*a.perPrompt + d.Choice
 	c := a.choices[index]
+	if c.finish == finishFiltered {
+		return a.afterHalt(e)
+	}
 	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
 		return nil, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
 	}
@@ -236,12 +244,17 @@ func (a *answer) accept(e event) ([]piece, error) {
 		a.prompts[e.prompt].logprobs = d.PromptLogprobs
 	}
 	pieces := c.add(d)
+	pieces[0].progress = d.Progress
+	pieces = c.screened(pieces, d.Count())
 	for i := range pieces {
 		pieces[i].choice, pieces[i].outputTokens = index, c.outputTokens
+		d.Finish = pieces[i].finish
 	}
-	pieces[0].progress = d.Progress
-	d.Finish = pieces[len(pieces)-1].finish
 	a.seen(index, step{delta: d, shared: e.shared})
+	if c.finish == finishFiltered {
+		a.endHalted()
+		return pieces, nil
+	}
 	if d.Usage != nil {
 		return pieces, a.settle(e.prompt, *d.Usage)
 	}

@@ -45,6 +45,9 @@ func (g *Gateway) chat(c *call) error {
 // must call stop.
 func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop func(), err error) {
 	c.story.model = m.ID
+	if err := c.screenChat(m, request); err != nil {
+		return nil, nil, err
+	}
 	begun := c.gateway.config.Now()
 	prompt, thinking, err := m.renderChat(request, begun)
 	c.took(ledger.Tokenize, begun)

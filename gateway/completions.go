@@ -31,6 +31,9 @@ func (g *Gateway) completions(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := c.screenCompletion(model, request); err != nil {
+		return err
+	}
 	begun := g.config.Now()
 	jobs, err := completionJobs(c, model, request)
 	c.took(ledger.Tokenize, begun)

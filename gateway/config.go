@@ -14,6 +14,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/otlp"
+	"parley/gateway/safety"
 	"parley/gateway/tenant"
 	"parley/token"
 
@@ -99,6 +100,9 @@ type Config struct {
 	Prices ledger.Prices
 	// Currency is what prices are in; default "usd".
 	Currency string
+	// Safety screens prompts and answers; default: a keeper of
+	// [safety.DefaultBook], which flags and never blocks.
+	Safety *safety.Keeper
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -221,6 +225,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Currency, "usd")
 	if c.Limits == nil {
 		c.Limits = limit.NewMemory(c.Now)
+	}
+	if c.Safety == nil {
+		c.Safety = safety.NewKeeper(nil)
 	}
 	if c.Registry == nil {
 		c.Registry = NewRegistry()

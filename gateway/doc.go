@@ -9,6 +9,7 @@
 //	gateway.go     request ids, draining, panics
 //	routes.go      which path is answered by what
 //	call.go        one HTTP exchange: body in, answer or failure out
+//	screening.go   what a prompt may say; outscreen.go: what an answer may, while it is written
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
 //	generate.go    tokens -> deltas: one pump for each prompt

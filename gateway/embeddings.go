@@ -34,6 +34,9 @@ func (g *Gateway) embeddings(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := c.screenPrompts(model, "input", request.Inputs); err != nil {
+		return err
+	}
 	begun := g.config.Now()
 	jobs, err := embeddingJobs(c, model, request.Inputs)
 	c.took(ledger.Tokenize, begun)

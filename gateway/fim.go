@@ -37,6 +37,9 @@ func (g *Gateway) fim(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := c.screenGap(model, &request.Before, request.Gap); err != nil {
+		return err
+	}
 	prompt, err := model.encodeBefore(request.Before, request.Gap)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
+	"parley/gateway/safety"
 	"parley/gateway/tenant"
 )
 
@@ -36,6 +37,8 @@ type Gateway struct {
 	limits   limit.Book
 	draining atomic.Bool
 	batches  batchWork
+	// safety screens prompts and answers.
+	safety *safety.Keeper
 	// operations are what those who run the server are shown.
 	operations operations
 }
@@ -52,6 +55,7 @@ func New(config Config) (*Gateway, error) {
 	config = config.withDefaults()
 	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), near: newNearby(&config), operations: newOperations()}
 	g.who = g.identify
+	g.safety = config.Safety
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
 		m.now = config.Now

@@ -115,6 +115,8 @@ func stopReason(a *answer, finish parley.Finish) (reason string, sequence *strin
 		return "tool_use", nil
 	case parley.FinishLength:
 		return "max_tokens", nil
+	case finishFiltered:
+		return "refusal", nil
 	}
 	if s := a.choices[0].text.stoppedBy(); s != "" {
 		return "stop_sequence", &s

@@ -40,6 +40,8 @@ type metrics struct {
 	limited *prometheus.CounterVec
 	// nearDuplicates counts answers that were another question's.
 	nearDuplicates prometheus.Counter
+	// safety counts what screens found, moderatorFailures whom they asked in vain.
+	safety, moderatorFailures *prometheus.CounterVec
 }
 
 // NewRegistry returns a registry that already has the metrics of the Go runtime
@@ -80,6 +82,10 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		nearDuplicates: counter("parley_near_duplicates_total", "Requests answered with the answer to a question that was nearly the same."),
 		retries:        counter("parley_client_retries_total", "Requests that a client says it has sent before."),
 	}
+	m.safety = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "parley_safety_findings_total", Help: "What the safety screens found, by direction, category and what followed."}, []string{"direction", "category", "action"})
+	m.moderatorFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "parley_moderator_failures_total", Help: "Questions that a moderator outside did not answer."}, []string{"moderator"})
 	m.addStages(histogram("parley_stage_seconds", "Time in each stage on the way to the first token.", 0.00001))
 	return m, m.register(r)
 }
@@ -87,7 +93,7 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.limited} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.limited, m.safety, m.moderatorFailures} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)

@@ -109,6 +109,9 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 				model: m,
 				muted: muted,
 			})
+			if !muted {
+				a.choices[len(a.choices)-1].screen = c.newOutScreen(len(a.choices) - 1)
+			}
 		}
 	}
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)

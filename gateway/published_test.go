@@ -261,6 +261,7 @@ func TestEveryPublishedRouteIsShown(t *testing.T) {
 		embedding.proof.seen = s.proof.seen
 		embedding.embed(`,"input":"a"`)
 		s.showUsage()
+		s.do("POST", "/v1/moderations", `{"input":"a"}`)
 		s.do("GET", "/v1/models", "")
 		s.do("GET", "/v1/models/"+modelID, "")
 		wanted := map[string]bool{}

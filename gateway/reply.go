@@ -245,14 +245,18 @@ func (r *reply) flush(out eventSink) error {
 	return out.send(events)
 }
 
+// cutBy says why a response is incomplete, by why its text ended.
+var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", finishFiltered: "content_filter"}
+
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
 func (r *reply) complete(out eventSink) error {
 	finish := r.call.story.finish
 	now := r.gateway.config.Now()
-	r.log.Complete(finish == parley.FinishLength, openai.ResponseUsageOf(r.answer.usage), now.Unix())
+	cut := cutBy[finish]
+	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.usage), now.Unix())
 	status := convo.Completed
-	if finish == parley.FinishLength {
+	if cut != "" {
 		status = convo.Incomplete
 	}
 	_, events := r.log.Take()

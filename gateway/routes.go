@@ -53,6 +53,7 @@ func (g *Gateway) addRoutes() {
 	g.addUsageRoutes()
 	g.addPageRoutes()
 	g.addOperatorRoutes()
+	g.addSafetyRoutes()
 	g.addFileRoutes()
 	g.addBatchRoutes()
 	g.addResponseRoutes()

@@ -119,6 +119,11 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	traces, endTraces := s.openTraces(ctx, log)
 	defer endTraces()
 	config.Traces = traces
+	var unwatch func()
+	if config.Safety, unwatch, err = openSafety(ctx, s, log); err != nil {
+		return err
+	}
+	defer unwatch()
 	front, err := gateway.New(config)
 	if err != nil {
 		return err

@@ -61,6 +61,8 @@ type settings struct {
 	tenantTiers tenant.Tiers
 	aliases     map[string]gateway.Alias
 	origins     []string
+	// safetyPolicy is the file that says what is allowed; empty flags only.
+	safetyPolicy string
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.

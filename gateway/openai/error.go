@@ -57,6 +57,7 @@ const (
 var rules = map[parley.Code]rule{
 	parley.InvalidRequest:   {status: 400, kind: invalidRequest},
 	parley.ContextTooLong:   {status: 400, kind: invalidRequest, code: "context_length_exceeded"},
+	parley.Filtered:         {status: 400, kind: invalidRequest, code: "content_policy_violation"},
 	parley.TooLarge:         {status: 413, kind: invalidRequest, code: "request_too_large"},
 	parley.Unauthenticated:  {status: 401, kind: invalidRequest, code: "invalid_api_key"},
 	parley.Forbidden:        {status: 403, kind: "permission_error", code: "permission_denied"},

@@ -186,11 +186,11 @@ func (l *ResponseLog) close(status string) {
 
 // Complete ends a response that went well. Cut says that the model would have
 // gone on.
-func (l *ResponseLog) Complete(cut bool, usage *ResponseUsage, now int64) {
+func (l *ResponseLog) Complete(cut string, usage *ResponseUsage, now int64) {
 	l.Response.Usage, l.Response.CompletedAt = usage, &now
-	if cut {
+	if cut != "" {
 		l.close("incomplete")
-		l.Response.IncompleteDetails = &IncompleteDetails{"max_output_tokens"}
+		l.Response.IncompleteDetails = &IncompleteDetails{cut}
 		l.end("incomplete")
 		return
 	}

@@ -107,7 +107,7 @@ func TestReplay(t *testing.T) {
 	l.Call(0, "c", "f", "{")
 	l.Call(0, "", "", "}")
 	l.Call(1, "d", "g", "")
-	l.Complete(false, ResponseUsageOf(parley.Usage{}), 5)
+	l.Complete("", ResponseUsageOf(parley.Usage{}), 5)
 	first, events := l.Take()
 	if first != 0 || len(l.Peek()) != 0 {
 		t.Errorf("the first event has the number %d", first)

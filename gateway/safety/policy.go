@@ -318,3 +318,27 @@ func (r *Ruling) decide(rules *[categories]Rule, v *Verdict) (list []Decision, s
 	}
 	return list, sternest
 }
+
+// DecideInput decides what follows from what was found in a prompt.
+func (r *Ruling) DecideInput(v *Verdict) ([]Decision, Action) { return r.decide(&r.Input, v) }
+
+// DecideOutput decides what follows from what was found in an answer.
+func (r *Ruling) DecideOutput(v *Verdict) ([]Decision, Action) { return r.decide(&r.Output, v) }
+
+// InputNames reports whether names are looked for in prompts.
+func (r *Ruling) InputNames() bool { return r.names(&r.Input) }
+
+// Closed reports whether one of the categories is to be refused if nobody can
+// say whether a prompt is of it.
+func (r *Ruling) Closed(list []Category, output bool) bool {
+	rules := &r.Input
+	if output {
+		rules = &r.Output
+	}
+	for _, c := range list {
+		if rules[c].WhenDown == closedWhenDown {
+			return true
+		}
+	}
+	return false
+}

@@ -115,6 +115,9 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 	s.model.add(&context, w.buckets)
 
 	z, at := s.worst(w, Spans(n), &context)
+	if t.Origin == FromModel {
+		s.closely(w, &z, &at)
+	}
 	v.addHarm(w, &z, &at)
 	v.add(w, Illicit, "", probability(z[HeadIllicit]), at[HeadIllicit])
 	if t.Origin == FromModel {
@@ -127,6 +130,29 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 	if t.Origin == FromTool {
 		z, at := s.worst(w, SentenceSpans(w.begins, n), &context)
 		v.add(w, Injection, "order", probability(z[HeadOrder]), at[HeadOrder])
+	}
+}
+
+// A few words that are much worse than their surroundings count for themselves
+// in an answer, where nobody planned what stands beside them. They must be so
+// by closeMargin, since few words are judged less surely than many.
+const (
+	closeWords  = 16
+	closeStride = 6
+	closeMargin = 1
+)
+
+// closely raises z where a few words are worse than all.
+func (s *Screen) closely(w *workspace, z *[Heads]float32, at *[Heads][2]int) {
+	n := len(w.words)
+	var none sum
+	for from := 0; from < n && n > closeWords; from += closeStride {
+		few, where := s.worst(w, [][2]int{{from, min(from+closeWords, n)}}, &none)
+		for h := range z {
+			if few[h]-closeMargin > z[h] {
+				z[h], at[h] = few[h]-closeMargin, where[h]
+			}
+		}
 	}
 }
 

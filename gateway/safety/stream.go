@@ -121,6 +121,9 @@ func (s *Stream) fresh(decisions []Decision) (list []Decision) {
 	return list
 }
 
+// growMin is how many bytes must follow what is redacted for it to be complete.
+const growMin = 2
+
 // edge is up to where held text may be let go: all but the last keep tokens,
 // no part of a character, and no part of what is redacted. What is redacted
 // and reaches the end may still grow, so it stays.
@@ -136,8 +139,11 @@ func (s *Stream) edge(keep int, decisions []Decision) int {
 		edge--
 	}
 	for _, d := range decisions {
-		if d.Action == Redact && d.Start < edge && d.End > edge {
-			edge = d.Start
+		if d.Action != Redact || d.Start >= edge || d.End <= edge {
+			continue
+		}
+		if edge = d.Start; d.End+growMin <= len(s.held) {
+			edge = d.End
 		}
 	}
 	return edge

@@ -123,7 +123,12 @@ func moderationTarget(r *row, t *[safety.Heads]int8) {
 // examplesOf makes the examples of users' texts.
 func examplesOf(rows []*row) []*example {
 	var list []*example
+	templates := map[string]bool{}
 	for _, r := range rows {
+		if form := strings.ToLower(r.template()); r.Source == "presidio_generated_large" && !templates[form] {
+			templates[form] = true
+			list = append(list, &example{row: r, sample: safety.Extract(r.Text, ""), target: clean(), weight: 1, seed: true})
+		}
 		if t, weight, ok := targetOf(r); ok {
 			list = append(list, &example{row: r, sample: safety.Extract(r.Text, r.System), target: t, weight: weight})
 		}

@@ -14,7 +14,7 @@ import (
 var seedsText string
 
 // seedsPerLine bounds how many texts one line gives.
-const seedsPerLine = 24
+const seedsPerLine = 48
 
 // seedWeight is what a seed counts beside a row of the data.
 const seedWeight = 0.5

@@ -56,6 +56,10 @@ const (
 // false alarms on clean comments are worth more.
 const marginEnough = 0.02
 
+// scoreMin is the least threshold: below it a text would be flagged in which
+// nothing speaks for it.
+const scoreMin = -1.0
+
 // choose returns the thresholds under which the recall that is nearest to its
 // bar is farthest from it, up to marginEnough, and of those the ones that flag
 // fewest clean comments.
@@ -65,6 +69,9 @@ func choose(set []scored) thresholds {
 	for t := range candidates(set) {
 		m := measure(set, &t)
 		if m.rate(lookalikeSet) > lookalikeShare+.01 || m.rate(pooledSet) > pooledShare+.001 {
+			continue
+		}
+		if t[safety.HeadHarm] < scoreMin || t[safety.HeadInjection] < scoreMin {
 			continue
 		}
 		margin := min(m.margin(), marginEnough)

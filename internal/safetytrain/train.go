@@ -12,12 +12,10 @@ import (
 type learner struct {
 	weights, slopes [][safety.Heads]float32
 	bias            [safety.Heads]float32
-	biasSlope       [safety.Heads]float32
 	// sums holds the running sums of an example's words.
 	sums [][safety.Heads]float32
-	// total and totalBias add up the weights that are averaged in the end.
+	// total adds up the weights that are averaged in the end.
 	total      [][safety.Heads]float32
-	totalBias  [safety.Heads]float32
 	remembered float32
 }
 
@@ -31,9 +29,17 @@ type schedule struct {
 
 var plan = schedule{epochs: 10, rate: 0.12, decay: 1e-4, dropWords: 0.15}
 
+// presumption is the score of a text in which nothing speaks for or against
+// it. It is not learned: most texts are clean, more than the data has.
+const presumption = -3
+
 func newLearner() *learner {
 	table := func() [][safety.Heads]float32 { return make([][safety.Heads]float32, 1<<safety.BucketBits) }
-	return &learner{weights: table(), slopes: table(), total: table()}
+	l := &learner{weights: table(), slopes: table(), total: table()}
+	for h := range l.bias {
+		l.bias[h] = presumption
+	}
+	return l
 }
 
 // train teaches the examples that include accepts, in an order that depends
@@ -69,9 +75,6 @@ func (l *learner) remember() {
 			l.total[b][h] += w
 		}
 	}
-	for h, b := range l.bias {
-		l.totalBias[h] += b
-	}
 }
 
 // average replaces the weights by the mean of those remembered: it swings
@@ -81,9 +84,6 @@ func (l *learner) average() {
 		for h := range l.weights[b] {
 			l.weights[b][h] = l.total[b][h] / l.remembered
 		}
-	}
-	for h := range l.bias {
-		l.bias[h] = l.totalBias[h] / l.remembered
 	}
 }
 
@@ -167,8 +167,6 @@ func (l *learner) step(e *example, at [2]int, slope [safety.Heads]float32, rate 
 	var scaled [safety.Heads]float32
 	for h := range slope {
 		scaled[h] = slope[h] * share
-		l.biasSlope[h] += slope[h] * slope[h]
-		l.bias[h] -= 0.3 * rate * slope[h] / (float32(math.Sqrt(float64(l.biasSlope[h]))) + 1e-3)
 	}
 	for _, buckets := range e.sample.Words[at[0]:at[1]] {
 		if at[1]-at[0] > 4 && random.Float32() < plan.dropWords {

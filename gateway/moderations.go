@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"parley"
+	"parley/gateway/openai"
+	"parley/gateway/safety"
+)
+
+// moderationModel is what answers to POST /v1/moderations, whatever model the
+// client named: clients name OpenAI's.
+const moderationModel = "parley-safety"
+
+func (g *Gateway) addSafetyRoutes() {
+	g.routes.add("POST", "/v1/moderations", false, g.moderations)
+	g.routes.add("GET", "/admin/api/safety/events", false, g.operator(g.safetyEvents))
+}
+
+// moderations answers POST /v1/moderations. It judges as the input screen does
+// and takes no notice of policies: what follows is for the caller to say.
+func (g *Gateway) moderations(c *call) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	request, err := openai.ParseModeration(body)
+	if err != nil {
+		return err
+	}
+	answer := openai.Moderation{ID: "modr-" + c.suffix, Model: moderationModel}
+	for _, text := range request.Inputs {
+		verdict := g.safety.Screen.Judge(safety.Text{Body: text})
+		answer.Results = append(answer.Results, moderationResult(&verdict))
+	}
+	return c.reply(http.StatusOK, answer)
+}
+
+// moderationKinds are OpenAI's categories and which of ours must both be found
+// for them.
+var moderationKinds = map[string][2]safety.Category{
+	"harassment": {safety.Harassment, safety.Harassment}, "harassment/threatening": {safety.Harassment, safety.Violence},
+	"hate": {safety.Hate, safety.Hate}, "hate/threatening": {safety.Hate, safety.Violence},
+	"illicit": {safety.Illicit, safety.Illicit}, "illicit/violent": {safety.Illicit, safety.Violence},
+	"self-harm": {safety.SelfHarm, safety.SelfHarm}, "self-harm/intent": {safety.SelfHarm, safety.SelfHarm}, "self-harm/instructions": {safety.SelfHarm, safety.Illicit},
+	"sexual": {safety.Sexual, safety.Sexual}, "sexual/minors": {safety.SexualMinors, safety.SexualMinors},
+	"violence": {safety.Violence, safety.Violence}, "violence/graphic": {safety.Violence, safety.Violence},
+	"injection": {safety.Injection, safety.Injection}, "secrets": {safety.Secrets, safety.Secrets}, "pii": {safety.PII, safety.PII},
+}
+
+// flaggedFrom is the score from which on a text is flagged. Personal data is
+// told and does not flag: most of what people write has some.
+const flaggedFrom = 0.5
+
+func moderationResult(v *safety.Verdict) openai.ModerationResult {
+	r := openai.ModerationResult{Is: map[string]bool{}, Scores: map[string]float32{}, Applied: map[string][]string{}}
+	for name, of := range moderationKinds {
+		score := min(v.Scores[of[0]], v.Scores[of[1]])
+		r.Scores[name], r.Is[name], r.Applied[name] = score, score >= flaggedFrom, []string{"text"}
+		r.Flagged = r.Flagged || score >= flaggedFrom && name != "pii"
+	}
+	return r
+}
+
+// eventsMost bounds one listing of events.
+const eventsMost = 1000
+
+// safetyEvents answers GET /admin/api/safety/events: what was found lately,
+// newest first. ?after= leaves out what is already known, ?limit= bounds the list.
+func (g *Gateway) safetyEvents(c *call) error {
+	query := c.request.URL.Query()
+	after, limit := int64(0), int64(100)
+	for name, into := range map[string]*int64{"after": &after, "limit": &limit} {
+		if s := query.Get(name); s != "" {
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil || n < 0 || name == "limit" && n > eventsMost {
+				return parley.Invalid(name, "Invalid '%s': it must be a whole number from 0 to %d.", name, eventsMost)
+			}
+			*into = n
+		}
+	}
+	return c.reply(http.StatusOK, map[string]any{"object": "list", "data": g.safety.Recent(after, int(limit))})
+}

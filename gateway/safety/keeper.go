@@ -1,0 +1,144 @@
+package safety
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An Event is something that was found and what followed. It tells where, and
+// never what, unless the policy asks for the text.
+type Event struct {
+	ID      int64     `json:"id"`
+	Time    time.Time `json:"time"`
+	Request string    `json:"request_id"`
+	Tenant  string    `json:"tenant"`
+	Model   string    `json:"model"`
+	// Direction is "input" or "output", Origin whose text it was, Part which of
+	// the messages or choices, from 0 on.
+	Direction string `json:"direction"`
+	Origin    Origin `json:"origin"`
+	Part      int    `json:"part"`
+	Decision
+	// By is the moderator that found it; empty if we did.
+	By   string `json:"by,omitempty"`
+	Text string `json:"text,omitempty"`
+}
+
+// eventsKept is how many events are remembered.
+const eventsKept = 1000
+
+// A Keeper holds the screen, the policies that hold now, and what was found
+// lately. It may be used by many goroutines at once.
+type Keeper struct {
+	Screen *Screen
+	book   atomic.Pointer[Book]
+	// breakers keep moderators that do not answer from being asked.
+	outside *outside
+
+	mu     sync.Mutex
+	events []Event
+	last   int64
+}
+
+// NewKeeper returns a keeper of policies; nil keeps [DefaultBook].
+func NewKeeper(b *Book) *Keeper {
+	if b == nil {
+		b = DefaultBook()
+	}
+	k := &Keeper{Screen: New(), outside: newOutside()}
+	k.book.Store(b)
+	return k
+}
+
+// Book returns the policies that hold now.
+func (k *Keeper) Book() *Book { return k.book.Load() }
+
+// Replace lets other policies hold from now on. Requests under way go on with
+// those that they began with.
+func (k *Keeper) Replace(b *Book) { k.book.Store(b) }
+
+// For returns what holds for a tenant at a model.
+func (k *Keeper) For(tenant, model string) *Ruling { return k.book.Load().For(tenant, model) }
+
+// Note remembers an event and returns it with its number.
+func (k *Keeper) Note(e Event) Event {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last++
+	e.ID = k.last
+	if len(k.events) == eventsKept {
+		k.events = append(k.events[:0], k.events[1:]...)
+	}
+	k.events = append(k.events, e)
+	return e
+}
+
+// Recent returns the events after a number, newest first, at most limit.
+func (k *Keeper) Recent(after int64, limit int) []Event {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := []Event{}
+	for i := len(k.events) - 1; i >= 0 && len(list) < limit && k.events[i].ID > after; i-- {
+		list = append(list, k.events[i])
+	}
+	return list
+}
+
+// ReadBook reads policies from a file.
+func ReadBook(path string) (*Book, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the safety policy cannot be read: %w", err)
+	}
+	b, err := ParseBook(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+// Watch reads the policies of a file again whenever it changes, until ctx
+// ends. A file that is wrong is reported, and what held before goes on to hold.
+func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
+	seen := stampOf(path)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := stampOf(path)
+		if now == seen {
+			continue
+		}
+		seen = now
+		b, err := ReadBook(path)
+		if err != nil {
+			log.Error("the safety policy was changed and is not used: the one before goes on to hold", "file", path, "error", err)
+			continue
+		}
+		k.Replace(b)
+		log.Info("the safety policy was read again", "file", path)
+	}
+}
+
+// A stamp tells whether a file was changed.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+func stampOf(path string) stamp {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{stat.ModTime(), stat.Size()}
+}

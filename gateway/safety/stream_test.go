@@ -1,0 +1,243 @@
+package safety
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func rulingOf(t testing.TB, text string) *Ruling {
+	t.Helper()
+	b, err := ParseBook([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.For("", "")
+}
+
+const strict = `
+safety:
+  default:
+    window: 64
+    output: {harassment: block, hate: block, violence: block, sexual: block, self-harm: block, illicit: block, secrets: redact, pii: redact}
+`
+
+var calm = []string{
+	"The harbour was quiet in the morning and the boats lay still.", "Anna walked along the quay and counted the gulls.",
+	"Naïve plans — café mornings, über-early walks — filled her notebook.", "She bought bread and two apples and went home.",
+	"The museum opens at nine and has a great collection of paintings.", "You can take the train to the coast in two hours.",
+	"In the evening the family cooked soup and played cards.", "The report explains how the new bridge was built.",
+}
+
+var flaggedTexts = []string{
+	"you are a worthless fucking piece of shit and I hate you, stupid bitch",
+	"all those filthy subhuman vermin should be exterminated and burned alive",
+}
+
+var redactedTexts = []string{
+	"jane.doe@example.com", "4532424071974464", "GB04QHGE83377763088197", "sk-proj-abcDEF0123456789abcDEF0123", "AKIAIOSFODNN7EXAMPLE", "(760)514-1109",
+}
+
+// random text of n calm words with something planted in the middle.
+func planted(random *rand.Rand, n int, what string) string {
+	n = n/10 + 1
+	words := make([]string, 0, n+1)
+	at := random.IntN(n)
+	for i := range n {
+		if i == at {
+			words = append(words, what)
+		}
+		words = append(words, calm[random.IntN(len(calm))])
+	}
+	return strings.Join(words, " ")
+}
+
+// chunkings cuts text at random places, also within characters' words, and
+// says how many tokens each piece has.
+func chunks(random *rand.Rand, text string) []string {
+	var list []string
+	for len(text) > 0 {
+		n := min(1+random.IntN(1+random.IntN(24)), len(text))
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n++
+		}
+		list = append(list, text[:n])
+		text = text[n:]
+	}
+	return list
+}
+
+// pour sends pieces through a stream and returns what was shown and the most
+// tokens that were held.
+func pour(t *testing.T, s *Stream, pieces []string) (shown string, halted bool) {
+	t.Helper()
+	var b strings.Builder
+	for _, p := range pieces {
+		tokens := 1 + len(p)/6
+		passed := s.Push(p, tokens)
+		b.WriteString(passed.Text)
+		if s.Held() > s.ruling.Window+tokens {
+			t.Fatalf("%d tokens are held, more than the window of %d", s.Held(), s.ruling.Window)
+		}
+		if halted = passed.Halted; halted {
+			return b.String(), true
+		}
+	}
+	passed := s.Close()
+	b.WriteString(passed.Text)
+	return b.String(), passed.Halted
+}
+
+// Of ten thousand ways to cut an answer into pieces none shows a character of
+// what is blocked or redacted.
+func TestNothingLeaksHoweverAnswersAreCut(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 500
+	}
+	screen, ruling := New(), rulingOf(t, strict)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		what := redactedTexts[i%len(redactedTexts)]
+		blocked := i%2 == 0
+		if blocked {
+			what = flaggedTexts[i/2%len(flaggedTexts)]
+		}
+		text := planted(random, 20+random.IntN(120), what)
+		shown, halted := pour(t, screen.NewStream(ruling), chunks(random, text))
+		if blocked {
+			at := strings.Index(text, what)
+			if !halted || len(shown) > at || !strings.HasPrefix(text, shown) {
+				t.Fatalf("%d: halted %v, %d bytes shown, what is blocked begins at %d:\n%s\n%s", i, halted, len(shown), at, text, shown)
+			}
+			continue
+		}
+		if halted || strings.Contains(shown, what[:5]) || !strings.Contains(shown, "_1]") {
+			t.Fatalf("%d: halted %v, shown:\n%s", i, halted, shown)
+		}
+		if before, after, _ := strings.Cut(text, what); !strings.HasPrefix(shown, before) || !strings.HasSuffix(shown, after) {
+			t.Fatalf("%d: other text was changed:\n%s\n%s", i, text, shown)
+		}
+	}
+}
+
+func TestFlaggingHoldsNothingBack(t *testing.T) {
+	s := New().NewStream(rulingOf(t, "safety: {default: {output: {harassment: flag}}}"))
+	found := 0
+	for _, p := range chunks(rand.New(rand.NewPCG(3, 4)), planted(rand.New(rand.NewPCG(5, 6)), 60, flaggedTexts[0])) {
+		passed := s.Push(p, 1)
+		if passed.Text != p || passed.Halted {
+			t.Fatalf("pushed %q, got %+v", p, passed)
+		}
+		found += len(passed.Decisions)
+	}
+	if found += len(s.Close().Decisions); found == 0 {
+		t.Error("nothing was flagged")
+	}
+}
+
+func TestRestorerPutsValuesBack(t *testing.T) {
+	v := NewVault()
+	text := "Write to jane@example.com and joe@example.com, not jane@example.com."
+	ruling := rulingOf(t, "safety: {default: {input: {pii: redact}}}")
+	verdict := New().Judge(Text{Body: text})
+	decisions, action := ruling.DecideInput(&verdict)
+	hidden := v.Redact(text, decisions)
+	if action != Redact || hidden != "Write to [EMAIL_1] and [EMAIL_2], not [EMAIL_1]." {
+		t.Fatalf("%s: %q", action, hidden)
+	}
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 500 {
+		r := NewRestorer(v)
+		var b strings.Builder
+		for _, p := range chunks(random, "["+hidden+" [EMAIL_3] [[EMAIL_1") {
+			b.WriteString(r.Push(p))
+		}
+		b.WriteString(r.Flush())
+		if want := "[" + text + " [EMAIL_3] [[EMAIL_1"; b.String() != want {
+			t.Fatalf("restored %q, want %q", b.String(), want)
+		}
+	}
+}
+
+func TestPolicyErrorsSayWhatToDo(t *testing.T) {
+	for text, want := range map[string]string{
+		"default: {}": "unknown field",
+		"other: 1":    "unknown field",
+		"safety: {default: {input: {nonsense: block}}}":                     "there is no safety category",
+		"safety: {default: {input: {hate: redact}}}":                        "cannot be redacted",
+		"safety: {default: {input: {hate: explode}}}":                       "use one of off, flag, redact, block",
+		"safety: {default: {input: {hate: {action: block, threshold: 2}}}}": "from 0 to 1",
+		"safety: {default: {window: 100}}":                                  "from 8 to 64",
+		"safety: {default: {kinds: [shoe]}}":                                "no kind of personal data",
+		"safety: {default: {moderators: [who]}}":                            "no moderator",
+		"safety: {moderators: {m: {timeout: 1s}}}":                          "give it a url",
+	} {
+		_, err := ParseBook([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestTenantsGoBeforeModels(t *testing.T) {
+	b, err := ParseBook([]byte(`
+safety:
+  default: {input: {hate: flag, pii: redact}}
+  models: {m: {input: {hate: block}, window: 16}}
+  tenants: {acme: {input: {hate: off}, refusal: "No."}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.For("other", "m"); r.Input[Hate].Action != Block || r.Window != 16 || r.Input[PII].Action != Redact {
+		t.Errorf("other at m: %+v", r)
+	}
+	if r := b.For("acme", "m"); r.Input[Hate].Action != Off || r.Refusal != "No." {
+		t.Errorf("acme at m: %+v", r)
+	}
+}
+
+func FuzzParseBook(f *testing.F) {
+	f.Add([]byte(strict))
+	f.Add([]byte("safety: {moderators: {m: {url: x, timeout: 1s}}, log_text: true}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if b, err := ParseBook(data); err == nil {
+			b.For("a", "b").LooksAtInput()
+		}
+	})
+}
+
+func FuzzModerationAnswers(f *testing.F) {
+	f.Add([]byte(`{"results":[{"categories":{"hate":true},"category_scores":{"hate":0.9}}]}`), "unsafe\nS1,S10")
+	f.Fuzz(func(t *testing.T, data []byte, said string) {
+		if v, err := readModeration(data, 5); err == nil {
+			check(t, v)
+		}
+		if v, err := readGuard(said, 5); err == nil {
+			check(t, v)
+		}
+	})
+}
+
+func check(t *testing.T, v *Verdict) {
+	for c, score := range v.Scores {
+		if score < 0 || score > 1 {
+			t.Fatal(fmt.Sprint(Category(c), score))
+		}
+	}
+}
+
+// BenchmarkStreamToken measures what one token of an answer costs.
+func BenchmarkStreamToken(b *testing.B) {
+	screen, ruling := New(), rulingOf(b, strict)
+	s := screen.NewStream(ruling)
+	words := strings.Fields(strings.Join(calm, " "))
+	i := 0
+	for b.Loop() {
+		s.Push(words[i%len(words)]+" ", 1)
+		i++
+	}
+}

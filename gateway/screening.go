@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"parley"
+	"parley/gateway/openai"
+	"parley/gateway/safety"
+)
+
+// finishFiltered is why a choice ended that the safety policy halted. A worker
+// knows of no policy, so it is said here.
+const finishFiltered parley.Finish = "content_filter"
+
+// A screening is what a call knows of its policy: the rules, and what was
+// taken out of its prompt.
+type screening struct {
+	ruling *safety.Ruling
+	vault  *safety.Vault
+}
+
+// screenChat judges the prompt of a conversation before anything is computed
+// for it. What is redacted is replaced in request; what is blocked is an error.
+func (c *call) screenChat(m *model, request *openai.ChatRequest) error {
+	var parts []screenPart
+	var system strings.Builder
+	for i := range request.Messages {
+		said := &request.Messages[i]
+		switch said.Role {
+		case "system":
+			system.WriteString(said.Content + "\n")
+		case "user":
+			parts = append(parts, screenPart{&said.Content, safety.FromUser, i})
+		case "tool", "function":
+			parts = append(parts, screenPart{&said.Content, safety.FromTool, i})
+		}
+	}
+	return c.screen(m, "messages", system.String(), parts)
+}
+
+// screenPrompts judges plain prompts. Prompts that are tokens are read as text
+// first, and are refused rather than redacted.
+func (c *call) screenPrompts(m *model, param string, prompts []openai.Prompt) error {
+	var parts []screenPart
+	for i := range prompts {
+		text := &prompts[i].Text
+		if prompts[i].IsTokens {
+			decoded := m.Tokenizer.Decode(prompts[i].Tokens, true)
+			text = &decoded
+		}
+		parts = append(parts, screenPart{text, safety.FromUser, i})
+	}
+	return c.screen(m, param, "", parts)
+}
+
+// screenCompletion judges the prompts of a completion and what follows their gap.
+func (c *call) screenCompletion(m *model, request *openai.CompletionRequest) error {
+	if request.Gap != nil && len(request.Prompts) == 1 {
+		return c.screenGap(m, &request.Prompts[0], request.Gap)
+	}
+	return c.screenPrompts(m, "prompt", request.Prompts)
+}
+
+// screenGap judges what stands before and behind a gap that is to be filled.
+func (c *call) screenGap(m *model, before *openai.Prompt, gap *openai.Gap) error {
+	prompts := []openai.Prompt{*before}
+	if gap != nil {
+		prompts = append(prompts, gap.After)
+	}
+	if err := c.screenPrompts(m, "prompt", prompts); err != nil {
+		return err
+	}
+	before.Text = prompts[0].Text
+	if gap != nil {
+		gap.After.Text = prompts[1].Text
+	}
+	return nil
+}
+
+// askGuard has a model of this server say what it thinks of a text.
+func (c *call) askGuard(ctx context.Context, name, text string) (string, error) {
+	m, err := c.model(name)
+	if err != nil {
+		return "", err
+	}
+	said, _, err := c.aside(ctx, "guard").ask(m, "You are a strict moderator.", text, guardTokens)
+	return said, err
+}
+
+// guardTokens bounds what a guard model says.
+const guardTokens = 32
+
+// A screenPart is a text of a prompt that is judged, and may be replaced.
+type screenPart struct {
+	text   *string
+	origin safety.Origin
+	index  int
+}
+
+// screen judges the parts of a prompt under the policy of its tenant and model,
+// which then holds for its answer, too.
+func (c *call) screen(m *model, param, system string, parts []screenPart) error {
+	keeper := c.gateway.safety
+	c.screening = screening{ruling: keeper.For(c.identity.Organization, m.ID), vault: safety.NewVault()}
+	ruling := c.screening.ruling
+	if c.beside || !ruling.LooksAtInput() {
+		return nil
+	}
+	for _, p := range parts {
+		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system, Names: ruling.InputNames()})
+		decisions, sternest := ruling.DecideInput(&verdict)
+		c.noteSafety("input", p.origin, p.index, *p.text, "", decisions)
+		if sternest != safety.Block {
+			var err error
+			if sternest, err = c.moderate(p, sternest); err != nil {
+				return err
+			}
+		}
+		switch sternest {
+		case safety.Block:
+			return &parley.Error{Code: parley.Filtered, Param: param, Message: ruling.Refusal + " The safety policy of this server does not allow the request."}
+		case safety.Redact:
+			*p.text = c.screening.vault.Redact(*p.text, decisions)
+		}
+	}
+	return nil
+}
+
+// moderate asks the moderators outside about a part of a prompt.
+func (c *call) moderate(p screenPart, sternest safety.Action) (safety.Action, error) {
+	ruling, keeper := c.screening.ruling, c.gateway.safety
+	if len(ruling.Moderators) == 0 || *p.text == "" {
+		return sternest, nil
+	}
+	found, down := keeper.Moderate(c.request.Context(), ruling, *p.text, false, c.askGuard)
+	for name, err := range down {
+		closed := ruling.Closed(keeper.Book().Covers(name), false)
+		c.gateway.metrics.moderatorFailures.WithLabelValues(name).Inc()
+		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.id, "refused", closed, "error", err)
+		if closed {
+			return sternest, parley.Errorf(parley.Unavailable, "The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
+		}
+	}
+	for name, verdict := range found {
+		decisions, action := ruling.DecideInput(verdict)
+		c.noteSafety("input", p.origin, p.index, *p.text, name, decisions)
+		if action == safety.Block {
+			sternest = safety.Block
+		}
+	}
+	return sternest, nil
+}
+
+// noteSafety counts, logs and remembers what was decided: where, and never
+// what, unless the policy asks for it.
+func (c *call) noteSafety(direction string, origin safety.Origin, part int, text, by string, decisions []safety.Decision) {
+	for _, d := range decisions {
+		e := safety.Event{
+			Time: c.gateway.config.Now(), Request: c.id, Tenant: c.identity.Organization, Model: c.story.model,
+			Direction: direction, Origin: origin, Part: part, Decision: d, By: by,
+		}
+		if c.screening.ruling.LogText && d.End <= len(text) {
+			e.Text = text[d.Start:d.End]
+		}
+		e = c.gateway.safety.Note(e)
+		c.gateway.metrics.safety.WithLabelValues(direction, d.Category.String(), string(d.Action)).Inc()
+		line := []any{"request_id", e.Request, "tenant", e.Tenant, "model", e.Model, "direction", direction, "origin", origin.String(), "part", part,
+			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End, "action", string(d.Action)}
+		if by != "" {
+			line = append(line, "by", by)
+		}
+		if e.Text != "" {
+			line = append(line, "text", e.Text)
+		}
+		c.gateway.config.Log.Info("safety", line...)
+	}
+}
