@@ -46,7 +46,7 @@ func userSays(text string) string {
 func TestBlockedPromptsReachNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Hello", 0)}
-		s := start(t, w, withPolicy(t, strictPolicy))
+		s := start(t, w, withPolicy(t, strictPolicy), roomy)
 		quoted, _ := json.Marshal(takeover)
 		for path, body := range map[string]string{
 			"/v1/chat/completions": userSays(takeover),
@@ -75,7 +75,7 @@ func TestBlockedPromptsReachNoWorker(t *testing.T) {
 
 func TestOrdersInToolResultsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, strictPolicy))
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, strictPolicy), roomy)
 		brought := func(text string) int {
 			response, _ := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`","messages":[{"role":"user","content":"Mail?"},
 				{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -94,7 +94,7 @@ func TestOrdersInToolResultsAreFound(t *testing.T) {
 func TestAnswersAreHaltedInEveryDialect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "The sun is up. "+insult+". And more of it.", time.Millisecond)}
-		s := start(t, w, withPolicy(t, strictPolicy))
+		s := start(t, w, withPolicy(t, strictPolicy), roomy)
 		for path, want := range map[string]string{
 			"/v1/chat/completions": `"finish_reason":"content_filter"`,
 			"/v1/completions":      `"finish_reason":"content_filter"`,
@@ -124,7 +124,7 @@ func TestAnswersAreHaltedInEveryDialect(t *testing.T) {
 
 func TestOneOfSeveralChoicesIsHalted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: func(r *parley.Request) []say { return speech(t, r, 0, insult+".", "All is well.") }}, withPolicy(t, strictPolicy))
+		s := start(t, &worker{script: func(r *parley.Request) []say { return speech(t, r, 0, insult+".", "All is well.") }}, withPolicy(t, strictPolicy), roomy)
 		_, answer := s.do("POST", "/v1/chat/completions", strings.Replace(userSays("Hi"), `"max_tokens":60`, `"n":2`, 1))
 		if !strings.Contains(answer, "content_filter") || !strings.Contains(answer, "All is well.") || strings.Contains(answer, "fuck") {
 			t.Error(answer)
@@ -135,7 +135,7 @@ func TestOneOfSeveralChoicesIsHalted(t *testing.T) {
 func TestRedactedValuesComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Sent to [EMAIL_1] now.", 0)}
-		s := start(t, w, withPolicy(t, strictPolicy))
+		s := start(t, w, withPolicy(t, strictPolicy), roomy)
 		_, answer := s.do("POST", "/v1/chat/completions", userSays("Write to jane@example.com"))
 		if prompt := tinyTokenizer().Decode(w.request(t).Prompt, true); strings.Contains(prompt, "jane@") || !strings.Contains(prompt, "[EMAIL_1]") {
 			t.Errorf("the model was shown %q", prompt)

@@ -105,7 +105,7 @@ func ReadBook(path string) (*Book, error) {
 // Watch reads the policies of a file again whenever it changes, until ctx
 // ends. A file that is wrong is reported, and what held before goes on to hold.
 func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
-	seen := stampOf(path)
+	var seen stamp // none yet: it may have changed since it was read
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

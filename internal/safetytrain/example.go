@@ -66,7 +66,7 @@ func targetOf(r *row) (t [safety.Heads]int8, weight float32, ok bool) {
 		return t, 2, true
 	}
 	if r.Label == 0 && r.Source == "xstest" {
-		return clean(), 3, true
+		return clean(), 4, true
 	}
 	if r.Label == 0 {
 		return clean(), cleanWeight(r), true

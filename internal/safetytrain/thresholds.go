@@ -87,9 +87,9 @@ func choose(set []scored) thresholds {
 // candidates share the false alarms that are allowed among the heads.
 func candidates(set []scored) iter.Seq[thresholds] {
 	return func(yield func(thresholds) bool) {
-		for _, harm := range []float64{.02, .05, .1, .15, .25, .35, .45, .6} {
-			for _, safeHarm := range []float64{0, .03, .07} {
-				for _, safeInjection := range []float64{.03, .07, .09, .11} {
+		for _, harm := range []float64{.05, .1, .15, .2, .25, .3, .35, .45, .6} {
+			for _, safeHarm := range []float64{0, .03, .05, .07, .09, .11} {
+				for _, safeInjection := range []float64{0, .03, .05, .07, .09, .11} {
 					var t thresholds
 					t[safety.HeadHarm] = max(above(set, pooled, safety.HeadHarm, pooledShare*harm), above(set, lookalike, safety.HeadHarm, safeHarm))
 					t[safety.HeadInjection] = max(above(set, pooled, safety.HeadInjection, pooledShare*(1-harm)), above(set, lookalike, safety.HeadInjection, safeInjection))
