@@ -172,7 +172,7 @@ var serveSettings = slices.Concat([]setting{
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings)
+}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, safetySettings)
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

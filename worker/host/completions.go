@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"parley"
@@ -171,10 +172,8 @@ func (q *question) stop(s *parley.Stop) error {
 	} else if err := json.Unmarshal(q.Stop, &s.Strings); err != nil {
 		return parley.Invalid("stop", "stop must be a text or a list of texts")
 	}
-	for _, text := range s.Strings {
-		if text == "" {
-			return parley.Invalid("stop", "a stop string is empty")
-		}
+	if slices.Contains(s.Strings, "") {
+		return parley.Invalid("stop", "a stop string is empty")
 	}
 	return nil
 }
