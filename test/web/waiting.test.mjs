@@ -43,7 +43,7 @@ test('who waits in line is told how many go before and how long it may take', as
   await second.closeClean();
 });
 
-test('who is turned away keeps the text, is told when to come again, and is then answered', async () => {
+test('who is turned away keeps the text, is told why, and is then answered', async () => {
   const releases = [await occupy()];
   const page = await openPage(rig);
   // The line is as long as it may be; those in it are answered when the first has ended.
