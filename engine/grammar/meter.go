@@ -26,8 +26,9 @@ const (
 	// doubles them at each level.
 	widthMax  = 512
 	placesMax = 64
-	// framesMax bounds the stack: the nesting of values in an answer.
-	framesMax = 128
+	// framesMax bounds the stack: the nesting of values in an answer. A model that
+	// goes on to nest is made to end while there is room in an ordinary context.
+	framesMax = 64
 )
 
 // A meter bounds the work of one compilation. It counts steps rather than time,
