@@ -144,13 +144,20 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 	if err != nil {
 		return nil, err
 	}
-	url, pid, err := started(ctx, exe, "http://", "serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", tollModel, "--worker", upstream,
-		"--prices", tollModel+"=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error")
+	serve := []string{"serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", tollModel, "--worker", upstream,
+		"--prices", tollModel + "=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error"}
+	url, pid, err := started(ctx, exe, "http://", serve...)
+	if err != nil {
+		return nil, err
+	}
+	roomyURL, roomyPID, err := started(ctx, exe, "http://", append(serve, "--admission", "off")...)
 	if err != nil {
 		return nil, err
 	}
 	b := &toll.Bench{
-		Gateway: toll.Target{Name: "gateway", URL: url, Key: key, PID: pid, Model: tollModel}, Direct: toll.Target{Name: "upstream", URL: upstream, Model: tollModel},
+		Gateway:  toll.Target{Name: "gateway", URL: url, Key: key, PID: pid, Model: tollModel},
+		Roomy:    toll.Target{Name: "gateway", URL: roomyURL, Key: key, PID: roomyPID, Model: tollModel},
+		Direct:   toll.Target{Name: "upstream", URL: upstream, Model: tollModel},
 		Requests: 20_000, Streams: 1000, Open: 5000, Whole: f.streams,
 	}
 	if f.quick {
