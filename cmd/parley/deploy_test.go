@@ -89,7 +89,7 @@ var metricName = regexp.MustCompile(`\b(?:parley|process|vllm)[_:][a-z0-9_:]+`)
 // TestEveryMetricOfTheDashboardsMoves runs a server under every kind of load, and
 // wants each metric that an alert or a dashboard names to be there and not 0.
 func TestEveryMetricOfTheDashboardsMoves(t *testing.T) {
-	s := startServer(t, "--model", "polly", "--kv-tokens", "1024", "--queue-depth", "6", "--slo-tpot", "12ms", "--log-level", "error")
+	s := startServer(t, "--model", "polly", "--kv-tokens", "1024", "--seqs", "3", "--queue-depth", "12", "--slo-tpot", "12ms", "--log-level", "error")
 	seen := map[string]bool{}
 	look := func() {
 		for _, m := range parseMetrics(s.metrics(t)) {
