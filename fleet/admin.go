@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"parley"
 	"parley/fleet/discover"
 )
 
@@ -16,6 +17,8 @@ import (
 //	GET  /fleet/workers                 who is there, and how they are
 //	POST /fleet/workers/{name}/drain    no new work; ?within=30s moves the rest then
 //	POST /fleet/workers/{name}/resume   work again
+//	POST /fleet/workers/{name}/sleep    give its memory back, when it has nothing to do; ?within as for drain
+//	POST /fleet/workers/{name}/wake     take it again
 //	GET  /fleet/findings                prompts that stopped being found in caches
 //	     /fleet/register                see [discover.Desk]
 type Admin struct {
@@ -37,31 +40,41 @@ func (a Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /fleet/findings", a.guard(func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Findings()})
 	}))
-	mux.HandleFunc("POST /fleet/workers/{name}/drain", a.guard(a.drain))
-	mux.HandleFunc("POST /fleet/workers/{name}/resume", a.guard(func(w http.ResponseWriter, r *http.Request) {
-		a.done(w, a.Fleet.Resume(r.PathValue("name")))
-	}))
+	for verb, do := range map[string]func(string, time.Duration) error{
+		"drain": a.Fleet.Drain, "sleep": a.Fleet.Sleep,
+		"resume": func(name string, _ time.Duration) error { return a.Fleet.Resume(name) },
+		"wake":   func(name string, _ time.Duration) error { return a.Fleet.Wake(name) },
+	} {
+		mux.HandleFunc("POST /fleet/workers/{name}/"+verb, a.guard(a.tell(do)))
+	}
 	if a.Desk != nil {
 		mux.Handle("/fleet/register", a.Desk) // it looks at the token itself
 	}
 	return mux
 }
 
-func (a *Admin) drain(w http.ResponseWriter, r *http.Request) {
-	within := time.Duration(-1)
-	if text := r.URL.Query().Get("within"); text != "" {
-		var err error
-		if within, err = time.ParseDuration(text); err != nil || within < 0 {
-			refuse(w, http.StatusBadRequest, "within must be a time such as 30s.")
-			return
+// tell has something done to a worker, and shows all then.
+func (a *Admin) tell(do func(name string, within time.Duration) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		within := time.Duration(-1)
+		if text := r.URL.Query().Get("within"); text != "" {
+			var err error
+			if within, err = time.ParseDuration(text); err != nil || within < 0 {
+				refuse(w, http.StatusBadRequest, "within must be a time such as 30s.")
+				return
+			}
 		}
+		a.done(w, do(r.PathValue("name"), within))
 	}
-	a.done(w, a.Fleet.Drain(r.PathValue("name"), within))
 }
 
 func (a *Admin) done(w http.ResponseWriter, err error) {
-	if err != nil {
+	switch {
+	case parley.CodeOf(err) == parley.NotFound:
 		refuse(w, http.StatusNotFound, err.Error())
+		return
+	case err != nil:
+		refuse(w, http.StatusConflict, err.Error())
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})

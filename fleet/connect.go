@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"parley"
 	"parley/fleet/discover"
 	"parley/worker"
 )
@@ -60,6 +59,9 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 	if promises.Events {
 		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.listener()) }
 	}
+	if promises.Sleep {
+		m.Sleep, m.Wake = remote.Sleep, remote.Wake
+	}
 	return m, nil
 }
 
@@ -95,12 +97,9 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	if err != nil {
 		return Condition{}, err
 	}
-	if s.Sleeping {
-		return Condition{}, parley.Errorf(parley.Unavailable, "worker %s sleeps", remote)
-	}
 	capacity := s.CapacityBlocks * block
 	return Condition{
-		Draining: s.Draining, Instance: s.Instance, Running: s.Running,
+		Draining: s.Draining, Sleeping: s.Sleeping && remote.Promises().Sleep, Instance: s.Instance, Running: s.Running,
 		CapacityTokens: capacity, UsedTokens: int(s.KVUse * float64(capacity)),
 	}, nil
 }

@@ -17,6 +17,7 @@
 //	judge.go     what a failure means: try elsewhere, or tell the client
 //	budget.go    how much may be computed again because of failures
 //	health.go    probes; who is up, warming up, draining or lost
+//	sleep.go     who is asleep, and is woken for whom
 //	member.go    one worker: its breaker, its streams, its events
 //	status.go    what operators are shown
 //

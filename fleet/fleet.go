@@ -54,7 +54,9 @@ func New(cfg Config) (*Fleet, error) {
 // Close ends what goes on by itself, and closes the members. Answers that are
 // under way fail.
 func (f *Fleet) Close() error {
+	f.mu.Lock()
 	f.end()
+	f.mu.Unlock()
 	f.keepers.Wait()
 	f.mu.Lock()
 	members := f.members
@@ -137,13 +139,21 @@ func (f *Fleet) find(name string) *member {
 	return nil
 }
 
+// named is find for those who must be told if there is none. The lock is held.
+func (f *Fleet) named(name string) (*member, error) {
+	if m := f.find(name); m != nil {
+		return m, nil
+	}
+	return nil, parley.Errorf(parley.NotFound, "fleet: there is no worker %s", name)
+}
+
 // Leave takes a worker out. It gets no more work; what it is answering goes on.
 func (f *Fleet) Leave(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.find(name)
-	if m == nil {
-		return fmt.Errorf("fleet: there is no worker %s", name)
+	m, err := f.named(name)
+	if err != nil {
+		return err
 	}
 	m.leaving = true
 	f.cfg.Log.Info("a worker leaves", "worker", m.Name, "answering", len(m.legs))
@@ -181,9 +191,9 @@ func (f *Fleet) unseat(m *member) {
 func (f *Fleet) Drain(name string, within time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.find(name)
-	if m == nil {
-		return fmt.Errorf("fleet: there is no worker %s", name)
+	m, err := f.named(name)
+	if err != nil {
+		return err
 	}
 	m.drained = true
 	f.cfg.Log.Info("a worker drains", "worker", m.Name, "answering", len(m.legs))
@@ -206,15 +216,16 @@ func (f *Fleet) evacuate(m *member) {
 	}
 }
 
-// Resume lets a drained worker have work again.
+// Resume lets a drained worker have work again, or one that was to sleep and does
+// not yet.
 func (f *Fleet) Resume(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.find(name)
-	if m == nil {
-		return fmt.Errorf("fleet: there is no worker %s", name)
+	m, err := f.named(name)
+	if err != nil {
+		return err
 	}
-	m.drained, m.since = false, f.cfg.Now()
+	m.drained, m.tired, m.since = false, false, f.cfg.Now()
 	f.wake()
 	return nil
 }
@@ -226,7 +237,8 @@ func (f *Fleet) wake() {
 }
 
 // Ready returns how many workers get work for a model, so that a queue in front
-// knows how many can begin at once.
+// knows how many can begin at once. Where all who serve it sleep it is one: a
+// request must come for one of them to be woken.
 func (f *Fleet) Ready(model string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,6 +247,9 @@ func (f *Fleet) Ready(model string) (n int) {
 		if _, serves := m.seat(model); serves && m.present(now) == Up {
 			n++
 		}
+	}
+	if n == 0 && f.sleeper(func(m *member) bool { _, serves := m.seat(model); return serves }) != nil {
+		return 1
 	}
 	return n
 }

@@ -26,21 +26,33 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 		case <-timer.C:
 		case <-m.kick:
 		}
+		turns := f.turnsOf(m)
 		bounded, cancel := context.WithTimeout(ctx, f.cfg.ProbeWait)
 		var condition Condition
 		err := guarded(func() (err error) { condition, err = m.Probe(bounded); return err })
 		cancel()
 		if ctx.Err() == nil {
-			f.probed(m, condition, err)
+			f.probed(m, turns, condition, err)
 		}
 		timer.Reset(f.cfg.ProbeEvery)
 	}
 }
 
-// probed takes the answer to a probe.
-func (f *Fleet) probed(m *member, c Condition, err error) {
+// turnsOf returns what an answer to a probe that begins now is as old as.
+func (f *Fleet) turnsOf(m *member) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return m.turns
+}
+
+// probed takes the answer to a probe. One from before the worker fell asleep or
+// woke, which turns tells, is not believed.
+func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if turns != m.turns {
+		return
+	}
 	if err != nil {
 		f.missed(m, err)
 		return
@@ -53,16 +65,17 @@ func (f *Fleet) probed(m *member, c Condition, err error) {
 		f.cfg.Log.Info("a worker changed its mind", "worker", m.Name, "draining", c.Draining)
 	}
 	m.misses, m.condition = 0, c
-	if m.state != Up {
-		f.cfg.Log.Info("a worker is up", "worker", m.Name, "was", m.state)
-		m.state, m.since = Up, f.cfg.Now()
+	if c.Sleeping {
+		f.fallAsleep(m)
+	} else {
+		f.rise(m)
 	}
-	f.wake()
 }
 
 // missed notes that a probe was not answered. The lock is held.
 func (f *Fleet) missed(m *member, err error) {
 	m.misses++
+	m.trouble = err
 	if m.misses < f.cfg.ProbeFailures || m.state == Joining {
 		return
 	}

@@ -35,6 +35,9 @@ type Member struct {
 	// Follow passes its events on until ctx ends or they are lost. It is called
 	// again then.
 	Follow func(ctx context.Context, to *Feed) error
+	// Sleep has it give its memory back, Wake take it again; nil if it cannot. Both
+	// return when that is done.
+	Sleep, Wake func(ctx context.Context) error
 	// Close is called after it has left and its last answer has ended.
 	Close func() error
 }
@@ -59,6 +62,8 @@ const (
 type Condition struct {
 	// Draining workers finish what they have and want nothing new.
 	Draining bool
+	// Sleeping workers have given their memory back.
+	Sleeping bool
 	// Instance names the process: another name is a new one, which holds nothing.
 	Instance string
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
@@ -80,23 +85,33 @@ const (
 	Down State = "down"
 	// Failing: it answers with errors, and its breaker is open.
 	Failing State = "failing"
+	// Asleep: it has given its memory back, and is woken when nobody else can answer.
+	Asleep State = "asleep"
+	// Waking: it is taking its memory again.
+	Waking State = "waking"
 )
 
 // A member is a worker in the fleet. The fleet's lock guards what changes.
 type member struct {
 	Member
 	seats []seat
-	state State // but for Failing, which the breaker says
-	// drained by the operator; leaving when it has been taken out.
-	drained, leaving bool
-	condition        Condition
-	since            time.Time // it is up
-	breaker          *queue.Breaker
-	misses           int // probes without an answer, in a row
-	crowd            int // answers it had when it was lost
-	legs             map[*leg]struct{}
-	kick             chan struct{} // asks for a probe now
-	stop             context.CancelFunc
+	state State // but for Failing, which the breaker says, and Waking
+	// drained by the operator; tired if it is to sleep when it has nothing to do;
+	// waking while it is told to; leaving when it has been taken out.
+	drained, tired, waking, leaving bool
+	// turns counts what we had it do, so that older answers of probes are known;
+	// wakeAfter is when it may be woken again after that failed.
+	turns     int
+	wakeAfter time.Time
+	trouble   error // why it is not up, if something said so
+	condition Condition
+	since     time.Time // it is up
+	breaker   *queue.Breaker
+	misses    int // probes without an answer, in a row
+	crowd     int // answers it had when it was lost
+	legs      map[*leg]struct{}
+	kick      chan struct{} // asks for a probe now
+	stop      context.CancelFunc
 
 	sent, failed, lost, moved uint64
 	cached, prompts           uint64 // tokens
@@ -120,7 +135,9 @@ func (m *member) seat(model string) (route.ID, bool) {
 // present returns the member's state with its breaker's.
 func (m *member) present(now time.Time) State {
 	switch {
-	case m.state == Up && (m.drained || m.leaving || m.condition.Draining):
+	case m.state == Asleep && m.waking:
+		return Waking
+	case m.state == Up && (m.drained || m.tired || m.leaving || m.condition.Draining):
 		return Draining
 	case m.state == Up && m.breaker.State(now) == queue.Open:
 		return Failing

@@ -15,6 +15,7 @@ type metrics struct {
 	waits   prometheus.Counter
 	breaks  prometheus.Counter
 	hedges  prometheus.Counter
+	wakes   prometheus.Counter
 }
 
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
@@ -26,10 +27,11 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped being found in caches because something near their beginning changes."}),
 	}
 	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total", Help: "Requests that a second worker was asked for because no token had come in time."})
+	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total", Help: "Times that a worker was woken, by operators or because a request needed it."})
 	if registry == nil {
 		return m, nil
 	}
-	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(standings{f}))
+	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes), registry.Register(standings{f}))
 }
 
 func (m *metrics) moved(v verdict) {
@@ -42,6 +44,7 @@ type standings struct{ fleet *Fleet }
 var (
 	workerLabels = []string{"worker", "pool"}
 	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets work.", workerLabels, nil)
+	descAsleep   = prometheus.NewDesc("parley_fleet_worker_asleep", "1 for a worker that has given its memory back.", workerLabels, nil)
 	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Answers under way at a worker.", workerLabels, nil)
 	descSent     = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
 	descFailed   = prometheus.NewDesc("parley_fleet_worker_failed_total", "Requests that a worker answered with an error.", workerLabels, nil)
@@ -71,6 +74,7 @@ func (s standings) Collect(to chan<- prometheus.Metric) {
 			value float64
 		}{
 			{descUp, prometheus.GaugeValue, bit(w.State == Up)},
+			{descAsleep, prometheus.GaugeValue, bit(w.State == Asleep)},
 			{descAnswers, prometheus.GaugeValue, float64(w.Answering)},
 			{descSent, prometheus.CounterValue, float64(w.Sent)},
 			{descFailed, prometheus.CounterValue, float64(w.Failed)},

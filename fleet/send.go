@@ -215,11 +215,11 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 		}
 		none, waits := errors.AsType[*route.NoWorker](err)
 		left := until.Sub(f.cfg.Now())
-		if !waits || !none.Waits() || left <= 0 {
+		if !waits || !none.Waits() || left <= 0 && !f.rousing(t.r.Model) {
 			return nil, refusal(t.r, err)
 		}
 		f.metrics.waits.Inc()
-		if err := await(ctx, changed, min(left, lookEvery)); err != nil {
+		if err := await(ctx, changed, lookEvery); err != nil {
 			return nil, err
 		}
 	}
@@ -319,6 +319,7 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 			break // there is somebody, who will have room
 		}
 	}
+	f.rouseFor(t.r)
 	return nil, f.changed, err
 }
 

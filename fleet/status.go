@@ -16,6 +16,10 @@ type Standing struct {
 	Kind   string   `json:"kind,omitempty"`
 	Models []string `json:"models"`
 	State  State    `json:"state"`
+	// Trouble is why it is not up, where that is known; Sleeps says that it can be
+	// put to sleep and woken.
+	Trouble string `json:"trouble,omitempty"`
+	Sleeps  bool   `json:"sleeps"`
 	// UpSeconds is since when it is up.
 	UpSeconds float64 `json:"up_seconds"`
 	// Answering counts the answers that it is giving to this gateway; Sent all it
@@ -56,12 +60,14 @@ func (f *Fleet) Standings() (out []Standing) {
 
 func (f *Fleet) standing(m *member, now time.Time) Standing {
 	s := Standing{
-		Name: m.Name, Pool: m.Pool, Kind: m.Kind, State: m.present(now), Answering: len(m.legs),
+		Name: m.Name, Pool: m.Pool, Kind: m.Kind, State: m.present(now), Sleeps: m.Sleep != nil && m.Wake != nil, Answering: len(m.legs),
 		Sent: m.sent, Failed: m.failed, Lost: m.lost, Moved: m.moved, PromptTokens: m.prompts, CachedTokens: m.cached,
 		UsedTokens: m.condition.UsedTokens, CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens), Index: "none",
 	}
 	if m.state == Up {
 		s.UpSeconds = now.Sub(m.since).Seconds()
+	} else if m.trouble != nil {
+		s.Trouble = m.trouble.Error()
 	}
 	for _, seat := range m.seats {
 		s.Models = append(s.Models, seat.model)

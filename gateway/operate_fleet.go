@@ -15,14 +15,14 @@ func (g *Gateway) addFleetRoutes() {
 		return
 	}
 	g.routes.add("GET", "/admin/api/findings", false, g.operator(g.listFindings))
-	for verb, do := range map[string]func(string) error{"drain": fleet.Drain, "resume": fleet.Resume} {
+	for verb, do := range map[string]func(string) error{"drain": fleet.Drain, "resume": fleet.Resume, "sleep": fleet.Sleep, "wake": fleet.Wake} {
 		g.routes.add("POST", "/admin/api/workers/"+verb, false, g.operator(func(c *call) error {
 			name, err := c.workerNamed()
 			if err != nil {
 				return err
 			}
 			if err := do(name); err != nil {
-				return parley.Errorf(parley.NotFound, "%s", err.Error())
+				return err
 			}
 			return g.showNow(c)
 		}))

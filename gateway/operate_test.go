@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -161,7 +160,7 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		set := func(to string) func(string) error {
 			return func(name string) error {
 				if name != "a/b" {
-					return errors.New("no worker " + name)
+					return parley.Errorf(parley.NotFound, "no worker %s", name)
 				}
 				state = to
 				return nil
@@ -169,7 +168,7 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		}
 		tokens := tokensOf(t, "one two")
 		s := start(t, &worker{}, func(c *Config) {
-			c.Fleet = &admin.Fleet{Drain: set("draining"), Resume: set("up"),
+			c.Fleet = &admin.Fleet{Drain: set("draining"), Resume: set("up"), Sleep: set("asleep"), Wake: set("up"),
 				Workers:  func() []admin.Worker { return []admin.Worker{{Name: "a/b", Pool: "p", State: state, KV: 0.5}} },
 				Findings: func() []admin.Finding { return []admin.Finding{{Model: modelID, Was: tokens[:1], Now: tokens}} }}
 		})
@@ -185,6 +184,12 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		}
 		if w := tell("resume", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
 			t.Errorf("resume gives %d: %s", w.Code, w.Body)
+		}
+		if w := tell("sleep", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "asleep" {
+			t.Errorf("sleep gives %d: %s", w.Code, w.Body)
+		}
+		if w := tell("wake", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
+			t.Errorf("wake gives %d: %s", w.Code, w.Body)
 		}
 		if w := tell("drain", `{"worker":"c"}`); w.Code != 404 {
 			t.Errorf("one who is not there gives %d", w.Code)

@@ -121,6 +121,9 @@ type Promises struct {
 	Logprobs, PromptLogprobs bool
 	// Embed: it can embed prompts.
 	Embed bool
+	// Sleep: it can be told to give its memory back and to take it again, and says
+	// whether it sleeps.
+	Sleep bool
 	// Whole: class, tenant, deadline, sinks, retention, progress and background
 	// reach the engine. Elsewhere the gateway alone knows them.
 	Whole bool
@@ -131,11 +134,11 @@ var promises = map[Kind]Promises{
 	Parley: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Snapshot: true, Salts: SaltBlocks,
 		Cancel: true, Backpressure: true, Metrics: true, ExactSeeds: true, Grammar: HoldAll, Resume: ResumeAll,
-		Choices: true, Logprobs: true, PromptLogprobs: true, Embed: true, Whole: true,
+		Choices: true, Logprobs: true, PromptLogprobs: true, Embed: true, Sleep: true, Whole: true,
 	},
 	VLLM: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Salts: SaltWhole,
-		Cancel: true, Metrics: true, Grammar: HoldSimple, Resume: ResumePlain, Choices: true, Logprobs: true,
+		Cancel: true, Metrics: true, Grammar: HoldSimple, Resume: ResumePlain, Choices: true, Logprobs: true, Sleep: true,
 	},
 	SGLang: {
 		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Salts: SaltWhole,

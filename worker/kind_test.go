@@ -12,7 +12,7 @@ var rows = []struct{ field, row string }{
 	{"TokenIDs", "token ids in answers"}, {"TokenPrompts", "token ids as prompts"}, {"Events", "events of the cache"}, {"Replay", "events repeated"},
 	{"Snapshot", "snapshot of the cache"}, {"Salts", "salts"}, {"Cancel", "cancel within a step"}, {"Backpressure", "backpressure to the engine"},
 	{"Metrics", "metrics of load"}, {"ExactSeeds", "exact seeds and greedy"}, {"Grammar", "grammar"}, {"Resume", "goes on with answers begun elsewhere"},
-	{"Choices", "several choices"}, {"Logprobs", "log-probabilities"}, {"PromptLogprobs", "log-probabilities of prompts"}, {"Embed", "embeddings"}, {"Whole", "the whole request"},
+	{"Choices", "several choices"}, {"Logprobs", "log-probabilities"}, {"PromptLogprobs", "log-probabilities of prompts"}, {"Embed", "embeddings"}, {"Sleep", "sleep and wake"}, {"Whole", "the whole request"},
 }
 
 // TestPublishedTable compares the table for users with the one that counts.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -20,14 +19,14 @@ import (
 
 func newFleet() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fleet", Short: "Look at a server's workers, drain them, or start a fleet here",
+		Use: "fleet", Short: "Look at a server's workers, drain them, put them to sleep, or start a fleet here",
 		Long: `A server that was started with --worker or with pools in its --config lets workers
 in other processes compute. These commands show how they are, keep work from one
 that is to be restarted, and start a gateway with workers on this machine to try
 it all out. docs/fleet.md tells more.`,
-		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  parley fleet up --workers 3",
+		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  parley fleet sleep w2\n  parley fleet up --workers 3",
 	}
-	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetUp())
+	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetUp())
 	return cmd
 }
 
@@ -145,41 +144,6 @@ func shareText(part, whole uint64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
-}
-
-func newFleetDrain() *cobra.Command {
-	s := &serverCommand{}
-	var within time.Duration
-	cmd := &cobra.Command{
-		Use: "drain WORKER", Short: "Keep new work from a worker",
-		Long:    "Keep new work from a worker, such as before it is restarted. Its answers finish; with\n--within, those that have not by then go on with other workers." + fleetTokenHelp,
-		Example: "  parley fleet drain w2\n  parley fleet drain w2 --within 30s",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := "/fleet/workers/" + url.PathEscape(args[0]) + "/drain"
-			if cmd.Flags().Changed("within") {
-				path += "?within=" + within.String()
-			}
-			return s.tellFleet(cmd, path)
-		},
-	}
-	s.add(cmd)
-	cmd.Flags().DurationVar(&within, "within", 0, "move answers that are not complete after this `TIME`")
-	return cmd
-}
-
-func newFleetResume() *cobra.Command {
-	s := &serverCommand{}
-	cmd := &cobra.Command{
-		Use: "resume WORKER", Short: "Let a drained worker have work again", Long: "Let a worker that was drained have work again." + fleetTokenHelp,
-		Example: "  parley fleet resume w2",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.tellFleet(cmd, "/fleet/workers/"+url.PathEscape(args[0])+"/resume")
-		},
-	}
-	s.add(cmd)
-	return cmd
 }
 
 // tellFleet has the server do something, and prints its workers then.

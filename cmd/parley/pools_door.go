@@ -22,13 +22,15 @@ func (b *back) door() *admin.Fleet {
 		},
 		Drain:  func(name string) error { return b.fleet.Drain(name, -1) },
 		Resume: b.fleet.Resume,
+		Sleep:  func(name string) error { return b.fleet.Sleep(name, -1) },
+		Wake:   b.fleet.Wake,
 	}
 }
 
 func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 	for i := range standings {
 		s := &standings[i]
-		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Version: s.Kind, State: string(s.State), Running: s.Answering,
+		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Version: s.Kind, State: string(s.State), Trouble: s.Trouble, Sleeps: s.Sleeps, Running: s.Answering,
 			AskedTotal: float64(s.PromptTokens), HitTotal: float64(s.CachedTokens)}
 		if s.CapacityTokens > 0 {
 			w.KV = float64(s.UsedTokens) / float64(s.CapacityTokens)

@@ -10,8 +10,10 @@ type Fleet struct {
 	// Findings says which prompts stopped being found in caches, the latest last.
 	Findings func() []Finding
 	// Drain lets a worker finish what it has and gives it nothing new; Resume gives
-	// it work again. The error says that there is no such worker.
-	Drain, Resume func(name string) error
+	// it work again. Sleep has it give its memory back when it has nothing to do,
+	// Wake take it again; it is woken, too, when somebody asks for its model and
+	// nobody else has it. Errors are [parley.Error].
+	Drain, Resume, Sleep, Wake func(name string) error
 }
 
 // A Finding is a family of prompts that used to be found in caches and no longer

@@ -52,10 +52,14 @@ type Worker struct {
 	Pool    string `json:"pool"`
 	Model   string `json:"model"`
 	Version string `json:"version,omitempty"`
-	// State is up, or why it gets no work: joining, draining, failing, down.
+	// State is up, or why it gets no work: joining, draining, failing, down, asleep,
+	// waking. Trouble is what went wrong, where that is known.
 	State   string `json:"state"`
-	Running int    `json:"running"`
-	Waiting int    `json:"waiting"`
+	Trouble string `json:"trouble,omitempty"`
+	// Sleeps says that it can be put to sleep and woken.
+	Sleeps  bool `json:"sleeps,omitempty"`
+	Running int  `json:"running"`
+	Waiting int  `json:"waiting"`
 	// KV is the share of the key/value pool in use.
 	KV float64 `json:"kv"`
 	// Hits is the share of prompt tokens that were found in the cache, Busy that of

@@ -51,7 +51,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	awake    *waking // nil while asleep
-	changing bool    // between awake and asleep
+	serves   []parley.Model
+	changing bool // between awake and asleep
 	draining bool
 	idle     sync.Cond // running is 0, or changing ended
 	running  int
@@ -84,7 +85,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.closeEvents())
 	}
-	s.awake = w
+	s.awake, s.serves = w, w.Models()
 	s.register()
 	return s, nil
 }
@@ -167,15 +168,8 @@ func (s *Server) letGo() {
 	s.idle.Broadcast()
 }
 
-// Models returns the one model that is served, none while it sleeps.
-func (s *Server) Models() []parley.Model {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.awake == nil {
-		return nil
-	}
-	return s.awake.Models()
-}
+// Models returns the one model that is served, or would be after waking.
+func (s *Server) Models() []parley.Model { return s.serves }
 
 // Generate answers r; see [parley.Worker]. The request's model may be left out,
 // and must otherwise be the one that is served.
@@ -282,13 +276,13 @@ func (s *Server) about() worker.About {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := worker.About{Version: s.cfg.Version, Instance: s.instance, Pool: s.cfg.Pool, BlockTokens: compute.BlockTokens,
-		Sleeping: s.awake == nil || s.changing, Draining: s.draining}
+		Models: s.serves, Sleeping: s.awake == nil || s.changing, Draining: s.draining}
 	if s.publisher != nil {
 		a.EventsPort, a.ReplayPort = s.publisher.Ports()
 	}
 	if w := s.awake; w != nil {
 		stats := w.Stats()
-		a.Models, a.Blocks, a.Running = w.Models(), w.plan.blocks(), stats.Running
+		a.Blocks, a.Running = w.plan.blocks(), stats.Running
 		for _, n := range stats.Waiting {
 			a.Waiting += n
 		}

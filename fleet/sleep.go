@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"parley"
+)
+
+// wakeAgain is how long a worker that could not be woken is left alone.
+const wakeAgain = 5 * time.Second
+
+// Sleep has a worker give its memory back. It gets no more work; its answers
+// finish, or move after the time given, less than 0 for never; then it sleeps.
+// It returns before that.
+func (f *Fleet) Sleep(name string, within time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.named(name)
+	switch {
+	case err != nil:
+		return err
+	case m.Member.Sleep == nil || m.Member.Wake == nil:
+		return cannotSleep(m)
+	case m.state != Up && m.state != Asleep:
+		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only one that is up can be put to sleep", name, m.state)
+	case m.tired || m.state == Asleep && !m.waking || f.context.Err() != nil:
+		return nil
+	case m.waking:
+		return parley.Errorf(parley.Conflict, "fleet: worker %s is being woken: put it to sleep when it is up", name)
+	}
+	m.tired = true
+	f.cfg.Log.Info("a worker is to sleep", "worker", m.Name, "answering", len(m.legs))
+	f.keepers.Go(func() { f.layDown(m, within) })
+	return nil
+}
+
+func cannotSleep(m *member) error {
+	return parley.Errorf(parley.Conflict, "fleet: worker %s, of kind %s, cannot be put to sleep and woken from here", m.Name, m.Kind)
+}
+
+// layDown waits until a worker has nothing to do, and has it sleep.
+func (f *Fleet) layDown(m *member, within time.Duration) {
+	if !f.quiet(m, within) {
+		return
+	}
+	bounded, cancel := context.WithTimeout(f.context, f.cfg.WakeMax)
+	defer cancel()
+	err := guarded(func() error { return m.Member.Sleep(bounded) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.tired = false
+	m.turns++
+	if err != nil {
+		f.cfg.Log.Warn("a worker could not be put to sleep", "worker", m.Name, "error", err)
+		m.trouble = err
+		return
+	}
+	f.fallAsleep(m)
+}
+
+// quiet waits until a worker has no answers, and reports whether it is still to
+// sleep.
+func (f *Fleet) quiet(m *member, within time.Duration) bool {
+	until := f.cfg.Now().Add(within)
+	for {
+		f.mu.Lock()
+		if !m.tired || len(m.legs) == 0 {
+			defer f.mu.Unlock()
+			return m.tired
+		}
+		if within >= 0 && !f.cfg.Now().Before(until) {
+			m.cut(errMoved)
+		}
+		changed := f.changed
+		f.mu.Unlock()
+		if await(f.context, changed, lookEvery) != nil {
+			return false
+		}
+	}
+}
+
+// fallAsleep notes that a worker sleeps: what it held is gone. The lock is held.
+func (f *Fleet) fallAsleep(m *member) {
+	if m.state != Asleep {
+		f.cfg.Log.Info("a worker is asleep", "worker", m.Name, "was", m.state)
+		if !m.Source.Events { // those that have tell it themselves
+			f.forget(m)
+		}
+		m.state, m.trouble = Asleep, nil
+	}
+	f.wake()
+}
+
+// rise notes that a worker can be given work. The lock is held.
+func (f *Fleet) rise(m *member) {
+	if m.state != Up {
+		f.cfg.Log.Info("a worker is up", "worker", m.Name, "was", m.state)
+		m.state, m.since, m.trouble = Up, f.cfg.Now(), nil
+	}
+	f.wake()
+}
+
+// Wake has a worker that sleeps take its memory again. It returns before that.
+func (f *Fleet) Wake(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.named(name)
+	switch {
+	case err != nil:
+		return err
+	case m.Member.Wake == nil:
+		return cannotSleep(m)
+	}
+	m.tired = false
+	if m.state == Asleep {
+		f.rouse(m, "an operator wants it")
+	}
+	return nil
+}
+
+// rouse has a worker wake. The lock is held.
+func (f *Fleet) rouse(m *member, why string) {
+	if m.waking || f.context.Err() != nil {
+		return
+	}
+	m.waking = true
+	f.metrics.wakes.Inc()
+	f.cfg.Log.Info("a worker is woken", "worker", m.Name, "why", why)
+	f.keepers.Go(func() {
+		bounded, cancel := context.WithTimeout(f.context, f.cfg.WakeMax)
+		defer cancel()
+		err := guarded(func() error { return m.Member.Wake(bounded) })
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		m.waking = false
+		m.turns++
+		if err != nil {
+			f.cfg.Log.Warn("a worker could not be woken", "worker", m.Name, "error", err)
+			m.trouble, m.wakeAfter = err, f.cfg.Now().Add(wakeAgain)
+			return
+		}
+		f.rise(m)
+	})
+}
+
+// rouseFor wakes a worker that could answer a request which nobody can who is
+// up. The lock is held.
+func (f *Fleet) rouseFor(r *parley.Request) {
+	able := func(m *member) bool {
+		_, serves := m.seat(r.Model)
+		return serves && slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == m.Pool && p.admits(r) })
+	}
+	now := f.cfg.Now()
+	if slices.ContainsFunc(f.members, func(m *member) bool { return able(m) && (m.waking || m.present(now) == Up) }) {
+		return
+	}
+	if m := f.sleeper(able); m != nil {
+		f.rouse(m, "a request wants model "+r.Model)
+	}
+}
+
+// sleeper returns a worker that can be woken now; nil if there is none. The
+// lock is held.
+func (f *Fleet) sleeper(able func(*member) bool) *member {
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		if m.state == Asleep && m.Member.Wake != nil && !m.drained && !m.leaving && !now.Before(m.wakeAfter) && able(m) {
+			return m
+		}
+	}
+	return nil
+}
+
+// rousing reports whether somebody who serves a model is being woken.
+func (f *Fleet) rousing(model string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.members, func(m *member) bool {
+		_, serves := m.seat(model)
+		return serves && m.waking
+	})
+}
