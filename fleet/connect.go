@@ -57,7 +57,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 		Close: func() error { remote.Close(); return nil },
 	}
 	if promises.Events {
-		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.listener()) }
+		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.Listener()) }
 	}
 	if promises.Sleep {
 		m.Sleep, m.Wake = remote.Sleep, remote.Wake
@@ -104,8 +104,8 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	}, nil
 }
 
-// listener passes a worker's events on.
-func (f *Feed) listener() worker.Listener {
+// Listener passes a worker's events on.
+func (f *Feed) Listener() worker.Listener {
 	return worker.Listener{
 		Connected:   f.Reconnected,
 		Batch:       f.Apply,

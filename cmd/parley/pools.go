@@ -167,13 +167,27 @@ func (b *back) joinHosts(p *poolConfig) error {
 		if len(p.Models) > 0 && !slices.Contains(p.Models, id) {
 			continue
 		}
-		err := b.fleet.Join(fleet.Member{Name: "local/" + p.Name + "/" + id, Pool: p.Name, Kind: "in-process", Worker: h,
-			BlockTokens: compute.BlockTokens})
-		if err != nil {
+		if err := b.fleet.Join(localMember("local/"+p.Name+"/"+id, p.Name, h)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// localMember makes a member of an engine in this process. What its cache holds
+// is known exactly, as of a worker elsewhere.
+func localMember(name, pool string, h *host.Host) fleet.Member {
+	source := h.Source()
+	capacity := source.CapacityBlocks * compute.BlockTokens
+	return fleet.Member{
+		Name: name, Pool: pool, Kind: "in-process", Worker: h,
+		BlockTokens: compute.BlockTokens, CapacityTokens: capacity, Source: source,
+		Probe: func(context.Context) (fleet.Condition, error) {
+			s := h.Stats()
+			return fleet.Condition{Running: s.Running, UsedTokens: s.Pool.InUse * compute.BlockTokens, CapacityTokens: capacity}, nil
+		},
+		Follow: func(ctx context.Context, to *fleet.Feed) error { return h.Follow(ctx, to.Listener()) },
+	}
 }
 
 // isLoopback reports whether only this machine can reach an address.

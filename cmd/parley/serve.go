@@ -193,7 +193,7 @@ func startHosts(s *settings, registry prometheus.Registerer, log *slog.Logger, o
 		return nil, err
 	}
 	for i := range candidates {
-		candidates[i].Config.Registry = registry
+		candidates[i].Config.Registry, candidates[i].Config.Followed = registry, len(s.allPools()) > 0
 	}
 	plans, err := host.PlanMemory(candidates, available)
 	if err != nil {

@@ -83,8 +83,10 @@ type Config struct {
 	// Registry takes the engine's metrics; nil keeps none.
 	Registry prometheus.Registerer
 	// Events is told what the cache holds, as [engine.Config.Events] is; nil
-	// means nobody.
-	Events func(iter.Seq[kv.Event])
+	// means nobody. Followed lets others in this process know, through
+	// [Host.Follow], and is used without Events.
+	Events   func(iter.Seq[kv.Event])
+	Followed bool
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 }
@@ -163,6 +165,8 @@ type Host struct {
 
 	backend *cpu.CPU
 	tiers   *tier.Store
+	tap     *tap // nil if it is not followed
+	blocks  int
 	draft   *draft // nil without
 	ck      *weights.Checkpoint
 }
@@ -196,6 +200,11 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), d.close(), backend.Close())
 	}
+	var followed *tap
+	if cfg.Followed {
+		followed = newTap()
+		cfg.Events = followed.tell
+	}
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
 	e, err := engine.New(engine.Config{
@@ -212,7 +221,7 @@ func Start(plan *Plan) (*Host, error) {
 		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
 	}
 	metrics.readings(e, plan.blockBytes())
-	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, draft: d, ck: ck}, nil
+	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, tap: followed, blocks: plan.blocks(), draft: d, ck: ck}, nil
 }
 
 // textBytes returns what each token adds to the text, which for special
