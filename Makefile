@@ -114,6 +114,10 @@ fleet: build ## a gateway and WORKERS workers on this machine, and a live table 
 chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
 	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)
 
+.PHONY: foreign
+foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server PARLEY_VLLM_SIM=llm-d-inference-sim (absolute paths)
+	$(GO) test ./worker ./worker/host ./cmd/parley -run 'Simulator|Llama' -count=1 -v -timeout 20m
+
 SAFETY_DATA ?= ../shared/data/safety
 
 .PHONY: train-safety

@@ -20,7 +20,7 @@ func startLlama(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("PARLEY_LLAMA_SERVER")
 	if program == "" {
-		t.Skip("PARLEY_LLAMA_SERVER names no llama-server")
+		t.Skip("NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in PARLEY_LLAMA_SERVER")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
