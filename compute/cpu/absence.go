@@ -26,7 +26,8 @@ const (
 	crowdSwitches = 8
 )
 
-// An absence is how long a worker claims nothing, and until when. What takes
+// An absence is how long a worker claims no items for which the caller would
+// have to wait, and until when. What takes
 // cores away is another process, for seconds or hours, or a moment's delay of
 // the machine beneath, and only the former makes it worth to do without a core.
 // So absences are short at first. If threads had to share cores when the
@@ -64,7 +65,7 @@ func (p *pool) crowded(a *absence) bool {
 func (p *pool) noteLate() {
 	for i := 1; i < len(p.helpers); i++ {
 		h := &p.helpers[i]
-		h.late = h.holding.Load()
+		h.late = h.stage.Load() != idle
 	}
 }
 
@@ -99,7 +100,7 @@ func (p *pool) review() {
 		case h.away.Load():
 			if a.over(now) {
 				a.trial, a.until, a.before = true, now, p.switches()
-				p.recall(h)
+				h.away.Store(false)
 				p.away--
 				p.trials++
 			}
@@ -109,14 +110,5 @@ func (p *pool) review() {
 			a.trial = false
 			p.trials--
 		}
-	}
-}
-
-// recall ends a worker's absence. It may not have begun to sleep yet.
-func (p *pool) recall(h *helper) {
-	h.away.Store(false)
-	select {
-	case h.back <- struct{}{}:
-	default:
 	}
 }

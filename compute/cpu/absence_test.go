@@ -114,8 +114,9 @@ func TestPoolClosesWhileWorkersAreAway(t *testing.T) {
 // TestPoolTriesWorkersThatComeBack lets them stay if no thread was taken off
 // its core, and sends them away for longer if some were.
 func TestPoolTriesWorkersThatComeBack(t *testing.T) {
-	var clock, switched int64
-	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock) }, func() int64 { return switched })
+	var clock atomic.Int64
+	var switched int64
+	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock.Load()) }, func() int64 { return switched })
 	defer p.close()
 	h := &p.helpers[1]
 	for _, crowd := range []bool{true, true, false} {
@@ -124,12 +125,12 @@ func TestPoolTriesWorkersThatComeBack(t *testing.T) {
 			p.sendAway(h, p.now())
 			length = h.absence.length
 		}
-		clock += int64(length)
+		clock.Add(int64(length))
 		p.review()
 		if p.away != 0 || p.trials != 1 {
 			t.Fatalf("%d away and %d on trial when the absence is over", p.away, p.trials)
 		}
-		clock += int64(trialTime)
+		clock.Add(int64(trialTime))
 		if crowd {
 			switched += int64(crowdSwitches * len(p.helpers))
 		}

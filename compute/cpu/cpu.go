@@ -69,6 +69,7 @@ type worker struct {
 	open     []byte    // unpacked panels for the matrix unit
 	products []byte    // of a tile, beginning at a cache line
 	attend   attendScratch
+	beside   besideScratch
 }
 
 // jobs are the tasks of the pool, kept so that no step allocates one.
@@ -130,7 +131,9 @@ func (c *CPU) Name() string {
 // Close ends the threads, unless they are another backend's, and gives all
 // memory back. Weights of this backend must not be used any more.
 func (c *CPU) Close() error {
-	if !c.shared {
+	if c.shared {
+		c.pool.settle()
+	} else {
 		c.pool.close()
 	}
 	c.kv = kvPool{}
@@ -271,6 +274,7 @@ func (c *CPU) Reserve(l compute.Limits) error {
 	if min(l.Rows, l.Outputs, l.Width, l.Experts) < 0 || l.Rows > maxElements/max(1, l.Width)/max(1, l.Experts) {
 		return fmt.Errorf("cpu: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each", l.Rows, l.Outputs, l.Width, l.Experts)
 	}
+	c.pool.settle()
 	inner, gathered := scratchRows(l)
 	err := errors.Join(
 		c.reserveFloats(&c.hidden, inner*l.Width),

@@ -69,6 +69,7 @@ type product struct {
 	bias   []float32
 	out    []float32
 	stride int
+	left   int // the first column that out has
 }
 
 // A span is the work of one matrix in a multiplication, or of the two that
@@ -93,9 +94,15 @@ type multiplyJob struct {
 // multiply computes the spans collected in the job, and forgets them.
 func (c *CPU) multiply() {
 	j := &c.jobs.multiply
-	j.c = c
+	if j.c == nil { // a worker that was overtaken may still read it
+		j.c = c
+	}
 	j.divide(len(c.workers))
-	c.pool.do(j, len(j.items), 1)
+	if c.repeats(j) {
+		c.pool.doRepeatable(j, len(j.items))
+	} else {
+		c.pool.do(j, len(j.items), 1)
+	}
 	clear(j.spans)
 	j.spans = j.spans[:0]
 }
@@ -173,10 +180,8 @@ func (s *span) rowGroup() int {
 
 // activatePanel replaces the gate of one panel by act(gate)·up.
 func (c *CPU) activatePanel(s *span, panel, start, end int) {
-	left, right := s.first.outputs(panel)
 	for r := start; r < end; r++ {
-		gate := s.first.out[r*s.first.stride:][left:right]
-		c.kernels.activate(s.act, gate, s.second.out[r*s.second.stride:][left:right])
+		c.kernels.activate(s.act, s.first.cells(panel, r), s.second.cells(panel, r))
 	}
 }
 
@@ -214,7 +219,7 @@ func (c *CPU) addBias(p *product, panel, start, end int) {
 	}
 	left, right := p.outputs(panel)
 	for r := start; r < end; r++ {
-		c.kernels.add(p.out[r*p.stride:][left:right], p.bias[left:right])
+		c.kernels.add(p.cells(panel, r), p.bias[left:right])
 	}
 }
 
@@ -222,7 +227,7 @@ func (c *CPU) addBias(p *product, panel, start, end int) {
 // or, if the panel is not full, into the worker's own tile first.
 func (p *product) target(w *worker, panel, row int) (out []float32, stride int) {
 	if p.isFull(panel) {
-		return p.out[row*p.stride+panel*panelOutputs:], p.stride
+		return p.from(panel, row), p.stride
 	}
 	return w.tile[:], panelOutputs
 }
@@ -234,19 +239,28 @@ func (p *product) outputs(panel int) (left, right int) {
 	return panel * panelOutputs, min((panel+1)*panelOutputs, p.w.rows)
 }
 
+// from returns the output of a row from a panel on.
+func (p *product) from(panel, row int) []float32 {
+	return p.out[row*p.stride+panel*panelOutputs-p.left:]
+}
+
+// cells returns the output of a row and a panel.
+func (p *product) cells(panel, row int) []float32 {
+	left, right := p.outputs(panel)
+	return p.from(panel, row)[:right-left]
+}
+
 // fetch brings the sums so far into the worker's tile.
 func (p *product) fetch(w *worker, panel, row, rows int) {
-	left, right := p.outputs(panel)
 	for r := range rows {
-		copy(w.tile[r*panelOutputs:], p.out[(row+r)*p.stride:][left:right])
+		copy(w.tile[r*panelOutputs:], p.cells(panel, row+r))
 	}
 }
 
 // deliver copies the worker's tile to where it belongs.
 func (p *product) deliver(w *worker, panel, row, rows int) {
-	left, right := p.outputs(panel)
 	for r := range rows {
-		copy(p.out[(row+r)*p.stride:][left:right], w.tile[r*panelOutputs:])
+		copy(p.cells(panel, row+r), w.tile[r*panelOutputs:])
 	}
 }
 

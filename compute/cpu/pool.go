@@ -37,20 +37,23 @@ const (
 // Items are claimed one by one from a counter, so a thread that has not woken
 // up yet delays the others by nothing, and one that the system has taken away
 // by the one item it holds. As that can take milliseconds, and happens again
-// and again while another process uses the core, such a worker is not waited
-// for again: it stays away for a while (see [absence]).
+// and again while another process uses the core, the caller does the item
+// itself if the task is repeatable (see [repeatable]). Else it has to wait, and
+// does such tasks without that worker for a while (see [absence]).
 type pool struct {
 	// claims holds the number of items of the current task in its upper half
 	// and the next one to do in its lower half. Whoever has claimed an item
-	// may read task, pieces and grain: they change only when all items are done.
+	// may read task, repeat, pieces and grain: they change only when all items are done.
 	claims atomic.Uint64
 	_      [56]byte
 	done   atomic.Int64 // items of the current task that are done
 	_      [56]byte
 
 	task          task
+	repeat        repeatable // the task, if its items are done as such
 	pieces, grain int
 	failure       atomic.Pointer[failure]
+	callersCore   atomic.Int32 // when it last overtook a worker
 
 	waiting  atomic.Bool   // the caller sleeps until finished
 	finished chan struct{} // may bring a signal too many, never too few
@@ -65,11 +68,18 @@ type pool struct {
 	workers  sync.WaitGroup
 }
 
+// repeatBit marks claims of a repeatable task.
+const repeatBit = 1 << 63
+
+// split returns the number of items, the next one, and whether the task is repeatable.
+func split(claims uint64) (items, next int64, repeatable bool) {
+	return int64(claims &^ repeatBit >> 32), int64(uint32(claims)), claims&repeatBit != 0
+}
+
 // A helper is what the caller knows about a worker.
 type helper struct {
-	holding atomic.Bool   // it has claimed items and not reported them done
-	away    atomic.Bool   // it claims nothing
-	back    chan struct{} // ends its sleep when it is away no more
+	stage   atomic.Uint64 // what the worker does, see [stage]
+	away    atomic.Bool   // it claims items of repeatable tasks only
 	absence absence       // only the caller looks at it
 	late    bool          // the caller went to sleep while it held an item; likewise
 	_       [64]byte
@@ -90,7 +100,6 @@ func newPoolWithClock(threads int, now func() time.Duration, switches func() int
 		helpers: make([]helper, threads), now: now, switches: switches,
 	}
 	for worker := 1; worker < threads; worker++ {
-		p.helpers[worker].back = make(chan struct{}, 1)
 		p.workers.Go(func() { p.serve(worker) })
 	}
 	return p
@@ -99,9 +108,6 @@ func newPoolWithClock(threads int, now func() time.Duration, switches func() int
 // close ends the workers. No task may be running.
 func (p *pool) close() {
 	p.closing.Store(true)
-	for worker := 1; worker < len(p.helpers); worker++ {
-		p.recall(&p.helpers[worker])
-	}
 	p.wakeUp(len(p.helpers))
 	p.workers.Wait()
 }
@@ -117,48 +123,87 @@ func (p *pool) do(t task, pieces, grain int) {
 		}
 		return
 	}
-	p.task, p.pieces, p.grain = t, pieces, grain
-	p.done.Store(0)
-	p.claims.Store(uint64(items) << 32)
-	p.wakeUp(items - 1)
-	start := p.now()
-	own := p.drain(0)
-	if p.done.Load() != int64(items) {
-		now := p.now()
-		p.awaitItems(int64(items), now, (now-start)/time.Duration(max(1, own)))
+	p.task, p.repeat, p.pieces, p.grain = t, nil, pieces, grain
+	p.share(uint64(items) << 32)
+}
+
+// doRepeatable runs t over the given number of pieces, one at a time.
+func (p *pool) doRepeatable(t repeatable, pieces int) {
+	p.review()
+	if pieces <= 1 || len(p.helpers) == 1 {
+		t.run(0, 0, pieces)
+		return
 	}
-	p.task = nil
+	p.task, p.repeat, p.pieces, p.grain = t, t, pieces, 1
+	p.share(uint64(pieces)<<32 | repeatBit)
+}
+
+// share does the current task together with the workers.
+func (p *pool) share(claims uint64) {
+	items, _, _ := split(claims)
+	p.done.Store(0)
+	p.claims.Store(claims)
+	p.wakeUp(int(items) - 1)
+	start := p.now()
+	own := p.drain()
+	if p.done.Load() != items {
+		now := p.now()
+		p.awaitItems(items, now, (now-start)/time.Duration(max(1, own)))
+	}
+	p.task, p.repeat = nil, nil
 	if f := p.failure.Swap(nil); f != nil {
 		panic(f.reason)
 	}
 }
 
+// serve is the life of a worker.
 func (p *pool) serve(worker int) {
 	h := &p.helpers[worker]
 	for p.awaitTask(h) {
-		h.holding.Store(true)
-		p.drain(worker)
-		h.holding.Store(false)
+		h.stage.Store(claiming)
+		for p.available(h) && p.help(h, worker) {
+		}
+		h.stage.Store(idle)
 	}
 }
 
-// drain does items until none is left to claim, and returns how many it did.
-func (p *pool) drain(worker int) (own int) {
-	items := int64(0) // of one task: it does not end before those done here are reported
-	for p.available() {
-		claims := p.claims.Add(1) - 1
-		item := int64(uint32(claims))
-		if item >= int64(claims>>32) {
-			break
+// help does one item as a worker, and reports whether there was one.
+func (p *pool) help(h *helper, worker int) bool {
+	items, item, repeatable := split(p.claims.Add(1) - 1)
+	switch {
+	case item >= items:
+		return false
+	case repeatable:
+		if p.repeatItem(h, worker, int(item)) {
+			p.report(1, items)
 		}
-		items = int64(claims >> 32)
+	default:
 		p.perform(worker, int(item))
+		p.report(1, items)
+	}
+	return true
+}
+
+// drain does items as the caller until none is left to claim, and returns how many it did.
+func (p *pool) drain() (own int) {
+	for {
+		items, item, _ := split(p.claims.Add(1) - 1)
+		if item >= items {
+			if own > 0 {
+				p.report(own, items)
+			}
+			return own
+		}
+		p.perform(0, int(item))
 		own++
 	}
-	if own > 0 && p.done.Add(int64(own)) == items && p.waiting.Swap(false) {
+}
+
+// report adds to the items that are done, and wakes the caller after the last.
+func (p *pool) report(done int, items int64) {
+	if p.done.Add(int64(done)) == items && p.waiting.Swap(false) {
 		p.finished <- struct{}{}
 	}
-	return own
 }
 
 func (p *pool) perform(worker, item int) {
@@ -170,9 +215,11 @@ func (p *pool) perform(worker, item int) {
 // catch keeps what an item panicked with.
 func (p *pool) catch() {
 	if reason := recover(); reason != nil {
-		p.failure.CompareAndSwap(nil, &failure{reason})
+		p.fail(reason)
 	}
 }
+
+func (p *pool) fail(reason any) { p.failure.CompareAndSwap(nil, &failure{reason}) }
 
 // awaitItems waits until all items are done. It has waited since the given
 // time, and items take as long as one.
@@ -186,6 +233,9 @@ func (p *pool) awaitItems(items int64, since, one time.Duration) {
 			break
 		}
 	}
+	if p.overtake(items); p.done.Load() == items {
+		return
+	}
 	p.noteLate()
 	for p.done.Load() != items {
 		p.waiting.Store(true)
@@ -194,15 +244,15 @@ func (p *pool) awaitItems(items int64, since, one time.Duration) {
 		}
 		<-p.finished
 	}
-	if now := p.now(); now-since > stallTime+stallItems*one {
+	if now := p.now(); p.repeat == nil && now-since > stallTime+stallItems*one {
 		p.sendLateAway(now)
 	}
 }
 
-// available reports whether there is an item to claim.
-func (p *pool) available() bool {
-	claims := p.claims.Load()
-	return uint32(claims) < uint32(claims>>32)
+// available reports whether there is an item for a worker to claim.
+func (p *pool) available(h *helper) bool {
+	items, next, repeatable := split(p.claims.Load())
+	return next < items && (repeatable || !h.away.Load())
 }
 
 // awaitTask returns true when there may be something to do, and false when the
@@ -210,13 +260,10 @@ func (p *pool) available() bool {
 func (p *pool) awaitTask(h *helper) bool {
 	start := p.now()
 	for round := 1; ; round++ {
-		for h.away.Load() {
-			<-h.back
-		}
 		if p.closing.Load() {
 			return false
 		}
-		if p.available() {
+		if p.available(h) {
 			return true
 		}
 		pause(spinPauses)
@@ -228,9 +275,10 @@ func (p *pool) awaitTask(h *helper) bool {
 		}
 	}
 	p.parked.Add(1)
-	stay := p.available() || p.closing.Load()
+	stay := p.available(h) || p.closing.Load()
 	if !stay || !p.takeParked() {
 		<-p.wake
+		leaveCore(p.callersCore.Load())
 	}
 	return !p.closing.Load()
 }
@@ -254,6 +302,7 @@ func (p *pool) wakeUp(n int) {
 		if !p.takeParked() {
 			return
 		}
+		p.callersCore.Store(currentCore())
 		p.wake <- struct{}{}
 	}
 }

@@ -116,7 +116,7 @@ func (c *CPU) passRows(w *worker, in *input, p *product, panel, start, end int, 
 	gemm, blocks := c.kernels.tiles.gemm[p.w.packing.kind], p.w.cols/quantBlock
 	if whole := (end - start) / tileRows; p.isFull(panel) && whole > 0 {
 		act := in.quantized[start*in.qStride:]
-		gemm(whole, p.out[start*p.stride+panel*panelOutputs:], p.stride, act, act[in.facts():], in.qStride, open, blocks, w.products)
+		gemm(whole, p.from(panel, start), p.stride, act, act[in.facts():], in.qStride, open, blocks, w.products)
 		start += whole * tileRows
 	}
 	for ; start < end; start += tileRows {

@@ -122,7 +122,7 @@ func (l *Lab) bare(t *trial, e experiment, path string) error {
 // decoding alone.
 func (l *Lab) neighbour(t *trial, path string) {
 	var quiet [2][]float64
-	take := func(i int, measure bareMeasure) side {
+	take := func(i int, measure bareMeasure, tokens int) side {
 		return func(ctx context.Context, _ int) ([]float64, string, error) {
 			alone, err := measure(ctx, path, Length{Generate: 64})
 			if err != nil {
@@ -134,11 +134,12 @@ func (l *Lab) neighbour(t *trial, path string) {
 				return nil, "", err
 			}
 			defer stop()
-			beside, err := measure(ctx, path, Length{Generate: 64})
+			beside, err := measure(ctx, path, Length{Generate: tokens})
 			return []float64{beside.Decode / alone.Decode}, "", err
 		}
 	}
-	t.ours, t.theirs = take(0, l.measureOurs), take(1, l.llamaBench)
+	t.ours = take(0, l.measureOurs, 64)
+	t.theirs = take(1, l.llamaBench, 8) // enough: each can take it seconds
 	t.notes = func() []string {
 		return []string{fmt.Sprintf("quiet: parley %s, llama.cpp %s tokens/s", rounds(quiet[0]), rounds(quiet[1]))}
 	}

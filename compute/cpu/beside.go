@@ -1,0 +1,58 @@
+package cpu
+
+// besideRows is up to how many rows multiplications are repeatable. With more
+// of them there is more to copy and less to wait for.
+const besideRows = 16
+
+// besideScratch is what a worker needs to multiply some panels beside the
+// others: what it took of the job, and what came out.
+type besideScratch struct {
+	span     span // its outputs are those below
+	from, to int  // panels
+	target   product
+	outputs  [2][]float32 // of the first and the second product, [row][outputs of the panels]
+}
+
+// repeats reports whether a worker that is held up in the multiplication can
+// be overtaken. Plain kernels must not be: what one of them reads is written
+// meanwhile, which is no harm, but is not what Go allows.
+func (c *CPU) repeats(j *multiplyJob) bool {
+	if c.kernels == &plainKernels {
+		return false
+	}
+	for i := range j.spans {
+		if j.spans[i].in.rows > besideRows {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *multiplyJob) take(worker, item int) {
+	b, it := &j.c.workers[worker].beside, j.items[item]
+	b.span, b.from, b.to = j.spans[it.span], it.from, it.to
+	b.target = b.span.first
+	b.redirect(&b.span.first, &b.outputs[0])
+	if b.span.gated {
+		b.redirect(&b.span.second, &b.outputs[1])
+	}
+}
+
+// redirect lets a product write its panels to memory of the worker's own.
+func (b *besideScratch) redirect(p *product, own *[]float32) {
+	p.left, p.stride = b.from*panelOutputs, (b.to-b.from)*panelOutputs
+	p.out = grow(own, b.span.in.rows*p.stride)
+}
+
+func (j *multiplyJob) compute(worker int) {
+	w := j.c.workers[worker]
+	j.c.computeSpan(w, &w.beside.span, w.beside.from, w.beside.to)
+}
+
+func (j *multiplyJob) deliver(worker int) {
+	b := &j.c.workers[worker].beside
+	left, right := b.from*panelOutputs, min(b.to*panelOutputs, b.target.w.rows)
+	for r := range b.span.in.rows {
+		copy(b.target.from(b.from, r)[:right-left], b.span.first.from(b.from, r))
+	}
+}
