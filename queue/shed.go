@@ -40,10 +40,9 @@ const (
 	// forgotten when the overload is over.
 	shedSlope  = 0.5
 	shedMemory = 2 * time.Second
-	// shedAfter is how long more must come than is served, which is told from
-	// about the last comingMemory.
-	shedAfter    = 2 * time.Second
-	comingMemory = time.Second
+	// shedAfter is how long more must come than is served. It is longer than what
+	// came at once is remembered.
+	shedAfter = 2 * time.Second
 	// Each tier has two rungs: tenants that wait, and others.
 	rungs = 2 * parley.Classes
 )
@@ -62,9 +61,9 @@ type shedder struct {
 	level  float64
 	active bool
 	at     time.Time
-	// coming is the work that comes in a second, turned away or not, and pressed
-	// since when it is too much, zero if it is not.
-	coming  float64
+	// coming is the work that comes, turned away or not, and pressed since when
+	// it is too much, zero if it is not.
+	coming  rush
 	pressed time.Time
 	// cutting is true while what waits is cut back.
 	cutting bool
@@ -75,13 +74,45 @@ type shedder struct {
 	seen [rungs]time.Time
 }
 
+// A rush is the work that came in the last rushTime. It is counted in slots of
+// time and forgotten slot by slot: of a crowd that came at once nothing is left
+// after that, however large it was.
+type rush struct {
+	slots [rushSlots]float64
+	last  int64 // the slot of the last look, since any one moment
+}
+
+const (
+	rushTime  = 1500 * time.Millisecond
+	rushSlots = 12
+	rushSlot  = rushTime / rushSlots
+)
+
+// pass forgets what came longer ago.
+func (r *rush) pass(now time.Time) {
+	slot := now.UnixNano() / int64(rushSlot)
+	for passed := min(slot-r.last, rushSlots); passed > 0; passed-- {
+		r.slots[(slot-passed+1)%rushSlots] = 0
+	}
+	r.last = max(r.last, slot)
+}
+
+func (r *rush) add(work int) { r.slots[r.last%rushSlots] += float64(work) }
+
+func (r *rush) perSecond() (sum float64) {
+	for _, work := range r.slots {
+		sum += work
+	}
+	return sum / rushTime.Seconds()
+}
+
 // comes counts work that somebody asks for.
-func (s *shedder) comes(work int) { s.coming += float64(work) / comingMemory.Seconds() }
+func (s *shedder) comes(work int) { s.coming.add(work) }
 
 // presses notes whether there is too much, of work that takes so long and of what
 // comes, and reports whether that has lasted.
 func (s *shedder) presses(now time.Time, standing time.Duration, waiting int, perSecond float64) bool {
-	if standing < s.Start || waiting < s.DepthMin || s.coming <= perSecond {
+	if standing < s.Start || waiting < s.DepthMin || s.coming.perSecond() <= perSecond {
 		s.pressed = time.Time{}
 		return false
 	}
@@ -97,7 +128,7 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 		passed = 0
 	}
 	s.at = now
-	s.coming *= math.Exp(-float64(passed) / float64(comingMemory))
+	s.coming.pass(now)
 	if s.Off {
 		return
 	}
