@@ -31,6 +31,10 @@ type server struct {
 // many tokens of keys and values, which llama.cpp divides evenly among them.
 type room struct{ answers, tokens int }
 
+// patience is how long requests may wait for their first token: llama-server
+// lets them wait for ever, so a slow machine must not decide who answers all.
+const patience = "30m"
+
 // startOurs starts parley serve. Everything but the size is the default, apart
 // from guessing ahead; see the package comment.
 func (l *Lab) startOurs(ctx context.Context, model string, r room) (*server, error) {
@@ -39,7 +43,8 @@ func (l *Lab) startOurs(ctx context.Context, model string, r room) (*server, err
 		return nil, err
 	}
 	args := []string{"serve", "--addr", "127.0.0.1:" + port, "--model", "bench=" + model, "--data", l.scratch, "--log-level", "error",
-		"--speculate", "off", "--threads", strconv.Itoa(l.Threads), "--kv-tokens", strconv.Itoa(r.tokens)}
+		"--speculate", "off", "--threads", strconv.Itoa(l.Threads), "--kv-tokens", strconv.Itoa(r.tokens),
+		"--queue-wait", patience, "--first-token-max", patience}
 	return start(ctx, exec.CommandContext(ctx, l.Parley, append(args, l.numerics()...)...), port)
 }
 
