@@ -15,6 +15,9 @@ type Request struct {
 	Model string
 	// Prompt is the text to continue. At least one token.
 	Prompt []Token
+	// Turns are the conversation that Prompt was made from, if it was one of text
+	// alone: some foreign engines take nothing else. All others look at Prompt.
+	Turns []Turn
 	// Choices is how many continuations are wanted; 0 means one.
 	Choices int
 	// MaxTokens bounds each continuation; 0 means as many as fit the context.
@@ -70,6 +73,10 @@ type Request struct {
 	// count what was said. Deltas and Usage.OutputTokens have only what is new.
 	Resume []Written
 }
+
+// A Turn is what one side of a conversation said. Role is system, user or
+// assistant.
+type Turn struct{ Role, Text string }
 
 // A Written is how far one choice has got. One that is Done is not continued.
 type Written struct {

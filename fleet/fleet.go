@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +93,12 @@ func (f *Fleet) Join(w Member) error {
 		return fmt.Errorf("fleet: worker %s wants to stand in pool %q, which does not exist", w.Name, w.Pool)
 	}
 	models := w.Worker.Models()
+	if !slices.ContainsFunc(models, f.serves) {
+		return fmt.Errorf("fleet: worker %s serves %s, which is no model of this server: say what it calls ours with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
+	}
+	if len(models) > 1 { // whose blocks events tell of is not known
+		w.Source.Events, w.Source.Replay, w.Source.Snapshot, w.Follow = false, false, false, nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.find(w.Name) != nil {
@@ -114,6 +121,19 @@ func (f *Fleet) Join(w Member) error {
 	f.wake()
 	f.cfg.Log.Info("a worker joined", "worker", m.Name, "kind", m.Kind, "pool", m.Pool)
 	return nil
+}
+
+// serves reports whether a worker's model is one of the fleet's.
+func (f *Fleet) serves(m parley.Model) bool {
+	return slices.ContainsFunc(f.cfg.Models, func(ours parley.Model) bool { return ours.ID == m.ID })
+}
+
+func namesOfModels(models []parley.Model) string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.ID
+	}
+	return strings.Join(names, ", ")
 }
 
 // keep starts what goes on for a member by itself. The lock is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -344,14 +345,37 @@ func TestWaitingForAWorker(t *testing.T) {
 	})
 }
 
-// TestTextOnlyWorkers have their answers moved before the first token only.
+// An untold worker gives text and no ids, like engines of others.
+type untold struct{ parley.Worker }
+
+func (w untold) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		for d, err := range w.Worker.Generate(ctx, r) {
+			for _, id := range d.Tokens {
+				d.Text += spelling[id : id+1]
+			}
+			d.Tokens = nil
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestTextOnlyWorkers have their answers moved before the first word only, whether
+// they are known to tell no ids or just do not.
 func TestTextOnlyWorkers(t *testing.T) {
+	t.Run("known", func(t *testing.T) { testTextOnly(t, ResumeNever) })
+	t.Run("found out", func(t *testing.T) { testTextOnly(t, ResumeExact) })
+}
+
+func testTextOnly(t *testing.T, how Resuming) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := newFrail(newOracle(t, time.Millisecond)), newFrail(newOracle(t, time.Millisecond))
+		a, b := newFrail(untold{newOracle(t, time.Millisecond)}), newFrail(untold{newOracle(t, time.Millisecond)})
 		var members []Member
 		for i, w := range []*frail{a, b} {
 			m := joiner(string(rune('a'+i)), w)
-			m.TextOnly, m.Resume, m.Probe = true, ResumeNever, nil
+			m.TextOnly, m.Resume, m.Probe = how == ResumeNever, how, nil
 			members = append(members, m)
 		}
 		f := newFleet(t, Config{}, members...)
@@ -364,7 +388,7 @@ func TestTextOnlyWorkers(t *testing.T) {
 		a.set(nil, 3)
 		b.set(nil, 3)
 		got, err := hear(t.Context(), f, ask(50))
-		if parley.CodeOf(err) != parley.Unavailable || len(got) != 3 {
+		if parley.CodeOf(err) != parley.Unavailable || len(got) != 3 || got[2].Text == "" {
 			t.Errorf("%d deltas, %v", len(got), err)
 		}
 	})

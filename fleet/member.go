@@ -206,9 +206,6 @@ func (f *Feed) Wants() kvindex.Ask {
 func (f *Fleet) feed(m *member) *Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(m.seats) != 1 { // whose blocks are they?
-		return nil
-	}
 	index, number := f.router.Index(m.seats[0].id)
 	if index == nil {
 		return nil

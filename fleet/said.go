@@ -11,6 +11,9 @@ import (
 type said struct {
 	choices []parley.Written
 	tokens  int
+	// texts counts pieces that came as text, without ids: nobody can go on with an
+	// answer that has one.
+	texts int
 	// scored is set when the log-probabilities of the prompt have been told.
 	scored bool
 	// began and first are when the request came and its first token did.
@@ -30,16 +33,25 @@ func (s *said) add(d *parley.Delta, now time.Time) {
 		return
 	}
 	w := &s.choices[d.Choice]
-	if len(d.Tokens) > 0 && s.tokens == 0 {
+	if s.pieces() == 0 && (len(d.Tokens) > 0 || d.Text != "") {
 		s.first = now
 	}
 	w.Tokens = append(w.Tokens, d.Tokens...)
 	w.Done = w.Done || d.Finish != ""
 	s.tokens += len(d.Tokens)
+	if d.Text != "" {
+		s.texts++
+	}
 }
+
+// pieces is how much was said: tokens, or pieces of text.
+func (s *said) pieces() int { return s.tokens + s.texts }
 
 // begun reports whether the client has heard anything that must not change.
 func (s *said) begun() bool {
+	if s.texts > 0 {
+		return true
+	}
 	for i := range s.choices {
 		if len(s.choices[i].Tokens) > 0 || s.choices[i].Done {
 			return true
@@ -60,6 +72,9 @@ func (s *said) complete() bool {
 
 // resumable reports whether a worker that resumes so can go on.
 func (s *said) resumable(r *parley.Request, how Resuming) bool {
+	if s.texts > 0 {
+		return false
+	}
 	switch how {
 	case ResumeExact:
 		return true
@@ -120,7 +135,10 @@ func (s *said) usage(r *parley.Request, last *parley.Usage, now time.Time) *parl
 	if last != nil {
 		u = *last
 	}
-	u.PromptTokens, u.OutputTokens = len(r.Prompt), s.tokens
+	u.PromptTokens = len(r.Prompt)
+	if last == nil || s.texts == 0 { // else it alone knows
+		u.OutputTokens = s.pieces()
+	}
 	u.CachedTokens = min(u.CachedTokens, u.PromptTokens)
 	u.Queued, u.Prefill, u.Decode = 0, now.Sub(s.began), 0
 	if !s.first.IsZero() {

@@ -23,7 +23,7 @@ type trip struct {
 	// tries were answered with errors; losses is how many workers were lost since
 	// the last token, by their blame; moves counts both, and those we wanted.
 	tries, losses, moves int
-	// heard is how many tokens there were when the last leg began.
+	// heard is how many pieces there were when the last leg began.
 	heard int
 }
 
@@ -103,7 +103,7 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 		if !yield(d, nil) {
 			return arrived, nil
 		}
-		if t.said.tokens > 0 {
+		if t.said.pieces() > 0 {
 			silence.begins()
 		}
 	}
@@ -123,14 +123,14 @@ func (t *trip) take(l *leg, d *parley.Delta) {
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
 	}
-	if len(d.Tokens) > 0 {
+	if n := len(d.Tokens) + min(len(d.Text), 1); n > 0 {
 		f.mu.Lock()
 		if !l.computed {
 			l.computed = true
 			f.router.Computed(&l.decision)
 			f.budget.earn(l.decision.Uncached, now)
 		}
-		f.budget.earn(len(d.Tokens), now)
+		f.budget.earn(n, now)
 		f.mu.Unlock()
 	}
 	if d.Usage != nil {
@@ -155,7 +155,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 // error it returns is for the client.
 func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	f := t.fleet
-	if t.said.tokens > t.heard {
+	if t.said.pieces() > t.heard {
 		t.losses, t.tries = 0, 0
 	}
 	t.moves++
@@ -166,7 +166,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 		t.tries++
 	}
 	switch {
-	case t.said.begun() && l.member.TextOnly:
+	case t.said.begun() && (l.member.TextOnly || t.said.texts > 0):
 		return &parley.Error{Code: parley.Unavailable, Message: "The worker that wrote this answer was lost, and it is of a kind whose answers nobody can go on with. Ask again."}
 	case t.tries >= f.cfg.Tries:
 		return err
@@ -177,7 +177,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 		t.avoid = append(t.avoid, id)
 	}
 	f.metrics.moved(v)
-	f.cfg.Log.Info("an answer moves", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.tokens, "moves", t.moves)
+	f.cfg.Log.Info("an answer moves", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(), "moves", t.moves)
 	f.mu.Lock()
 	wait := f.budget.spend(t.said.work(t.r), f.cfg.Now())
 	f.mu.Unlock()
@@ -210,7 +210,7 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 	for {
 		l, changed, err := f.pick(t, query)
 		if err == nil {
-			t.heard = t.said.tokens
+			t.heard = t.said.pieces()
 			return l, nil
 		}
 		none, waits := errors.AsType[*route.NoWorker](err)

@@ -62,7 +62,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 		return nil, nil, err
 	}
 	job := c.newJob(m, &request.Generation, prompt)
-	job.MaxTokens = maxTokens
+	job.MaxTokens, job.Turns = maxTokens, turnsSaid(request)
 	if len(request.Messages) > 0 {
 		c.opening = request.Messages[0].Content
 	}

@@ -16,7 +16,7 @@ import (
 // where they matter.
 func completionsBody(r *Remote, q *parley.Request) (any, error) {
 	b := map[string]any{
-		"model": cmp.Or(r.cfg.Model, q.Model), "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"model": r.theirName(q.Model), "stream": true, "stream_options": map[string]any{"include_usage": true},
 		"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "return_token_ids": true,
 	}
 	r.putLength(b, "max_tokens", q)
@@ -31,7 +31,7 @@ func completionsBody(r *Remote, q *parley.Request) (any, error) {
 		b["stop"] = q.Stop.Strings
 	}
 	if r.cfg.Kind == OpenAI {
-		b["prompt"] = r.cfg.Text(q.Prompt)
+		b["prompt"] = r.cfg.Text(q.Model, q.Prompt)
 		delete(b, "return_token_ids") // some servers refuse what they do not know
 		return b, nil
 	}
@@ -71,7 +71,7 @@ func structured(g *parley.Grammar) map[string]any {
 // context leaves, where that is known.
 func (r *Remote) putLength(b map[string]any, name string, q *parley.Request) {
 	most := q.MaxTokens
-	if context := r.contextTokens(); most == 0 && context > 0 {
+	if context := r.contextTokens(q.Model); most == 0 && context > 0 {
 		most = max(1, context-len(q.Prompt))
 	}
 	b[name] = nil
@@ -80,10 +80,13 @@ func (r *Remote) putLength(b map[string]any, name string, q *parley.Request) {
 	}
 }
 
-// contextTokens returns the context of the engine's model, 0 if nobody knows.
-func (r *Remote) contextTokens() int {
-	if m := r.Models(); len(m) > 0 && m[0].ContextTokens > 0 {
-		return m[0].ContextTokens
+// contextTokens returns the context of one of the engine's models, 0 if nobody
+// knows.
+func (r *Remote) contextTokens(model string) int {
+	for _, m := range r.Models() {
+		if m.ContextTokens > 0 && cmp.Or(model, m.ID) == m.ID {
+			return m.ContextTokens
+		}
 	}
 	return r.cfg.ContextTokens
 }
@@ -120,13 +123,24 @@ type completionChunk struct {
 		FinishReason string          `json:"finish_reason"`
 		StopReason   json.RawMessage `json:"stop_reason"`
 	} `json:"choices"`
-	Usage *struct {
-		PromptTokens     int `json:"prompt_tokens"`
-		CompletionTokens int `json:"completion_tokens"`
-		Details          struct {
-			CachedTokens int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	Usage *completionUsage `json:"usage"`
+}
+
+// A completionUsage is what OpenAI's API tells at the end.
+type completionUsage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	Details          struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// use takes the usage, if it was told.
+func (a *assembly) use(u *completionUsage) {
+	if u != nil {
+		a.told = true
+		a.usage.PromptTokens, a.usage.OutputTokens, a.usage.CachedTokens = u.PromptTokens, u.CompletionTokens, u.Details.CachedTokens
+	}
 }
 
 func readCompletion(a *assembly, message []byte) error {
@@ -134,10 +148,7 @@ func readCompletion(a *assembly, message []byte) error {
 	if err := json.Unmarshal(message, &chunk); err != nil {
 		return err
 	}
-	if u := chunk.Usage; u != nil {
-		a.told = true
-		a.usage.PromptTokens, a.usage.OutputTokens, a.usage.CachedTokens = u.PromptTokens, u.CompletionTokens, u.Details.CachedTokens
-	}
+	a.use(chunk.Usage)
 	for i := range chunk.Choices {
 		c := &chunk.Choices[i]
 		if _, err := a.choice(c.Index); err != nil {

@@ -25,11 +25,12 @@ type dialect struct {
 
 // dialects are those of the kinds that are not ours.
 var dialects = map[Kind]dialect{
-	VLLM:     {"/v1/completions", completionsBody, events, readCompletion},
-	OpenAI:   {"/v1/completions", completionsBody, events, readCompletion},
-	SGLang:   {"/generate", sglangBody, events, readSGLang},
-	LlamaCpp: {"/completion", llamaBody, openEvents, readLlama},
-	Ollama:   {"/api/generate", ollamaBody, objects, readOllama},
+	VLLM:       {"/v1/completions", completionsBody, events, readCompletion},
+	OpenAI:     {"/v1/completions", completionsBody, events, readCompletion},
+	OpenAIChat: {"/v1/chat/completions", chatBody, events, readChat},
+	SGLang:     {"/generate", sglangBody, events, readSGLang},
+	LlamaCpp:   {"/completion", llamaBody, openEvents, readLlama},
+	Ollama:     {"/api/generate", ollamaBody, objects, readOllama},
 }
 
 // openEvents yields the events of a stream that does not say [DONE].
@@ -159,8 +160,10 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 		return parley.Invalid("n", "engines of the kind %s give one choice for each request", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
 		return parley.Invalid("stop_token_ids", "engines of the kind %s do not tell tokens, so none can end an answer", k)
-	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI):
+	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k == OpenAIChat):
 		return parley.Invalid("ignore_eos", "engines of the kind %s always end where the model does", k)
+	case k == OpenAIChat && len(q.Turns) == 0:
+		return parley.Invalid("messages", "engines of the kind %s take conversations of text alone: no tools, and no other prompts", k)
 	case q.Grammar != nil && !holds(p.Grammar, q.Grammar):
 		return parley.Invalid("response_format", "engines of the kind %s cannot hold an answer to this grammar", k)
 	}

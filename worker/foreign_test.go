@@ -20,7 +20,7 @@ import (
 )
 
 // spell is a tokenizer of sorts.
-func spell(tokens []parley.Token) string {
+func spell(_ string, tokens []parley.Token) string {
 	var b strings.Builder
 	for _, t := range tokens {
 		fmt.Fprintf(&b, "<%d>", t)
@@ -121,7 +121,7 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 			"stop tokens":  {parley.Request{Stop: parley.Stop{Tokens: []parley.Token{1}}}, !p.TokenIDs},
 			"plain answer": {parley.Request{}, false},
 		} {
-			c.q.Prompt = []parley.Token{1}
+			c.q.Prompt, c.q.Turns = []parley.Token{1}, []parley.Turn{{Role: "user", Text: "a"}}
 			var code parley.Code
 			for _, err := range r.Generate(t.Context(), &c.q) {
 				code = parley.CodeOf(err)
@@ -139,7 +139,7 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 
 func TestTextIsNeededWhereIdsAreNotTaken(t *testing.T) {
 	for _, kind := range Kinds() {
-		if _, err := Dial(Config{URL: "http://x:1", Kind: kind}); (err == nil) != PromisesOf(kind).TokenPrompts {
+		if _, err := Dial(Config{URL: "http://x:1", Kind: kind}); (err == nil) != (PromisesOf(kind).TokenPrompts || kind == OpenAIChat) {
 			t.Errorf("%s without a tokenizer: %v", kind, err)
 		}
 	}

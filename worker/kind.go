@@ -22,10 +22,12 @@ const (
 	Ollama Kind = "ollama"
 	// OpenAI is any other server with OpenAI's /v1/completions.
 	OpenAI Kind = "openai"
+	// OpenAIChat is one that has /v1/chat/completions and no other.
+	OpenAIChat Kind = "openai-chat"
 )
 
 // Kinds lists all of them.
-func Kinds() []Kind { return []Kind{Parley, VLLM, SGLang, LlamaCpp, Ollama, OpenAI} }
+func Kinds() []Kind { return []Kind{Parley, VLLM, SGLang, LlamaCpp, Ollama, OpenAI, OpenAIChat} }
 
 // ParseKind reads the name of a kind.
 func ParseKind(name string) (Kind, error) {
@@ -148,8 +150,9 @@ var promises = map[Kind]Promises{
 		TokenIDs: true, TokenPrompts: true, Salts: SaltNone,
 		Cancel: true, Metrics: true, Grammar: HoldSchema, Resume: ResumePlain, Choices: true, Logprobs: true,
 	},
-	Ollama: {Salts: SaltNone, Cancel: true, Grammar: HoldSchema, Resume: ResumeNone},
-	OpenAI: {Salts: SaltNone, Cancel: true, Grammar: HoldNone, Resume: ResumeNone, Choices: true},
+	Ollama:     {Salts: SaltNone, Cancel: true, Grammar: HoldSchema, Resume: ResumeNone},
+	OpenAI:     {Salts: SaltNone, Cancel: true, Grammar: HoldNone, Resume: ResumeNone, Choices: true},
+	OpenAIChat: {Salts: SaltNone, Cancel: true, Grammar: HoldSchema, Resume: ResumeNone, Choices: true},
 }
 
 // PromisesOf returns what a kind of worker can be relied on for.

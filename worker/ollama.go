@@ -26,7 +26,7 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 	if len(q.Stop.Strings) > 0 {
 		o["stop"] = q.Stop.Strings
 	}
-	b := map[string]any{"model": cmp.Or(r.cfg.Model, q.Model), "prompt": r.cfg.Text(q.Prompt), "raw": true, "stream": true, "options": o}
+	b := map[string]any{"model": r.theirName(q.Model), "prompt": r.cfg.Text(q.Model, q.Prompt), "raw": true, "stream": true, "options": o}
 	if q.Grammar != nil {
 		b["format"] = schemaOf(q.Grammar)
 	}

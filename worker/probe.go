@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,7 @@ func (r *Remote) Probe(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	s.Models = r.ourModels(s.Models)
 	r.status.Store(&s)
 	return s, nil
 }
@@ -53,7 +56,8 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 // and version are vLLM's and SGLang's.
 func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 	var s Status
-	if r.cfg.Kind != OpenAI {
+	plain := r.cfg.Kind == OpenAI || r.cfg.Kind == OpenAIChat
+	if !plain {
 		if err := r.healthy(ctx, "/health"); err != nil {
 			return s, err
 		}
@@ -61,7 +65,7 @@ func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 	if err := r.listModels(ctx, &s); err != nil {
 		return s, err
 	}
-	if r.cfg.Kind == OpenAI {
+	if plain {
 		return s, nil
 	}
 	if err := r.measure(ctx, &s); err != nil {
@@ -91,7 +95,15 @@ func (r *Remote) listModels(ctx context.Context, s *Status) error {
 			MaxLength int    `json:"max_model_len"`
 		} `json:"data"`
 	}
-	if err := r.get(ctx, "/v1/models", &list); err != nil {
+	err := r.get(ctx, "/v1/models", &list)
+	if parley.CodeOf(err) == parley.NotFound && len(r.cfg.Names) > 0 { // not all servers have a list
+		for _, name := range slices.Sorted(maps.Keys(r.cfg.Names)) {
+			s.Models = append(s.Models, parley.Model{ID: r.cfg.Names[name], ContextTokens: r.cfg.ContextTokens})
+		}
+		s.Models = slices.Compact(s.Models)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	for _, m := range list.Data {

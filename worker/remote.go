@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,15 +24,18 @@ type Config struct {
 	URL string
 	// Kind is the dialect it speaks.
 	Kind Kind
-	// Model is what the engine calls the model; empty means as the request does.
+	// Names are what the engine calls models, by what requests call them. Model is
+	// what it calls all others; empty means as the request does.
+	Names map[string]string
 	Model string
 	// Key is sent as a bearer token, if there is one.
 	Key string
 	// Events and Replay are the ZMQ sockets of its events, such as
 	// tcp://10.0.0.7:5557. A Parley worker says itself where they are.
 	Events, Replay string
-	// Text returns the text of a prompt. Kinds that take no token ids need it.
-	Text func([]parley.Token) string
+	// Text returns the text of a prompt for a model. Kinds that take neither token
+	// ids nor conversations need it.
+	Text func(model string, prompt []parley.Token) string
 	// ContextTokens bounds prompt and answer together, where the engine does not
 	// say; 0 means that nobody knows.
 	ContextTokens int
@@ -62,7 +67,7 @@ func (c *Config) setDefaults() error {
 	if _, err := ParseKind(string(c.Kind)); err != nil {
 		return err
 	}
-	if !PromisesOf(c.Kind).TokenPrompts && c.Text == nil {
+	if !PromisesOf(c.Kind).TokenPrompts && c.Kind != OpenAIChat && c.Text == nil {
 		return fmt.Errorf("worker %s: %s takes text and no token ids, so the model's tokenizer is needed here", c.URL, c.Kind)
 	}
 	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {
@@ -132,8 +137,8 @@ func (r *Remote) lastStatus() Status {
 	return Status{}
 }
 
-// Models lists what the last probe found, or the one model of the
-// configuration. It asks nobody.
+// Models lists what the last probe found, by the names that requests use, or the
+// one model of the configuration. It asks nobody.
 func (r *Remote) Models() []parley.Model {
 	if s := r.lastStatus(); len(s.Models) > 0 {
 		return s.Models
@@ -142,6 +147,29 @@ func (r *Remote) Models() []parley.Model {
 		return []parley.Model{{ID: r.cfg.Model, ContextTokens: r.cfg.ContextTokens}}
 	}
 	return nil
+}
+
+// theirName returns what the engine calls the model of a request.
+func (r *Remote) theirName(model string) string {
+	return cmp.Or(r.cfg.Names[model], r.cfg.Model, model)
+}
+
+// ourModels returns the engine's models by the names that requests use: one may
+// have several.
+func (r *Remote) ourModels(theirs []parley.Model) (ours []parley.Model) {
+	for _, m := range theirs {
+		known := false
+		for _, name := range slices.Sorted(maps.Keys(r.cfg.Names)) {
+			if r.cfg.Names[name] == m.ID {
+				known = true
+				ours = append(ours, parley.Model{ID: name, ContextTokens: m.ContextTokens})
+			}
+		}
+		if !known {
+			ours = append(ours, m)
+		}
+	}
+	return ours
 }
 
 // Generate has the engine answer q; see [parley.Worker].

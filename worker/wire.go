@@ -41,6 +41,7 @@ type call struct {
 // newCall returns the request as it travels.
 func newCall(q *parley.Request, window int, now time.Time) *call {
 	c := &call{Request: *q, Window: window}
+	c.Turns = nil // an engine of ours looks at the prompt
 	if !q.Deadline.IsZero() {
 		c.Left = max(1, q.Deadline.Sub(now))
 		c.Deadline = time.Time{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -143,21 +144,37 @@ func (b *back) find(ctx context.Context, p *poolConfig, w *workerConfig, desk *d
 		return err
 	}
 	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
-		Kind: worker.Kind(w.Kind), Model: w.Model, Key: w.Key, Events: w.Events, Replay: w.Replay, Log: log,
+		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: w.Key, Events: w.Events, Replay: w.Replay, Log: log,
 		Text: b.text, ContextTokens: b.served[0].ContextTokens,
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
 	return nil
 }
 
-// text returns the text of a prompt for workers that take no tokens. They serve
-// one model, the first.
-func (b *back) text(prompt []parley.Token) string {
+// text returns the text of a prompt for workers that take no tokens.
+func (b *back) text(model string, prompt []parley.Token) string {
 	var out strings.Builder
-	for _, t := range prompt {
-		out.Write(b.served[0].Tokenizer.Bytes(t))
+	for _, m := range b.served {
+		if m.ID == model {
+			for _, t := range prompt {
+				out.Write(m.Tokenizer.Bytes(t))
+			}
+		}
 	}
 	return out.String()
+}
+
+// namesAt returns what a worker calls our models. One name alone is that of the
+// pool's first model, or of ours.
+func (b *back) namesAt(p *poolConfig, w *workerConfig) map[string]string {
+	names := maps.Clone(w.Models)
+	if w.Model != "" {
+		if names == nil {
+			names = map[string]string{}
+		}
+		names[slices.Concat(p.Models, []string{b.served[0].ID})[0]] = w.Model
+	}
+	return names
 }
 
 // joinHosts lets the engines of this process join a pool.

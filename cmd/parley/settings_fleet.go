@@ -68,12 +68,13 @@ type workerConfig struct {
 	Kubernetes *kubernetesConfig `yaml:"kubernetes"`
 	Register   bool              `yaml:"register"`
 
-	Name   string `yaml:"name"`
-	Kind   string `yaml:"kind"`
-	Model  string `yaml:"model"`
-	Key    string `yaml:"key"`
-	Events string `yaml:"events"`
-	Replay string `yaml:"replay"`
+	Name   string            `yaml:"name"`
+	Kind   string            `yaml:"kind"`
+	Model  string            `yaml:"model"`
+	Models map[string]string `yaml:"models"`
+	Key    string            `yaml:"key"`
+	Events string            `yaml:"events"`
+	Replay string            `yaml:"replay"`
 }
 
 type kubernetesConfig struct {
