@@ -101,6 +101,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	return Condition{
 		Draining: s.Draining, Sleeping: s.Sleeping && remote.Promises().Sleep, Instance: s.Instance, Running: s.Running,
 		CapacityTokens: capacity, UsedTokens: int(s.KVUse * float64(capacity)),
+		Version: s.Version, Waiting: s.Waiting, BusySeconds: s.BusySeconds, Preemptions: s.Preemptions,
 	}, nil
 }
 

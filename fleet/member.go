@@ -68,6 +68,12 @@ type Condition struct {
 	Instance string
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
 	UsedTokens, WaitingTokens, Running, CapacityTokens int
+	// What only people want to know: its program's version, how many requests wait
+	// in it, how long it has computed, how often a request lost its memory.
+	Version     string
+	Waiting     int
+	BusySeconds float64
+	Preemptions uint64
 }
 
 // A State is what is to be expected of a worker.

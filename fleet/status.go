@@ -11,11 +11,13 @@ import (
 
 // A Standing is what operators are shown of a worker.
 type Standing struct {
-	Name   string   `json:"name"`
-	Pool   string   `json:"pool"`
-	Kind   string   `json:"kind,omitempty"`
-	Models []string `json:"models"`
-	State  State    `json:"state"`
+	Name string `json:"name"`
+	Pool string `json:"pool"`
+	Kind string `json:"kind,omitempty"`
+	// Version is its program's.
+	Version string   `json:"version,omitempty"`
+	Models  []string `json:"models"`
+	State   State    `json:"state"`
 	// Trouble is why it is not up, where that is known; Sleeps says that it can be
 	// put to sleep and woken.
 	Trouble string `json:"trouble,omitempty"`
@@ -33,6 +35,13 @@ type Standing struct {
 	// PromptTokens were in prompts it has answered, CachedTokens of them found.
 	PromptTokens uint64 `json:"prompt_tokens"`
 	CachedTokens uint64 `json:"cached_tokens"`
+	// Running and Waiting count all its requests, whoever sent them; BusySeconds is
+	// how long it has computed since it began, Preemptions how often a request lost
+	// its memory. All are as it says itself.
+	Running     int     `json:"running"`
+	Waiting     int     `json:"waiting"`
+	BusySeconds float64 `json:"busy_seconds"`
+	Preemptions uint64  `json:"preemptions"`
 	// UsedTokens of CapacityTokens are in use, as it says itself.
 	UsedTokens     int `json:"used_tokens"`
 	CapacityTokens int `json:"capacity_tokens"`
@@ -62,6 +71,8 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	s := Standing{
 		Name: m.Name, Pool: m.Pool, Kind: m.Kind, State: m.present(now), Sleeps: m.Sleep != nil && m.Wake != nil, Answering: len(m.legs),
 		Sent: m.sent, Failed: m.failed, Lost: m.lost, Moved: m.moved, PromptTokens: m.prompts, CachedTokens: m.cached,
+		Version: m.condition.Version, Running: m.condition.Running, Waiting: m.condition.Waiting,
+		BusySeconds: m.condition.BusySeconds, Preemptions: m.condition.Preemptions,
 		UsedTokens: m.condition.UsedTokens, CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens), Index: "none",
 	}
 	if m.state == Up {

@@ -120,8 +120,12 @@ func (b *bill) admit(ctx context.Context) error {
 	}
 }
 
-// tellLimits puts what is left of the limits into the headers.
+// tellLimits puts what is left of the limits into the headers. What goes on
+// without its client has none.
 func (c *call) tellLimits(v *limit.Verdict) {
+	if c.ResponseWriter == nil {
+		return
+	}
 	tell := func(of string, l limit.Level) {
 		if l.Limit == 0 {
 			return

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/admin"
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/ledger"
@@ -328,6 +329,29 @@ func TestKeyHoldersSeeTheirOwn(t *testing.T) {
 		}
 		if _, all := s.do("GET", path, "", "X-Admin", "1"); !strings.Contains(all, "key_2") || !strings.Contains(all, "key_1") {
 			t.Errorf("an admin sees %s", all)
+		}
+	})
+}
+
+// TestTurnsInTheBackgroundHaveLimits has a turn go on without its client, as the
+// chat page asks for, under limits that a client would be told of.
+func TestTurnsInTheBackgroundHaveLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, metered(t))
+		closing(t, s)
+		s.limited(limit.Limits{RequestsPerMinute: 1, OutputTokensPerMinute: 1000})
+		path := s.converse("") + "/messages"
+		body := `{"model":"` + modelID + `","content":"Hi","background":true,"max_tokens":9}`
+		if status, o := s.call("POST", path, body); status != 200 || o.text("choices", "message", "content") != "Hello" {
+			t.Errorf("%d: %v", status, o)
+		}
+		if status, o := s.call("POST", path, body); status != 429 {
+			t.Errorf("the second in a minute: %d: %v", status, o)
+		}
+		s.gateway.keeper.work.Wait()
+		lives := s.gateway.operations.recent.List(admin.Filter{Outcome: admin.OK, Model: modelID}, 10)
+		if len(lives) != 1 || lives[0].OutputTokens == 0 {
+			t.Errorf("a turn that was computed apart from its client is remembered as %+v", lives)
 		}
 	})
 }

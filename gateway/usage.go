@@ -18,6 +18,7 @@ import (
 func (g *Gateway) addUsageRoutes() {
 	g.routes.add("GET", "/v1/organization/usage/completions", false, g.showUsage)
 	g.routes.add("GET", "/v1/organization/costs", false, g.showCosts)
+	g.routes.add("GET", "/v1/organization/me", false, g.showMe)
 }
 
 // usageGroups says how the interface names what sums are told apart by.

@@ -19,6 +19,10 @@ type Status struct {
 	// CapacityBlocks is how many blocks of BlockTokens it holds.
 	KVUse                       float64
 	CapacityBlocks, BlockTokens int
+	// BusySeconds is how long it has computed since it began, Preemptions how often
+	// a request lost its memory meanwhile.
+	BusySeconds float64
+	Preemptions uint64
 	// Sleeping engines have given their memory back and must be woken.
 	Sleeping bool
 	// Draining engines finish what they have and take nothing new.

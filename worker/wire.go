@@ -221,6 +221,10 @@ type About struct {
 	Waiting  int            `json:"waiting"`
 	KVUse    float64        `json:"kv_use"`
 	Blocks   int            `json:"blocks"`
+	// BusySeconds is how long it has computed since it began, Preemptions how often
+	// a request lost its memory meanwhile.
+	BusySeconds float64 `json:"busy_seconds"`
+	Preemptions uint64  `json:"preemptions"`
 	// BlockTokens is how many tokens a block has.
 	BlockTokens int  `json:"block_tokens"`
 	Sleeping    bool `json:"sleeping,omitempty"`

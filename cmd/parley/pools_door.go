@@ -30,8 +30,8 @@ func (b *back) door() *admin.Fleet {
 func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 	for i := range standings {
 		s := &standings[i]
-		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Version: s.Kind, State: string(s.State), Trouble: s.Trouble, Sleeps: s.Sleeps, Running: s.Answering,
-			AskedTotal: float64(s.PromptTokens), HitTotal: float64(s.CachedTokens)}
+		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Kind: s.Kind, Version: s.Version, State: string(s.State), Trouble: s.Trouble, Sleeps: s.Sleeps, Running: max(s.Answering, s.Running), Waiting: s.Waiting,
+			BusyTotal: s.BusySeconds, PreemptedTotal: float64(s.Preemptions), AskedTotal: float64(s.PromptTokens), HitTotal: float64(s.CachedTokens)}
 		if s.CapacityTokens > 0 {
 			w.KV = float64(s.UsedTokens) / float64(s.CapacityTokens)
 		}

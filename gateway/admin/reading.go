@@ -48,9 +48,11 @@ type Queue struct {
 
 // A Worker is one that computes, as far as it tells of itself.
 type Worker struct {
-	Name    string `json:"name"`
-	Pool    string `json:"pool"`
-	Model   string `json:"model"`
+	Name  string `json:"name"`
+	Pool  string `json:"pool"`
+	Model string `json:"model"`
+	// Kind is how it is spoken to, such as parley or vllm; Version is its program's.
+	Kind    string `json:"kind,omitempty"`
 	Version string `json:"version,omitempty"`
 	// State is up, or why it gets no work: joining, draining, failing, down, asleep,
 	// waking. Trouble is what went wrong, where that is known.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"time"
 )
 
@@ -59,8 +60,14 @@ type Recent struct {
 // NewRecent returns a memory of nothing.
 func NewRecent() *Recent { return &Recent{byID: map[string]*Life{}} }
 
-// Add remembers a request, and forgets the oldest if there are too many.
+// Add remembers a request, and forgets the oldest if there are too many. One that
+// is computed apart from its client ends twice under one id: of the two lives the
+// one that was computed is kept.
 func (r *Recent) Add(l *Life) {
+	if twin := r.byID[l.ID]; twin != nil && twin.ID == l.ID {
+		r.replace(twin, l)
+		return
+	}
 	if len(r.ring) < RecentMax {
 		r.ring = append(r.ring, l)
 	} else {
@@ -71,6 +78,18 @@ func (r *Recent) Add(l *Life) {
 	r.byID[l.ID] = l
 	if l.ClientID != "" {
 		r.byID[l.ClientID] = l
+	}
+}
+
+// replace puts a life in the place of its twin if it tells more. Lives that were
+// handed out stay as they are.
+func (r *Recent) replace(twin, l *Life) {
+	if i := slices.Index(r.ring, twin); i >= 0 && twin.OutputTokens <= l.OutputTokens {
+		r.forget(twin)
+		r.ring[i], r.byID[l.ID] = l, l
+		if l.ClientID != "" {
+			r.byID[l.ClientID] = l
+		}
 	}
 }
 

@@ -165,6 +165,8 @@ func atEase(p *Picture, broken []string) string {
 		return fmt.Sprintf("The workers have room, yet %s: single requests are large, or the machine is slow.", strings.Join(broken, " and "))
 	case p.Running == 0 && p.Rates.Requests == 0:
 		return "Nothing binds: nobody is asking for anything."
+	case p.Running == 0:
+		return "Nothing binds: requests are answered as they come, and nobody waits."
 	}
 	return fmt.Sprintf("Nothing binds: %d are being answered, nobody waits, and the key/value memory is %.0f%% in use.", p.Running, 100*p.KV)
 }

@@ -286,6 +286,7 @@ func (s *Server) about() worker.About {
 		for _, n := range stats.Waiting {
 			a.Waiting += n
 		}
+		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
 	}
 	return a

@@ -38,8 +38,13 @@ export interface Worker {
   name: string;
   pool: string;
   model: string;
+  kind?: string;
   version?: string;
   state: string;
+  /** What went wrong, where that is known. */
+  trouble?: string;
+  /** Whether it can be put to sleep and woken. */
+  sleeps?: boolean;
   running: number;
   waiting: number;
   kv: number;

@@ -1,4 +1,4 @@
-import { Failure, json, request, whenRefused } from '../shared/api';
+import { Failure, json, key, request, whenRefused } from '../shared/api';
 import { eventsOf } from '../shared/sse';
 import type { Picture, Point } from './api';
 
@@ -7,16 +7,24 @@ const all = [
   { id: 'now', title: 'Now' },
   { id: 'fleet', title: 'Fleet' },
   { id: 'requests', title: 'Requests' },
+  { id: 'usage', title: 'Usage', needs: 'usage' },
   { id: 'keys', title: 'Keys', needs: 'keys' },
+  { id: 'safety', title: 'Safety' },
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
 ] as const;
 
-export type Section = (typeof all)[number]['id'];
+/** All that a key holder sees who has no right to run the server. */
+const own = [{ id: 'mine', title: 'My usage' }] as const;
+
+export type Section = (typeof all)[number]['id'] | 'mine';
 
 /** What this server has beyond what every one has. */
 export interface Parts {
   keys: boolean;
   fleet: boolean;
+  usage: boolean;
+  /** What prices and budgets are in. */
+  currency: string;
 }
 
 const liveKept = 120; // seconds of single pictures, for what is drawn beside numbers
@@ -34,8 +42,10 @@ class Operations {
   refused = $state('');
   wantsKey = $state(false);
   section = $state<Section>('now');
-  parts = $state.raw<Parts>({ keys: false, fleet: false });
-  readonly sections = $derived(all.filter((s) => !('needs' in s) || this.parts[s.needs]));
+  parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, currency: 'usd' });
+  /** Whether the key that was entered is a good one without the right to run the server. */
+  holder = $state(false);
+  readonly sections: readonly { id: Section; title: string }[] = $derived(this.holder ? own : all.filter((s) => !('needs' in s) || this.parts[s.needs]));
   /** Set to have the cursor put where requests are sought. */
   seeking = $state(false);
   /** What follows the section in the address, such as a request's id. */
@@ -52,12 +62,12 @@ class Operations {
 
   readAddress(): void {
     const [id, ...rest] = location.hash.slice(1).split('/');
-    this.section = all.find((s) => s.id === id)?.id ?? 'now';
+    this.section = this.holder ? 'mine' : (all.find((s) => s.id === id)?.id ?? 'now');
     this.detail = decodeURIComponent(rest.join('/'));
   }
 
   open(section: Section, detail = ''): void {
-    location.hash = detail ? `${section}/${encodeURIComponent(detail)}` : section;
+    location.hash = [section, ...(detail ? detail.split('/') : [])].map(encodeURIComponent).join('/');
   }
 
   /** Follows the live numbers for as long as the page is open. */
@@ -68,13 +78,22 @@ class Operations {
         for await (const event of eventsOf(response)) this.show(JSON.parse(event.data) as Picture);
       } catch (err) {
         if (err instanceof Failure && (err.status === 401 || err.status === 403)) {
-          this.refused = err.message;
+          await this.turnedAway(err);
           return;
         }
       }
       this.connected = false;
       await new Promise((resolve) => setTimeout(resolve, 2000));
     }
+  }
+
+  /** Shows a key holder their own, and anybody else why there is nothing to see. */
+  private async turnedAway(err: Failure): Promise<void> {
+    if (err.status === 403 && key.get()) {
+      this.holder = await json('/v1/organization/me').then(() => true, () => false);
+      if (this.holder) return this.readAddress();
+    }
+    this.refused = err.message;
   }
 
   private show(picture: Picture): void {

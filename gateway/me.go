@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"net/http"
+
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/tenant"
+)
+
+// A meDocument is what a caller may know of itself without any right: as whom it
+// is served, what it may use, and what its key has spent.
+type meDocument struct {
+	Object       string `json:"object"`
+	Organization string `json:"organization"`
+	Tier         string `json:"tier"`
+	Admin        bool   `json:"admin"`
+	// Key is the key that was shown, with its own limits; null for whoever needs none.
+	Key *tenant.KeyDocument `json:"key"`
+	// Limits are those of the organisation. They hold besides the key's.
+	Limits limit.Limits `json:"limits"`
+	// Spent is what the key has cost since MonthStart, in Currency; null if no
+	// ledger is kept.
+	Spent      *limit.Micros `json:"spent_this_month"`
+	MonthStart int64         `json:"month_start"`
+	Currency   string        `json:"currency"`
+}
+
+// showMe answers GET /v1/organization/me.
+func (g *Gateway) showMe(c *call) error {
+	who, ctx := &c.identity, c.request.Context()
+	month := ledger.MonthOf(g.config.Now())
+	me := meDocument{Object: "organization.me", Organization: who.Organization, Tier: who.Tier.String(), Admin: who.Admin, Limits: who.Limits,
+		MonthStart: month.Unix(), Currency: g.config.Currency}
+	if who.Key != "" {
+		k, err := g.config.Keys.Store().Key(ctx, who.Key)
+		if err != nil {
+			return err
+		}
+		shown := k.Document("")
+		me.Key = &shown
+	}
+	if g.config.Ledger != nil {
+		spent, err := g.config.Ledger.Spent(ctx, who.Organization, who.Key, g.config.Now())
+		if err != nil {
+			return err
+		}
+		me.Spent = &spent
+	}
+	c.Header().Set("Cache-Control", "no-store")
+	return c.reply(http.StatusOK, me)
+}

@@ -1,0 +1,30 @@
+import type { Limits } from './limits';
+
+export interface Key {
+  id: string;
+  name: string;
+  redacted_value: string;
+  value?: string;
+  created_at: number;
+  expires_at: number | null;
+  last_used_at: number | null;
+  organization: string;
+  user: string | null;
+  tier: string | null;
+  models: string[] | null;
+  limits: Limits;
+  admin: boolean;
+  blocked: boolean;
+}
+
+export interface Tenant {
+  id: string;
+  status: 'active' | 'archived';
+  tier: string;
+  models: string[] | null;
+  limits: Limits;
+}
+
+export const keysPath = '/v1/organization/api_keys';
+export const adminKeysPath = '/v1/organization/admin_api_keys';
+export const tenantsPath = '/v1/organization/projects';
