@@ -199,3 +199,52 @@ func serveLocal(t *testing.T, h http.Handler) string {
 	t.Cleanup(s.Close)
 	return s.URL
 }
+
+// A decision is logged with where and how sure; what was said only if asked.
+func TestDecisionsAreLoggedWithoutTheText(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			policy := strictPolicy
+			if asked {
+				policy += "  log_text: true\n"
+			}
+			s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, policy), roomy)
+			if response, answer := s.do("POST", "/v1/chat/completions", userSays(insult)); response.StatusCode != http.StatusBadRequest {
+				t.Fatalf("%d %s", response.StatusCode, answer)
+			}
+			line := s.log.String()
+			for _, want := range []string{"direction=input", "category=harassment", "score=", "start=0", "end=", "action=block"} {
+				if !strings.Contains(line, want) {
+					t.Errorf("no %s in %s", want, line)
+				}
+			}
+			if strings.Contains(line, "worthless") != asked {
+				t.Errorf("asked for the text %v, logged %s", asked, line)
+			}
+		})
+	}
+}
+
+// A guard model that this server serves is asked about prompts.
+func TestGuardModelIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := &worker{script: speak(t, "unsafe\nS1", 0)}
+		withGuard := func(c *Config) {
+			served := c.Models[0]
+			served.ID, served.Worker, served.ContextTokens = "guard", guard, 4096
+			c.Models = append(c.Models, served)
+		}
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, withGuard, roomy, withPolicy(t, `
+safety:
+  default: {input: {violence: block}, moderators: [ours]}
+  moderators: {ours: {model: guard}}
+`))
+		response, answer := s.do("POST", "/v1/chat/completions", userSays("Good morning"))
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "safety policy") {
+			t.Errorf("what the guard calls unsafe was let through: %d %s", response.StatusCode, answer)
+		}
+		if prompt := tinyTokenizer().Decode(guard.request(t).Prompt, true); !strings.Contains(prompt, "Good morning") {
+			t.Errorf("the guard was shown %q", prompt)
+		}
+	})
+}
