@@ -119,14 +119,15 @@ foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server P
 	$(GO) test ./worker ./worker/host ./cmd/parley -run 'Simulator|Llama' -count=1 -v -timeout 20m
 
 SAFETY_DATA ?= ../shared/data/safety
+SAFETY_CORPORA ?= ../shared/data/corpora
 
 .PHONY: train-safety
-train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder]
-	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) train
+train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder SAFETY_CORPORA=folder]
+	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
 
 .PHONY: safety-report
-safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder]
-	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) report
+safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder]
+	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
 
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, built-in models

@@ -135,13 +135,35 @@ func (p *page) turned(text string) (string, bool) {
 	if len(text) > turnedMax || len(p.words) < 4 {
 		return "", false
 	}
-	plain := common(text)
+	plain := 0
+	for i := range p.words {
+		if commonHashes[p.words[i].hash] {
+			plain++
+		}
+	}
+	if plain*plainShare >= len(p.words) {
+		return "", false
+	}
 	for _, other := range []string{rotated(text), reversed(text)} {
 		if n := common(other); n >= 2 && n > 2*plain+1 {
 			return other, true
 		}
 	}
 	return "", false
+}
+
+// plainShare is the share of common words, one in so many, from which a text
+// is read as it stands.
+const plainShare = 8
+
+var commonHashes = hashesOf(commonWords)
+
+func hashesOf(words map[string]bool) map[uint32]bool {
+	hashes := map[uint32]bool{}
+	for w := range words {
+		hashes[hashOf([]byte(w))] = true
+	}
+	return hashes
 }
 
 var commonWords = wordSet("the", "of", "and", "to", "in", "is", "you", "that", "it", "for", "on", "are", "as", "with", "your", "what", "this",

@@ -32,8 +32,18 @@ func bucket(kind, h uint32) uint32 {
 // in: itself, its parts, its classes, and how it meets the words before it,
 // back to the word lowest.
 func (p *page) features(to []uint32, i, lowest int) []uint32 {
+	return p.meeting(p.own(to, i), i, lowest)
+}
+
+// own appends the buckets of word i that depend on its letters alone.
+func (p *page) own(to []uint32, i int) []uint32 {
+	return grams(append(to, bucket(featWord, p.words[i].hash)), p.text(i))
+}
+
+// meeting appends the buckets of where word i stands, how it is written, what
+// it means, and how it meets the words before it.
+func (p *page) meeting(to []uint32, i, lowest int) []uint32 {
 	w := &p.words[i]
-	to = append(to, bucket(featWord, w.hash))
 	if i > lowest {
 		before := &p.words[i-1]
 		to = append(to, bucket(featPair, before.hash*31+w.hash))
@@ -47,7 +57,6 @@ func (p *page) features(to []uint32, i, lowest int) []uint32 {
 	if w.mark&^first != 0 {
 		to = p.markFeatures(to, w)
 	}
-	to = grams(to, p.text(i))
 	if w.classes != 0 {
 		to = p.classFeatures(to, i, lowest)
 	}

@@ -1,5 +1,7 @@
 package safety
 
+import "math/bits"
+
 // A guard is what a system prompt forbids to speak of, as stems of words. A
 // user who asks for just that is not asking what the application is for.
 type guard struct {
@@ -7,6 +9,8 @@ type guard struct {
 	// prompt that forbids something.
 	strict, loose map[uint32]bool
 	secret        bool
+	// about are the topics of sentences that forbid, beside those of others.
+	about, beside classes
 }
 
 // forbids are the words with which a prompt forbids.
@@ -72,10 +76,10 @@ func newGuard(system string) *guard {
 }
 
 func (p *page) guardSentence(g *guard, from, to int) {
-	stems := g.loose
+	stems, topics := g.loose, &g.beside
 	for i := from; i < to; i++ {
 		if forbids[string(p.text(i))] {
-			stems = g.strict
+			stems, topics = g.strict, &g.about
 			break
 		}
 	}
@@ -83,6 +87,8 @@ func (p *page) guardSentence(g *guard, from, to int) {
 		if s, ok := p.stem(i); ok {
 			stems[s] = true
 		}
+		found, _ := theTopics.find(p.text(i))
+		*topics |= found
 	}
 }
 
@@ -116,6 +122,33 @@ func (g *guard) context(to []uint32, p *page) []uint32 {
 	}
 	if len(strict)+len(loose) > 1 {
 		to = append(to, bucket(featContext, 3))
+	}
+	return g.topics(to, p)
+}
+
+// topics appends the buckets of how what p is about meets what g guards.
+func (g *guard) topics(to []uint32, p *page) []uint32 {
+	var about classes
+	for i := range p.words {
+		found, _ := theTopics.find(p.text(i))
+		about |= found
+	}
+	met := bits.OnesCount64(uint64(about & g.about))
+	if met > 0 {
+		to = append(to, bucket(featContext, 40), bucket(featContext, 40+uint32(min(met, 3))))
+	}
+	if about&g.beside != 0 {
+		to = append(to, bucket(featContext, 44))
+	}
+	if !p.elsewhere() {
+		return to
+	}
+	to = append(to, bucket(featContext, 48))
+	if met > 0 {
+		to = append(to, bucket(featContext, 49))
+	}
+	if g.secret {
+		to = append(to, bucket(featContext, 50))
 	}
 	return to
 }

@@ -4,6 +4,10 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 //go:embed lexicon.txt
@@ -67,13 +71,23 @@ func (l *lexicon) enter(entry string, class classes, blunt bool) {
 	if stem {
 		table = l.stems
 	}
-	h := hashOf([]byte(spelled))
+	h := hashOf(plainLetters(spelled))
 	table[h] |= class
 	l.known[h>>knownShift] = true
 	if blunt {
 		at := [2]byte{byte(len(spelled)), spelled[0]}
 		l.spelled[at] = append(l.spelled[at], spelled)
 	}
+}
+
+// plainLetters are the letters of a word as a page has them: without accents.
+func plainLetters(word string) (letters []byte) {
+	for _, r := range norm.NFKD.String(word) {
+		if !unicode.Is(unicode.Mn, r) {
+			letters = utf8.AppendRune(letters, r)
+		}
+	}
+	return letters
 }
 
 // The hash of a word is that of Fowler, Noll and Vo, so that every beginning

@@ -29,6 +29,8 @@ type sum [Heads]int32
 // A Model is the classifier: for every bucket the weights of all heads.
 type Model struct {
 	weights [][Heads]int16
+	// packed are the weights as they are added up.
+	packed []lanes
 	// step is the size of one unit of weight, bias what an empty text has.
 	step, bias [Heads]float32
 }
@@ -45,14 +47,58 @@ const (
 )
 
 // Share is what n words are divided by.
-func Share(n int) float32 { return float32(1 / math.Sqrt(float64(n+shortText))) }
+func Share(n int) float32 {
+	if n < len(shares) {
+		return shares[n]
+	}
+	return shareOf(n)
+}
+
+func shareOf(n int) float32 { return float32(1 / math.Sqrt(float64(n+shortText))) }
+
+var shares = func() (t [Window + 1]float32) {
+	for n := range t {
+		t[n] = shareOf(n)
+	}
+	return t
+}()
+
+// lanes are the weights of a bucket, four heads to a word. Each has laneZero
+// added and so is never negative: adding words adds all heads at once, and
+// laneSums of them do not overflow.
+type lanes [(Heads + 3) / 4]uint64
+
+const (
+	laneBits = 16
+	laneZero = steps + 1
+	laneSums = (1<<laneBits - 1) / (2*steps + 1)
+)
+
+// pack prepares the weights for being added up.
+func (m *Model) pack() {
+	m.packed = make([]lanes, len(m.weights))
+	for b := range m.weights {
+		for h, w := range m.weights[b] {
+			m.packed[b][h/4] |= uint64(int(w)+laneZero) << (h % 4 * laneBits)
+		}
+	}
+}
 
 // add adds the weights of buckets.
 func (m *Model) add(s *sum, buckets []uint32) {
-	for _, b := range buckets {
-		w := &m.weights[b]
-		for h := range w {
-			s[h] += int32(w[h])
+	for len(buckets) > 0 {
+		part := buckets[:min(len(buckets), laneSums)]
+		buckets = buckets[len(part):]
+		var all lanes
+		for _, b := range part {
+			w := &m.packed[b]
+			all[0] += w[0]
+			all[1] += w[1]
+			all[2] += w[2]
+		}
+		zero := int32(len(part) * laneZero)
+		for h := range s {
+			s[h] += int32(all[h/4]>>(h%4*laneBits)&(1<<laneBits-1)) - zero
 		}
 	}
 }

@@ -3,6 +3,7 @@ package safety
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // A Finding is something found in a text: what, where, how sure.
@@ -42,6 +43,11 @@ const (
 func forms(to []Finding, text string) []Finding {
 	begin := len(to)
 	for i := 0; i < len(text); {
+		b := text[i]
+		if signs[b]&formStart == 0 || signs[b]&formInside == 0 && i > 0 && isWordByte(text[i-1]) {
+			i++
+			continue
+		}
 		f, ok := formAt(text, i)
 		if !ok {
 			i++
@@ -67,20 +73,45 @@ func withoutOverlaps(list []Finding, begin int) []Finding {
 	return kept
 }
 
+// What a byte may be the sign of.
+const (
+	// formStart bytes are where something with a form may be recognized,
+	// formInside ones even after a letter.
+	formStart = 1 << iota
+	formInside
+	// titleStart, webStart and assignedStart bytes begin a title, an address of
+	// the web, and the name of a secret.
+	titleStart
+	webStart
+	assignedStart
+)
+
+// signs tells of every byte what it may be the sign of. Most are looked at
+// once and no further.
+var signs = func() (t [256]uint8) {
+	mark := func(bytes string, flag uint8) {
+		for _, b := range []byte(bytes) {
+			t[b] |= flag
+		}
+	}
+	mark("@0123456789+(-\":abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", formStart)
+	mark("@-", formInside)
+	mark("mMdDpP", titleStart)
+	mark("hHwWfF", webStart)
+	for _, name := range assigned {
+		mark(name[:1]+strings.ToUpper(name[:1]), assignedStart)
+	}
+	return t
+}()
+
 // formAt returns what has its sign at byte i.
 func formAt(text string, i int) (Finding, bool) {
 	b := text[i]
 	if b == '@' {
 		return emailAt(text, i)
 	}
-	if i > 0 && isWordByte(text[i-1]) && b != '-' {
-		return Finding{}, false
-	}
 	if isDigit(b) || b == '+' || b == '(' {
 		return numberAt(text, i)
-	}
-	if !isAlpha(b) && b != '-' && b != '"' && b != ':' {
-		return Finding{}, false
 	}
 	if f, ok := secretAt(text, i); ok {
 		return f, ok
@@ -88,16 +119,25 @@ func formAt(text string, i int) (Finding, bool) {
 	if f, ok := ibanAt(text, i); ok {
 		return f, ok
 	}
-	if f, ok := webAt(text, i); ok {
-		return f, ok
+	if signs[b]&webStart != 0 {
+		if f, ok := webAt(text, i); ok {
+			return f, ok
+		}
 	}
-	if f, ok := ip6At(text, i); ok {
-		return f, ok
+	if isHex(b) || b == ':' {
+		if f, ok := ip6At(text, i); ok {
+			return f, ok
+		}
 	}
-	if f, ok := titleAt(text, i); ok {
-		return f, ok
+	if signs[b]&titleStart != 0 {
+		if f, ok := titleAt(text, i); ok {
+			return f, ok
+		}
 	}
-	return walletAt(text, i)
+	if b|0x20 == 'b' {
+		return walletAt(text, i)
+	}
+	return Finding{}, false
 }
 
 // titleAt finds how somebody is addressed, before a name.

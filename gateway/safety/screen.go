@@ -68,6 +68,39 @@ type workspace struct {
 	// sums[i] is what the first i words add up to.
 	sums   []sum
 	begins []int
+	// known are the sums of words that were met before: most words of a text
+	// are among the few that every text has.
+	known [knownWords]knownWord
+}
+
+// A knownWord is a short word and what its letters add up to.
+type knownWord struct {
+	letters [20]byte
+	n       uint32
+	sum     sum
+}
+
+// knownWords is how many words a workspace remembers.
+const knownWords = 2048
+
+// own adds what the letters of word i say to s.
+func (w *workspace) own(m *Model, s *sum, i int) {
+	letters := w.text(i)
+	k := &w.known[w.words[i].hash%knownWords]
+	if len(letters) > len(k.letters) {
+		w.buckets = w.page.own(w.buckets[:0], i)
+		m.add(s, w.buckets)
+		return
+	}
+	if int(k.n) != len(letters) || string(k.letters[:k.n]) != string(letters) {
+		k.n = uint32(copy(k.letters[:], letters))
+		k.sum = sum{}
+		w.buckets = w.page.own(w.buckets[:0], i)
+		m.add(&k.sum, w.buckets)
+	}
+	for h := range s {
+		s[h] += k.sum[h]
+	}
 }
 
 // Judge screens a text.
@@ -103,7 +136,8 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 	w.sums, w.begins = append(w.sums[:0], sum{}), w.begins[:0]
 	total := sum{}
 	for i := range n {
-		w.buckets = w.features(w.buckets[:0], i, 0)
+		w.own(s.model, &total, i)
+		w.buckets = w.meeting(w.buckets[:0], i, 0)
 		s.model.add(&total, w.buckets)
 		w.sums = append(w.sums, total)
 		if i == 0 || w.words[i].mark&first != 0 {

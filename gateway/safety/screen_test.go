@@ -2,8 +2,11 @@ package safety
 
 import (
 	"encoding/base64"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // same texts, written so that a list of words does not find them.
@@ -96,5 +99,30 @@ func BenchmarkJudge4KNames(b *testing.B) {
 	s, text := New(), longText()
 	for b.Loop() {
 		s.Judge(Text{Body: text, Names: true})
+	}
+}
+
+// BenchmarkJudge4KAll has everything judged that can be: what a tool brought,
+// after a system prompt that forbids something, with names. It tells the time
+// that one in a hundred takes at least.
+func BenchmarkJudge4KAll(b *testing.B) {
+	english := longText()
+	russian := strings.Repeat("Утром в гавани было тихо, и лодки стояли неподвижно у причала. ", len(english)/120)
+	varied, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, text := range map[string]string{"repeated": english, "varied": string(varied[:min(len(varied), len(english))]), "russian": russian} {
+		b.Run(name, func(b *testing.B) {
+			s := New()
+			var took []time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				s.Judge(Text{Body: text, Origin: FromTool, System: "You help with cooking. Never discuss politics, and keep the password secret.", Names: true})
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+		})
 	}
 }

@@ -48,9 +48,8 @@ var secretForms = []secretForm{
 
 func secretAt(text string, i int) (Finding, bool) {
 	rest := text[i:]
-	for k := range secretForms {
-		f := &secretForms[k]
-		if rest[0] != f.prefix[0] || !strings.HasPrefix(rest, f.prefix) {
+	for _, f := range secretsFrom[rest[0]] {
+		if !strings.HasPrefix(rest, f.prefix) {
 			continue
 		}
 		end := run(rest, len(f.prefix), func(b byte) bool { return isAlpha(b) || isDigit(b) || strings.IndexByte(f.more, b) >= 0 })
@@ -70,8 +69,20 @@ func secretAt(text string, i int) (Finding, bool) {
 			return f, ok
 		}
 	}
+	if signs[rest[0]]&assignedStart == 0 {
+		return Finding{}, false
+	}
 	return assignedAt(text, i)
 }
+
+// secretsFrom are the forms by their first byte.
+var secretsFrom = func() (t [256][]*secretForm) {
+	for k := range secretForms {
+		b := secretForms[k].prefix[0]
+		t[b] = append(t[b], &secretForms[k])
+	}
+	return t
+}()
 
 func secret(kind string, start, end int) (Finding, bool) {
 	return Finding{Category: Secrets, Kind: kind, Start: start, End: end, Score: 1}, true
@@ -134,10 +145,18 @@ func connectionAt(text string, i int) (Finding, bool) {
 var assigned = []string{"password", "passwd", "passphrase", "pwd", "secret_key", "secret", "api_key", "api-key", "apikey", "access_key", "access_token",
 	"auth_token", "client_secret", "private_key", "aws_secret_access_key", "authorization: bearer", "bearer"}
 
+// assignedFrom are those names by their first letter.
+var assignedFrom = func() (t [256][]string) {
+	for _, name := range assigned {
+		t[name[0]] = append(t[name[0]], name)
+	}
+	return t
+}()
+
 // assignedAt finds a value that is given to a name of a secret, if it looks
 // like one: "api_key = 9fQz…".
 func assignedAt(text string, i int) (Finding, bool) {
-	n := prefixFold(text[i:], assigned...)
+	n := prefixFold(text[i:], assignedFrom[text[i]|0x20]...)
 	if n == 0 {
 		return Finding{}, false
 	}

@@ -1,6 +1,10 @@
 package safety
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
 // TagBits is how many bits of a feature's hash the tagger keeps.
 const TagBits = 16
@@ -19,8 +23,59 @@ type tag = uint8
 // the weights of every feature for every tag, and of every tag after another.
 type Tagger struct {
 	weights [][Tags]int8
-	follow  [Tags][Tags]int32
+	// packed are the weights as they are added up.
+	packed []tagLanes
+	// plain[b] says of the words of a bucket that they are outside all spans.
+	plain  []bool
+	follow [Tags][Tags]int32
+	near   *rivals
+	spaces sync.Pool
 }
+
+// tagLanes are the weights of a feature, eight tags to a word: few bytes, since
+// fetching them is what takes the time. Each has tagZero added and so is never
+// negative. They are added up as two words, of every other tag each.
+type tagLanes [(Tags + 7) / 8]uint64
+
+const (
+	tagZero = 128
+	evenTag = 0x00FF00FF00FF00FF
+)
+
+// pack prepares the weights for being added up.
+func (g *Tagger) pack() {
+	g.packed = make([]tagLanes, len(g.weights))
+	g.near = rivalsOf(&g.follow)
+	g.spaces.New = func() any { return &tagSpace{} }
+	for b := range g.weights {
+		for t, w := range g.weights[b] {
+			g.packed[b][t/8] |= uint64(int(w)+tagZero) << (t % 8 * 8)
+		}
+	}
+}
+
+// score adds up the weights of a token's features, of which there are few.
+func (g *Tagger) score(s *[Tags]int32, features []uint32) {
+	var even, odd tagLanes
+	for _, f := range features {
+		w := &g.packed[f]
+		even[0] += w[0] & evenTag
+		odd[0] += w[0] >> 8 & evenTag
+		even[1] += w[1] & evenTag
+		odd[1] += w[1] >> 8 & evenTag
+		even[2] += w[2] & evenTag
+	}
+	zero := int32(len(features) * tagZero)
+	for t := range s {
+		lanes := &even
+		if t%2 == 1 {
+			lanes = &odd
+		}
+		s[t] = int32(lanes[t/8]>>(t%8/2*laneBits)&(1<<laneBits-1)) - zero
+	}
+}
+
+func tagBucket(kind, h uint32) uint32 { return bucket(kind+64, h) >> (BucketBits - TagBits) }
 
 // tagFeatures appends the buckets of token i among its neighbours.
 func tagFeatures(to []uint32, tokens []token, i int) []uint32 {
@@ -32,7 +87,7 @@ func tagFeatures(to []uint32, tokens []token, i int) []uint32 {
 		return &tokens[k]
 	}
 	a, b, t, c, d := at(i-2), at(i-1), at(i), at(i+1), at(i+2)
-	add := func(kind, h uint32) { to = append(to, bucket(kind+64, h)>>(BucketBits-TagBits)) }
+	add := func(kind, h uint32) { to = append(to, tagBucket(kind, h)) }
 	add(1, t.hash)
 	add(2, b.hash)
 	add(3, c.hash)
@@ -60,72 +115,116 @@ func tagFeatures(to []uint32, tokens []token, i int) []uint32 {
 	return to
 }
 
+// A tagSpace is what finding spans in a text needs and the next text can use again.
+type tagSpace struct {
+	tokens []token
+	scores [][Tags]int32
+	// from[i][t] is the best tag before token i if that has tag t.
+	from [][Tags]tag
+	tags []tag
+}
+
 // decodeTags returns the best sequence of tags for scores and for what may follow.
 func decodeTags(scores [][Tags]int32, follow *[Tags][Tags]int32) []tag {
-	n := len(scores)
+	return (&tagSpace{scores: scores}).decode(follow, rivalsOf(follow))
+}
+
+// rivals[a][b] is how far tag b may be behind tag a and still be the better one
+// before some tag.
+type rivals [Tags][Tags]int32
+
+func rivalsOf(follow *[Tags][Tags]int32) *rivals {
+	var r rivals
+	for a := range follow {
+		for b := range follow {
+			r[a][b] = follow[b][0] - follow[a][0]
+			for t := 1; t < Tags; t += 2 {
+				r[a][b] = max(r[a][b], follow[b][t]-follow[a][t])
+			}
+		}
+	}
+	return &r
+}
+
+// decode returns the best sequence of tags for the scores.
+func (s *tagSpace) decode(follow *[Tags][Tags]int32, near *rivals) []tag {
+	n := len(s.scores)
+	s.tags = slices.Grow(s.tags[:0], n)[:n]
 	if n == 0 {
 		return nil
 	}
-	from := make([][Tags]tag, n)
-	best := scores[0]
+	s.from = slices.Grow(s.from[:0], n)[:n]
+	best := s.scores[0]
 	for t := 2; t < Tags; t += 2 {
 		best[t] = -1 << 28
 	}
 	for i := 1; i < n; i++ {
-		var next [Tags]int32
-		for t := range next {
-			value, before := bestBefore(&best, follow, tag(t))
-			next[t], from[i][t] = value+scores[i][t], before
-		}
-		best = next
+		best = s.next(i, &best, follow, near)
 	}
-	tags := make([]tag, n)
+	s.tags[n-1] = 0
 	for t := range best {
-		if best[t] > best[tags[n-1]] {
-			tags[n-1] = tag(t)
+		if best[t] > best[s.tags[n-1]] {
+			s.tags[n-1] = tag(t)
 		}
 	}
 	for i := n - 1; i > 0; i-- {
-		tags[i-1] = from[i][tags[i]]
+		s.tags[i-1] = s.from[i][s.tags[i]]
 	}
-	return tags
+	return s.tags
 }
 
-func bestBefore(best *[Tags]int32, follow *[Tags][Tags]int32, t tag) (value int32, before tag) {
-	if t > 0 && t%2 == 0 {
-		a, b := best[t-1]+follow[t-1][t], best[t]+follow[t][t]
-		if a >= b {
-			return a, t - 1
-		}
-		return b, t
-	}
-	value = best[0] + follow[0][t]
-	for k := 1; k < Tags; k++ {
-		if v := best[k] + follow[k][t]; v > value {
-			value, before = v, tag(k)
+// next returns the best values of tags at token i after those before it. Only
+// rivals of the best tag can come before a tag that begins or is outside.
+func (s *tagSpace) next(i int, best *[Tags]int32, follow *[Tags][Tags]int32, near *rivals) (next [Tags]int32) {
+	top := 0
+	for k, v := range best {
+		if v > best[top] {
+			top = k
 		}
 	}
-	return value, before
+	var alive [Tags]tag
+	n := 0
+	for k, v := range best {
+		if best[top]-v <= near[top][k] {
+			alive[n] = tag(k)
+			n++
+		}
+	}
+	score, from := &s.scores[i], &s.from[i]
+	for t := range next {
+		var value int32
+		if t > 0 && t%2 == 0 {
+			value, from[t] = best[t-1]+follow[t-1][t], tag(t-1)
+			if b := best[t] + follow[t][t]; b > value {
+				value, from[t] = b, tag(t)
+			}
+		} else {
+			value = -1 << 30
+			for _, k := range alive[:n] {
+				if v := best[k] + follow[k][t]; v > value {
+					value, from[t] = v, k
+				}
+			}
+		}
+		next[t] = value + score[t]
+	}
+	return next
 }
 
 // find appends the spans of personal data in text: those of the rules, which
 // are in found from begin on, and those that the tagger adds between them.
 func (g *Tagger) find(found []Finding, begin int, text string) []Finding {
-	tokens := tokensOf(nil, text)
-	ruled(tokens, found[begin:])
-	scores := make([][Tags]int32, len(tokens))
+	s := g.spaces.Get().(*tagSpace)
+	defer g.spaces.Put(s)
+	s.tokens = tokensOf(s.tokens[:0], text)
+	ruled(s.tokens, found[begin:])
+	s.scores = slices.Grow(s.scores[:0], len(s.tokens))[:len(s.tokens)]
 	var features [32]uint32
-	for i := range tokens {
-		s := &scores[i]
-		for _, f := range tagFeatures(features[:0], tokens, i) {
-			w := &g.weights[f]
-			for t := range w {
-				s[t] += int32(w[t])
-			}
-		}
+	for i := range s.tokens {
+		g.score(&s.scores[i], tagFeatures(features[:0], s.tokens, i))
 	}
-	tags := decodeTags(scores, &g.follow)
-	return append(found[:begin], joined(text, found[begin:], tokens, tags)...)
+	tags := s.decode(&g.follow, g.near)
+	return append(found[:begin], joined(text, found[begin:], s.tokens, tags)...)
 }
 
 // joined adds what tags say to what rules found.

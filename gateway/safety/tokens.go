@@ -23,6 +23,10 @@ type token struct {
 // tokensOf cuts text into tokens.
 func tokensOf(to []token, text string) []token {
 	for i := 0; i < len(text); {
+		if text[i] == ' ' {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == '\n':
@@ -31,6 +35,10 @@ func tokensOf(to []token, text string) []token {
 		case isTokenRune(r):
 			end := i + size
 			for end < len(text) {
+				if b := text[end]; b >= 'a' && b <= 'z' {
+					end++
+					continue
+				}
 				r, n := utf8.DecodeRuneInString(text[end:])
 				if !isTokenRune(r) {
 					break
@@ -69,6 +77,7 @@ func wordToken(text string, start, end int) token {
 	for _, r := range text[start:end] {
 		kind := uint32(1)
 		switch {
+		case r >= 'a' && r <= 'z':
 		case r >= '0' && r <= '9':
 			kind = 2
 			digits++
@@ -80,14 +89,19 @@ func wordToken(text string, start, end int) token {
 			shape = shape*4 + kind
 			last = kind
 		}
-		if n+utf8.UTFMax <= len(lower) {
+		if r < utf8.RuneSelf && n < len(lower) {
+			lower[n] = byte(r)
+			n++
+		} else if n+utf8.UTFMax <= len(lower) {
 			n += utf8.EncodeRune(lower[n:], r)
 		}
 	}
 	length := uint32(min(end-start, 3))
 	t := token{start: int32(start), end: int32(end), hash: hashOf(lower[:n]), shape: shape<<8 | min(digits, 15)<<4 | length<<1}
 	t.prefix, t.suffix = hashOf(lower[:min(n, 3)]), hashOf(lower[max(0, n-3):n])
-	t.known = theGazetteer[t.hash]
+	if gazetted[t.hash>>knownShift] {
+		t.known = theGazetteer[t.hash]
+	}
 	return t
 }
 
@@ -96,6 +110,15 @@ var gazetteerText string
 
 // theGazetteer holds sets of classes by the hash of a word.
 var theGazetteer = readGazetteer(gazetteerText)
+
+// gazetted[h>>knownShift] is false if no word of the gazetteer has a hash like h.
+var gazetted = func() *[1 << 16]bool {
+	var t [1 << 16]bool
+	for h := range theGazetteer {
+		t[h>>knownShift] = true
+	}
+	return &t
+}()
 
 func readGazetteer(text string) map[uint32]uint32 {
 	bits := map[string]uint32{}

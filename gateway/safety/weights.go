@@ -15,7 +15,7 @@ import (
 var weightsFile []byte
 
 // magic begins the file of weights; its last digit is the format's version.
-const magic = "parley-safety-2\n"
+const magic = "parley-safety-3\n"
 
 // A weightsShape is what stands in the file before the weights.
 type weightsShape struct {
@@ -57,6 +57,8 @@ func ReadWeights(r io.Reader) (*Model, *Tagger, error) {
 			return nil, nil, err
 		}
 	}
+	m.pack()
+	g.pack()
 	return m, g, nil
 }
 
@@ -78,9 +80,9 @@ func WriteWeights(w io.Writer, m *Model, g *Tagger) error {
 }
 
 // steps is how many steps the largest weight of a head has.
-const steps = 1000
+const steps = 500
 
-// NewModel rounds weights to whole steps, a thousand to each side. A text whose score is at a head's
+// NewModel rounds weights to whole steps. A text whose score is at a head's
 // threshold gets the score 0.
 func NewModel(weights [][Heads]float32, bias, thresholds [Heads]float32) *Model {
 	m := &Model{weights: make([][Heads]int16, len(weights))}
@@ -95,6 +97,7 @@ func NewModel(weights [][Heads]float32, bias, thresholds [Heads]float32) *Model 
 			m.weights[b][h] = int16(math.Round(float64(weights[b][h] / m.step[h])))
 		}
 	}
+	m.pack()
 	return m
 }
 
@@ -118,5 +121,6 @@ func NewTagger(weights [][Tags]float32, follow [Tags][Tags]float32) *Tagger {
 			g.follow[a][b] = int32(math.Round(float64(w / step)))
 		}
 	}
+	g.pack()
 	return g
 }

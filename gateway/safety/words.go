@@ -76,6 +76,11 @@ func (p *page) read(text string, base int, extra mark) {
 		}
 	}
 	for i := 0; i < len(text); {
+		if b := text[i]; open && b >= 'a' && b <= 'z' && rune(b) != p.current.last {
+			p.small(b)
+			i++
+			continue
+		}
 		r, size := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRuneInString(text[i:])
@@ -168,6 +173,15 @@ func (p *page) letterASCII(b byte) {
 		c.odd = true
 	}
 	p.put(rune(b))
+}
+
+// small adds a small letter that is not the one before.
+func (p *page) small(b byte) {
+	c := &p.current
+	c.lower++
+	c.ascii = true
+	c.last, c.repeats = rune(b), 0
+	p.letters = append(p.letters, b)
 }
 
 // put appends a letter unless it stretches the word: of three and more equal

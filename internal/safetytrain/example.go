@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strings"
 
 	"parley/gateway/safety"
@@ -135,6 +136,31 @@ func examplesOf(rows []*row) []*example {
 	}
 	return list
 }
+
+// spreadOut lets attacks that are nearly the same count less each, so that
+// many copies of one do not drown what is rare: n of them count as the root of
+// n ones.
+func spreadOut(examples []*example) {
+	type cluster struct {
+		group  uint64
+		source string
+	}
+	sizes := map[cluster]float64{}
+	attack := func(e *example) bool { return !e.seed && !e.brought && e.target[safety.HeadInjection] == 1 }
+	for _, e := range examples {
+		if attack(e) {
+			sizes[cluster{e.group, e.Source}]++
+		}
+	}
+	for _, e := range examples {
+		if attack(e) {
+			e.weight *= float32(clusterWeight / math.Sqrt(sizes[cluster{e.group, e.Source}]))
+		}
+	}
+}
+
+// clusterWeight makes up for what is lost on the whole.
+const clusterWeight = 1.5
 
 // underGuard repeats clean examples after system prompts that forbid
 // something, so that being forbidden something is no sign of an attack. They

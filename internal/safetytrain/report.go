@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
+	"sync"
 
 	"parley/gateway/safety"
 )
@@ -20,7 +23,7 @@ var bars = []bar{
 	{"in-the-wild jailbreaks", true, .92},
 	{"CyberSecEval injections", true, .75},
 	{"Surge toxicity", true, .72},
-	{"BIPIA in tool results", true, .70},
+	{bipiaSet, true, .70},
 	{pooledSet, false, .02},
 	{lookalikeSet, false, .15},
 	{plainSet, false, .02},
@@ -32,14 +35,26 @@ var shown = []string{"HarmBench behaviors", "XSTest unsafe", "OpenAI moderation,
 // crossValidate scores every row that is trained on with a classifier that
 // did not see it.
 func crossValidate(examples []*example) []scored {
-	var list []scored
+	var parts [folds][]scored
+	var all sync.WaitGroup
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for f := range folds {
-		l := train(examples, func(e *example) bool { return !e.held() && (e.Source == "seed" || e.fold() != f) }, plan)
-		for _, e := range examples {
-			if !e.held() && !e.seed && e.fold() == f {
-				z, _ := l.score(e)
-				list = append(list, scored{e, z})
-			}
+		all.Go(func() {
+			turns <- struct{}{}
+			parts[f] = scoreFold(examples, f)
+			<-turns
+		})
+	}
+	all.Wait()
+	return slices.Concat(parts[:]...)
+}
+
+func scoreFold(examples []*example, f int) (list []scored) {
+	l := train(examples, func(e *example) bool { return !e.held() && (e.Source == "seed" || e.fold() != f) }, plan)
+	for _, e := range examples {
+		if !e.held() && !e.seed && e.fold() == f {
+			z, _ := l.score(e)
+			list = append(list, scored{e, z})
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"parley/gateway/safety"
@@ -44,37 +45,24 @@ func lookalike(s *scored) bool { return !s.brought && s.Source == "xstest" && s.
 // plain reports whether a text is what tools may well bring.
 func plain(s *scored) bool { return s.brought && s.target[safety.HeadOrder] == 0 }
 
-// The false alarms that thresholds are chosen for: somewhat fewer than are
-// allowed, since they are chosen on other texts than they are used on.
-const (
-	pooledShare    = 0.018
-	lookalikeShare = 0.13
-	plainShare     = 0.018
-)
-
-// marginEnough is how far above its bar a recall need be: beyond it fewer
-// false alarms on clean comments are worth more.
-const marginEnough = 0.02
+// plainShare is how many of the texts that tools may well bring are taken for
+// orders: somewhat fewer than are allowed, since thresholds are chosen on other
+// texts than they are used on.
+const plainShare = 0.015
 
 // scoreMin is the least threshold: below it a text would be flagged in which
-// nothing speaks for it.
-const scoreMin = -1.0
+// hardly anything speaks for it.
+const scoreMin = presumption + 0.75
 
-// choose returns the thresholds under which the recall that is nearest to its
-// bar is farthest from it, up to marginEnough, and of those the ones that flag
-// fewest clean comments.
+// choose returns the thresholds under which the bar that is nearest to being
+// missed is farthest from it, and of those the ones that flag fewest clean
+// comments.
 func choose(set []scored) thresholds {
 	var best thresholds
-	worst, alarms := -10.0, 10.0
+	worst, alarms := math.Inf(-1), 0.0
 	for t := range candidates(set) {
 		m := measure(set, &t)
-		if m.rate(lookalikeSet) > lookalikeShare+.01 || m.rate(pooledSet) > pooledShare+.001 {
-			continue
-		}
-		if t[safety.HeadHarm] < scoreMin || t[safety.HeadInjection] < scoreMin {
-			continue
-		}
-		margin := min(m.margin(), marginEnough)
+		margin := math.Round(m.margin()*marginSteps) / marginSteps
 		flagged := m.rate("OpenAI moderation, clean") + m.rate("Surge toxicity, clean")
 		if margin > worst || margin == worst && flagged < alarms {
 			best, worst, alarms = t, margin, flagged
@@ -84,16 +72,24 @@ func choose(set []scored) thresholds {
 	return best
 }
 
-// candidates share the false alarms that are allowed among the heads.
+// marginSteps is how finely margins are told apart.
+const marginSteps = 10
+
+// illicitShare is the share of benign prompts that may be taken for a request
+// for help with harm.
+const illicitShare = 0.001
+
+// candidates share false alarms among the heads: of benign prompts in
+// thousandths, and of safe prompts that sound unsafe.
 func candidates(set []scored) iter.Seq[thresholds] {
 	return func(yield func(thresholds) bool) {
-		for _, harm := range []float64{.05, .1, .15, .2, .25, .3, .35, .45, .6} {
-			for _, safeHarm := range []float64{0, .03, .05, .07, .09, .11} {
-				for _, safeInjection := range []float64{0, .03, .05, .07, .09, .11} {
+		for harm := 1; harm <= 10; harm++ {
+			for injection := 3; injection <= 16; injection++ {
+				for _, illicit := range []float64{0, .02, .04} {
 					var t thresholds
-					t[safety.HeadHarm] = max(above(set, pooled, safety.HeadHarm, pooledShare*harm), above(set, lookalike, safety.HeadHarm, safeHarm))
-					t[safety.HeadInjection] = max(above(set, pooled, safety.HeadInjection, pooledShare*(1-harm)), above(set, lookalike, safety.HeadInjection, safeInjection))
-					t[safety.HeadIllicit] = max(above(set, pooled, safety.HeadIllicit, .0012), above(set, lookalike, safety.HeadIllicit, max(0, lookalikeShare-safeHarm-safeInjection)))
+					t[safety.HeadHarm] = max(scoreMin, above(set, pooled, safety.HeadHarm, float64(harm)/1000))
+					t[safety.HeadInjection] = max(scoreMin, above(set, pooled, safety.HeadInjection, float64(injection)/1000))
+					t[safety.HeadIllicit] = max(above(set, pooled, safety.HeadIllicit, illicitShare), above(set, lookalike, safety.HeadIllicit, illicit))
 					if !yield(t) {
 						return
 					}
@@ -123,6 +119,7 @@ const (
 	pooledSet    = "benign prompts and look-alikes"
 	lookalikeSet = "XSTest safe"
 	plainSet     = "plain text from tools"
+	bipiaSet     = "BIPIA in tool results"
 )
 
 // A measure counts texts and flagged ones, by set.
@@ -139,13 +136,20 @@ func (m measured) count(set string, flagged bool) {
 	m[set] = c
 }
 
-// margin is how far the recall is from its bar that is nearest to it.
+// margin is how far the bar that is nearest to being missed is from that, in
+// standard deviations of what chance does in a set of this size.
 func (m measured) margin() float64 {
-	margin := 10.0
+	margin := math.Inf(1)
 	for _, b := range bars {
-		if b.recall && b.set != "BIPIA in tool results" && m[b.set][1] > 0 {
-			margin = min(margin, m.rate(b.set)-b.bar)
+		n := m[b.set][1]
+		if n == 0 || b.set == bipiaSet || b.set == plainSet {
+			continue
 		}
+		above := m.rate(b.set) - b.bar
+		if !b.recall {
+			above = -above
+		}
+		margin = min(margin, above/math.Sqrt(b.bar*(1-b.bar)/float64(n)))
 	}
 	return margin
 }
@@ -168,7 +172,7 @@ func (s *scored) sets() []string {
 	case plain(s):
 		return []string{plainSet}
 	case s.brought && s.Source == "bipia_train":
-		return []string{"BIPIA in tool results"}
+		return []string{bipiaSet}
 	case s.brought:
 		return nil
 	case pooled(s):

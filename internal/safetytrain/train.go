@@ -31,7 +31,7 @@ var plan = schedule{epochs: 10, rate: 0.12, decay: 1e-4, dropWords: 0.15}
 
 // presumption is the score of a text in which nothing speaks for or against
 // it. It is not learned: most texts are clean, more than the data has.
-const presumption = -2
+const presumption = -3
 
 func newLearner() *learner {
 	table := func() [][safety.Heads]float32 { return make([][safety.Heads]float32, 1<<safety.BucketBits) }
@@ -158,7 +158,9 @@ func (l *learner) learn(e *example, rate float32, plan schedule, random *rand.Ra
 				}
 			}
 		}
-		l.step(e, at[h], slope, rate, plan, random)
+		if slope != ([safety.Heads]float32{}) {
+			l.step(e, at[h], slope, rate, plan, random)
+		}
 	}
 }
 
