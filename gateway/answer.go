@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley"
@@ -15,6 +17,8 @@ import (
 // An answer puts the deltas of a call together: text and log-probabilities
 // for each choice, and usage over all prompts.
 type answer struct {
+	// work is what the events come from.
+	work    *generation
 	events  <-chan event
 	prompts []answeredPrompt
 	// choices holds perPrompt entries for each prompt, in order.
@@ -37,7 +41,8 @@ type answer struct {
 	timer *time.Timer
 	// waiting is true while nothing came but that the call waits; reports asks
 	// to be told of that like of the prompt's progress.
-	waiting, reports bool
+	waiting atomic.Bool
+	reports bool
 	// seen is told of every delta and the index of its choice.
 	seen func(choice int, s step)
 }
@@ -121,9 +126,12 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	if a.later != nil {
 		return nil, a.later
 	}
+	if a.events == nil {
+		a.events = a.work.pumped()
+	}
 	var silent <-chan time.Time
 	if silence > 0 {
-		if a.waiting {
+		if a.waiting.Load() {
 			silence = min(silence, a.noticeEvery)
 			if a.reports {
 				silence = min(silence, reportEvery)
@@ -134,7 +142,7 @@ func (a *answer) next(ctx context.Context, silence time.Duration) ([]piece, erro
 	}
 	select {
 	case e := <-a.events:
-		a.waiting = e.ticket != nil
+		a.waiting.Store(e.ticket != nil)
 		if pieces, err := a.gather(e); len(pieces) > 0 || err != nil || a.over() {
 			return pieces, err
 		}
@@ -413,14 +421,50 @@ func (w *whole) add(p piece) {
 // collect waits for the whole answer.
 func (a *answer) collect(ctx context.Context) ([]whole, error) {
 	choices := make([]whole, len(a.choices))
+	return choices, a.each(ctx, func(pieces []piece) error {
+		for i := range pieces {
+			choices[pieces[i].choice].add(pieces[i])
+		}
+		return nil
+	})
+}
+
+// each hands out what is added until the answer is complete. A single prompt is
+// answered on the caller's goroutine.
+func (a *answer) each(ctx context.Context, take func([]piece) error) error {
+	if a.work != nil && a.work.alone() {
+		return a.eachHere(ctx, &sync.Mutex{}, take)
+	}
 	for !a.over() {
 		pieces, err := a.next(ctx, 0)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = take(pieces)
 		}
-		for _, p := range pieces {
-			choices[p.choice].add(p)
+		if err != nil {
+			return err
 		}
 	}
-	return choices, nil
+	return nil
+}
+
+// eachHere holds a lock while something is added, for those who look at the call
+// meanwhile.
+func (a *answer) eachHere(ctx context.Context, lock sync.Locker, take func([]piece) error) error {
+	err := a.work.each(func(s step) (bool, error) {
+		lock.Lock()
+		defer lock.Unlock()
+		a.waiting.Store(s.ticket != nil)
+		pieces, err := a.accept(event{step: s})
+		if err == nil && len(pieces) > 0 {
+			err = take(pieces)
+		}
+		return a.over(), err
+	})
+	switch {
+	case err == nil || a.over():
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return a.held.refused(err)
 }

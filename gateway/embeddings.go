@@ -97,7 +97,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {
 		select {
-		case e := <-work.events:
+		case e := <-work.pumped():
 			if e.err != nil {
 				return e.err
 			}

@@ -37,30 +37,70 @@ type event struct {
 	err error
 }
 
-// A generation is the work under way for one call: each prompt's deltas are
-// pumped into one channel, where the call can wait for them and for other
+// A generation is the work for one call. One request can be answered on the
+// goroutine of its caller ([generation.alone]); of several, each request's deltas
+// are pumped into one channel, where the call can wait for them and for other
 // things at once.
 type generation struct {
-	events chan event
-	cancel context.CancelFunc
-	pumps  sync.WaitGroup
+	ctx      context.Context
+	cancel   context.CancelFunc
+	from     source
+	requests []*parley.Request
+	atOnce   int
+	events   chan event
+	pumps    sync.WaitGroup
 }
 
-// generate lets at most so many of the requests be answered at once, and the
-// others follow in order. The caller must call stop.
+// generate prepares to let at most so many of the requests be answered at once,
+// and the others follow in order. The caller must call stop.
 func generate(ctx context.Context, from source, requests []*parley.Request, atOnce int) *generation {
 	ctx, cancel := context.WithCancel(ctx)
-	x := &generation{events: make(chan event, eventsPending), cancel: cancel}
-	waiting := slices.Clone(requests)
+	return &generation{ctx: ctx, cancel: cancel, from: from, requests: requests, atOnce: atOnce}
+}
+
+// pumped returns what happens to the requests; the first call begins with them.
+func (x *generation) pumped() <-chan event {
+	if x.events != nil {
+		return x.events
+	}
+	x.events = make(chan event, eventsPending)
+	waiting := slices.Clone(x.requests)
 	var next atomic.Int64
-	for range min(atOnce, len(requests)) {
+	for range min(x.atOnce, len(waiting)) {
 		x.pumps.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(waiting)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				x.pump(ctx, from, int(i), waiting[i])
+			for i := next.Add(1) - 1; i < int64(len(waiting)) && x.ctx.Err() == nil; i = next.Add(1) - 1 {
+				x.pump(x.ctx, x.from, int(i), waiting[i])
 			}
 		})
 	}
-	return x
+	return x.events
+}
+
+// alone reports whether there is one request, which nobody has begun with.
+func (x *generation) alone() bool { return len(x.requests) == 1 && x.events == nil }
+
+// each has the one request answered here and hands what happens to take, until
+// that is done or fails. The end of an answer is handed over when the worker has
+// let go of it: what take does then holds up nobody else.
+func (x *generation) each(take func(step) (done bool, err error)) error {
+	var last *step
+	for s, err := range x.from(x.ctx, x.requests[0]) {
+		if err != nil {
+			return err
+		}
+		if s.delta.Usage != nil && last == nil {
+			last = &s
+			continue
+		}
+		if done, err := take(s); done || err != nil {
+			return err
+		}
+	}
+	if last == nil {
+		return errNoUsage
+	}
+	_, err := take(*last)
+	return err
 }
 
 // stop cancels what is still running and returns when every worker has let go.

@@ -118,7 +118,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
 	a.place = c.place
 	work := generate(c.request.Context(), c.source(m, held, jobs), jobs, len(jobs))
-	a.events = work.events
+	a.work = work
 	return a, func() {
 		work.stop()
 		c.gateway.line.leave(a.place)

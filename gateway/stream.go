@@ -33,8 +33,8 @@ type stream struct {
 	lastClosing *piece
 	// unfinished counts the choices that have not ended.
 	unfinished int
-	// deadline is until when the next write may take.
-	deadline time.Time
+	// deadline is until when the next write may take; wrote is when the last was.
+	deadline, wrote time.Time
 	// broken is true once a write failed: nothing more arrives.
 	broken bool
 }
@@ -47,6 +47,12 @@ func newStream(c *call, choices int) *stream {
 // first event, so an error that comes before it still has its own.
 func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
 	s := newStream(c, len(a.choices))
+	if a.work.alone() {
+		if err := s.follow(a, form); err != nil {
+			return err
+		}
+		return s.end(a.usage, form, includeUsage)
+	}
 	for !a.over() {
 		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
 		switch {
@@ -153,6 +159,7 @@ func (s *stream) frame(body []byte) error {
 // client that does not read them in time is taken for gone.
 func (s *stream) write(frame []byte) error {
 	begun, first := time.Now(), s.call.stream == nil
+	s.wrote = begun
 	s.extend(begun)
 	if first {
 		s.call.stream = s

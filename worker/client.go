@@ -20,22 +20,17 @@ import (
 // as many as answers that usually run side by side.
 const connectionsIdleMax = 256
 
-// newClient returns a client for one engine. A Parley worker is spoken to over
-// HTTP/2, where connections are watched: one that does not answer a ping is
-// closed, and with it all answers on it end.
+// idleMax is how long a connection is kept that nobody uses.
+const idleMax = time.Minute
+
+// newClient returns a client for one engine: all that is asked of a foreign one,
+// and what a Parley worker says of itself.
 func newClient(c *Config) *http.Client {
 	dialer := net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
-	t := &http.Transport{
+	return &http.Client{Transport: &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
-		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: time.Minute,
-	}
-	if c.Kind == Parley {
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetUnencryptedHTTP2(true)
-		t.Protocols.SetHTTP2(true)
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: c.Silence / 2, PingTimeout: c.Silence - c.Silence/2}
-	}
-	return &http.Client{Transport: t}
+		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
+	}}
 }
 
 // request prepares a request to the engine.

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,17 +62,15 @@ func serveWire(t *testing.T, to parley.Worker) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := new(http.Protocols)
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
-	s := &http.Server{Protocols: p, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := ServeGenerate(w, r, to); err != nil {
+	door := &Door{To: to}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := door.Serve(w, r); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write(RefusalBody(err))
 		}
 	})}
 	go s.Serve(l)
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { s.Close(); door.Close() })
 	return "http://" + l.Addr().String()
 }
 
@@ -114,11 +114,11 @@ func TestSlowReadersPauseTheWorker(t *testing.T) {
 	w := &counting{left: make(chan error, 8)}
 	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: window})
 	read := 0
-	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 20}) {
+	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 20}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read++; read == 5 {
+		if read += d.Count(); read >= 5*window {
 			break
 		}
 		settled := int64(-1)
@@ -180,19 +180,19 @@ func TestBrokenConnections(t *testing.T) {
 		}
 	}
 	w := &counting{left: make(chan error, 8)}
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
 	l, err = net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Protocols: p, Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { _ = ServeGenerate(rw, req, w) })}
+	door := &Door{To: w}
+	s := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { _ = door.Serve(rw, req) })}
 	go s.Serve(l)
 	r = dial(t, Config{URL: "http://" + l.Addr().String(), Kind: Parley})
 	n := 0
 	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 30}) {
 		if n++; n == 3 {
 			s.Close()
+			go door.Close()
 		}
 		if err != nil && parley.CodeOf(err) != parley.Unavailable {
 			t.Errorf("a worker that died: %v", err)
@@ -220,16 +220,16 @@ func TestSilentWorkersAreGivenUp(t *testing.T) {
 	}
 }
 
-func TestOldHTTPIsRefused(t *testing.T) {
+func TestTheWireNeedsAnUpgrade(t *testing.T) {
 	url := serveWire(t, &counting{left: make(chan error, 1)})
-	resp, err := http.Post(url+GeneratePath, "application/json", nil)
+	resp, err := http.Get(url + GeneratePath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
 	if resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("HTTP/1.1 was answered with %s", resp.Status)
+		t.Errorf("a plain request was answered with %s", resp.Status)
 	}
 }
 
@@ -249,10 +249,7 @@ func TestCreditIsKept(t *testing.T) {
 		if len(taken) != 2 {
 			t.Fatalf("%d were taken of a window of 2", len(taken))
 		}
-		c.mu.Lock()
-		c.left += 3
-		c.mu.Unlock()
-		c.more <- struct{}{}
+		c.refill(3)
 		synctest.Wait()
 		if len(taken) != 5 {
 			t.Fatalf("%d were taken after 3 more were allowed", len(taken))
@@ -265,4 +262,138 @@ func TestCreditIsKept(t *testing.T) {
 func Example_promises() {
 	fmt.Println(PromisesOf(VLLM).TokenIDs, PromisesOf(Ollama).TokenIDs)
 	// Output: true false
+}
+
+// TestOneConnectionForAll asks for many answers at once and one after the other,
+// and leaves some of them early.
+func TestOneConnectionForAll(t *testing.T) {
+	w := &counting{left: make(chan error, 1000)}
+	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: 8})
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			for n := range 10 {
+				next := parley.Token(0)
+				for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: i + n + 1}) {
+					if err != nil {
+						t.Error(err)
+					}
+					for _, got := range d.Tokens {
+						if got != next {
+							t.Errorf("token %d came as number %d", got, next)
+						}
+						next++
+					}
+					if (i+n)%7 == 3 {
+						break
+					}
+				}
+				if (i+n)%7 != 3 && int(next) != i+n+1 {
+					t.Errorf("%d of %d tokens came", next, i+n+1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	l := r.links.now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last != 500 || len(l.streams) != 0 || l.err != nil {
+		t.Errorf("the connection had %d requests and has %d, %v", l.last, len(l.streams), l.err)
+	}
+}
+
+// TestEndedConnectionsAreNotUsed ends idle connections, as a worker that starts
+// again does, and asks again.
+func TestEndedConnectionsAreNotUsed(t *testing.T) {
+	w := &counting{left: make(chan error, 100)}
+	door := &Door{To: w}
+	handle := func(rw http.ResponseWriter, req *http.Request) { _ = door.Serve(rw, req) }
+	s := httptest.NewServer(http.HandlerFunc(handle))
+	defer s.Close()
+	r := dial(t, Config{URL: s.URL, Kind: Parley})
+	ask := func() (err error) {
+		for _, fault := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 2}) {
+			err = fault
+		}
+		return err
+	}
+	for range 5 {
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		if err := door.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for in := r.links.now.open(); in != nil; in = r.links.now.open() { // until the end was heard of
+			in.link.drop(in, true)
+			time.Sleep(time.Millisecond)
+		}
+		door = &Door{To: w}
+	}
+	door.Close()
+}
+
+// TestPausedReadersAreNotSilence reads one token and then nothing for longer than
+// a worker may be silent: the pause is the reader's own.
+func TestPausedReadersAreNotSilence(t *testing.T) {
+	w := &counting{left: make(chan error, 8)}
+	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: 4, Silence: 40 * time.Millisecond})
+	tokens := 0
+	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tokens == 0 {
+			time.Sleep(200 * time.Millisecond)
+		}
+		tokens += d.Count()
+	}
+	if tokens != 50 {
+		t.Errorf("%d tokens came", tokens)
+	}
+}
+
+// TestLongThoughtIsNotSilence has a worker that takes longer over its first token
+// than it may be silent, and answers pings.
+func TestLongThoughtIsNotSilence(t *testing.T) {
+	slow := slowWorker{after: 300 * time.Millisecond}
+	r := dial(t, Config{URL: serveWire(t, slow), Kind: Parley, Silence: 100 * time.Millisecond})
+	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
+		if err != nil || d.Usage == nil {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+// A slowWorker answers after a while.
+type slowWorker struct{ after time.Duration }
+
+func (slowWorker) Models() []parley.Model { return nil }
+
+func (w slowWorker) Generate(context.Context, *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		time.Sleep(w.after)
+		yield(parley.Delta{Tokens: []parley.Token{1}, Finish: parley.FinishLength, Usage: &parley.Usage{OutputTokens: 1}}, nil)
+	}
+}
+
+// TestAWorkerThatPanicsFailsItsRequest and nothing else.
+func TestAWorkerThatPanicsFailsItsRequest(t *testing.T) {
+	r := dial(t, Config{URL: serveWire(t, panicking{}), Kind: Parley})
+	for range 2 {
+		for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
+			if parley.CodeOf(err) != parley.Internal {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Models() []parley.Model { return nil }
+
+func (panicking) Generate(context.Context, *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(func(parley.Delta, error) bool) { panic("no") }
 }

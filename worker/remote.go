@@ -85,6 +85,8 @@ func (c *Config) setDefaults() error {
 type Remote struct {
 	cfg    Config
 	client *http.Client
+	// links carry the answers of a Parley worker.
+	links links
 	// status is what the last probe found, nil before the first.
 	status atomic.Pointer[Status]
 	// heard is the number after that of the latest batch of events.
@@ -98,11 +100,16 @@ func Dial(cfg Config) (*Remote, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	return &Remote{cfg: cfg, client: newClient(&cfg)}, nil
+	r := &Remote{cfg: cfg, client: newClient(&cfg)}
+	r.links.remote = r
+	return r, nil
 }
 
 // Close lets go of connections that are idle.
-func (r *Remote) Close() { r.client.CloseIdleConnections() }
+func (r *Remote) Close() {
+	r.client.CloseIdleConnections()
+	r.links.close()
+}
 
 // String returns where the engine is.
 func (r *Remote) String() string { return r.cfg.URL }

@@ -16,7 +16,7 @@ import (
 
 // The routes of a Parley worker beside those it has in common with vLLM.
 const (
-	// GeneratePath takes a request whole and streams its deltas, over HTTP/2.
+	// GeneratePath makes a connection one of our wire; see [Door].
 	GeneratePath = "/parley/v1/generate"
 	// AboutPath tells in one answer what a gateway wants to know of a worker.
 	AboutPath = "/parley/v1/about"
@@ -28,14 +28,16 @@ const (
 // are, or the log-probabilities of one.
 const lineMax = 256 << 20
 
-// A call is the first line of a request body. What follows it are lines with
-// the number of tokens that the client has read since the last one.
+// A call is the line of a request. What follows it are lines with the number of
+// tokens that the client has read since the last one.
 type call struct {
 	parley.Request
 	// Left is how long the request may take, as clocks of machines differ.
 	Left time.Duration `json:",omitempty"`
 	// Window is how many tokens the client takes before it has acknowledged any.
 	Window int
+	// Trace is what the request belongs to, as in a traceparent header.
+	Trace string `json:",omitempty"`
 }
 
 // newCall returns the request as it travels.
@@ -58,7 +60,7 @@ func (c *call) request(now time.Time) *parley.Request {
 	return &q
 }
 
-// parseCall reads the first line of a request body.
+// parseCall reads the line of a request.
 func parseCall(line []byte) (*call, error) {
 	c := &call{}
 	if err := json.Unmarshal(line, c); err != nil {
@@ -134,7 +136,7 @@ func finiteAll(list []parley.Logprob) (out []parley.Logprob) {
 
 // parseFrame reads a line of an answer.
 func parseFrame(line []byte) (*frame, error) {
-	if tokens, ok := plainTokens(line); ok {
+	if tokens, ok := plainTokens(nil, line); ok {
 		return &frame{Delta: &parley.Delta{Tokens: tokens}}, nil
 	}
 	f := &frame{}
@@ -147,16 +149,16 @@ func parseFrame(line []byte) (*frame, error) {
 	return f, nil
 }
 
-// plainTokens reads a line that has nothing but tokens, as nearly all have: a
-// tenth of what it costs to read any JSON. Whatever it does not know is left to
-// the other way.
-func plainTokens(line []byte) ([]parley.Token, bool) {
+// plainTokens appends the tokens of a line that has nothing but tokens, as nearly
+// all have: a tenth of what it costs to read any JSON. Whatever it does not know
+// is left to the other way.
+func plainTokens(to []parley.Token, line []byte) ([]parley.Token, bool) {
 	list, ok := bytes.CutPrefix(line, []byte(`{"delta":{"tokens":[`))
 	list, closed := bytes.CutSuffix(list, []byte(`]}}`))
 	if !ok || !closed || len(list) == 0 || len(list) > 4096 {
 		return nil, false
 	}
-	tokens := make([]parley.Token, 0, 1)
+	tokens := to
 	n, digits := 0, 0
 	for i := range len(list) + 1 {
 		switch {

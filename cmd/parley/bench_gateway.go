@@ -29,6 +29,7 @@ import (
 // gatewayFlags are what bench gateway can be told.
 type gatewayFlags struct {
 	nginx, bifrost, keep string
+	only, profiles       string
 	streams              int
 	quick, json          bool
 }
@@ -55,6 +56,8 @@ Each measurement has a bar; the exit code is 1 if one is missed.`,
 	cmd.Flags().StringVar(&f.nginx, "nginx", "nginx", "compare with the nginx at this `PATH`; empty compares with none")
 	cmd.Flags().StringVar(&f.bifrost, "bifrost", "", "compare also with the gateway that already listens at this `URL` in front of --upstream, its process id before an @, such as 4711@http://127.0.0.1:9000")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`")
+	cmd.Flags().StringVar(&f.only, "only", "", "make only the measurements whose names contain these `WORDS`")
+	cmd.Flags().StringVar(&f.profiles, "profiles", "", "keep profiles of the gateway's processor time in this `DIRECTORY`")
 	cmd.Flags().IntVar(&f.streams, "streams", 5000, "how many `N` streams must arrive whole")
 	cmd.Flags().BoolVar(&f.quick, "quick", false, "send a tenth of all, to see that it works")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
@@ -159,6 +162,7 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 		Roomy:    toll.Target{Name: "gateway", URL: roomyURL, Key: key, PID: roomyPID, Model: tollModel},
 		Direct:   toll.Target{Name: "upstream", URL: upstream, Model: tollModel},
 		Requests: 20_000, Streams: 1000, Open: 5000, Whole: f.streams,
+		Only: f.only, Profiles: f.profiles,
 	}
 	if f.quick {
 		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, 500, f.streams/10

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,11 @@ type Bench struct {
 	// Requests and Streams are how many of each are sent; Open is how many streams
 	// are held open at once; Whole is how many streams must arrive whole.
 	Requests, Streams, Open, Whole int
+	// Only names measurements to make, by a part of their names; empty makes all.
+	Only string
+	// Profiles is where profiles of the gateway are kept while its processor time
+	// is measured; empty keeps none.
+	Profiles string
 	// Progress is told what is measured.
 	Progress func(what string)
 }
@@ -48,8 +54,11 @@ const (
 
 // Run measures everything, one after the other.
 func (b *Bench) Run(ctx context.Context) (results []Result, err error) {
-	for _, measure := range []func(context.Context) (Result, error){b.perRequest, b.perChunk, b.perPacedChunk, b.firstToken, b.openStreams, b.whole} {
-		r, err := measure(ctx)
+	for _, m := range b.measurements() {
+		if !strings.Contains(m.name, b.Only) {
+			continue
+		}
+		r, err := m.measure(ctx, Result{Name: m.name, Unit: m.unit, Bar: m.bar, Beside: map[string]float64{}})
 		if err != nil {
 			return results, err
 		}
@@ -58,12 +67,30 @@ func (b *Bench) Run(ctx context.Context) (results []Result, err error) {
 	return results, nil
 }
 
+// A measurement is one line of the report.
+type measurement struct {
+	name, unit string
+	bar        float64
+	measure    func(context.Context, Result) (Result, error)
+}
+
+// measurements are all there are, with the most that each may come to.
+func (b *Bench) measurements() []measurement {
+	return []measurement{
+		{"processor time for a request that is not streamed", "us", 200, b.perRequest},
+		{"processor time for a chunk, as fast as they come", "us", 8, b.perChunk},
+		{"processor time for a chunk, one every 20 ms", "us", 20, b.perPacedChunk},
+		{"time to the first token added, p99 at 64 at once", "ms", 2, b.firstToken},
+		{fmt.Sprintf("memory of each of %d open streams", b.Open), "KB", 40, b.openStreams},
+		{fmt.Sprintf("streams of %d that were cut off", b.Whole), "", 0, b.whole},
+	}
+}
+
 func (b *Bench) all() []Target { return append([]Target{b.Gateway}, b.Others...) }
 
 // cost measures the processor time of each target for a volley, divided by
 // units.
 func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot) (Result, error) {
-	r.Beside = map[string]float64{}
 	for i, t := range b.all() {
 		b.Progress(r.Name + ", " + t.Name)
 		if _, err := t.volley(ctx, max(n/20, atOnce), atOnce, s); err != nil { // warm
@@ -73,7 +100,11 @@ func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot
 		if err != nil {
 			return r, err
 		}
+		kept := t.profile(ctx, b.Profiles, r.Name)
 		if _, err := t.volley(ctx, n, atOnce, s); err != nil {
+			return r, err
+		}
+		if err := kept(); err != nil {
 			return r, err
 		}
 		after, err := usageOf(t.PID)
@@ -90,24 +121,23 @@ func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot
 	return r, nil
 }
 
-func (b *Bench) perRequest(ctx context.Context) (Result, error) {
-	return b.cost(ctx, Result{Name: "processor time for a request that is not streamed", Unit: "us", Bar: 200}, b.Requests, atOnce, b.Requests, shot{tokens: 1})
+func (b *Bench) perRequest(ctx context.Context, r Result) (Result, error) {
+	return b.cost(ctx, r, b.Requests, atOnce, b.Requests, shot{tokens: 1})
 }
 
-func (b *Bench) perChunk(ctx context.Context) (Result, error) {
+func (b *Bench) perChunk(ctx context.Context, r Result) (Result, error) {
 	n := b.Streams
-	return b.cost(ctx, Result{Name: "processor time for a chunk, as fast as they come", Unit: "us", Bar: 8}, n, atOnce, n*streamTokens, shot{tokens: streamTokens, stream: true})
+	return b.cost(ctx, r, n, atOnce, n*streamTokens, shot{tokens: streamTokens, stream: true})
 }
 
-func (b *Bench) perPacedChunk(ctx context.Context) (Result, error) {
+func (b *Bench) perPacedChunk(ctx context.Context, r Result) (Result, error) {
 	n := 4 * atOnce
-	return b.cost(ctx, Result{Name: "processor time for a chunk, one every 20 ms", Unit: "us", Bar: 20}, n, n, n*pacedTokens, shot{tokens: pacedTokens, pace: paced, stream: true})
+	return b.cost(ctx, r, n, n, n*pacedTokens, shot{tokens: pacedTokens, pace: paced, stream: true})
 }
 
 // firstToken compares the time to the first token with and without a gateway, in
 // turns.
-func (b *Bench) firstToken(ctx context.Context) (Result, error) {
-	r := Result{Name: "time to the first token added, p99 at 64 at once", Unit: "ms", Bar: 2, Beside: map[string]float64{}}
+func (b *Bench) firstToken(ctx context.Context, r Result) (Result, error) {
 	targets := append([]Target{b.Direct}, b.all()...)
 	firsts := make([][]float64, len(targets))
 	s := shot{tokens: 25, pace: paced, stream: true}
@@ -138,8 +168,7 @@ func p99(values []float64) float64 {
 
 // openStreams measures how much memory a stream takes that is open and moves
 // slowly.
-func (b *Bench) openStreams(ctx context.Context) (Result, error) {
-	r := Result{Name: fmt.Sprintf("memory of each of %d open streams", b.Open), Unit: "KB", Bar: 40, Beside: map[string]float64{}}
+func (b *Bench) openStreams(ctx context.Context, r Result) (Result, error) {
 	for i, t := range append([]Target{b.Roomy}, b.Others...) {
 		b.Progress(r.Name + ", " + t.Name)
 		each, err := t.holdOpen(ctx, b.Open)
@@ -196,8 +225,7 @@ func (t *Target) holdOpen(ctx context.Context, n int) (float64, error) {
 }
 
 // whole counts the streams that do not arrive whole.
-func (b *Bench) whole(ctx context.Context) (Result, error) {
-	r := Result{Name: fmt.Sprintf("streams of %d that were cut off", b.Whole), Unit: "", Bar: 0}
+func (b *Bench) whole(ctx context.Context, r Result) (Result, error) {
 	b.Progress(r.Name)
 	c := newClient()
 	defer c.CloseIdleConnections()

@@ -65,8 +65,9 @@ func wait(ctx context.Context, pace time.Duration) error {
 // Handler serves both languages.
 func (u *Upstream) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+worker.GeneratePath, func(w http.ResponseWriter, r *http.Request) {
-		_ = worker.ServeGenerate(w, r, u) // what goes wrong is the client's to see
+	door := &worker.Door{To: u}
+	mux.HandleFunc("GET "+worker.GeneratePath, func(w http.ResponseWriter, r *http.Request) {
+		_ = door.Serve(w, r) // what goes wrong is the client's to see
 	})
 	mux.HandleFunc("GET "+worker.AboutPath, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(worker.About{Version: "toll", Instance: "toll", Models: u.Models(), Blocks: 1 << 20, BlockTokens: 16})

@@ -32,17 +32,17 @@ type route func(w http.ResponseWriter, r *http.Request) error
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]route{
-		"POST /v1/completions":        s.completions,
-		"POST /v1/chat/completions":   s.chat,
-		"GET /v1/models":              s.models,
-		"POST /tokenize":              s.tokenize,
-		"POST /detokenize":            s.detokenize,
-		"POST /sleep":                 s.sleep,
-		"POST /wake_up":               s.wake,
-		"GET /is_sleeping":            s.isSleeping,
-		"GET " + worker.AboutPath:     s.tellAbout,
-		"GET " + worker.SnapshotPath:  s.giveSnapshot,
-		"POST " + worker.GeneratePath: func(w http.ResponseWriter, r *http.Request) error { return worker.ServeGenerate(w, r, s) },
+		"POST /v1/completions":       s.completions,
+		"POST /v1/chat/completions":  s.chat,
+		"GET /v1/models":             s.models,
+		"POST /tokenize":             s.tokenize,
+		"POST /detokenize":           s.detokenize,
+		"POST /sleep":                s.sleep,
+		"POST /wake_up":              s.wake,
+		"GET /is_sleeping":           s.isSleeping,
+		"GET " + worker.AboutPath:    s.tellAbout,
+		"GET " + worker.SnapshotPath: s.giveSnapshot,
+		"GET " + worker.GeneratePath: s.door.Serve,
 	} {
 		mux.Handle(pattern, s.guarded(do))
 	}
@@ -55,7 +55,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // NewHTTPServer returns a server for gateways: HTTP/1.1 for all routes, and
-// HTTP/2, also in clear text, for our own.
+// HTTP/2, also in clear text, for all but our own wire.
 func (s *Server) NewHTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -307,7 +307,7 @@ func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() er
 	s.Drain()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	err := server.Shutdown(bounded)
+	err := errors.Join(server.Shutdown(bounded), s.door.Shutdown(bounded))
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}

@@ -48,6 +48,7 @@ type Server struct {
 	started   time.Time
 	publisher *worker.Publisher // nil without events
 	registry  *prometheus.Registry
+	door      *worker.Door // where gateways come in
 
 	mu       sync.Mutex
 	awake    *waking // nil while asleep
@@ -74,6 +75,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.idle.L = &s.mu
+	s.door = &worker.Door{To: s, Log: cfg.Log}
 	if cfg.Events != "" {
 		p, err := worker.NewPublisher(worker.PublisherConfig{Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens})
 		if err != nil {
@@ -262,7 +264,10 @@ func (s *Server) Drain() {
 }
 
 // Close ends everything.
-func (s *Server) Close() error { return errors.Join(s.Sleep(false), s.closeEvents()) }
+func (s *Server) Close() error {
+	s.door.Close()
+	return errors.Join(s.Sleep(false), s.closeEvents())
+}
 
 func (s *Server) closeEvents() error {
 	if s.publisher == nil {

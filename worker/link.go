@@ -1,0 +1,377 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley"
+)
+
+// wireProtocol is what a connection is upgraded to, from HTTP/1.1.
+const wireProtocol = "parley-wire"
+
+// linkBuffer is how much is read from a connection at once. What came together,
+// for many answers, costs one call of the system.
+const linkBuffer = 64 << 10
+
+// A link is a connection to a Parley worker, for all answers at once.
+type link struct {
+	conn    net.Conn
+	lines   *bufio.Reader
+	out     outbox
+	silence time.Duration
+	// heard is when something came, in nanoseconds.
+	heard atomic.Int64
+
+	mu      sync.Mutex
+	streams map[uint64]*inflow
+	last    uint64
+	// err is why the link has ended; final is set if it ends with its last answer.
+	err   error
+	final bool
+	watch *time.Timer
+}
+
+var errNoSign = errors.New("it gives no sign of life")
+
+// Read reads from the socket, and notes when something came.
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.conn.Read(b)
+	l.heard.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// open makes room for an answer. It is nil if the link has ended.
+func (l *link) open() *inflow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil
+	}
+	l.last++
+	s := &inflow{link: l, id: l.last, more: make(chan struct{}, 1)}
+	if len(l.streams) == 0 {
+		l.heard.Store(time.Now().UnixNano()) // nobody listened before
+	}
+	l.streams[s.id] = s
+	if l.watch == nil {
+		l.watch = time.AfterFunc(l.silence/4, l.look)
+	}
+	return s
+}
+
+// drop lets go of an answer. One that was not read to its end is cancelled.
+func (l *link) drop(s *inflow, whole bool) {
+	l.mu.Lock()
+	delete(l.streams, s.id)
+	over := l.final && len(l.streams) == 0
+	dead := l.err != nil
+	l.mu.Unlock()
+	if !whole && !dead {
+		_ = l.out.send(lineOf(s.id, []byte{cancelMark})) // a link that fails cancels all
+	}
+	if over {
+		l.fail(net.ErrClosed)
+	}
+}
+
+// listen hands lines to those for whom they are, until the link ends.
+func (l *link) listen() {
+	var room []byte
+	for {
+		line, err := readLine(l.lines, lineMax, &room)
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		id, rest, ok := cutID(line)
+		if !ok {
+			l.fail(fmt.Errorf("%.40q is no line of the wire", line))
+			return
+		}
+		l.mu.Lock()
+		s := l.streams[id]
+		l.mu.Unlock()
+		if s != nil { // it may have been left meanwhile
+			s.add(rest)
+		}
+	}
+}
+
+// fail ends the link, and with it all answers on it.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	_ = l.conn.Close()
+	if l.watch != nil {
+		l.watch.Stop()
+	}
+	for _, s := range l.streams {
+		s.end(err)
+	}
+}
+
+// look asks a worker that is silent while it has requests for a sign of life, and
+// gives one up that gives none.
+func (l *link) look() {
+	quiet := time.Since(time.Unix(0, l.heard.Load()))
+	if quiet >= l.silence {
+		l.fail(errNoSign)
+		return
+	}
+	if quiet >= l.silence/2 {
+		go func() { _ = l.out.send(lineOf(0, []byte{pingMark})) }() // who cannot be asked gives no sign
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watch = nil; l.err == nil && len(l.streams) > 0 {
+		l.watch = time.AfterFunc(l.silence/4, l.look)
+	}
+}
+
+// An inflow is an answer as it comes in. The link puts lines in and never waits:
+// how many there can be is bounded by the window.
+type inflow struct {
+	link *link
+	id   uint64
+	mu   sync.Mutex
+	// in are lines that nobody has taken, spare is room for the next.
+	in, spare []byte
+	err       error
+	more      chan struct{}
+	// rest are lines that were taken and not read.
+	rest []byte
+}
+
+func (s *inflow) add(line []byte) {
+	s.mu.Lock()
+	s.in = append(append(s.in, line...), '\n')
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *inflow) end(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *inflow) wake() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// take waits until there are lines, and takes all there are.
+func (s *inflow) take() error {
+	for {
+		s.mu.Lock()
+		if len(s.in) > 0 {
+			s.rest, s.in, s.spare = s.in, s.spare[:0], s.in
+			s.mu.Unlock()
+			return nil
+		}
+		err := s.err
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		<-s.more
+	}
+}
+
+// A garbledError is a line that makes no sense.
+type garbledError struct{ err error }
+
+func (e *garbledError) Error() string { return e.err.Error() }
+
+// frame reads the next frame. Lines of nothing but tokens that have come already
+// are one frame: each frame costs everybody on its way something.
+func (s *inflow) frame() (*frame, error) {
+	if len(s.rest) == 0 {
+		if err := s.take(); err != nil {
+			return nil, err
+		}
+	}
+	tokens := s.tokens()
+	if len(tokens) > 0 {
+		return &frame{Delta: &parley.Delta{Tokens: tokens}}, nil
+	}
+	line, rest := cutLine(s.rest)
+	s.rest = rest
+	f, err := parseFrame(line)
+	if err != nil {
+		return nil, &garbledError{err}
+	}
+	return f, nil
+}
+
+// tokens reads as many lines of nothing but tokens as have come.
+func (s *inflow) tokens() (tokens []parley.Token) {
+	for len(s.rest) > 0 {
+		line, rest := cutLine(s.rest)
+		more, plain := plainTokens(tokens, line)
+		if !plain {
+			break
+		}
+		tokens, s.rest = more, rest
+	}
+	return tokens
+}
+
+// links is the connection to one worker, and how it comes about.
+type links struct {
+	remote *Remote
+	mu     sync.Mutex
+	now    *link
+	// dialing is closed when an attempt has ended, with err.
+	dialing chan struct{}
+	err     error
+	closed  bool
+}
+
+// open makes room for an answer on the connection, which is made if need be.
+func (s *links) open(ctx context.Context) (*inflow, error) {
+	for {
+		s.mu.Lock()
+		if s.now != nil {
+			if in := s.now.open(); in != nil {
+				s.mu.Unlock()
+				return in, nil
+			}
+			s.now = nil
+		}
+		if s.dialing == nil {
+			s.dialing, s.err = make(chan struct{}), nil
+			go s.dial(s.dialing)
+		}
+		dialing := s.dialing
+		s.mu.Unlock()
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, s.remote.unreachable(ctx, context.Cause(ctx))
+		}
+		s.mu.Lock()
+		err := s.err
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// dial makes the connection, for all who wait for it.
+func (s *links) dial(done chan struct{}) {
+	l, err := s.remote.connect()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now, s.err, s.dialing = l, err, nil; l != nil {
+		l.final = s.closed
+	}
+	close(done)
+}
+
+// close closes the connection, or lets it end with its last answer.
+func (s *links) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if l := s.now; l != nil {
+		l.mu.Lock()
+		l.final = true
+		over := len(l.streams) == 0
+		l.mu.Unlock()
+		if over {
+			l.fail(net.ErrClosed)
+		}
+	}
+}
+
+// connect opens a connection and makes it a link.
+func (r *Remote) connect() (*link, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Silence)
+	defer cancel()
+	conn, err := r.dial(ctx)
+	if err != nil {
+		return nil, r.unreachable(context.Background(), err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	l, err := r.upgrade(ctx, conn)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = conn.Close()
+		if _, ours := errors.AsType[*parley.Error](err); !ours {
+			err = r.unreachable(context.Background(), err)
+		}
+		return nil, err
+	}
+	go l.listen()
+	return l, nil
+}
+
+func (r *Remote) dial(ctx context.Context) (net.Conn, error) {
+	u, err := url.Parse(r.cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	dialer := net.Dialer{KeepAlive: r.cfg.Silence}
+	if u.Scheme == "http" {
+		return dialer.DialContext(ctx, "tcp", addressOf(u, "80"))
+	}
+	secure := tls.Dialer{NetDialer: &dialer, Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	return secure.DialContext(ctx, "tcp", addressOf(u, "443"))
+}
+
+func addressOf(u *url.URL, port string) string {
+	if p := u.Port(); p != "" {
+		port = p
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// upgrade asks the worker to speak the wire on a connection.
+func (r *Remote) upgrade(ctx context.Context, conn net.Conn) (*link, error) {
+	req, err := r.request(ctx, http.MethodGet, GeneratePath, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", wireProtocol)
+	if err := req.Write(conn); err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, silence: r.cfg.Silence, streams: map[uint64]*inflow{}}
+	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
+	resp, err := http.ReadResponse(l.lines, req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		defer resp.Body.Close()
+		return nil, r.refusal(resp)
+	}
+	if got := resp.Header.Get("Upgrade"); got != wireProtocol {
+		return nil, fmt.Errorf("it speaks %q and not %s", got, wireProtocol)
+	}
+	return l, nil
+}
