@@ -93,23 +93,25 @@ type TopLogprob struct {
 // A Usage counts what a request cost.
 type Usage struct {
 	// PromptTokens counts the prompt once, however many choices were asked for.
-	PromptTokens int
+	PromptTokens int `json:",omitzero"`
 	// CachedTokens is how many of PromptTokens were not computed again.
-	CachedTokens int
+	CachedTokens int `json:",omitzero"`
 	// Miss says why the rest of the prompt was not found in the cache, in one
 	// word: none, short, new, diverged, evicted or other-salt.
-	Miss string
+	Miss string `json:",omitzero"`
 	// OutputTokens sums over the choices.
-	OutputTokens int
+	OutputTokens int `json:",omitzero"`
 	// DroppedTokens is how many tokens the choices forgot because the text
 	// outgrew the context; see [Request.Sinks].
-	DroppedTokens int
+	DroppedTokens int `json:",omitzero"`
 	// Similarity, if not 0, says that the answer is that to another prompt, which
 	// was so similar; 1 is the same.
-	Similarity float64
+	Similarity float64 `json:",omitzero"`
 	// Queued is the wait before the first step, Prefill the time from there to
 	// the first token, Decode from there to the last.
-	Queued, Prefill, Decode time.Duration
+	Queued  time.Duration `json:",omitzero"`
+	Prefill time.Duration `json:",omitzero"`
+	Decode  time.Duration `json:",omitzero"`
 	// Routing is who gave the last of the answer; nil where there is one worker.
-	Routing *Routing
+	Routing *Routing `json:",omitzero"`
 }

@@ -10,68 +10,68 @@ import (
 // It is not changed after it was sent.
 type Request struct {
 	// ID names the request in every log line it causes. Unique per server.
-	ID string
+	ID string `json:",omitzero"`
 	// Model is the name of the model, as the worker knows it.
-	Model string
+	Model string `json:",omitzero"`
 	// Prompt is the text to continue. At least one token.
-	Prompt []Token
+	Prompt []Token `json:",omitzero"`
 	// Turns are the conversation that Prompt was made from, if it was one of text
 	// alone: some foreign engines take nothing else. All others look at Prompt.
-	Turns []Turn
+	Turns []Turn `json:",omitzero"`
 	// Choices is how many continuations are wanted; 0 means one.
-	Choices int
+	Choices int `json:",omitzero"`
 	// MaxTokens bounds each continuation; 0 means as many as fit the context.
-	MaxTokens int
+	MaxTokens int `json:",omitzero"`
 	// Sampling says how tokens are chosen.
-	Sampling Sampling
+	Sampling Sampling `json:",omitzero"`
 	// Stop says what ends a continuation early.
-	Stop Stop
+	Stop Stop `json:",omitzero"`
 	// Grammar is what each continuation must be, nil for any text.
-	Grammar *Grammar
+	Grammar *Grammar `json:",omitzero"`
 	// Logprobs asks for the log-probability of each chosen token, and
 	// TopLogprobs for that many alternatives beside it (0 to 20).
-	Logprobs    bool
-	TopLogprobs int
+	Logprobs    bool `json:",omitzero"`
+	TopLogprobs int  `json:",omitzero"`
 	// PromptLogprobs asks for the log-probabilities of the prompt's own tokens.
-	PromptLogprobs bool
+	PromptLogprobs bool `json:",omitzero"`
 	// Progress asks for deltas that say how far the request is before its first
 	// token.
-	Progress bool
+	Progress bool `json:",omitzero"`
 	// Embed asks for what the model makes of the prompt, as one vector, instead
 	// of a continuation: the mean of the last hidden states of its tokens.
-	Embed bool
+	Embed bool `json:",omitzero"`
 
 	// Class is the request's rank, Tenant who pays for it. Tenants of a class
 	// share its turns evenly.
-	Class  Class
-	Tenant string
+	Class  Class  `json:",omitzero"`
+	Tenant string `json:",omitzero"`
 	// Purpose says what the answer is for; pools of workers may be kept for one.
-	Purpose Purpose
+	Purpose Purpose `json:",omitzero"`
 	// Background work is computed only in passes in which nobody else has any: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is
 	// told.
-	Background bool
+	Background bool `json:",omitzero"`
 	// Deadline is when the answer is worth nothing any more; zero means never.
 	// Expired work is dropped before it is computed.
-	Deadline time.Time
+	Deadline time.Time `json:",omitzero"`
 	// Salt keeps the request's context from being shared with requests of
 	// another salt, but for its first Public tokens, such as a system prompt that
 	// everybody has: the blocks that lie in them are shared with all.
-	Salt   Salt
-	Public int
+	Salt   Salt `json:",omitzero"`
+	Public int  `json:",omitzero"`
 	// Sinks, if positive, lets the text outgrow the context: its first so many
 	// tokens stay in view, and as many of the latest as there is room for; what
 	// stood between them is forgotten. With 0 a prompt that is too long is
 	// refused, and an answer ends where the context does.
-	Sinks int
+	Sinks int `json:",omitzero"`
 	// Retain is how long the request's context should stay in memory after it.
-	Retain time.Duration
+	Retain time.Duration `json:",omitzero"`
 	// Resume is what the choices have said already, on a worker that was lost;
 	// empty for a new answer, else one for each choice. What follows is what would
 	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens
 	// count what was said. Deltas and Usage.OutputTokens have only what is new.
-	Resume []Written
+	Resume []Written `json:",omitzero"`
 }
 
 // A Turn is what one side of a conversation said. Role is system, user or
@@ -120,24 +120,25 @@ func (c Class) String() string {
 // in package engine/sample.
 type Sampling struct {
 	// Temperature divides the scores; 0 chooses greedily.
-	Temperature float32
+	Temperature float32 `json:",omitzero"`
 	// TopK keeps that many of the most probable tokens; 0 keeps all.
-	TopK int
+	TopK int `json:",omitzero"`
 	// TopP keeps the most probable tokens up to this sum of probability; 0 and 1 keep all.
-	TopP float32
+	TopP float32 `json:",omitzero"`
 	// MinP drops tokens less probable than MinP times the most probable one; 0 drops none.
-	MinP float32
+	MinP float32 `json:",omitzero"`
 	// RepetitionPenalty divides the positive scores, and multiplies the negative
 	// ones, of tokens seen in the prompt or the answer; 0 and 1 mean none.
-	RepetitionPenalty float32
+	RepetitionPenalty float32 `json:",omitzero"`
 	// PresencePenalty is subtracted once from the score of each token in the answer,
 	// FrequencyPenalty once per occurrence.
-	PresencePenalty, FrequencyPenalty float32
+	PresencePenalty  float32 `json:",omitzero"`
+	FrequencyPenalty float32 `json:",omitzero"`
 	// LogitBias is added to the scores of single tokens.
-	LogitBias map[Token]float32
+	LogitBias map[Token]float32 `json:",omitzero"`
 	// Seed makes the choice repeatable: the same seed gives the same text,
 	// whatever else the server is doing.
-	Seed uint64
+	Seed uint64 `json:",omitzero"`
 }
 
 // A Stop says what ends a continuation before MaxTokens.
@@ -145,11 +146,11 @@ type Stop struct {
 	// Strings end it when they appear in the text; they may straddle tokens.
 	// The engine ends the request in that step. The tokens that spell the string
 	// are in the delta; whoever shows text cuts it.
-	Strings []string
+	Strings []string `json:",omitzero"`
 	// Tokens end it when chosen, and are part of the delta.
-	Tokens []Token
+	Tokens []Token `json:",omitzero"`
 	// IgnoreEnd goes on past the model's own end-of-text tokens.
-	IgnoreEnd bool
+	IgnoreEnd bool `json:",omitzero"`
 }
 
 // A Model is what a worker says of a model it serves.

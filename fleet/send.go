@@ -412,32 +412,3 @@ func (f *Fleet) finish(l *leg, v verdict, err error) {
 	f.release(m)
 	f.wake()
 }
-
-// A silence breaks an answer off when nothing was heard for too long.
-type silence struct {
-	most  time.Duration
-	timer *time.Timer
-}
-
-func newSilence(most time.Duration, cancel context.CancelCauseFunc) *silence {
-	s := &silence{most: most}
-	if most > 0 {
-		s.timer = time.AfterFunc(most, func() { cancel(errStalled) })
-		s.timer.Stop()
-	}
-	return s
-}
-
-func (s *silence) begins() {
-	if s.timer != nil {
-		s.timer.Reset(s.most)
-	}
-}
-
-func (s *silence) broken() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
-func (s *silence) stop() { s.broken() }

@@ -69,6 +69,8 @@ type choice struct {
 	// outputTokens and logprobSum rate the choice against others.
 	outputTokens int
 	logprobSum   float64
+	// single is room for what most deltas add.
+	single [1]piece
 }
 
 // A shownToken is a token with its log-probabilities and the place of its text.
@@ -299,26 +301,33 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	return nil
 }
 
-// add takes a delta of this choice. There is at least one piece.
-func (c *choice) add(d parley.Delta) []piece {
-	if c.muted {
-		return []piece{c.addMuted(d)}
-	}
-	var shown strings.Builder
+// shown returns the text that a delta lets be shown.
+func (c *choice) shown(d *parley.Delta) (text string) {
 	for i, id := range d.Tokens {
 		if i < len(d.Logprobs) {
 			c.keep(id, d.Logprobs[i])
 		}
-		shown.WriteString(c.text.push(id))
+		text += c.text.push(id)
 	}
-	shown.WriteString(c.text.pushText(d.Text))
-	c.outputTokens += d.Count()
+	text += c.text.pushText(d.Text)
 	if d.Finish != "" {
-		shown.WriteString(c.text.flush())
+		text += c.text.flush()
 	}
-	pieces := []piece{{text: shown.String()}}
+	return text
+}
+
+// add takes a delta of this choice. There is at least one piece; they are the
+// caller's until the next delta.
+func (c *choice) add(d parley.Delta) []piece {
+	if c.muted {
+		return []piece{c.addMuted(d)}
+	}
+	shown := c.shown(&d)
+	c.outputTokens += d.Count()
+	pieces := c.single[:]
+	pieces[0] = piece{text: shown}
 	if c.reader != nil {
-		c.reader.read(shown.String())
+		c.reader.read(shown)
 		if d.Finish != "" {
 			c.reader.end(c.text.stopped || d.Finish != parley.FinishStop)
 		}

@@ -26,8 +26,10 @@ func (c *call) bounded(next source) source {
 			defer first.Stop()
 			whole := late("whole answer", limits.AnswerMax)
 			defer whole.Stop()
+			begun := false
 			for s, err := range next(within, r) {
-				if s.ticket == nil && s.delta.Progress == nil {
+				if !begun && s.ticket == nil && s.delta.Progress == nil {
+					begun = true
 					first.Stop()
 				}
 				if err != nil && within.Err() != nil && ctx.Err() == nil {

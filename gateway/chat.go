@@ -92,6 +92,8 @@ type chatShape struct {
 	// promptTokens.
 	counting     bool
 	promptTokens int
+	// template is what the chunks of the first choice look like.
+	template *textTemplate
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"parley"
@@ -25,8 +26,10 @@ type Gateway struct {
 	routes   routeTable
 	metrics  *metrics
 	sessions sessions
-	line     line
-	shares   *shares
+	// salts are those of tenants that were here.
+	salts  sync.Map
+	line   line
+	shares *shares
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
 	// near lets questions wait for nearly the same ones; nil compares none.

@@ -112,8 +112,9 @@ type story struct {
 	usage                      parley.Usage
 	firstToken                 time.Duration
 	// handed is when, after its arrival, the request was ready for a worker.
-	handed      time.Duration
-	lastTokenAt map[int]time.Time
+	handed time.Duration
+	// lastTokenAt is when the newest token of each choice came.
+	lastTokenAt []time.Time
 	finish      parley.Finish
 	// format and tools are what the answer is held to.
 	format string
@@ -179,11 +180,11 @@ func (c *call) seeDelta(choice int, came step) {
 
 // seeTokens observes the time between the tokens of one choice.
 func (c *call) seeTokens(choice, tokens int, now time.Time) {
-	if last, ok := c.story.lastTokenAt[choice]; ok && !c.background {
-		c.gateway.metrics.betweenTokens.Observe(now.Sub(last).Seconds() / float64(tokens))
+	for choice >= len(c.story.lastTokenAt) {
+		c.story.lastTokenAt = append(c.story.lastTokenAt, time.Time{})
 	}
-	if c.story.lastTokenAt == nil {
-		c.story.lastTokenAt = make(map[int]time.Time)
+	if last := c.story.lastTokenAt[choice]; !last.IsZero() && !c.background {
+		c.gateway.metrics.betweenTokens.Observe(now.Sub(last).Seconds() / float64(tokens))
 	}
 	c.story.lastTokenAt[choice] = now
 }
@@ -209,7 +210,9 @@ func (g *Gateway) finish(c *call) {
 		g.endTrace(&c.traced, life, elapsed)
 		g.operations.remember(life)
 	}
-	g.config.Log.LogAttrs(c.request.Context(), c.level(status), "request", c.attributes(status, code, elapsed)...)
+	if ctx, level := c.request.Context(), c.level(status); g.config.Log.Enabled(ctx, level) {
+		g.config.Log.LogAttrs(ctx, level, "request", c.attributes(status, code, elapsed)...)
+	}
 }
 
 func (g *Gateway) countInference(c *call, code parley.Code) {

@@ -22,8 +22,13 @@ func randomKey() []byte {
 	return key
 }
 
-// saltOf returns the salt of a tenant.
+// saltOf returns the salt of a tenant. It is the same every time, and so made
+// once.
 func (g *Gateway) saltOf(tenant string) (salt parley.Salt) {
+	if known, ok := g.salts.Load(tenant); ok {
+		return known.(parley.Salt)
+	}
+	defer func() { g.salts.Store(tenant, salt) }()
 	mac := hmac.New(sha256.New, g.config.SaltKey)
 	mac.Write([]byte("parley tenant salt 1\x00" + tenant))
 	copy(salt[:], mac.Sum(nil))

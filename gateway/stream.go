@@ -37,6 +37,15 @@ type stream struct {
 	deadline, wrote time.Time
 	// broken is true once a write failed: nothing more arrives.
 	broken bool
+	// room is where frames are put together.
+	room []byte
+}
+
+// A textShape knows what an event looks like that adds nothing but text, and so
+// need not make each from its parts. It appends the event as the stream's bytes;
+// ok is false for pieces that it must make as any other.
+type textShape interface {
+	textEvent(to []byte, p *piece) (frame []byte, ok bool)
 }
 
 func newStream(c *call, choices int) *stream {
@@ -82,6 +91,12 @@ func (s *stream) sendPiece(p piece, form shape) error {
 		s.opened[p.choice] = true
 		if err := s.send(form.opening(p.choice)); err != nil {
 			return err
+		}
+	}
+	if quick, ok := form.(textShape); ok && p.isText() && s.call.socket == nil {
+		if frame, ok := quick.textEvent(s.room[:0], &p); ok {
+			s.room = frame
+			return s.write(frame)
 		}
 	}
 	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 || p.progress != nil {
@@ -149,10 +164,8 @@ func (s *stream) frame(body []byte) error {
 	if s.call.socket != nil {
 		return s.call.socket.write(body)
 	}
-	frame := make([]byte, 0, len(body)+8)
-	frame = append(frame, "data: "...)
-	frame = append(frame, body...)
-	return s.write(append(frame, "\n\n"...))
+	s.room = append(append(append(s.room[:0], "data: "...), body...), "\n\n"...)
+	return s.write(s.room)
 }
 
 // write sends bytes at once, after the headers if they were not sent yet. A

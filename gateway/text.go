@@ -83,6 +83,10 @@ func (t *text) flush() string {
 func (t *text) take(decoded string) string {
 	t.decodedBytes += len(decoded)
 	t.decodedRunes += utf8.RuneCountInString(decoded)
+	if len(t.stops) == 0 { // then nothing is ever held
+		t.shownBytes += len(decoded)
+		return decoded
+	}
 	for i := range len(decoded) {
 		t.held = append(t.held, decoded[i])
 		if stop := t.advance(decoded[i]); stop > 0 {

@@ -17,11 +17,19 @@
 // # Our own wire
 //
 // A Parley worker takes a [parley.Request] whole, as one line of JSON, and
-// gives [parley.Delta] back, one on each line, over HTTP/2 ([GeneratePath]). The
-// client says as it reads how many tokens more it will take. At most a window
-// of them is under way, whatever the sockets between could hold, so that a
-// client that does not read pauses its request in the engine. Leaving the loop,
-// or a connection that ends, cancels the request there within one step.
+// gives [parley.Delta] back, one on each line. All requests of a client are on one
+// connection, upgraded from HTTP/1.1 ([GeneratePath], [Door]); each line says which
+// one it is about. HTTP/2 does the same for any content, at several times the cost
+// for each token: most of what a gateway did was its bookkeeping. The client says
+// as it reads how many tokens more it will take. At most a window of them is under
+// way, whatever the sockets between could hold, so that a client that does not
+// read pauses its request in the engine, and no other. Leaving the loop, or a
+// connection that ends, cancels the request there within one step.
+//
+//	link.go    the client's side: one connection, and the answers on it
+//	door.go    the worker's side
+//	outbox.go  lines of many, written together
+//	wire.go    requests, deltas and errors as they travel; quick.go reads the common ones
 //
 // # Events
 //

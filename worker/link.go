@@ -29,8 +29,9 @@ type link struct {
 	lines   *bufio.Reader
 	out     outbox
 	silence time.Duration
-	// heard is when something came, in nanoseconds.
+	// heard is when something came, in nanoseconds since born.
 	heard atomic.Int64
+	born  time.Time
 
 	mu      sync.Mutex
 	streams map[uint64]*inflow
@@ -46,9 +47,11 @@ var errNoSign = errors.New("it gives no sign of life")
 // Read reads from the socket, and notes when something came.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
-	l.heard.Store(time.Now().UnixNano())
+	l.hear()
 	return n, err
 }
+
+func (l *link) hear() { l.heard.Store(int64(time.Since(l.born))) }
 
 // open makes room for an answer. It is nil if the link has ended.
 func (l *link) open() *inflow {
@@ -60,7 +63,7 @@ func (l *link) open() *inflow {
 	l.last++
 	s := &inflow{link: l, id: l.last, more: make(chan struct{}, 1)}
 	if len(l.streams) == 0 {
-		l.heard.Store(time.Now().UnixNano()) // nobody listened before
+		l.hear() // nobody listened before
 	}
 	l.streams[s.id] = s
 	if l.watch == nil {
@@ -127,7 +130,7 @@ func (l *link) fail(err error) {
 // look asks a worker that is silent while it has requests for a sign of life, and
 // gives one up that gives none.
 func (l *link) look() {
-	quiet := time.Since(time.Unix(0, l.heard.Load()))
+	quiet := time.Since(l.born) - time.Duration(l.heard.Load())
 	if quiet >= l.silence {
 		l.fail(errNoSign)
 		return
@@ -360,7 +363,7 @@ func (r *Remote) upgrade(ctx context.Context, conn net.Conn) (*link, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, silence: r.cfg.Silence, streams: map[uint64]*inflow{}}
+	l := &link{conn: conn, silence: r.cfg.Silence, born: time.Now(), streams: map[uint64]*inflow{}}
 	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
 	resp, err := http.ReadResponse(l.lines, req)
 	if err != nil {

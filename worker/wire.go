@@ -139,6 +139,9 @@ func parseFrame(line []byte) (*frame, error) {
 	if tokens, ok := plainTokens(nil, line); ok {
 		return &frame{Delta: &parley.Delta{Tokens: tokens}}, nil
 	}
+	if d, ok := quickDelta(line); ok {
+		return &frame{Delta: d}, nil
+	}
 	f := &frame{}
 	if err := json.Unmarshal(line, f); err != nil {
 		return nil, err

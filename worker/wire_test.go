@@ -176,17 +176,40 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
+// TestLastFramesAreReadQuickly makes sure that what this program writes at the end
+// of an answer is known to the quick way.
+func TestLastFramesAreReadQuickly(t *testing.T) {
+	want := &parley.Delta{Tokens: []parley.Token{5}, Finish: parley.FinishStop, Usage: &parley.Usage{
+		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7}}
+	line, err := appendFrame(nil, &frame{Delta: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := quickDelta(bytes.TrimSpace(line)); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as %+v, %v", line, got, ok)
+	}
+}
+
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"delta":{"tokens":[1]}}`))
 	f.Add([]byte(`{"error":{"code":"overloaded","message":"x"}}`))
 	f.Add([]byte(`{"delta":{"tokens":[0,12,999999999]}}`))
 	f.Add([]byte(`{"delta":{"tokens":[01]}}`))
 	f.Add([]byte(`{"delta":{"tokens":[1,]}}`))
+	f.Add([]byte(`{"delta":{"choice":1,"tokens":[7],"finish":"length","usage":{"PromptTokens":3,"Miss":"new","OutputTokens":1,"Queued":12,"Prefill":3,"Decode":9}}}`))
+	f.Add([]byte(`{"delta":{"finish":"stop","finish":"stop"}}`))
+	f.Add([]byte(`{"delta":{"usage":{}}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if tokens, ok := plainTokens(nil, line); ok {
 			var slow frame
 			if err := json.Unmarshal(line, &slow); err != nil || slow.Delta == nil || !slices.Equal(slow.Delta.Tokens, tokens) {
 				t.Fatalf("%s is %v, and read as any JSON %+v, %v", line, tokens, slow.Delta, err)
+			}
+		}
+		if d, ok := quickDelta(line); ok {
+			var slow frame
+			if err := json.Unmarshal(line, &slow); err != nil || !reflect.DeepEqual(slow.Delta, d) {
+				t.Fatalf("%s is %+v, and read as any JSON %+v, %v", line, d, slow.Delta, err)
 			}
 		}
 		got, err := parseFrame(line)

@@ -130,6 +130,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
+	defer inBackground(ctx, leaveGarbage)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty())
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, behind.handler(front)), listener, front, s.drain, out)
 }

@@ -23,6 +23,8 @@ var migrationFiles embed.FS
 type Ledger struct {
 	db  *db.DB
 	log *slog.Logger
+	// one and many write an entry, and rowsAtOnce of them.
+	one, many *db.Prepared
 
 	mu      sync.Mutex
 	waiting []*pending
@@ -40,8 +42,7 @@ type pending struct {
 }
 
 const (
-	// rowsAtOnce is how many entries are written by one statement. SQLite finds
-	// each parameter by looking through those before it.
+	// rowsAtOnce is how many entries are written by one statement.
 	rowsAtOnce = 16
 	// waitingMax bounds how many entries wait while the database is away.
 	waitingMax = 200_000
@@ -63,8 +64,15 @@ func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 	if err := d.Migrate(ctx, db.Schema{Versions: "ledger_versions", Migrations: files}); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
+	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1)}
+	if l.one, err = d.Prepare(ctx, insertOf(1)); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	if l.many, err = d.Prepare(ctx, insertOf(rowsAtOnce)); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
 	background, stop := context.WithCancel(context.Background())
-	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1), stop: stop}
+	l.stop = stop
 	l.writer.Go(func() { l.write(background) })
 	return l, nil
 }
@@ -122,14 +130,7 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
-	err := l.db.Write(ctx, func(t *db.Tx) error {
-		for rest := batch; len(rest) > 0; rest = rest[min(len(rest), rowsAtOnce):] {
-			if err := insert(t, rest[:min(len(rest), rowsAtOnce)]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := l.db.Write(l.lasting(ctx), func(t *db.Tx) error { return l.insert(t, batch) })
 	if err != nil {
 		l.log.Error("the ledger could not be written; it is tried again", "entries", len(batch), "error", err)
 		l.mu.Lock()
@@ -162,32 +163,48 @@ func (s *Stages) text() string {
 	return string(b)
 }
 
-// inserts are the statements for one row, for two, and so on.
-var inserts = func() (queries [rowsAtOnce + 1]string) {
-	row := strings.Count(columns, ",") + 1
-	for rows := 1; rows <= rowsAtOnce; rows++ {
-		var values []string
-		for i := range rows {
-			var places []string
-			for n := range row {
-				places = append(places, "$"+strconv.Itoa(i*row+n+1))
-			}
-			values = append(values, "("+strings.Join(places, ", ")+")")
-		}
-		queries[rows] = "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (at, id) DO NOTHING"
+// lasting is ctx for a transaction. A file is never away for long, and what can be
+// broken off costs SQLite a goroutine for each statement.
+func (l *Ledger) lasting(ctx context.Context) context.Context {
+	if l.db.Kind() == db.SQLite {
+		return context.WithoutCancel(ctx)
 	}
-	return queries
-}()
+	return ctx
+}
+
+// insertOf is the statement for so many rows.
+func insertOf(rows int) string {
+	row := strings.Count(columns, ",") + 1
+	var values []string
+	for i := range rows {
+		var places []string
+		for n := range row {
+			places = append(places, "$"+strconv.Itoa(i*row+n+1))
+		}
+		values = append(values, "("+strings.Join(places, ", ")+")")
+	}
+	return "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (at, id) DO NOTHING"
+}
 
 // insert writes entries that are not there yet. A commit whose outcome was not
 // known is repeated by that.
-func insert(t *db.Tx, entries []*pending) error {
-	var args []any
-	for _, e := range entries {
-		args = append(args, e.values()...)
+func (l *Ledger) insert(t *db.Tx, entries []*pending) error {
+	args := make([]any, 0, rowsAtOnce*(strings.Count(columns, ",")+1))
+	for len(entries) > 0 {
+		statement, rows := l.one, 1
+		if len(entries) >= rowsAtOnce {
+			statement, rows = l.many, rowsAtOnce
+		}
+		args = args[:0]
+		for _, e := range entries[:rows] {
+			args = append(args, e.values()...)
+		}
+		if err := t.Run(statement, args...); err != nil {
+			return err
+		}
+		entries = entries[rows:]
 	}
-	_, err := t.Exec(inserts[len(entries)], args...)
-	return err
+	return nil
 }
 
 // Close writes what waits and ends the writer.

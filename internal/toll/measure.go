@@ -2,7 +2,9 @@ package toll
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -171,7 +173,7 @@ func p99(values []float64) float64 {
 func (b *Bench) openStreams(ctx context.Context, r Result) (Result, error) {
 	for i, t := range append([]Target{b.Roomy}, b.Others...) {
 		b.Progress(r.Name + ", " + t.Name)
-		each, err := t.holdOpen(ctx, b.Open)
+		each, err := t.holdOpen(ctx, b.Open, b.Profiles)
 		if err != nil {
 			return r, err
 		}
@@ -185,8 +187,9 @@ func (b *Bench) openStreams(ctx context.Context, r Result) (Result, error) {
 }
 
 // holdOpen opens streams until all have begun, and returns how much larger the
-// process is for each.
-func (t *Target) holdOpen(ctx context.Context, n int) (float64, error) {
+// process is for each. What its memory is used for is kept in a directory, if there
+// is one.
+func (t *Target) holdOpen(ctx context.Context, n int, profiles string) (float64, error) {
 	before, err := usageOf(t.PID)
 	if err != nil {
 		return 0, err
@@ -219,6 +222,10 @@ func (t *Target) holdOpen(ctx context.Context, n int) (float64, error) {
 		return 0, fmt.Errorf("%s: only %d of %d streams have begun", t.Name, begun.Load(), n)
 	}
 	after, err := usageOf(t.PID)
+	if profiles != "" && t.Key != "" {
+		err = errors.Join(err, fetch(ctx, t.URL+"/debug/pprof/heap?gc=1", filepath.Join(profiles, "open-streams.pprof")),
+			fetch(ctx, t.URL+"/debug/pprof/goroutine?debug=1", filepath.Join(profiles, "open-streams-goroutines.txt")))
+	}
 	cancel(nil)
 	clients.Wait()
 	return float64(after.resident-before.resident) / 1000 / float64(n), err

@@ -1,0 +1,14 @@
+package main
+
+import "testing"
+
+func TestGarbageHasItsRoom(t *testing.T) {
+	for inUse, want := range map[uint64]int{0: percentMax, 1 << 20: percentMax, 16 << 20: 400, 32 << 20: 200, 64 << 20: 100, 8 << 30: 100} {
+		if got := garbagePercent(inUse); got != want {
+			t.Errorf("with %d bytes in use: %d percent, want %d", inUse, got, want)
+		}
+	}
+	if heapInUse() > 1<<40 {
+		t.Error("what is in use was misread")
+	}
+}

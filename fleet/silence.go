@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A silence breaks an answer off when nothing was heard for too long. Its timer
+// looks only when it could have been too long: setting one for each token would
+// cost more than the token.
+type silence struct {
+	most   time.Duration
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex // guards timer against the first look
+	timer  *time.Timer
+	born   time.Time
+	// since is when somebody began to listen, in nanoseconds after born; 0 while
+	// nobody does.
+	since atomic.Int64
+}
+
+func newSilence(most time.Duration, cancel context.CancelCauseFunc) *silence {
+	return &silence{most: most, cancel: cancel}
+}
+
+// begins says that somebody listens from now on.
+func (s *silence) begins() {
+	if s.most <= 0 {
+		return
+	}
+	if s.timer == nil {
+		s.born = time.Now()
+		s.since.Store(1)
+		s.mu.Lock()
+		s.timer = time.AfterFunc(s.most, s.look)
+		s.mu.Unlock()
+		return
+	}
+	s.since.Store(max(1, int64(time.Since(s.born))))
+}
+
+// broken says that something was heard.
+func (s *silence) broken() { s.since.Store(0) }
+
+// look breaks the answer off if it is time, and else looks again when it may be.
+func (s *silence) look() {
+	left := s.most
+	if since := s.since.Load(); since > 0 {
+		left -= time.Since(s.born) - time.Duration(since)
+	}
+	if left <= 0 {
+		s.cancel(errStalled)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Reset(left)
+}
+
+func (s *silence) stop() {
+	s.broken()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}

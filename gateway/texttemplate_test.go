@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"testing"
+
+	"parley/gateway/openai"
+)
+
+// TestTemplatesSayTheSame compares events from a template with those made from
+// their parts, for texts of all kinds.
+func TestTemplatesSayTheSame(t *testing.T) {
+	for _, shape := range []*chatShape{
+		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Object: "chat.completion.chunk", Created: 7, Model: "polly"}},
+		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Model: "a \"b\" <c>", ServiceTier: "default", Usage: &openai.OptionalUsage{}}},
+	} {
+		for _, text := range []string{"a", " the", "\n", "\"", "\\", "<b>&amp;", "é", "日本", "\x00\x1f\x7f", "\u2028", "\xff", templateText, "tab\there"} {
+			want, err := openai.Encode(shape.content(piece{text: text}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := shape.textEvent([]byte("x"), &piece{text: text})
+			if !ok || string(got) != "xdata: "+string(want)+"\n\n" {
+				t.Errorf("%q became %s, want %s", text, got, want)
+			}
+		}
+	}
+}
+
+func TestTemplatesAreNotGuessed(t *testing.T) {
+	shape := &chatShape{chunk: openai.ChatChunk{Model: templateText}}
+	if got, ok := shape.textEvent(nil, &piece{text: "a"}); ok {
+		t.Errorf("a model of that name became %s", got)
+	}
+}
