@@ -12,24 +12,31 @@ const (
 	// garbageRoom is how much memory may be garbage before it is collected. By
 	// itself Go collects when there is as much garbage as there is memory in use: a
 	// gateway without a model of its own uses little, and would collect many times
-	// a second under load, each time looking through the stacks of all requests.
-	garbageRoom = 64 << 20
-	// percentMax bounds how many times the memory in use the garbage may be.
-	percentMax = 800
+	// a second under load, each time looking through the stacks of all requests;
+	// with thousands of streams open, as much garbage again would stand beside them.
+	garbageRoom = 48 << 20
+	// percentMin and percentMax bound the garbage by the memory in use. Processes
+	// that use more than largeHeap are left to Go's own rule.
+	percentMin, percentMax = 25, 800
+	largeHeap              = 256 << 20
 	// gaugeEvery is how often it is looked how much is in use.
-	gaugeEvery = 5 * time.Second
+	gaugeEvery = time.Second
 )
 
-// leaveGarbage gives garbage its room until ctx ends. A process that uses more
-// than the room collects as Go does by itself, and GOGC still has the last word.
+// leaveGarbage gives garbage its room until ctx ends. GOGC still has the last
+// word.
 func leaveGarbage(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	percent := 100
 	tick := time.NewTicker(gaugeEvery)
 	defer tick.Stop()
 	for {
-		debug.SetGCPercent(garbagePercent(heapInUse()))
+		if want := garbagePercent(heapInUse()); want != percent { // setting it stops all for a moment
+			percent = want
+			debug.SetGCPercent(percent)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -45,7 +52,11 @@ func heapInUse() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// garbagePercent is how much garbage there may be beside so much in use.
+// garbagePercent is how much garbage there may be beside so much in use, in steps
+// of 25 %.
 func garbagePercent(inUse uint64) int {
-	return int(min(max(100*garbageRoom/max(inUse, 1), 100), percentMax))
+	if inUse > largeHeap {
+		return 100
+	}
+	return int(min(max(100*garbageRoom/max(inUse, 1)/25*25, percentMin), percentMax))
 }

@@ -107,12 +107,13 @@ func TestWorkerProcess(t *testing.T) {
 		break
 	}
 	one.untilIdle(t)
-	n := 0
+	n, told := 0, false
 	for d, err := range one.Generate(t.Context(), storyRequest(100)) {
 		if err != nil {
 			t.Fatalf("draining cut an answer after %d tokens: %v", n, err)
 		}
-		if n += len(d.Tokens); n == 5 {
+		if n += len(d.Tokens); n >= 5 && !told {
+			told = true
 			if err := one.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -131,10 +132,11 @@ func TestKilledWorker(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
 			p := startWorker(t)
-			n, last := 0, error(nil)
+			n, told, last := 0, false, error(nil)
 			for d, err := range p.Generate(t.Context(), storyRequest(0)) {
 				last = err
-				if n += len(d.Tokens); n == 5 && err == nil {
+				if n += len(d.Tokens); n >= 5 && !told && err == nil {
+					told = true
 					if err := p.cmd.Process.Signal(signal); err != nil {
 						t.Fatal(err)
 					}

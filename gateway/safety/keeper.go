@@ -37,6 +37,8 @@ const eventsKept = 1000
 type Keeper struct {
 	Screen *Screen
 	book   atomic.Pointer[Book]
+	// rulings are what was worked out from the book.
+	rulings atomic.Pointer[rulebook]
 	// breakers keep moderators that do not answer from being asked.
 	outside *outside
 
@@ -60,10 +62,38 @@ func (k *Keeper) Book() *Book { return k.book.Load() }
 
 // Replace lets other policies hold from now on. Requests under way go on with
 // those that they began with.
-func (k *Keeper) Replace(b *Book) { k.book.Store(b) }
+func (k *Keeper) Replace(b *Book) {
+	k.book.Store(b)
+	k.rulings.Store(nil)
+}
 
-// For returns what holds for a tenant at a model.
-func (k *Keeper) For(tenant, model string) *Ruling { return k.book.Load().For(tenant, model) }
+// A rulebook is a book and what was worked out from it: a ruling for each tenant
+// and each model that it names, and one for all others.
+type rulebook struct {
+	book  *Book
+	known sync.Map
+}
+
+// For returns what holds for a tenant at a model. Nobody may change it.
+func (k *Keeper) For(tenant, model string) *Ruling {
+	book, rules := k.book.Load(), k.rulings.Load()
+	if rules == nil || rules.book != book {
+		rules = &rulebook{book: book}
+		k.rulings.Store(rules)
+	}
+	if _, named := book.Tenants[tenant]; !named {
+		tenant = ""
+	}
+	if _, named := book.Models[model]; !named {
+		model = ""
+	}
+	key := [2]string{tenant, model}
+	if known, ok := rules.known.Load(key); ok {
+		return known.(*Ruling)
+	}
+	r, _ := rules.known.LoadOrStore(key, book.For(tenant, model))
+	return r.(*Ruling)
+}
 
 // Note remembers an event and returns it with its number.
 func (k *Keeper) Note(e Event) Event {
