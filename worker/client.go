@@ -27,10 +27,14 @@ const idleMax = time.Minute
 // and what a Parley worker says of itself.
 func newClient(c *Config) *http.Client {
 	dialer := net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
-	return &http.Client{Transport: &http.Transport{
+	t := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
 		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
-	}}
+	}
+	if c.Kind == Parley { // what it is asked this way it answers at once
+		t.ResponseHeaderTimeout = c.Silence
+	}
+	return &http.Client{Transport: t}
 }
 
 // request prepares a request to the engine.
