@@ -54,6 +54,7 @@ func TestChatPrompt(t *testing.T) {
 		want := &parley.Request{
 			Model: modelID, Class: parley.Enterprise, Tenant: localTenant,
 			Prompt:  tokensOf(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
+			Turns:   []parley.Turn{{Role: "user", Text: "Hi"}},
 			Choices: 2, MaxTokens: 3, Logprobs: true, TopLogprobs: 1,
 			Sampling: parley.Sampling{TopP: 1, Seed: 7, LogitBias: map[parley.Token]float32{5: 2}},
 			Stop:     parley.Stop{Strings: []string{"zz"}}, Purpose: parley.ForChat,

@@ -46,7 +46,7 @@ func numbersIn(text string) []string { return number.FindAllString(text, -1) }
 // worker would be asked; the seed counts only if the client chose it.
 func nearRest(tenant string, request *openai.ChatRequest, job *parley.Request) ([sha256.Size]byte, error) {
 	how := *job
-	how.ID, how.Prompt, how.Retain, how.Deadline = "", nil, 0, time.Time{}
+	how.ID, how.Prompt, how.Turns, how.Retain, how.Deadline = "", nil, nil, 0, time.Time{}
 	if !request.Seeded {
 		how.Sampling.Seed = 0
 	}

@@ -290,7 +290,7 @@ func TestPaidDoesNotWaitForFree(t *testing.T) {
 // TestKeyHoldsAllThatDecides changes every field of a request and wants another
 // key, or the same where the field decides nothing.
 func TestKeyHoldsAllThatDecides(t *testing.T) {
-	same := map[string]bool{"ID": true, "Class": true, "Tenant": true, "Background": true, "Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true}
+	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true, "Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
 	key := func(r *parley.Request) shareKey { return keyOf(wish{scope: "a", repeatable: true}, r, nil) }
 	var visit func(path string, v reflect.Value, r *parley.Request)
@@ -331,6 +331,8 @@ func changed(t *testing.T, v reflect.Value) reflect.Value {
 		return reflect.ValueOf(x + 1)
 	case []parley.Token:
 		return reflect.ValueOf(append([]parley.Token{9}, x...))
+	case []parley.Turn: // the prompt says the same
+		return reflect.ValueOf([]parley.Turn{{Role: "user", Text: "a"}})
 	case []string:
 		return reflect.ValueOf(append([]string{"z"}, x...))
 	case map[parley.Token]float32:
