@@ -90,6 +90,12 @@ bench-cpu: build ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAM
 bench-mechanisms: build ## each mechanism of the engine off and on, against its floor; kept in bench/ and drawn in docs/
 	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
 
+PAGE_ROUNDS ?= 9
+
+.PHONY: bench-page
+bench-page: build ## how soon the chat can be used on a slow phone; kept in bench/, fails beyond a second. Needs an idle machine
+	KEEP=$(CURDIR)/bench ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh bench-page.mjs
+
 STREAMS ?= 5000
 BIFROST ?=
 

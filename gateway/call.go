@@ -171,7 +171,7 @@ func (c *call) fail(err error) {
 	case isMessages(c.request.URL.Path):
 		c.failMessage(err)
 	case c.stream != nil:
-		c.stream.fail(failure.Body)
+		c.stream.fail(failure.InStream())
 	case c.status != 0:
 		// The answer broke off while it was being sent: nothing can follow.
 	default:

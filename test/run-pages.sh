@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Drives the pages with a real browser against the real server, which PARLEY_BIN
 # names. Installs npm and chromium where they are missing and this is root on
-# Debian or Ubuntu. With PARLEY_SHOTS, pictures of the pages are left there.
+# Debian or Ubuntu. With PARLEY_SHOTS, pictures of the pages are left there. With
+# the name of a script, runs that in place of the tests.
 set -eu
 
 [ -x "${PARLEY_BIN:-}" ] || {
@@ -35,4 +36,5 @@ CHROMIUM=$(browser)
 export CHROMIUM
 
 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+[ $# -eq 0 ] || exec node "$@"
 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

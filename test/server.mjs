@@ -24,7 +24,8 @@ export function serveParley(...flags) {
   return server;
 }
 
-async function start(server) {
+/** Starts a server that has flags. */
+export async function start(server) {
   const program = process.env.PARLEY_BIN;
   assert.ok(program, 'PARLEY_BIN must name the parley program');
   server.data = await mkdtemp(join(tmpdir(), 'parley-test-'));
@@ -63,7 +64,7 @@ async function inTime(ms, server, what, promise) {
   }
 }
 
-async function stop(server) {
+export async function stop(server) {
   if (!server.child) return;
   server.child.kill('SIGINT');
   try {

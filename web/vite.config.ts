@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
+import { prerender } from './prerender';
 
 /** What the built files are made from: web_test.go lists the same. */
-const sources = ['admin.html', 'index.html', 'package-lock.json', 'package.json', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts'];
+const sources = ['admin.html', 'index.html', 'package-lock.json', 'package.json', 'prerender.ts', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts'];
 
 function filesIn(path: string): string[] {
   const entries = (() => {
@@ -42,7 +43,7 @@ function compressTexts(): Plugin {
     apply: 'build',
     writeBundle(options, bundle) {
       const dir = options.dir ?? 'dist';
-      for (const name of Object.keys(bundle).filter((n) => /\.(js|css)$/.test(n))) {
+      for (const name of Object.keys(bundle).filter((n) => /\.(html|js|css)$/.test(n))) {
         const packed = brotliCompressSync(readFileSync(join(dir, name)), { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } });
         writeFileSync(join(dir, `${name}.br`), packed);
       }
@@ -71,7 +72,7 @@ function collectLicences(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), collectLicences(), compressTexts(), recordSources()],
+  plugins: [svelte(), prerender(), collectLicences(), compressTexts(), recordSources()],
   build: {
     target: 'es2022',
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'], // they know light-dark()

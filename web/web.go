@@ -4,9 +4,9 @@
 // files.
 //
 // What must be true of them: they ask no other origin for anything, run under
-// a policy that allows no inline script or style, stay within the sizes that
-// the tests give, and are never older than their sources (the build records a
-// hash of those). README.md says how they are made and why so.
+// a policy that allows no script or style but their own, stay within the sizes
+// that the tests give, and are never older than their sources (the build
+// records a hash of those). README.md says how they are made and why so.
 package web
 
 import (
@@ -14,11 +14,13 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,10 +29,29 @@ import (
 //go:embed dist
 var built embed.FS
 
-// policy lets a page load from its own origin alone, and run nothing that is
-// not a file of it. No other site may frame it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policyOf lets a page load from its own origin alone, and run nothing that is
+// not a file of it or was in it when it was built, which is told by its hash. No
+// other site may frame it.
+func policyOf(page []byte) string {
+	return "default-src 'none'; script-src 'self'" + hashes(page, scripts) + "; style-src 'self'" + hashes(page, styles) +
+		"; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// Scripts and styles that stand in a page itself.
+var (
+	scripts = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+	styles  = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+)
+
+// hashes names what stands in a page as a policy does.
+func hashes(page []byte, what *regexp.Regexp) string {
+	var names strings.Builder
+	for _, found := range what.FindAllSubmatch(page, -1) {
+		sum := sha256.Sum256(found[1])
+		names.WriteString(" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")
+	}
+	return names.String()
+}
 
 // Pages serves the embedded pages. It is an [http.Handler] and safe for
 // concurrent use.
@@ -38,8 +59,9 @@ type Pages struct{ files map[string]*file }
 
 // A file is one built file in the forms in which it can be sent.
 type file struct {
-	kind string
-	tag  string
+	kind   string
+	tag    string
+	policy string
 	// forever: the name holds a hash of the content, so no copy is ever stale.
 	forever bool
 	plain   []byte
@@ -95,10 +117,15 @@ func newFile(name string, plain []byte) *file {
 		kind = mime.TypeByExtension(path.Ext(name))
 	}
 	sum := sha256.Sum256(plain)
-	return &file{
+	f := &file{
 		kind: kind, tag: hex.EncodeToString(sum[:8]), forever: strings.HasPrefix(name, "assets/"), plain: plain,
+		policy: policyOf(nil),
 		packed: sync.OnceValue(func() []byte { return pack(plain) }),
 	}
+	if path.Ext(name) == ".html" {
+		f.policy = policyOf(plain)
+	}
+	return f
 }
 
 // pack compresses, or returns nil where that gains nothing.
@@ -174,7 +201,7 @@ func setHeaders(h http.Header, f *file, tag string) {
 	h.Set("ETag", tag)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if f.forever {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ import (
 )
 
 // sources are what the pages are built from: vite.config.ts lists the same.
-var sources = []string{"admin.html", "index.html", "package-lock.json", "package.json", "public", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts"}
+var sources = []string{"admin.html", "index.html", "package-lock.json", "package.json", "prerender.ts", "public", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts"}
 
 // sourcesHash is what the build records of them.
 func sourcesHash(t *testing.T) string {
@@ -75,8 +76,8 @@ func TestPagesAreSmall(t *testing.T) {
 }
 
 // elsewhere finds what would make a page ask another origin, or need a policy
-// that allows inline code.
-var elsewhere = regexp.MustCompile(`(?:src|href)="(?:https?:)?//|<script>|<style|\son[a-z]+="|style="`)
+// that allows code which no hash names.
+var elsewhere = regexp.MustCompile(`(?:src|href)="(?:https?:)?//|<style |\son[a-z]+="|style="`)
 
 func TestPagesAreSelfContained(t *testing.T) {
 	pages, err := New()
@@ -99,7 +100,7 @@ func TestPagesAreSelfContained(t *testing.T) {
 func small(t *testing.T) *Pages {
 	t.Helper()
 	pages, err := newPages(fstest.MapFS{
-		"index.html":             {Data: bytes.Repeat([]byte("<p>hello</p>"), 100)},
+		"index.html":             {Data: append([]byte("<style>p{}</style><style>b{}</style><script>let a;\n</script><script src=\"/x.js\"></script>"), bytes.Repeat([]byte("<p>hello</p>"), 100)...)},
 		"assets/chat-a1b2.js":    {Data: []byte("x")},
 		"assets/base-c3d4.js":    {Data: bytes.Repeat([]byte("let a;"), 100)},
 		"assets/base-c3d4.js.br": {Data: []byte("smaller")},
@@ -189,8 +190,22 @@ func TestCaching(t *testing.T) {
 	}
 }
 
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// TestPolicy wants what stands in a page to be allowed by its hash, and nothing else.
 func TestPolicy(t *testing.T) {
 	p := small(t)
+	allowed := get(p, "/").Header.Get("Content-Security-Policy")
+	for _, want := range []string{
+		"script-src 'self' 'sha256-" + hashOf("let a;\n") + "';", "style-src 'self' 'sha256-" + hashOf("p{}") + "' 'sha256-" + hashOf("b{}") + "';",
+	} {
+		if !strings.Contains(allowed, want) {
+			t.Errorf("the policy %q lacks %q", allowed, want)
+		}
+	}
 	for _, path := range []string{"/", "/icon.svg", "/assets/chat-a1b2.js"} {
 		h := get(p, path).Header
 		csp := h.Get("Content-Security-Policy")

@@ -20,13 +20,15 @@ type ErrorBody struct {
 	Error ErrorDetail `json:"error"`
 }
 
-// An ErrorDetail says what went wrong. All four members are always present;
-// Param and Code are null when there is nothing to say.
+// An ErrorDetail says what went wrong. The first four members are always
+// present; Param and Code are null when there is nothing to say.
 type ErrorDetail struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    *string `json:"code"`
+	// RetryAfterMs is there where a stream has begun and no header can say it.
+	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 }
 
 // A Failure is an error in the form in which it goes out over HTTP.
@@ -144,6 +146,14 @@ func (r rule) header(wait time.Duration) http.Header {
 		h.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	return h
+}
+
+// InStream is the body of a failure that comes in a stream: it says itself when
+// to try again, which a header says elsewhere.
+func (f Failure) InStream() ErrorBody {
+	body := f.Body
+	body.Error.RetryAfterMs, _ = strconv.ParseInt(f.Header.Get("Retry-After-Ms"), 10, 64) // 0 if there is none
+	return body
 }
 
 func optional(s string) *string {

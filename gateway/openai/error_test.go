@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"parley"
 )
@@ -38,6 +39,22 @@ func TestDescribe(t *testing.T) {
 		}
 		if got.Status != c.status || string(body) != c.body || got.Header.Get("Retry-After") != c.retry {
 			t.Errorf("%v: %d %v\n got %s\nwant %s", c.err, got.Status, got.Header, body, c.body)
+		}
+	}
+}
+
+// TestInStream wants a stream to say when to try again, as a header does elsewhere.
+func TestInStream(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&parley.Error{Code: parley.Overloaded, Message: "full", Wait: 1500 * time.Millisecond}, `{"error":{"message":"full","type":"server_error","param":null,"code":"overloaded","retry_after_ms":1500}}`},
+		{parley.Errorf(parley.QuotaExceeded, "spent"), `{"error":{"message":"spent","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`},
+	} {
+		body, err := Encode(Describe(c.err, "req_1").InStream())
+		if err != nil || string(body) != c.want {
+			t.Errorf("got %s, want %s (%v)", body, c.want, err)
 		}
 	}
 }

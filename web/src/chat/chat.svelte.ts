@@ -20,6 +20,8 @@ export class Chat {
   live = $state.raw<Live | null>(null);
   /** A message that has not reached the server, and why not. */
   unsent = $state.raw<{ message: Outgoing; failure: Failure | null } | null>(null);
+  /** The answer that was refused last, and after how many seconds the server wants to be asked again. */
+  refused = $state.raw<{ message: string; seconds: number } | null>(null);
   settings = $state<Settings>({ ...standard });
   model = $state('');
   temporary = $state(false);
@@ -222,6 +224,7 @@ export class Chat {
     };
     const ending = await live.follow(this.conversation!.id, path, options, placed);
     if (this.live !== live) return; // this page shows something else by now
+    this.refused = ending.ok ? null : { message: live.message, seconds: ending.failure.retryAfterSeconds };
     await this.#settle(live, before, told);
     if (this.live === live) this.live = null;
     if (this.unsent && this.#isKept(this.unsent.message)) this.#sent(); // it was refused, but not lost

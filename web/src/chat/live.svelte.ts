@@ -85,7 +85,7 @@ export class Live {
       for await (const { data } of eventsOf(response)) {
         if (data === '[DONE]') return { ok: true };
         const chunk = JSON.parse(data) as Chunk;
-        if (chunk.error) return { ok: false, failure: new Failure(500, chunk.error.message, chunk.error.code ?? '') };
+        if (chunk.error) return { ok: false, failure: new Failure(500, chunk.error.message, chunk.error.code ?? '', (chunk.error.retry_after_ms ?? 0) / 1000) };
         if (chunk.message_id && !this.message) this.message = chunk.message_id;
         if (chunk.message_id) placed({ message: chunk.message_id, question: chunk.question_id ?? '' });
         if (chunk.prompt_progress) this.#see(chunk.prompt_progress);

@@ -7,12 +7,17 @@ import { tell, whenTold } from './tabs';
 const modelName = 'parley.model';
 const pageSize = 50;
 
+/** The conversation that the address names. */
+function shownId(): string | null {
+  return /^\/c\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
+}
+
 class App {
   models = $state.raw<Model[]>([]);
   pinned = $state.raw<Conversation[]>([]);
   others = $state.raw<Conversation[]>([]);
   more = $state(false);
-  chat = $state.raw(this.#newChat(null));
+  chat = $state.raw(this.#newChat(shownId()));
   /** Why the list cannot be shown: no store, no key, no server. */
   failure = $state.raw<Failure | null>(null);
   wantsKey = $state(false);
@@ -29,7 +34,8 @@ class App {
     return new Chat(id, localStorage.getItem(modelName) ?? '', (c) => this.#noted(c));
   }
 
-  async start(): Promise<void> {
+  /** Asks for all that is to be shown, all at once. What was pressed before is pressed again when the models are known. */
+  async start(pressAgain: () => void): Promise<void> {
     whenRefused((failure) => {
       this.refusal = failure.message;
       this.wantsKey = true;
@@ -40,8 +46,10 @@ class App {
       else void this.list();
     });
     addEventListener('popstate', () => this.#route());
-    await Promise.all([this.loadModels(), this.list()]);
-    this.#route();
+    void this.list();
+    void this.chat.load().then(() => this.#title());
+    await this.loadModels();
+    pressAgain();
   }
 
   /** Shows another key to the server from now on, or none, and takes up what the old one held up. */
@@ -118,7 +126,7 @@ class App {
   }
 
   #route(): void {
-    const id = /^\/c\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
+    const id = shownId();
     if (id === (this.chat.conversation?.id ?? this.chat.id)) return;
     this.#show(id);
   }

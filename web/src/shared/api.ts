@@ -2,6 +2,7 @@
  * The server's interface, as far as pages use it. All requests go to the
  * page's own origin, with the key that was entered if the server wants one.
  */
+import { askedEarly } from './takeover';
 
 /** What the server says went wrong, or that it could not be reached (status 0). */
 export class Failure extends Error {
@@ -52,12 +53,12 @@ export async function request(path: string, options: Options = {}): Promise<Resp
   if (key.get()) headers['Authorization'] = `Bearer ${key.get()}`;
   let response: Response;
   try {
-    response = await fetch(path, {
+    response = await (askedEarly(path) ?? fetch(path, {
       method: options.method ?? (options.body === undefined ? 'GET' : 'POST'),
       headers,
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
       signal: options.signal,
-    });
+    }));
   } catch (err) {
     if (options.signal?.aborted) throw err;
     throw new Failure(0, 'The server cannot be reached.');
@@ -197,5 +198,5 @@ export interface Chunk {
   timings?: Timings;
   prompt_progress?: Progress;
   context?: ContextNote;
-  error?: { message: string; code?: string | null; type?: string };
+  error?: { message: string; code?: string | null; type?: string; retry_after_ms?: number };
 }

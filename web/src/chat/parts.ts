@@ -1,0 +1,7 @@
+/** What the page can do without until one can type: loaded as one, by later.svelte.ts. */
+export { default as HelpDialog } from './HelpDialog.svelte';
+export { default as KeyDialog } from './KeyDialog.svelte';
+export { loadReader } from './Markdown.svelte';
+export { default as SettingsDialog } from './SettingsDialog.svelte';
+export { default as Sidebar } from './Sidebar.svelte';
+export { default as Talk } from './Talk.svelte';
