@@ -115,7 +115,7 @@ func TestErrorAfterPing(t *testing.T) {
 		}}
 		s := start(t, w)
 		status, body := s.chat(`,"stream":true`)
-		want := strings.Repeat(": ping\n\n", 3) + `data: {"error":{"message":"No room.","type":"server_error","param":null,"code":"overloaded"}}`
+		want := strings.Repeat(": ping\n\n", 3) + `data: {"error":{"message":"No room.","type":"server_error","param":null,"code":"overloaded","retry_after_ms":1000}}`
 		if status != 200 {
 			t.Errorf("status %d", status)
 		}
