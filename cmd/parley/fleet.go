@@ -72,7 +72,7 @@ func newFleetStatus() *cobra.Command {
 				return err
 			}
 			if watch {
-				return watchFleet(cmd.Context(), c, cmd.OutOrStdout())
+				return watchFleet(cmd.Context(), c, cmd.OutOrStdout(), "")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -91,8 +91,9 @@ func newFleetStatus() *cobra.Command {
 	return cmd
 }
 
-// watchFleet prints the table again and again; on a terminal in its place.
-func watchFleet(ctx context.Context, c *client, out io.Writer) error {
+// watchFleet prints the table again and again; on a terminal in its place. Below it
+// stands a word to those who watch.
+func watchFleet(ctx context.Context, c *client, out io.Writer, word string) error {
 	file, isFile := out.(*os.File)
 	onScreen := isFile && term.IsTerminal(file)
 	for {
@@ -105,10 +106,16 @@ func watchFleet(ctx context.Context, c *client, out io.Writer) error {
 		}
 		if onScreen {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		} else if word != "" {
+			fmt.Fprint(out, word)
+			word = ""
 		}
 		fmt.Fprintln(out, time.Now().Format(time.TimeOnly))
 		if err := printStandings(out, workers); err != nil {
 			return err
+		}
+		if onScreen {
+			fmt.Fprint(out, "\n"+word)
 		}
 		select {
 		case <-ctx.Done():

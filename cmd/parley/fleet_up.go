@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func newFleetUp() *cobra.Command {
 		Use: "up", Short: "Start a gateway and workers on this machine, and watch them",
 		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
 them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
-answers go on with another one.`,
+answers go on with another one, and it is started again after five seconds.`,
 		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,38 +57,60 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 			return err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	var processes []*exec.Cmd
-	defer func() {
-		stop()
-		for _, c := range processes {
-			_ = c.Wait() // it was told to end
-		}
-	}()
-	start := func(name string, args ...string) error {
-		c, err := p.start(ctx, name, args)
-		if err == nil {
-			processes = append(processes, c)
-		}
-		return err
-	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer stop(nil)
 	front := []string{"serve", "--addr", p.addr, "--data", filepath.Join(p.dir, "gateway")}
 	for i := range p.workers {
 		address, err := freeAddress()
 		if err != nil {
 			return err
 		}
-		if err := start(fmt.Sprintf("worker-%d", i+1), append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, fmt.Sprint("worker-", i+1))}, p.modelFlags()...)...); err != nil {
-			return err
-		}
+		name := fmt.Sprint("worker-", i+1)
+		args := append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, name)}, p.modelFlags()...)
+		parts.Go(func() { p.keep(ctx, name, args) })
 		front = append(front, "--worker", "http://"+address)
 	}
-	if err := start("gateway", append(front, p.modelFlags()...)...); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "A gateway on http://%s and %d workers; logs are in %s\n", p.addr, p.workers, p.dir)
+	parts.Go(func() { stop(p.part(ctx, "gateway", append(front, p.modelFlags()...))) })
+	fmt.Fprintf(out, "Starting a gateway on http://%s and %d workers; logs are in %s\n", p.addr, p.workers, p.dir)
 	return p.watch(ctx, out)
 }
+
+// keep runs a worker, and again when it has ended, until ctx does.
+func (p *upPlan) keep(ctx context.Context, name string, args []string) {
+	for ctx.Err() == nil {
+		_ = p.part(ctx, name, args) // its log says why
+		select {
+		case <-ctx.Done():
+		case <-time.After(upAgain):
+		}
+	}
+}
+
+// upAgain is how long a worker that ended stays away, for people to see it.
+const upAgain = 5 * time.Second
+
+// part runs this program again, with its output in a file, until it ends.
+func (p *upPlan) part(ctx context.Context, name string, args []string) error {
+	path := filepath.Join(p.dir, name+".log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	fmt.Fprintln(log, "parley", strings.Join(args, " "))
+	c := exec.CommandContext(ctx, p.program, args...)
+	c.Stdout, c.Stderr = log, log
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = 10 * time.Second
+	err = c.Run()
+	text, _ := os.ReadFile(path)
+	return fmt.Errorf("%w: %s (%v); the end of %s says:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
+}
+
+// errPartEnded says that a process ended which nobody had told to.
+var errPartEnded = errors.New("a part of the fleet ended by itself")
 
 // watch shows the fleet as soon as the gateway answers.
 func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
@@ -96,18 +119,32 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for until := time.Now().Add(upMax); ; {
-		if _, err = c.standings(ctx); err == nil {
-			return watchFleet(ctx, c, out)
+		workers, err := c.standings(ctx)
+		if err == nil && len(workers) > 0 {
+			break
 		}
 		if time.Now().After(until) {
 			return fmt.Errorf("the gateway did not start within %v; see the logs in %s: %w", upMax, p.dir, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return whyEnded(ctx)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+	try := fmt.Sprintf("Talk to it on http://%s, with `parley chat --url http://%s`, or kill a worker while it writes: kill -9 $(pgrep -f 'parley worker' | head -1)\n", p.addr, p.addr)
+	if err := watchFleet(ctx, c, out, try); err != nil {
+		return err
+	}
+	return whyEnded(ctx)
+}
+
+// whyEnded is nil if people wanted it.
+func whyEnded(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errPartEnded) {
+		return cause
+	}
+	return nil
 }
 
 // upMax is how long a fleet may take to start.
@@ -118,21 +155,6 @@ func (p *upPlan) modelFlags() (flags []string) {
 		flags = append(flags, "--model", m)
 	}
 	return flags
-}
-
-// start runs this program again, with its output in a file.
-func (p *upPlan) start(ctx context.Context, name string, args []string) (*exec.Cmd, error) {
-	log, err := os.Create(filepath.Join(p.dir, name+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	fmt.Fprintln(log, "parley", strings.Join(args, " "))
-	c := exec.CommandContext(ctx, p.program, args...)
-	c.Stdout, c.Stderr = log, log
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = 10 * time.Second
-	return c, c.Start()
 }
 
 // freeAddress returns an address of this machine that nobody listens on.

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestFleetUp starts a fleet as people do, sees its workers come up, and ends it.
+func TestFleetUp(t *testing.T) {
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr, "--dir", t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for up := 0; up < 2 && lines.Scan(); {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "WORKER"):
+			up = 0
+		case strings.Contains(line, " up ") && strings.Contains(line, " exact "):
+			up++
+		}
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	rest := 0
+	for lines.Scan() {
+		rest++
+	}
+	if err := cmd.Wait(); err != nil || rest > 100 {
+		t.Errorf("it ended with %v, after %d more lines", err, rest)
+	}
+}
+
+// TestFleetUpWhereSomebodyIs tells at once that the address is taken.
+func TestFleetUpWhereSomebodyIs(t *testing.T) {
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	text, err := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "1", "--addr", l.Addr().String(), "--dir", t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "is in use") || !strings.Contains(string(text), "gateway.log") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
