@@ -122,6 +122,8 @@ type tagSpace struct {
 	// from[i][t] is the best tag before token i if that has tag t.
 	from [][Tags]tag
 	tags []tag
+	// telling tokens are near one that may be part of a name.
+	telling []bool
 }
 
 // decodeTags returns the best sequence of tags for scores and for what may follow.
@@ -220,11 +222,58 @@ func (g *Tagger) find(found []Finding, begin int, text string) []Finding {
 	ruled(s.tokens, found[begin:])
 	s.scores = slices.Grow(s.scores[:0], len(s.tokens))[:len(s.tokens)]
 	var features [32]uint32
+	hurried := s.hurried()
 	for i := range s.tokens {
+		if hurried && !s.telling[i] {
+			s.scores[i] = unlooked
+			continue
+		}
 		g.score(&s.scores[i], tagFeatures(features[:0], s.tokens, i))
 	}
 	tags := s.decode(&g.follow, g.near)
 	return append(found[:begin], joined(text, found[begin:], s.tokens, tags)...)
+}
+
+// unlooked are the scores of a token that is not looked at: it is outside.
+var unlooked = func() (s [Tags]int32) {
+	for t := 1; t < Tags; t++ {
+		s[t] = -1 << 20
+	}
+	return s
+}()
+
+// In texts of more than hurryFrom tokens, of which at least one in capitalShare
+// has a capital, only what is at most tellingReach tokens away from a telling
+// one is looked at.
+const (
+	hurryFrom    = 1024
+	capitalShare = 40
+	tellingReach = 3
+)
+
+// hurried reports whether only telling tokens and those near them are looked
+// at, and marks them. In long prose most are not, and would take most of the
+// time; in a text without capitals they are all there is to go by.
+func (s *tagSpace) hurried() bool {
+	if len(s.tokens) <= hurryFrom {
+		return false
+	}
+	s.telling = slices.Grow(s.telling[:0], len(s.tokens))[:len(s.tokens)]
+	clear(s.telling)
+	marked, capitals := 0, 0
+	for i := range s.tokens {
+		if !s.tokens[i].telling() {
+			continue
+		}
+		if s.tokens[i].capital {
+			capitals++
+		}
+		marked = max(marked, i-tellingReach)
+		for ; marked < len(s.tokens) && marked <= i+tellingReach; marked++ {
+			s.telling[marked] = true
+		}
+	}
+	return capitals*capitalShare >= len(s.tokens)
 }
 
 // joined adds what tags say to what rules found.

@@ -3,6 +3,7 @@ package safety
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -137,4 +138,35 @@ func TestKnownWordsChangeNothing(t *testing.T) {
 			t.Fatalf("%v, want %v", got.Scores, want.Scores)
 		}
 	}
+}
+
+// In a long text names are found as in a short one.
+func TestNamesInLongTexts(t *testing.T) {
+	s := New()
+	plain := strings.Repeat("The boats lay still in the harbour and nobody was there to see it. ", 120)
+	for _, name := range []string{"My name is Anna Smith and I live in Berlin.", "Please call John Miller at 555 123 4567."} {
+		alone := s.Names(name)
+		within := s.Names(plain + name + " " + plain)
+		if len(alone) == 0 || len(within) != len(alone) {
+			t.Fatalf("%q: %+v, in a long text %+v", name, alone, within)
+		}
+		for i, f := range within {
+			if f.Kind != alone[i].Kind || f.Start-len(plain) != alone[i].Start || f.End-len(plain) != alone[i].End {
+				t.Errorf("%q: %+v, in a long text %+v", name, alone[i], f)
+			}
+		}
+	}
+}
+
+// What panics while names are looked for does so in the one who asked, who can
+// recover from it.
+func TestPanicsAsideAreRecoverable(t *testing.T) {
+	model, _ := trained()
+	broken := NewScreen(model, nil)
+	defer func() {
+		if recover() == nil {
+			t.Error("a screen without a tagger found names")
+		}
+	}()
+	broken.Judge(Text{Body: strings.Repeat("Anna Smith lives here. ", 1000), Names: true})
 }

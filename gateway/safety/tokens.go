@@ -18,6 +18,8 @@ type token struct {
 	// known is what the gazetteer says of it, rule the number of the rule that
 	// found it, from 1 on.
 	known, rule uint32
+	// capital tokens have a capital letter.
+	capital bool
 }
 
 // tokensOf cuts text into tokens.
@@ -67,6 +69,15 @@ func signToken(start, end int, r rune) token {
 	return token{start: int32(start), end: int32(end), hash: h, shape: uint32(r)<<8 | 1}
 }
 
+// telling reports whether a token may be part of a name by itself.
+func (t *token) telling() bool {
+	sign := t.shape&1 == 1
+	return t.rule != 0 || t.known != 0 || !sign && t.shape>>8 != smallShape
+}
+
+// smallShape is the shape of a word of small letters.
+const smallShape = 1
+
 // wordToken hashes a word and how it is written: capitals, digits and small
 // letters in runs, and the number of digits.
 func wordToken(text string, start, end int) token {
@@ -74,6 +85,7 @@ func wordToken(text string, start, end int) token {
 	n := 0
 	var shape, digits uint32
 	last := uint32(0)
+	capital := false
 	for _, r := range text[start:end] {
 		kind := uint32(1)
 		switch {
@@ -83,6 +95,7 @@ func wordToken(text string, start, end int) token {
 			digits++
 		case unicode.IsUpper(r):
 			kind = 3
+			capital = true
 			r = unicode.ToLower(r)
 		}
 		if kind != last {
@@ -98,6 +111,7 @@ func wordToken(text string, start, end int) token {
 	}
 	length := uint32(min(end-start, 3))
 	t := token{start: int32(start), end: int32(end), hash: hashOf(lower[:n]), shape: shape<<8 | min(digits, 15)<<4 | length<<1}
+	t.capital = capital
 	t.prefix, t.suffix = hashOf(lower[:min(n, 3)]), hashOf(lower[max(0, n-3):n])
 	if gazetted[t.hash>>knownShift] {
 		t.known = theGazetteer[t.hash]

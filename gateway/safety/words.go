@@ -141,21 +141,48 @@ func (p *page) letter(r rune) {
 		p.letterASCII(byte(r - 0xE0000))
 		return
 	}
+	if int(r) < len(bases) && bases[r] != 0 {
+		p.decomposed(r, bases[r])
+		return
+	}
 	var decomposed [utf8.UTFMax * 4]byte
 	var one [utf8.UTFMax]byte
 	n := utf8.EncodeRune(one[:], r)
 	for _, d := range string(norm.NFKD.Append(decomposed[:0], one[:n]...)) {
-		switch {
-		case unicode.Is(unicode.Mn, d):
-		case d < utf8.RuneSelf:
-			c.odd = c.odd || !unicode.Is(unicode.Latin, r)
-			p.letterASCII(byte(d))
-		default:
-			c.foreign = true
-			p.put(unicode.ToLower(d))
+		if !unicode.Is(unicode.Mn, d) {
+			p.decomposed(r, d)
 		}
 	}
 }
+
+// decomposed adds d, which is a part of the character r.
+func (p *page) decomposed(r, d rune) {
+	c := &p.current
+	if d < utf8.RuneSelf {
+		c.odd = c.odd || !unicode.Is(unicode.Latin, r)
+		p.letterASCII(byte(d))
+		return
+	}
+	c.foreign = true
+	p.put(unicode.ToLower(d))
+}
+
+// bases are the letters without their accents of what most alphabets have, 0
+// where there is none or more than one.
+var bases = func() (t [0x600]rune) {
+	for r := rune(utf8.RuneSelf); int(r) < len(t); r++ {
+		var parts []rune
+		for _, d := range norm.NFKD.String(string(r)) {
+			if !unicode.Is(unicode.Mn, d) {
+				parts = append(parts, d)
+			}
+		}
+		if len(parts) == 1 {
+			t[r] = parts[0]
+		}
+	}
+	return t
+}()
 
 func (p *page) letterASCII(b byte) {
 	c := &p.current
@@ -275,7 +302,7 @@ func kindOf(r rune, text string, i int, open bool) kind {
 		return gap
 	case r > 0xE0020 && r <= 0xE007E:
 		return letter
-	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+	case r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
 		return single
 	case unicode.IsLetter(r), unicode.IsDigit(r), unicode.Is(unicode.Mn, r), unicode.Is(unicode.Mc, r):
 		return letter
