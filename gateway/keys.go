@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"parley"
 	"parley/gateway/tenant"
@@ -196,7 +197,17 @@ func (g *Gateway) changeKey(c *call) error {
 }
 
 func (g *Gateway) rotateKey(c *call) error {
-	k, secret, err := g.config.Keys.Store().RotateKey(c.request.Context(), c.values["key"])
+	var grace time.Duration
+	if c.request.ContentLength != 0 {
+		body, err := c.body()
+		if err != nil {
+			return err
+		}
+		if grace, err = tenant.ParseRotation(body); err != nil {
+			return err
+		}
+	}
+	k, secret, err := g.config.Keys.Store().RotateKey(c.request.Context(), c.values["key"], grace, g.config.Now())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley"
+	"parley/gateway"
 	"parley/gateway/db"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -45,8 +48,8 @@ func newBenchGateway() *cobra.Command {
 		Short: "Measure what passing the gateway costs, beside nginx",
 		Long: `Measure what passing the gateway costs: an upstream that answers at once, this
 program's gateway in front of it with keys, limits, the ledger and routing on, and
-nginx with a plain proxy_pass in front of the same upstream. All are processes of
-their own; processor time and memory are those the system counts for each.
+nginx with a plain proxy_pass in front of the same upstream; and, as the floor of
+what Go can do, the proxy of its own library. All are processes of their own; processor time and memory are those the system counts for each.
 
 Each measurement has a bar; the exit code is 1 if one is missed.`,
 		Example: "  parley bench gateway\n  parley bench gateway --streams 100000 --keep bench",
@@ -61,8 +64,35 @@ Each measurement has a bar; the exit code is 1 if one is missed.`,
 	cmd.Flags().IntVar(&f.streams, "streams", 5000, "how many `N` streams must arrive whole")
 	cmd.Flags().BoolVar(&f.quick, "quick", false, "send a tenth of all, to see that it works")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
-	cmd.AddCommand(newBenchUpstream())
+	cmd.AddCommand(newBenchUpstream(), newBenchProxy())
 	return cmd
+}
+
+// newBenchProxy is the floor: what a proxy of Go's own costs that does nothing but
+// pass on.
+func newBenchProxy() *cobra.Command {
+	return &cobra.Command{
+		Use: "proxy URL", Hidden: true, Short: "Pass everything on, for bench gateway", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := url.Parse(args[0])
+			if err != nil {
+				return err
+			}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "http://%s\n", listener.Addr())
+			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
+				Transport: &http.Transport{MaxIdleConnsPerHost: 10_000, DisableCompression: true}}
+			server := gateway.NewServer("", proxy)
+			defer context.AfterFunc(cmd.Context(), func() { _ = server.Close() })()
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+	}
 }
 
 // newBenchUpstream is the process that the gateway is measured in front of.
@@ -175,6 +205,11 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 		nginx.Model = tollModel
 		b.Others = append(b.Others, nginx)
 	}
+	plainURL, plainPID, err := started(ctx, exe, "http://", "bench", "gateway", "proxy", upstream)
+	if err != nil {
+		return nil, err
+	}
+	b.Others = append(b.Others, toll.Target{Name: "plain Go proxy", URL: plainURL, PID: plainPID, Model: tollModel})
 	if f.bifrost != "" {
 		var other toll.Target
 		if _, err := fmt.Sscanf(strings.Replace(f.bifrost, "@", " ", 1), "%d %s", &other.PID, &other.URL); err != nil {

@@ -261,13 +261,16 @@ func findKey(keys []tenant.KeyDocument, text string) (found tenant.KeyDocument, 
 }
 
 func newKeysRotate(desk *keyDesk) *cobra.Command {
-	return oneKey(desk, "rotate", "Give a key a new secret, and show it this once; the old one ends at once", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
-		rotated, err := at.rotate(cmd.Context(), k.ID)
+	var grace time.Duration
+	cmd := oneKey(desk, "rotate", "Give a key a new secret, and show it this once; the old one ends at once, or after --grace", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+		rotated, err := at.rotate(cmd.Context(), k.ID, grace)
 		if err != nil {
 			return err
 		}
 		return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
 	})
+	cmd.Flags().DurationVar(&grace, "grace", 0, "let the old secret hold for this `TIME` longer, such as 24h, until everybody has the new one; at most 2160h")
+	return cmd
 }
 
 func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {

@@ -20,7 +20,7 @@ type keyPlace interface {
 	create(ctx context.Context, r tenant.KeyRequest) (tenant.KeyDocument, error)
 	list(ctx context.Context) ([]tenant.KeyDocument, error)
 	change(ctx context.Context, id string, r tenant.KeyRequest) (tenant.KeyDocument, error)
-	rotate(ctx context.Context, id string) (tenant.KeyDocument, error)
+	rotate(ctx context.Context, id string, grace time.Duration) (tenant.KeyDocument, error)
 	remove(ctx context.Context, id string) error
 }
 
@@ -103,8 +103,8 @@ func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (
 	return k.Document(""), err
 }
 
-func (s *keyStore) rotate(ctx context.Context, id string) (tenant.KeyDocument, error) {
-	k, secret, err := s.RotateKey(ctx, id)
+func (s *keyStore) rotate(ctx context.Context, id string, grace time.Duration) (tenant.KeyDocument, error) {
+	k, secret, err := s.RotateKey(ctx, id, grace, time.Now())
 	return k.Document(secret), err
 }
 
@@ -158,8 +158,8 @@ func (s *keyServer) change(ctx context.Context, id string, r tenant.KeyRequest) 
 	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id, r, &d)
 }
 
-func (s *keyServer) rotate(ctx context.Context, id string) (d tenant.KeyDocument, err error) {
-	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate", nil, &d)
+func (s *keyServer) rotate(ctx context.Context, id string, grace time.Duration) (d tenant.KeyDocument, err error) {
+	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate", tenant.Rotation{GraceSeconds: int64(grace / time.Second)}, &d)
 }
 
 func (s *keyServer) remove(ctx context.Context, id string) error {

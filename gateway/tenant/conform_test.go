@@ -70,7 +70,7 @@ func conformKeys(t *testing.T, s *Store) {
 		fails(t, err, ErrNotFound)
 		_, err = s.ChangeKey(t.Context(), id, KeyChange{})
 		fails(t, err, ErrNotFound)
-		_, _, err = s.RotateKey(t.Context(), id)
+		_, _, err = s.RotateKey(t.Context(), id, 0, time.Now())
 		fails(t, err, ErrNotFound)
 	}
 }
@@ -119,7 +119,7 @@ func conformChanges(t *testing.T, s *Store) {
 
 func conformRotation(t *testing.T, s *Store) {
 	k, old := create(t, s, NewKey{Organization: "acme"}, at(0))
-	rotated, fresh, err := s.RotateKey(t.Context(), k.ID)
+	rotated, fresh, err := s.RotateKey(t.Context(), k.ID, 0, time.Now())
 	check(t, err)
 	if rotated.ID != k.ID || rotated.Prefix == k.Prefix || fresh == old {
 		t.Errorf("rotated to %+v", rotated)
@@ -131,6 +131,39 @@ func conformRotation(t *testing.T, s *Store) {
 	if r.digest != digestOf(fresh) || r.key.ID != k.ID || r.organization.ID != "acme" {
 		t.Errorf("found %+v", r)
 	}
+	conformGrace(t, s, &k, fresh)
+}
+
+// conformGrace rotates with a grace: the old secret holds until its time, also over
+// another rotation, and ends at once when it is taken back.
+func conformGrace(t *testing.T, s *Store, k *Key, old string) {
+	now := time.Now().Truncate(time.Microsecond)
+	_, second, err := s.RotateKey(t.Context(), k.ID, time.Hour, now)
+	check(t, err)
+	_, _, err = s.RotateKey(t.Context(), k.ID, 2*time.Hour, now)
+	check(t, err)
+	for secret, until := range map[string]time.Time{old: now.Add(time.Hour), second: now.Add(2 * time.Hour)} {
+		r, _, err := s.find(t.Context(), secret[:prefixLength])
+		check(t, err)
+		if r.digest != digestOf(secret) || r.key.ID != k.ID || r.organization.ID != "acme" || !r.key.Expires.Equal(until) {
+			t.Errorf("an old secret is found as %+v, want it until %v", r, until)
+		}
+	}
+	_, _, err = s.RotateKey(t.Context(), k.ID, GraceMax+1, now)
+	refused(t, err, parley.InvalidRequest)
+	_, _, err = s.RotateKey(t.Context(), k.ID, 0, now)
+	check(t, err)
+	for _, secret := range []string{old, second} {
+		_, _, err := s.find(t.Context(), secret[:prefixLength])
+		fails(t, err, ErrNotFound)
+	}
+	_, third, err := s.RotateKey(t.Context(), k.ID, time.Hour, now)
+	check(t, err)
+	_, _, err = s.RotateKey(t.Context(), k.ID, time.Hour, now)
+	check(t, err)
+	check(t, s.DeleteKey(t.Context(), k.ID))
+	_, _, err = s.find(t.Context(), third[:prefixLength])
+	fails(t, err, ErrNotFound)
 }
 
 func conformOrganizations(t *testing.T, s *Store) {
@@ -200,7 +233,7 @@ func conformGenerations(t *testing.T, s *Store) {
 		t.Errorf("%d keys", before.Keys)
 	}
 	grows("a change", func() { must(s.ChangeKey(t.Context(), k.ID, KeyChange{}))(t) })
-	grows("a rotation", func() { _, _, err := s.RotateKey(t.Context(), k.ID); check(t, err) })
+	grows("a rotation", func() { _, _, err := s.RotateKey(t.Context(), k.ID, 0, time.Now()); check(t, err) })
 	grows("a blocked user", func() { check(t, s.BlockUser(t.Context(), "acme", "ann", true)) })
 	grows("a changed organisation", func() { must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{}))(t) })
 	grows("a deletion", func() { check(t, s.DeleteKey(t.Context(), k.ID)) })

@@ -110,6 +110,24 @@ type KeyRequest struct {
 // mistyped limit must not be no limit.
 func ParseKeyRequest(body []byte) (r KeyRequest, err error) { return r, parse(body, &r) }
 
+// A Rotation is how a key is given a new secret.
+type Rotation struct {
+	// GraceSeconds is how long the old secret holds beside the new one.
+	GraceSeconds int64 `json:"grace_seconds"`
+}
+
+// ParseRotation reads a rotation, and returns its grace.
+func ParseRotation(body []byte) (grace time.Duration, err error) {
+	var r Rotation
+	if err := parse(body, &r); err != nil {
+		return 0, err
+	}
+	if r.GraceSeconds < 0 || r.GraceSeconds > int64(GraceMax/time.Second) {
+		return 0, parley.Invalid("grace_seconds", "Invalid 'grace_seconds': expected 0 to %d, but got %d.", GraceMax/time.Second, r.GraceSeconds)
+	}
+	return time.Duration(r.GraceSeconds) * time.Second, nil
+}
+
 func parse(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil

@@ -157,10 +157,22 @@ func (s *Store) find(ctx context.Context, prefix string) (r record, generation i
 		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
 			return err
 		}
-		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, k.digest, `+organizationColumns+`, coalesce(u.blocked, 0)
+		const others = `, ` + organizationColumns + `, coalesce(u.blocked, 0)
 			FROM api_keys k JOIN organizations o ON o.id = k.organization
-			LEFT JOIN users u ON u.organization = k.organization AND u.id = k.user_id
-			WHERE k.prefix = $1`, prefix)
+			LEFT JOIN users u ON u.organization = k.organization AND u.id = k.user_id`
+		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, k.digest`+others+` WHERE k.prefix = $1`, prefix)
+		if !errors.Is(err, db.ErrNoRow) {
+			return err
+		}
+		// It may be a secret from before, which holds until its own time.
+		var until int64
+		if err := t.One(`SELECT until FROM old_secrets WHERE prefix = $1`, []any{prefix}, &until); err != nil {
+			return err
+		}
+		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, s.digest`+others+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
+		if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
+			r.key.Expires = end
+		}
 		return err
 	}))
 }

@@ -223,10 +223,25 @@ func set[T any](field *T, to *T) {
 	}
 }
 
-// RotateKey gives a key a new secret. The old one ends at once.
-func (s *Store) RotateKey(ctx context.Context, id string) (k Key, secret string, err error) {
+// GraceMax is the longest that a secret may hold after another has taken its place.
+const GraceMax = 90 * 24 * time.Hour
+
+// RotateKey gives a key a new secret. The old one holds until grace is over; with
+// none, it and all before it end at once.
+func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration, now time.Time) (k Key, secret string, err error) {
+	if grace < 0 || grace > GraceMax {
+		return k, "", parley.Invalid("grace_seconds", "The old secret can hold for 0 seconds to %d days longer, not for %v.", GraceMax/(24*time.Hour), grace)
+	}
 	secret = newSecret()
 	return k, secret, s.change(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id = $1 AND (until <= $2 OR $3 = 0)`, id, db.Stamp(now), int64(grace)); err != nil {
+			return err
+		}
+		if grace > 0 {
+			if _, err := t.Exec(`INSERT INTO old_secrets (prefix, key_id, digest, until) SELECT prefix, id, digest, $2 FROM api_keys WHERE id = $1`, id, db.Stamp(now.Add(grace))); err != nil {
+				return err
+			}
+		}
 		d := digestOf(secret)
 		if _, err := t.Exec(`UPDATE api_keys SET prefix = $2, digest = $3 WHERE id = $1`, id, secret[:prefixLength], d[:]); err != nil {
 			return err
