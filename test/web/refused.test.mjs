@@ -1,0 +1,67 @@
+// Who has waited in vain: the server says when to come again, and the page does that if one wants it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answered, kept, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+
+const rig = openPages('--seqs', '1', '--share', 'off', '--queue-wait', '2s', '--shed-start', 'off');
+const question = 'Is there room for one more?';
+
+/** Has the server write for somebody else, and others wait at the engine's door, until it is told to stop. */
+async function occupy() {
+  const others = new AbortController();
+  const body = (max_tokens) => JSON.stringify({ model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens, ignore_eos: true, stream: true });
+  const ask = (tokens) => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body(tokens), signal: others.signal });
+  const first = await ask(2000);
+  const rest = [first, ...Array.from({ length: 8 }, () => ask(100))].map(async (r) => (await r).body.pipeTo(new WritableStream())).map((p) => p.catch(() => undefined));
+  return async () => {
+    others.abort();
+    await Promise.all(rest);
+  };
+}
+
+/** Has the page hear a longer time than the server says, so that there is one in which to press buttons. */
+async function stretch(page) {
+  await page.route('**/messages', async (route) => {
+    const response = await route.fetch();
+    const body = await response.text();
+    assert.match(body, /"retry_after_ms":\d+/, 'the server says when to try again');
+    await route.fulfill({ response, body: body.replace(/"retry_after_ms":\d+/, '"retry_after_ms":5000') });
+  });
+}
+
+const button = (page, name) => page.getByRole('button', { name, exact: typeof name === 'string' });
+
+test('who is refused after waiting is told when to try again, and is answered if that is wanted', async () => {
+  const release = await occupy();
+  const page = await openPage(rig);
+  await stretch(page);
+  await say(page, question);
+  await button(page, /^Try again in \d s/).waitFor();
+  await wantAccessible(page, 'counting');
+  await shot(page, 'chat-refused-light');
+  await release();
+
+  // Nothing is sent that is not wanted, and what was wanted can be taken back.
+  await button(page, /^Try again in/).click();
+  await button(page, /^Trying again in/).click();
+  await button(page, 'Try again').waitFor();
+  assert.equal((await kept(rig, page)).at(-1).status, 'incomplete');
+  await button(page, 'Try again').click();
+  await answered(page);
+  const said = await kept(rig, page);
+  assert.deepEqual(said.map((i) => i.role), ['user', 'assistant']);
+  assert.equal(said[0].text, question);
+  await page.closeClean();
+});
+
+test('what is wanted tried again is tried when the server has said', async () => {
+  const release = await occupy();
+  const page = await openPage(rig);
+  await stretch(page);
+  await say(page, question);
+  await button(page, /^Try again in/).click();
+  await release();
+  await answered(page);
+  assert.equal((await kept(rig, page))[0].text, question);
+  await page.closeClean();
+});
