@@ -54,26 +54,41 @@ const plainShare = 0.015
 // hardly anything speaks for it.
 const scoreMin = presumption + 0.75
 
-// choose returns the thresholds under which the bar that is nearest to being
-// missed is farthest from it, and of those the ones that flag fewest clean
-// comments.
+// The false alarms that thresholds are chosen for: somewhat fewer than are
+// allowed, since thresholds are used on other texts than they are chosen on.
+const (
+	pooledMost    = 0.0165
+	lookalikeMost = 0.11
+)
+
+// choose returns the thresholds under which the recall that is nearest to its
+// bar is farthest from it, then the second nearest, and so on, and of those the
+// ones that flag fewest clean comments.
 func choose(set []scored) thresholds {
 	var best thresholds
-	worst, alarms := math.Inf(-1), 0.0
+	var farthest []float64
+	alarms := 0.0
 	for t := range candidates(set) {
 		m := measure(set, &t)
-		margin := math.Round(m.margin()*marginSteps) / marginSteps
+		if m.rate(pooledSet) > pooledMost || m.rate(lookalikeSet) > lookalikeMost {
+			continue
+		}
+		margins := m.margins()
 		flagged := m.rate("OpenAI moderation, clean") + m.rate("Surge toxicity, clean")
-		if margin > worst || margin == worst && flagged < alarms {
-			best, worst, alarms = t, margin, flagged
+		if order := slices.Compare(margins, farthest); order > 0 || order == 0 && flagged < alarms {
+			best, farthest, alarms = t, margins, flagged
 		}
 	}
 	best[safety.HeadOrder] = above(set, plain, safety.HeadOrder, plainShare)
 	return best
 }
 
-// marginSteps is how finely margins are told apart.
-const marginSteps = 10
+// Margins are told apart in marginSteps to the deviation, and count up to
+// marginEnough deviations.
+const (
+	marginSteps  = 5
+	marginEnough = 2.4
+)
 
 // illicitShare is the share of benign prompts that may be taken for a request
 // for help with harm.
@@ -136,22 +151,19 @@ func (m measured) count(set string, flagged bool) {
 	m[set] = c
 }
 
-// margin is how far the bar that is nearest to being missed is from that, in
+// margins are how far recalls are above their bars, the nearest first, in
 // standard deviations of what chance does in a set of this size.
-func (m measured) margin() float64 {
-	margin := math.Inf(1)
+func (m measured) margins() (list []float64) {
 	for _, b := range bars {
 		n := m[b.set][1]
-		if n == 0 || b.set == bipiaSet || b.set == plainSet {
+		if n == 0 || !b.recall || b.set == bipiaSet {
 			continue
 		}
-		above := m.rate(b.set) - b.bar
-		if !b.recall {
-			above = -above
-		}
-		margin = min(margin, above/math.Sqrt(b.bar*(1-b.bar)/float64(n)))
+		deviations := (m.rate(b.set) - b.bar) / math.Sqrt(b.bar*(1-b.bar)/float64(n))
+		list = append(list, math.Floor(min(deviations, marginEnough)*marginSteps)/marginSteps)
 	}
-	return margin
+	slices.Sort(list)
+	return list
 }
 
 func measure(set []scored, t *thresholds) measured {
