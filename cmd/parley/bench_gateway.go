@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,16 @@ func newBenchProxy() *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "http://%s\n", listener.Addr())
 			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
 				Transport: &http.Transport{MaxIdleConnsPerHost: 10_000, DisableCompression: true}}
-			server := gateway.NewServer("", proxy)
+			// A body that is read while its answer is passed on cuts streams off.
+			whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+				if err != nil {
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				proxy.ServeHTTP(w, r)
+			})
+			server := gateway.NewServer("", whole)
 			defer context.AfterFunc(cmd.Context(), func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err
