@@ -306,9 +306,14 @@ func (c *crew) under(what string, do func()) {
 	}
 }
 
-// TestKilledWorkers kills a worker every second under 64 streams.
+// TestKilledWorkers kills a worker every second under 64 streams, without and with
+// a second worker asked where the first takes long.
 func TestKilledWorkers(t *testing.T) {
-	c := startCrew(t, 3)
+	t.Run("plain", func(t *testing.T) { killEverySecond(startCrew(t, 3)) })
+	t.Run("hedged", func(t *testing.T) { killEverySecond(startCrew(t, 3, "--hedge-after", "500ms")) })
+}
+
+func killEverySecond(c *crew) {
 	c.under("kill -9", func() {
 		kills := 0
 		for end, i := time.Now().Add(*chaosFor), 0; time.Now().Before(end); i++ {
@@ -321,7 +326,7 @@ func TestKilledWorkers(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		t.Logf("%d kills", kills)
+		c.t.Logf("%d kills", kills)
 	})
 }
 
