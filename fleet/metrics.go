@@ -46,6 +46,8 @@ var (
 	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets work.", workerLabels, nil)
 	descAsleep   = prometheus.NewDesc("parley_fleet_worker_asleep", "1 for a worker that has given its memory back.", workerLabels, nil)
 	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Answers under way at a worker.", workerLabels, nil)
+	descKV       = prometheus.NewDesc("parley_fleet_worker_kv_usage", "Share of a worker's key/value memory in use, as it says itself.", workerLabels, nil)
+	descWaiting  = prometheus.NewDesc("parley_fleet_worker_waiting", "Requests that wait in a worker, as it says itself.", workerLabels, nil)
 	descSent     = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
 	descFailed   = prometheus.NewDesc("parley_fleet_worker_failed_total", "Requests that a worker answered with an error.", workerLabels, nil)
 	descLost     = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers that a worker was lost with.", workerLabels, nil)
@@ -76,6 +78,8 @@ func (s standings) Collect(to chan<- prometheus.Metric) {
 			{descUp, prometheus.GaugeValue, bit(w.State == Up)},
 			{descAsleep, prometheus.GaugeValue, bit(w.State == Asleep)},
 			{descAnswers, prometheus.GaugeValue, float64(w.Answering)},
+			{descKV, prometheus.GaugeValue, float64(w.UsedTokens) / float64(max(1, w.CapacityTokens))},
+			{descWaiting, prometheus.GaugeValue, float64(w.Waiting)},
 			{descSent, prometheus.CounterValue, float64(w.Sent)},
 			{descFailed, prometheus.CounterValue, float64(w.Failed)},
 			{descLost, prometheus.CounterValue, float64(w.Lost)},

@@ -71,7 +71,7 @@ func New(config Config) (*Gateway, error) {
 		}
 	}
 	var err error
-	if g.metrics, err = newMetrics(config.Registry); err != nil {
+	if g.metrics, err = newMetrics(config.Registry, config.SLO); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	if err := g.openTurns(); err != nil {

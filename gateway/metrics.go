@@ -52,7 +52,19 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-func newMetrics(r *prometheus.Registry) (*metrics, error) {
+// promised are buckets for times of which limit is promised: finest near it, and
+// with an edge at it, so that how often it was kept is counted and not guessed.
+func promised(limit, usual time.Duration) (edges []float64) {
+	if limit == 0 {
+		limit = usual
+	}
+	for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50} {
+		edges = append(edges, share*limit.Seconds())
+	}
+	return edges
+}
+
+func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -66,10 +78,10 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 			Name: "parley_requests_in_flight", Help: "Inference requests that are being answered now."}),
 		seconds: prometheus.NewHistogramVec(histogram(
 			"parley_request_seconds", "Time from a request's arrival to the end of its answer, by route.", 0.001), []string{"route"}),
-		firstToken: prometheus.NewHistogram(histogram(
-			"parley_ttft_seconds", "Time from a request's arrival to the first token of its answer.", 0.001)),
-		betweenTokens: prometheus.NewHistogram(histogram(
-			"parley_inter_token_seconds", "Time between two tokens of one choice.", 0.0001)),
+		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "parley_ttft_seconds", Help: "Time from a request's arrival to the first token of its answer.", Buckets: promised(slo.TTFT, time.Second)}),
+		betweenTokens: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "parley_inter_token_seconds", Help: "Time between two tokens of one choice.", Buckets: promised(slo.TPOT, 50*time.Millisecond)}),
 		promptTokens: counter("parley_prompt_tokens_total", "Prompt tokens of answered requests, cached ones included."),
 		outputTokens: counter("parley_output_tokens_total", "Tokens generated, also for requests that did not end well."),
 		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),

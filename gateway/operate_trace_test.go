@@ -55,7 +55,7 @@ func TestTracesReachACollector(t *testing.T) {
 	taken := &collector{}
 	receiver := httptest.NewServer(taken)
 	defer receiver.Close()
-	exporter := otlp.New(receiver.URL, slog.New(slog.DiscardHandler))
+	exporter := otlp.New(receiver.URL, "parley", slog.New(slog.DiscardHandler))
 	w := &worker{script: speak(t, "one two", 40*time.Millisecond)}
 	s := start(t, w, func(c *Config) { c.Traces = exporter })
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -19,8 +19,8 @@ import (
 
 // A finding is what the doctor says of one thing.
 type doctorFinding struct {
-	// About is configuration, data, models, store, redis, worker, clock, tokens or
-	// server; Name says which one, where there are several.
+	// About is configuration, data, models, store, redis, worker, clock, tokens,
+	// template, server or events; Name says which one, where there are several.
 	About string `json:"about"`
 	Name  string `json:"name,omitempty"`
 	// State is ok, warning or problem.
@@ -53,8 +53,8 @@ func newDoctor() *cobra.Command {
 		Use: "doctor", Short: "Check configuration, store, workers, clocks and fingerprints, and say what to fix",
 		Long: `Check what a server is, or would be, started with: give it the same flags, variables
 and --config file as parley serve. It opens the models and the store, asks Redis and the
-workers, compares clocks, and has every worker tokenize the same texts as this program: one
-with another vocabulary or chat template would answer nonsense. Where a server runs at --url,
+workers, compares clocks, and has every worker tokenize the same texts and render the same
+conversation as this program: one with another vocabulary or chat template would answer nonsense. Where a server runs at --url,
 it is asked for the state of its workers and of their event streams.
 
 The exit code is 1 if there is a problem; warnings do not count.`,

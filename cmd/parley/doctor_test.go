@@ -61,7 +61,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	if content {
 		t.Error("it is content")
 	}
-	for _, about := range []string{"store", "redis", "worker", "tokens", "server"} {
+	for _, about := range []string{"store", "redis", "worker", "tokens", "template", "server"} {
 		if !has(found, about, doctorProblem) {
 			t.Errorf("no problem with %s: %+v", about, found)
 		}
@@ -72,6 +72,43 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	for _, f := range found {
 		if f.State != doctorOK && f.Fix == "" {
 			t.Errorf("it does not say what to do: %+v", f)
+		}
+	}
+}
+
+// TestDoctorOfAFleet looks at a real gateway and its workers: vocabularies,
+// templates, clocks and event streams are compared, and all are well.
+func TestDoctorOfAFleet(t *testing.T) {
+	c := startCrew(t, 2)
+	args := []string{"--url", c.front.url}
+	for _, h := range c.workers {
+		args = append(args, "--worker", "http://"+h.addr)
+	}
+	found, content := diagnose(t, args...)
+	for _, about := range []string{"worker", "tokens", "template", "events"} {
+		if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctorFinding) bool { return f.About != about || f.State != doctorOK })); n != 2 {
+			t.Errorf("good is said of %s of %d workers: %+v", about, n, found)
+		}
+	}
+	if !content {
+		t.Errorf("not content: %+v", found)
+	}
+}
+
+// TestDoctorSeesLostEvents asks a server that says so of one of its workers.
+func TestDoctorSeesLostEvents(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			_, _ = w.Write([]byte("parley_fleet_index_degraded{pool=\"default\",worker=\"w1\"} 1\nparley_fleet_index_degraded{pool=\"default\",worker=\"w2\"} 0\n"))
+			return
+		}
+		_, _ = w.Write([]byte(`{"verdict":{"sentence":"Nothing binds."}}`))
+	}))
+	defer server.Close()
+	found, _ := diagnose(t, "--url", server.URL)
+	for name, state := range map[string]string{"w1": doctorWarning, "w2": doctorOK} {
+		if !slices.ContainsFunc(found, func(f doctorFinding) bool { return f.About == "events" && f.Name == name && f.State == state }) {
+			t.Errorf("of the events of %s it is not said that they are %s: %+v", name, state, found)
 		}
 	}
 }

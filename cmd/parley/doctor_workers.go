@@ -56,6 +56,7 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		for _, m := range models {
 			if m.ID == d.served[i].ID {
 				d.compareTokens(ctx, c, w.URL, &d.served[i])
+				d.compareTemplate(ctx, c, w.URL, &d.served[i])
 			}
 		}
 	}
@@ -69,7 +70,7 @@ var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naï
 // not wrong: foreign engines differ.
 func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *gateway.Served) {
 	for _, text := range tokenTexts {
-		ours, err := m.Tokenizer.Encode(text, token.Options{})
+		ours, err := m.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
 		if err != nil {
 			continue
 		}
@@ -84,6 +85,43 @@ func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *
 		}
 	}
 	d.say("tokens", where, nil, "its vocabulary for "+m.ID+" is ours")
+}
+
+// templateTalk is what chat templates are told apart by.
+var templateTalk = []token.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi"}, {Role: "assistant", Content: "Hello!"}, {Role: "user", Content: "Who are you?"}}
+
+// compareTemplate has a worker render the same conversation as we do. Gateways
+// render for their workers; but who talks to such a worker himself, or puts
+// another gateway before it, is answered by another template than here.
+func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m *gateway.Served) {
+	if m.Template == nil {
+		return
+	}
+	text, err := m.Template.Render(templateTalk, token.RenderOptions{AddGenerationPrompt: true, Now: time.Now()})
+	if err != nil {
+		return // it takes no such conversation
+	}
+	ours, err := m.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
+	if err != nil {
+		return
+	}
+	var talk []message
+	for _, said := range templateTalk {
+		talk = append(talk, message{said.Role, fmt.Sprint(said.Content)})
+	}
+	theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "messages": talk, "add_generation_prompt": true})
+	switch {
+	case err != nil:
+		d.warn("template", where, fmt.Sprintf("it does not tell how it renders conversations for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+	case !slices.Equal(ours, theirs):
+		at := 0
+		for at < min(len(ours), len(theirs)) && ours[at] == theirs[at] {
+			at++
+		}
+		d.say("template", where, fmt.Errorf("its chat template for %s is another: one conversation is %d tokens here and %d there, different from token %d on", m.ID, len(ours), len(theirs), at), "serve the same checkpoint on both")
+	default:
+		d.say("template", where, nil, "its chat template for "+m.ID+" is ours")
+	}
 }
 
 func tokenized(ctx context.Context, c *client, body any) ([]parley.Token, error) {
@@ -140,8 +178,15 @@ func (d *doctor) examineEvents(ctx context.Context, c *client) {
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		if m, ok := parseMetric(line); ok && m.name == "parley_fleet_index_degraded" && m.value > 0 {
-			d.warn("events", label(line[strings.Index(line, "{")+1:], "worker"), "events of its cache were lost, so requests are sent to it by guess", "look whether its events socket can be reached; it is asked for a snapshot by itself")
+		m, ok := parseMetric(line)
+		if !ok || m.name != "parley_fleet_index_degraded" {
+			continue
 		}
+		worker := label(line[strings.Index(line, "{")+1:], "worker")
+		if m.value > 0 {
+			d.warn("events", worker, "events of its cache were lost, so requests are sent to it by guess", "look whether its events socket can be reached; it is asked for a snapshot by itself")
+			continue
+		}
+		d.say("events", worker, nil, "no event of its cache is missing")
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
@@ -21,31 +18,32 @@ import (
 	"parley/gateway/admin"
 )
 
-// A drill brings a failure about, on a server of its own, and says whether the
+// A drill brings a failure about, on a fleet of its own, and says whether the
 // protection held.
 type drill struct {
 	name, short, long string
-	// flags are what the server is started with.
-	flags []string
-	run   func(context.Context, *drillRig) error
+	// flags are what the gateway is started with, engine what its workers are; both
+	// go to one process where there are no workers.
+	flags, engine []string
+	run           func(context.Context, *drillRig) error
 }
 
 var drills = []drill{
 	{"oom", "More key/value memory is wanted than there is",
 		"Prompts and answers are asked for that need many times the key/value memory. What can\nnever fit must be refused at once, the rest must wait or be set back, and complete.",
-		[]string{"--model", "polly", "--kv-tokens", "512", "--share", "off"}, drillMemory},
-	{"cascade", "Far more is asked than can be done, and clients try again",
-		"Sixty clients send long prompts to a server at the same moment, and try again when they\nare turned away. Those who are let in must be served, the queue must stay short, and when\nthe storm is over all must be well at once.",
-		[]string{"--model", "polly", "--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share", "off"}, drillCascade},
+		[]string{"--share", "off"}, []string{"--kv-tokens", "512"}, drillMemory},
+	{"cascade", "A worker is lost while far more is asked than can be done, and clients try again",
+		"Sixty clients send long prompts at the same moment, and try again when they are turned\naway; meanwhile a worker is killed. Its answers must go on with the others, those who are\nlet in must be served, the queue must stay short, and afterwards all must be well at once.",
+		[]string{"--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share", "off"}, []string{"--seqs", "4"}, drillCascade},
 	{"viral", "Everybody asks the same at once",
 		"Two hundred clients ask the same question at the same moment. It must be computed once,\nand everybody must have the answer.",
-		[]string{"--model", "polly"}, drillViral},
+		nil, nil, drillViral},
 }
 
 func newDrill() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "drill", Short: "Practise a failure on a server of its own, and see the protection at work",
-		Long: "Practise a failure: a server is started on this machine, the failure is brought about,\nand numbers from before, during and after show whether the protection held. No running\nserver is touched. docs/runbook.md tells what they mean.",
+		Use: "drill", Short: "Practise a failure on a fleet of its own, and see the protection at work",
+		Long: "Practise a failure: a gateway and workers are started on this machine, the failure is\nbrought about, and numbers from before, during and after show whether the protection held.\nNo running server is touched. docs/runbook.md tells what they mean.",
 	}
 	for i := range drills {
 		cmd.AddCommand(newOneDrill(&drills[i]))
@@ -55,10 +53,12 @@ func newDrill() *cobra.Command {
 
 func newOneDrill(d *drill) *cobra.Command {
 	var asJSON bool
+	var workers int
+	var addr string
 	cmd := &cobra.Command{
-		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --json", Args: cobra.NoArgs,
+		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081   # and open http://127.0.0.1:8081/admin meanwhile", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := d.practise(cmd.Context())
+			report, err := d.practise(cmd.Context(), addr, workers)
 			if err != nil {
 				return err
 			}
@@ -74,13 +74,17 @@ func newOneDrill(d *drill) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	cmd.Flags().IntVar(&workers, "workers", 2, "start `N` workers; 0 has the gateway compute itself")
+	cmd.Flags().StringVar(&addr, "addr", "", "the gateway listens on this `ADDRESS` (default: a free port of this machine)")
 	return cmd
 }
 
 // A drillReport is what came of a drill.
 type drillReport struct {
 	Drill string `json:"drill"`
-	Held  bool   `json:"held"`
+	// Workers is how many there were; 0 if the gateway computed itself.
+	Workers int  `json:"workers"`
+	Held    bool `json:"held"`
 	// Checks are what had to hold.
 	Checks []drillCheck `json:"checks"`
 	Phases []drillPhase `json:"phases"`
@@ -108,71 +112,6 @@ type drillPhase struct {
 	Preemptions float64 `json:"preemptions"`
 	// Sentence is what the server said bound it.
 	Sentence string `json:"sentence"`
-}
-
-// A drillRig is a server to be harmed, and what is measured.
-type drillRig struct {
-	*client
-	report drillReport
-}
-
-// practise runs a drill on a server of its own.
-func (d *drill) practise(ctx context.Context) (*drillReport, error) {
-	dir, err := os.MkdirTemp("", "parley-drill-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	var log bytes.Buffer
-	server := exec.CommandContext(ctx, exe, append([]string{"serve", "--addr", address, "--data", dir, "--log-level", "error"}, d.flags...)...)
-	server.Stderr = &log
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
-	server.WaitDelay = 10 * time.Second
-	if err := server.Start(); err != nil {
-		return nil, err
-	}
-	c, err := newClient("http://" + address)
-	if err != nil {
-		return nil, err
-	}
-	rig := &drillRig{client: c, report: drillReport{Drill: d.name, Held: true}}
-	err = rig.awaitReady(ctx)
-	if err == nil {
-		err = d.run(ctx, rig)
-	}
-	_ = server.Process.Signal(os.Interrupt)
-	if ended := server.Wait(); ended != nil && ctx.Err() == nil {
-		rig.check(false, fmt.Sprintf("the server ends well (%v: %s)", ended, lastLine(log.String())))
-	}
-	return &rig.report, err
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
-}
-
-func (r *drillRig) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		if _, err := r.get(ctx, "/readyz"); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("the server for the drill was not ready within a minute")
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }
 
 // check notes whether something held.

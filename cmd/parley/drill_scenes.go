@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	"parley/gateway/admin"
 )
 
 // some returns n requests; each has a prompt of its own unless alike.
@@ -37,20 +41,59 @@ func drillMemory(ctx context.Context, r *drillRig) error {
 	return ctx.Err()
 }
 
-// drillCascade asks for ten times what the server bears, and asks again.
+// drillCascade asks for ten times what the fleet bears, asks again, and meanwhile
+// kills a worker.
 func drillCascade(ctx context.Context, r *drillRig) error {
 	r.usual(ctx, "before")
 	storm := some(60, 48, 3, false)
 	for i := range storm {
 		storm[i].prompt += strings.Repeat(" Say more of its keeper.", 30)
 	}
+	killed := r.killSoon(ctx)
 	p := r.phase(ctx, "during", storm)
+	<-killed
+	if len(r.workers) > 1 {
+		moved, err := r.counted(ctx, "parley_fleet_moves_total")
+		r.check(err == nil && moved > 0, fmt.Sprintf("the answers of the worker that is killed go on with another (%.0f moved)", moved))
+	}
 	r.check(p.Failed == 0, fmt.Sprintf("nobody is left without an answer or a reason (%d)", p.Failed))
 	r.check(p.TurnedAway > 0, fmt.Sprintf("what cannot be done is turned away at once (%d times)", p.TurnedAway))
 	r.check(p.Waiting <= 8, fmt.Sprintf("the queue stays within its bound of 8 (%d)", p.Waiting))
 	r.check(p.Answered >= 8, fmt.Sprintf("those who are let in are served (%d)", p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()
+}
+
+// killSoon kills a worker as soon as it answers somebody, if there is another one.
+func (r *drillRig) killSoon(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for len(r.workers) > 1 && ctx.Err() == nil {
+			if now, err := pictureOf(ctx, r.client); err == nil && busiest(now) != "" {
+				r.kill(r.numbered(busiest(now)))
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	return done
+}
+
+// busiest names the worker with the most answers under way; nothing without any.
+func busiest(p *admin.Picture) (name string) {
+	most := 0
+	for i := range p.Workers {
+		if w := &p.Workers[i]; w.Running > most {
+			name, most = w.Name, w.Running
+		}
+	}
+	return name
+}
+
+// numbered returns which of our workers goes by a name, which has its address.
+func (r *drillRig) numbered(name string) int {
+	return max(0, slices.IndexFunc(r.workers, func(w *drillWorker) bool { return strings.HasSuffix(w.client.root, name) }))
 }
 
 // drillViral has everybody ask the same.
@@ -69,15 +112,4 @@ func drillViral(ctx context.Context, r *drillRig) error {
 	r.check(after-before <= 4*32, fmt.Sprintf("it is computed about once: %.0f tokens for %d answers of 32", after-before, p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()
-}
-
-// counted reads a counter of the server.
-func (r *drillRig) counted(ctx context.Context, name string) (sum float64, err error) {
-	text, err := r.get(ctx, "/metrics")
-	for _, m := range parseMetrics(text) {
-		if m.name == name {
-			sum += m.value
-		}
-	}
-	return sum, err
 }

@@ -6,15 +6,18 @@ import (
 	"testing"
 )
 
-// TestDrills practises each failure for real.
+// TestDrills practises each failure for real, on a gateway with two workers, and
+// one where the gateway computes itself.
 func TestDrills(t *testing.T) {
-	for _, d := range drills {
-		t.Run(d.name, func(t *testing.T) {
-			out, err := exec.CommandContext(t.Context(), "parley", "drill", d.name, "--json").Output()
-			var report drillReport
-			if json.Unmarshal(out, &report) != nil || err != nil || !report.Held || len(report.Phases) != 3 || len(report.Checks) < 4 {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
+	practise := func(t *testing.T, workers int, args ...string) {
+		out, err := exec.CommandContext(t.Context(), "parley", append([]string{"drill", "--json"}, args...)...).Output()
+		var report drillReport
+		if json.Unmarshal(out, &report) != nil || err != nil || !report.Held || report.Workers != workers || len(report.Phases) != 3 || len(report.Checks) < 4 {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
+	for _, d := range drills {
+		t.Run(d.name, func(t *testing.T) { practise(t, 2, d.name) })
+	}
+	t.Run("alone", func(t *testing.T) { practise(t, 0, "oom", "--workers", "0") })
 }

@@ -116,7 +116,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	config.Fleet = behind.door()
-	traces, endTraces := s.openTraces(ctx, log)
+	traces, endTraces := s.openTraces(ctx, "parley", log)
 	defer endTraces()
 	config.Traces = traces
 	var unwatch func()

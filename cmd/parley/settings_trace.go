@@ -24,11 +24,12 @@ func setCollector(s *settings, text string) error {
 	return nil
 }
 
-// openTraces returns what sends traces, and what ends it; nil if none are sent.
-func (s *settings) openTraces(ctx context.Context, log *slog.Logger) (*otlp.Exporter, func()) {
+// openTraces returns what sends traces of a service, and what ends it; nil if
+// none are sent.
+func (s *settings) openTraces(ctx context.Context, service string, log *slog.Logger) (*otlp.Exporter, func()) {
 	if s.collector == "" {
 		return nil, func() {}
 	}
-	e := otlp.New(s.collector, log)
+	e := otlp.New(s.collector, service, log)
 	return e, inBackground(context.WithoutCancel(ctx), e.Run)
 }

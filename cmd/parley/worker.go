@@ -86,7 +86,13 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
-	server, err := host.NewServer(s.workerConfig(out))
+	cfg := s.workerConfig(out)
+	traces, endTraces := s.openTraces(ctx, "parley-worker", cfg.Log)
+	defer endTraces()
+	if traces != nil {
+		cfg.Traced = func(a host.Answer) { traces.Export(answerSpans(&a)) }
+	}
+	server, err := host.NewServer(cfg)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,7 @@ type Span struct {
 	// Server spans answer somebody; the others are parts of one.
 	Server     bool
 	Start, End time.Time
-	Attributes map[string]any // strings, ints and bools
+	Attributes map[string]any // strings, lists of them, ints and bools
 	// Error says what went wrong; empty if nothing did.
 	Error string
 }
@@ -37,6 +39,7 @@ type Span struct {
 // An Exporter sends spans in batches. It is safe for concurrent use.
 type Exporter struct {
 	endpoint string
+	service  string
 	client   *http.Client
 	log      *slog.Logger
 	spans    chan Span
@@ -50,10 +53,10 @@ const (
 	sendMax      = 10 * time.Second
 )
 
-// New returns an exporter to a collector, such as http://127.0.0.1:4318. It sends
-// once [Exporter.Run] is called.
-func New(endpoint string, log *slog.Logger) *Exporter {
-	return &Exporter{endpoint: endpoint + "/v1/traces", client: &http.Client{Timeout: sendMax}, log: log, spans: make(chan Span, spansWaiting)}
+// New returns an exporter of a service's spans to a collector, such as
+// http://127.0.0.1:4318. It sends once [Exporter.Run] is called.
+func New(endpoint, service string, log *slog.Logger) *Exporter {
+	return &Exporter{endpoint: endpoint + "/v1/traces", service: service, client: &http.Client{Timeout: sendMax}, log: log, spans: make(chan Span, spansWaiting)}
 }
 
 // Export queues spans. It never waits.
@@ -97,7 +100,7 @@ func (e *Exporter) send(ctx context.Context, batch []Span) {
 	if len(batch) == 0 {
 		return
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(Encode(batch)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(Encode(e.service, batch)))
 	if err == nil {
 		r.Header.Set("Content-Type", "application/json")
 		err = e.post(r)
@@ -125,14 +128,15 @@ type (
 	list   []any
 )
 
-// Encode writes spans as OTLP in JSON: ids in hex, times in nanoseconds as text.
-func Encode(spans []Span) []byte {
+// Encode writes the spans of a service as OTLP in JSON: ids in hex, times in
+// nanoseconds as text.
+func Encode(service string, spans []Span) []byte {
 	var told list
 	for i := range spans {
 		told = append(told, spans[i].object())
 	}
 	body, _ := json.Marshal(object{"resourceSpans": list{object{ // strings, numbers and bools
-		"resource":   object{"attributes": attributes(map[string]any{"service.name": "parley"})},
+		"resource":   object{"attributes": attributes(map[string]any{"service.name": service})},
 		"scopeSpans": list{object{"scope": object{"name": "parley"}, "spans": told}},
 	}}})
 	return body
@@ -156,17 +160,24 @@ func (s *Span) object() object {
 
 func attributes(of map[string]any) list {
 	told := list{}
-	for key, v := range of {
-		var value object
-		switch v := v.(type) {
-		case int:
-			value = object{"intValue": strconv.Itoa(v)}
-		case bool:
-			value = object{"boolValue": v}
-		default:
-			value = object{"stringValue": fmt.Sprint(v)}
-		}
-		told = append(told, object{"key": key, "value": value})
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		told = append(told, object{"key": key, "value": valueOf(of[key])})
 	}
 	return told
+}
+
+func valueOf(v any) object {
+	switch v := v.(type) {
+	case int:
+		return object{"intValue": strconv.Itoa(v)}
+	case bool:
+		return object{"boolValue": v}
+	case []string:
+		values := list{}
+		for _, text := range v {
+			values = append(values, valueOf(text))
+		}
+		return object{"arrayValue": object{"values": values}}
+	}
+	return object{"stringValue": fmt.Sprint(v)}
 }

@@ -38,6 +38,9 @@ type ServerConfig struct {
 	Topic string
 	// Log receives faults; nil means none.
 	Log *slog.Logger
+	// Traced is told of each answer that belongs to a trace which is kept; nil for
+	// nobody. It must not wait.
+	Traced func(Answer)
 }
 
 // A Server is a model as a process of its own: the routes of a vLLM server, and
@@ -75,7 +78,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.idle.L = &s.mu
-	s.door = &worker.Door{To: s, Log: cfg.Log}
+	s.door = &worker.Door{To: s.traced(), Log: cfg.Log}
 	if cfg.Events != "" {
 		p, err := worker.NewPublisher(worker.PublisherConfig{Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens})
 		if err != nil {

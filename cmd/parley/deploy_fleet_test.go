@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/fleet"
+	"parley/route/kvindex"
+)
+
+// fleetMetrics are what a gateway counts of its workers while one is killed, one
+// sleeps, nobody is there, and somebody's prompts change near their beginning.
+func fleetMetrics(t *testing.T) map[string]bool {
+	c := startCrew(t, 2)
+	seen := map[string]bool{}
+	look := func() {
+		for _, m := range parseMetrics(c.front.metrics(t)) {
+			if strings.HasPrefix(m.name, "parley_fleet_") {
+				seen[m.name] = seen[m.name] || m.value != 0
+			}
+		}
+	}
+	c.changePrompts()
+	look()
+	c.tell(c.workers[1], "sleep")
+	c.settle("asleep", 1)
+	look()
+	c.tell(c.workers[1], "wake")
+	c.settle("up", 2)
+	var streams sync.WaitGroup
+	for i := range 96 { // more than a worker takes at once, so that some wait in it
+		streams.Go(func() {
+			if _, err := hearAll(t.Context(), c.front.url, storyBody(i, 192)); err != nil {
+				t.Errorf("an answer did not go on elsewhere: %v", err)
+			}
+		})
+	}
+	for seen["parley_fleet_worker_waiting"] = false; !seen["parley_fleet_worker_waiting"] || !seen["parley_fleet_worker_kv_usage"]; time.Sleep(50 * time.Millisecond) {
+		look()
+	}
+	for _, h := range c.workers {
+		_ = h.cmd.Process.Kill() // with both gone, their answers wait for one to come back
+		_ = h.cmd.Wait()
+	}
+	for !seen["parley_fleet_waits_total"] {
+		look()
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, h := range c.workers {
+		c.start(h)
+	}
+	streams.Wait()
+	look()
+	return seen
+}
+
+// changePrompts sends prompts that begin alike, and then some that do not.
+func (c *crew) changePrompts() {
+	for i := range 160 {
+		begin := ""
+		if i >= 80 {
+			begin = fmt.Sprintf("At %d:%d o'clock. ", 7*i, i*i)
+		}
+		body := fmt.Sprintf(`{"stream":true,"max_tokens":1,"messages":[{"role":"user","content":%q}]}`, begin+strings.Repeat("Tell me of the lighthouse and its keeper. ", 12))
+		if _, err := hearAll(c.t.Context(), c.front.url, body); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func storyBody(i, tokens int) string {
+	return fmt.Sprintf(`{"stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Story %d: tell me of a lighthouse."}]}`, tokens, i)
+}
+
+// guessedMetrics are what a fleet counts whose worker's events have a hole that
+// nothing fills, which happens on no healthy network.
+func guessedMetrics(t *testing.T) map[string]bool {
+	registry := prometheus.NewRegistry()
+	served := []parley.Model{{ID: "m", ContextTokens: 512}}
+	f, err := fleet.New(fleet.Config{Models: served, Pools: []fleet.Pool{{Name: "a", Purpose: fleet.AnyPurpose}}, Registry: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	heard := make(chan struct{})
+	err = f.Join(fleet.Member{Name: "w", Pool: "a", Worker: failingWorker{served}, BlockTokens: 16, Source: kvindex.Source{Events: true}, Follow: func(ctx context.Context, to *fleet.Feed) error {
+		to.Apply(kvindex.Batch{Seq: 1})
+		to.Apply(kvindex.Batch{Seq: 9})
+		close(heard)
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	gathered, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := map[string]bool{}
+	for _, family := range gathered {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "parley_fleet_index_degraded" && m.GetGauge().GetValue() == 1 {
+				moved[family.GetName()] = true
+			}
+		}
+	}
+	return moved
+}

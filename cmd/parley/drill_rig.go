@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A drillRig is a gateway to be harmed, its workers, and what is measured.
+type drillRig struct {
+	*client
+	report  drillReport
+	workers []*drillWorker
+}
+
+// A drillWorker is a worker of a drill's own.
+type drillWorker struct {
+	process *exec.Cmd
+	client  *client
+	// killed is set by a drill that wants it dead.
+	killed bool
+}
+
+// practise runs a drill on a fleet of its own.
+func (d *drill) practise(ctx context.Context, address string, workers int) (report *drillReport, err error) {
+	dir, err := os.MkdirTemp("", "parley-drill-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if address == "" {
+		if address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := newClient("http://" + address)
+	if err != nil {
+		return nil, err
+	}
+	rig := &drillRig{client: c, report: drillReport{Drill: d.name, Workers: workers, Held: true}}
+	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly", "--log-level", "error"}, d.flags...)
+	if workers == 0 {
+		front = append(front, d.engine...)
+	}
+	defer rig.stopWorkers()
+	for i := range workers {
+		place, err := rig.startWorker(ctx, filepath.Join(dir, fmt.Sprint("worker-", i+1)), d.engine)
+		if err != nil {
+			return nil, err
+		}
+		front = append(front, "--worker", "http://"+place)
+	}
+	var log bytes.Buffer
+	server, err := startSelf(ctx, &log, front)
+	if err != nil {
+		return nil, err
+	}
+	err = rig.awaitReady(ctx)
+	if err == nil {
+		err = d.run(ctx, rig)
+	}
+	_ = server.Process.Signal(os.Interrupt)
+	if ended := server.Wait(); ended != nil && ctx.Err() == nil {
+		rig.check(false, fmt.Sprintf("the server ends well (%v: %s)", ended, lastLine(log.String())))
+	}
+	return &rig.report, err
+}
+
+// startSelf runs this program again. It is interrupted when ctx ends.
+func startSelf(ctx context.Context, log *bytes.Buffer, args []string) (*exec.Cmd, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, exe, args...)
+	c.Stderr = log
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = 10 * time.Second
+	return c, c.Start()
+}
+
+// startWorker starts a worker, and returns where it listens.
+func (r *drillRig) startWorker(ctx context.Context, dir string, flags []string) (string, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	c, err := newClient("http://" + address)
+	if err != nil {
+		return "", err
+	}
+	process, err := startSelf(ctx, &bytes.Buffer{}, append([]string{"worker", "--addr", address, "--data", dir, "--model", "polly", "--log-level", "error"}, flags...))
+	if err != nil {
+		return "", err
+	}
+	r.workers = append(r.workers, &drillWorker{process: process, client: c})
+	return address, nil
+}
+
+// kill ends a worker as a crash does.
+func (r *drillRig) kill(i int) {
+	r.workers[i].killed = true
+	_ = r.workers[i].process.Process.Kill() // it may be dead
+}
+
+func (r *drillRig) stopWorkers() {
+	for _, w := range r.workers {
+		if !w.killed {
+			_ = w.process.Process.Signal(os.Interrupt) // it may have ended
+		}
+		_ = w.process.Wait() // how it ended is of no interest any more
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// awaitReady waits until the gateway answers and has all its workers.
+func (r *drillRig) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if _, err := r.get(ctx, "/readyz"); err == nil && r.up(ctx) >= len(r.workers) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the fleet for the drill was not ready within a minute")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// up counts the workers that the gateway sends work to.
+func (r *drillRig) up(ctx context.Context) (n int) {
+	now, err := pictureOf(ctx, r.client)
+	if err != nil {
+		return 0
+	}
+	for i := range now.Workers {
+		if now.Workers[i].State == "up" {
+			n++
+		}
+	}
+	return n
+}
+
+// counted adds up a counter of the gateway and of its workers.
+func (r *drillRig) counted(ctx context.Context, name string) (sum float64, err error) {
+	all := []*client{r.client}
+	for _, w := range r.workers {
+		if !w.killed {
+			all = append(all, w.client)
+		}
+	}
+	for _, c := range all {
+		text, err := c.get(ctx, "/metrics")
+		if err != nil {
+			return 0, err
+		}
+		for _, m := range parseMetrics(text) {
+			if m.name == name {
+				sum += m.value
+			}
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,168 @@
+// The operator's page over a live fleet: a gateway, three workers that are processes
+// of their own, and bench asking all the time. Numbers move, a worker that is killed
+// turns red and its answers go on elsewhere, workers are drained, put to sleep and
+// woken, and prompts that change are found.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+
+const program = process.env.PARLEY_BIN;
+const model = ['--model', 'polly'];
+const ports = await Promise.all([0, 1, 2].map(freePort));
+const workers = ports.map((port) => ({ name: `127.0.0.1:${port}`, url: `http://127.0.0.1:${port}`, child: null }));
+let data;
+let load;
+
+before(async () => {
+  data = await mkdtemp(join(tmpdir(), 'parley-fleet-'));
+  await Promise.all(workers.map(startWorker));
+});
+
+const rig = openPages(...model, '--share', 'off', '--titles', 'off', '--queue-wait', '5m', ...workers.flatMap((w) => ['--worker', w.url]));
+
+after(async () => {
+  for (const child of [load, ...workers.map((w) => w.child)]) {
+    if (!child || child.exitCode !== null || child.signalCode !== null) continue;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+  await rm(data, { recursive: true, force: true });
+});
+
+async function freePort() {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
+
+async function startWorker(w) {
+  w.child = spawn(program, ['worker', ...model, '--addr', w.name, '--data', join(data, w.name.replace(':', '-')), '--threads', '1', '--log-level', 'error'], { stdio: 'ignore' });
+  for (let n = 0; n < 600; n++) {
+    if (await fetch(`${w.url}/health`).then((r) => r.ok, () => false)) return;
+    await pause(100);
+  }
+  throw new Error(`${w.name} did not start`);
+}
+
+/** Has four users ask until it is ended. */
+function startLoad() {
+  load = spawn(program, ['bench', '--url', rig.server.url, '--users', '4', '--requests', '100000', '--duration', '5m', '--prompt-tokens', '32-64', '--output-tokens', '64'], { stdio: 'ignore' });
+}
+
+async function stopLoad() {
+  const ended = once(load, 'exit');
+  load.kill('SIGINT');
+  await ended;
+}
+
+const openAdmin = (path, options = {}) => openPage(rig, options, path, 'main :is(.card, .scroll)');
+const card = (page, w, state) => page.locator(`[data-worker="${w.name}"]${state ? `[data-state="${state}"]` : ''}`);
+const chat = (body) =>
+  fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'polly', temperature: 0, ...body }) });
+
+/** Hears a whole answer as events, and returns its text and why it ended. */
+async function hear(prompt, tokens) {
+  const response = await chat({ messages: [{ role: 'user', content: prompt }], stream: true, ignore_eos: true, max_tokens: tokens });
+  assert.equal(response.status, 200);
+  const events = (await response.text()).split('\n').filter((l) => l.startsWith('data: {')).map((l) => JSON.parse(l.slice(6)));
+  return { text: events.map((e) => e.choices[0]?.delta.content ?? '').join(''), finish: events.map((e) => e.choices[0]?.finish_reason).find(Boolean) };
+}
+
+/** What the gateway says of its workers. */
+const standings = async () => (await (await fetch(`${rig.server.url}/admin/api/now`)).json()).workers;
+
+test('the fleet under load: numbers move by worker', async () => {
+  startLoad();
+  const page = await openAdmin('/admin#fleet');
+  for (const w of workers) await card(page, w, 'up').waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll('[data-worker]')].filter((a) => /[1-9]\d* running/.test(a.textContent)).length >= 2);
+  const busy = () => page.locator('[data-worker] .meter').allInnerTexts();
+  const first = String(await busy());
+  for (let n = 0; n < 200 && String(await busy()) === first; n++) await page.waitForTimeout(100);
+  assert.notEqual(String(await busy()), first, 'the numbers of the workers stand still');
+  assert.match(await page.locator('[data-worker]').first().innerText(), /polly, parley, version \S+/);
+  await wantAccessible(page, 'Fleet');
+  await shot(page, 'admin-fleet');
+  await page.closeClean();
+});
+
+test('a worker that is killed turns red, and its answers go on elsewhere', async () => {
+  const prompts = Array.from({ length: 6 }, (_, i) => `Story ${i}: tell me of a lighthouse.`);
+  const page = await openAdmin('/admin#fleet');
+  const hearing = Promise.all(prompts.map((p) => hear(p, 160)));
+  let victim;
+  for (let n = 0; n < 300 && !victim; n++) {
+    const busiest = (await standings()).toSorted((a, b) => b.running - a.running)[0];
+    victim = busiest.running > 1 ? workers.find((w) => w.name === busiest.name) : undefined;
+    await pause(20);
+  }
+  assert.ok(victim, 'no worker answers anybody');
+  victim.child.kill('SIGKILL');
+  await card(page, victim, 'down').waitFor();
+  const red = await card(page, victim).evaluate((a) => getComputedStyle(a).borderTopColor);
+  assert.notEqual(red, await card(page, workers.find((w) => w !== victim), 'up').evaluate((a) => getComputedStyle(a).borderTopColor));
+  assert.match(await page.locator('.verdict h1').innerText(), new RegExp(`${victim.name} does not answer`));
+  await wantAccessible(page, 'a worker is down');
+  await shot(page, 'admin-fleet-down');
+
+  const heard = await hearing;
+  assert.deepEqual(heard.map((h) => h.finish), prompts.map(() => 'length'));
+  const moved = /^parley_fleet_moves_total\{why="lost"\} (\d+)/m.exec(await (await fetch(`${rig.server.url}/metrics`)).text());
+  assert.ok(Number(moved?.[1]) > 0, 'nothing had to move, so nothing was shown');
+  await stopLoad();
+  assert.deepEqual(await Promise.all(prompts.map((p) => hear(p, 160))), heard, 'an answer that moved is another one');
+
+  await startWorker(victim);
+  await card(page, victim, 'up').waitFor();
+  await page.closeClean();
+});
+
+test('workers are drained, resumed, put to sleep and woken', async () => {
+  const page = await openAdmin('/admin#fleet');
+  const [w] = workers;
+  for (const [verb, state] of [['Drain', 'draining'], ['Resume', 'up'], ['Sleep', 'asleep'], ['Wake', 'up']]) {
+    await page.getByRole('button', { name: `${verb} ${w.name}` }).click();
+    await card(page, w, state).waitFor();
+    if (verb === 'Sleep') await wantAccessible(page, 'a worker sleeps');
+  }
+  await page.closeClean();
+});
+
+test('a request is told from the gateway to the engine of its worker', async () => {
+  const answer = await chat({ messages: [{ role: 'user', content: 'Hello there, who are you?' }], max_tokens: 24 });
+  const id = answer.headers.get('x-request-id');
+  await answer.json();
+  const page = await openAdmin(`/admin#requests/${id}`);
+  await page.waitForSelector('article ol li');
+  const stages = await page.locator('article .what b').allInnerTexts();
+  for (const where of ['gateway', 'router', 'engine']) assert.ok(stages.includes(where), `${where} in ${stages}`);
+  const text = await page.locator('article').innerText();
+  assert.ok(workers.some((w) => text.includes(w.name)), `no worker is named in ${text}`);
+  await page.closeClean();
+});
+
+test('prompts that change near their beginning are found, and the tokens that differ shown', async () => {
+  const same = 'You help sailors. Answer in one word and be kind to all of them, by day and by night, in calm and in storm. '.repeat(2);
+  for (let i = 0; i < 130; i += 2) {
+    const begin = (n) => (i < 80 ? '' : `Ticket ${n * 7919 + 13}. `);
+    await Promise.all([i, i + 1].map(async (n) => (await chat({ messages: [{ role: 'user', content: begin(n) + same }], max_tokens: 1 })).json()));
+  }
+  const page = await openAdmin('/admin#prefix');
+  await page.waitForSelector('article .now');
+  assert.match(await page.locator('article .now').first().innerText(), /Ticket|\d/);
+  assert.notEqual(await page.locator('article .now').first().innerText(), await page.locator('article .was').first().innerText());
+  await wantAccessible(page, 'Prefixes');
+  await shot(page, 'admin-prefix');
+  await page.closeClean();
+});
