@@ -27,38 +27,60 @@ func fleetMetrics(t *testing.T) map[string]bool {
 			}
 		}
 	}
+	until := func(names ...string) {
+		for end := time.Now().Add(time.Minute); !all(seen, names); time.Sleep(50 * time.Millisecond) {
+			if look(); time.Now().After(end) {
+				t.Errorf("%v stayed 0", names)
+				return
+			}
+		}
+	}
 	c.changePrompts()
-	look()
+	until("parley_fleet_prefix_breaks_total")
 	c.tell(c.workers[1], "sleep")
-	c.settle("asleep", 1)
-	look()
+	until("parley_fleet_worker_asleep")
 	c.tell(c.workers[1], "wake")
+	for _, h := range c.workers { // they come back with few seats, so that some wait in them
+		c.restart(h, "--seqs", "2")
+	}
 	c.settle("up", 2)
 	var streams sync.WaitGroup
-	for i := range 96 { // more than a worker takes at once, so that some wait in it
+	for i := range 32 {
 		streams.Go(func() {
 			if _, err := hearAll(t.Context(), c.front.url, storyBody(i, 192)); err != nil {
 				t.Errorf("an answer did not go on elsewhere: %v", err)
 			}
 		})
 	}
-	for seen["parley_fleet_worker_waiting"] = false; !seen["parley_fleet_worker_waiting"] || !seen["parley_fleet_worker_kv_usage"]; time.Sleep(50 * time.Millisecond) {
-		look()
-	}
-	for _, h := range c.workers {
-		_ = h.cmd.Process.Kill() // with both gone, their answers wait for one to come back
+	until("parley_fleet_worker_waiting", "parley_fleet_worker_kv_usage", "parley_fleet_worker_answering")
+	for _, h := range c.workers { // with all gone, answers wait for one to come back
+		_ = h.cmd.Process.Kill()
 		_ = h.cmd.Wait()
 	}
-	for !seen["parley_fleet_waits_total"] {
-		look()
-		time.Sleep(50 * time.Millisecond)
-	}
+	until("parley_fleet_moves_total", "parley_fleet_waits_total")
 	for _, h := range c.workers {
 		c.start(h)
 	}
 	streams.Wait()
 	look()
 	return seen
+}
+
+func all(seen map[string]bool, names []string) bool {
+	for _, name := range names {
+		if !seen[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// restart kills a worker and starts it with other flags.
+func (c *crew) restart(h *hand, flags ...string) {
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+	c.start(h, flags...)
+	c.await(h)
 }
 
 // changePrompts sends prompts that begin alike, and then some that do not.

@@ -53,12 +53,11 @@ func newDrill() *cobra.Command {
 
 func newOneDrill(d *drill) *cobra.Command {
 	var asJSON bool
-	var workers int
-	var addr string
+	var plan drillPlan
 	cmd := &cobra.Command{
-		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081   # and open http://127.0.0.1:8081/admin meanwhile", Args: cobra.NoArgs,
+		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open http://127.0.0.1:8081/admin meanwhile", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := d.practise(cmd.Context(), addr, workers)
+			report, err := d.practise(cmd.Context(), plan)
 			if err != nil {
 				return err
 			}
@@ -74,8 +73,9 @@ func newOneDrill(d *drill) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	cmd.Flags().IntVar(&workers, "workers", 2, "start `N` workers; 0 has the gateway compute itself")
-	cmd.Flags().StringVar(&addr, "addr", "", "the gateway listens on this `ADDRESS` (default: a free port of this machine)")
+	cmd.Flags().IntVar(&plan.workers, "workers", 2, "start `N` workers; 0 has the gateway compute itself")
+	cmd.Flags().StringVar(&plan.addr, "addr", "", "the gateway listens on this `ADDRESS` (default: a free port of this machine)")
+	cmd.Flags().DurationVar(&plan.pause, "pause", 0, "wait so `LONG` before and after the failure, for those who watch")
 	return cmd
 }
 

@@ -12,10 +12,18 @@ import (
 	"time"
 )
 
+// A drillPlan is what a drill is practised on.
+type drillPlan struct {
+	addr    string // of the gateway; empty for a free one
+	workers int
+	pause   time.Duration // before and after the failure
+}
+
 // A drillRig is a gateway to be harmed, its workers, and what is measured.
 type drillRig struct {
 	*client
 	report  drillReport
+	pause   time.Duration
 	workers []*drillWorker
 }
 
@@ -28,12 +36,13 @@ type drillWorker struct {
 }
 
 // practise runs a drill on a fleet of its own.
-func (d *drill) practise(ctx context.Context, address string, workers int) (report *drillReport, err error) {
+func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillReport, err error) {
 	dir, err := os.MkdirTemp("", "parley-drill-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	address := plan.addr
 	if address == "" {
 		if address, err = freeAddress(); err != nil {
 			return nil, err
@@ -43,13 +52,13 @@ func (d *drill) practise(ctx context.Context, address string, workers int) (repo
 	if err != nil {
 		return nil, err
 	}
-	rig := &drillRig{client: c, report: drillReport{Drill: d.name, Workers: workers, Held: true}}
+	rig := &drillRig{client: c, pause: plan.pause, report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
 	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly", "--log-level", "error"}, d.flags...)
-	if workers == 0 {
+	if plan.workers == 0 {
 		front = append(front, d.engine...)
 	}
 	defer rig.stopWorkers()
-	for i := range workers {
+	for i := range plan.workers {
 		place, err := rig.startWorker(ctx, filepath.Join(dir, fmt.Sprint("worker-", i+1)), d.engine)
 		if err != nil {
 			return nil, err

@@ -26,6 +26,10 @@ func some(n, tokens, tries int, alike bool) (asks []drillAsk) {
 func (r *drillRig) usual(ctx context.Context, phase string) {
 	p := r.phase(ctx, phase, some(3, 16, 0, false))
 	r.check(p.Answered == 3, fmt.Sprintf("%s: 3 of 3 requests are answered (%d)", phase, p.Answered))
+	select {
+	case <-ctx.Done():
+	case <-time.After(r.pause):
+	}
 }
 
 // drillMemory asks for more key/value memory than there is.

@@ -166,3 +166,29 @@ test('prompts that change near their beginning are found, and the tokens that di
   await shot(page, 'admin-prefix');
   await page.closeClean();
 });
+
+test('a drill, before, during and after', async () => {
+  const address = `127.0.0.1:${await freePort()}`;
+  const drill = spawn(program, ['drill', 'cascade', '--json', '--pause', '6s', '--addr', address], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let printed = '';
+  drill.stdout.on('data', (text) => (printed += text));
+  const ended = once(drill, 'exit');
+  while (!(await fetch(`http://${address}/readyz`).then((r) => r.ok, () => false))) await pause(100);
+  const page = await openPage({ browser: rig.browser, url: `http://${address}` }, {}, '/admin#fleet', '[data-worker]');
+  const all = page.locator('[data-worker][data-state="up"]');
+  await page.waitForFunction(() => document.querySelectorAll('[data-worker][data-state="up"]').length === 2);
+  await shot(page, 'admin-drill-before');
+  await page.locator('[data-worker][data-state="down"]').waitFor();
+  await page.locator('.verdict.unhappy').waitFor();
+  await shot(page, 'admin-drill-during');
+  assert.equal(await all.count(), 1);
+  const [code] = await ended;
+  const report = JSON.parse(printed);
+  assert.equal(code, 0, printed);
+  assert.ok(report.held, printed);
+  assert.deepEqual(report.phases.map((p) => p.phase), ['before', 'during', 'after']);
+  const [before, during, after] = report.phases;
+  assert.ok(during.turned_away > 0 && during.failed === 0, printed);
+  assert.deepEqual([before.answered, after.answered], [3, 3], printed);
+  await page.closeClean();
+});
