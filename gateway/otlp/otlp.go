@@ -70,8 +70,10 @@ func (e *Exporter) Export(spans []Span) {
 	}
 }
 
-// Run sends what is queued until ctx ends, and then the rest.
+// Run sends what is queued until ctx ends, and then the rest. A batch that is on
+// its way when ctx ends arrives, too.
 func (e *Exporter) Run(ctx context.Context) {
+	sending := context.WithoutCancel(ctx)
 	tick := time.NewTicker(batchEvery)
 	defer tick.Stop()
 	var batch []Span
@@ -86,10 +88,10 @@ func (e *Exporter) Run(ctx context.Context) {
 			for len(e.spans) > 0 {
 				batch = append(batch, <-e.spans)
 			}
-			e.send(context.WithoutCancel(ctx), batch)
+			e.send(sending, batch)
 			return
 		}
-		e.send(ctx, batch)
+		e.send(sending, batch)
 		batch = batch[:0]
 	}
 }
