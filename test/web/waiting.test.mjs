@@ -56,7 +56,6 @@ test('who is turned away keeps the text, is told why, and is then answered', asy
   assert.match(await refused.innerText(), /busy|overloaded/i);
   await page.locator('article.mine', { hasText: 'Is there room for one more?' }).waitFor();
   await wantAccessible(page, 'refused');
-  await shot(page, 'chat-refused-light');
   others.abort();
   await Promise.all([...releases.map((release) => release()), ...lined]);
   await refused.getByRole('button', { name: 'Try again' }).click();
