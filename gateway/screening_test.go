@@ -212,6 +212,7 @@ func TestDecisionsAreLoggedWithoutTheText(t *testing.T) {
 			if response, answer := s.do("POST", "/v1/chat/completions", userSays(insult)); response.StatusCode != http.StatusBadRequest {
 				t.Fatalf("%d %s", response.StatusCode, answer)
 			}
+			synctest.Wait() // the request is logged after its answer
 			line := s.log.String()
 			for _, want := range []string{"direction=input", "category=harassment", "score=", "start=0", "end=", "action=block"} {
 				if !strings.Contains(line, want) {
