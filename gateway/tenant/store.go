@@ -234,7 +234,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration, n
 	}
 	secret = newSecret()
 	return k, secret, s.change(ctx, func(t *db.Tx) error {
-		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id = $1 AND (until <= $2 OR $3 = 0)`, id, db.Stamp(now), int64(grace)); err != nil {
+		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id = $1 AND (until <= $2 OR $3 = 1)`, id, db.Stamp(now), db.Flag(grace == 0)); err != nil {
 			return err
 		}
 		if grace > 0 {
