@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"parley/gateway/batch"
-	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -39,7 +38,7 @@ func (g *Gateway) createBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	created, err := store.Create(request, g.config.Now())
+	created, err := store.Create(request, c.identity.Key, g.config.Now())
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (g *Gateway) startBatches() {
 // answerAlone answers a request that no client waits for, in the background: as
 // if it had come over the network, with its log line and its share of the
 // metrics.
-func (g *Gateway) answerAlone(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error) {
+func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint string, body []byte) (openai.BatchResponse, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
 	if err != nil {
 		return openai.BatchResponse{}, err
@@ -121,7 +120,7 @@ func (g *Gateway) answerAlone(ctx context.Context, owner convo.Owner, endpoint s
 	r.Header.Set("Content-Type", "application/json")
 	w := &memoryResponse{header: http.Header{}}
 	c := g.newCall(w, r)
-	c.background, c.owner = true, &owner
+	c.background, c.author = true, &by
 	g.answer(c)
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err

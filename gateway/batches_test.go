@@ -282,7 +282,7 @@ func TestFilesOfOthersAreNotFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := theirs.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: "/v1/completions"}, time.Now())
+		b, err := theirs.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: "/v1/completions"}, "", time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,6 +117,11 @@ func (b *bill) admit(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-time.After(min(v.Wait, time.Minute)):
 		}
+		if b.call.author != nil { // the key may have been blocked since
+			if _, err := g.who(b.call); err != nil {
+				return err
+			}
+		}
 	}
 }
 

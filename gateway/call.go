@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/convo"
+	"parley/gateway/batch"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
@@ -35,8 +35,8 @@ type call struct {
 	background bool
 	// identity is who makes the call, and so all that it may.
 	identity tenant.Identity
-	// owner is in whose name a call is made that did not come over the network.
-	owner *convo.Owner
+	// author is in whose name a call is made that did not come over the network.
+	author *batch.Author
 	// beside calls are questions of our own, such as for a title.
 	beside bool
 	// near is set if the call may take the answer to another's question.

@@ -25,8 +25,8 @@ const localTenant = tenant.LocalOrganization
 func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 	keys, r := g.config.Keys, c.request
 	switch {
-	case c.owner != nil:
-		return g.identifyOwner(c)
+	case c.author != nil:
+		return g.identifyAuthor(c)
 	case keys == nil:
 		return tenant.Local(), nil
 	case isPublic(c.route):
@@ -48,13 +48,18 @@ func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 	return who, err
 }
 
-// identifyOwner tells as whom work is done that came without a client.
-func (g *Gateway) identifyOwner(c *call) (tenant.Identity, error) {
-	if g.config.Keys != nil && c.owner.Tenant != localTenant {
-		return g.config.Keys.Of(c.request.Context(), c.owner.Tenant, c.owner.User)
+// identifyAuthor tells as whom work is done that came without a client: as the
+// key that asked for it may by now, or as its organisation where there was none.
+func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
+	keys, by, ctx := g.config.Keys, c.author, c.request.Context()
+	switch {
+	case keys != nil && by.Key != "":
+		return keys.OfKey(ctx, by.Key)
+	case keys != nil && by.Tenant != localTenant:
+		return keys.Of(ctx, by.Tenant, by.User)
 	}
 	who := tenant.Local()
-	who.Organization, who.User = c.owner.Tenant, c.owner.User
+	who.Organization, who.User = by.Tenant, by.User
 	return who, nil
 }
 

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ann, bob = convo.Owner{Tenant: "ann"}, convo.Owner{Tenant: "bob"}
 
+const annsKey = "key_ann"
+
 const endpoint = "/v1/completions"
 
 // input returns a file of n requests, called 0, 1, 2…, with a blank line.
@@ -69,7 +71,7 @@ func upload(t *testing.T, s *Store, text, purpose string) openai.File {
 func create(t *testing.T, s *Store, text string) string {
 	t.Helper()
 	f := upload(t, s, text, openai.FilePurpose)
-	b, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint, Metadata: map[string]string{"a": "b"}}, time.Now())
+	b, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint, Metadata: map[string]string{"a": "b"}}, annsKey, time.Now())
 	if err != nil || b.Status != openai.BatchValidating || b.ExpiresAt-b.CreatedAt != 86400 {
 		t.Fatalf("%+v %v", b, err)
 	}
@@ -96,9 +98,9 @@ type answerFunc func(context.Context, string, []byte) (openai.BatchResponse, err
 // run works batches off until stop is called, which waits.
 func run(s *Store, answer answerFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &Runner{Store: s, Answer: func(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error) {
-		if owner != ann {
-			return openai.BatchResponse{}, fmt.Errorf("answered for %v", owner)
+	r := &Runner{Store: s, Answer: func(ctx context.Context, by Author, endpoint string, body []byte) (openai.BatchResponse, error) {
+		if by != (Author{ann, annsKey}) {
+			return openai.BatchResponse{}, fmt.Errorf("answered for %v", by)
 		}
 		return answer(ctx, endpoint, body)
 	}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
@@ -464,7 +466,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v, %d bytes", err, s.bytes)
 	}
 	create(t, s, "x")
-	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
+	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, annsKey, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a second batch gives %v", err)
 	}
 }
@@ -566,7 +568,7 @@ func TestOwners(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if _, err := his.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint}, time.Now()); parley.CodeOf(err) != parley.InvalidRequest {
+		if _, err := his.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint}, "", time.Now()); parley.CodeOf(err) != parley.InvalidRequest {
 			t.Errorf("another's file is an input: %v", err)
 		}
 		files, _ := his.Files(openai.Page{Limit: 10})

@@ -14,8 +14,9 @@ import (
 // window is how long a batch may take.
 const window = 24 * time.Hour
 
-// Create stores a new batch, which a [Runner] will take up.
-func (s *Shelf) Create(r *openai.BatchRequest, now time.Time) (openai.Batch, error) {
+// Create stores a new batch, which a [Runner] will take up. It was asked for with
+// the API key of an id, if any.
+func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (openai.Batch, error) {
 	f, err := s.File(r.InputFileID)
 	if err != nil {
 		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': no such File object: %.64s", r.InputFileID)
@@ -33,7 +34,7 @@ func (s *Shelf) Create(r *openai.BatchRequest, now time.Time) (openai.Batch, err
 			ID: newID("batch_"), Object: "batch", Endpoint: r.Endpoint, InputFileID: r.InputFileID, CompletionWindow: "24h",
 			Status: openai.BatchValidating, CreatedAt: now.Unix(), ExpiresAt: now.Add(window).Unix(), Metadata: r.Metadata,
 		},
-		Owner:    s.owner,
+		Owner: s.owner, Key: key,
 		OutputID: newID("file-"), ErrorsID: newID("file-"), Order: now.UnixNano(),
 		KeepSeconds: cmp.Or(int64(r.OutputSeconds), int64(keepDefault.Seconds())),
 	}

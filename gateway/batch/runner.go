@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -36,9 +35,9 @@ var (
 // A Runner works batches off.
 type Runner struct {
 	Store *Store
-	// Answer makes a request to an endpoint, for an owner, and returns its answer.
+	// Answer makes a request to an endpoint, for an author, and returns its answer.
 	// It returns an error only if ctx has ended.
-	Answer func(ctx context.Context, owner convo.Owner, endpoint string, body []byte) (openai.BatchResponse, error)
+	Answer func(ctx context.Context, by Author, endpoint string, body []byte) (openai.BatchResponse, error)
 	Now    func() time.Time
 	Log    *slog.Logger
 
@@ -251,7 +250,7 @@ func (r *Runner) submit(ctx context.Context, input io.Reader, t task, j *journal
 // If ctx ends first there is none.
 func (r *Runner) answer(ctx context.Context, t task, j *journal, line *openai.BatchLine) {
 	for try := 1; ; try++ {
-		response, err := r.Answer(ctx, t.fixed.Owner, t.fixed.Endpoint, line.Body)
+		response, err := r.Answer(ctx, t.fixed.author(), t.fixed.Endpoint, line.Body)
 		if ctx.Err() != nil {
 			return
 		}

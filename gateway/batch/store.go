@@ -69,10 +69,19 @@ type file struct {
 	Owner convo.Owner `json:"parley_owner"`
 }
 
+// An Author is for whom the requests of a batch are made.
+type Author struct {
+	convo.Owner
+	// Key is the id of the API key that made the batch, which its requests are
+	// held to; empty if none was shown.
+	Key string
+}
+
 // A record is a batch as it is stored.
 type record struct {
 	openai.Batch
 	Owner convo.Owner `json:"parley_owner"`
+	Key   string      `json:"parley_key,omitempty"`
 	// OutputID and ErrorsID are what its files will be called. They are chosen
 	// with the batch, so that publishing them twice makes no second file.
 	OutputID string `json:"parley_output_id"`
@@ -86,6 +95,8 @@ type record struct {
 
 	cancel func() // ends the work on it, nil if there is none
 }
+
+func (r *record) author() Author { return Author{r.Owner, r.Key} }
 
 // Open opens the store in a directory, which it makes if need be. What an
 // earlier process did not complete is cleaned away. The caller must close it.

@@ -25,6 +25,7 @@ const (
 var (
 	errUnknown = parley.Errorf(parley.Unauthenticated, "Incorrect API key provided. Check it, or have a new one made with: parley keys create")
 	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask whoever runs this server.")
+	errDeleted = parley.Errorf(parley.Unauthenticated, "The API key that asked for this was deleted. Ask again with another key.")
 	errExpired = parley.Errorf(parley.Unauthenticated, "This API key has expired. Have a new one made with: parley keys create")
 )
 
@@ -140,7 +141,7 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	switch {
 	case missing || subtle.ConstantTimeCompare(r.digest[:], d[:]) != 1:
 		v.refused = errUnknown
-	case r.key.Blocked || r.organization.Blocked || r.userBlocked:
+	case r.blocked():
 		v.refused = errBlocked
 	default:
 		v.identity = k.tiers.identity(&r.organization, &r.key)
@@ -154,8 +155,28 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	return v, nil
 }
 
-// Of tells as whom work is done that an organisation left to be done without a
-// client, such as a batch.
+// OfKey tells as whom work is done that was asked for with a key and is left to be
+// done without its client, such as a batch. It goes by what the key may do now,
+// whichever secret it has by now.
+func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	r, err := k.store.findID(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Identity{}, errDeleted
+	case err != nil:
+		return Identity{}, err
+	case r.blocked():
+		return Identity{}, errBlocked
+	case !r.key.Expires.IsZero() && !k.now().Before(r.key.Expires):
+		return Identity{}, errExpired
+	}
+	return k.tiers.identity(&r.organization, &r.key), nil
+}
+
+// Of tells as whom work is done that somebody in an organisation left to be done
+// without a client, and asked for without a key.
 func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, error) {
 	o, err := k.store.Organization(ctx, organization)
 	if err != nil {

@@ -2,7 +2,9 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +30,9 @@ func TestIdentify(t *testing.T) {
 		if i.Organization != "acme" || i.User != "ann" || i.Key != k.ID || i.Tier != parley.Pro || i.Admin || i.KeyLimits.RequestsPerMinute != 3 || i.Limits != DefaultTiers()[parley.Pro].Limits {
 			t.Errorf("identified as %+v", i)
 		}
+		if alone := must(ring.OfKey(t.Context(), k.ID))(t); !reflect.DeepEqual(alone, i) {
+			t.Errorf("without a client it is %+v", alone)
+		}
 		if i.MayUse("polly") || !i.MayUse("polly", "chat") {
 			t.Error("the wrong models are allowed")
 		}
@@ -48,6 +53,7 @@ func TestRefusals(t *testing.T) {
 	s, ring := opened(t, dsn), ringOf(t, dsn)
 	soon := time.Now().Add(time.Hour)
 	k, secret := create(t, s, NewKey{Organization: "acme", User: "ann", Expires: soon}, time.Now())
+	var unknown error // how the key is refused for what it left, when its secret is not known
 	expect := func(want error) {
 		t.Helper()
 		check(t, ring.Refresh(t.Context()))
@@ -55,6 +61,11 @@ func TestRefusals(t *testing.T) {
 			_, err := ring.Identify(t.Context(), secret)
 			fails(t, err, want)
 		}
+		if errors.Is(want, errUnknown) { // work that waits goes by the key's id, not by a secret
+			want = unknown
+		}
+		_, err := ring.OfKey(t.Context(), k.ID)
+		fails(t, err, want)
 	}
 	yes, no := true, false
 	expect(nil)
@@ -80,6 +91,7 @@ func TestRefusals(t *testing.T) {
 	secret = fresh
 	expect(nil)
 	check(t, s.DeleteKey(t.Context(), k.ID))
+	unknown = errDeleted
 	expect(errUnknown)
 }
 

@@ -21,8 +21,8 @@ type Identity struct {
 	// User is who in the organisation calls; empty if the key names nobody. What
 	// one user keeps, others of the organisation do not see.
 	User string
-	// Key is the id of the key that was shown; empty for [Local] and for work
-	// that no client waits for.
+	// Key is the id of the key that was shown, or with which work was asked for
+	// that no client waits for; empty for [Local].
 	Key string
 	// Tier is the class in which calls are answered.
 	Tier parley.Class

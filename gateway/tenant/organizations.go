@@ -138,29 +138,42 @@ type record struct {
 	digest       digest
 }
 
-// find returns the record of the key with this prefix, and the generation that
-// it was read in.
-func (s *Store) find(ctx context.Context, prefix string) (r record, generation int64, err error) {
+func (r *record) blocked() bool { return r.key.Blocked || r.organization.Blocked || r.userBlocked }
+
+// recordOthers follows the columns of a key and the digest to read a record.
+const recordOthers = `, ` + organizationColumns + `, coalesce(u.blocked, 0)
+	FROM api_keys k JOIN organizations o ON o.id = k.organization
+	LEFT JOIN users u ON u.organization = k.organization AND u.id = k.user_id`
+
+func scanRecord(row db.Row, r *record) error {
 	var tier, limits, models string
 	var kept []byte
 	var blocked, created, userBlocked int64
-	scan := func(row db.Row, r *record) error {
-		o := &r.organization
-		if err := scanKeyAnd(row, &r.key, &kept, &o.ID, &tier, &limits, &models, &blocked, &created, &userBlocked); err != nil {
-			return err
-		}
-		r.userBlocked = userBlocked != 0
-		copy(r.digest[:], kept)
-		return o.fill(tier, limits, models, blocked, created)
+	o := &r.organization
+	if err := scanKeyAnd(row, &r.key, &kept, &o.ID, &tier, &limits, &models, &blocked, &created, &userBlocked); err != nil {
+		return err
 	}
+	r.userBlocked = userBlocked != 0
+	copy(r.digest[:], kept)
+	return o.fill(tier, limits, models, blocked, created)
+}
+
+// findID returns the record of the key with this id.
+func (s *Store) findID(ctx context.Context, id string) (r record, err error) {
+	return r, found(s.db.Read(ctx, func(t *db.Tx) error {
+		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.id = $1`, id)
+		return err
+	}))
+}
+
+// find returns the record of the key with this prefix, and the generation that
+// it was read in.
+func (s *Store) find(ctx context.Context, prefix string) (r record, generation int64, err error) {
 	return r, generation, found(s.db.Read(ctx, func(t *db.Tx) error {
 		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
 			return err
 		}
-		const others = `, ` + organizationColumns + `, coalesce(u.blocked, 0)
-			FROM api_keys k JOIN organizations o ON o.id = k.organization
-			LEFT JOIN users u ON u.organization = k.organization AND u.id = k.user_id`
-		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, k.digest`+others+` WHERE k.prefix = $1`, prefix)
+		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1`, prefix)
 		if !errors.Is(err, db.ErrNoRow) {
 			return err
 		}
@@ -169,7 +182,7 @@ func (s *Store) find(ctx context.Context, prefix string) (r record, generation i
 		if err := t.One(`SELECT until FROM old_secrets WHERE prefix = $1`, []any{prefix}, &until); err != nil {
 			return err
 		}
-		r, err = db.Only(t, scan, `SELECT `+keyColumns+`, s.digest`+others+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
+		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
 		if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
 			r.key.Expires = end
 		}
