@@ -69,6 +69,10 @@ func (r *Remote) send(ctx context.Context, path string, value any) (*http.Respon
 	}
 	if value != nil {
 		req.Header.Set("Content-Type", "application/json")
+		// Engines close connections that were idle for some seconds, or had some
+		// hundred requests, without a word. An empty key is not sent, and has the
+		// request that met this sent again on a new one.
+		req.Header["Idempotency-Key"] = []string{}
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {

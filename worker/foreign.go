@@ -150,6 +150,8 @@ func fold(q *parley.Request, can Resuming) (*parley.Request, error) {
 // refuse says what of a request the engine could not do.
 func refuse(q *parley.Request, p Promises, k Kind) error {
 	switch {
+	case len(q.Prompt) == 0:
+		return parley.Invalid("prompt", "the prompt is empty: give at least one token")
 	case q.Embed && !p.Embed:
 		return parley.Invalid("model", "engines of the kind %s embed nothing here", k)
 	case q.PromptLogprobs && !p.PromptLogprobs:
