@@ -76,7 +76,7 @@ func (t *turn) titleLater() {
 func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, text string) error {
 	c := alone.aside(alone.request.Context(), "title")
 	said, _, err := c.ask(m, titleTask, text, titleTokens)
-	if err != nil {
+	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded { // without room for one, the question names it
 		return err
 	}
 	title := cleanTitle(said)

@@ -3,11 +3,13 @@ package gateway
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"parley"
+	"parley/gateway/batch"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
@@ -146,4 +148,189 @@ func TestBatchesEndWithTheirKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tally is a worker that finds, whenever it is asked, whether just what it may
+// come to use is held of the budget of acme.
+type tally struct {
+	*worker
+	server *server
+	asked  atomic.Int64
+}
+
+// enough is a budget that nothing here comes near.
+const enough limit.Micros = 1 << 30
+
+// tallied serves a tally to acme, which has a budget and pays what metered says.
+func tallied(t *testing.T, change ...func(*Config)) *tally {
+	w := &tally{}
+	w.worker = &worker{script: func(r *parley.Request) []say {
+		w.asked.Add(1)
+		held := limit.Micros(10*len(r.Prompt) + 100*r.MaxTokens)
+		w.wantLeft("while it is written", enough-w.server.used().Cost-held)
+		return speech(t, r, 0, "Yes<|im_end|>")
+	}}
+	w.server = start(t, w, append([]func(*Config){metered(t), roomy}, change...)...)
+	closing(t, w.server)
+	w.server.limited(limit.Limits{MonthlyBudget: enough})
+	return w
+}
+
+// wantLeft wants that so much is left of the budget, no more and no less.
+func (w *tally) wantLeft(when string, left limit.Micros) {
+	w.server.t.Helper()
+	for _, more := range []limit.Micros{1, 0} {
+		probe := &limit.Hold{ID: fmt.Sprint("probe ", when, more), Group: "acme", Use: limit.Use{Cost: left + more},
+			Accounts: []limit.Account{{Name: "acme", Limits: limit.Limits{MonthlyBudget: enough}}}}
+		v, err := w.server.gateway.limits.Reserve(w.server.t.Context(), probe)
+		if err != nil || (v.Refused == "") != (more == 0) {
+			w.server.t.Errorf("%s %d more than %d is taken: %+v, %v", when, more, left, v, err)
+		}
+		if v.Refused == "" {
+			w.server.gateway.limits.Settle(probe, limit.Use{})
+		}
+	}
+}
+
+// overSocket sends one frame and returns what comes back, up to the end or to an
+// error.
+func (s *server) overSocket(path, frame, last string) string {
+	conn := s.mustDial(path)
+	defer conn.CloseNow()
+	sendFrame(s.t, conn, frame)
+	var all strings.Builder
+	for {
+		_, got, err := conn.Read(s.t.Context())
+		if err != nil {
+			s.t.Fatalf("%v after %s", err, all.String())
+		}
+		all.Write(got)
+		if text := string(got); strings.Contains(text, last) || strings.Contains(text, `"error"`) {
+			return all.String()
+		}
+	}
+}
+
+// TestEveryWayIsHeldToLimits asks in the ways that are not a plain request with
+// its answer: what one may use is held while it is written, what it used is
+// charged, and it is refused when there is no more, as the interface has it.
+func TestEveryWayIsHeldToLimits(t *testing.T) {
+	for name, ask := range map[string]func(s *server) string{
+		"fim": func(s *server) string {
+			_, body := s.fim(`,"prompt":"a","suffix":"c","max_tokens":9`)
+			return body
+		},
+		"fim streamed": func(s *server) string {
+			_, body := s.fim(`,"prompt":"a","suffix":"c","max_tokens":9,"stream":true`)
+			return body
+		},
+		"chat socket": func(s *server) string {
+			return s.overSocket("/v1/chat/completions", chatBody(`,"max_tokens":9`), "[DONE]")
+		},
+		"response socket": func(s *server) string {
+			return s.overSocket("/v1/responses", `{"type":"response.create","model":"`+modelID+`","input":"Hi","max_output_tokens":9}`, "response.completed")
+		},
+		"batch": func(s *server) string {
+			id := s.batchOf(1, `,"max_tokens":9`)
+			time.Sleep(5 * time.Minute)
+			_, failures := s.batchNow(id)
+			return failures
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := must(batch.Open(t.TempDir(), batch.Limits{}))(t)
+				t.Cleanup(func() { store.Close() })
+				w := tallied(t, func(c *Config) { c.Batches = store })
+				s := w.server
+				answer := ask(s)
+				cost := w.wantSettled(answer, 1)
+				for want, l := range map[string]limit.Limits{"insufficient_quota": {MonthlyBudget: cost + 1}, "rate_limit_exceeded": {InputTokensPerMinute: 1}} {
+					s.limited(l)
+					if answer := ask(s); !strings.Contains(answer, `"`+want+`"`) {
+						t.Errorf("with nothing left: %s", answer)
+					}
+				}
+				w.wantSettled("refused", 1)
+			})
+		})
+	}
+}
+
+// wantSettled wants that all the worker was asked for is in the ledger and gone
+// from the budget, and nothing else. It returns what that cost.
+func (w *tally) wantSettled(answer string, asked int64) limit.Micros {
+	w.server.t.Helper()
+	synctest.Wait()
+	got := w.server.used()
+	if n := w.asked.Load(); n != asked || got.Requests != asked || got.Output != asked*int64(len(tokensOf(w.server.t, "Yes<|im_end|>"))) || got.Cost == 0 {
+		w.server.t.Errorf("the worker was asked %d times, want %d; the ledger has %+v: %s", n, asked, got, answer)
+	}
+	w.wantLeft("after it", enough-got.Cost)
+	return got.Cost
+}
+
+// TestTitlesAreHeldToLimits has a budget that is enough for a turn and not for its
+// title: the conversation is called by what was asked.
+func TestTitlesAreHeldToLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := tallied(t, func(c *Config) { c.NoTitles = false })
+		s := w.server
+		s.tell(s.converse(""), "Greet me, please.", `,"max_tokens":9`)
+		s.gateway.keeper.work.Wait()
+		cost := w.wantSettled("a turn and its title", 2)
+		s.limited(limit.Limits{MonthlyBudget: cost + titleTokens*100})
+		path := s.converse("")
+		s.tell(path, "Greet me, please.", `,"max_tokens":9`)
+		s.gateway.keeper.work.Wait()
+		if n := w.asked.Load(); n != 3 {
+			t.Errorf("the worker was asked %d times", n)
+		}
+		if _, o := s.call("GET", path, ""); o.text("title") != "Greet me, please" {
+			t.Errorf("without a budget for a title: %v", o)
+		}
+	})
+}
+
+// TestSummariesAreHeldToLimits has a conversation outgrow its context with a budget
+// that is enough for a turn and not for a summary.
+func TestSummariesAreHeldToLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := tallied(t, func(c *Config) { c.Models[0].ContextTokens = 300 })
+		s := w.server
+		path := s.converse(`,"context_policy":"drop"`)
+		grow := func() (int, object) {
+			return s.call("POST", path+"/messages", `{"model":"`+modelID+`","max_tokens":1,"content":"`+strings.Repeat("long ", 12)+`"}`)
+		}
+		policy := func(p string) { s.call("POST", path, `{"context_policy":"`+p+`"}`) }
+		for n := 0; ; n++ {
+			if status, o := grow(); status != 200 || n == 20 {
+				t.Fatalf("%d: %v", status, o)
+			} else if o["context"] != nil {
+				break
+			}
+		}
+		cost := w.wantSettled("turns", w.asked.Load())
+		const turn = 10*300 + 100
+		s.limited(limit.Limits{MonthlyBudget: cost + turn})
+		policy("summarise")
+		before := w.asked.Load()
+		if status, o := grow(); status != 429 || o.text("error", "code") != "insufficient_quota" || w.asked.Load() != before {
+			t.Errorf("without a budget for the summary: %d: %v", status, o)
+		}
+		w.wantSettled("refused", before)
+		s.limited(limit.Limits{MonthlyBudget: enough, ConcurrentRequests: 1})
+		if status, o := grow(); status != 200 || o.text("context", "policy") != "summarise" {
+			t.Errorf("with a budget for it: %d: %v", status, o)
+		}
+		if n := w.asked.Load(); n < before+2 {
+			t.Errorf("the worker was asked %d times, before %d", n, before)
+		}
+		w.wantSettled("with a summary", w.asked.Load())
+		s.limited(limit.Limits{MonthlyBudget: s.used().Cost + turn})
+		policy("drop")
+		if status, o := grow(); status != 200 {
+			t.Errorf("a turn alone, with what was too little for a summary: %d: %v", status, o)
+		}
+	})
 }
