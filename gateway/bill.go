@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/batch"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
@@ -112,10 +113,8 @@ func (b *bill) admit(ctx context.Context) error {
 			g.metrics.limited.WithLabelValues(string(v.Refused)).Inc()
 			return refusedBy(&v, b.model)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(min(v.Wait, time.Minute)):
+		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
+			return err
 		}
 		if b.call.author != nil { // the key may have been blocked since
 			if _, err := g.who(b.call); err != nil {

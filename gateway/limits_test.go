@@ -100,6 +100,27 @@ func TestBatchesObeyTheirKey(t *testing.T) {
 	})
 }
 
+// TestSmallLimitsHoldUpNobody has a key leave more than its limits allow for hours,
+// and another key a batch after that.
+func TestSmallLimitsHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rig := startKeyed(t, &worker{script: speak(t, "Hello", 0)})
+		slow, slowID := rig.key(tenant.NewKey{Organization: "acme", Limits: limit.Limits{RequestsPerMinute: 1}})
+		quick, _ := rig.key(tenant.NewKey{Organization: "other"})
+		s.batchOf(100, `,"max_tokens":9`, bearer(slow)...)
+		time.Sleep(time.Second)
+		b := s.batchOf(10, `,"max_tokens":9`, bearer(quick)...)
+		time.Sleep(20 * time.Second) // its tier allows two a second
+		if now, failures := s.batchNow(b, bearer(quick)...); now.RequestCounts.Completed != 10 {
+			t.Errorf("behind a batch that waits: %+v: %s", now, failures)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := s.usedBy(slowID).Requests; got < 8 || got > 11 {
+			t.Errorf("%d requests of a minute's limit of 1 in ten minutes", got)
+		}
+	})
+}
+
 // TestBatchesEndWithTheirKey has a key lose its right while its batch waits for
 // room: what is left of the batch fails, and says why.
 func TestBatchesEndWithTheirKey(t *testing.T) {

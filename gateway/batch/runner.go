@@ -16,7 +16,8 @@ import (
 
 const (
 	// requestsAtOnce is how many requests of all batches are answered together:
-	// enough to fill the passes of an idle machine.
+	// enough to fill the passes of an idle machine. A batch has no more than that
+	// in hand either, those counted that rest.
 	requestsAtOnce = 16
 	// batchesAtOnce is how many batches take turns. The others wait in order.
 	batchesAtOnce = 8
@@ -222,6 +223,7 @@ func (s *Store) onCancel(rec *record, cancel func()) {
 func (r *Runner) submit(ctx context.Context, input io.Reader, t task, j *journal) error {
 	var begun sync.WaitGroup
 	defer begun.Wait()
+	inHand := make(chan struct{}, requestsAtOnce)
 	return eachLine(input, r.Store.limits.LineBytes, func(number int, raw []byte) error {
 		line, err := openai.ParseBatchLine(raw)
 		if err != nil {
@@ -234,13 +236,13 @@ func (r *Runner) submit(ctx context.Context, input io.Reader, t task, j *journal
 			return context.Cause(ctx)
 		}
 		select {
-		case r.slots <- struct{}{}:
+		case inHand <- struct{}{}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		begun.Go(func() {
-			defer func() { <-r.slots }()
-			r.answer(ctx, t, j, line)
+			defer func() { <-inHand }()
+			r.inTurn(ctx, func(ctx context.Context) { r.answer(ctx, t, j, line) })
 		})
 		return nil
 	})
@@ -262,9 +264,7 @@ func (r *Runner) answer(ctx context.Context, t task, j *journal, line *openai.Ba
 			j.add(openai.BatchResult{ID: newID("batch_req_"), CustomID: line.CustomID, Response: &response})
 			break
 		}
-		select {
-		case <-time.After(retryWait << (try - 1)):
-		case <-ctx.Done():
+		if Rest(ctx, retryWait<<(try-1)) != nil {
 			return
 		}
 	}

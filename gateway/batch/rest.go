@@ -1,0 +1,62 @@
+package batch
+
+import (
+	"context"
+	"time"
+)
+
+// A place is a request's among those that are answered together. It belongs to
+// one goroutine at a time.
+type place struct {
+	places chan struct{}
+	held   bool
+}
+
+// placeKey is where a context keeps the place of its request.
+type placeKey struct{}
+
+func (p *place) take(ctx context.Context) error {
+	select {
+	case p.places <- struct{}{}:
+		p.held = true
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *place) leave() {
+	if p.held {
+		<-p.places
+		p.held = false
+	}
+}
+
+// inTurn does something when there is a place for it, unless ctx ends first.
+func (r *Runner) inTurn(ctx context.Context, do func(context.Context)) {
+	p := &place{places: r.slots}
+	if p.take(ctx) != nil {
+		return
+	}
+	defer p.leave()
+	do(context.WithValue(ctx, placeKey{}, p))
+}
+
+// Rest waits for a time, as a request does whose author has no room for it now.
+// Where ctx is that of a request which a [Runner] makes, others have its place
+// meanwhile: an author with small limits holds up nobody else.
+func Rest(ctx context.Context, d time.Duration) error {
+	p, placed := ctx.Value(placeKey{}).(*place)
+	if placed {
+		p.leave()
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if placed {
+		return p.take(ctx)
+	}
+	return nil
+}
