@@ -25,8 +25,6 @@ type Tagger struct {
 	weights [][Tags]int8
 	// packed are the weights as they are added up.
 	packed []tagLanes
-	// plain[b] says of the words of a bucket that they are outside all spans.
-	plain  []bool
 	follow [Tags][Tags]int32
 	near   *rivals
 	spaces sync.Pool

@@ -17,6 +17,7 @@ async function makeKey() {
 
 test('the page asks for a key, and goes on where it was held up', async () => {
   const page = await openPage(rig);
+  await page.waitForLoadState('networkidle'); // what it asks by itself has been answered
   const good = await makeKey();
   await say(page, 'Hello!');
   const dialog = page.locator('dialog[open]', { hasText: 'API key' });
