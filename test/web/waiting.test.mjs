@@ -69,9 +69,10 @@ test('while a long prompt is read, the page tells how far that is', async () => 
   await say(page, `${'The brave cat walks along the sea and looks at the ships. '.repeat(90)}\n\nWhat does the cat look at?`);
   const reading = waits(page).getByText(/Reading [\d,]+ of [\d,]+ tokens/);
   await reading.waitFor();
-  const bar = page.getByRole('progressbar', { name: 'Prompt read' });
-  await page.waitForFunction(() => document.querySelector('.live progress')?.value > 0);
-  assert.ok(Number(await bar.getAttribute('max')) > 500);
+  await page.waitForFunction(() => {
+    const bar = document.querySelector('.live progress[aria-label="Prompt read"]');
+    return bar && bar.value > 0 && bar.max > 500;
+  });
   await answered(page);
   await page.closeClean();
 });
