@@ -38,11 +38,11 @@ func cutID(line []byte) (id uint64, rest []byte, ok bool) {
 
 // cutLine cuts the first line, without its end, from the others.
 func cutLine(lines []byte) (line, rest []byte) {
-	end := bytes.IndexByte(lines, '\n')
-	if end < 0 {
+	before, after, ok := bytes.Cut(lines, []byte{'\n'})
+	if !ok {
 		return lines, nil
 	}
-	return lines[:end], lines[end+1:]
+	return before, after
 }
 
 // An outbox writes what many send to one connection. What is sent while somebody

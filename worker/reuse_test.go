@@ -34,15 +34,15 @@ func TestClosedConnectionsAreNotFailures(t *testing.T) {
 	defer l.Close()
 	r := dial(t, Config{URL: "http://" + l.Addr().String(), Kind: OpenAI, Model: "m", Text: spell})
 	for range 10 {
-		said := ""
+		var said strings.Builder
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said += d.Text
+			said.WriteString(d.Text)
 		}
-		if said != "a" {
-			t.Errorf("it said %q", said)
+		if said.String() != "a" {
+			t.Errorf("it said %q", said.String())
 		}
 	}
 	r.Close()

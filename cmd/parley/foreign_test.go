@@ -41,15 +41,13 @@ func newDoor(t *testing.T, to string, routes ...string) *door {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, route := range d.routes {
-			if r.URL.Path == route {
-				if r.Method == http.MethodPost {
-					d.asked.Add(1)
-					defer context.AfterFunc(r.Context(), func() { d.left.Add(1) })()
-				}
-				behind.ServeHTTP(&cutting{ResponseWriter: w, door: d, posted: r.Method == http.MethodPost}, r)
-				return
+		if slices.Contains(d.routes, r.URL.Path) {
+			if r.Method == http.MethodPost {
+				d.asked.Add(1)
+				defer context.AfterFunc(r.Context(), func() { d.left.Add(1) })()
 			}
+			behind.ServeHTTP(&cutting{ResponseWriter: w, door: d, posted: r.Method == http.MethodPost}, r)
+			return
 		}
 		http.NotFound(w, r)
 	}))
