@@ -29,6 +29,9 @@ type Delta struct {
 	// Routing is set in the first delta that comes from a worker, where there is
 	// more than one: again after each move.
 	Routing *Routing `json:"routing,omitempty"`
+	// Stay is what a worker elsewhere measured itself, in its first and in its last
+	// delta. It may stand beside an error.
+	Stay *Stay `json:"stay,omitempty"`
 }
 
 // A Routing says who computes an answer, and why.
@@ -112,6 +115,9 @@ type Usage struct {
 	Queued  time.Duration `json:",omitzero"`
 	Prefill time.Duration `json:",omitzero"`
 	Decode  time.Duration `json:",omitzero"`
+	// Outside says that Prefill and Decode were measured from outside the engine,
+	// which does not tell them.
+	Outside bool `json:",omitzero"`
 	// Routing is who gave the last of the answer; nil where there is one worker.
 	Routing *Routing `json:",omitzero"`
 }

@@ -101,6 +101,7 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 		winner, loser = second, first
 	}
 	if ok && h.err == nil {
+		loser.leg.record.close(outrun, nil, t.fleet.cfg.Now())
 		t.letGo(loser, moved, nil)
 		return winner.resume(h, ok)
 	}
@@ -115,17 +116,18 @@ func (t *trip) second(ctx context.Context, l *leg) *runner {
 	f := t.fleet
 	id, _ := l.member.seat(t.r.Model)
 	t.avoid = append(t.avoid, id)
+	asked := f.cfg.Now()
 	other, _, err := f.pick(t, t.query())
 	t.avoid = nil
 	if err != nil {
 		return nil
 	}
-	t.open(ctx, other)
+	other.asked = asked
 	if other.member == l.member || !f.affords(len(t.r.Prompt)) {
-		other.cancel(nil)
 		f.finish(other, moved, nil)
 		return nil
 	}
+	t.open(ctx, other)
 	return other.run()
 }
 

@@ -47,6 +47,9 @@ type leg struct {
 	blame int
 	// shown is set once a delta has said who computes; computed once the prompt is.
 	shown, computed bool
+	// asked is when a worker was looked for; record is what people are told.
+	asked  time.Time
+	record record
 }
 
 // run answers the request.
@@ -79,7 +82,7 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
-	bounded, cancel := context.WithCancelCause(ctx)
+	bounded, cancel := context.WithCancelCause(l.keep(ctx, t.fleet.cfg.Now()))
 	l.context = bounded
 	l.stream = l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume))
 	t.fleet.begin(l, cancel)
@@ -89,12 +92,16 @@ func (t *trip) open(ctx context.Context, l *leg) {
 func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v verdict, err error) {
 	defer l.cancel(nil)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
-	defer func() { t.fleet.finish(l, v, err) }()
+	defer func() {
+		l.leaves(ctx, v, t.fleet.cfg.Now())
+		t.fleet.finish(l, v, err)
+	}()
 	silence := newSilence(t.fleet.cfg.StallMax, l.cancel)
 	defer silence.stop()
 	complete := false
 	for d, fault := range l.stream {
 		silence.broken()
+		l.record.hear(&d, t.fleet.cfg.Now())
 		if fault != nil {
 			return judge(ctx, l.context, fault), fault
 		}
@@ -205,11 +212,13 @@ const (
 // board picks a worker, and waits for one if need be.
 func (t *trip) board(ctx context.Context) (*leg, error) {
 	f := t.fleet
+	asked := f.cfg.Now()
 	query := t.query()
-	until := f.cfg.Now().Add(f.cfg.WaitMax)
+	until := asked.Add(f.cfg.WaitMax)
 	for {
 		l, changed, err := f.pick(t, query)
 		if err == nil {
+			l.asked = asked
 			t.heard = t.said.pieces()
 			return l, nil
 		}
@@ -390,6 +399,7 @@ func (f *Fleet) finish(l *leg, v verdict, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, now := l.member, f.cfg.Now()
+	l.record.close(v.String(), err, now)
 	delete(m.legs, l)
 	if !l.computed {
 		f.router.Computed(&l.decision)

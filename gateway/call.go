@@ -53,6 +53,8 @@ type call struct {
 	err     error
 	story   story
 	traced  traced
+	// journey is which workers were asked, once any may be.
+	journey *parley.Journey
 	// screening is the safety policy of the call, once its prompt was judged.
 	screening screening
 	// bill is that of the newest generation, of bills; spent is where time went.

@@ -93,7 +93,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 		return err
 	}
 	defer bill.close()
-	work := generate(ctx, c.source(m, nil, jobs), jobs, embeddingsAtOnce)
+	work := generate(c.travels(ctx), c.source(m, nil, jobs), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {
 		select {

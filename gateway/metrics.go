@@ -219,7 +219,7 @@ func (g *Gateway) finish(c *call) {
 		g.metrics.inFlight.Dec()
 		g.countInference(c, code)
 		life := c.life(status, code, elapsed)
-		g.endTrace(&c.traced, life, elapsed)
+		g.endTrace(c, life, elapsed)
 		g.operations.remember(life)
 	}
 	if ctx, level := c.request.Context(), c.level(status); g.config.Log.Enabled(ctx, level) {

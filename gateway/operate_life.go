@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"time"
 
 	"parley"
@@ -37,48 +38,20 @@ func shortened(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// stages tells where the time of a call went. What the engine measured is put
-// where it must have been; the rest is ours.
+// stages tells where the time of a call went.
 func (c *call) stages(elapsed time.Duration) []admin.Stage {
 	s := &c.story
-	at := time.Duration(0)
-	stages := []admin.Stage{}
-	add := func(where, name, note string, took time.Duration) {
-		took = min(took, elapsed-at)
-		if took > 0 {
-			stages = append(stages, admin.Stage{Where: where, Name: name, StartMs: millis(at), Ms: millis(took), Note: note})
-			at += took
-		}
-	}
-	if s.handed == 0 {
-		add("gateway", "read", "", elapsed)
-		return stages
-	}
-	add("gateway", "read and render", "", s.handed)
-	add("queue", "wait for a turn", "", c.place.stands().waited)
-	if s.shared {
-		add("gateway", "follow another's answer", "computed for an equal request", elapsed)
-		return stages
-	}
-	if u := &s.usage; u.Queued+u.Prefill+u.Decode > 0 {
-		before := s.firstToken - at - u.Queued - u.Prefill
-		add("router", "choose a worker and send", routeOf(c).Reason, max(before, 0))
-		add("engine", "wait for memory", "", u.Queued)
-		add("engine", "prefill", missNote(u), u.Prefill)
-		add("engine", "decode", "", u.Decode)
-		add("gateway", "write", "", elapsed)
-		return stages
-	}
-	add("worker", "until it ended", "no measures came: it did not end well", elapsed)
-	return stages
+	course := admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.stands().waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
+	course.Legs, course.More = c.journey.Legs()
+	return course.Stages()
 }
 
-// missNote says why a prompt had to be computed.
-func missNote(u *parley.Usage) string {
-	if u.Miss == "" || u.Miss == "none" {
-		return ""
+// travels returns a context in which the workers that are asked are noted.
+func (c *call) travels(ctx context.Context) context.Context {
+	if c.journey == nil {
+		c.journey = &parley.Journey{Traced: c.gateway.config.Traces != nil && c.traced.here.Sampled}
 	}
-	return "not cached: " + u.Miss
+	return parley.WithJourney(ctx, c.journey)
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -8,7 +8,6 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
-	"parley/gateway/otlp"
 )
 
 // A traced request is one whose place in a trace is known.
@@ -30,12 +29,15 @@ func (g *Gateway) beginTrace(r *http.Request) (traced, *http.Request) {
 		rand.Read(t.here.ID[:]) // never fails
 		t.here.Sampled = true
 	}
-	rand.Read(t.here.Span[:])
+	if g.config.Traces != nil { // who sends no spans stands between nobody
+		rand.Read(t.here.Span[:])
+	}
 	return t, r.WithContext(parley.WithTrace(r.Context(), t.here))
 }
 
-// endTrace sends what became of a request, with a span for each stage.
-func (g *Gateway) endTrace(t *traced, l *admin.Life, elapsed time.Duration) {
+// endTrace sends what became of a call, with a span for each stage.
+func (g *Gateway) endTrace(c *call, l *admin.Life, elapsed time.Duration) {
+	t := &c.traced
 	if t.here.ID == [16]byte{} {
 		return
 	}
@@ -43,19 +45,8 @@ func (g *Gateway) endTrace(t *traced, l *admin.Life, elapsed time.Duration) {
 	if g.config.Traces == nil || !t.here.Sampled {
 		return
 	}
-	spans := []otlp.Span{{Trace: t.here.ID, ID: t.here.Span, Parent: t.parent, Name: spanName(l), Server: true, Start: l.Started, End: l.Started.Add(elapsed),
-		Attributes: spanAttributes(l), Error: spanError(l)}}
-	for _, s := range l.Stages {
-		start := l.Started.Add(time.Duration(s.StartMs * float64(time.Millisecond)))
-		span := otlp.Span{Trace: t.here.ID, Parent: t.here.Span, Name: s.Where + ": " + s.Name, Start: start, End: start.Add(time.Duration(s.Ms * float64(time.Millisecond))),
-			Attributes: map[string]any{"parley.stage": s.Where}}
-		if s.Note != "" {
-			span.Attributes["parley.note"] = s.Note
-		}
-		rand.Read(span.ID[:])
-		spans = append(spans, span)
-	}
-	g.config.Traces.Export(spans)
+	legs, _ := c.journey.Legs()
+	g.config.Traces.Export(spansOf(t, l, legs, elapsed))
 }
 
 // operations of the conventions for generative AI, by route.

@@ -77,15 +77,22 @@ func TestTracesReachACollector(t *testing.T) {
 	if root.TraceID != parent[3:35] || root.ParentSpanID != parent[36:52] || root.Kind != 2 || root.Name != "chat "+modelID {
 		t.Errorf("the first span is %+v", root)
 	}
-	var names []string
+	below := map[string][]string{}
+	ids := map[string]string{}
+	for _, span := range taken.spans {
+		ids[span.SpanID] = span.Name
+	}
 	for _, span := range taken.spans[1:] {
-		names = append(names, span.Name)
-		if span.ParentSpanID != root.SpanID || span.TraceID != root.TraceID || span.EndTimeUnixNano < span.StartTimeUnixNano {
+		below[ids[span.ParentSpanID]] = append(below[ids[span.ParentSpanID]], span.Name)
+		if span.TraceID != root.TraceID || span.EndTimeUnixNano < span.StartTimeUnixNano {
 			t.Errorf("%+v does not belong to %+v", span, root)
 		}
 	}
-	if all := strings.Join(names, ", "); !strings.Contains(all, "gateway: ") || !strings.Contains(all, "engine: prefill") || !strings.Contains(all, "engine: decode") {
-		t.Errorf("the stages are %s", all)
+	if got := strings.Join(below["worker: ask"], ", "); got != "worker: hand to the engine, engine: wait for memory, engine: prefill, engine: decode" {
+		t.Errorf("below the worker are %s", got)
+	}
+	if got := strings.Join(below[root.Name], ", "); !strings.HasPrefix(got, "worker: ask, gateway: read and render, ") || !strings.Contains(got, "router: choose a worker") || strings.Contains(got, "engine") {
+		t.Errorf("below the call are %s", got)
 	}
 	told := map[string]any{}
 	for _, a := range root.Attributes {

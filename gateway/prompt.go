@@ -117,7 +117,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
 	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
 	a.place = c.place
-	work := generate(c.request.Context(), c.source(m, held, jobs), jobs, len(jobs))
+	work := generate(c.travels(c.request.Context()), c.source(m, held, jobs), jobs, len(jobs))
 	a.work = work
 	return a, func() {
 		work.stop()

@@ -23,6 +23,9 @@ type Door struct {
 	// To is the worker. Log is told what clients are not; nil tells nobody.
 	To  parley.Worker
 	Log *slog.Logger
+	// Traced is told of each answer that belongs to a trace which is kept; nil for
+	// nobody. It must not wait.
+	Traced func(Answer)
 
 	mu      sync.Mutex
 	visits  map[*visit]struct{}
@@ -46,6 +49,7 @@ type answering struct {
 	id     uint64
 	visit  *visit
 	window *credit
+	stay   stay
 	cancel context.CancelCauseFunc
 }
 
@@ -229,14 +233,15 @@ var errLeft = errors.New("the client left")
 
 // begin answers a request.
 func (v *visit) begin(ctx context.Context, id uint64, body []byte) {
+	a := &answering{id: id, visit: v, stay: stay{Answer: Answer{Came: time.Now()}}}
 	c, err := parseCall(body)
-	a := &answering{id: id, visit: v}
 	if err == nil {
 		if t, ok := parley.ParseTrace(c.Trace); ok {
 			ctx = parley.WithTrace(ctx, t)
 		}
 		ctx, a.cancel = context.WithCancelCause(ctx)
 		a.window = newCredit(c.Window)
+		a.stay.window = a.window
 		err = v.door.begin(a)
 	}
 	v.working.Go(func() {
@@ -255,24 +260,34 @@ func (v *visit) begin(ctx context.Context, id uint64, body []byte) {
 // answer streams an answer as far as the window allows. The delta with the usage
 // is the last, and so is an error. It returns errors of ours, for the log.
 func (a *answering) answer(ctx context.Context, q *parley.Request) (err error) {
+	told := a.visit.door.Traced
+	a.stay.admit(ctx, q, told != nil)
+	defer a.stay.end(told)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			_ = a.send(&frame{Error: faultOf(err)}) // who left misses it
+			_ = a.sendFault(err) // who left misses it
 		}
 	}()
 	for d, err := range a.visit.door.To.Generate(ctx, q) {
 		if err != nil {
-			return errors.Join(unsendable(a.send(&frame{Error: faultOf(err)})), internal(err))
+			return errors.Join(unsendable(a.sendFault(err)), internal(err))
 		}
 		if err := a.window.take(ctx, cost(&d)); err != nil {
+			a.stay.Err = err
 			return nil // the client has left
 		}
+		a.stay.note(&d)
 		if err := a.send(&frame{Delta: &d}); err != nil || d.Usage != nil {
 			return unsendable(err)
 		}
 	}
-	return unsendable(a.send(&frame{Error: &fault{Code: parley.Unavailable, Message: "the worker ended the answer without a delta that carries usage"}}))
+	return unsendable(a.sendFault(parley.Errorf(parley.Unavailable, "the worker ended the answer without a delta that carries usage")))
+}
+
+// sendFault says why there is no more.
+func (a *answering) sendFault(err error) error {
+	return a.send(&frame{Error: faultOf(err), Stay: a.stay.fail(err)})
 }
 
 // unsendable keeps the error of what cannot be sent to anybody; a client that left

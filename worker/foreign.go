@@ -289,6 +289,7 @@ func (a *assembly) end(r *Remote, ctx context.Context, yield func(parley.Delta, 
 		}
 	}
 	u.PromptTokens = max(0, u.PromptTokens-a.folded)
+	u.Outside = u.Prefill == 0
 	if u.Prefill == 0 {
 		u.Prefill = a.first.Sub(a.began)
 	}

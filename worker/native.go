@@ -58,7 +58,7 @@ func (r *Remote) readFrames(ctx context.Context, in *inflow, yield func(parley.D
 			return false
 		}
 		if f.Error != nil {
-			yield(parley.Delta{}, f.Error.err())
+			yield(parley.Delta{Stay: f.Stay}, f.Error.err())
 			return true
 		}
 		if !yield(*f.Delta, nil) {
@@ -96,6 +96,8 @@ type credit struct {
 	mu   sync.Mutex
 	left int
 	more chan struct{}
+	// paused is how long take has waited; it is for whoever calls that.
+	paused time.Duration
 }
 
 func newCredit(window int) *credit { return &credit{left: window, more: make(chan struct{}, 1)} }
@@ -111,8 +113,10 @@ func (c *credit) take(ctx context.Context, tokens int) error {
 			return nil
 		}
 		c.mu.Unlock()
+		begun := time.Now()
 		select {
 		case <-c.more:
+			c.paused += time.Since(begun)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

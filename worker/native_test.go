@@ -56,13 +56,15 @@ func (w *counting) Generate(ctx context.Context, r *parley.Request) iter.Seq2[pa
 }
 
 // serveWire serves a worker on a real socket.
-func serveWire(t *testing.T, to parley.Worker) string {
+func serveWire(t *testing.T, to parley.Worker) string { return serveDoor(t, &Door{To: to}) }
+
+// serveDoor serves a door on a real socket.
+func serveDoor(t *testing.T, door *Door) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &Door{To: to}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := door.Serve(w, r); err != nil {
 			w.WriteHeader(http.StatusBadRequest)

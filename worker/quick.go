@@ -7,8 +7,8 @@ import (
 )
 
 // quickDelta reads the line of a delta as this program writes it, where it has
-// nothing but tokens, an end and plain usage: every answer ends with one, and
-// reading it as any JSON costs ten times as much. Whatever is different is left to
+// nothing but tokens, an end, plain usage and a stay: every answer begins and ends
+// with one, and reading it as any JSON costs ten times as much. Whatever is different is left to
 // the other way.
 func quickDelta(line []byte) (*parley.Delta, bool) {
 	s := &quick{rest: line}
@@ -24,6 +24,8 @@ func quickDelta(line []byte) (*parley.Delta, bool) {
 			d.Finish = parley.Finish(s.text())
 		case "usage":
 			d.Usage = s.usage()
+		case "stay":
+			d.Stay = s.stay()
 		default:
 			s.bad = true
 		}
@@ -144,4 +146,26 @@ func (s *quick) usage() *parley.Usage {
 		}
 	})
 	return u
+}
+
+func (s *quick) stay() *parley.Stay {
+	stay := &parley.Stay{}
+	s.object(func(key string) {
+		switch key {
+		case "Admitted":
+			stay.Admitted = time.Duration(s.number())
+		case "First":
+			stay.First = time.Duration(s.number())
+		case "Whole":
+			stay.Whole = time.Duration(s.number())
+		case "Paused":
+			stay.Paused = time.Duration(s.number())
+		case "Traced":
+			s.take("true")
+			stay.Traced = true
+		default:
+			s.bad = true
+		}
+	})
+	return stay
 }

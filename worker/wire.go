@@ -72,10 +72,12 @@ func parseCall(line []byte) (*call, error) {
 	return c, nil
 }
 
-// A frame is one line of an answer: a delta, or why there are no more.
+// A frame is one line of an answer: a delta, or why there are no more and what was
+// measured until then.
 type frame struct {
 	Delta *parley.Delta `json:"delta,omitempty"`
 	Error *fault        `json:"error,omitempty"`
+	Stay  *parley.Stay  `json:"stay,omitempty"`
 }
 
 // A fault is a [parley.Error] on the wire.

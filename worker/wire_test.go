@@ -180,7 +180,8 @@ func FuzzCall(f *testing.F) {
 // of an answer is known to the quick way.
 func TestLastFramesAreReadQuickly(t *testing.T) {
 	want := &parley.Delta{Tokens: []parley.Token{5}, Finish: parley.FinishStop, Usage: &parley.Usage{
-		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7}}
+		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7},
+		Stay: &parley.Stay{Admitted: 8, First: 9, Whole: 10, Paused: 11, Traced: true}}
 	line, err := appendFrame(nil, &frame{Delta: want})
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +199,8 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"delta":{"tokens":[1,]}}`))
 	f.Add([]byte(`{"delta":{"choice":1,"tokens":[7],"finish":"length","usage":{"PromptTokens":3,"Miss":"new","OutputTokens":1,"Queued":12,"Prefill":3,"Decode":9}}}`))
 	f.Add([]byte(`{"delta":{"finish":"stop","finish":"stop"}}`))
+	f.Add([]byte(`{"delta":{"tokens":[7],"stay":{"Admitted":12,"First":90,"Traced":true}}}`))
+	f.Add([]byte(`{"error":{"code":"unavailable","message":"x"},"stay":{"Admitted":12,"Whole":90}}`))
 	f.Add([]byte(`{"delta":{"usage":{}}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if tokens, ok := plainTokens(nil, line); ok {

@@ -90,7 +90,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	traces, endTraces := s.openTraces(ctx, "parley-worker", cfg.Log)
 	defer endTraces()
 	if traces != nil {
-		cfg.Traced = func(a host.Answer) { traces.Export(answerSpans(&a)) }
+		cfg.Traced = func(a worker.Answer) { traces.Export(answerSpans(&a)) }
 	}
 	server, err := host.NewServer(cfg)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"parley/gateway/otlp"
-	"parley/worker/host"
+	"parley/worker"
 )
 
 // answerSpans are what a worker adds to the trace of a request: a span for the
-// answer, and in it one for each of the engine's stages. The gateway that asked
-// has the span above them.
-func answerSpans(a *host.Answer) []otlp.Span {
-	whole := otlp.Span{Trace: a.Trace.ID, Parent: a.Trace.Span, Name: "worker: answer", Server: true, Start: a.Started, End: a.Ended, Attributes: map[string]any{
+// answer, and in it one for each of its stages and the engine's. The gateway that
+// asked has the span above them.
+func answerSpans(a *worker.Answer) []otlp.Span {
+	whole := otlp.Span{Trace: a.Trace.ID, Parent: a.Trace.Span, Name: "worker: answer", Server: true, Start: a.Came, End: a.Ended, Attributes: map[string]any{
 		"gen_ai.operation.name": "generate_content", "gen_ai.provider.name": "parley", "gen_ai.request.model": a.Model, "gen_ai.response.id": a.Request,
 		"gen_ai.usage.output_tokens": a.OutputTokens, "parley.stage": "worker",
 	}}
@@ -20,26 +20,47 @@ func answerSpans(a *host.Answer) []otlp.Span {
 	if a.Err != nil {
 		whole.Error = a.Err.Error()
 	}
-	spans := []otlp.Span{whole}
 	u := a.Usage
-	if u == nil {
-		return spans
+	if u != nil {
+		whole.Attributes["gen_ai.usage.input_tokens"], whole.Attributes["gen_ai.usage.cache_read.input_tokens"] = u.PromptTokens, u.CachedTokens
 	}
-	whole.Attributes["gen_ai.usage.input_tokens"], whole.Attributes["gen_ai.usage.cache_read.input_tokens"] = u.PromptTokens, u.CachedTokens
-	at := a.Started
-	for _, stage := range []struct {
-		name string
-		took time.Duration
-	}{{"engine: wait for memory", u.Queued}, {"engine: prefill", u.Prefill}, {"engine: decode", u.Decode}} {
-		if stage.took <= 0 {
-			continue
-		}
-		s := otlp.Span{Trace: a.Trace.ID, Parent: whole.ID, Name: stage.name, Start: at, End: at.Add(stage.took), Attributes: map[string]any{"parley.stage": "engine"}}
-		if stage.name == "engine: prefill" && u.Miss != "" {
+	spans := []otlp.Span{whole}
+	at := a.Came
+	for _, stage := range answerStages(a) {
+		s := otlp.Span{Trace: a.Trace.ID, Parent: whole.ID, Name: stage.where + ": " + stage.name, Start: at, End: at.Add(stage.took), Attributes: map[string]any{"parley.stage": stage.where}}
+		if stage.name == "prefill" && u.Miss != "" {
 			s.Attributes["parley.cache_miss"] = u.Miss
 		}
 		rand.Read(s.ID[:])
 		spans, at = append(spans, s), s.End
 	}
 	return spans
+}
+
+// An answerStage is a part of the time that a worker had a request.
+type answerStage struct {
+	where, name string
+	took        time.Duration
+}
+
+// answerStages are those that were come to, by the names that the operator's page
+// has for them.
+func answerStages(a *worker.Answer) (stages []answerStage) {
+	add := func(where, name string, took time.Duration) {
+		if took > 0 {
+			stages = append(stages, answerStage{where, name, took})
+		}
+	}
+	s, u := &a.Stay, a.Usage
+	add("worker", "receive and admit", s.Admitted)
+	if u == nil {
+		return stages
+	}
+	if s.First > 0 {
+		add("worker", "hand to the engine", s.First-s.Admitted-u.Queued-u.Prefill)
+	}
+	add("engine", "wait for memory", u.Queued)
+	add("engine", "prefill", u.Prefill)
+	add("engine", "decode", u.Decode)
+	return stages
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ type spanCatcher struct {
 type caughtSpan struct {
 	Service                             string
 	TraceID, SpanID, ParentSpanID, Name string
+	StartTimeUnixNano                   string
 }
 
 func (c *spanCatcher) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
@@ -44,56 +46,125 @@ func (c *spanCatcher) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named returns the span of a service by its name; false if it has not come.
-func (c *spanCatcher) named(service, name string) (caughtSpan, bool) {
+// tree writes the spans of a trace below a span, each with its service, sorted.
+func (c *spanCatcher) tree(trace, below, indent string) (lines []string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.spans, func(s caughtSpan) bool { return s.Service == service && strings.HasPrefix(s.Name, name) })
-	if i < 0 {
-		return caughtSpan{}, false
+	spans := slices.Clone(c.spans)
+	c.mu.Unlock()
+	slices.SortStableFunc(spans, func(a, b caughtSpan) int {
+		return cmp.Or(cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano), cmp.Compare(a.Name, b.Name))
+	})
+	for _, s := range spans {
+		if s.TraceID == trace && s.ParentSpanID == below {
+			lines = append(lines, indent+s.Service+" "+s.Name)
+			lines = append(lines, c.tree(trace, s.SpanID, indent+"  ")...)
+		}
 	}
-	return c.spans[i], true
+	return lines
 }
 
-// TestTracesAcrossProcesses follows one trace from a client through the gateway's
-// process into the worker's and its engine.
-func TestTracesAcrossProcesses(t *testing.T) {
-	taken := &spanCatcher{}
-	receiver := httptest.NewServer(taken)
-	defer receiver.Close()
-	w := startWorker(t, "--otlp-endpoint", receiver.URL)
-	s := startServer(t, "--model", "polly-mini", "--worker", w.url, "--otlp-endpoint", receiver.URL, "--log-level", "error")
-	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(`{"max_tokens":8,"messages":[{"role":"user","content":"Hi"}]}`))
+// has reports whether all services have sent their part of a trace.
+func (c *spanCatcher) has(trace string, names ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		if !slices.ContainsFunc(c.spans, func(s caughtSpan) bool { return s.TraceID == trace && strings.HasPrefix(s.Name, name) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// count returns how many spans of a trace there are.
+func (c *spanCatcher) count(trace string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if s.TraceID == trace {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	tracedBy   = "0af7651916cd43dd8448eb211c80319c"
+	tracedSpan = "b7ad6b7169203331"
+)
+
+// askTraced asks for a short answer within a trace of the client.
+func askTraced(t *testing.T, url string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(`{"max_tokens":8,"ignore_eos":true,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Traceparent", parent)
+	r.Header.Set("Traceparent", "00-"+tracedBy+"-"+tracedSpan+"-01")
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	var front, answer, engine caughtSpan
-	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		var a, b, c bool
-		front, a = taken.named("parley", "chat ")
-		answer, b = taken.named("parley-worker", "worker: answer")
-		engine, c = taken.named("parley-worker", "engine: prefill")
-		if a && b && c {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("only these came: %+v", taken.spans)
-		}
+	if response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status)
 	}
-	for _, s := range []caughtSpan{front, answer, engine} {
-		if s.TraceID != parent[3:35] {
-			t.Errorf("%+v is of another trace", s)
-		}
+}
+
+// TestTracesAcrossProcesses follows one trace from a client through the gateway's
+// process into the worker's and its engine. It is one tree, in which every stage is
+// told once: by the worker where that sends spans, and otherwise by the gateway.
+func TestTracesAcrossProcesses(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		traced, inside bool
+	}{{name: "by the worker", traced: true}, {name: "by the gateway"}, {name: "in one process", inside: true}} {
+		t.Run(c.name, func(t *testing.T) {
+			taken := &spanCatcher{}
+			receiver := httptest.NewServer(taken)
+			defer receiver.Close()
+			args := []string{"--model", "polly-mini", "--otlp-endpoint", receiver.URL, "--log-level", "error", "--speculate", "off"}
+			if !c.inside {
+				worker := []string{"--speculate", "off"}
+				if c.traced {
+					worker = append(worker, "--otlp-endpoint", receiver.URL)
+				}
+				args = append(args, "--worker", startWorker(t, worker...).url)
+			}
+			s := startServer(t, args...)
+			askTraced(t, s.url)
+			wanted := []string{"chat ", "worker: ask", "engine: decode"}
+			for until := time.Now().Add(time.Minute); !taken.has(tracedBy, wanted...); time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(until) {
+					t.Fatalf("only these came: %+v", taken.spans)
+				}
+			}
+			time.Sleep(1500 * time.Millisecond) // more than a batch: what is told twice would have come
+			got := taken.tree(tracedBy, tracedSpan, "")
+			if n := taken.count(tracedBy); n != len(got) {
+				t.Errorf("%d spans, of which %d are below the client's: %+v", n, len(got), taken.spans)
+			}
+			if want := wantedTree(c.traced, c.inside); !slices.Equal(unhurried(got), want) {
+				t.Errorf("the tree is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
 	}
-	if front.ParentSpanID != parent[36:52] || answer.ParentSpanID != front.SpanID || engine.ParentSpanID != answer.SpanID {
-		t.Errorf("the client's span %s has not below it %+v, that %+v, that %+v", parent[36:52], front, answer, engine)
+}
+
+// unhurried leaves out stages that may take no time at all.
+func unhurried(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return strings.HasSuffix(line, ": wait for a turn") || strings.HasSuffix(line, ": wait for memory") || strings.HasSuffix(line, ": hand to the engine") || strings.HasSuffix(line, ": write")
+	})
+}
+
+func wantedTree(traced, inside bool) []string {
+	top := []string{"parley chat polly-mini", "  parley gateway: read and render", "  parley router: choose a worker", "  parley worker: ask"}
+	switch {
+	case inside:
+		return append(top, "    parley engine: prefill", "    parley engine: decode")
+	case traced:
+		return append(top, "    parley-worker worker: answer", "      parley-worker worker: receive and admit", "      parley-worker engine: prefill", "      parley-worker engine: decode")
 	}
+	return append(top, "    parley worker: hop, there and back", "    parley worker: receive and admit", "    parley engine: prefill", "    parley engine: decode", "    parley worker: send the end")
 }

@@ -15,4 +15,5 @@
 //	promise.go   the objectives, and how fast their budgets of errors burn
 //	verdict.go   what binds, and why, in one sentence
 //	recent.go    the latest requests, each with its life
+//	course.go    where the time of a request went, stage by stage
 package admin

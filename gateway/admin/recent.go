@@ -45,6 +45,11 @@ type Stage struct {
 	StartMs float64 `json:"start_ms"`
 	Ms      float64 `json:"ms"`
 	Note    string  `json:"note,omitempty"`
+	// Worker is whose stage it is, Leg which of the workers that were asked it is,
+	// from 1, and Fault why it was the last there, unless all went well.
+	Worker string `json:"worker,omitempty"`
+	Leg    int    `json:"leg,omitempty"`
+	Fault  string `json:"fault,omitempty"`
 }
 
 // RecentMax is how many requests are remembered.

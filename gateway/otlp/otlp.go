@@ -28,10 +28,11 @@ type Span struct {
 	Trace      [16]byte
 	ID, Parent [8]byte
 	Name       string
-	// Server spans answer somebody; the others are parts of one.
-	Server     bool
-	Start, End time.Time
-	Attributes map[string]any // strings, lists of them, ints and bools
+	// Server spans answer somebody, Client spans ask another program; the others are
+	// parts of one.
+	Server, Client bool
+	Start, End     time.Time
+	Attributes     map[string]any // strings, lists of them, ints and bools
 	// Error says what went wrong; empty if nothing did.
 	Error string
 }
@@ -146,8 +147,11 @@ func Encode(service string, spans []Span) []byte {
 
 func (s *Span) object() object {
 	kind, status := 1, object{}
-	if s.Server {
+	switch {
+	case s.Server:
 		kind = 2
+	case s.Client:
+		kind = 3
 	}
 	if s.Error != "" {
 		status = object{"code": 2, "message": s.Error}

@@ -40,7 +40,7 @@ type ServerConfig struct {
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
 	// nobody. It must not wait.
-	Traced func(Answer)
+	Traced func(worker.Answer)
 }
 
 // A Server is a model as a process of its own: the routes of a vLLM server, and
@@ -78,7 +78,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.idle.L = &s.mu
-	s.door = &worker.Door{To: s.traced(), Log: cfg.Log}
+	s.door = &worker.Door{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
 		p, err := worker.NewPublisher(worker.PublisherConfig{Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens})
 		if err != nil {

@@ -1,0 +1,226 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"parley"
+)
+
+// A Course is what is known of a call that has ended, to tell its stages from.
+type Course struct {
+	Came    time.Time
+	Elapsed time.Duration
+	// Handed is when it was ready for a worker, 0 if it never was, Waited how long it
+	// then waited for its turn, First when its first token came.
+	Handed, Waited, First time.Duration
+	// Shared answers were computed for another call.
+	Shared bool
+	// Legs are the workers that were asked, More how many there were beside those.
+	Legs []parley.Leg
+	More int
+	// Where there is one engine, in this process, there are no legs: Usage is what it
+	// measured, Reason why there was no choice.
+	Usage  parley.Usage
+	Reason string
+}
+
+// InProcess is the kind of workers that are engines of this process.
+const InProcess = "in-process"
+
+// Stages tells where the time of the call went, in order. What others measured by
+// their clocks is put where it must have been by ours.
+func (c *Course) Stages() []Stage {
+	t := &teller{came: c.Came, until: c.Elapsed, stages: []Stage{}}
+	if c.Handed == 0 {
+		t.rest("gateway", "read", "")
+		return t.stages
+	}
+	t.add("gateway", "read and render", "", c.Handed)
+	t.add("queue", "wait for a turn", "", c.Waited)
+	u := &c.Usage
+	switch {
+	case c.Shared:
+		t.rest("gateway", "follow another's answer", "computed for an equal request")
+	case len(c.Legs) > 0:
+		for i := range c.Legs {
+			t.leg(i+1, &c.Legs[i], c.Elapsed)
+		}
+		t.number, t.worker, t.until = 0, "", c.Elapsed
+		t.rest("gateway", "write", moreNote(c.More))
+	case u.Queued+u.Prefill+u.Decode > 0:
+		t.add("router", "choose a worker", c.Reason, 0)
+		t.inProcess(u, c.First)
+		t.rest("gateway", "write", "")
+	default:
+		t.rest("worker", "until it ended", "no measures came: it did not end well")
+	}
+	return t.stages
+}
+
+func moreNote(more int) string {
+	if more == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d more requests of this call went to workers than are shown", more)
+}
+
+// A teller puts stages one after the other.
+type teller struct {
+	came time.Time
+	// at is where the next stage begins, until the latest that it may end, both
+	// counted from came.
+	at, until time.Duration
+	// number and worker are those of the leg.
+	number int
+	worker string
+	stages []Stage
+}
+
+// add tells a stage. One that took no time is told only of the router and of
+// workers: that they took part is worth knowing.
+func (t *teller) add(where, name, note string, took time.Duration) {
+	took = max(min(took, t.until-t.at), 0)
+	if took == 0 && where != "router" && where != "worker" {
+		return
+	}
+	t.stages = append(t.stages, Stage{Where: where, Name: name, StartMs: millis(t.at), Ms: millis(took), Note: note, Worker: t.worker, Leg: t.number})
+	t.at += took
+}
+
+// rest tells a stage that took what is left.
+func (t *teller) rest(where, name, note string) {
+	if left := t.until - t.at; left > 0 {
+		t.add(where, name, note, left)
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// leg tells of one worker.
+func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
+	t.number, t.worker = number, l.Worker
+	t.at, t.until = l.Asked.Sub(t.came), elapsed
+	if !l.Ended.IsZero() {
+		t.until = min(l.Ended.Sub(t.came), elapsed)
+	}
+	t.add("router", "choose a worker", l.Reason, l.Sent.Sub(l.Asked))
+	switch {
+	case l.Kind == InProcess && l.Usage != nil:
+		t.inProcess(l.Usage, l.First.Sub(t.came))
+	case l.Kind == InProcess:
+		t.silent(l, "in this process: no hop")
+	case l.Stay != nil:
+		t.stay(l)
+	case l.Kind == "parley":
+		t.silent(l, "it did not tell its own times")
+	case l.Usage == nil || l.Usage.Outside:
+		t.silent(l, "a "+l.Kind+" worker does not tell its own times: the hop, its wait and its prefill are one")
+	default:
+		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker tells its prefill and decode, and not the rest", l.First.Sub(l.Sent)-l.Usage.Prefill)
+		t.engine(l.Usage, nil)
+	}
+	t.end(l)
+}
+
+// inProcess tells of an engine that is asked by a call of a function.
+func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
+	t.add("worker", "hand to the engine", "in this process: no hop", first-t.at-u.Queued-u.Prefill)
+	t.engine(u, nil)
+}
+
+// silent tells of a worker from outside, as it says nothing itself.
+func (t *teller) silent(l *parley.Leg, note string) {
+	if l.First.IsZero() {
+		t.add("worker", "until it ended", note, t.until)
+		return
+	}
+	t.add("worker", "until its first token", note, l.First.Sub(l.Sent))
+	t.add("worker", "until its last token", "", t.until)
+}
+
+// stay tells of a worker that told what it measured. The hop is what we saw pass
+// and it did not: up to the first token, or to the end where none came.
+func (t *teller) stay(l *parley.Leg) {
+	s, here, there := l.Stay, l.First.Sub(l.Sent), l.Stay.First
+	if l.First.IsZero() || s.First == 0 {
+		here, there = l.Ended.Sub(l.Sent), s.Whole
+	}
+	t.add("worker", "hop, there and back", fmt.Sprintf("%s passed here, %s there", short(here), short(there)), here-there)
+	t.add("worker", "receive and admit", "", s.Admitted)
+	u := l.Usage
+	switch {
+	case u != nil:
+		hand := there - s.Admitted - u.Queued - u.Prefill
+		if s.First == 0 {
+			hand -= u.Decode
+		}
+		t.add("worker", "hand to the engine", "", hand)
+		t.engine(u, s)
+		if s.First > 0 {
+			t.add("worker", "send the end", "", s.Whole-s.First-u.Decode)
+		}
+	case s.First > 0:
+		t.add("engine", "wait and prefill", "", there-s.Admitted)
+		t.add("engine", "decode", pausedNote(s), t.until)
+	default:
+		t.add("worker", "until it ended", "", t.until)
+	}
+}
+
+// engine tells what an engine measured.
+func (t *teller) engine(u *parley.Usage, s *parley.Stay) {
+	t.add("engine", "wait for memory", "", u.Queued)
+	t.add("engine", "prefill", missNote(u), u.Prefill)
+	t.add("engine", "decode", pausedNote(s), u.Decode)
+}
+
+// missNote says why a prompt had to be computed.
+func missNote(u *parley.Usage) string {
+	if u.Miss == "" || u.Miss == "none" {
+		return ""
+	}
+	return "not cached: " + u.Miss
+}
+
+func pausedNote(s *parley.Stay) string {
+	if s == nil || s.Paused == 0 {
+		return ""
+	}
+	return "paused for " + short(s.Paused) + ": what it had written was not taken"
+}
+
+// short writes a time with three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		d = d.Round(100 * time.Microsecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}
+
+// ends are how legs end otherwise than well, in words.
+var ends = map[string]string{
+	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "told": "it refused the request",
+	"moved": "it was taken away from it", "outrun": "another worker was faster",
+	"left": "nobody waited for it any more",
+}
+
+// end says with the last stage of a leg why it ended, if it did not do so well.
+func (t *teller) end(l *parley.Leg) {
+	last := &t.stages[len(t.stages)-1]
+	last.Fault = ends[l.End]
+	if last.Fault == "" {
+		return
+	}
+	if l.Tokens > 0 {
+		last.Fault += fmt.Sprintf(" after %d tokens", l.Tokens)
+	}
+	if l.Why != "" {
+		last.Fault += ": " + l.Why
+	}
+}

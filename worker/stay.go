@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"parley"
+)
+
+// An Answer is what became of a request that belongs to a trace which is kept.
+type Answer struct {
+	// Trace is the place in it that the request came from.
+	Trace          parley.Trace
+	Request, Model string
+	// Came is when the request had been received, Ended when the worker was done
+	// with it, and Stay what there is to tell of the time between.
+	Came, Ended time.Time
+	Stay        parley.Stay
+	// OutputTokens is how many were given; Usage is there if the answer ended well,
+	// and Err if it did not.
+	OutputTokens int
+	Usage        *parley.Usage
+	Err          error
+}
+
+// A stay measures a request while it is here.
+type stay struct {
+	Answer
+	window *credit
+}
+
+// admit notes that a request begins to be answered. Whether it is traced is told
+// by its context and the door.
+func (s *stay) admit(ctx context.Context, q *parley.Request, traced bool) {
+	s.Request, s.Model = q.ID, q.Model
+	s.Trace, _ = parley.TraceOf(ctx)
+	s.Stay = parley.Stay{Admitted: time.Since(s.Came), Traced: traced && s.Trace.Sampled}
+}
+
+// note takes a delta that is about to be sent, and has the first token and the
+// end carry what was measured.
+func (s *stay) note(d *parley.Delta) {
+	n := d.Count()
+	if s.OutputTokens += n; n == s.OutputTokens && n > 0 {
+		s.Stay.First = time.Since(s.Came)
+		d.Stay = s.sofar()
+	}
+	if d.Usage != nil {
+		s.Usage = new(*d.Usage)
+		s.Stay.Whole = time.Since(s.Came)
+		d.Stay = s.sofar()
+	}
+}
+
+// fail takes the error that ends a request, and returns what was measured.
+func (s *stay) fail(err error) *parley.Stay {
+	s.Err = err
+	s.Stay.Whole = time.Since(s.Came)
+	return s.sofar()
+}
+
+// sofar returns a copy of what was measured.
+func (s *stay) sofar() *parley.Stay {
+	s.Stay.Paused = s.window.paused
+	return new(s.Stay)
+}
+
+// end tells whoever keeps traces.
+func (s *stay) end(told func(Answer)) {
+	if !s.Stay.Traced {
+		return
+	}
+	s.Ended = time.Now()
+	s.sofar()
+	told(s.Answer)
+}
