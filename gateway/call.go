@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -43,6 +44,8 @@ type call struct {
 	near *nearWorker
 	// socket is where the answer goes if the request came by a WebSocket.
 	socket *socket
+	// apart is set if the call can go on after its handler.
+	apart *apart
 	// stream is set once events are being sent.
 	stream *stream
 	// place is where the call stands in the queue, once it is in it.
@@ -166,7 +169,7 @@ func clientGone(err error) error {
 func (c *call) fail(err error) {
 	c.err = err
 	failure := openai.Describe(err, c.id)
-	if c.request.Context().Err() != nil {
+	if c.left() {
 		c.err = &parley.Error{Code: parley.Cancelled, Message: err.Error()}
 	}
 	switch {
@@ -181,6 +184,13 @@ func (c *call) fail(err error) {
 		// Whether this arrives is no news: the error is already kept.
 		_ = c.reply(failure.Status, failure.Body)
 	}
+}
+
+// left reports whether the client is gone. A call that ends because the server
+// stops still has one.
+func (c *call) left() bool {
+	ctx := c.request.Context()
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errStopping)
 }
 
 // clientRequestID returns the client's own name for the request, made fit for

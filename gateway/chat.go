@@ -22,16 +22,21 @@ func (g *Gateway) chat(c *call) error {
 	if err != nil {
 		return err
 	}
+	if request.Stream {
+		c.loosen()
+	}
 	answer, stop, err := c.converse(model, request)
 	if err != nil {
 		return err
 	}
-	defer stop()
-
 	form := newChatShape(c, model, &request.Generation)
 	if request.Stream {
-		return c.streamAnswer(answer, form, request.IncludeUsage)
+		return c.later(func() error {
+			defer stop()
+			return c.streamAnswer(answer, form, request.IncludeUsage)
+		})
 	}
+	defer stop()
 	choices, err := answer.collect(c.request.Context())
 	if err != nil {
 		return err

@@ -103,12 +103,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) answer(c *call) {
-	defer g.finish(c)
-	if err := c.guarded(g.dispatch); err != nil {
-		c.fail(err)
-	}
-	if c.stream != nil {
+	leaves := false
+	defer func() {
+		if !leaves {
+			g.finish(c)
+		}
+	}()
+	g.attempt(c, g.dispatch)
+	if leaves = g.goOn(c); !leaves && c.stream != nil {
 		c.stream.release()
+	}
+}
+
+// attempt runs an endpoint and tells the client if it fails.
+func (g *Gateway) attempt(c *call, run endpoint) {
+	if err := c.guarded(run); err != nil {
+		c.fail(err)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// idleMax is how long a connection is kept on which nothing happens.
+const idleMax = 180 * time.Second
+
 // NewServer returns an HTTP server for handler with the timeouts that streams
 // need. Idle connections stay open for three minutes, longer than clients and
 // proxies keep theirs: a server that closes first loses the request that is
@@ -15,7 +18,7 @@ func NewServer(addr string, handler http.Handler) *http.Server {
 		Addr:              addr,
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       180 * time.Second,
+		IdleTimeout:       idleMax,
 		MaxHeaderBytes:    64 << 10,
 	}
 }

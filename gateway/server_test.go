@@ -180,7 +180,7 @@ func start(t *testing.T, w parley.Worker, change ...func(*Config)) *server {
 	s.proof = &proof{t: t, inner: client.Transport, seen: map[string]bool{}}
 	s.client = &http.Client{Transport: s.proof}
 	server := NewServer("", s.gateway)
-	go server.Serve(listener)
+	go Serve(server, listener)
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		server.Close()

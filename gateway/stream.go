@@ -217,7 +217,7 @@ func (s *stream) begin() {
 // fail sends an error as the last event, if anybody is left to read it.
 // Clients throw on it.
 func (s *stream) fail(body openai.ErrorBody) {
-	if !s.broken && s.call.request.Context().Err() == nil {
+	if !s.broken && !s.call.left() {
 		_ = s.send(body) // the error is already kept; nobody else wants this one
 	}
 }

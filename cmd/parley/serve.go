@@ -279,7 +279,7 @@ func closeAll(hosts []*host.Host) error {
 func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, front *gateway.Gateway, drain time.Duration, out io.Writer) error {
 	failed := make(chan error, 1)
 	var serving sync.WaitGroup
-	serving.Go(func() { failed <- server.Serve(l) })
+	serving.Go(func() { failed <- gateway.Serve(server, l) })
 	defer serving.Wait()
 	select {
 	case err := <-failed:
@@ -298,7 +298,7 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 	serving.Go(func() {
 		err := server.Shutdown(bounded)
 		front.Close(bounded)
-		done <- err
+		done <- errors.Join(err, bounded.Err())
 	})
 	select {
 	case err := <-done:

@@ -23,8 +23,8 @@ var migrationFiles embed.FS
 type Ledger struct {
 	db  *db.DB
 	log *slog.Logger
-	// one and many write an entry, and rowsAtOnce of them.
-	one, many *db.Prepared
+	// inserts write as many entries as rowsAtOnce says.
+	inserts [len(rowsAtOnce)]*db.Prepared
 
 	mu      sync.Mutex
 	waiting []*pending
@@ -41,16 +41,18 @@ type pending struct {
 	written chan struct{}
 }
 
+// rowsAtOnce is how many entries are written by one statement: each statement
+// costs about as much as two rows.
+var rowsAtOnce = [...]int{16, 8, 4, 2, 1}
+
 const (
-	// rowsAtOnce is how many entries are written by one statement.
-	rowsAtOnce = 16
 	// waitingMax bounds how many entries wait while the database is away.
 	waitingMax = 200_000
 	retryEvery = 250 * time.Millisecond
 	// A commit costs as much as many rows. Where more than crowd came for the last
 	// one, the next waits so long for more.
 	crowd     = 4
-	crowdWait = 2 * time.Millisecond
+	crowdWait = 5 * time.Millisecond
 	closeWait = 10 * time.Second
 )
 
@@ -65,11 +67,10 @@ func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1)}
-	if l.one, err = d.Prepare(ctx, insertOf(1)); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	if l.many, err = d.Prepare(ctx, insertOf(rowsAtOnce)); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+	for i, rows := range rowsAtOnce {
+		if l.inserts[i], err = d.Prepare(ctx, insertOf(rows)); err != nil {
+			return nil, fmt.Errorf("ledger: %w", err)
+		}
 	}
 	background, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -189,20 +190,18 @@ func insertOf(rows int) string {
 // insert writes entries that are not there yet. A commit whose outcome was not
 // known is repeated by that.
 func (l *Ledger) insert(t *db.Tx, entries []*pending) error {
-	args := make([]any, 0, rowsAtOnce*(strings.Count(columns, ",")+1))
-	for len(entries) > 0 {
-		statement, rows := l.one, 1
-		if len(entries) >= rowsAtOnce {
-			statement, rows = l.many, rowsAtOnce
+	args := make([]any, 0, rowsAtOnce[0]*(strings.Count(columns, ",")+1))
+	for i, rows := range rowsAtOnce {
+		for len(entries) >= rows {
+			args = args[:0]
+			for _, e := range entries[:rows] {
+				args = append(args, e.values()...)
+			}
+			if err := t.Run(l.inserts[i], args...); err != nil {
+				return err
+			}
+			entries = entries[rows:]
 		}
-		args = args[:0]
-		for _, e := range entries[:rows] {
-			args = append(args, e.values()...)
-		}
-		if err := t.Run(statement, args...); err != nil {
-			return err
-		}
-		entries = entries[rows:]
 	}
 	return nil
 }

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// apart is the part of a call that goes on after its handler has returned: a
+// stream, on a goroutine and with a writer of its own. The server's goroutine has
+// grown by all that was done for the request, and it and the buffers of the server
+// would stay for as long as the stream is open: most of the memory that a stream
+// takes.
+type apart struct {
+	call *call
+	// rest is what is left to do.
+	rest func() error
+	// cancel ends the call's context; held lets it no longer end with the handler.
+	cancel context.CancelCauseFunc
+	held   func() bool
+
+	conn  net.Conn
+	to    *returns
+	write *wireResponse
+	// early is what the client has sent already behind its request.
+	early []byte
+	// over is closed when the answer has ended, well if the connection can be used
+	// again.
+	over chan struct{}
+	well bool
+}
+
+// loosen lets a call go on after its handler, if its connection can be had and
+// given back: its context does not end with the handler's. It must come before
+// anything is begun that the context could end.
+func (c *call) loosen() {
+	r := c.request
+	to, _ := r.Context().Value(returnsKey{}).(*returns)
+	if to == nil || r.ProtoMajor != 1 || r.ProtoMinor == 0 || r.Close || c.socket != nil || c.ResponseWriter == nil {
+		return
+	}
+	served := r.Context()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(served))
+	c.apart = &apart{call: c, cancel: cancel, to: to, over: make(chan struct{}),
+		held: context.AfterFunc(served, func() { cancel(context.Cause(served)) })}
+	c.request = r.WithContext(ctx)
+}
+
+// later does the rest of a call: behind its handler if it can go on there, and
+// else here.
+func (c *call) later(rest func() error) error {
+	if c.apart == nil {
+		return rest()
+	}
+	c.apart.rest = rest
+	return nil
+}
+
+// goOn does what a handler has left to do. It reports whether that goes on by
+// itself, and with it the end of the call.
+func (g *Gateway) goOn(c *call) (leaves bool) {
+	a := c.apart
+	if a == nil || a.rest == nil {
+		return false
+	}
+	if a.takeOver() {
+		go a.run()
+		return true
+	}
+	g.attempt(c, func(*call) error { return a.rest() })
+	return false
+}
+
+// takeOver takes the connection from the server. It reports false if it cannot be
+// had.
+func (a *apart) takeOver() bool {
+	c := a.call
+	if !c.gateway.sockets.enter() {
+		return false
+	}
+	header := c.Header()
+	conn, buffered, err := http.NewResponseController(c.response).Hijack()
+	if err != nil {
+		c.gateway.sockets.open.Done()
+		return false
+	}
+	if again, ok := conn.(*begun); ok && len(again.read) == 0 { // it has had a stream before
+		conn = again.Conn
+	}
+	a.conn, a.early = conn, unread(buffered.Reader)
+	a.write = &wireResponse{conn: conn, header: header}
+	c.ResponseWriter = a.write
+	c.request.Body = http.NoBody // it holds on to the server's buffers
+	a.held()
+	return true
+}
+
+// unread returns what was read from a connection and not used.
+func unread(r *bufio.Reader) []byte {
+	rest, _ := r.Peek(r.Buffered())
+	return append([]byte(nil), rest...)
+}
+
+// run does what is left and ends the call. What goes wrong in it ends nothing
+// else.
+func (a *apart) run() {
+	c, g := a.call, a.call.gateway
+	defer g.sockets.open.Done()
+	defer context.AfterFunc(g.sockets.ctx, func() { a.cancel(errStopping) })()
+	go a.watch()
+	defer close(a.over)
+	defer func() {
+		if p := recover(); p != nil {
+			g.config.Log.Error("the end of a stream failed", "id", c.id, "error", panicError(p))
+		}
+	}()
+	defer g.finish(c)
+	g.attempt(c, func(*call) error { return a.rest() })
+	if c.stream == nil || !c.stream.broken {
+		_ = a.conn.SetWriteDeadline(time.Now().Add(c.gateway.config.WriteWaitMax))
+		a.well = a.write.end() == nil && c.request.Context().Err() == nil
+	}
+	_ = a.conn.SetDeadline(time.Now().Add(idleMax))
+	a.cancel(nil)
+}
+
+// watch sees to it that a stream ends when its client leaves, and gives the
+// connection back when the stream has ended and the client asks for something
+// else.
+func (a *apart) watch() {
+	first := a.early
+	if len(first) == 0 {
+		first = make([]byte, 1)
+		if _, err := a.conn.Read(first); err != nil {
+			a.cancel(clientGone(err))
+			first = nil
+		}
+	}
+	<-a.over
+	if first == nil || !a.well {
+		_ = a.conn.Close()
+		return
+	}
+	_ = a.conn.SetDeadline(time.Time{})
+	if !a.to.take(&begun{Conn: a.conn, read: first}) {
+		_ = a.conn.Close()
+	}
+}

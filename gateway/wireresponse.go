@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A wireResponse writes an answer to a connection that was taken from the HTTP
+// server, as HTTP/1.1. What is written goes out with the next flush, headers and
+// all in one piece; between flushes it has no memory.
+type wireResponse struct {
+	conn   net.Conn
+	header http.Header
+	// status was sent, or is with the next flush; a chunked body has no length.
+	status  int
+	chunked bool
+	// room has what is to be written; nil while there is nothing.
+	room *bytes.Buffer
+	err  error
+}
+
+// wireRoom has buffers for all answers, as only who writes has one.
+var wireRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// wireRoomMax is how large a buffer may be that is kept, and how much may wait.
+const wireRoomMax = 16 << 10
+
+// Header returns the headers, which can be changed until the status is written.
+func (w *wireResponse) Header() http.Header { return w.header }
+
+func (w *wireResponse) buffer() *bytes.Buffer {
+	if w.room == nil {
+		w.room = wireRoom.Get().(*bytes.Buffer)
+	}
+	return w.room
+}
+
+// WriteHeader begins the answer.
+func (w *wireResponse) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	b := w.buffer()
+	b.WriteString("HTTP/1.1 ")
+	b.WriteString(strconv.Itoa(status))
+	b.WriteByte(' ')
+	b.WriteString(http.StatusText(status))
+	b.WriteString("\r\n")
+	_ = w.header.Write(b) // a buffer takes all
+	b.WriteString("Date: ")
+	b.Write(time.Now().UTC().AppendFormat(b.AvailableBuffer(), http.TimeFormat))
+	b.WriteString("\r\n")
+	if w.chunked = w.header.Get("Content-Length") == ""; w.chunked {
+		b.WriteString("Transfer-Encoding: chunked\r\n")
+	}
+	b.WriteString("\r\n")
+}
+
+// Write adds to the body.
+func (w *wireResponse) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.err != nil || len(p) == 0 {
+		return 0, w.err
+	}
+	b := w.buffer()
+	if w.chunked {
+		b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(len(p)), 16))
+		b.WriteString("\r\n")
+	}
+	b.Write(p)
+	if w.chunked {
+		b.WriteString("\r\n")
+	}
+	if b.Len() > wireRoomMax {
+		return len(p), w.FlushError()
+	}
+	return len(p), nil
+}
+
+// FlushError sends what was written. Once that has failed nothing more is sent.
+func (w *wireResponse) FlushError() error {
+	b := w.room
+	if b == nil {
+		return w.err
+	}
+	if w.room = nil; w.err == nil {
+		_, w.err = w.conn.Write(b.Bytes())
+	}
+	if b.Cap() <= wireRoomMax {
+		b.Reset()
+		wireRoom.Put(b)
+	}
+	return w.err
+}
+
+// SetWriteDeadline bounds how long a flush may take.
+func (w *wireResponse) SetWriteDeadline(at time.Time) error { return w.conn.SetWriteDeadline(at) }
+
+// end completes the body.
+func (w *wireResponse) end() error {
+	if w.status == 0 {
+		return net.ErrClosed // the client left before there was anything to say
+	}
+	if w.chunked {
+		w.buffer().WriteString("0\r\n\r\n")
+	}
+	return w.FlushError()
+}
