@@ -275,6 +275,9 @@ func (k *ticket) isCalled() bool {
 
 // wait returns when the turn has come, or with the reason for which it will not.
 func (k *ticket) wait(ctx context.Context) error {
+	if k.isCalled() {
+		return k.refused
+	}
 	tick := time.NewTimer(wakeEvery)
 	defer tick.Stop()
 	for {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -130,17 +131,27 @@ func (c *call) tellLimits(v *limit.Verdict) {
 	if c.ResponseWriter == nil {
 		return
 	}
-	tell := func(of string, l limit.Level) {
-		if l.Limit == 0 {
-			return
-		}
-		h := c.Header()
-		h.Set("X-Ratelimit-Limit-"+of, strconv.FormatInt(l.Limit, 10))
-		h.Set("X-Ratelimit-Remaining-"+of, strconv.FormatInt(l.Left, 10))
-		h.Set("X-Ratelimit-Reset-"+of, l.Reset.Round(time.Millisecond).String())
+	tellLevel(c.Header(), &requestHeaders, v.Requests)
+	tellLevel(c.Header(), &tokenHeaders, v.Tokens)
+}
+
+// levelHeaders are what tells of a level: the limit, what is left, and when all of
+// it is there again. They are written as a header has them.
+type levelHeaders [3]string
+
+var (
+	requestHeaders = levelHeaders{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}
+	tokenHeaders   = levelHeaders{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
+)
+
+func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
+	if l.Limit == 0 {
+		return
 	}
-	tell("Requests", v.Requests)
-	tell("Tokens", v.Tokens)
+	values := []string{strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Left, 10), l.Reset.Round(time.Millisecond).String()}
+	for i, name := range names {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
 
 // refusedBy is the error of a request that a limit refuses.

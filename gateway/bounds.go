@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"parley"
@@ -16,21 +17,20 @@ func (c *call) bounded(next source) source {
 		return func(yield func(step, error) bool) {
 			within, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
-			late := func(what string, limit time.Duration) *time.Timer {
-				left := limit - c.gateway.config.Now().Sub(c.started)
-				return time.AfterFunc(max(left, 0), func() {
-					cancel(parley.Errorf(parley.DeadlineExceeded, "The %s did not come within %v.", what, limit))
-				})
-			}
-			first := late("first token of the answer", limits.FirstTokenMax)
-			defer first.Stop()
-			whole := late("whole answer", limits.AnswerMax)
-			defer whole.Stop()
-			begun := false
+			left := func(limit time.Duration) time.Duration { return max(limit-c.gateway.config.Now().Sub(c.started), 0) }
+			var begun atomic.Bool
+			late := time.AfterFunc(left(min(limits.FirstTokenMax, limits.AnswerMax)), func() {
+				what, limit := "whole answer", limits.AnswerMax
+				if !begun.Load() && limits.FirstTokenMax <= limit {
+					what, limit = "first token of the answer", limits.FirstTokenMax
+				}
+				cancel(parley.Errorf(parley.DeadlineExceeded, "The %s did not come within %v.", what, limit))
+			})
+			defer late.Stop()
 			for s, err := range next(within, r) {
-				if !begun && s.ticket == nil && s.delta.Progress == nil {
-					begun = true
-					first.Stop()
+				if !begun.Load() && s.ticket == nil && s.delta.Progress == nil {
+					begun.Store(true)
+					late.Reset(left(limits.AnswerMax))
 				}
 				if err != nil && within.Err() != nil && ctx.Err() == nil {
 					err = context.Cause(within)

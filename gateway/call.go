@@ -94,8 +94,7 @@ func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // body reads the request's body. It must be declared as JSON: a web page may
 // send other types to any server without asking, and those are refused.
 func (c *call) body() ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
+	if !isJSON(c.request.Header.Get("Content-Type")) {
 		return nil, parley.Invalid("", "The body must be JSON, declared with the header 'Content-Type: application/json'.")
 	}
 	if encoding := c.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
@@ -113,6 +112,15 @@ func (c *call) body() ([]byte, error) {
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// isJSON reports whether a type is that of JSON.
+func isJSON(kind string) bool {
+	if kind == "application/json" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(kind)
+	return err == nil && kind == "application/json"
 }
 
 func (c *call) bodyError(err error) error {

@@ -121,8 +121,8 @@ func tierUsed(asked string) string {
 	return "default"
 }
 
-func (s *chatShape) whole(choices []whole, u parley.Usage) openai.ChatResponse {
-	r := openai.ChatResponse{
+func (s *chatShape) whole(choices []whole, u parley.Usage) *openai.ChatResponse {
+	r := &openai.ChatResponse{
 		ID: s.chunk.ID, Object: "chat.completion", Created: s.chunk.Created, Model: s.chunk.Model,
 		Usage: openai.UsageOf(u), ServiceTier: s.chunk.ServiceTier, Timings: s.call.timings(u),
 	}

@@ -235,8 +235,10 @@ func (g *Gateway) countInference(c *call, code parley.Code) {
 	case c.err != nil:
 		g.metrics.finishes.WithLabelValues("error").Inc()
 	}
-	if n, err := strconv.Atoi(c.request.Header.Get("X-Stainless-Retry-Count")); err == nil && n > 0 {
-		g.metrics.retries.Inc()
+	if said := c.request.Header.Get("X-Stainless-Retry-Count"); said != "" {
+		if n, err := strconv.Atoi(said); err == nil && n > 0 {
+			g.metrics.retries.Inc()
+		}
 	}
 }
 

@@ -36,5 +36,5 @@ func (s turnShape) usage(u openai.Usage, timings *openai.Timings) any {
 }
 
 func (s turnShape) whole(choices []whole, u parley.Usage) openai.TurnResponse {
-	return openai.TurnResponse{ChatResponse: s.chatShape.whole(choices, u), TurnPlace: s.place()}
+	return openai.TurnResponse{ChatResponse: *s.chatShape.whole(choices, u), TurnPlace: s.place()}
 }

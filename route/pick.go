@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,23 +92,30 @@ type Decision struct {
 
 // String returns the decision in one line.
 func (d Decision) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s by %s: %d of %d tokens cached", d.Name, [...]string{"score", "tie", "key"}[d.How], d.Cached, d.Cached+d.Uncached)
+	b := make([]byte, 0, 96) // every request has one, so it is put together by hand
+	number := func(before string, n int) { b = strconv.AppendInt(append(b, before...), int64(n), 10) }
+	rounded := func(before string, f float64) { b = strconv.AppendFloat(append(b, before...), f, 'f', 0, 64) }
+	b = append(append(append(b, d.Name...), " by "...), [...]string{"score", "tie", "key"}[d.How]...)
+	number(": ", d.Cached)
+	number(" of ", d.Cached+d.Uncached)
+	b = append(b, " tokens cached"...)
 	if d.Expected > 0 {
-		fmt.Fprintf(&b, " (%d expected)", d.Expected)
+		number(" (", d.Expected)
+		b = append(b, " expected)"...)
 	}
-	fmt.Fprintf(&b, ", score %.0f", d.Score)
+	rounded(", score ", d.Score)
 	switch {
 	case d.Able > 1 && d.Ties > 1:
-		fmt.Fprintf(&b, ", %d near ties", d.Ties)
+		number(", ", d.Ties)
+		b = append(b, " near ties"...)
 	case d.Able > 1:
-		fmt.Fprintf(&b, ", next +%.0f", d.Ahead)
+		rounded(", next +", d.Ahead)
 	}
 	if d.Passed != "" {
-		fmt.Fprintf(&b, ", instead of %s", d.Passed)
+		b = append(append(b, ", instead of "...), d.Passed...)
 	}
-	fmt.Fprintf(&b, "; %d able%s", d.Able, refusals(&d.Refused))
-	return b.String()
+	number("; ", d.Able)
+	return string(append(append(b, " able"...), refusals(&d.Refused)...))
 }
 
 func refusals(counts *[reasons]int) string {

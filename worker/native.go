@@ -40,6 +40,9 @@ func callBody(ctx context.Context, q *parley.Request, window int) ([]byte, error
 	if trace, ok := parley.TraceOf(ctx); ok {
 		c.Trace = trace.String()
 	}
+	if line, ok := appendCall(make([]byte, 0, 512+6*len(q.Prompt)), c); ok {
+		return line, nil
+	}
 	line, err := json.Marshal(c)
 	if err != nil {
 		return nil, parley.Errorf(parley.InvalidRequest, "the request cannot be sent: %v", err)

@@ -9,6 +9,15 @@ import (
 // json.Marshal it leaves <, > and & as they are: answers are full of them and
 // no browser reads them as HTML.
 func Encode(v any) ([]byte, error) {
+	if r, ok := v.(*ChatResponse); ok {
+		if body, ok := r.appendPlain(make([]byte, 0, 1024)); ok {
+			return body, nil
+		}
+	}
+	return encode(v)
+}
+
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
