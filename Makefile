@@ -91,12 +91,10 @@ bench-mechanisms: build ## each mechanism of the engine off and on, against its 
 	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
 
 PAGE_ROUNDS ?= 9
-# The browser slows a page down by stopping it for a moment again and again; where that is late, the page is slowed down more.
-REALTIME    ?= $(shell chrt -r 1 true 2>/dev/null && echo chrt -r 1)
 
 .PHONY: bench-page
 bench-page: build ## how soon the chat can be used on a slow phone; kept in bench/, fails beyond a second. Needs an idle machine
-	KEEP=$(CURDIR)/bench ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) $(REALTIME) ./test/run-pages.sh bench-page.mjs
+	KEEP=$(CURDIR)/bench ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh bench-page.mjs
 
 STREAMS ?= 5000
 BIFROST ?=

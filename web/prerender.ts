@@ -48,6 +48,7 @@ export function prerender(): Plugin {
         return inlineStyles(html, bundle)
           .replace('<script src="/theme.js"></script>', () => `<script>${readFileSync('public/theme.js', 'utf8').trim()}</script>`)
           .replace(/<script type="module"([^>]*) src="([^"]+)"><\/script>/, '<link rel="modulepreload"$1 href="$2">')
+          .replaceAll('<link rel="modulepreload"', '<link rel="preload" as="script"') // fetched, but not compiled before early.ts says so
           .replace('<div id="app"></div>', () => `<div id="app">${sight}</div>\n    <script>${script}</script>`);
       },
     },

@@ -85,16 +85,17 @@ gestures.forEach((g) => document.addEventListener(g, touched, { capture: true, p
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const idle = (): Promise<void> => new Promise((resolve) => ('requestIdleCallback' in window ? requestIdleCallback(() => resolve(), { timeout: 500 }) : setTimeout(resolve, 50)));
 
+/** Resolves when this has been painted; in a tab that nobody sees, nothing is. */
+const painted = (): Promise<void> => Promise.race([new Promise<void>((resolve) => requestAnimationFrame(() => setTimeout(resolve))), pause(document.hidden ? 0 : 1000)]);
+
 async function untilQuiet(): Promise<void> {
   await idle();
   const patienceMs = performance.now() + 1000;
   while (!pressed && performance.now() - touchedMs < 250 && performance.now() < patienceMs) await pause(50);
 }
 
-const key = stored('parley.key');
-const models = '/v1/models';
 const early: Early = {
-  asked: { [models]: fetch(models, { headers: key ? { Authorization: `Bearer ${key}` } : {} }) },
+  asked: {},
   untilQuiet,
   takeOver() {
     box.removeEventListener('input', typed);
@@ -104,13 +105,26 @@ const early: Early = {
     return { text: box.value, pressed };
   },
 };
-early.asked[models]!.catch(() => undefined); // whoever wants the answer is told
 window.parleyEarly = early;
 performance.mark('parley:typable');
 
-/** Begins the chat itself, which was asked for with the page. Each part takes a phone long, and so has its own turn, what others need first. */
+/** Asks for what the chat wants to know first, while its script is on its way. */
+function ask(path: string): void {
+  const key = stored('parley.key');
+  const answer = fetch(path, { headers: key ? { Authorization: `Bearer ${key}` } : {} });
+  answer.catch(() => undefined); // whoever wants the answer is told
+  early.asked[path] = answer;
+}
+
+/**
+ * Begins the chat itself. Its parts came with the page, but to compile and run them takes a phone long: so each has its own
+ * turn, what others need first, and none is taken before the page is painted and whoever saw it had time to reach for it.
+ */
 async function begin(): Promise<void> {
-  for (const part of [...document.querySelectorAll<HTMLLinkElement>('link[rel=modulepreload]')].reverse()) {
+  await painted();
+  touched();
+  ask('/v1/models');
+  for (const part of [...document.querySelectorAll<HTMLLinkElement>('link[rel=preload][as=script]')].reverse()) {
     await untilQuiet();
     await import(/* @vite-ignore */ part.href);
   }

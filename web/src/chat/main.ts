@@ -19,12 +19,22 @@ function begin(): void {
   void later.load(app.sidebar || !app.chat.fresh).then(showFonts);
 }
 
-/** Has the fonts loaded, and used at once on the next visit. */
+/** How long a machine that can have the fonts at once takes from the last byte of the page to its first sight. */
+const quickMsMax = 150;
+
+function isQuick(): boolean {
+  const came = performance.getEntriesByType('navigation')[0] as PerformanceNavigationTiming | undefined;
+  const painted = performance.getEntriesByName('first-contentful-paint')[0];
+  return !!came && !!painted && painted.startTime - came.responseEnd < quickMsMax;
+}
+
+/** Has the fonts loaded, and on a quick machine used at once on the next visit. On a slow one they would be in the way again. */
 async function showFonts(): Promise<void> {
   await untilQuiet();
   document.documentElement.dataset.fonts = '';
   await document.fonts.ready;
-  localStorage.setItem('parley.fonts', 'kept');
+  if (isQuick()) localStorage.setItem('parley.fonts', 'kept');
+  else localStorage.removeItem('parley.fonts');
 }
 
 if (window.parleyEarly) window.parleyEarly.begin = begin;
