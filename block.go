@@ -10,7 +10,8 @@ import (
 
 // A BlockHash names the content of one full block of context: everything from
 // the beginning of the sequence to the end of the block. Equal hashes mean
-// equal keys and values, on any worker that runs the same model.
+// equal keys and values, on any worker that runs the same model. The last eight
+// bytes are its [BlockKey].
 type BlockHash [sha256.Size]byte
 
 // String returns the hash in hexadecimal.
@@ -27,7 +28,9 @@ type Salt [16]byte
 // tenant who could make two blocks collide would read another's context.
 func HashBlock(parent BlockHash, salt Salt, tokens []Token) BlockHash {
 	var room [hashHeader + 4*64]byte // enough for the usual sizes of blocks
-	return sha256.Sum256(appendBlock(room[:0], parent, salt, tokens))
+	name := BlockHash(sha256.Sum256(appendBlock(room[:0], parent, salt, tokens)))
+	name.setKey(hashKey(parent.Key(), salt, tokens))
+	return name
 }
 
 // hashHeader is the length of what is hashed before a block's tokens.
@@ -101,5 +104,7 @@ func (h *blockHasher) sum(parent BlockHash, salt Salt, tokens []Token) BlockHash
 	if len(h.room) < encodedState+sha256.Size {
 		return BlockHash{}
 	}
-	return BlockHash(h.room[encodedState:])
+	name := BlockHash(h.room[encodedState:])
+	name.setKey(hashKey(parent.Key(), salt, tokens))
+	return name
 }

@@ -280,7 +280,7 @@ func (t *trip) query() *route.Request {
 	sizes := f.router.BlockSizes()
 	f.mu.Unlock()
 	for _, size := range sizes {
-		q.Prompts = append(q.Prompts, route.Prompt{BlockTokens: size, Names: namesOf(tokens, r, size)})
+		q.Prompts = append(q.Prompts, route.Prompt{BlockTokens: size, Keys: keysOf(tokens, r, size)})
 	}
 	return q
 }
@@ -289,16 +289,17 @@ func (t *trip) query() *route.Request {
 // sooner than they may, and an engine makes room when one does not.
 const outputGuess = 512
 
-// namesOf returns the names of a prompt's blocks. The salt begins with the first
+// keysOf returns the keys of a prompt's blocks. The salt begins with the first
 // block that is not public as a whole.
-func namesOf(tokens []parley.Token, r *parley.Request, size int) (names []parley.BlockHash) {
+func keysOf(tokens []parley.Token, r *parley.Request, size int) []parley.BlockKey {
 	public := min(r.Public, len(tokens)) / size * size
-	names = parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, tokens[:public], size)
-	var parent parley.BlockHash
-	if len(names) > 0 {
-		parent = names[len(names)-1]
+	keys := make([]parley.BlockKey, 0, len(tokens)/size)
+	keys = parley.AppendBlockKeys(keys, 0, parley.Salt{}, tokens[:public], size)
+	var parent parley.BlockKey
+	if len(keys) > 0 {
+		parent = keys[len(keys)-1]
 	}
-	return parley.AppendBlockHashes(names, parent, r.Salt, tokens[public:], size)
+	return parley.AppendBlockKeys(keys, parent, r.Salt, tokens[public:], size)
 }
 
 // pick decides where a trip goes next, or returns what is closed when that may

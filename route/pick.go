@@ -12,10 +12,10 @@ import (
 	"parley"
 )
 
-// A Prompt is the names of a prompt's full blocks, for one size of blocks.
+// A Prompt is the keys of a prompt's full blocks, for one size of blocks.
 type Prompt struct {
 	BlockTokens int
-	Names       []parley.BlockHash
+	Keys        []parley.BlockKey
 }
 
 // A Request is what a decision needs to know.
@@ -32,10 +32,10 @@ type Request struct {
 	Avoid []ID
 }
 
-func (q *Request) names(blockTokens int) []parley.BlockHash {
+func (q *Request) keys(blockTokens int) []parley.BlockKey {
 	for i := range q.Prompts {
 		if q.Prompts[i].BlockTokens == blockTokens {
-			return q.Prompts[i].Names
+			return q.Prompts[i].Keys
 		}
 	}
 	return nil
@@ -154,8 +154,8 @@ type candidate struct {
 func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
 	r.advance(now)
 	for _, x := range r.indexes {
-		x.names = q.names(x.BlockTokens())
-		x.Lookup(x.names, &x.matches)
+		x.keys = q.keys(x.BlockTokens())
+		x.Lookup(x.keys, &x.matches)
 	}
 	var d Decision
 	r.filter(q, &d)
@@ -225,7 +225,7 @@ func (r *Router) rate(q *Request) (known bool) {
 		c := &r.ranked[i]
 		w := c.w
 		credit := 0.0
-		if w.index != nil && len(w.index.names) > 0 {
+		if w.index != nil && len(w.index.keys) > 0 {
 			known = true
 			credit = c.hold(r, q)
 		}

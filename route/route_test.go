@@ -112,7 +112,7 @@ func randomRequest(rng *rand.Rand, r *Router) Request {
 	tokens[0] = parley.Token(rng.IntN(5))
 	if rng.IntN(4) > 0 {
 		for _, size := range r.BlockSizes() {
-			q.Prompts = append(q.Prompts, Prompt{size, parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, tokens, size)})
+			q.Prompts = append(q.Prompts, Prompt{size, parley.AppendBlockKeys(nil, 0, parley.Salt{}, tokens, size)})
 		}
 	}
 	if ids := r.present(); rng.IntN(4) == 0 {
@@ -187,7 +187,7 @@ func TestLoadBound(t *testing.T) {
 			hot[len(hot)-tail] = parley.Token(i)
 			q := Request{PromptTokens: len(hot), Key: "hot"}
 			if seed%2 == 0 {
-				q.Prompts = []Prompt{{16, parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, hot, 16)}}
+				q.Prompts = []Prompt{{16, parley.AppendBlockKeys(nil, 0, parley.Salt{}, hot, 16)}}
 			}
 			d, err := r.Pick(&q, now)
 			if err != nil {
@@ -276,11 +276,11 @@ func TestConfigIsChecked(t *testing.T) {
 func BenchmarkPick(b *testing.B) {
 	r := newRouter(b, Config{})
 	tokens := make([]parley.Token, 3000)
-	names := parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, tokens, 16)
+	names := parley.AppendBlockKeys(nil, 0, parley.Salt{}, tokens, 16)
 	for i := range 100 {
 		id := join(b, r, Member{Name: fmt.Sprint("w", i), BlockTokens: 16, Source: kvindex.Source{Events: true}}, Status{Ready: true})
 		x, w := r.Index(id)
-		x.Apply(w, kvindex.Batch{Events: []kvindex.Event{{Names: names[:64]}}})
+		x.Apply(w, kvindex.Batch{Events: []kvindex.Event{{Keys: names[:64]}}})
 	}
 	q := Request{PromptTokens: len(tokens), Prompts: []Prompt{{16, names}}}
 	now := time.Unix(0, 0)

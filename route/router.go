@@ -141,7 +141,7 @@ type sizedIndex struct {
 	*kvindex.Index
 	users   int
 	matches kvindex.Matches
-	names   []parley.BlockHash
+	keys    []parley.BlockKey
 }
 
 type worker struct {
@@ -228,7 +228,7 @@ func (r *Router) Index(id ID) (*kvindex.Index, kvindex.Worker) {
 	return nil, 0
 }
 
-// BlockSizes returns the sizes of blocks for which a request needs names.
+// BlockSizes returns the sizes of blocks for which a request needs keys.
 func (r *Router) BlockSizes() (sizes []int) {
 	for _, x := range r.indexes {
 		sizes = append(sizes, x.BlockTokens())
@@ -278,7 +278,7 @@ func (r *Router) Sent(q *Request, d *Decision, now time.Time) {
 	w.waiting += d.Uncached
 	w.running++
 	if w.index != nil {
-		w.index.Expect(w.number, q.names(w.BlockTokens), now)
+		w.index.Expect(w.number, q.keys(w.BlockTokens), now)
 	}
 }
 

@@ -116,6 +116,7 @@ func nameOf(id int32) (name parley.BlockHash) {
 	mixed := (uint64(id) + 1) * 0x9e3779b97f4a7c15
 	binary.LittleEndian.PutUint64(name[:], mixed^mixed>>29)
 	binary.LittleEndian.PutUint32(name[8:], uint32(id))
+	copy(name[24:], name[:8]) // its key
 	return name
 }
 
@@ -128,6 +129,7 @@ type fleet struct {
 	now    time.Time
 	router *Router // gets the events, if there is one
 	names  []parley.BlockHash
+	keys   []parley.BlockKey
 
 	hits, asked int
 	total       []float64 // uncached tokens
@@ -154,9 +156,10 @@ func (f *fleet) arrive(u *use) {
 		f.closeMinute()
 	}
 	f.now = time.Unix(0, 0).Add(u.at)
-	f.names = f.names[:0]
+	f.names, f.keys = f.names[:0], f.keys[:0]
 	for _, id := range u.ids {
-		f.names = append(f.names, nameOf(id))
+		name := nameOf(id)
+		f.names, f.keys = append(f.names, name), append(f.keys, name.Key())
 	}
 }
 
@@ -206,7 +209,7 @@ func (f *fleet) tell(t testing.TB, w int) {
 	}
 	batch := kvindex.Batch{Seq: f.seen[w]}
 	for e := range events {
-		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Names: []parley.BlockHash{e.Hash}})
+		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Keys: []parley.BlockKey{e.Hash.Key()}})
 	}
 	f.seen[w] = f.caches[w].Seq()
 	x, number := f.router.Index(ID(w))
@@ -271,7 +274,7 @@ func routed(t testing.TB, uses []use, workers, tokens int, cfg Config) result {
 	for i := range uses {
 		u := &uses[i]
 		f.arrive(u)
-		q := Request{PromptTokens: u.tokens, Prompts: []Prompt{{traceTokens, f.names}}}
+		q := Request{PromptTokens: u.tokens, Prompts: []Prompt{{traceTokens, f.keys}}}
 		d, err := f.router.Pick(&q, f.now)
 		if err != nil {
 			t.Fatal(err)

@@ -419,7 +419,8 @@ func (r *batchReader) tier(f *fields) kvindex.Tier {
 func (r *batchReader) name(e *kvindex.Event, f *fields) {
 	for _, h := range f.hashes {
 		if r.own && len(h.data) == len(parley.BlockHash{}) {
-			e.Names = append(e.Names, parley.BlockHash(h.data))
+			name := parley.BlockHash(h.data)
+			e.Keys = append(e.Keys, name.Key())
 		} else {
 			e.Engine = append(e.Engine, engineName(h))
 		}

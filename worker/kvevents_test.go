@@ -47,8 +47,8 @@ func TestOurBatchesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []kvindex.Event{
-		{Kind: kvindex.Stored, Names: []parley.BlockHash{stored[0].Hash, stored[1].Hash, stored[2].Hash}},
-		{Kind: kvindex.Removed, Tier: kvindex.Host, Names: []parley.BlockHash{stored[2].Hash}},
+		{Kind: kvindex.Stored, Keys: []parley.BlockKey{stored[0].Hash.Key(), stored[1].Hash.Key(), stored[2].Hash.Key()}},
+		{Kind: kvindex.Removed, Tier: kvindex.Host, Keys: []parley.BlockKey{stored[2].Hash.Key()}},
 		{Kind: kvindex.Cleared},
 	}
 	if diff := cmp.Diff(want, own); diff != "" {

@@ -221,7 +221,7 @@ func (f *followed) compare(t *testing.T, prompts [][]parley.Token) {
 	defer f.mu.Unlock()
 	held := func(prompt []parley.Token) int32 {
 		var m kvindex.Matches
-		f.index.Lookup(parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, prompt, 16), &m)
+		f.index.Lookup(parley.AppendBlockKeys(nil, 0, parley.Salt{}, prompt, 16), &m)
 		return m.Of(f.id).Blocks
 	}
 	if n := held(prompts[len(prompts)-1]); n != 10 {

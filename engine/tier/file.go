@@ -40,7 +40,7 @@ type entry struct {
 }
 
 const (
-	magic      = "PARLEYKV\x01"
+	magic      = "PARLEYKV\x02"
 	pageBytes  = 4096
 	entryBytes = 32 + 32 + 8 + 8
 )

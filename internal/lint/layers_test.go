@@ -15,7 +15,7 @@ import (
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen", "internal/safetytrain"},
 	{"internal/peer"},
-	{"internal/load", "internal/mechanism", "internal/toll"},
+	{"internal/load", "internal/mechanism", "internal/toll", "internal/kvbench"},
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},

@@ -1,7 +1,6 @@
 package kvindex
 
 import (
-	"encoding/binary"
 	"runtime"
 	"testing"
 	"time"
@@ -15,14 +14,10 @@ const (
 )
 
 // nameOf makes the name of a block from a number.
-func nameOf(n uint64) (name parley.BlockHash) {
-	binary.LittleEndian.PutUint64(name[:], mix(n))
-	binary.LittleEndian.PutUint64(name[8:], n)
-	return name
-}
+func nameOf(n uint64) parley.BlockKey { return parley.BlockKey(mix(n)) }
 
-func namesFrom(n uint64, blocks int) []parley.BlockHash {
-	names := make([]parley.BlockHash, blocks)
+func namesFrom(n uint64, blocks int) []parley.BlockKey {
+	names := make([]parley.BlockKey, blocks)
 	for i := range names {
 		names[i] = nameOf(n + uint64(i))
 	}
@@ -43,10 +38,10 @@ func newBench(b testing.TB, workers int, s Source) *Index {
 }
 
 // fill gives each worker its own blocks, and all of them a shared prompt.
-func fill(x *Index, shared []parley.BlockHash) {
+func fill(x *Index, shared []parley.BlockKey) {
 	for w := range Worker(benchWorkers) {
 		own := namesFrom(uint64(w+1)<<32, benchBlocks)
-		x.Apply(w, Batch{Events: []Event{{Names: shared}, {Names: own}}})
+		x.Apply(w, Batch{Events: []Event{{Keys: shared}, {Keys: own}}})
 	}
 }
 
@@ -67,7 +62,7 @@ func BenchmarkLookup128K(b *testing.B) {
 			x := newBench(b, benchWorkers, Source{Events: true})
 			fill(x, nil)
 			for w := range benchWorkers {
-				x.Apply(Worker(w), Batch{Seq: 1, Events: []Event{{Names: prompt[:row.held(w)]}}})
+				x.Apply(Worker(w), Batch{Seq: 1, Events: []Event{{Keys: prompt[:row.held(w)]}}})
 			}
 			var m Matches
 			b.ReportAllocs()
@@ -90,7 +85,7 @@ func BenchmarkEvents(b *testing.B) {
 		x := newBench(b, benchWorkers, Source{Events: true})
 		fill(x, nil)
 		batches := make([]Batch, benchWorkers)
-		names := make([]parley.BlockHash, 2*benchWorkers*size)
+		names := make([]parley.BlockKey, 2*benchWorkers*size)
 		fresh, turn := uint64(0), 0
 		b.ReportAllocs()
 		for b.Loop() {
@@ -102,7 +97,7 @@ func BenchmarkEvents(b *testing.B) {
 						stored[i] = nameOf(uint64(w+1)<<32 + benchBlocks + fresh + uint64(i))
 						removed[i] = nameOf(uint64(w+1)<<32 + fresh + uint64(i))
 					}
-					batches[w] = Batch{Seq: fresh/size + 1, Events: []Event{{Names: stored}, {Kind: Removed, Names: removed}}}
+					batches[w] = Batch{Seq: fresh/size + 1, Events: []Event{{Keys: stored}, {Kind: Removed, Keys: removed}}}
 				}
 				fresh += size
 				b.StartTimer()
@@ -217,7 +212,7 @@ func BenchmarkDrop(b *testing.B) {
 	for b.Loop() {
 		x.Apply(0, Batch{Seq: seq, Events: []Event{{Kind: Cleared}}})
 		b.StopTimer()
-		x.Apply(0, Batch{Seq: seq + 1, Events: []Event{{Names: own}}})
+		x.Apply(0, Batch{Seq: seq + 1, Events: []Event{{Keys: own}}})
 		seq += 2
 		b.StartTimer()
 	}

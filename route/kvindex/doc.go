@@ -4,16 +4,16 @@
 //
 // # Two kinds of names
 //
-// Blocks are looked up by our own names, [parley.BlockHash], which chain over
-// salts and tokens and so are known before any worker has seen the prompt.
-// Engines name blocks in ways of their own. An engine's name is only used to
-// understand what that engine says later: which block was removed, or which
+// Blocks are looked up by the keys in our own names, [parley.BlockKey], which
+// chain over salts and tokens and so are known before any worker has seen the
+// prompt. Engines name blocks in ways of their own. An engine's name is only used
+// to understand what that engine says later: which block was removed, or which
 // one comes before a stored block. A worker that uses our names says so by
-// sending them, and then nothing has to be hashed or remembered for it.
+// sending their keys, and then nothing has to be hashed or remembered for it.
 //
-// Of a name the index keeps 64 bits. Two blocks that agree in them are taken
-// for one; with ten million blocks the chance is one in a hundred thousand that
-// there is such a pair, and the harm is one prompt sent to the wrong worker.
+// A key has 64 bits. Two blocks that agree in it are taken for one; with ten
+// million blocks the chance is one in a hundred thousand that there is such a
+// pair, and the harm is one prompt sent to the wrong worker.
 //
 // # Three sources
 //

@@ -13,13 +13,13 @@ const (
 )
 
 // An Event tells that blocks came to or went from one tier of a worker. A
-// worker that uses our names gives them as Names; all others give the engine's
-// own, and with stored blocks their tokens.
+// worker that uses our names gives their Keys; all others give the engine's own
+// names, and with stored blocks their tokens.
 type Event struct {
 	Kind Kind
 	Tier Tier
-	// Names are our names of the blocks.
-	Names []parley.BlockHash
+	// Keys are those in our names of the blocks.
+	Keys []parley.BlockKey
 	// Engine are the engine's names, in order of position.
 	Engine []uint64
 	// Parent is the engine's name of the block before the first stored one,
@@ -37,14 +37,7 @@ type Event struct {
 }
 
 // blocks returns how many blocks the event is about.
-func (e *Event) blocks() int { return max(len(e.Names), len(e.Engine), 1) }
-
-// An alias is our name for a block that an engine named.
-type alias struct {
-	name  parley.BlockHash
-	salt  saltID
-	tiers uint8 // bits of those in which the engine has it
-}
+func (e *Event) blocks() int { return max(len(e.Keys), len(e.Engine), 1) }
 
 // apply changes what the index knows by one event.
 func (x *Index) apply(w Worker, e *Event) {
@@ -63,15 +56,31 @@ func (x *Index) apply(w Worker, e *Event) {
 	}
 }
 
+// applySome applies the first events and returns the others. Some engines evict
+// each block by an event of its own; many blocks at once cost less.
+func (x *Index) applySome(w Worker, events []Event) []Event {
+	first := &events[0]
+	n := 1
+	for n < len(events) && first.Kind == Removed && events[n].Kind == Removed && events[n].Tier == first.Tier {
+		n++
+	}
+	if n == 1 {
+		x.apply(w, first)
+		return events[1:]
+	}
+	x.gone.Keys, x.gone.Engine = x.gone.Keys[:0], x.gone.Engine[:0]
+	for i := range events[:n] {
+		x.gone.Keys, x.gone.Engine = append(x.gone.Keys, events[i].Keys...), append(x.gone.Engine, events[i].Engine...)
+	}
+	x.gone.Kind, x.gone.Tier = Removed, first.Tier
+	x.apply(w, &x.gone)
+	return events[n:]
+}
+
 func (x *Index) applyStored(w Worker, e *Event) {
 	counts := &x.workers[w].counts
-	for i := range e.Names {
-		if i%lookahead == 0 {
-			x.warmed += x.table.warm(e.Names[i:])
-		}
-		x.hold(w, keyOf(&e.Names[i]), e.Tier)
-	}
-	counts.Stored += uint64(len(e.Names))
+	x.hold(w, e.Keys, e.Tier)
+	counts.Stored += uint64(len(e.Keys))
 	if len(e.Engine) == 0 {
 		return
 	}
@@ -88,13 +97,12 @@ func (x *Index) applyStored(w Worker, e *Event) {
 	}
 }
 
-// storeTokens names the blocks of an event, and reports whether what comes
-// before them is known.
+// storeTokens finds out which blocks an event is about, and reports whether what
+// comes before them is known.
 func (x *Index) storeTokens(w Worker, e *Event) bool {
-	var parent alias
+	var parent node
 	if !e.First {
-		var ok bool
-		if parent, ok = x.workers[w].aliases[e.Parent]; !ok {
+		if parent = x.known(x.workers[w].aliases.find(e.Parent)); parent.set == none {
 			return false
 		}
 	}
@@ -102,11 +110,59 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	if e.Salted {
 		salt = e.Salt
 	}
-	x.salts.names = parley.AppendBlockHashes(x.salts.names[:0], parent.name, salt, e.Tokens, e.BlockTokens)
-	for i, engine := range e.Engine {
-		x.place(w, engine, x.salts.names[i], salt, e.Tier)
-	}
+	x.keys = parley.AppendBlockKeys(x.keys[:0], parent.key, salt, e.Tokens, e.BlockTokens)
+	id := x.salts.use(salt)
+	x.place(w, e.Engine, x.keys, id, e.Tier)
+	x.salts.done(id)
 	return true
+}
+
+// known returns the block that an engine's name means, without holders if it is
+// not known any more.
+func (x *Index) known(a *alias) node {
+	if a == nil {
+		return node{}
+	}
+	if at := x.table.at(a.node); at.set != none && proofOf(at.key) == a.about&^tierBits {
+		return *at
+	}
+	return node{}
+}
+
+// place notes that an engine has blocks under names of its own.
+func (x *Index) place(w Worker, engine []uint64, keys []key, salt saltID, tier Tier) {
+	names := &x.workers[w].aliases
+	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
+	for i, k := range keys {
+		if i%lookahead == 0 {
+			x.warmed += x.table.warm(keys[i:]) + names.warm(engine[i:])
+		}
+		a := names.obtain(engine[i])
+		if a.node != nowhere && (x.table.at(a.node).key != k || a.about&^tierBits != proofOf(k)) {
+			x.workers[w].held[tier] += c.done()
+			c = change{sets: &x.sets, w: w, tier: tier, adds: true}
+			x.vacate(w, a)
+		}
+		n := x.table.obtain(k)
+		at := x.table.at(n)
+		at.set = c.of(at.set)
+		if at.salt == 0 && salt != 0 {
+			at.salt = x.salts.again(salt)
+		}
+		a.node, a.about = n, a.about&tierBits|1<<tier|proofOf(k)
+	}
+	x.workers[w].held[tier] += c.done()
+}
+
+// vacate takes a name from the block that the engine used it for, as it uses it
+// for another one now.
+func (x *Index) vacate(w Worker, a *alias) {
+	for tier := Device; tier <= Disk; tier++ {
+		if k := x.known(a); a.in(tier) && k.set != none {
+			x.release(w, []key{k.key}, tier)
+		}
+	}
+	a.about = 0
 }
 
 // storeKnown notes that blocks came to another tier, and reports whether all
@@ -114,74 +170,49 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 func (x *Index) storeKnown(w Worker, e *Event) bool {
 	all := true
 	for _, engine := range e.Engine {
-		known, ok := x.workers[w].aliases[engine]
-		if all = all && ok; ok {
-			x.place(w, engine, known.name, x.salts.list[known.salt].salt, e.Tier)
+		a := x.workers[w].aliases.find(engine)
+		k := x.known(a)
+		if k.set == none {
+			all = false
+			continue
 		}
+		a.about |= 1 << e.Tier
+		x.hold(w, []key{k.key}, e.Tier)
 	}
 	return all
 }
 
-// place notes that an engine has a block under a name of its own.
-func (x *Index) place(w Worker, engine uint64, name parley.BlockHash, salt parley.Salt, tier Tier) {
-	aliases := x.workers[w].aliases
-	a, ok := aliases[engine]
-	if ok && a.name != name { // the engine uses its name for another block now
-		for old := Device; old <= Disk; old++ {
-			x.unplace(w, engine, old)
-		}
-		a, ok = alias{}, false
-	}
-	if !ok {
-		a = alias{name: name, salt: x.salts.use(salt)}
-	}
-	a.tiers |= 1 << tier
-	aliases[engine] = a
-	x.hold(w, keyOf(&name), tier)
-}
-
 func (x *Index) applyRemoved(w Worker, e *Event) {
 	counts := &x.workers[w].counts
-	for i := range e.Names {
-		if i%lookahead == 0 {
-			x.warmed += x.table.warm(e.Names[i:])
-		}
-		x.release(w, keyOf(&e.Names[i]), e.Tier)
-	}
-	counts.Removed += uint64(len(e.Names))
-	for _, engine := range e.Engine {
-		if x.unplace(w, engine, e.Tier) {
-			counts.Removed++
-		} else {
-			counts.Unplaced++
-		}
-	}
+	x.release(w, e.Keys, e.Tier)
+	removed := x.unplace(w, e.Engine, e.Tier)
+	counts.Removed += uint64(len(e.Keys) + removed)
+	counts.Unplaced += uint64(len(e.Engine) - removed)
 }
 
-// unplace notes that an engine no longer has a block in a tier, and reports
-// whether it was known to have it.
-func (x *Index) unplace(w Worker, engine uint64, tier Tier) bool {
-	aliases := x.workers[w].aliases
-	a, ok := aliases[engine]
-	if !ok || a.tiers>>tier&1 == 0 {
-		return false
+// unplace notes that an engine no longer has blocks in a tier, and returns how
+// many of them it was known to have.
+func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
+	names := &x.workers[w].aliases
+	for ; len(engine) > 0; engine = engine[min(len(engine), lookahead):] {
+		x.warmed += names.warm(engine)
+		x.keys = x.keys[:0]
+		for _, name := range engine[:min(len(engine), lookahead)] {
+			a := names.find(name)
+			if a == nil || !a.in(tier) {
+				continue
+			}
+			removed++
+			if k := x.known(a); k.set != none {
+				x.keys = append(x.keys, k.key)
+			}
+			if a.about &^= 1 << tier; a.about&tierBits == 0 {
+				names.remove(name)
+			}
+		}
+		x.release(w, x.keys, tier)
 	}
-	a.tiers &^= 1 << tier
-	x.release(w, keyOf(&a.name), tier)
-	if a.tiers != 0 {
-		aliases[engine] = a
-		return true
-	}
-	delete(aliases, engine)
-	x.salts.done(a.salt)
-	return true
-}
-
-func (x *Index) forgetAliases(w Worker) {
-	for _, a := range x.workers[w].aliases {
-		x.salts.done(a.salt)
-	}
-	x.workers[w].aliases = map[uint64]alias{}
+	return removed
 }
 
 // turnOver ends the degraded state of a worker whose known blocks fill its
@@ -195,12 +226,11 @@ func (x *Index) turnOver(w Worker) {
 	}
 }
 
-// salts keeps each salt once, for as long as an alias has it.
+// salts keeps each salt once, for as long as a block has it.
 type salts struct {
-	list  []saltUse // the first is the public one
-	ids   map[parley.Salt]saltID
-	free  []saltID
-	names []parley.BlockHash // scratch
+	list []saltUse // the first is the public one
+	ids  map[parley.Salt]saltID
+	free []saltID
 }
 
 type saltID uint32
@@ -226,12 +256,21 @@ func (s *salts) use(salt parley.Salt) saltID {
 		s.ids[salt] = id
 		s.list[id] = saltUse{salt: salt}
 	}
+	return s.again(id)
+}
+
+// again counts one more who uses a salt.
+func (s *salts) again(id saltID) saltID {
 	s.list[id].users++
 	return id
 }
 
+// done counts one less. The public salt needs no counting.
 func (s *salts) done(id saltID) {
-	if s.list[id].users--; s.list[id].users == 0 && id != 0 {
+	if id == 0 {
+		return
+	}
+	if s.list[id].users--; s.list[id].users == 0 {
 		delete(s.ids, s.list[id].salt)
 		s.free = append(s.free, id)
 	}

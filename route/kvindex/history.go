@@ -1,6 +1,7 @@
 package kvindex
 
 import (
+	"slices"
 	"time"
 
 	"parley"
@@ -76,25 +77,24 @@ func (h *history) removeOldest() {
 
 // Expect notes that a prompt is being sent to a worker, so that its blocks
 // will be there soon. Blocks that events have told of are left out.
-func (x *Index) Expect(w Worker, names []parley.BlockHash, now time.Time) {
+func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) {
 	worker := x.workers[w]
 	lives := x.lives(worker)
 	most := x.rememberMost(worker)
-	names = names[:min(len(names), most)]
-	for i := len(names) - 1; i >= 0; i-- { // the beginning is used by most, so it is the latest
-		k := keyOf(&names[i])
+	keys = keys[:min(len(keys), most)]
+	for _, k := range slices.Backward(keys) { // the beginning is used by most, so it is the latest
 		if worker.stream.exact() && x.sets.exact(x.table.holders(k), w) {
 			continue
 		}
 		if !worker.history.touch(k, now) {
 			continue
 		}
-		x.hold(w, k, expected)
+		x.hold(w, []key{k}, expected)
 		if worker.held[expected] > most {
 			x.forgetOldest(w)
 		}
 	}
-	if end := now.Add(lives); len(names) > 0 && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
+	if end := now.Add(lives); len(keys) > 0 && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
 		x.expireAt = end
 	}
 }
@@ -118,7 +118,7 @@ func (x *Index) lives(w *worker) time.Duration {
 func (x *Index) forgetOldest(w Worker) {
 	k, _, _ := x.workers[w].history.oldest()
 	x.workers[w].history.removeOldest()
-	x.release(w, k, expected)
+	x.release(w, []key{k}, expected)
 }
 
 // Expire forgets what was expected for too long. It costs next to nothing when

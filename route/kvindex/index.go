@@ -90,6 +90,8 @@ type Index struct {
 	present  []uint64  // bits of those who are
 	salts    salts
 	expireAt time.Time // nothing expires before; zero: nothing at all
+	keys     []key     // scratch
+	gone     Event     // scratch
 	warmed   uint32    // what the table's warm returned: it must not be left out
 }
 
@@ -97,7 +99,7 @@ type Index struct {
 type worker struct {
 	source  Source
 	stream  stream
-	aliases map[uint64]alias
+	aliases aliases
 	history history
 	held    [tiers]int // blocks
 	lower   bool       // it has told of blocks in tiers below the device
@@ -136,7 +138,7 @@ func (x *Index) Join(s Source) (Worker, error) {
 		x.sets.widen(2 * x.sets.width)
 		x.present = append(x.present, make([]uint64, x.sets.width-len(x.present))...)
 	}
-	x.workers[at] = &worker{source: s, stream: newStream(s), aliases: map[uint64]alias{}}
+	x.workers[at] = &worker{source: s, stream: newStream(s), aliases: aliases{secret: x.table.secret}}
 	x.present[at/64] |= 1 << (at % 64)
 	return Worker(at), nil
 }
@@ -149,34 +151,40 @@ func (x *Index) Leave(w Worker) {
 	x.present[w/64] &^= 1 << (w % 64)
 }
 
-// hold notes that a worker holds a block.
-func (x *Index) hold(w Worker, k key, tier Tier) {
-	n, _ := x.table.find(k)
-	if n == nowhere {
-		x.table.insert(k, x.sets.add(none, w, tier))
-		x.workers[w].held[tier]++
-		return
+// hold notes that a worker holds blocks.
+func (x *Index) hold(w Worker, keys []key, tier Tier) {
+	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
+	for ; len(keys) > 0; keys = keys[min(len(keys), lookahead):] {
+		x.warmed += x.table.warm(keys)
+		for _, k := range keys[:min(len(keys), lookahead)] {
+			at := x.table.at(x.table.obtain(k))
+			at.set = c.of(at.set)
+		}
 	}
-	at := x.table.at(n)
-	if to := x.sets.add(at.set, w, tier); to != at.set {
-		at.set = to
-		x.workers[w].held[tier]++
-	}
+	x.workers[w].held[tier] += c.done()
 }
 
-// release notes that a worker no longer holds a block.
-func (x *Index) release(w Worker, k key, tier Tier) {
-	n, spot := x.table.find(k)
-	at := x.table.at(n)
-	to := x.sets.remove(at.set, w, tier)
-	if to == at.set {
-		return
+// release notes that a worker no longer holds blocks.
+func (x *Index) release(w Worker, keys []key, tier Tier) {
+	c := change{sets: &x.sets, w: w, tier: tier}
+	for ; len(keys) > 0; keys = keys[min(len(keys), lookahead):] {
+		x.warmed += x.table.warm(keys)
+		for _, k := range keys[:min(len(keys), lookahead)] {
+			if n, spot := x.table.find(k); n != nowhere {
+				at := x.table.at(n)
+				if at.set = c.of(at.set); at.set == none {
+					x.forget(n, spot)
+				}
+			}
+		}
 	}
-	at.set = to
-	x.workers[w].held[tier]--
-	if to == none {
-		x.table.remove(n, spot)
-	}
+	x.workers[w].held[tier] -= c.done()
+}
+
+// forget frees the node of a block that nobody holds any more.
+func (x *Index) forget(n nodeID, spot spot) {
+	x.salts.done(x.table.at(n).salt)
+	x.table.remove(n, spot)
 }
 
 // drop forgets all blocks of some tiers of a worker.
@@ -188,8 +196,8 @@ func (x *Index) drop(w Worker, gone ...Tier) {
 		held[tier] = 0
 		if tier == expected {
 			x.workers[w].history = history{}
-		} else if len(x.workers[w].aliases) > 0 {
-			x.forgetAliases(w)
+		} else {
+			x.workers[w].aliases = aliases{secret: x.table.secret}
 		}
 	}
 	if blocks == 0 {
@@ -202,14 +210,16 @@ func (x *Index) drop(w Worker, gone ...Tier) {
 		}
 		was := at.set
 		for _, tier := range gone {
-			at.set = x.sets.remove(at.set, w, tier)
+			c := change{sets: &x.sets, w: w, tier: tier}
+			at.set = c.of(at.set)
+			c.done()
 		}
 		if at.set == was {
 			same = was
 		}
 		if at.set == none {
 			_, spot := x.table.find(at.key)
-			x.table.remove(n, spot)
+			x.forget(n, spot)
 		}
 	})
 }
@@ -239,7 +249,7 @@ func (m *Matches) Of(w Worker) Match {
 
 // Lookup counts, for every worker, how many of a prompt's leading blocks it
 // holds without a hole.
-func (x *Index) Lookup(names []parley.BlockHash, m *Matches) {
+func (x *Index) Lookup(keys []parley.BlockKey, m *Matches) {
 	if len(m.of) != len(x.workers) || len(m.active) != len(x.present) {
 		m.of, m.active = make([]Match, len(x.workers)), make([]uint64, len(x.present))
 	}
@@ -248,8 +258,8 @@ func (x *Index) Lookup(names []parley.BlockHash, m *Matches) {
 	m.walk = walk{table: &x.table}
 	run := none // the set of the blocks since begin
 	begin := 0
-	for at := range names {
-		set := m.walk.next(names, at)
+	for at := range keys {
+		set := m.walk.next(keys, at)
 		if set == run && run != none {
 			continue
 		}
@@ -259,8 +269,8 @@ func (x *Index) Lookup(names []parley.BlockHash, m *Matches) {
 			return
 		}
 	}
-	m.count(&x.sets, run, len(names)-begin)
-	m.leave(m.active, len(names))
+	m.count(&x.sets, run, len(keys)-begin)
+	m.leave(m.active, len(keys))
 }
 
 // keep takes the workers that do not hold a block with this set out of the

@@ -80,7 +80,7 @@ type model struct {
 	x       *Index
 	workers []*modelWorker
 	prompts [][]parley.Token
-	names   [][]parley.BlockHash
+	names   [][]parley.BlockKey
 }
 
 const (
@@ -100,7 +100,7 @@ func newModel(t *testing.T, seed uint64) *model {
 			tokens[i] = parley.Token(p/2*1000 + i + p%2*max(0, i-16)*100)
 		}
 		m.prompts = append(m.prompts, tokens)
-		m.names = append(m.names, parley.AppendBlockHashes(nil, parley.BlockHash{}, m.salt(p), tokens, modelSize))
+		m.names = append(m.names, parley.AppendBlockKeys(nil, 0, m.salt(p), tokens, modelSize))
 	}
 	for i := range 70 { // more than one word of workers
 		s := Source{Events: true, Replay: i%2 == 0, Snapshot: i%3 == 0, CapacityBlocks: i % 4 * 10}
@@ -120,7 +120,7 @@ func (m *model) salt(prompt int) (s parley.Salt) {
 
 // holds reports whether a worker has a block in some tier, by its name: pairs
 // of prompts share their first ones.
-func (m *model) holds(w *modelWorker, name parley.BlockHash, tiers ...Tier) bool {
+func (m *model) holds(w *modelWorker, name parley.BlockKey, tiers ...Tier) bool {
 	for b := range w.blocks {
 		if m.names[b.prompt][b.at] == name && (len(tiers) == 0 || slices.Contains(tiers, b.tier)) {
 			return true
@@ -138,15 +138,15 @@ func (m *model) hasChild(w *modelWorker, parent modelBlock) bool {
 	return false
 }
 
-func (m *model) engineName(w int, name parley.BlockHash) uint64 {
-	return mix(uint64(keyOf(&name)) + uint64(w))
+func (m *model) engineName(w int, name parley.BlockKey) uint64 {
+	return mix(uint64(name) + uint64(w))
 }
 
 // stored makes the event of a block that came to a tier.
 func (m *model) stored(w int, b modelBlock) Event {
 	name := m.names[b.prompt][b.at]
 	if !m.workers[w].engine {
-		return Event{Tier: b.tier, Names: []parley.BlockHash{name}}
+		return Event{Tier: b.tier, Keys: []parley.BlockKey{name}}
 	}
 	e := Event{
 		Tier: b.tier, Engine: []uint64{m.engineName(w, name)}, First: b.at == 0, BlockTokens: modelSize,
@@ -163,7 +163,7 @@ func (m *model) removed(w int, b modelBlock) Event {
 	if m.workers[w].engine {
 		return Event{Kind: Removed, Tier: b.tier, Engine: []uint64{m.engineName(w, name)}}
 	}
-	return Event{Kind: Removed, Tier: b.tier, Names: []parley.BlockHash{name}}
+	return Event{Kind: Removed, Tier: b.tier, Keys: []parley.BlockKey{name}}
 }
 
 // change does something to a worker's memory and returns its event.
@@ -249,7 +249,7 @@ func (m *model) snapshot(w int) iter.Seq[Event] {
 }
 
 // want is the answer of a lookup, counted naively.
-func (m *model) want(w *modelWorker, names []parley.BlockHash) (match Match) {
+func (m *model) want(w *modelWorker, names []parley.BlockKey) (match Match) {
 	for _, name := range names {
 		switch {
 		case m.holds(w, name, Device):
@@ -346,7 +346,7 @@ func TestHistoryIsAnLRU(t *testing.T) {
 	}
 	w, _ := x.Join(Source{CapacityBlocks: most})
 	type sent struct {
-		name parley.BlockHash
+		name parley.BlockKey
 		at   time.Time
 	}
 	var list []sent // latest first
@@ -402,7 +402,7 @@ func TestJoinIsBounded(t *testing.T) {
 func TestLookupDoesNotAllocate(t *testing.T) {
 	x := newBench(t, 3, Source{Events: true})
 	names := namesFrom(1, 500)
-	x.Apply(1, Batch{Events: []Event{{Names: names[:300]}}})
+	x.Apply(1, Batch{Events: []Event{{Keys: names[:300]}}})
 	var m Matches
 	x.Lookup(names, &m)
 	if n := testing.AllocsPerRun(100, func() { x.Lookup(names, &m) }); n > 0 {
@@ -466,7 +466,7 @@ func fuzzStep(x *Index, w Worker, take func() byte, now *time.Time) {
 
 func fuzzEvent(take func() byte) Event {
 	e := Event{Kind: Kind(take() % 4), Tier: Tier(take() % 5), Parent: uint64(take() % 8), BlockTokens: int(take() % 4)}
-	e.Names = namesFrom(uint64(take()%8), int(take()%4))
+	e.Keys = namesFrom(uint64(take()%8), int(take()%4))
 	for range take() % 4 {
 		e.Engine = append(e.Engine, uint64(take()%8))
 	}

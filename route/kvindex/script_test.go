@@ -197,7 +197,7 @@ func (s *script) events(worker string, words []string) (events []Event) {
 func (s *script) name(e *Event, worker, before, text string) {
 	all := before + text
 	if !s.engine[worker] {
-		e.Names = blocksOf(all, e.Salt)[len(before)/2:]
+		e.Keys = blocksOf(all, e.Salt)[len(before)/2:]
 		return
 	}
 	for end := len(before) + 2; end <= len(all); end += 2 {
@@ -226,8 +226,8 @@ func tokensOf(text string) (tokens []parley.Token) {
 	return tokens
 }
 
-func blocksOf(text string, salt parley.Salt) []parley.BlockHash {
-	return parley.AppendBlockHashes(nil, parley.BlockHash{}, salt, tokensOf(text), 2)
+func blocksOf(text string, salt parley.Salt) []parley.BlockKey {
+	return parley.AppendBlockKeys(nil, 0, salt, tokensOf(text), 2)
 }
 
 func word(words []string, key string) string {

@@ -70,42 +70,81 @@ func (s *sets) exact(id setID, w Worker) bool {
 	return s.has(id, w, Device) || s.has(id, w, Host) || s.has(id, w, Disk)
 }
 
-// add returns the set with one more member, for a block that had from.
-func (s *sets) add(from setID, w Worker, tier Tier) setID {
-	if from == none {
-		id := s.single[s.bit(w, tier)]
-		if id == none {
-			id = s.toggled(none, w, tier)
-			s.single[s.bit(w, tier)] = id
-		}
-		s.about[id].users++
-		return id
-	}
-	if s.has(from, w, tier) {
-		return from
-	}
-	return s.exchange(from, s.toggled(from, w, tier))
+// A change makes a holder a member of the sets of blocks, or takes it out of
+// them. Neighbouring blocks mostly have the same set: it looks one up only where
+// it differs from that of the block before.
+type change struct {
+	sets  *sets
+	w     Worker
+	tier  Tier
+	adds  bool
+	begun bool
+	// blocks went from one set to another and are not counted there.
+	from, to setID
+	blocks   uint32
+	changed  int // blocks that were counted
 }
 
-// remove returns the set with one member less, for a block that had from.
-func (s *sets) remove(from setID, w Worker, tier Tier) setID {
+// of returns the set of a block that had another.
+func (c *change) of(set setID) setID {
+	if set != c.from || !c.begun {
+		c.count()
+		c.from, c.to, c.begun = set, c.sets.with(set, c.w, c.tier, c.adds), true
+	}
+	c.blocks++
+	return c.to
+}
+
+// count notes who uses which set.
+func (c *change) count() {
+	if c.from != c.to {
+		c.sets.move(c.from, c.to, c.blocks)
+		c.changed += int(c.blocks)
+	}
+	c.blocks = 0
+}
+
+// done ends the change, and returns how many blocks have another set by it.
+func (c *change) done() int {
+	c.count()
+	c.begun, c.from, c.to = false, none, none
+	return c.changed
+}
+
+// with returns the set that has a holder or does not have it. It may be new,
+// and then has no users.
+func (s *sets) with(from setID, w Worker, tier Tier, has bool) setID {
 	switch {
-	case from == none || !s.has(from, w, tier):
+	case s.has(from, w, tier) == has:
 		return from
-	case s.about[from].size == 1:
-		return s.exchange(from, none)
+	case from == none:
+		return s.alone(w, tier)
+	case !has && s.about[from].size == 1:
+		return none
 	}
-	return s.exchange(from, s.toggled(from, w, tier))
+	return s.toggled(from, w, tier)
 }
 
-func (s *sets) exchange(from, to setID) setID {
-	if to != none {
-		s.about[to].users++
+// alone returns the set that has one member.
+func (s *sets) alone(w Worker, tier Tier) setID {
+	id := &s.single[s.bit(w, tier)]
+	if *id == none {
+		*id = s.toggled(none, w, tier)
 	}
-	if s.about[from].users--; s.about[from].users == 0 {
+	return *id
+}
+
+// move notes that blocks that had one set have another.
+func (s *sets) move(from, to setID, blocks uint32) {
+	if to != none {
+		s.about[to].users += blocks
+	}
+	if from == none {
+		return
+	}
+	if s.about[from].users -= blocks; s.about[from].users == 0 {
 		s.drop(from)
 	}
-	return to
 }
 
 // toggled returns the set that differs from another in one member. It has no

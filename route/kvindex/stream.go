@@ -27,7 +27,7 @@ func (b *Batch) clone() Batch {
 	own := Batch{Seq: b.Seq, Events: slices.Clone(b.Events)}
 	for i := range own.Events {
 		e := &own.Events[i]
-		e.Names, e.Engine, e.Tokens = slices.Clone(e.Names), slices.Clone(e.Engine), slices.Clone(e.Tokens)
+		e.Keys, e.Engine, e.Tokens = slices.Clone(e.Keys), slices.Clone(e.Engine), slices.Clone(e.Tokens)
 	}
 	return own
 }
@@ -275,8 +275,8 @@ func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 
 // take applies the batch that continues what is known.
 func (x *Index) take(w Worker, b *Batch) {
-	for i := range b.Events {
-		x.apply(w, &b.Events[i])
+	for events := b.Events; len(events) > 0; {
+		events = x.applySome(w, events)
 	}
 	x.workers[w].stream.next = b.Seq + 1
 }

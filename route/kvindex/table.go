@@ -1,16 +1,13 @@
 package kvindex
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"parley"
 )
 
 // A key is what the index keeps of a block's name.
-type key uint64
-
-func keyOf(name *parley.BlockHash) key { return key(binary.LittleEndian.Uint64(name[:])) }
+type key = parley.BlockKey
 
 // A nodeID is the number of a node. Nodes of blocks that were stored one after
 // the other mostly have consecutive numbers, so that a walk along a prompt
@@ -22,8 +19,9 @@ const nowhere nodeID = 0
 
 // A node is a block that somebody holds.
 type node struct {
-	key key
-	set setID // its holders; none if the node is free
+	key  key
+	set  setID  // its holders; none if the node is free
+	salt saltID // of a block that an engine named, for those that follow it there
 }
 
 // A table finds nodes by their keys. Its shards grow one at a time, each in
@@ -33,8 +31,8 @@ type table struct {
 	chunks []*[chunkNodes]node // never moved, so growing costs nothing
 	used   nodeID              // nodes that were ever in use
 	free   []nodeID            // of those, the ones that are not, last freed last
-	odd    uint64              // secret multiplier: who does not know it cannot aim at one place
-	n      int                 // nodes in use
+	secret secret
+	n      int // nodes in use
 }
 
 const (
@@ -67,7 +65,7 @@ type entry struct {
 }
 
 func newTable(seed uint64) table {
-	t := table{odd: mix(seed) | 1, used: 1, chunks: []*[chunkNodes]node{new([chunkNodes]node)}}
+	t := table{secret: newSecret(seed), used: 1, chunks: []*[chunkNodes]node{new([chunkNodes]node)}}
 	for i := range t.shards {
 		t.shards[i] = newShard(linesMin)
 	}
@@ -89,15 +87,26 @@ func mix(x uint64) uint64 {
 // at returns a node that was in use at some time.
 func (t *table) at(n nodeID) *node { return &t.chunks[n>>chunkBits][n%chunkNodes] }
 
+// A secret spreads numbers over the places of a table. Who does not know it
+// cannot aim at one of them.
+type secret struct{ blind, odd uint64 }
+
+func newSecret(seed uint64) secret { return secret{mix(seed + 1), mix(seed) | 1} }
+
+func (s *secret) spread(x uint64) uint64 {
+	high, low := bits.Mul64(x^s.blind, s.odd)
+	return high ^ low
+}
+
 // place returns the shard of a key and the line where it belongs.
 func (t *table) place(k key) (s *shard, home int, tag uint32) {
-	mixed := uint64(k) * t.odd
-	s = &t.shards[mixed>>(64-shardBits)]
-	return s, s.home(mixed), uint32(mixed)
+	spread := t.secret.spread(uint64(k))
+	s = &t.shards[spread>>(64-shardBits)]
+	return s, s.home(spread), uint32(spread)
 }
 
 // home returns the number of a line. A shift of 64 gives 0: there is only one.
-func (s *shard) home(mixed uint64) int { return int(mixed << shardBits >> s.shift) }
+func (s *shard) home(spread uint64) int { return int(spread << shardBits >> s.shift) }
 
 // len returns how many entries are not empty. In which place of its line an
 // entry stands cannot be predicted, so neither len nor index has a branch that
@@ -162,29 +171,48 @@ func (t *table) holders(k key) setID {
 }
 
 // lookahead is how many searches are prepared at once.
-const lookahead = 16
+const lookahead = 32
 
 // warm reads the lines of at most lookahead blocks, which memory delivers
 // together; what follows finds them near. The sum it returns means nothing.
-func (t *table) warm(names []parley.BlockHash) (sum uint32) {
-	for i := range names[:min(len(names), lookahead)] {
-		s, home, _ := t.place(keyOf(&names[i]))
+func (t *table) warm(keys []key) (sum uint32) {
+	for _, k := range keys[:min(len(keys), lookahead)] {
+		s, home, _ := t.place(k)
 		sum += s.lines[home&(len(s.lines)-1)][0].tag
 	}
 	return sum
 }
 
-// insert gives a key that has none a node with these holders.
-func (t *table) insert(k key, set setID) {
+// obtain returns the node of a key. A new one has no holders: who asked for it
+// gives it some at once.
+func (t *table) obtain(k key) nodeID {
 	s, home, tag := t.place(k)
+	l := &s.lines[home&(len(s.lines)-1)]
+	i := l.index(tag)
+	if i >= 0 {
+		if n := l[i%lineEntries].node; n != nowhere && t.at(n).key == k {
+			return n
+		}
+	}
+	if i >= 0 || l.full() {
+		if n, _ := t.search(s, home, k, tag); n != nowhere {
+			return n
+		}
+	}
+	return t.insert(s, home, k, tag)
+}
+
+// insert gives a key that has none a node.
+func (t *table) insert(s *shard, home int, k key, tag uint32) nodeID {
 	if s.n++; s.n > len(s.lines)*lineEntries/4*3 {
 		t.resize(s, 2*len(s.lines))
-		home = s.home(uint64(k) * t.odd)
+		_, home, _ = t.place(k)
 	}
 	n := t.fresh()
-	*t.at(n) = node{k, set}
+	t.at(n).key = k
 	s.put(home, entry{tag, n})
 	t.n++
+	return n
 }
 
 // fresh returns a node that is not in use. The one freed last comes first:
@@ -248,7 +276,7 @@ func (t *table) close(p spot) {
 			if l[j].node == nowhere {
 				break
 			}
-			if home := s.home(uint64(t.at(l[j].node).key) * t.odd); (next-home)&mask >= (next-at)&mask {
+			if _, home, _ := t.place(t.at(l[j].node).key); (next-home)&mask >= (next-at)&mask {
 				s.put(at, l[j])
 				l.take(j)
 				at = next
@@ -265,7 +293,7 @@ func (t *table) resize(s *shard, lines int) {
 	for i := range s.lines {
 		for _, e := range s.lines[i] {
 			if e.node != nowhere {
-				moved.put(moved.home(uint64(t.at(e.node).key)*t.odd), e)
+				moved.put(moved.home(t.secret.spread(uint64(t.at(e.node).key))), e)
 			}
 		}
 	}
@@ -290,9 +318,9 @@ type walk struct {
 }
 
 // next returns the holders of block number at; it counts up from 0.
-func (w *walk) next(names []parley.BlockHash, at int) setID {
+func (w *walk) next(keys []key, at int) setID {
 	t := w.table
-	k := keyOf(&names[at])
+	k := keys[at]
 	if beside := w.node + 1; beside < t.used {
 		if n := t.at(beside); n.key == k && n.set != none {
 			w.node = beside
@@ -300,7 +328,7 @@ func (w *walk) next(names []parley.BlockHash, at int) setID {
 		}
 	}
 	if at >= w.warmed {
-		w.sum += t.warm(names[at:])
+		w.sum += t.warm(keys[at:])
 		w.warmed = at + lookahead
 	}
 	w.node, _ = t.find(k)

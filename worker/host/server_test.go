@@ -122,14 +122,14 @@ func TestEventsMirrorTheCache(t *testing.T) {
 		prompts = append(prompts, chatPrompt(t, h, strings.Repeat(text+" ", 60)))
 		workertest.Ask(t, r, &parley.Request{Prompt: prompts[len(prompts)-1], MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
 	}
-	held := func() map[parley.BlockHash]bool {
+	held := func() map[parley.BlockKey]bool {
 		_, events, err := r.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := map[parley.BlockHash]bool{}
+		names := map[parley.BlockKey]bool{}
 		for _, e := range events {
-			for _, n := range e.Names {
+			for _, n := range e.Keys {
 				names[n] = true
 			}
 		}
@@ -150,7 +150,7 @@ func TestEventsMirrorTheCache(t *testing.T) {
 		}
 	}
 	last := prompts[len(prompts)-1]
-	names := parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{}, last, 16)
+	names := parley.AppendBlockKeys(nil, 0, parley.Salt{}, last, 16)
 	if !held[names[0]] {
 		t.Error("the beginning of the last prompt is not among what is held")
 	}

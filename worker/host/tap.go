@@ -38,7 +38,7 @@ func (t *tap) tell(events iter.Seq[kv.Event]) {
 	t.more = make(chan struct{})
 }
 
-// named returns events by the names of their blocks, which are enough for who
+// named returns events by the keys of their blocks, which are enough for who
 // knows how they are made. Runs of one kind in one tier become one event.
 func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
 	for e := range events {
@@ -48,7 +48,7 @@ func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
 		}
 		if kind != kvindex.Cleared {
 			last := &out[len(out)-1]
-			last.Names = append(last.Names, e.Hash)
+			last.Keys = append(last.Keys, e.Hash.Key())
 		}
 	}
 	return out
