@@ -45,6 +45,9 @@ type answer struct {
 	reports bool
 	// seen is told of every delta and the index of its choice.
 	seen func(choice int, s step)
+	// judged has moderators outside judge a choice that was collected to its
+	// end; nil if none is to be asked.
+	judged func(choice int, w *whole) error
 }
 
 // An answeredPrompt is a prompt and what a worker said of it.
@@ -430,12 +433,16 @@ func (w *whole) add(p piece) {
 // collect waits for the whole answer.
 func (a *answer) collect(ctx context.Context) ([]whole, error) {
 	choices := make([]whole, len(a.choices))
-	return choices, a.each(ctx, func(pieces []piece) error {
+	err := a.each(ctx, func(pieces []piece) error {
 		for i := range pieces {
 			choices[pieces[i].choice].add(pieces[i])
 		}
 		return nil
 	})
+	for i := 0; err == nil && a.judged != nil && i < len(choices); i++ {
+		err = a.judged(i, &choices[i])
+	}
+	return choices, err
 }
 
 // each hands out what is added until the answer is complete. A single prompt is

@@ -114,6 +114,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 			}
 		}
 	}
+	a.judged = c.outsideJudge()
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
 	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
 	a.place = c.place

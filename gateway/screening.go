@@ -129,27 +129,60 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 
 // moderate asks the moderators outside about a part of a prompt.
 func (c *call) moderate(p screenPart, sternest safety.Action) (safety.Action, error) {
-	ruling, keeper := c.screening.ruling, c.gateway.safety
-	if len(ruling.Moderators) == 0 || *p.text == "" {
+	if len(c.screening.ruling.Moderators) == 0 || *p.text == "" {
 		return sternest, nil
 	}
-	found, down := keeper.Moderate(c.request.Context(), ruling, *p.text, false, c.askGuard)
+	blocked, err := c.askModerators(*p.text, p.origin, p.index)
+	if blocked {
+		sternest = safety.Block
+	}
+	return sternest, err
+}
+
+// askModerators reports whether a moderator outside finds what the policy
+// blocks. It is an error if one is needed and does not answer.
+func (c *call) askModerators(text string, origin safety.Origin, part int) (blocked bool, err error) {
+	ruling, keeper := c.screening.ruling, c.gateway.safety
+	output := origin == safety.FromModel
+	direction, decide := "input", ruling.DecideInput
+	if output {
+		direction, decide = "output", ruling.DecideOutput
+	}
+	found, down := keeper.Moderate(c.request.Context(), ruling, text, output, c.askGuard)
 	for name, err := range down {
-		closed := ruling.Closed(keeper.Book().Covers(name), false)
+		closed := ruling.ClosedWithout(name, output)
 		c.gateway.metrics.moderatorFailures.WithLabelValues(name).Inc()
 		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.id, "refused", closed, "error", err)
 		if closed {
-			return sternest, parley.Errorf(parley.Unavailable, "The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
+			return false, parley.Errorf(parley.Unavailable, "The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
 		}
 	}
 	for name, verdict := range found {
-		decisions, action := ruling.DecideInput(verdict)
-		c.noteSafety("input", p.origin, p.index, *p.text, name, decisions)
-		if action == safety.Block {
-			sternest = safety.Block
-		}
+		decisions, action := decide(verdict)
+		c.noteSafety(direction, origin, part, text, name, decisions)
+		blocked = blocked || action == safety.Block
 	}
-	return sternest, nil
+	return blocked, nil
+}
+
+// outsideJudge returns what has the moderators outside judge an answer that is
+// shown as a whole; nil if the policy has none do so. An answer that they block
+// is a refusal, as one that is halted in its midst.
+func (c *call) outsideJudge() func(choice int, w *whole) error {
+	if c.screening.ruling == nil || c.beside || !c.screening.ruling.AsksOfOutput() {
+		return nil
+	}
+	return func(choice int, w *whole) error {
+		if w.text.Len() == 0 || w.finish == finishFiltered {
+			return nil
+		}
+		blocked, err := c.askModerators(w.text.String(), safety.FromModel, choice)
+		if blocked {
+			*w = whole{finish: finishFiltered}
+			w.text.WriteString(c.screening.ruling.Refusal)
+		}
+		return err
+	}
 }
 
 // noteSafety counts, logs and remembers what was decided: where, and never

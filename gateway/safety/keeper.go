@@ -133,9 +133,11 @@ func ReadBook(path string) (*Book, error) {
 }
 
 // Watch reads the policies of a file again whenever it changes, until ctx
-// ends. A file that is wrong is reported, and what held before goes on to hold.
+// ends. A file that is still being written is left alone until it has been the
+// same for a whole period: half a policy may look like one. A file that is
+// wrong is reported, and what held before goes on to hold.
 func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
-	var seen stamp // none yet: it may have changed since it was read
+	var used, last stamp // none yet: it may have changed since it was read
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -145,10 +147,12 @@ func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, lo
 		case <-tick.C:
 		}
 		now := stampOf(path)
-		if now == seen {
+		settled := now == last
+		last = now
+		if now == used || !settled {
 			continue
 		}
-		seen = now
+		used = now
 		b, err := ReadBook(path)
 		if err != nil {
 			log.Error("the safety policy was changed and is not used: the one before goes on to hold", "file", path, "error", err)

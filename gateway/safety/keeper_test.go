@@ -4,10 +4,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -46,6 +49,79 @@ func TestPolicyIsReadAgain(t *testing.T) {
 	write("safety: {default: {input: {hate: nonsense}}}")
 	write("safety: {default: {input: {hate: flag }}}  # longer")
 	await(Flag)
+}
+
+// A file that is written in two steps is read when it is whole, though its
+// first half is a policy, too.
+func TestHalfAPolicyIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "safety.yaml")
+		k := NewKeeper(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() { k.Watch(ctx, path, time.Second, slog.New(slog.DiscardHandler)) })
+		defer watching.Wait()
+		defer cancel()
+		write := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const half = "safety:\n  default:\n    input: {hate: block}\n"
+		time.Sleep(time.Second / 2)
+		write(half)
+		time.Sleep(time.Second)
+		if k.For("", "").Input[Hate].Action == Block {
+			t.Error("half a policy was read")
+		}
+		write(half + "    output: {hate: block}\n")
+		time.Sleep(2 * time.Second)
+		if r := k.For("", ""); r.Input[Hate].Action != Block || r.Output[Hate].Action != Block {
+			t.Errorf("the whole policy was not read: %+v", r)
+		}
+	})
+}
+
+// A request asks the moderators of the policy that it began with, and is closed
+// to what that closes, whatever holds by now.
+func TestRequestsKeepTheModeratorsTheyBeganWith(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		http.Error(w, "down", http.StatusInternalServerError)
+	}))
+	defer server.Close()
+	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [first]}, moderators: {first: {url: "`+server.URL+`"}}}`))
+	r := k.For("", "")
+	k.Replace(DefaultBook())
+	_, down := k.Moderate(t.Context(), r, "Hello", false, nil)
+	if asked != 1 || down["first"] == nil || !r.ClosedWithout("first", false) {
+		t.Errorf("asked %d times, down %v, closed %v", asked, down, r.ClosedWithout("first", false))
+	}
+}
+
+// What a moderator is not asked for does not count.
+func TestModeratorsSayOnlyWhatTheyAreAsked(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"results":[{"categories":{"hate":true,"violence":true}}]}`))
+	}))
+	defer server.Close()
+	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: block, violence: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`", categories: [violence]}}}`))
+	r := k.For("", "")
+	found, _ := k.Moderate(t.Context(), r, "Hello", false, nil)
+	decisions, _ := r.DecideInput(found["m"])
+	if len(decisions) != 1 || decisions[0].Category != Violence {
+		t.Errorf("decided %+v", decisions)
+	}
+}
+
+func bookOf(t *testing.T, text string) *Book {
+	t.Helper()
+	b, err := ParseBook([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func TestEventsAreBounded(t *testing.T) {

@@ -41,11 +41,10 @@ type Guard func(ctx context.Context, model, text string) (string, error)
 // Moderate asks the moderators of a ruling about a text. It returns what they
 // found and, for those that did not answer, an error for each.
 func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool, guard Guard) (found map[string]*Verdict, down map[string]error) {
-	book := k.Book()
 	found, down = map[string]*Verdict{}, map[string]error{}
 	for _, name := range r.Moderators {
-		m, ok := book.Moderators[name]
-		if !ok || output && !m.Output {
+		m := r.known[name]
+		if output && !m.Output {
 			continue
 		}
 		v, err := k.outside.ask(ctx, name, &m, text, guard)
@@ -53,20 +52,26 @@ func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bo
 			down[name] = err
 			continue
 		}
+		v.keepOnly(m.covers)
 		found[name] = v
 	}
 	return found, down
 }
 
-// Covers returns the categories that a moderator is asked for.
-func (b *Book) Covers(name string) (list []Category) {
-	names := b.Moderators[name].Categories
-	for _, c := range Categories() {
-		if len(names) == 0 && int(c) < harms || slices.Contains(names, c.String()) {
-			list = append(list, c)
+// covers reports whether a moderator is asked for a category: for all that
+// takes judgement, if its description names none.
+func (m *Moderator) covers(c Category) bool {
+	return len(m.Categories) == 0 && c <= Injection || slices.Contains(m.Categories, c.String())
+}
+
+// keepOnly forgets what nobody asked for.
+func (v *Verdict) keepOnly(asked func(Category) bool) {
+	v.Findings = slices.DeleteFunc(v.Findings, func(f Finding) bool { return !asked(f.Category) })
+	for c := range v.Scores {
+		if !asked(Category(c)) {
+			v.Scores[c] = 0
 		}
 	}
-	return list
 }
 
 func (o *outside) ask(ctx context.Context, name string, m *Moderator, text string, guard Guard) (*Verdict, error) {

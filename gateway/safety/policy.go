@@ -78,7 +78,7 @@ type Moderator struct {
 	KeyFile string `yaml:"key_file"`
 	// Timeout bounds the wait for it; default 2s.
 	Timeout time.Duration `yaml:"timeout"`
-	// Categories are what it is asked for; default: all kinds of harm.
+	// Categories are what it is asked for; default: all kinds of harm, and injection.
 	Categories []string `yaml:"categories"`
 	// Output has it judge answers that are not streamed, too.
 	Output bool `yaml:"output"`
@@ -219,12 +219,15 @@ type Ruling struct {
 	Refusal       string
 	Moderators    []string
 	LogText       bool
+	// known are the moderators as they were described when the ruling was made:
+	// a request that began under one policy ends under it.
+	known map[string]Moderator
 }
 
 // For returns what holds for a tenant at a model: the default, what the model
 // has in its place, and what the tenant has in the place of both.
 func (b *Book) For(tenant, model string) *Ruling {
-	r := &Ruling{Kinds: formKinds, Window: windowDefault, Refusal: refusalDefault, LogText: b.LogText}
+	r := &Ruling{Kinds: formKinds, Window: windowDefault, Refusal: refusalDefault, LogText: b.LogText, known: b.Moderators}
 	for _, p := range []Policy{b.Default, b.Models[model], b.Tenants[tenant]} {
 		r.lay(p)
 	}
@@ -325,18 +328,24 @@ func (r *Ruling) DecideInput(v *Verdict) ([]Decision, Action) { return r.decide(
 // DecideOutput decides what follows from what was found in an answer.
 func (r *Ruling) DecideOutput(v *Verdict) ([]Decision, Action) { return r.decide(&r.Output, v) }
 
+// AsksOfOutput reports whether a moderator judges answers that are not streamed.
+func (r *Ruling) AsksOfOutput() bool {
+	return r.LooksAtOutput() && slices.ContainsFunc(r.Moderators, func(name string) bool { return r.known[name].Output })
+}
+
 // InputNames reports whether names are looked for in prompts.
 func (r *Ruling) InputNames() bool { return r.names(&r.Input) }
 
-// Closed reports whether one of the categories is to be refused if nobody can
-// say whether a prompt is of it.
-func (r *Ruling) Closed(list []Category, output bool) bool {
+// ClosedWithout reports whether a text is to be refused that a moderator was to
+// judge and did not: one of the categories it is asked for is closed then.
+func (r *Ruling) ClosedWithout(moderator string, output bool) bool {
 	rules := &r.Input
 	if output {
 		rules = &r.Output
 	}
-	for _, c := range list {
-		if rules[c].WhenDown == closedWhenDown {
+	m := r.known[moderator]
+	for _, c := range Categories() {
+		if m.covers(c) && rules[c].WhenDown == closedWhenDown {
 			return true
 		}
 	}
