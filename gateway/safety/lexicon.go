@@ -3,6 +3,7 @@ package safety
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -140,29 +141,31 @@ func (p *page) classify(i int) {
 }
 
 // unmask returns the word of the lexicon that is written in letters with
-// digits and symbols in the place of letters, or with stars.
+// digits and symbols in the place of letters, or with stars. Hardly a word is,
+// so that nothing is made before one is met.
 func (l *lexicon) unmask(letters []byte) ([]byte, bool) {
-	var plain [16]byte
 	symbols, stars := 0, 0
-	for i, b := range letters {
-		plain[i] = b
-		if s := symbolFor[b&0x7F]; s != 0 && b < 0x80 {
-			plain[i] = s
-			symbols++
-		}
+	for _, b := range letters {
 		if b == '*' {
 			stars++
+		} else if b < 0x80 && symbolFor[b] != 0 {
+			symbols++
 		}
 	}
-	n := len(letters)
-	switch {
+	switch n := len(letters); {
 	case stars > 0 && stars < n:
 		return l.starred(letters)
 	case symbols == 0 || symbols == n:
 		return nil, false
 	}
-	found, _ := l.find(plain[:n])
-	return plain[:n:n], found != 0
+	plain := slices.Clone(letters)
+	for i, b := range plain {
+		if b < 0x80 && symbolFor[b] != 0 {
+			plain[i] = symbolFor[b]
+		}
+	}
+	found, _ := l.find(plain)
+	return plain, found != 0
 }
 
 // symbolFor are the letters that digits and symbols are written for.

@@ -1,5 +1,7 @@
 package safety
 
+import "slices"
+
 // A Sample is a text as the classifier sees it, for those who train it.
 type Sample struct {
 	// Words holds the buckets of each word, Context those of how the text meets
@@ -26,39 +28,42 @@ func Extract(text, system string) *Sample {
 
 // Spans returns the windows of n words, as pairs of a first word and the one
 // after the last.
-func Spans(n int) [][2]int {
+func Spans(n int) [][2]int { return appendSpans(nil, n) }
+
+func appendSpans(to [][2]int, n int) [][2]int {
+	to = append(to, [2]int{0, n})
 	if n <= Window {
-		return [][2]int{{0, n}}
+		return to
 	}
-	list := [][2]int{{0, n}}
 	for from := 0; ; from += Stride {
 		if from+Window >= n {
-			return append(list, [2]int{n - Window, n})
+			return append(to, [2]int{n - Window, n})
 		}
-		list = append(list, [2]int{from, from + Window})
+		to = append(to, [2]int{from, from + Window})
 	}
 }
 
 // SentenceSpans returns every sentence and every two in a row, in words, as
-// [Spans] does; long ones are cut into windows.
-func SentenceSpans(begins []int, n int) [][2]int {
-	var list [][2]int
+// [Spans] does; long ones are cut off.
+func SentenceSpans(begins []int, n int) [][2]int { return appendSentenceSpans(nil, begins, n) }
+
+func appendSentenceSpans(to [][2]int, begins []int, n int) [][2]int {
 	for i, from := range begins {
 		for reach := 1; reach <= 2; reach++ {
-			to := n
+			end := n
 			if i+reach < len(begins) {
-				to = begins[i+reach]
+				end = begins[i+reach]
 			}
-			list = append(list, [2]int{from, min(to, from+Window)})
-			if to == n {
+			to = append(to, [2]int{from, min(end, from+Window)})
+			if end == n {
 				break
 			}
 		}
 	}
-	if len(list) == 0 {
-		return [][2]int{{0, n}}
+	if len(to) == 0 {
+		return append(to, [2]int{0, n})
 	}
-	return list
+	return to
 }
 
 // innerMin and innerMax bound the sentences that are judged alone for an
@@ -69,14 +74,14 @@ const (
 )
 
 // InnerSpans returns the sentences of a text of several, as [Spans] does.
-func InnerSpans(begins []int, n int) [][2]int {
-	var list [][2]int
-	for _, s := range SentenceSpans(begins, n) {
-		if k := s[1] - s[0]; k >= innerMin && k <= innerMax && k < n {
-			list = append(list, s)
-		}
-	}
-	return list
+func InnerSpans(begins []int, n int) [][2]int { return innerOf(SentenceSpans(begins, n), n) }
+
+// innerOf drops the spans of sentences that are not judged alone.
+func innerOf(sentences [][2]int, n int) [][2]int {
+	return slices.DeleteFunc(sentences, func(s [2]int) bool {
+		words := s[1] - s[0]
+		return words < innerMin || words > innerMax || words == n
+	})
 }
 
 // A TagSample is a text as the tagger sees it, for those who train it.

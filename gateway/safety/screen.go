@@ -68,6 +68,7 @@ type workspace struct {
 	// sums[i] is what the first i words add up to.
 	sums   []sum
 	begins []int
+	spans  [][2]int
 	// known are the sums of words that were met before: most words of a text
 	// are among the few that every text has.
 	known [knownWords]knownWord
@@ -176,7 +177,8 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 	w.buckets = w.phrases(newGuard(t.System).context(w.buckets[:0], &w.page))
 	s.model.add(&context, w.buckets)
 
-	z, at := s.worst(w, Spans(n), &context)
+	w.spans = appendSpans(w.spans[:0], n)
+	z, at := s.worst(w, w.spans, &context)
 	if t.Origin == FromModel {
 		s.closely(w, &z, &at)
 	}
@@ -186,12 +188,13 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 		return
 	}
 	v.add(w, Injection, "direct", probability(z[HeadInjection]), at[HeadInjection])
-	if inner, at := s.worst(w, InnerSpans(w.begins, n), &context); inner[HeadInjection] > z[HeadInjection] {
-		v.add(w, Injection, "embedded", probability(inner[HeadInjection]), at[HeadInjection])
-	}
+	w.spans = appendSentenceSpans(w.spans[:0], w.begins, n)
 	if t.Origin == FromTool {
-		z, at := s.worst(w, SentenceSpans(w.begins, n), &context)
+		z, at := s.worst(w, w.spans, &context)
 		v.add(w, Injection, "order", probability(z[HeadOrder]), at[HeadOrder])
+	}
+	if inner, at := s.worst(w, innerOf(w.spans, n), &context); inner[HeadInjection] > z[HeadInjection] {
+		v.add(w, Injection, "embedded", probability(inner[HeadInjection]), at[HeadInjection])
 	}
 }
 

@@ -159,6 +159,10 @@ func (s *tagSpace) decode(follow *[Tags][Tags]int32, near *rivals) []tag {
 		best[t] = -1 << 28
 	}
 	for i := 1; i < n; i++ {
+		if s.scores[i][1] == unlooked[1] {
+			s.outside(i, &best, follow)
+			continue
+		}
 		best = s.next(i, &best, follow, near)
 	}
 	s.tags[n-1] = 0
@@ -171,6 +175,22 @@ func (s *tagSpace) decode(follow *[Tags][Tags]int32, near *rivals) []tag {
 		s.tags[i-1] = s.from[i][s.tags[i]]
 	}
 	return s.tags
+}
+
+// outside takes the step of [tagSpace.next] to a token that is not looked at.
+func (s *tagSpace) outside(i int, best *[Tags]int32, follow *[Tags][Tags]int32) {
+	value := best[0] + follow[0][0]
+	s.from[i][0] = 0
+	for k := 1; k < Tags; k++ {
+		if v := best[k] + follow[k][0]; v > value {
+			value, s.from[i][0] = v, tag(k)
+		}
+		best[k] = unlooked[k]
+	}
+	best[0] = value
+	for k := 1; k < Tags; k++ {
+		best[k] += value
+	}
 }
 
 // next returns the best values of tags at token i after those before it. Only
