@@ -12,6 +12,10 @@ import (
 
 // printPlans tells where memory will go before any is taken.
 func printPlans(out io.Writer, plans []*host.Plan, available int64) {
+	if n, ok := out.(*notices); ok {
+		n.plans(plans, available)
+		return
+	}
 	fmt.Fprintf(out, "Memory plan (%s available)\n", host.Size(available))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
@@ -38,6 +42,10 @@ func behindPool(p *host.Plan) (text string) {
 
 // greet tells where the server is and how to talk to it.
 func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool) {
+	if n, ok := out.(*notices); ok {
+		n.greet(addr, s, b, open)
+		return
+	}
 	url := s.scheme() + "://" + addr.String()
 	fmt.Fprintf(out, `
 Parley %s is ready on %s

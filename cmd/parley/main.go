@@ -25,7 +25,7 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && !isTold(err) {
 		fmt.Fprintln(os.Stderr, "parley:", err)
 	}
 	return exitCode(err)

@@ -51,7 +51,7 @@ Without flags it serves the built-in models polly and polly-mini on
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), s, cmd.ErrOrStderr())
+		return s.ended(serve(cmd.Context(), s, s.noticesOn(cmd.ErrOrStderr())))
 	}
 	return cmd
 }

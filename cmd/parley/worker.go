@@ -52,7 +52,7 @@ Ctrl-C lets running answers finish.`,
 		if err != nil {
 			return err
 		}
-		return work(cmd.Context(), s, cmd.ErrOrStderr())
+		return s.ended(work(cmd.Context(), s, s.noticesOn(cmd.ErrOrStderr())))
 	}
 	return cmd
 }

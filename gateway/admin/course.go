@@ -74,7 +74,9 @@ type teller struct {
 	// number and worker are those of the leg.
 	number int
 	worker string
-	stages []Stage
+	// written is how many tokens earlier workers wrote.
+	written int
+	stages  []Stage
 }
 
 // add tells a stage. One that took no time is told only of the router and of
@@ -118,15 +120,16 @@ func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 		t.silent(l, "a "+l.Kind+" worker does not tell its own times: the hop, its wait and its prefill are one")
 	default:
 		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker tells its prefill and decode, and not the rest", l.First.Sub(l.Sent)-l.Usage.Prefill)
-		t.engine(l.Usage, nil)
+		t.engine(l.Usage, nil, 0)
 	}
 	t.end(l)
+	t.written += l.Tokens
 }
 
 // inProcess tells of an engine that is asked by a call of a function.
 func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
 	t.add("worker", "hand to the engine", "in this process: no hop", first-t.at-u.Queued-u.Prefill)
-	t.engine(u, nil)
+	t.engine(u, nil, 0)
 }
 
 // silent tells of a worker from outside, as it says nothing itself.
@@ -155,8 +158,11 @@ func (t *teller) stay(l *parley.Leg) {
 		if s.First == 0 {
 			hand -= u.Decode
 		}
-		t.add("worker", "hand to the engine", "", hand)
-		t.engine(u, s)
+		if t.written == 0 {
+			t.add("worker", "hand to the engine", "", hand)
+			hand = 0
+		}
+		t.engine(u, s, hand)
 		if s.First > 0 {
 			t.add("worker", "send the end", "", s.Whole-s.First-u.Decode)
 		}
@@ -168,17 +174,28 @@ func (t *teller) stay(l *parley.Leg) {
 	}
 }
 
-// engine tells what an engine measured.
-func (t *teller) engine(u *parley.Usage, s *parley.Stay) {
+// engine tells what an engine measured. Where it goes on with what others wrote it
+// has to compute that, too, before its first token.
+func (t *teller) engine(u *parley.Usage, s *parley.Stay, again time.Duration) {
 	t.add("engine", "wait for memory", "", u.Queued)
 	t.add("engine", "prefill", missNote(u), u.Prefill)
+	t.add("engine", "compute what was written", fmt.Sprintf("%d tokens of the workers before", t.written), again)
 	t.add("engine", "decode", pausedNote(s), u.Decode)
+}
+
+// misses are the reasons for which a prompt is not cached, in words.
+var misses = map[string]string{
+	"short": "it is shorter than a block", "new": "nobody has sent it before", "diverged": "it differs from what was sent before",
+	"evicted": "it was, and had to make room", "other-salt": "only another tenant has sent it",
 }
 
 // missNote says why a prompt had to be computed.
 func missNote(u *parley.Usage) string {
 	if u.Miss == "" || u.Miss == "none" {
 		return ""
+	}
+	if why := misses[u.Miss]; why != "" {
+		return "not cached (" + u.Miss + "): " + why
 	}
 	return "not cached: " + u.Miss
 }

@@ -52,11 +52,11 @@ func TestCourses(t *testing.T) {
 		"refused": {Course{Elapsed: 4 * ms}, "gateway: read 0+4\n"},
 		"shared":  {Course{Handed: 8 * ms, Elapsed: 20 * ms, Shared: true}, "gateway: read and render 0+8\ngateway: follow another's answer 8+12 | computed for an equal request\n"},
 		"one engine": {Course{First: 50 * ms, Usage: *usage, Reason: "the only one"}, before + "router: choose a worker 10+0 | the only one\nworker: hand to the engine 10+15 | in this process: no hop\n" +
-			"engine: wait for memory 25+5\nengine: prefill 30+20 | not cached: new\nengine: decode 50+100\ngateway: write 150+10\n"},
+			"engine: wait for memory 25+5\nengine: prefill 30+20 | not cached (new): nobody has sent it before\nengine: decode 50+100\ngateway: write 150+10\n"},
 		"an engine of a fleet": {Course{Legs: []parley.Leg{leg(InProcess, nil, usage)}}, choice + "worker: hand to the engine 11+14 | w | in this process: no hop\n" +
-			"engine: wait for memory 25+5 | w\nengine: prefill 30+20 | w | not cached: new\nengine: decode 50+100 | w\ngateway: write 150+10\n"},
+			"engine: wait for memory 25+5 | w\nengine: prefill 30+20 | w | not cached (new): nobody has sent it before\nengine: decode 50+100 | w\ngateway: write 150+10\n"},
 		"a worker": {Course{Legs: []parley.Leg{leg("parley", stay, usage)}}, choice + "worker: hop, there and back 11+9 | w | 39ms passed here, 30ms there\n" +
-			"worker: receive and admit 20+3 | w\nworker: hand to the engine 23+2 | w\nengine: wait for memory 25+5 | w\nengine: prefill 30+20 | w | not cached: new\n" +
+			"worker: receive and admit 20+3 | w\nworker: hand to the engine 23+2 | w\nengine: wait for memory 25+5 | w\nengine: prefill 30+20 | w | not cached (new): nobody has sent it before\n" +
 			"engine: decode 50+100 | w | paused for 2ms: what it had written was not taken\nworker: send the end 150+3 | w\ngateway: write 153+7\n"},
 		"a worker that embeds": {Course{Legs: []parley.Leg{{Worker: "w", Kind: "parley", Reason: "holds most", Asked: at(10), Sent: at(11), Ended: at(61), End: "done",
 			Stay: &parley.Stay{Admitted: 3 * ms, Whole: 40 * ms}, Usage: &parley.Usage{Queued: 5 * ms, Prefill: 30 * ms}}}}, choice +
@@ -97,7 +97,7 @@ func TestCoursesOverTwoWorkers(t *testing.T) {
 	for _, s := range c.Stages() {
 		of = append(of, fmt.Sprint(s.Where, s.Leg, s.Worker))
 	}
-	const want = "gateway0 router1a worker1a worker1a engine1a engine1a router2b worker2b worker2b worker2b engine2b engine2b worker2b gateway0"
+	const want = "gateway0 router1a worker1a worker1a engine1a engine1a router2b worker2b worker2b engine2b engine2b engine2b worker2b gateway0"
 	if got := strings.Join(of, " "); got != want {
 		t.Errorf("stages of %s, want %s", got, want)
 	}

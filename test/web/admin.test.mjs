@@ -63,9 +63,9 @@ test('a request is found by its id, with its life across gateway, queue and engi
   await page.waitForSelector('article ol li');
   assert.equal(await page.locator('article h2').innerText(), id);
   const stages = await page.locator('article .what b').allInnerTexts();
-  assert.ok(stages.includes('gateway') && stages.includes('engine'), stages.join());
+  for (const where of ['gateway', 'router', 'worker', 'engine']) assert.ok(stages.includes(where), `${where} in ${stages}`);
+  assert.match(await page.locator('article').innerText(), /in this process: no hop/);
   await wantAccessible(page, 'Requests');
-  await shot(page, 'admin-request');
   await page.fill('#find', 'req_unheard');
   await page.press('#find', 'Enter');
   await page.waitForSelector('[role="alert"]');

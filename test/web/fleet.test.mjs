@@ -128,6 +128,41 @@ test('a worker that is killed turns red, and its answers go on elsewhere', async
   await page.closeClean();
 });
 
+test('an answer that moved is told with the part of each worker', async () => {
+  const response = await chat({ messages: [{ role: 'user', content: 'Tell me of the sea.' }], stream: true, ignore_eos: true, max_tokens: 900 });
+  assert.equal(response.status, 200);
+  const id = response.headers.get('x-request-id');
+  const events = response.body.getReader();
+  for (let n = 0; n < 4; n++) await events.read();
+  let victim;
+  for (let n = 0; n < 300 && !victim; n++) {
+    const busy = (await standings()).find((w) => w.running > 0);
+    victim = workers.find((w) => w.name === busy?.name);
+    await pause(10);
+  }
+  assert.ok(victim, 'nobody answers');
+  victim.child.kill('SIGKILL');
+  while (!(await events.read()).done);
+  for (const [name, options] of Object.entries({ '': {}, '-phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }, '-dark': { colorScheme: 'dark' } })) {
+    const page = await openAdmin(`/admin#requests/${id}`, options);
+    await page.waitForSelector('article h3[data-leg="2"]');
+    const attempts = await page.locator('article h3').allInnerTexts();
+    assert.match(attempts[0], new RegExp(`Attempt 1 of ${attempts.length}: ${victim.name}`));
+    for (const leg of await page.locator('article ol.leg').all()) {
+      const stages = await leg.locator('.what').allInnerTexts();
+      assert.ok(stages[0].startsWith('router choose a worker'), stages.join());
+      for (const stage of ['worker hop, there and back', 'worker receive and admit', 'engine decode']) assert.ok(stages.includes(stage), `${stage} in ${stages}`);
+    }
+    assert.match(await page.locator('article .fault').first().innerText(), /it was lost after \d+ tokens/);
+    await wantAccessible(page, `an answer that moved${name}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `${wide} pixels too wide`);
+    await shot(page, `admin-request-moved${name}`);
+    await page.closeClean();
+  }
+  await startWorker(victim);
+});
+
 test('workers are drained, resumed, put to sleep and woken', async () => {
   const page = await openAdmin('/admin#fleet');
   const [w] = workers;
@@ -146,9 +181,14 @@ test('a request is told from the gateway to the engine of its worker', async () 
   const page = await openAdmin(`/admin#requests/${id}`);
   await page.waitForSelector('article ol li');
   const stages = await page.locator('article .what b').allInnerTexts();
-  for (const where of ['gateway', 'router', 'engine']) assert.ok(stages.includes(where), `${where} in ${stages}`);
+  for (const where of ['gateway', 'router', 'worker', 'engine']) assert.ok(stages.includes(where), `${where} in ${stages}`);
   const text = await page.locator('article').innerText();
   assert.ok(workers.some((w) => text.includes(w.name)), `no worker is named in ${text}`);
+  const parts = await page.locator('article ol.leg .what').allInnerTexts();
+  for (const part of ['worker hop, there and back', 'worker receive and admit', 'engine prefill', 'engine decode']) assert.ok(parts.includes(part), `${part} in ${parts}`);
+  assert.match(text, /passed here, .* there/);
+  await wantAccessible(page, 'a request');
+  await shot(page, 'admin-request');
   await page.closeClean();
 });
 

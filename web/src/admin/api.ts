@@ -107,6 +107,10 @@ export interface Stage {
   start_ms: number;
   ms: number;
   note?: string;
+  /** Whose stage it is, which of the workers that were asked, and why it was the last there. */
+  worker?: string;
+  leg?: number;
+  fault?: string;
 }
 
 export interface Life {

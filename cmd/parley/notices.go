@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+
+	"parley/worker/host"
+)
+
+// A notices writer makes records of what would otherwise be lines for people, so
+// that with --log-format json standard error has nothing that is not JSON. They
+// are written whatever the level of the log is.
+type notices struct {
+	log  *slog.Logger
+	line []byte
+}
+
+// Write makes a record of each line that has ended.
+func (n *notices) Write(text []byte) (int, error) {
+	n.line = append(n.line, text...)
+	for {
+		line, rest, ended := bytes.Cut(n.line, []byte("\n"))
+		if !ended {
+			return len(text), nil
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			n.log.Info(string(line))
+		}
+		n.line = rest
+	}
+}
+
+// noticesOn returns where people are told what a server does. What the standard
+// library logs goes the same way as our own log from then on.
+func (s *settings) noticesOn(out io.Writer) io.Writer {
+	slog.SetDefault(s.logger())
+	if s.logFormat != "json" {
+		return out
+	}
+	return &notices{log: slog.New(slog.NewJSONHandler(out, nil))}
+}
+
+// ended returns the error that a server ended with. In a log of JSON it is a record.
+func (s *settings) ended(err error) error {
+	if err == nil || s.logFormat != "json" {
+		return err
+	}
+	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("parley has failed", "error", err.Error())
+	return &toldError{err}
+}
+
+// A toldError is one that the user has been told.
+type toldError struct{ error }
+
+func (e *toldError) Unwrap() error { return e.error }
+
+// isTold reports whether the user has been told an error.
+func isTold(err error) bool {
+	_, told := errors.AsType[*toldError](err)
+	return told
+}
+
+// plans tells where memory will go.
+func (n *notices) plans(plans []*host.Plan, available int64) {
+	for _, p := range plans {
+		n.log.Info("memory plan", "model", p.Name, "bytes", p.Bytes(), "available_bytes", available, "weight_bytes", p.WeightBytes, "kv_bytes", p.KVBytes,
+			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens", p.ContextTokens)
+	}
+}
+
+// greet tells that the server is ready.
+func (n *notices) greet(addr net.Addr, s *settings, b *back, open bool) {
+	url := s.scheme() + "://" + addr.String()
+	n.log.Info("Parley is ready on "+url, "url", url, "version", version, "models", b.names(), "device", b.computedBy(), "data", s.data, "keys", !open)
+}
