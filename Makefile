@@ -67,7 +67,7 @@ race: ## the Go tests under the race detector (needs a C compiler; installed if 
 	CGO_ENABLED=1 ./test/postgres.sh $(GO) test -race -timeout 30m ./...
 
 .PHONY: test-arm64
-test-arm64: ## the processor's and the models' tests for arm64, emulated (takes minutes; installs qemu if missing)
+test-arm64: ## the processor's and the models' tests for arm64, emulated (about forty minutes on two cores; installs qemu if missing)
 	./test/run-arm64.sh
 
 .PHONY: fuzz

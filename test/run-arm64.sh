@@ -25,7 +25,7 @@ done
 # run PACKAGE PROCESSOR PATH TESTS runs tests in their package's directory.
 run() {
 	echo "$1 on $2, path $3"
-	(cd "$1" && PARLEY_TEST_BEST_PATH=$3 "$qemu" -cpu "$2" "$dir/$(basename "$1").test" -test.timeout 60m -test.run "$4")
+	(cd "$1" && PARLEY_TEST_BEST_PATH=$3 "$qemu" -cpu "$2" "$dir/$(basename "$1").test" -test.timeout 120m -test.run "$4")
 }
 run compute/cpu max neon .
 run model max neon 'FastMatchesGolden$'
