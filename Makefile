@@ -92,6 +92,10 @@ bench-mechanisms: build ## each mechanism of the engine off and on, against its 
 
 PAGE_ROUNDS ?= 9
 
+.PHONY: bench-index
+bench-index: build ## how fast the router's index of blocks is; kept in bench/, fails below its bars. Needs an idle machine
+	$(BIN) bench index --keep bench
+
 .PHONY: bench-page
 bench-page: build ## how soon the chat can be used on a slow phone; kept in bench/, fails beyond a second. Needs an idle machine
 	KEEP=$(CURDIR)/bench ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh bench-page.mjs

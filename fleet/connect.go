@@ -51,13 +51,16 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 	}
 	m := Member{
 		Name: at.Name, Pool: d.Pool, Kind: string(cfg.Kind), Worker: remote,
-		BlockTokens: block, CapacityTokens: status.CapacityBlocks * block, Source: remote.Source(),
+		BlockTokens: block, CapacityTokens: status.CapacityBlocks * block, Source: remote.Source(remote.Models()[0].ID),
 		TextOnly: !promises.TokenIDs, Resume: resuming(&promises),
 		Probe: func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },
 		Close: func() error { remote.Close(); return nil },
 	}
 	if promises.Events {
 		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.Listener()) }
+	}
+	if promises.ModelEvents {
+		m.SourceOf = remote.Source
 	}
 	if promises.Sleep {
 		m.Sleep, m.Wake = remote.Sleep, remote.Wake

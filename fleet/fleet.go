@@ -96,7 +96,7 @@ func (f *Fleet) Join(w Member) error {
 	if !slices.ContainsFunc(models, f.serves) {
 		return fmt.Errorf("fleet: worker %s serves %s, which is no model of this server: say what it calls ours with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
 	}
-	if len(models) > 1 { // whose blocks events tell of is not known
+	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
 		w.Source.Events, w.Source.Replay, w.Source.Snapshot, w.Follow = false, false, false, nil
 	}
 	f.mu.Lock()
@@ -106,7 +106,11 @@ func (f *Fleet) Join(w Member) error {
 	}
 	m := &member{Member: w, state: Joining, breaker: queue.NewBreaker(f.cfg.Breaker), legs: map[*leg]struct{}{}, kick: make(chan struct{}, 1)}
 	for _, model := range models {
-		id, err := f.router.Join(route.Member{Name: w.Name, Model: model.ID, Pool: w.Pool, BlockTokens: w.BlockTokens, CapacityTokens: w.CapacityTokens, Source: w.Source})
+		source := w.Source
+		if w.SourceOf != nil {
+			source = w.SourceOf(model.ID)
+		}
+		id, err := f.router.Join(route.Member{Name: w.Name, Model: model.ID, Pool: w.Pool, BlockTokens: w.BlockTokens, CapacityTokens: w.CapacityTokens, Source: source})
 		if err != nil {
 			f.unseat(m)
 			return fmt.Errorf("fleet: worker %s: %w", w.Name, err)

@@ -26,6 +26,9 @@ type Member struct {
 	// context its memory holds, and Source what it tells about its blocks.
 	BlockTokens, CapacityTokens int
 	Source                      kvindex.Source
+	// SourceOf is the same for one of several models; nil if events do not tell
+	// whose blocks they are about.
+	SourceOf func(model string) kvindex.Source
 	// TextOnly workers do not return token ids, so that an answer which they have
 	// begun cannot be moved. Resume says how they go on with one begun elsewhere.
 	TextOnly bool
@@ -168,55 +171,68 @@ const shareMin = 0.1
 
 // A Feed is where a worker's events go. It is safe for concurrent use.
 type Feed struct {
-	fleet  *Fleet
+	fleet *Fleet
+	seats []place
+}
+
+// A place is where one model's events go. All places of a worker are told of all
+// its batches, so that they agree in what is missing.
+type place struct {
 	index  *kvindex.Index
 	worker kvindex.Worker
 }
 
-// Apply takes a batch and returns what the worker must be asked for.
-func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
+// each tells all places of something, and returns what the first one asks for.
+func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
-	return f.index.Apply(f.worker, b)
+	for i, p := range f.seats {
+		if a := tell(p); i == 0 {
+			ask = a
+		}
+	}
+	return ask
+}
+
+// Apply takes a batch and returns what the worker must be asked for.
+func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
+	return f.each(func(p place) kvindex.Ask { return p.index.Apply(p.worker, b) })
 }
 
 // ReplayEnded notes that all that could be repeated was.
 func (f *Feed) ReplayEnded() kvindex.Ask {
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	return f.index.ReplayEnded(f.worker)
+	return f.each(func(p place) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
 }
 
-// Restore replaces what is known by a snapshot.
+// Restore replaces what is known by a snapshot. Its blocks are gone through once
+// for each model.
 func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	return f.index.Restore(f.worker, seq, blocks)
+	return f.each(func(p place) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
 }
 
 // Reconnected notes that batches may have been missed.
 func (f *Feed) Reconnected() {
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	f.index.Reconnected(f.worker)
+	f.each(func(p place) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
 }
 
 // Wants returns what the worker was asked for and has not given.
 func (f *Feed) Wants() kvindex.Ask {
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	return f.index.Wants(f.worker)
+	return f.each(func(p place) kvindex.Ask { return p.index.Wants(p.worker) })
 }
 
 // feed returns where the events of a member go; nil if nobody looks at them.
 func (f *Fleet) feed(m *member) *Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	index, number := f.router.Index(m.seats[0].id)
-	if index == nil {
-		return nil
+	feed := &Feed{fleet: f}
+	for _, s := range m.seats {
+		index, number := f.router.Index(s.id)
+		if index == nil {
+			return nil
+		}
+		feed.seats = append(feed.seats, place{index, number})
 	}
-	return &Feed{f, index, number}
+	return feed
 }
 
 // follow keeps listening to a member's events.

@@ -123,7 +123,7 @@ type follower struct {
 // nothing happens is known, too: all it holds, or what was published since the
 // connection before.
 func (f *follower) first() kvindex.Ask {
-	switch source := f.remote.Source(); {
+	switch source := f.remote.Source(""); {
 	case source.Snapshot:
 		return kvindex.Ask{Snapshot: true}
 	case source.Replay:

@@ -100,6 +100,9 @@ type Promises struct {
 	// Events: it can publish what its cache holds. Replay and Snapshot: it can
 	// repeat what it published, and list all it holds.
 	Events, Replay, Snapshot bool
+	// ModelEvents: events tell the models of a worker with several apart. Otherwise
+	// what such a worker holds is known by what was sent there alone.
+	ModelEvents bool
 	// Salts says how tenants are kept apart in its cache.
 	Salts Salting
 	// Cancel: a request that nobody reads ends within about a step.
@@ -134,12 +137,12 @@ type Promises struct {
 // promises is the published table.
 var promises = map[Kind]Promises{
 	Parley: {
-		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Snapshot: true, Salts: SaltBlocks,
+		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Snapshot: true, ModelEvents: true, Salts: SaltBlocks,
 		Cancel: true, Backpressure: true, Metrics: true, ExactSeeds: true, Grammar: HoldAll, Resume: ResumeAll,
 		Choices: true, Logprobs: true, PromptLogprobs: true, Embed: true, Sleep: true, Whole: true,
 	},
 	VLLM: {
-		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, Salts: SaltWhole,
+		TokenIDs: true, TokenPrompts: true, Events: true, Replay: true, ModelEvents: true, Salts: SaltWhole,
 		Cancel: true, Metrics: true, Grammar: HoldSimple, Resume: ResumePlain, Choices: true, Logprobs: true, Sleep: true,
 	},
 	SGLang: {

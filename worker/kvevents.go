@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
 	"time"
 
 	"parley"
@@ -31,19 +32,21 @@ const nowhere kvindex.Tier = math.MaxUint8
 
 // appendBatch appends a batch in vLLM's form, with events as maps. Names of
 // blocks are the 32 bytes of ours; vLLM may send so many, too.
-func appendBatch(b []byte, now time.Time, events []BlockEvent, blockTokens int) []byte {
+func appendBatch(b []byte, now time.Time, model string, events []BlockEvent, blockTokens int) []byte {
 	b = appendArray(b, 3)
 	b = appendFloat(b, float64(now.UnixMicro())/1e6)
-	b = appendEvents(b, events, blockTokens)
+	b = appendEvents(b, model, events, blockTokens)
 	return appendUint(b, 0)
 }
 
-// appendEvents appends events, those of a chain of stored blocks as one.
-func appendEvents(b []byte, events []BlockEvent, blockTokens int) []byte {
+// appendEvents appends events, those of a chain of stored blocks as one. They say
+// whose blocks they are in a field that vLLM does not have, and its readers pass
+// over.
+func appendEvents(b []byte, model string, events []BlockEvent, blockTokens int) []byte {
 	b = appendArray(b, chains(events))
 	for len(events) > 0 {
 		n := chain(events)
-		b = appendEvent(b, events[:n], blockTokens)
+		b = appendEvent(b, model, events[:n], blockTokens)
 		events = events[n:]
 	}
 	return b
@@ -69,17 +72,19 @@ func chain(events []BlockEvent) int {
 	return len(events)
 }
 
-func appendEvent(b []byte, events []BlockEvent, blockTokens int) []byte {
+func appendEvent(b []byte, model string, events []BlockEvent, blockTokens int) []byte {
 	first := &events[0]
 	switch first.Kind {
 	case kvindex.Cleared:
 		return appendString(appendString(appendMap(b, 1), "type"), "AllBlocksCleared")
 	case kvindex.Removed:
-		b = appendString(appendString(appendMap(b, 3), "type"), "BlockRemoved")
+		b = appendString(appendString(appendMap(b, 4), "type"), "BlockRemoved")
+		b = appendString(appendString(b, "model"), model)
 		b = appendHashes(b, events)
 		return appendString(appendString(b, "medium"), media[first.Tier])
 	}
-	b = appendString(appendString(appendMap(b, 8), "type"), "BlockStored")
+	b = appendString(appendString(appendMap(b, 9), "type"), "BlockStored")
+	b = appendString(appendString(b, "model"), model)
 	b = appendHashes(b, events)
 	b = appendString(b, "parent_block_hash")
 	if first.Parent == (parley.BlockHash{}) {
@@ -145,26 +150,38 @@ func (r *batchReader) events(u *unpacker) (out []kvindex.Event, err error) {
 			return nil, err
 		}
 		if e, ok := r.event(f); ok {
-			out = append(out, e)
+			out = appendJoined(out, e)
 		}
 	}
 	return out, nil
 }
 
+// appendJoined appends an event. Some engines evict each block by an event of its
+// own; an index takes many at once with less effort.
+func appendJoined(out []kvindex.Event, e kvindex.Event) []kvindex.Event {
+	if n := len(out); n > 0 && e.Kind == kvindex.Removed && out[n-1].Kind == e.Kind && out[n-1].Tier == e.Tier && out[n-1].Model == e.Model {
+		last := &out[n-1]
+		last.Keys, last.Engine = append(last.Keys, e.Keys...), append(last.Engine, e.Engine...)
+		return out
+	}
+	return append(out, e)
+}
+
 // fields are those of an event in either form.
 type fields struct {
-	kind     string
-	hashes   []value
-	parent   value
-	tokens   []parley.Token
-	size     uint64
-	medium   string
-	loraName bool
-	keys     bool // blocks depend on something else than tokens and salt
-	salt     string
-	group    value
-	spec     string
-	remote   bool
+	kind   string
+	hashes []value
+	parent value
+	tokens []parley.Token
+	size   uint64
+	medium string
+	model  string   // ours says it; vLLM says which adapter
+	keys   bool     // blocks depend on something else than model, tokens and salt
+	texts  []string // that vLLM mixes into names: an adapter's and a salt
+	salt   string
+	group  value
+	spec   string
+	remote bool
 }
 
 // storedPlaces and removedPlaces are the names of an array's elements after its
@@ -248,7 +265,13 @@ func (f *fields) read(u *unpacker, name string) error {
 		if v.sort == sortMap { // SGLang has a map of other things here
 			return f.readMetadata(u, v)
 		}
-		f.loraName = v.sort == sortText && len(v.data) > 0
+		if v.sort == sortText && len(v.data) > 0 {
+			f.model = string(v.data)
+		}
+	case "model":
+		if v.sort == sortText {
+			f.model = string(v.data)
+		}
 	case "extra_keys":
 		return f.readKeys(u, v)
 	case "group_idx":
@@ -286,6 +309,10 @@ func (f *fields) readTokens(u *unpacker, v value) error {
 	}
 	f.tokens = make([]parley.Token, 0, v.n)
 	for range v.n {
+		if id, ok := u.id(); ok {
+			f.tokens = append(f.tokens, parley.Token(id))
+			continue
+		}
 		t, err := u.next()
 		if err != nil {
 			return err
@@ -303,7 +330,8 @@ func (f *fields) readTokens(u *unpacker, v value) error {
 }
 
 // readKeys reads what vLLM mixes into each block's name beside tokens: nil, or a
-// list in which our salt may be. Anything else makes it another block.
+// list in which an adapter's name and our salt may be. Anything else makes it
+// another block.
 func (f *fields) readKeys(u *unpacker, v value) error {
 	if v.sort != sortArray {
 		return u.skipRest(v, 0)
@@ -324,8 +352,8 @@ func (f *fields) readKeys(u *unpacker, v value) error {
 			if err != nil {
 				return err
 			}
-			if key.sort == sortText && f.salt == "" {
-				f.salt = string(key.data)
+			if key.sort == sortText {
+				f.addText(string(key.data))
 			} else {
 				f.keys = true
 			}
@@ -335,6 +363,27 @@ func (f *fields) readKeys(u *unpacker, v value) error {
 		}
 	}
 	return nil
+}
+
+// addText notes a text among the keys of a block: all blocks of an event have the
+// same.
+func (f *fields) addText(text string) {
+	if !slices.Contains(f.texts, text) {
+		f.texts = append(f.texts, text)
+	}
+}
+
+// settle tells the salt from the adapter's name, which may be told after it.
+func (f *fields) settle() {
+	for _, text := range f.texts {
+		switch {
+		case text == f.model:
+		case f.salt == "":
+			f.salt = text
+		default:
+			f.keys = true
+		}
+	}
 }
 
 func (f *fields) readMetadata(u *unpacker, v value) error {
@@ -378,7 +427,8 @@ func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
 	if f.spec != "" && f.spec != "full_attention" || f.group.sort == sortInt && f.group.number != r.group {
 		return e, false
 	}
-	e.Tier = r.tier(f)
+	f.settle()
+	e.Tier, e.Model = r.tier(f), f.model
 	r.name(&e, f)
 	if e.Kind == kvindex.Stored && len(e.Engine) > 0 {
 		e.Tokens, e.BlockTokens = f.tokens, int(min(f.size, math.MaxInt32))
@@ -398,7 +448,7 @@ func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
 
 // tier says where the blocks are; nowhere if they are not what their tokens say.
 func (r *batchReader) tier(f *fields) kvindex.Tier {
-	if f.loraName || f.keys || f.remote {
+	if f.keys || f.remote {
 		return nowhere
 	}
 	if f.medium == "" {

@@ -41,7 +41,7 @@ func chainOf(tokens []parley.Token, salt parley.Salt) (out []BlockEvent) {
 func TestOurBatchesAreRead(t *testing.T) {
 	stored := chainOf(tokensFrom(1, 48), parley.Salt{})
 	removed := BlockEvent{Kind: kvindex.Removed, Tier: kvindex.Host, Hash: stored[2].Hash}
-	payload := appendBatch(nil, time.Unix(1, 5e8), []BlockEvent{stored[0], stored[1], stored[2], removed, {Kind: kvindex.Cleared}}, 16)
+	payload := appendBatch(nil, time.Unix(1, 5e8), "", []BlockEvent{stored[0], stored[1], stored[2], removed, {Kind: kvindex.Cleared}}, 16)
 	own, err := (&batchReader{own: true}).read(payload)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +119,10 @@ func TestForeignBatches(t *testing.T) {
 	elsewhere.Tier = nowhere
 	host := plain
 	host.Tier = kvindex.Host
+	adapted := plain
+	adapted.Model = "lora"
+	adaptedSalted := salted
+	adaptedSalted.Model = "lora"
 	negative := plain
 	negative.Engine = []uint64{^uint64(0), 11}
 	for name, c := range map[string]struct {
@@ -134,7 +138,9 @@ func TestForeignBatches(t *testing.T) {
 		"SGLang salt":     {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", [][2]any{{"cache_salt", hex.EncodeToString(salt[:])}}}, []kvindex.Event{salted}},
 		"SGLang signed":   {[]any{"BlockStored", []any{-1, 11}, nil, two, 16, nil, "GPU"}, []kvindex.Event{negative}},
 		"SGLang host":     {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "CPU_PINNED"}, []kvindex.Event{host}},
-		"adapter":         {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora"}, []kvindex.Event{elsewhere}},
+		"adapter":         {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora"}, []kvindex.Event{adapted}},
+		"adapter's keys":  {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora", []any{[]any{"lora", hex.EncodeToString(salt[:])}, []any{"lora"}}}, []kvindex.Event{adaptedSalted}},
+		"our model":       {[][2]any{{"type", "BlockRemoved"}, {"model", "polly"}, {"block_hashes", []any{10}}}, []kvindex.Event{{Kind: kvindex.Removed, Model: "polly", Engine: []uint64{10}}}},
 		"images":          {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, []any{[]any{[]any{"img", 0}}, nil}}, []kvindex.Event{elsewhere}},
 		"foreign salt":    {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, []any{[]any{"tenant-a"}, nil}}, []kvindex.Event{elsewhere}},
 		"sliding window":  {[][2]any{{"type", "BlockStored"}, {"block_hashes", []any{10}}, {"group_idx", 1}, {"kv_cache_spec_kind", "sliding_window"}}, nil},
@@ -168,7 +174,7 @@ func TestCapturedBatch(t *testing.T) {
 }
 
 func FuzzBatch(f *testing.F) {
-	f.Add(appendBatch(nil, time.Unix(1, 0), chainOf(tokensFrom(1, 48), parley.Salt{}), 16))
+	f.Add(appendBatch(nil, time.Unix(1, 0), "m", chainOf(tokensFrom(1, 48), parley.Salt{}), 16))
 	f.Add(pack(nil, []any{1.5, []any{[]any{"BlockStored", []any{10}, nil, []any{1}, 1, nil, "GPU", [][2]any{{"cache_salt", "x"}}}}, 0}))
 	f.Add([]byte{0x93, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -191,7 +197,7 @@ func FuzzBatch(f *testing.F) {
 }
 
 func FuzzSnapshot(f *testing.F) {
-	f.Add(AppendSnapshot(nil, 3, chainOf(tokensFrom(1, 48), parley.Salt{}), 16))
+	f.Add(AppendSnapshot(nil, 3, "m", chainOf(tokensFrom(1, 48), parley.Salt{}), 16))
 	f.Fuzz(func(t *testing.T, body []byte) { _, _, _ = readSnapshot(body) })
 }
 
@@ -281,7 +287,7 @@ func TestFollowersCatchUp(t *testing.T) {
 		p.Publish(time.Now(), chainOf(tokensFrom(parley.Token(1000*i), 32), parley.Salt{}))
 	}
 	r := dial(t, cfg)
-	m := newMirror(t, r.Source())
+	m := newMirror(t, r.Source(""))
 	stop := follow(t, r, m)
 	m.until(t, 10)
 	for i := range 50 {
@@ -306,7 +312,7 @@ func TestReconnectionKeepsWhatIsKnown(t *testing.T) {
 	p, cfg := publisherFor(t, keep)
 	defer p.Close()
 	r := dial(t, cfg)
-	m := newMirror(t, r.Source())
+	m := newMirror(t, r.Source(""))
 	stop := follow(t, r, m)
 	m.until(t, 0)
 	for i := range 4 * keep {
@@ -366,7 +372,7 @@ func TestLossyPublisher(t *testing.T) {
 	})
 	cfg.Events = "tcp://" + l.Addr().String()
 	r := dial(t, cfg)
-	m := newMirror(t, r.Source())
+	m := newMirror(t, r.Source(""))
 	stop := follow(t, r, m)
 	blocks := 0
 	for i := 0; m.gaps() == 0 || blocks < 60; i++ {

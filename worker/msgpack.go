@@ -128,6 +128,24 @@ func (u *unpacker) next() (value, error) {
 	return u.long(b)
 }
 
+// id reads a number as the ids of tokens mostly are, and reports whether there is
+// one. Most of what engines publish is ids; what it leaves is read by next.
+func (u *unpacker) id() (v uint32, ok bool) {
+	b := u.rest
+	switch {
+	case len(b) > 0 && b[0] < 0x80:
+		u.rest = b[1:]
+		return uint32(b[0]), true
+	case len(b) > 2 && b[0] == 0xcd:
+		u.rest = b[3:]
+		return uint32(b[1])<<8 | uint32(b[2]), true
+	case len(b) > 4 && b[0] == 0xce && b[1] < 0x80:
+		u.rest = b[5:]
+		return binary.BigEndian.Uint32(b[1:]), true
+	}
+	return 0, false
+}
+
 // long reads a value whose first byte is only its type.
 func (u *unpacker) long(b byte) (value, error) {
 	switch b {

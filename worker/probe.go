@@ -93,6 +93,7 @@ func (r *Remote) listModels(ctx context.Context, s *Status) error {
 		Data []struct {
 			ID        string `json:"id"`
 			MaxLength int    `json:"max_model_len"`
+			Parent    string `json:"parent"` // vLLM: of an adapter
 		} `json:"data"`
 	}
 	err := r.get(ctx, "/v1/models", &list)
@@ -108,6 +109,9 @@ func (r *Remote) listModels(ctx context.Context, s *Status) error {
 	}
 	for _, m := range list.Data {
 		s.Models = append(s.Models, parley.Model{ID: m.ID, ContextTokens: cmp.Or(m.MaxLength, r.cfg.ContextTokens)})
+		if m.Parent != "" {
+			s.Adapters = append(s.Adapters, m.ID)
+		}
 	}
 	return nil
 }

@@ -20,9 +20,10 @@ type Publisher struct {
 	replay *zmq.Responder
 	ports  [2]int
 
-	mu   sync.Mutex
-	kept [][]byte // payloads, that of batch n at n % len
-	next uint64
+	mu    sync.Mutex
+	model string
+	kept  [][]byte // payloads, that of batch n at n % len
+	next  uint64
 }
 
 // A PublisherConfig says where and what is published.
@@ -68,11 +69,18 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 // Ports returns those of the sockets for events and for repeated ones.
 func (p *Publisher) Ports() (events, replay int) { return p.ports[0], p.ports[1] }
 
-// Publish sends a batch. It keeps nothing of the events and never waits.
-func (p *Publisher) Publish(now time.Time, events []BlockEvent) {
-	payload := appendBatch(nil, now, events, p.cfg.BlockTokens)
+// SetModel says whose blocks are published from now on.
+func (p *Publisher) SetModel(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.model = name
+}
+
+// Publish sends a batch. It keeps nothing of the events and never waits.
+func (p *Publisher) Publish(now time.Time, events []BlockEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	payload := appendBatch(nil, now, p.model, events, p.cfg.BlockTokens)
 	p.kept[p.next%uint64(len(p.kept))] = payload
 	p.events.Publish([]byte(p.cfg.Topic), binary.BigEndian.AppendUint64(nil, p.next), payload)
 	p.next++
@@ -123,8 +131,8 @@ func (p *Publisher) keptFrom(from uint64) (seq uint64, payload []byte) {
 
 // AppendSnapshot appends everything a worker held after batch seq, parents
 // before children, as [Remote.Snapshot] reads it.
-func AppendSnapshot(b []byte, seq uint64, events []BlockEvent, blockTokens int) []byte {
-	return appendEvents(appendUint(appendArray(b, 2), seq), events, blockTokens)
+func AppendSnapshot(b []byte, seq uint64, model string, events []BlockEvent, blockTokens int) []byte {
+	return appendEvents(appendUint(appendArray(b, 2), seq), model, events, blockTokens)
 }
 
 // Close ends both sockets.

@@ -121,20 +121,33 @@ func (r *Remote) Kind() Kind { return r.cfg.Kind }
 // promises, as far as it was told where to find it.
 func (r *Remote) Promises() Promises {
 	p := PromisesOf(r.cfg.Kind)
-	s := r.Source()
+	s := r.Source("")
 	p.Events, p.Replay, p.Snapshot = s.Events, s.Replay, s.Snapshot
 	return p
 }
 
 // Source returns what an index can learn from the engine, as far as is known
-// since the last probe.
-func (r *Remote) Source() kvindex.Source {
+// since the last probe. Without a model it is about the only one; of an engine
+// with several, whose events tell them apart, it is about that one.
+func (r *Remote) Source(model string) kvindex.Source {
 	events, replay := r.sockets()
-	return kvindex.Source{
+	s := kvindex.Source{
 		Events: events != "", Replay: events != "" && replay != "",
 		Snapshot:       events != "" && PromisesOf(r.cfg.Kind).Snapshot,
 		CapacityBlocks: r.lastStatus().CapacityBlocks,
 	}
+	if models := r.Models(); model == "" && len(models) > 0 {
+		model = models[0].ID
+	}
+	theirs := r.theirName(model)
+	switch {
+	case !PromisesOf(r.cfg.Kind).ModelEvents:
+	case slices.Contains(r.lastStatus().Adapters, theirs):
+		s.Models = []string{theirs}
+	default:
+		s.Models = []string{"", theirs}
+	}
+	return s
 }
 
 func (r *Remote) lastStatus() Status {

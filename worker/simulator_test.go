@@ -170,7 +170,7 @@ func newFollowed(t *testing.T, r *Remote) *followed {
 	if f.index, err = kvindex.New(kvindex.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if f.id, err = f.index.Join(r.Source()); err != nil {
+	if f.id, err = f.index.Join(r.Source("")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,8 +11,10 @@ import (
 type Status struct {
 	// Version is the engine's own.
 	Version string
-	// Models are what it serves.
-	Models []parley.Model
+	// Models are what it serves. Adapters are those of them, by its own names, that
+	// are a model with something added.
+	Models   []parley.Model
+	Adapters []string
 	// Running and Waiting count requests.
 	Running, Waiting int
 	// KVUse is the share of the memory for keys and values in use, 0 to 1.

@@ -41,7 +41,7 @@ run meanwhile take its caches away: it needs an idle machine.`,
 	}
 	cmd.Flags().IntVar(&f.options.Workers, "workers", 100, "let `N` workers publish events")
 	cmd.Flags().IntVar(&f.options.Blocks, "blocks", 20_000, "give each of them `N` blocks")
-	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 40, "measure `N` times, and take the median")
+	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 200, "measure `N` times, and take the median")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, under today's date")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
 	return cmd

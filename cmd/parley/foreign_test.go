@@ -102,12 +102,18 @@ func post(t *testing.T, at, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return resp.StatusCode, string(bodyOf(t, resp))
+}
+
+// bodyOf reads all of an answer.
+func bodyOf(t *testing.T, resp *http.Response) []byte {
+	t.Helper()
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(text)
+	return body
 }
 
 // leave begins to read a stream and breaks it off after its first bytes.

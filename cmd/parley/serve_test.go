@@ -146,12 +146,7 @@ func (s *server) metrics(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return bodyOf(t, resp)
 }
 
 func TestInterruptLetsAnswersFinish(t *testing.T) {

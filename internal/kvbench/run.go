@@ -17,12 +17,12 @@ import (
 type Options struct {
 	// Workers and Blocks of each; 0 means 100 and 20,000, which is 320,000 tokens.
 	Workers, Blocks int
-	// Rounds of each measurement; 0 means 40.
+	// Rounds of each measurement; 0 means 200.
 	Rounds int
 }
 
 func (o *Options) setDefaults() {
-	for field, value := range map[*int]int{&o.Workers: 100, &o.Blocks: 20_000, &o.Rounds: 40} {
+	for field, value := range map[*int]int{&o.Workers: 100, &o.Blocks: 20_000, &o.Rounds: 200} {
 		if *field == 0 {
 			*field = value
 		}
@@ -67,10 +67,9 @@ func newIndex(o *Options) (*kvindex.Index, error) {
 	return x, err
 }
 
-// rounds times so many rounds of work, each prepared outside of the time.
-func rounds(n int, prepare, work func()) (spent []time.Duration) {
+// rounds times so many rounds of work.
+func rounds(n int, work func()) (spent []time.Duration) {
 	for range n {
-		prepare()
 		began := time.Now()
 		work()
 		spent = append(spent, time.Since(began))
@@ -107,7 +106,7 @@ func lineTime(bytes int) float64 {
 	}
 	const reads = 1 << 20
 	x, sum := rand.Uint64(), uint64(0)
-	spent := rounds(9, func() {}, func() {
+	spent := rounds(9, func() {
 		for range reads {
 			x = x*6364136223846793005 + 1442695040888963407
 			sum += lines[(x>>24)&uint64(len(lines)-1)][0]

@@ -1,128 +1,158 @@
 package kvindex
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
-// An alias is an engine's name for a block that it has.
-type alias struct {
-	engine uint64
-	node   nodeID // of the block; nowhere is an empty place
-	about  uint32 // the tiers in which the engine has it, and a proof of the node
-}
+// An alias leads from an engine's name for a block to the block's node. Of the
+// name it has a tag: with the shard in which it stands, 42 bits. An engine with a
+// million blocks has a pair of names that agree in them once in ten times, and
+// then one of the two blocks is lost track of.
+type alias uint64
 
-// tierBits are those of about that say tiers. The others are the block's key's:
-// an engine that has two names for a block and removes one leaves the other
-// behind, and the node may be another block's by then.
-const tierBits = 1<<expected - 1
+const (
+	nodeBits       = 26
+	tagBits        = 64 - nodeBits
+	aliasShardBits = 4
+	aliasShards    = 1 << aliasShardBits
+	// nodesMax is how many nodes aliases can lead to.
+	nodesMax = 1 << nodeBits
+)
 
-func proofOf(k key) uint32 { return uint32(k>>32) &^ tierBits }
+func (a alias) node() nodeID { return nodeID(a % nodesMax) }
+func (a alias) tag() uint64  { return uint64(a) >> nodeBits }
 
-func (a *alias) in(tier Tier) bool { return a.about>>tier&1 != 0 }
-
-// aliases finds the names of one engine. Like the table it is open and cut into
-// shards that grow one at a time; here a search goes from place to place.
+// aliases finds the names of one engine that mean a block which events say it
+// has. It is an open table as the one of blocks is.
 type aliases struct {
 	shards [aliasShards]aliasShard
 	secret secret
 }
 
 type aliasShard struct {
-	places []alias // a power of two, or none
-	n      int     // that are not empty, at most five eighths
-	shift  uint8
+	lines []aliasLine // a power of two, or none
+	n     int         // aliases, at most three quarters of the places
+	shift uint8
 }
 
-const (
-	aliasShardBits = 4
-	aliasShards    = 1 << aliasShardBits
-	aliasesMin     = 8
-)
+// An aliasLine is what memory delivers at once. Its empty places are the last
+// ones; those are 0.
+type aliasLine [lineEntries]alias
 
-// place returns the shard of a name and where in it the search begins.
-func (a *aliases) place(engine uint64) (s *aliasShard, home int) {
+func (a alias) empty() uint64        { return (uint64(a.node()) - 1) >> 63 }
+func (a alias) is(tag uint64) uint64 { return ((a.tag() ^ tag) - 1) >> 63 }
+
+// len and index are like those of [line].
+func (l *aliasLine) len() int {
+	return lineEntries - int(l[0].empty()+l[1].empty()+l[2].empty()+l[3].empty()+l[4].empty()+l[5].empty()+l[6].empty()+l[7].empty())
+}
+
+func (l *aliasLine) index(tag uint64) int {
+	return int(l[0].is(tag)|2*l[1].is(tag)|3*l[2].is(tag)|4*l[3].is(tag)|5*l[4].is(tag)|6*l[5].is(tag)|7*l[6].is(tag)|8*l[7].is(tag)) - 1
+}
+
+func (l *aliasLine) full() bool { return l[lineEntries-1] != 0 }
+
+// take removes an alias of a line, keeping the empty places last.
+func (l *aliasLine) take(i int) {
+	last := l.len() - 1
+	l[i], l[last] = l[last], 0
+}
+
+// place returns the shard of a name, and its tag there.
+func (a *aliases) place(engine uint64) (s *aliasShard, tag uint64) {
 	spread := a.secret.spread(engine)
-	s = &a.shards[spread>>(64-aliasShardBits)]
-	return s, s.home(spread)
+	return &a.shards[spread>>(64-aliasShardBits)], spread << aliasShardBits >> nodeBits
 }
 
-func (s *aliasShard) home(spread uint64) int { return int(spread << aliasShardBits >> s.shift) }
+// home returns the number of the line where a tag belongs.
+func (s *aliasShard) home(tag uint64) int { return int(tag >> s.shift) }
 
-// warm reads the places of at most lookahead names; see [table.warm].
-func (a *aliases) warm(engine []uint64) (sum uint32) {
-	for _, e := range engine[:min(len(engine), lookahead)] {
-		if s, home := a.place(e); len(s.places) > 0 {
-			sum += s.places[home&(len(s.places)-1)].about
-		}
-	}
-	return sum
-}
-
-// find returns the alias of a name, or nil.
-func (a *aliases) find(engine uint64) *alias {
-	s, home := a.place(engine)
-	if len(s.places) == 0 {
-		return nil
-	}
-	if at := s.search(engine, home); at.node != nowhere {
-		return at
-	}
-	return nil
-}
-
-// search returns the place of a name, or the empty one where it would be.
-func (s *aliasShard) search(engine uint64, home int) *alias {
-	mask := len(s.places) - 1
-	for at := home & mask; ; at = (at + 1) & mask {
-		if p := &s.places[at]; p.engine == engine || p.node == nowhere {
-			return p
+// warm asks for lines that searches along names will need; see [table.warm].
+func (a *aliases) warm(engine []uint64, at int) {
+	for _, e := range window(engine, at) {
+		if s, tag := a.place(e); len(s.lines) > 0 {
+			prefetch(unsafe.Pointer(&s.lines[s.home(tag)&(len(s.lines)-1)]))
 		}
 	}
 }
 
-// obtain returns the alias of a name. A new one leads nowhere: who asked for it
-// gives it a node at once.
-func (a *aliases) obtain(engine uint64) *alias {
-	s, home := a.place(engine)
-	if s.n >= len(s.places)/8*5 {
-		a.resize(s, max(2*len(s.places), aliasesMin))
-		s, home = a.place(engine)
-	}
-	at := s.search(engine, home)
-	if at.node == nowhere {
-		s.n++
-		*at = alias{engine: engine}
-	}
-	return at
+// An aliasSpot is where an alias stands.
+type aliasSpot struct {
+	shard    *aliasShard
+	line, at int
 }
 
-// remove forgets a name that is there. Those after it that it kept from their
-// places move up.
-func (a *aliases) remove(engine uint64) {
-	s, home := a.place(engine)
-	mask := len(s.places) - 1
-	gap := home & mask
-	for s.places[gap].engine != engine {
-		gap = (gap + 1) & mask
+// find returns the node of a name and where its alias stands, or nowhere.
+func (a *aliases) find(engine uint64) (nodeID, aliasSpot) {
+	s, tag := a.place(engine)
+	if len(s.lines) == 0 {
+		return nowhere, aliasSpot{}
 	}
-	for at := (gap + 1) & mask; s.places[at].node != nowhere; at = (at + 1) & mask {
-		home := s.home(a.secret.spread(s.places[at].engine))
-		if (at-home)&mask >= (at-gap)&mask {
-			s.places[gap] = s.places[at]
-			gap = at
+	mask := len(s.lines) - 1
+	for at := s.home(tag) & mask; ; at = (at + 1) & mask {
+		l := &s.lines[at]
+		if i := l.index(tag); i >= 0 && l[i%lineEntries] != 0 {
+			return l[i%lineEntries].node(), aliasSpot{s, at, i % lineEntries}
+		}
+		if !l.full() {
+			return nowhere, aliasSpot{}
 		}
 	}
-	s.places[gap] = alias{}
-	if s.n--; s.n < len(s.places)/8 && len(s.places) > aliasesMin {
-		a.resize(s, len(s.places)/2)
+}
+
+// insert gives a name that has none a node.
+func (a *aliases) insert(engine uint64, n nodeID) {
+	s, tag := a.place(engine)
+	if s.n++; s.n > len(s.lines)*lineEntries/4*3 {
+		s.resize(max(2*len(s.lines), 1))
+	}
+	s.put(s.home(tag), alias(tag<<nodeBits)|alias(n))
+}
+
+// put places a new alias in the first line from home on that is not full.
+func (s *aliasShard) put(home int, put alias) {
+	for mask := len(s.lines) - 1; ; home++ {
+		l := &s.lines[home&mask]
+		if i := l.len(); i < lineEntries {
+			l[i] = put
+			return
+		}
 	}
 }
 
-// resize moves a shard to another number of places.
-func (a *aliases) resize(s *aliasShard, places int) {
-	old := s.places
-	s.places, s.shift = make([]alias, places), uint8(64-bits.Len(uint(places-1)))
+// remove forgets a name. If its line was full, names that belong there may stand
+// in lines after it: one of them moves into the gap, and the gap to its place.
+func (a *aliases) remove(p aliasSpot) {
+	s, at := p.shard, p.line
+	mask := len(s.lines) - 1
+	full := s.lines[at].full()
+	s.lines[at].take(p.at)
+	for next := (at + 1) & mask; full && next != at; next = (next + 1) & mask {
+		l := &s.lines[next]
+		full = l.full()
+		for i, other := range l[:l.len()] {
+			if (next-s.home(other.tag()))&mask >= (next-at)&mask {
+				s.put(at, other)
+				l.take(i)
+				at = next
+				break
+			}
+		}
+	}
+	if s.n--; s.n < len(s.lines)*lineEntries/4 && len(s.lines) > 1 {
+		s.resize(len(s.lines) / 2)
+	}
+}
+
+// resize moves a shard to another number of lines.
+func (s *aliasShard) resize(lines int) {
+	old := s.lines
+	s.lines, s.shift = make([]aliasLine, lines), uint8(tagBits-bits.Len(uint(lines-1)))
 	for i := range old {
-		if old[i].node != nowhere {
-			*s.search(old[i].engine, s.home(a.secret.spread(old[i].engine))) = old[i]
+		for _, a := range old[i][:old[i].len()] {
+			s.put(s.home(a.tag()), a)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package kvindex
 
-import "parley"
+import (
+	"unsafe"
+
+	"parley"
+)
 
 // A Kind says what happened to blocks.
 type Kind uint8
@@ -18,6 +22,10 @@ const (
 type Event struct {
 	Kind Kind
 	Tier Tier
+	// Model is the one whose blocks they are, by the worker's name for it. Empty is
+	// the model that the worker runs when nothing else is said, and with removed
+	// blocks any.
+	Model string
 	// Keys are those in our names of the blocks.
 	Keys []parley.BlockKey
 	// Engine are the engine's names, in order of position.
@@ -42,6 +50,7 @@ func (e *Event) blocks() int { return max(len(e.Keys), len(e.Engine), 1) }
 // apply changes what the index knows by one event.
 func (x *Index) apply(w Worker, e *Event) {
 	switch {
+	case !x.workers[w].source.takes(e):
 	case e.Kind == Cleared:
 		x.drop(w, Device, Host, Disk, expected)
 		x.workers[w].stream.partial = false
@@ -54,27 +63,6 @@ func (x *Index) apply(w Worker, e *Event) {
 		x.applyStored(w, e)
 		x.turnOver(w)
 	}
-}
-
-// applySome applies the first events and returns the others. Some engines evict
-// each block by an event of its own; many blocks at once cost less.
-func (x *Index) applySome(w Worker, events []Event) []Event {
-	first := &events[0]
-	n := 1
-	for n < len(events) && first.Kind == Removed && events[n].Kind == Removed && events[n].Tier == first.Tier {
-		n++
-	}
-	if n == 1 {
-		x.apply(w, first)
-		return events[1:]
-	}
-	x.gone.Keys, x.gone.Engine = x.gone.Keys[:0], x.gone.Engine[:0]
-	for i := range events[:n] {
-		x.gone.Keys, x.gone.Engine = append(x.gone.Keys, events[i].Keys...), append(x.gone.Engine, events[i].Engine...)
-	}
-	x.gone.Kind, x.gone.Tier = Removed, first.Tier
-	x.apply(w, &x.gone)
-	return events[n:]
 }
 
 func (x *Index) applyStored(w Worker, e *Event) {
@@ -100,11 +88,15 @@ func (x *Index) applyStored(w Worker, e *Event) {
 // storeTokens finds out which blocks an event is about, and reports whether what
 // comes before them is known.
 func (x *Index) storeTokens(w Worker, e *Event) bool {
-	var parent node
+	parent := &node{}
 	if !e.First {
-		if parent = x.known(x.workers[w].aliases.find(e.Parent)); parent.set == none {
+		n, _ := x.workers[w].aliases.find(e.Parent)
+		if parent = x.table.at(n); !x.sets.exact(parent.set, w) {
 			return false
 		}
+	}
+	if int(x.table.used)+len(e.Engine) > nodesMax {
+		return false
 	}
 	salt := x.salts.list[parent.salt].salt
 	if e.Salted {
@@ -117,52 +109,41 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	return true
 }
 
-// known returns the block that an engine's name means, without holders if it is
-// not known any more.
-func (x *Index) known(a *alias) node {
-	if a == nil {
-		return node{}
-	}
-	if at := x.table.at(a.node); at.set != none && proofOf(at.key) == a.about&^tierBits {
-		return *at
-	}
-	return node{}
-}
-
-// place notes that an engine has blocks under names of its own.
+// place notes that an engine has blocks under names of its own. Of two names for
+// a block the first counts: a block has one alias for as long as the engine is
+// known to have it.
 func (x *Index) place(w Worker, engine []uint64, keys []key, salt saltID, tier Tier) {
 	names := &x.workers[w].aliases
 	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
 	for i, k := range keys {
-		if i%lookahead == 0 {
-			x.warmed += x.table.warm(keys[i:]) + names.warm(engine[i:])
-		}
-		a := names.obtain(engine[i])
-		if a.node != nowhere && (x.table.at(a.node).key != k || a.about&^tierBits != proofOf(k)) {
+		x.table.warm(keys, i)
+		names.warm(engine, i)
+		was, spot := names.find(engine[i])
+		if was != nowhere && x.table.at(was).key != k { // the engine uses its name for another block now
 			x.workers[w].held[tier] += c.done()
-			c = change{sets: &x.sets, w: w, tier: tier, adds: true}
-			x.vacate(w, a)
+			x.vacate(w, was)
+			names.remove(spot)
+			was = nowhere
 		}
 		n := x.table.obtain(k)
 		at := x.table.at(n)
+		if was == nowhere && (at.set == none || !x.sets.exact(at.set, w)) {
+			names.insert(engine[i], n)
+		}
 		at.set = c.of(at.set)
 		if at.salt == 0 && salt != 0 {
 			at.salt = x.salts.again(salt)
 		}
-		a.node, a.about = n, a.about&tierBits|1<<tier|proofOf(k)
 	}
 	x.workers[w].held[tier] += c.done()
 }
 
-// vacate takes a name from the block that the engine used it for, as it uses it
-// for another one now.
-func (x *Index) vacate(w Worker, a *alias) {
+// vacate notes that an engine no longer has a block in any tier.
+func (x *Index) vacate(w Worker, n nodeID) {
+	k := x.table.at(n).key
 	for tier := Device; tier <= Disk; tier++ {
-		if k := x.known(a); a.in(tier) && k.set != none {
-			x.release(w, []key{k.key}, tier)
-		}
+		x.release(w, []key{k}, tier)
 	}
-	a.about = 0
 }
 
 // storeKnown notes that blocks came to another tier, and reports whether all
@@ -170,14 +151,12 @@ func (x *Index) vacate(w Worker, a *alias) {
 func (x *Index) storeKnown(w Worker, e *Event) bool {
 	all := true
 	for _, engine := range e.Engine {
-		a := x.workers[w].aliases.find(engine)
-		k := x.known(a)
-		if k.set == none {
+		n, _ := x.workers[w].aliases.find(engine)
+		if at := x.table.at(n); x.sets.exact(at.set, w) {
+			x.hold(w, []key{at.key}, e.Tier)
+		} else {
 			all = false
-			continue
 		}
-		a.about |= 1 << e.Tier
-		x.hold(w, []key{k.key}, e.Tier)
 	}
 	return all
 }
@@ -187,32 +166,49 @@ func (x *Index) applyRemoved(w Worker, e *Event) {
 	x.release(w, e.Keys, e.Tier)
 	removed := x.unplace(w, e.Engine, e.Tier)
 	counts.Removed += uint64(len(e.Keys) + removed)
-	counts.Unplaced += uint64(len(e.Engine) - removed)
+	if len(x.workers[w].source.Models) == 0 { // otherwise they may be another model's
+		counts.Unplaced += uint64(len(e.Engine) - removed)
+	}
 }
 
 // unplace notes that an engine no longer has blocks in a tier, and returns how
-// many of them it was known to have.
-func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
+// many of them it was known to have. Each pass asks for the memory that the next
+// one needs: aliases lead to nodes, and nodes to their places in the table.
+func (x *Index) unplace(w Worker, engine []uint64, tier Tier) int {
 	names := &x.workers[w].aliases
-	for ; len(engine) > 0; engine = engine[min(len(engine), lookahead):] {
-		x.warmed += names.warm(engine)
-		x.keys = x.keys[:0]
-		for _, name := range engine[:min(len(engine), lookahead)] {
-			a := names.find(name)
-			if a == nil || !a.in(tier) {
-				continue
-			}
-			removed++
-			if k := x.known(a); k.set != none {
-				x.keys = append(x.keys, k.key)
-			}
-			if a.about &^= 1 << tier; a.about&tierBits == 0 {
-				names.remove(name)
+	gone := tier == Device && !x.workers[w].lower // there is no other tier that could have the blocks
+	x.nodes = x.nodes[:0]
+	for i, name := range engine {
+		names.warm(engine, i)
+		n, spot := names.find(name)
+		if n == nowhere {
+			continue
+		}
+		if at := x.table.at(n); gone {
+			prefetch(unsafe.Pointer(at))
+			names.remove(spot)
+		} else if x.sets.tiersOf(at.set, w) == 1<<tier {
+			names.remove(spot)
+		}
+		x.nodes = append(x.nodes, n)
+	}
+	held := x.nodes[:0]
+	for _, n := range x.nodes {
+		if at := x.table.at(n); x.sets.has(at.set, w, tier) {
+			x.table.ask(at.key)
+			held = append(held, n)
+		}
+	}
+	c := change{sets: &x.sets, w: w, tier: tier}
+	for _, n := range held {
+		if at := x.table.at(n); at.set != none {
+			if at.set = c.of(at.set); at.set == none {
+				x.forget(n, x.table.spotOf(n))
 			}
 		}
-		x.release(w, x.keys, tier)
 	}
-	return removed
+	x.workers[w].held[tier] -= c.done()
+	return len(held)
 }
 
 // turnOver ends the degraded state of a worker whose known blocks fill its

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"parley"
@@ -79,6 +80,22 @@ type Source struct {
 	Replay, Snapshot bool
 	// CapacityBlocks is how many blocks its device can hold; 0 if unknown.
 	CapacityBlocks int
+	// Models are the names that events give to the model in question, of a worker
+	// that has several: empty, if it is the one whose events have none. Events of
+	// others are passed over. None are those of a worker with one model: all events
+	// without a name.
+	Models []string
+}
+
+// takes reports whether an event is about the model in question.
+func (s *Source) takes(e *Event) bool {
+	switch {
+	case e.Kind == Cleared, e.Kind == Removed && e.Model == "":
+		return true
+	case len(s.Models) == 0:
+		return e.Model == ""
+	}
+	return slices.Contains(s.Models, e.Model)
 }
 
 // An Index knows which worker holds which block. See the package's doc.
@@ -91,8 +108,7 @@ type Index struct {
 	salts    salts
 	expireAt time.Time // nothing expires before; zero: nothing at all
 	keys     []key     // scratch
-	gone     Event     // scratch
-	warmed   uint32    // what the table's warm returned: it must not be left out
+	nodes    []nodeID  // scratch
 }
 
 // A worker is what is known of one of them.
@@ -154,12 +170,10 @@ func (x *Index) Leave(w Worker) {
 // hold notes that a worker holds blocks.
 func (x *Index) hold(w Worker, keys []key, tier Tier) {
 	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
-	for ; len(keys) > 0; keys = keys[min(len(keys), lookahead):] {
-		x.warmed += x.table.warm(keys)
-		for _, k := range keys[:min(len(keys), lookahead)] {
-			at := x.table.at(x.table.obtain(k))
-			at.set = c.of(at.set)
-		}
+	for i, k := range keys {
+		x.table.warm(keys, i)
+		at := x.table.at(x.table.obtain(k))
+		at.set = c.of(at.set)
 	}
 	x.workers[w].held[tier] += c.done()
 }
@@ -167,15 +181,15 @@ func (x *Index) hold(w Worker, keys []key, tier Tier) {
 // release notes that a worker no longer holds blocks.
 func (x *Index) release(w Worker, keys []key, tier Tier) {
 	c := change{sets: &x.sets, w: w, tier: tier}
-	for ; len(keys) > 0; keys = keys[min(len(keys), lookahead):] {
-		x.warmed += x.table.warm(keys)
-		for _, k := range keys[:min(len(keys), lookahead)] {
-			if n, spot := x.table.find(k); n != nowhere {
-				at := x.table.at(n)
-				if at.set = c.of(at.set); at.set == none {
-					x.forget(n, spot)
-				}
-			}
+	for i, k := range keys {
+		x.table.warm(keys, i)
+		n, spot := x.table.find(k)
+		if n == nowhere {
+			continue
+		}
+		at := x.table.at(n)
+		if at.set = c.of(at.set); at.set == none {
+			x.forget(n, spot)
 		}
 	}
 	x.workers[w].held[tier] -= c.done()

@@ -65,10 +65,18 @@ func (s *sets) has(id setID, w Worker, tier Tier) bool {
 	return s.words[int(id)*int(tiers)*s.width+bit/64]>>(bit%64)&1 != 0
 }
 
-// exact reports whether events say that the worker holds the block.
-func (s *sets) exact(id setID, w Worker) bool {
-	return s.has(id, w, Device) || s.has(id, w, Host) || s.has(id, w, Disk)
+// tiersOf returns the bits of the tiers in which events say that the worker
+// holds the block.
+func (s *sets) tiersOf(id setID, w Worker) (bits uint64) {
+	for tier := Device; tier <= Disk; tier++ {
+		at := (int(id)*int(tiers)+int(tier))*s.width + int(w)/64
+		bits |= s.words[at] >> (w % 64) & 1 << tier
+	}
+	return bits
 }
+
+// exact reports whether events say that the worker holds the block.
+func (s *sets) exact(id setID, w Worker) bool { return s.tiersOf(id, w) != 0 }
 
 // A change makes a holder a member of the sets of blocks, or takes it out of
 // them. Neighbouring blocks mostly have the same set: it looks one up only where

@@ -275,8 +275,8 @@ func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 
 // take applies the batch that continues what is known.
 func (x *Index) take(w Worker, b *Batch) {
-	for events := b.Events; len(events) > 0; {
-		events = x.applySome(w, events)
+	for i := range b.Events {
+		x.apply(w, &b.Events[i])
 	}
 	x.workers[w].stream.next = b.Seq + 1
 }

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"math/bits"
+	"unsafe"
 
 	"parley"
 )
@@ -149,6 +150,19 @@ func (t *table) find(k key) (nodeID, spot) {
 	return t.search(s, home, k, tag)
 }
 
+// spotOf returns where the entry of a node stands that is in use.
+func (t *table) spotOf(n nodeID) spot {
+	s, home, _ := t.place(t.at(n).key)
+	for mask := len(s.lines) - 1; ; home++ {
+		l := &s.lines[home&mask]
+		for i := range l {
+			if l[i].node == n {
+				return spot{s, home & mask, i}
+			}
+		}
+	}
+}
+
 // search finds what does not stand in the line where it belongs, or is not the
 // only one there with its tag.
 func (t *table) search(s *shard, home int, k key, tag uint32) (nodeID, spot) {
@@ -170,17 +184,32 @@ func (t *table) holders(k key) setID {
 	return t.at(n).set
 }
 
-// lookahead is how many searches are prepared at once.
-const lookahead = 32
+// lookahead is how many searches are prepared at once: as many lines as a
+// processor can wait for.
+const lookahead = 12
 
-// warm reads the lines of at most lookahead blocks, which memory delivers
-// together; what follows finds them near. The sum it returns means nothing.
-func (t *table) warm(keys []key) (sum uint32) {
-	for _, k := range keys[:min(len(keys), lookahead)] {
-		s, home, _ := t.place(k)
-		sum += s.lines[home&(len(s.lines)-1)][0].tag
+// warm asks for lines that searches along keys will need, at the one of number
+// at: memory delivers them while those before are being worked at.
+func (t *table) warm(keys []key, at int) {
+	for _, k := range window(keys, at) {
+		t.ask(k)
 	}
-	return sum
+}
+
+// ask asks for the line where a key belongs.
+func (t *table) ask(k key) {
+	s, home, _ := t.place(k)
+	prefetch(unsafe.Pointer(&s.lines[home&(len(s.lines)-1)]))
+}
+
+// window returns which of many things are to be prepared at the one of number
+// at: the first ones at the beginning, and then one at a time.
+func window[T any](all []T, at int) []T {
+	if at == 0 {
+		return all[:min(len(all), lookahead+1)]
+	}
+	from := min(at+lookahead, len(all))
+	return all[from:min(from+1, len(all))]
 }
 
 // obtain returns the node of a key. A new one has no holders: who asked for it
@@ -313,8 +342,7 @@ func (t *table) each(f func(n nodeID, at *node)) {
 type walk struct {
 	table  *table
 	node   nodeID // of the block before
-	warmed int    // blocks from the beginning whose lines were read
-	sum    uint32
+	warmed int    // blocks from the beginning whose lines were asked for
 }
 
 // next returns the holders of block number at; it counts up from 0.
@@ -328,8 +356,8 @@ func (w *walk) next(keys []key, at int) setID {
 		}
 	}
 	if at >= w.warmed {
-		w.sum += t.warm(keys[at:])
-		w.warmed = at + lookahead
+		t.warm(keys[at:], 0)
+		w.warmed = at + lookahead + 1
 	}
 	w.node, _ = t.find(k)
 	return t.at(w.node).set

@@ -104,6 +104,7 @@ func (s *Server) load() (*waking, error) {
 	w := &waking{registry: prometheus.NewRegistry()}
 	c.Config.Registry = w.registry
 	if s.publisher != nil {
+		s.publisher.SetModel(c.Config.Name)
 		c.Config.Events = s.tell
 	}
 	available, err := AvailableBytes()
@@ -307,7 +308,7 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 	}
 	w, err := s.hold()
 	if err != nil { // it holds nothing
-		return worker.AppendSnapshot(nil, s.publisher.Seq(), nil, compute.BlockTokens), nil
+		return worker.AppendSnapshot(nil, s.publisher.Seq(), "", nil, compute.BlockTokens), nil
 	}
 	defer s.letGo()
 	var out []byte
@@ -318,7 +319,7 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 			b.Tokens = nil // names are enough for who knows how they are made
 			all = append(all, b)
 		}
-		out = worker.AppendSnapshot(nil, s.publisher.Seq(), all, compute.BlockTokens)
+		out = worker.AppendSnapshot(nil, s.publisher.Seq(), w.Models()[0].ID, all, compute.BlockTokens)
 	})
 	if err != nil {
 		return nil, err

@@ -99,14 +99,14 @@ func TestEventsMirrorTheCache(t *testing.T) {
 	if _, err := r.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if source := r.Source(); !source.Events || !source.Replay || !source.Snapshot || source.CapacityBlocks != 32 {
+	if source := r.Source(""); !source.Events || !source.Replay || !source.Snapshot || source.CapacityBlocks != 32 {
 		t.Fatalf("%+v", source)
 	}
 	x, err := kvindex.New(kvindex.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := x.Join(r.Source())
+	id, err := x.Join(r.Source(""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,12 @@
+//go:build amd64 || arm64
+
+package kvindex
+
+import "unsafe"
+
+// prefetch asks for a line of memory without waiting for it. It is assembly
+// because Go has no word for it, and an ordinary read makes all that follows
+// wait.
+//
+//go:noescape
+func prefetch(line unsafe.Pointer)
