@@ -36,6 +36,8 @@ type metrics struct {
 	// stages has an observer for each stage.
 	stageSeconds *prometheus.HistogramVec
 	stages       [ledger.StageCount]prometheus.Observer
+	// decode and whole are how long answers were written, and took in all.
+	decode, whole prometheus.Histogram
 	// limited counts requests that a limit refused.
 	limited *prometheus.CounterVec
 	// nearDuplicates counts answers that were another question's.
@@ -99,13 +101,15 @@ func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 	m.moderatorFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "parley_moderator_failures_total", Help: "Questions that a moderator outside did not answer."}, []string{"moderator"})
 	m.addStages(histogram("parley_stage_seconds", "Time in each stage on the way to the first token.", 0.00001))
+	m.decode = prometheus.NewHistogram(histogram("parley_decode_seconds", "Time from the first token of an answer to its last.", 0.001))
+	m.whole = prometheus.NewHistogram(histogram("parley_answer_seconds", "Time from a request's arrival to the end of its answer, of those that were answered.", 0.001))
 	return m, m.register(r)
 }
 
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.limited, m.safety, m.moderatorFailures} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.decode, m.whole, m.limited, m.safety, m.moderatorFailures} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -212,7 +216,7 @@ func (g *Gateway) finish(c *call) {
 		status = openai.StatusClosed
 	}
 	elapsed := g.config.Now().Sub(c.started)
-	c.observeStages()
+	c.observeStages(elapsed)
 	g.metrics.requests.WithLabelValues(c.route, strconv.Itoa(status)).Inc()
 	g.metrics.seconds.WithLabelValues(c.route).Observe(elapsed.Seconds())
 	if c.inference {

@@ -53,6 +53,7 @@ func (g *Gateway) showNow(c *call) error {
 type historyList struct {
 	Object      string        `json:"object"`
 	StepSeconds float64       `json:"step_seconds"`
+	TTFTBounds  []float64     `json:"ttft_bounds"`
 	Data        []admin.Point `json:"data"`
 }
 
@@ -70,9 +71,9 @@ func (g *Gateway) showHistory(c *call) error {
 		return err
 	}
 	g.operations.mu.Lock()
-	points := g.operations.history.Points(step)
+	points, bounds := g.operations.history.Points(step), g.operations.history.TTFTBounds()
 	g.operations.mu.Unlock()
-	return c.reply(http.StatusOK, historyList{"list", step.Seconds(), points})
+	return c.reply(http.StatusOK, historyList{"list", step.Seconds(), bounds, points})
 }
 
 // liveEvery is the time between two pictures of GET /admin/api/live.

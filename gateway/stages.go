@@ -40,11 +40,20 @@ func (m *metrics) addStages(options prometheus.HistogramOpts) {
 }
 
 // observeStages counts the stages of a call that has ended and had an answer.
-func (c *call) observeStages() {
+func (c *call) observeStages(elapsed time.Duration) {
 	if c.bill == nil || c.story.firstToken == 0 || c.background {
 		return
 	}
 	for stage, took := range c.spent {
 		c.gateway.metrics.stages[stage].Observe(took.Seconds())
 	}
+	first := c.started.Add(c.story.firstToken)
+	last := first
+	for _, at := range c.story.lastTokenAt {
+		if at.After(last) {
+			last = at
+		}
+	}
+	c.gateway.metrics.decode.Observe(last.Sub(first).Seconds())
+	c.gateway.metrics.whole.Observe(elapsed.Seconds())
 }

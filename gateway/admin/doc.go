@@ -4,7 +4,7 @@
 // It is pure. Whoever has a clock takes a [Reading] of the counters that
 // GET /metrics shows, and adds it to a [History]; from two readings comes a
 // [Picture] of the time between them, from that one sentence, the [Verdict]. So an
-// hour of history costs one reading in five seconds and about a megabyte, without
+// hour of history costs one reading in five seconds and about two megabytes, without
 // any database, and the page, the terminal and the alerts cannot disagree:
 // they are all computed from the same numbers.
 //

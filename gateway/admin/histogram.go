@@ -49,6 +49,18 @@ func (h *Histogram) since(before *Histogram) Histogram {
 	return d
 }
 
+// within returns how many of those counted after an earlier reading are in each
+// bucket, with those that are in none at the end.
+func (h *Histogram) within(before *Histogram) []uint64 {
+	d := h.since(before)
+	counts, below := []uint64{}, uint64(0)
+	for _, upTo := range append(d.Counts[:len(d.Counts):len(d.Counts)], d.Count) {
+		counts = append(counts, upTo-min(below, upTo))
+		below = upTo
+	}
+	return counts
+}
+
 // Quantile returns the time that the share q of all did not exceed, spread evenly
 // within its bucket; 0 if there were none.
 func (h *Histogram) Quantile(q float64) float64 {

@@ -88,6 +88,14 @@ func (w *Worker) compare(from *Reading, elapsed time.Duration) {
 // at returns the i-th oldest reading that is kept.
 func (h *History) at(i int) *Reading { return h.ring[(h.next+i)%len(h.ring)] }
 
+// TTFTBounds are the upper bounds, in seconds, of what [Point.TTFTCounts] counts.
+func (h *History) TTFTBounds() []float64 {
+	if h.latest == nil {
+		return []float64{}
+	}
+	return append([]float64{}, h.latest.TTFT.Bounds...)
+}
+
 // Latest returns the newest reading, nil if there is none.
 func (h *History) Latest() *Reading { return h.latest }
 

@@ -21,6 +21,10 @@ type Picture struct {
 	Rates       Rates   `json:"rates"`
 	TTFT        Spread  `json:"ttft"`
 	Gap         Spread  `json:"gap"`
+	// Times are the other waits of answers.
+	Times Times `json:"times"`
+	// Finishes are the ends of answers in the last hour, by their reason.
+	Finishes map[string]float64 `json:"finishes"`
 	// Hits is the share of prompt tokens that were not computed again.
 	Hits float64 `json:"hits"`
 	// KV is the fullest pool's share in use, Busy the busiest worker's.
@@ -54,6 +58,31 @@ type Spread struct {
 	Count uint64  `json:"count"`
 }
 
+// Times are how long answers waited for a turn, had their prompt computed, were
+// written, and took in all.
+type Times struct {
+	Queue   Spread `json:"queue"`
+	Prefill Spread `json:"prefill"`
+	Decode  Spread `json:"decode"`
+	Whole   Spread `json:"whole"`
+}
+
+// timesBetween tells the times of what was answered from one reading to another.
+func timesBetween(from, to *Reading) Times {
+	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill), spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
+}
+
+// finishes counts the ends of answers from one reading to another.
+func finishes(from, to *Reading) map[string]float64 {
+	counted := map[string]float64{}
+	for reason, n := range to.FinishTotal {
+		if more := delta(from.FinishTotal[reason], n); more > 0 {
+			counted[reason] = more
+		}
+	}
+	return counted
+}
+
 // A QueuePicture is a queue with its numbers by tier.
 type QueuePicture struct {
 	Queue
@@ -76,6 +105,7 @@ func (h *History) Now(slo parley.SLO) *Picture {
 	p := between(h.before(ratesOver), now)
 	minute := h.before(spreadOver)
 	p.TTFT, p.Gap = spread(&minute.TTFT, &now.TTFT), spread(&minute.Gap, &now.Gap)
+	p.Times, p.Finishes = timesBetween(minute, now), finishes(h.before(Kept), now)
 	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
 	p.Promises = h.promises(slo)
 	p.Verdict = Judge(p, slo)
@@ -188,6 +218,9 @@ type Point struct {
 	Failed      float64 `json:"failed"`
 	TurnedAway  float64 `json:"turned_away"`
 	Preemptions float64 `json:"preemptions"`
+	// TTFTCounts is how many first tokens came within each of [History.TTFTBounds],
+	// and not within the one before; the last is those beyond all.
+	TTFTCounts []uint64 `json:"ttft_counts"`
 }
 
 func pointOf(from, to *Reading) Point {
@@ -199,6 +232,6 @@ func pointOf(from, to *Reading) Point {
 	return Point{
 		At: p.At.Unix(), Running: p.Running, Waiting: waiting, KV: round(p.KV), Busy: p.Busy, Hits: p.Hits, Requests: p.Rates.Requests,
 		Prefill: p.Rates.Prefill, Decode: p.Rates.Decode, TTFT50: p.TTFT.P50, TTFT95: p.TTFT.P95, Gap50: p.Gap.P50, Gap95: p.Gap.P95,
-		Failed: p.Rates.Failed, TurnedAway: p.Rates.TurnedAway, Preemptions: p.Rates.Preemptions,
+		Failed: p.Rates.Failed, TurnedAway: p.Rates.TurnedAway, Preemptions: p.Rates.Preemptions, TTFTCounts: to.TTFT.within(&from.TTFT),
 	}
 }

@@ -27,6 +27,11 @@ type Reading struct {
 	InFlight                              float64
 	// TTFT and Gap are the waits for first tokens and between tokens.
 	TTFT, Gap Histogram
+	// Waited, Prefill, Decode and Whole are how long answers waited for their turn,
+	// had their prompt computed, were written, and took from their request to their end.
+	Waited, Prefill, Decode, Whole Histogram
+	// FinishTotal counts ends of answers by their reason.
+	FinishTotal map[string]float64
 	// Queues are the lines of those who wait, one for each model.
 	Queues []Queue
 	// Workers are who computes.
@@ -96,6 +101,22 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 	"parley_requests_in_flight":   func(r *Reading, m *dto.Metric) { r.InFlight += number(m) },
 	"parley_ttft_seconds":         func(r *Reading, m *dto.Metric) { r.TTFT.add(m.GetHistogram()) },
 	"parley_inter_token_seconds":  func(r *Reading, m *dto.Metric) { r.Gap.add(m.GetHistogram()) },
+	"parley_decode_seconds":       func(r *Reading, m *dto.Metric) { r.Decode.add(m.GetHistogram()) },
+	"parley_answer_seconds":       func(r *Reading, m *dto.Metric) { r.Whole.add(m.GetHistogram()) },
+	"parley_stage_seconds": func(r *Reading, m *dto.Metric) {
+		switch label(m, "stage") {
+		case "queue":
+			r.Waited.add(m.GetHistogram())
+		case "prefill":
+			r.Prefill.add(m.GetHistogram())
+		}
+	},
+	"parley_finish_total": func(r *Reading, m *dto.Metric) {
+		if r.FinishTotal == nil {
+			r.FinishTotal = map[string]float64{}
+		}
+		r.FinishTotal[label(m, "reason")] += number(m)
+	},
 	"parley_queue_waiting": func(r *Reading, m *dto.Metric) {
 		r.queue(m).Waiting[class(label(m, "tier"))] = int(number(m))
 	},

@@ -74,6 +74,9 @@ export interface Picture {
   };
   ttft: Spread;
   gap: Spread;
+  times: { queue: Spread; prefill: Spread; decode: Spread; whole: Spread };
+  /** Ends of answers in the last hour, by their reason. */
+  finishes: Record<string, number>;
   hits: number;
   kv: number;
   busy: number;
@@ -99,6 +102,8 @@ export interface Point {
   failed: number;
   turned_away: number;
   preemptions: number;
+  /** How many first tokens came within each bound, and not within the one before; the last beyond all. */
+  ttft_counts: number[];
 }
 
 export interface Stage {

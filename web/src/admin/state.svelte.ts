@@ -37,6 +37,8 @@ class Operations {
   lately = $state.raw<Picture[]>([]);
   /** The last hour, oldest first. */
   history = $state.raw<Point[]>([]);
+  /** The bounds, in seconds, of what its points count first tokens in. */
+  bounds = $state.raw<number[]>([]);
   connected = $state(false);
   /** Why nothing can be shown; empty if all is well. */
   refused = $state('');
@@ -106,7 +108,9 @@ class Operations {
   private async lookBack(): Promise<void> {
     for (;;) {
       try {
-        this.history = (await json<{ data: Point[] }>('/admin/api/history?step=15')).data;
+        const told = await json<{ data: Point[]; ttft_bounds: number[] }>('/admin/api/history?step=15');
+        this.bounds = told.ttft_bounds;
+        this.history = told.data;
       } catch (err) {
         if (err instanceof Failure && (err.status === 401 || err.status === 403)) return;
       }
