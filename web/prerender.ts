@@ -48,8 +48,9 @@ export function prerender(): Plugin {
         return inlineStyles(html, bundle)
           .replace('<script src="/theme.js"></script>', () => `<script>${readFileSync('public/theme.js', 'utf8').trim()}</script>`)
           .replace(/<script type="module"([^>]*) src="([^"]+)"><\/script>/, '<link rel="modulepreload"$1 href="$2">')
-          .replaceAll('<link rel="modulepreload"', '<link rel="preload" as="script"') // fetched, but not compiled before early.ts says so
-          .replace('<div id="app"></div>', () => `<div id="app">${sight}</div>\n    <script>${script}</script>`);
+          .replaceAll('<link rel="modulepreload"', '<link data-part as="script"') // early.ts asks for them when it is time
+          .replace('</head>', '  <link rel="expect" href="#seen" blocking="render" />\n  </head>') // one picture, not one of every piece
+          .replace('<div id="app"></div>', () => `<div id="app">${sight}</div><i id="seen" hidden></i>\n    <script>${script}</script>`);
       },
     },
   };

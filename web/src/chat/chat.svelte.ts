@@ -25,6 +25,8 @@ export class Chat {
   settings = $state<Settings>({ ...standard });
   model = $state('');
   temporary = $state(false);
+  /** Whether what is thought for the latest answer is unfolded. */
+  thoughtsOpen = $state(false);
   loading = $state(false);
   failure = $state.raw<Failure | null>(null);
   draft = $state('');
@@ -264,7 +266,7 @@ export class Chat {
         this.items = before;
         return;
       }
-      const seen: Item = { id: live.message, type: 'message', role: 'assistant', status: 'incomplete', outcome: 'failed', content: [{ type: 'output_text', text: live.text }], parent_id: this.items.at(-1)?.id ?? null, created_at: Date.now() / 1000, error: { code: '', message: err.message } };
+      const seen: Item = { id: live.message, type: 'message', role: 'assistant', status: 'incomplete', outcome: 'failed', content: [{ type: 'output_text', text: live.text }], ...(live.reasoning ? { reasoning_content: live.reasoning } : {}), parent_id: this.items.at(-1)?.id ?? null, created_at: Date.now() / 1000, error: { code: '', message: err.message } };
       this.items = [...this.items, seen];
     }
   }

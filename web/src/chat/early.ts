@@ -117,14 +117,17 @@ function ask(path: string): void {
 }
 
 /**
- * Begins the chat itself. Its parts came with the page, but to compile and run them takes a phone long: so each has its own
- * turn, what others need first, and none is taken before the page is painted and whoever saw it had time to reach for it.
+ * Begins the chat itself. To fetch, compile and run its parts takes a phone long: so nothing is asked for before the page is
+ * painted and whoever saw it had time to reach for it, and then each part has its own turn, what others need first.
  */
 async function begin(): Promise<void> {
   await painted();
   touched();
+  await untilQuiet();
   ask('/v1/models');
-  for (const part of [...document.querySelectorAll<HTMLLinkElement>('link[rel=preload][as=script]')].reverse()) {
+  const parts = [...document.querySelectorAll<HTMLLinkElement>('link[data-part]')];
+  parts.forEach((part) => (part.rel = 'preload'));
+  for (const part of parts.reverse()) {
     await untilQuiet();
     await import(/* @vite-ignore */ part.href);
   }

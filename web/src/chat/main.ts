@@ -16,7 +16,12 @@ function begin(): void {
   target.dataset.alive = '';
   performance.mark('parley:alive');
   void app.start(pressAgain);
-  void later.load(app.sidebar || !app.chat.fresh).then(showFonts);
+  void later.load(app.sidebar || !app.chat.fresh).then(showFonts).then(offerInstall);
+}
+
+/** Names what a browser needs to put the chat on a home screen: nobody waits for that. */
+function offerInstall(): void {
+  document.head.append(Object.assign(document.createElement('link'), { rel: 'manifest', href: '/manifest.webmanifest' }));
 }
 
 /** How long a machine that can have the fonts at once takes from the last byte of the page to its first sight. */
