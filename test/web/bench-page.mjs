@@ -6,9 +6,9 @@
 // something is painted, and what is then typed is on the screen. Send is pressed at once, too, and must lead to an answer.
 // Cold: nothing of the page in the browser, and no connection. Warm: visited before, and no connection.
 //
-// The bar is held at the priority every program has. The browser slows a page down by more than it is asked to on a machine
-// with two cores, so that is measured, too, and where real-time priority is allowed, some visits are made with it: they tell
-// what the phone that was meant takes. A bare page, nothing but a box, tells what no page can go below here.
+// The bar is held at the priority every program has. What the browser's slowdown really is, is measured, too, and where
+// real-time priority is allowed, some visits are made with it: where they are much sooner, the machine was not idle. A bare
+// page, nothing but a box, tells what no page can go below here.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -183,7 +183,7 @@ function report(ordinary, realTime) {
     ...Object.keys(columns).flatMap((name) => ['cold', 'warm'].map((kind) => row(name, kind, sorted(ordinary[kind], name)))),
     row('bare', 'cold', sorted(ordinary.bare, 'usable')),
     '',
-    ...(realTime ? ['at real-time priority, where a page is slowed down as asked:', ...['cold', 'warm'].map((kind) => row('usable', kind, sorted(realTime[kind], 'usable'))), row('bare', 'cold', sorted(realTime.bare, 'usable')), ''] : []),
+    ...(realTime ? ['at real-time priority, to compare:', ...['cold', 'warm'].map((kind) => row('usable', kind, sorted(realTime[kind], 'usable'))), row('bare', 'cold', sorted(realTime.bare, 'usable')), ''] : []),
   ].join('\n');
 }
 

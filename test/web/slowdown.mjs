@@ -1,5 +1,5 @@
-// How much slower the browser really makes a page when it is asked to: it stops the page for a moment again and again, and a
-// machine with few cores is late with that. Measured with a loop that has nothing to do with any page.
+// How much slower the browser really makes a page when it is asked to: it stops the page for a moment again and again, which a
+// busy machine may be late with. Measured with a loop that has nothing to do with any page.
 import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 
