@@ -69,6 +69,9 @@ type turns struct {
 	// ready returns how many workers can begin something; nil where there is one.
 	ready func(model string) int
 	name  string
+	// impatient classes may wait for less long than for a first token: their wait
+	// goes on with a worker that has not begun.
+	impatient [parley.Classes]bool
 
 	mu    sync.Mutex
 	queue *queue.Queue
@@ -85,6 +88,9 @@ func (g *Gateway) openTurns() error {
 			return err
 		}
 		m.turns = &turns{now: g.config.Now, metrics: counted, queue: q, model: newBreaker(config.Breaker), worker: newBreaker(config.Breaker), name: m.ID}
+		for class, tier := range config.Queue.Tiers {
+			m.turns.impatient[class] = tier.WaitMax > 0 && tier.WaitMax < config.FirstTokenMax
+		}
 		if many, ok := m.Worker.(interface{ Ready(model string) int }); ok {
 			m.turns.ready = many.Ready
 		}
@@ -327,9 +333,13 @@ func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request
 	o := failed // unless it is seen to end otherwise, as when the worker panics
 	var usage *parley.Usage
 	defer func() { t.finish(k, usage, o) }()
-	for d, err := range worker.Generate(ctx, r) {
+	within, end := t.patient(ctx, k)
+	defer end()
+	for d, err := range worker.Generate(within, r) {
 		if err != nil {
-			o = t.blame(ctx, k, err)
+			if o = t.blame(ctx, k, err); within.Err() != nil && ctx.Err() == nil {
+				o, err = inconclusive, context.Cause(within)
+			}
 			yield(step{}, err)
 			return
 		}
@@ -346,6 +356,27 @@ func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request
 	}
 	if usage != nil {
 		o = worked
+	}
+}
+
+// patient returns a context that ends when the request has waited for as long as
+// it may and no worker has begun it: a worker may let it wait, too.
+func (t *turns) patient(ctx context.Context, k *ticket) (within context.Context, end func()) {
+	if !t.impatient[k.Class] {
+		return ctx, func() {}
+	}
+	within, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(max(k.Until().Sub(t.now()), 0), func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if k.State() == queue.Held {
+			t.metrics.turnedAway(string(queue.TooLong), k.Class)
+			cancel(refusal(queue.TooLong, 0, t.queue.Retry(&k.Entry, 0)))
+		}
+	})
+	return within, func() {
+		late.Stop()
+		cancel(nil)
 	}
 }
 

@@ -275,3 +275,36 @@ func TestBreaker(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitInsideAWorkerCounts lets a worker take requests and begin them late: one
+// that is not begun within the longest wait is refused, one that is goes on.
+func TestWaitInsideAWorkerCounts(t *testing.T) {
+	for _, stream := range []string{"", `,"stream":true`} {
+		synctest.Test(t, func(t *testing.T) {
+			first := 4 * time.Second
+			w := &worker{}
+			w.script = func(r *parley.Request) []say {
+				said := speech(t, r, 10*time.Second, "Hello there")
+				said[0].after = first
+				return said
+			}
+			s := start(t, w, func(c *Config) {
+				for class := range c.Admission.Queue.Tiers {
+					c.Admission.Queue.Tiers[class].WaitMax = 5 * time.Second
+				}
+			})
+			if status, body := s.chat(stream); status != 200 || !strings.Contains(body, "here") {
+				t.Errorf("begun in time: %d: %s", status, body)
+			}
+			first = time.Hour
+			begun := time.Now()
+			status, body := s.chat(stream)
+			if took := time.Since(begun); status != 429 && status != 503 || !strings.Contains(body, "waited for as long as it may") || took != 5*time.Second {
+				t.Errorf("after %v: %d: %s", took, status, body)
+			}
+			if w.active.Load() != 0 {
+				t.Error("the worker still has it")
+			}
+		})
+	}
+}

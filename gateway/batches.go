@@ -125,7 +125,8 @@ func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint str
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err
 	}
-	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes())}, nil
+	final := w.header.Get("X-Should-Retry") == "false"
+	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes()), Final: final}, nil
 }
 
 // A memoryResponse keeps what is written to it.

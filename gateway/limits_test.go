@@ -100,6 +100,24 @@ func TestBatchesObeyTheirKey(t *testing.T) {
 	})
 }
 
+// TestBatchesOfASpentBudgetFailAtOnce has a key leave a batch for which it has no
+// money: to ask again changes nothing.
+func TestBatchesOfASpentBudgetFailAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rig := startKeyed(t, &worker{script: speak(t, "Hello", 0)})
+		secret, id := rig.key(tenant.NewKey{Organization: "acme", Limits: limit.Limits{MonthlyBudget: 1}})
+		b := s.batchOf(3, `,"max_tokens":9`, bearer(secret)...)
+		time.Sleep(time.Second / 2)
+		now, failures := s.batchNow(b, bearer(secret)...)
+		if now.Status != openai.BatchCompleted || now.RequestCounts.Failed != 3 || !strings.Contains(failures, "insufficient_quota") {
+			t.Errorf("%+v: %s", now, failures)
+		}
+		if got := s.usedBy(id); got.Requests != 0 {
+			t.Errorf("the key's ledger has %+v", got)
+		}
+	})
+}
+
 // TestSmallLimitsHoldUpNobody has a key leave more than its limits allow for hours,
 // and another key a batch after that.
 func TestSmallLimitsHoldUpNobody(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 // A place is a request's among those that are answered together. It belongs to
 // one goroutine at a time.
 type place struct {
-	places chan struct{}
+	places *places
+	tenant string
 	held   bool
 }
 
@@ -16,25 +17,22 @@ type place struct {
 type placeKey struct{}
 
 func (p *place) take(ctx context.Context) error {
-	select {
-	case p.places <- struct{}{}:
-		p.held = true
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	err := p.places.take(ctx, p.tenant)
+	p.held = err == nil
+	return err
 }
 
 func (p *place) leave() {
 	if p.held {
-		<-p.places
+		p.places.leave(p.tenant)
 		p.held = false
 	}
 }
 
-// inTurn does something when there is a place for it, unless ctx ends first.
-func (r *Runner) inTurn(ctx context.Context, do func(context.Context)) {
-	p := &place{places: r.slots}
+// inTurn does something for a tenant when there is a place for it, unless ctx ends
+// first.
+func (r *Runner) inTurn(ctx context.Context, tenant string, do func(context.Context)) {
+	p := &place{places: r.places, tenant: tenant}
 	if p.take(ctx) != nil {
 		return
 	}

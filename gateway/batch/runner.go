@@ -19,8 +19,10 @@ const (
 	// enough to fill the passes of an idle machine. A batch has no more than that
 	// in hand either, those counted that rest.
 	requestsAtOnce = 16
-	// batchesAtOnce is how many batches take turns. The others wait in order.
+	// batchesAtOnce is how many batches take turns. The others wait in order, but
+	// for those of tenants that have none under way: up to batchesMost, they begin.
 	batchesAtOnce = 8
+	batchesMost   = 256
 	// triesMax is how often a request is made that the server turns away, and
 	// retryWait how long is waited before the first repetition.
 	triesMax   = 6
@@ -42,16 +44,16 @@ type Runner struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 
-	slots chan struct{}
-	tasks sync.WaitGroup
-	mu    sync.Mutex
-	under map[string]bool // ids of the batches under way
+	places *places
+	tasks  sync.WaitGroup
+	mu     sync.Mutex
+	under  map[string]string // the tenants of the batches under way, by id
 }
 
 // Run works until ctx ends. What is not complete by then is taken up by the next
 // Run, of this process or another.
 func (r *Runner) Run(ctx context.Context) {
-	r.slots, r.under = make(chan struct{}, requestsAtOnce), map[string]bool{}
+	r.places, r.under = newPlaces(requestsAtOnce), map[string]string{}
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	defer r.tasks.Wait()
@@ -86,14 +88,11 @@ func (r *Runner) startWaiting(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.Store.unfinished() {
-		id := t.fixed.ID
-		if len(r.under) == batchesAtOnce {
-			return
-		}
-		if r.under[id] {
+		id, tenant := t.fixed.ID, t.fixed.Owner.Tenant
+		if _, begun := r.under[id]; begun || !r.mayBegin(tenant) {
 			continue
 		}
-		r.under[id] = true
+		r.under[id] = tenant
 		r.tasks.Go(func() {
 			if err := r.work(ctx, t); err != nil && ctx.Err() == nil {
 				r.Log.Error("a batch stopped; it goes on at the next start", "batch", id, "error", err)
@@ -105,6 +104,19 @@ func (r *Runner) startWaiting(ctx context.Context) {
 			r.Store.tell()
 		})
 	}
+}
+
+// mayBegin reports whether another batch of a tenant may. The lock is held.
+func (r *Runner) mayBegin(tenant string) bool {
+	if len(r.under) < batchesAtOnce {
+		return true
+	}
+	for _, of := range r.under {
+		if of == tenant {
+			return false
+		}
+	}
+	return len(r.under) < batchesMost
 }
 
 // unfinished lists the batches that are not over, oldest first.
@@ -242,7 +254,7 @@ func (r *Runner) submit(ctx context.Context, input io.Reader, t task, j *journal
 		}
 		begun.Go(func() {
 			defer func() { <-inHand }()
-			r.inTurn(ctx, func(ctx context.Context) { r.answer(ctx, t, j, line) })
+			r.inTurn(ctx, t.fixed.Owner.Tenant, func(ctx context.Context) { r.answer(ctx, t, j, line) })
 		})
 		return nil
 	})
@@ -260,7 +272,7 @@ func (r *Runner) answer(ctx context.Context, t task, j *journal, line *openai.Ba
 			j.add(failed(line.CustomID, err))
 			break
 		}
-		if turnedAway := response.StatusCode == 429 || response.StatusCode == 503; !turnedAway || try == triesMax {
+		if turnedAway := response.StatusCode == 429 || response.StatusCode == 503; !turnedAway || response.Final || try == triesMax {
 			j.add(openai.BatchResult{ID: newID("batch_req_"), CustomID: line.CustomID, Response: &response})
 			break
 		}

@@ -203,6 +203,9 @@ type BatchResponse struct {
 	StatusCode int             `json:"status_code"`
 	RequestID  string          `json:"request_id"`
 	Body       json.RawMessage `json:"body"`
+	// Final answers are the same however often one asks, such as that a budget is
+	// spent.
+	Final bool `json:"-"`
 }
 
 // A BatchList is a page of batches, newest first.

@@ -1,0 +1,82 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// places are those of the requests that are answered together. Who waits for one
+// gets it when a place is free and nobody waits whose tenant has fewer; so tenants
+// have equally many where all have enough to do, and one with many slow requests
+// holds up others for no longer than one of them takes.
+type places struct {
+	mu      sync.Mutex
+	free    int
+	held    map[string]int
+	waiting []*waiter
+}
+
+// A waiter waits for a place; called is closed when it has one.
+type waiter struct {
+	tenant string
+	called chan struct{}
+}
+
+func newPlaces(n int) *places { return &places{free: n, held: map[string]int{}} }
+
+// take waits for a place, or until ctx ends.
+func (p *places) take(ctx context.Context, tenant string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	w := &waiter{tenant, make(chan struct{})}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, w)
+	p.call()
+	p.mu.Unlock()
+	select {
+	case <-w.called:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	i := slices.Index(p.waiting, w)
+	if i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+	}
+	p.mu.Unlock()
+	if i < 0 { // it was called just now
+		p.leave(tenant)
+	}
+	return context.Cause(ctx)
+}
+
+// leave gives a place back.
+func (p *places) leave(tenant string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free++
+	if p.held[tenant]--; p.held[tenant] == 0 {
+		delete(p.held, tenant)
+	}
+	p.call()
+}
+
+// call gives free places to those who wait: first to the tenant that has the
+// fewest, and of those who have as many to who waits longest. The lock is held.
+func (p *places) call() {
+	for p.free > 0 && len(p.waiting) > 0 {
+		next := 0
+		for i, w := range p.waiting {
+			if p.held[w.tenant] < p.held[p.waiting[next].tenant] {
+				next = i
+			}
+		}
+		w := p.waiting[next]
+		p.waiting = slices.Delete(p.waiting, next, next+1)
+		p.free--
+		p.held[w.tenant]++
+		close(w.called)
+	}
+}
