@@ -31,6 +31,7 @@ func (g *Gateway) chat(c *call) error {
 	}
 	form := newChatShape(c, model, &request.Generation)
 	if request.Stream {
+		form.prepare()
 		return c.later(func() error {
 			defer stop()
 			return c.streamAnswer(answer, form, request.IncludeUsage)
@@ -97,8 +98,10 @@ type chatShape struct {
 	// promptTokens.
 	counting     bool
 	promptTokens int
-	// template is what the chunks of the first choice look like.
+	// template is what the chunks of the first choice look like, and first the
+	// event that comes before them.
 	template *textTemplate
+	first    openai.Encoded
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
@@ -154,7 +157,19 @@ func (s *chatShape) with(c openai.ChatChunkChoice) openai.ChatChunk {
 	return chunk
 }
 
+// prepare makes what the first events are made of. Any JSON takes a deep stack, and
+// that of a stream should stay small for as long as it is open.
+func (s *chatShape) prepare() {
+	s.first, _ = openai.Encode(s.opening(0)) // who cannot have it now gets the error later
+	if t, ok := newTextTemplate(s.content(piece{text: templateText})); ok {
+		s.template = t
+	}
+}
+
 func (s *chatShape) opening(choice int) any {
+	if choice == 0 && s.first != nil {
+		return s.first
+	}
 	return s.with(openai.ChatChunkChoice{Index: choice, Delta: openai.ChatDelta{Role: "assistant", Content: new(string)}})
 }
 

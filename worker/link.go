@@ -157,6 +157,9 @@ type inflow struct {
 	more      chan struct{}
 	// rest are lines that were taken and not read.
 	rest []byte
+	// said and delta are those of the newest frame of nothing but tokens.
+	said  frame
+	delta parley.Delta
 }
 
 func (s *inflow) add(line []byte) {
@@ -205,7 +208,7 @@ type garbledError struct{ err error }
 
 func (e *garbledError) Error() string { return e.err.Error() }
 
-// frame reads the next frame. Lines of nothing but tokens that have come already
+// frame reads the next frame, which is valid until the one after it. Lines of nothing but tokens that have come already
 // are one frame: each frame costs everybody on its way something.
 func (s *inflow) frame() (*frame, error) {
 	if len(s.rest) == 0 {
@@ -215,7 +218,9 @@ func (s *inflow) frame() (*frame, error) {
 	}
 	tokens := s.tokens()
 	if len(tokens) > 0 {
-		return &frame{Delta: &parley.Delta{Tokens: tokens}}, nil
+		s.delta = parley.Delta{Tokens: tokens}
+		s.said.Delta = &s.delta
+		return &s.said, nil
 	}
 	line, rest := cutLine(s.rest)
 	s.rest = rest
