@@ -60,11 +60,11 @@ const heldByNarrow = 4
 
 // occupy fills the slots of a worker whose first token takes so long, and what
 // may lie with it besides.
-func (s *server) occupy(group *sync.WaitGroup, slots int, step time.Duration) {
+func (s *server) occupy(group *sync.WaitGroup, key string, slots int, step time.Duration) {
 	ask := func(n int) {
 		for range n {
 			group.Go(func() {
-				if _, _, err := s.send(s.t.Context(), "free-busy", `,"stream":true`); err != nil {
+				if _, _, err := s.send(s.t.Context(), key, `,"stream":true`); err != nil {
 					s.t.Error(err)
 				}
 			})
@@ -82,7 +82,7 @@ func TestWaitingIsTold(t *testing.T) {
 		s := start(t, w, narrow)
 		s.gateway.who = byKey
 		var group sync.WaitGroup
-		s.occupy(&group, 2, 2*time.Second)
+		s.occupy(&group, "free-busy", 2, 2*time.Second)
 		r := mustRequest(t, t.Context(), chatBody(`,"stream":true`))
 		r.Header.Set("Authorization", "Bearer pro-anna")
 		response, err := s.client.Do(r)
@@ -141,7 +141,7 @@ func TestLeavingTheQueue(t *testing.T) {
 		s := start(t, w, narrow)
 		s.gateway.who = byKey
 		var group sync.WaitGroup
-		s.occupy(&group, 1, 10*time.Second)
+		s.occupy(&group, "free-busy", 1, 10*time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		group.Go(func() {
 			if _, _, err := s.send(ctx, "free-anna", ""); !errors.Is(err, context.Canceled) {
@@ -172,7 +172,7 @@ func TestTurnedAway(t *testing.T) {
 		})
 		s.gateway.who = byKey
 		var group sync.WaitGroup
-		s.occupy(&group, 1, 3*time.Second)
+		s.occupy(&group, "pro-busy", 1, 3*time.Second) // free ones may not wait so long, wherever they are
 		expect := func(key string, status int, text string) {
 			group.Go(func() {
 				response, body, err := s.send(t.Context(), key, "")

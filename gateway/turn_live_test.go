@@ -180,7 +180,7 @@ func TestWaitingInStreams(t *testing.T) {
 			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
 		} {
 			var group sync.WaitGroup
-			s.occupy(&group, 2, 2*time.Second)
+			s.occupy(&group, "free-busy", 2, 2*time.Second)
 			_, body := s.do("POST", r.path, r.body)
 			if n := strings.Count(body, `"waiting":true`); n < 2 || strings.Contains(body, ": queue position") || streamedText(body) != "one two three four five" {
 				t.Errorf("%s was told %d times:\n%s", r.body, n, body)
