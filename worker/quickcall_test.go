@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -12,6 +13,11 @@ import (
 // TestQuickCallIsWhatJSONWouldBe compares byte by byte, for requests with all
 // combinations of members.
 func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
+	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 24, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3, reflect.TypeFor[call](): 4} {
+		if kind.NumField() != members {
+			t.Errorf("%v has %d members, and appendCall knows %d: teach it the others", kind, kind.NumField(), members)
+		}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(n int) int { return random.IntN(2) * random.IntN(n) }
 	quickly := 0
