@@ -55,7 +55,7 @@ func (g *Gateway) showUsage(c *call) error {
 
 // showCosts answers GET /v1/organization/costs. The line items are the models.
 func (g *Gateway) showCosts(c *call) error {
-	q, sums, err := g.sums(c, "project_id", "api_key_id", "line_item")
+	q, sums, err := g.sums(c, "project_id", "user_id", "api_key_id", "line_item")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (g *Gateway) showCosts(c *call) error {
 		s := &sums[i]
 		results[s.Bucket] = append(results[s.Bucket], openai.CostsResult{
 			Object: "organization.costs.result", Amount: openai.CostAmount{Value: json.Number(s.Cost.String()), Currency: g.config.Currency},
-			LineItem: group(q, s, "line_item"), ProjectID: group(q, s, "project_id"), APIKeyID: group(q, s, "api_key_id"),
+			LineItem: group(q, s, "line_item"), ProjectID: group(q, s, "project_id"), UserID: group(q, s, "user_id"), APIKeyID: group(q, s, "api_key_id"),
 		})
 	}
 	return c.reply(http.StatusOK, q.Page(results))

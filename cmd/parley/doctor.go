@@ -125,7 +125,7 @@ func (d *doctor) examineModels() {
 	for i := range served {
 		m := &served[i]
 		sum := m.Tokenizer.Fingerprint()
-		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary %x, context of %d tokens", sum[:4], m.ContextTokens))
+		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary with the fingerprint %x, context of %d tokens", sum[:4], m.ContextTokens))
 		if m.Template == nil {
 			d.warn("models", m.ID, "it has no chat template, so it answers plain completions only", "use a checkpoint that has one")
 		}

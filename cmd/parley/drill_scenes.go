@@ -25,7 +25,7 @@ func some(n, tokens, tries int, alike bool) (asks []drillAsk) {
 // usual is what is asked before and after each failure, to compare.
 func (r *drillRig) usual(ctx context.Context, phase string) {
 	p := r.phase(ctx, phase, some(3, 16, 0, false))
-	r.check(p.Answered == 3, fmt.Sprintf("%s: 3 of 3 requests are answered (%d)", phase, p.Answered))
+	r.check(p.Answered == 3, fmt.Sprintf("%s: %d of 3 requests are answered", phase, p.Answered))
 	select {
 	case <-ctx.Done():
 	case <-time.After(r.pause):
@@ -38,8 +38,8 @@ func drillMemory(ctx context.Context, r *drillRig) error {
 	asks := some(16, 160, 20, false) // four times what fits at once
 	huge := drillAsk{prompt: strings.Repeat("once upon a time ", 4000), tokens: 16}
 	p := r.phase(ctx, "during", append(asks, huge, huge))
-	r.check(p.Refused == 2, fmt.Sprintf("what can never fit is refused with a number, 2 of 2 (%d)", p.Refused))
-	r.check(p.Answered == 16, fmt.Sprintf("what fits one after another is all answered, 16 of 16 (%d)", p.Answered))
+	r.check(p.Refused == 2, fmt.Sprintf("what can never fit is refused with a number, %d of 2", p.Refused))
+	r.check(p.Answered == 16, fmt.Sprintf("what fits one after another is all answered, %d of 16", p.Answered))
 	r.check(p.Failed == 0, fmt.Sprintf("nothing fails for want of memory (%d)", p.Failed))
 	r.usual(ctx, "after")
 	return ctx.Err()
@@ -112,7 +112,7 @@ func drillViral(ctx context.Context, r *drillRig) error {
 	if err != nil {
 		return err
 	}
-	r.check(p.Answered == 200, fmt.Sprintf("everybody has the answer, 200 of 200 (%d)", p.Answered))
+	r.check(p.Answered == 200, fmt.Sprintf("everybody has the answer, %d of 200", p.Answered))
 	r.check(after-before <= 4*32, fmt.Sprintf("it is computed about once: %.0f tokens for %d answers of 32", after-before, p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()

@@ -112,7 +112,7 @@ func byCompute(p *Picture, broken []string) *Verdict {
 	if p.Busy < busyAll || p.waiting() == 0 && len(broken) == 0 && p.Rates.TurnedAway == 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%d are being answered", p.Running)
+	what := beingAnswered(p.Running)
 	if n := p.waiting(); n > 0 {
 		what += fmt.Sprintf(" and %d wait for %s", n, seconds(p.WaitSeconds))
 	}
@@ -168,7 +168,14 @@ func atEase(p *Picture, broken []string) string {
 	case p.Running == 0:
 		return "Nothing binds: requests are answered as they come, and nobody waits."
 	}
-	return fmt.Sprintf("Nothing binds: %d are being answered, nobody waits, and the key/value memory is %.0f%% in use.", p.Running, 100*p.KV)
+	return fmt.Sprintf("Nothing binds: %s, nobody waits, and the key/value memory is %.0f%% in use.", beingAnswered(p.Running), 100*p.KV)
+}
+
+func beingAnswered(n int) string {
+	if n == 1 {
+		return "1 request is being answered"
+	}
+	return fmt.Sprintf("%d requests are being answered", n)
 }
 
 // waiting counts who waits, of all tiers.

@@ -159,7 +159,9 @@ type CostsResult struct {
 	Amount    CostAmount `json:"amount"`
 	LineItem  *string    `json:"line_item"`
 	ProjectID *string    `json:"project_id"`
-	APIKeyID  *string    `json:"api_key_id"`
+	// UserID is of this server alone: elsewhere costs are not told by user.
+	UserID   *string `json:"user_id,omitempty"`
+	APIKeyID *string `json:"api_key_id"`
 }
 
 // A CostAmount is exact: its value is a decimal number.

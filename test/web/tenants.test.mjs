@@ -65,7 +65,7 @@ test('a key is made, limited and used for a first chat', async () => {
   await talk.closeClean();
 });
 
-test('usage and cost by key, model and day, as a table too', async () => {
+test('usage and cost by key, user, model, day, hour and minute, as a table too', async () => {
   const page = await openWith(keys.boss, '/admin#usage', 'tr[data-used]');
   await page.locator('tr[data-used="site"]').waitFor();
   assert.match(await page.locator('tr[data-used="site"]').innerText(), /\$0\.0\d+/);
@@ -74,13 +74,22 @@ test('usage and cost by key, model and day, as a table too', async () => {
   await page.getByRole('button', { name: 'Day', exact: true }).click();
   await page.locator(`tr[data-used="${new Date().toISOString().slice(0, 10)}"]`).waitFor();
   await page.selectOption('#period', '7');
-  await page.waitForFunction(() => location.hash === '#usage/7/day'); // it can be sent to others
+  await page.waitForFunction(() => location.hash === '#usage/7/time'); // it can be sent to others
   await wantAccessible(page, 'Usage');
   await shot(page, 'admin-usage');
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()]);
   const lines = (await readFile(await file.path(), 'utf8')).trim().split('\n');
-  assert.equal(lines[0], 'start_time,project_id,api_key_id,model,requests,input_tokens,cached_tokens,output_tokens,cost');
-  assert.match(lines.slice(1).join('\n'), /T00:00:00Z,acme,key_\w+,polly,\d+,\d+,\d+,\d+,0\.0\d+/);
+  assert.equal(lines[0], 'start_time,project_id,user_id,api_key_id,model,requests,input_tokens,cached_tokens,output_tokens,cost');
+  assert.match(lines.slice(1).join('\n'), /T00:00:00Z,acme,[^,]*,key_\w+,polly,\d+,\d+,\d+,\d+,0\.0\d+/);
+
+  await page.selectOption('#period', '24h');
+  await page.locator('tr[data-used$=":00"]').first().waitFor();
+  await page.selectOption('#period', '1h');
+  await page.getByRole('heading', { name: 'Cost a minute' }).waitFor();
+  assert.match(await page.locator('tr[data-used]').first().innerText(), /^20\d\d-\d\d-\d\d \d\d:\d\d\s/);
+  await page.getByRole('button', { name: 'User', exact: true }).click();
+  await page.waitForFunction(() => location.hash === '#usage/1h/user');
+  assert.match(await page.locator('tr[data-used]').first().innerText(), /\$0\.0\d+/);
   await page.closeClean();
 });
 
