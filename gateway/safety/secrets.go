@@ -120,9 +120,9 @@ func privateKeyAt(text string, i int) (Finding, bool) {
 		return Finding{}, false
 	}
 	if end := strings.Index(rest[head+len(keyEnd):], keyEnd); end >= 0 && end < 16<<10 {
-		return secret("private_key", i, i+head+2*len(keyEnd)+end)
+		return secret(kindPrivateKey, i, i+head+2*len(keyEnd)+end)
 	}
-	return secret("private_key", i, i+min(len(rest), 4<<10))
+	return secret(kindPrivateKey, i, i+min(len(rest), 4<<10))
 }
 
 // connectionAt finds a password in the address of a database.

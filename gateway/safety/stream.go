@@ -25,6 +25,8 @@ type Stream struct {
 	halted   bool
 	// told is where the last finding ends that was reported.
 	told int
+	// swallowing is set while the rest of what was redacted still comes.
+	swallowing *swallow
 	// quiet streams hold nothing back: nothing that is found changes them.
 	quiet bool
 }
@@ -49,6 +51,17 @@ func (s *Screen) NewStream(r *Ruling) *Stream {
 func (s *Stream) Push(piece string, tokens int) Passed {
 	if s.halted || piece == "" {
 		return Passed{Through: s.offset, Halted: s.halted}
+	}
+	if s.swallowing != nil {
+		rest, ended := s.swallowing.rest(piece)
+		s.offset += len(piece) - len(rest)
+		if !ended || rest == "" {
+			if ended {
+				s.swallowing = nil
+			}
+			return Passed{Through: s.offset}
+		}
+		s.swallowing, piece = nil, rest
 	}
 	s.take(piece, max(tokens, 1))
 	if s.unjudged < s.stride() {
@@ -97,8 +110,13 @@ func (s *Stream) judge(keep int, piece string) Passed {
 		return Passed{Through: s.offset, Decisions: fresh, Halted: true}
 	}
 	edge := s.edge(keep, decisions)
+	upTo := edge
+	if d, ok := s.growing(edge, decisions); ok {
+		edge, upTo = d.End, len(s.held)
+		s.swallowing = newSwallow(d.Kind, text)
+	}
 	shown := s.vault.Redact(text[:edge], before(decisions, edge))
-	s.drop(edge)
+	s.drop(upTo)
 	if s.quiet {
 		shown = piece
 	}
@@ -126,7 +144,7 @@ const growMin = 2
 
 // edge is up to where held text may be let go: all but the last keep tokens,
 // no part of a character, and no part of what is redacted. What is redacted
-// and reaches the end may still grow, so it stays.
+// and reaches the end may still grow, so it stays, up to windowMax tokens.
 func (s *Stream) edge(keep int, decisions []Decision) int {
 	if keep == 0 {
 		return len(s.held)

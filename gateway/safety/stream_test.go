@@ -123,6 +123,48 @@ func TestNothingLeaksHoweverAnswersAreCut(t *testing.T) {
 	}
 }
 
+// However long a secret is, no more is held back than the largest window, and
+// none of it is shown.
+func TestLongSecretsAreNotHeldBack(t *testing.T) {
+	const after = "\nThis is what follows, and it is shown."
+	for name, secret := range map[string]string{
+		"PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n", 60) + "-----END PRIVATE KEY-----",
+		"OPENAI_KEY":  "sk-" + strings.Repeat("a1B2c3D4", 200),
+		"URL":         "https://example.com/" + strings.Repeat("abc/def?x=1&", 200),
+	} {
+		for size := 1; size <= 7; size += 2 {
+			s := New().NewStream(rulingOf(t, "safety: {default: {output: {pii: redact, secrets: redact}, kinds: [url], window: 32}}"))
+			text := "Here it is: " + secret + after
+			var shown strings.Builder
+			for i := 0; i < len(text); i += size {
+				shown.WriteString(s.Push(text[i:min(i+size, len(text))], 1).Text)
+				if s.Held() > windowMax {
+					t.Fatalf("%s: %d tokens are held", name, s.Held())
+				}
+			}
+			shown.WriteString(s.Close().Text)
+			if want := "Here it is: [" + name + "_1]" + after; shown.String() != want {
+				t.Errorf("%s in pieces of %d: shown %.300q", name, size, shown.String())
+			}
+		}
+	}
+}
+
+// A clean answer is never behind by more than its window, from the first token on.
+func TestCleanAnswersAreBehindByAWindowAtMost(t *testing.T) {
+	for _, window := range []int{windowMin, windowDefault, windowMax} {
+		s := New().NewStream(rulingOf(t, fmt.Sprintf("safety: {default: {output: {harassment: block, pii: redact}, window: %d}}", window)))
+		pushed, shown := 0, 0
+		for _, word := range strings.SplitAfter(strings.Repeat("the boats lay still in the harbour and the gulls were counted ", 20), " ") {
+			pushed++
+			shown += strings.Count(s.Push(word, 1).Text, " ")
+			if pushed-shown > window {
+				t.Fatalf("after %d tokens %d were shown: more than a window of %d is missing", pushed, shown, window)
+			}
+		}
+	}
+}
+
 func TestFlaggingHoldsNothingBack(t *testing.T) {
 	s := New().NewStream(rulingOf(t, "safety: {default: {output: {harassment: flag}}}"))
 	found := 0
