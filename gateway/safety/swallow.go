@@ -1,8 +1,6 @@
 package safety
 
-import (
-	"strings"
-)
+import "strings"
 
 // A swallow is the rest of a finding that grew longer than a stream may hold
 // back: its placeholder was shown, and what still comes of it is left out.
@@ -29,8 +27,8 @@ func (w *swallow) rest(piece string) (rest string, ended bool) {
 		return "", false
 	}
 	all := w.tail + piece
-	if i := strings.Index(all, keyEnd); i >= 0 {
-		return all[i+len(keyEnd):], true
+	if _, after, ok := strings.Cut(all, keyEnd); ok {
+		return after, true
 	}
 	if i := strings.IndexFunc(piece, notOfKey); i >= 0 {
 		return piece[i:], true

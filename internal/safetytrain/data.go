@@ -24,6 +24,8 @@ type row struct {
 	// group is the least key of the texts that are nearly this one, by which
 	// it is decided on which side of a split they all stand.
 	group uint64
+	// relatives is the same of the texts that share passages with it.
+	relatives uint64
 }
 
 // A span is a stretch of a text that tells of a person, counted in characters.

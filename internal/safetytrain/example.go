@@ -159,6 +159,33 @@ func spreadOut(examples []*example) {
 	}
 }
 
+// How much of a long attack a part of it has, in words, and what the part counts
+// beside the whole.
+const (
+	partWords  = 70
+	partWeight = 0.4
+)
+
+// partsOf repeats long jailbreaks as their beginning and their end alone: the
+// worst passage of a text carries it otherwise, and what stands elsewhere is
+// never learned. They are trained on where the whole is, and never scored.
+func partsOf(examples []*example) (list []*example) {
+	for _, e := range examples {
+		words := strings.Fields(e.Text)
+		if e.Source != "inthewild_jailbreak" || len(words) < 2*partWords {
+			continue
+		}
+		for _, part := range [][]string{words[:partWords], words[len(words)-partWords:]} {
+			again := *e
+			again.sample = safety.Extract(strings.Join(part, " "), "")
+			again.weight *= partWeight
+			again.seed = true
+			list = append(list, &again)
+		}
+	}
+	return list
+}
+
 // clusterWeight makes up for what is lost on the whole.
 const clusterWeight = 1.5
 

@@ -24,10 +24,24 @@ const shingle = 4
 // sharedMin is the share of signs from which two texts are near duplicates.
 const sharedMin = 0.5
 
+// relatedMin is the share of signs from which two texts have passages in common.
+const relatedMin = 0.15
+
 // groupNearDuplicates puts texts into groups that share half of their signs,
 // directly or over others. Texts made from one template with other names in
 // it are one group, too.
 func groupNearDuplicates(rows []*row) {
+	for i, key := range connected(rows, sharedMin) {
+		rows[i].group = key
+	}
+	for i, key := range connected(rows, relatedMin) {
+		rows[i].relatives = key
+	}
+}
+
+// connected returns for each row the key of those that it shares that share of
+// signs with.
+func connected(rows []*row, share float64) []uint64 {
 	parent := make([]int, len(rows))
 	for i := range parent {
 		parent[i] = i
@@ -51,7 +65,7 @@ func groupNearDuplicates(rows []*row) {
 			holders[s] = append(holders[s], i)
 		}
 		for j, n := range shared {
-			if float64(n) >= sharedMin*float64(min(len(signs[i]), len(signs[j]))) {
+			if float64(n) >= share*float64(min(len(signs[i]), len(signs[j]))) {
 				a, b := root(i), root(j)
 				parent[max(a, b)] = min(a, b)
 			}
@@ -64,10 +78,12 @@ func groupNearDuplicates(rows []*row) {
 			least[root(i)] = key
 		}
 	}
-	for i, r := range rows {
+	keys := make([]uint64, len(rows))
+	for i := range rows {
 		// The least of many keys is small: it is hashed again to be spread.
-		r.group = xxhash.Sum64String(string(rune(least[root(i)]>>43)) + string(rune(least[root(i)]>>22&0x1FFFFF)))
+		keys[i] = xxhash.Sum64String(string(rune(least[root(i)]>>43)) + string(rune(least[root(i)]>>22&0x1FFFFF)))
 	}
+	return keys
 }
 
 // template is the text with its spans replaced by what they are.

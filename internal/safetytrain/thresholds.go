@@ -13,6 +13,8 @@ import (
 type scored struct {
 	*example
 	z [safety.Heads]float32
+	// fold is the part of the data that the text was scored with.
+	fold int
 }
 
 // thresholds are the scores from which on a text is flagged.
@@ -52,13 +54,13 @@ const plainShare = 0.015
 
 // scoreMin is the least threshold: below it a text would be flagged in which
 // hardly anything speaks for it.
-const scoreMin = presumption + 0.75
+const scoreMin = presumption + 1
 
 // The false alarms that thresholds are chosen for: somewhat fewer than are
 // allowed, since thresholds are used on other texts than they are chosen on.
 const (
-	pooledMost    = 0.0165
-	lookalikeMost = 0.11
+	pooledMost    = 0.0145
+	lookalikeMost = 0.09
 )
 
 // choose returns the thresholds under which the recall that is nearest to its

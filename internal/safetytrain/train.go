@@ -17,17 +17,22 @@ type learner struct {
 	// total adds up the weights that are averaged in the end.
 	total      [][safety.Heads]float32
 	remembered float32
+	// kept are the features of a step, random the state of chance.
+	kept   []uint32
+	random uint64
 }
 
 // How it learns.
 type schedule struct {
-	epochs    int
-	rate      float32
-	decay     float32 // share of a weight that is lost when it is touched
-	dropWords float32
+	learners uint64
+	epochs   int
+	rate     float32
+	decay    float32 // share of a weight that is lost when it is touched
+	// dropWords and dropFeatures are the shares that are left out of a step.
+	dropWords, dropFeatures float32
 }
 
-var plan = schedule{epochs: 10, rate: 0.12, decay: 1e-4, dropWords: 0.15}
+var plan = schedule{learners: 3, epochs: 8, rate: 0.12, decay: 1e-4, dropWords: 0.35, dropFeatures: 0.5}
 
 // presumption is the score of a text in which nothing speaks for or against
 // it. It is not learned: most texts are clean, more than the data has.
@@ -35,29 +40,46 @@ const presumption = -3
 
 func newLearner() *learner {
 	table := func() [][safety.Heads]float32 { return make([][safety.Heads]float32, 1<<safety.BucketBits) }
-	l := &learner{weights: table(), slopes: table(), total: table()}
+	l := &learner{weights: table(), slopes: table(), total: table(), random: 0x9E3779B97F4A7C15}
 	for h := range l.bias {
 		l.bias[h] = presumption
 	}
 	return l
 }
 
-// train teaches the examples that include accepts, in an order that depends
-// on nothing but the seed.
+// train teaches several learners that differ in the order of the examples and
+// in what is left out of them, and returns their mean: what only one of them
+// believes is chance.
 func train(examples []*example, include func(*example) bool, plan schedule) *learner {
+	all := trainOne(examples, include, plan, 1)
+	for seed := uint64(2); seed <= plan.learners; seed++ {
+		one := trainOne(examples, include, plan, seed)
+		for b := range all.weights {
+			for h, w := range one.weights[b] {
+				all.weights[b][h] += (w - all.weights[b][h]) / float32(seed)
+			}
+		}
+	}
+	return all
+}
+
+// trainOne teaches the examples that include accepts, in an order that depends
+// on nothing but the seed.
+func trainOne(examples []*example, include func(*example) bool, plan schedule, seed uint64) *learner {
 	l := newLearner()
+	l.random *= 2*seed + 1
 	var chosen []*example
 	for _, e := range examples {
 		if include(e) && len(e.sample.Words) > 0 {
 			chosen = append(chosen, e)
 		}
 	}
-	random := rand.New(rand.NewPCG(7, 11))
+	random := rand.New(rand.NewPCG(7, 10+seed))
 	for epoch := range plan.epochs {
 		random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		rate := plan.rate * (1 - float32(epoch)/float32(plan.epochs+1))
 		for _, e := range chosen {
-			l.learn(e, rate, plan, random)
+			l.learn(e, rate, plan)
 		}
 		if epoch >= plan.epochs/2 {
 			l.remember()
@@ -142,41 +164,84 @@ func (l *learner) score(e *example) (z [safety.Heads]float32, at [safety.Heads][
 
 // learn takes one step: for every head that the example speaks of, the span
 // that looks worst moves towards the target.
-func (l *learner) learn(e *example, rate float32, plan schedule, random *rand.Rand) {
-	z, at := l.score(e)
+func (l *learner) learn(e *example, rate float32, plan schedule) {
+	_, at := l.score(e)
 	done := [safety.Heads]bool{}
-	for h := range z {
+	for h := range at {
 		if e.target[h] == unknown || done[h] {
 			continue
 		}
-		var slope [safety.Heads]float32
+		var moved [safety.Heads]bool
 		for k := h; k < int(safety.Heads); k++ {
 			if e.target[k] != unknown && at[k] == at[h] && !done[k] {
-				done[k] = true
-				if miss := sigmoid(z[k]) - float32(e.target[k]); miss > 0.02 || miss < -0.02 {
-					slope[k] = e.weight * miss
-				}
+				done[k], moved[k] = true, true
 			}
 		}
-		if slope != ([safety.Heads]float32{}) {
-			l.step(e, at[h], slope, rate, plan, random)
-		}
+		l.step(e, at[h], &moved, rate, plan)
 	}
 }
 
-func (l *learner) step(e *example, at [2]int, slope [safety.Heads]float32, rate float32, plan schedule, random *rand.Rand) {
+// step moves heads of a span. Some of its words and features are left out, of
+// the score as of what is learned, so that no few of them carry all: what is
+// left must do, as it must in texts that say the same in other words.
+func (l *learner) step(e *example, at [2]int, moved *[safety.Heads]bool, rate float32, plan schedule) {
+	kept, whole := l.keep(e.sample.Words[at[0]:at[1]], plan)
 	share := safety.Share(at[1] - at[0])
-	var scaled [safety.Heads]float32
-	for h := range slope {
-		scaled[h] = slope[h] * share
+	z := l.bias
+	l.addTo(&z, kept, share*whole)
+	l.addTo(&z, e.sample.Context, 1)
+	var slope, scaled [safety.Heads]float32
+	for h := range z {
+		if miss := sigmoid(z[h]) - float32(e.target[h]); moved[h] && (miss > 0.02 || miss < -0.02) {
+			slope[h] = e.weight * miss
+			scaled[h] = slope[h] * share
+		}
 	}
-	for _, buckets := range e.sample.Words[at[0]:at[1]] {
-		if at[1]-at[0] > 4 && random.Float32() < plan.dropWords {
+	if slope == ([safety.Heads]float32{}) {
+		return
+	}
+	l.move(kept, &scaled, rate, plan.decay)
+	l.move(e.sample.Context, &slope, rate*0.5, plan.decay)
+}
+
+// keep returns the features that are not left out, and how much more they
+// count for it.
+func (l *learner) keep(words [][]uint32, plan schedule) (kept []uint32, whole float32) {
+	all := 0
+	l.kept = l.kept[:0]
+	for _, buckets := range words {
+		all += len(buckets)
+		if len(words) > 4 && l.chance() < plan.dropWords {
 			continue
 		}
-		l.move(buckets, &scaled, rate, plan.decay)
+		for _, b := range buckets {
+			if l.chance() >= plan.dropFeatures {
+				l.kept = append(l.kept, b)
+			}
+		}
 	}
-	l.move(e.sample.Context, &slope, rate*0.5, plan.decay)
+	return l.kept, float32(all) / float32(max(len(l.kept), 1))
+}
+
+// chance returns a number from 0 to 1.
+func (l *learner) chance() float32 {
+	l.random ^= l.random << 13
+	l.random ^= l.random >> 7
+	l.random ^= l.random << 17
+	return float32(l.random>>40) / (1 << 24)
+}
+
+func (l *learner) addTo(z *[safety.Heads]float32, buckets []uint32, share float32) {
+	var s [safety.Heads]float32
+	for _, b := range buckets {
+		w := &l.weights[b]
+		for h := range w {
+			s[h] += w[h]
+		}
+	}
+	for h := range z {
+		z[h] += s[h] * share
+	}
 }
 
 func (l *learner) move(buckets []uint32, slope *[safety.Heads]float32, rate, decay float32) {
