@@ -63,6 +63,7 @@ func TestBlockedPromptsReachNoWorker(t *testing.T) {
 		if len(w.asked) != 0 {
 			t.Errorf("the worker was asked %d times", len(w.asked))
 		}
+		synctest.Wait() // the last request is logged after its answer
 		if strings.Contains(s.log.String(), "reveal") || !strings.Contains(s.log.String(), "category=injection") {
 			t.Errorf("the log is wrong:\n%s", s.log)
 		}

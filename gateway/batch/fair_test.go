@@ -142,6 +142,7 @@ func TestPlacesGoRound(t *testing.T) {
 		synctest.Wait()
 		p.leave("a")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if got := len(order); got != 4 || p.free != 1 || len(p.held) != 0 || len(p.waiting) != 0 {
 			t.Errorf("%v; %+v", order, p)
 		}
