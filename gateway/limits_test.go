@@ -244,7 +244,7 @@ func (s *server) overSocket(path, frame, last string) string {
 			s.t.Fatalf("%v after %s", err, all.String())
 		}
 		all.Write(got)
-		if text := string(got); strings.Contains(text, last) || strings.Contains(text, `"error"`) {
+		if text := string(got); strings.Contains(text, last) || strings.Contains(text, `"error"`) && !strings.Contains(text, `"error":null`) {
 			return all.String()
 		}
 	}

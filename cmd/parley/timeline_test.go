@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -70,10 +71,7 @@ func TestTimelineOfAnAnswerThatMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	victim := s.answering(t)
-	if workers[victim] == nil {
-		t.Fatalf("%q answers, of %v", victim, workers)
-	}
+	victim := answering(t, workers)
 	if err := workers[victim].cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,34 +99,25 @@ func TestTimelineOfAnAnswerThatMoved(t *testing.T) {
 	}
 }
 
-// answering returns the worker that answers somebody, once one does.
-func (s *server) answering(t *testing.T) string {
+// answering returns the name of the worker that answers somebody, once one does.
+func answering(t *testing.T, workers map[string]*workerProcess) string {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		resp, err := http.Get(s.url + "/admin/api/now")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var now struct {
-			Workers []struct {
-				Name    string
-				Running int
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); {
+		for name, w := range workers {
+			resp, err := http.Get(w.url + "/metrics")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		err = json.NewDecoder(resp.Body).Decode(&now)
-		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range now.Workers {
-			if w.Running > 0 {
-				return w.Name
+			if answersNow.Match(bodyOf(t, resp)) {
+				return name
 			}
 		}
 	}
 	t.Fatal("nobody answers")
 	return ""
 }
+
+var answersNow = regexp.MustCompile(`(?m)^vllm:num_requests_running\S* [1-9]`)
 
 // TestTimelineOfForeignWorkers asks a worker as a gateway asks vLLM, and an engine
 // of this process: the first does not tell its own times, the second has no hop.
