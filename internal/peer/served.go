@@ -142,16 +142,17 @@ func (s *server) cachedTTFT(ctx context.Context, round int) (float64, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Sixty-four users: most read short answers, and two send one long prompt after
-// the other, which is what makes the others wait.
+// Sixty-four users: most read short answers, and one sends one long prompt after
+// the other, which is what makes the others wait. It is little enough that a round
+// of a 1B model takes minutes on two slow cores, not a quarter of an hour.
 const (
 	crowdUsers      = 64
-	longUsers       = 2
+	longUsers       = 1
 	longRequests    = 2
 	longPrompt      = 1500
 	longOutput      = 8
-	crowdPrompt     = 64
-	crowdOutput     = 48
+	crowdPrompt     = 32
+	crowdOutput     = 24
 	crowdSlotTokens = 1792 // holds a long prompt with its answer
 )
 
