@@ -107,6 +107,7 @@ test('Enter makes a line for those who want that', async () => {
   await page.click('[aria-label="Settings"]');
   await page.uncheck('dialog >> text=Enter sends the message');
   await page.click('dialog >> text=Done');
+  await page.waitForSelector('dialog[open]', { state: 'detached' });
   await page.focus('#prompt');
   await page.keyboard.type('one');
   await page.keyboard.press('Enter');

@@ -75,7 +75,7 @@ async function openLine(port) {
  * A page of a fresh browser profile. It must log no error, break no policy and
  * ask nobody but its own origin; close says so.
  */
-export async function openPage(rig, options = {}, path = '/', ready = '#prompt') {
+export async function openPage(rig, options = {}, path = '/', ready = '#app[data-alive] #prompt') {
   const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(waitMs);
   const faults = [];

@@ -16,7 +16,14 @@ function begin(): void {
   target.dataset.alive = '';
   performance.mark('parley:alive');
   void app.start(pressAgain);
+  takeFiles();
   void later.load(app.sidebar || !app.chat.fresh).then(showFonts).then(offerInstall);
+}
+
+/** Takes the files that were chosen before this was here. */
+function takeFiles(): void {
+  const chooser = document.querySelector<HTMLInputElement>('.chooser');
+  if (chooser?.files?.length) chooser.dispatchEvent(new Event('change'));
 }
 
 /** Names what a browser needs to put the chat on a home screen: nobody waits for that. */
