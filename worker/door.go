@@ -278,8 +278,12 @@ func (a *answering) answer(ctx context.Context, q *parley.Request) (err error) {
 			return nil // the client has left
 		}
 		a.stay.note(&d)
-		if err := a.send(&frame{Delta: &d}); err != nil || d.Usage != nil {
-			return unsendable(err)
+		sent := a.send(&frame{Delta: &d})
+		if err := unsendable(sent); err != nil { // the client must not wait for it
+			return errors.Join(err, unsendable(a.sendFault(err)))
+		}
+		if sent != nil || d.Usage != nil {
+			return nil
 		}
 	}
 	return unsendable(a.sendFault(parley.Errorf(parley.Unavailable, "the worker ended the answer without a delta that carries usage")))

@@ -42,7 +42,16 @@ type link struct {
 	watch *time.Timer
 }
 
-var errNoSign = errors.New("it gives no sign of life")
+var (
+	errNoSign   = errors.New("it gives no sign of life")
+	errUnbidden = fmt.Errorf("it sent more than %d MiB of an answer that nobody has asked it to go on with", lineMax>>20)
+)
+
+func newLink(conn net.Conn, silence time.Duration) *link {
+	l := &link{conn: conn, silence: silence, born: time.Now(), streams: map[uint64]*inflow{}}
+	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
+	return l
+}
 
 // Read reads from the socket, and notes when something came.
 func (l *link) Read(b []byte) (int, error) {
@@ -104,8 +113,9 @@ func (l *link) listen() {
 		l.mu.Lock()
 		s := l.streams[id]
 		l.mu.Unlock()
-		if s != nil { // it may have been left meanwhile
-			s.add(rest)
+		if s != nil && !s.add(rest) { // it may have been left meanwhile
+			l.fail(errUnbidden)
+			return
 		}
 	}
 }
@@ -146,7 +156,8 @@ func (l *link) look() {
 }
 
 // An inflow is an answer as it comes in. The link puts lines in and never waits:
-// how many there can be is bounded by the window.
+// how many there can be is bounded by the window, and by lineMax where a worker
+// does not keep to that.
 type inflow struct {
 	link *link
 	id   uint64
@@ -162,11 +173,16 @@ type inflow struct {
 	delta parley.Delta
 }
 
-func (s *inflow) add(line []byte) {
+// add takes a line, and reports whether there was room for it.
+func (s *inflow) add(line []byte) bool {
 	s.mu.Lock()
-	s.in = append(append(s.in, line...), '\n')
+	fits := len(s.in)+len(line) <= lineMax
+	if fits {
+		s.in = append(append(s.in, line...), '\n')
+	}
 	s.mu.Unlock()
 	s.wake()
+	return fits
 }
 
 func (s *inflow) end(err error) {
@@ -368,8 +384,7 @@ func (r *Remote) upgrade(ctx context.Context, conn net.Conn) (*link, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, silence: r.cfg.Silence, born: time.Now(), streams: map[uint64]*inflow{}}
-	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
+	l := newLink(conn, r.cfg.Silence)
 	resp, err := http.ReadResponse(l.lines, req)
 	if err != nil {
 		return nil, err

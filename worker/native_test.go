@@ -1,13 +1,17 @@
 package worker
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +80,32 @@ func serveDoor(t *testing.T, door *Door) string {
 	return "http://" + l.Addr().String()
 }
 
+// pipeWire connects a client with a worker without sockets, so that it can be known
+// when nothing moves any more.
+func pipeWire(t *testing.T, to parley.Worker, cfg Config) *Remote {
+	t.Helper()
+	near, far := net.Pipe()
+	door := &Door{To: to}
+	v := &visit{door: door, conn: far, out: outbox{to: far}, answers: map[uint64]*answering{}}
+	door.enter(v)
+	go func() {
+		defer door.leave(v)
+		v.listen(t.Context(), bufio.NewReader(far))
+	}()
+	t.Cleanup(door.Close)
+	return linked(t, near, cfg)
+}
+
+// linked returns a client that has a connection already.
+func linked(t *testing.T, conn net.Conn, cfg Config) *Remote {
+	t.Helper()
+	cfg.URL, cfg.Kind = "http://worker", Parley
+	r := dial(t, cfg)
+	r.links.now = newLink(conn, r.cfg.Silence)
+	go r.links.now.listen()
+	return r
+}
+
 func dial(t *testing.T, cfg Config) *Remote {
 	t.Helper()
 	r, err := Dial(cfg)
@@ -109,30 +139,30 @@ func TestAnswersCrossTheWire(t *testing.T) {
 }
 
 // TestSlowReadersPauseTheWorker reads a few tokens of a long answer and then
-// waits: the worker must not get further ahead than the window, whatever the
-// sockets would hold.
+// waits: the worker gets as far ahead as the window, and no further. What real
+// sockets hold beside it is tested with real processes.
 func TestSlowReadersPauseTheWorker(t *testing.T) {
-	const window = 16
-	w := &counting{left: make(chan error, 8)}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: window})
-	read := 0
-	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 20}) {
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const window = 16
+		w := &counting{left: make(chan error, 8)}
+		r := pipeWire(t, w, Config{Window: window})
+		read := 0
+		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 20}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read += d.Count(); read >= 5*window {
+				break
+			}
+			synctest.Wait()
+			untold := d.Count() + window/4 // the most that is read and not told yet
+			given := int(w.given.Load())
+			if least, most := read+window-untold, read+window+1; given < least || given > most { // one is in the worker's hand
+				t.Fatalf("%d tokens were computed when %d were read: want %d to %d", given, read, least, most)
+			}
 		}
-		if read += d.Count(); read >= 5*window {
-			break
-		}
-		settled := int64(-1)
-		for now := w.given.Load(); now != settled; now = w.given.Load() { // until nothing moves any more
-			settled = now
-			time.Sleep(20 * time.Millisecond)
-		}
-		if most := int64(read + window + 1); settled > most { // one is in the worker's hand
-			t.Fatalf("%d tokens were computed when %d were read: want at most %d", settled, read, most)
-		}
-	}
-	<-w.left
+		<-w.left
+	})
 }
 
 func TestLeavingCancels(t *testing.T) {
@@ -339,32 +369,87 @@ func TestEndedConnectionsAreNotUsed(t *testing.T) {
 // TestPausedReadersAreNotSilence reads one token and then nothing for longer than
 // a worker may be silent: the pause is the reader's own.
 func TestPausedReadersAreNotSilence(t *testing.T) {
-	w := &counting{left: make(chan error, 8)}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: 4, Silence: 40 * time.Millisecond})
-	tokens := 0
-	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50}) {
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := &counting{left: make(chan error, 8)}
+		r := pipeWire(t, w, Config{Window: 4})
+		tokens := 0
+		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tokens == 0 {
+				time.Sleep(5 * silenceDefault)
+			}
+			tokens += d.Count()
 		}
-		if tokens == 0 {
-			time.Sleep(200 * time.Millisecond)
+		if tokens != 50 {
+			t.Errorf("%d tokens came", tokens)
 		}
-		tokens += d.Count()
-	}
-	if tokens != 50 {
-		t.Errorf("%d tokens came", tokens)
-	}
+	})
 }
 
 // TestLongThoughtIsNotSilence has a worker that takes longer over its first token
 // than it may be silent, and answers pings.
 func TestLongThoughtIsNotSilence(t *testing.T) {
-	slow := slowWorker{after: 300 * time.Millisecond}
-	r := dial(t, Config{URL: serveWire(t, slow), Kind: Parley, Silence: 100 * time.Millisecond})
-	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
-		if err != nil || d.Usage == nil {
-			t.Errorf("%+v, %v", d, err)
+	synctest.Test(t, func(t *testing.T) {
+		r := pipeWire(t, slowWorker{after: 3 * silenceDefault}, Config{})
+		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
+			if err != nil || d.Usage == nil {
+				t.Errorf("%+v, %v", d, err)
+			}
 		}
+	})
+}
+
+// TestSilenceAfterTheFirstToken stops a worker that has begun to answer, as SIGSTOP
+// does: its answer ends when the worker may no longer be silent.
+func TestSilenceAfterTheFirstToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		go func() {
+			lines, room := bufio.NewReader(far), []byte(nil)
+			_, _ = readLine(lines, lineMax, &room)
+			_, _ = far.Write([]byte("1 {\"delta\":{\"tokens\":[5]}}\n"))
+			_, _ = io.Copy(io.Discard, lines) // it hears pings, and says nothing
+		}()
+		r := linked(t, near, Config{})
+		began, tokens := time.Now(), 0
+		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 9}) {
+			if tokens += d.Count(); err != nil && (parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), errNoSign.Error())) {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); tokens != 1 || took < silenceDefault || took > 2*silenceDefault {
+			t.Errorf("%d tokens came in %v", tokens, took)
+		}
+	})
+}
+
+// TestWhatCannotBeSaid has a worker give a number that JSON does not have: the
+// client hears of it, and does not wait.
+func TestWhatCannotBeSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := pipeWire(t, muddled{}, Config{})
+		var got error
+		for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
+			got = err
+		}
+		if parley.CodeOf(got) != parley.Internal {
+			t.Errorf("it ended with %v", got)
+		}
+	})
+}
+
+// A muddled worker is not sure of anything.
+type muddled struct{}
+
+func (muddled) Models() []parley.Model { return nil }
+
+func (muddled) Generate(context.Context, *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		unsure := []parley.Logprob{{Token: 1, Logprob: float32(math.NaN())}}
+		yield(parley.Delta{Tokens: []parley.Token{1}, Logprobs: unsure, Usage: &parley.Usage{OutputTokens: 1}}, nil)
 	}
 }
 

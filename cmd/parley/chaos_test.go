@@ -40,6 +40,7 @@ type crew struct {
 type hand struct {
 	addr, data string
 	within     []string // a command that runs it elsewhere
+	more       []string // settings of its own
 	cmd        *exec.Cmd
 	log        *os.File
 }
@@ -105,7 +106,7 @@ func (c *crew) gateway() *server {
 // start runs a worker.
 func (c *crew) start(h *hand, more ...string) {
 	command := append(slices.Clone(h.within), c.exe)
-	h.cmd = exec.Command(command[0], append(append(command[1:], "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"), more...)...)
+	h.cmd = exec.Command(command[0], append(append(command[1:], "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"), slices.Concat(h.more, more)...)...)
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		c.t.Error(err)
@@ -201,9 +202,14 @@ type heardStream struct {
 }
 
 // hearAll reads a whole stream.
-func hearAll(ctx context.Context, url, body string) (h heardStream, err error) {
+func hearAll(ctx context.Context, url, body string) (heardStream, error) {
+	return hearAt(ctx, url+"/v1/chat/completions", body)
+}
+
+// hearAt reads a whole stream from a route.
+func hearAt(ctx context.Context, url, body string) (h heardStream, err error) {
 	h = heardStream{Text: map[int]string{}, Logprobs: map[int]string{}, Finish: map[int]string{}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return h, err
 	}
@@ -262,8 +268,8 @@ func (h *heardStream) add(data []byte) error {
 	return nil
 }
 
-// under keeps 64 streams going while something is done to the workers, and wants
-// every one of them to be what it is in peace.
+// under keeps 64 streams and some conversations going while something is done to the
+// workers, and wants every one of them to be what it is in peace.
 func (c *crew) under(what string, do func()) {
 	c.t.Helper()
 	bodies := wishes()
@@ -274,10 +280,12 @@ func (c *crew) under(what string, do func()) {
 			c.t.Fatal(err)
 		}
 	}
+	conversations := c.rehearse()
 	before := c.moved()
 	ended := make(chan struct{})
 	var wrong, whole atomic.Int64
 	var streams sync.WaitGroup
+	conversations.hold(c, &streams, ended)
 	for n := range chaosStreams {
 		streams.Go(func() {
 			for i := n; ; i++ {
@@ -300,7 +308,7 @@ func (c *crew) under(what string, do func()) {
 	do()
 	close(ended)
 	streams.Wait()
-	c.t.Logf("%s: %d streams, %d failed or altered; %d legs went on with another worker", what, whole.Load(), wrong.Load(), c.moved()-before)
+	c.t.Logf("%s: %d streams, %d failed or altered; %d conversations, %d failed or altered; %d legs went on with another worker", what, whole.Load(), wrong.Load(), conversations.held, conversations.wrong, c.moved()-before)
 	if c.moved() == before {
 		c.t.Errorf("%s: nothing had to move, so nothing was shown", what)
 	}

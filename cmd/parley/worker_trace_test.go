@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -124,12 +125,14 @@ func TestTracesAcrossProcesses(t *testing.T) {
 			receiver := httptest.NewServer(taken)
 			defer receiver.Close()
 			args := []string{"--model", "polly-mini", "--otlp-endpoint", receiver.URL, "--log-level", "error", "--speculate", "off"}
+			var behind *workerProcess
 			if !c.inside {
 				worker := []string{"--speculate", "off"}
 				if c.traced {
 					worker = append(worker, "--otlp-endpoint", receiver.URL)
 				}
-				args = append(args, "--worker", startWorker(t, worker...).url)
+				behind = startWorker(t, worker...)
+				args = append(args, "--worker", behind.url)
 			}
 			s := startServer(t, args...)
 			askTraced(t, s.url)
@@ -139,7 +142,7 @@ func TestTracesAcrossProcesses(t *testing.T) {
 					t.Fatalf("only these came: %+v", taken.spans)
 				}
 			}
-			time.Sleep(1500 * time.Millisecond) // more than a batch: what is told twice would have come
+			endAll(t, s, behind) // who ends sends the rest: what is told twice would have come
 			got := taken.tree(tracedBy, tracedSpan, "")
 			if n := taken.count(tracedBy); n != len(got) {
 				t.Errorf("%d spans, of which %d are below the client's: %+v", n, len(got), taken.spans)
@@ -148,6 +151,28 @@ func TestTracesAcrossProcesses(t *testing.T) {
 				t.Errorf("the tree is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		})
+	}
+}
+
+// endAll has a gateway and its worker, if there is one, end as they are meant to.
+func endAll(t *testing.T, s *server, behind *workerProcess) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for range s.lines { // it is read to its end before it is waited for
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	if behind == nil {
+		return
+	}
+	if err := behind.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-behind.done; err != nil {
+		t.Errorf("the worker ended with %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,21 +32,26 @@ func TestDraftChangesNoToken(t *testing.T) {
 	for i, r := range requests {
 		want[i], alone[i] = answer(t, plain, r), answer(t, drafted, r)
 	}
-	var wg sync.WaitGroup
-	for i, r := range requests {
-		wg.Go(func() { together[i] = answer(t, drafted, r) })
-	}
-	wg.Wait()
-	for i := range requests {
-		if len(want[i]) == 0 || !slices.Equal(alone[i], want[i]) || !slices.Equal(together[i], want[i]) {
-			t.Errorf("%s: %v without a draft, %v with one, %v among others", chatPrompts[i], want[i], alone[i], together[i])
+	// Whether it is worth it to guess is measured, so on a busy machine it may take
+	// some rounds until the draft model was right and wrong.
+	for began, tested := time.Now(), false; !tested; {
+		var wg sync.WaitGroup
+		for i, r := range requests {
+			wg.Go(func() { together[i] = answer(t, drafted, r) })
+		}
+		wg.Wait()
+		for i := range requests {
+			if len(want[i]) == 0 || !slices.Equal(alone[i], want[i]) || !slices.Equal(together[i], want[i]) {
+				t.Fatalf("%s: %v without a draft, %v with one, %v among others", chatPrompts[i], want[i], alone[i], together[i])
+			}
+		}
+		s := drafted.Stats()
+		g := s.Guesses[spec.ByModel]
+		if tested = g.Right > 0 && g.Right < g.Guessed; s.DraftFailures != 0 || !tested && time.Since(began) > 5*time.Minute {
+			t.Fatalf("the draft model was not tested: %+v", s)
 		}
 	}
-	s := drafted.Stats()
-	if g := s.Guesses[spec.ByModel]; g.Right == 0 || g.Right == g.Guessed || s.DraftFailures != 0 {
-		t.Errorf("the draft model was not tested: %+v", s)
-	}
-	checkGuessMetrics(t, registry, s.Guesses[spec.ByModel].Right)
+	checkGuessMetrics(t, registry, drafted.Stats().Guesses[spec.ByModel].Right)
 }
 
 // checkGuessMetrics wants what came true by drafter, and in all under vLLM's name.
