@@ -14,8 +14,6 @@ type said struct {
 	// texts counts pieces that came as text, without ids: nobody can go on with an
 	// answer that has one.
 	texts int
-	// scored is set when the log-probabilities of the prompt have been told.
-	scored bool
 	// began and first are when the request came and its first token did.
 	began, first time.Time
 	cached       int
@@ -28,7 +26,6 @@ func newSaid(r *parley.Request, now time.Time) said {
 
 // add takes a piece of the answer.
 func (s *said) add(d *parley.Delta, now time.Time) {
-	s.scored = s.scored || d.PromptLogprobs != nil
 	if d.Choice < 0 || d.Choice >= len(s.choices) {
 		return
 	}
@@ -90,7 +87,7 @@ func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
 		return r
 	}
 	rest := *r
-	rest.PromptLogprobs, rest.Progress = r.PromptLogprobs && !s.scored, false
+	rest.PromptLogprobs, rest.Progress = false, false // both came before
 	if how == ResumeAsPrompt {
 		tokens := s.choices[0].Tokens
 		rest.Prompt = slices.Concat(r.Prompt, tokens)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,7 +226,7 @@ func (r *Router) rate(q *Request) (known bool) {
 		c := &r.ranked[i]
 		w := c.w
 		credit := 0.0
-		if w.index != nil && len(w.index.keys) > 0 {
+		if w.index != nil && (len(w.index.keys) > 0 || q.PromptTokens < w.BlockTokens) { // nobody holds less than a block
 			known = true
 			credit = c.hold(r, q)
 		}
@@ -330,16 +331,31 @@ func (r *Router) lessLoaded(ties int) *candidate {
 
 // byKey returns the candidate that a key hashes to. Each worker has a rank for
 // each key that depends on nothing else, so that when one comes or goes, only
-// the keys move that it had or gets.
+// the keys move that it had or gets. A worker that has its share of what runs, and
+// a quarter more, is passed over: then the key goes to the next in rank.
 func (r *Router) byKey(key string) *candidate {
-	best, highest := 0, uint64(0)
+	running := 0
 	for i := range r.ranked {
-		if rank := rankOf(key, r.ranked[i].w.Name); rank > highest || i == 0 {
-			best, highest = i, rank
+		running += r.ranked[i].w.running
+	}
+	most := int(math.Ceil(keyBound * float64(running+1) / float64(len(r.ranked))))
+	var best *candidate
+	highest := uint64(0)
+	for i := range r.ranked {
+		c := &r.ranked[i]
+		if c.w.running >= most {
+			continue
+		}
+		if rank := rankOf(key, c.w.Name); rank > highest || best == nil {
+			best, highest = c, rank
 		}
 	}
-	return &r.ranked[best]
+	return best // at least one has less than the mean of what will run
 }
+
+// keyBound is how many times the mean of what runs a worker may have and still be
+// given requests by their keys.
+const keyBound = 1.25
 
 // rankOf mixes a key and a worker's name into a number.
 func rankOf(key, name string) uint64 {

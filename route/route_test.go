@@ -206,6 +206,35 @@ func TestLoadBound(t *testing.T) {
 	}
 }
 
+// TestOneTenantsShortPrompts sends many short requests of one tenant that all run at
+// once: no worker has more than a quarter above the mean, whether it is known that
+// nobody can hold anything of them or nothing is known at all.
+func TestOneTenantsShortPrompts(t *testing.T) {
+	for _, blockTokens := range []int{16, 0} {
+		r := newRouter(t, Config{Seed: 1})
+		const workers, each = 6, 40
+		for i := range workers {
+			join(t, r, Member{Name: fmt.Sprint("w", i), BlockTokens: blockTokens}, Status{Ready: true})
+		}
+		counts := make([]int, workers)
+		for range workers * each {
+			q := Request{PromptTokens: 14, OutputTokens: 500, Key: "tenant"}
+			d, err := r.Pick(&q, time.Unix(0, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (d.How == ByKey) != (blockTokens == 0) {
+				t.Fatalf("blocks of %d: %v", blockTokens, d)
+			}
+			r.Sent(&q, &d, time.Unix(0, 0))
+			counts[d.Worker]++
+		}
+		if slices.Max(counts) > each*5/4+1 {
+			t.Errorf("blocks of %d: %d requests are spread as %v", blockTokens, workers*each, counts)
+		}
+	}
+}
+
 // TestKeysMoveLittle: when a worker goes, only its own keys move.
 func TestKeysMoveLittle(t *testing.T) {
 	r := newRouter(t, Config{BurstBound: 1e6, ShareBound: 1e6})
