@@ -266,11 +266,18 @@ func (p *product) deliver(w *worker, panel, row, rows int) {
 
 // evenRows returns how many rows each tile has when none may have more than most.
 func evenRows(rows, most int) int {
+	if rows <= most {
+		return rows
+	}
 	tiles := (rows + most - 1) / most
 	return (rows + tiles - 1) / tiles
 }
 
 const cacheLine = 64
+
+// fewRows is up to how many rows a kernel asks for its own panel ahead of time, and
+// not for a part of the next one.
+const fewRows = 4
 
 // linesEach returns how many lines of the next panel to ask for with every
 // block, if so many tiles of rows pass over this one: together they ask for all of it.
@@ -283,11 +290,12 @@ func (c *CPU) multiplyPacked(w *worker, in *input, p *product, panel, start, end
 	gemm := c.kernels.gemmPacked[p.w.packing.kind]
 	packed, blocks, full := p.w.panel(panel), p.w.cols/quantBlock, p.isFull(panel)
 	var next []byte
-	if panel+1 < p.w.panels() {
-		next = p.w.panel(panel + 1)
-	}
+	var lines int
 	most := c.kernels.packedRows
-	lines := linesEach(len(next), blocks, (end-start+most-1)/most)
+	if end-start > fewRows && panel+1 < p.w.panels() {
+		next = p.w.panel(panel + 1)
+		lines = linesEach(len(next), blocks, (end-start+most-1)/most)
+	}
 	for row, rows := start, 0; row < end; row += rows {
 		rows = evenRows(end-row, most)
 		out, stride := p.target(w, panel, row)
