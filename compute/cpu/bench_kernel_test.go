@@ -40,3 +40,25 @@ func BenchmarkPackedKernels(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPack measures how fast the panels of a matrix are written.
+func BenchmarkPack(b *testing.B) {
+	const out, cols = 2048, 2048
+	for kind, q := range packings {
+		for _, p := range paths() {
+			if !p.supported || p.kernels.pack[q.kind] == nil && p.kernels != &plainKernels {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/%s", p.kernels.name, kind), func(b *testing.B) {
+				t := randomTensor(newRand(1), kind, out, cols)
+				dst := make([]byte, PackedBytes(kind, panelOutputs, cols))
+				b.SetBytes(int64(len(t.Data)))
+				for b.Loop() {
+					for first := 0; first < out; first += panelOutputs {
+						q.pack(p.kernels, dst, &t, first, panelOutputs)
+					}
+				}
+			})
+		}
+	}
+}

@@ -45,6 +45,7 @@ type kernelSet struct {
 	gemmF32, gemmF16, gemmBF16 gemmFloatFunc
 	wideF32, wideF16, wideBF16 gemmWideFunc // nil where many rows are taken as few are
 	quantize                   func(dst, facts []byte, src []float32, blocks int)
+	pack                       [packKinds]func(dst, src []byte, rowBytes, blocks int) // nil where packings do it alone
 	sumSquares                 func(lanes, x []float32, n int)
 	scaleNorm                  func(dst, src, w []float32, n int, scale, offset float32)
 	addTo                      func(dst, src []float32, n int)

@@ -132,6 +132,16 @@ func tilesMinsAMX(n int, dst []float32, dstStride int, act []byte, facts []byte,
 //go:noescape
 func tilesHalvesAMX(n int, dst []float32, dstStride int, act []byte, facts []byte, actStride int, open []byte, blocks int, products []byte)
 
+// packQ8AVX512 copies whole blocks of 32 rows, which lie rowBytes apart, into a panel.
+//
+//go:noescape
+func packQ8AVX512(dst []byte, src []byte, rowBytes int, blocks int)
+
+// packQ4AVX512 copies whole blocks of 32 rows, which lie rowBytes apart, into a panel.
+//
+//go:noescape
+func packQ4AVX512(dst []byte, src []byte, rowBytes int, blocks int)
+
 // roundRowsAVX512 writes steps of 32 floats as parts of bfloat16: 1.
 //
 //go:noescape

@@ -14,6 +14,7 @@ var avx512Kernels = kernelSet{
 	gemmF32: gemmF32AVX512, gemmF16: gemmF16AVX512, gemmBF16: gemmBF16AVX512,
 	wideF32: wideF32AVX512, wideF16: wideF16AVX512, wideBF16: wideBF16AVX512,
 	quantize:   quantizeAVX512,
+	pack:       [packKinds]func(dst, src []byte, rowBytes, blocks int){packQ8: packQ8AVX512, packQ4: packQ4AVX512},
 	sumSquares: sumSquaresAVX512, scaleNorm: scaleNormAVX512,
 	addTo: addToAVX512, addScaled: addScaledAVX512, scaleTo: scaleToAVX512, blend: blendAVX512,
 	gateSiLU: gateSiLUAVX512, gateGELU: gateGELUAVX512,

@@ -58,6 +58,27 @@ func TestQuantizeEqualsTwin(t *testing.T) {
 	})
 }
 
+func TestPackEqualsTwin(t *testing.T) {
+	forEachKernelSet(t, func(t *testing.T, k *kernelSet, r *rand.Rand) {
+		for kind, q := range packings {
+			for _, outputs := range []int{1, panelOutputs - 1, panelOutputs, 2*panelOutputs + 3} {
+				cols := kind.BlockLen() * (1 + r.IntN(9))
+				tensor := randomTensor(r, kind, outputs, cols)
+				for first := 0; first < outputs; first += panelOutputs {
+					n := min(panelOutputs, outputs-first)
+					size := PackedBytes(kind, panelOutputs, cols)
+					got, want := make([]byte, size+1), make([]byte, size+1)
+					q.pack(k, got[:size], &tensor, first, n)
+					q.pack(&plainKernels, want[:size], &tensor, first, n)
+					if !bytes.Equal(got, want) {
+						t.Fatalf("%s, %d columns, outputs %d..%d of %d differ", kind, cols, first, first+n, outputs)
+					}
+				}
+			}
+		}
+	})
+}
+
 // extremePanel returns a panel of the given blocks of random bits, with scales
 // that are numbers. In every other run all weights have the code zero, which
 // for most types stands for the most negative weight.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"parley/model/weights"
 )
@@ -73,7 +74,12 @@ func (q *packing) bytes(blocks int) int { return blocks / q.run * q.runBytes() }
 
 // pack writes the outputs of a panel, one run of blocks after the other.
 // Absent ones keep scales of zero.
-func (q *packing) pack(dst []byte, t *weights.Tensor, first, outputs int) {
+func (q *packing) pack(k *kernelSet, dst []byte, t *weights.Tensor, first, outputs int) {
+	if whole := k.pack[q.kind]; whole != nil && outputs == panelOutputs {
+		row := t.Type.RowBytes(t.Cols())
+		whole(dst, t.Data[first*row:][:outputs*row], row, t.Cols()/quantBlock)
+		return
+	}
 	var rows [panelOutputs][]byte
 	for o := range outputs {
 		rows[o] = t.Row(first + o)
@@ -95,25 +101,28 @@ func putGroup(dst []byte, group, output int, v uint32) {
 }
 
 // packQ8Run adds 128 to signed bytes, which is the same as flipping their
-// highest bits. It copies two groups at once, because all of a model is packed
-// before it answers.
+// highest bits. It and packQ4Run move whole groups without a check for each: all of a
+// model is packed before it answers.
 func packQ8Run(dst, src []byte, output int) {
-	const flip, groupBytes = 0x8080808080808080, 4 * panelOutputs
-	dst, src = dst[:scaleBytes+blockWeights:scaleBytes+blockWeights], src[:34]
+	const groups, flip = 8, 0x80808080
+	_, _ = dst[scaleBytes+blockWeights-1], src[2+4*groups-1]
+	output %= panelOutputs
 	dst[output*2], dst[output*2+1] = src[0], src[1]
-	to := dst[scaleBytes+output*4:]
-	for j := range 4 {
-		two := binary.LittleEndian.Uint64(src[2+8*j:]) ^ flip
-		binary.LittleEndian.PutUint32(to[2*j*groupBytes:], uint32(two))
-		binary.LittleEndian.PutUint32(to[(2*j+1)*groupBytes:], uint32(two>>32))
+	from, to := (*[groups]uint32)(unsafe.Pointer(&src[2])), (*[groups][panelOutputs]uint32)(unsafe.Pointer(&dst[scaleBytes]))
+	for j, four := range from {
+		to[j][output] = four ^ flip
 	}
 }
 
 // Q4_0 pairs nibbles in the file as a panel does.
 func packQ4Run(dst, src []byte, output int) {
-	copy(dst[output*2:output*2+2], src[:2])
-	for j := range 4 {
-		putGroup(dst[scaleBytes:], j, output, word(src[2:], j))
+	const groups = 4
+	_, _ = dst[scaleBytes+blockWeights/2-1], src[2+4*groups-1]
+	output %= panelOutputs
+	dst[output*2], dst[output*2+1] = src[0], src[1]
+	from, to := (*[groups]uint32)(unsafe.Pointer(&src[2])), (*[groups][panelOutputs]uint32)(unsafe.Pointer(&dst[scaleBytes]))
+	for j, four := range from {
+		to[j][output] = four
 	}
 }
 

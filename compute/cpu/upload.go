@@ -110,7 +110,7 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 	if w.packed, err = c.memory.take(PackedBytes(t.Type, w.rows, w.cols)); err != nil {
 		return nil, fmt.Errorf("%w for tensor %s", err, t.Name)
 	}
-	c.jobs.pack.w = w
+	c.jobs.pack = packJob{c.kernels, w}
 	c.pool.do(&c.jobs.pack, w.panels(), 1)
 	return w, nil
 }
@@ -143,7 +143,10 @@ func checkTensor(t weights.Tensor) error {
 }
 
 // packJob packs panels of a matrix.
-type packJob struct{ w *weight }
+type packJob struct {
+	kernels *kernelSet
+	w       *weight
+}
 
 func (j *packJob) run(_, from, to int) {
 	for p := from; p < to; p++ {
@@ -151,7 +154,7 @@ func (j *packJob) run(_, from, to int) {
 		outputs := min(panelOutputs, j.w.rows-first)
 		switch {
 		case j.w.packing != nil:
-			j.w.packing.pack(j.w.panel(p), &j.w.stored, first, outputs)
+			j.w.packing.pack(j.kernels, j.w.panel(p), &j.w.stored, first, outputs)
 		case j.w.stored.Type == weights.F32:
 			packFloats[uint32](j.w.panel(p), &j.w.stored, first, outputs)
 		case j.w.stored.Type == weights.BF16 && j.w.brain != nil:

@@ -27,6 +27,9 @@ func gemm() *assembler {
 	for _, q := range []packing{q80, q4k, q6k} {
 		a.gemmTiles(q)
 	}
+	for _, q := range []packing{q80, q40} {
+		a.pack(q)
+	}
 	a.brain()
 	return a
 }
