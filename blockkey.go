@@ -3,6 +3,7 @@ package parley
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // A BlockKey is the part of a block's name by which routers find it. Like the
@@ -38,11 +39,28 @@ const (
 // beginning. They are the keys in the names of [AppendBlockHashes].
 func AppendBlockKeys(keys []BlockKey, parent BlockKey, salt Salt, tokens []Token, blockTokens int) []BlockKey {
 	begin, end := keySalts(salt, blockTokens)
+	keys = slices.Grow(keys, len(tokens)/blockTokens)
+	if blockTokens == 16 {
+		for ; len(tokens) >= 16; tokens = tokens[16:] {
+			parent = chainKey(parent, end, fold16(begin, (*[16]Token)(tokens)))
+			keys = append(keys, parent)
+		}
+		return keys
+	}
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
 		parent = chainKey(parent, end, foldTokens(begin, tokens[:blockTokens]))
 		keys = append(keys, parent)
 	}
 	return keys
+}
+
+// fold16 is foldTokens for the size that most blocks have: without a loop it takes
+// half the time.
+func fold16(sum uint64, t *[16]Token) uint64 {
+	sum = fold(sum^pair(t[0], t[1])^keyEven, pair(t[2], t[3])^keyOdd)
+	sum = fold(sum^pair(t[4], t[5])^keyEven, pair(t[6], t[7])^keyOdd)
+	sum = fold(sum^pair(t[8], t[9])^keyEven, pair(t[10], t[11])^keyOdd)
+	return fold(sum^pair(t[12], t[13])^keyEven, pair(t[14], t[15])^keyOdd)
 }
 
 // hashKey returns the key of one block.

@@ -33,6 +33,11 @@ from those that have names of their own; how long the lookup of a prompt of 128K
 tokens lasts, and hashing it; what a block costs in memory; and what an idle index
 costs. What memory alone would cost stands beside it.
 
+Events are measured from the decoded event on, as the router takes them: numbers of
+batches checked, tokens hashed where the engine has names of its own, tables changed.
+Each worker is full: a batch stores a prompt of 32 blocks and evicts the oldest one
+from its end. Not measured is what comes before, the connection and the decoding.
+
 Each measurement has a bar; the exit code is 1 if one is missed. Other programs that
 run meanwhile take its caches away: it needs an idle machine.`,
 		Example: "  parley bench index\n  parley bench index --workers 8 --blocks 65536\n  parley bench index --keep bench",

@@ -37,9 +37,10 @@
 // # Cost
 //
 // A block, held by any number of workers, is a node of 16 bytes and an entry of
-// 8 in an open table, which is filled to between three eighths and three
-// quarters: 27 to 37 bytes. A block of an engine that has its own names costs 11
-// to 21 bytes more for each worker, and one that is only expected about 75.
+// 8 in an open table, of whose places two fifths to five eighths are taken: 31 to 38
+// bytes. A block of an engine that has its own names costs 15 to 22 bytes more for
+// each worker, and one that is only expected about 75. Tables shrink again, but not
+// before they are a sixth full.
 // Sets of workers are kept once: neighbouring blocks mostly have the same set,
 // so a lookup compares numbers and looks into a set only where it changes; and
 // nodes of blocks that were stored together mostly lie together, so it reads
@@ -48,8 +49,10 @@
 // requests nothing is done at all.
 //
 // Storing or removing a block needs one line of memory whose place nobody could
-// foresee, and of an engine with its own names two. They are asked for some blocks
-// ahead, so that memory delivers several at once while others are worked at.
+// foresee, and of an engine with its own names two. Events are worked at in steps
+// of some blocks, and each step asks for the lines of a later one, so that memory
+// delivers many at once while others are worked at. Large pages spare the processor
+// the search for where these lines are.
 // `parley bench index` measures all of this, and what memory alone would cost.
 //
 // The index is not safe for concurrent changes; lookups may run side by side.

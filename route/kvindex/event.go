@@ -1,6 +1,7 @@
 package kvindex
 
 import (
+	"slices"
 	"unsafe"
 
 	"parley"
@@ -47,6 +48,15 @@ type Event struct {
 // blocks returns how many blocks the event is about.
 func (e *Event) blocks() int { return max(len(e.Keys), len(e.Engine), 1) }
 
+// prepare asks for the lines that the first steps of an event need. It changes
+// nothing, and is done before the work at another event.
+func (x *Index) prepare(w Worker, e *Event) {
+	for at := 0; at < ahead; at += step {
+		x.table.ask(some(e.Keys, at))
+		x.workers[w].aliases.ask(some(e.Engine, at))
+	}
+}
+
 // apply changes what the index knows by one event.
 func (x *Index) apply(w Worker, e *Event) {
 	switch {
@@ -90,7 +100,7 @@ func (x *Index) applyStored(w Worker, e *Event) {
 func (x *Index) storeTokens(w Worker, e *Event) bool {
 	parent := &node{}
 	if !e.First {
-		n, _ := x.workers[w].aliases.find(e.Parent)
+		n := x.workers[w].aliases.node(e.Parent)
 		if parent = x.table.at(n); !x.sets.exact(parent.set, w) {
 			return false
 		}
@@ -102,40 +112,67 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	if e.Salted {
 		salt = e.Salt
 	}
-	x.keys = parley.AppendBlockKeys(x.keys[:0], parent.key, salt, e.Tokens, e.BlockTokens)
 	id := x.salts.use(salt)
-	x.place(w, e.Engine, x.keys, id, e.Tier)
+	names := naming{salt: salt, before: parent.key, tokens: e.Tokens}
+	c := change{sets: &x.sets, w: w, tier: e.Tier, adds: true, from: unknown}
+	x.scratch.keys, x.scratch.places = x.scratch.keys[:0], x.scratch.places[:0]
+	for at := 0; at < len(e.Engine)+ahead; at += step {
+		x.workers[w].aliases.ask(some(e.Engine, at+ahead))
+		x.name(&names)
+		if at >= ahead {
+			x.place(&c, some(e.Engine, at-ahead), at-ahead, id)
+		}
+	}
+	x.workers[w].held[e.Tier] += c.done()
 	x.salts.done(id)
 	return true
 }
 
-// place notes that an engine has blocks under names of its own. Of two names for
-// a block the first counts: a block has one alias for as long as the engine is
+// naming is how far the blocks of an event have keys.
+type naming struct {
+	salt   parley.Salt
+	before key
+	tokens []parley.Token
+}
+
+// name finds the keys of the next step's blocks, and asks for their lines.
+func (x *Index) name(n *naming) {
+	now := n.tokens[:min(step*x.cfg.BlockTokens, len(n.tokens))]
+	if len(now) == 0 {
+		return
+	}
+	s := &x.scratch
+	done := len(s.keys)
+	s.keys = parley.AppendBlockKeys(s.keys, n.before, n.salt, now, x.cfg.BlockTokens)
+	s.places = slices.Grow(s.places, step)[:len(s.keys)]
+	x.table.askPlaces(s.keys[done:], s.places[done:])
+	n.before, n.tokens = s.keys[len(s.keys)-1], n.tokens[len(now):]
+}
+
+// place notes that an engine has the blocks of a step, whose keys begin at from,
+// under names of its own. Of two names for a block the first counts: a block has one alias for as long as the engine is
 // known to have it.
-func (x *Index) place(w Worker, engine []uint64, keys []key, salt saltID, tier Tier) {
-	names := &x.workers[w].aliases
-	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
+func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
+	names := &x.workers[c.w].aliases
+	keys, places := some(x.scratch.keys, from), some(x.scratch.places, from)
 	for i, k := range keys {
-		x.table.warm(keys, i)
-		names.warm(engine, i)
-		was, spot := names.find(engine[i])
+		name := names.place(engine[i])
+		was, spot := name.find()
 		if was != nowhere && x.table.at(was).key != k { // the engine uses its name for another block now
-			x.workers[w].held[tier] += c.done()
-			x.vacate(w, was)
-			names.remove(spot)
+			x.workers[c.w].held[c.tier] += c.done()
+			x.vacate(c.w, was)
+			spot.take()
 			was = nowhere
 		}
-		n := x.table.obtain(k)
-		at := x.table.at(n)
-		if was == nowhere && (at.set == none || !x.sets.exact(at.set, w)) {
-			names.insert(engine[i], n)
+		b := x.table.obtain(places[i], k)
+		if was == nowhere && (b.set == none || !x.sets.exact(b.set, c.w)) {
+			name.lead(b.id)
 		}
-		at.set = c.of(at.set)
-		if at.salt == 0 && salt != 0 {
-			at.salt = x.salts.again(salt)
+		b.set = c.of(b.set)
+		if b.salt == 0 && salt != 0 {
+			b.salt = x.salts.again(salt)
 		}
 	}
-	x.workers[w].held[tier] += c.done()
 }
 
 // vacate notes that an engine no longer has a block in any tier.
@@ -151,7 +188,7 @@ func (x *Index) vacate(w Worker, n nodeID) {
 func (x *Index) storeKnown(w Worker, e *Event) bool {
 	all := true
 	for _, engine := range e.Engine {
-		n, _ := x.workers[w].aliases.find(engine)
+		n := x.workers[w].aliases.node(engine)
 		if at := x.table.at(n); x.sets.exact(at.set, w) {
 			x.hold(w, []key{at.key}, e.Tier)
 		} else {
@@ -172,43 +209,76 @@ func (x *Index) applyRemoved(w Worker, e *Event) {
 }
 
 // unplace notes that an engine no longer has blocks in a tier, and returns how
-// many of them it was known to have. Each pass asks for the memory that the next
-// one needs: aliases lead to nodes, and nodes to their places in the table.
-func (x *Index) unplace(w Worker, engine []uint64, tier Tier) int {
-	names := &x.workers[w].aliases
-	gone := tier == Device && !x.workers[w].lower // there is no other tier that could have the blocks
-	x.nodes = x.nodes[:0]
-	for i, name := range engine {
-		names.warm(engine, i)
-		n, spot := names.find(name)
-		if n == nowhere {
-			continue
+// many of them it was known to have. Each block is looked at in three steps, one
+// after the other, which ask for the memory that the next one needs: its alias leads
+// to its node, and that to its place in the table.
+func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
+	s := &x.scratch
+	s.blocks = slices.Grow(s.blocks[:0], len(engine))[:len(engine)]
+	s.places = slices.Grow(s.places[:0], len(engine))[:len(engine)]
+	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+	for at := 0; at < len(engine)+2*step; at += step {
+		x.workers[w].aliases.ask(some(engine, at+ahead))
+		x.unalias(&c, some(engine, at), some(s.blocks, at))
+		if at >= step {
+			removed += x.askHeld(&c, some(s.blocks, at-step), some(s.places, at-step))
 		}
-		if at := x.table.at(n); gone {
-			prefetch(unsafe.Pointer(at))
-			names.remove(spot)
-		} else if x.sets.tiersOf(at.set, w) == 1<<tier {
-			names.remove(spot)
-		}
-		x.nodes = append(x.nodes, n)
-	}
-	held := x.nodes[:0]
-	for _, n := range x.nodes {
-		if at := x.table.at(n); x.sets.has(at.set, w, tier) {
-			x.table.ask(at.key)
-			held = append(held, n)
-		}
-	}
-	c := change{sets: &x.sets, w: w, tier: tier}
-	for _, n := range held {
-		if at := x.table.at(n); at.set != none {
-			if at.set = c.of(at.set); at.set == none {
-				x.forget(n, x.table.spotOf(n))
-			}
+		if at >= 2*step {
+			x.unhold(&c, some(s.blocks, at-2*step), some(s.places, at-2*step))
 		}
 	}
 	x.workers[w].held[tier] -= c.done()
-	return len(held)
+	return removed
+}
+
+// unalias finds the nodes of blocks that an engine no longer has in a tier. It
+// forgets their names unless the engine has them in another.
+func (x *Index) unalias(c *change, engine []uint64, blocks []block) {
+	names := &x.workers[c.w].aliases
+	gone := c.tier == Device && !x.workers[c.w].lower // there is no other tier that could have the blocks
+	var a asked
+	for i, name := range engine {
+		n, spot := names.place(name).find()
+		b := x.table.block(n)
+		blocks[i], a[i%step] = b, unsafe.Pointer(b.node)
+		if n != nowhere && (gone || x.sets.tiersOf(b.set, c.w) == 1<<c.tier) {
+			spot.take()
+		}
+	}
+	prefetch(a[:len(engine)])
+}
+
+// askHeld finds where the blocks belong that a worker holds in a tier, and returns
+// how many. The others are nowhere.
+func (x *Index) askHeld(c *change, blocks []block, places []place) (held int) {
+	var a asked
+	set, holds := none, false // the latest one
+	for i := range blocks {
+		b := &blocks[i]
+		if b.set != set {
+			set, holds = b.set, x.sets.has(b.set, c.w, c.tier)
+		}
+		if !holds {
+			*b = x.table.block(nowhere)
+			continue
+		}
+		places[i] = x.table.place(b.key)
+		a[held%step] = unsafe.Pointer(places[i].line())
+		held++
+	}
+	prefetch(a[:held])
+	return held
+}
+
+// unhold takes a worker out of the holders of blocks.
+func (x *Index) unhold(c *change, blocks []block, places []place) {
+	for i, b := range blocks {
+		if b.set != none {
+			if b.set = c.of(b.set); b.set == none {
+				x.forget(b, places[i].spotOf(b.id))
+			}
+		}
+	}
 }
 
 // turnOver ends the degraded state of a worker whose known blocks fill its

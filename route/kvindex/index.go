@@ -107,8 +107,14 @@ type Index struct {
 	present  []uint64  // bits of those who are
 	salts    salts
 	expireAt time.Time // nothing expires before; zero: nothing at all
-	keys     []key     // scratch
-	nodes    []nodeID  // scratch
+	scratch  scratch
+}
+
+// scratch is what is known of an event's blocks while it is worked at.
+type scratch struct {
+	keys   []key
+	places []place
+	blocks []block
 }
 
 // A worker is what is known of one of them.
@@ -169,36 +175,43 @@ func (x *Index) Leave(w Worker) {
 
 // hold notes that a worker holds blocks.
 func (x *Index) hold(w Worker, keys []key, tier Tier) {
-	c := change{sets: &x.sets, w: w, tier: tier, adds: true}
-	for i, k := range keys {
-		x.table.warm(keys, i)
-		at := x.table.at(x.table.obtain(k))
-		at.set = c.of(at.set)
+	c := change{sets: &x.sets, w: w, tier: tier, adds: true, from: unknown}
+	for at := 0; at < len(keys); at += step {
+		x.table.ask(some(keys, at+ahead))
+		for _, k := range some(keys, at) {
+			b := x.table.obtain(x.table.place(k), k)
+			b.set = c.of(b.set)
+		}
 	}
 	x.workers[w].held[tier] += c.done()
 }
 
 // release notes that a worker no longer holds blocks.
 func (x *Index) release(w Worker, keys []key, tier Tier) {
-	c := change{sets: &x.sets, w: w, tier: tier}
-	for i, k := range keys {
-		x.table.warm(keys, i)
-		n, spot := x.table.find(k)
-		if n == nowhere {
-			continue
+	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+	for at := 0; at < len(keys); at += step {
+		if at == 0 {
+			x.table.askNodes(some(keys, 0))
 		}
-		at := x.table.at(n)
-		if at.set = c.of(at.set); at.set == none {
-			x.forget(n, spot)
+		x.table.ask(some(keys, at+ahead))
+		x.table.askNodes(some(keys, at+step))
+		for _, k := range some(keys, at) {
+			b, spot := x.table.find(k)
+			if b.id == nowhere {
+				continue
+			}
+			if b.set = c.of(b.set); b.set == none {
+				x.forget(b, spot)
+			}
 		}
 	}
 	x.workers[w].held[tier] -= c.done()
 }
 
 // forget frees the node of a block that nobody holds any more.
-func (x *Index) forget(n nodeID, spot spot) {
-	x.salts.done(x.table.at(n).salt)
-	x.table.remove(n, spot)
+func (x *Index) forget(b block, spot spot) {
+	x.salts.done(b.salt)
+	x.table.remove(b, spot)
 }
 
 // drop forgets all blocks of some tiers of a worker.
@@ -211,29 +224,28 @@ func (x *Index) drop(w Worker, gone ...Tier) {
 		if tier == expected {
 			x.workers[w].history = history{}
 		} else {
-			x.workers[w].aliases = aliases{secret: x.table.secret}
+			x.workers[w].aliases = aliases{secret: x.workers[w].aliases.secret}
 		}
 	}
 	if blocks == 0 {
 		return
 	}
 	same := none // the latest set that does not have the worker
-	x.table.each(func(n nodeID, at *node) {
-		if at.set == same {
+	x.table.each(func(b block) {
+		if b.set == same {
 			return
 		}
-		was := at.set
+		was := b.set
 		for _, tier := range gone {
-			c := change{sets: &x.sets, w: w, tier: tier}
-			at.set = c.of(at.set)
+			c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+			b.set = c.of(b.set)
 			c.done()
 		}
-		if at.set == was {
+		if b.set == was {
 			same = was
 		}
-		if at.set == none {
-			_, spot := x.table.find(at.key)
-			x.forget(n, spot)
+		if b.set == none {
+			x.forget(b, x.table.place(b.key).spotOf(b.id))
 		}
 	})
 }

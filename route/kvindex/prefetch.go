@@ -4,9 +4,9 @@ package kvindex
 
 import "unsafe"
 
-// prefetch asks for a line of memory without waiting for it. It is assembly
+// prefetch asks for lines of memory without waiting for them. It is assembly
 // because Go has no word for it, and an ordinary read makes all that follows
 // wait.
 //
 //go:noescape
-func prefetch(line unsafe.Pointer)
+func prefetch(lines []unsafe.Pointer)

@@ -1,6 +1,9 @@
 package kvindex
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A setID names a set of holders. Equal sets have equal ids.
 type setID uint32
@@ -82,30 +85,37 @@ func (s *sets) exact(id setID, w Worker) bool { return s.tiersOf(id, w) != 0 }
 // them. Neighbouring blocks mostly have the same set: it looks one up only where
 // it differs from that of the block before.
 type change struct {
-	sets  *sets
-	w     Worker
-	tier  Tier
-	adds  bool
-	begun bool
+	sets *sets
+	w    Worker
+	tier Tier
+	adds bool
 	// blocks went from one set to another and are not counted there.
 	from, to setID
 	blocks   uint32
 	changed  int // blocks that were counted
 }
 
+// unknown is the set that a change begins with.
+const unknown setID = math.MaxUint32
+
 // of returns the set of a block that had another.
 func (c *change) of(set setID) setID {
-	if set != c.from || !c.begun {
-		c.count()
-		c.from, c.to, c.begun = set, c.sets.with(set, c.w, c.tier, c.adds), true
+	if set != c.from {
+		c.turn(set)
 	}
 	c.blocks++
 	return c.to
 }
 
+// turn finds out to which set the blocks go that had another.
+func (c *change) turn(set setID) {
+	c.count()
+	c.from, c.to = set, c.sets.with(set, c.w, c.tier, c.adds)
+}
+
 // count notes who uses which set.
 func (c *change) count() {
-	if c.from != c.to {
+	if c.from != c.to && c.blocks > 0 {
 		c.sets.move(c.from, c.to, c.blocks)
 		c.changed += int(c.blocks)
 	}
@@ -115,8 +125,10 @@ func (c *change) count() {
 // done ends the change, and returns how many blocks have another set by it.
 func (c *change) done() int {
 	c.count()
-	c.begun, c.from, c.to = false, none, none
-	return c.changed
+	c.from, c.to = unknown, none
+	changed := c.changed
+	c.changed = 0
+	return changed
 }
 
 // with returns the set that has a holder or does not have it. It may be new,

@@ -259,6 +259,7 @@ func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 	x.workers[w].counts.Snapshots++
 	x.drop(w, Device, Host, Disk)
 	for e := range blocks {
+		x.prepare(w, &e)
 		x.apply(w, &e)
 	}
 	s.next, s.partial = seq+1, false
@@ -276,6 +277,12 @@ func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 // take applies the batch that continues what is known.
 func (x *Index) take(w Worker, b *Batch) {
 	for i := range b.Events {
+		if i == 0 {
+			x.prepare(w, &b.Events[0])
+		}
+		if i+1 < len(b.Events) {
+			x.prepare(w, &b.Events[i+1])
+		}
 		x.apply(w, &b.Events[i])
 	}
 	x.workers[w].stream.next = b.Seq + 1

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"parley"
+	"parley/internal/largepage"
 )
 
 // A key is what the index keeps of a block's name.
@@ -39,42 +40,18 @@ type table struct {
 const (
 	shardBits  = 8
 	shards     = 1 << shardBits
-	linesMin   = 1
-	chunkBits  = 10
+	chunkBits  = 12
 	chunkNodes = 1 << chunkBits
 )
 
-// A shard is an open table of lines. An entry stands in the line where it
-// belongs or, if that is full, in the first line after it that is not; so a
-// search ends at a line that is not full.
-type shard struct {
-	lines []line // a power of two
-	shift uint8
-	n     int // entries, at most three quarters of the places
-}
-
-// A line is what memory delivers at once. Its empty entries are the last ones.
-type line [lineEntries]entry
-
-const lineEntries = 8
-
-// An entry leads to a node. The tag is part of the key, to tell most others
-// apart without a look at their nodes.
-type entry struct {
-	tag  uint32
-	node nodeID // nowhere is an empty entry
-}
-
 func newTable(seed uint64) table {
-	t := table{secret: newSecret(seed), used: 1, chunks: []*[chunkNodes]node{new([chunkNodes]node)}}
-	for i := range t.shards {
-		t.shards[i] = newShard(linesMin)
-	}
-	return t
+	return table{secret: newSecret(seed), used: 1, chunks: []*[chunkNodes]node{newChunk()}}
 }
 
-func newShard(lines int) shard {
-	return shard{lines: make([]line, lines), shift: uint8(64 - bits.Len(uint(lines-1)))}
+func newChunk() *[chunkNodes]node {
+	chunk := new([chunkNodes]node)
+	largepage.Ask(chunk[:])
+	return chunk
 }
 
 // mix spreads the bits of x over the whole word.
@@ -85,8 +62,16 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// A block is a node and its number.
+type block struct {
+	*node
+	id nodeID
+}
+
 // at returns a node that was in use at some time.
 func (t *table) at(n nodeID) *node { return &t.chunks[n>>chunkBits][n%chunkNodes] }
+
+func (t *table) block(n nodeID) block { return block{t.at(n), n} }
 
 // A secret spreads numbers over the places of a table. Who does not know it
 // cannot aim at one of them.
@@ -99,80 +84,65 @@ func (s *secret) spread(x uint64) uint64 {
 	return high ^ low
 }
 
-// place returns the shard of a key and the line where it belongs.
-func (t *table) place(k key) (s *shard, home int, tag uint32) {
+// place returns where a key belongs. An entry has the upper half of its tag, and
+// as the lower half the number of the node.
+func (t *table) place(k key) place {
 	spread := t.secret.spread(uint64(k))
-	s = &t.shards[spread>>(64-shardBits)]
-	return s, s.home(spread), uint32(spread)
+	return place{&t.shards[spread>>(64-shardBits)], spread << shardBits}
 }
 
-// home returns the number of a line. A shift of 64 gives 0: there is only one.
-func (s *shard) home(spread uint64) int { return int(spread << shardBits >> s.shift) }
+const tagHalf = 1<<64 - 1<<32
 
-// len returns how many entries are not empty. In which place of its line an
-// entry stands cannot be predicted, so neither len nor index has a branch that
-// depends on it.
-func (l *line) len() int {
-	return lineEntries - int(l[0].empty()+l[1].empty()+l[2].empty()+l[3].empty()+l[4].empty()+l[5].empty()+l[6].empty()+l[7].empty())
+func (e entry) node() nodeID { return nodeID(e) }
+
+// leads reports whether an entry is that of a key.
+func (t *table) leads(e entry, tag uint64, k key) bool {
+	return (uint64(e)^tag)&tagHalf == 0 && t.at(e.node()).key == k
 }
 
-// index returns the place of the entry with a tag, or -1. If two have it, the
-// answer means nothing.
-func (l *line) index(tag uint32) int {
-	return int(l[0].is(tag)|2*l[1].is(tag)|3*l[2].is(tag)|4*l[3].is(tag)|5*l[4].is(tag)|6*l[5].is(tag)|7*l[6].is(tag)|8*l[7].is(tag)) - 1
-}
-
-func (e *entry) empty() uint64        { return (uint64(e.node) - 1) >> 63 }
-func (e *entry) is(tag uint32) uint64 { return (uint64(e.tag^tag) - 1) >> 63 }
-
-func (l *line) full() bool { return l[lineEntries-1].node != nowhere }
-
-// A spot is where an entry stands.
-type spot struct {
-	shard    *shard
-	line, at int
-}
-
-// find returns the node of a key and its entry's spot, or nowhere.
-func (t *table) find(k key) (nodeID, spot) {
-	s, home, tag := t.place(k)
-	mask := len(s.lines) - 1
-	l := &s.lines[home&mask]
-	i := l.index(tag)
-	if i < 0 && !l.full() {
-		return nowhere, spot{}
-	}
-	if i >= 0 {
-		if n := l[i%lineEntries].node; n != nowhere && t.at(n).key == k {
-			return n, spot{s, home & mask, i}
+// find returns the block of a key and its entry's spot; one that is nowhere if
+// nobody holds it.
+func (t *table) find(k key) (block, spot) {
+	p := t.place(k)
+	l := p.line()
+	for found := l.like(p.tag); found != 0; found &= found - 1 {
+		if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
+			return t.block(e.node()), spot{p.shard, l, first(found), false}
 		}
 	}
-	return t.search(s, home, k, tag)
+	if !l.passed() {
+		return t.block(nowhere), spot{}
+	}
+	return t.search(p, k)
+}
+
+// search finds what may stand in a later line than where it belongs.
+func (t *table) search(p place, k key) (block, spot) {
+	home := p.shard.home(p.tag)
+	at := home
+	for range p.shard.lines {
+		l := &p.shard.lines[at]
+		for found := l.like(p.tag); found != 0; found &= found - 1 {
+			if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
+				return t.block(e.node()), spot{p.shard, l, first(found), at != home}
+			}
+		}
+		if !l.passed() {
+			break
+		}
+		at = p.shard.after(at)
+	}
+	return t.block(nowhere), spot{}
 }
 
 // spotOf returns where the entry of a node stands that is in use.
-func (t *table) spotOf(n nodeID) spot {
-	s, home, _ := t.place(t.at(n).key)
-	for mask := len(s.lines) - 1; ; home++ {
-		l := &s.lines[home&mask]
-		for i := range l {
-			if l[i].node == n {
-				return spot{s, home & mask, i}
-			}
-		}
-	}
-}
-
-// search finds what does not stand in the line where it belongs, or is not the
-// only one there with its tag.
-func (t *table) search(s *shard, home int, k key, tag uint32) (nodeID, spot) {
-	for mask := len(s.lines) - 1; ; home++ {
-		l := &s.lines[home&mask]
-		for i := range l {
-			if n := l[i].node; n == nowhere {
-				return nowhere, spot{}
-			} else if l[i].tag == tag && t.at(n).key == k {
-				return n, spot{s, home & mask, i}
+func (p place) spotOf(n nodeID) spot {
+	home := p.shard.home(p.tag)
+	for at := home; ; at = p.shard.after(at) {
+		l := &p.shard.lines[at]
+		for found := l.like(p.tag); found != 0; found &= found - 1 {
+			if i := first(found); l.entries[i].node() == n {
+				return spot{p.shard, l, i, at != home}
 			}
 		}
 	}
@@ -180,68 +150,77 @@ func (t *table) search(s *shard, home int, k key, tag uint32) (nodeID, spot) {
 
 // holders returns the set of a key.
 func (t *table) holders(k key) setID {
-	n, _ := t.find(k)
-	return t.at(n).set
+	b, _ := t.find(k)
+	return b.set
 }
 
-// lookahead is how many searches are prepared at once: as many lines as a
-// processor can wait for.
-const lookahead = 12
+// Events are worked at in steps of some blocks. In each step memory is asked for
+// that a later one needs: a processor can wait for ten lines at once while it works
+// at something else, but for one alone it waits as long as ten blocks take.
+const (
+	step  = 16
+	ahead = step
+)
 
-// warm asks for lines that searches along keys will need, at the one of number
-// at: memory delivers them while those before are being worked at.
-func (t *table) warm(keys []key, at int) {
-	for _, k := range window(keys, at) {
-		t.ask(k)
+// some returns the part of all that a step is about which begins at a number.
+func some[T any](all []T, from int) []T {
+	from = min(from, len(all))
+	return all[from:min(from+step, len(all))]
+}
+
+// ask has the lines brought where the keys of a step belong.
+func (t *table) ask(keys []key) {
+	var a asked
+	for i, k := range keys {
+		a[i%step] = unsafe.Pointer(t.place(k).line())
 	}
+	prefetch(a[:len(keys)])
 }
 
-// ask asks for the line where a key belongs.
-func (t *table) ask(k key) {
-	s, home, _ := t.place(k)
-	prefetch(unsafe.Pointer(&s.lines[home&(len(s.lines)-1)]))
-}
-
-// window returns which of many things are to be prepared at the one of number
-// at: the first ones at the beginning, and then one at a time.
-func window[T any](all []T, at int) []T {
-	if at == 0 {
-		return all[:min(len(all), lookahead+1)]
+// askPlaces does that, and says where they belong.
+func (t *table) askPlaces(keys []key, places []place) {
+	var a asked
+	for i, k := range keys {
+		places[i] = t.place(k)
+		a[i%step] = unsafe.Pointer(places[i].line())
 	}
-	from := min(at+lookahead, len(all))
-	return all[from:min(from+1, len(all))]
+	prefetch(a[:len(keys)])
 }
 
-// obtain returns the node of a key. A new one has no holders: who asked for it
-// gives it some at once.
-func (t *table) obtain(k key) nodeID {
-	s, home, tag := t.place(k)
-	l := &s.lines[home&(len(s.lines)-1)]
-	i := l.index(tag)
-	if i >= 0 {
-		if n := l[i%lineEntries].node; n != nowhere && t.at(n).key == k {
-			return n
+// askNodes has the nodes brought to which the lines of a step's keys lead.
+func (t *table) askNodes(keys []key) {
+	var a asked
+	n := 0
+	for _, k := range keys {
+		p := t.place(k)
+		l := p.line()
+		if found := l.like(p.tag); found != 0 {
+			a[n%step] = unsafe.Pointer(t.at(l.entries[first(found)].node()))
+			n++
 		}
 	}
-	if i >= 0 || l.full() {
-		if n, _ := t.search(s, home, k, tag); n != nowhere {
-			return n
-		}
-	}
-	return t.insert(s, home, k, tag)
+	prefetch(a[:n])
 }
 
-// insert gives a key that has none a node.
-func (t *table) insert(s *shard, home int, k key, tag uint32) nodeID {
-	if s.n++; s.n > len(s.lines)*lineEntries/4*3 {
-		t.resize(s, 2*len(s.lines))
-		_, home, _ = t.place(k)
+// obtain returns the block of a key that belongs in a place. A new one has no
+// holders: who asked for it gives it some at once.
+func (t *table) obtain(p place, k key) block {
+	l := p.line()
+	for found := l.like(p.tag); found != 0; found &= found - 1 {
+		if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
+			return t.block(e.node())
+		}
 	}
-	n := t.fresh()
-	t.at(n).key = k
-	s.put(home, entry{tag, n})
+	if l.passed() {
+		if b, _ := t.search(p, k); b.id != nowhere {
+			return b
+		}
+	}
+	b := t.block(t.fresh())
+	b.key = k
+	p.shard.add(l, entry(p.tag&tagHalf)|entry(b.id))
 	t.n++
-	return n
+	return b
 }
 
 // fresh returns a node that is not in use. The one freed last comes first:
@@ -255,94 +234,34 @@ func (t *table) fresh() nodeID {
 	}
 	id := t.used
 	if int(id) == len(t.chunks)*chunkNodes {
-		t.chunks = append(t.chunks, new([chunkNodes]node))
+		t.chunks = append(t.chunks, newChunk())
 	}
 	t.used++
 	return id
 }
 
-// remove frees a node, whose entry stands in a spot.
-func (t *table) remove(n nodeID, p spot) {
-	t.close(p)
-	*t.at(n) = node{}
-	t.free = append(t.free, n)
+// remove frees the node of a block, whose entry stands in a spot.
+func (t *table) remove(b block, p spot) {
+	*b.node = node{}
+	t.free = append(t.free, b.id)
 	t.n--
-	s := p.shard
-	if s.n--; s.n < len(s.lines)*lineEntries/4 && len(s.lines) > linesMin {
-		t.resize(s, len(s.lines)/2)
-	}
+	p.take()
 }
 
-// put places a new entry in the first line from home on that is not full.
-func (s *shard) put(home int, e entry) {
-	for mask := len(s.lines) - 1; ; home++ {
-		l := &s.lines[home&mask]
-		if i := l.len(); i < lineEntries {
-			l[i] = e
-			return
-		}
-	}
-}
-
-// take removes an entry of a line, keeping the empty ones last.
-func (l *line) take(i int) {
-	last := l.len() - 1
-	l[i], l[last] = l[last], entry{}
-}
-
-// close takes an entry out of its line. If the line was full, entries that
-// belong there may stand in lines after it: one of them moves into the gap, and
-// the gap to its place.
-func (t *table) close(p spot) {
-	s, at := p.shard, p.line
-	mask := len(s.lines) - 1
-	full := s.lines[at].full()
-	s.lines[at].take(p.at)
-	for next := (at + 1) & mask; full && next != at; next = (next + 1) & mask {
-		l := &s.lines[next]
-		full = l.full()
-		for j := range l {
-			if l[j].node == nowhere {
-				break
-			}
-			if _, home, _ := t.place(t.at(l[j].node).key); (next-home)&mask >= (next-at)&mask {
-				s.put(at, l[j])
-				l.take(j)
-				at = next
-				break
-			}
-		}
-	}
-}
-
-// resize moves the entries to another number of lines.
-func (t *table) resize(s *shard, lines int) {
-	moved := newShard(lines)
-	moved.n = s.n
-	for i := range s.lines {
-		for _, e := range s.lines[i] {
-			if e.node != nowhere {
-				moved.put(moved.home(t.secret.spread(uint64(t.at(e.node).key))), e)
-			}
-		}
-	}
-	*s = moved
-}
-
-// each calls f with every node in use. f may remove it.
-func (t *table) each(f func(n nodeID, at *node)) {
+// each calls f with every block that somebody holds. f may remove it.
+func (t *table) each(f func(b block)) {
 	for n := nodeID(1); n < t.used; n++ {
-		if at := t.at(n); at.set != none {
-			f(n, at)
+		if b := t.block(n); b.set != none {
+			f(b)
 		}
 	}
 }
 
 // A walk goes along the blocks of a prompt.
 type walk struct {
-	table  *table
-	node   nodeID // of the block before
-	warmed int    // blocks from the beginning whose lines were asked for
+	table *table
+	node  nodeID // of the block before
+	asked int    // blocks from the beginning whose lines were asked for
 }
 
 // next returns the holders of block number at; it counts up from 0.
@@ -355,10 +274,10 @@ func (w *walk) next(keys []key, at int) setID {
 			return n.set
 		}
 	}
-	if at >= w.warmed {
-		t.warm(keys[at:], 0)
-		w.warmed = at + lookahead + 1
+	for w.asked = max(w.asked, at); w.asked < at+ahead; w.asked += step {
+		t.ask(some(keys, w.asked))
 	}
-	w.node, _ = t.find(k)
-	return t.at(w.node).set
+	b, _ := t.find(k)
+	w.node = b.id
+	return b.set
 }
