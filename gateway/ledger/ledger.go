@@ -43,17 +43,18 @@ type pending struct {
 
 // rowsAtOnce is how many entries are written by one statement: each statement
 // costs about as much as two rows.
-var rowsAtOnce = [...]int{16, 8, 4, 2, 1}
+var rowsAtOnce = [...]int{48, 16, 8, 4, 2, 1}
 
 const (
 	// waitingMax bounds how many entries wait while the database is away.
 	waitingMax = 200_000
 	retryEvery = 250 * time.Millisecond
 	// A commit costs as much as many rows. Where more than crowd came for the last
-	// one, the next waits so long for more.
-	crowd     = 4
-	crowdWait = 5 * time.Millisecond
-	closeWait = 10 * time.Second
+	// one, the next waits for more; see pause.
+	crowd        = 4
+	crowdWait    = 5 * time.Millisecond
+	crowdWaitMax = 20 * time.Millisecond
+	closeWait    = 10 * time.Second
 )
 
 // Open brings the ledger's tables up to date. Whoever opened d closes it, after
@@ -116,10 +117,19 @@ func (l *Ledger) write(ctx context.Context) {
 			time.Sleep(retryEvery)
 			n, err = l.writeWaiting(ctx)
 		}
-		if n > crowd {
-			time.Sleep(crowdWait)
-		}
+		time.Sleep(pause(n))
 	}
+}
+
+// pause is how long to wait for more after a commit of so many entries: not at all
+// where few end, and a millisecond for each where many do. That grows to its end
+// only where more than a thousand end in a second, and there a commit for each few
+// would be a tenth of all work.
+func pause(entries int) time.Duration {
+	if entries <= crowd {
+		return 0
+	}
+	return min(max(crowdWait, time.Duration(entries)*time.Millisecond), crowdWaitMax)
 }
 
 // writeWaiting writes what waits now, in one transaction.
