@@ -251,6 +251,7 @@ func tollKey(ctx context.Context, path string) (string, error) {
 // started starts this program and returns the first address that it prints.
 func started(ctx context.Context, exe, prefix string, args ...string) (url string, pid int, err error) {
 	cmd := exec.CommandContext(ctx, exe, args...)
+	toll.EndWithMe(cmd)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in

@@ -54,6 +54,7 @@ func StartNginx(ctx context.Context, program, dir, upstream string) (Target, err
 		return Target{}, err
 	}
 	cmd := exec.CommandContext(ctx, program, "-c", file, "-p", dir)
+	EndWithMe(cmd)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Start(); err != nil {
 		return Target{}, err

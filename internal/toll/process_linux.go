@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,6 +18,10 @@ type usage struct {
 	// resident is in bytes.
 	resident int64
 }
+
+// EndWithMe sees to it that a process that cmd starts ends with this one, also when
+// this one is killed and cannot tell it.
+func EndWithMe(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
 
 // usageOf adds up what a process and its children have used.
 func usageOf(pid int) (u usage, err error) {
