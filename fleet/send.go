@@ -82,6 +82,9 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
+	if t.hedges() { // each answer has a goroutine of its own
+		ctx = parley.WithUptake(ctx, nil)
+	}
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, t.fleet.cfg.Now()))
 	l.context = bounded
 	l.stream = l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume))
@@ -101,11 +104,12 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	complete := false
 	for d, fault := range l.stream {
 		silence.broken()
-		l.record.hear(&d, t.fleet.cfg.Now())
+		now := t.fleet.cfg.Now()
+		l.record.hear(&d, now)
 		if fault != nil {
 			return judge(ctx, l.context, fault), fault
 		}
-		t.take(l, &d)
+		t.take(l, &d, now)
 		complete = complete || d.Usage != nil
 		if !yield(d, nil) {
 			return arrived, nil
@@ -124,8 +128,8 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 }
 
 // take notes a delta, and puts right what a worker cannot know.
-func (t *trip) take(l *leg, d *parley.Delta) {
-	f, now := t.fleet, t.fleet.cfg.Now()
+func (t *trip) take(l *leg, d *parley.Delta, now time.Time) {
+	f := t.fleet
 	t.said.add(d, now)
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing

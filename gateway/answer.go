@@ -124,6 +124,12 @@ const reportEvery = 500 * time.Millisecond
 // over reports whether every prompt is answered in full.
 func (a *answer) over() bool { return a.open == 0 && a.later == nil }
 
+// plain reports whether each delta becomes one piece of text at most, which nobody
+// looks through.
+func (a *answer) plain() bool {
+	return len(a.choices) == 1 && a.choices[0].screen == nil && a.choices[0].reader == nil
+}
+
 // next waits for deltas and returns the pieces they add, one for each choice:
 // several deltas are joined only if they already wait. It returns [errSilence]
 // if none comes within silence; 0 waits for ever.

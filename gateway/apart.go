@@ -90,7 +90,7 @@ func (a *apart) takeOver() bool {
 		conn = again.Conn
 	}
 	a.conn, a.early = conn, unread(buffered.Reader)
-	a.write = &wireResponse{conn: conn, header: header}
+	a.write = &wireResponse{conn: conn, header: header, now: newWriteNow(conn)}
 	c.ResponseWriter = a.write
 	c.request.Body = http.NoBody // it holds on to the server's buffers
 	a.held()

@@ -1,14 +1,16 @@
 package gateway
 
-import "time"
+import (
+	"time"
+
+	"parley"
+)
 
 // A beat keeps a stream alive whose events are written by another goroutine: it
 // writes when nothing else was written for a while, and tells a client that waits
 // where it stands. Whoever writes events holds its lock.
 type beat struct {
-	// held is its lock: a channel, as whoever waits for it may wait for as long as
-	// a client takes to read, which clocks of tests must be able to see.
-	held   chan struct{}
+	held   hold
 	stream *stream
 	answer *answer
 	form   shape
@@ -20,18 +22,23 @@ type beat struct {
 }
 
 // Lock keeps others from writing.
-func (b *beat) Lock() { b.held <- struct{}{} }
+func (b *beat) Lock() { b.held.Lock() }
 
 // Unlock lets them write again.
-func (b *beat) Unlock() { <-b.held }
+func (b *beat) Unlock() { b.held.Unlock() }
 
 // follow sends what is added to a as it comes, on the caller's goroutine: from
 // the worker's connection to the client's there is no other.
 func (s *stream) follow(a *answer, form shape) error {
-	b := &beat{held: make(chan struct{}, 1), stream: s, answer: a, form: form, begun: time.Now()}
+	b := &beat{held: newHold(), stream: s, answer: a, form: form, begun: time.Now()}
 	b.begin()
 	defer b.end()
-	err := a.eachHere(s.call.request.Context(), b, func(pieces []piece) error {
+	held := &pickup{beat: b}
+	if s.call.apart != nil && a.plain() {
+		held.to = s.call.apart.write
+		a.work.ctx = parley.WithUptake(a.work.ctx, held)
+	}
+	err := a.eachHere(s.call.request.Context(), held, func(pieces []piece) error {
 		if b.err != nil {
 			return b.err
 		}
@@ -111,5 +118,50 @@ func (b *beat) end() {
 	b.ended = true
 	if b.timer != nil {
 		b.timer.Stop()
+	}
+}
+
+// A pickup is the lock of who takes an answer's deltas. Where each is one event,
+// and the client's connection takes that at once, any goroutine may be who takes
+// them: it is a [parley.Uptake].
+type pickup struct {
+	*beat
+	to *wireResponse
+	// given is set while whoever takes has the lock by Try.
+	given bool
+}
+
+// Try takes the lock if the next event holds up nobody. Those before the first
+// take longer to make.
+func (p *pickup) Try() bool {
+	if p.to == nil || p.stream.call.stream == nil {
+		return false
+	}
+	if !p.held.TryLock() {
+		return false
+	}
+	if p.given = p.err == nil && p.to.swift(); !p.given {
+		p.beat.Unlock()
+	}
+	return p.given
+}
+
+// Done gives the lock back that Try took.
+func (p *pickup) Done() {
+	p.given = false
+	p.beat.Unlock()
+}
+
+// Lock keeps others from writing, unless Try has done so.
+func (p *pickup) Lock() {
+	if !p.given {
+		p.beat.Lock()
+	}
+}
+
+// Unlock lets them write again, unless Done will.
+func (p *pickup) Unlock() {
+	if !p.given {
+		p.beat.Unlock()
 	}
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"net/http"
 
 	"parley/gateway/openai"
 )
@@ -25,7 +24,7 @@ func (nowhere) ping() error                  { return nil }
 type namedStream struct{ *stream }
 
 func (c *call) namedStream() namedStream {
-	return namedStream{&stream{call: c, control: http.NewResponseController(c.response)}}
+	return namedStream{&stream{call: c, control: flusherOf(c)}}
 }
 
 func (s namedStream) send(events []json.RawMessage) error {

@@ -89,7 +89,7 @@ func (x *generation) each(take func(step) (done bool, err error)) error {
 			return err
 		}
 		if s.delta.Usage != nil && last == nil {
-			last = &s
+			last = new(s)
 			continue
 		}
 		if done, err := take(s); done || err != nil {

@@ -156,7 +156,7 @@ func inputOf(arguments string) json.RawMessage {
 
 // streamMessage sends an answer as events. The status goes out with the first.
 func (c *call) streamMessage(a *answer, form *messageShape) error {
-	out := &stream{call: c, control: http.NewResponseController(c.response)}
+	out := &stream{call: c, control: flusherOf(c)}
 	begun := false
 	var finish parley.Finish
 	for !a.over() {

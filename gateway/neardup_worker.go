@@ -109,7 +109,7 @@ func (w *nearWorker) Generate(ctx context.Context, r *parley.Request) iter.Seq2[
 
 // embed fetches the question's vector.
 func (w *nearWorker) embed(ctx context.Context) (ok bool) {
-	for d, err := range w.Worker.Generate(ctx, w.embedding) {
+	for d, err := range w.Worker.Generate(parley.WithUptake(ctx, nil), w.embedding) {
 		if err != nil {
 			return false
 		}
@@ -144,7 +144,7 @@ func (w *nearWorker) lead(ctx context.Context, r *parley.Request, e *nearEntry, 
 	var deltas []parley.Delta
 	tokens, complete := 0, false
 	defer func() { w.near.end(e, deltas, tokens, complete) }()
-	for d, err := range w.Worker.Generate(ctx, r) {
+	for d, err := range w.Worker.Generate(parley.WithUptake(ctx, nil), r) { // as the deltas are kept
 		deltas = append(deltas, d)
 		tokens += d.Count()
 		complete = err == nil && d.Usage != nil

@@ -136,7 +136,7 @@ func (s *shares) find(ctx context.Context, w wish, key shareKey, r *parley.Reque
 // lead starts an answer that others can join, in the place of one that is no
 // longer joined. The lock is held.
 func (s *shares) lead(ctx context.Context, w wish, key shareKey, r *parley.Request, next source) *flight {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(parley.WithUptake(context.WithoutCancel(ctx), nil))
 	f := &flight{class: r.Class, members: 1, cancel: cancel, moved: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.flights[key] = f
 	go func() {

@@ -26,7 +26,7 @@ type shape interface {
 // A stream writes server-sent events: unnamed, each flushed as it is written.
 type stream struct {
 	call    *call
-	control *http.ResponseController
+	control flusher
 	// opened tells for which choices the first event was sent.
 	opened map[int]bool
 	// lastClosing waits for the timings that come with the usage.
@@ -49,8 +49,27 @@ type textShape interface {
 }
 
 func newStream(c *call, choices int) *stream {
-	return &stream{call: c, control: http.NewResponseController(c.response), opened: map[int]bool{}, unfinished: choices}
+	return &stream{call: c, control: flusherOf(c), opened: map[int]bool{}, unfinished: choices}
 }
+
+// A flusher sends what was written, within a time.
+type flusher interface {
+	FlushError() error
+	SetWriteDeadline(time.Time) error
+}
+
+// flusherOf returns that of a call, which is looked for once and not at each event.
+func flusherOf(c *call) flusher {
+	if to, ok := c.ResponseWriter.(*wireResponse); ok {
+		return to
+	}
+	return controlled{http.NewResponseController(c.response)}
+}
+
+type controlled struct{ *http.ResponseController }
+
+// FlushError sends what was written.
+func (c controlled) FlushError() error { return c.Flush() }
 
 // streamAnswer sends a as events in the given shape. The status goes out with the
 // first event, so an error that comes before it still has its own.
@@ -78,15 +97,15 @@ func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
 }
 
 func (s *stream) sendPieces(pieces []piece, form shape) error {
-	for _, p := range pieces {
-		if err := s.sendPiece(p, form); err != nil {
+	for i := range pieces {
+		if err := s.sendPiece(&pieces[i], form); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *stream) sendPiece(p piece, form shape) error {
+func (s *stream) sendPiece(p *piece, form shape) error {
 	if !s.opened[p.choice] {
 		s.opened[p.choice] = true
 		if err := s.send(form.opening(p.choice)); err != nil {
@@ -94,13 +113,13 @@ func (s *stream) sendPiece(p piece, form shape) error {
 		}
 	}
 	if quick, ok := form.(textShape); ok && p.isText() && s.call.socket == nil {
-		if frame, ok := quick.textEvent(s.room[:0], &p); ok {
+		if frame, ok := quick.textEvent(s.room[:0], p); ok {
 			s.room = frame
 			return s.write(frame)
 		}
 	}
 	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 || p.progress != nil {
-		if err := s.send(form.content(p)); err != nil {
+		if err := s.send(form.content(*p)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +127,7 @@ func (s *stream) sendPiece(p piece, form shape) error {
 		return nil
 	}
 	if s.unfinished--; s.unfinished == 0 {
-		s.lastClosing = &p
+		s.lastClosing = new(*p)
 		return nil
 	}
 	return s.send(form.closing(p.choice, p.finish, nil))
@@ -180,7 +199,7 @@ func (s *stream) write(frame []byte) error {
 	}
 	_, err := s.call.Write(frame)
 	if err == nil {
-		err = s.control.Flush()
+		err = s.control.FlushError()
 	}
 	if first {
 		s.call.spent[ledger.Write] = time.Since(begun)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,6 +23,10 @@ const wireProtocol = "parley-wire"
 // linkBuffer is how much is read from a connection at once. What came together,
 // for many answers, costs one call of the system.
 const linkBuffer = 64 << 10
+
+// readyMax is how many answers are handed on by the goroutine of the link, one
+// after the other, before it reads on.
+const readyMax = 64
 
 // A link is a connection to a Parley worker, for all answers at once.
 type link struct {
@@ -96,10 +101,19 @@ func (l *link) drop(s *inflow, whole bool) {
 	}
 }
 
-// listen hands lines to those for whom they are, until the link ends.
+// listen hands lines to those for whom they are, until the link ends. What can be
+// taken at once is taken here, when all that came with it is where it belongs.
 func (l *link) listen() {
 	var room []byte
+	var ready []*inflow
 	for {
+		if len(ready) == readyMax || len(ready) > 0 && !l.holdsLine() {
+			for _, s := range ready {
+				s.hand()
+			}
+			clear(ready)
+			ready = ready[:0]
+		}
 		line, err := readLine(l.lines, lineMax, &room)
 		if err != nil {
 			l.fail(err)
@@ -113,11 +127,24 @@ func (l *link) listen() {
 		l.mu.Lock()
 		s := l.streams[id]
 		l.mu.Unlock()
-		if s != nil && !s.add(rest) { // it may have been left meanwhile
+		if s == nil { // it may have been left meanwhile
+			continue
+		}
+		fits, waits := s.add(rest)
+		if !fits {
 			l.fail(errUnbidden)
 			return
 		}
+		if waits {
+			ready = append(ready, s)
+		}
 	}
+}
+
+// holdsLine reports whether the next line has come already.
+func (l *link) holdsLine() bool {
+	some, _ := l.lines.Peek(l.lines.Buffered())
+	return bytes.IndexByte(some, '\n') >= 0
 }
 
 // fail ends the link, and with it all answers on it.
@@ -153,111 +180,6 @@ func (l *link) look() {
 	if l.watch = nil; l.err == nil && len(l.streams) > 0 {
 		l.watch = time.AfterFunc(l.silence/4, l.look)
 	}
-}
-
-// An inflow is an answer as it comes in. The link puts lines in and never waits:
-// how many there can be is bounded by the window, and by lineMax where a worker
-// does not keep to that.
-type inflow struct {
-	link *link
-	id   uint64
-	mu   sync.Mutex
-	// in are lines that nobody has taken, spare is room for the next.
-	in, spare []byte
-	err       error
-	more      chan struct{}
-	// rest are lines that were taken and not read.
-	rest []byte
-	// said and delta are those of the newest frame of nothing but tokens.
-	said  frame
-	delta parley.Delta
-}
-
-// add takes a line, and reports whether there was room for it.
-func (s *inflow) add(line []byte) bool {
-	s.mu.Lock()
-	fits := len(s.in)+len(line) <= lineMax
-	if fits {
-		s.in = append(append(s.in, line...), '\n')
-	}
-	s.mu.Unlock()
-	s.wake()
-	return fits
-}
-
-func (s *inflow) end(err error) {
-	s.mu.Lock()
-	if s.err == nil {
-		s.err = err
-	}
-	s.mu.Unlock()
-	s.wake()
-}
-
-func (s *inflow) wake() {
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-// take waits until there are lines, and takes all there are.
-func (s *inflow) take() error {
-	for {
-		s.mu.Lock()
-		if len(s.in) > 0 {
-			s.rest, s.in, s.spare = s.in, s.spare[:0], s.in
-			s.mu.Unlock()
-			return nil
-		}
-		err := s.err
-		s.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		<-s.more
-	}
-}
-
-// A garbledError is a line that makes no sense.
-type garbledError struct{ err error }
-
-func (e *garbledError) Error() string { return e.err.Error() }
-
-// frame reads the next frame, which is valid until the one after it. Lines of nothing but tokens that have come already
-// are one frame: each frame costs everybody on its way something.
-func (s *inflow) frame() (*frame, error) {
-	if len(s.rest) == 0 {
-		if err := s.take(); err != nil {
-			return nil, err
-		}
-	}
-	tokens := s.tokens()
-	if len(tokens) > 0 {
-		s.delta = parley.Delta{Tokens: tokens}
-		s.said.Delta = &s.delta
-		return &s.said, nil
-	}
-	line, rest := cutLine(s.rest)
-	s.rest = rest
-	f, err := parseFrame(line)
-	if err != nil {
-		return nil, &garbledError{err}
-	}
-	return f, nil
-}
-
-// tokens reads as many lines of nothing but tokens as have come.
-func (s *inflow) tokens() (tokens []parley.Token) {
-	for len(s.rest) > 0 {
-		line, rest := cutLine(s.rest)
-		more, plain := plainTokens(tokens, line)
-		if !plain {
-			break
-		}
-		tokens, s.rest = more, rest
-	}
-	return tokens
 }
 
 // links is the connection to one worker, and how it comes about.
