@@ -41,7 +41,8 @@ type Config struct {
 	// Tries is how many workers may answer a request with an error; default 3.
 	// Losses is how many may be lost with it in a row, without a token in between;
 	// default 24: it may be the request that kills them. Those count three times
-	// that were lost while it was alone there.
+	// that were lost while it was alone there. Workers that are lost without it speak
+	// for it, and it may go on to three times as many.
 	Tries, Losses int
 	// ReplayShare is how many tokens may be computed again for each that was useful;
 	// default 1. ReplayBurst is how many at once, default 262,144.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley"
@@ -28,6 +29,8 @@ type Fleet struct {
 	// changed is closed and replaced when somebody may take what waited.
 	changed  chan struct{}
 	findings []Finding
+	// deaths counts workers that were up and were lost.
+	deaths atomic.Uint64
 
 	context context.Context
 	end     context.CancelFunc

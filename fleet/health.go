@@ -82,6 +82,10 @@ func (f *Fleet) missed(m *member, err error) {
 	if m.state != Down {
 		f.cfg.Log.Warn("a worker is down: it does not answer", "worker", m.Name, "error", err, "answering", len(m.legs))
 	}
+	if m.state == Up {
+		m.crowd = len(m.legs)
+		f.deaths.Add(1)
+	}
 	m.state = Down
 	m.cut(errLost)
 }
@@ -107,6 +111,7 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 	if m.state == Up && !m.leaving {
 		f.cfg.Log.Warn("a worker is down: an answer was cut", "worker", m.Name, "error", err, "answering", len(m.legs))
 		m.state = Down
+		f.deaths.Add(1)
 	}
 	select {
 	case m.kick <- struct{}{}:

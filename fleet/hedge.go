@@ -105,7 +105,11 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 		t.letGo(loser, moved, nil)
 		return winner.resume(h, ok)
 	}
-	t.letGo(winner, judge(ctx, winner.leg.context, h.err), h.err)
+	v := judge(ctx, winner.leg.context, h.err)
+	if v == lost {
+		t.ordeal.beside()
+	}
+	t.letGo(winner, v, h.err)
 	h, ok = <-loser.heard
 	return loser.resume(h, ok)
 }

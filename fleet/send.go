@@ -20,15 +20,16 @@ type trip struct {
 	said  said
 	// avoid are seats of workers that have failed it.
 	avoid []route.ID
-	// tries were answered with errors; losses is how many workers were lost since
-	// the last token, by their blame; moves counts both, and those we wanted.
-	tries, losses, moves int
+	// tries were answered with errors; moves counts them, workers that were lost,
+	// and moves that we wanted.
+	tries, moves int
+	ordeal       ordeal
 	// heard is how many pieces there were when the last leg began.
 	heard int
 }
 
 func (f *Fleet) newTrip(r *parley.Request) *trip {
-	return &trip{fleet: f, r: r, said: newSaid(r, f.cfg.Now())}
+	return &trip{fleet: f, r: r, said: newSaid(r, f.cfg.Now()), ordeal: ordeal{from: f.deaths.Load()}}
 }
 
 // A leg is the part of a trip with one worker.
@@ -167,12 +168,13 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	f := t.fleet
 	if t.said.pieces() > t.heard {
-		t.losses, t.tries = 0, 0
+		t.tries = 0
+		t.ordeal.over()
 	}
 	t.moves++
 	switch v {
 	case lost:
-		t.losses += l.blame
+		t.ordeal.add(l.blame, f.deaths.Load())
 	case failed, refused:
 		t.tries++
 	}
@@ -181,7 +183,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 		return &parley.Error{Code: parley.Unavailable, Message: "The worker that wrote this answer was lost, and it is of a kind whose answers nobody can go on with. Ask again."}
 	case t.tries >= f.cfg.Tries:
 		return err
-	case t.losses > f.cfg.Losses:
+	case t.ordeal.tooMuch(f.cfg.Losses):
 		return &parley.Error{Code: parley.Unavailable, Wait: -1, Message: "Every worker that was given this request was lost before it wrote anything, so it is not tried again."}
 	}
 	if id, ok := l.member.seat(t.r.Model); ok {
@@ -195,7 +197,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	if wait > 0 {
 		f.metrics.delayed.Inc()
 	}
-	if !sleep(ctx, max(wait, backoff(t.losses))) {
+	if !sleep(ctx, max(wait, backoff(t.ordeal.blame))) {
 		return context.Cause(ctx)
 	}
 	return nil

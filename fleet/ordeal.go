@@ -1,0 +1,39 @@
+package fleet
+
+// An ordeal is how many workers were lost with a request since its last token. One
+// that kills workers must be given up before it has killed all of them, again and
+// again; one that is unlucky must not be. What tells them apart is whether workers
+// are lost without it, too.
+type ordeal struct {
+	// blame is how much speaks against the request, losses is how often a worker was
+	// lost with it.
+	blame, losses int
+	// own of the deaths that the fleet has had since from were of workers that had
+	// this request.
+	own, from uint64
+}
+
+// ordealMost is how many times what is allowed a request may lose, however much
+// speaks for it.
+const ordealMost = 3
+
+// beside notes that one of two workers that computed the request was lost.
+func (o *ordeal) beside() { o.own++ }
+
+// add notes that the request lost its worker, when the fleet has had so many deaths.
+func (o *ordeal) add(blame int, deaths uint64) {
+	o.own++
+	if deaths-o.from > o.own { // some died without it
+		o.blame, o.own, o.from = 0, 0, deaths
+	}
+	o.blame += blame
+	o.losses++
+}
+
+// tooMuch reports whether the request must be given up.
+func (o *ordeal) tooMuch(allowed int) bool {
+	return o.blame > allowed || o.losses > ordealMost*allowed
+}
+
+// over notes that a token has come.
+func (o *ordeal) over() { o.blame, o.losses = 0, 0 }

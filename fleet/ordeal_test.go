@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+)
+
+// TestUnluckyRequestsGoOn has workers die one after the other, each sooner than it
+// can write a token, with a request or without it: when they live again it is
+// answered, although more were lost with it than a request may lose that kills them.
+func TestUnluckyRequestsGoOn(t *testing.T) {
+	for _, hedge := range []time.Duration{0, 10 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			var workers []*frail
+			var members []Member
+			for i := range 3 {
+				workers = append(workers, newFrail(newOracle(t, 100*time.Millisecond)))
+				members = append(members, joiner(fmt.Sprint("w", i), workers[i]))
+			}
+			f := newFleet(t, Config{ProbeEvery: 5 * time.Millisecond, SlowStart: -1, Losses: 8, HedgeAfter: hedge}, members...)
+			synctest.Wait()
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			go func() {
+				for i := 0; sleep(ctx, 30*time.Millisecond); i++ {
+					workers[i%3].kill()
+					sleep(t.Context(), 10*time.Millisecond)
+					workers[i%3].revive()
+				}
+			}()
+			want, _ := hear(t.Context(), newOracle(t, 0), ask(10))
+			got, err := hear(t.Context(), f, ask(10))
+			if err != nil || !reflect.DeepEqual(gather(ask(10), got), gather(ask(10), want)) {
+				t.Fatalf("hedged after %v: %v", hedge, err)
+			}
+			if moves := got[len(got)-1].Usage.Routing.Moves; moves < 5 {
+				t.Errorf("hedged after %v: it lost %d workers, which anything may", hedge, moves)
+			}
+		})
+	}
+}
+
+// TestHedgedRequestsThatKillAreGivenUp has a request kill every worker that gets it,
+// two at a time: that both are lost does not speak for it.
+func TestHedgedRequestsThatKillAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, w := two(t, Config{Losses: 8, HedgeAfter: 10 * time.Millisecond})
+		for _, x := range w {
+			x.set(errReset, 0)
+		}
+		_, err := hear(t.Context(), f, ask(5))
+		if parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "not tried again") {
+			t.Error(err)
+		}
+		if n := w[0].asked.Load() + w[1].asked.Load(); n > 8 {
+			t.Errorf("it was sent %d times", n)
+		}
+	})
+}
+
+// TestOrdeals: what is lost without a request speaks for it, and not for ever.
+func TestOrdeals(t *testing.T) {
+	killer := ordeal{from: 5}
+	for n := range uint64(3) {
+		if killer.tooMuch(8) {
+			t.Errorf("given up after %d", n)
+		}
+		killer.add(blameAlone, 6+n)
+	}
+	if !killer.tooMuch(8) {
+		t.Error("it killed three workers alone and goes on")
+	}
+	var unlucky ordeal
+	n := 0
+	for ; !unlucky.tooMuch(8); n++ {
+		unlucky.add(blameAlone, uint64(2*n+2))
+	}
+	if n != ordealMost*8+1 {
+		t.Errorf("one that is unlucky is given up after %d", n)
+	}
+	if unlucky.over(); unlucky.tooMuch(8) {
+		t.Error("a token does not end it")
+	}
+}
