@@ -55,7 +55,9 @@ to serve:
   parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               what is in a model file, and what it will cost`,
 		SilenceErrors: true, SilenceUsage: true,
+		Version: thisBuild().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
 	root.AddCommand(newServe(), newWorker(), newChat(), newPs(), newTop(), newDrill(), newDoctor(), newUsage(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newMan(), newExitCodes())
 	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes.\n")

@@ -49,12 +49,16 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), b)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s (%s, %s)%s\n", b.Version, b.Go, b.Platform, b.commitText())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), b)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
+}
+
+func (b build) String() string {
+	return fmt.Sprintf("parley %s (%s, %s)%s", b.Version, b.Go, b.Platform, b.commitText())
 }
 
 func (b build) commitText() string {
