@@ -124,6 +124,9 @@ func (x *Index) forgetOldest(w Worker) {
 // Expire forgets what was expected for too long. It costs next to nothing when
 // there is nothing to forget.
 func (x *Index) Expire(now time.Time) {
+	if x.sets.abandoned > 0 {
+		x.sweep()
+	}
 	if x.expireAt.IsZero() || now.Before(x.expireAt) {
 		return
 	}

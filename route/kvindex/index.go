@@ -108,6 +108,7 @@ type Index struct {
 	salts    salts
 	expireAt time.Time // nothing expires before; zero: nothing at all
 	scratch  scratch
+	swept    nodeID // the latest that a sweep looked at
 }
 
 // scratch is what is known of an event's blocks while it is worked at.
@@ -214,40 +215,37 @@ func (x *Index) forget(b block, spot spot) {
 	x.table.remove(b, spot)
 }
 
-// drop forgets all blocks of some tiers of a worker.
+// drop forgets all blocks of some tiers of a worker. Those that nobody holds any
+// more are swept up later, so that it takes microseconds.
 func (x *Index) drop(w Worker, gone ...Tier) {
-	held := &x.workers[w].held
-	blocks := 0
+	worker := x.workers[w]
 	for _, tier := range gone {
-		blocks += held[tier]
-		held[tier] = 0
+		if worker.held[tier] > 0 {
+			x.sets.strike(w, tier)
+			worker.held[tier] = 0
+		}
 		if tier == expected {
-			x.workers[w].history = history{}
+			worker.history = history{}
 		} else {
-			x.workers[w].aliases = aliases{secret: x.workers[w].aliases.secret}
+			worker.aliases = aliases{secret: worker.aliases.secret}
 		}
 	}
-	if blocks == 0 {
-		return
-	}
-	same := none // the latest set that does not have the worker
-	x.table.each(func(b block) {
-		if b.set == same {
-			return
+}
+
+// sweepNodes are looked at in one go, which takes some microseconds.
+const sweepNodes = 1024
+
+// sweep goes on looking for blocks that were abandoned, and forgets them.
+func (x *Index) sweep() {
+	for left := sweepNodes; left > 0 && x.sets.abandoned > 0; left-- {
+		if x.swept++; x.swept >= x.table.used {
+			x.swept = 1
 		}
-		was := b.set
-		for _, tier := range gone {
-			c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
-			b.set = c.of(b.set)
-			c.done()
-		}
-		if b.set == was {
-			same = was
-		}
-		if b.set == none {
+		if b := x.table.block(x.swept); b.set != none && x.sets.about[b.set].size == 0 {
+			x.sets.move(b.set, none, 1)
 			x.forget(b, x.table.place(b.key).spotOf(b.id))
 		}
-	})
+	}
 }
 
 // A Match says how many of a prompt's leading blocks a worker holds. Of them,

@@ -15,11 +15,14 @@ import (
 func check(x *Index) error {
 	users := map[setID]uint32{}
 	held := make([][tiers]int, len(x.workers))
-	nodes := 0
+	nodes, abandoned := 0, 0
 	var err error
 	x.table.each(func(at block) {
 		nodes++
 		users[at.set]++
+		if x.sets.about[at.set].size == 0 {
+			abandoned++
+		}
 		if found, _ := x.table.find(at.key); found != at {
 			err = fmt.Errorf("node %d is found as %d", at.id, found.id)
 		}
@@ -57,10 +60,46 @@ func check(x *Index) error {
 	if wrong := checkAliases(x); wrong != nil {
 		return wrong
 	}
+	if abandoned != x.sets.abandoned {
+		return fmt.Errorf("%d blocks are abandoned, counted %d", abandoned, x.sets.abandoned)
+	}
+	if wrong := checkSets(&x.sets); wrong != nil {
+		return wrong
+	}
 	if nodes != x.table.n || entries != nodes || int(x.table.used) != 1+nodes+len(x.table.free) {
 		return fmt.Errorf("%d nodes, counted %d, %d entries, %d of %d free", nodes, x.table.n, entries, len(x.table.free), x.table.used)
 	}
 	return err
+}
+
+// checkSets returns an error if what is noted of sets is not what their words say,
+// or one is found that should not be.
+func checkSets(s *sets) error {
+	for id, about := range s.about {
+		if about.users == 0 {
+			continue
+		}
+		hash, size := uint64(0), uint32(0)
+		for bit := range 64 * s.width * int(tiers) {
+			if w, tier := Worker(bit%(64*s.width)), Tier(bit/(64*s.width)); s.has(setID(id), w, tier) {
+				hash, size = hash^s.hash(w, tier), size+1
+			}
+		}
+		if hash != about.hash || size != about.size {
+			return fmt.Errorf("set %d has %d members, counted %d", id, size, about.size)
+		}
+	}
+	for hash, id := range s.byHash {
+		if s.about[id].hash != hash || s.about[id].users == 0 {
+			return fmt.Errorf("set %d is found by the hash of another, or has no users", id)
+		}
+	}
+	for bit, id := range s.single {
+		if id != none && (s.about[id].size != 1 || s.about[id].users == 0 || s.first(id) != bit) {
+			return fmt.Errorf("set %d is not the one that has only member %d", id, bit)
+		}
+	}
+	return nil
 }
 
 // A modelWorker is a worker as it really is, and the network before it.
@@ -347,7 +386,13 @@ func TestIndexAgreesWithWorkers(t *testing.T) {
 		for w := range m.workers {
 			m.x.Leave(Worker(w))
 		}
-		if err := check(m.x); err != nil || m.x.Blocks() != 0 || len(m.x.salts.ids) != 1 {
+		if err := check(m.x); err != nil || m.x.Blocks() != 0 {
+			t.Errorf("after all have left there are %d blocks, %v", m.x.Blocks(), err)
+		}
+		for m.x.sets.abandoned > 0 {
+			m.x.Expire(time.Unix(0, 0))
+		}
+		if err := check(m.x); err != nil || m.x.table.n != 0 || len(m.x.salts.ids) != 1 {
 			t.Errorf("after all have left there are %d blocks and %d salts, %v", m.x.Blocks(), len(m.x.salts.ids), err)
 		}
 	}

@@ -11,7 +11,7 @@ type setID uint32
 // none is the empty set.
 const none setID = 0
 
-// sets keeps every set of holders once and counts who uses it. A holder is a
+// sets keeps every set of holders once, strikes aside, and counts who uses it. A holder is a
 // worker together with the tier in which it holds a block; its bit is
 // tier*64*width + worker.
 type sets struct {
@@ -22,6 +22,9 @@ type sets struct {
 	byHash map[uint64]setID
 	free   []setID
 	seed   uint64
+	// abandoned are the blocks whose set has lost its last member by a strike: they
+	// have it until the index comes by.
+	abandoned int
 }
 
 type aboutSet struct {
@@ -162,8 +165,57 @@ func (s *sets) move(from, to setID, blocks uint32) {
 	if from == none {
 		return
 	}
+	if s.about[from].size == 0 {
+		s.abandoned -= int(blocks)
+	}
 	if s.about[from].users -= blocks; s.about[from].users == 0 {
 		s.drop(from)
+	}
+}
+
+// strike takes a holder out of all sets that blocks have, without a look at the
+// blocks. Some sets may be equal then, which costs a little speed and nothing
+// else, and some are empty.
+func (s *sets) strike(w Worker, tier Tier) {
+	bit, stride := s.bit(w, tier), int(tiers)*s.width
+	for id := range s.about {
+		about, word := &s.about[id], &s.words[id*stride+bit/64]
+		if about.users == 0 || *word>>(bit%64)&1 == 0 {
+			continue
+		}
+		s.unlist(setID(id))
+		*word &^= 1 << (bit % 64)
+		about.hash ^= s.hash(w, tier)
+		if about.size--; about.size == 0 {
+			s.abandoned += int(about.users)
+		} else {
+			s.list(setID(id))
+		}
+	}
+}
+
+// list makes a set the one that is found where its members are asked for, unless
+// there is another.
+func (s *sets) list(id setID) {
+	if _, have := s.byHash[s.about[id].hash]; !have {
+		s.byHash[s.about[id].hash] = id
+	}
+	if s.about[id].size == 1 {
+		if single := &s.single[s.first(id)]; *single == none {
+			*single = id
+		}
+	}
+}
+
+// unlist has a set not found any more.
+func (s *sets) unlist(id setID) {
+	if s.byHash[s.about[id].hash] == id {
+		delete(s.byHash, s.about[id].hash)
+	}
+	if s.about[id].size == 1 {
+		if single := &s.single[s.first(id)]; *single == id {
+			*single = none
+		}
 	}
 }
 
@@ -220,14 +272,7 @@ func (s *sets) fresh() setID {
 
 // drop forgets a set that no block has.
 func (s *sets) drop(id setID) {
-	if s.byHash[s.about[id].hash] == id {
-		delete(s.byHash, s.about[id].hash)
-	}
-	if s.about[id].size == 1 {
-		if bit := s.first(id); s.single[bit] == id {
-			s.single[bit] = none
-		}
-	}
+	s.unlist(id)
 	s.free = append(s.free, id)
 }
 

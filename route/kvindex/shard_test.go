@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"parley"
 )
@@ -203,5 +204,46 @@ func TestAnEngineThatGivesANameAgain(t *testing.T) {
 		if x.Lookup(parley.AppendBlockKeys(nil, 0, parley.Salt{}, prompt(first, 4), 16), &m); m.Of(0).Blocks != want {
 			t.Errorf("prompt %d: %d blocks, want %d", first, m.Of(0).Blocks, want)
 		}
+	}
+}
+
+// TestWhatADroppedWorkerHeldIsSweptUp in pieces, except what others hold or it has
+// told of again meanwhile.
+func TestWhatADroppedWorkerHeldIsSweptUp(t *testing.T) {
+	x := newBench(t, 3, Source{Events: true})
+	own, shared := namesFrom(1, 5*sweepNodes), namesFrom(1<<32, 100)
+	x.Apply(0, Batch{Events: []Event{{Keys: own}, {Keys: shared}}})
+	x.Apply(1, Batch{Events: []Event{{Keys: shared}}})
+	expect := func(blocks int, held ...int32) {
+		t.Helper()
+		if err := check(x); err != nil || x.Blocks() != blocks {
+			t.Fatalf("%d blocks, want %d; %v", x.Blocks(), blocks, err)
+		}
+		var m Matches
+		x.Lookup(shared, &m)
+		for w, want := range held {
+			if got := m.Of(Worker(w)).Blocks; got != want {
+				t.Fatalf("worker %d holds %d of the shared blocks, want %d", w, got, want)
+			}
+		}
+	}
+	expect(len(own)+len(shared), 100, 100, 0)
+	x.Leave(0)
+	if w, err := x.Join(Source{Events: true}); w != 0 || err != nil {
+		t.Fatal(w, err)
+	}
+	if x.table.n != len(own)+len(shared) {
+		t.Fatalf("%d nodes right after a worker left", x.table.n)
+	}
+	expect(len(shared), 0, 100, 0)
+	x.Apply(0, Batch{Events: []Event{{Keys: own[:50]}, {Keys: shared[:10]}}})
+	x.Apply(2, Batch{Events: []Event{{Keys: own[40:60]}}})
+	expect(len(shared)+60, 10, 100, 0)
+	for range 6 {
+		x.Expire(time.Unix(0, 0))
+		expect(len(shared)+60, 10, 100, 0)
+	}
+	if x.table.n != len(shared)+60 || x.sets.abandoned != 0 {
+		t.Errorf("%d nodes after the sweep, %d abandoned", x.table.n, x.sets.abandoned)
 	}
 }

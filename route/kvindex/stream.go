@@ -147,6 +147,7 @@ func (x *Index) Wants(w Worker) Ask {
 // Apply takes a batch, live or replayed, in any order. It returns what the
 // worker must be asked for because of it.
 func (x *Index) Apply(w Worker, b Batch) Ask {
+	x.sweep()
 	defer x.sharpen(w, x.workers[w].stream.exact())
 	s, counts := &x.workers[w].stream, &x.workers[w].counts
 	counts.Batches++
@@ -349,4 +350,4 @@ func (x *Index) Stats(w Worker) Stats {
 }
 
 // Blocks returns how many blocks somebody holds.
-func (x *Index) Blocks() int { return x.table.n }
+func (x *Index) Blocks() int { return x.table.n - x.sets.abandoned }
