@@ -15,6 +15,7 @@
 //	hedge.go     two workers at once, for those who want that
 //	said.go      what a trip's answer has said, and how it goes on elsewhere
 //	judge.go     what a failure means: try elsewhere, or tell the client
+//	ordeal.go    whether a request kills workers, or is unlucky
 //	budget.go    how much may be computed again because of failures
 //	health.go    probes; who is up, warming up, draining or lost
 //	sleep.go     who is asleep, and is woken for whom
