@@ -24,7 +24,7 @@ func (c *call) life(status int, code parley.Code, elapsed time.Duration) *admin.
 		route := routeOf(c)
 		l.Worker, l.WorkerReason = route.Worker, route.Reason
 	}
-	l.Stages = c.stages(elapsed)
+	l.Course = c.course(elapsed)
 	return l
 }
 
@@ -38,12 +38,12 @@ func shortened(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// stages tells where the time of a call went.
-func (c *call) stages(elapsed time.Duration) []admin.Stage {
+// course is what the stages of a call are told from.
+func (c *call) course(elapsed time.Duration) *admin.Course {
 	s := &c.story
-	course := admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.stands().waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
+	course := &admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.stands().waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
 	course.Legs, course.More = c.journey.Legs()
-	return course.Stages()
+	return course
 }
 
 // travels returns a context in which the workers that are asked are noted.

@@ -46,7 +46,7 @@ func (g *Gateway) endTrace(c *call, l *admin.Life, elapsed time.Duration) {
 		return
 	}
 	legs, _ := c.journey.Legs()
-	g.config.Traces.Export(spansOf(t, l, legs, elapsed))
+	g.config.Traces.Export(spansOf(t, l.Tell(), legs, elapsed))
 }
 
 // operations of the conventions for generative AI, by route.

@@ -12,6 +12,7 @@ import (
 // checkStream decodes ids one by one and compares with decoding them at once.
 func checkStream(t *testing.T, tok *Tokenizer, ids []parley.Token) {
 	t.Helper()
+	checkAnswer(t, tok, ids)
 	for _, skip := range []bool{false, true} {
 		d := tok.NewDecoder(skip)
 		var streamed strings.Builder
@@ -25,6 +26,23 @@ func checkStream(t *testing.T, tok *Tokenizer, ids []parley.Token) {
 		streamed.WriteString(d.Flush())
 		if whole := tok.Decode(ids, skip); streamed.String() != whole {
 			t.Fatalf("%v\nstreamed %q\n   whole %q", ids, streamed.String(), whole)
+		}
+	}
+}
+
+// checkAnswer decodes ids as an answer, twice: what is remembered of their texts by
+// then must change nothing.
+func checkAnswer(t *testing.T, tok *Tokenizer, ids []parley.Token) {
+	t.Helper()
+	for range 2 {
+		d, plain := tok.NewAnswerDecoder(), tok.newDecoder(func(id parley.Token) bool { return !tok.IsSaid(id) })
+		for _, id := range ids {
+			if got, want := d.Push(id), plain.Push(id); got != want {
+				t.Fatalf("pushing %d of %v gave %q, want %q", id, ids, got, want)
+			}
+		}
+		if got, want := d.Flush(), plain.Flush(); got != want {
+			t.Fatalf("%v ends with %q, want %q", ids, got, want)
 		}
 	}
 }

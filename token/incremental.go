@@ -2,6 +2,7 @@ package token
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"parley"
 )
@@ -15,6 +16,9 @@ type Decoder struct {
 	skip    func(parley.Token) bool
 	stages  []decodeStage
 	in, out []string
+	// alone is the only stage of an answer's decoder where that is of bytes: while it
+	// holds none back, a token has the same text in every answer.
+	alone *byteLevelStage
 }
 
 // NewDecoder starts a stream. With skipSpecial, special tokens add no text.
@@ -29,7 +33,25 @@ func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
 // that mark calls and thoughts add their text, special or not; see
 // [Tokenizer.IsSaid].
 func (t *Tokenizer) NewAnswerDecoder() *Decoder {
-	return t.newDecoder(func(id parley.Token) bool { return !t.IsSaid(id) })
+	d := t.newDecoder(func(id parley.Token) bool { return !t.IsSaid(id) })
+	if len(d.stages) == 1 {
+		d.alone, _ = d.stages[0].(*byteLevelStage)
+	}
+	return d
+}
+
+// saidKept is how many texts of tokens a tokenizer remembers.
+const saidKept = 4096
+
+// A saidText is the text that a token adds to an answer, by itself.
+type saidText struct {
+	id   parley.Token
+	text string
+}
+
+// said is where the text of a token is remembered.
+func (t *Tokenizer) said(id parley.Token) *atomic.Pointer[saidText] {
+	return &t.saidTexts[uint32(id)%saidKept]
 }
 
 func (t *Tokenizer) newDecoder(skip func(parley.Token) bool) *Decoder {
@@ -45,6 +67,21 @@ func (t *Tokenizer) newDecoder(skip func(parley.Token) bool) *Decoder {
 // Push takes the next token and returns the text that has become certain,
 // which may be empty. Ids outside the vocabulary are ignored.
 func (d *Decoder) Push(id parley.Token) string {
+	if d.alone == nil || len(d.alone.held) > 0 {
+		return d.push(id)
+	}
+	place := d.tokenizer.said(id)
+	if known := place.Load(); known != nil && known.id == id {
+		return known.text
+	}
+	text := d.push(id)
+	if text != "" && len(d.alone.held) == 0 {
+		place.Store(&saidText{id, text})
+	}
+	return text
+}
+
+func (d *Decoder) push(id parley.Token) string {
 	text, ok := d.tokenizer.Text(id)
 	if !ok || d.skip != nil && d.skip(id) {
 		return ""

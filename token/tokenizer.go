@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"parley"
 )
@@ -29,6 +30,8 @@ type Tokenizer struct {
 	rulesSum       [sha256.Size]byte // of the merges or scores, in order
 	fingerprint    func() [sha256.Size]byte
 	scratch        sync.Pool
+	// saidTexts remembers what tokens say; see [Decoder.Push].
+	saidTexts [saidKept]atomic.Pointer[saidText]
 }
 
 // A model turns one word into tokens.

@@ -32,8 +32,18 @@ type Life struct {
 	OutputTokens int     `json:"output_tokens"`
 	TTFTms       float64 `json:"ttft_ms"`
 	TotalMs      float64 `json:"total_ms"`
-	// Stages are where the time went, in order.
+	// Stages are where the time went, in order. Of those that are remembered they are
+	// told from Course when somebody looks, as nobody looks at most.
 	Stages []Stage `json:"stages"`
+	Course *Course `json:"-"`
+}
+
+// Tell works the stages out, if they were not. It is not for several at once.
+func (l *Life) Tell() *Life {
+	if l != nil && l.Course != nil {
+		l.Stages, l.Course = l.Course.Stages(), nil
+	}
+	return l
 }
 
 // A Stage is a part of a request's life.
@@ -108,7 +118,7 @@ func (r *Recent) forget(l *Life) {
 
 // Find returns the request of that id, ours or its client's; nil if it is not, or
 // no longer, known.
-func (r *Recent) Find(id string) *Life { return r.byID[id] }
+func (r *Recent) Find(id string) *Life { return r.byID[id].Tell() }
 
 // A Filter chooses among requests. Empty fields choose all.
 type Filter struct{ Model, Outcome, Tenant string }
@@ -119,7 +129,7 @@ func (r *Recent) List(f Filter, limit int) []*Life {
 	for i := len(r.ring) - 1; i >= 0 && len(found) < limit; i-- {
 		l := r.ring[(r.next+i)%len(r.ring)]
 		if matches(f.Model, l.Model) && matches(f.Outcome, l.Outcome) && matches(f.Tenant, l.Tenant) {
-			found = append(found, l)
+			found = append(found, l.Tell())
 		}
 	}
 	return found

@@ -11,10 +11,22 @@ const membersMax = 1000
 // absent; names nobody asks for are ignored; of two members with one name the
 // last is read.
 type fields struct {
-	at      value
+	at  value
+	err error
+	// few are the members of most objects, in order; the map has them if there are
+	// more.
+	few     []member
 	members map[string]value
-	err     error
 }
+
+// A member is a value with its name.
+type member struct {
+	name string
+	value
+}
+
+// fewMembers are found as quickly one by one as in a map, and need none.
+const fewMembers = 16
 
 func (v *value) fields() *fields {
 	f := &fields{at: *v}
@@ -22,21 +34,53 @@ func (v *value) fields() *fields {
 		f.err = v.wrongType("an object")
 		return f
 	}
-	f.members = make(map[string]value)
-	for name, member := range v.members() {
-		if len(f.members) == membersMax {
-			f.err = withCode("invalid_value", parley.Invalid(v.path(), "An object has more than %d members.", membersMax))
-			return f
+	f.few = make([]member, 0, 8)
+	for name, v := range v.members() {
+		f.add(name, v)
+		if f.err != nil {
+			break
 		}
-		f.members[name] = member
 	}
 	return f
+}
+
+// add takes a member.
+func (f *fields) add(name string, v value) {
+	if f.members == nil && len(f.few) < fewMembers {
+		f.few = append(f.few, member{name, v})
+		return
+	}
+	if f.members == nil {
+		f.members = make(map[string]value, 2*fewMembers)
+		for i := range f.few {
+			f.members[f.few[i].name] = f.few[i].value
+		}
+	}
+	if len(f.members) == membersMax {
+		f.err = withCode("invalid_value", parley.Invalid(f.at.path(), "An object has more than %d members.", membersMax))
+		return
+	}
+	f.members[name] = v
+}
+
+// find returns the last member called name.
+func (f *fields) find(name string) (v value, ok bool) {
+	if f.members != nil {
+		v, ok = f.members[name]
+		return v, ok
+	}
+	for i := len(f.few) - 1; i >= 0; i-- {
+		if f.few[i].name == name {
+			return f.few[i].value, true
+		}
+	}
+	return value{}, false
 }
 
 // take returns the member called name. It reports false if the member is
 // absent or null, or if an error was already met.
 func (f *fields) take(name string) (value, bool) {
-	v, ok := f.members[name]
+	v, ok := f.find(name)
 	return v, ok && f.err == nil && !v.isNull()
 }
 
