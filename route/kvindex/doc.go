@@ -47,7 +47,7 @@
 // memory in order. The tables are cut into shards that grow one at a time, so
 // that no operation waits for the whole to be moved. A worker that goes is struck
 // from the sets, which takes microseconds; the blocks that nobody holds then are
-// swept up a thousand at a time. Without events and requests nothing is done at all.
+// swept up some at a time. Without events and requests nothing is done at all.
 //
 // Storing or removing a block needs one line of memory whose place nobody could
 // foresee, and of an engine with its own names two. Events are worked at in steps

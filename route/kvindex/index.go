@@ -232,8 +232,13 @@ func (x *Index) drop(w Worker, gone ...Tier) {
 	}
 }
 
-// sweepNodes are looked at in one go, which takes some microseconds.
-const sweepNodes = 1024
+// sweepNodes are looked at in one go. To forget a block takes as long as a look at
+// many nodes: what a worker leaves behind lies together, and must not be forgotten
+// all at once.
+const (
+	sweepNodes = 1024
+	forgetCost = 16
+)
 
 // sweep goes on looking for blocks that were abandoned, and forgets them.
 func (x *Index) sweep() {
@@ -244,6 +249,7 @@ func (x *Index) sweep() {
 		if b := x.table.block(x.swept); b.set != none && x.sets.about[b.set].size == 0 {
 			x.sets.move(b.set, none, 1)
 			x.forget(b, x.table.place(b.key).spotOf(b.id))
+			left -= forgetCost
 		}
 	}
 }
