@@ -52,7 +52,8 @@ program's gateway in front of it with keys, limits, the ledger and routing on, a
 nginx with a plain proxy_pass in front of the same upstream; and, as the floor of
 what Go can do, the proxy of its own library. All are processes of their own; processor time and memory are those the system counts for each.
 
-Each measurement has a bar; the exit code is 1 if one is missed.`,
+All are measured in turns, five times, and the medians compared, because the speed of a
+machine changes. Each measurement has a bar; the exit code is 1 if one is missed.`,
 		Example: "  parley bench gateway\n  parley bench gateway --streams 100000 --keep bench",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -29,6 +29,12 @@ type shot struct {
 	stream bool
 }
 
+// brief returns a shot of the same kind that is soon over.
+func (s shot) brief() shot {
+	s.tokens = min(s.tokens, 20)
+	return s
+}
+
 // A hit is what came of it.
 type hit struct {
 	first time.Duration

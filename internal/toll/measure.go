@@ -40,6 +40,8 @@ type Result struct {
 	// Value is the gateway's, Bar the most it may be.
 	Value float64 `json:"value"`
 	Bar   float64 `json:"bar"`
+	// Rounds are those that Value is the median of, if it is one.
+	Rounds []float64 `json:"rounds,omitempty"`
 	// Beside are the same of others.
 	Beside map[string]float64 `json:"beside,omitempty"`
 }
@@ -90,80 +92,108 @@ func (b *Bench) measurements() []measurement {
 
 func (b *Bench) all() []Target { return append([]Target{b.Gateway}, b.Others...) }
 
-// cost measures the processor time of each target for a volley, divided by
-// units.
+// rounds is how often each target is measured. The speed of a machine changes with
+// what its neighbours do, so that all are measured in turns, and medians compared.
+const rounds = 5
+
+// inTurns measures each target once in every round, and returns its rounds.
+func (b *Bench) inTurns(ctx context.Context, what string, targets []Target, measure func(context.Context, Target) (float64, error)) ([][]float64, error) {
+	values := make([][]float64, len(targets))
+	for round := range rounds {
+		for i, t := range targets {
+			b.Progress(fmt.Sprintf("%s, %s, round %d of %d", what, t.Name, round+1, rounds))
+			v, err := measure(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			values[i] = append(values[i], v)
+		}
+	}
+	return values, nil
+}
+
+// take sets the result to the medians of rounds, the gateway's first.
+func (r *Result) take(targets []Target, values [][]float64) {
+	r.Rounds, r.Value = values[0], median(values[0])
+	for i, t := range targets[1:] {
+		r.Beside[t.Name] = median(values[i+1])
+	}
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// cost measures the processor time of each target for a volley of n, divided by
+// the units that each of them has.
 func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot) (Result, error) {
-	for i, t := range b.all() {
-		b.Progress(r.Name + ", " + t.Name)
-		if _, err := t.volley(ctx, max(n/20, atOnce), atOnce, s); err != nil { // warm
-			return r, err
+	values, err := b.inTurns(ctx, r.Name, b.all(), func(ctx context.Context, t Target) (float64, error) {
+		if _, err := t.volley(ctx, atOnce, atOnce, s.brief()); err != nil { // warm
+			return 0, err
 		}
 		before, err := usageOf(t.PID)
 		if err != nil {
-			return r, err
+			return 0, err
 		}
 		kept := t.profile(ctx, b.Profiles, r.Name)
 		if _, err := t.volley(ctx, n, atOnce, s); err != nil {
-			return r, err
+			return 0, err
 		}
 		if err := kept(); err != nil {
-			return r, err
+			return 0, err
 		}
 		after, err := usageOf(t.PID)
-		if err != nil {
-			return r, err
-		}
-		each := float64((after.cpu - before.cpu).Microseconds()) / float64(units)
-		if i == 0 {
-			r.Value = each
-		} else {
-			r.Beside[t.Name] = each
-		}
+		return float64((after.cpu - before.cpu).Microseconds()) / float64(n*units), err
+	})
+	if err == nil {
+		r.take(b.all(), values)
 	}
-	return r, nil
+	return r, err
 }
 
 func (b *Bench) perRequest(ctx context.Context, r Result) (Result, error) {
-	return b.cost(ctx, r, b.Requests, atOnce, b.Requests, shot{tokens: 1})
+	return b.cost(ctx, r, b.Requests/rounds, atOnce, 1, shot{tokens: 1})
 }
 
 func (b *Bench) perChunk(ctx context.Context, r Result) (Result, error) {
-	n := b.Streams
-	return b.cost(ctx, r, n, atOnce, n*streamTokens, shot{tokens: streamTokens, stream: true})
+	return b.cost(ctx, r, b.Streams/rounds, atOnce, streamTokens, shot{tokens: streamTokens, stream: true})
 }
 
 func (b *Bench) perPacedChunk(ctx context.Context, r Result) (Result, error) {
-	n := 4 * atOnce
-	return b.cost(ctx, r, n, n, n*pacedTokens, shot{tokens: pacedTokens, pace: paced, stream: true})
+	const n = 4 * atOnce
+	return b.cost(ctx, r, n, n, pacedTokens, shot{tokens: pacedTokens, pace: paced, stream: true})
 }
 
-// firstToken compares the time to the first token with and without a gateway, in
-// turns.
+// firstToken compares the time to the first token with and without a gateway.
 func (b *Bench) firstToken(ctx context.Context, r Result) (Result, error) {
 	targets := append([]Target{b.Direct}, b.all()...)
-	firsts := make([][]float64, len(targets))
 	s := shot{tokens: 25, pace: paced, stream: true}
-	for range 4 {
-		for i, t := range targets {
-			b.Progress(r.Name + ", " + t.Name)
-			hits, err := t.spread(ctx, max(b.Requests/80, 2*atOnce), atOnce, time.Duration(s.tokens)*s.pace, s)
-			if err != nil {
-				return r, err
-			}
-			for _, h := range hits {
-				firsts[i] = append(firsts[i], float64(h.first.Microseconds())/1000)
-			}
+	values, err := b.inTurns(ctx, r.Name, targets, func(ctx context.Context, t Target) (float64, error) {
+		hits, err := t.spread(ctx, max(b.Requests/80, 2*atOnce), atOnce, time.Duration(s.tokens)*s.pace, s)
+		firsts := make([]float64, len(hits))
+		for i, h := range hits {
+			firsts[i] = float64(h.first.Microseconds()) / 1000
+		}
+		return p99(firsts), err
+	})
+	if err != nil {
+		return r, err
+	}
+	added := values[1:]
+	for _, rounds := range added {
+		for i := range rounds {
+			rounds[i] -= values[0][i]
 		}
 	}
-	direct := p99(firsts[0])
-	r.Value = p99(firsts[1]) - direct
-	for i, t := range b.Others {
-		r.Beside[t.Name] = p99(firsts[i+2]) - direct
-	}
+	r.take(targets[1:], added)
 	return r, nil
 }
 
 func p99(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
 	slices.Sort(values)
 	return values[(len(values)*99+99)/100-1]
 }

@@ -34,7 +34,7 @@ func (r *Report) Missed() (names []string) {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n%s\n%s\n%s\n\n", r.Program, r.Machine, r.Started.UTC().Format("2006-01-02 15:04 MST"), r.Setup)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tmeasured\tgateway\tat most\tbeside")
+	fmt.Fprintln(table, "\tmeasured\tgateway\trounds\tat most\tbeside")
 	for i := range r.Results {
 		result := &r.Results[i]
 		verdict := "met"
@@ -45,7 +45,11 @@ func (r *Report) WriteText(w io.Writer) error {
 		for _, name := range slices.Sorted(maps.Keys(result.Beside)) {
 			beside = append(beside, fmt.Sprintf("%s %.2f", name, result.Beside[name]))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%g %s\t%s\n", verdict, result.Name, result.Value, result.Unit, result.Bar, result.Unit, strings.Join(beside, ", "))
+		spread := ""
+		if len(result.Rounds) > 0 {
+			spread = fmt.Sprintf("%.2f - %.2f", slices.Min(result.Rounds), slices.Max(result.Rounds))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%s\t%g %s\t%s\n", verdict, result.Name, result.Value, result.Unit, spread, result.Bar, result.Unit, strings.Join(beside, ", "))
 	}
 	return table.Flush()
 }

@@ -50,9 +50,11 @@ func TestUsageOfThisProcess(t *testing.T) {
 }
 
 func TestReportTellsWhatIsMissed(t *testing.T) {
-	r := Report{Results: []Result{{Name: "a", Value: 1, Bar: 2}, {Name: "b", Value: 3, Bar: 2, Beside: map[string]float64{"nginx": 1}}}}
+	r := Report{Results: []Result{{Name: "a", Value: 1, Bar: 2}, {Name: "b", Bar: 2, Beside: map[string]float64{}}}}
+	r.Results[1].take([]Target{{Name: "gateway"}, {Name: "nginx"}}, [][]float64{{9, 3, 1.5}, {2, 1, 0.5, 1}})
 	var text strings.Builder
-	if err := r.WriteText(&text); err != nil || len(r.Missed()) != 1 || !strings.Contains(text.String(), "MISSED  b") || !strings.Contains(text.String(), "nginx 1.00") {
+	if err := r.WriteText(&text); err != nil || len(r.Missed()) != 1 || !strings.Contains(text.String(), "MISSED  b") ||
+		!strings.Contains(text.String(), "1.50 - 9.00") || !strings.Contains(text.String(), "nginx 1.00") {
 		t.Errorf("%v, %v:\n%s", r.Missed(), err, &text)
 	}
 }
