@@ -49,6 +49,29 @@ func TestUsageOfThisProcess(t *testing.T) {
 	}
 }
 
+// TestBarsAreThoseOfAMachine makes sure that a slow machine does not miss bars by its
+// slowness, and a fast one does not meet them by its speed.
+func TestBarsAreThoseOfAMachine(t *testing.T) {
+	results := []Result{
+		{Name: perRequestName, Unit: "us", Value: 300, Bar: 200, Beside: map[string]float64{"nginx": 2 * referenceNginx}},
+		{Name: "a chunk", Unit: "us", Value: 50, Bar: 20},
+		{Name: "memory", Unit: "KB", Value: 41, Bar: 40},
+	}
+	scale(results)
+	if r := results; r[0].Scaled != 150 || !r[0].Met() || r[1].Scaled != 25 || r[1].Met() || r[2].Scaled != 0 || r[2].Met() {
+		t.Errorf("%+v", results)
+	}
+	results[0].Beside["nginx"] = referenceNginx / 2.0
+	if scale(results); results[0].Met() {
+		t.Error("a fast machine has met a bar that is for a slower one")
+	}
+	delete(results[0].Beside, "nginx")
+	results[0].Scaled, results[0].Value = 0, 199
+	if scale(results); !results[0].Met() {
+		t.Error("without nginx the value itself counts")
+	}
+}
+
 func TestReportTellsWhatIsMissed(t *testing.T) {
 	r := Report{Results: []Result{{Name: "a", Value: 1, Bar: 2}, {Name: "b", Bar: 2, Beside: map[string]float64{}}}}
 	r.Results[1].take([]Target{{Name: "gateway"}, {Name: "nginx"}}, [][]float64{{9, 3, 1.5}, {2, 1, 0.5, 1}})
