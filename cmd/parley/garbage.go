@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 const (
@@ -19,20 +19,19 @@ const (
 	// that use more than largeHeap are left to Go's own rule.
 	percentMin, percentMax = 25, 800
 	largeHeap              = 256 << 20
-	// gaugeEvery is how often it is looked how much is in use.
-	gaugeEvery = time.Second
 )
 
 // leaveGarbage gives garbage its room until ctx ends. GOGC still has the last
-// word.
+// word. It looks again after every collection, and not by the clock: thousands of
+// streams may open within a second, and the room that was right before them is
+// several times too large.
 func leaveGarbage(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	percent := 100
-	tick := time.NewTicker(gaugeEvery)
-	defer tick.Stop()
 	for {
+		collected := nextCollection()
 		if want := garbagePercent(heapInUse()); want != percent { // setting it stops all for a moment
 			percent = want
 			debug.SetGCPercent(percent)
@@ -40,9 +39,17 @@ func leaveGarbage(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-collected:
 		}
 	}
+}
+
+// nextCollection returns a channel that is closed when garbage has been collected:
+// something that nobody holds is gone then.
+func nextCollection() <-chan struct{} {
+	collected := make(chan struct{})
+	runtime.AddCleanup(new([64]byte), func(collected chan struct{}) { close(collected) }, collected)
+	return collected
 }
 
 // heapInUse is what the last collection left, in bytes.
