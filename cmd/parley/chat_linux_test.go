@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -242,15 +245,37 @@ func TestChatSavesAndLoads(t *testing.T) {
 // terminal says so in a line that is gone when the answer begins.
 func TestChatTellsWhatItWaitsFor(t *testing.T) {
 	server := startServer(t, "--seqs", "1", "--speculate", "off", "--share", "off")
-	one, other := newChatter(t).sit(80, 24, "--url", server.url), newChatter(t).sit(80, 24, append(exact, "--url", server.url)...)
-	askStory(one)
+	other := newChatter(t).sit(80, 24, append(exact, "--url", server.url)...)
+	leave := takeTheSeat(t, server.url)
 	other.Type(capital + "\r")
 	other.WaitFor("waiting: ")
-	one.Type("\x03")
+	leave()
 	other.WaitFor("Paris")
 	if text := prompts(other, 2); strings.Contains(text, "waiting") {
 		t.Errorf("the line stayed:\n%s", text)
 	}
+}
+
+// takeTheSeat has a server write an answer that does not end before somebody leaves.
+func takeTheSeat(t *testing.T, url string) (leave func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	body := strings.NewReader(`{"stream":true,"ignore_eos":true,"messages":[{"role":"user","content":"Tell me a long story."}]}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	if _, err := response.Body.Read(make([]byte, 1)); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v", response.StatusCode, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+	return leave
 }
 
 func TestChatElsewhere(t *testing.T) {
