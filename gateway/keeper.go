@@ -39,14 +39,17 @@ type keeper struct {
 	aliveUntil time.Time
 	writing    int
 
-	mu     sync.Mutex
-	runs   map[string]*run
+	mu   sync.Mutex
+	runs map[string]*run
+	// debts are the outcomes that the store has not taken yet.
+	debts  map[string]debt
 	closed bool
 }
 
-// A run is a response, or an answer in a conversation, that this process
-// computes now.
+// A run is a response, or an answer in a conversation, that is this process's
+// to write now.
 type run struct {
+	// cancel is nil until it is computed.
 	cancel context.CancelCauseFunc
 	// changed is closed when events were stored, and made anew.
 	changed chan struct{}
@@ -62,7 +65,7 @@ func newKeeper(config *Config) (*keeper, error) {
 	if config.Store == nil {
 		return nil, nil
 	}
-	k := &keeper{store: config.Store, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}}
+	k := &keeper{store: config.Store, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}, debts: map[string]debt{}}
 	k.ctx, k.stop = context.WithCancelCause(context.Background())
 	if err := k.recover(); err != nil {
 		return nil, fmt.Errorf("conversation store: %w", err)
@@ -83,7 +86,7 @@ func (k *keeper) keep() {
 			return
 		case <-tick.C:
 		}
-		err := errors.Join(k.beatIfWriting(), k.recover())
+		err := errors.Join(k.beatIfWriting(), k.bounded(k.pay), k.recover())
 		if now := k.now(); now.Sub(purged) >= purgeEvery {
 			purged = now
 			err = errors.Join(err, k.bounded(func(ctx context.Context) error { return k.store.Purge(ctx, now, convo.Retention{}) }))
@@ -158,17 +161,27 @@ const retryEvery = 250 * time.Millisecond
 func persist(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWait)
 	defer cancel()
+	var away error
 	for {
 		err := f(ctx)
-		if parley.CodeOf(err) != parley.Unavailable || errors.Is(err, convo.ErrTaken) || errors.Is(err, convo.ErrNotAlive) {
+		if away != nil && parley.CodeOf(err) == parley.DeadlineExceeded {
+			return away // says more than that the time is over
+		}
+		if !unreached(err) {
 			return err
 		}
+		away = err
 		select {
 		case <-ctx.Done():
 			return err
 		case <-time.After(retryEvery):
 		}
 	}
+}
+
+// unreached reports whether err says that the store could not be reached.
+func unreached(err error) bool {
+	return parley.CodeOf(err) == parley.Unavailable && !errors.Is(err, convo.ErrTaken) && !errors.Is(err, convo.ErrNotAlive)
 }
 
 // detached runs f without a client. It is waited for when the server stops.
@@ -182,16 +195,37 @@ func (k *keeper) detached(f func()) error {
 	return nil
 }
 
-// begin notes that this process computes a response.
+// claim makes an answer or a response the caller's to write, until end; false
+// if somebody in this process has it. What the store says this process writes,
+// and nobody has claimed, is abandoned.
+func (k *keeper) claim(id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.runs[id] != nil {
+		return false
+	}
+	k.runs[id] = &run{changed: make(chan struct{})}
+	return true
+}
+
+// begin notes what ends the computation of something that was claimed.
 func (k *keeper) begin(id string, cancel context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.runs[id] = &run{cancel: cancel, changed: make(chan struct{})}
+	k.runs[id].cancel = cancel
 }
 
+// end gives up a claim, except where the store must still hear the outcome.
 func (k *keeper) end(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if _, owed := k.debts[id]; !owed {
+		k.drop(id)
+	}
+}
+
+// drop is called with mu held.
+func (k *keeper) drop(id string) {
 	if r := k.runs[id]; r != nil {
 		delete(k.runs, id)
 		close(r.changed)
@@ -202,7 +236,7 @@ func (k *keeper) end(id string) {
 func (k *keeper) cancel(id string, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.runs[id]; r != nil {
+	if r := k.runs[id]; r != nil && r.cancel != nil {
 		r.cancel(why)
 	}
 }
@@ -234,6 +268,9 @@ func (k *keeper) close(ctx context.Context) {
 	k.closed = true
 	k.mu.Unlock()
 	waitOr(ctx, &k.work, func() { k.stop(errStopping) })
+	if err := k.pay(ctx); err != nil {
+		k.log.Error("answers were not stored; they can be taken up again", "error", err)
+	}
 	k.stop(errStopping)
 	k.loop.Wait()
 }

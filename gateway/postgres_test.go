@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"parley"
 	"parley/internal/testkit"
@@ -62,11 +63,11 @@ func TestPostgresRestartsUnderLoad(t *testing.T) {
 		clients.Go(func() { responses[i] = load.respond(t, i) })
 	}
 	for _, mode := range []string{"immediate", "fast"} {
-		load.wait(30)
+		load.wait(t, 30)
 		if out, err := exec.Command(ctl, "restart", "-m", mode).CombinedOutput(); err != nil {
 			t.Errorf("restart: %v\n%s", err, out)
 		}
-		load.wait(30)
+		load.wait(t, 30)
 	}
 	close(load.done)
 	clients.Wait()
@@ -92,9 +93,14 @@ type restartLoad struct {
 }
 
 // wait returns after so many more answers.
-func (l *restartLoad) wait(answers int) {
+func (l *restartLoad) wait(t *testing.T, answers int) {
 	for range answers {
-		<-l.answered
+		select {
+		case <-l.answered:
+		case <-time.After(2 * time.Minute):
+			t.Error("nobody was answered for two minutes")
+			return
+		}
 	}
 }
 
@@ -131,10 +137,10 @@ func (l *restartLoad) response(t *testing.T, key string) string {
 	return answer.ID
 }
 
-// post tries until there is an answer. Whatever is no answer must say that the
-// store is away, or that an earlier try is still being answered.
+// post tries until there is an answer, for a minute. Whatever is no answer must
+// say that the store is away, or that an earlier try is still being answered.
 func (l *restartLoad) post(t *testing.T, path, body, key string) []byte {
-	for ; ; l.failures.Add(1) {
+	for until := time.Now().Add(time.Minute); ; l.failures.Add(1) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://parley"+path, strings.NewReader(body))
 		if err != nil {
 			t.Error(err)
@@ -159,6 +165,10 @@ func (l *restartLoad) post(t *testing.T, path, body, key string) []byte {
 		case response.StatusCode != 503 && response.StatusCode != 409:
 			t.Errorf("%s: %d %s %v", key, response.StatusCode, answer, err)
 			return nil
+		case time.Now().After(until):
+			t.Errorf("%s: no answer within a minute; at last %d %s %v", key, response.StatusCode, answer, err)
+			return nil
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -100,21 +100,28 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 		return err
 	}
 	fresh := convo.NewResponse{
-		Key: asking.request.Header.Get("Idempotency-Key"), Previous: r.request.Previous, Conversation: r.request.Conversation,
+		ID: convo.NewResponseID(), Key: asking.request.Header.Get("Idempotency-Key"), Previous: r.request.Previous, Conversation: r.request.Conversation,
 		Model: r.model.ID, Background: r.request.Background, Request: request, Input: input, Process: k.process,
 	}
+	k.claim(fresh.ID)
 	var stored convo.Response
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		stored, err = k.store.CreateResponse(ctx, r.owner, fresh, now)
 		return err
 	})
-	if err != nil {
+	if late(err) {
+		owner := r.owner
+		k.owe(fresh.ID, func(ctx context.Context) error { return k.store.DeleteResponse(ctx, owner, fresh.ID) })
+	}
+	if err != nil || stored.ID != fresh.ID {
+		k.end(fresh.ID)
 		k.leave()
+	}
+	if err != nil {
 		return r.explain(err)
 	}
 	r.id = stored.ID
-	if !isNew(&stored, k.process, now) {
-		k.leave()
+	if r.id != fresh.ID {
 		r.found = &stored
 		return nil
 	}
@@ -321,24 +328,25 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 		return nil
 	}
 	r.record.add(events)
-	return persist(r.ctx, func(ctx context.Context) error {
-		last, err := r.record.close(ctx)
-		if err != nil {
+	outcome, err := r.outcome(status, why)
+	if err != nil {
+		return err
+	}
+	k, owner, id, record := r.gateway.keeper, r.owner, r.id, r.record
+	err = k.settle(r.ctx, id, func(ctx context.Context) (err error) {
+		if outcome.Batch, err = record.close(ctx); err != nil {
 			return err
 		}
-		outcome, err := r.outcome(status, last, why)
-		if err != nil {
-			return err
-		}
-		_, err = r.gateway.keeper.store.FinishResponse(ctx, r.owner, r.id, outcome, r.gateway.config.Now())
-		r.ended = err == nil || errors.Is(err, convo.ErrTaken) || errors.Is(err, convo.ErrNotFound)
+		_, err = k.store.FinishResponse(ctx, owner, id, outcome, k.now())
 		return err
 	})
+	r.ended = settled(err) || late(err)
+	return err
 }
 
-func (r *reply) outcome(status convo.Status, last convo.EventBatch, why *parley.Error) (o convo.ResponseOutcome, err error) {
+func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
 	r.call.bill.close()
-	o = convo.ResponseOutcome{Status: status, Batch: last, Usage: r.answer.usage, CostMicros: int64(r.call.bill.total()), Err: why}
+	o = convo.ResponseOutcome{Status: status, Usage: r.answer.usage, CostMicros: int64(r.call.bill.total()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

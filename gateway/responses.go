@@ -257,11 +257,6 @@ func name(items []openai.Item) {
 	}
 }
 
-// isNew reports whether a stored response was made by this very call.
-func isNew(r *convo.Response, process string, now time.Time) bool {
-	return r.Process == process && r.Created.Equal(now.Truncate(time.Microsecond)) && r.Events == 0 && !r.Status.Ended()
-}
-
 // shapeOf returns what the client sees of a stored response.
 func (g *Gateway) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Response) (json.RawMessage, error) {
 	if len(r.Body) > 0 {

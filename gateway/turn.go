@@ -75,7 +75,15 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 	case live != nil && t.request.Background:
 		return t.gateway.watch(t.call, live, t.request)
 	}
-	return t.goOn()
+	err := t.goOn()
+	if !errors.Is(err, convo.ErrComplete) {
+		return err
+	}
+	m, err := t.gateway.keeper.store.Message(t.call.request.Context(), t.owner, t.id.Conversation, t.id.Message)
+	if err != nil {
+		return err
+	}
+	return t.show(&m)
 }
 
 // resume answers POST /v1/conversations/{id}/messages/{item}/resume: it goes on
@@ -121,14 +129,38 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	if err != nil {
 		return begun, err
 	}
+	k := t.gateway.keeper
+	k.claim(wanted.Answer)
 	err = persist(t.call.request.Context(), func(ctx context.Context) (err error) {
-		begun, err = t.gateway.keeper.store.BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
+		begun, err = k.store.BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
 		return err
 	})
+	if err != nil || !begun.Begun {
+		t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: wanted.Answer, Process: wanted.Process}
+		t.giveUp(err)
+	}
 	if err != nil {
 		return begun, t.call.noConversation(err)
 	}
 	return begun, nil
+}
+
+// giveUp ends the claim on an answer that was not begun or taken up, because of
+// err. If the store did not say so, it is told when it can be reached.
+func (t *turn) giveUp(err error) {
+	k, owner, id := t.gateway.keeper, t.owner, t.id
+	if late(err) {
+		k.owe(id.Message, func(ctx context.Context) error {
+			m, missing := k.store.Message(ctx, owner, id.Conversation, id.Message)
+			if missing != nil || m.Status != convo.InProgress || m.Process != id.Process {
+				return missing
+			}
+			o := convo.Outcome{Status: convo.Failed, Err: shownReason(err), Usage: m.Usage, CostMicros: m.CostMicros}
+			_, err := k.store.FinishTurn(ctx, owner, id, o, k.now())
+			return err
+		})
+	}
+	k.end(id.Message)
 }
 
 // wanted says what turn is to be stored.
@@ -138,6 +170,7 @@ func (t *turn) wanted() (convo.NewTurn, error) {
 		Parent:  t.request.Parent,
 		Model:   t.model.ID,
 		Process: t.gateway.keeper.process,
+		Answer:  convo.NewMessageID(),
 	}
 	if sibling := t.request.Edit + t.request.Again; sibling != "" { // one of the two at most
 		m, err := t.gateway.keeper.store.Message(t.call.request.Context(), t.owner, t.conversation.ID, sibling)
@@ -173,9 +206,18 @@ func questionOf(items []openai.Item) (convo.NewMessage, error) {
 // goOn takes up an answer that was begun before. Text is kept and continued;
 // thoughts and half calls are thought again.
 func (t *turn) goOn() error {
-	t.id.Process = t.gateway.keeper.process
-	m, err := t.gateway.keeper.store.ResumeTurn(t.call.request.Context(), t.owner, t.id, t.gateway.config.Now())
+	k := t.gateway.keeper
+	if !k.claim(t.id.Message) {
+		return convo.ErrRunning
+	}
+	t.id.Process = k.process
+	var m convo.Message
+	err := persist(t.call.request.Context(), func(ctx context.Context) (err error) {
+		m, err = k.store.ResumeTurn(ctx, t.owner, t.id, t.gateway.config.Now())
+		return err
+	})
 	if err != nil {
+		t.giveUp(err)
 		t.call.values["item"] = t.id.Message
 		return t.call.noItem(err)
 	}

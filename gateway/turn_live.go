@@ -14,8 +14,8 @@ import (
 // errTurnStopped ends an answer that somebody has had enough of.
 var errTurnStopped = parley.Errorf(parley.Cancelled, "The answer was stopped.")
 
-// start notes that this process writes the answer, so that it can be followed
-// and stopped.
+// start notes that the answer, which was claimed, is being written, so that it
+// can be followed and stopped.
 func (t *turn) start() {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancelCause(t.call.request.Context())
@@ -23,7 +23,8 @@ func (t *turn) start() {
 	k := t.gateway.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.runs[t.id.Message] = &run{cancel: t.cancel, changed: make(chan struct{}), turn: t}
+	claimed := k.runs[t.id.Message]
+	claimed.cancel, claimed.turn = t.cancel, t
 }
 
 // turn returns an answer that this process writes now, or nil.
@@ -57,6 +58,7 @@ func (t *turn) respond() error {
 	alone, cancel := g.detach(asking)
 	t.call = alone
 	if err := g.keeper.enter(alone.request.Context()); err != nil {
+		defer g.keeper.end(t.id.Message)
 		cancel(err)
 		return errors.Join(err, t.finish(err))
 	}

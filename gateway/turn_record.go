@@ -117,10 +117,16 @@ func (t *turn) finish(why error) error {
 	if err != nil {
 		return err
 	}
-	return persist(t.call.request.Context(), func(ctx context.Context) error {
-		_, err := t.gateway.keeper.store.FinishTurn(ctx, t.owner, t.id, outcome, t.gateway.config.Now())
+	return t.gateway.keeper.settle(t.call.request.Context(), t.id.Message, t.ending(outcome))
+}
+
+// ending stores that the answer ended like that.
+func (t *turn) ending(o convo.Outcome) debt {
+	k, owner, id := t.gateway.keeper, t.owner, t.id
+	return func(ctx context.Context) error {
+		_, err := k.store.FinishTurn(ctx, owner, id, o, k.now())
 		return err
-	})
+	}
 }
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {

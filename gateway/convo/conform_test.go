@@ -33,7 +33,7 @@ func Conform(t *testing.T, open func(t *testing.T) Store) {
 		{"delete message", conformDeleteMessage},
 		{"summaries", conformSummaries},
 		{"turns", conformTurns},
-		{"keys of turns", conformTurnKeys},
+		{"keys of turns", conformTurnKeys}, {"the same call", conformSameCall},
 		{"resume", conformResume},
 		{"recover", conformRecover},
 		{"responses", conformResponses},

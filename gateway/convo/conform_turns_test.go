@@ -92,6 +92,30 @@ func conformTurnKeys(t *testing.T, s Store) {
 	same(t, "without its question", must(s.BeginTurn(ctx, ann, sc.id, keyed, at(9)))(t), first)
 }
 
+// conformSameCall makes calls again whose outcome nobody heard: with a key or
+// without, what they name is theirs, and there once.
+func conformSameCall(t *testing.T, s Store) {
+	ctx := t.Context()
+	for _, key := range []string{"", "k"} {
+		sc := newScene(t, s)
+		n := asked("once")
+		n.Key, n.Answer = key, NewMessageID()
+		first := must(s.BeginTurn(ctx, ann, sc.id, n, at(1)))(t)
+		same(t, "the same call", must(s.BeginTurn(ctx, ann, sc.id, n, at(2)))(t), first)
+		same(t, "path", sc.path(t, ""), []string{"once", ""})
+		same(t, "taken up by its own process", must(s.ResumeTurn(ctx, ann, first.ID(), at(3)))(t), first.Answer)
+
+		r := NewResponse{ID: NewResponseID(), Key: key, Model: "m", Request: json.RawMessage(`{}`), Input: []Item{{Content: json.RawMessage(`"hi"`)}}, Process: "here"}
+		made := must(s.CreateResponse(ctx, ann, r, at(1)))(t)
+		same(t, "the same response", must(s.CreateResponse(ctx, ann, r, at(2)))(t), made)
+		if made.ID != r.ID {
+			t.Errorf("%s was made as %s", r.ID, made.ID)
+		}
+		_, err := s.CreateResponse(ctx, Owner{Tenant: "evil"}, r, at(3))
+		fails(t, err, ErrNotFound)
+	}
+}
+
 func conformResume(t *testing.T, s Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)

@@ -9,6 +9,8 @@ var (
 	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such conversation, message or response, or it is not yours.")
 	// ErrRunning: what was to be continued is still being written.
 	ErrRunning = parley.Errorf(parley.Conflict, "An answer is still being written here: wait until it is complete, or stop it first.")
+	// ErrComplete: there is nothing left to continue.
+	ErrComplete = parley.Invalid("message", "This message is complete: there is nothing to resume.")
 	// ErrKeyReused: the key came before with another question.
 	ErrKeyReused = parley.Errorf(parley.Conflict, "This idempotency key was used before for another request: use a new key.")
 	// ErrTaken: the answer or response belongs to another process now, or has

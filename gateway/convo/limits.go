@@ -178,7 +178,7 @@ func checkMessages(messages []NewMessage, least, most int) error {
 }
 
 func (t *NewTurn) check() error {
-	if err := checkNames("key", t.Key, "parent", t.Parent, "model", t.Model, "process", t.Process); err != nil {
+	if err := checkNames("key", t.Key, "parent", t.Parent, "model", t.Model, "process", t.Process, "answer", t.Answer); err != nil {
 		return err
 	}
 	if t.Process == "" {
@@ -270,6 +270,12 @@ func (o *ResponseOutcome) check() error {
 	}
 	return checkItems("output", o.Output)
 }
+
+// NewMessageID returns a name for a message that is to be stored.
+func NewMessageID() string { return newID("msg") }
+
+// NewResponseID returns a name for a response that is to be stored.
+func NewResponseID() string { return newID("resp") }
 
 // newID returns a name that nobody can guess and that no other thing has.
 func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Text()) }

@@ -109,7 +109,7 @@ func newMessage(n *NewMessage, parent string, now time.Time) Message {
 		Status: Completed, Created: db.Unstamp(db.Stamp(now)), Completed: db.Unstamp(db.Stamp(now)),
 	}
 	if m.ID == "" {
-		m.ID = newID("msg")
+		m.ID = NewMessageID()
 	}
 	if m.Kind == "" {
 		m.Kind = "message"

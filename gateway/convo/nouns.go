@@ -152,6 +152,9 @@ type NewTurn struct {
 	Model string
 	// Process will write the answer. It must be alive: see Store.Beat.
 	Process string
+	// Answer is the id of the answer to be; made if empty. With it the call may
+	// be made again when nobody knows whether it was stored.
+	Answer string
 }
 
 // A Turn is a question and its answer.
@@ -159,8 +162,9 @@ type Turn struct {
 	// Question is the zero Message if an earlier one is answered again.
 	Question Message
 	Answer   Message
-	// Begun is false if the turn was begun by an earlier call with the same key.
-	// Its answer may be complete, still be written, or wait for ResumeTurn.
+	// Begun is false if the turn was begun by an earlier call with the same key,
+	// for another answer. That may be complete, still be written, or wait for
+	// ResumeTurn.
 	Begun bool
 }
 

@@ -39,6 +39,9 @@ type Response struct {
 
 // A NewResponse is what a response is made of.
 type NewResponse struct {
+	// ID is made if empty. With it the call may be made again when nobody knows
+	// whether it was stored.
+	ID string
 	// Key makes the call repeatable; empty: every call makes one.
 	Key string
 	// Previous and Conversation must be the owner's. At most one is given.

@@ -1,6 +1,7 @@
 package convo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewRespons
 		return r, err
 	}
 	err = d.write(ctx, func(t *transaction) error {
-		r, err = t.responseOf(owner, n.Key, n.fingerprint())
+		r, err = t.responseOf(owner, &n)
 		if !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -58,14 +59,15 @@ func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewRespons
 	return r, err
 }
 
-// responseOf returns the response that was made with key; ErrNotFound if none was.
-func (t *transaction) responseOf(owner Owner, key, fingerprint string) (r Response, err error) {
-	if key == "" {
+// responseOf returns the response that was made with n's key or id; ErrNotFound
+// if none was.
+func (t *transaction) responseOf(owner Owner, n *NewResponse) (r Response, err error) {
+	if n.Key == "" && n.ID == "" {
 		return r, ErrNotFound
 	}
 	var id, before string
-	err = t.one(`SELECT id, fingerprint FROM responses WHERE tenant = $1 AND user_id = $2 AND retry_key = $3`, []any{owner.Tenant, owner.User, key}, &id, &before)
-	if err == nil && before != fingerprint {
+	err = t.one(`SELECT id, fingerprint FROM responses WHERE tenant = $1 AND user_id = $2 AND (retry_key = $3 AND retry_key <> '' OR id = $4)`, []any{owner.Tenant, owner.User, n.Key, n.ID}, &id, &before)
+	if err == nil && before != n.fingerprint() {
 		err = ErrKeyReused
 	}
 	if err != nil {
@@ -92,7 +94,7 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 	if n.Background {
 		status = Queued
 	}
-	id, bytes := newID("resp"), int64(len(n.Request))+bytesOf(n.Input)
+	id, bytes := cmp.Or(n.ID, NewResponseID()), int64(len(n.Request))+bytesOf(n.Input)
 	if bytes > ResponseBytesMax {
 		return r, ErrFull
 	}
@@ -102,7 +104,7 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 		id, owner.Tenant, owner.User, n.Key, n.fingerprint(), n.Previous, n.Conversation, n.Model, string(status), db.Flag(n.Background), blob(n.Request), []byte{},
 		n.Process, bytes, db.Stamp(now))
 	if err == nil && added == 0 {
-		return t.responseOf(owner, n.Key, n.fingerprint()) // another call was faster
+		return t.responseOf(owner, n) // another call was faster
 	}
 	if err != nil {
 		return r, err

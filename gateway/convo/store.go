@@ -60,7 +60,7 @@ type Store interface {
 
 	// BeginTurn writes the question and an empty answer that is in progress, and
 	// makes the answer the current leaf. A key used before in the conversation
-	// gives the turn begun then, as it is now.
+	// gives the turn begun then, as it is now; so does the answer's id.
 	BeginTurn(ctx context.Context, owner Owner, conversation string, t NewTurn, now time.Time) (Turn, error)
 	// Checkpoint keeps what there is of an answer so far. ErrTaken says that the
 	// answer is not this process's to write any more.
@@ -69,11 +69,13 @@ type Store interface {
 	FinishTurn(ctx context.Context, owner Owner, answer AnswerID, outcome Outcome, now time.Time) (Message, error)
 	// ResumeTurn gives an answer that ended without completing, or whose process
 	// is dead, to answer.Process, in progress and with what was kept of it.
-	// ErrRunning says that a living process is writing it.
+	// ErrRunning says that another living process is writing it: what
+	// answer.Process itself writes is for its caller to know.
 	ResumeTurn(ctx context.Context, owner Owner, answer AnswerID, now time.Time) (Message, error)
 
 	// CreateResponse stores a response with its input, before it is answered. A
-	// key that the owner used before gives the response made then.
+	// key that the owner used before gives the response made then; so does its
+	// id.
 	CreateResponse(ctx context.Context, owner Owner, r NewResponse, now time.Time) (Response, error)
 	// Response returns one response without its items.
 	Response(ctx context.Context, owner Owner, id string) (Response, error)

@@ -65,7 +65,7 @@ func (d *database) Import(ctx context.Context, owner Owner, a *Archive, now time
 // named.
 func (w *writer) imported(a *ArchivedMessage, named map[string]string) error {
 	m := a.message()
-	m.ID, m.Parent = newID("msg"), named[a.Parent]
+	m.ID, m.Parent = NewMessageID(), named[a.Parent]
 	named[a.ID] = m.ID
 	if m.Kind == "" {
 		m.Kind = "message"

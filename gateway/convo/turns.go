@@ -48,7 +48,7 @@ func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation stri
 		if err != nil {
 			return err
 		}
-		turn, err = t.turnOf(conversation, n.Key, n.fingerprint())
+		turn, err = t.turnOf(conversation, &n)
 		if !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -58,19 +58,21 @@ func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation stri
 	return turn, err
 }
 
-// turnOf returns the turn that was begun with key; ErrNotFound if none was.
-func (t *transaction) turnOf(conversation, key, fingerprint string) (turn Turn, err error) {
-	if key == "" {
+// turnOf returns the turn that was begun with n's key or for its answer;
+// ErrNotFound if none was.
+func (t *transaction) turnOf(conversation string, n *NewTurn) (turn Turn, err error) {
+	if n.Key == "" && n.Answer == "" {
 		return turn, ErrNotFound
 	}
 	var answer, before, question string
-	err = t.one(`SELECT id, fingerprint, question FROM messages WHERE conversation = $1 AND retry_key = $2`, []any{conversation, key}, &answer, &before, &question)
+	err = t.one(`SELECT id, fingerprint, question FROM messages WHERE conversation = $1 AND (retry_key = $2 AND retry_key <> '' OR id = $3)`, []any{conversation, n.Key, n.Answer}, &answer, &before, &question)
 	if err != nil {
 		return turn, err
 	}
-	if before != fingerprint {
+	if before != n.fingerprint() {
 		return turn, ErrKeyReused
 	}
+	turn.Begun = answer == n.Answer
 	if turn.Answer, err = t.message(conversation, answer); err != nil || question == "" {
 		return turn, err
 	}
@@ -103,7 +105,7 @@ func (w *writer) begin(n *NewTurn) (turn Turn, err error) {
 	} else if parent == "" {
 		return turn, parley.Invalid("parent", "There is nothing to answer: give a question, or the message to answer again.")
 	}
-	turn.Answer = newMessage(&NewMessage{Role: "assistant", Content: emptyContent, Model: n.Model}, parent, w.now)
+	turn.Answer = newMessage(&NewMessage{ID: n.Answer, Role: "assistant", Content: emptyContent, Model: n.Model}, parent, w.now)
 	turn.Answer.Status, turn.Answer.Process, turn.Answer.Completed = InProgress, n.Process, time.Time{}
 	if err := w.add(&turn.Answer, key); err != nil {
 		return turn, err
@@ -238,9 +240,9 @@ func (d *database) ResumeTurn(ctx context.Context, owner Owner, id AnswerID, now
 			return err
 		}
 		if m.Role != "assistant" || m.Status == Completed {
-			return parley.Invalid("message", "This message is complete: there is nothing to resume.")
+			return ErrComplete
 		}
-		if m.Status == InProgress {
+		if m.Status == InProgress && m.Process != id.Process {
 			if err := t.abandoned(m.Process, now); err != nil {
 				return err
 			}
