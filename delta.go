@@ -104,6 +104,9 @@ type Usage struct {
 	Miss string `json:",omitzero"`
 	// OutputTokens sums over the choices.
 	OutputTokens int `json:",omitzero"`
+	// ReasoningTokens is how many of OutputTokens were thoughts. Who reads the
+	// answer finds out; a worker need not.
+	ReasoningTokens int `json:",omitzero"`
 	// DroppedTokens is how many tokens the choices forgot because the text
 	// outgrew the context; see [Request.Sinks].
 	DroppedTokens int `json:",omitzero"`

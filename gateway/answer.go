@@ -72,6 +72,8 @@ type choice struct {
 	// outputTokens and logprobSum rate the choice against others.
 	outputTokens int
 	logprobSum   float64
+	// thoughtTokens are those of outputTokens that were thoughts.
+	thoughtTokens int
 	// single is room for what most deltas add.
 	single [1]piece
 }
@@ -283,10 +285,11 @@ func (a *answer) accept(e event) ([]piece, error) {
 // settle adds the usage of an answered prompt. Prompts run side by side, so
 // their tokens add up and their times do not.
 func (a *answer) settle(prompt int, u parley.Usage) error {
-	for i := range a.perPrompt {
-		if a.choices[prompt*a.perPrompt+i].finish == "" {
+	for i, c := range a.choices[prompt*a.perPrompt : (prompt+1)*a.perPrompt] {
+		if c.finish == "" {
 			return fmt.Errorf("the worker ended the answer without a finish for choice %d", i)
 		}
+		a.usage.ReasoningTokens += c.thoughtTokens
 	}
 	a.open--
 	if a.choices[prompt*a.perPrompt].muted {
@@ -310,17 +313,30 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	return nil
 }
 
-// shown returns the text that a delta lets be shown.
+// shown returns the text that a delta lets be shown, which the reader has read.
 func (c *choice) shown(d *parley.Delta) (text string) {
 	for i, id := range d.Tokens {
 		if i < len(d.Logprobs) {
 			c.keep(id, d.Logprobs[i])
 		}
-		text += c.text.push(id)
+		text += c.read(c.text.push(id), 1)
 	}
-	text += c.text.pushText(d.Text)
+	text += c.read(c.text.pushText(d.Text), d.Count()-len(d.Tokens))
 	if d.Finish != "" {
-		text += c.text.flush()
+		text += c.read(c.text.flush(), 0)
+	}
+	return text
+}
+
+// read lets the reader, if there is one, read the text of so many tokens.
+func (c *choice) read(text string, tokens int) string {
+	if c.reader == nil {
+		return text
+	}
+	thinks := c.reader.thinks()
+	c.reader.read(text)
+	if thinks || c.reader.thinks() {
+		c.thoughtTokens += tokens
 	}
 	return text
 }
@@ -336,7 +352,6 @@ func (c *choice) add(d parley.Delta) []piece {
 	pieces := c.single[:]
 	pieces[0] = piece{text: shown}
 	if c.reader != nil {
-		c.reader.read(shown)
 		if d.Finish != "" {
 			c.reader.end(c.text.stopped || d.Finish != parley.FinishStop)
 		}

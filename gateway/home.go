@@ -57,6 +57,6 @@ POST /v1/conversations      a conversation kept here; say something: /v1/convers
                             with "background", follow it: GET …/messages/{id}/stream, stop it: POST …/messages/{id}/cancel
 GET  /v1/models             what is served; one of them: /v1/models/{id}
 GET  /healthz               the process is alive
-GET  /readyz                new requests can be answered
+GET  /readyz                new requests can be answered; /health is the same
 GET  /metrics               counters for Prometheus
 `

@@ -95,7 +95,7 @@ func TestEveryRouteNeedsAKey(t *testing.T) {
 	if err := rig.ring.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	open := map[string]bool{"/": true, "/healthz": true, "/readyz": true}
+	open := map[string]bool{"/": true, "/healthz": true, "/readyz": true, "/health": true}
 	routes := append([]*route{}, s.gateway.routes.patterns...)
 	for _, r := range s.gateway.routes.plain {
 		routes = append(routes, r)

@@ -207,6 +207,7 @@ func (a *answer) endHalted() {
 	}
 	for _, c := range a.choices {
 		a.usage.OutputTokens += c.outputTokens
+		a.usage.ReasoningTokens += c.thoughtTokens
 	}
 	a.open = 0
 	a.bill.settle(&a.usage)

@@ -91,6 +91,9 @@ func (r *reader) read(text string) {
 	}
 }
 
+// thinks reports whether it is in the middle of thoughts.
+func (r *reader) thinks() bool { return r.state == readThoughts }
+
 // end says that no more follows. Cut says that the model would have gone on: a
 // call that was cut off in its head is not shown, as nobody could make anything
 // of it.

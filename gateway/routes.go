@@ -47,6 +47,7 @@ func (g *Gateway) addRoutes() {
 	t.add("GET", modelsPrefix, false, g.showModel)
 	t.add("GET", "/healthz", false, g.healthz)
 	t.add("GET", "/readyz", false, g.readyz)
+	t.add("GET", "/health", false, g.readyz) // where vLLM and llama-server have it
 	t.add("GET", metricsPath, false, g.showMetrics)
 	t.add("GET", "/", false, g.home)
 	g.addQueueRoutes()

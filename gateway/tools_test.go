@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -258,8 +259,14 @@ func TestThoughtsAreApart(t *testing.T) {
 		if !strings.Contains(body, `"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {
 			t.Errorf("got %s", body)
 		}
-		_, body = s.chat(`,"stream":true`)
-		if !strings.Contains(body, `"delta":{"reasoning_content":"`) || streamedText(body) != "Yes." {
+		// What opens thoughts is one with its last token.
+		thoughts := len(tokensOf(t, "<think>Let me see.</think>")) - len(tokensOf(t, "<think>")) + 1
+		counted := fmt.Sprintf(`"completion_tokens_details":{"reasoning_tokens":%d}`, thoughts)
+		if !strings.Contains(body, counted) {
+			t.Errorf("there is no %s in %s", counted, body)
+		}
+		_, body = s.chat(`,"stream":true,"stream_options":{"include_usage":true}`)
+		if !strings.Contains(body, `"delta":{"reasoning_content":"`) || streamedText(body) != "Yes." || !strings.Contains(body, counted) {
 			t.Errorf("got %s", body)
 		}
 	})

@@ -204,10 +204,10 @@ func (o *Outcome) apply(m *Message, now time.Time) {
 	m.Usage = storedUsage(o.Usage)
 }
 
-// storedUsage returns what is kept of a usage: whole microseconds, and not the
-// reason for a cache miss.
+// storedUsage returns what is kept of a usage: whole microseconds, and neither
+// the reason for a cache miss nor what was thought.
 func storedUsage(u parley.Usage) parley.Usage {
-	u.Miss = ""
+	u.Miss, u.ReasoningTokens = "", 0
 	u.Queued, u.Prefill, u.Decode = u.Queued.Truncate(time.Microsecond), u.Prefill.Truncate(time.Microsecond), u.Decode.Truncate(time.Microsecond)
 	return u
 }

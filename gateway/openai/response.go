@@ -179,6 +179,8 @@ func UsageOf(u parley.Usage) Usage {
 		CompletionTokens:    u.OutputTokens,
 		TotalTokens:         u.PromptTokens + u.OutputTokens,
 		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens, DroppedTokens: u.DroppedTokens, NearDuplicate: u.Similarity},
+
+		CompletionTokensDetails: CompletionTokensDetails{ReasoningTokens: u.ReasoningTokens},
 	}
 }
 
