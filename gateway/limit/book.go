@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"parley/gateway/db"
 )
 
 // A Book keeps accounts. It is safe for concurrent use.
@@ -43,6 +45,8 @@ type Memory struct {
 	mu       sync.Mutex
 	accounts map[string]*State
 	changed  map[string]bool
+	// seeding are accounts of which it is found out what they have spent.
+	seeding db.Searches[string, struct{}]
 }
 
 // NewMemory returns a book that ends with the process.
@@ -141,22 +145,47 @@ func (m *Memory) states(h *Hold) []*State {
 // seed finds out what was spent by accounts that have a budget and are new.
 func (m *Memory) seed(ctx context.Context, h *Hold) error {
 	for i := range h.Accounts {
-		account := &h.Accounts[i]
-		if !m.unseeded(account) {
-			continue
-		}
-		now, spent := m.Now(), Micros(0)
-		if m.Spent != nil {
-			var err error
-			if spent, err = m.Spent(ctx, account.Name, now); err != nil {
+		if account := &h.Accounts[i]; m.unseeded(account) {
+			if err := m.seedOne(ctx, *account); err != nil {
 				return err
 			}
 		}
-		m.mu.Lock()
-		m.states(&Hold{Accounts: []Account{*account}})[0].seed(spent, now)
-		m.mu.Unlock()
 	}
 	return nil
+}
+
+// seedOne asks what an account has spent. Requests that find it unknown at the
+// same time wait for one answer.
+func (m *Memory) seedOne(ctx context.Context, account Account) error {
+	_, err := m.seeding.Find(ctx, account.Name, func(ctx context.Context) (none struct{}, err error) {
+		if !m.unseeded(&account) { // another search has ended meanwhile
+			return none, nil
+		}
+		now := m.Now()
+		spent, err := askSpent(ctx, m.Spent, account.Name, now)
+		if err != nil {
+			return none, err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.states(&Hold{Accounts: []Account{account}})[0].seed(spent, now)
+		return none, nil
+	})
+	return err
+}
+
+// spentMax bounds how long it may take to find out what an account has spent.
+const spentMax = 30 * time.Second
+
+// askSpent finds out what an account has spent in the month of now: nothing, if there is
+// nobody to ask.
+func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) (Micros, error), account string, now time.Time) (Micros, error) {
+	if ask == nil {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, spentMax)
+	defer cancel()
+	return ask(ctx, account, now)
 }
 
 func (m *Memory) unseeded(a *Account) bool {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"parley"
@@ -480,4 +481,34 @@ func TestMemoryIsKept(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestSpentIsAskedOnce has many requests arrive before it is known what their
+// account has spent.
+func TestSpentIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, asked := make(chan struct{}), atomic.Int64{}
+		m := NewMemory(time.Now)
+		m.Spent = func(context.Context, string, time.Time) (Micros, error) {
+			asked.Add(1)
+			<-answer
+			return 98, nil
+		}
+		a := Account{"a", Limits{MonthlyBudget: 100}}
+		var requests sync.WaitGroup
+		var allowed atomic.Int64
+		for i := range 500 {
+			requests.Go(func() {
+				if v := reserve(t, m, hold(i, Use{Cost: 1}, a)); v.Refused == "" {
+					allowed.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		close(answer)
+		requests.Wait()
+		if asked.Load() != 1 || allowed.Load() != 2 {
+			t.Errorf("asked %d times what was spent, and %d of 500 requests fit into what is left for 2", asked.Load(), allowed.Load())
+		}
+	})
 }

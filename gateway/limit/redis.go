@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -71,6 +72,8 @@ type Redis struct {
 	held    map[*Hold]bool
 	locally map[*Hold]*Memory
 	later   []command
+	// spending are accounts of which it is found out what they have spent.
+	spending db.Searches[string, Micros]
 
 	stop context.CancelFunc
 	loop sync.WaitGroup
@@ -171,10 +174,9 @@ func (r *Redis) reserve(ctx context.Context, h *Hold) (Verdict, error) {
 }
 
 func (r *Redis) spent(ctx context.Context, account string) (Micros, error) {
-	if r.config.Spent == nil {
-		return 0, nil
-	}
-	return r.config.Spent(ctx, account, r.now())
+	return r.spending.Find(ctx, account, func(ctx context.Context) (Micros, error) {
+		return askSpent(ctx, r.config.Spent, account, r.now())
+	})
 }
 
 func (r *Redis) now() time.Time {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/db"
 )
 
 const (
@@ -41,6 +42,8 @@ type Keyring struct {
 	cache *cache
 	keys  int
 	used  map[string]time.Time
+	// asked are keys that the store is asked for now.
+	asked db.Searches[digest, verdict]
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -102,9 +105,10 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 	}
 	now, d := k.now(), digestOf(secret)
 	v, ok := k.recall(d, now)
-	if !ok {
+	if !ok { // all who show it now wait for one answer
 		var err error
-		if v, err = k.ask(ctx, prefix, d, now); err != nil {
+		ask := func(ctx context.Context) (verdict, error) { return k.ask(ctx, prefix, d, now) }
+		if v, err = k.asked.Find(ctx, d, ask); err != nil {
 			return Identity{}, err
 		}
 	}

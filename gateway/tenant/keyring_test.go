@@ -300,3 +300,23 @@ func TestSecretsAreWellMade(t *testing.T) {
 		}
 	}
 }
+
+// TestOneAsksForAll shows a key while the store is asked for it already, and does not
+// answer.
+func TestOneAsksForAll(t *testing.T) {
+	ring, secret := ringOf(t, sqliteDSN(t)), newSecret()
+	answer, asking := make(chan struct{}), make(chan struct{})
+	defer close(answer)
+	go func() {
+		_, _ = ring.asked.Find(context.Background(), digestOf(secret), func(context.Context) (verdict, error) {
+			close(asking)
+			<-answer
+			return verdict{refused: errUnknown}, nil
+		})
+	}()
+	<-asking
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := ring.Identify(ctx, secret)
+	fails(t, err, context.DeadlineExceeded) // it has waited, and has not asked as well
+}
