@@ -28,6 +28,7 @@
 //	batches.go     requests that no client waits for, answered in the background
 //	stream.go      pieces -> server-sent events, with keep-alive
 //	keeper.go      what lives longer than a call: the store, work without a client
+//	debts.go       outcomes that the store could not take at once
 //	recall.go      what was said before -> messages, as much as fits
 //	turn_live.go   turns that go on without their client: followed, stopped
 //	progress.go    where the time of an answer went, for whoever looks at it

@@ -8,7 +8,7 @@ status=0
 test/need-redis.sh
 PARLEY_HELM=$(test/need-helm.sh) || echo "Helm could not be had: the chart is rendered by the subset of it in the tests alone" >&2
 export PARLEY_HELM
-test/postgres.sh go test -timeout 20m -v ./... >"$log" 2>&1 || status=$?
+test/postgres.sh go test -timeout 15m -v ./... >"$log" 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
 	grep -vE '^(=== |    --- (PASS|SKIP)|--- PASS|ok  |\?  |PASS$)' "$log" || true
 fi
