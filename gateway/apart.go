@@ -30,6 +30,8 @@ type apart struct {
 	// again.
 	over chan struct{}
 	well bool
+	// number is what the departures know it by.
+	number uint64
 }
 
 // loosen lets a call go on after its handler, if its connection can be had and
@@ -109,8 +111,7 @@ func (a *apart) run() {
 	c, g := a.call, a.call.gateway
 	defer g.sockets.open.Done()
 	defer context.AfterFunc(g.sockets.ctx, func() { a.cancel(errStopping) })()
-	go a.watch()
-	defer close(a.over)
+	defer a.attend()()
 	defer func() {
 		if p := recover(); p != nil {
 			g.config.Log.Error("the end of a stream failed", "id", c.id, "error", panicError(p))
@@ -126,10 +127,32 @@ func (a *apart) run() {
 	a.cancel(nil)
 }
 
-// watch sees to it that a stream ends when its client leaves, and gives the
-// connection back when the stream has ended and the client asks for something
-// else.
-func (a *apart) watch() {
+// attend sees to it that the stream ends when its client leaves. The caller must call
+// over when it has ended.
+func (a *apart) attend() (over func()) {
+	leaving := &a.call.gateway.sockets.leaving
+	watched := leaving.watch(a)
+	if !watched {
+		go a.await()
+	}
+	return func() {
+		if watched {
+			leaving.unwatch(a)
+		}
+		if !a.well {
+			_ = a.conn.Close() // nobody knows where in an answer it is
+		}
+		close(a.over)
+		if watched && a.well {
+			go a.await()
+		}
+	}
+}
+
+// await waits until the client sends something or leaves, which ends the stream if
+// that has not ended. Once it has, the connection is given back with the next
+// request.
+func (a *apart) await() {
 	first := a.early
 	if len(first) == 0 {
 		first = make([]byte, 1)

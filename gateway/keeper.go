@@ -290,6 +290,7 @@ func (g *Gateway) Close(ctx context.Context) {
 	g.sockets.end()
 	waitOr(ctx, &g.sockets.open, g.sockets.stop)
 	g.sockets.stop()
+	g.sockets.leaving.close()
 	if g.keeper != nil {
 		g.keeper.close(ctx)
 	}

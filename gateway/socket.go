@@ -34,6 +34,8 @@ type socketSet struct {
 	// ctx ends when they are to end at once.
 	ctx  context.Context
 	stop context.CancelFunc
+	// leaving sees the clients of streams leave.
+	leaving departures
 }
 
 func newSocketSet() *socketSet {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 const (
@@ -19,19 +21,30 @@ const (
 	// that use more than largeHeap are left to Go's own rule.
 	percentMin, percentMax = 25, 800
 	largeHeap              = 256 << 20
+	// lookEvery is how many requests come between two looks at the memory in use.
+	lookEvery = 64
 )
 
-// leaveGarbage gives garbage its room until ctx ends. GOGC still has the last
-// word. It looks again after every collection, and not by the clock: thousands of
-// streams may open within a second, and the room that was right before them is
-// several times too large.
-func leaveGarbage(ctx context.Context) {
+// A governor gives garbage its room. GOGC still has the last word.
+//
+// It looks at the memory in use after every collection and every few requests, and not by
+// the clock: thousands of streams may open within a second, and the room that was right
+// before them is several times too large. Of a collection it hears late when there is much
+// else to do.
+type governor struct {
+	requests atomic.Uint64
+	busy     chan struct{}
+}
+
+func newGovernor() *governor { return &governor{busy: make(chan struct{}, 1)} }
+
+// run governs until ctx ends.
+func (g *governor) run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	percent := 100
+	percent, collected := 100, nextCollection()
 	for {
-		collected := nextCollection()
 		if want := garbagePercent(heapInUse()); want != percent { // setting it stops all for a moment
 			percent = want
 			debug.SetGCPercent(percent)
@@ -40,8 +53,23 @@ func leaveGarbage(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-collected:
+			collected = nextCollection()
+		case <-g.busy:
 		}
 	}
+}
+
+// counting tells the governor of the requests that a handler gets.
+func (g *governor) counting(to http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.requests.Add(1)%lookEvery == 0 {
+			select {
+			case g.busy <- struct{}{}:
+			default:
+			}
+		}
+		to.ServeHTTP(w, r)
+	})
 }
 
 // nextCollection returns a channel that is closed when garbage has been collected:
@@ -52,11 +80,15 @@ func nextCollection() <-chan struct{} {
 	return collected
 }
 
-// heapInUse is what the last collection left, in bytes.
-func heapInUse() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// heapInUse is what the last collection left and looked through, in bytes: what Go takes
+// its percentage of.
+func heapInUse() (sum uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(samples)
+	for i := range samples {
+		sum += samples[i].Value.Uint64()
+	}
+	return sum
 }
 
 // garbagePercent is how much garbage there may be beside so much in use, in steps

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -25,6 +29,36 @@ func TestEveryCollectionIsSeen(t *testing.T) {
 		case <-collected:
 		case <-time.After(time.Minute):
 			t.Fatal("garbage was collected, and nobody was told")
+		}
+	}
+}
+
+// TestRequestsAreLookedAt has the governor look when a number of requests has come,
+// though nothing was collected.
+func TestRequestsAreLookedAt(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	g := newGovernor()
+	handler := g.counting(http.NotFoundHandler())
+	for range lookEvery - 1 {
+		handler.ServeHTTP(httptest.NewRecorder(), &http.Request{})
+	}
+	if len(g.busy) != 0 {
+		t.Error("it looks before there is anything to see")
+	}
+	for range 3 * lookEvery { // more than it could look
+		handler.ServeHTTP(httptest.NewRecorder(), &http.Request{})
+	}
+	if len(g.busy) != 1 {
+		t.Error("nobody told it of the requests")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stop := inBackground(ctx, g.run)
+	defer stop()
+	for deadline := time.Now().Add(time.Minute); len(g.busy) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not look")
 		}
 	}
 }

@@ -130,9 +130,10 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
-	defer inBackground(ctx, leaveGarbage)()
+	memory := newGovernor()
+	defer inBackground(ctx, memory.run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty())
-	return serveUntilDone(ctx, gateway.NewServer(s.addr, behind.handler(front)), listener, front, s.drain, out)
+	return serveUntilDone(ctx, gateway.NewServer(s.addr, memory.counting(behind.handler(front))), listener, front, s.drain, out)
 }
 
 // openBatches opens where files and batches are kept. While another server uses

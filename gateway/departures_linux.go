@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// departures sees clients leave while their streams are open. For one stream a
+// goroutine could wait for that, reading what never comes; for thousands their stacks
+// would be a good part of all the memory that streams take. The zero value is ready.
+type departures struct {
+	mu sync.Mutex
+	// queue is the system's list of connections to tell of; nil before the first and
+	// once closed. waits are their streams, by the number that the system was given.
+	queue  *os.File
+	closed bool
+	waits  map[uint64]*apart
+	last   uint64
+}
+
+var errHungUp = errors.New("it has hung up")
+
+// departuresAtOnce is how many are heard of by one call of the system.
+const departuresAtOnce = 128
+
+// watch sees to it that a stream ends when its client leaves, until unwatch. It
+// reports false if it cannot, as with connections that are not the system's.
+func (d *departures) watch(a *apart) bool {
+	if a.write.now == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.begin() {
+		return false
+	}
+	d.last++
+	a.number = d.last
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(a.number)), Pad: int32(a.number >> 32)}
+	if d.control(a, unix.EPOLL_CTL_ADD, &event) != nil {
+		return false
+	}
+	d.waits[a.number] = a
+	return true
+}
+
+// unwatch lets go of a stream.
+func (d *departures) unwatch(a *apart) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.waits, a.number)
+	if d.queue != nil {
+		_ = d.control(a, unix.EPOLL_CTL_DEL, nil) // one that is closed is gone from the list
+	}
+}
+
+// begin makes the list with its first connection. The lock is held.
+func (d *departures) begin() bool {
+	if d.queue != nil || d.closed {
+		return d.queue != nil
+	}
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that it is waited for as for any socket
+		_ = unix.Close(fd)
+		return false
+	}
+	d.queue, d.waits = os.NewFile(uintptr(fd), "departures"), map[uint64]*apart{}
+	go d.listen(d.queue)
+	return true
+}
+
+// control changes the list. The lock is held.
+func (d *departures) control(a *apart, change int, event *unix.EpollEvent) (err error) {
+	queue, err := d.queue.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var fault error
+	err = queue.Control(func(list uintptr) {
+		fault = a.write.now.raw.Control(func(fd uintptr) { err = unix.EpollCtl(int(list), change, int(fd), event) })
+	})
+	return errors.Join(err, fault)
+}
+
+// listen ends streams whose clients leave, until the list is closed.
+func (d *departures) listen(queue *os.File) {
+	raw, err := queue.SyscallConn()
+	if err != nil {
+		return
+	}
+	events := make([]unix.EpollEvent, departuresAtOnce)
+	_ = raw.Read(func(list uintptr) (over bool) {
+		for {
+			n, err := unix.EpollWait(int(list), events, 0)
+			switch {
+			case errors.Is(err, unix.EINTR):
+			case err != nil:
+				return true
+			case n == 0:
+				return false // until there is more
+			default:
+				d.end(events[:n])
+			}
+		}
+	})
+}
+
+// end ends the streams that the system tells of.
+func (d *departures) end(events []unix.EpollEvent) {
+	for i := range events {
+		number := uint64(uint32(events[i].Fd)) | uint64(uint32(events[i].Pad))<<32
+		d.mu.Lock()
+		a := d.waits[number]
+		d.mu.Unlock()
+		if a != nil {
+			a.cancel(clientGone(errHungUp))
+		}
+	}
+}
+
+// close ends listening. Nothing is watched after it.
+func (d *departures) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed = true; d.queue != nil {
+		_ = d.queue.Close()
+		d.queue = nil
+	}
+}

@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"parley"
+)
+
+// onSockets serves s on connections of the system and returns a client's way to it.
+func (s *server) onSockets() (dial func() *wire) {
+	s.t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(s.t)
+	server := NewServer("", s.gateway)
+	go Serve(server, l)
+	s.t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.gateway.Close(now)
+		server.Close()
+	})
+	return func() *wire {
+		s.t.Helper()
+		conn := must(net.Dial("tcp", l.Addr().String()))(s.t)
+		s.t.Cleanup(func() { conn.Close() })
+		return &wire{s.t, conn, bufio.NewReader(conn)}
+	}
+}
+
+// until waits for something that others do.
+func until(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it has not happened: " + what)
+		}
+	}
+}
+
+func (d *departures) watched() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waits)
+}
+
+// TestDeparturesAreSeen has many clients leave at once, in each way there is, and
+// others stay.
+func TestDeparturesAreSeen(t *testing.T) {
+	on := &worker{script: speak(t, "Hello there", time.Hour)}
+	s := start(t, on, func(c *Config) { c.Admission.Off = true })
+	dial := s.onSockets()
+	const clients = 3 * departuresAtOnce
+	wires := make([]*wire, clients)
+	for i := range wires {
+		wires[i] = dial()
+		wires[i].send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
+	}
+	working := func(n int) func() bool {
+		return func() bool { return int(on.active.Load()) == n && s.gateway.sockets.leaving.watched() == n }
+	}
+	until(t, "all streams are open and watched", working(clients))
+	wires[0].send("1.1", "GET", "/v1/models", "") // who asks for more stays
+	for i, w := range wires[clients/2:] {
+		conn := w.Conn.(*net.TCPConn)
+		switch i % 3 {
+		case 0:
+			conn.Close()
+		case 1:
+			conn.CloseWrite()
+		default: // a reset
+			conn.SetLinger(0)
+			conn.Close()
+		}
+	}
+	until(t, "the streams of half of the clients end", working(clients/2))
+	time.Sleep(50 * time.Millisecond)
+	if !working(clients / 2)() {
+		t.Errorf("%d of the %d streams whose clients stayed are left", on.active.Load(), clients/2)
+	}
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.gateway.Close(now)
+	until(t, "all streams end with the gateway", working(0))
+}
+
+// TestSocketsComeBack has many requests answered one after the other on a connection
+// of the system, streams and others, some sent before the stream in front of them has ended.
+func TestSocketsComeBack(t *testing.T) {
+	s := start(t, &worker{script: speak(t, "Hello there", time.Millisecond)})
+	w := s.onSockets()()
+	for i := range 20 {
+		w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
+		if i%2 == 0 {
+			w.send("1.1", "GET", "/v1/models", "")
+		}
+		if _, body := w.receive(); streamedText(body) != "Hello there" {
+			t.Fatal(body)
+		}
+		if i%2 == 0 {
+			if response, _ := w.receive(); response.StatusCode != 200 {
+				t.Fatal(response.Status)
+			}
+		}
+	}
+	until(t, "nothing is watched once all is answered", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
+}
+
+// TestBrokenStreamsHoldNoConnection gives a client up that does not read, and expects
+// its connection to be closed at once.
+func TestBrokenStreamsHoldNoConnection(t *testing.T) {
+	much := func(*parley.Request) []say {
+		words := make([]say, 200_000)
+		for i := range words {
+			words[i] = say{delta: parley.Delta{Tokens: tokensOf(t, "Hello")}}
+		}
+		return words
+	}
+	s := start(t, &worker{script: much}, func(c *Config) { c.WriteWaitMax = 50 * time.Millisecond })
+	w := s.onSockets()()
+	w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
+	until(t, "the stream is open", func() bool { return s.gateway.sockets.leaving.watched() == 1 })
+	until(t, "the client is given up", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
+	_ = w.SetReadDeadline(time.Now().Add(idleMax / 2))
+	for {
+		if _, err := w.in.Discard(1 << 10); err != nil {
+			if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+				t.Error("the connection is kept, though nobody knows where in an answer it is")
+			}
+			return
+		}
+	}
+}
