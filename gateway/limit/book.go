@@ -36,6 +36,8 @@ type Memory struct {
 	Load func(ctx context.Context) (map[string]State, error)
 	Save func(ctx context.Context, changed map[string]State) error
 
+	// Watch hears of budgets that are nearly spent; nil tells nobody.
+	Watch *Watch
 	// Log hears when saving fails; default: slog.Default().
 	Log *slog.Logger
 
@@ -112,18 +114,28 @@ func (m *Memory) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return decide(m.states(h), h, m.Now()), nil
+	states := m.states(h)
+	v := decide(states, h, m.Now())
+	m.look(h, states)
+	return v, nil
 }
 
 // Settle implements [Book].
 func (m *Memory) Settle(h *Hold, used Use) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.Now()
-	for i, s := range m.states(h) {
+	now, states := m.Now(), m.states(h)
+	for i, s := range states {
 		limits := &h.Accounts[i].Limits
 		s.flow(limits, now)
 		s.settle(limits, &h.Use, &used)
+	}
+	m.look(h, states)
+}
+
+func (m *Memory) look(h *Hold, states []*State) {
+	for i, s := range states {
+		m.Watch.look(&h.Accounts[i], s)
 	}
 }
 

@@ -78,7 +78,7 @@ func Conform(t *testing.T, open func(t *testing.T, c *clock, spent Micros) Book)
 		test func(*testing.T, func(c *clock, spent Micros) Book)
 	}{
 		{"rates refill", conformRates}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency},
-		{"budget", conformBudget}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
+		{"budget", conformBudget}, {"alert", conformAlert}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.test(t, func(c *clock, spent Micros) Book { return open(t, c, spent) })
@@ -293,7 +293,7 @@ func TestRedisComputesAsMemory(t *testing.T) {
 func randomAccounts(random *rand.Rand) []Account {
 	maybe := func(n int64) int64 { return random.Int64N(2) * (1 + random.Int64N(n)) }
 	some := func(name string) Account {
-		return Account{name, Limits{maybe(3), maybe(50), maybe(5000), maybe(5000), maybe(6), Micros(maybe(40_000))}}
+		return Account{name, Limits{maybe(3), maybe(50), maybe(5000), maybe(5000), maybe(6), Micros(maybe(40_000)), Share(maybe(1000))}}
 	}
 	return []Account{some("a"), some("b")}
 }
@@ -370,7 +370,8 @@ func TestRedisDownFailsClosed(t *testing.T) {
 func TestRedisDownShares(t *testing.T) {
 	server := testkit.StartRedis(t)
 	r := openRedis(t, RedisConfig{URL: server.URL, Gateways: 4, Spent: said(100), Timeout: 300 * time.Millisecond})
-	a, b := Account{"a", Limits{RequestsPerMinute: 10}}, Account{"b", Limits{MonthlyBudget: 1000}}
+	told := watched(r)
+	a, b := Account{"a", Limits{RequestsPerMinute: 10}}, Account{"b", Limits{MonthlyBudget: 1000, BudgetAlert: 325}}
 	first := hold(0, Use{Cost: 1}, b)
 	reserve(t, r, first)
 	r.Settle(first, Use{})
@@ -392,8 +393,15 @@ func TestRedisDownShares(t *testing.T) {
 		t.Errorf("more than a fourth: %+v", v)
 	}
 	r.Settle(h, Use{Cost: 225})
+	thisMonth := fmt.Sprint("b ", MonthOf(time.Now()))
+	if told(thisMonth) != 0 {
+		t.Error("a gateway's share of the budget is taken for all of it")
+	}
 	server.Resume(t)
 	back(t, r)
+	if told(thisMonth) != 1 {
+		t.Errorf("when Redis is back it is told %d times that the budget is nearly spent", told(thisMonth))
+	}
 	// What was used meanwhile is told: 100 spent before, then 225.
 	if v := reserve(t, r, hold(22, Use{Cost: 676}, b)); v.Refused != Budget {
 		t.Errorf("what was spent in between is forgotten: %+v", v)

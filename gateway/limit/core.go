@@ -52,6 +52,9 @@ type Verdict struct {
 	Wait time.Duration
 	// Requests and Tokens are the tightest of their kind, after the request.
 	Requests, Tokens Level
+	// Budget is how the account stands that has spent most of its own, before the
+	// request.
+	Budget Standing
 }
 
 // A Level is how full a bucket is.
@@ -211,8 +214,11 @@ func (s *State) settle(limits *Limits, reserved, used *Use) {
 	}
 }
 
-// show adds what is left of an account's buckets to a verdict.
+// show adds what is left of an account's buckets and budget to a verdict.
 func (s *State) show(limits *Limits, v *Verdict) {
+	if b := s.standing(limits); b.Budget > 0 && (v.Budget.Budget == 0 || b.Used() > v.Budget.Used()) {
+		v.Budget = b
+	}
 	for i, rate := range limits.rates() {
 		if rate == 0 {
 			continue

@@ -12,6 +12,7 @@
 //
 //	limits.go    what may be limited
 //	core.go      the arithmetic of one account: pure, whole numbers only
+//	budget.go    how an account stands with its budget, and whether that is news: pure but for the Watch
 //	book.go      accounts in the memory of one process
 //	redis.go     accounts that several gateways share, by the script book.lua
 //	redis_down.go  what happens while Redis is out of reach

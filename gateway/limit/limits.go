@@ -17,6 +17,9 @@ type Limits struct {
 	ConcurrentRequests int64 `json:"concurrent_requests,omitzero"`
 	// MonthlyBudget is how much may be spent in a calendar month.
 	MonthlyBudget Micros `json:"monthly_budget,omitzero"`
+	// BudgetAlert is the share of the budget from which on it is told that it will
+	// soon be spent; 0 is what the server has for all. It limits nothing.
+	BudgetAlert Share `json:"budget_alert,omitzero"`
 }
 
 // rateMax is the largest rate. It keeps the arithmetic exact in the 53 bits that
@@ -41,6 +44,9 @@ func (l *Limits) Validate() error {
 	if l.MonthlyBudget < 0 || l.MonthlyBudget > budgetMax {
 		problems = append(problems, fmt.Errorf("the monthly budget is %s: it must be 0 (none) to %s", l.MonthlyBudget, Micros(budgetMax)))
 	}
+	if l.BudgetAlert < 0 || l.BudgetAlert > Whole {
+		problems = append(problems, fmt.Errorf("the budget alert is %s: it must be a share of 0 (the server's) to 1", l.BudgetAlert))
+	}
 	return errors.Join(problems...)
 }
 
@@ -57,6 +63,7 @@ func (l Limits) Or(fallback Limits) Limits {
 	or(&l.OutputTokensPerMinute, fallback.OutputTokensPerMinute)
 	or(&l.ConcurrentRequests, fallback.ConcurrentRequests)
 	or((*int64)(&l.MonthlyBudget), int64(fallback.MonthlyBudget))
+	or((*int64)(&l.BudgetAlert), int64(fallback.BudgetAlert))
 	return l
 }
 

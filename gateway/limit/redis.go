@@ -35,6 +35,9 @@ type RedisConfig struct {
 	// Spent says what an account has spent in the month of now, for accounts with
 	// a budget that Redis does not know; nil is nothing.
 	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
+	// Watch hears of budgets that are nearly spent; nil tells nobody. While Redis is
+	// out of reach it hears nothing, and afterwards what was missed.
+	Watch *Watch
 	// Now is the clock; default: that of the Redis server, which all share.
 	Now func() time.Time
 	// Log hears when Redis is lost and found; default: slog.Default().
@@ -159,6 +162,7 @@ func (r *Redis) reserve(ctx context.Context, h *Hold) (Verdict, error) {
 			return Verdict{}, err
 		}
 		if told[0] >= 0 {
+			r.look(h, told)
 			return verdictOf(h, told), nil
 		}
 		account := int(-told[0]) - 1
@@ -226,11 +230,24 @@ func (r *Redis) arguments(c *command) []any {
 // statesTold is how many numbers the script tells of an account.
 const statesTold = buckets + 4
 
+// stateOf is what the script told of a hold's account.
+func stateOf(told []int64, account int) State {
+	n := told[1+account*statesTold:][:statesTold]
+	return State{Debt: [buckets]int64(n[:buckets]), Month: n[4], Spent: Micros(n[5]), Held: Micros(n[6]), Running: n[7]}
+}
+
+// look has the budgets watched that the script told of.
+func (r *Redis) look(h *Hold, told []int64) {
+	for i := range h.Accounts {
+		s := stateOf(told, i)
+		r.config.Watch.look(&h.Accounts[i], &s)
+	}
+}
+
 // verdictOf makes a verdict of what the script told.
 func verdictOf(h *Hold, told []int64) (v Verdict) {
 	for i := range h.Accounts {
-		n := told[1+i*statesTold:][:statesTold]
-		s := State{Debt: [buckets]int64(n[:buckets]), Month: n[4], Spent: Micros(n[5]), Held: Micros(n[6]), Running: n[7]}
+		s := stateOf(told, i)
 		limits := &h.Accounts[i].Limits
 		if told[0] == 0 {
 			r := s.refuses(limits, &h.Use)
@@ -257,8 +274,9 @@ func (r *Redis) Settle(h *Hold, used Use) {
 	if !down && local == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), r.config.Timeout)
 		defer cancel()
-		err := r.run(ctx, r.client, &c).Err()
+		told, err := r.run(ctx, r.client, &c).Int64Slice()
 		if err == nil {
+			r.look(h, told)
 			return
 		}
 		r.lost(err)
@@ -275,6 +293,7 @@ func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, e
 	}
 	r.metrics.without.WithLabelValues("share").Inc()
 	v, err := local.Reserve(ctx, shareOf(h, r.config.Gateways))
+	v.Budget = Standing{} // costs count more than once here
 	if err == nil && v.Refused == "" {
 		r.mu.Lock()
 		r.locally[h] = local

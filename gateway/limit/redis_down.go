@@ -168,8 +168,12 @@ func (r *Redis) sendAll(ctx context.Context, commands []command) error {
 		sent[i] = r.script.EvalSha(ctx, pipe, r.keys(commands[i].hold), r.arguments(&commands[i])...)
 	}
 	_, err := pipe.Exec(ctx)
-	for _, cmd := range sent {
-		err = errors.Join(err, cmd.Err())
+	for i, cmd := range sent {
+		told, failed := cmd.Int64Slice()
+		if failed == nil {
+			r.look(commands[i].hold, told)
+		}
+		err = errors.Join(err, failed)
 	}
 	return err
 }
