@@ -38,12 +38,17 @@ type bill struct {
 
 // accountsOf are what a call is charged to: the organisation and its key, where
 // they have limits.
-func accountsOf(who *tenant.Identity) (accounts []limit.Account) {
+func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	if who.Limits != (limit.Limits{}) {
 		accounts = append(accounts, limit.Account{Name: who.Organization, Limits: who.Limits})
 	}
 	if who.KeyLimits != (limit.Limits{}) {
 		accounts = append(accounts, limit.Account{Name: who.Organization + "/" + who.Key, Limits: who.KeyLimits})
+	}
+	for i := range accounts {
+		if l := &accounts[i].Limits; l.BudgetAlert == 0 {
+			l.BudgetAlert = g.config.BudgetAlert
+		}
 	}
 	return accounts
 }
@@ -54,7 +59,7 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	g := c.gateway
 	begun := g.config.Now()
 	defer c.took(ledger.Limits, begun)
-	who, accounts := &c.identity, accountsOf(&c.identity)
+	who, accounts := &c.identity, g.accountsOf(&c.identity)
 	c.bills++
 	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id, begun: begun}
 	if c.bills > 1 {
@@ -133,7 +138,13 @@ func (c *call) tellLimits(v *limit.Verdict) {
 	}
 	tellLevel(c.Header(), &requestHeaders, v.Requests)
 	tellLevel(c.Header(), &tokenHeaders, v.Tokens)
+	if v.Budget.Alerted() {
+		c.Header()[budgetHeader] = []string{strconv.FormatFloat(float64(v.Budget.Used()/10)/100, 'f', 2, 64)}
+	}
 }
+
+// budgetHeader says how much of a budget is spent, from its alert on.
+const budgetHeader = "X-Parley-Budget-Used"
 
 // levelHeaders are what tells of a level: the limit, what is left, and when all of
 // it is there again. They are written as a header has them.

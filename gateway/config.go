@@ -96,6 +96,10 @@ type Config struct {
 	// Ledger keeps what every request used; nil keeps nothing. Whoever opened it
 	// closes it, after [Gateway.Close].
 	Ledger *ledger.Ledger
+	// BudgetAlert is the share of a budget from which on it is nearly spent, where an
+	// account has none of its own; 0 is never. Callers are told by a header then;
+	// whom else to tell is the Watch's business that Limits have.
+	BudgetAlert limit.Share
 	// Prices are what models cost; a model without a price is free.
 	Prices ledger.Prices
 	// Currency is what prices are in; default "usd".

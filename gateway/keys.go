@@ -113,11 +113,18 @@ func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
 	}
 	list := keyPage{Object: "list", Data: []any{}, HasMore: len(keys) > wanted}
 	keys = keys[:min(wanted, len(keys))]
+	shown := make([]tenant.KeyDocument, len(keys))
 	for i := range keys {
+		shown[i] = keys[i].Document("")
+	}
+	if err := g.addBudgets(c.request.Context(), shown); err != nil {
+		return err
+	}
+	for i := range shown {
 		if f.Organization != "" {
-			list.Data = append(list.Data, projectKeyOf(keys[i].Document("")))
+			list.Data = append(list.Data, projectKeyOf(shown[i]))
 		} else {
-			list.Data = append(list.Data, keys[i].Document(""))
+			list.Data = append(list.Data, shown[i])
 		}
 	}
 	if n := len(keys); n > 0 {
@@ -145,7 +152,7 @@ func (g *Gateway) createKey(c *call, admin bool) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, k.Document(secret))
+	return g.changedKey(c, k.Document(secret))
 }
 
 // changed answers a change, once this gateway goes by it.
@@ -161,7 +168,11 @@ func (g *Gateway) showKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, k.Document(""))
+	d := k.Document("")
+	if err := g.addBudget(c.request.Context(), &d); err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, d)
 }
 
 // showProjectKey shows a key under its project, and only there.
@@ -173,7 +184,11 @@ func (g *Gateway) showProjectKey(c *call) error {
 	if k.Organization != c.values["project"] {
 		return tenant.ErrNotFound
 	}
-	return c.reply(http.StatusOK, projectKeyOf(k.Document("")))
+	d := k.Document("")
+	if err := g.addBudget(c.request.Context(), &d); err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, projectKeyOf(d))
 }
 
 func (g *Gateway) changeKey(c *call) error {
@@ -193,7 +208,7 @@ func (g *Gateway) changeKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, k.Document(""))
+	return g.changedKey(c, k.Document(""))
 }
 
 func (g *Gateway) rotateKey(c *call) error {
@@ -211,7 +226,7 @@ func (g *Gateway) rotateKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, k.Document(secret))
+	return g.changedKey(c, k.Document(secret))
 }
 
 // A deletion says that something is gone.
@@ -251,9 +266,9 @@ func (g *Gateway) listOrganizations(c *call) error {
 		Object  string                        `json:"object"`
 		Data    []tenant.OrganizationDocument `json:"data"`
 		HasMore bool                          `json:"has_more"`
-	}{Object: "list", Data: []tenant.OrganizationDocument{}}
-	for i := range all {
-		list.Data = append(list.Data, all[i].Document())
+	}{Object: "list"}
+	if list.Data, err = g.organizationsShown(c.request.Context(), all...); err != nil {
+		return err
 	}
 	return c.reply(http.StatusOK, list)
 }
@@ -275,7 +290,7 @@ func (g *Gateway) createOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, o.Document())
+	return g.changedOrganization(c, o)
 }
 
 func (g *Gateway) showOrganization(c *call) error {
@@ -283,7 +298,11 @@ func (g *Gateway) showOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, o.Document())
+	shown, err := g.organizationsShown(c.request.Context(), o)
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, shown[0])
 }
 
 func (g *Gateway) changeOrganization(c *call) error {
@@ -303,7 +322,7 @@ func (g *Gateway) changeOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, o.Document())
+	return g.changedOrganization(c, o)
 }
 
 func (g *Gateway) archiveOrganization(c *call) error {
@@ -312,7 +331,7 @@ func (g *Gateway) archiveOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.changed(c, o.Document())
+	return g.changedOrganization(c, o)
 }
 
 func (g *Gateway) deleteOrganization(c *call) error {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 
 	"parley/gateway/ledger"
@@ -24,6 +25,11 @@ type meDocument struct {
 	Spent      *limit.Micros `json:"spent_this_month"`
 	MonthStart int64         `json:"month_start"`
 	Currency   string        `json:"currency"`
+	// Budget is how the key stands with its own budget, OrganizationBudget how its
+	// organisation does with the budget of all its keys; null where there is none, or
+	// no ledger is kept.
+	Budget             *limit.StandingDocument `json:"budget"`
+	OrganizationBudget *limit.StandingDocument `json:"organization_budget"`
 }
 
 // showMe answers GET /v1/organization/me.
@@ -46,7 +52,27 @@ func (g *Gateway) showMe(c *call) error {
 			return err
 		}
 		me.Spent = &spent
+		if err := g.tellBudgets(ctx, who, spent, &me); err != nil {
+			return err
+		}
 	}
 	c.Header().Set("Cache-Control", "no-store")
 	return c.reply(http.StatusOK, me)
+}
+
+// tellBudgets says how a caller's key, which has spent so much, and its
+// organisation stand with their budgets.
+func (g *Gateway) tellBudgets(ctx context.Context, who *tenant.Identity, spent limit.Micros, me *meDocument) error {
+	now, usual := g.config.Now(), g.config.BudgetAlert
+	own := standingOf(who.KeyLimits, spent, usual, now)
+	if me.Budget = own.Document(); me.Key != nil {
+		me.Key.Budget = me.Budget
+	}
+	if who.Limits.MonthlyBudget == 0 {
+		return nil
+	}
+	all, err := g.config.Ledger.Spent(ctx, who.Organization, "", now)
+	together := standingOf(who.Limits, all, usual, now)
+	me.OrganizationBudget = together.Document()
+	return err
 }

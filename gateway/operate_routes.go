@@ -15,7 +15,7 @@ import (
 func (g *Gateway) addOperatorRoutes() {
 	for path, show := range map[string]endpoint{
 		"/admin/api/now": g.showNow, "/admin/api/about": g.showParts, "/admin/api/history": g.showHistory, "/admin/api/live": g.followNow,
-		"/admin/api/requests": g.listRequests, "/admin/api/requests/{id}": g.showRequest,
+		"/admin/api/alerts": g.listAlerts, "/admin/api/requests": g.listRequests, "/admin/api/requests/{id}": g.showRequest,
 		"/debug/pprof/": profile, "/debug/pprof/{name}": profile,
 	} {
 		g.routes.add("GET", path, false, g.operator(show))

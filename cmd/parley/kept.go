@@ -24,8 +24,11 @@ type kept struct {
 	store  convo.Store
 	ledger *ledger.Ledger
 	limits limit.Book
-	prices ledger.Prices
-	keys   *tenant.Keyring
+	// budgets tell when one is nearly spent.
+	budgets *ledger.Teller
+	alert   limit.Share
+	prices  ledger.Prices
+	keys    *tenant.Keyring
 	// salt keeps the cached contexts of tenants apart, the same on every gateway.
 	salt []byte
 	// closers are called last first.
@@ -34,7 +37,7 @@ type kept struct {
 
 // openKept opens the database that the settings name, and Redis if they name one.
 func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger) (k *kept, err error) {
-	k = &kept{prices: s.economy.prices}
+	k = &kept{prices: s.economy.prices, alert: s.economy.alert}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -55,6 +58,9 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 	k.closers = append(k.closers, k.ledger.Close)
 	if err = k.openKeys(ctx, d, s, log); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
+	}
+	if err = k.openBudgets(s.economy.hook, registry, log); err != nil {
+		return k, err
 	}
 	if err = k.openLimits(ctx, &s.economy, registry, log); err != nil {
 		return k, err
@@ -79,26 +85,47 @@ func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Lo
 	return nil
 }
 
+// openBudgets opens what tells of budgets that are nearly spent.
+func (k *kept) openBudgets(hook string, registry prometheus.Registerer, log *slog.Logger) error {
+	k.budgets = ledger.NewTeller(ledger.TellerConfig{Ledger: k.ledger, Key: k.keyOf, Webhook: hook, Log: log})
+	k.closers = append(k.closers, k.budgets.Close)
+	return register(registry, k.budgets.Metrics())
+}
+
+// keyOf says what people call a key. One that is deleted meanwhile has no name.
+func (k *kept) keyOf(ctx context.Context, id string) (name, prefix string, err error) {
+	key, err := k.keys.Store().Key(ctx, id)
+	if errors.Is(err, tenant.ErrNotFound) {
+		err = nil
+	}
+	return key.Name, key.Prefix, err
+}
+
+func register(registry prometheus.Registerer, metrics []prometheus.Collector) (err error) {
+	for _, m := range metrics {
+		err = errors.Join(err, registry.Register(m))
+	}
+	return err
+}
+
 // openLimits opens the book of limits: in Redis for several gateways, in memory
 // and saved for one.
 func (k *kept) openLimits(ctx context.Context, e *economy, registry prometheus.Registerer, log *slog.Logger) error {
 	if e.redis == "" {
-		m, err := limit.OpenMemory(ctx, &limit.Memory{Spent: k.spent, Log: log, Save: k.ledger.SaveAccounts,
+		m, err := limit.OpenMemory(ctx, &limit.Memory{Spent: k.spent, Watch: k.budgets.Watch, Log: log, Save: k.ledger.SaveAccounts,
 			Load: func(ctx context.Context) (map[string]limit.State, error) {
 				return k.ledger.LoadAccounts(ctx, time.Now())
 			}})
 		k.limits = m
 		return err
 	}
-	r, err := limit.OpenRedis(ctx, limit.RedisConfig{URL: e.redis, Gateways: e.gateways, Spent: k.spent, Log: log})
+	r, err := limit.OpenRedis(ctx, limit.RedisConfig{URL: e.redis, Gateways: e.gateways, Spent: k.spent, Watch: k.budgets.Watch, Log: log})
 	if err != nil {
 		return fmt.Errorf("%w (name another with --redis)", err)
 	}
 	k.limits = r
-	for _, m := range r.Metrics() {
-		if err := registry.Register(m); err != nil {
-			return errors.Join(err, r.Close())
-		}
+	if err := register(registry, r.Metrics()); err != nil {
+		return errors.Join(err, r.Close())
 	}
 	return nil
 }
@@ -113,7 +140,7 @@ func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.
 // give hands what is kept to a gateway.
 func (k *kept) give(config *gateway.Config) {
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
-	config.Keys = k.keys
+	config.Keys, config.BudgetAlert = k.keys, k.alert
 }
 
 func (k *kept) close() (err error) {

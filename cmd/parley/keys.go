@@ -139,6 +139,7 @@ func addLimitFlags(f interface {
 	add("output-tokens-per-minute", "let its answers have at most `N` tokens in a minute")
 	add("concurrent-requests", "answer at most `N` of its requests at once")
 	add("monthly-budget", "let it spend at most this `AMOUNT` in a month, such as 25.00")
+	add("budget-alert", "tell when it has spent this `SHARE` of its budget, such as 0.9 (default: what the server has for all)")
 	return flags
 }
 
@@ -151,6 +152,9 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 	}
 	if text := *f["monthly-budget"]; text != "" && setMoney(&l.MonthlyBudget, text) != nil {
 		return l, fmt.Errorf("--monthly-budget: %q is not an amount such as 25.00: %w", text, errUsage)
+	}
+	if text := *f["budget-alert"]; text != "" && setAlert(&l.BudgetAlert, text) != nil {
+		return l, fmt.Errorf("--budget-alert: %q is not a share of more than 0 to 1 such as 0.9: %w", text, errUsage)
 	}
 	return l, nil
 }
@@ -176,13 +180,25 @@ func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tKEY\tORGANISATION\tUSER\tTIER\tMODELS\tRIGHT\tSTATE\tLAST USED")
+	fmt.Fprintln(w, "ID\tNAME\tKEY\tORGANISATION\tUSER\tTIER\tMODELS\tRIGHT\tBUDGET USED\tSTATE\tLAST USED")
 	for i := range keys {
 		k := &keys[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue, k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
-			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin], keyState(k, now), since(k.LastUsedAt, now))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue, k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
+			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin], budgetUsed(k.Budget), keyState(k, now), since(k.LastUsedAt, now))
 	}
 	return w.Flush()
+}
+
+// budgetUsed says how a key stands with its budget of this month.
+func budgetUsed(b *limit.StandingDocument) string {
+	if b == nil {
+		return "-"
+	}
+	used := fmt.Sprintf("%s of %s (%d%%", b.Spent, b.Limit, b.Used*100/limit.Whole)
+	if b.State != limit.Fine {
+		used += ", " + string(b.State)
+	}
+	return used + ")"
 }
 
 func orDash(text string) string {

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parley/gateway"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
 
@@ -66,11 +69,22 @@ func (d *keyDesk) with(ctx context.Context, do func(keyPlace) error) error {
 	if err != nil {
 		return fmt.Errorf("%w (choose another with --store)", err)
 	}
-	return do(&keyStore{store})
+	book, err := ledger.Open(ctx, database, s.logger())
+	if err != nil {
+		return fmt.Errorf("%w (choose another with --store)", err)
+	}
+	defer book.Close()
+	return do(&keyStore{store, book, s.economy.alert})
 }
 
 // A keyStore works on a store itself.
-type keyStore struct{ *tenant.Store }
+type keyStore struct {
+	*tenant.Store
+	// ledger knows what keys have spent; alert is the share of a budget from which on
+	// it is nearly spent, as the settings have it.
+	ledger *ledger.Ledger
+	alert  limit.Share
+}
 
 func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
 	now := time.Now()
@@ -91,7 +105,10 @@ func (s *keyStore) list(ctx context.Context) ([]tenant.KeyDocument, error) {
 	for i := range keys {
 		list = append(list, keys[i].Document(""))
 	}
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, gateway.AddBudgets(ctx, s.ledger, list, s.alert, time.Now())
 }
 
 func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {

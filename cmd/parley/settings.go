@@ -17,6 +17,7 @@ import (
 	"parley/compute/cpu"
 	"parley/gateway"
 	"parley/gateway/convo"
+	"parley/gateway/limit"
 	"parley/gateway/tenant"
 	"parley/worker/host"
 )
@@ -69,7 +70,7 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers()}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers(), economy: economy{alert: limit.AlertDefault}}
 }
 
 // dataDir returns where the user's system keeps the data of programs.

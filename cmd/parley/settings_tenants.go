@@ -56,6 +56,9 @@ var tierSettings = []tierSetting{
 	{"monthly-budget", func(s *settings, class parley.Class, text string) error {
 		return setMoney(&s.tenantTiers[class].Limits.MonthlyBudget, text)
 	}},
+	{"budget-alert", func(s *settings, class parley.Class, text string) error {
+		return setAlert(&s.tenantTiers[class].Limits.BudgetAlert, text)
+	}},
 }
 
 func tierSettingNames() (names []string) {
@@ -91,6 +94,17 @@ func setMoney(field *limit.Micros, text string) error {
 		return errNotWanted
 	}
 	*field = amount
+	return nil
+}
+
+// setAlert reads a share of a budget. 0 is refused: it would not be off, but what
+// the server has for all.
+func setAlert(field *limit.Share, text string) error {
+	share, err := limit.ParseShare(text)
+	if err != nil || share == 0 {
+		return errNotWanted
+	}
+	*field = share
 	return nil
 }
 

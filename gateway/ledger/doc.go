@@ -10,4 +10,6 @@
 //	price.go   what tokens cost, in whole millionths
 //	ledger.go  writing, and the accounts of limits over a restart
 //	sum.go     what was used: by time, key, user, model
+//	alerts.go  which budgets were told to be nearly spent, and by whom
+//	teller.go  claims what is news of budgets and tells it; webhook.go posts it
 package ledger

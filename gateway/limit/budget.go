@@ -85,12 +85,15 @@ func (s *Standing) reached(share Share) bool {
 	return s.Budget > 0 && share > 0 && int64(s.Spent)*int64(Whole) >= int64(s.Budget)*int64(share)
 }
 
+// Alerted reports whether the budget is nearly spent.
+func (s *Standing) Alerted() bool { return s.reached(s.Alert) }
+
 // Stage returns how far the budget is spent.
 func (s *Standing) Stage() Stage {
 	switch {
 	case s.reached(goneFrom):
 		return AllGone
-	case s.reached(s.Alert):
+	case s.Alerted():
 		return Nearing
 	}
 	return Fine
@@ -109,7 +112,7 @@ func (s *Standing) Used() Share {
 // budget is nearly spent. told is the month in which that was last told of the
 // account, 0 if it never was: it is told once a month, also when the budget is
 // changed meanwhile.
-func (s *Standing) IsNews(told Month) bool { return s.reached(s.Alert) && told < s.Month }
+func (s *Standing) IsNews(told Month) bool { return s.Alerted() && told < s.Month }
 
 // standing returns how an account stands. It must be seeded.
 func (s *State) standing(l *Limits) Standing {

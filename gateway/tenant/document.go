@@ -34,6 +34,9 @@ type KeyDocument struct {
 	Limits        limit.Limits  `json:"limits"`
 	Admin         bool          `json:"admin"`
 	Blocked       bool          `json:"blocked"`
+	// Budget is how it stands with its budget; null if it has none of its own, or
+	// nobody was asked what it spent.
+	Budget *limit.StandingDocument `json:"budget"`
 }
 
 // An OwnerDocument is whose key it is, in the words of OpenAI's interface.
@@ -226,6 +229,9 @@ type OrganizationDocument struct {
 	Tier      string       `json:"tier"`
 	Models    []string     `json:"models"`
 	Limits    limit.Limits `json:"limits"`
+	// Budget is how it stands with its budget, which may be its tier's; null if there
+	// is none, or nobody was asked what it spent.
+	Budget *limit.StandingDocument `json:"budget"`
 }
 
 // Document returns the organisation as JSON shows it.

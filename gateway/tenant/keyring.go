@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/db"
+	"parley/gateway/limit"
 )
 
 const (
@@ -69,6 +70,10 @@ func (k *Keyring) Close() {
 	defer cancel()
 	k.noteUsed(ctx)
 }
+
+// LimitsOf returns what an organisation may use: its own limits, and its tier's
+// where it has none.
+func (k *Keyring) LimitsOf(o *Organization) limit.Limits { return o.Limits.Or(k.tiers[o.Tier].Limits) }
 
 // Store returns the store that the keyring follows.
 func (k *Keyring) Store() *Store { return k.store }

@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/gateway/limit"
+)
+
+// A TellerConfig says what a teller works with.
+type TellerConfig struct {
+	// Ledger is where alerts are claimed and kept, so that of all gateways on one
+	// database one tells it.
+	Ledger *Ledger
+	// Key says what people call a key, and how its secret begins.
+	Key func(ctx context.Context, id string) (name, prefix string, err error)
+	// Webhook is the URL that alerts are posted to; empty posts none.
+	Webhook string
+	// Currency is what budgets are in; default "usd".
+	Currency string
+	// Now is the clock; default: time.Now.
+	Now func() time.Time
+	// Log hears of alerts; default: slog.Default().
+	Log *slog.Logger
+}
+
+// A Teller tells once that a budget is nearly spent: in the log, as a metric, in
+// the ledger, where the operator's page finds it, and to a webhook. What is news is
+// decided in package limit, beside the sum that it is about. Nothing here may hold
+// up a request: queues are bounded, and who finds one full is not waited for.
+//
+// It must be closed, after the book of limits that has its Watch.
+type Teller struct {
+	config TellerConfig
+	// Watch is for the book of limits.
+	Watch *limit.Watch
+	// name is under which this process claims alerts.
+	name    string
+	news    chan piece
+	hook    *webhook
+	alerts  *prometheus.CounterVec
+	stop    context.CancelFunc
+	working sync.WaitGroup
+}
+
+// A piece of news is an account and how it stands.
+type piece struct {
+	account  string
+	standing limit.Standing
+}
+
+const (
+	// newsWaiting bounds the queue. An account that finds it full is told of with a
+	// later request.
+	newsWaiting = 256
+	claimMax    = 5 * time.Second
+	hookWait    = 3 * time.Second
+)
+
+// NewTeller returns a teller that works.
+func NewTeller(config TellerConfig) *Teller {
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	if config.Currency == "" {
+		config.Currency = "usd"
+	}
+	t := &Teller{config: config, name: rand.Text(), news: make(chan piece, newsWaiting),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_budget_alerts_total", Help: "Budgets of a month that came to be nearly spent and were told by this gateway, by whose they are: key or organization."}, []string{"of"})}
+	t.alerts.WithLabelValues("key")
+	t.alerts.WithLabelValues("organization")
+	t.hook = newWebhook(config.Webhook, config.Log)
+	t.Watch = &limit.Watch{Tell: t.take}
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	t.working.Go(func() { t.work(ctx) })
+	return t
+}
+
+// Metrics are to be shown with the gateway's.
+func (t *Teller) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{t.alerts, t.hook.posts}
+}
+
+// take queues news. It never waits.
+func (t *Teller) take(account string, s limit.Standing) bool {
+	select {
+	case t.news <- piece{account, s}:
+		return true
+	default:
+		return false
+	}
+}
+
+// work tells what is queued until ctx ends, and then the rest.
+func (t *Teller) work(ctx context.Context) {
+	for {
+		select {
+		case p := <-t.news:
+			t.tell(p)
+		case <-ctx.Done():
+			for len(t.news) > 0 {
+				t.tell(<-t.news)
+			}
+			return
+		}
+	}
+}
+
+// tell claims news and tells them if they are this process's to tell. What cannot
+// be claimed now is taken up with the account's next request.
+func (t *Teller) tell(p piece) {
+	ctx, cancel := context.WithTimeout(context.Background(), claimMax)
+	defer cancel()
+	a, err := t.alertOf(ctx, p)
+	mine := false
+	if err == nil {
+		mine, err = t.config.Ledger.Claim(ctx, &a, t.name)
+	}
+	if err != nil {
+		t.Watch.Again(p.account)
+		t.config.Log.Error("a budget is nearly spent, and that could not be noted; it is tried again with the next request", "organization", a.Organization, "key", a.Key, "error", err)
+		return
+	}
+	if mine {
+		t.announce(&a)
+	}
+}
+
+// alertOf says whose news it is. Accounts are named after an organisation, or
+// after one and a key of it.
+func (t *Teller) alertOf(ctx context.Context, p piece) (a Alert, err error) {
+	organization, key, _ := strings.Cut(p.account, "/")
+	a = Alert{Account: p.account, Organization: organization, Key: key, At: t.config.Now(), Standing: p.standing}
+	if key != "" {
+		a.Name, a.Prefix, err = t.config.Key(ctx, key)
+	}
+	return a, err
+}
+
+func (t *Teller) announce(a *Alert) {
+	d := a.Document(t.config.Currency)
+	of, about := "organization", []any{"organization", a.Organization}
+	if a.Key != "" {
+		of = "key"
+		about = append(about, "key", a.Name, "prefix", a.Prefix+"…")
+	}
+	t.alerts.WithLabelValues(of).Inc()
+	t.config.Log.Warn("a budget is nearly spent", append(about, "spent", a.Standing.Spent.String(), "budget", a.Standing.Budget.String(),
+		"used", a.Standing.Used().String(), "month", d.Month, "resets", (a.Standing.Month+1).Start())...)
+	t.hook.send(&d)
+}
+
+// Close tells what is queued, and gives the webhook a moment for what is on its
+// way.
+func (t *Teller) Close() error {
+	t.stop()
+	t.working.Wait()
+	t.hook.close()
+	return nil
+}
