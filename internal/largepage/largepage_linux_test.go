@@ -49,3 +49,17 @@ func TestAskTakesSmallAndEmptySlices(t *testing.T) {
 	Ask(make([]byte, 1))
 	Ask(make([]byte, Worthwhile))
 }
+
+// TestTheSystemIsAskedAgainWhenTheWishesDoubled: it costs far too much to be asked
+// each time.
+func TestTheSystemIsAskedAgainWhenTheWishesDoubled(t *testing.T) {
+	times := 0
+	for range 1000 {
+		if due(1) { // no chunk begins there
+			times++
+		}
+	}
+	if times != 10 {
+		t.Errorf("asked %d times for a thousand wishes, want 10", times)
+	}
+}

@@ -3,83 +3,93 @@ package kvindex
 import "unsafe"
 
 // aliases finds the nodes that one engine's names mean, of blocks which events say
-// it has. Of a name an entry has a tag: with the shard in which it stands, 42 bits.
-// An engine with a million blocks has a pair of names that agree in them once in
-// ten times, and then one of the two blocks is lost track of.
+// it has. A number is that of the node, with six more bits of the tag above. With
+// these, what an entry has else and the shard in which it stands, 42 bits of a name
+// are known. An engine with a million blocks has a pair of names that agree in them
+// once in ten times, and then one of the two blocks is lost track of.
 type aliases struct {
 	shards [aliasShards]shard
 	secret secret
+	size   size
 }
 
 const (
-	aliasShardBits = 4
+	aliasShardBits = 5
 	aliasShards    = 1 << aliasShardBits
 	nodeBits       = 26
 	// nodesMax is how many nodes aliases can lead to.
 	nodesMax = 1 << nodeBits
+
+	aliasTagShift = 34 // the six bits of a tag from here on stand above the node
 )
 
-// alias returns the node that an entry for a name leads to.
-func (e entry) alias() nodeID { return nodeID(e % nodesMax) }
+// forget makes all names unknown.
+func (a *aliases) forget() { a.size.reset(a.shards[:]) }
 
-// names reports whether an entry is that of a name with a tag.
-func (e entry) names(tag uint64) bool { return uint64(e)>>nodeBits == tag>>nodeBits }
+// aliasOf returns the number of a name with a tag that leads to a node.
+func aliasOf(tag uint64, n nodeID) uint32 { return uint32(tag>>aliasTagShift)<<nodeBits | uint32(n) }
 
-// place returns where a name belongs. An entry has all but the last bits of its
-// tag.
+// node returns the node to which the entry of a name leads.
+func (l *line) node(i int) nodeID { return nodeID(l.numbers[i] % nodesMax) }
+
+// names reports whether an entry is that of a name with a tag, whose mark it has.
+func (l *line) names(i int, tag uint64) bool {
+	return l.numbers[i]>>nodeBits == uint32(tag>>aliasTagShift)%(1<<(32-nodeBits)) && l.agrees(i, tag)
+}
+
+// place returns where a name belongs.
 func (a *aliases) place(engine uint64) place {
 	spread := a.secret.spread(engine)
 	return place{&a.shards[spread>>(64-aliasShardBits)], spread << aliasShardBits}
 }
 
-// ask has the lines brought where the names of a step belong.
-func (a *aliases) ask(engine []uint64) {
-	var lines asked
+// aim says where the names of a step belong.
+func (a *aliases) aim(engine []uint64, aims []aim) {
+	aims = aims[:len(engine)]
 	for i, name := range engine {
-		lines[i%step] = unsafe.Pointer(a.place(name).line())
+		aims[i] = a.place(name).aim()
 	}
-	prefetch(lines[:len(engine)])
 }
 
-// find returns the node of a name that belongs in a place and where its entry
-// stands, or nowhere.
-func (p place) find() (nodeID, spot) {
-	l := p.line()
-	for found := l.like(p.tag); found != 0; found &= found - 1 {
-		if e := l.entries[first(found)]; e.names(p.tag) {
-			return e.alias(), spot{p.shard, l, first(found), false}
-		}
-	}
-	if !l.passed() {
-		return nowhere, spot{}
-	}
-	return p.search()
+// ask does that, and has the lines brought.
+func (a *aliases) ask(engine []uint64, aims []aim) {
+	a.aim(engine, aims)
+	prefetch(unsafe.Pointer(unsafe.SliceData(aims)), len(engine))
 }
 
-// search finds what may stand in a later line than where it belongs.
-func (p place) search() (nodeID, spot) {
-	home := p.shard.home(p.tag)
-	at := home
-	for range p.shard.lines {
-		l := &p.shard.lines[at]
+// find returns the node of a name and where its entry stands, or nowhere.
+func (a *aliases) find(engine uint64) (nodeID, spot) {
+	p := a.place(engine)
+	at := p.home(p.tag)
+	for range p.count {
+		l := p.at(at)
 		for found := l.like(p.tag); found != 0; found &= found - 1 {
-			if e := l.entries[first(found)]; e.names(p.tag) {
-				return e.alias(), spot{p.shard, l, first(found), at != home}
+			if i := first(found); l.names(i, p.tag) {
+				return l.node(i), spot{p, l, i}
 			}
 		}
-		if !l.passed() {
+		if !l.passed(p.tag) {
 			break
 		}
-		at = p.shard.after(at)
+		at = p.after(at)
 	}
 	return nowhere, spot{}
 }
 
 // node returns what a name means, or nowhere.
 func (a *aliases) node(engine uint64) nodeID {
-	n, _ := a.place(engine).find()
+	n, _ := a.find(engine)
 	return n
 }
 
 // lead gives a name that has none a node.
-func (p place) lead(n nodeID) { p.shard.add(p.line(), entry(p.tag&^(nodesMax-1))|entry(n)) }
+func (a *aliases) lead(engine uint64, n nodeID) {
+	p := a.place(engine)
+	a.size.add(p, aliasOf(p.tag, n))
+}
+
+// take forgets the name in a spot.
+func (a *aliases) take(s spot) {
+	s.take()
+	a.size.entries--
+}

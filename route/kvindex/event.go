@@ -48,14 +48,28 @@ type Event struct {
 // blocks returns how many blocks the event is about.
 func (e *Event) blocks() int { return max(len(e.Keys), len(e.Engine), 1) }
 
-// prepare asks for the lines that the first steps of an event need. It changes
+// prepare asks for the lines that the first step of an event needs. It changes
 // nothing, and is done before the work at another event.
 func (x *Index) prepare(w Worker, e *Event) {
-	for at := 0; at < ahead; at += step {
-		x.table.ask(some(e.Keys, at))
-		x.workers[w].aliases.ask(some(e.Engine, at))
-	}
+	var keys [step]aim
+	x.table.ask(some(e.Keys, 0), keys[:])
+	s, first := &x.scratch, some(e.Engine, 0)
+	s.coming, s.comingMoves = sized(s.coming[:0], len(first)), x.moves(w)
+	x.workers[w].aliases.ask(first, s.coming)
 }
+
+// begin has the event that was prepared be the one that is worked at.
+func (x *Index) begin() {
+	s := &x.scratch
+	s.names, s.coming, s.moves = s.coming, s.names, s.comingMoves
+}
+
+// moves changes when an aim in the tables that a worker's events need is no longer
+// good.
+func (x *Index) moves(w Worker) int { return x.table.size.moves + x.workers[w].aliases.size.moves }
+
+// sized returns a slice with another length, and what was in it.
+func sized[T any](all []T, n int) []T { return slices.Grow(all, max(n-len(all), 0))[:n] }
 
 // apply changes what the index knows by one event.
 func (x *Index) apply(w Worker, e *Event) {
@@ -115,12 +129,13 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	id := x.salts.use(salt)
 	names := naming{salt: salt, before: parent.key, tokens: e.Tokens}
 	c := change{sets: &x.sets, w: w, tier: e.Tier, adds: true, from: unknown}
-	x.scratch.keys, x.scratch.places = x.scratch.keys[:0], x.scratch.places[:0]
-	for at := 0; at < len(e.Engine)+ahead; at += step {
-		x.workers[w].aliases.ask(some(e.Engine, at+ahead))
+	s := &x.scratch
+	s.keys, s.places, s.names = s.keys[:0], s.places[:0], sized(s.names, len(e.Engine))
+	for at := 0; at < len(e.Engine)+step; at += step {
+		x.workers[w].aliases.ask(some(e.Engine, at+step), some(s.names, at+step))
 		x.name(&names)
-		if at >= ahead {
-			x.place(&c, some(e.Engine, at-ahead), at-ahead, id)
+		if at >= step {
+			x.place(&c, e.Engine, at-step, id)
 		}
 	}
 	x.workers[w].held[e.Tier] += c.done()
@@ -144,35 +159,78 @@ func (x *Index) name(n *naming) {
 	s := &x.scratch
 	done := len(s.keys)
 	s.keys = parley.AppendBlockKeys(s.keys, n.before, n.salt, now, x.cfg.BlockTokens)
-	s.places = slices.Grow(s.places, step)[:len(s.keys)]
-	x.table.askPlaces(s.keys[done:], s.places[done:])
+	s.places = sized(s.places, len(s.keys))
+	x.table.ask(s.keys[done:], s.places[done:])
 	n.before, n.tokens = s.keys[len(s.keys)-1], n.tokens[len(now):]
 }
 
-// place notes that an engine has the blocks of a step, whose keys begin at from,
-// under names of its own. Of two names for a block the first counts: a block has one alias for as long as the engine is
-// known to have it.
+// place notes that an engine has the blocks of a step, which begins at from, under
+// names of its own. Mostly nobody has them, and the names are new.
 func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
-	names := &x.workers[c.w].aliases
-	keys, places := some(x.scratch.keys, from), some(x.scratch.places, from)
-	for i, k := range keys {
-		name := names.place(engine[i])
-		was, spot := name.find()
-		if was != nowhere && x.table.at(was).key != k { // the engine uses its name for another block now
-			x.workers[c.w].held[c.tier] += c.done()
-			x.vacate(c.w, was)
-			spot.take()
-			was = nowhere
+	s, t, worker, users := &x.scratch, &x.table, x.workers[c.w], &x.salts.list[salt].users
+	engine = some(engine, from)
+	keys, places, names := some(s.keys, from)[:len(engine)], some(s.places, from)[:len(engine)], some(s.names, from)[:len(engine)]
+	x.aimAgain(c.w, engine, names, keys, places)
+	for i, name := range names {
+		p := places[i]
+		nameEmpty, keyEmpty := name.line.unseen(name.tag), p.line.unseen(p.tag)
+		if nameEmpty == 0 || keyEmpty == 0 {
+			x.placeOld(c, engine[i], nameEmpty == 0, keys[i], p, salt)
+			x.aimAgain(c.w, engine[i:], names[i:], keys[i:], places[i:])
+			continue
 		}
-		b := x.table.obtain(places[i], k)
-		if was == nowhere && (b.set == none || !x.sets.exact(b.set, c.w)) {
-			name.lead(b.id)
-		}
-		b.set = c.of(b.set)
-		if b.salt == 0 && salt != 0 {
-			b.salt = x.salts.again(salt)
-		}
+		id := t.fresh()
+		*t.at(id) = node{keys[i], c.of(none), salt}
+		name.line.fill(nameEmpty, aliasOf(name.tag, id), name.tag)
+		p.line.fill(keyEmpty, uint32(id), p.tag)
+		worker.aliases.size.entries++
+		t.size.entries++
+		*users++
 	}
+	t.fit()
+	worker.aliases.size.fit(worker.aliases.shards[:])
+}
+
+// aimAgain takes the aims of a step's names and keys again if something was moved
+// since the event began.
+func (x *Index) aimAgain(w Worker, engine []uint64, names []aim, keys []key, places []aim) {
+	if x.scratch.moves != x.moves(w) {
+		x.workers[w].aliases.aim(engine, names)
+		x.table.aim(keys, places)
+	}
+}
+
+// placeOld does that for a block that somebody may have, or whose name may be known.
+// Of two names for a block the first counts: a block has one alias for as long as the
+// engine is known to have it.
+func (x *Index) placeOld(c *change, engine uint64, known bool, k key, p aim, salt saltID) {
+	names, was := &x.workers[c.w].aliases, nowhere
+	if known {
+		was = x.meant(c, engine, k)
+		p = x.table.place(k).aim() // it may have been moved
+	}
+	b := x.table.obtain(p, k)
+	if was == nowhere && (b.set == none || !x.sets.exact(b.set, c.w)) {
+		names.lead(engine, b.id)
+	}
+	b.set = c.of(b.set)
+	if b.salt == 0 && salt != 0 {
+		b.salt = x.salts.again(salt)
+	}
+}
+
+// meant returns the node of a block's name. If the engine has used it for another
+// block before, it does not have that any more.
+func (x *Index) meant(c *change, engine uint64, k key) nodeID {
+	names := &x.workers[c.w].aliases
+	was, spot := names.find(engine)
+	if was == nowhere || x.table.at(was).key == k {
+		return was
+	}
+	x.workers[c.w].held[c.tier] += c.done()
+	names.take(spot)
+	x.vacate(c.w, was)
+	return nowhere
 }
 
 // vacate notes that an engine no longer has a block in any tier.
@@ -214,12 +272,11 @@ func (x *Index) applyRemoved(w Worker, e *Event) {
 // to its node, and that to its place in the table.
 func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
 	s := &x.scratch
-	s.blocks = slices.Grow(s.blocks[:0], len(engine))[:len(engine)]
-	s.places = slices.Grow(s.places[:0], len(engine))[:len(engine)]
+	s.names, s.blocks, s.places = sized(s.names, len(engine)), sized(s.blocks[:0], len(engine)), sized(s.places[:0], len(engine))
 	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
 	for at := 0; at < len(engine)+2*step; at += step {
-		x.workers[w].aliases.ask(some(engine, at+ahead))
-		x.unalias(&c, some(engine, at), some(s.blocks, at))
+		x.workers[w].aliases.ask(some(engine, at+step), some(s.names, at+step))
+		x.unalias(&c, some(engine, at), some(s.names, at), some(s.blocks, at))
 		if at >= step {
 			removed += x.askHeld(&c, some(s.blocks, at-step), some(s.places, at-step))
 		}
@@ -233,52 +290,83 @@ func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
 
 // unalias finds the nodes of blocks that an engine no longer has in a tier. It
 // forgets their names unless the engine has them in another.
-func (x *Index) unalias(c *change, engine []uint64, blocks []block) {
-	names := &x.workers[c.w].aliases
+func (x *Index) unalias(c *change, engine []uint64, aims []aim, blocks []block) {
 	gone := c.tier == Device && !x.workers[c.w].lower // there is no other tier that could have the blocks
-	var a asked
-	for i, name := range engine {
-		n, spot := names.place(name).find()
-		b := x.table.block(n)
-		blocks[i], a[i%step] = b, unsafe.Pointer(b.node)
-		if n != nowhere && (gone || x.sets.tiersOf(b.set, c.w) == 1<<c.tier) {
-			spot.take()
-		}
+	names := &x.workers[c.w].aliases
+	if x.scratch.moves != x.moves(c.w) {
+		names.aim(engine, aims)
 	}
-	prefetch(a[:len(engine)])
+	aims, blocks = aims[:len(engine)], blocks[:len(engine)]
+	for i, name := range engine {
+		l, tag := aims[i].line, aims[i].tag
+		found := l.like(tag)
+		at := first(found)
+		if found == 0 || !gone || !l.names(at, tag) {
+			blocks[i] = x.unaliasFar(c, name, gone)
+			continue
+		}
+		l.clear(at)
+		names.size.entries--
+		blocks[i] = x.table.block(l.node(at))
+	}
+	prefetch(unsafe.Pointer(unsafe.SliceData(blocks)), len(engine))
+	names.size.fit(names.shards[:])
+}
+
+// unaliasFar does that for a name whose entry may stand elsewhere than it belongs.
+func (x *Index) unaliasFar(c *change, name uint64, gone bool) block {
+	names := &x.workers[c.w].aliases
+	n, spot := names.find(name)
+	b := x.table.block(n)
+	if n != nowhere && (gone || x.sets.tiersOf(b.set, c.w) == 1<<c.tier) {
+		names.take(spot)
+	}
+	return b
 }
 
 // askHeld finds where the blocks belong that a worker holds in a tier, and returns
 // how many. The others are nowhere.
-func (x *Index) askHeld(c *change, blocks []block, places []place) (held int) {
-	var a asked
+func (x *Index) askHeld(c *change, blocks []block, aims []aim) (held int) {
 	set, holds := none, false // the latest one
+	aims = aims[:len(blocks)]
 	for i := range blocks {
 		b := &blocks[i]
 		if b.set != set {
 			set, holds = b.set, x.sets.has(b.set, c.w, c.tier)
 		}
 		if !holds {
-			*b = x.table.block(nowhere)
+			*b, aims[i] = x.table.block(nowhere), aim{line: &noLine}
 			continue
 		}
-		places[i] = x.table.place(b.key)
-		a[held%step] = unsafe.Pointer(places[i].line())
+		aims[i] = x.table.place(b.key).aim()
 		held++
 	}
-	prefetch(a[:held])
+	prefetch(unsafe.Pointer(unsafe.SliceData(aims)), len(blocks))
 	return held
 }
 
 // unhold takes a worker out of the holders of blocks.
-func (x *Index) unhold(c *change, blocks []block, places []place) {
+func (x *Index) unhold(c *change, blocks []block, aims []aim) {
+	moved := x.scratch.moves != x.moves(c.w)
+	aims = aims[:len(blocks)]
 	for i, b := range blocks {
-		if b.set != none {
-			if b.set = c.of(b.set); b.set == none {
-				x.forget(b, places[i].spotOf(b.id))
-			}
+		if b.set == none {
+			continue
 		}
+		if b.set = c.of(b.set); b.set != none {
+			continue
+		}
+		l := aims[i].line
+		found := l.like(aims[i].tag)
+		if at := first(found); found != 0 && l.numbers[at] == uint32(b.id) && !moved {
+			l.clear(at)
+		} else {
+			spot := x.table.spotOf(b)
+			spot.take()
+		}
+		x.forget(b)
 	}
+	x.table.fit()
 }
 
 // turnOver ends the degraded state of a worker whose known blocks fill its

@@ -114,8 +114,13 @@ type Index struct {
 // scratch is what is known of an event's blocks while it is worked at.
 type scratch struct {
 	keys   []key
-	places []place
+	names  []aim // where the engine's names belong
+	places []aim // where the keys do
 	blocks []block
+	moves  int // of tables when the first of these aims was taken
+	// coming is where the names of the next event's first step belong.
+	coming      []aim
+	comingMoves int
 }
 
 // A worker is what is known of one of them.
@@ -162,6 +167,7 @@ func (x *Index) Join(s Source) (Worker, error) {
 		x.present = append(x.present, make([]uint64, x.sets.width-len(x.present))...)
 	}
 	x.workers[at] = &worker{source: s, stream: newStream(s), aliases: aliases{secret: x.table.secret}}
+	x.workers[at].aliases.forget()
 	x.present[at/64] |= 1 << (at % 64)
 	return Worker(at), nil
 }
@@ -177,11 +183,21 @@ func (x *Index) Leave(w Worker) {
 // hold notes that a worker holds blocks.
 func (x *Index) hold(w Worker, keys []key, tier Tier) {
 	c := change{sets: &x.sets, w: w, tier: tier, adds: true, from: unknown}
+	var now, next [step]aim
+	x.table.aim(some(keys, 0), next[:])
 	for at := 0; at < len(keys); at += step {
-		x.table.ask(some(keys, at+ahead))
-		for _, k := range some(keys, at) {
-			b := x.table.obtain(x.table.place(k), k)
+		now = next
+		x.table.ask(some(keys, at+step), next[:])
+		moves := x.table.size.moves
+		for i, k := range some(keys, at) {
+			if moves != x.table.size.moves {
+				now[i] = x.table.place(k).aim()
+			}
+			b := x.table.obtain(now[i], k)
 			b.set = c.of(b.set)
+		}
+		if x.table.fit(); moves != x.table.size.moves {
+			x.table.aim(some(keys, at+step), next[:])
 		}
 	}
 	x.workers[w].held[tier] += c.done()
@@ -190,29 +206,34 @@ func (x *Index) hold(w Worker, keys []key, tier Tier) {
 // release notes that a worker no longer holds blocks.
 func (x *Index) release(w Worker, keys []key, tier Tier) {
 	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+	var aims [step]aim
 	for at := 0; at < len(keys); at += step {
 		if at == 0 {
-			x.table.askNodes(some(keys, 0))
+			x.table.aim(some(keys, 0), aims[:])
+			x.table.askNodes(aims[:min(step, len(keys))])
 		}
-		x.table.ask(some(keys, at+ahead))
-		x.table.askNodes(some(keys, at+step))
+		next := some(keys, at+step)
+		x.table.ask(next, aims[:])
 		for _, k := range some(keys, at) {
 			b, spot := x.table.find(k)
 			if b.id == nowhere {
 				continue
 			}
 			if b.set = c.of(b.set); b.set == none {
-				x.forget(b, spot)
+				spot.take()
+				x.forget(b)
 			}
 		}
+		x.table.askNodes(aims[:len(next)])
+		x.table.fit()
 	}
 	x.workers[w].held[tier] -= c.done()
 }
 
-// forget frees the node of a block that nobody holds any more.
-func (x *Index) forget(b block, spot spot) {
+// forget frees the node of a block that nobody holds any more, and whose entry is gone.
+func (x *Index) forget(b block) {
 	x.salts.done(b.salt)
-	x.table.remove(b, spot)
+	x.table.remove(b)
 }
 
 // drop forgets all blocks of some tiers of a worker. Those that nobody holds any
@@ -227,7 +248,7 @@ func (x *Index) drop(w Worker, gone ...Tier) {
 		if tier == expected {
 			worker.history = history{}
 		} else {
-			worker.aliases = aliases{secret: worker.aliases.secret}
+			worker.aliases.forget()
 		}
 	}
 }
@@ -248,10 +269,13 @@ func (x *Index) sweep() {
 		}
 		if b := x.table.block(x.swept); b.set != none && x.sets.about[b.set].size == 0 {
 			x.sets.move(b.set, none, 1)
-			x.forget(b, x.table.place(b.key).spotOf(b.id))
+			spot := x.table.spotOf(b)
+			spot.take()
+			x.forget(b)
 			left -= forgetCost
 		}
 	}
+	x.table.fit()
 }
 
 // A Match says how many of a prompt's leading blocks a worker holds. Of them,

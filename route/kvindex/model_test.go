@@ -50,12 +50,8 @@ func check(x *Index) error {
 			return fmt.Errorf("set %d has %d users, counted %d", id, users[setID(id)], about.users)
 		}
 	}
-	entries := 0
-	for i := range x.table.shards {
-		entries += int(x.table.shards[i].n)
-		if wrong := checkShard(&x.table.shards[i]); wrong != nil {
-			return fmt.Errorf("shard %d of the table: %w", i, wrong)
-		}
+	if wrong := checkSize(x.table.shards[:], &x.table.size); wrong != nil {
+		return fmt.Errorf("the table: %w", wrong)
 	}
 	if wrong := checkAliases(x); wrong != nil {
 		return wrong
@@ -66,8 +62,8 @@ func check(x *Index) error {
 	if wrong := checkSets(&x.sets); wrong != nil {
 		return wrong
 	}
-	if nodes != x.table.n || entries != nodes || int(x.table.used) != 1+nodes+len(x.table.free) {
-		return fmt.Errorf("%d nodes, counted %d, %d entries, %d of %d free", nodes, x.table.n, entries, len(x.table.free), x.table.used)
+	if nodes != x.table.size.entries || int(x.table.used) != 1+nodes+len(x.table.free) {
+		return fmt.Errorf("%d nodes, %d entries, %d of %d free", nodes, x.table.size.entries, len(x.table.free), x.table.used)
 	}
 	return err
 }
@@ -392,7 +388,7 @@ func TestIndexAgreesWithWorkers(t *testing.T) {
 		for m.x.sets.abandoned > 0 {
 			m.x.Expire(time.Unix(0, 0))
 		}
-		if err := check(m.x); err != nil || m.x.table.n != 0 || len(m.x.salts.ids) != 1 {
+		if err := check(m.x); err != nil || m.x.table.size.entries != 0 || len(m.x.salts.ids) != 1 {
 			t.Errorf("after all have left there are %d blocks and %d salts, %v", m.x.Blocks(), len(m.x.salts.ids), err)
 		}
 	}

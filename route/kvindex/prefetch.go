@@ -4,9 +4,9 @@ package kvindex
 
 import "unsafe"
 
-// prefetch asks for lines of memory without waiting for them. It is assembly
-// because Go has no word for it, and an ordinary read makes all that follows
-// wait.
+// prefetch asks for lines of memory without waiting for them. Their addresses are
+// the first words of so many pairs. It is assembly because Go has no word for it, and
+// an ordinary read makes all that follows wait.
 //
 //go:noescape
-func prefetch(lines []unsafe.Pointer)
+func prefetch(pairs unsafe.Pointer, n int)

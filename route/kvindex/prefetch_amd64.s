@@ -1,16 +1,16 @@
 #include "textflag.h"
 
-// func prefetch(lines []unsafe.Pointer)
-TEXT ·prefetch(SB), NOSPLIT, $0-24
-	MOVQ lines_base+0(FP), AX
-	MOVQ lines_len+8(FP), CX
-next:
+// func prefetch(pairs unsafe.Pointer, n int)
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ  pairs+0(FP), AX
+	MOVQ  n+8(FP), CX
 	TESTQ CX, CX
 	JZ    done
+next:
 	MOVQ  (AX), DX
 	PREFETCHT0 (DX)
-	ADDQ  $8, AX
+	ADDQ  $16, AX
 	DECQ  CX
-	JMP   next
+	JNZ   next
 done:
 	RET

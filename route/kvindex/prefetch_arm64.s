@@ -1,15 +1,15 @@
 #include "textflag.h"
 
-// func prefetch(lines []unsafe.Pointer)
-TEXT ·prefetch(SB), NOSPLIT, $0-24
-	MOVD lines_base+0(FP), R0
-	MOVD lines_len+8(FP), R1
-next:
+// func prefetch(pairs unsafe.Pointer, n int)
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVD pairs+0(FP), R0
+	MOVD n+8(FP), R1
 	CBZ  R1, done
+next:
 	MOVD (R0), R2
 	PRFM (R2), PLDL1KEEP
-	ADD  $8, R0
+	ADD  $16, R0
 	SUB  $1, R1
-	JMP  next
+	CBNZ R1, next
 done:
 	RET

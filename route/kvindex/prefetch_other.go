@@ -4,4 +4,4 @@ package kvindex
 
 import "unsafe"
 
-func prefetch([]unsafe.Pointer) {}
+func prefetch(unsafe.Pointer, int) {}

@@ -1,174 +1,250 @@
 package kvindex
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"parley/internal/largepage"
 )
 
-// A shard is an open table from tags to numbers. It grows by half before more than
-// five eighths of its places are taken: hardly an entry then stands elsewhere than
-// where it belongs. It shrinks to a half when less than a sixth are.
+// A shard is a part of an open table from tags to numbers. A worker's batch finds
+// its shards forgotten by the processor's caches, so they are small: no slice, and no
+// count of what is in them.
+type shard struct {
+	lines *line  // the first of them; noLine if there are none
+	count uint32 // lines
+}
+
+// A line is what memory delivers at once: eight entries. An entry is a number and
+// some bits of its tag: the uppermost 16, the next 8, and seven in its mark. Byte i
+// of marks belongs to entry i. Its lower bits are the mark, or 0 if the entry is empty,
+// so that one operation on a word tells which entries are worth a look.
 //
 // An entry stands in the line where it belongs or, if that is full, in the next
-// one that is not. Entries stay where they are until the shard is resized:
-// a line counts the entries that passed it on the way to their place, and a search
-// goes on only from a line that some have passed.
-type shard struct {
-	lines []line
-	n     int32 // entries
-	most  int32 // of them before it grows
-}
-
-// A line is what memory delivers at once. Byte i of marks belongs to entry i: 0 if
-// it is empty, and otherwise 128 and seven bits of its tag, so that one operation
-// on a word tells which entries are worth a look. The last byte counts the entries
-// that passed this line; at 255 it counts no more, and stays.
+// one that is not. Entries stay where they are until the shard is resized: a line
+// counts the entries that passed it on the way to their place, and a search goes on
+// only from a line that some have passed. It counts them apart in four groups, by bits
+// of their tags, so that few searches do. The upper bits of bytes 2g and 2g+1 are the
+// count of group g; at 3 it counts no more, and stays.
 type line struct {
 	marks   uint64
-	entries [lineEntries]entry
+	numbers [lineEntries]uint32
+	tags    [lineEntries]uint16
+	more    [lineEntries]uint8
 }
 
-// An entry is the tag of what was put here, in its upper bits, and a number.
-type entry uint64
-
 const (
-	lineEntries = 7
-	everyByte   = 0x0101010101010101
-	takenBits   = 0x0080808080808080 // of the entries of a line
-	passedShift = 56
-	passedMost  = 255
+	lineEntries = 8
+	passedMost  = 3
+
+	homeBits  = 24 // of a tag say where it belongs: the uppermost, which an entry has
+	markShift = 27 // the seven bits of a tag from here on are its mark
+
+	everyByte = 0x0101010101010101
+	upperBits = 0x8080808080808080
+	lowerBits = 0x7f7f7f7f7f7f7f7f
 )
+
+// noLine is that of shards which have none. It is never written to: something seems
+// to have passed it, so that nobody believes to know what belongs there.
+var noLine = line{marks: upperBits}
 
 // A place is where something belongs: in which shard, and its tag there.
 type place struct {
-	shard *shard
-	tag   uint64
+	*shard
+	tag uint64
 }
 
-// line returns the one where it belongs.
-func (p place) line() *line { return p.shard.line(p.tag) }
+// An aim is the line where something belongs, and its tag there. It is good until a
+// shard is resized.
+type aim struct {
+	line *line
+	tag  uint64
+}
+
+func (p place) aim() aim { return aim{p.at(p.home(p.tag)), p.tag} }
 
 // A spot is where an entry stands.
 type spot struct {
-	shard *shard
-	line  *line
-	at    int
-	far   bool // it is not the line where the entry belongs
+	place
+	line *line
+	i    int
 }
 
 // home returns the number of the line where a tag belongs. It depends on the
 // uppermost bits, so that a shard that is resized is read and written in order.
-func (s *shard) home(tag uint64) int { return int(tag >> 32 * uint64(len(s.lines)) >> 32) }
-
-// line returns the line where a tag belongs; of a shard without lines, an empty one.
-func (s *shard) line(tag uint64) *line {
-	if at := s.home(tag); at < len(s.lines) {
-		return &s.lines[at]
-	}
-	return &noLine
+func (s *shard) home(tag uint64) int {
+	return int(tag >> (64 - homeBits) * uint64(s.count) >> homeBits)
 }
 
-// noLine is never written to.
-var noLine line
-
-// asked are addresses whose memory a later step needs.
-type asked [step]unsafe.Pointer
-
-// mark is the byte of an entry with a tag.
-func mark(tag uint64) uint64 { return tag>>32&127 | 128 }
-
-// like returns a bit for each entry that may have a tag, all those that do among
-// them: entry i if bit 8*i+7 is set.
-func (l *line) like(tag uint64) uint64 {
-	differ := l.marks ^ mark(tag)*everyByte
-	return (differ - everyByte) &^ differ & takenBits
+// at returns a line by its number, which must be that of one.
+func (s *shard) at(number int) *line {
+	return (*line)(unsafe.Add(unsafe.Pointer(s.lines), number*int(unsafe.Sizeof(line{}))))
 }
 
-// empty returns such bits of the entries that are empty.
-func (l *line) empty() uint64 { return ^l.marks & takenBits }
-
-func (l *line) passed() bool { return l.marks>>passedShift != 0 }
-
-// first returns the number of the first entry among such bits.
-func first(found uint64) int { return bits.TrailingZeros64(found) / 8 }
-
-// put places a new entry, for which there is room.
-func (s *shard) put(e entry) {
-	at := s.home(uint64(e))
-	for s.lines[at].empty() == 0 {
-		if l := &s.lines[at]; l.marks>>passedShift < passedMost {
-			l.marks += 1 << passedShift
-		}
-		at = s.after(at)
-	}
-	s.lines[at].fill(e)
-}
-
-// fill puts an entry in a line that is not full.
-func (l *line) fill(e entry) {
-	i := first(l.empty())
-	l.entries[i] = e
-	l.marks |= mark(uint64(e)) << (8 * i)
-}
+func (s *shard) all() []line { return unsafe.Slice(s.lines, s.count) }
 
 func (s *shard) after(at int) int {
-	if at++; at == len(s.lines) {
+	if at++; at == int(s.count) {
 		return 0
 	}
 	return at
 }
 
+// mark is that of an entry with a tag. It is not 0.
+func mark(tag uint64) uint64 { return max(tag>>markShift&127, 1) }
+
+// like returns a bit for each entry that has the mark of a tag, and for no other:
+// bit 8*i+7 for entry i.
+func (l *line) like(tag uint64) uint64 {
+	return (upperBits - (l.marks&lowerBits ^ mark(tag)*everyByte)) & upperBits
+}
+
+// empty returns such bits of the entries that are empty.
+func (l *line) empty() uint64 { return (upperBits - l.marks&lowerBits) & upperBits }
+
+func (l *line) taken() uint64 { return l.empty() ^ upperBits }
+
+// group returns which one of a line's counts is that of a tag: the place of its first
+// bit.
+func group(tag uint64) int { return int(tag>>(64-homeBits)%4*16 + 7) }
+
+// passed reports whether something with a tag may stand in a later line.
+func (l *line) passed(tag uint64) bool { return l.marks>>group(tag)&0x101 != 0 }
+
+// unseen returns the empty entries of the line where a tag belongs; none at all if
+// something that may have the tag is there, or may stand elsewhere.
+func (l *line) unseen(tag uint64) uint64 {
+	if l.like(tag)|l.marks>>group(tag)&0x101 != 0 {
+		return 0
+	}
+	return l.empty()
+}
+
+// first returns the number of the first entry among such bits; 0 if there is none.
+func first(found uint64) int { return bits.TrailingZeros64(found) / 8 % lineEntries }
+
+// tag returns the bits of an entry's tag that say where it belongs, and its mark.
+func (l *line) tag(i int) uint64 {
+	return uint64(l.tags[i])<<48 | uint64(l.more[i])<<40 | l.marks>>(8*i)&127<<markShift
+}
+
+// agrees reports whether an entry has the tag that says where it belongs.
+func (l *line) agrees(i int, tag uint64) bool {
+	return l.tags[i] == uint16(tag>>48) && l.more[i] == uint8(tag>>40)
+}
+
+// fill puts an entry in the first of the empty ones.
+func (l *line) fill(empty uint64, number uint32, tag uint64) {
+	i := first(empty)
+	l.marks |= mark(tag) << (8 * i)
+	l.numbers[i], l.tags[i], l.more[i] = number, uint16(tag>>48), uint8(tag>>40)
+}
+
+// clear empties an entry.
+func (l *line) clear(i int) { l.marks &^= 127 << (8 * i) }
+
+// passes returns how many entries with the group of a tag passed the line, as far as
+// it counts.
+func (l *line) passes(tag uint64) uint64 {
+	both := l.marks >> group(tag)
+	return both&1 | both>>7&2
+}
+
+// pass notes that one entry more passed the line, or one less.
+func (l *line) pass(tag uint64, by int) {
+	if n := l.passes(tag); n < passedMost {
+		n += uint64(by)
+		l.marks = l.marks&^(0x101<<group(tag)) | (n&1|n&2<<7)<<group(tag)
+	}
+}
+
+// put places a new entry, and reports whether there was room.
+func (s *shard) put(number uint32, tag uint64) bool {
+	at := s.home(tag)
+	for range s.count {
+		l := s.at(at)
+		if empty := l.empty(); empty != 0 {
+			l.fill(empty, number, tag)
+			return true
+		}
+		l.pass(tag, 1)
+		at = s.after(at)
+	}
+	return false
+}
+
 // take removes the entry in a spot.
 func (p *spot) take() {
-	if p.far {
-		p.shard.unpass(p.shard.home(uint64(p.line.entries[p.at])), p.line)
+	for at := p.home(p.tag); p.at(at) != p.line; at = p.after(at) {
+		p.at(at).pass(p.tag, -1)
 	}
-	p.line.marks &^= 0xff << (8 * p.at)
-	p.shard.n--
-	if p.shard.n < p.shard.most/4 {
-		p.shard.shrink()
-	}
-}
-
-// unpass notes that one entry less passed the lines from home to where it stands.
-func (s *shard) unpass(home int, l *line) {
-	for ; &s.lines[home] != l; home = s.after(home) {
-		if passed := &s.lines[home].marks; *passed>>passedShift < passedMost {
-			*passed -= 1 << passedShift
-		}
-	}
-}
-
-// add places a new entry, and makes room for it. l is the line where it belongs.
-func (s *shard) add(l *line, e entry) {
-	if s.n++; s.n > s.most {
-		s.resize(len(s.lines) + (len(s.lines)+1)/2)
-		s.put(e)
-	} else if l.empty() == 0 {
-		s.put(e)
-	} else {
-		l.fill(e)
-	}
-}
-
-// shrink gives memory back that is not needed.
-func (s *shard) shrink() {
-	if len(s.lines) > 1 {
-		s.resize(len(s.lines) / 2)
-	}
+	p.line.clear(p.i)
 }
 
 // resize moves the entries to another number of lines.
-func (s *shard) resize(lines int) {
-	old := s.lines
-	s.lines = make([]line, max(lines, 1))
-	largepage.Ask(s.lines)
-	s.most = int32(len(s.lines) * lineEntries * 5 / 8)
+func (s *shard) resize(count uint32) {
+	old := s.all()
+	lines := make([]line, count)
+	largepage.Ask(lines)
+	s.lines, s.count = &lines[0], count
 	for i := range old {
-		for taken := old[i].marks & takenBits; taken != 0; taken &= taken - 1 {
-			s.put(old[i].entries[first(taken)])
+		for taken := old[i].taken(); taken != 0; taken &= taken - 1 {
+			at := first(taken)
+			s.put(old[i].numbers[at], old[i].tag(at))
 		}
+	}
+}
+
+// size is how large an open table is. It grows and shrinks one shard at a time, so
+// that nobody waits for the whole to be moved. Its shards have about as many lines
+// each, and about as many entries: those who choose what is put there do not know
+// where it belongs.
+type size struct {
+	entries, lines int
+	moves          int // how often a shard was resized
+}
+
+// A line has entriesMost/2 entries on average at most, and not less than one.
+const entriesMost = 7
+
+// fit makes the table as large as it should be.
+func (z *size) fit(shards []shard) {
+	for 2*z.entries > entriesMost*z.lines {
+		smallest := slices.MinFunc(shards, byLines)
+		z.grow(&shards[slices.Index(shards, smallest)])
+	}
+	for z.entries < z.lines && z.lines > len(shards) {
+		largest := slices.MaxFunc(shards, byLines)
+		z.resize(&shards[slices.Index(shards, largest)], largest.count/2)
+	}
+}
+
+// grow adds a quarter to a shard.
+func (z *size) grow(s *shard) { z.resize(s, max(s.count+(s.count+3)/4, 1)) }
+
+func byLines(a, b shard) int { return cmp.Compare(a.count, b.count) }
+
+func (z *size) resize(s *shard, count uint32) {
+	z.lines += int(count) - int(s.count)
+	z.moves++
+	s.resize(count)
+}
+
+// add places a new entry.
+func (z *size) add(p place, number uint32) {
+	for !p.put(number, p.tag) {
+		z.grow(p.shard)
+	}
+	z.entries++
+}
+
+// reset makes a table empty.
+func (z *size) reset(shards []shard) {
+	*z = size{moves: z.moves + 1}
+	for i := range shards {
+		shards[i] = shard{lines: &noLine}
 	}
 }

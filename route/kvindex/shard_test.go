@@ -3,38 +3,53 @@ package kvindex
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"parley"
 )
 
-// checkShard returns an error if a shard's counts are not those of its entries.
-func checkShard(s *shard) error {
-	passed := make([]int, len(s.lines))
-	n := 0
-	for at := range s.lines {
-		l := &s.lines[at]
-		for i, e := range l.entries {
-			if l.marks>>(8*i)&128 == 0 {
-				continue
-			}
+// checkShard counts the entries of a shard. It returns an error if those that passed a
+// line are counted wrong.
+func checkShard(s *shard) (n int, err error) {
+	lines := s.all()
+	passed := make([][4]int, len(lines))
+	for at := range lines {
+		for taken := lines[at].taken(); taken != 0; taken &= taken - 1 {
 			n++
-			if got := l.marks >> (8 * i) & 255; got != mark(uint64(e)) {
-				return fmt.Errorf("entry %d of line %d has the mark %x, not %x", i, at, got, mark(uint64(e)))
-			}
-			for from := s.home(uint64(e)); from != at; from = s.after(from) {
-				passed[from]++
+			tag := lines[at].tag(first(taken))
+			for from := s.home(tag); from != at; from = s.after(from) {
+				passed[from][tag>>40%4]++
 			}
 		}
 	}
-	for at, want := range passed {
-		if got := int(s.lines[at].marks >> passedShift); got != want && got != passedMost {
-			return fmt.Errorf("%d entries passed line %d, counted %d", want, at, got)
+	for at, groups := range passed {
+		for group, want := range groups {
+			if got := int(lines[at].passes(uint64(group) << 40)); got != want && got != passedMost {
+				return 0, fmt.Errorf("%d entries of group %d passed line %d, counted %d", want, group, at, got)
+			}
 		}
 	}
-	if n != int(s.n) || s.n > s.most {
-		return fmt.Errorf("%d entries, counted %d of at most %d", n, s.n, s.most)
+	return n, nil
+}
+
+// checkSize returns an error if the shards of a table are not as its size says, or
+// it is not as large as it should be.
+func checkSize(shards []shard, z *size) error {
+	entries, lines := 0, 0
+	for i := range shards {
+		n, err := checkShard(&shards[i])
+		if err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+		entries, lines = entries+n, lines+int(shards[i].count)
+	}
+	if entries != z.entries || lines != z.lines {
+		return fmt.Errorf("%d entries in %d lines, counted %d in %d", entries, lines, z.entries, z.lines)
+	}
+	if 2*entries > entriesMost*lines || lines > max(entries, len(shards)) {
+		return fmt.Errorf("%d entries have %d lines", entries, lines)
 	}
 	return nil
 }
@@ -47,27 +62,26 @@ func checkAliases(x *Index) error {
 			continue
 		}
 		names := map[nodeID]bool{}
-		for i := range known.aliases.shards {
-			s := &known.aliases.shards[i]
-			if err := checkShard(s); err != nil {
-				return fmt.Errorf("shard %d of the names of worker %d: %w", i, w, err)
+		if err := checkSize(known.aliases.shards[:], &known.aliases.size); err != nil {
+			return fmt.Errorf("the names of worker %d: %w", w, err)
+		}
+		for _, n := range nodesOf(known.aliases.shards[:]) {
+			if names[n] || !x.sets.exact(x.table.at(n).set, Worker(w)) {
+				return fmt.Errorf("worker %d has a name for node %d: it has another one, or the block is gone", w, n)
 			}
-			for _, e := range entriesOf(s) {
-				n := e.alias()
-				if names[n] || !x.sets.exact(x.table.at(n).set, Worker(w)) {
-					return fmt.Errorf("worker %d has a name for node %d: it has another one, or the block is gone", w, n)
-				}
-				names[n] = true
-			}
+			names[n] = true
 		}
 	}
 	return nil
 }
 
-func entriesOf(s *shard) (list []entry) {
-	for at := range s.lines {
-		for taken := s.lines[at].marks & takenBits; taken != 0; taken &= taken - 1 {
-			list = append(list, s.lines[at].entries[first(taken)])
+// nodesOf lists the nodes to which names lead.
+func nodesOf(shards []shard) (list []nodeID) {
+	for i := range shards {
+		for _, l := range shards[i].all() {
+			for taken := l.taken(); taken != 0; taken &= taken - 1 {
+				list = append(list, l.node(first(taken)))
+			}
 		}
 	}
 	return list
@@ -85,7 +99,8 @@ type tableModel struct {
 
 func (m *tableModel) add() {
 	k := key(m.rng.Uint64N(m.keys))
-	b := m.table.obtain(m.table.place(k), k)
+	b := m.table.obtain(m.table.place(k).aim(), k)
+	m.table.fit()
 	if was, have := m.nodes[k]; have && was != b.id || b.key != k {
 		m.Fatalf("key %d has node %d, which is that of %d", k, b.id, b.key)
 	} else if !have {
@@ -101,10 +116,12 @@ func (m *tableModel) remove() {
 	i := m.rng.IntN(len(m.present))
 	k := m.present[i]
 	b, spot := m.table.find(k)
-	if b.id != m.nodes[k] || m.table.place(k).spotOf(b.id) != spot {
+	if b.id != m.nodes[k] || m.table.spotOf(b) != spot {
 		m.Fatalf("key %d is found as node %d, not %d", k, b.id, m.nodes[k])
 	}
-	m.table.remove(b, spot)
+	spot.take()
+	m.table.remove(b)
+	m.table.fit()
 	if b, _ := m.table.find(k); b.id != nowhere {
 		m.Fatalf("key %d is found after its removal", k)
 	}
@@ -115,15 +132,11 @@ func (m *tableModel) remove() {
 
 // compare looks for everything that should be there.
 func (m *tableModel) compare() {
-	entries := 0
-	for i := range m.table.shards {
-		entries += int(m.table.shards[i].n)
-		if err := checkShard(&m.table.shards[i]); err != nil {
-			m.Fatal(err)
-		}
+	if err := checkSize(m.table.shards[:], &m.table.size); err != nil {
+		m.Fatal(err)
 	}
-	if entries != len(m.nodes) || m.table.n != len(m.nodes) {
-		m.Fatalf("%d entries, %d nodes, want %d", entries, m.table.n, len(m.nodes))
+	if m.table.size.entries != len(m.nodes) {
+		m.Fatalf("%d entries, want %d", m.table.size.entries, len(m.nodes))
 	}
 	for k, n := range m.nodes {
 		if got, _ := m.table.find(k); got.id != n {
@@ -158,10 +171,8 @@ func TestTableAgreesWithAMap(t *testing.T) {
 				}
 				m.compare()
 			}
-			for i := range m.table.shards {
-				if lines := len(m.table.shards[i].lines); lines > 1 {
-					t.Errorf("an empty shard has %d lines", lines)
-				}
+			if lines := m.table.size.lines; lines > shards {
+				t.Errorf("an empty table has %d lines", lines)
 			}
 		})
 	}
@@ -207,6 +218,41 @@ func TestAnEngineThatGivesANameAgain(t *testing.T) {
 	}
 }
 
+// TestANameGivenAgainMayMoveTheTable: what it meant is gone, the table shrinks, and
+// the block that it means now must be found in the new one.
+func TestANameGivenAgainMayMoveTheTable(t *testing.T) {
+	const size = 2000
+	x := newBench(t, 1, Source{Events: true})
+	tokens := make([]parley.Token, 16*size)
+	engine := make([]uint64, size)
+	for i := range engine {
+		engine[i], tokens[16*i] = uint64(i), 1
+	}
+	x.Apply(0, Batch{Events: []Event{{Engine: engine, First: true, Tokens: tokens, BlockTokens: 16}}})
+	seq, left := uint64(1), size
+	for ; x.table.size.entries > x.table.size.lines; left-- {
+		x.Apply(0, Batch{Seq: seq, Events: []Event{{Kind: Removed, Engine: engine[left-1 : left]}}})
+		seq++
+	}
+	// The block belongs in the shard that will shrink.
+	largest := slices.MaxFunc(x.table.shards[:], byLines)
+	keys := func() []key { return parley.AppendBlockKeys(nil, 0, parley.Salt{}, tokens[:16], 16) }
+	for tokens[0]++; *x.table.place(keys()[0]).shard != largest; {
+		tokens[0]++
+	}
+	x.Apply(0, Batch{Seq: seq, Events: []Event{{Engine: engine[:1], First: true, Tokens: tokens[:16], BlockTokens: 16}}})
+	if *x.table.place(keys()[0]).shard == largest {
+		t.Fatalf("nothing was moved with %d entries in %d lines", x.table.size.entries, x.table.size.lines)
+	}
+	if err := check(x); err != nil || x.Stats(0).Held != left {
+		t.Fatalf("%d blocks held, want %d; %v", x.Stats(0).Held, left, err)
+	}
+	var m Matches
+	if x.Lookup(keys(), &m); m.Of(0).Blocks != 1 {
+		t.Error("the block is not found")
+	}
+}
+
 // TestWhatADroppedWorkerHeldIsSweptUp in pieces, except what others hold or it has
 // told of again meanwhile.
 func TestWhatADroppedWorkerHeldIsSweptUp(t *testing.T) {
@@ -232,21 +278,21 @@ func TestWhatADroppedWorkerHeldIsSweptUp(t *testing.T) {
 	if w, err := x.Join(Source{Events: true}); w != 0 || err != nil {
 		t.Fatal(w, err)
 	}
-	if x.table.n != len(own)+len(shared) {
-		t.Fatalf("%d nodes right after a worker left", x.table.n)
+	if x.table.size.entries != len(own)+len(shared) {
+		t.Fatalf("%d nodes right after a worker left", x.table.size.entries)
 	}
 	expect(len(shared), 0, 100, 0)
 	x.Apply(0, Batch{Events: []Event{{Keys: own[:50]}, {Keys: shared[:10]}}})
 	x.Apply(2, Batch{Events: []Event{{Keys: own[40:60]}}})
 	expect(len(shared)+60, 10, 100, 0)
-	for nodes := x.table.n; x.sets.abandoned > 0; nodes = x.table.n {
+	for nodes := x.table.size.entries; x.sets.abandoned > 0; nodes = x.table.size.entries {
 		x.Expire(time.Unix(0, 0))
-		if gone := nodes - x.table.n; gone < 1 || gone > sweepNodes/forgetCost {
+		if gone := nodes - x.table.size.entries; gone < 1 || gone > sweepNodes/forgetCost {
 			t.Fatalf("one sweep forgot %d blocks", gone)
 		}
 		expect(len(shared)+60, 10, 100, 0)
 	}
-	if x.table.n != len(shared)+60 {
-		t.Errorf("%d nodes after the sweep", x.table.n)
+	if x.table.size.entries != len(shared)+60 {
+		t.Errorf("%d nodes after the sweep", x.table.size.entries)
 	}
 }

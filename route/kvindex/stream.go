@@ -261,6 +261,7 @@ func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 	x.drop(w, Device, Host, Disk)
 	for e := range blocks {
 		x.prepare(w, &e)
+		x.begin()
 		x.apply(w, &e)
 	}
 	s.next, s.partial = seq+1, false
@@ -281,6 +282,7 @@ func (x *Index) take(w Worker, b *Batch) {
 		if i == 0 {
 			x.prepare(w, &b.Events[0])
 		}
+		x.begin()
 		if i+1 < len(b.Events) {
 			x.prepare(w, &b.Events[i+1])
 		}
@@ -350,4 +352,4 @@ func (x *Index) Stats(w Worker) Stats {
 }
 
 // Blocks returns how many blocks somebody holds.
-func (x *Index) Blocks() int { return x.table.n - x.sets.abandoned }
+func (x *Index) Blocks() int { return x.table.size.entries - x.sets.abandoned }

@@ -34,7 +34,7 @@ type table struct {
 	used   nodeID              // nodes that were ever in use
 	free   []nodeID            // of those, the ones that are not, last freed last
 	secret secret
-	n      int // nodes in use
+	size   size // as many entries as nodes that are in use
 }
 
 const (
@@ -45,7 +45,9 @@ const (
 )
 
 func newTable(seed uint64) table {
-	return table{secret: newSecret(seed), used: 1, chunks: []*[chunkNodes]node{newChunk()}}
+	t := table{secret: newSecret(seed), used: 1, chunks: []*[chunkNodes]node{newChunk()}}
+	t.size.reset(t.shards[:])
+	return t
 }
 
 func newChunk() *[chunkNodes]node {
@@ -84,65 +86,43 @@ func (s *secret) spread(x uint64) uint64 {
 	return high ^ low
 }
 
-// place returns where a key belongs. An entry has the upper half of its tag, and
-// as the lower half the number of the node.
+// place returns where a key belongs. The number of its entry is that of the node,
+// which tells whether it is that of the key.
 func (t *table) place(k key) place {
 	spread := t.secret.spread(uint64(k))
 	return place{&t.shards[spread>>(64-shardBits)], spread << shardBits}
-}
-
-const tagHalf = 1<<64 - 1<<32
-
-func (e entry) node() nodeID { return nodeID(e) }
-
-// leads reports whether an entry is that of a key.
-func (t *table) leads(e entry, tag uint64, k key) bool {
-	return (uint64(e)^tag)&tagHalf == 0 && t.at(e.node()).key == k
 }
 
 // find returns the block of a key and its entry's spot; one that is nowhere if
 // nobody holds it.
 func (t *table) find(k key) (block, spot) {
 	p := t.place(k)
-	l := p.line()
-	for found := l.like(p.tag); found != 0; found &= found - 1 {
-		if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
-			return t.block(e.node()), spot{p.shard, l, first(found), false}
-		}
-	}
-	if !l.passed() {
-		return t.block(nowhere), spot{}
-	}
-	return t.search(p, k)
-}
-
-// search finds what may stand in a later line than where it belongs.
-func (t *table) search(p place, k key) (block, spot) {
-	home := p.shard.home(p.tag)
-	at := home
-	for range p.shard.lines {
-		l := &p.shard.lines[at]
+	at := p.home(p.tag)
+	for range p.count {
+		l := p.at(at)
 		for found := l.like(p.tag); found != 0; found &= found - 1 {
-			if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
-				return t.block(e.node()), spot{p.shard, l, first(found), at != home}
+			if i := first(found); l.agrees(i, p.tag) {
+				if b := t.block(nodeID(l.numbers[i])); b.key == k {
+					return b, spot{p, l, i}
+				}
 			}
 		}
-		if !l.passed() {
+		if !l.passed(p.tag) {
 			break
 		}
-		at = p.shard.after(at)
+		at = p.after(at)
 	}
 	return t.block(nowhere), spot{}
 }
 
-// spotOf returns where the entry of a node stands that is in use.
-func (p place) spotOf(n nodeID) spot {
-	home := p.shard.home(p.tag)
-	for at := home; ; at = p.shard.after(at) {
-		l := &p.shard.lines[at]
+// spotOf returns where the entry of a block stands that is in use.
+func (t *table) spotOf(b block) spot {
+	p := t.place(b.key)
+	for at := p.home(p.tag); ; at = p.after(at) {
+		l := p.at(at)
 		for found := l.like(p.tag); found != 0; found &= found - 1 {
-			if i := first(found); l.entries[i].node() == n {
-				return spot{p.shard, l, i, at != home}
+			if i := first(found); l.numbers[i] == uint32(b.id) {
+				return spot{p, l, i}
 			}
 		}
 	}
@@ -157,10 +137,7 @@ func (t *table) holders(k key) setID {
 // Events are worked at in steps of some blocks. In each step memory is asked for
 // that a later one needs: a processor can wait for ten lines at once while it works
 // at something else, but for one alone it waits as long as ten blocks take.
-const (
-	step  = 16
-	ahead = step
-)
+const step = 16
 
 // some returns the part of all that a step is about which begins at a number.
 func some[T any](all []T, from int) []T {
@@ -168,58 +145,56 @@ func some[T any](all []T, from int) []T {
 	return all[from:min(from+step, len(all))]
 }
 
-// ask has the lines brought where the keys of a step belong.
-func (t *table) ask(keys []key) {
-	var a asked
+// aim says where the keys of a step belong.
+func (t *table) aim(keys []key, aims []aim) {
+	aims = aims[:len(keys)]
 	for i, k := range keys {
-		a[i%step] = unsafe.Pointer(t.place(k).line())
+		aims[i] = t.place(k).aim()
 	}
-	prefetch(a[:len(keys)])
 }
 
-// askPlaces does that, and says where they belong.
-func (t *table) askPlaces(keys []key, places []place) {
-	var a asked
-	for i, k := range keys {
-		places[i] = t.place(k)
-		a[i%step] = unsafe.Pointer(places[i].line())
-	}
-	prefetch(a[:len(keys)])
+// ask does that, and has the lines brought.
+func (t *table) ask(keys []key, aims []aim) {
+	t.aim(keys, aims)
+	prefetch(unsafe.Pointer(unsafe.SliceData(aims)), len(keys))
 }
 
-// askNodes has the nodes brought to which the lines of a step's keys lead.
-func (t *table) askNodes(keys []key) {
-	var a asked
+// askNodes has the nodes brought to which the lines of a step lead.
+func (t *table) askNodes(aims []aim) {
+	var a [step]block
 	n := 0
-	for _, k := range keys {
-		p := t.place(k)
-		l := p.line()
-		if found := l.like(p.tag); found != 0 {
-			a[n%step] = unsafe.Pointer(t.at(l.entries[first(found)].node()))
+	for i := range aims {
+		l := aims[i].line
+		if found := l.like(aims[i].tag); found != 0 {
+			a[n%step].node = t.at(nodeID(l.numbers[first(found)]))
 			n++
 		}
 	}
-	prefetch(a[:n])
+	prefetch(unsafe.Pointer(&a), n)
 }
 
-// obtain returns the block of a key that belongs in a place. A new one has no
-// holders: who asked for it gives it some at once.
-func (t *table) obtain(p place, k key) block {
-	l := p.line()
-	for found := l.like(p.tag); found != 0; found &= found - 1 {
-		if e := l.entries[first(found)]; t.leads(e, p.tag, k) {
-			return t.block(e.node())
-		}
-	}
-	if l.passed() {
-		if b, _ := t.search(p, k); b.id != nowhere {
-			return b
-		}
+// obtain returns the block of a key. A new one has no holders: who asked for it gives
+// it some at once.
+func (t *table) obtain(a aim, k key) block {
+	empty := a.line.unseen(a.tag)
+	if empty == 0 {
+		return t.obtainOld(k)
 	}
 	b := t.block(t.fresh())
 	b.key = k
-	p.shard.add(l, entry(p.tag&tagHalf)|entry(b.id))
-	t.n++
+	a.line.fill(empty, uint32(b.id), a.tag)
+	t.size.entries++
+	return b
+}
+
+// obtainOld does that for a key that may be known, or has no place where it belongs.
+func (t *table) obtainOld(k key) block {
+	b, _ := t.find(k)
+	if b.id == nowhere {
+		b = t.block(t.fresh())
+		b.key = k
+		t.size.add(t.place(k), uint32(b.id))
+	}
 	return b
 }
 
@@ -227,11 +202,17 @@ func (t *table) obtain(p place, k key) block {
 // blocks are evicted from the end of a prompt, so this gives consecutive
 // numbers in ascending order.
 func (t *table) fresh() nodeID {
-	if n := len(t.free); n > 0 {
-		id := t.free[n-1]
-		t.free = t.free[:n-1]
-		return id
+	n := len(t.free) - 1
+	if n < 0 {
+		return t.first()
 	}
+	id := t.free[n]
+	t.free = t.free[:n]
+	return id
+}
+
+// first returns a node that was never in use.
+func (t *table) first() nodeID {
 	id := t.used
 	if int(id) == len(t.chunks)*chunkNodes {
 		t.chunks = append(t.chunks, newChunk())
@@ -240,13 +221,15 @@ func (t *table) fresh() nodeID {
 	return id
 }
 
-// remove frees the node of a block, whose entry stands in a spot.
-func (t *table) remove(b block, p spot) {
+// remove frees the node of a block, whose entry is gone.
+func (t *table) remove(b block) {
 	*b.node = node{}
 	t.free = append(t.free, b.id)
-	t.n--
-	p.take()
+	t.size.entries--
 }
+
+// fit makes the table as large as it should be.
+func (t *table) fit() { t.size.fit(t.shards[:]) }
 
 // each calls f with every block that somebody holds. f may remove it.
 func (t *table) each(f func(b block)) {
@@ -274,8 +257,9 @@ func (w *walk) next(keys []key, at int) setID {
 			return n.set
 		}
 	}
-	for w.asked = max(w.asked, at); w.asked < at+ahead; w.asked += step {
-		t.ask(some(keys, w.asked))
+	for w.asked = max(w.asked, at); w.asked < at+step; w.asked += step {
+		var aims [step]aim
+		t.ask(some(keys, w.asked), aims[:])
 	}
 	b, _ := t.find(k)
 	w.node = b.id
