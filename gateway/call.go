@@ -50,12 +50,12 @@ type call struct {
 	stream *stream
 	// place is where the call stands in the queue, once it is in it.
 	place *place
-	// seeded calls name their own seed; opening is the first text of the prompt.
-	seeded  bool
-	opening string
-	err     error
-	story   story
-	traced  traced
+	// seeded calls name their own seed; public ones open with a prompt that the
+	// operator made public.
+	seeded, public bool
+	err            error
+	story          story
+	traced         traced
 	// journey is which workers were asked, once any may be.
 	journey *parley.Journey
 	// screening is the safety policy of the call, once its prompt was judged.

@@ -32,9 +32,10 @@ func (g *Gateway) chat(c *call) error {
 	form := newChatShape(c, model, &request.Generation)
 	if request.Stream {
 		form.prepare()
+		includeUsage := request.IncludeUsage // a stream holds on to nothing else of the request
 		return c.later(func() error {
 			defer stop()
-			return c.streamAnswer(answer, form, request.IncludeUsage)
+			return c.streamAnswer(answer, form, includeUsage)
 		})
 	}
 	defer stop()
@@ -70,7 +71,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	job := c.newJob(m, &request.Generation, prompt)
 	job.MaxTokens, job.Turns = maxTokens, turnsSaid(request)
 	if len(request.Messages) > 0 {
-		c.opening = request.Messages[0].Content
+		c.public = c.gateway.shares.isPublicPrompt(request.Messages[0].Content)
 	}
 	job.Progress = request.Progress
 	held := m.tools.constrain(request, thinking)

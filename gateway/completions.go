@@ -45,7 +45,7 @@ func (g *Gateway) completions(c *call) error {
 		job.Grammar = held.grammar
 	}
 	c.seeConstraint(&request.Format, 0)
-	c.opening = request.Prompts[0].Text
+	c.public = g.shares.isPublicPrompt(request.Prompts[0].Text)
 	return c.inSession(model, request.Gap, func() error {
 		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0)
 		if err != nil {

@@ -37,7 +37,8 @@ type clientGrammar struct {
 func constrainText(f *openai.Format) constraint {
 	c := constraint{grammar: f.Grammar}
 	if f.Grammar != nil {
-		c.clients = []clientGrammar{{*f.Grammar, f.Refusal}}
+		kept := *f // and not the request that it is a part of
+		c.clients = []clientGrammar{{*f.Grammar, kept.Refusal}}
 	}
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,4 +134,45 @@ func TestBrokenStreamsHoldNoConnection(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestStreamsLetGoOfTheirRequests has streams open for requests of a megabyte that say
+// little to the model, and looks how much of that is still in memory.
+func TestStreamsLetGoOfTheirRequests(t *testing.T) {
+	said := func(r *parley.Request) []say {
+		words := speak(t, "Hello there", 0)(r)
+		words[len(words)-1].after = time.Hour
+		return words
+	}
+	s := start(t, &worker{script: said}, func(c *Config) { c.Admission.Off = true })
+	dial := s.onSockets()
+	long := strings.Repeat("x", 900<<10)
+	for name, extra := range map[string]string{
+		"an unknown member": `,"whatever":"` + long + `"`,
+		"a tool":            `,"tool_choice":"none","tools":[{"type":"function","function":{"name":"f","description":"` + long + `"}}]`,
+		"a schema":          `,"response_format":{"type":"json_schema","json_schema":{"name":"f","description":"` + long + `","schema":{"type":"object"}}}`,
+	} {
+		before := heapAfterAll()
+		const streams = 8
+		for range streams {
+			w := dial()
+			w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`+extra))
+			if first, err := w.in.ReadString('}'); err != nil || !strings.Contains(first, "200 OK") {
+				t.Fatal(name, first, err)
+			}
+		}
+		if each := (heapAfterAll() - before) / streams; each > 256<<10 {
+			t.Errorf("%s: each stream holds %d KB", name, each>>10)
+		}
+	}
+}
+
+// heapAfterAll is what is in use when all is collected, pools included.
+func heapAfterAll() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

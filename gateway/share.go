@@ -80,7 +80,7 @@ type wish struct {
 // wishOf says what of a call's jobs may be shared.
 func (s *shares) wishOf(c *call, m *model, jobs []*parley.Request) wish {
 	w := wish{scope: "tenant " + jobs[0].Tenant, repeatable: c.seeded || jobs[0].Sampling.Temperature == 0}
-	if s.isPublicModel(m) || s.isPublicPrompt(c.opening) {
+	if s.isPublicModel(m) || c.public {
 		w.scope = ""
 	}
 	for _, directive := range c.request.Header.Values("Cache-Control") {

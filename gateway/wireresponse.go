@@ -37,7 +37,13 @@ var wireRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 const wireRoomMax = 16 << 10
 
 // Header returns the headers, which can be changed until the status is written.
-func (w *wireResponse) Header() http.Header { return w.header }
+// Nobody keeps them after that.
+func (w *wireResponse) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
 
 func (w *wireResponse) buffer() *bytes.Buffer {
 	if w.room == nil {
@@ -66,6 +72,7 @@ func (w *wireResponse) WriteHeader(status int) {
 		b.WriteString("Transfer-Encoding: chunked\r\n")
 	}
 	b.WriteString("\r\n")
+	w.header = nil
 }
 
 // Write adds to the body.

@@ -62,3 +62,60 @@ func TestRequestsAreLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryIsGivenBackAtRest goes through the looks of a day: what is allocated between
+// two of them, and what is spare at the second, in MB.
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	type look struct{ allocates, spare uint64 }
+	for name, day := range map[string]struct {
+		looks []look
+		due   int // the look at which memory is given back; -1 is at none
+	}{
+		"nothing happens":      {[]look{{20, 10}, {1, 11}, {1, 12}, {1, 13}, {1, 14}, {1, 15}}, -1},
+		"a burst, and rest":    {[]look{{20, 10}, {160, 90}, {1, 90}, {1, 90}, {1, 90}, {1, 90}}, 4},
+		"a burst in bits":      {[]look{{20, 10}, {160, 90}, {1, 90}, {9, 90}, {1, 90}, {1, 90}, {1, 90}}, 6},
+		"steady load":          {[]look{{20, 10}, {500, 60}, {500, 60}, {500, 60}, {500, 60}, {500, 60}}, -1},
+		"hardly any load":      {[]look{{20, 10}, {3, 13}, {3, 16}, {3, 19}, {3, 22}, {3, 25}, {3, 28}, {3, 31}, {3, 34}, {3, 37}}, 8},
+		"too little to bother": {[]look{{20, 10}, {160, 31}, {1, 31}, {1, 31}, {1, 31}, {1, 31}}, -1},
+	} {
+		var r rest
+		allocated, due := uint64(0), -1
+		for i, l := range day.looks {
+			allocated += l.allocates << 20
+			if r.due(allocated, l.spare<<20) && due < 0 {
+				due = i
+			}
+		}
+		if due != day.due {
+			t.Errorf("%s: given back at look %d, want %d", name, due, day.due)
+		}
+	}
+	r := rest{quiet: restFor}
+	r.settle(200<<20, 40<<20) // so much cannot be given back
+	for range 2 * restFor {
+		if r.due(200<<20, 60<<20) {
+			t.Error("it tries in vain, again and again")
+		}
+	}
+	if !r.due(201<<20, 80<<20) {
+		t.Error("what can be given back the second time is not")
+	}
+}
+
+func TestGivingBackIsSeenByTheSystem(t *testing.T) {
+	for range 64 {
+		heldInTest = append(heldInTest, make([]byte, 1<<20))
+	}
+	runtime.GC()
+	_, before := spareMemory()
+	heldInTest = nil
+	runtime.GC()
+	_, much := spareMemory()
+	giveBack()
+	if _, after := spareMemory(); much < before+32<<20 || after+32<<20 > much {
+		t.Errorf("%d MB are spare, with 64 more %d, and %d when they were given back", before>>20, much>>20, after>>20)
+	}
+}
+
+// heldInTest keeps memory in use.
+var heldInTest [][]byte
