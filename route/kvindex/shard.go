@@ -25,9 +25,9 @@ type shard struct {
 // An entry stands in the line where it belongs or, if that is full, in the next
 // one that is not. Entries stay where they are until the shard is resized: a line
 // counts the entries that passed it on the way to their place, and a search goes on
-// only from a line that some have passed. It counts them apart in four groups, by bits
-// of their tags, so that few searches do. The upper bits of bytes 2g and 2g+1 are the
-// count of group g; at 3 it counts no more, and stays.
+// only from a line that some have passed. It counts them apart in two groups, by a bit
+// of their tags, so that few searches do. The upper bits of bytes 0 to 3 are the count
+// of one group and those of 4 to 7 that of the other; at 15 it counts no more, and stays.
 type line struct {
 	marks   uint64
 	numbers [lineEntries]uint32
@@ -37,13 +37,14 @@ type line struct {
 
 const (
 	lineEntries = 8
-	passedMost  = 3
+	passedMost  = 15
 
 	homeBits  = 24 // of a tag say where it belongs: the uppermost, which an entry has
 	markShift = 27 // the seven bits of a tag from here on are its mark
 
 	everyByte = 0x0101010101010101
 	upperBits = 0x8080808080808080
+	groupBits = 0x80808080
 	lowerBits = 0x7f7f7f7f7f7f7f7f
 )
 
@@ -107,20 +108,32 @@ func (l *line) empty() uint64 { return (upperBits - l.marks&lowerBits) & upperBi
 
 func (l *line) taken() uint64 { return l.empty() ^ upperBits }
 
-// group returns which one of a line's counts is that of a tag: the place of its first
-// bit.
-func group(tag uint64) int { return int(tag>>(64-homeBits)%4*16 + 7) }
+// group returns the bits of a line's marks that count what has the group of a tag.
+func group(tag uint64) uint64 { return groupBits << (tag >> (64 - homeBits) % 2 * 32) }
 
 // passed reports whether something with a tag may stand in a later line.
-func (l *line) passed(tag uint64) bool { return l.marks>>group(tag)&0x101 != 0 }
+func (l *line) passed(tag uint64) bool { return l.marks&group(tag) != 0 }
 
 // unseen returns the empty entries of the line where a tag belongs; none at all if
 // something that may have the tag is there, or may stand elsewhere.
 func (l *line) unseen(tag uint64) uint64 {
-	if l.like(tag)|l.marks>>group(tag)&0x101 != 0 {
+	if l.marks&group(tag) != 0 {
+		return 0
+	}
+	if found := l.like(tag); found != 0 && l.has(found, tag) {
 		return 0
 	}
 	return l.empty()
+}
+
+// has reports whether one of the entries that have the mark of a tag may have the tag.
+func (l *line) has(found, tag uint64) bool {
+	for ; found != 0; found &= found - 1 {
+		if l.agrees(first(found), tag) {
+			return true
+		}
+	}
+	return false
 }
 
 // first returns the number of the first entry among such bits; 0 if there is none.
@@ -148,16 +161,24 @@ func (l *line) clear(i int) { l.marks &^= 127 << (8 * i) }
 
 // passes returns how many entries with the group of a tag passed the line, as far as
 // it counts.
-func (l *line) passes(tag uint64) uint64 {
-	both := l.marks >> group(tag)
-	return both&1 | both>>7&2
+func (l *line) passes(tag uint64) (n uint64) {
+	for bits := group(tag); bits != 0; bits &= bits - 1 {
+		n = 2*n + min(l.marks&bits&-bits, 1)
+	}
+	return n
 }
 
 // pass notes that one entry more passed the line, or one less.
 func (l *line) pass(tag uint64, by int) {
-	if n := l.passes(tag); n < passedMost {
-		n += uint64(by)
-		l.marks = l.marks&^(0x101<<group(tag)) | (n&1|n&2<<7)<<group(tag)
+	n := l.passes(tag)
+	if n == passedMost {
+		return
+	}
+	n += uint64(by)
+	bits := group(tag)
+	for l.marks &^= bits; bits != 0; bits &= bits - 1 {
+		l.marks |= n >> 3 & 1 * (bits & -bits)
+		n <<= 1
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 // line are counted wrong.
 func checkShard(s *shard) (n int, err error) {
 	lines := s.all()
-	passed := make([][4]int, len(lines))
+	passed := make([][2]int, len(lines))
 	for at := range lines {
 		for taken := lines[at].taken(); taken != 0; taken &= taken - 1 {
 			n++
 			tag := lines[at].tag(first(taken))
 			for from := s.home(tag); from != at; from = s.after(from) {
-				passed[from][tag>>40%4]++
+				passed[from][tag>>40%2]++
 			}
 		}
 	}
