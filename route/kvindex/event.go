@@ -51,8 +51,10 @@ func (e *Event) blocks() int { return max(len(e.Keys), len(e.Engine), 1) }
 // prepare asks for the lines that the first step of an event needs. It changes
 // nothing, and is done before the work at another event.
 func (x *Index) prepare(w Worker, e *Event) {
-	var keys [step]aim
-	x.table.ask(some(e.Keys, 0), keys[:])
+	if len(e.Keys) > 0 {
+		var aims [step]aim
+		x.table.ask(some(e.Keys, 0), aims[:])
+	}
 	s, first := &x.scratch, some(e.Engine, 0)
 	s.coming, s.comingMoves = sized(s.coming[:0], len(first)), x.moves(w)
 	x.workers[w].aliases.ask(first, s.coming)

@@ -182,6 +182,9 @@ func (x *Index) Leave(w Worker) {
 
 // hold notes that a worker holds blocks.
 func (x *Index) hold(w Worker, keys []key, tier Tier) {
+	if len(keys) == 0 {
+		return
+	}
 	c := change{sets: &x.sets, w: w, tier: tier, adds: true, from: unknown}
 	var now, next [step]aim
 	x.table.aim(some(keys, 0), next[:])
@@ -205,6 +208,9 @@ func (x *Index) hold(w Worker, keys []key, tier Tier) {
 
 // release notes that a worker no longer holds blocks.
 func (x *Index) release(w Worker, keys []key, tier Tier) {
+	if len(keys) == 0 {
+		return
+	}
 	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
 	var aims [step]aim
 	for at := 0; at < len(keys); at += step {
