@@ -1,4 +1,4 @@
-import type { Limits } from './limits';
+import type { Limits, Standing } from './limits';
 
 export interface Key {
   id: string;
@@ -15,6 +15,8 @@ export interface Key {
   limits: Limits;
   admin: boolean;
   blocked: boolean;
+  /** How it stands with its own budget, where it has one. */
+  budget: Standing | null;
 }
 
 export interface Tenant {
@@ -23,6 +25,8 @@ export interface Tenant {
   tier: string;
   models: string[] | null;
   limits: Limits;
+  /** How it stands with its budget, which may be its tier's. */
+  budget: Standing | null;
 }
 
 export const keysPath = '/v1/organization/api_keys';

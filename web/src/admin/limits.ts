@@ -6,19 +6,37 @@ export interface Limits {
   output_tokens_per_minute?: number;
   concurrent_requests?: number;
   monthly_budget?: string;
+  /** The share of the budget from which on it is nearly spent; left out, the server's. */
+  budget_alert?: number;
 }
 
-/** Limits as they stand in the fields of a form. Empty is no limit. */
+/** How somebody stands with the budget of this month. */
+export interface Standing {
+  limit: string;
+  spent: string;
+  used: number;
+  alert: number;
+  state: 'ok' | 'near' | 'spent';
+  resets_at: number;
+}
+
+/** The day on which a budget begins anew. */
+export const resetDay = (s: Standing): string => new Date(s.resets_at * 1000).toLocaleDateString(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' }).replaceAll(' ', '\u00a0');
+
+/** Limits as they stand in the fields of a form. Empty is no limit. The alert is in percent. */
 export type LimitTexts = Record<keyof Limits, string>;
 
-const names: (keyof Limits)[] = ['requests_per_second', 'requests_per_minute', 'input_tokens_per_minute', 'output_tokens_per_minute', 'concurrent_requests', 'monthly_budget'];
+const names: (keyof Limits)[] = ['requests_per_second', 'requests_per_minute', 'input_tokens_per_minute', 'output_tokens_per_minute', 'concurrent_requests', 'monthly_budget', 'budget_alert'];
 
-export const textsOf = (limits: Limits = {}): LimitTexts => Object.fromEntries(names.map((n) => [n, String(limits[n] ?? '')])) as LimitTexts;
+const percentOf = (share: number | undefined): string => (share === undefined ? '' : String(Math.round(1000 * share) / 10));
+
+export const textsOf = (limits: Limits = {}): LimitTexts =>
+  Object.fromEntries(names.map((n) => [n, n === 'budget_alert' ? percentOf(limits[n]) : String(limits[n] ?? '')])) as LimitTexts;
 
 /** The limits that the fields name. Money stays a text, so that it is exact. */
 export function limitsOf(texts: LimitTexts): Limits {
   const given = names.map((n) => [n, texts[n].trim()] as const).filter(([, text]) => text !== '');
-  return Object.fromEntries(given.map(([n, text]) => [n, n === 'monthly_budget' ? text : Number(text)]));
+  return Object.fromEntries(given.map(([n, text]) => [n, n === 'monthly_budget' ? text : n === 'budget_alert' ? Math.round(10 * Number(text)) / 1000 : Number(text)]));
 }
 
 const whole = new Intl.NumberFormat('en');

@@ -1,0 +1,82 @@
+// Budgets on the operator's page: keys whose budget is hardly touched, nearly spent
+// and spent; what was told of them; and what their holders see.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+
+const rig = openPages('--prices', 'polly=0/0/100000'); // an answer of 8 tokens costs 0.80
+const keys = {};
+
+async function post(path, body, secret) {
+  const headers = { 'content-type': 'application/json', ...(secret ? { authorization: `Bearer ${secret}` } : {}) };
+  return fetch(rig.server.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+const ask = (name) => post('/v1/chat/completions', { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 8, ignore_eos: true }, keys[name]);
+
+async function openWith(secret, path, ready, options = {}) {
+  const page = await openPage(rig, options, '/admin', 'header');
+  await page.evaluate((k) => localStorage.setItem('parley.key', k), secret);
+  await page.goto('about:blank');
+  await page.goto(rig.url + path);
+  await page.waitForSelector(ready);
+  return page;
+}
+
+test('keys show how far their budgets are spent', async () => {
+  keys.boss = (await (await post('/v1/organization/admin_api_keys', { name: 'boss' })).json()).value;
+  for (const [name, budget, answers] of [['calm', '40.00', 3], ['near', '4.00', 4], ['gone', '1.60', 2]]) {
+    keys[name] = (await (await post('/v1/organization/api_keys', { name, organization: 'acme', tier: 'enterprise', limits: { monthly_budget: budget, requests_per_minute: 600 } }, keys.boss)).json()).value;
+    for (let i = 0; i < answers; i++) assert.equal((await ask(name)).status, 200, name);
+  }
+  const told = await ask('near');
+  assert.deepEqual([told.status, told.headers.get('x-parley-budget-used')], [200, '0.80']);
+  const refused = await ask('gone');
+  assert.deepEqual([refused.status, refused.headers.get('x-parley-budget-used')], [429, '1.00']);
+
+  const page = await openWith(keys.boss, '/admin#keys', 'tr[data-key="near"]');
+  await page.locator('[data-alert]').nth(1).waitFor();
+  const states = await page.locator('section[aria-label="Keys"] tr [data-state]').evaluateAll((all) => all.map((b) => `${b.closest('tr').dataset.key} ${b.dataset.state} ${getComputedStyle(b.querySelector('.bar-used')).fill}`).sort());
+  const [calm, gone, near] = states.map((s) => s.split(/ (?=rgb|color)/));
+  assert.deepEqual([calm[0], near[0], gone[0]], ['calm ok', 'near spent', 'gone spent']); // five answers are all of it
+  assert.ok(calm[1] !== near[1] && near[1] === gone[1], states.join('; '));
+  assert.match(await page.locator('tr[data-key="calm"]').innerText(), /\$2\.40 of \$40\.00\s+6%; resets (1\s\w+|\w+\s1)/);
+  await page.getByRole('button', { name: 'Change near' }).click();
+  const form = page.locator('dialog[open]');
+  await form.getByLabel('Budget a month, in USD').fill('5');
+  await form.getByLabel('Alert at, in percent').fill('75.5');
+  await form.getByRole('button', { name: 'Save' }).click();
+  await page.locator('tr[data-key="near"] [data-state="near"]', { hasText: '80%, nearly spent' }).waitFor();
+  const amber = await page.locator('tr[data-key="near"] .bar-used').evaluate((b) => getComputedStyle(b).fill);
+  assert.ok(amber !== calm[1] && amber !== gone[1], amber);
+  await page.getByRole('button', { name: 'Change near' }).click();
+  assert.equal(await form.getByLabel('Alert at, in percent').inputValue(), '75.5');
+  await page.keyboard.press('Escape');
+  assert.deepEqual((await page.locator('[data-alert]').allInnerTexts()).map((t) => /(near|gone) of acme/.exec(t)?.[1]).sort(), ['gone', 'near']);
+  await wantAccessible(page, 'Keys with budgets');
+  await shot(page, 'admin-budgets');
+  await page.evaluate(() => (location.hash = '#now'));
+  await page.locator('section[aria-label="Budget alerts"]', { hasText: 'in the last day' }).waitFor();
+  await page.closeClean();
+});
+
+for (const [name, options] of Object.entries({ dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true } }))
+  test(`budgets can be read: ${name}`, async () => {
+    const page = await openWith(keys.boss, '/admin#keys', 'tr[data-key="near"] [data-state]', options);
+    await page.locator('[data-alert]').first().waitFor();
+    await wantAccessible(page, `Keys with budgets, ${name}`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page does not scroll sideways');
+    if (name === 'phone') await page.locator('tr[data-key="near"] [data-state]').evaluate((b) => b.scrollIntoView({ inline: 'center', block: 'center' }));
+    await shot(page, `admin-budgets-${name}`);
+    await page.closeClean();
+  });
+
+test('whoever holds a key is told that its budget is nearly spent', async () => {
+  for (const [name, said] of [['near', /nearly spent: 80% of it\. Once it is, requests are refused until/], ['gone', /The budget of this key is spent\. Requests are refused until/]]) {
+    const page = await openWith(keys[name], '/admin', '[data-state]');
+    assert.match(await page.getByRole('status').first().innerText(), said);
+    await wantAccessible(page, 'My usage with a budget');
+    await shot(page, `admin-mine-${name}`);
+    await page.closeClean();
+  }
+});
