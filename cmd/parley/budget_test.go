@@ -152,7 +152,7 @@ func until(t *testing.T, what string, holds func() bool) {
 func TestBudgetAlertOfTwoGateways(t *testing.T) {
 	receiver, store, redis := newHook(t), testkit.PostgresDSN(t), testkit.StartRedis(t)
 	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--store", store)
-	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--store", store, "--redis", redis.URL, "--tiers", "enterprise.monthly-budget=0.02"}
+	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--store", store, "--redis", redis.URL, "--tiers", "enterprise.monthly-budget=0.02", "--tiers", "enterprise.budget-alert=0.7"}
 	both := []*server{startServer(t, args...), startServer(t, args...)}
 	used := ""
 	for i := range 50 {
@@ -160,7 +160,7 @@ func TestBudgetAlertOfTwoGateways(t *testing.T) {
 		if status, used = both[i%2].spendOne(t, key); status != 200 {
 			t.Fatalf("answer %d: %d", i, status)
 		}
-		if early := i < 40; (used == "") != early {
+		if early := i < 35; (used == "") != early {
 			t.Fatalf("after %d answers %q is used", i, used)
 		}
 	}
@@ -172,4 +172,24 @@ func TestBudgetAlertOfTwoGateways(t *testing.T) {
 	if told := receiver.heard()[0]; told["id"] != "acme@"+time.Now().UTC().Format("2006-01") || told["key"] != nil {
 		t.Errorf("the webhook hears %v", told)
 	}
+}
+
+// budgetMetrics are what a server counts when a budget is nearly spent.
+func budgetMetrics(t *testing.T) map[string]bool {
+	data, receiver := t.TempDir(), newHook(t)
+	key := makeKey(t, "site", "--tier", "enterprise", "--monthly-budget", "0.001", "--budget-alert", "0.3", "--data", data)
+	s := startServerIn(t, data, "--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL)
+	if status, _ := s.spendOne(t, key); status != 200 {
+		t.Fatalf("status %d", status)
+	}
+	moved := map[string]bool{}
+	until(t, "the webhook is told", func() bool {
+		for _, m := range parseMetrics(s.metrics(t)) {
+			if strings.HasPrefix(m.name, "parley_budget_") && m.value != 0 {
+				moved[m.name] = true
+			}
+		}
+		return len(moved) == 2
+	})
+	return moved
 }

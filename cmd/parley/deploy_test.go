@@ -95,7 +95,7 @@ func TestEveryMetricOfTheDashboardsMoves(t *testing.T) {
 			seen[m.name] = seen[m.name] || m.value != 0
 		}
 	}
-	for _, more := range []map[string]bool{failingMetrics(t), guessedMetrics(t), fleetMetrics(t)} {
+	for _, more := range []map[string]bool{failingMetrics(t), guessedMetrics(t), fleetMetrics(t), budgetMetrics(t)} {
 		for name, moved := range more {
 			seen[name] = seen[name] || moved
 		}

@@ -54,6 +54,7 @@ test('keys show how far their budgets are spent', async () => {
   await page.keyboard.press('Escape');
   assert.deepEqual((await page.locator('[data-alert]').allInnerTexts()).map((t) => /(near|gone) of acme/.exec(t)?.[1]).sort(), ['gone', 'near']);
   await wantAccessible(page, 'Keys with budgets');
+  await page.evaluate(() => document.activeElement?.blur());
   await shot(page, 'admin-budgets');
   await page.evaluate(() => (location.hash = '#now'));
   await page.locator('section[aria-label="Budget alerts"]', { hasText: 'in the last day' }).waitFor();
@@ -76,7 +77,7 @@ test('whoever holds a key is told that its budget is nearly spent', async () => 
     const page = await openWith(keys[name], '/admin', '[data-state]');
     assert.match(await page.getByRole('status').first().innerText(), said);
     await wantAccessible(page, 'My usage with a budget');
-    await shot(page, `admin-mine-${name}`);
+    if (name === 'near') await shot(page, 'admin-mine-near');
     await page.closeClean();
   }
 });
