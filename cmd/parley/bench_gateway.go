@@ -13,7 +13,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -158,10 +157,12 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(cmd.Context())
+	crew := toll.NewCrew(ctx)
+	defer crew.Wait() // before their directory is removed
 	defer stop()
 	report := &toll.Report{Program: "parley " + version + thisBuild().commitText(), Machine: machineText(), Started: time.Now(),
 		Setup: "keys, limits of the key and the organisation, ledger in SQLite, prices, a fleet of one worker reached by Parley's wire"}
-	bench, err := f.setUp(ctx, dir)
+	bench, err := f.setUp(ctx, crew, dir)
 	if err != nil {
 		return err
 	}
@@ -176,13 +177,13 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// setUp starts the processes. They end with ctx.
-func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, error) {
+// setUp starts the processes.
+func (f *gatewayFlags) setUp(ctx context.Context, crew *toll.Crew, dir string) (*toll.Bench, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	upstream, _, err := started(ctx, exe, "http://", "bench", "gateway", "upstream")
+	upstream, _, err := started(crew, exe, "http://", "bench", "gateway", "upstream")
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +193,11 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 	}
 	serve := []string{"serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", tollModel, "--worker", upstream,
 		"--prices", tollModel + "=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error"}
-	url, pid, err := started(ctx, exe, "http://", serve...)
+	url, pid, err := started(crew, exe, "http://", serve...)
 	if err != nil {
 		return nil, err
 	}
-	roomyURL, roomyPID, err := started(ctx, exe, "http://", append(serve, "--admission", "off")...)
+	roomyURL, roomyPID, err := started(crew, exe, "http://", append(serve, "--admission", "off")...)
 	if err != nil {
 		return nil, err
 	}
@@ -211,14 +212,14 @@ func (f *gatewayFlags) setUp(ctx context.Context, dir string) (*toll.Bench, erro
 		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, 500, f.streams/10
 	}
 	if f.nginx != "" {
-		nginx, err := toll.StartNginx(ctx, f.nginx, dir, upstream)
+		nginx, err := toll.StartNginx(ctx, crew, f.nginx, dir, upstream)
 		if err != nil {
 			return nil, fmt.Errorf("nginx: %w: install it, or leave it out with --nginx ''", err)
 		}
 		nginx.Model = tollModel
 		b.Others = append(b.Others, nginx)
 	}
-	plainURL, plainPID, err := started(ctx, exe, "http://", "bench", "gateway", "proxy", upstream)
+	plainURL, plainPID, err := started(crew, exe, "http://", "bench", "gateway", "proxy", upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -252,16 +253,13 @@ func tollKey(ctx context.Context, path string) (string, error) {
 }
 
 // started starts this program and returns the first address that it prints.
-func started(ctx context.Context, exe, prefix string, args ...string) (url string, pid int, err error) {
-	cmd := exec.CommandContext(ctx, exe, args...)
-	toll.EndWithMe(cmd)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+func started(crew *toll.Crew, exe, prefix string, args ...string) (url string, pid int, err error) {
+	cmd := crew.Command(exe, args...)
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
-	if err := cmd.Start(); err != nil {
+	if err := crew.Start(cmd, func(err error) { in.CloseWithError(errors.Join(err, io.EOF)) }); err != nil {
 		return "", 0, err
 	}
-	go func() { in.CloseWithError(errors.Join(cmd.Wait(), io.EOF)) }()
 	var said []string
 	scan := bufio.NewScanner(out)
 	for scan.Scan() {

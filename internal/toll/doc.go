@@ -5,5 +5,5 @@
 // Everything is a process of its own: an upstream that answers at once
 // (upstream.go), the gateway as users run it in front of it, nginx beside it as
 // the yardstick, and this load generator. What a process costs is read from the
-// system (process.go), so that a busy machine changes little about it.
+// system (process_linux.go), so that a busy machine changes little about it.
 package toll

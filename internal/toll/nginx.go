@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,8 +38,8 @@ http {
 `
 
 // StartNginx starts an nginx that passes everything on to upstream, in a
-// directory of its own. It ends with ctx.
-func StartNginx(ctx context.Context, program, dir, upstream string) (Target, error) {
+// directory of its own.
+func StartNginx(ctx context.Context, crew *Crew, program, dir, upstream string) (Target, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return Target{}, err
@@ -53,13 +52,10 @@ func StartNginx(ctx context.Context, program, dir, upstream string) (Target, err
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return Target{}, err
 	}
-	cmd := exec.CommandContext(ctx, program, "-c", file, "-p", dir)
-	EndWithMe(cmd)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	if err := cmd.Start(); err != nil {
+	cmd := crew.Command(program, "-c", file, "-p", dir)
+	if err := crew.Start(cmd, func(error) {}); err != nil {
 		return Target{}, err
 	}
-	go func() { _ = cmd.Wait() }()
 	return Target{Name: "nginx", URL: "http://" + address, PID: cmd.Process.Pid}, reachable(ctx, address)
 }
 
