@@ -59,8 +59,10 @@ const (
 	// newsWaiting bounds the queue. An account that finds it full is told of with a
 	// later request.
 	newsWaiting = 256
-	claimMax    = 5 * time.Second
-	hookWait    = 3 * time.Second
+	// claimMax bounds one claim, restMax all that are left when the teller is closed.
+	claimMax = 5 * time.Second
+	restMax  = 5 * time.Second
+	hookWait = 3 * time.Second
 )
 
 // NewTeller returns a teller that works.
@@ -102,25 +104,28 @@ func (t *Teller) take(account string, s limit.Standing) bool {
 	}
 }
 
-// work tells what is queued until ctx ends, and then the rest.
+// work tells what is queued until ctx ends, and then the rest, if the database is
+// there for it.
 func (t *Teller) work(ctx context.Context) {
-	for {
+	lasting := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
 		select {
 		case p := <-t.news:
-			t.tell(p)
+			t.tell(lasting, p)
 		case <-ctx.Done():
-			for len(t.news) > 0 {
-				t.tell(<-t.news)
-			}
-			return
 		}
+	}
+	rest, cancel := context.WithTimeout(lasting, restMax)
+	defer cancel()
+	for len(t.news) > 0 && rest.Err() == nil {
+		t.tell(rest, <-t.news)
 	}
 }
 
 // tell claims news and tells them if they are this process's to tell. What cannot
 // be claimed now is taken up with the account's next request.
-func (t *Teller) tell(p piece) {
-	ctx, cancel := context.WithTimeout(context.Background(), claimMax)
+func (t *Teller) tell(ctx context.Context, p piece) {
+	ctx, cancel := context.WithTimeout(ctx, claimMax)
 	defer cancel()
 	a, err := t.alertOf(ctx, p)
 	mine := false
