@@ -26,6 +26,13 @@ const (
 // forget makes all names unknown.
 func (a *aliases) forget() { a.size.reset(a.shards[:]) }
 
+// fit makes the table as large as it should be.
+func (a *aliases) fit() {
+	if !a.size.fits(aliasShards) {
+		a.size.fit(a.shards[:])
+	}
+}
+
 // aliasOf returns the number of a name with a tag that leads to a node.
 func aliasOf(tag uint64, n nodeID) uint32 { return uint32(tag>>aliasTagShift)<<nodeBits | uint32(n) }
 

@@ -134,7 +134,9 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	s := &x.scratch
 	s.keys, s.places, s.names = s.keys[:0], s.places[:0], sized(s.names, len(e.Engine))
 	for at := 0; at < len(e.Engine)+step; at += step {
-		x.workers[w].aliases.ask(some(e.Engine, at+step), some(s.names, at+step))
+		if at+step < len(e.Engine) {
+			x.workers[w].aliases.ask(some(e.Engine, at+step), some(s.names, at+step))
+		}
 		x.name(&names)
 		if at >= step {
 			x.place(&c, e.Engine, at-step, id)
@@ -190,7 +192,7 @@ func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
 		*users++
 	}
 	t.fit()
-	worker.aliases.size.fit(worker.aliases.shards[:])
+	worker.aliases.fit()
 }
 
 // aimAgain takes the aims of a step's names and keys again if something was moved
@@ -277,8 +279,12 @@ func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
 	s.names, s.blocks, s.places = sized(s.names, len(engine)), sized(s.blocks[:0], len(engine)), sized(s.places[:0], len(engine))
 	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
 	for at := 0; at < len(engine)+2*step; at += step {
-		x.workers[w].aliases.ask(some(engine, at+step), some(s.names, at+step))
-		x.unalias(&c, some(engine, at), some(s.names, at), some(s.blocks, at))
+		if at+step < len(engine) {
+			x.workers[w].aliases.ask(some(engine, at+step), some(s.names, at+step))
+		}
+		if at < len(engine) {
+			x.unalias(&c, some(engine, at), some(s.names, at), some(s.blocks, at))
+		}
 		if at >= step {
 			removed += x.askHeld(&c, some(s.blocks, at-step), some(s.places, at-step))
 		}
@@ -312,7 +318,7 @@ func (x *Index) unalias(c *change, engine []uint64, aims []aim, blocks []block) 
 		blocks[i] = x.table.block(l.node(at))
 	}
 	prefetch(unsafe.Pointer(unsafe.SliceData(blocks)), len(engine))
-	names.size.fit(names.shards[:])
+	names.fit()
 }
 
 // unaliasFar does that for a name whose entry may stand elsewhere than it belongs.

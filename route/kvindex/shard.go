@@ -231,6 +231,11 @@ type size struct {
 // A line has entriesMost/2 entries on average at most, and not less than one.
 const entriesMost = 7
 
+// fits reports whether a table of so many shards is as large as it should be.
+func (z *size) fits(shards int) bool {
+	return 2*z.entries <= entriesMost*z.lines && (z.entries >= z.lines || z.lines <= shards)
+}
+
 // fit makes the table as large as it should be.
 func (z *size) fit(shards []shard) {
 	for 2*z.entries > entriesMost*z.lines {

@@ -229,7 +229,11 @@ func (t *table) remove(b block) {
 }
 
 // fit makes the table as large as it should be.
-func (t *table) fit() { t.size.fit(t.shards[:]) }
+func (t *table) fit() {
+	if !t.size.fits(shards) {
+		t.size.fit(t.shards[:])
+	}
+}
 
 // each calls f with every block that somebody holds. f may remove it.
 func (t *table) each(f func(b block)) {
