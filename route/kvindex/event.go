@@ -1,7 +1,6 @@
 package kvindex
 
 import (
-	"slices"
 	"unsafe"
 
 	"parley"
@@ -55,23 +54,20 @@ func (x *Index) prepare(w Worker, e *Event) {
 		var aims [step]aim
 		x.table.ask(some(e.Keys, 0), aims[:])
 	}
-	s, first := &x.scratch, some(e.Engine, 0)
-	s.coming, s.comingMoves = sized(s.coming[:0], len(first)), x.moves(w)
-	x.workers[w].aliases.ask(first, s.coming)
+	x.workers[w].aliases.ask(some(e.Engine, 0), x.scratch.coming[:])
+	x.scratch.comingMoves = x.moves(w)
 }
 
 // begin has the event that was prepared be the one that is worked at.
 func (x *Index) begin() {
 	s := &x.scratch
-	s.names, s.coming, s.moves = s.coming, s.names, s.comingMoves
+	copy(s.names[:], s.coming[:])
+	s.moves = s.comingMoves
 }
 
 // moves changes when an aim in the tables that a worker's events need is no longer
 // good.
 func (x *Index) moves(w Worker) int { return x.table.size.moves + x.workers[w].aliases.size.moves }
-
-// sized returns a slice with another length, and what was in it.
-func sized[T any](all []T, n int) []T { return slices.Grow(all, max(n-len(all), 0))[:n] }
 
 // apply changes what the index knows by one event.
 func (x *Index) apply(w Worker, e *Event) {
@@ -131,13 +127,14 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	id := x.salts.use(salt)
 	names := naming{salt: salt, before: parent.key, tokens: e.Tokens}
 	c := change{sets: &x.sets, w: w, tier: e.Tier, adds: true, from: unknown}
-	s := &x.scratch
-	s.keys, s.places, s.names = s.keys[:0], s.places[:0], sized(s.names, len(e.Engine))
-	for at := 0; at < len(e.Engine)+step; at += step {
-		if at+step < len(e.Engine) {
-			x.workers[w].aliases.ask(some(e.Engine, at+step), some(s.names, at+step))
+	all := len(e.Engine)
+	for at := 0; at < all+step; at += step {
+		if at+step < all {
+			x.workers[w].aliases.ask(some(e.Engine, at+step), part(&x.scratch.names, at+step, all))
 		}
-		x.name(&names)
+		if at < all {
+			x.name(&names, part(&x.scratch.keys, at, all), part(&x.scratch.places, at, all))
+		}
 		if at >= step {
 			x.place(&c, e.Engine, at-step, id)
 		}
@@ -155,25 +152,19 @@ type naming struct {
 }
 
 // name finds the keys of the next step's blocks, and asks for their lines.
-func (x *Index) name(n *naming) {
-	now := n.tokens[:min(step*x.cfg.BlockTokens, len(n.tokens))]
-	if len(now) == 0 {
-		return
-	}
-	s := &x.scratch
-	done := len(s.keys)
-	s.keys = parley.AppendBlockKeys(s.keys, n.before, n.salt, now, x.cfg.BlockTokens)
-	s.places = sized(s.places, len(s.keys))
-	x.table.ask(s.keys[done:], s.places[done:])
-	n.before, n.tokens = s.keys[len(s.keys)-1], n.tokens[len(now):]
+func (x *Index) name(n *naming, keys []key, places []aim) {
+	tokens := len(keys) * x.cfg.BlockTokens
+	parley.AppendBlockKeys(keys[:0], n.before, n.salt, n.tokens[:tokens], x.cfg.BlockTokens)
+	n.before, n.tokens = keys[len(keys)-1], n.tokens[tokens:]
+	x.table.ask(keys, places)
 }
 
 // place notes that an engine has the blocks of a step, which begins at from, under
 // names of its own. Mostly nobody has them, and the names are new.
 func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
 	s, t, worker, users := &x.scratch, &x.table, x.workers[c.w], &x.salts.list[salt].users
+	keys, places, names := part(&s.keys, from, len(engine)), part(&s.places, from, len(engine)), part(&s.names, from, len(engine))
 	engine = some(engine, from)
-	keys, places, names := some(s.keys, from)[:len(engine)], some(s.places, from)[:len(engine)], some(s.names, from)[:len(engine)]
 	x.aimAgain(c.w, engine, names, keys, places)
 	for i, name := range names {
 		p := places[i]
@@ -275,21 +266,20 @@ func (x *Index) applyRemoved(w Worker, e *Event) {
 // after the other, which ask for the memory that the next one needs: its alias leads
 // to its node, and that to its place in the table.
 func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
-	s := &x.scratch
-	s.names, s.blocks, s.places = sized(s.names, len(engine)), sized(s.blocks[:0], len(engine)), sized(s.places[:0], len(engine))
+	s, all := &x.scratch, len(engine)
 	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
-	for at := 0; at < len(engine)+2*step; at += step {
-		if at+step < len(engine) {
-			x.workers[w].aliases.ask(some(engine, at+step), some(s.names, at+step))
+	for at := 0; at < all+2*step; at += step {
+		if at+step < all {
+			x.workers[w].aliases.ask(some(engine, at+step), part(&s.names, at+step, all))
 		}
-		if at < len(engine) {
-			x.unalias(&c, some(engine, at), some(s.names, at), some(s.blocks, at))
+		if at < all {
+			x.unalias(&c, some(engine, at), part(&s.names, at, all), part(&s.blocks, at, all))
 		}
 		if at >= step {
-			removed += x.askHeld(&c, some(s.blocks, at-step), some(s.places, at-step))
+			removed += x.askHeld(&c, part(&s.blocks, at-step, all), part(&s.places, at-step, all))
 		}
 		if at >= 2*step {
-			x.unhold(&c, some(s.blocks, at-2*step), some(s.places, at-2*step))
+			x.unhold(&c, part(&s.blocks, at-2*step, all), part(&s.places, at-2*step, all))
 		}
 	}
 	x.workers[w].held[tier] -= c.done()

@@ -111,15 +111,16 @@ type Index struct {
 	swept    nodeID // the latest that a sweep looked at
 }
 
-// scratch is what is known of an event's blocks while it is worked at.
+// scratch is what is known of the blocks of an event that are worked at: those of the
+// latest steps, block i in place i%window.
 type scratch struct {
-	keys   []key
-	names  []aim // where the engine's names belong
-	places []aim // where the keys do
-	blocks []block
+	keys   [window]key
+	names  [window]aim // where the engine's names belong
+	places [window]aim // where the keys do
+	blocks [window]block
 	moves  int // of tables when the first of these aims was taken
 	// coming is where the names of the next event's first step belong.
-	coming      []aim
+	coming      [step]aim
 	comingMoves int
 }
 

@@ -205,18 +205,25 @@ func (p *spot) take() {
 	p.line.clear(p.i)
 }
 
-// resize moves the entries to another number of lines.
-func (s *shard) resize(count uint32) {
-	old := s.all()
-	lines := make([]line, count)
+// resize moves the entries to another number of lines, or a few more: as many as
+// there is room for in the memory that Go gives for them. It reports whether they have
+// room there, and does nothing if not.
+func (s *shard) resize(count uint32) bool {
+	lines := append([]line(nil), make([]line, count)...)
+	lines = lines[:cap(lines)]
 	largepage.Ask(lines)
-	s.lines, s.count = &lines[0], count
+	to := shard{lines: &lines[0], count: uint32(len(lines))}
+	old := s.all()
 	for i := range old {
 		for taken := old[i].taken(); taken != 0; taken &= taken - 1 {
 			at := first(taken)
-			s.put(old[i].numbers[at], old[i].tag(at))
+			if !to.put(old[i].numbers[at], old[i].tag(at)) {
+				return false
+			}
 		}
 	}
+	*s = to
+	return true
 }
 
 // size is how large an open table is. It grows and shrinks one shard at a time, so
@@ -228,23 +235,28 @@ type size struct {
 	moves          int // how often a shard was resized
 }
 
-// A line has entriesMost/2 entries on average at most, and not less than one.
-const entriesMost = 7
+// On average a line has at most entriesMost/entriesOf entries, and not less than one.
+const (
+	entriesMost = 7
+	entriesOf   = 2
+)
 
 // fits reports whether a table of so many shards is as large as it should be.
 func (z *size) fits(shards int) bool {
-	return 2*z.entries <= entriesMost*z.lines && (z.entries >= z.lines || z.lines <= shards)
+	return entriesOf*z.entries <= entriesMost*z.lines && (z.entries >= z.lines || z.lines <= shards)
 }
 
 // fit makes the table as large as it should be.
 func (z *size) fit(shards []shard) {
-	for 2*z.entries > entriesMost*z.lines {
+	for entriesOf*z.entries > entriesMost*z.lines {
 		smallest := slices.MinFunc(shards, byLines)
 		z.grow(&shards[slices.Index(shards, smallest)])
 	}
 	for z.entries < z.lines && z.lines > len(shards) {
 		largest := slices.MaxFunc(shards, byLines)
-		z.resize(&shards[slices.Index(shards, largest)], largest.count/2)
+		if !z.resize(&shards[slices.Index(shards, largest)], largest.count/2) {
+			return
+		}
 	}
 }
 
@@ -253,10 +265,14 @@ func (z *size) grow(s *shard) { z.resize(s, max(s.count+(s.count+3)/4, 1)) }
 
 func byLines(a, b shard) int { return cmp.Compare(a.count, b.count) }
 
-func (z *size) resize(s *shard, count uint32) {
-	z.lines += int(count) - int(s.count)
+func (z *size) resize(s *shard, count uint32) bool {
+	was := s.count
+	if !s.resize(count) {
+		return false
+	}
+	z.lines += int(s.count) - int(was)
 	z.moves++
-	s.resize(count)
+	return true
 }
 
 // add places a new entry.

@@ -48,7 +48,7 @@ func checkSize(shards []shard, z *size) error {
 	if entries != z.entries || lines != z.lines {
 		return fmt.Errorf("%d entries in %d lines, counted %d in %d", entries, lines, z.entries, z.lines)
 	}
-	if 2*entries > entriesMost*lines || lines > max(entries, len(shards)) {
+	if entriesOf*entries > entriesMost*lines || lines > max(entries, len(shards)) {
 		return fmt.Errorf("%d entries have %d lines", entries, lines)
 	}
 	return nil
@@ -294,5 +294,22 @@ func TestWhatADroppedWorkerHeldIsSweptUp(t *testing.T) {
 	}
 	if x.table.size.entries != len(shared)+60 {
 		t.Errorf("%d nodes after the sweep", x.table.size.entries)
+	}
+}
+
+// TestAShardDoesNotShrinkBelowItsEntries: what has no room in fewer lines must not be
+// lost.
+func TestAShardDoesNotShrinkBelowItsEntries(t *testing.T) {
+	all := make([]shard, 1)
+	var z size
+	z.reset(all)
+	for tag := range uint64(lineEntries + 1) {
+		z.add(place{&all[0], tag << 40}, uint32(tag))
+	}
+	if all[0].count < 2 || z.resize(&all[0], 1) {
+		t.Fatalf("%d entries in %d lines", lineEntries+1, all[0].count)
+	}
+	if n, err := checkShard(&all[0]); n != lineEntries+1 || err != nil {
+		t.Errorf("%d entries are left; %v", n, err)
 	}
 }

@@ -137,12 +137,21 @@ func (t *table) holders(k key) setID {
 // Events are worked at in steps of some blocks. In each step memory is asked for
 // that a later one needs: a processor can wait for ten lines at once while it works
 // at something else, but for one alone it waits as long as ten blocks take.
-const step = 16
+const (
+	step   = 16
+	window = 4 * step // no step's block is needed after so many others
+)
 
 // some returns the part of all that a step is about which begins at a number.
 func some[T any](all []T, from int) []T {
 	from = min(from, len(all))
 	return all[from:min(from+step, len(all))]
+}
+
+// part returns what is known of the step that begins at a number, of so many blocks in
+// all.
+func part[T any](known *[window]T, from, all int) []T {
+	return known[from%window:][:max(min(step, all-from), 0)]
 }
 
 // aim says where the keys of a step belong.
