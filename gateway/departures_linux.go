@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"errors"
+	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +24,20 @@ type departures struct {
 	last   uint64
 }
 
+// socketOf returns the system's side of a connection, encrypted or not; nil if it has
+// none.
+func socketOf(conn net.Conn) syscall.RawConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if plain, ok := conn.(syscall.Conn); ok {
+		if raw, err := plain.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
 var errHungUp = errors.New("it has hung up")
 
 // departuresAtOnce is how many are heard of by one call of the system.
@@ -29,7 +46,8 @@ const departuresAtOnce = 128
 // watch sees to it that a stream ends when its client leaves, until unwatch. It
 // reports false if it cannot, as with connections that are not the system's.
 func (d *departures) watch(a *apart) bool {
-	if a.write.now == nil {
+	socket := socketOf(a.conn)
+	if socket == nil {
 		return false
 	}
 	d.mu.Lock()
@@ -40,7 +58,7 @@ func (d *departures) watch(a *apart) bool {
 	d.last++
 	a.number = d.last
 	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(a.number)), Pad: int32(a.number >> 32)}
-	if d.control(a, unix.EPOLL_CTL_ADD, &event) != nil {
+	if d.control(socket, unix.EPOLL_CTL_ADD, &event) != nil {
 		return false
 	}
 	d.waits[a.number] = a
@@ -53,7 +71,7 @@ func (d *departures) unwatch(a *apart) {
 	defer d.mu.Unlock()
 	delete(d.waits, a.number)
 	if d.queue != nil {
-		_ = d.control(a, unix.EPOLL_CTL_DEL, nil) // one that is closed is gone from the list
+		_ = d.control(socketOf(a.conn), unix.EPOLL_CTL_DEL, nil) // one that is closed is gone from the list
 	}
 }
 
@@ -76,14 +94,14 @@ func (d *departures) begin() bool {
 }
 
 // control changes the list. The lock is held.
-func (d *departures) control(a *apart, change int, event *unix.EpollEvent) (err error) {
+func (d *departures) control(socket syscall.RawConn, change int, event *unix.EpollEvent) (err error) {
 	queue, err := d.queue.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var fault error
 	err = queue.Control(func(list uintptr) {
-		fault = a.write.now.raw.Control(func(fd uintptr) { err = unix.EpollCtl(int(list), change, int(fd), event) })
+		fault = socket.Control(func(fd uintptr) { err = unix.EpollCtl(int(list), change, int(fd), event) })
 	})
 	return errors.Join(err, fault)
 }

@@ -3,7 +3,10 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,11 +15,18 @@ import (
 	"parley"
 )
 
-// onSockets serves s on connections of the system and returns a client's way to it.
-func (s *server) onSockets() (dial func() *wire) {
+// onSockets serves s on connections of the system, encrypted or not, and returns a
+// client's way to it.
+func (s *server) onSockets(secure bool) (dial func() *wire) {
 	s.t.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(s.t)
-	server := NewServer("", s.gateway)
+	address, server := l.Addr().String(), NewServer("", s.gateway)
+	if secure {
+		dir := s.t.TempDir()
+		certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+		writeCertificate(s.t, certFile, keyFile, 7)
+		l = must(LoadCertificate(certFile, keyFile, slog.Default()))(s.t).Listen(l)
+	}
 	go Serve(server, l)
 	s.t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
@@ -26,8 +36,11 @@ func (s *server) onSockets() (dial func() *wire) {
 	})
 	return func() *wire {
 		s.t.Helper()
-		conn := must(net.Dial("tcp", l.Addr().String()))(s.t)
+		conn := must(net.Dial("tcp", address))(s.t)
 		s.t.Cleanup(func() { conn.Close() })
+		if secure { // HTTP/1.1, and who it is does not matter here
+			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		}
 		return &wire{s.t, conn, bufio.NewReader(conn)}
 	}
 }
@@ -51,9 +64,14 @@ func (d *departures) watched() int {
 // TestDeparturesAreSeen has many clients leave at once, in each way there is, and
 // others stay.
 func TestDeparturesAreSeen(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { seeDepartures(t, false) })
+	t.Run("encrypted", func(t *testing.T) { seeDepartures(t, true) })
+}
+
+func seeDepartures(t *testing.T, secure bool) {
 	on := &worker{script: speak(t, "Hello there", time.Hour)}
 	s := start(t, on, func(c *Config) { c.Admission.Off = true })
-	dial := s.onSockets()
+	dial := s.onSockets(secure)
 	const clients = 3 * departuresAtOnce
 	wires := make([]*wire, clients)
 	for i := range wires {
@@ -66,16 +84,7 @@ func TestDeparturesAreSeen(t *testing.T) {
 	until(t, "all streams are open and watched", working(clients))
 	wires[0].send("1.1", "GET", "/v1/models", "") // who asks for more stays
 	for i, w := range wires[clients/2:] {
-		conn := w.Conn.(*net.TCPConn)
-		switch i % 3 {
-		case 0:
-			conn.Close()
-		case 1:
-			conn.CloseWrite()
-		default: // a reset
-			conn.SetLinger(0)
-			conn.Close()
-		}
+		leave(w.Conn, i%3)
 	}
 	until(t, "the streams of half of the clients end", working(clients/2))
 	time.Sleep(50 * time.Millisecond)
@@ -88,11 +97,34 @@ func TestDeparturesAreSeen(t *testing.T) {
 	until(t, "all streams end with the gateway", working(0))
 }
 
+// leave ends a connection in one of the ways there are.
+func leave(conn net.Conn, way int) {
+	socket := conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		socket = secure.NetConn()
+	}
+	switch way {
+	case 0:
+		conn.Close()
+	case 1:
+		socket.(*net.TCPConn).CloseWrite()
+	default: // a reset
+		socket.(*net.TCPConn).SetLinger(0)
+		socket.Close()
+	}
+}
+
 // TestSocketsComeBack has many requests answered one after the other on a connection
-// of the system, streams and others, some sent before the stream in front of them has ended.
+// of the system, streams and others, some sent before the stream in front of them has
+// ended.
 func TestSocketsComeBack(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { comeBack(t, false) })
+	t.Run("encrypted", func(t *testing.T) { comeBack(t, true) })
+}
+
+func comeBack(t *testing.T, secure bool) {
 	s := start(t, &worker{script: speak(t, "Hello there", time.Millisecond)})
-	w := s.onSockets()()
+	w := s.onSockets(secure)()
 	for i := range 20 {
 		w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
 		if i%2 == 0 {
@@ -121,7 +153,7 @@ func TestBrokenStreamsHoldNoConnection(t *testing.T) {
 		return words
 	}
 	s := start(t, &worker{script: much}, func(c *Config) { c.WriteWaitMax = 50 * time.Millisecond })
-	w := s.onSockets()()
+	w := s.onSockets(false)()
 	w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
 	until(t, "the stream is open", func() bool { return s.gateway.sockets.leaving.watched() == 1 })
 	until(t, "the client is given up", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
@@ -145,7 +177,7 @@ func TestStreamsLetGoOfTheirRequests(t *testing.T) {
 		return words
 	}
 	s := start(t, &worker{script: said}, func(c *Config) { c.Admission.Off = true })
-	dial := s.onSockets()
+	dial := s.onSockets(false)
 	long := strings.Repeat("x", 900<<10)
 	for name, extra := range map[string]string{
 		"an unknown member": `,"whatever":"` + long + `"`,
