@@ -51,7 +51,7 @@
 //
 // Storing or removing a block needs one line of memory whose place nobody could
 // foresee, and of an engine with its own names two; besides, it must find its node, of
-// which four share a line, and one block in twenty stands a line further on than it
+// which four share a line, and one block in fifty stands a line further on than it
 // belongs. Events are worked at in steps of some blocks, and each step asks for the lines
 // of a later one, so that memory delivers many at once while others are worked at.
 // Large pages spare the processor most of the search for where these lines are.
