@@ -307,6 +307,33 @@ func TestEstimatesEvenOut(t *testing.T) {
 	}
 }
 
+// TestAStandstillTellsNothingOfThePace: after a minute in which the whole process was
+// stopped, waits are predicted as before. Workers that do nothing while others wait and
+// look are another matter.
+func TestAStandstillTellsNothingOfThePace(t *testing.T) {
+	var p pace
+	now := time.Unix(1000, 0)
+	pass := func(by time.Duration, work int) {
+		now = now.Add(by)
+		p.add(work)
+		p.observe(now, true)
+	}
+	for range 40 {
+		pass(paceWindow, 250)
+	}
+	pass(time.Minute, 3)
+	pass(paceWindow, 250)
+	if p.perSecond < 990 || p.perSecond > 1010 {
+		t.Errorf("%.1f tokens a second after a standstill, want 1000", p.perSecond)
+	}
+	for range 10 {
+		pass(time.Second, 0)
+	}
+	if p.perSecond > 200 {
+		t.Errorf("%.1f tokens a second of workers that have done nothing for ten", p.perSecond)
+	}
+}
+
 // TestNobodyStarves floods every tier above and every other tenant, and wants a
 // free entry to go after a bounded amount of work.
 func TestNobodyStarves(t *testing.T) {

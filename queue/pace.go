@@ -16,6 +16,9 @@ const (
 	// paceMemory how long that is remembered.
 	paceWindow = 250 * time.Millisecond
 	paceMemory = 5 * time.Second
+	// standstill is how long nobody looks only if this process has stood still: who
+	// waits looks every second. What workers did meanwhile is not known.
+	standstill = 5 * time.Second
 )
 
 // A mean follows a number that changes slowly.
@@ -55,6 +58,7 @@ type pace struct {
 	windows   int     // of those in which something waited
 	sum       float64 // of what was measured in the first of them
 	since     time.Time
+	looked    time.Time // the latest observation
 	done      int
 	short     bool // something waited all the time since
 }
@@ -66,12 +70,13 @@ const paceKnown = 8
 func (p *pace) add(work int) { p.done += work }
 
 func (p *pace) observe(now time.Time, waiting bool) {
-	if p.since.IsZero() {
-		p.since, p.done, p.short = now, 0, waiting
+	window := now.Sub(p.since)
+	if p.since.IsZero() || now.Sub(p.looked) > standstill {
+		p.since, p.looked, p.done, p.short = now, now, 0, waiting
 		return
 	}
+	p.looked = now
 	p.short = p.short && waiting
-	window := now.Sub(p.since)
 	if window < paceWindow || !p.short && window < 4*paceWindow {
 		return
 	}
