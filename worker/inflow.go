@@ -38,7 +38,7 @@ type inflow struct {
 // takes several lines at once, and with as many processors as there are.
 func (s *inflow) add(line []byte) (fits, waits bool) {
 	s.mu.Lock()
-	if fits = len(s.in)+len(line) <= lineMax; fits {
+	if fits = len(s.in)+len(line) <= s.link.most; fits {
 		waits = s.idle && s.step != nil && len(s.in) == 0
 		s.in = append(append(s.in, line...), '\n')
 	}

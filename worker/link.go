@@ -34,6 +34,8 @@ type link struct {
 	lines   *bufio.Reader
 	out     outbox
 	silence time.Duration
+	// most is how many bytes of an answer may wait for who reads it.
+	most int
 	// heard is when something came, in nanoseconds since born.
 	heard atomic.Int64
 	born  time.Time
@@ -53,7 +55,7 @@ var (
 )
 
 func newLink(conn net.Conn, silence time.Duration) *link {
-	l := &link{conn: conn, silence: silence, born: time.Now(), streams: map[uint64]*inflow{}}
+	l := &link{conn: conn, silence: silence, most: lineMax, born: time.Now(), streams: map[uint64]*inflow{}}
 	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
 	return l
 }

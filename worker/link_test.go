@@ -50,6 +50,41 @@ func plainly(said []byte, id uint64) (h heard) {
 	return heard{h.tokens, parley.Unavailable, nil}
 }
 
+// TestAWorkerThatIgnoresTheWindow and sends on what nobody reads loses its connection
+// before the answer takes more memory than it may, and with it all answers there.
+func TestAWorkerThatIgnoresTheWindow(t *testing.T) {
+	const most = 1 << 10
+	near, far := net.Pipe()
+	l := newLink(near, time.Minute)
+	l.most = most
+	l.out.to = deaf{}
+	unread, other := l.open(), l.open()
+	go func() {
+		for {
+			if _, err := far.Write([]byte("1 {\"delta\":{\"tokens\":[5]}}\n")); err != nil {
+				return
+			}
+		}
+	}()
+	l.listen()
+	if kept := len(unread.in); kept == 0 || kept > most+1 {
+		t.Errorf("%d bytes wait, of %d that may", kept, most)
+	}
+	for frames := 0; ; frames++ {
+		if _, err := unread.frame(); errors.Is(err, errUnbidden) && frames > 0 {
+			break
+		} else if err != nil {
+			t.Fatalf("after %d frames: %v", frames, err)
+		}
+	}
+	if _, err := other.frame(); !errors.Is(err, errUnbidden) {
+		t.Errorf("the other answer ends with %v", err)
+	}
+	if l.open() != nil {
+		t.Error("the link takes one more answer")
+	}
+}
+
 // FuzzLink has a worker say anything on a connection with two requests. Each ends,
 // with what the simplest reader finds, but for what came after the connection was
 // found to be broken.

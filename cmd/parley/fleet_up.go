@@ -41,7 +41,7 @@ answers go on with another one, and it is started again after five seconds.`,
 	cmd.Flags().StringVar(&p.addr, "addr", "127.0.0.1:8080", "the gateway listens on this `ADDRESS`")
 	cmd.Flags().IntVar(&p.workers, "workers", 3, "start `N` workers")
 	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"}, "serve this `MODEL`, as serve and worker take it")
-	cmd.Flags().StringVar(&p.dir, "dir", "", "keep logs and data in this `DIRECTORY` (default: a temporary one)")
+	cmd.Flags().StringVar(&p.dir, "dir", "", "keep logs and data in this `DIRECTORY` (default: a temporary one, which goes when all ended as they were told to)")
 	return cmd
 }
 
@@ -56,6 +56,11 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 		if p.dir, err = os.MkdirTemp("", "parley-fleet-"); err != nil {
 			return err
 		}
+		defer func() {
+			if err == nil { // else its logs say why
+				err = os.RemoveAll(p.dir)
+			}
+		}()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup

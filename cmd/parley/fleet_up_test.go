@@ -10,6 +10,7 @@ import (
 )
 
 // TestFleetUp starts a fleet as people do, sees its workers come up, and ends it.
+// Nothing is left behind.
 func TestFleetUp(t *testing.T) {
 	exe, err := exec.LookPath("parley")
 	if err != nil {
@@ -19,7 +20,9 @@ func TestFleetUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr, "--dir", t.TempDir())
+	cmd := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr)
+	temporary := t.TempDir()
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +46,9 @@ func TestFleetUp(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil || rest > 100 {
 		t.Errorf("it ended with %v, after %d more lines", err, rest)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("it left %v behind; %v", left, err)
 	}
 }
 
