@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/queue"
 )
 
 // TestUnluckyRequestsGoOn has workers die one after the other, each sooner than it
@@ -87,5 +89,43 @@ func TestOrdeals(t *testing.T) {
 	}
 	if unlucky.over(); unlucky.tooMuch(8) {
 		t.Error("a token does not end it")
+	}
+}
+
+// TestBlameIsSharedByAllThatWereThere: answers that are cut one after the other were
+// together when their worker died, so none was alone, not even the last. A worker that
+// came back has forgotten them, and one without probes is never known to be down: there
+// it counts who is left.
+func TestBlameIsSharedByAllThatWereThere(t *testing.T) {
+	f := &Fleet{cfg: Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}
+	cutAll := func(m *member, answers int) (blames []int) {
+		m.legs = map[*leg]struct{}{}
+		for range answers {
+			m.legs[&leg{}] = struct{}{}
+		}
+		for l := range m.legs {
+			delete(m.legs, l)
+			blames = append(blames, f.suspect(m, errLost))
+		}
+		return blames
+	}
+	probed := &member{breaker: queue.NewBreaker(queue.BreakerConfig{}), kick: make(chan struct{}, 1)}
+	probed.Probe = func(context.Context) (Condition, error) { return Condition{}, nil }
+	for _, row := range []struct {
+		answers int
+		want    []int
+	}{{3, []int{1, 1, 1}}, {1, []int{blameAlone}}, {2, []int{1, 1}}} {
+		probed.state = Up
+		deaths := f.deaths.Load()
+		if got := cutAll(probed, row.answers); !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%d answers are blamed %v, want %v", row.answers, got, row.want)
+		}
+		if probed.state != Down || f.deaths.Load() != deaths+1 {
+			t.Errorf("the worker is %v after %d deaths", probed.state, f.deaths.Load()-deaths)
+		}
+	}
+	silent := &member{state: Up, breaker: queue.NewBreaker(queue.BreakerConfig{})}
+	if got, want := cutAll(silent, 2), []int{1, blameAlone}; !reflect.DeepEqual(got, want) {
+		t.Errorf("without probes they are blamed %v, want %v", got, want)
 	}
 }
