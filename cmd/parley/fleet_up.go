@@ -74,7 +74,7 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 		}
 		name := fmt.Sprint("worker-", i+1)
 		args := append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, name)}, p.modelFlags()...)
-		parts.Go(func() { p.keep(ctx, name, args) })
+		parts.Go(func() { stop(p.keep(ctx, name, args)) })
 		front = append(front, "--worker", "http://"+address)
 	}
 	parts.Go(func() { stop(p.part(ctx, "gateway", append(front, p.modelFlags()...))) })
@@ -82,15 +82,21 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 	return p.watch(ctx, out)
 }
 
-// keep runs a worker, and again when it has ended, until ctx does.
-func (p *upPlan) keep(ctx context.Context, name string, args []string) {
-	for ctx.Err() == nil {
-		_ = p.part(ctx, name, args) // its log says why
+// keep runs a worker, and again when it has ended, until ctx does. One that gives
+// up the first time would do so again: then that is why the fleet ends.
+func (p *upPlan) keep(ctx context.Context, name string, args []string) error {
+	for first := true; ctx.Err() == nil; first = false {
+		err := p.part(ctx, name, args)
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if first && ctx.Err() == nil && (!ok || exit.Exited()) { // and was not killed
+			return err
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(upAgain):
 		}
 	}
+	return nil
 }
 
 // upAgain is how long a worker that ended stays away, for people to see it.
@@ -111,7 +117,7 @@ func (p *upPlan) part(ctx context.Context, name string, args []string) error {
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()
 	text, _ := os.ReadFile(path)
-	return fmt.Errorf("%w: %s (%v); the end of %s says:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
+	return fmt.Errorf("%w: %s (%w); the end of %s says:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
 }
 
 // errPartEnded says that a process ended which nobody had told to.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestFleetUp starts a fleet as people do, sees its workers come up, and ends it.
@@ -30,6 +31,8 @@ func TestFleetUp(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	hangs := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer hangs.Stop()
 	lines := bufio.NewScanner(out)
 	for up := 0; up < 2 && lines.Scan(); {
 		switch line := lines.Text(); {
@@ -49,6 +52,22 @@ func TestFleetUp(t *testing.T) {
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("it left %v behind; %v", left, err)
+	}
+}
+
+// TestFleetUpWithoutItsModel tells why no worker starts.
+func TestFleetUpWithoutItsModel(t *testing.T) {
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr, "--model", "nobody.gguf", "--dir", t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "nobody.gguf") || !strings.Contains(string(text), ".log") {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 
