@@ -1,6 +1,7 @@
 package toll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,10 @@ type Result struct {
 	// Value is the gateway's, Bar the most it may be.
 	Value float64 `json:"value"`
 	Bar   float64 `json:"bar"`
-	// Rounds are those that Value is the median of, if it is one.
-	Rounds []float64 `json:"rounds,omitempty"`
+	// Rounds are those that Value is the median of, if it is one. Disturbed is how
+	// many others there were, which do not count.
+	Rounds    []float64 `json:"rounds,omitempty"`
+	Disturbed int       `json:"disturbed,omitempty"`
 	// Scaled is Value as it would be on the machine that the bar was set on, if that
 	// can be told.
 	Scaled float64 `json:"scaled,omitempty"`
@@ -124,24 +127,67 @@ func (b *Bench) measurements() []measurement {
 
 func (b *Bench) all() []Target { return append([]Target{b.Gateway}, b.Others...) }
 
-// rounds is how often each target is measured. The speed of a machine changes with
-// what its neighbours do, so that all are measured in turns, and medians compared.
-const rounds = 5
+const (
+	// rounds is how often each target is measured. The speed of a machine changes with
+	// what its neighbours do, so that all are measured in turns, and medians compared.
+	rounds = 5
+	// A virtual machine is stopped now and then, when the one below it has other
+	// things to do. Where that takes more than stolenMax of a round, the slowest wait in
+	// a hundred is the wait for that, whoever is measured: there are up to roundsMax
+	// rounds, and the calmest count.
+	stolenMax = .01
+	roundsMax = 4 * rounds
+)
+
+// A round is what each target came to, and the part of the time that the machine
+// below took meanwhile.
+type round struct {
+	values []float64
+	stolen float64
+}
 
 // inTurns measures each target once in every round, and returns its rounds.
-func (b *Bench) inTurns(ctx context.Context, what string, targets []Target, measure func(context.Context, Target) (float64, error)) ([][]float64, error) {
-	values := make([][]float64, len(targets))
-	for round := range rounds {
-		for i, t := range targets {
-			b.Progress(fmt.Sprintf("%s, %s, round %d of %d", what, t.Name, round+1, rounds))
+func (b *Bench) inTurns(ctx context.Context, r *Result, targets []Target, measure func(context.Context, Target) (float64, error)) ([][]float64, error) {
+	var all []round
+	for calm := 0; calm < rounds && len(all) < roundsMax; {
+		var one round
+		before := clockNow()
+		for _, t := range targets {
+			b.Progress(fmt.Sprintf("%s, %s, round %d of %d", r.Name, t.Name, calm+1, rounds))
 			v, err := measure(ctx, t)
 			if err != nil {
 				return nil, err
 			}
+			one.values = append(one.values, v)
+		}
+		if one.stolen = clockNow().stolenSince(before); one.stolen <= stolenMax {
+			calm++
+		}
+		all = append(all, one)
+	}
+	r.Disturbed = len(all) - rounds
+	return calmest(all, len(targets)), nil
+}
+
+// calmest returns the values of each target in the rounds of which least was taken.
+func calmest(all []round, targets int) [][]float64 {
+	slices.SortStableFunc(all, func(a, b round) int { return cmp.Compare(a.stolen, b.stolen) })
+	values := make([][]float64, targets)
+	for _, one := range all[:rounds] {
+		for i, v := range one.values {
 			values[i] = append(values[i], v)
 		}
 	}
-	return values, nil
+	return values
+}
+
+// A clock is how long the processors of this machine have run, and how long they would
+// have but for the machine below it, both in the same unit.
+type clock struct{ all, stolen float64 }
+
+// stolenSince returns the part of the time that was taken since before.
+func (c clock) stolenSince(before clock) float64 {
+	return (c.stolen - before.stolen) / max(c.all-before.all, 1)
 }
 
 // take sets the result to the medians of rounds, the gateway's first.
@@ -160,7 +206,7 @@ func median(values []float64) float64 {
 // cost measures the processor time of each target for a volley of n, divided by
 // the units that each of them has.
 func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot) (Result, error) {
-	values, err := b.inTurns(ctx, r.Name, b.all(), func(ctx context.Context, t Target) (float64, error) {
+	values, err := b.inTurns(ctx, &r, b.all(), func(ctx context.Context, t Target) (float64, error) {
 		if _, err := t.volley(ctx, atOnce, atOnce, s.brief()); err != nil { // warm
 			return 0, err
 		}
@@ -201,7 +247,7 @@ func (b *Bench) perPacedChunk(ctx context.Context, r Result) (Result, error) {
 func (b *Bench) firstToken(ctx context.Context, r Result) (Result, error) {
 	targets := append([]Target{b.Direct}, b.all()...)
 	s := shot{tokens: 25, pace: paced, stream: true}
-	values, err := b.inTurns(ctx, r.Name, targets, func(ctx context.Context, t Target) (float64, error) {
+	values, err := b.inTurns(ctx, &r, targets, func(ctx context.Context, t Target) (float64, error) {
 		hits, err := t.spread(ctx, max(b.Requests/80, 2*atOnce), atOnce, time.Duration(s.tokens)*s.pace, s)
 		firsts := make([]float64, len(hits))
 		for i, h := range hits {

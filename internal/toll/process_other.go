@@ -20,3 +20,6 @@ func usageOf(int) (usage, error) {
 
 // EndWithMe does nothing: only Linux ends a process with another.
 func EndWithMe(*exec.Cmd) {}
+
+// clockNow knows nothing of a machine below this one.
+func clockNow() clock { return clock{} }

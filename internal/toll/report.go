@@ -57,6 +57,13 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	disturbed := 0
+	for i := range r.Results {
+		disturbed += r.Results[i].Disturbed
+	}
+	if disturbed > 0 {
+		fmt.Fprintf(w, "\n%d more rounds do not count: the machine below this one took more than %g %% of their time.\n", disturbed, 100*stolenMax)
+	}
 	_, err := fmt.Fprintf(w, "\nScaled is what is judged: the same on a machine as fast as the one that the bars of processor time were set on, where nginx takes %d us for\na request that is not streamed. Without nginx nothing is scaled.\n", referenceNginx)
 	return err
 }

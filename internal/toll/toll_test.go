@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,27 @@ func TestBarsAreThoseOfAMachine(t *testing.T) {
 	results[0].Scaled, results[0].Value = 0, 199
 	if scale(results); !results[0].Met() {
 		t.Error("without nginx the value itself counts")
+	}
+}
+
+// TestTheCalmestRoundsCount makes sure that what is done below a machine is not taken
+// for what its programs do.
+func TestTheCalmestRoundsCount(t *testing.T) {
+	var all []round
+	for i, stolen := range []float64{.2, 0, .004, .05, .009, .3, 0, .02} {
+		all = append(all, round{[]float64{float64(i), float64(10 * i)}, stolen})
+	}
+	got := calmest(all, 2)
+	if want := [][]float64{{1, 6, 2, 4, 7}, {10, 60, 20, 40, 70}}; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if before, after := (clock{100, 5}), (clock{300, 15}); after.stolenSince(before) != .05 || after.stolenSince(after) != 0 {
+		t.Errorf("got %v", after.stolenSince(before))
+	}
+	r := Report{Results: []Result{{Name: "a", Disturbed: 2}, {Name: "b", Disturbed: 1}}}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "3 more rounds do not count") {
+		t.Errorf("%v:\n%s", err, &text)
 	}
 }
 
