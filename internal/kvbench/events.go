@@ -53,12 +53,7 @@ func (f *fleet) round() (spent time.Duration) {
 
 // measure returns how fast blocks were stored and removed in so many rounds.
 func (f *fleet) measure(name string, floor float64) Result {
-	var spent []time.Duration
-	for range f.o.Rounds {
-		spent = append(spent, f.round())
-	}
-	slices.Sort(spent)
-	return speed(name, spent, 2*eventBlocks*f.o.Workers, floor)
+	return speed(name, rounds(f.o.Rounds, f.round), 2*eventBlocks*f.o.Workers, floor)
 }
 
 // ownNames measures events of workers that use our names.

@@ -34,7 +34,7 @@ func lookups(o *Options) (results []Result, err error) {
 			}})
 		}
 		var m kvindex.Matches
-		spent := rounds(o.Rounds, func() { x.Lookup(keys, &m) })
+		spent := rounds(o.Rounds, timed(func() { x.Lookup(keys, &m) }))
 		for w := range o.Workers {
 			if got := m.Of(kvindex.Worker(w)).Blocks; int(got) != row.held(w) {
 				return nil, fmt.Errorf("kvbench: worker %d holds %d blocks of the prompt, not %d", w, got, row.held(w))
@@ -49,7 +49,7 @@ func lookups(o *Options) (results []Result, err error) {
 func hashing(o *Options) ([]Result, error) {
 	tokens := prompt()
 	var keys []parley.BlockKey
-	spent := rounds(o.Rounds, func() { keys = parley.AppendBlockKeys(keys[:0], 0, parley.Salt{1}, tokens, blockTokens) })
+	spent := rounds(o.Rounds, timed(func() { keys = parley.AppendBlockKeys(keys[:0], 0, parley.Salt{1}, tokens, blockTokens) }))
 	return []Result{lapse("hashing of 128K tokens", spent, time.Millisecond, "ms", 1.5)}, nil
 }
 
@@ -107,10 +107,10 @@ func idle(o *Options) ([]Result, error) {
 		x.Expect(w, keys[:100], now)
 	}
 	const looks = 1000
-	spent := rounds(o.Rounds, func() {
+	spent := rounds(o.Rounds, timed(func() {
 		for range looks {
 			x.Expire(now)
 		}
-	})
+	}))
 	return []Result{lapse("a look when nothing happens", spent, looks*time.Nanosecond, "ns", 1000)}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"time"
 
 	"parley"
@@ -17,7 +16,7 @@ import (
 type Options struct {
 	// Workers and Blocks of each; 0 means 100 and 20,000, which is 320,000 tokens.
 	Workers, Blocks int
-	// Rounds of each measurement; 0 means 200.
+	// Rounds of each measurement that count; 0 means 200.
 	Rounds int
 }
 
@@ -67,21 +66,9 @@ func newIndex(o *Options) (*kvindex.Index, error) {
 	return x, err
 }
 
-// rounds times so many rounds of work.
-func rounds(n int, work func()) (spent []time.Duration) {
-	for range n {
-		began := time.Now()
-		work()
-		spent = append(spent, time.Since(began))
-	}
-	slices.Sort(spent)
-	return spent
-}
-
 // speed is the result of rounds that did so many operations each.
-func speed(name string, spent []time.Duration, operations int, floor float64) Result {
-	per := func(d time.Duration) float64 { return float64(operations) / d.Seconds() / 1e6 }
-	r := Result{Name: name, Value: per(spent[len(spent)/2]), Best: per(spent[0]), Unit: "M/s", Bar: 10}
+func speed(name string, l lap, operations int, floor float64) Result {
+	r := l.result(name, "M/s", 10, func(d time.Duration) float64 { return float64(operations) / d.Seconds() / 1e6 })
 	if floor > 0 {
 		r.Floor = 1e3 / floor
 	}
@@ -89,9 +76,16 @@ func speed(name string, spent []time.Duration, operations int, floor float64) Re
 }
 
 // lapse is the result of rounds that took so long each, in a unit.
-func lapse(name string, spent []time.Duration, unit time.Duration, word string, bar float64) Result {
-	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
-	return Result{Name: name, Value: in(spent[len(spent)/2]), Best: in(spent[0]), Unit: word, Bar: bar, AtMost: true}
+func lapse(name string, l lap, unit time.Duration, word string, bar float64) Result {
+	r := l.result(name, word, bar, func(d time.Duration) float64 { return float64(d) / float64(unit) })
+	r.AtMost = true
+	return r
+}
+
+// result tells of rounds in another unit than time.
+func (l lap) result(name, unit string, bar float64, in func(time.Duration) float64) Result {
+	return Result{Name: name, Unit: unit, Bar: bar, Value: in(l.calm[len(l.calm)/2]), Best: in(l.calm[0]),
+		Rounds: len(l.calm), AllRounds: len(l.all), AllValue: in(l.all[len(l.all)/2])}
 }
 
 // line is what memory delivers at once.
@@ -106,12 +100,12 @@ func lineTime(bytes int) float64 {
 	}
 	const reads = 1 << 20
 	x, sum := rand.Uint64(), uint64(0)
-	spent := rounds(9, func() {
+	spent := rounds(9, timed(func() {
 		for range reads {
 			x = x*6364136223846793005 + 1442695040888963407
 			sum += lines[(x>>24)&uint64(len(lines)-1)][0]
 		}
-	})
+	})).calm
 	runtime.KeepAlive(sum)
 	return float64(spent[len(spent)/2].Nanoseconds()) / reads
 }
