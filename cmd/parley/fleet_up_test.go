@@ -10,18 +10,29 @@ import (
 	"time"
 )
 
-// TestFleetUp starts a fleet as people do, sees its workers come up, and ends it.
-// Nothing is left behind.
-func TestFleetUp(t *testing.T) {
+// fleetUp is the command that starts a fleet whose gateway listens on an address.
+func fleetUp(t *testing.T, addr string, args ...string) *exec.Cmd {
+	t.Helper()
 	exe, err := exec.LookPath("parley")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return exec.CommandContext(t.Context(), exe, append([]string{"fleet", "up", "--addr", addr}, args...)...)
+}
+
+func unused(t *testing.T) string {
+	t.Helper()
 	addr, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr)
+	return addr
+}
+
+// TestFleetUp starts a fleet as people do, sees its workers come up, and ends it.
+// Nothing is left behind.
+func TestFleetUp(t *testing.T) {
+	cmd := fleetUp(t, unused(t), "--workers", "2")
 	temporary := t.TempDir()
 	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	out, err := cmd.StdoutPipe()
@@ -57,15 +68,7 @@ func TestFleetUp(t *testing.T) {
 
 // TestFleetUpWithoutItsModel tells why no worker starts.
 func TestFleetUpWithoutItsModel(t *testing.T) {
-	exe, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "2", "--addr", addr, "--model", "nobody.gguf", "--dir", t.TempDir()).CombinedOutput()
+	text, err := fleetUp(t, unused(t), "--workers", "2", "--model", "nobody.gguf", "--dir", t.TempDir()).CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "nobody.gguf") || !strings.Contains(string(text), ".log") {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -73,16 +76,12 @@ func TestFleetUpWithoutItsModel(t *testing.T) {
 
 // TestFleetUpWhereSomebodyIs tells at once that the address is taken.
 func TestFleetUpWhereSomebodyIs(t *testing.T) {
-	exe, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	text, err := exec.CommandContext(t.Context(), exe, "fleet", "up", "--workers", "1", "--addr", l.Addr().String(), "--dir", t.TempDir()).CombinedOutput()
+	text, err := fleetUp(t, l.Addr().String(), "--workers", "1", "--dir", t.TempDir()).CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "is in use") || !strings.Contains(string(text), "gateway.log") {
 		t.Errorf("%v: %s", err, text)
 	}

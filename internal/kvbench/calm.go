@@ -29,34 +29,28 @@ type lap struct{ calm, all []time.Duration }
 // rounds makes rounds until so many were calm.
 func rounds(n int, work func() time.Duration) lap {
 	var all []round
-	least := yardstick()
-	for before, calm := least, 0; calm < n && len(all) < roundsMax*n; {
+	before := yardstick()
+	for least := before; calm(all, least) < n && len(all) < roundsMax*n; {
 		spent, after := work(), yardstick()
 		all = append(all, round{spent, max(before, after)})
-		if after < least {
-			least = after
-			calm = 0
-			for _, r := range all {
-				calm += countIf(r.within(least))
-			}
-		} else {
-			calm += countIf(all[len(all)-1].within(least))
-		}
-		before = after
+		before, least = after, min(least, after)
 	}
 	return chosen(all, n)
+}
+
+// calm counts the rounds that were, if the yardstick can take so little.
+func calm(all []round, least time.Duration) (n int) {
+	for _, r := range all {
+		if r.within(least) {
+			n++
+		}
+	}
+	return n
 }
 
 // within reports whether the round was calm, if the yardstick can take so little.
 func (r round) within(least time.Duration) bool {
 	return float64(r.yard) <= calmWithin*float64(least)
-}
-
-func countIf(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // chosen returns what the n calmest rounds took, and what all did.
