@@ -109,7 +109,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	d.closing = true
 	for v := range d.visits {
 		if len(v.answers) == 0 {
-			_ = v.conn.Close()
+			v.part()
 		}
 	}
 	d.mu.Unlock()
@@ -162,8 +162,23 @@ func (d *Door) done(a *answering) {
 	defer d.mu.Unlock()
 	v := a.visit
 	if delete(v.answers, a.id); d.closing && len(v.answers) == 0 {
-		_ = v.conn.Close()
+		v.part()
 	}
+}
+
+// partMax is how long a client may take to leave that was told that no more comes.
+const partMax = 2 * time.Second
+
+// part tells the client that no more comes, and lets it leave. Closed at once, a
+// connection on which it still acknowledges would be reset, and what it has not
+// read be lost.
+func (v *visit) part() {
+	half, ok := v.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		_ = v.conn.Close()
+		return
+	}
+	_ = v.conn.SetReadDeadline(time.Now().Add(partMax))
 }
 
 // find returns the answer with an id, or nil.
