@@ -169,16 +169,18 @@ func (d *Door) done(a *answering) {
 // partMax is how long a client may take to leave that was told that no more comes.
 const partMax = 2 * time.Second
 
-// part tells the client that no more comes, and lets it leave. Closed at once, a
-// connection on which it still acknowledges would be reset, and what it has not
-// read be lost.
+// part tells the client after all that was sent that no more comes, and lets it
+// leave. Closed at once, a connection on which it still acknowledges would be
+// reset, and what it has not read be lost.
 func (v *visit) part() {
-	half, ok := v.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		_ = v.conn.Close()
-		return
-	}
-	_ = v.conn.SetReadDeadline(time.Now().Add(partMax))
+	v.out.end(func() {
+		half, ok := v.conn.(interface{ CloseWrite() error })
+		if !ok || half.CloseWrite() != nil {
+			_ = v.conn.Close()
+			return
+		}
+		_ = v.conn.SetReadDeadline(time.Now().Add(partMax))
+	})
 }
 
 // find returns the answer with an id, or nil.

@@ -55,6 +55,8 @@ type outbox struct {
 	spare   []byte
 	writing bool
 	err     error
+	// last is done when nothing waits any more.
+	last func()
 }
 
 // roundsMax is how often who sends a line writes those of others, too.
@@ -100,5 +102,20 @@ func (o *outbox) write(rounds int) {
 		}
 		o.spare = batch
 	}
-	o.writing = false
+	if o.writing = false; o.last != nil {
+		o.last()
+		o.last = nil
+	}
+}
+
+// end has something done that does not wait, when all that was sent is written or
+// cannot be.
+func (o *outbox) end(last func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writing {
+		o.last = last
+		return
+	}
+	last()
 }
