@@ -237,7 +237,9 @@ func (x *Index) lose(w Worker) Ask {
 	x.workers[w].counts.Losses++
 	if x.workers[w].source.Snapshot {
 		x.drop(w, Device, Host, Disk)
-		s.state = Rebuilding
+		// What has come is in the snapshot, unless a process has published it that is
+		// gone: then it would be waited for for ever.
+		s.state, s.pending, s.pendingBlocks = Rebuilding, nil, 0
 		return x.Wants(w)
 	}
 	for len(s.pending) > 0 {
