@@ -223,22 +223,24 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 		return err
 	}
 	m.drained = true
+	m.drains++
 	f.cfg.Log.Info("a worker drains", "worker", m.Name, "answering", len(m.legs))
-	if within >= 0 {
+	if drain := m.drains; within >= 0 {
 		f.keepers.Go(func() {
 			if sleep(f.context, within) {
-				f.evacuate(m)
+				f.evacuate(m, drain)
 			}
 		})
 	}
 	return nil
 }
 
-// evacuate moves the answers of a drained worker.
-func (f *Fleet) evacuate(m *member) {
+// evacuate moves the answers of a worker, unless the drain that this was for was
+// taken back or is not the latest.
+func (f *Fleet) evacuate(m *member, drain int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m.drained {
+	if m.drained && m.drains == drain {
 		m.cut(errMoved)
 	}
 }

@@ -45,8 +45,8 @@ func (f *Fleet) turnsOf(m *member) int {
 	return m.turns
 }
 
-// probed takes the answer to a probe. One from before the worker fell asleep or
-// woke, which turns tells, is not believed.
+// probed takes the answer to a probe. One from before the worker fell asleep, woke
+// or was found gone, which turns tells, is not believed.
 func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,6 +111,7 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 	if m.state == Up && !m.leaving {
 		f.cfg.Log.Warn("a worker is down: an answer was cut", "worker", m.Name, "error", err, "answering", len(m.legs))
 		m.state = Down
+		m.turns++
 		f.deaths.Add(1)
 	}
 	select {

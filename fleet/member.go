@@ -108,9 +108,11 @@ type member struct {
 	// drained by the operator; tired if it is to sleep when it has nothing to do;
 	// waking while it is told to; leaving when it has been taken out.
 	drained, tired, waking, leaving bool
-	// turns counts what we had it do, so that older answers of probes are known;
+	// turns counts what we had it do and how often it was found gone, so that older
+	// answers of probes are known; drains counts those by the operator;
 	// wakeAfter is when it may be woken again after that failed.
 	turns     int
+	drains    int
 	wakeAfter time.Time
 	trouble   error // why it is not up, if something said so
 	condition Condition
@@ -169,10 +171,12 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 // shareMin is the share of a worker that just came.
 const shareMin = 0.1
 
-// A Feed is where a worker's events go. It is safe for concurrent use.
+// A Feed is where a worker's events go, until it has left. It is safe for
+// concurrent use.
 type Feed struct {
-	fleet *Fleet
-	seats []place
+	fleet  *Fleet
+	member *member
+	seats  []place
 }
 
 // A place is where one model's events go. All places of a worker are told of all
@@ -186,6 +190,9 @@ type place struct {
 func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
+	if len(f.member.seats) == 0 { // others may have its numbers
+		return ask
+	}
 	for i, p := range f.seats {
 		if a := tell(p); i == 0 {
 			ask = a
@@ -224,7 +231,7 @@ func (f *Feed) Wants() kvindex.Ask {
 func (f *Fleet) feed(m *member) *Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	feed := &Feed{fleet: f}
+	feed := &Feed{fleet: f, member: m}
 	for _, s := range m.seats {
 		index, number := f.router.Index(s.id)
 		if index == nil {

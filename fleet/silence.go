@@ -13,8 +13,9 @@ import (
 type silence struct {
 	most   time.Duration
 	cancel context.CancelCauseFunc
-	mu     sync.Mutex // guards timer against the first look
+	mu     sync.Mutex // guards timer and over against looks
 	timer  *time.Timer
+	over   bool
 	born   time.Time
 	// since is when somebody began to listen, in nanoseconds after born; 0 while
 	// nobody does.
@@ -56,12 +57,16 @@ func (s *silence) look() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer.Reset(left)
+	if !s.over {
+		s.timer.Reset(left)
+	}
 }
 
 func (s *silence) stop() {
 	s.broken()
-	if s.timer != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over = true; s.timer != nil {
 		s.timer.Stop()
 	}
 }
