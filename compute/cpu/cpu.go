@@ -214,8 +214,10 @@ func (c *CPU) overRows(t task, rows, width int) {
 	c.pool.do(t, rows, max(1, inlineWork/4/width, rows/(itemsPerThread*len(c.workers))))
 }
 
-// Begin makes step the current one and computes its rotations.
+// Begin makes step the current one and computes its rotations. The one before
+// may have ended anywhere, in a panic.
 func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
+	c.jobs.multiply.forget()
 	c.step, c.ropes, c.rows = step, ropes, c.rows[:0]
 	for i := range step.Seqs {
 		seq := &step.Seqs[i]

@@ -103,6 +103,11 @@ func (c *CPU) multiply() {
 	} else {
 		c.pool.do(j, len(j.items), 1)
 	}
+	j.forget()
+}
+
+// forget drops the spans.
+func (j *multiplyJob) forget() {
 	clear(j.spans)
 	j.spans = j.spans[:0]
 }
