@@ -17023,9 +17023,9 @@ loop239:
 	WORD $0x6e30f910 // fmaxv s16, v8.4s
 	WORD $0x6e34fe11 // fdiv v17.4s, v16.4s, v20.4s
 	WORD $0x6e30fe92 // fdiv v18.4s, v20.4s, v16.4s
-	WORD $0x6e35e613 // fcmge v19.4s, v16.4s, v21.4s
-	WORD $0x4e331e31 // and v17.16b, v17.16b, v19.16b
-	WORD $0x4e331e52 // and v18.16b, v18.16b, v19.16b
+	WORD $0x6eb0e6b3 // fcmgt v19.4s, v21.4s, v16.4s
+	WORD $0x4e731e31 // bic v17.16b, v17.16b, v19.16b
+	WORD $0x4e731e52 // bic v18.16b, v18.16b, v19.16b
 	WORD $0xbd000031 // str s17, [x1]
 	WORD $0x4f929000 // fmul v0.4s, v0.4s, v18.s[0]
 	WORD $0x4f929021 // fmul v1.4s, v1.4s, v18.s[0]

@@ -18,6 +18,8 @@ func TestEncodings(t *testing.T) {
 		{"fmla", []any{vreg(3), vreg(9), vreg(17)}, 0x4e31cd23, "fmla v3.4s, v9.4s, v17.4s"},
 		{"fdiv", []any{vreg(3), vreg(9), vreg(17)}, 0x6e31fd23, "fdiv v3.4s, v9.4s, v17.4s"},
 		{"fcmge", []any{vreg(3), vreg(9), vreg(17)}, 0x6e31e523, "fcmge v3.4s, v9.4s, v17.4s"},
+		{"fcmgt", []any{vreg(3), vreg(9), vreg(17)}, 0x6eb1e523, "fcmgt v3.4s, v9.4s, v17.4s"},
+		{"bic", []any{vreg(3), vreg(9), vreg(17)}, 0x4e711d23, "bic v3.16b, v9.16b, v17.16b"},
 		{"cmtst", []any{vreg(3), vreg(9), vreg(17)}, 0x4eb18d23, "cmtst v3.4s, v9.4s, v17.4s"},
 		{"bit", []any{vreg(3), vreg(9), vreg(17)}, 0x6eb11d23, "bit v3.16b, v9.16b, v17.16b"},
 		{"eor", []any{vreg(3), vreg(9), vreg(17)}, 0x6e311d23, "eor v3.16b, v9.16b, v17.16b"},

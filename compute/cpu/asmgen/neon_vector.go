@@ -220,8 +220,9 @@ func (a neon) gate(name string, gelu bool) {
 	a.end()
 }
 
-// quantize rounds activations to int8, each block of 32 by its own scale. What
-// is one number for a block stands in the lowest lane of its register.
+// quantize rounds activations to int8, each block of 32 by its own scale, which
+// is no number if one of them is none. What is one number for a block stands in
+// the lowest lane of its register.
 func (a neon) quantize() {
 	a.begin("quantize", "rounds blocks of 32 floats to int8, and writes the facts about each.",
 		"dst []byte", "facts []byte", "src []float32", "blocks int")
@@ -229,7 +230,7 @@ func (a neon) quantize() {
 	a.loads(dst, "dst_base", "facts_base", "src_base", "blocks")
 	a.useConstants()
 	x, sizes := between(0, 8), between(8, 8)
-	const top, scale, inverse, some, greatest, least vreg = 16, 17, 18, 19, 20, 21
+	const top, scale, inverse, none, greatest, least vreg = 16, 17, 18, 19, 20, 21
 	a.v("ldr.q", greatest, a.float(127))
 	a.v("ldr.q", least, a.float(1e-30))
 	a.times(blocks, func() {
@@ -239,9 +240,9 @@ func (a neon) quantize() {
 		a.v("fmaxv", top, sizes[0])
 		a.v("fdiv", scale, top, greatest)
 		a.v("fdiv", inverse, greatest, top)
-		a.v("fcmge", some, top, least)
-		a.v("and", scale, scale, some)
-		a.v("and", inverse, inverse, some)
+		a.v("fcmgt", none, least, top)
+		a.v("bic", scale, scale, none)
+		a.v("bic", inverse, inverse, none)
 		a.v("str.s", scale, slot{facts, factScale})
 		a.each("fmul", x, x, lane{inverse, 0})
 		a.each("fcvtns", x, x)

@@ -11,8 +11,11 @@ const (
 	factBytes      = 20
 )
 
-// quantize rounds activations to int8, each block of 32 by its own scale.
+// quantize rounds activations to int8, each block of 32 by its own scale. The
+// greatest magnitude is that of the bits: what is no number is above all numbers
+// then, and becomes the scale.
 func (a *assembler) quantize(m isa) {
+	const notLess = 5
 	a.begin("quantize"+m.suffix, "rounds blocks of 32 floats to int8, and writes the facts about each.",
 		"dst []byte", "facts []byte", "src []float32", "blocks int")
 	a.load("dst_base", "DI")
@@ -26,12 +29,12 @@ func (a *assembler) quantize(m isa) {
 		a.each(m, "VMOVUPS", at("(SI)", 64), hi)
 		a.and(m, a.bits(0x7fffffff), lo, top)
 		a.and(m, a.bits(0x7fffffff), hi, temp)
-		a.each(m, "VMAXPS", temp, top, top)
-		a.fold(m, "VMAXPS", top, temp[0])
+		a.each(m, "VPMAXSD", temp, top, top)
+		a.fold(m, "VPMAXSD", top, temp[0])
 		a.op("VDIVPS", a.float(127), x, s)
 		a.op("VMOVUPS", a.float(127), inv)
 		a.op("VDIVPS", x, inv, inv)
-		a.op("VCMPPS", 13, a.float(1e-30), x, mask)
+		a.op("VCMPPS", notLess, a.float(1e-30), x, mask)
 		a.op("VANDPS", mask, s, s)
 		a.op("VANDPS", mask, inv, inv)
 		a.op("VMOVSS", s, at("(DX)", factScale))
