@@ -117,7 +117,7 @@ func (b *bill) admit(ctx context.Context) error {
 		}
 		if !b.call.background || v.Wait < 0 {
 			g.metrics.limited.WithLabelValues(string(v.Refused)).Inc()
-			return refusedBy(&v, b.model)
+			return b.refusedBy(&v.Refusal)
 		}
 		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
 			return err
@@ -165,20 +165,32 @@ func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 	}
 }
 
-// refusedBy is the error of a request that a limit refuses.
-func refusedBy(v *limit.Verdict, model string) error {
-	switch {
-	case v.Refused == limit.Budget:
-		return parley.Errorf(parley.QuotaExceeded, "You exceeded your budget of this month: of %s, %s is left, and this request may cost up to %s. Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
-			limit.Micros(v.Limit), limit.Micros(v.Left), limit.Micros(v.Asked))
-	case v.Wait < 0:
-		return &parley.Error{Code: parley.RateLimited, Wait: -1, Message: fmt.Sprintf("The request is too large for your limit for %s: limit %d %s a minute, requested %d. Shorten the prompt or 'max_tokens'.",
-			model, v.Limit, v.Refused, v.Asked)}
-	case v.Refused == limit.Concurrency:
-		return &parley.Error{Code: parley.RateLimited, Wait: v.Wait, Message: fmt.Sprintf("You have %d requests under way, which is your limit. Wait until one has ended.", v.Limit)}
+// whose says to a caller which of its two accounts a limit is of.
+func (b *bill) whose(r *limit.Refusal) string {
+	if b.hold.Accounts[r.Account].Name == b.call.identity.Organization {
+		return "your organisation"
 	}
-	return &parley.Error{Code: parley.RateLimited, Wait: v.Wait, Message: fmt.Sprintf("Rate limit reached for %s: limit %d %s, %d left, requested %d. Try again in %v.",
-		model, v.Limit, v.Refused, v.Left, v.Asked, v.Wait.Round(time.Millisecond))}
+	return "your key"
+}
+
+// refusedBy is the error of a request that a limit refuses.
+func (b *bill) refusedBy(r *limit.Refusal) error {
+	refused := func(format string, args ...any) error {
+		return &parley.Error{Code: parley.RateLimited, Wait: r.Wait, Message: fmt.Sprintf(format, args...)}
+	}
+	whose := b.whose(r)
+	switch {
+	case r.Refused == limit.Budget:
+		return parley.Errorf(parley.QuotaExceeded, "You exceeded the budget of %s for this month: of %s, %s is left, and this request may cost up to %s. Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
+			whose, limit.Micros(r.Limit), limit.Micros(r.Left), limit.Micros(r.Asked))
+	case r.Refused == limit.Concurrency:
+		return refused("Limit of %s reached: %d requests under way at a time. Wait until one has ended.", whose, r.Limit)
+	}
+	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused, map[time.Duration]string{time.Second: "second", time.Minute: "minute"}[r.Period])
+	if r.Wait < 0 {
+		return refused("The request is too large for the limit of %s for %s: %s, requested %d. Shorten the prompt or 'max_tokens'.", whose, b.model, rate, r.Asked)
+	}
+	return refused("Rate limit of %s reached for %s: %s, %d left, requested %d. Try again in %v.", whose, b.model, rate, r.Left, r.Asked, r.Wait.Round(time.Millisecond))
 }
 
 // settle charges what an answer that is complete used.

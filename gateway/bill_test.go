@@ -88,11 +88,12 @@ func TestLimitsAreTold(t *testing.T) {
 		}
 		s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":20,"stream":true`))
 		r, body := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":20`))
-		if r.StatusCode != 429 || r.Header.Get("Retry-After") != "30" || r.Header.Get("Retry-After-Ms") != "30000" || r.Header.Get("X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(body, "rate_limit_exceeded") {
+		if r.StatusCode != 429 || r.Header.Get("Retry-After") != "30" || r.Header.Get("Retry-After-Ms") != "30000" || r.Header.Get("X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(body, "rate_limit_exceeded") ||
+			!strings.Contains(body, "2 requests a minute, 0 left, requested 1. Try again in 30s.") {
 			t.Errorf("%d, %v: %s", r.StatusCode, r.Header, body)
 		}
 		r, body = s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":51`))
-		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "limit 50 output tokens a minute, requested 51") {
+		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "50 output tokens a minute, requested 51") {
 			t.Errorf("what can never go: %d, %v: %s", r.StatusCode, r.Header, body)
 		}
 		s.wantMetric(`parley_limited_requests_total{limit="requests"}`, "1")

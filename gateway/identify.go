@@ -104,7 +104,7 @@ func (g *Gateway) checkLocal(r *http.Request) error {
 		return parley.Errorf(parley.Forbidden, "%s and by its local names: use localhost or 127.0.0.1 instead of '%.100s', or make a key with: parley keys create", remedy, r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) && !g.originAllowed(origin) {
-		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it.", remedy, origin)
+		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.", remedy, origin)
 	}
 	return nil
 }

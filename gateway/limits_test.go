@@ -79,7 +79,7 @@ func TestBatchesObeyTheirKey(t *testing.T) {
 		if got := s.usedBy(id); got.Requests != 2 {
 			t.Errorf("at once the key's ledger has %+v", got)
 		}
-		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), bearer(secret)...); r.StatusCode != 429 || !strings.Contains(body, "rate_limit_exceeded") {
+		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), bearer(secret)...); r.StatusCode != 429 || !strings.Contains(body, "Rate limit of your key reached") {
 			t.Errorf("beside its batch the key gets %d: %s", r.StatusCode, body)
 		}
 		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), bearer(other)...); r.StatusCode != 200 {

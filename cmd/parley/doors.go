@@ -28,11 +28,12 @@ func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings) error {
 	return fmt.Errorf("%s can be reached from other machines, and there are no API keys: make one first, with\n\n  parley keys create --admin --name me%s\n\nor listen on this machine alone with --addr 127.0.0.1:8080", s.addr, s.storeFlags())
 }
 
-// storeFlags are the flags by which another command finds the same store.
+// storeFlags are the flags by which another command finds the same store. They are
+// shown, so the password is left out.
 func (s *settings) storeFlags() string {
 	switch fresh := defaultSettings(); {
 	case s.store != "":
-		return fmt.Sprintf(" --store %q", s.store)
+		return fmt.Sprintf(" --store %q", shownStore(s.store))
 	case s.data != fresh.data:
 		return fmt.Sprintf(" --data %q", s.data)
 	}

@@ -61,7 +61,7 @@ Talk to it:
 
 or point any OpenAI client at %s/v1%s.
 %sCtrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, keyHeader(open), b.served[0].ID, url, whichKey(open), openNote(open))
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open))
 }
 
 func keyHeader(open bool) string {
@@ -79,9 +79,9 @@ func whichKey(open bool) string {
 }
 
 // openNote tells what it means that there are no keys.
-func openNote(open bool) string {
+func (s *settings) openNote(open bool) string {
 	if !open {
 		return ""
 	}
-	return "There are no API keys, so only programs on this machine are answered; make one with: parley keys create\n"
+	return "There are no API keys, so only programs on this machine are answered; make one with: parley keys create --admin --name me" + s.storeFlags() + "\n"
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,17 @@ func TestKeysOfARunningServer(t *testing.T) {
 	if err != nil || statusWith(t, s.url, site) != 401 || statusWith(t, s.url, fresh) != 200 {
 		t.Errorf("rotated: %v", err)
 	}
+	if status, _ := s.spendOne(t, fresh); status != 200 {
+		t.Errorf("an answer for the key: %d", status)
+	}
+	whose := regexp.MustCompile(`key_\S+ +site +acme +1 `)
+	for who, secret := range map[string]string{"the admin": admin, "the key's holder": fresh} {
+		os.Setenv("PARLEY_API_KEY", secret)
+		if used, err := cli(t, "usage", "--by", "key", "--url", s.url); err != nil || !whose.MatchString(used) {
+			t.Errorf("%s is told, %v: %s", who, err, used)
+		}
+	}
+	os.Setenv("PARLEY_API_KEY", admin)
 	if _, err := cli(t, "keys", "block", "site", "--data", data); err != nil {
 		t.Error(err)
 	}
@@ -85,5 +97,21 @@ func TestKeysOfARunningServer(t *testing.T) {
 	os.Setenv("PARLEY_API_KEY", admin)
 	if _, err := cli(t, "keys", "delete", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 401 {
 		t.Errorf("deleted: %v", err)
+	}
+}
+
+// TestCommandThatMakesAKey wants the command that a server without keys names to
+// find its store, and to tell no password.
+func TestCommandThatMakesAKey(t *testing.T) {
+	for want, change := range map[string]func(*settings){
+		"make one with: parley keys create --admin --name me\n":                                             func(*settings) {},
+		"make one with: parley keys create --admin --name me --data \"elsewhere\"\n":                        func(s *settings) { s.data = "elsewhere" },
+		"make one with: parley keys create --admin --name me --store \"postgres://…@db.internal/parley\"\n": func(s *settings) { s.store = "postgres://parley:secret@db.internal/parley" },
+	} {
+		s := defaultSettings()
+		change(s)
+		if got := s.openNote(true); !strings.HasSuffix(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
 	}
 }

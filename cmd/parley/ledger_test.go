@@ -149,7 +149,7 @@ func checkUsage(t *testing.T, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, by := range []string{"model", "key", "day"} {
+	for _, by := range []string{"model", "org", "key", "day"} {
 		out, err := exec.CommandContext(t.Context(), exe, "usage", "--url", s.url, "--by", by, "--json").Output()
 		if err != nil {
 			t.Fatal(err)

@@ -7,19 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"parley/gateway/limit"
+	"parley/gateway/tenant"
 )
 
-// A usageRow is what was used by one key, with one model or on one day.
+// A usageRow is what was used by one key or organisation, with one model or on one
+// day.
 type usageRow struct {
-	Name     string       `json:"name"`
+	Name string `json:"name"`
+	// KeyName and Organization say whose key it is, where rows are of keys.
+	KeyName      string `json:"key_name,omitempty"`
+	Organization string `json:"organization,omitempty"`
+
 	Requests int64        `json:"requests"`
 	Input    int64        `json:"input_tokens"`
 	Cached   int64        `json:"cached_tokens"`
@@ -28,7 +36,7 @@ type usageRow struct {
 }
 
 // usageBy says how the server names what rows are told apart by.
-var usageBy = map[string]string{"key": "api_key_id", "model": "model", "day": ""}
+var usageBy = map[string]string{"org": "project_id", "key": "api_key_id", "model": "model", "day": ""}
 
 type usageFlags struct {
 	serverCommand
@@ -40,8 +48,9 @@ type usageFlags struct {
 func newUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Show what was used and what it cost: by key, by model or by day",
-		Long: `Show what was used and what it cost, by model, by key or by day (in UTC).
+		Use: "usage", Short: "Show what was used and what it cost: by organisation, key, model or day",
+		Long: `Show what was used and what it cost, by model, by organisation, by key or by day
+(in UTC).
 
 The numbers are sums of the server's ledger, which has every request that was
 answered. Prices are what the server was started with (see parley serve --help,
@@ -51,7 +60,7 @@ an admin's key everybody's.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
-				return fmt.Errorf("--by is %q and --days %d: give key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
+				return fmt.Errorf("--by is %q and --days %d: give org, key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -60,6 +69,9 @@ an admin's key everybody's.`,
 				return err
 			}
 			rows, err := c.usage(ctx, usageBy[f.by], f.days, time.Now())
+			if err == nil && f.by == "key" {
+				err = c.nameKeys(ctx, rows)
+			}
 			if errors.Is(err, context.Canceled) {
 				return errInterrupted
 			}
@@ -69,7 +81,7 @@ an admin's key everybody's.`,
 			return f.print(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().StringVar(&f.by, "by", "model", "one row for each `key|model|day`")
+	cmd.Flags().StringVar(&f.by, "by", "model", "one row for each `org|key|model|day`")
 	cmd.Flags().IntVar(&f.days, "days", 30, "count this many `DAYS`, today included")
 	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print a table for spreadsheets")
 	f.add(cmd)
@@ -90,6 +102,32 @@ func (c *client) usage(ctx context.Context, group string, days int, now time.Tim
 		return nil, err
 	}
 	return readUsage(bytes.NewReader(table), group == "")
+}
+
+// nameKeys says in each row whose key it is. Who has no admin right knows of its
+// own key alone; keys that were deleted have no name.
+func (c *client) nameKeys(ctx context.Context, rows []usageRow) error {
+	var me struct {
+		Admin bool
+		Key   *tenant.KeyDocument
+	}
+	var keys []tenant.KeyDocument
+	server := keyServer{c}
+	err := server.call(ctx, http.MethodGet, "/v1/organization/me", nil, &me)
+	switch {
+	case err == nil && me.Admin:
+		keys, err = server.list(ctx)
+	case err == nil && me.Key != nil:
+		keys = []tenant.KeyDocument{*me.Key}
+	}
+	for i := range rows {
+		for _, k := range keys {
+			if k.ID == rows[i].Name {
+				rows[i].KeyName, rows[i].Organization = k.Name, k.Organization
+			}
+		}
+	}
+	return err
 }
 
 // readUsage reads the server's table and adds up what has the same name. The
@@ -159,29 +197,40 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 		return printJSON(out, map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
 	case f.asCSV:
 		w := csv.NewWriter(out)
-		_ = w.Write([]string{f.by, "requests", "input_tokens", "cached_tokens", "output_tokens", "cost"})
+		_ = w.Write(append(f.heads("key_name", "organization"), "requests", "input_tokens", "cached_tokens", "output_tokens", "cost"))
 		for i := range rows {
-			_ = w.Write(rows[i].cells())
+			_ = w.Write(f.cells(&rows[i]))
 		}
 		w.Flush()
 		return w.Error()
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", f.by)
+	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", strings.Join(f.heads("name", "organisation"), "\t"))
 	for _, row := range append(rows, total) {
-		for _, cell := range row.cells() {
-			fmt.Fprintf(w, "%s\t", cell)
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "%s\t\n", strings.Join(f.cells(&row), "\t"))
 	}
 	return w.Flush()
 }
 
-func (r *usageRow) cells() []string {
-	name := r.Name
-	if name == "" {
-		name = "(no key)"
+// heads are the titles of the columns that say what a row is of: whose, too, for
+// a key.
+func (f *usageFlags) heads(whose ...string) []string {
+	if f.by == "key" {
+		return append([]string{f.by}, whose...)
 	}
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{name, number(r.Requests), number(r.Input), number(r.Cached), number(r.Output), r.Cost.String()}
+	return []string{f.by}
+}
+
+func (f *usageFlags) cells(r *usageRow) []string {
+	cells := []string{r.Name}
+	if r.Name == "" {
+		cells[0] = "(no key)"
+	}
+	if f.by == "key" {
+		cells = append(cells, r.KeyName, r.Organization)
+	}
+	for _, n := range []int64{r.Requests, r.Input, r.Cached, r.Output} {
+		cells = append(cells, strconv.FormatInt(n, 10))
+	}
+	return append(cells, r.Cost.String())
 }

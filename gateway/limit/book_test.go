@@ -208,7 +208,7 @@ func conformAll(t *testing.T, open func(*clock, Micros) Book) {
 	if v := reserve(t, b, hold(1, Use{Requests: 1}, key, organisation)); v.Refused != "" || v.Requests.Limit != 1 {
 		t.Fatalf("%+v", v)
 	}
-	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 {
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 || v.Account != 1 || v.Period != time.Minute {
 		t.Fatalf("%+v", v)
 	}
 	if v := reserve(t, b, hold(3, Use{Requests: 1}, key)); v.Requests.Left != 8 {

@@ -40,16 +40,25 @@ const (
 	Budget      Reason = "budget"
 )
 
-// A Verdict says whether a request may go on, and what is left of the limits.
-type Verdict struct {
-	// Refused is the limit that stands against the request; empty lets it go on.
+// A Refusal is the limit that stands against a request.
+type Refusal struct {
+	// Refused is which limit; empty lets the request go on.
 	Refused Reason
+	// Account is whose limit, as the hold counts its accounts.
+	Account int
+	// Period is the time that a rate is for; 0 for what is no rate.
+	Period time.Duration
 	// Limit is what it allows, Left what is left of it, Asked what the request
 	// needs.
 	Limit, Left, Asked int64
 	// Wait is how long it takes until the request could go on if nobody else
 	// came; less than 0 says that it cannot.
 	Wait time.Duration
+}
+
+// A Verdict says whether a request may go on, and what is left of the limits.
+type Verdict struct {
+	Refusal
 	// Requests and Tokens are the tightest of their kind, after the request.
 	Requests, Tokens Level
 	// Budget is how the account stands that has spent most of its own, before the
@@ -136,31 +145,37 @@ func (s *State) seed(spent Micros, now time.Time) {
 	}
 }
 
-// refuses returns the verdict of the limits on more use, after flow. It changes
-// nothing.
-func (s *State) refuses(limits *Limits, use *Use) (v Verdict) {
+// refuses returns the hardest refusal of the limits on more use, after flow. It
+// changes nothing.
+func (s *State) refuses(limits *Limits, use *Use) (r Refusal) {
 	amounts := use.amounts()
 	for i, rate := range limits.rates() {
 		if rate > 0 {
-			v.worse(bucketReasons[i], rate, s.left(i, rate), amounts[i], s.wait(i, rate, amounts[i]))
+			r.worse(Refusal{Refused: bucketReasons[i], Period: time.Duration(periods[i]) * time.Microsecond,
+				Limit: rate, Left: s.left(i, rate), Asked: amounts[i], Wait: s.wait(i, rate, amounts[i])})
 		}
 	}
 	if limit := limits.ConcurrentRequests; limit > 0 && s.Running >= limit {
-		v.worse(Concurrency, limit, 0, 1, concurrencyWait)
+		r.worse(Refusal{Refused: Concurrency, Limit: limit, Asked: 1, Wait: concurrencyWait})
 	}
 	if limit := limits.MonthlyBudget; limit > 0 && s.Spent+s.Held+use.Cost > limit {
-		v.worse(Budget, int64(limit), int64(max(limit-s.Spent-s.Held, 0)), int64(use.Cost), -1)
+		r.worse(Refusal{Refused: Budget, Limit: int64(limit), Left: int64(max(limit-s.Spent-s.Held, 0)), Asked: int64(use.Cost), Wait: -1})
 	}
-	return v
+	return r
 }
 
-// worse takes a refusal if it is harder than the one before: one that waiting
-// does not mend is the hardest.
-func (v *Verdict) worse(why Reason, limit, left, asked int64, wait time.Duration) {
-	if wait == 0 || v.Wait < 0 || wait > 0 && wait <= v.Wait {
-		return
+// worse becomes another refusal if that is harder: one that waiting does not mend
+// is the hardest.
+func (r *Refusal) worse(other Refusal) {
+	if other.Wait < 0 && r.Wait >= 0 || r.Wait >= 0 && other.Wait > r.Wait {
+		*r = other
 	}
-	v.Refused, v.Limit, v.Left, v.Asked, v.Wait = why, limit, left, asked, wait
+}
+
+// refuse takes the refusal of an account if it is the hardest so far.
+func (v *Verdict) refuse(account int, r Refusal) {
+	r.Account = account
+	v.worse(r)
 }
 
 // left is how much a bucket still has.
@@ -239,9 +254,7 @@ func decide(states []*State, h *Hold, now time.Time) (v Verdict) {
 	for i, s := range states {
 		limits := &h.Accounts[i].Limits
 		s.flow(limits, now)
-		if r := s.refuses(limits, &h.Use); r.Refused != "" {
-			v.worse(r.Refused, r.Limit, r.Left, r.Asked, r.Wait)
-		}
+		v.refuse(i, s.refuses(limits, &h.Use))
 	}
 	for i, s := range states {
 		limits := &h.Accounts[i].Limits

@@ -250,8 +250,7 @@ func verdictOf(h *Hold, told []int64) (v Verdict) {
 		s := stateOf(told, i)
 		limits := &h.Accounts[i].Limits
 		if told[0] == 0 {
-			r := s.refuses(limits, &h.Use)
-			v.worse(r.Refused, r.Limit, r.Left, r.Asked, r.Wait)
+			v.refuse(i, s.refuses(limits, &h.Use))
 		}
 		s.show(limits, &v)
 	}
