@@ -100,6 +100,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func newModelRandom() *cobra.Command {
 	var shape, quant string
 	var seed uint64
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "random FILE",
 		Short: "Write a model of a real shape with random weights, for benchmarks",
@@ -110,12 +111,16 @@ Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
 		Args:    exactly(1, "the file to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := mayWrite(args[0], force); err != nil {
+				return err
+			}
 			return writeRandom(cmd.Context(), cmd.ErrOrStderr(), args[0], shape, quant, seed)
 		},
 	}
 	cmd.Flags().StringVar(&shape, "shape", "llama-1b", "the model's `SHAPE`")
 	cmd.Flags().StringVar(&quant, "quant", "q8_0", "the `TYPE` of its weights: "+strings.Join(writableTypes, ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides the weights")
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	complete(cmd, "shape", shapeNames())
 	complete(cmd, "quant", writableTypes)
 	return cmd

@@ -96,14 +96,14 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	if err != nil {
 		return fmt.Errorf("--type: %w", err)
 	}
-	if err := mayWrite(in, out, f.force); err != nil {
-		return err
-	}
 	ck, err := openModel(in)
 	if err != nil {
 		return err
 	}
 	defer ck.Close()
+	if err := mayWrite(out, f.force, weightFiles(ck)...); err != nil {
+		return err
+	}
 	bar := newProgress(messages, filepath.Base(out), byteAmount)
 	plan, err := weights.PlanConversion(ck, weights.ConvertOptions{Type: kind, Name: nameFor(ck, f.name), Progress: bar.update})
 	if err != nil {
@@ -143,8 +143,9 @@ func nameFor(ck *weights.Checkpoint, asked string) string {
 	return strings.TrimSuffix(base, ".gguf")
 }
 
-// mayWrite refuses to write over what the user may want to keep.
-func mayWrite(in, out string, force bool) error {
+// mayWrite refuses to write over what the user may want to keep: what is there,
+// unless it is a file and force is set, and what is read meanwhile.
+func mayWrite(out string, force bool, read ...string) error {
 	there, err := os.Stat(out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -153,14 +154,30 @@ func mayWrite(in, out string, force bool) error {
 		return err
 	case there.IsDir():
 		return fmt.Errorf("%s is a directory: name the file to write", out)
+	case !there.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file: name another one to write", out)
 	}
-	if source, err := os.Stat(in); err == nil && os.SameFile(source, there) {
-		return fmt.Errorf("%s is the model to read: name another file to write", out)
+	for _, path := range read {
+		if source, err := os.Stat(path); err == nil && os.SameFile(source, there) {
+			return fmt.Errorf("%s is the model to read, or a part of it: name another file to write", out)
+		}
 	}
 	if !force {
 		return fmt.Errorf("%s exists: name another file, or say --force to replace it", out)
 	}
 	return nil
+}
+
+// weightFiles returns the paths of the files that hold a model's weights.
+func weightFiles(ck *weights.Checkpoint) (paths []string) {
+	dir := ck.Path
+	if ck.Format == weights.FormatGGUF {
+		dir = filepath.Dir(dir)
+	}
+	for _, f := range ck.Files {
+		paths = append(paths, filepath.Join(dir, f.Name))
+	}
+	return paths
 }
 
 // checkRoom refuses a file that would not fit.

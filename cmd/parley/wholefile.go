@@ -24,7 +24,11 @@ func writeWholeMode(ctx context.Context, path string, mode os.FileMode, write fu
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	if err := errors.Join(write(&untilDone{ctx, f}), f.Sync(), f.Chmod(mode), f.Close()); err != nil {
+	err = write(&untilDone{ctx, f})
+	if err == nil { // what is thrown away need not reach the disk, which can take long
+		err = errors.Join(f.Sync(), f.Chmod(mode))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
