@@ -171,7 +171,7 @@ func (f *Fleet) named(name string) (*member, error) {
 	if m := f.find(name); m != nil {
 		return m, nil
 	}
-	return nil, parley.Errorf(parley.NotFound, "fleet: there is no worker %s", name)
+	return nil, parley.Errorf(parley.NotFound, "There is no worker %s: parley fleet status lists them.", name)
 }
 
 // Leave takes a worker out. It gets no more work; what it is answering goes on.

@@ -185,7 +185,7 @@ func TestTellingWorkers(t *testing.T) {
 		}{
 			{"a/sleep", "wrong", 401, "--fleet-token"},
 			{"a/sleep?within=soon", "0123456789abcdef", 400, "such as 30s"},
-			{"b/sleep", "0123456789abcdef", 404, "there is no worker b"},
+			{"b/sleep", "0123456789abcdef", 404, "There is no worker b: parley fleet status lists them."},
 			{"plain/sleep", "0123456789abcdef", 409, "of kind llamacpp, cannot be put to sleep"},
 			{"plain/wake", "0123456789abcdef", 409, "cannot be put to sleep and woken"},
 			{"a/sleep", "0123456789abcdef", 200, `"state":"draining"`},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,6 +82,9 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 		}
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // it would name the address once more
+		}
+		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+			return nil, fmt.Errorf("the certificate of the server at %s is not trusted: %w: name the file of who signed it in the variable SSL_CERT_FILE", c.root, err)
 		}
 		return nil, fmt.Errorf("%w at %s: %w", load.ErrNoServer, c.root, err)
 	}

@@ -274,6 +274,28 @@ func TestComposeExample(t *testing.T) {
 	}
 }
 
+// TestExamplesTellTheFirstKey wants each example whose gateway other machines can
+// reach to tell how its first key is made, without which it does not start; and
+// gateways side by side to share what is spent of limits.
+func TestExamplesTellTheFirstKey(t *testing.T) {
+	for told, shared := range map[string]string{"docker/Dockerfile": "", "compose/compose.yaml": "compose/compose.yaml", "kubernetes/parley.yaml": "kubernetes/parley.yaml",
+		"helm/parley/templates/NOTES.txt": "helm/parley/templates/gateway.yaml"} {
+		if text := readExample(t, told); !bytes.Contains(text, []byte("keys create --admin --name me")) {
+			t.Errorf("%s does not say how the first key is made", told)
+		}
+		if shared == "" {
+			continue
+		}
+		text := string(readExample(t, shared))
+		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_TOKEN", "PARLEY_SALT_KEY"} {
+			known := slices.ContainsFunc(serveSettings, func(s setting) bool { return s.variable() == variable })
+			if !known || !strings.Contains(text, variable) {
+				t.Errorf("%s does not set %s, or there is no such setting", shared, variable)
+			}
+		}
+	}
+}
+
 // TestDockerfile checks that what ends in the image needs nothing else there.
 func TestDockerfile(t *testing.T) {
 	build, final, ok := strings.Cut(string(readExample(t, "docker", "Dockerfile")), "\nFROM scratch\n")

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"parley/internal/testkit"
 )
 
 // The texts that no log may have.
@@ -50,11 +52,14 @@ func TestLogsOfJSON(t *testing.T) {
 	if err := os.WriteFile(policy, []byte("safety:\n  default:\n    input: {injection: {action: block, threshold: 0.3}}\n    refusal: \"Not this.\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	redis := testkit.StartRedis(t)
 	key, err := cli(t, "keys", "create", "me", "--data", data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startServerIn(t, data, "--model", "polly-mini", "--log-format", "json", "--log-level", "debug", "--safety-policy", policy)
+	s := startServerIn(t, data, "--model", "polly-mini", "--log-format", "json", "--log-level", "debug", "--safety-policy", policy, "--redis", redis.URL)
+	limited := makeKey(t, "limited", "--org", "acme", "--data", data)
+	until(t, "the key is known", func() bool { return statusWith(t, s.url, limited) == 200 })
 	asks := []struct {
 		name, key, body string
 		status          int
@@ -76,12 +81,16 @@ func TestLogsOfJSON(t *testing.T) {
 		}
 		ids[id] = a.name
 	}
+	redis.Stop()
+	if status, _ := askWith(t, s.url, limited, asks[0].body); status != 503 {
+		t.Errorf("without Redis: status %d", status)
+	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	blocked := false
 	for line := range s.lines {
-		r := wantRecord(t, line, key, "sk-parley-not-a-key-of-ours")
+		r := wantRecord(t, line, key, limited, "sk-parley-not-a-key-of-ours")
 		if id, _ := r["id"].(string); r["msg"] == "request" {
 			if id == "" {
 				t.Errorf("a request has no id: %s", line)

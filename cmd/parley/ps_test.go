@@ -2,10 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/internal/load"
 )
 
 func TestParseMetrics(t *testing.T) {
@@ -107,5 +114,18 @@ printf '%s\n' "${COMPREPLY[@]}"`
 	out, err := exec.CommandContext(t.Context(), bash, "-c", script).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "tag") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestUntrustedCertificate wants a server whose certificate nobody vouches for to be
+// told apart from no server.
+func TestUntrustedCertificate(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, err := cli(t, "ps", "--url", s.URL)
+	if err == nil || errors.Is(err, load.ErrNoServer) || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+		t.Errorf("it says %v", err)
 	}
 }

@@ -97,7 +97,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	greetGateways(out, listener.Addr(), server)
+	greetGateways(out, listener.Addr(), server, s.worker.key != "")
 	defer s.announce(ctx, listener.Addr())()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
@@ -149,10 +149,19 @@ func (s *settings) announce(ctx context.Context, addr net.Addr) (wait func()) {
 	return all.Wait
 }
 
-// greetGateways tells where the worker is.
-func greetGateways(out io.Writer, addr net.Addr, s *host.Server) {
+// greetGateways tells where the worker is, and who may use it.
+func greetGateways(out io.Writer, addr net.Addr, s *host.Server, keyed bool) {
 	fmt.Fprintf(out, "\nParley worker for %s on http://%s\n", s.Models()[0].ID, addr)
 	if events, replay := s.EventPorts(); events != 0 {
 		fmt.Fprintf(out, "Events of its cache on ports %d and, repeated, %d\n", events, replay)
 	}
+	fmt.Fprint(out, openWorkerNote(addr, keyed))
+}
+
+// openWorkerNote warns of a worker that other machines can use without a key.
+func openWorkerNote(addr net.Addr, keyed bool) string {
+	if tcp, ok := addr.(*net.TCPAddr); keyed || ok && tcp.IP.IsLoopback() {
+		return ""
+	}
+	return "Whoever can reach this address can use the worker: keep it private, or give it a --worker-key, and its gateways the same as key of the worker in their pools\n"
 }

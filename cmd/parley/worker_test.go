@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -223,6 +224,18 @@ func TestManyLeavers(t *testing.T) {
 	p.untilIdle(t)
 	if s := p.status(t); s.KVUse != 0 {
 		t.Errorf("blocks are held by nobody: %+v", s)
+	}
+}
+
+func TestOpenWorkerIsTold(t *testing.T) {
+	for addr, want := range map[string]bool{"0.0.0.0": true, "10.0.0.7": true, "127.0.0.1": false, "::1": false} {
+		at := &net.TCPAddr{IP: net.ParseIP(addr), Port: 8000}
+		if told := openWorkerNote(at, false) != ""; told != want {
+			t.Errorf("on %s it is told: %v", addr, told)
+		}
+		if note := openWorkerNote(at, true); note != "" {
+			t.Errorf("with a key: %s", note)
+		}
 	}
 }
 

@@ -91,6 +91,14 @@ type command struct {
 	seeds map[int]Micros
 }
 
+// A quietRedis takes what the Redis library would print on its own: it is in the
+// errors that the book logs itself.
+type quietRedis struct{}
+
+func (quietRedis) Printf(ctx context.Context, format string, args ...any) {
+	slog.DebugContext(ctx, "redis: "+fmt.Sprintf(format, args...))
+}
+
 // OpenRedis connects to Redis, which must be there at the start.
 func OpenRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 	options, err := redis.ParseURL(config.URL)
@@ -98,6 +106,7 @@ func OpenRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 		return nil, fmt.Errorf("the address of Redis cannot be read: %w; write redis://user:password@host:6379/0", err)
 	}
 	config = config.withDefaults()
+	redis.SetLogger(quietRedis{})
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = config.Timeout, config.Timeout, config.Timeout
 	options.MaxRetries = -1 // a script that may have run is not sent again
 	options.ContextTimeoutEnabled = true
