@@ -62,10 +62,11 @@ func (r *roster) tell(ctx context.Context, places []discover.Place) {
 	}
 }
 
-// hold has a worker join, as soon as it can be asked, and leave when ctx ends.
+// hold has a worker join, as soon as it can be asked, and leave when ctx ends. Why
+// it cannot yet is logged whenever that is another reason.
 func (r *roster) hold(ctx context.Context, w *wanted) {
 	defer close(w.gone)
-	log := r.fleet.cfg.Log
+	log, told := r.fleet.cfg.Log, ""
 	for wait := joinMin; ; wait = min(2*wait, joinMax) {
 		m, err := r.connect(ctx, w.place)
 		if err == nil {
@@ -80,7 +81,8 @@ func (r *roster) hold(ctx context.Context, w *wanted) {
 		if ctx.Err() != nil {
 			return
 		}
-		if wait == joinMin {
+		if why := err.Error(); why != told {
+			told = why
 			log.Warn("a worker cannot join yet; it is asked again and again", "worker", w.place.Name, "url", w.place.URL, "error", err)
 		}
 		if !sleep(ctx, wait) {

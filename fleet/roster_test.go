@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,6 +74,31 @@ func TestPopulate(t *testing.T) {
 		is("")
 		if closed.Load() != 4 {
 			t.Errorf("%d of 4 were closed", closed.Load())
+		}
+	})
+}
+
+// TestReasonsForNotJoining wants each reason logged once, as long as it is the same.
+func TestReasonsForNotJoining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		f := newFleet(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		why := []string{"connection refused", "connection refused", "connection refused", "no model of this server"}
+		connect := func(context.Context, discover.Place) (Member, error) {
+			reason := why[0]
+			if len(why) > 1 {
+				why = why[1:]
+			}
+			return Member{}, errors.New(reason)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		f.Populate(ctx, func(ctx context.Context, tell func([]discover.Place)) {
+			tell([]discover.Place{{Name: "a", URL: "1"}})
+			<-ctx.Done()
+		}, connect)
+		if said := log.String(); strings.Count(said, "connection refused") != 1 || strings.Count(said, "no model of this server") != 1 {
+			t.Errorf("the log is\n%s", said)
 		}
 	})
 }

@@ -95,7 +95,7 @@ func TestFile(t *testing.T) {
 		}
 		write("- http://a:1\n- name: b\n  url: http://b:1\n  kind: vllm\n")
 		b.is(t, "a:1", "b")
-		for _, bad := range []string{"", "- http://a:1\n- nonsense", "{", "- url: [1]", "- http://a:1\n- http://a:1"} {
+		for _, bad := range []string{"", "- http://a:1\n- nonsense", "{", "- url: [1]", "- http://a:1\n- http://a:1", "- url: http://c:1\n  model: theirs\n"} {
 			write(bad)
 			b.is(t, "a:1", "b")
 		}

@@ -51,8 +51,8 @@ func ParsePlaces(data []byte) ([]Place, error) {
 		return nil, errors.New("the list of workers is empty: for none, write []")
 	}
 	var list []listed
-	if err := yaml.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("not a list of workers: %w", err)
+	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("not a list of URLs, or of workers with name, url, kind and labels (model, models, key and events are said in the pool, beside the file's name): %w", err)
 	}
 	places := make([]Place, len(list))
 	for i, l := range list {
