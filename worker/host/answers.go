@@ -35,7 +35,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, chat bool) error
 	if err != nil {
 		return err
 	}
-	defer s.letGo()
+	defer s.letGo(m)
 	var prompts [][]parley.Token
 	if chat {
 		prompts = make([][]parley.Token, 1)
@@ -51,7 +51,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, chat bool) error
 		one := *ask
 		one.Prompt = prompt
 		a.prompt = prompt
-		for d, err := range s.Generate(r.Context(), &one) {
+		for d, err := range m.generate(r.Context(), &one) {
 			if err != nil {
 				return a.fail(w, err)
 			}

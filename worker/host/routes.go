@@ -248,7 +248,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer s.letGo()
+	defer s.letGo(m)
 	var ids []parley.Token
 	if body.Messages != nil {
 		ids, err = m.renderChat(body.Messages, body.Generation == nil || *body.Generation)
@@ -280,7 +280,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer s.letGo()
+	defer s.letGo(m)
 	for i, id := range body.Tokens {
 		if id < 0 || int(id) >= m.Tokenizer.Size() {
 			return parley.Invalid("tokens", "token %d is %d: this model has tokens 0 to %d", i, id, m.Tokenizer.Size()-1)

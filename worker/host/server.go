@@ -58,8 +58,7 @@ type Server struct {
 	serves   []parley.Model
 	changing bool // between awake and asleep
 	draining bool
-	idle     sync.Cond // running is 0, or changing ended
-	running  int
+	idle     sync.Cond // nobody holds what is awake, or changing ended
 }
 
 // A waking is a model from one sleep to the next. Its metrics begin anew.
@@ -67,6 +66,7 @@ type waking struct {
 	*Host
 	plan     *Plan
 	registry *prometheus.Registry
+	running  int // who hold it, guarded by the server
 }
 
 var _ parley.Worker = (*Server)(nil)
@@ -163,14 +163,14 @@ func (s *Server) hold() (*waking, error) {
 	if s.awake == nil || s.changing {
 		return nil, errAsleep()
 	}
-	s.running++
+	s.awake.running++
 	return s.awake, nil
 }
 
-func (s *Server) letGo() {
+func (s *Server) letGo(w *waking) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
+	w.running--
 	s.idle.Broadcast()
 }
 
@@ -186,21 +186,24 @@ func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 			yield(parley.Delta{}, err)
 			return
 		}
-		defer s.letGo()
-		if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
-			yield(parley.Delta{}, parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
-			return
-		}
-		for d, err := range w.Generate(ctx, r) {
-			if !yield(d, err) {
-				return
-			}
-		}
+		defer s.letGo(w)
+		w.generate(ctx, r)(yield)
 	}
 }
 
+// generate answers r if it is for the model that is served.
+func (w *waking) generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
+		return func(yield func(parley.Delta, error) bool) {
+			yield(parley.Delta{}, parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
+		}
+	}
+	return w.Generate(ctx, r)
+}
+
 // Sleep gives all memory of the model back: weights, keys and values. Requests
-// that run are ended, or with wait let finish first. New ones are refused.
+// that run are ended, or with wait let finish first. New ones are refused. Whoever
+// does not read an answer that was ended holds nobody up.
 func (s *Server) Sleep(wait bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +219,7 @@ func (s *Server) Sleep(wait bool) error {
 		s.awake, s.changing = nil, false
 		s.idle.Broadcast()
 	}()
-	for wait && s.running > 0 {
+	for wait && w.running > 0 {
 		s.idle.Wait()
 	}
 	s.mu.Unlock()
@@ -225,9 +228,6 @@ func (s *Server) Sleep(wait bool) error {
 		s.publisher.Publish(time.Now(), []worker.BlockEvent{{Kind: kvindex.Cleared}})
 	}
 	s.mu.Lock()
-	for s.running > 0 {
-		s.idle.Wait()
-	}
 	return err
 }
 
@@ -310,7 +310,7 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 	if err != nil { // it holds nothing
 		return worker.AppendSnapshot(nil, s.publisher.Seq(), "", nil, compute.BlockTokens), nil
 	}
-	defer s.letGo()
+	defer s.letGo(w)
 	var out []byte
 	err = w.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
 		var all []worker.BlockEvent
