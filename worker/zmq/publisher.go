@@ -2,10 +2,12 @@ package zmq
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Publisher sends messages to all who subscribed to their topic, which is the
@@ -68,9 +70,25 @@ func (p *Publisher) Close() error {
 	return err
 }
 
+// acceptAgain is how long it takes until connections are taken again after one could
+// not be.
+const acceptAgain = 50 * time.Millisecond
+
+// accept returns the next connection. That there is no room for one now, as when too
+// many files are open, ends nothing.
+func accept(l net.Listener) (net.Conn, error) {
+	for {
+		raw, err := l.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return raw, err
+		}
+		time.Sleep(acceptAgain)
+	}
+}
+
 func (p *Publisher) accept() {
 	for {
-		raw, err := p.listener.Accept()
+		raw, err := accept(p.listener)
 		if err != nil {
 			return
 		}

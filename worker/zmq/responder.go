@@ -39,7 +39,7 @@ func (r *Responder) Close() error {
 
 func (r *Responder) accept() {
 	for {
-		raw, err := r.listener.Accept()
+		raw, err := accept(r.listener)
 		if err != nil {
 			return
 		}
