@@ -24,15 +24,14 @@ const connectionsIdleMax = 256
 const idleMax = time.Minute
 
 // newClient returns a client for one engine: all that is asked of a foreign one,
-// and what a Parley worker says of itself.
-func newClient(c *Config) *http.Client {
+// and what a Parley worker says of itself, which it does within patience; 0 for as
+// long as it takes.
+func newClient(c *Config, patience time.Duration) *http.Client {
 	dialer := net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
 	t := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
 		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
-	}
-	if c.Kind == Parley { // what it is asked this way it answers at once
-		t.ResponseHeaderTimeout = c.Silence
+		ResponseHeaderTimeout: patience,
 	}
 	return &http.Client{Transport: t}
 }
@@ -55,6 +54,10 @@ func (r *Remote) request(ctx context.Context, method, path string, body io.Reade
 // send posts a value as JSON, or gets if there is none. The answer has status
 // 200, and its body must be closed.
 func (r *Remote) send(ctx context.Context, path string, value any) (*http.Response, error) {
+	return r.sendBy(ctx, r.client, path, value)
+}
+
+func (r *Remote) sendBy(ctx context.Context, client *http.Client, path string, value any) (*http.Response, error) {
 	method, body := http.MethodGet, io.Reader(nil)
 	if value != nil {
 		text, err := json.Marshal(value)
@@ -74,7 +77,7 @@ func (r *Remote) send(ctx context.Context, path string, value any) (*http.Respon
 		// request that met this sent again on a new one.
 		req.Header["Idempotency-Key"] = []string{}
 	}
-	resp, err := r.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, r.unreachable(ctx, err)
 	}

@@ -259,7 +259,9 @@ func (v *visit) begin(ctx context.Context, id uint64, body []byte) {
 		ctx, a.cancel = context.WithCancelCause(ctx)
 		a.window = newCredit(c.Window)
 		a.stay.window = a.window
-		err = v.door.begin(a)
+		if err = v.door.begin(a); err != nil {
+			a.cancel(err)
+		}
 	}
 	v.working.Go(func() {
 		if err != nil {

@@ -47,6 +47,8 @@ type link struct {
 	err   error
 	final bool
 	watch *time.Timer
+	// looked is when watch was set, as heard has it.
+	looked time.Duration
 }
 
 var (
@@ -83,9 +85,14 @@ func (l *link) open() *inflow {
 	}
 	l.streams[s.id] = s
 	if l.watch == nil {
-		l.watch = time.AfterFunc(l.silence/4, l.look)
+		l.lookSoon()
 	}
 	return s
+}
+
+// lookSoon has the link looked at. The lock is held.
+func (l *link) lookSoon() {
+	l.looked, l.watch = time.Since(l.born), time.AfterFunc(l.silence/4, l.look)
 }
 
 // drop lets go of an answer. One that was not read to its end is cancelled.
@@ -101,6 +108,14 @@ func (l *link) drop(s *inflow, whole bool) {
 	if over {
 		l.fail(net.ErrClosed)
 	}
+}
+
+// endSoon lets a link end when those who wait for it have used it, or are gone.
+func (l *link) endSoon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.final = true
+	l.lookSoon()
 }
 
 // listen hands lines to those for whom they are, until the link ends. What can be
@@ -169,8 +184,17 @@ func (l *link) fail(err error) {
 // look asks a worker that is silent while it has requests for a sign of life, and
 // gives one up that gives none.
 func (l *link) look() {
-	quiet := time.Since(l.born) - time.Duration(l.heard.Load())
-	if quiet >= l.silence {
+	now := time.Since(l.born)
+	quiet := now - time.Duration(l.heard.Load())
+	l.mu.Lock()
+	late := now-l.looked > l.silence/2 // this process was stopped, and may have more to read
+	unwanted := l.final && len(l.streams) == 0
+	l.mu.Unlock()
+	switch {
+	case unwanted:
+		l.fail(net.ErrClosed)
+		return
+	case quiet >= l.silence && !late:
 		l.fail(errNoSign)
 		return
 	}
@@ -180,7 +204,7 @@ func (l *link) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watch = nil; l.err == nil && len(l.streams) > 0 {
-		l.watch = time.AfterFunc(l.silence/4, l.look)
+		l.lookSoon()
 	}
 }
 
@@ -231,8 +255,8 @@ func (s *links) dial(done chan struct{}) {
 	l, err := s.remote.connect()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now, s.err, s.dialing = l, err, nil; l != nil {
-		l.final = s.closed
+	if s.now, s.err, s.dialing = l, err, nil; l != nil && s.closed {
+		l.endSoon()
 	}
 	close(done)
 }

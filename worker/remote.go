@@ -85,6 +85,8 @@ func (c *Config) setDefaults() error {
 type Remote struct {
 	cfg    Config
 	client *http.Client
+	// patient is for what takes an engine longer than it may otherwise be silent.
+	patient *http.Client
 	// links carry the answers of a Parley worker.
 	links links
 	// status is what the last probe found, nil before the first.
@@ -100,7 +102,10 @@ func Dial(cfg Config) (*Remote, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	r := &Remote{cfg: cfg, client: newClient(&cfg)}
+	r := &Remote{cfg: cfg, client: newClient(&cfg, 0)}
+	if r.patient = r.client; cfg.Kind == Parley { // what it is asked beside its links it answers at once
+		r.client = newClient(&cfg, cfg.Silence)
+	}
 	r.links.remote = r
 	return r, nil
 }
@@ -108,6 +113,7 @@ func Dial(cfg Config) (*Remote, error) {
 // Close lets go of connections that are idle.
 func (r *Remote) Close() {
 	r.client.CloseIdleConnections()
+	r.patient.CloseIdleConnections()
 	r.links.close()
 }
 

@@ -19,7 +19,7 @@ func (r *Remote) rest(ctx context.Context, path string) error {
 	if !PromisesOf(r.cfg.Kind).Sleep {
 		return parley.Errorf(parley.Conflict, "worker %s is a %s server, which cannot be put to sleep and woken", r.cfg.URL, r.cfg.Kind)
 	}
-	resp, err := r.send(ctx, path, struct{}{})
+	resp, err := r.sendBy(ctx, r.patient, path, struct{}{})
 	if parley.CodeOf(err) == parley.NotFound {
 		return parley.Errorf(parley.Conflict, "worker %s has no routes for sleep: vLLM has them with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1", r.cfg.URL)
 	}

@@ -190,11 +190,17 @@ func parseAck(line []byte) (int, error) {
 
 var errLineTooLong = errors.New("a line is longer than this wire allows")
 
+// roomKept is how much room for long lines is kept for the next.
+const roomKept = 1 << 20
+
 // readLine returns the next line without its end, which must not be longer
 // than most. It is valid until the next call.
 func readLine(r *bufio.Reader, most int, room *[]byte) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err == nil {
+		if cap(*room) > roomKept {
+			*room = nil
+		}
 		return line[:len(line)-1], nil
 	}
 	*room = (*room)[:0]
