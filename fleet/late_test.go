@@ -116,3 +116,19 @@ func TestDrainedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestSilenceOfAGatewayThatWasStopped is not the worker's: what came meanwhile is
+// read first. A worker that is silent then, too, is left.
+func TestSilenceOfAGatewayThatWasStopped(t *testing.T) {
+	var left error
+	s := newSilence(time.Hour, func(why error) { left = why })
+	s.begins()
+	defer s.stop()
+	s.born, s.due = s.born.Add(-2*time.Hour), s.due.Add(-2*time.Hour)
+	if s.look(); left != nil {
+		t.Errorf("left at once: %v", left)
+	}
+	if s.look(); !errors.Is(left, errStalled) {
+		t.Errorf("not left after another look: %v", left)
+	}
+}

@@ -13,8 +13,9 @@ import (
 type silence struct {
 	most   time.Duration
 	cancel context.CancelCauseFunc
-	mu     sync.Mutex // guards timer and over against looks
+	mu     sync.Mutex // guards timer, due and over against looks
 	timer  *time.Timer
+	due    time.Time // when the timer looks
 	over   bool
 	born   time.Time
 	// since is when somebody began to listen, in nanoseconds after born; 0 while
@@ -35,7 +36,7 @@ func (s *silence) begins() {
 		s.born = time.Now()
 		s.since.Store(1)
 		s.mu.Lock()
-		s.timer = time.AfterFunc(s.most, s.look)
+		s.due, s.timer = s.born.Add(s.most), time.AfterFunc(s.most, s.look)
 		s.mu.Unlock()
 		return
 	}
@@ -45,21 +46,28 @@ func (s *silence) begins() {
 // broken says that something was heard.
 func (s *silence) broken() { s.since.Store(0) }
 
-// look breaks the answer off if it is time, and else looks again when it may be.
+// look breaks the answer off if it is time, and else looks again when it may be. A
+// look that is late is one of a process that was stopped: what has come meanwhile
+// must be read first.
 func (s *silence) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
 	left := s.most
 	if since := s.since.Load(); since > 0 {
 		left -= time.Since(s.born) - time.Duration(since)
+	}
+	if again := s.most / 4; left <= 0 && time.Since(s.due) > again {
+		left = again
 	}
 	if left <= 0 {
 		s.cancel(errStalled)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.timer.Reset(left)
-	}
+	s.due = time.Now().Add(left)
+	s.timer.Reset(left)
 }
 
 func (s *silence) stop() {
