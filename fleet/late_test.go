@@ -60,28 +60,27 @@ func TestAProbeFromBeforeALossIsNotBelieved(t *testing.T) {
 // taken for that one's.
 func TestEventsOfAWorkerThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feeds := map[string]*Feed{}
-		member := func(name string) Member {
+		var old, beside, successor *Feed
+		member := func(name string, feed **Feed) Member {
 			m := joiner(name, newFrail(newOracle(t, time.Millisecond)))
 			m.Source = kvindex.Source{Events: true, Replay: true, Snapshot: true}
-			m.Follow = func(ctx context.Context, to *Feed) error { feeds[name] = to; <-ctx.Done(); return ctx.Err() }
+			m.Follow = func(ctx context.Context, to *Feed) error { *feed = to; <-ctx.Done(); return ctx.Err() }
 			return m
 		}
-		f := newFleet(t, Config{}, member("old"), member("beside"))
+		f := newFleet(t, Config{}, member("old", &old), member("beside", &beside))
 		synctest.Wait()
-		if err := errors.Join(f.Leave("old"), f.Join(member("new"))); err != nil {
+		if err := errors.Join(f.Leave("old"), f.Join(member("new", &successor))); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		batch := kvindex.Batch{Seq: 1000, Events: []kvindex.Event{{Engine: []uint64{1}, First: true, Tokens: ask(1).Prompt, BlockTokens: 16}}}
-		old := feeds["old"]
 		old.Reconnected()
 		for _, asked := range []kvindex.Ask{old.Apply(batch), old.ReplayEnded(), old.Wants(), old.Restore(1000, func(func(kvindex.Event) bool) {})} {
 			if asked != (kvindex.Ask{}) {
 				t.Errorf("a worker that left is asked for %s", asked)
 			}
 		}
-		if got := feeds["new"].Apply(kvindex.Batch{}); got != (kvindex.Ask{}) {
+		if got := successor.Apply(kvindex.Batch{}); got != (kvindex.Ask{}) {
 			t.Errorf("its successor is asked for %s", got)
 		}
 		if s := f.Standings()[1]; s.Index != "exact" || s.Gaps != 0 {
