@@ -52,6 +52,9 @@ A key belongs to an organisation, which owns the conversations, files and batche
 made with its keys and shares nothing with others. The organisation "local" is
 there from the start and owns what was kept before there were keys; another one
 is made with its first key.`,
+		Example: `  parley keys create --admin --name me
+  parley keys create site --org acme --tier pro --expires 90d
+  parley keys create trial --org acme --model polly --requests-per-minute 60 --monthly-budget 25.00`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f := cmd.Flags()
@@ -160,7 +163,7 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 }
 
 func newKeysList(desk *keyDesk) *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the keys there are", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "list", Short: "List the keys there are", Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return desk.with(cmd.Context(), func(at keyPlace) error {
 			keys, err := at.list(cmd.Context())
 			if err != nil {
@@ -285,6 +288,7 @@ func newKeysRotate(desk *keyDesk) *cobra.Command {
 		}
 		return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
 	})
+	cmd.Example = "  parley keys rotate site\n  parley keys rotate site --grace 24h"
 	cmd.Flags().DurationVar(&grace, "grace", 0, "let the old secret hold for this `TIME` longer, such as 24h, until everybody has the new one; at most 2160h")
 	return cmd
 }
