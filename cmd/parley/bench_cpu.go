@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func (f *benchCPUFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.llamaBench, "llama-bench", "llama-bench", "`PATH` of llama.cpp's llama-bench")
 	flags.StringVar(&f.llamaServer, "llama-server", "llama-server", "`PATH` of llama.cpp's llama-server")
 	flags.StringVar(&f.models, "models", modelsDir(), "keep random models in this `DIRECTORY`")
-	flags.StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, as text and as JSON under today's date")
+	flags.StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, as text and as JSON under today's date, beside those of the same day")
 	flags.StringVar(&f.numerics, "numerics", cpu.Exact.String(), "compute with `exact` or fast numerics")
 	flags.StringSliceVar(&f.only, "only", nil, "run only the checks with one of these `WORDS` in their names")
 	flags.IntVar(&f.threads, "threads", runtime.NumCPU(), "compute with this `NUMBER` of threads, on both sides")
@@ -181,11 +182,24 @@ func (f *benchCPUFlags) keepReport(r *peer.Report) error {
 	if err := os.MkdirAll(f.keep, 0o755); err != nil {
 		return err
 	}
-	base := filepath.Join(f.keep, r.Started.UTC().Format(time.DateOnly)+"-peer")
+	base := unusedBase(filepath.Join(f.keep, r.Started.UTC().Format(time.DateOnly)+"-peer"), ".txt", ".json")
 	ctx := context.Background() // what was measured is kept also if the user has had enough
 	return errors.Join(
 		writeWhole(ctx, base+".txt", r.WriteText),
 		writeWhole(ctx, base+".json", func(w io.Writer) error { return printJSON(w, r) }))
+}
+
+// unusedBase returns base, or base with a number behind it if a file with one of
+// the endings is there already.
+func unusedBase(base string, endings ...string) string {
+	taken := func(base string) bool {
+		return slices.ContainsFunc(endings, func(ending string) bool { _, err := os.Lstat(base + ending); return err == nil })
+	}
+	name := base
+	for n := 2; taken(name); n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return name
 }
 
 func newBenchCPUChart() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -141,9 +142,23 @@ func (l *Lab) model(ctx context.Context, m Model) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = weights.WriteRandom(f, shape, m.Quant, 1, nil)
-	if err = errors.Join(err, f.Close(), ctx.Err()); err != nil {
+	_, err = weights.WriteRandom(untilDone{ctx, f}, shape, m.Quant, 1, nil)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return path, os.Rename(f.Name(), path)
+}
+
+// An untilDone writes until its context ends: a large model takes minutes.
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write fails once the context has ended.
+func (u untilDone) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
 }

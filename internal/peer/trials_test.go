@@ -3,11 +3,13 @@ package peer
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"parley/internal/load"
+	"parley/model/weights"
 )
 
 // who returns a side that notes its turns.
@@ -32,6 +34,19 @@ func TestRoundsAlternate(t *testing.T) {
 	}
 	if want := []float64{0, 1, 2}; !slices.Equal(samples[0].Ours, want) || !slices.Equal(samples[0].Theirs, want) || samples[1].Fault != "" {
 		t.Errorf("%+v", samples)
+	}
+}
+
+// TestWritingAModelCanBeInterrupted wants no file of a model that nobody waited for.
+func TestWritingAModelCanBeInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &Lab{Models: t.TempDir()}
+	if _, err := l.model(ctx, Model{large, weights.BF16}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if left, err := os.ReadDir(l.Models); err != nil || len(left) > 0 {
+		t.Errorf("left %v (%v)", left, err)
 	}
 }
 
