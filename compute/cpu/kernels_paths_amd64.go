@@ -58,6 +58,9 @@ var amxKernels = func() kernelSet {
 			packQ8: tilesWholeAMX, packQ4: tilesWholeAMX, packQ4K: tilesMinsAMX, packQ6K: tilesHalvesAMX,
 		},
 	}
+	if x86.X86.HasAMXBF16 {
+		k.brain = &brainAMX
+	}
 	return k
 }()
 
@@ -80,9 +83,6 @@ var brainAMX = brainKernels{
 // paths returns what there is for amd64, best first.
 func paths() []path {
 	f := &x86.X86
-	if f.HasAMXBF16 {
-		amxKernels.brain = &brainAMX
-	}
 	wide := f.HasAVX512F && f.HasAVX512BW && f.HasAVX512DQ && f.HasAVX512VL && f.HasAVX512VNNI
 	return []path{
 		{&amxKernels, wide && f.HasAMXTile && f.HasAMXInt8 && askForTiles()},
