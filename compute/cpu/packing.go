@@ -100,30 +100,29 @@ func putGroup(dst []byte, group, output int, v uint32) {
 	binary.LittleEndian.PutUint32(dst[group*4*panelOutputs+output*4:], v)
 }
 
-// packQ8Run adds 128 to signed bytes, which is the same as flipping their
-// highest bits. It and packQ4Run move whole groups without a check for each: all of a
-// model is packed before it answers.
-func packQ8Run(dst, src []byte, output int) {
-	const groups, flip = 8, 0x80808080
-	_, _ = dst[scaleBytes+blockWeights-1], src[2+4*groups-1]
+// packGroups copies a block of one output whose weights a panel has as the file
+// does, in groups of four bytes, and flips some bits of each. The groups are arrays so
+// that none is checked: all of a model is packed before it answers.
+func packGroups[From [4]uint32 | [8]uint32, To [4][panelOutputs]uint32 | [8][panelOutputs]uint32](dst, src []byte, output int, flip uint32) {
+	var from *From
+	var to *To
+	_, _ = dst[scaleBytes+unsafe.Sizeof(*to)-1], src[2+unsafe.Sizeof(*from)-1]
 	output %= panelOutputs
 	dst[output*2], dst[output*2+1] = src[0], src[1]
-	from, to := (*[groups]uint32)(unsafe.Pointer(&src[2])), (*[groups][panelOutputs]uint32)(unsafe.Pointer(&dst[scaleBytes]))
-	for j, four := range from {
-		to[j][output] = four ^ flip
+	from, to = (*From)(unsafe.Pointer(&src[2])), (*To)(unsafe.Pointer(&dst[scaleBytes]))
+	for j := range len(*from) {
+		(*to)[j][output] = (*from)[j] ^ flip
 	}
 }
 
-// Q4_0 pairs nibbles in the file as a panel does.
+// packQ8Run adds 128 to signed bytes, which is the same as flipping their highest bits.
+func packQ8Run(dst, src []byte, output int) {
+	packGroups[[8]uint32, [8][panelOutputs]uint32](dst, src, output, 0x80808080)
+}
+
+// packQ4Run has little to do: Q4_0 pairs nibbles in the file as a panel does.
 func packQ4Run(dst, src []byte, output int) {
-	const groups = 4
-	_, _ = dst[scaleBytes+blockWeights/2-1], src[2+4*groups-1]
-	output %= panelOutputs
-	dst[output*2], dst[output*2+1] = src[0], src[1]
-	from, to := (*[groups]uint32)(unsafe.Pointer(&src[2])), (*[groups][panelOutputs]uint32)(unsafe.Pointer(&dst[scaleBytes]))
-	for j, four := range from {
-		to[j][output] = four
-	}
+	packGroups[[4]uint32, [4][panelOutputs]uint32](dst, src, output, 0)
 }
 
 // putNibbles takes 32 weights from the nibbles of 32 bytes that begin at the given bit.
