@@ -10,7 +10,7 @@
 -- returns 1 (done), 0 (refused) or -n (what account n spent must be told), then
 --       for each account: its four debts, month, spent, held, running
 local periods = { 1e6, 6e7, 6e7, 6e7 }
-local lateKept = 3600e6
+local lateKept, clockBack = 3600e6, 6e7
 
 local verb, month, lasts, id = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local now = tonumber(ARGV[2])
@@ -37,6 +37,11 @@ end
 
 local none = { 0, 0, 0, 0 }
 
+local function drained(debt, rate, elapsed)
+  if rate == 0 or elapsed > debt / rate then return 0 end
+  return math.max(debt - rate * elapsed, 0)
+end
+
 -- giveBack undoes the reservations of leases that nobody renewed.
 local function giveBack(a)
   for _, lease in ipairs(redis.call('ZRANGEBYSCORE', a.leases, '-inf', whole(now))) do
@@ -56,10 +61,9 @@ local function open(n)
   a.concurrent, a.budget, a.seed = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   local kept = redis.call('HMGET', a.state, 'at', 'd1', 'd2', 'd3', 'd4', 'month', 'spent', 'held')
   local before = tonumber(kept[1] or 0)
+  if before - now > clockBack then before = now end
   local elapsed = math.max(now - before, 0)
-  for i = 1, 4 do
-    a.debt[i] = math.max(tonumber(kept[i + 1] or 0) - a.rates[i] * math.min(elapsed, periods[i]), 0)
-  end
+  for i = 1, 4 do a.debt[i] = drained(tonumber(kept[i + 1] or 0), a.rates[i], elapsed) end
   a.at = math.max(before, now)
   a.month, a.spent, a.held = tonumber(kept[6] or 0), tonumber(kept[7] or 0), tonumber(kept[8] or 0)
   if a.month == 0 and a.seed then a.month, a.spent = month, a.seed end

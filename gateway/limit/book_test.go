@@ -62,6 +62,9 @@ func openRedis(t testing.TB, config RedisConfig) *Redis {
 	if config.Log == nil {
 		config.Log = quiet()
 	}
+	if config.Timeout == 0 {
+		config.Timeout = 30 * time.Second // the machine may be busy with much else
+	}
 	r, err := OpenRedis(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +80,7 @@ func Conform(t *testing.T, open func(t *testing.T, c *clock, spent Micros) Book)
 		name string
 		test func(*testing.T, func(c *clock, spent Micros) Book)
 	}{
-		{"rates refill", conformRates}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency},
+		{"rates refill", conformRates}, {"a smaller limit", conformSmaller}, {"a clock set back", conformClock}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency},
 		{"budget", conformBudget}, {"alert", conformAlert}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
 	} {
 		t.Run(part.name, func(t *testing.T) {
@@ -256,6 +259,51 @@ func conformParallel(t *testing.T, open func(*clock, Micros) Book) {
 	}
 }
 
+// conformSmaller makes a limit smaller that is all used: an account that is left
+// alone pays its debt meanwhile, and one whose limit is lifted has none.
+func conformSmaller(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	limited := func(perMinute int64) Account { return Account{"a", Limits{RequestsPerMinute: perMinute}} }
+	first := hold(1, Use{Requests: 100}, limited(100))
+	reserve(t, b, first)
+	b.Settle(first, first.Use)
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, limited(10))); v.Refused != RequestRate || v.Wait != 9*time.Minute+6*time.Second {
+		t.Fatalf("100 were used, of which 9 may stay: %+v", v)
+	}
+	c.pass(9*time.Minute + 6*time.Second)
+	if v := reserve(t, b, hold(3, Use{Requests: 1}, limited(10))); v.Refused != "" {
+		t.Fatalf("it has waited for as long as it was told: %+v", v)
+	}
+	reserve(t, b, hold(4, Use{Requests: 1}, Account{"a", Limits{ConcurrentRequests: 100}}))
+	if v := reserve(t, b, hold(5, Use{Requests: 10}, limited(10))); v.Refused != "" {
+		t.Fatalf("what was not limited is owed: %+v", v)
+	}
+}
+
+// conformClock sets the clock back: by little, which fills nothing twice, and by
+// hours, which must not keep buckets from filling for as long.
+func conformClock(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 0)
+	a := Account{"a", Limits{RequestsPerMinute: 60}}
+	reserve(t, b, hold(1, Use{Requests: 60}, a))
+	c.pass(-10 * time.Second)
+	reserve(t, b, hold(2, Use{Requests: 1}, a))
+	c.pass(10 * time.Second)
+	if v := reserve(t, b, hold(3, Use{Requests: 1}, a)); v.Refused == "" {
+		t.Fatal("a clock that went back and on again filled a bucket")
+	}
+	c.pass(-3 * time.Hour)
+	if v := reserve(t, b, hold(4, Use{Requests: 1}, a)); v.Refused == "" {
+		t.Fatal("a clock that went back filled a bucket")
+	}
+	c.pass(time.Second)
+	if v := reserve(t, b, hold(5, Use{Requests: 1}, a)); v.Refused != "" {
+		t.Fatalf("no bucket fills since the clock was set right: %+v", v)
+	}
+}
+
 // TestRedisComputesAsMemory runs random steps through both: the script is the
 // core, number by number.
 func TestRedisComputesAsMemory(t *testing.T) {
@@ -269,6 +317,10 @@ func TestRedisComputesAsMemory(t *testing.T) {
 		var open []*Hold
 		for i := range 150 {
 			c.pass(time.Duration(random.Int64N(int64(10 * time.Second))).Truncate(time.Microsecond))
+			if random.IntN(30) == 0 { // somebody changes the limits, or sets the clock
+				accounts = randomAccounts(random)
+				c.pass(time.Duration(random.Int64N(int64(4*time.Minute))).Truncate(time.Microsecond) - 2*time.Minute)
+			}
 			if len(open) > 0 && random.IntN(2) == 0 {
 				n := random.IntN(len(open))
 				h := open[n]
@@ -330,11 +382,17 @@ func TestCrashedGatewayGivesBack(t *testing.T) {
 
 func TestLeasesAreRenewed(t *testing.T) {
 	server := testkit.StartRedis(t)
-	r := openRedis(t, RedisConfig{URL: server.URL, Lease: 900 * time.Millisecond})
+	c := newClock()
+	r := openRedis(t, RedisConfig{URL: server.URL, Lease: 900 * time.Millisecond, Now: c.Now})
 	a := Account{"a", Limits{ConcurrentRequests: 1}}
-	reserve(t, r, hold(1, Use{Requests: 1}, a))
-	for range 20 { // longer than two leases
-		time.Sleep(100 * time.Millisecond)
+	h := hold(1, Use{Requests: 1}, a)
+	reserve(t, r, h)
+	for range 3 { // two leases long
+		c.pass(600 * time.Millisecond)
+		until(t, "the lease is renewed", func() bool {
+			leases, err := r.client.ZRangeWithScores(t.Context(), r.keys(h)[1], 0, -1).Result()
+			return err == nil && len(leases) == 1 && int64(leases[0].Score) == c.Now().Add(900*time.Millisecond).UnixMicro()
+		})
 		if v := reserve(t, r, hold(2, Use{Requests: 1}, a)); v.Refused != Concurrency {
 			t.Fatalf("a long answer lost its reservation: %+v", v)
 		}
@@ -369,7 +427,7 @@ func TestRedisDownFailsClosed(t *testing.T) {
 
 func TestRedisDownShares(t *testing.T) {
 	server := testkit.StartRedis(t)
-	r := openRedis(t, RedisConfig{URL: server.URL, Gateways: 4, Spent: said(100), Timeout: 300 * time.Millisecond})
+	r := openRedis(t, RedisConfig{URL: server.URL, Gateways: 4, Spent: said(100), Timeout: 2 * time.Second})
 	told := watched(r)
 	a, b := Account{"a", Limits{RequestsPerMinute: 10}}, Account{"b", Limits{MonthlyBudget: 1000, BudgetAlert: 325}}
 	first := hold(0, Use{Cost: 1}, b)
@@ -414,13 +472,54 @@ func TestRedisDownShares(t *testing.T) {
 // back waits until the book has found Redis again.
 func back(t testing.TB, r *Redis) {
 	t.Helper()
-	for range 500 {
-		if _, down := r.share(); !down {
-			return
+	until(t, "the book sees that Redis is back", func() bool {
+		_, down := r.share()
+		return !down
+	})
+}
+
+// until waits for something that others do.
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it has not happened: " + what)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatal("Redis is back, and the book does not see it")
+}
+
+// TestReservationThatWasNotHeardOf has Redis make a reservation after the gateway
+// has given up on it: nobody holds that for the time of a lease.
+func TestReservationThatWasNotHeardOf(t *testing.T) {
+	server := testkit.StartRedis(t)
+	r := openRedis(t, RedisConfig{URL: server.URL, Timeout: 2 * time.Second, Lease: time.Hour})
+	a := Account{"a", Limits{ConcurrentRequests: 1, OutputTokensPerMinute: 100, MonthlyBudget: 100}}
+	first := hold(1, Use{Requests: 1}, a)
+	reserve(t, r, first)
+	r.Settle(first, first.Use)
+	server.Pause(t)
+	if _, err := r.Reserve(context.Background(), hold(2, Use{Requests: 1, Output: 100, Cost: 100}, a)); parley.CodeOf(err) != parley.Unavailable {
+		t.Fatalf("without Redis: %v", err)
+	}
+	server.Resume(t)
+	back(t, r)
+	until(t, "what nobody uses is given back", func() bool {
+		next := hold(3, Use{Requests: 1, Output: 100, Cost: 100}, a)
+		v, err := r.Reserve(context.Background(), next)
+		return err == nil && v.Refused == ""
+	})
+}
+
+// TestLateSettlementsAreBounded adds to settlements of which some are being sent:
+// what is dropped is not one of those.
+func TestLateSettlementsAreBounded(t *testing.T) {
+	r := &Redis{metrics: newRedisMetrics(), later: make([]command, laterMax)}
+	first := hold(1, Use{})
+	r.later[0].hold = first
+	r.tellLater(command{hold: hold(2, Use{})})
+	if len(r.later) != laterMax || r.later[0].hold != first || shown(t, r, "parley_limits_dropped_total") != 1 {
+		t.Errorf("%d wait, the first of them is still first: %v", len(r.later), r.later[0].hold == first)
+	}
 }
 
 // shown returns a metric as it is shown, over all labels.

@@ -123,19 +123,35 @@ func monthOf(now time.Time) int64 {
 	return int64(year)*12 + int64(month) - 1
 }
 
-// flow brings the debts up to now, and begins a new month when it has come. A
-// clock that goes back changes nothing.
+// clockBack is how far back a clock may go without changing anything, in
+// microseconds. One that goes back further was wrong before, and is believed: else
+// no bucket would fill until it is there again.
+const clockBack = 60_000_000
+
+// flow brings the debts up to now, and begins a new month when it has come.
 func (s *State) flow(limits *Limits, now time.Time) {
 	at := now.UnixMicro()
+	if s.At-at > clockBack {
+		s.At = at
+	}
 	elapsed := max(at-s.At, 0)
 	for i, rate := range limits.rates() {
-		// Full after one period, whatever the debt: so the product stays small.
-		s.Debt[i] = max(s.Debt[i]-rate*min(elapsed, periods[i]), 0)
+		s.Debt[i] = drained(s.Debt[i], rate, elapsed)
 	}
 	s.At = max(s.At, at)
 	if month := monthOf(now); s.Month != 0 && month > s.Month {
 		s.Month, s.Spent = month, 0
 	}
+}
+
+// drained is what is left of a debt after so many microseconds. What has no limit
+// owes nothing. A debt may be of more than one period: the limit may have been
+// larger when it was made.
+func drained(debt, rate, elapsed int64) int64 {
+	if rate == 0 || elapsed > debt/rate {
+		return 0
+	}
+	return debt - rate*elapsed
 }
 
 // seed says what was spent in this month before the account was known.

@@ -150,7 +150,12 @@ func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 		r.held[h] = true
 		r.mu.Unlock()
 		return v, nil
-	case err == nil || ctx.Err() != nil || errors.Is(err, errSpent):
+	case err == nil || errors.Is(err, errSpent):
+		return v, err
+	}
+	// It may have been made all the same, and then nobody else would end it.
+	r.tellLater(command{verb: "settle", hold: h})
+	if ctx.Err() != nil {
 		return v, err
 	}
 	r.lost(err)

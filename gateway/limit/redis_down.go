@@ -72,13 +72,14 @@ func (r *Redis) found() {
 	}
 }
 
-// tellLater keeps a command until Redis is back.
+// tellLater keeps a command until Redis is back. The first of those that wait may
+// be on their way, so it is the newest for which there is no room.
 func (r *Redis) tellLater(c command) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.later) >= laterMax {
-		r.later = r.later[1:]
 		r.metrics.dropped.Inc()
+		return
 	}
 	r.later = append(r.later, c)
 }
