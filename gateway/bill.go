@@ -36,14 +36,18 @@ type bill struct {
 	found atomic.Int64
 }
 
-// accountsOf are what a call is charged to: the organisation and its key, where
-// they have limits.
+// accountsOf are what a call is charged to, where there are limits: the
+// organisation, the organisation in this tier, and the key. An account always has
+// the same limits: two that fill at different rates cannot be one.
 func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
-	if who.Limits != (limit.Limits{}) {
-		accounts = append(accounts, limit.Account{Name: who.Organization, Limits: who.Limits})
-	}
-	if who.KeyLimits != (limit.Limits{}) {
-		accounts = append(accounts, limit.Account{Name: who.Organization + "/" + who.Key, Limits: who.KeyLimits})
+	for _, a := range []limit.Account{
+		{Name: who.Organization, Limits: who.Limits.Without(who.TierLimits)},
+		{Name: who.Organization + ":" + who.Tier.String(), Limits: who.TierLimits},
+		{Name: who.Organization + "/" + who.Key, Limits: who.KeyLimits},
+	} {
+		if a.Limits != (limit.Limits{}) {
+			accounts = append(accounts, a)
+		}
 	}
 	for i := range accounts {
 		if l := &accounts[i].Limits; l.BudgetAlert == 0 {

@@ -373,3 +373,49 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestTiersOfOneOrganization has keys of two tiers in one organisation: what the
+// larger one uses does not shut the smaller one out, asking with the smaller one
+// does not slow the larger one down, and the organisation's own limit holds for both.
+func TestTiersOfOneOrganization(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t))
+	tier := func(class parley.Class) *parley.Class { return &class }
+	var accounts [2][]limit.Account
+	for i, class := range []parley.Class{parley.Pro, parley.Free} {
+		secret, _ := rig.key(tenant.NewKey{Organization: "acme", Tier: tier(class)})
+		if _, err := rig.store.ChangeOrganization(t.Context(), "acme", tenant.OrganizationChange{Limits: &limit.Limits{InputTokensPerMinute: 1000}}); err != nil {
+			t.Fatal(err)
+		}
+		who := must(rig.ring.Identify(t.Context(), secret))(t)
+		accounts[i] = s.gateway.accountsOf(&who)
+	}
+	now := time.Now()
+	book, n := limit.NewMemory(func() time.Time { return now }), 0
+	ask := func(as int, use limit.Use) limit.Reason {
+		n++
+		h := &limit.Hold{ID: fmt.Sprint(n), Group: "acme", Accounts: accounts[as], Use: use}
+		v := must(book.Reserve(t.Context(), h))(t)
+		if v.Refused == "" {
+			book.Settle(h, h.Use)
+		}
+		return v.Refused
+	}
+	const pro, free = 0, 1
+	for range 30 { // 600 a minute
+		for range 20 {
+			if why := ask(pro, limit.Use{Requests: 1}); why != "" {
+				t.Fatalf("pro is refused: %s", why)
+			}
+		}
+		if why := ask(free, limit.Use{Requests: 1}); n < 200 && why != "" {
+			t.Fatalf("free is refused for what pro uses: %s", why)
+		}
+		now = now.Add(2 * time.Second)
+	}
+	if why := ask(pro, limit.Use{Input: 900}); why != "" {
+		t.Fatalf("pro is refused: %s", why)
+	}
+	if why := ask(free, limit.Use{Input: 200}); why != limit.InputRate {
+		t.Fatalf("the organisation's own limit does not hold over its tiers: %q", why)
+	}
+}

@@ -52,19 +52,33 @@ func (l *Limits) Validate() error {
 
 // Or returns l with every limit that it does not set taken from fallback.
 func (l Limits) Or(fallback Limits) Limits {
-	or := func(own *int64, other int64) {
+	l.each(&fallback, func(own *int64, other int64) {
 		if *own == 0 {
 			*own = other
 		}
-	}
-	or(&l.RequestsPerSecond, fallback.RequestsPerSecond)
-	or(&l.RequestsPerMinute, fallback.RequestsPerMinute)
-	or(&l.InputTokensPerMinute, fallback.InputTokensPerMinute)
-	or(&l.OutputTokensPerMinute, fallback.OutputTokensPerMinute)
-	or(&l.ConcurrentRequests, fallback.ConcurrentRequests)
-	or((*int64)(&l.MonthlyBudget), int64(fallback.MonthlyBudget))
-	or((*int64)(&l.BudgetAlert), int64(fallback.BudgetAlert))
+	})
 	return l
+}
+
+// Without returns l without the limits that other sets.
+func (l Limits) Without(other Limits) Limits {
+	l.each(&other, func(own *int64, other int64) {
+		if other != 0 {
+			*own = 0
+		}
+	})
+	return l
+}
+
+// each hands every limit to do, beside the same one of others.
+func (l *Limits) each(others *Limits, do func(own *int64, other int64)) {
+	do(&l.RequestsPerSecond, others.RequestsPerSecond)
+	do(&l.RequestsPerMinute, others.RequestsPerMinute)
+	do(&l.InputTokensPerMinute, others.InputTokensPerMinute)
+	do(&l.OutputTokensPerMinute, others.OutputTokensPerMinute)
+	do(&l.ConcurrentRequests, others.ConcurrentRequests)
+	do((*int64)(&l.MonthlyBudget), int64(others.MonthlyBudget))
+	do((*int64)(&l.BudgetAlert), int64(others.BudgetAlert))
 }
 
 // Micros is an amount of money in millionths of the unit that prices are in.

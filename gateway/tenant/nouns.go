@@ -29,6 +29,9 @@ type Identity struct {
 	// Limits are what the organisation may use, by its tier or its own. KeyLimits
 	// are what this key may use of that. Both hold; zero is no limit.
 	Limits, KeyLimits limit.Limits
+	// TierLimits are those of Limits that it has by the tier, but for the budget. What
+	// keys of another tier use does not count for them.
+	TierLimits limit.Limits
 	// Admin keys manage keys and see everybody's numbers.
 	Admin bool
 	// models are lists of names; a model must be in all of them.

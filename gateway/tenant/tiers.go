@@ -68,7 +68,8 @@ func (t *Tiers) identity(o *Organization, k *Key) Identity {
 		}
 		i.models = narrow(i.models, k.Models)
 	}
-	i.Limits = o.Limits.Or(t[i.Tier].Limits)
+	i.Limits, i.TierLimits = o.Limits.Or(t[i.Tier].Limits), t[i.Tier].Limits.Without(o.Limits)
+	i.TierLimits.MonthlyBudget, i.TierLimits.BudgetAlert = 0, 0
 	i.models = narrow(narrow(i.models, o.Models), t[i.Tier].Models)
 	return i
 }
