@@ -61,6 +61,13 @@ func (d *departures) watched() int {
 	return len(d.waits)
 }
 
+// ever returns how many streams were watched since the start.
+func (d *departures) ever() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
 // TestDeparturesAreSeen has many clients leave at once, in each way there is, and
 // others stay.
 func TestDeparturesAreSeen(t *testing.T) {
@@ -155,7 +162,7 @@ func TestBrokenStreamsHoldNoConnection(t *testing.T) {
 	s := start(t, &worker{script: much}, func(c *Config) { c.WriteWaitMax = 50 * time.Millisecond })
 	w := s.onSockets(false)()
 	w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
-	until(t, "the stream is open", func() bool { return s.gateway.sockets.leaving.watched() == 1 })
+	until(t, "the stream is open", func() bool { return s.gateway.sockets.leaving.ever() == 1 })
 	until(t, "the client is given up", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
 	_ = w.SetReadDeadline(time.Now().Add(idleMax / 2))
 	for {
@@ -193,9 +200,11 @@ func TestStreamsLetGoOfTheirRequests(t *testing.T) {
 				t.Fatal(name, first, err)
 			}
 		}
-		if each := (heapAfterAll() - before) / streams; each > 256<<10 {
-			t.Errorf("%s: each stream holds %d KB", name, each>>10)
-		}
+		until(t, name+" is let go of", func() bool { // by goroutines that have to get their turn for that
+			each := (heapAfterAll() - before) / streams
+			t.Logf("%s: each stream holds %d KB", name, each>>10)
+			return each <= 256<<10
+		})
 	}
 }
 

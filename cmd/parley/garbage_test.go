@@ -102,19 +102,26 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	}
 }
 
+// TestGivingBackIsSeenByTheSystem tries a few times, as the runtime gives memory back by
+// itself, too.
 func TestGivingBackIsSeenByTheSystem(t *testing.T) {
-	for range 64 {
-		heldInTest = append(heldInTest, make([]byte, 1<<20))
+	for range 20 {
+		for range 64 {
+			heldInTest = append(heldInTest, make([]byte, 1<<20))
+		}
+		runtime.GC()
+		_, before := spareMemory()
+		heldInTest = nil
+		runtime.GC()
+		_, much := spareMemory()
+		giveBack()
+		_, after := spareMemory()
+		if much >= before+32<<20 && after+32<<20 <= much {
+			return
+		}
+		t.Logf("%d MB are spare, with 64 more %d, and %d when they were given back", before>>20, much>>20, after>>20)
 	}
-	runtime.GC()
-	_, before := spareMemory()
-	heldInTest = nil
-	runtime.GC()
-	_, much := spareMemory()
-	giveBack()
-	if _, after := spareMemory(); much < before+32<<20 || after+32<<20 > much {
-		t.Errorf("%d MB are spare, with 64 more %d, and %d when they were given back", before>>20, much>>20, after>>20)
-	}
+	t.Error("what is given back is still there")
 }
 
 // heldInTest keeps memory in use.

@@ -33,6 +33,8 @@ type verdict struct {
 	refused error
 	expires time.Time
 	at      time.Time
+	// generation is that of the store in which it was reached.
+	generation int64
 }
 
 func newCache() *cache {

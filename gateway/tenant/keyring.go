@@ -113,7 +113,10 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 	if !ok { // all who show it now wait for one answer
 		var err error
 		ask := func(ctx context.Context) (verdict, error) { return k.ask(ctx, prefix, d, now) }
-		if v, err = k.asked.Find(ctx, d, ask); err != nil {
+		if v, err = k.asked.Find(ctx, d, ask); err == nil && !k.isCurrent(&v) {
+			v, err = k.asked.Find(ctx, d, ask) // this one was begun after now
+		}
+		if err != nil {
 			return Identity{}, err
 		}
 	}
@@ -137,6 +140,14 @@ func (k *Keyring) recall(d digest, now time.Time) (verdict, bool) {
 	return v, ok
 }
 
+// isCurrent reports whether a verdict is of the generation that is known. One that was
+// asked for before a key was blocked may come after that was taken up.
+func (k *Keyring) isCurrent(v *verdict) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return v.generation >= k.cache.generation
+}
+
 // ask has the store decide about a key, and remembers that.
 func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Time) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
@@ -146,7 +157,7 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	if err != nil && !missing {
 		return verdict{}, err
 	}
-	v := verdict{digest: d, expires: r.key.Expires}
+	v := verdict{digest: d, expires: r.key.Expires, generation: generation}
 	switch {
 	case missing || subtle.ConstantTimeCompare(r.digest[:], d[:]) != 1:
 		v.refused = errUnknown

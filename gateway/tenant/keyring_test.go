@@ -102,7 +102,7 @@ func TestRevocationIsSeenElsewhere(t *testing.T) {
 		s, rings := opened(t, dsn), []*Keyring{ringOf(t, dsn), ringOf(t, dsn)}
 		k, secret := create(t, s, NewKey{Organization: "acme"}, time.Now())
 		yes, fastest := true, time.Hour
-		for range 3 {
+		for n := 0; n < 3 || fastest > time.Second && n < 30; n++ { // the machine may be busy with others
 			accepted(t, rings, secret, true)
 			must(s.ChangeKey(t.Context(), k.ID, KeyChange{Blocked: &yes}))(t)
 			began := time.Now()
@@ -111,7 +111,7 @@ func TestRevocationIsSeenElsewhere(t *testing.T) {
 			no := false
 			must(s.ChangeKey(t.Context(), k.ID, KeyChange{Blocked: &no}))(t)
 		}
-		if fastest > time.Second { // of several, as the machine may be busy with others
+		if fastest > time.Second {
 			t.Errorf("a blocked key was refused everywhere after %v at best", fastest)
 		}
 	})
@@ -319,4 +319,35 @@ func TestOneAsksForAll(t *testing.T) {
 	defer cancel()
 	_, err := ring.Identify(ctx, secret)
 	fails(t, err, context.DeadlineExceeded) // it has waited, and has not asked as well
+}
+
+// TestAnswersOfThePastAreAskedAgain has the store be slow to say that a key is good,
+// which is blocked meanwhile: who shows it after that was taken up is refused.
+func TestAnswersOfThePastAreAskedAgain(t *testing.T) {
+	ring := ringOf(t, sqliteDSN(t))
+	k, secret := create(t, ring.store, NewKey{Organization: "acme"}, time.Now())
+	answer, asking := make(chan struct{}), make(chan struct{})
+	var slow sync.WaitGroup
+	slow.Go(func() {
+		_, _ = ring.asked.Find(context.Background(), digestOf(secret), func(ctx context.Context) (verdict, error) {
+			prefix, _ := prefixOf(secret)
+			v, err := ring.ask(ctx, prefix, digestOf(secret), time.Now())
+			close(asking)
+			<-answer
+			return v, err
+		})
+	})
+	<-asking
+	yes := true
+	must(ring.store.ChangeKey(t.Context(), k.ID, KeyChange{Blocked: &yes}))(t)
+	check(t, ring.Refresh(t.Context()))
+	refused := make(chan error, 1)
+	slow.Go(func() {
+		_, err := ring.Identify(t.Context(), secret)
+		refused <- err
+	})
+	time.Sleep(50 * time.Millisecond) // so that it waits, most times
+	close(answer)
+	fails(t, <-refused, errBlocked)
+	slow.Wait()
 }

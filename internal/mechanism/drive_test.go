@@ -126,8 +126,14 @@ func TestRoundsAlternateAndStopAtAFault(t *testing.T) {
 
 func TestUsersLeaveWhenTheTimeIsUp(t *testing.T) {
 	h := working(t, host.Config{KVTokens: 4096})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	go func() {
+		for ctx.Err() == nil && h.Stats().StepTokens == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
 	if err := azureUser(ctx, h, 1); err != nil {
 		t.Error(err)
 	}
