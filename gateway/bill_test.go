@@ -201,6 +201,36 @@ func TestEveryEndIsSettled(t *testing.T) {
 	})
 }
 
+// A breakingBook does something once it has reserved.
+type breakingBook struct {
+	limit.Book
+	then func()
+}
+
+func (b *breakingBook) Reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error) {
+	v, err := b.Book.Reserve(ctx, h)
+	b.then()
+	return v, err
+}
+
+// TestBrokenBeginningIsSettled has a request panic when its limits are reserved and
+// nothing is begun yet.
+func TestBrokenBeginningIsSettled(t *testing.T) {
+	book := &breakingBook{Book: limit.NewMemory(time.Now)}
+	s := start(t, &worker{script: speak(t, "Hello there", 0)}, func(c *Config) { c.Limits = book })
+	s.limited(limit.Limits{ConcurrentRequests: 1})
+	m := s.gateway.models[0]
+	whole := m.Tokenizer
+	book.then = func() { m.Tokenizer = nil }
+	if status, body := s.chat(""); status != 500 {
+		t.Fatalf("%d: %s", status, body)
+	}
+	m.Tokenizer, book.then = whole, func() {}
+	if status, body := s.chat(""); status != 200 {
+		t.Errorf("what was reserved is not given back: %d: %s", status, body)
+	}
+}
+
 // TestAllThatGeneratesIsMetered asks at every endpoint: each is refused while
 // nothing is allowed, and in the ledger when it is.
 func TestAllThatGeneratesIsMetered(t *testing.T) {

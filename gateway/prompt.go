@@ -96,6 +96,11 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 	if err != nil {
 		return nil, nil, err
 	}
+	defer func() {
+		if stop == nil { // a panic: nobody else can close the bill
+			bill.close()
+		}
+	}()
 	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, bill: bill, noticeEvery: c.gateway.config.Admission.NoticeEvery, reports: jobs[0].Progress}
 	for i, job := range jobs {
 		if len(jobs) > 1 {
