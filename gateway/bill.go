@@ -43,7 +43,7 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	for _, a := range []limit.Account{
 		{Name: who.Organization, Limits: who.Limits.Without(who.TierLimits)},
 		{Name: who.Organization + ":" + who.Tier.String(), Limits: who.TierLimits},
-		{Name: who.Organization + "/" + who.Key, Limits: who.KeyLimits},
+		{Name: keyAccount(who), Limits: who.KeyLimits},
 	} {
 		if a.Limits != (limit.Limits{}) {
 			accounts = append(accounts, a)
@@ -169,13 +169,15 @@ func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 	}
 }
 
-// whose says to a caller which of its two accounts a limit is of.
+// whose says to a caller which of its accounts a limit is of.
 func (b *bill) whose(r *limit.Refusal) string {
-	if b.hold.Accounts[r.Account].Name == b.call.identity.Organization {
-		return "your organisation"
+	if who := &b.call.identity; b.hold.Accounts[r.Account].Name == keyAccount(who) {
+		return "your key"
 	}
-	return "your key"
+	return "your organisation"
 }
+
+func keyAccount(who *tenant.Identity) string { return who.Organization + "/" + who.Key }
 
 // refusedBy is the error of a request that a limit refuses.
 func (b *bill) refusedBy(r *limit.Refusal) error {

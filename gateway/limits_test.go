@@ -388,6 +388,12 @@ func TestTiersOfOneOrganization(t *testing.T) {
 		}
 		who := must(rig.ring.Identify(t.Context(), secret))(t)
 		accounts[i] = s.gateway.accountsOf(&who)
+		for n, a := range accounts[i] {
+			b := &bill{call: &call{identity: who}, hold: limit.Hold{Accounts: accounts[i]}}
+			if whose := b.whose(&limit.Refusal{Account: n}); whose != "your organisation" {
+				t.Errorf("the limit of %s is said to be of %s", a.Name, whose)
+			}
+		}
 	}
 	now := time.Now()
 	book, n := limit.NewMemory(func() time.Time { return now }), 0

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"parley"
 	"parley/internal/testkit"
 
 	"github.com/prometheus/client_golang/prometheus"
