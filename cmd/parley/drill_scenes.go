@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"parley/gateway/admin"
 )
 
 // some returns n requests; each has a prompt of its own unless alike.
@@ -74,8 +71,8 @@ func (r *drillRig) killSoon(ctx context.Context) <-chan struct{} {
 	go func() {
 		defer close(done)
 		for len(r.workers) > 1 && ctx.Err() == nil {
-			if now, err := pictureOf(ctx, r.client); err == nil && busiest(now) != "" {
-				r.kill(r.numbered(busiest(now)))
+			if i := r.busiest(ctx); i >= 0 {
+				r.kill(i)
 				return
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -84,20 +81,23 @@ func (r *drillRig) killSoon(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// busiest names the worker with the most answers under way; nothing without any.
-func busiest(p *admin.Picture) (name string) {
-	most := 0
-	for i := range p.Workers {
-		if w := &p.Workers[i]; w.Running > most {
-			name, most = w.Name, w.Running
+// busiest returns which worker computes most, as they say themselves at this moment;
+// -1 if none does. What the gateway shows of them is up to a second old.
+func (r *drillRig) busiest(ctx context.Context) (which int) {
+	which = -1
+	most := 0.
+	for i, w := range r.workers {
+		text, err := w.client.get(ctx, "/metrics")
+		if err != nil {
+			continue
+		}
+		for _, m := range parseMetrics(text) {
+			if m.name == "parley_engine_running" && m.value > most {
+				which, most = i, m.value
+			}
 		}
 	}
-	return name
-}
-
-// numbered returns which of our workers goes by a name, which has its address.
-func (r *drillRig) numbered(name string) int {
-	return max(0, slices.IndexFunc(r.workers, func(w *drillWorker) bool { return strings.HasSuffix(w.client.root, name) }))
+	return which
 }
 
 // drillViral has everybody ask the same.
