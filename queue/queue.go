@@ -134,7 +134,7 @@ func New(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, known: 1, intake: newIntake(cfg.Hold), shed: shedder{Shed: cfg.Shed}}
+	q := &Queue{cfg: cfg, known: 1, intake: newIntake(cfg.Hold), shed: newShedder(cfg.Shed)}
 	q.output = mean{value: outputUnknown}
 	q.deadlines = heap[*Entry]{less: func(a, b *Entry) bool {
 		if !a.deadline.Equal(b.deadline) {
@@ -395,6 +395,7 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 	switch e.state {
 	case Waiting:
 		q.take(e, Cancelled)
+		q.shed.leaves(e.work)
 	case Held, Running:
 		q.leave(e, Cancelled, now)
 	default:

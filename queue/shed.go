@@ -10,10 +10,11 @@ import (
 // A Shed says when a share of what comes is turned away, so that those who are
 // let in wait for seconds and not for as long as they are allowed to.
 //
-// Shedding starts when the wait stands at Start and more comes than is served,
-// for a while: a crowd that comes once is worked off, and would rather wait. What
-// waits already is cut back to Start if it stands much longer. Shedding stops when
-// the wait has fallen to Stop. In between the share follows the wait: it grows above the middle of the
+// Shedding starts when the wait stands at Start and more comes than is served, for
+// a while, or in waves, as it does from clients that leave and come again: a crowd
+// that comes once is worked off, and would rather wait. What waits already is cut
+// back to Start if it stands much longer. Shedding stops when the wait has fallen
+// to Stop. In between the share follows the wait: it grows above the middle of the
 // two and shrinks below. So it settles where as much is let in as is served, and
 // the workers never run dry.
 //
@@ -43,6 +44,10 @@ const (
 	// shedAfter is how long more must come than is served. It is longer than what
 	// came at once is remembered.
 	shedAfter = 2 * time.Second
+	// leaveTime is for how long it is remembered who left, and leaveShare which
+	// part of what waits is more than few who changed their minds.
+	leaveTime  = 8 * time.Second
+	leaveShare = 0.25
 	// Each tier has two rungs: tenants that wait, and others.
 	rungs = 2 * parley.Classes
 )
@@ -65,6 +70,9 @@ type shedder struct {
 	// it is too much, zero if it is not.
 	coming  rush
 	pressed time.Time
+	// left is the work of those who left before their turn, and came what came in
+	// the same time.
+	left, came rush
 	// cutting is true while what waits is cut back.
 	cutting bool
 	// carry holds what is left of each rung's share after whole requests: so a
@@ -74,10 +82,15 @@ type shedder struct {
 	seen [rungs]time.Time
 }
 
-// A rush is the work that came in the last rushTime. It is counted in slots of
+func newShedder(cfg Shed) shedder {
+	return shedder{Shed: cfg, coming: rush{over: rushTime}, left: rush{over: leaveTime}, came: rush{over: leaveTime}}
+}
+
+// A rush is work that was counted over the last while. It is counted in slots of
 // time and forgotten slot by slot: of a crowd that came at once nothing is left
 // after that, however large it was.
 type rush struct {
+	over  time.Duration
 	slots [rushSlots]float64
 	last  int64 // the slot of the last look, since any one moment
 }
@@ -85,12 +98,11 @@ type rush struct {
 const (
 	rushTime  = 1500 * time.Millisecond
 	rushSlots = 12
-	rushSlot  = rushTime / rushSlots
 )
 
 // pass forgets what came longer ago.
 func (r *rush) pass(now time.Time) {
-	slot := now.UnixNano() / int64(rushSlot)
+	slot := now.UnixNano() / int64(r.over/rushSlots)
 	for passed := min(slot-r.last, rushSlots); passed > 0; passed-- {
 		r.slots[(slot-passed+1)%rushSlots] = 0
 	}
@@ -99,27 +111,52 @@ func (r *rush) pass(now time.Time) {
 
 func (r *rush) add(work int) { r.slots[r.last%rushSlots] += float64(work) }
 
-func (r *rush) perSecond() (sum float64) {
+func (r *rush) sum() (sum float64) {
 	for _, work := range r.slots {
 		sum += work
 	}
-	return sum / rushTime.Seconds()
+	return sum
 }
 
-// comes counts work that somebody asks for.
-func (s *shedder) comes(work int) { s.coming.add(work) }
+// beyond reports whether there was more than so much in a second.
+func (r *rush) beyond(perSecond float64) bool { return r.sum() > perSecond*r.over.Seconds() }
 
-// presses notes whether there is too much, of work that takes so long and of what
-// comes, and reports whether that has lasted.
+// comes counts work that somebody asks for.
+func (s *shedder) comes(work int) {
+	s.coming.add(work)
+	s.came.add(work)
+}
+
+// leaves counts work that somebody no longer waits for.
+func (s *shedder) leaves(work int) { s.left.add(work) }
+
+// presses reports whether there is too much, of work that takes so long and of what
+// comes.
 func (s *shedder) presses(now time.Time, standing time.Duration, waiting int, perSecond float64) bool {
-	if standing < s.Start || waiting < s.DepthMin || s.coming.perSecond() <= perSecond {
+	if standing < s.Start || waiting < s.DepthMin {
 		s.pressed = time.Time{}
 		return false
 	}
-	if s.pressed.IsZero() {
+	return s.lasts(now, perSecond) || s.deserted(standing.Seconds()*perSecond, perSecond)
+}
+
+// lasts notes whether more comes than is served, and reports whether that has lasted.
+func (s *shedder) lasts(now time.Time, perSecond float64) bool {
+	switch {
+	case !s.coming.beyond(perSecond):
+		s.pressed = time.Time{}
+		return false
+	case s.pressed.IsZero():
 		s.pressed = now
 	}
 	return now.Sub(s.pressed) >= shedAfter
+}
+
+// deserted reports whether many leave before their turn, compared with the work
+// that waits, and as many come: such clients come in waves, as long apart as they
+// are patient, and are answered for nothing when they leave after their turn.
+func (s *shedder) deserted(work, perSecond float64) bool {
+	return s.left.sum() > leaveShare*work && s.came.beyond(perSecond)
 }
 
 func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, perSecond float64) {
@@ -129,6 +166,8 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 	}
 	s.at = now
 	s.coming.pass(now)
+	s.left.pass(now)
+	s.came.pass(now)
 	if s.Off {
 		return
 	}
