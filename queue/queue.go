@@ -33,6 +33,7 @@ type Entry struct {
 	previous *Entry
 	next     *Entry
 	expires  int // place in the heap of deadlines
+	turn     time.Time
 	wrote    time.Time
 }
 
@@ -322,6 +323,7 @@ func (q *Queue) Next(now time.Time) *Entry {
 	q.take(e, Held)
 	q.charge(e, e.work)
 	q.totals[e.Class].Dispatched++
+	e.turn = now
 	tenant.running++
 	q.intake.hold(e, now)
 	return e
@@ -398,6 +400,9 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 		q.shed.leaves(e.work)
 	case Held, Running:
 		q.leave(e, Cancelled, now)
+		if e.turn.Sub(e.arrived) >= q.cfg.Shed.Start {
+			q.shed.leaves(e.work)
+		}
 	default:
 		return
 	}

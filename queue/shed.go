@@ -44,6 +44,9 @@ const (
 	// shedAfter is how long more must come than is served. It is longer than what
 	// came at once is remembered.
 	shedAfter = 2 * time.Second
+	// relapse is how long after an overload the next is believed at once: those who
+	// were turned away come again.
+	relapse = 10 * time.Second
 	// leaveTime is for how long it is remembered who left, and leaveShare which
 	// part of what waits is more than few who changed their minds.
 	leaveTime  = 8 * time.Second
@@ -65,13 +68,14 @@ type shedder struct {
 	Shed
 	level  float64
 	active bool
+	ended  time.Time // when it last was not active any more
 	at     time.Time
 	// coming is the work that comes, turned away or not, and pressed since when
 	// it is too much, zero if it is not.
 	coming  rush
 	pressed time.Time
-	// left is the work of those who left before their turn, and came what came in
-	// the same time.
+	// left is the work of those who left before their turn or after they had waited
+	// too long for it, and came what came in the same time.
 	left, came rush
 	// cutting is true while what waits is cut back.
 	cutting bool
@@ -127,7 +131,7 @@ func (s *shedder) comes(work int) {
 	s.came.add(work)
 }
 
-// leaves counts work that somebody no longer waits for.
+// leaves counts work that somebody waited for, and no longer wants.
 func (s *shedder) leaves(work int) { s.left.add(work) }
 
 // presses reports whether there is too much, of work that takes so long and of what
@@ -149,12 +153,12 @@ func (s *shedder) lasts(now time.Time, perSecond float64) bool {
 	case s.pressed.IsZero():
 		s.pressed = now
 	}
-	return now.Sub(s.pressed) >= shedAfter
+	return now.Sub(s.pressed) >= shedAfter || now.Sub(s.ended) < relapse
 }
 
-// deserted reports whether many leave before their turn, compared with the work
-// that waits, and as many come: such clients come in waves, as long apart as they
-// are patient, and are answered for nothing when they leave after their turn.
+// deserted reports whether many leave, compared with the work that waits, and more
+// come than are served: such clients come in waves, as long apart as they are
+// patient, and are answered for nothing when they leave soon after their turn.
 func (s *shedder) deserted(work, perSecond float64) bool {
 	return s.left.sum() > leaveShare*work && s.came.beyond(perSecond)
 }
@@ -173,7 +177,7 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 	}
 	switch {
 	case s.active && standing <= s.Stop:
-		s.active = false
+		s.active, s.ended = false, now
 	case !s.active && s.presses(now, standing, waiting, perSecond):
 		s.active = true
 	}
