@@ -26,6 +26,8 @@ type client struct {
 	root string // such as http://127.0.0.1:8080
 	key  string
 	http *http.Client
+	// ofFleet says that it asks about a fleet, and that key may be the fleet's token.
+	ofFleet bool
 }
 
 // serverURL returns the flag's address, else that of the variable PARLEY_URL,
@@ -91,7 +93,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what arrived of it is all there is to say
-		return nil, refused(resp.StatusCode, load.ErrorMessage(text))
+		return nil, c.refused(resp.StatusCode, load.ErrorMessage(text))
 	}
 	return resp, nil
 }
@@ -99,8 +101,16 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 // errWantsKey says that there is a server, and what it lacks.
 var errWantsKey = errors.New("put a key into the variable PARLEY_API_KEY")
 
-func refused(status int, message string) error {
-	if status == http.StatusUnauthorized {
+// errNoFleet says that a server has no workers of its own to speak of.
+var errNoFleet = errors.New("the server has no fleet: start it with --worker or with pools in its --config")
+
+func (c *client) refused(status int, message string) error {
+	switch {
+	case status == http.StatusUnauthorized && c.ofFleet:
+		return fmt.Errorf("the server answered %d: %s Put the token into the variable PARLEY_FLEET_TOKEN", status, message)
+	case status == http.StatusNotFound && c.ofFleet && strings.HasPrefix(message, "Unknown request URL"):
+		return errNoFleet
+	case status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: %w", strings.TrimSuffix(message, "."), errWantsKey)
 	}
 	return fmt.Errorf("the server answered %d: %s", status, message)

@@ -42,7 +42,7 @@ func (c *client) standings(ctx context.Context) ([]fleet.Standing, error) {
 func readStandings(body []byte) ([]fleet.Standing, error) {
 	var list struct{ Data []fleet.Standing }
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("the server has no fleet: start it with --worker or with pools in its --config: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoFleet, err)
 	}
 	return list.Data, nil
 }
@@ -50,10 +50,14 @@ func readStandings(body []byte) ([]fleet.Standing, error) {
 // fleetClient is a client that shows the fleet's token.
 func (s *serverCommand) fleetClient() (*client, error) {
 	c, err := s.client()
-	if token := os.Getenv("PARLEY_FLEET_TOKEN"); err == nil && token != "" {
+	if err != nil {
+		return nil, err
+	}
+	c.ofFleet = true
+	if token := os.Getenv("PARLEY_FLEET_TOKEN"); token != "" {
 		c.key = token
 	}
-	return c, err
+	return c, nil
 }
 
 const fleetTokenHelp = "\n\nWhere the server was given a --fleet-token, put it into the variable PARLEY_FLEET_TOKEN."
@@ -126,6 +130,10 @@ func watchFleet(ctx context.Context, c *client, out io.Writer, word string) erro
 }
 
 func printStandings(out io.Writer, workers []fleet.Standing) error {
+	if len(workers) == 0 {
+		_, err := fmt.Fprintln(out, "No worker has joined. The server's log says why one cannot.")
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "WORKER\tPOOL\tKIND\tSTATE\tUP\tANSWERING\tSENT\tFAILED\tLOST\tMOVED\tCACHE HITS\tINDEX\tBLOCKS")
 	for _, s := range workers {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -85,4 +86,25 @@ func TestFleetUpWhereSomebodyIs(t *testing.T) {
 	if err == nil || !strings.Contains(string(text), "is in use") || !strings.Contains(string(text), "gateway.log") {
 		t.Errorf("%v: %s", err, text)
 	}
+}
+
+// TestFleetStatusSaysWhatIsMissing asks servers that have no fleet, no worker yet, or
+// want the fleet's token.
+func TestFleetStatusSaysWhatIsMissing(t *testing.T) {
+	alone := startServerIn(t, t.TempDir(), "--model", "polly-mini")
+	if _, err := cli(t, "fleet", "status", "--url", alone.url); !errors.Is(err, errNoFleet) {
+		t.Errorf("of a server without a fleet: %v", err)
+	}
+	empty := startServerIn(t, t.TempDir(), "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-token", "0123456789abcdef")
+	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil || !strings.Contains(err.Error(), "PARLEY_FLEET_TOKEN") || strings.Contains(err.Error(), "PARLEY_API_KEY") {
+		t.Errorf("without the token: %v", err)
+	}
+	t.Setenv("PARLEY_FLEET_TOKEN", "0123456789abcdef")
+	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil || !strings.Contains(out, "No worker has joined") {
+		t.Errorf("without a worker: %q, %v", out, err)
+	}
+	until(t, "the server says that nobody can be answered", func() bool {
+		out, err := cli(t, "top", "--once", "--url", empty.url)
+		return err == nil && strings.Contains(out, "No worker has joined")
+	})
 }
