@@ -55,12 +55,12 @@ func TestTimelineOfAnAnswerThatMoved(t *testing.T) {
 	workers := map[string]*workerProcess{}
 	args := []string{"--model", "polly-mini", "--log-level", "error", "--share", "off"}
 	for range 2 {
-		w := startWorker(t, "--threads", "1", "--speculate", "off")
+		w := startWorker(t, "--threads", "1", "--speculate", "off", "--context", "2048")
 		workers[strings.TrimPrefix(w.url, "http://")] = w
 		args = append(args, "--worker", w.url)
 	}
 	s := startServer(t, args...)
-	resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"stream":true,"ignore_eos":true,"max_tokens":900,"messages":[{"role":"user","content":"Tell me a story."}]}`))
+	resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"stream":true,"ignore_eos":true,"max_tokens":1900,"messages":[{"role":"user","content":"Tell me a story."}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

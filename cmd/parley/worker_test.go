@@ -146,7 +146,7 @@ func TestKilledWorker(t *testing.T) {
 			if parley.CodeOf(last) != parley.Unavailable || n < 5 {
 				t.Errorf("after %d tokens the answer of a %s worker ended with %v", n, name, last)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if _, err := p.Probe(ctx); parley.CodeOf(err) != parley.Unavailable {
 				t.Errorf("a %s worker is said to be well: %v", name, err)
