@@ -82,6 +82,7 @@ func (g *Gateway) withFleet(r *admin.Reading) {
 		return
 	}
 	engines := r.Workers
+	r.Fleet = true
 	r.Workers = g.config.Fleet.Workers()
 	for i := range r.Workers {
 		for _, e := range engines {

@@ -33,6 +33,8 @@ type Picture struct {
 	Promises []Promise      `json:"promises"`
 	Queues   []QueuePicture `json:"queues"`
 	Workers  []Worker       `json:"workers"`
+	// fleet says that nobody but the workers can compute.
+	fleet bool
 }
 
 // Rates are what happened in a second, on average over the last ten or so.
@@ -131,6 +133,7 @@ func between(from, to *Reading) *Picture {
 		}
 		p.Queues = append(p.Queues, q)
 	}
+	p.fleet = to.Fleet
 	p.Workers = append([]Worker{}, to.Workers...)
 	for i := range p.Workers {
 		w := &p.Workers[i]

@@ -34,6 +34,8 @@ type Reading struct {
 	FinishTotal map[string]float64
 	// Queues are the lines of those who wait, one for each model.
 	Queues []Queue
+	// Fleet says that Workers are all who can compute: where there are none, nobody can.
+	Fleet bool
 	// Workers are who computes.
 	Workers []Worker
 }

@@ -85,9 +85,9 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	case len(open) > 0:
 		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("Requests for %s are kept from their workers, because too many have failed.", list(open)),
 			Do: "Look at the log for the first failure; the breaker tries again by itself."}
-	case len(p.Workers) == 0:
+	case p.fleet && len(p.Workers) == 0:
 		return &Verdict{Binds: ByFailures, Sentence: "No worker has joined, so nobody can be answered.", Do: "Start one; the log says why those that the server knows of cannot join."}
-	case len(down) == len(p.Workers):
+	case len(down) > 0 && len(down) == len(p.Workers):
 		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("%s %s not answer, and there is no other, so nobody can be answered.", list(down), does(len(down))),
 			Do: "Look at the log of that worker; it is used again as soon as it answers."}
 	case len(down) > 0:
