@@ -117,20 +117,19 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 // second sends the request to another worker, if there is one and the budget has
 // room for it.
 func (t *trip) second(ctx context.Context, l *leg) *runner {
-	f := t.fleet
-	id, _ := l.member.seat(t.r.Model)
-	t.avoid = append(t.avoid, id)
+	f, tokens := t.fleet, len(t.r.Prompt)
+	if !f.affords(tokens) {
+		return nil
+	}
 	asked := f.cfg.Now()
+	t.beside = l.member
 	other, _, err := f.pick(t, t.query())
-	t.avoid = nil
+	t.beside = nil
 	if err != nil {
+		f.giveBack(tokens)
 		return nil
 	}
 	other.asked = asked
-	if other.member == l.member || !f.affords(len(t.r.Prompt)) {
-		f.finish(other, moved, nil)
-		return nil
-	}
 	t.open(ctx, other)
 	return other.run()
 }
@@ -144,6 +143,13 @@ func (f *Fleet) affords(tokens int) bool {
 	}
 	f.budget.spend(tokens, f.cfg.Now())
 	return true
+}
+
+// giveBack returns tokens to the budget that were not computed again after all.
+func (f *Fleet) giveBack(tokens int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.budget.left = min(f.budget.left+float64(tokens), f.budget.burst)
 }
 
 // letGo ends a runner whose answer is not wanted.

@@ -20,6 +20,8 @@ type trip struct {
 	said  said
 	// avoid are seats of workers that have failed it.
 	avoid []route.ID
+	// beside is the worker that answers already, while a second one is looked for.
+	beside *member
 	// tries were answered with errors; moves counts them, workers that were lost,
 	// and moves that we wanted.
 	tries, moves int
@@ -331,8 +333,8 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 			return f.send(t, q, d, now), nil, nil
 		}
 		err = fault
-		if none, ok := errors.AsType[*route.NoWorker](fault); ok && none.Refused[route.NoRoom] > 0 {
-			break // there is somebody, who will have room
+		if none, ok := errors.AsType[*route.NoWorker](fault); ok && (none.Refused[route.NoRoom] > 0 || t.beside != nil && none.Refused[route.Avoided] > 0) {
+			break // there is somebody, who will have room or answers already
 		}
 	}
 	f.rouseFor(t.r)
@@ -353,13 +355,15 @@ func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision
 	return d, err
 }
 
-// unable lists the seats that cannot go on with what has begun.
+// unable lists the seats that cannot go on with what has begun, and that of the
+// worker which answers already.
 func (f *Fleet) unable(t *trip) (ids []route.ID) {
-	if !t.said.begun() {
+	begun := t.said.begun()
+	if !begun && t.beside == nil {
 		return nil
 	}
 	for _, m := range f.members {
-		if id, ok := m.seat(t.r.Model); ok && !t.said.resumable(t.r, m.Resume) {
+		if id, ok := m.seat(t.r.Model); ok && (m == t.beside || begun && !t.said.resumable(t.r, m.Resume)) {
 			ids = append(ids, id)
 		}
 	}
