@@ -13,13 +13,19 @@ import (
 	"parley/internal/testkit"
 )
 
-// startLlama starts llama-server with polly-mini, which PARLEY_LLAMA_SERVER
-// names, and returns where it is.
+// startLlama starts llama-server with polly-mini and returns where it is.
 func startLlama(t *testing.T) string {
+	t.Helper()
+	return startLlamaWith(t, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "-c", "4096", "-np", "4", "-t", "1", "--alias", "polly-mini")
+}
+
+// startLlamaWith starts llama-server, which PARLEY_LLAMA_SERVER names, and returns
+// where it is.
+func startLlamaWith(t *testing.T, args ...string) string {
 	t.Helper()
 	program := os.Getenv("PARLEY_LLAMA_SERVER")
 	if program == "" {
-		t.Skip("NOT RUN: a foreign real engine in a fleet. Build llama-server (github.com/ggml-org/llama.cpp) and name it in PARLEY_LLAMA_SERVER")
+		t.Skip("NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in PARLEY_LLAMA_SERVER")
 	}
 	addr, err := freeAddress()
 	if err != nil {
@@ -29,8 +35,7 @@ func startLlama(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "--host", "127.0.0.1", "--port", addr[strings.LastIndex(addr, ":")+1:],
-		"--metrics", "-c", "4096", "-np", "4", "-t", "1", "--no-warmup", "--alias", "polly-mini")
+	cmd := exec.Command(program, append(args, "--host", "127.0.0.1", "--port", addr[strings.LastIndex(addr, ":")+1:], "--metrics", "--no-warmup")...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
