@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -79,10 +80,28 @@ func (g *Gateway) addBudget(ctx context.Context, k *tenant.KeyDocument) error {
 
 // changedKey answers a change of a key, once this gateway goes by it.
 func (g *Gateway) changedKey(c *call, d tenant.KeyDocument) error {
+	if d.Value != "" {
+		return g.tellSecret(c, d)
+	}
 	if err := g.addBudget(c.request.Context(), &d); err != nil {
 		return err
 	}
 	return g.changed(c, d)
+}
+
+// secretWait bounds what is done between making a secret and telling it.
+const secretWait = 5 * time.Second
+
+// tellSecret answers a change that made a secret. Nobody can ask for it again, so
+// it is told even if the store went away after the change: the answer then lacks
+// how the key stands with its budget, and the keyring takes the change up later.
+func (g *Gateway) tellSecret(c *call, d tenant.KeyDocument) error {
+	ctx, cancel := context.WithTimeout(c.request.Context(), secretWait)
+	defer cancel()
+	if err := errors.Join(g.addBudget(ctx, &d), g.config.Keys.Refresh(ctx)); err != nil {
+		g.config.Log.Error("a key has a new secret, and the store went away after that: gateways go by it when the store is back", "key", d.ID, "error", err)
+	}
+	return c.reply(http.StatusOK, d)
 }
 
 // organizationsShown returns organisations as clients see them.

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"parley/gateway/db"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/tenant"
+)
+
+// A vanishing database goes away when somebody asks for the time and the change
+// that gone looks for is stored.
+type vanishing struct {
+	*db.DB
+	gone atomic.Pointer[func() bool]
+}
+
+func (v *vanishing) now() time.Time {
+	if gone := v.gone.Load(); gone != nil && (*gone)() && v.gone.CompareAndSwap(gone, nil) {
+		v.Close()
+	}
+	return time.Now()
+}
+
+// startVanishing serves with keys and a ledger in one database that can go away.
+func startVanishing(t *testing.T) (*server, *tenantRig, *vanishing) {
+	v, name := &vanishing{}, newStoreName(t)
+	s, rig := startGuarded(t, &worker{}, name, func(c *Config) {
+		v.DB = must(db.Open(context.Background(), name))(t)
+		t.Cleanup(func() { v.Close() })
+		store := must(tenant.New(context.Background(), v.DB))(t)
+		c.Keys = must(tenant.NewKeyring(context.Background(), store, tenant.DefaultTiers(), c.Log))(t)
+		t.Cleanup(c.Keys.Close)
+		c.Ledger = must(ledger.Open(context.Background(), v.DB, slog.New(slog.DiscardHandler)))(t)
+		t.Cleanup(func() { c.Ledger.Close() })
+		c.Now = v.now
+	})
+	return s, rig, v
+}
+
+// TestSecretsAreToldOnceMade lets the database go away between a change and its
+// answer. A secret is told then, as nobody can ask for it again; a change without
+// one is answered with an error.
+func TestSecretsAreToldOnceMade(t *testing.T) {
+	for _, c := range []struct {
+		name, path, body string
+		status           int
+	}{
+		{"made", "", `{"name":"new","limits":{"monthly_budget":"2.50"}}`, 200},
+		{"rotated", "/{key}/rotate", `{}`, 200},
+		{"changed", "/{key}", `{"name":"new"}`, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, rig, v := startVanishing(t)
+			admin, _ := rig.key(tenant.NewKey{Admin: true})
+			_, old := rig.key(tenant.NewKey{Limits: limit.Limits{MonthlyBudget: 1}})
+			before := must(rig.store.State(t.Context()))(t)
+			if err := s.gateway.config.Keys.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			v.gone.Store(new(func() bool {
+				now, err := rig.store.State(context.Background())
+				return err == nil && now.Generation > before.Generation
+			}))
+			status, o := s.call("POST", keysPath+strings.Replace(c.path, "{key}", old, 1), c.body, bearer(admin)...)
+			if v.gone.Load() != nil {
+				t.Fatalf("the database did not go away: %d %v", status, o)
+			}
+			if status != c.status {
+				t.Fatalf("%d %v", status, o)
+			}
+			if status != 200 {
+				return
+			}
+			who, err := rig.ring.Identify(t.Context(), o.text("value"))
+			if err != nil || who.Key != o.text("id") {
+				t.Errorf("the secret of %v is %s's: %v", o, who.Key, err)
+			}
+		})
+	}
+}
