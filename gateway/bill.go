@@ -226,6 +226,16 @@ func (b *bill) close() {
 	})
 }
 
+// void gives back all that was reserved: nothing was asked of a worker, as the
+// answer was there. The ledger has it from when it was made, and only once.
+func (b *bill) void() {
+	b.once.Do(func() {
+		if len(b.hold.Accounts) > 0 {
+			b.call.gateway.limits.Settle(&b.hold, limit.Use{})
+		}
+	})
+}
+
 // ledgerWait is how long the end of an answer waits for the ledger. After that
 // it is told to the client and written later.
 const ledgerWait = 2 * time.Second

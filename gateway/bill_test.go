@@ -290,6 +290,27 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 	})
 }
 
+// TestReplaysAreNotMetered sends what has an answer again, with its idempotency
+// key: nothing is computed, so nothing is in the ledger or taken of the limits.
+func TestReplaysAreNotMetered(t *testing.T) {
+	for _, c := range []struct{ name, extra string }{{"whole", ""}, {"stream", `,"stream":true`}, {"background", `,"background":true`}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, metered(t))
+				closing(t, s)
+				s.limited(limit.Limits{RequestsPerMinute: 2})
+				for n := range 4 {
+					r, _ := s.do("POST", "/v1/responses", responseBody(`"Hi"`, c.extra), "Idempotency-Key", "k")
+					s.gateway.keeper.work.Wait()
+					if got := s.used(); r.StatusCode != 200 || got.Requests != 1 || got.Output == 0 {
+						t.Errorf("after %d replays: %d, %+v", n, r.StatusCode, got)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestUsageInThePublishedShape(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -159,6 +159,12 @@ func (r *reply) close() {
 	}
 }
 
+// leave lets go of a response that is not computed, as it was found.
+func (r *reply) leave() {
+	r.answer.bill.void()
+	r.stop()
+}
+
 // whole waits for the answer and sends it as one document.
 func (r *reply) whole() error {
 	choices, err := r.answer.collect(r.ctx)

@@ -59,7 +59,7 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSin
 		return err
 	}
 	if r.found != nil {
-		r.stop()
+		r.leave()
 		return c.showFound(r.found.ID, out)
 	}
 	defer r.close()
@@ -109,7 +109,7 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eve
 		return err
 	}
 	if r.found != nil {
-		r.stop()
+		r.leave()
 		cancel(nil)
 		return c.showFound(r.found.ID, out)
 	}
