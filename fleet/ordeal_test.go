@@ -42,7 +42,7 @@ func TestUnluckyRequestsGoOn(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(gather(ask(10), got), gather(ask(10), want)) {
 				t.Fatalf("hedged after %v: %v", hedge, err)
 			}
-			if moves := got[len(got)-1].Usage.Routing.Moves; moves < 5 {
+			if moves := got[len(got)-1].Usage.Routing.Moves; moves < 4 { // one that kills is given up at the third
 				t.Errorf("hedged after %v: it lost %d workers, which anything may", hedge, moves)
 			}
 		})
