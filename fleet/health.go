@@ -65,6 +65,7 @@ func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 		f.cfg.Log.Info("a worker changed its mind", "worker", m.Name, "draining", c.Draining)
 	}
 	m.misses, m.condition = 0, c
+	f.resize(m)
 	if c.Sleeping {
 		f.fallAsleep(m)
 	} else {
@@ -133,6 +134,17 @@ func (f *Fleet) forget(m *member) {
 		}
 	}
 	m.since = f.cfg.Now()
+}
+
+// resize takes up how much a member says that it holds: one that joined asleep
+// could not say. The lock is held.
+func (f *Fleet) resize(m *member) {
+	if m.condition.CapacityTokens == 0 {
+		return
+	}
+	for _, s := range m.seats {
+		f.router.Resize(s.id, m.condition.CapacityTokens)
+	}
 }
 
 // cut breaks a member's answers off, so that they move. The lock is held.

@@ -204,3 +204,34 @@ func TestTellingWorkers(t *testing.T) {
 		}
 	})
 }
+
+// TestRoomIsLearntAfterWaking has a worker join asleep, when it cannot say how much it
+// holds: what its probes say once it is awake counts.
+func TestRoomIsLearntAfterWaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const holds = 64
+		a := &sleepy{frail: newFrail(newOracle(t, time.Millisecond))}
+		a.asleep.Store(true)
+		m := a.member("a")
+		m.CapacityTokens = 0
+		m.Probe = func(context.Context) (Condition, error) {
+			if a.asleep.Load() {
+				return Condition{Sleeping: true}, nil
+			}
+			return Condition{CapacityTokens: holds}, nil
+		}
+		f := newFleet(t, Config{}, m)
+		time.Sleep(time.Second)
+		if _, err := hear(t.Context(), f, ask(8)); err != nil || a.woken.Load() != 1 {
+			t.Fatalf("woken %d times: %v", a.woken.Load(), err)
+		}
+		time.Sleep(2 * time.Second)
+		was := a.asked.Load()
+		if _, err := hear(t.Context(), f, ask(holds)); parley.CodeOf(err) != parley.ContextTooLong || a.asked.Load() != was {
+			t.Errorf("what does not fit was sent to it %d times: %v", a.asked.Load()-was, err)
+		}
+		if _, err := hear(t.Context(), f, ask(8)); err != nil {
+			t.Errorf("what fits: %v", err)
+		}
+	})
+}

@@ -96,14 +96,15 @@ func orDefault[T comparable](field *T, value T) {
 // An ID is the number of a worker in a router.
 type ID int
 
-// A Member is what does not change about a worker.
+// A Member is what a worker is when it joins.
 type Member struct {
 	// Name is for people; Model and Pool must be those of a request.
 	Name, Model, Pool string
 	// BlockTokens is the number of tokens in its blocks; 0 if they are not
 	// known, so that nothing can be said about what it holds.
 	BlockTokens int
-	// CapacityTokens is how much context its memory can hold; 0 if unknown.
+	// CapacityTokens is how much context its memory can hold; 0 if unknown. See
+	// [Router.Resize].
 	CapacityTokens int
 	// Source says what it tells about its blocks. CapacityBlocks follows from
 	// the other fields if it is 0.
@@ -234,6 +235,19 @@ func (r *Router) BlockSizes() (sizes []int) {
 		sizes = append(sizes, x.BlockTokens())
 	}
 	return sizes
+}
+
+// Resize notes how much context a worker's memory can hold, where that was not
+// known when it joined or has changed.
+func (r *Router) Resize(id ID, tokens int) {
+	w := r.workers[id]
+	if w.CapacityTokens == tokens {
+		return
+	}
+	w.CapacityTokens = tokens
+	if w.index != nil {
+		w.index.Resize(w.number, tokens/w.BlockTokens)
+	}
 }
 
 // Report takes a worker's status.

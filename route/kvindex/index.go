@@ -173,6 +173,16 @@ func (x *Index) Join(s Source) (Worker, error) {
 	return Worker(at), nil
 }
 
+// Resize notes how many blocks a worker's device can hold, where that was not known
+// when it joined or has changed.
+func (x *Index) Resize(w Worker, blocks int) {
+	worker := x.workers[w]
+	worker.source.CapacityBlocks = blocks
+	for worker.held[expected] > x.rememberMost(worker) {
+		x.forgetOldest(w)
+	}
+}
+
 // Leave forgets a worker and everything it holds. Its number may be given to
 // another one.
 func (x *Index) Leave(w Worker) {

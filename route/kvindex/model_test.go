@@ -399,9 +399,10 @@ func TestIndexAgreesWithWorkers(t *testing.T) {
 }
 
 // TestHistoryIsAnLRU holds the memory of what was sent to a worker without
-// events against a list.
+// events against a list, while the worker's size changes.
 func TestHistoryIsAnLRU(t *testing.T) {
-	const most, lives = 20, time.Minute
+	const lives = time.Minute
+	most := 20
 	x, err := New(Config{RememberFor: lives})
 	if err != nil {
 		t.Fatal(err)
@@ -415,7 +416,12 @@ func TestHistoryIsAnLRU(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	now := time.Unix(0, 0)
 	var m Matches
-	for range 3000 {
+	for i := range 3000 {
+		if i%50 == 0 {
+			most = 5 + rng.IntN(30)
+			x.Resize(w, most)
+			list = list[:min(len(list), most)]
+		}
 		now = now.Add(time.Duration(rng.IntN(int(lives / 4))))
 		names := namesFrom(uint64(rng.IntN(8)*100), 1+rng.IntN(8))
 		x.Expire(now)
