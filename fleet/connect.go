@@ -102,6 +102,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	}
 	capacity := s.CapacityBlocks * block
 	return Condition{
+		Models:   remote.Models(),
 		Draining: s.Draining, Sleeping: s.Sleeping && remote.Promises().Sleep, Instance: s.Instance, Running: s.Running,
 		CapacityTokens: capacity, UsedTokens: int(s.KVUse * float64(capacity)),
 		Version: s.Version, Waiting: s.Waiting, BusySeconds: s.BusySeconds, Preemptions: s.Preemptions,

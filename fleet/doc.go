@@ -20,6 +20,7 @@
 //	health.go    probes; who is up, warming up, draining or lost
 //	sleep.go     who is asleep, and is woken for whom
 //	member.go    one worker: its breaker, its streams, its events
+//	seats.go     for which models the router knows it, also when they change
 //	status.go    what operators are shown
 //
 // # What is promised

@@ -100,7 +100,7 @@ func (f *Fleet) Join(w Member) error {
 		return fmt.Errorf("fleet: worker %s serves %s, which is no model of this server: say what it calls ours with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
 	}
 	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
-		w.Source.Events, w.Source.Replay, w.Source.Snapshot, w.Follow = false, false, false, nil
+		w.Follow = nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,17 +108,9 @@ func (f *Fleet) Join(w Member) error {
 		return fmt.Errorf("fleet: there is a worker %s already", w.Name)
 	}
 	m := &member{Member: w, state: Joining, breaker: queue.NewBreaker(f.cfg.Breaker), legs: map[*leg]struct{}{}, kick: make(chan struct{}, 1)}
-	for _, model := range models {
-		source := w.Source
-		if w.SourceOf != nil {
-			source = w.SourceOf(model.ID)
-		}
-		id, err := f.router.Join(route.Member{Name: w.Name, Model: model.ID, Pool: w.Pool, BlockTokens: w.BlockTokens, CapacityTokens: w.CapacityTokens, Source: source})
-		if err != nil {
-			f.unseat(m)
-			return fmt.Errorf("fleet: worker %s: %w", w.Name, err)
-		}
-		m.seats = append(m.seats, seat{model.ID, id})
+	if err := f.reseat(m, models); err != nil {
+		f.unseat(m)
+		return err
 	}
 	if w.Probe == nil {
 		m.state, m.since = Up, f.cfg.Now()
@@ -204,13 +196,6 @@ func (f *Fleet) release(m *member) {
 			}
 		})
 	}
-}
-
-func (f *Fleet) unseat(m *member) {
-	for _, s := range m.seats {
-		f.router.Leave(s.id)
-	}
-	m.seats = nil
 }
 
 // Drain keeps new work from a worker. Its answers finish, and those that have not

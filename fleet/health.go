@@ -13,6 +13,8 @@ var (
 	errMoved   = errors.New("the worker is being drained")
 	errLost    = errors.New("the worker does not answer any more")
 	errStalled = errors.New("the worker has been silent for too long")
+	// errUnseated: it was started again without the model of the answer.
+	errUnseated = errors.New("the worker no longer has the model")
 )
 
 // probe asks a member again and again how it is.
@@ -65,6 +67,7 @@ func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 		f.cfg.Log.Info("a worker changed its mind", "worker", m.Name, "draining", c.Draining)
 	}
 	m.misses, m.condition = 0, c
+	f.turn(m)
 	f.resize(m)
 	if c.Sleeping {
 		f.fallAsleep(m)

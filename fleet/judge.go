@@ -17,7 +17,7 @@ const (
 	arrived verdict = iota
 	// told: the client is told the error; another worker would say the same.
 	told
-	// refused: the worker is too busy. Another may not be.
+	// refused: the worker is too busy, or has not the model. Another may.
 	refused
 	// failed: the worker answered with an error. Another may not.
 	failed
@@ -33,7 +33,7 @@ func judge(ctx, leg context.Context, err error) verdict {
 	switch cause := context.Cause(leg); {
 	case ctx.Err() != nil:
 		return told
-	case errors.Is(cause, errMoved):
+	case errors.Is(cause, errMoved), errors.Is(cause, errUnseated):
 		return moved
 	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
 		return lost
@@ -48,7 +48,7 @@ func judge(ctx, leg context.Context, err error) verdict {
 	switch known.Code {
 	case parley.Unavailable:
 		return lost
-	case parley.Overloaded, parley.RateLimited:
+	case parley.Overloaded, parley.RateLimited, parley.NotFound:
 		return refused
 	case parley.Internal, parley.Cancelled:
 		return failed

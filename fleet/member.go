@@ -20,7 +20,8 @@ type Member struct {
 	// Name is for people and must be unique; Pool is where it stands; Kind is what
 	// it is, such as parley or vllm.
 	Name, Pool, Kind string
-	// Worker computes. Its models are asked for when it joins.
+	// Worker computes. Its models are asked for when it joins; its probes may tell of
+	// others later.
 	Worker parley.Worker
 	// BlockTokens is the size of its blocks, 0 if unknown, CapacityTokens how much
 	// context its memory holds, and Source what it tells about its blocks.
@@ -69,6 +70,8 @@ type Condition struct {
 	Sleeping bool
 	// Instance names the process: another name is a new one, which holds nothing.
 	Instance string
+	// Models are those it has now; none if it does not say.
+	Models []parley.Model
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
 	UsedTokens, WaitingTokens, Running, CapacityTokens int
 	// What only people want to know: its program's version, how many requests wait
@@ -128,21 +131,6 @@ type member struct {
 	cached, prompts           uint64 // tokens
 }
 
-// A seat is a member as the router knows it: once for each model.
-type seat struct {
-	model string
-	id    route.ID
-}
-
-func (m *member) seat(model string) (route.ID, bool) {
-	for _, s := range m.seats {
-		if s.model == model {
-			return s.id, true
-		}
-	}
-	return 0, false
-}
-
 // present returns the member's state with its breaker's.
 func (m *member) present(now time.Time) State {
 	switch {
@@ -176,7 +164,6 @@ const shareMin = 0.1
 type Feed struct {
 	fleet  *Fleet
 	member *member
-	seats  []place
 }
 
 // A place is where one model's events go. All places of a worker are told of all
@@ -186,15 +173,17 @@ type place struct {
 	worker kvindex.Worker
 }
 
-// each tells all places of something, and returns what the first one asks for.
+// each tells the places of all present seats of something, and returns what the
+// first one asks for.
 func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
-	if len(f.member.seats) == 0 { // others may have its numbers
+	if !f.member.Source.Events && f.member.SourceOf == nil { // whose blocks they are about is no longer known
 		return ask
 	}
-	for i, p := range f.seats {
-		if a := tell(p); i == 0 {
+	for i, s := range f.member.seats {
+		index, number := f.fleet.router.Index(s.id)
+		if a := tell(place{index, number}); i == 0 {
 			ask = a
 		}
 	}
@@ -227,27 +216,12 @@ func (f *Feed) Wants() kvindex.Ask {
 	return f.each(func(p place) kvindex.Ask { return p.index.Wants(p.worker) })
 }
 
-// feed returns where the events of a member go; nil if nobody looks at them.
-func (f *Fleet) feed(m *member) *Feed {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	feed := &Feed{fleet: f, member: m}
-	for _, s := range m.seats {
-		index, number := f.router.Index(s.id)
-		if index == nil {
-			return nil
-		}
-		feed.seats = append(feed.seats, place{index, number})
-	}
-	return feed
-}
-
 // follow keeps listening to a member's events.
 func (f *Fleet) follow(ctx context.Context, m *member) {
-	feed := f.feed(m)
-	if m.Follow == nil || feed == nil {
+	if m.BlockTokens == 0 { // nobody looks at them
 		return
 	}
+	feed := &Feed{fleet: f, member: m}
 	for wait := followMin; ctx.Err() == nil; {
 		began := f.cfg.Now()
 		err := guarded(func() error { return m.Follow(ctx, feed) })

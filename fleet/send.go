@@ -48,6 +48,8 @@ type leg struct {
 	why    error
 	// blame is how much its worker's loss speaks against the request.
 	blame int
+	// unseated is set when its worker has given up the seat that it was sent to.
+	unseated bool
 	// shown is set once a delta has said who computes; computed once the prompt is.
 	shown, computed bool
 	// asked is when a worker was looked for; record is what people are told.
@@ -140,8 +142,7 @@ func (t *trip) take(l *leg, d *parley.Delta, now time.Time) {
 	if n := len(d.Tokens) + min(len(d.Text), 1); n > 0 {
 		f.mu.Lock()
 		if !l.computed {
-			l.computed = true
-			f.router.Computed(&l.decision)
+			f.computed(l)
 			f.budget.earn(l.decision.Uncached, now)
 		}
 		f.budget.earn(n, now)
@@ -405,6 +406,14 @@ func (l *leg) abort(why error) {
 	l.cancel(why)
 }
 
+// computed notes that a leg's prompt is, or will not be. The lock is held.
+func (f *Fleet) computed(l *leg) {
+	if !l.computed && !l.unseated {
+		f.router.Computed(&l.decision)
+	}
+	l.computed = true
+}
+
 // finish notes how a leg ended.
 func (f *Fleet) finish(l *leg, v verdict, err error) {
 	f.mu.Lock()
@@ -412,10 +421,9 @@ func (f *Fleet) finish(l *leg, v verdict, err error) {
 	m, now := l.member, f.cfg.Now()
 	l.record.close(v.String(), err, now)
 	delete(m.legs, l)
-	if !l.computed {
-		f.router.Computed(&l.decision)
+	if f.computed(l); !l.unseated {
+		f.router.Done(&l.decision)
 	}
-	f.router.Done(&l.decision)
 	switch v {
 	case arrived:
 		m.breaker.Done(true, now)

@@ -80,8 +80,9 @@ func (c *Config) setDefaults() error {
 // is safe for concurrent use.
 //
 // Its errors are [parley.Error]. Unavailable means that the engine could not be
-// reached, broke off or is asleep, and Overloaded that it has no room: another
-// worker may do better. All others would be the same elsewhere.
+// reached, broke off or is asleep, Overloaded that it has no room, and NotFound
+// that it has not the model: another worker may do better. All others would be
+// the same elsewhere.
 type Remote struct {
 	cfg    Config
 	client *http.Client
