@@ -33,6 +33,9 @@ async function openHeld(options, path = '/') {
   return { context, page, letThrough, faults };
 }
 
+/** Waits until nothing moves that will stand still. */
+const atRest = (page) => page.evaluate(() => Promise.all(document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime < Infinity).map((a) => a.finished.catch(() => {}))).then(() => {}));
+
 const isAlive = (page) => page.waitForSelector('#app[data-alive]', { state: 'attached' });
 
 test('the first packets are enough to type, and the rest is small', async (t) => {
@@ -100,7 +103,10 @@ test('a button that is pressed before the script is there does what it does, and
 test('before the script is there the page looks as it will', async () => {
   for (const options of [phone, { viewport: { width: 1280, height: 800 } }]) {
     const { context, page, letThrough } = await openHeld(options);
-    const places = () => page.$$eval('#prompt, [type=submit], .greeting h2, main', (all) => all.map((e) => [Math.round(e.getBoundingClientRect().x), Math.round(e.getBoundingClientRect().bottom)]));
+    const places = async () => {
+      await atRest(page);
+      return page.$$eval('#prompt, [type=submit], .greeting h2, main', (all) => all.map((e) => [Math.round(e.getBoundingClientRect().x), Math.round(e.getBoundingClientRect().bottom)]));
+    };
     const before = await places();
     letThrough();
     await isAlive(page);
