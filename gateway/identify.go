@@ -1,15 +1,15 @@
 package gateway
 
 import (
-	"net"
+	"cmp"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
+	"parley/internal/local"
 )
 
 // localTenant owns everything that is kept while there are no keys to tell
@@ -97,44 +97,13 @@ func (c *call) mustAdmin() error {
 // proxy here could let the whole world in.
 func (g *Gateway) checkLocal(r *http.Request) error {
 	const remedy = "This server has no API keys yet, so it answers on its own machine alone"
-	if !isLoopback(r.RemoteAddr) || isForwarded(r.Header) {
+	switch local.Check(r, g.originAllowed) {
+	case local.Remote, local.Forwarded:
 		return parley.Errorf(parley.Forbidden, "%s. Make a key there with: parley keys create", remedy)
-	}
-	if !isLocalName(r.Host) {
+	case local.Host:
 		return parley.Errorf(parley.Forbidden, "%s and by its local names: use localhost or 127.0.0.1 instead of '%.100s', or make a key with: parley keys create", remedy, r.Host)
-	}
-	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) && !g.originAllowed(origin) {
-		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.", remedy, origin)
+	case local.Origin:
+		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.", remedy, cmp.Or(r.Header.Get("Origin"), "other sites"))
 	}
 	return nil
-}
-
-// isLoopback reports whether an address, with or without a port, is this machine.
-func isLoopback(address string) bool {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		address = host
-	}
-	ip, err := netip.ParseAddr(strings.Trim(address, "[]"))
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
-// isLocalName reports whether a Host header names this machine as itself. No
-// other name can be pointed at it by somebody else.
-func isLocalName(host string) bool {
-	name := host
-	if bare, _, err := net.SplitHostPort(host); err == nil {
-		name = bare
-	}
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return isLoopback(host) || name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
-// isForwarded reports whether a proxy passed the request on for somebody else.
-func isForwarded(h http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if h.Get(name) != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -1,16 +1,16 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	"parley"
 	"parley/gateway/openai"
+	"parley/internal/local"
 
 	"github.com/coder/websocket"
 )
@@ -82,8 +82,8 @@ type frameHandler func(c *call, frame []byte) error
 // converseBy answers every frame of a connection with handle; failed makes the
 // frame that tells of an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
-	if origin := c.request.Header.Get("Origin"); origin != "" && !g.originAllowed(origin) && !sameOrigin(origin, c.request.Host) {
-		return parley.Errorf(parley.Forbidden, "Pages of %s may not connect to this server. Its operator can allow them.", origin)
+	if local.IsCrossOrigin(c.request, g.originAllowed) {
+		return parley.Errorf(parley.Forbidden, "Pages of %s may not connect to this server. Its operator can allow them.", cmp.Or(c.request.Header.Get("Origin"), "other sites"))
 	}
 	if !g.sockets.enter() {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
@@ -107,12 +107,6 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	s.cancel(nil)
 	helpers.Wait()
 	return nil
-}
-
-// sameOrigin reports whether a page comes from the server itself.
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && strings.EqualFold(u.Host, host)
 }
 
 // serve answers frames until the connection ends or the server stops.
