@@ -110,9 +110,6 @@ type Usage struct {
 	// DroppedTokens is how many tokens the choices forgot because the text
 	// outgrew the context; see [Request.Sinks].
 	DroppedTokens int `json:",omitzero"`
-	// Similarity, if not 0, says that the answer is that to another prompt, which
-	// was so similar; 1 is the same.
-	Similarity float64 `json:",omitzero"`
 	// Queued is the wait before the first step, Prefill the time from there to
 	// the first token, Decode from there to the last.
 	Queued  time.Duration `json:",omitzero"`

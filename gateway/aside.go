@@ -18,7 +18,7 @@ func (c *call) aside(ctx context.Context, what string) *call {
 	beside.id += "-" + what
 	beside.request = c.request.WithContext(ctx)
 	beside.story, beside.err, beside.stream = story{}, nil, nil
-	beside.beside, beside.near = true, nil
+	beside.beside = true
 	beside.bill, beside.bills, beside.spent = nil, 0, ledger.Stages{}
 	beside.started = c.gateway.config.Now()
 	return &beside

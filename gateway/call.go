@@ -40,8 +40,6 @@ type call struct {
 	author *batch.Author
 	// beside calls are questions of our own, such as for a title.
 	beside bool
-	// near is set if the call may take the answer to another's question.
-	near *nearWorker
 	// socket is where the answer goes if the request came by a WebSocket.
 	socket *socket
 	// apart is set if the call can go on after its handler.

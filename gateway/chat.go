@@ -77,9 +77,6 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	held := m.tools.constrain(request, thinking)
 	job.Grammar = held.grammar
 	c.seeConstraint(&request.Format, len(callable(request)))
-	if err := c.compare(m, request, job); err != nil {
-		return nil, nil, err
-	}
 	if a, stop, err = c.generate(m, []*parley.Request{job}, &held, false); err != nil {
 		return nil, nil, err
 	}

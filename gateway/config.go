@@ -78,11 +78,6 @@ type Config struct {
 	// TierContexts say what conversations may hold, for each class of tenants; the
 	// zero value is [DefaultTierContexts].
 	TierContexts TierContexts
-	// NearDuplicates is the similarity, 0.5 to 1, from which on two questions of
-	// one tenant are taken for the same: one that comes while the other is being
-	// answered, or shortly after, takes its answer. 0 compares none: it is a trade
-	// of exactness for work, and each operator's own.
-	NearDuplicates float64
 	// SaltKey keeps what is cached for one tenant from being found by another:
 	// salts are derived from it and the tenant's name. Servers that share workers
 	// need the same; default: a random one.
@@ -159,7 +154,7 @@ func (c *Config) Validate() error {
 	if err := c.Admission.validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	problems = append(problems, checkNear(c.NearDuplicates), c.checkAliases())
+	problems = append(problems, c.checkAliases())
 	if c.TierContexts != (TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}

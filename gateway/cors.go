@@ -7,7 +7,7 @@ import (
 )
 
 // exposedHeaders are what pages of other origins may read of an answer.
-const exposedHeaders = "x-answer-shared, x-parley-near-duplicate, x-parley-budget-used, x-queue-wait, x-queue-position, x-queue-estimated-wait, x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
+const exposedHeaders = "x-answer-shared, x-parley-budget-used, x-queue-wait, x-queue-position, x-queue-estimated-wait, x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
 	"x-ratelimit-limit-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-requests, " +
 	"x-ratelimit-remaining-tokens, x-ratelimit-reset-requests, x-ratelimit-reset-tokens"
 

@@ -34,7 +34,6 @@
 //	progress.go    where the time of an answer went, for whoever looks at it
 //	summary.go     what does not fit, told in fewer words
 //	reply.go       pieces -> events of a response, for clients and the store
-//	neardup.go     questions that are nearly the same, answered once
 //	operate.go     what those who run the server see: history, live, the life of a request
 //	metrics.go     what is counted, and the log line of a finished request
 //

@@ -32,8 +32,6 @@ type Gateway struct {
 	shares *shares
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
-	// near lets questions wait for nearly the same ones; nil compares none.
-	near *nearby
 	// keeper holds what lives longer than a call; nil without a store.
 	keeper   *keeper
 	sockets  *socketSet
@@ -56,7 +54,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), near: newNearby(&config), operations: newOperations()}
+	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), operations: newOperations()}
 	g.who = g.identify
 	g.safety = config.Safety
 	for _, served := range config.Models {

@@ -40,8 +40,6 @@ type metrics struct {
 	decode, whole prometheus.Histogram
 	// limited counts requests that a limit refused.
 	limited *prometheus.CounterVec
-	// nearDuplicates counts answers that were another question's.
-	nearDuplicates prometheus.Counter
 	// safety counts what screens found, moderatorFailures whom they asked in vain.
 	safety, moderatorFailures *prometheus.CounterVec
 }
@@ -93,8 +91,7 @@ func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 			Name: "parley_outcomes_total", Help: "Inference requests that ended, by outcome: ok, failed (our fault), turned_away (no room), limited (over the tenant's limit), refused (wrong) or cancelled (the client left)."}, []string{"outcome"}),
 		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_constrained_requests_total", Help: "Requests whose answer is held to a grammar, by what it is for: json_object, json_schema, regex, choice or tools."}, []string{"kind"}),
-		nearDuplicates: counter("parley_near_duplicates_total", "Requests answered with the answer to a question that was nearly the same."),
-		retries:        counter("parley_client_retries_total", "Requests that a client says it has sent before."),
+		retries: counter("parley_client_retries_total", "Requests that a client says it has sent before."),
 	}
 	m.safety = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "parley_safety_findings_total", Help: "What the safety screens found, by direction, category and what followed."}, []string{"direction", "category", "action"})
@@ -109,7 +106,7 @@ func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 func (m *metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
-		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.nearDuplicates, m.stageSeconds, m.decode, m.whole, m.limited, m.safety, m.moderatorFailures} {
+		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries, m.stageSeconds, m.decode, m.whole, m.limited, m.safety, m.moderatorFailures} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)
@@ -137,8 +134,6 @@ type story struct {
 	tools  int
 	// shared answers were computed for another request.
 	shared bool
-	// near is how similar the question was whose answer this is, 0 for its own.
-	near float64
 	// routing is who computed the answer last; nil where there is one worker.
 	routing *parley.Routing
 }
@@ -157,7 +152,6 @@ func (c *call) seeConstraint(f *openai.Format, tools int) {
 
 // seeDelta keeps count of an answer as it comes.
 func (c *call) seeDelta(choice int, came step) {
-	c.seeNear()
 	s, m, d := &c.story, c.gateway.metrics, came.delta
 	now := c.gateway.config.Now()
 	if d.Routing != nil {
@@ -286,9 +280,6 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 	}
 	if r := c.story.routing; r != nil {
 		attributes = append(attributes, slog.String("worker", r.Worker), slog.String("pool", r.Pool), slog.String("why", r.Reason), slog.Int("moves", r.Moves))
-	}
-	if c.story.near > 0 {
-		attributes = append(attributes, slog.Float64("near_duplicate", c.story.near))
 	}
 	if c.story.format != "" {
 		attributes = append(attributes, slog.String("format", c.story.format))

@@ -136,7 +136,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 // the worker. What is done in the background has no client whom they could
 // protect, and gives way to everybody at the worker.
 func (c *call) source(m *model, held *constraint, jobs []*parley.Request) source {
-	worker, s := c.near.around(held.worker(m.Worker)), c.gateway.shares
+	worker, s := held.worker(m.Worker), c.gateway.shares
 	answered := direct(worker)
 	if !c.background && !c.gateway.config.Admission.Off {
 		answered = c.bill.routed(m.turns.answer(worker))

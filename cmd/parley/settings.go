@@ -31,7 +31,6 @@ type settings struct {
 	data       string
 	store      string // empty: a file in data
 	untitled   bool
-	near       float64
 	tiers      gateway.TierContexts
 	models     []modelPath
 	drain      time.Duration
@@ -145,8 +144,6 @@ var serveSettings = slices.Concat([]setting{
 	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
 	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
 		help: "what conversations of a class of tenants hold, `CLASS=POLICY[:TOKENS]`: the class free, pro or enterprise, what becomes of old turns unless a conversation says otherwise (refuse, drop or summarise), and the most tokens shown to the model; repeat it for more (default free=drop:4096, else drop)"},
-	{key: "near-duplicates", wants: "off or a similarity of 0.5 to 1", set: setNear,
-		help: "let a question take the answer to one of the same tenant that is at least so similar, a `NUMBER` such as 0.98, and is being answered or just was (default off)"},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
@@ -314,19 +311,6 @@ func setTier(s *settings, text string) error {
 		return s.tiers.Validate()
 	}
 	return errNotWanted
-}
-
-func setNear(s *settings, text string) error {
-	if text == "off" {
-		s.near = 0
-		return nil
-	}
-	least, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(least >= 0.5 && least <= 1) {
-		return errNotWanted
-	}
-	s.near = least
-	return nil
 }
 
 func setCPU(s *settings, text string) error {

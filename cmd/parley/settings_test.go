@@ -38,6 +38,24 @@ func TestFlagBeatsVariableBeatsFile(t *testing.T) {
 	}
 }
 
+// TestSimilarQuestionsShareNoAnswer keeps the setting out that answered a
+// question with the answer to a similar one: it gave wrong answers.
+func TestSimilarQuestionsShareNoAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.yaml")
+	if err := os.WriteFile(file, []byte("near_duplicates: 0.98\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	values := addFlags(flags)
+	_, err := gather(values, func(string) (string, bool) { return "", false }, file)
+	if err == nil || !strings.Contains(err.Error(), `unknown key "near_duplicates"`) {
+		t.Errorf("a file with near_duplicates: %v", err)
+	}
+	if flags.Lookup("near-duplicates") != nil {
+		t.Error("there is a flag --near-duplicates")
+	}
+}
+
 func TestModelPaths(t *testing.T) {
 	dir := t.TempDir()
 	odd := filepath.Join(dir, "q=8.gguf")
@@ -59,7 +77,7 @@ func TestModelPaths(t *testing.T) {
 	}
 }
 
-func TestTiersAndSimilarity(t *testing.T) {
+func TestTiers(t *testing.T) {
 	s := defaultSettings()
 	for _, text := range []string{"free=summarise:2048", "pro=refuse"} {
 		if err := setTier(s, text); err != nil {
@@ -71,16 +89,6 @@ func TestTiersAndSimilarity(t *testing.T) {
 	}
 	for _, text := range []string{"", "free", "free=", "vip=drop", "free=drop:", "free=drop:-1", "free=drop:5", "free=forget:4096"} {
 		if setTier(defaultSettings(), text) == nil {
-			t.Errorf("%q was accepted", text)
-		}
-	}
-	for text, want := range map[string]float64{"0.98": 0.98, "1": 1, "off": 0} {
-		if err := setNear(s, text); err != nil || s.near != want {
-			t.Errorf("%s gives %v, %v", text, s.near, err)
-		}
-	}
-	for _, text := range []string{"", "on", "0", "0.1", "1.01", "NaN", "-1"} {
-		if setNear(s, text) == nil {
 			t.Errorf("%q was accepted", text)
 		}
 	}

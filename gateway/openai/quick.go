@@ -90,9 +90,6 @@ func (w *plainWriter) usage(u *Usage) {
 	if n := u.PromptTokensDetails.DroppedTokens; n != 0 {
 		w.raw(`,"dropped_tokens":`).number(int64(n))
 	}
-	if near := u.PromptTokensDetails.NearDuplicate; near != 0 {
-		w.raw(`,"near_duplicate":`).float(near)
-	}
 	w.raw(`},"completion_tokens_details":{"reasoning_tokens":`).number(int64(u.CompletionTokensDetails.ReasoningTokens)).raw("}}")
 }
 

@@ -16,7 +16,7 @@ func TestPlainAnswersAreWhatJSONWouldBe(t *testing.T) {
 	quickly := 0
 	for range 20_000 {
 		r := &ChatResponse{ID: "chatcmpl-1", Object: "chat.completion", Created: random.Int64N(1 << 40), Model: "m", ServiceTier: texts[some(3)],
-			Usage: UsageOf(parley.Usage{PromptTokens: some(100), OutputTokens: some(9), CachedTokens: some(9), DroppedTokens: some(9), Similarity: float64(some(10)) / 10})}
+			Usage: UsageOf(parley.Usage{PromptTokens: some(100), OutputTokens: some(9), CachedTokens: some(9), DroppedTokens: some(9)})}
 		for i := range 1 + some(3) {
 			c := ChatChoice{Index: i, Message: ChatMessage{Role: "assistant", Content: &texts[some(6)]}, FinishReason: "stop"}
 			if some(20) == 1 {

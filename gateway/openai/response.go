@@ -156,8 +156,6 @@ type Usage struct {
 type PromptTokensDetails struct {
 	CachedTokens  int `json:"cached_tokens"`
 	DroppedTokens int `json:"dropped_tokens,omitempty"`
-	// NearDuplicate is how similar the question was whose answer was taken.
-	NearDuplicate float64 `json:"near_duplicate,omitempty"`
 }
 
 // CompletionTokensDetails says how much of the output was thinking.
@@ -178,7 +176,7 @@ func UsageOf(u parley.Usage) Usage {
 		PromptTokens:        u.PromptTokens,
 		CompletionTokens:    u.OutputTokens,
 		TotalTokens:         u.PromptTokens + u.OutputTokens,
-		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens, DroppedTokens: u.DroppedTokens, NearDuplicate: u.Similarity},
+		PromptTokensDetails: PromptTokensDetails{CachedTokens: u.CachedTokens, DroppedTokens: u.DroppedTokens},
 
 		CompletionTokensDetails: CompletionTokensDetails{ReasoningTokens: u.ReasoningTokens},
 	}

@@ -87,8 +87,6 @@ type ResponseUsage struct {
 	InputTokensDetails struct {
 		CachedTokens     int `json:"cached_tokens"`
 		CacheWriteTokens int `json:"cache_write_tokens"`
-		// NearDuplicate is how similar the question was whose answer was taken.
-		NearDuplicate float64 `json:"near_duplicate,omitempty"`
 	} `json:"input_tokens_details"`
 	OutputTokens        int                     `json:"output_tokens"`
 	OutputTokensDetails CompletionTokensDetails `json:"output_tokens_details"`
@@ -100,7 +98,6 @@ type ResponseUsage struct {
 func ResponseUsageOf(u parley.Usage) *ResponseUsage {
 	r := &ResponseUsage{InputTokens: u.PromptTokens, OutputTokens: u.OutputTokens, TotalTokens: u.PromptTokens + u.OutputTokens}
 	r.InputTokensDetails.CachedTokens = u.CachedTokens
-	r.InputTokensDetails.NearDuplicate = u.Similarity
 	r.OutputTokensDetails = UsageOf(u).CompletionTokensDetails
 	return r
 }
