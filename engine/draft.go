@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -226,7 +224,7 @@ func (l *loop) takeTurns(plan *sched.Plan) bool {
 func (d *drafter) guessAll(ends []parley.Token) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = panicError(p)
 		}
 		if err != nil {
 			d.fault()

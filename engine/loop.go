@@ -10,6 +10,7 @@ import (
 	"parley/engine/grammar"
 	"parley/engine/sample"
 	"parley/engine/sched"
+	"parley/model/weights"
 )
 
 // A loop is the state of the goroutine that owns the device.
@@ -48,6 +49,7 @@ func (l *loop) init(e *Engine) error {
 // run goes round until the engine is closed.
 func (e *Engine) run() {
 	defer close(e.stopped)
+	debug.SetPanicOnFault(true) // a model file cut short fails the step, not the process
 	for !e.loop.round() {
 	}
 }
@@ -57,7 +59,7 @@ func (e *Engine) run() {
 func (l *loop) round() (closed bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.restart(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			l.restart(panicError(p))
 		}
 	}()
 	if l.attend() {
@@ -163,7 +165,7 @@ func (l *loop) failAll(err error) {
 func (l *loop) pass(plan *sched.Plan) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.abandon(plan, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			l.abandon(plan, panicError(p))
 		}
 	}()
 	l.worked = true
@@ -204,6 +206,15 @@ func (l *loop) abandon(plan *sched.Plan, err error) {
 	l.e.mu.Lock()
 	l.e.stats.Failures++
 	l.e.mu.Unlock()
+}
+
+// panicError returns the error for a recovered panic: with the stack for the
+// log, and with a message for the caller if the model's file is the cause.
+func panicError(recovered any) error {
+	if err := weights.FaultError(recovered); err != nil {
+		return fmt.Errorf("%w (%v)", err, recovered)
+	}
+	return fmt.Errorf("panic: %v\n%s", recovered, debug.Stack())
 }
 
 // assemble writes the plan as a step for the device.

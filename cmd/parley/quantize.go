@@ -115,8 +115,10 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	begun := time.Now()
 	var stored []weights.Stored
 	err = writeWhole(ctx, out, func(w io.Writer) (err error) {
-		stored, err = plan.Write(w)
-		return err
+		return weights.CatchFault(func() (err error) {
+			stored, err = plan.Write(w)
+			return err
+		})
 	})
 	bar.finish()
 	if err != nil {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,6 +159,7 @@ func (p *pool) share(claims uint64) {
 
 // serve is the life of a worker.
 func (p *pool) serve(worker int) {
+	debug.SetPanicOnFault(true) // tasks read mapped model files
 	h := &p.helpers[worker]
 	for p.awaitTask(h) {
 		h.stage.Store(claiming)

@@ -188,7 +188,11 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	network, err := model.Load(ck, backend, plan.limits())
+	var network *model.Model
+	err = weights.CatchFault(func() (err error) {
+		network, err = model.Load(ck, backend, plan.limits())
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
