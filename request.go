@@ -47,6 +47,13 @@ type Request struct {
 	Tenant string `json:",omitzero"`
 	// Purpose says what the answer is for; pools of workers may be kept for one.
 	Purpose Purpose `json:",omitzero"`
+	// Objective is what the tenant was promised of this request, counted from its
+	// arrival at the gateway; the zero value promises nothing.
+	Objective SLO `json:",omitzero"`
+	// Session names requests that continue each other, such as those of one
+	// conversation. A router prefers the worker that had the last one where it cannot
+	// see which tokens a worker has cached. Workers do not see it.
+	Session string `json:"-"`
 	// Background work is computed only in passes in which nobody else has any: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is

@@ -1,28 +1,126 @@
 package parley
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // An SLO is what users are promised of a request. A zero field promises nothing.
 type SLO struct {
 	// TTFT is the longest wait for the first token, and CachedTTFT the longest
 	// where at least half of the prompt was cached.
-	TTFT, CachedTTFT time.Duration
+	TTFT       time.Duration `json:",omitzero"`
+	CachedTTFT time.Duration `json:",omitzero"`
 	// TPOT is the longest mean time of the tokens after the first.
-	TPOT time.Duration
+	TPOT time.Duration `json:",omitzero"`
 }
 
-// DefaultSLO is the promise unless another one is made. Of TTFT it is meant
-// for 95 requests in 100, of the others for 99.
+// DefaultSLO is the promise unless another one is made.
 func DefaultSLO() SLO {
 	return SLO{TTFT: time.Second, CachedTTFT: 700 * time.Millisecond, TPOT: 50 * time.Millisecond}
 }
 
-// Met reports whether the promise was kept to a request that waited so long for
-// its first token and then, on average, for each later one (0 if there were none).
-func (s *SLO) Met(ttft, tpot time.Duration, promptTokens, cachedTokens int) bool {
-	limit := s.TTFT
+// FirstToken returns the longest wait for the first token of a request of which
+// so many prompt tokens were cached; 0 if none is promised.
+func (s *SLO) FirstToken(promptTokens, cachedTokens int) time.Duration {
 	if s.CachedTTFT > 0 && promptTokens > 0 && 2*cachedTokens >= promptTokens {
-		limit = s.CachedTTFT
+		return s.CachedTTFT
 	}
+	return s.TTFT
+}
+
+// Met reports whether the promise was kept to a request that waited for its first
+// token, and then on average for each later one (0 if there were none).
+func (s *SLO) Met(ttft, tpot time.Duration, promptTokens, cachedTokens int) bool {
+	limit := s.FirstToken(promptTokens, cachedTokens)
 	return (limit == 0 || ttft <= limit) && (s.TPOT == 0 || tpot <= s.TPOT)
+}
+
+// An Objective promises an SLO to a share of the requests of some models, classes
+// and purposes.
+type Objective struct {
+	// Name identifies the objective in metrics, alerts and pages.
+	Name string
+	// Models, Classes and Purpose select requests; an empty one selects all.
+	Models  []string
+	Classes []Class
+	Purpose Purpose
+	SLO
+	// TTFTShare and TPOTShare are the shares of first and of later tokens that must
+	// come in time, such as 0.99 for a p99; 0 means 0.95 and 0.99.
+	TTFTShare, TPOTShare float64
+}
+
+// The shares of an objective that names none.
+const (
+	TTFTShareDefault = 0.95
+	TPOTShareDefault = 0.99
+)
+
+// DefaultObjective is the name of the objective of requests that no other selects.
+const DefaultObjective = "default"
+
+// Selects reports whether the objective is for such requests.
+func (o *Objective) Selects(model string, class Class, purpose Purpose) bool {
+	return selects(o.Models, model) && selects(o.Classes, class) &&
+		(o.Purpose == "" || o.Purpose == cmp.Or(purpose, ForChat))
+}
+
+func selects[T comparable](list []T, x T) bool { return len(list) == 0 || slices.Contains(list, x) }
+
+// Objectives are what a server promises. The first that selects a request holds for
+// it; the last selects all.
+type Objectives []Objective
+
+// NewObjectives returns the objectives of a list, with rest for the requests that
+// none of them selects. A time that an objective does not name is that of rest.
+func NewObjectives(list []Objective, rest SLO) Objectives {
+	all := make(Objectives, 0, len(list)+1)
+	for _, o := range slices.Concat(list, []Objective{{Name: DefaultObjective}}) {
+		if o.TTFT > 0 && o.CachedTTFT == 0 {
+			o.CachedTTFT = min(o.TTFT, rest.CachedTTFT)
+		}
+		o.TTFT, o.CachedTTFT = cmp.Or(o.TTFT, rest.TTFT), cmp.Or(o.CachedTTFT, rest.CachedTTFT)
+		o.TPOT = cmp.Or(o.TPOT, rest.TPOT)
+		o.TTFTShare = cmp.Or(o.TTFTShare, TTFTShareDefault)
+		o.TPOTShare = cmp.Or(o.TPOTShare, TPOTShareDefault)
+		all = append(all, o)
+	}
+	return all
+}
+
+// Of returns the index of the objective that holds for a request.
+func (o Objectives) Of(model string, class Class, purpose Purpose) int {
+	for i := range o {
+		if o[i].Selects(model, class, purpose) {
+			return i
+		}
+	}
+	return len(o) - 1
+}
+
+// Validate reports everything that is wrong with a list of objectives.
+func (o Objectives) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	seen := map[string]bool{}
+	for i := range o {
+		x := &o[i]
+		if x.Name == "" || seen[x.Name] {
+			wrong("the name of objective %d is %q: give each one its own name", i+1, x.Name)
+		}
+		seen[x.Name] = true
+		if min(x.TTFT, x.CachedTTFT, x.TPOT) < 0 {
+			wrong("objective %s promises a negative time: use 0 for none", x.Name)
+		}
+		for _, share := range []float64{x.TTFTShare, x.TPOTShare} {
+			if !(share >= 0 && share < 1) {
+				wrong("objective %s is for the share %g: use 0.5 to 0.9999, such as 0.99 for a p99", x.Name, share)
+			}
+		}
+	}
+	return errors.Join(problems...)
 }

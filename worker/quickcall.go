@@ -35,6 +35,13 @@ func appendCall(to []byte, c *call) ([]byte, bool) {
 	o.number("Class", int64(r.Class))
 	o.text("Tenant", r.Tenant)
 	o.text("Purpose", string(r.Purpose))
+	if r.Objective != (parley.SLO{}) {
+		o.object("Objective", func() {
+			o.number("TTFT", int64(r.Objective.TTFT))
+			o.number("CachedTTFT", int64(r.Objective.CachedTTFT))
+			o.number("TPOT", int64(r.Objective.TPOT))
+		})
+	}
 	o.flag("Background", r.Background)
 	if r.Salt != (parley.Salt{}) {
 		o.bytes("Salt", r.Salt[:])

@@ -13,7 +13,7 @@ import (
 // TestQuickCallIsWhatJSONWouldBe compares byte by byte, for requests with all
 // combinations of members.
 func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
-	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 24, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3, reflect.TypeFor[call](): 4} {
+	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 26, reflect.TypeFor[parley.SLO](): 3, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3, reflect.TypeFor[call](): 4} {
 		if kind.NumField() != members {
 			t.Errorf("%v has %d members, and appendCall knows %d: teach it the others", kind, kind.NumField(), members)
 		}
@@ -28,6 +28,10 @@ func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
 			Public: some(9), Sinks: some(9), Retain: time.Duration(some(9))}
 		q.Sampling = parley.Sampling{Temperature: float32(some(300)) / 100, TopK: some(5), TopP: float32(some(10)) / 10, MinP: float32(some(2)) * 1e-7, RepetitionPenalty: float32(some(3)),
 			PresencePenalty: -float32(some(4)) / 3, FrequencyPenalty: float32(some(2)) * 1e20, Seed: uint64(some(2)) * random.Uint64()}
+		q.Objective = parley.SLO{
+			TTFT: time.Duration(some(9)), CachedTTFT: time.Duration(some(9)), TPOT: time.Duration(some(9)),
+		}
+		q.Session = []string{"", "conversation"}[some(2)]
 		if some(2) == 1 {
 			q.Salt[3] = byte(some(256))
 		}
