@@ -48,6 +48,9 @@ type Config struct {
 	// answered and forgotten, and there are no conversations. Whoever opened it
 	// closes it, after [Gateway.Close].
 	Store convo.Store
+	// StoreFull reports whether the disk of the store is full. Readiness then
+	// says so: answers are still given, but nothing is stored. May be nil.
+	StoreFull func() bool
 	// NoTitles leaves conversations without the title that the model writes for
 	// them after their first turn.
 	NoTitles bool

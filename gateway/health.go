@@ -10,11 +10,13 @@ import (
 // A health is the answer of the probes.
 type health struct {
 	Status string `json:"status"`
+	// Reason says what does not work while Status is "degraded".
+	Reason string `json:"reason,omitempty"`
 }
 
 // healthz answers GET /healthz: the process is alive.
 func (g *Gateway) healthz(c *call) error {
-	return c.reply(http.StatusOK, health{"ok"})
+	return c.reply(http.StatusOK, health{Status: "ok"})
 }
 
 // readyz answers GET /readyz: new requests can be answered. Not so while
@@ -26,7 +28,11 @@ func (g *Gateway) readyz(c *call) error {
 	case !slices.ContainsFunc(g.models, (*model).ready):
 		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
 	}
-	return c.reply(http.StatusOK, health{"ready"})
+	if full := g.config.StoreFull; full != nil && full() {
+		return c.reply(http.StatusOK, health{Status: "degraded", Reason: "The disk of the store is full: " +
+			"models answer, but conversations, files and usage are not stored. Free space on that disk."})
+	}
+	return c.reply(http.StatusOK, health{Status: "ready"})
 }
 
 func (m *model) ready() bool {

@@ -22,6 +22,7 @@ import (
 // and the use of limits.
 type kept struct {
 	store  convo.Store
+	full   func() bool // whether the disk of the store is full
 	ledger *ledger.Ledger
 	limits limit.Book
 	// budgets tell when one is nearly spent.
@@ -49,6 +50,7 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 		return k, err
 	}
 	k.closers = append(k.closers, d.Close)
+	k.full = d.Full
 	if k.store, err = convo.New(ctx, d); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
@@ -139,6 +141,7 @@ func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.
 
 // give hands what is kept to a gateway.
 func (k *kept) give(config *gateway.Config) {
+	config.StoreFull = k.full
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
 	config.Keys, config.BudgetAlert = k.keys, k.alert
 }

@@ -19,6 +19,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/internal/logrepeat"
 	"parley/worker/host"
 )
 
@@ -337,11 +338,15 @@ func setLogFormat(s *settings, text string) error {
 	return nil
 }
 
+// repeatEvery is how often the log has the same failure again.
+const repeatEvery = time.Minute
+
 // logger returns the log that the settings describe, on standard error.
 func (s *settings) logger() *slog.Logger {
 	opts := &slog.HandlerOptions{Level: s.logLevel}
+	var h slog.Handler = slog.NewTextHandler(os.Stderr, opts)
 	if s.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		h = slog.NewJSONHandler(os.Stderr, opts)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(logrepeat.Limit(h, repeatEvery))
 }

@@ -182,7 +182,7 @@ func (d *database) DeleteConversation(ctx context.Context, owner Owner, id strin
 	if err := checked(owner); err != nil {
 		return err
 	}
-	return d.write(ctx, func(t *transaction) error {
+	return d.writeReserved(ctx, func(t *transaction) error {
 		return t.touch(`UPDATE conversations SET deleted = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`,
 			id, owner.Tenant, owner.User, max(1, db.Stamp(now)))
 	})

@@ -56,6 +56,11 @@ func (d *database) write(ctx context.Context, do func(*transaction) error) error
 	return d.Write(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }
 
+// writeReserved is write for deletions, which must succeed on a full disk.
+func (d *database) writeReserved(ctx context.Context, do func(*transaction) error) error {
+	return d.WriteReserved(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
+}
+
 func (d *database) read(ctx context.Context, do func(*transaction) error) error {
 	return d.Read(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }

@@ -249,7 +249,7 @@ func (d *database) DeleteMessage(ctx context.Context, owner Owner, conversation,
 	if err := checked(owner); err != nil {
 		return err
 	}
-	return d.write(ctx, func(t *transaction) error {
+	return d.writeReserved(ctx, func(t *transaction) error {
 		w, err := t.open(owner, conversation, now)
 		if err != nil {
 			return err

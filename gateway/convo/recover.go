@@ -160,7 +160,7 @@ func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) err
 func (d *database) purge(ctx context.Context, statement string, before int64) error {
 	for {
 		var removed int64
-		err := d.write(ctx, func(t *transaction) (err error) {
+		err := d.writeReserved(ctx, func(t *transaction) (err error) {
 			removed, err = t.exec(statement, before, purgeAtOnce)
 			return err
 		})

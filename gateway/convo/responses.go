@@ -428,7 +428,7 @@ func (d *database) DeleteResponse(ctx context.Context, owner Owner, id string) e
 	if err := checked(owner); err != nil {
 		return err
 	}
-	return d.write(ctx, func(t *transaction) error {
+	return d.writeReserved(ctx, func(t *transaction) error {
 		return t.touch(`DELETE FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`, id, owner.Tenant, owner.User)
 	})
 }

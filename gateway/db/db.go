@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -19,6 +20,10 @@ type DB struct {
 	// writer and reader are one pool in PostgreSQL, two in SQLite, where only
 	// one connection writes.
 	writer, reader *sql.DB
+	// reserve is nil in PostgreSQL, whose disk is not ours.
+	reserve *reserve
+	// full is set from a write that found the disk full until one succeeds.
+	full atomic.Bool
 }
 
 // A Kind is a kind of database.
@@ -47,6 +52,9 @@ type dialect struct {
 	// if it is simply run again; unavailable, whether err is the database's
 	// being away or busy.
 	transient, unavailable func(err error) bool
+	// full reports whether err says that the disk has no space left. The
+	// transaction has then changed nothing, even if err came from its commit.
+	full func(err error) bool
 }
 
 // waitMax is how long a call tries again while the database is away or busy.
@@ -61,8 +69,29 @@ type Tx struct {
 
 // Write runs do in a transaction that may write, again if it must be.
 func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
-	return d.run(ctx, d.writer, nil, do)
+	err := d.run(ctx, d.writer, nil, do)
+	switch {
+	case err == nil:
+		d.full.Store(false)
+		d.reserve.keep(time.Now())
+	case IsFull(err):
+		d.full.Store(true)
+	}
+	return err
 }
+
+// WriteReserved is Write for what must also succeed on a full disk: deletions,
+// and changes of who may do what.
+func (d *DB) WriteReserved(ctx context.Context, do func(*Tx) error) error {
+	err := d.Write(ctx, do)
+	if IsFull(err) && d.reserve.release() {
+		err = d.Write(ctx, do)
+	}
+	return err
+}
+
+// Full reports whether the disk was full when something was last written.
+func (d *DB) Full() bool { return d.full.Load() }
 
 // Read runs do in a transaction that sees one state of the database.
 func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {

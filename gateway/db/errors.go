@@ -14,6 +14,12 @@ type uncertain struct{ error }
 // Unwrap returns the cause.
 func (u uncertain) Unwrap() error { return u.error }
 
+var errFull = parley.Errorf(parley.Unavailable, "The disk of the server's store is full: nothing was stored. "+
+	"Deleting still works; the operator must free space on that disk.")
+
+// IsFull reports whether something was not stored because the disk is full.
+func IsFull(err error) bool { return errors.Is(err, errFull) }
+
 // explain turns a failure of the database into one that a caller can
 // understand. An error that is one already stays as it is.
 func (d *DB) explain(ctx context.Context, err error) error {
@@ -29,6 +35,8 @@ func (d *DB) explain(ctx context.Context, err error) error {
 		return wrap(parley.Errorf(parley.Cancelled, "The call was cancelled before the store was done."), err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return wrap(parley.Errorf(parley.DeadlineExceeded, "The store did not answer in time."), err)
+	case d.dialect.full(err):
+		return wrap(errFull, err)
 	case unsure:
 		return wrap(parley.Errorf(parley.Unavailable, "The store went away while it was storing this: try again with the same idempotency key, and it will be stored once."), err)
 	case d.unavailable(err):

@@ -35,7 +35,14 @@ var postgresDialect = dialect{
 	lockSchema:  `SELECT pg_advisory_xact_lock(7236275001)`,
 	transient:   postgresTransient,
 	unavailable: postgresAway,
+	full: func(err error) bool {
+		failure, ok := errors.AsType[*pgconn.PgError](err)
+		return ok && failure.Code == pgerrDiskFull
+	},
 }
+
+// pgerrDiskFull is PostgreSQL's code for a disk without space.
+const pgerrDiskFull = "53100"
 
 // openPostgres connects to the database that address names.
 func openPostgres(ctx context.Context, address string) (*DB, error) {

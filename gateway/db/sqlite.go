@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -34,7 +35,8 @@ var sqliteDialect = dialect{
 	kind:        SQLite,
 	parameter:   "?",
 	transient:   sqliteBusy,
-	unavailable: func(err error) bool { return sqliteBusy(err) || sqliteCode(err) == sqlite3.SQLITE_FULL },
+	unavailable: sqliteBusy,
+	full:        func(err error) bool { return sqliteCode(err) == sqlite3.SQLITE_FULL },
 }
 
 // openSQLite opens the file at path and makes it if it is missing, readable
@@ -51,7 +53,9 @@ func openSQLite(_ context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &DB{dialect: sqliteDialect, place: path, writer: writer, reader: reader}, nil
+	d := &DB{dialect: sqliteDialect, place: path, writer: writer, reader: reader, reserve: &reserve{path: path + ".reserve"}}
+	d.reserve.keep(time.Now())
+	return d, nil
 }
 
 func makeFile(path string) error {

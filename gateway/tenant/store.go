@@ -67,7 +67,7 @@ const stateQuery = `SELECT generation, (SELECT count(*) FROM api_keys) FROM tena
 
 // change runs do and counts the generation up, in one transaction.
 func (s *Store) change(ctx context.Context, do func(*db.Tx) error) error {
-	return found(s.db.Write(ctx, func(t *db.Tx) error {
+	return found(s.db.WriteReserved(ctx, func(t *db.Tx) error {
 		if _, err := t.Exec(`UPDATE tenant_state SET generation = generation + 1`); err != nil {
 			return err
 		}
