@@ -139,6 +139,10 @@ train-safety: ## train the safety classifier again: the same data gives the same
 safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder]
 	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
 
+.PHONY: sbom
+sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin/parley.cdx.json
+	$(BIN) licenses --format cyclonedx > bin/parley.cdx.json
+
 .PHONY: generate
-generate: ## write the generated files again: assembly kernels, built-in models
+generate: ## write the generated files again: assembly kernels, built-in models, licences
 	$(GO) generate ./...

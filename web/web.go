@@ -29,6 +29,12 @@ import (
 //go:embed dist
 var built embed.FS
 
+//go:embed dist/licenses.txt
+var licenses string
+
+// Licenses returns the licences of the packages that the pages are built with.
+func Licenses() string { return licenses }
+
 // policyOf lets a page load from its own origin alone, and run nothing that is
 // not a file of it or was in it when it was built, which is told by its hash. No
 // other site may frame it.

@@ -13,7 +13,7 @@ import (
 // model/weights stands below compute although its folder is model's: the
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
-	{"cmd/parley", "internal/builtin/gen", "internal/safetytrain"},
+	{"cmd/parley", "internal/builtin/gen", "internal/safetytrain", "internal/licenses/gen"},
 	{"internal/peer"},
 	{"internal/load", "internal/mechanism", "internal/toll", "internal/kvbench"},
 	{"sim/traffic"},
@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"compute"},
 	{"model/weights"},
 	{"worker/workertest"},
-	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/logrepeat"},
+	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/logrepeat", "internal/licenses"},
 	{"."},
 }
 
