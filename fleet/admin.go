@@ -5,14 +5,13 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"parley"
-	"parley/fleet/discover"
 )
 
-// An Admin is the fleet's own door, for operators and for workers.
+// An Admin shows the fleet to operators and does what they ask. It checks no
+// credentials: the gateway does that before it calls the handler.
 //
 //	GET  /fleet/workers                 who is there, and how they are
 //	POST /fleet/workers/{name}/drain    no new work; ?within=30s moves the rest then
@@ -20,35 +19,33 @@ import (
 //	POST /fleet/workers/{name}/sleep    give its memory back, when it has nothing to do; ?within as for drain
 //	POST /fleet/workers/{name}/wake     take it again
 //	GET  /fleet/findings                prompts that stopped being found in caches
-//	     /fleet/register                see [discover.Desk]
 type Admin struct {
 	Fleet *Fleet
-	// Token must be shown as a bearer. Without one only those may come whom the
-	// caller lets in: everybody if Open, else nobody.
+	// Token lets its bearer operate the fleet; empty lets no token do so.
 	Token string
-	Open  bool
-	// Desk is where workers register; nil if they do not.
-	Desk *discover.Desk
 }
 
-// Handler returns what answers the paths under /fleet/.
+// MayOperate reports whether a secret is the operate token.
+func (a Admin) MayOperate(secret string) bool {
+	want, shown := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(secret))
+	return a.Token != "" && subtle.ConstantTimeCompare(want[:], shown[:]) == 1
+}
+
+// Handler returns what answers the paths under /fleet/workers and /fleet/findings.
 func (a Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /fleet/workers", a.guard(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /fleet/workers", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})
-	}))
-	mux.HandleFunc("GET /fleet/findings", a.guard(func(w http.ResponseWriter, _ *http.Request) {
+	})
+	mux.HandleFunc("GET /fleet/findings", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Findings()})
-	}))
+	})
 	for verb, do := range map[string]func(string, time.Duration) error{
 		"drain": a.Fleet.Drain, "sleep": a.Fleet.Sleep,
 		"resume": func(name string, _ time.Duration) error { return a.Fleet.Resume(name) },
 		"wake":   func(name string, _ time.Duration) error { return a.Fleet.Wake(name) },
 	} {
-		mux.HandleFunc("POST /fleet/workers/{name}/"+verb, a.guard(a.tell(do)))
-	}
-	if a.Desk != nil {
-		mux.Handle("/fleet/register", a.Desk) // it looks at the token itself
+		mux.HandleFunc("POST /fleet/workers/{name}/"+verb, a.tell(do))
 	}
 	return mux
 }
@@ -78,20 +75,6 @@ func (a *Admin) done(w http.ResponseWriter, err error) {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})
-}
-
-// guard lets in who may come.
-func (a *Admin) guard(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		want, shown := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
-		switch {
-		case a.Token == "" && a.Open:
-		case a.Token == "" || subtle.ConstantTimeCompare(want[:], shown[:]) != 1:
-			refuse(w, http.StatusUnauthorized, "Show the fleet's token as a bearer. The server is given it with --fleet-token.")
-			return
-		}
-		next(w, r)
-	}
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

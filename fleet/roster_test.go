@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -103,51 +102,39 @@ func TestReasonsForNotJoining(t *testing.T) {
 	})
 }
 
-// TestAdmin looks at the fleet, drains a worker, and is refused without the token.
+// TestAdmin looks at the fleet and drains a worker, and tells the operate token from
+// others.
 func TestAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := two(t, Config{})
-		desk, err := discover.NewDesk("0123456789abcdef", []string{"default"}, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closedDoor := Admin{Fleet: f, Token: "0123456789abcdef", Desk: desk}.Handler()
-		call := func(h http.Handler, method, path, token string) (int, []Standing) {
+		admin := Admin{Fleet: f, Token: "0123456789abcdef"}
+		for _, row := range []struct {
+			method, path string
+			code         int
+			state        State
+		}{
+			{"GET", "/fleet/workers", 200, Up},
+			{"GET", "/fleet/findings", 200, ""},
+			{"POST", "/fleet/workers/a/drain?within=soon", 400, ""},
+			{"POST", "/fleet/workers/a/drain", 200, Draining},
+			{"POST", "/fleet/workers/a/resume", 200, Up},
+			{"POST", "/fleet/workers/z/drain", 404, ""},
+		} {
 			w := httptest.NewRecorder()
-			r := httptest.NewRequest(method, path, strings.NewReader("{}"))
-			r.Header.Set("Authorization", "Bearer "+token)
-			h.ServeHTTP(w, r)
+			admin.Handler().ServeHTTP(w, httptest.NewRequest(row.method, row.path, strings.NewReader("{}")))
 			var list struct{ Data []Standing }
 			_ = json.Unmarshal(w.Body.Bytes(), &list) // not all are lists
-			return w.Code, list.Data
-		}
-		for _, row := range []struct {
-			method, path, token string
-			code                int
-			state               State
-		}{
-			{"GET", "/fleet/workers", "0123456789abcdef", 200, Up},
-			{"GET", "/fleet/workers", "wrong", 401, ""},
-			{"GET", "/fleet/workers", "", 401, ""},
-			{"GET", "/fleet/findings", "", 401, ""},
-			{"GET", "/fleet/findings", "0123456789abcdef", 200, ""},
-			{"POST", "/fleet/workers/a/drain", "wrong", 401, ""},
-			{"POST", "/fleet/workers/a/drain?within=soon", "0123456789abcdef", 400, ""},
-			{"POST", "/fleet/workers/a/drain", "0123456789abcdef", 200, Draining},
-			{"POST", "/fleet/workers/a/resume", "0123456789abcdef", 200, Up},
-			{"POST", "/fleet/workers/z/drain", "0123456789abcdef", 404, ""},
-			{"POST", "/fleet/register", "wrong", 401, ""},
-		} {
-			code, list := call(closedDoor, row.method, row.path, row.token)
-			if code != row.code || row.state != "" && (len(list) != 2 || list[0].State != row.state) {
-				t.Errorf("%+v: %d, %+v", row, code, list)
+			if w.Code != row.code || row.state != "" && (len(list.Data) != 2 || list.Data[0].State != row.state) {
+				t.Errorf("%+v: %d, %+v", row, w.Code, list.Data)
 			}
 		}
-		if code, _ := call(Admin{Fleet: f}.Handler(), "GET", "/fleet/workers", ""); code != 401 {
-			t.Errorf("without a token anybody may look: %d", code)
+		for secret, want := range map[string]bool{"0123456789abcdef": true, "": false, "wrong": false, "0123456789abcdef0": false} {
+			if got := admin.MayOperate(secret); got != want {
+				t.Errorf("%q may operate: %v", secret, got)
+			}
 		}
-		if code, _ := call(Admin{Fleet: f, Open: true}.Handler(), "GET", "/fleet/workers", ""); code != 200 {
-			t.Errorf("on this machine nobody may look: %d", code)
+		if (Admin{Fleet: f}).MayOperate("") {
+			t.Error("without a token the empty secret may operate")
 		}
 	})
 }

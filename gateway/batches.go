@@ -16,14 +16,6 @@ const (
 	batchesPageMax = 100
 )
 
-func (g *Gateway) addBatchRoutes() {
-	t := &g.routes
-	t.add("POST", "/v1/batches", false, g.createBatch)
-	t.add("GET", "/v1/batches", false, g.listBatches)
-	t.add("GET", "/v1/batches/{id}", false, g.showBatch)
-	t.add("POST", "/v1/batches/{id}/cancel", false, g.cancelBatch)
-}
-
 // createBatch answers POST /v1/batches.
 func (g *Gateway) createBatch(c *call) error {
 	store, err := g.fileStore(c)

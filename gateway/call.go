@@ -29,6 +29,8 @@ type call struct {
 	id, suffix string
 	started    time.Time
 	route      string
+	// access is the access class of the route.
+	access access
 	// values are what stands for the braces of the route.
 	values    map[string]string
 	inference bool

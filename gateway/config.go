@@ -69,6 +69,8 @@ type Config struct {
 	// Fleet is the door to workers in other processes, for operators; nil if there
 	// are none.
 	Fleet *admin.Fleet
+	// FleetAPI answers the routes under /fleet/; nil has none of them.
+	FleetAPI *FleetAPI
 	// SLO is what users are promised, and what the operator is shown to be kept or
 	// not; the zero value is [parley.DefaultSLO].
 	SLO parley.SLO

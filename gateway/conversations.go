@@ -11,33 +11,14 @@ import (
 	"parley/gateway/openai"
 )
 
-func (g *Gateway) addConversationRoutes() {
-	t := &g.routes
-	stored := func(method, path string, inference bool, e endpoint) {
-		t.add(method, path, inference, func(c *call) error {
-			if g.keeper == nil {
-				return parley.Errorf(parley.Unavailable, "This server keeps no conversations: it was started without a store.")
-			}
-			return e(c)
-		})
+// withStore lets e answer on a server that has a store.
+func (g *Gateway) withStore(e endpoint) endpoint {
+	return func(c *call) error {
+		if g.keeper == nil {
+			return parley.Errorf(parley.Unavailable, "This server keeps no conversations: it was started without a store.")
+		}
+		return e(c)
 	}
-	stored("POST", "/v1/conversations", false, g.createConversation)
-	stored("GET", "/v1/conversations", false, g.listConversations)
-	stored("POST", "/v1/conversations/import", false, g.importConversation)
-	stored("GET", "/v1/conversations/{id}", false, g.showConversation)
-	stored("POST", "/v1/conversations/{id}", false, g.changeConversation)
-	stored("DELETE", "/v1/conversations/{id}", false, g.deleteConversation)
-	stored("POST", "/v1/conversations/{id}/restore", false, g.restoreConversation)
-	stored("GET", "/v1/conversations/{id}/export", false, g.exportConversation)
-	stored("GET", "/v1/conversations/{id}/tree", false, g.showTree)
-	stored("POST", "/v1/conversations/{id}/items", false, g.addItems)
-	stored("GET", "/v1/conversations/{id}/items", false, g.listItems)
-	stored("GET", "/v1/conversations/{id}/items/{item}", false, g.showItem)
-	stored("DELETE", "/v1/conversations/{id}/items/{item}", false, g.deleteItem)
-	stored("POST", "/v1/conversations/{id}/messages", true, g.say)
-	stored("POST", "/v1/conversations/{id}/messages/{item}/resume", true, g.resume)
-	stored("POST", "/v1/conversations/{id}/messages/{item}/cancel", false, g.cancelTurn)
-	stored("GET", "/v1/conversations/{id}/messages/{item}/stream", false, g.followTurn)
 }
 
 // optionalBody reads a body that may be left out.

@@ -26,15 +26,6 @@ const (
 	filesPage     = 10_000
 )
 
-func (g *Gateway) addFileRoutes() {
-	t := &g.routes
-	t.add("POST", "/v1/files", false, g.uploadFile)
-	t.add("GET", "/v1/files", false, g.listFiles)
-	t.add("GET", "/v1/files/{id}", false, g.showFile)
-	t.add("DELETE", "/v1/files/{id}", false, g.deleteFile)
-	t.add("GET", "/v1/files/{id}/content", false, g.readFile)
-}
-
 // fileStore returns where the files and batches of the call's owner are kept.
 func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 	if g.config.Batches == nil {

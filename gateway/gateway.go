@@ -159,11 +159,11 @@ func (c *call) guarded(run endpoint) (err error) {
 // dispatch runs the endpoint that the request asks for.
 func (g *Gateway) dispatch(c *call) error {
 	g.allowOrigin(c)
-	found, values := g.routes.find(c.request.URL.Path)
+	found, values := g.routes.find(c.request.URL)
 	if found == nil {
 		return openai.RouteNotFound(c.request.Method, c.request.URL.Path)
 	}
-	c.route, c.values = found.name, values
+	c.route, c.access, c.values = found.name, found.access, values
 	if c.request.Method == http.MethodOptions {
 		return c.preflight(found)
 	}
@@ -173,11 +173,17 @@ func (g *Gateway) dispatch(c *call) error {
 		return parley.Errorf(parley.MethodNotAllowed, "Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
 			c.request.Method, found.name, found.allowed())
 	}
+	if err := g.checkOrigin(c); err != nil {
+		return err
+	}
 	var err error
 	if c.identity, err = g.who(c); err != nil {
 		return err
 	}
-	if found.inference && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
+	if c.access.operates() {
+		c.Header().Set("Cache-Control", "no-store")
+	}
+	if found.worker && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)
 	}
 	return run(c)

@@ -21,16 +21,6 @@ func (g *Gateway) home(c *call) error {
 	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, strings.Join(names, ", "), c.request.Host, names[0]))
 }
 
-// addPageRoutes adds what the pages for people are made of.
-func (g *Gateway) addPageRoutes() {
-	if g.config.Pages == nil {
-		return
-	}
-	for _, path := range []string{"/assets/{file}", "/c/{id}", "/icon.svg", "/theme.js", "/licenses.txt", "/manifest.webmanifest"} {
-		g.routes.add("GET", path, false, g.page)
-	}
-}
-
 // page sends a page or a file of it.
 func (g *Gateway) page(c *call) error {
 	g.config.Pages.ServeHTTP(c.response, c.request)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"net/http"
-	"strings"
 
 	"parley"
 	"parley/gateway/convo"
@@ -17,35 +16,43 @@ import (
 const localTenant = tenant.LocalOrganization
 
 // identify tells who makes a call. It is the only place that decides so, once
-// for each call; all else goes by the call's identity.
+// for each call; all else goes by the call's identity. It decides by the access
+// class of the route and by the credentials that the request carries.
 //
 // Without a keyring everybody is whoever runs the program. While the keyring has
 // no keys, so is everybody at this machine, and nobody else is answered. From the
-// first key on, one is needed for all but health and pages.
+// first key on, one is needed for all but public routes, and one with the admin
+// right for operator routes.
 func (g *Gateway) identify(c *call) (tenant.Identity, error) {
-	keys, r := g.config.Keys, c.request
+	keys := g.config.Keys
 	switch {
 	case c.author != nil:
 		return g.identifyAuthor(c)
+	case c.access == public || c.access == fleetJoin:
+		return tenant.Identity{}, nil
+	case c.access == fleetOperator && g.hasOperateToken(c):
+		return tenant.Operator(), nil
 	case keys == nil:
 		return tenant.Local(), nil
-	case isPublic(c.route):
-		return tenant.Identity{}, nil
 	case keys.Empty():
-		return tenant.Local(), g.checkLocal(r)
+		return tenant.Local(), g.checkLocal(c.request)
 	}
-	secret, shown := tenant.Shown(r.Header)
-	if !shown && isOperators(c.route) && g.checkLocal(r) == nil {
-		return tenant.Local(), nil
-	}
+	secret, shown := tenant.Shown(c.request.Header)
 	if !shown {
 		return tenant.Identity{}, openai.MissingKey()
 	}
-	who, err := keys.Identify(r.Context(), secret)
-	if err == nil && isOperators(c.route) && !who.Admin {
+	who, err := keys.Identify(c.request.Context(), secret)
+	if err == nil && c.access.operates() && !who.Admin {
 		err = errNotAdmin
 	}
 	return who, err
+}
+
+// hasOperateToken reports whether a call carries the fleet's operate token.
+func (g *Gateway) hasOperateToken(c *call) bool {
+	secret, shown := tenant.Shown(c.request.Header)
+	may := g.config.FleetAPI.MayOperate
+	return shown && may != nil && may(secret)
 }
 
 // identifyAuthor tells as whom work is done that came without a client: as the
@@ -68,28 +75,8 @@ func ownerOf(c *call) convo.Owner {
 	return convo.Owner{Tenant: c.identity.Organization, User: c.identity.User}
 }
 
-// isPublic reports whether a route tells nothing that is anybody's: whether the
-// server is well, and the pages, which ask for the rest with their user's key.
-func isPublic(route string) bool {
-	return !isOperators(route) && !strings.HasPrefix(route, "/v1/")
-}
-
-// isOperators reports whether a route is for those who run the server: with an
-// admin key from anywhere, and on the machine itself without one.
-func isOperators(route string) bool {
-	return route == metricsPath || strings.HasPrefix(route, "/admin/api/") || strings.HasPrefix(route, "/debug/")
-}
-
 // errNotAdmin says that a key has not the right that something needs.
 var errNotAdmin = parley.Errorf(parley.Forbidden, "This needs a key with the admin right. Make one with: parley keys create --admin")
-
-// mustAdmin lets only admins pass.
-func (c *call) mustAdmin() error {
-	if !c.identity.Admin {
-		return errNotAdmin
-	}
-	return nil
-}
 
 // checkLocal lets a request pass that came from this machine, by a name of this
 // machine, and from no foreign web page. Without that, a page that anybody opens

@@ -14,40 +14,9 @@ import (
 
 const keysPath, adminKeysPath, projectsPath = "/v1/organization/api_keys", "/v1/organization/admin_api_keys", "/v1/organization/projects"
 
-func (g *Gateway) addKeyRoutes() {
-	if g.config.Keys == nil {
-		return
-	}
-	add := func(method, path string, e endpoint) {
-		g.routes.add(method, path, false, func(c *call) error {
-			if err := c.mustAdmin(); err != nil {
-				return err
-			}
-			return e(c)
-		})
-	}
-	for _, path := range []string{keysPath, adminKeysPath} {
-		admins := path == adminKeysPath
-		add("GET", path, func(c *call) error { return g.listKeys(c, tenant.KeyFilter{Admins: admins}) })
-		add("POST", path, func(c *call) error { return g.createKey(c, admins) })
-		add("GET", path+"/{key}", g.showKey)
-		add("POST", path+"/{key}", g.changeKey)
-		add("DELETE", path+"/{key}", g.deleteKey)
-		add("POST", path+"/{key}/rotate", g.rotateKey)
-	}
-	add("GET", projectsPath, g.listOrganizations)
-	add("POST", projectsPath, g.createOrganization)
-	add("GET", projectsPath+"/{project}", g.showOrganization)
-	add("POST", projectsPath+"/{project}", g.changeOrganization)
-	add("DELETE", projectsPath+"/{project}", g.deleteOrganization)
-	add("POST", projectsPath+"/{project}/archive", g.archiveOrganization)
-	add("GET", projectsPath+"/{project}/api_keys", func(c *call) error {
-		return g.listKeys(c, tenant.KeyFilter{Organization: c.values["project"]})
-	})
-	add("GET", projectsPath+"/{project}/api_keys/{key}", g.showProjectKey)
-	add("DELETE", projectsPath+"/{project}/api_keys/{key}", g.deleteKey)
-	add("GET", projectsPath+"/{project}/users", g.listUsers)
-	add("POST", projectsPath+"/{project}/users/{user}", g.changeUser)
+// listProjectKeys answers GET /v1/organization/projects/{project}/api_keys.
+func (g *Gateway) listProjectKeys(c *call) error {
+	return g.listKeys(c, tenant.KeyFilter{Organization: c.values["project"]})
 }
 
 // A keyPage is a page of keys.

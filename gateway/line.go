@@ -133,11 +133,6 @@ func (c *call) tellWait() {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-func (g *Gateway) addQueueRoutes() {
-	g.routes.add("GET", "/v1/queue", false, g.showQueue)
-	g.routes.add("GET", "/v1/queue/{id}", false, g.showPlace)
-}
-
 // showQueue answers GET /v1/queue: how long one would wait now.
 func (g *Gateway) showQueue(c *call) error {
 	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}

@@ -13,11 +13,6 @@ import (
 // client named: clients name OpenAI's.
 const moderationModel = "parley-safety"
 
-func (g *Gateway) addSafetyRoutes() {
-	g.routes.add("POST", "/v1/moderations", false, g.moderations)
-	g.routes.add("GET", "/admin/api/safety/events", false, g.operator(g.safetyEvents))
-}
-
 // moderations answers POST /v1/moderations. It judges as the input screen does
 // and takes no notice of policies: what follows is for the caller to say.
 func (g *Gateway) moderations(c *call) error {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"parley"
 	"parley/gateway/admin"
 )
 
@@ -78,19 +77,4 @@ func (o *operations) remember(l *admin.Life) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recent.Add(l)
-}
-
-// operator lets only those in who run the server: who show a key with the admin
-// right, and whoever sits at the machine: the connection must come from it, not
-// through a proxy, and to a name that only it has, which a page from elsewhere
-// cannot pretend.
-func (g *Gateway) operator(run endpoint) endpoint {
-	return func(c *call) error {
-		byKey := c.identity.Key != "" && c.identity.Admin
-		if !byKey && g.checkLocal(c.request) != nil {
-			return parley.Errorf(parley.Forbidden, "This is for those who run the server. Without an admin key it is shown only on the machine itself: open it at http://127.0.0.1 there, or through a tunnel such as ssh -L.")
-		}
-		c.Header().Set("Cache-Control", "no-store")
-		return run(c)
-	}
 }

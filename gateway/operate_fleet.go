@@ -9,23 +9,17 @@ import (
 	"parley/gateway/admin"
 )
 
-func (g *Gateway) addFleetRoutes() {
-	fleet := g.config.Fleet
-	if fleet == nil {
-		return
-	}
-	g.routes.add("GET", "/admin/api/findings", false, g.operator(g.listFindings))
-	for verb, do := range map[string]func(string) error{"drain": fleet.Drain, "resume": fleet.Resume, "sleep": fleet.Sleep, "wake": fleet.Wake} {
-		g.routes.add("POST", "/admin/api/workers/"+verb, false, g.operator(func(c *call) error {
-			name, err := c.workerNamed()
-			if err != nil {
-				return err
-			}
-			if err := do(name); err != nil {
-				return err
-			}
-			return g.showNow(c)
-		}))
+// toWorker has something done to the worker that a request names.
+func (g *Gateway) toWorker(do func(name string) error) endpoint {
+	return func(c *call) error {
+		name, err := c.workerNamed()
+		if err != nil {
+			return err
+		}
+		if err := do(name); err != nil {
+			return err
+		}
+		return g.showNow(c)
 	}
 }
 

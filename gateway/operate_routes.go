@@ -12,20 +12,6 @@ import (
 	"parley/gateway/openai"
 )
 
-func (g *Gateway) addOperatorRoutes() {
-	for path, show := range map[string]endpoint{
-		"/admin/api/now": g.showNow, "/admin/api/about": g.showParts, "/admin/api/history": g.showHistory, "/admin/api/live": g.followNow,
-		"/admin/api/alerts": g.listAlerts, "/admin/api/requests": g.listRequests, "/admin/api/requests/{id}": g.showRequest,
-		"/debug/pprof/": profile, "/debug/pprof/{name}": profile,
-	} {
-		g.routes.add("GET", path, false, g.operator(show))
-	}
-	g.addFleetRoutes()
-	if g.config.Pages != nil {
-		g.routes.add("GET", "/admin", false, g.page)
-	}
-}
-
 // parts are what the operator's page can show of this server.
 type parts struct {
 	Fleet bool `json:"fleet"`

@@ -35,32 +35,6 @@ func decodeAs[T any](t *testing.T, body string) (v T) {
 	return v
 }
 
-func TestOnlyThoseAtTheMachineOperate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{})
-		for name, c := range map[string]struct {
-			change func(*http.Request)
-			status int
-		}{
-			"at home":            {func(*http.Request) {}, 200},
-			"by name":            {func(r *http.Request) { r.Host = "localhost:8080" }, 200},
-			"by IPv6":            {func(r *http.Request) { r.RemoteAddr, r.Host = "[::1]:99", "[::1]:8080" }, 200},
-			"from elsewhere":     {func(r *http.Request) { r.RemoteAddr = "192.0.2.7:99" }, 403},
-			"through a proxy":    {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.7") }, 403},
-			"another proxy":      {func(r *http.Request) { r.Header.Set("Forwarded", "for=192.0.2.7") }, 403},
-			"a rebound name":     {func(r *http.Request) { r.Host = "evil.example" }, 403},
-			"no address at all":  {func(r *http.Request) { r.RemoteAddr = "pipe" }, 403},
-			"an address as name": {func(r *http.Request) { r.Host = "192.0.2.7:8080" }, 403},
-		} {
-			for _, path := range []string{"/admin/api/now", "/admin/api/history", "/admin/api/requests", "/debug/pprof/goroutine"} {
-				if w := s.atHome(t.Context(), path, c.change); w.Code != c.status {
-					t.Errorf("%s: %s gives %d: %s", name, path, w.Code, w.Body)
-				}
-			}
-		}
-	})
-}
-
 func TestNowAndHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "one two three", 100*time.Millisecond)})

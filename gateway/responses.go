@@ -13,18 +13,6 @@ import (
 	"parley/gateway/openai"
 )
 
-func (g *Gateway) addResponseRoutes() {
-	t := &g.routes
-	t.add("POST", "/v1/responses", true, g.createResponse)
-	t.add(upgrade, "/v1/responses", true, g.responseSocket)
-	t.add("POST", "/v1/responses/input_tokens", false, g.countInputTokens)
-	t.add("POST", "/v1/responses/compact", true, g.compact)
-	t.add("GET", "/v1/responses/{id}", false, g.showResponse)
-	t.add("DELETE", "/v1/responses/{id}", false, g.deleteResponse)
-	t.add("POST", "/v1/responses/{id}/cancel", false, g.cancelResponse)
-	t.add("GET", "/v1/responses/{id}/input_items", false, g.listInputItems)
-}
-
 // createResponse answers POST /v1/responses: like chat, but in items, with
 // what was said before recalled, and what is said now remembered.
 func (g *Gateway) createResponse(c *call) error {

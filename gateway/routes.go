@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -11,10 +12,12 @@ type route struct {
 	// name is the path as metrics and logs show it. A segment in braces stands
 	// for any text without a slash.
 	name string
-	// inference routes are the ones that reach a worker: they are counted as
-	// in flight and refused while draining.
-	inference bool
-	methods   map[string]endpoint
+	// access says which credentials the route needs.
+	access access
+	// worker routes reach a worker: they are counted as in flight and refused while
+	// draining.
+	worker  bool
+	methods map[string]endpoint
 }
 
 // upgrade is the method of a route that also speaks WebSocket: a GET that asks
@@ -33,61 +36,37 @@ const modelsPrefix = "/v1/models/"
 
 const metricsPath = "/metrics"
 
-func (g *Gateway) addRoutes() {
-	t := &g.routes
-	t.add("POST", "/v1/chat/completions", true, g.chat)
-	t.add(upgrade, "/v1/chat/completions", true, g.chatSocket)
-	t.add("POST", "/v1/completions", true, g.completions)
-	t.add("POST", "/v1/fim/completions", true, g.fim)
-	t.add("POST", "/v1/embeddings", true, g.embeddings)
-	t.add("POST", "/v1/rerank", true, g.rerank)
-	t.add("POST", messagesPath, true, g.messages)
-	t.add("POST", messagesPath+"/count_tokens", false, g.countTokens)
-	t.add("GET", "/v1/models", false, g.listModels)
-	t.add("GET", modelsPrefix, false, g.showModel)
-	t.add("GET", "/healthz", false, g.healthz)
-	t.add("GET", "/readyz", false, g.readyz)
-	t.add("GET", "/health", false, g.readyz) // where vLLM and llama-server have it
-	t.add("GET", metricsPath, false, g.showMetrics)
-	t.add("GET", "/", false, g.home)
-	g.addQueueRoutes()
-	g.addUsageRoutes()
-	g.addPageRoutes()
-	g.addOperatorRoutes()
-	g.addSafetyRoutes()
-	g.addFileRoutes()
-	g.addBatchRoutes()
-	g.addResponseRoutes()
-	g.addConversationRoutes()
-	g.addKeyRoutes()
-}
-
-// add lets e answer a method on a path.
-func (t *routeTable) add(method, path string, inference bool, e endpoint) {
-	found := t.plain[path]
+// add lets a row's endpoint answer a method on a path. All methods of a path have
+// one access class.
+func (t *routeTable) add(row routeRow) {
+	found := t.plain[row.path]
 	for _, r := range t.patterns {
-		if r.name == path {
+		if r.name == row.path {
 			found = r
 		}
 	}
 	if found == nil {
-		found = &route{path, inference, map[string]endpoint{}}
+		found = &route{row.path, row.access, row.worker, map[string]endpoint{}}
 		switch {
-		case strings.Contains(path, "{"):
+		case strings.Contains(row.path, "{"):
 			t.patterns = append(t.patterns, found)
 		case t.plain == nil:
-			t.plain = map[string]*route{path: found}
+			t.plain = map[string]*route{row.path: found}
 		default:
-			t.plain[path] = found
+			t.plain[row.path] = found
 		}
 	}
-	found.methods[method] = e
+	if row.access == undeclared || row.access != found.access {
+		panic("gateway: " + row.method + " " + row.path + " needs one declared access class for all its methods")
+	}
+	found.methods[row.method] = row.run
 }
 
 // find returns the route of a path, nil if there is none, and what stands for
 // its braces. Paths are compared as they are: no cleaning and no redirects,
-// which POST bodies do not survive.
-func (t *routeTable) find(path string) (*route, map[string]string) {
+// which POST bodies do not survive. What stands for braces may hold escaped slashes.
+func (t *routeTable) find(u *url.URL) (*route, map[string]string) {
+	path := u.Path
 	if strings.HasPrefix(path, modelsPrefix) && path != modelsPrefix {
 		path = modelsPrefix
 	} else if path == modelsPrefix {
@@ -96,15 +75,16 @@ func (t *routeTable) find(path string) (*route, map[string]string) {
 	if found, ok := t.plain[path]; ok {
 		return found, nil
 	}
+	escaped := u.EscapedPath()
 	for _, r := range t.patterns {
-		if values, ok := match(r.name, path); ok {
+		if values, ok := match(r.name, escaped); ok {
 			return r, values
 		}
 	}
 	return nil, nil
 }
 
-// match compares a path with a pattern, segment by segment.
+// match compares an escaped path with a pattern, segment by segment.
 func match(pattern, path string) (map[string]string, bool) {
 	wanted, given := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(wanted) != len(given) {
@@ -115,7 +95,11 @@ func match(pattern, path string) (map[string]string, bool) {
 		name, braced := strings.CutPrefix(w, "{")
 		switch {
 		case braced && given[i] != "":
-			values[strings.TrimSuffix(name, "}")] = given[i]
+			value, err := url.PathUnescape(given[i])
+			if err != nil {
+				return nil, false
+			}
+			values[strings.TrimSuffix(name, "}")] = value
 		case w != given[i]:
 			return nil, false
 		}

@@ -15,12 +15,6 @@ import (
 	"parley/gateway/openai"
 )
 
-func (g *Gateway) addUsageRoutes() {
-	g.routes.add("GET", "/v1/organization/usage/completions", false, g.showUsage)
-	g.routes.add("GET", "/v1/organization/costs", false, g.showCosts)
-	g.routes.add("GET", "/v1/organization/me", false, g.showMe)
-}
-
 // usageGroups says how the interface names what sums are told apart by.
 var usageGroups = map[string]ledger.By{
 	"project_id": ledger.ByOrganization, "user_id": ledger.ByUser, "api_key_id": ledger.ByKey, "model": ledger.ByModel,

@@ -362,7 +362,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	c.under("rolling restart", func() {
 		for _, h := range c.workers {
-			resp, err := k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/drain?within=200ms", nil)
+			resp, err := k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/drain?within=200ms", []byte{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -372,7 +372,7 @@ func TestRollingRestart(t *testing.T) {
 			_ = h.cmd.Wait()
 			c.start(h)
 			c.await(h)
-			resp, err = k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/resume", nil)
+			resp, err = k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/resume", []byte{})
 			if err != nil {
 				t.Error(err)
 				return

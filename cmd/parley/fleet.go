@@ -60,7 +60,7 @@ func (s *serverCommand) fleetClient() (*client, error) {
 	return c, nil
 }
 
-const fleetTokenHelp = "\n\nWhere the server was given a --fleet-token, put it into the variable PARLEY_FLEET_TOKEN."
+const fleetTokenHelp = "\n\nWhere the server has keys, put an admin key into the variable PARLEY_API_KEY, or its\n--fleet-token into PARLEY_FLEET_TOKEN."
 
 func newFleetStatus() *cobra.Command {
 	s := &serverCommand{}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +29,7 @@ type back struct {
 	hosts  []*host.Host
 	served []gateway.Served
 	fleet  *fleet.Fleet // nil if this process computes alone
-	admin  http.Handler // of the fleet
+	api    *gateway.FleetAPI
 	device string
 	stop   context.CancelFunc
 	finds  sync.WaitGroup
@@ -100,19 +98,21 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	}
 	b.fleet = f
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	admin := fleet.Admin{Fleet: f, Token: s.fleetToken, Open: isLoopback(s.addr)}
+	admin := fleet.Admin{Fleet: f, Token: s.fleetToken}
+	b.api = &gateway.FleetAPI{Operate: admin.Handler(), MayOperate: admin.MayOperate}
+	var desk *discover.Desk
 	if len(registering) > 0 {
-		if admin.Desk, err = discover.NewDesk(s.fleetToken, registering, 0, log); err != nil {
+		if desk, err = discover.NewDesk(s.fleetToken, registering, 0, log); err != nil {
 			return fmt.Errorf("%w (--fleet-token)", err)
 		}
+		b.api.Register = desk
 	}
-	b.admin = admin.Handler()
 	for i := range b.served {
 		b.served[i].Worker = f
 	}
 	for i := range pools {
 		for j := range pools[i].Workers {
-			if err := b.find(ctx, &pools[i], &pools[i].Workers[j], admin.Desk, log); err != nil {
+			if err := b.find(ctx, &pools[i], &pools[i].Workers[j], desk, log); err != nil {
 				return fmt.Errorf("pool %s, worker %d: %w", pools[i].Name, j+1, err)
 			}
 		}
@@ -205,27 +205,6 @@ func localMember(name, pool string, h *host.Host) fleet.Member {
 		},
 		Follow: func(ctx context.Context, to *fleet.Feed) error { return h.Follow(ctx, to.Listener()) },
 	}
-}
-
-// isLoopback reports whether only this machine can reach an address.
-func isLoopback(addr string) bool {
-	name, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(name)
-	return err == nil && (name == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-// handler puts the fleet's own door beside the gateway.
-func (b *back) handler(front http.Handler) http.Handler {
-	if b.admin == nil {
-		return front
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/fleet/") {
-			b.admin.ServeHTTP(w, r)
-			return
-		}
-		front.ServeHTTP(w, r)
-	})
 }
 
 // names lists the models, the first of several marked.

@@ -115,7 +115,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err := s.checkTierModels(behind.served); err != nil {
 		return err
 	}
-	config.Fleet = behind.door()
+	config.Fleet, config.FleetAPI = behind.door(), behind.api
 	traces, endTraces := s.openTraces(ctx, "parley", log)
 	defer endTraces()
 	config.Traces = traces
@@ -133,7 +133,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	memory := newGovernor()
 	defer inBackground(ctx, memory.run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty())
-	return serveUntilDone(ctx, gateway.NewServer(s.addr, memory.counting(behind.handler(front))), listener, front, s.drain, out)
+	return serveUntilDone(ctx, gateway.NewServer(s.addr, memory.counting(front)), listener, front, s.drain, out)
 }
 
 // openBatches opens where files and batches are kept. While another server uses

@@ -56,7 +56,7 @@ func (c *crew) tell(h *hand, verb string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	resp, err := k.send(c.t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/"+verb, nil)
+	resp, err := k.send(c.t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/"+verb, []byte{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

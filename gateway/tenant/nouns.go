@@ -44,6 +44,9 @@ func Local() Identity {
 	return Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
 }
 
+// Operator is who shows a credential that is good for operating the fleet alone.
+func Operator() Identity { return Identity{Organization: LocalOrganization, Admin: true} }
+
 // MayUse reports whether the identity may use the model that goes by any of
 // these names, such as its own and an alias.
 func (i *Identity) MayUse(names ...string) bool {

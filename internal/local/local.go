@@ -52,13 +52,20 @@ func Check(r *http.Request, allowed func(origin string) bool) Reason {
 }
 
 // IsCrossOrigin reports whether a web page of another origin sent r, unless allowed,
-// which may be nil, admits that origin.
+// which may be nil, admits that origin. Browsers do not let pages set Sec-Fetch-Site,
+// so it decides where it is there, also behind a proxy that rewrites the Host header.
+// Over plain HTTP to another machine browsers leave it out, and Origin decides.
 func IsCrossOrigin(r *http.Request, allowed func(origin string) bool) bool {
-	if origin := r.Header.Get("Origin"); origin != "" {
-		return !SameOrigin(origin, r.Host) && (allowed == nil || !allowed(origin))
+	origin := r.Header.Get("Origin")
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "":
+		if origin == "" || SameOrigin(origin, r.Host) {
+			return false
+		}
 	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "cross-site" || site == "same-site"
+	return origin == "" || allowed == nil || !allowed(origin)
 }
 
 // SameOrigin reports whether the host and port of an Origin header are those of the

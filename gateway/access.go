@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"parley"
+	"parley/internal/local"
+)
+
+// An access class says which credentials a route needs. Every route of the table
+// in routes.go declares one, and [Gateway.identify] decides by it alone: never by
+// the path, and never by the address from which a connection comes.
+type access int
+
+const (
+	// undeclared is the zero value, which no route may have.
+	undeclared access = iota
+	// public routes show nothing that belongs to a user: health, pages, sign-in.
+	public
+	// stateless routes answer and store nothing.
+	stateless
+	// owned routes read or write what a user has stored, or what it has used.
+	owned
+	// operator routes show and change the server: they need the admin right.
+	operator
+	// fleetOperator routes are operator routes that also take the fleet's operate
+	// token.
+	fleetOperator
+	// fleetJoin is where workers register. Its handler checks their credentials.
+	fleetJoin
+)
+
+// String returns the class's name, as error messages and tests show it.
+func (a access) String() string {
+	return [...]string{"undeclared", "public", "stateless", "owned", "operator", "fleet-operator", "fleet-join"}[a]
+}
+
+// operates reports whether the class is for operators of the server.
+func (a access) operates() bool { return a == operator || a == fleetOperator }
+
+// sameOriginOnly reports whether pages of other origins are refused, also where they
+// only read: a page may send a GET with neither an Origin header nor a preflight.
+func (a access) sameOriginOnly() bool { return a == owned || a == fleetJoin || a.operates() }
+
+// checkOrigin refuses what a page of another origin sends to a route that is not
+// for it. Programs send neither of the two headers and pass.
+func (g *Gateway) checkOrigin(c *call) error {
+	if !c.access.sameOriginOnly() || !local.IsCrossOrigin(c.request, g.originAllowed) {
+		return nil
+	}
+	return parley.Errorf(parley.Forbidden,
+		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin and that origin.", c.route)
+}

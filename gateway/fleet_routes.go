@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"net/http"
+
+	"parley"
+)
+
+// A FleetAPI answers the routes under /fleet/. The gateway decides who may call
+// them, checks where a request comes from, and logs and counts it as any other.
+type FleetAPI struct {
+	// Operate shows and changes the fleet. It is called for operators only.
+	Operate http.Handler
+	// MayOperate reports whether a secret is the fleet's operate token, which is
+	// accepted beside admin keys; nil accepts none.
+	MayOperate func(secret string) bool
+	// Register is where workers register. It checks their credentials; nil if
+	// workers may not register.
+	Register http.Handler
+}
+
+// fleetRoutes are those of the fleet's own interface; docs/fleet.md describes it.
+func (g *Gateway) fleetRoutes() (rows []routeRow) {
+	api := g.config.FleetAPI
+	if api == nil {
+		return nil
+	}
+	run := jsonOnly(api.Operate)
+	rows = []routeRow{
+		{"GET", "/fleet/workers", fleetOperator, false, run},
+		{"GET", "/fleet/findings", fleetOperator, false, run},
+	}
+	for _, verb := range []string{"drain", "resume", "sleep", "wake"} {
+		rows = append(rows, routeRow{"POST", "/fleet/workers/{name}/" + verb, fleetOperator, false, run})
+	}
+	if api.Register != nil {
+		register := jsonOnly(api.Register)
+		rows = append(rows,
+			routeRow{"POST", "/fleet/register", fleetJoin, false, register},
+			routeRow{"DELETE", "/fleet/register", fleetJoin, false, register})
+	}
+	return rows
+}
+
+// jsonOnly lets a handler answer. What changes something must be declared as JSON,
+// which a browser does not send for a page of another origin without asking first.
+func jsonOnly(h http.Handler) endpoint {
+	return func(c *call) error {
+		if c.request.Method != http.MethodGet && c.request.Method != http.MethodHead &&
+			!isJSON(c.request.Header.Get("Content-Type")) {
+			return parley.Invalid("", "Send the header 'Content-Type: application/json', also with an empty body.")
+		}
+		h.ServeHTTP(c.response, c.request)
+		return nil
+	}
+}
