@@ -5,7 +5,12 @@ import "time"
 // Release takes the table's hands off its blocks, whether the sequence is
 // complete, cancelled or preempted. Sealed blocks nobody else uses become
 // cached; private ones become free.
-func (c *Cache) Release(t *Table, now time.Time) {
+func (c *Cache) Release(t *Table, now time.Time) { c.Suspend(t, 0, now) }
+
+// Suspend is Release for a sequence that will continue: its sealed blocks are
+// retained for at least that time, if retention has room.
+func (c *Cache) Suspend(t *Table, retain time.Duration, now time.Time) {
+	t.retain = max(t.retain, min(retain, c.cfg.RetainMax))
 	c.tick(now)
 	if t.place == 0 {
 		return

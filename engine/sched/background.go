@@ -27,11 +27,6 @@ func (s *Scheduler) letIn(now time.Time) {
 	s.joins(q)
 }
 
-// aged reports whether a sequence waited for so long that it goes first.
-func (s *Scheduler) aged(q *Seq, now time.Time) bool {
-	return q == s.favoured || now.Sub(q.arrived) >= s.cfg.AgeMax
-}
-
 // oldestBackground returns the background sequence that came first, or nil.
 func (s *Scheduler) oldestBackground() (oldest *Seq) {
 	for _, list := range [][]*Seq{s.waiting, s.running} {

@@ -9,56 +9,83 @@ import (
 	"parley/engine/kv"
 )
 
-// admit lets waiting sequences run, in strict order, while there is room.
-func (s *Scheduler) admit(now time.Time) {
+// admit lets waiting sequences run, in strict order, while there is room, and
+// returns what those that are left wait for.
+func (s *Scheduler) admit(now time.Time) Wait {
 	if s.closed() {
-		return
+		return ForSeat
 	}
 	for len(s.waiting) > 0 {
 		i := s.first(now)
 		if i < 0 {
-			return
+			break
 		}
 		q := s.waiting[i]
 		if q.Background && s.busy {
-			return
+			break
 		}
-		if s.places+1+q.Forks > s.cfg.Seqs || blocks(s.firstTokens(q)) > s.cache.Available()-s.lent(q.Class) {
-			if s.reclaim(q, now) {
-				continue
-			}
-			return
+		if why := s.begin(q, now); why == ForTurn {
+			s.waiting = slices.Delete(s.waiting, i, i+1)
+		} else if !s.reclaim(q, now) {
+			return why
 		}
-		claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow(), Again: q.admitted}
-		if q.EveryRow || q.Whole || s.cfg.Baseline.NoPrefixCache {
-			claim.Hashes = nil
-		}
-		got, ok := s.cache.Admit(&q.Table, &claim, s.firstTokens(q), now)
-		if !ok && s.reclaim(q, now) {
-			continue
-		}
-		if !ok {
-			return
-		}
-		if !q.admitted {
-			q.Cached, q.admitted = got, true
-		}
-		q.Computed, q.mark, q.boarding = got.HitTokens, len(q.Tokens), true
-		s.places += 1 + q.Forks
-		s.running = append(s.running, q)
-		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
+	return ForTurn
 }
 
-// reclaim takes the memory of a paused sequence for q, or of one in the
-// background, if there is one: nobody waits for it.
+// begin gives a waiting sequence a seat and memory, or returns which of them there
+// is none of.
+func (s *Scheduler) begin(q *Seq, now time.Time) Wait {
+	switch {
+	case s.seatsShort(q) > 0:
+		return ForSeat
+	case s.blocksShort(q) > 0:
+		return ForMemory
+	}
+	claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow(), Again: q.admitted}
+	if q.EveryRow || q.Whole || s.cfg.Baseline.NoPrefixCache {
+		claim.Hashes = nil
+	}
+	got, ok := s.cache.Admit(&q.Table, &claim, s.firstTokens(q), now)
+	if !ok {
+		return ForMemory
+	}
+	q.note(ForTurn, now)
+	q.stays = q.stays || s.goesFirst(q, now)
+	if q.admitted {
+		q.Away += now.Sub(q.since)
+	} else {
+		q.Cached, q.admitted = got, true
+	}
+	q.Computed, q.mark, q.boarding = got.HitTokens, len(q.Tokens), true
+	q.recomputed, q.yielded = len(q.Tokens)-got.HitTokens, false
+	s.places += 1 + q.Forks
+	s.running = append(s.running, q)
+	return ForTurn
+}
+
+// note ends the wait that a sequence is in and begins another.
+func (q *Seq) note(cause Wait, now time.Time) {
+	if !q.admitted {
+		q.Waits[q.cause] += now.Sub(q.noted)
+	}
+	q.cause, q.noted = cause, now
+}
+
+// reclaim takes the seat and the memory of a running sequence for q: of a paused one,
+// or one in the background, for which nobody waits, else of a lower class, if q
+// must not wait. It reports whether there was one.
 func (s *Scheduler) reclaim(q *Seq, now time.Time) bool {
 	i := slices.IndexFunc(s.running, func(v *Seq) bool { return v.Paused || v.Background && !q.Background })
-	if i < 0 {
-		return false
+	if i >= 0 {
+		s.preempt(s.running[i], now)
+		return true
 	}
-	s.preempt(s.running[i], now)
-	return true
+	if v := s.yields(q, now); v != nil {
+		s.yield(v, now)
+		return true
+	}
+	return false
 }
 
 // room makes room for so many tokens of a running sequence, at the cost of
@@ -113,8 +140,14 @@ func (s *Scheduler) preempt(q *Seq, now time.Time) {
 	s.stats.Preempted++
 	s.stats.Lost += uint64(q.Computed)
 	s.places -= 1 + q.Forks
-	s.release(q, now)
-	q.Computed, q.Draft, q.again = 0, 0, true
+	s.seal(q)
+	var retain time.Duration
+	if q.yielded { // it continues as soon as there is a seat
+		retain = s.cfg.AgeMax
+	}
+	s.cache.Suspend(&q.Table, retain, now)
+	q.Computed, q.Draft, q.again, q.since = 0, 0, true, now
+	q.Preempted++
 	i := slices.Index(s.running, q)
 	s.running = slices.Delete(s.running, i, i+1)
 	s.waiting = append(s.waiting, q)
@@ -139,38 +172,9 @@ func (s *Scheduler) Rejoin(q *Seq, now time.Time) {
 		s.places -= 1 + q.Forks
 		s.running = slices.Delete(s.running, i, i+1)
 		s.waiting = append(s.waiting, q)
+		q.since, q.yielded = now, true
 	}
 	q.Computed, q.Draft = 0, 0
-}
-
-// first returns which of the waiting sequences is admitted next: one that has
-// waited too long, oldest first; else the highest class, in it by turns; those in
-// the background last. It is -1 if all are paused.
-func (s *Scheduler) first(now time.Time) int {
-	best := -1
-	for i, q := range s.waiting {
-		if !q.Paused && (best < 0 || s.before(q, s.waiting[best], now)) {
-			best = i
-		}
-	}
-	return best
-}
-
-func (s *Scheduler) before(a, b *Seq, now time.Time) bool {
-	oldA, oldB := s.aged(a, now), s.aged(b, now)
-	switch {
-	case a.Background != b.Background:
-		return b.Background
-	case a.Background:
-		return a.order < b.order
-	case oldA != oldB:
-		return oldA
-	case oldA:
-		return a.order < b.order
-	case a.Class != b.Class:
-		return a.Class > b.Class
-	}
-	return s.ledger.compare(a, b) < 0
 }
 
 // lent returns how many blocks other classes have reserved and not used.
@@ -196,6 +200,7 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
 	child.Prompt, child.Most, child.Salt, child.Public, child.Retain = q.Prompt, q.Most, q.Salt, q.Public, q.Retain
 	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
+	child.Objective, child.stays, child.since = q.Objective, q.stays, now
 	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
 	child.Cached, child.admitted = q.Cached, true
 	q.Forks--

@@ -17,15 +17,26 @@
 //
 // # Who gets memory
 //
-// A sequence is admitted when the blocks of all its known tokens can be had,
-// beside a reserve for those that run to grow into. The order is strict: a
-// higher class first, in a class the tenant served least; one that does not
-// fit yet holds back those behind it. When a running sequence needs a block
+// A sequence is admitted when there is a seat for it and the blocks of all its known
+// tokens can be had, beside a reserve for those that run to grow into. The order is
+// strict: a higher class first; in a class those that gave up a seat, then those that
+// waited too long, then of the requests with one objective that of the tenant served
+// least, and between objectives the one that is due first. One that does not fit yet
+// holds back those behind it. When a running sequence needs a block
 // and there is none, another one is preempted: of the lowest class, the newest,
 // unless it has not got anywhere since it was preempted before. What a preempted
 // sequence had computed may stay in the cache; the rest is computed again. A
-// class may reserve a share of the pool: others use it for their cache alone,
-// so that requests within the share preempt nobody.
+// class may reserve a share of the pool and of the seats: others use the blocks for
+// their cache alone, so that requests within the share preempt nobody.
+//
+// # Who gives up a seat
+//
+// A request that would miss its objective for the first token takes the seat, and the
+// memory, of a running sequence of a lower class (see [Seq.Objective]). That one
+// waits, keeps what it computed in the cache while there is room for it, and continues
+// with the same tokens. A class keeps its share of the seats by weight, a sequence
+// that was let in by its age keeps its seat, and one that was preempted before must
+// first have written a block, and a part of what it had to compute again.
 //
 // # What gives way
 //
@@ -38,8 +49,9 @@
 //
 // Every pass in which a reader is present gives readers at least one token,
 // and chunkMin if that takes it at most half beyond the target, even if the
-// writers alone use the target up. A request that has
-// waited for AgeMax is admitted before all younger ones of any class. When the
+// writers alone use the target up. When a class has had less than its share of the
+// seats by weight, or none, for AgeMax, a request of it that has waited as long is
+// admitted before all others of any class, and runs to its end. When the
 // background has had no turn for BackgroundWait, the oldest of its sequences
 // stops being one: it runs to its end like any other, and the next is let in so
 // long after it.
@@ -82,6 +94,9 @@ type Seq struct {
 	// for those that lie in the first Public tokens.
 	Salt   parley.Salt
 	Public int
+	// Objective is how long after its arrival the first token should come; 0 is what
+	// the class has.
+	Objective time.Duration
 	// Retain is how long its blocks should stay in the cache after it.
 	Retain time.Duration
 	// Deadline is when the sequence is worth nothing any more; zero means never.
@@ -96,16 +111,45 @@ type Seq struct {
 	Table kv.Table
 	// Cached says what was found in the cache at the first admission.
 	Cached kv.Admission
+	// Waits says what the sequence waited for before it was first admitted.
+	Waits [Waits]time.Duration
+	// Preempted counts how often it had to make room for others, Away is how long it
+	// then waited.
+	Preempted int
+	Away      time.Duration
 
 	hashes   []parley.BlockHash // of the leading full blocks
 	boarding bool               // some of its computed tokens may wait for a copy
 	granted  int                // tokens it may compute in the present pass
 	order    uint64             // of arrival
 	arrived  time.Time
-	admitted bool // at least once
-	again    bool // after a preemption
-	mark     int  // known tokens at the last admission
+	since    time.Time // when it began to wait: at its arrival, or when it was preempted
+	noted    time.Time // up to when Waits are told
+	cause    Wait      // from then on
+	admitted bool      // at least once
+	again    bool      // after a preemption
+	yielded  bool      // its seat to a higher class, and waits for another
+	stays    bool      // in its seat, as it waited too long for it
+	mark     int       // known tokens at the last admission
+	// recomputed is how many of them were not found in the cache.
+	recomputed int
 }
+
+// A Wait is what a sequence waits for before its first pass.
+type Wait uint8
+
+// What sequences wait for.
+const (
+	// ForTurn: the pass that runs, or those that other sequences have first.
+	ForTurn Wait = iota
+	// ForSeat: as many sequences run as may, or as their class may have.
+	ForSeat
+	// ForMemory: the blocks of the prompt cannot be had.
+	ForMemory
+
+	// Waits is how many there are.
+	Waits = 3
+)
 
 // behind returns how many known tokens are not computed.
 func (q *Seq) behind() int { return len(q.Tokens) - q.Computed }
@@ -146,17 +190,21 @@ type Config struct {
 	// Weights share turns between classes; a zero means the class's default:
 	// 1 for free, 4 for pro, 16 for enterprise.
 	Weights [parley.Classes]float64
-	// Reserve is the share, 0 to 1, of the pool that only a class itself uses,
-	// and of what prompts may take of a pass that it gets before others; it is
-	// lent to them while the class has no use for it.
+	// Reserve is the share, 0 to 1, of the pool and of the seats that only a class
+	// itself uses, and of what prompts may take of a pass that it gets before others;
+	// the latter is lent to them while the class has no use for it. A share above 0
+	// is at least one seat where there are several.
 	Reserve [parley.Classes]float64
+	// Objectives are how long after its arrival the first token of a class should
+	// come, where the request does not say; 0 means at once.
+	Objectives [parley.Classes]time.Duration
 	// CacheShares is the part, 0 to 1, of the pool that a class may keep cached
 	// before it is evicted ahead of others; 0 is what Cache says for all.
 	CacheShares [parley.Classes]float64
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
-	// AgeMax is how long a request waits before it goes ahead of every class;
-	// 0 means 30 seconds.
+	// AgeMax is how long a request waits before it goes ahead of every class, if its
+	// own has not its share of the seats; 0 means 30 seconds.
 	AgeMax time.Duration
 	// BackgroundWait is how long the background goes without a turn before one of
 	// its sequences is let in; 0 means a minute, less than 0 for ever.
@@ -242,14 +290,20 @@ type Scheduler struct {
 	reading  int           // tokens granted to readers in it
 	arrived  uint64
 	places   int // sequences running, and forks to come
-	plan     Plan
-	stats    Preemptions
+	// owed is since when classes have less than their share of the seats; zero if
+	// they have it.
+	owed  [parley.Classes]time.Time
+	left  []int  // scratch: tokens that running sequences may write yet
+	heads []*Seq // scratch: of the waiting sequences with each objective the first
+	plan  Plan
+	stats Preemptions
 }
 
 // Preemptions count sequences that had to make room.
 type Preemptions struct {
-	// Preempted counts them, Lost the tokens they had computed.
-	Preempted, Lost uint64
+	// Preempted counts them, Lost the tokens they had computed. Yielded counts those
+	// that gave up their seat to a higher class.
+	Preempted, Lost, Yielded uint64
 }
 
 // New returns a scheduler without any sequence.
@@ -270,7 +324,7 @@ func New(cfg Config) (*Scheduler, error) {
 // Add puts a sequence among those that wait. It must [Config.Fit].
 func (s *Scheduler) Add(q *Seq, now time.Time) {
 	s.arrived++
-	q.order, q.arrived = s.arrived, now
+	q.order, q.arrived, q.since, q.noted = s.arrived, now, now, now
 	q.Prepare()
 	s.joins(q)
 	s.waiting = append(s.waiting, q)
@@ -279,7 +333,7 @@ func (s *Scheduler) Add(q *Seq, now time.Time) {
 // Fit reports whether the sequence could ever run: in an otherwise empty pool,
 // beside what other classes reserve.
 func (c *Config) Fit(q *Seq) bool {
-	return blocks(q.Most) <= c.Blocks-c.reserved(q.Class) && 1+q.Forks <= c.Seqs
+	return blocks(q.Most) <= c.Blocks-c.reserved(q.Class) && 1+q.Forks <= c.Seats(q.Class)
 }
 
 // reserved returns how many blocks classes other than this one reserve.
@@ -303,7 +357,10 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 	s.expire(now)
 	s.busy = s.hasForeground()
 	s.letIn(now)
-	s.admit(now)
+	why := s.admit(now)
+	for _, q := range s.waiting {
+		q.note(why, now)
+	}
 	s.ferry.Add(s.cache.Moves())
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
 	s.planWriters(&tokens, &outputs, now)

@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	config blocks=N tokens=N outputs=N seqs=N [target=MS] [reserve=PERCENT for enterprise]
 //	       [host=N] [disk=N] [copy=MS for each block]
 //	       [static-batches] [reserve-whole] [whole-prompts] [no-prefix-cache]
-//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS] [background]
+//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS] [objective=MS] [background]
 //	pass                a sequence that caught up wants one more token
 //	wait MS
 //	remove NAME
@@ -81,7 +81,8 @@ func runScript(t *testing.T, text string) string {
 					WholePrompts: slices.Contains(words, "whole-prompts"), NoPrefixCache: slices.Contains(words, "no-prefix-cache")}})
 		case "add":
 			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
-				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")), Background: slices.Contains(words, "background")}
+				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")), Background: slices.Contains(words, "background"),
+				Objective: time.Duration(number(words, "objective")) * time.Millisecond}
 			q.Tokens = distinct(len(seqs), q.Prompt)
 			for name, other := range seqs {
 				if slices.Contains(words, "like="+name) {
@@ -187,10 +188,10 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, copies copyScript, n
 // after every pass that the budgets hold, that no block is lost and that every
 // sequence that is not taken out ends.
 func TestRandomLoad(t *testing.T) {
-	var preempted, hits uint64
+	var preempted, yielded, hits uint64
 	defer func() {
-		if preempted == 0 || hits == 0 {
-			t.Errorf("%d preemptions and %d cached tokens: the load tests too little", preempted, hits)
+		if preempted <= yielded || yielded == 0 || hits == 0 {
+			t.Errorf("%d preemptions, %d for seats, and %d cached tokens: the load tests too little", preempted, yielded, hits)
 		}
 	}()
 	for seed := range uint64(200) {
@@ -198,6 +199,11 @@ func TestRandomLoad(t *testing.T) {
 		cfg := Config{Blocks: 8 + rng.IntN(60), StepTokens: 4 + rng.IntN(40), Seqs: 1 + rng.IntN(4),
 			Target: time.Duration(rng.IntN(8)) * time.Millisecond}
 		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
+		if seed%3 == 0 {
+			cfg.AgeMax = time.Duration(1+rng.IntN(200)) * time.Millisecond
+			cfg.Reserve = [parley.Classes]float64{parley.Pro: 0.2 * rng.Float64(), parley.Enterprise: 0.4 * rng.Float64()}
+			cfg.Objectives[parley.Enterprise] = time.Duration(rng.IntN(50)) * time.Millisecond
+		}
 		if seed >= 150 { // the baselines must keep the same laws
 			cfg.Baseline = Baseline{seed&1 > 0, seed&2 > 0, seed&4 > 0, seed&8 > 0}
 		}
@@ -214,6 +220,7 @@ func TestRandomLoad(t *testing.T) {
 			}
 			plan := s.Next(now)
 			checkPlan(t, &cfg, plan.Parts)
+			checkSeats(t, s)
 			took := linear(plan.Work)
 			s.Commit(plan, took)
 			now = now.Add(took)
@@ -226,6 +233,7 @@ func TestRandomLoad(t *testing.T) {
 			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.places)
 		}
 		preempted += s.stats.Preempted
+		yielded += s.stats.Yielded
 		hits += s.cache.Stats().HitTokens
 		for c := range s.ledger.classes {
 			if n := s.ledger.classes[c].present; n != 0 {
