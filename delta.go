@@ -115,9 +115,33 @@ type Usage struct {
 	Queued  time.Duration `json:",omitzero"`
 	Prefill time.Duration `json:",omitzero"`
 	Decode  time.Duration `json:",omitzero"`
+	// SeatWait is the part of Queued in which the engine computed as many answers at
+	// once as it may, MemoryWait the part in which it had too little memory. The rest
+	// is the wait for a turn in a pass.
+	SeatWait   time.Duration `json:",omitzero"`
+	MemoryWait time.Duration `json:",omitzero"`
+	// Preemptions counts how often choices had to make room for other requests, and
+	// Preempted is how long the one that waited longest then waited, as a part of
+	// Prefill and Decode.
+	Preemptions int           `json:",omitzero"`
+	Preempted   time.Duration `json:",omitzero"`
 	// Outside says that Prefill and Decode were measured from outside the engine,
 	// which does not tell them.
 	Outside bool `json:",omitzero"`
 	// Routing is who gave the last of the answer; nil where there is one worker.
 	Routing *Routing `json:",omitzero"`
+}
+
+// TurnWait returns the part of Queued that was the wait for a turn in a pass.
+func (u *Usage) TurnWait() time.Duration { return max(u.Queued-u.SeatWait-u.MemoryWait, 0) }
+
+// Beside takes in the times of another request of the same call that ran beside this
+// one: of each the longest counts.
+func (u *Usage) Beside(other *Usage) {
+	if other.Queued >= u.Queued {
+		u.Queued, u.SeatWait, u.MemoryWait = other.Queued, other.SeatWait, other.MemoryWait
+	}
+	u.Prefill, u.Decode = max(u.Prefill, other.Prefill), max(u.Decode, other.Decode)
+	u.Preemptions += other.Preemptions
+	u.Preempted = max(u.Preempted, other.Preempted)
 }

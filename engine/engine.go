@@ -251,13 +251,22 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	}
 	q := &j.choices[0].seq
 	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
-	q.Background = r.Background
+	q.Background, q.Objective = r.Background, firstTokenWithin(&r.Objective)
 	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
 	}
 	q.Prepare()
 	return j, nil
+}
+
+// firstTokenWithin returns when the first token should come by an objective: before
+// admission it is not known how much of the prompt is cached.
+func firstTokenWithin(o *parley.SLO) time.Duration {
+	if o.CachedTTFT > 0 && o.TTFT > 0 {
+		return min(o.TTFT, o.CachedTTFT)
+	}
+	return max(o.TTFT, o.CachedTTFT)
 }
 
 func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
@@ -276,8 +285,8 @@ func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
 
 // tooBig says what of the sequence would fit.
 func (e *Engine) tooBig(q *sched.Seq) error {
-	if 1+q.Forks > e.cfg.Sched.Seqs {
-		return parley.Invalid("n", "%d choices were asked for; this server computes at most %d at once", 1+q.Forks, e.cfg.Sched.Seqs)
+	if seats := e.cfg.Sched.Seats(q.Class); 1+q.Forks > seats {
+		return parley.Invalid("n", "%d choices were asked for; this server computes at most %d at once", 1+q.Forks, seats)
 	}
 	return &parley.Error{
 		Code: parley.ContextTooLong, Param: "max_tokens",

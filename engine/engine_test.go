@@ -84,9 +84,9 @@ func TestChoicesShareThePrompt(t *testing.T) {
 
 // TestHowItIsScheduledChangesNothing answers random requests, many of which
 // share a beginning, one by one in a roomy engine and all at once in a tight
-// one, where they share blocks, are cut into chunks, preempted, resumed and
-// guessed ahead, by lookup and by draft networks good and bad. The tokens are
-// the same.
+// one, where they share blocks, are cut into chunks, preempted for memory and for
+// seats, resumed and guessed ahead, by lookup and by draft networks good and bad. The
+// tokens are the same.
 //
 // At a temperature, too, this compares tokens, not distributions: a guess is
 // checked by making the very draw that would have been made without it, so the
@@ -101,6 +101,7 @@ func TestHowItIsScheduledChangesNothing(t *testing.T) {
 				tight.Guesses[d].Right += s.Guesses[d].Right
 			}
 			tight.Preempted += s.Preempted
+			tight.Yielded += s.Yielded
 			tight.Cache.HitTokens += s.Cache.HitTokens
 			tight.Cache.Deduplicated += s.Cache.Deduplicated
 			tight.Damaged += s.Damaged
@@ -109,14 +110,14 @@ func TestHowItIsScheduledChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("guesses %+v, %d preemptions, %d tokens from the cache, blocks by tier %v, %d damaged, %d computed twice",
-		tight.Guesses, tight.Preempted, tight.Cache.HitTokens, tight.Cache.HitBlocks, tight.Damaged, tight.Cache.Deduplicated)
+	t.Logf("guesses %+v, %d preemptions, %d of them for seats, %d tokens from the cache, blocks by tier %v, %d damaged, %d computed twice",
+		tight.Guesses, tight.Preempted, tight.Yielded, tight.Cache.HitTokens, tight.Cache.HitBlocks, tight.Damaged, tight.Cache.Deduplicated)
 	for d, g := range tight.Guesses {
 		if g.Right == 0 || g.Right == g.Guessed {
 			t.Errorf("guesses by %v were not tested", spec.Drafter(d))
 		}
 	}
-	if tight.Preempted == 0 || slices.Contains(tight.Cache.HitBlocks[:], 0) || tight.Damaged == 0 {
+	if tight.Yielded == 0 || tight.Preempted <= tight.Yielded || slices.Contains(tight.Cache.HitBlocks[:], 0) || tight.Damaged == 0 {
 		t.Error("something was not tested")
 	}
 }
@@ -133,6 +134,7 @@ func compareTight(t *testing.T, seed uint64) Stats {
 	}
 	cfg := sched.Config{Blocks: 13 + rng.IntN(30), StepTokens: 10 + rng.IntN(60), Seqs: 3 + rng.IntN(8)}
 	cfg.StepOutputs = cfg.Seqs + rng.IntN(20)
+	cfg.AgeMax = time.Duration(1+rng.IntN(3000)) * time.Millisecond
 	cfg.Cache.HostBlocks, cfg.Cache.DiskBlocks = rng.IntN(2)*rng.IntN(30), rng.IntN(2)*rng.IntN(60)
 	n := &counter{period: period, delay: time.Millisecond, speculate: rng.IntN(3) > 0, lossy: rng.IntN(2) * (2 + rng.IntN(5))}
 	if n.speculate && rng.IntN(2) > 0 {

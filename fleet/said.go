@@ -137,7 +137,7 @@ func (s *said) usage(r *parley.Request, last *parley.Usage, now time.Time) *parl
 		u.OutputTokens = s.pieces()
 	}
 	u.CachedTokens = min(u.CachedTokens, u.PromptTokens)
-	u.Queued, u.Prefill, u.Decode = 0, now.Sub(s.began), 0
+	u.Queued, u.SeatWait, u.MemoryWait, u.Prefill, u.Decode = 0, 0, 0, now.Sub(s.began), 0
 	if !s.first.IsZero() {
 		u.Prefill, u.Decode = s.first.Sub(s.began), now.Sub(s.first)
 	}

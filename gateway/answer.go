@@ -300,9 +300,7 @@ func (a *answer) settle(prompt int, u parley.Usage) error {
 	a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
 	a.usage.DroppedTokens += u.DroppedTokens
 	a.usage.OutputTokens += u.OutputTokens
-	a.usage.Queued = max(a.usage.Queued, u.Queued)
-	a.usage.Prefill = max(a.usage.Prefill, u.Prefill)
-	a.usage.Decode = max(a.usage.Decode, u.Decode)
+	a.usage.Beside(&u)
 	if u.Routing != nil {
 		a.usage.Routing = u.Routing
 	}

@@ -180,9 +180,7 @@ func (c *call) seeDelta(choice int, came step) {
 	if u := d.Usage; u != nil {
 		s.usage.CachedTokens += u.CachedTokens
 		s.usage.Miss = cmp.Or(s.usage.Miss, u.Miss)
-		s.usage.Queued = max(s.usage.Queued, u.Queued)
-		s.usage.Prefill = max(s.usage.Prefill, u.Prefill)
-		s.usage.Decode = max(s.usage.Decode, u.Decode)
+		s.usage.Beside(u)
 		m.promptTokens.Add(float64(u.PromptTokens))
 		m.cachedTokens.Add(float64(u.CachedTokens))
 	}

@@ -141,6 +141,14 @@ func (s *quick) usage() *parley.Usage {
 			u.Prefill = time.Duration(s.number())
 		case "Decode":
 			u.Decode = time.Duration(s.number())
+		case "SeatWait":
+			u.SeatWait = time.Duration(s.number())
+		case "MemoryWait":
+			u.MemoryWait = time.Duration(s.number())
+		case "Preemptions":
+			u.Preemptions = int(s.number())
+		case "Preempted":
+			u.Preempted = time.Duration(s.number())
 		default:
 			s.bad = true
 		}

@@ -180,7 +180,8 @@ func FuzzCall(f *testing.F) {
 // of an answer is known to the quick way.
 func TestLastFramesAreReadQuickly(t *testing.T) {
 	want := &parley.Delta{Tokens: []parley.Token{5}, Finish: parley.FinishStop, Usage: &parley.Usage{
-		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7},
+		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7,
+		SeatWait: 12, MemoryWait: 13, Preemptions: 14, Preempted: 15},
 		Stay: &parley.Stay{Admitted: 8, First: 9, Whole: 10, Paused: 11, Traced: true}}
 	line, err := appendFrame(nil, &frame{Delta: want})
 	if err != nil {

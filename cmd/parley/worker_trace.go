@@ -59,7 +59,9 @@ func answerStages(a *worker.Answer) (stages []answerStage) {
 	if s.First > 0 {
 		add("worker", "hand to the engine", s.First-s.Admitted-u.Queued-u.Prefill)
 	}
-	add("engine", "wait for memory", u.Queued)
+	add("engine", "wait for a seat", u.SeatWait)
+	add("engine", "wait for memory", u.MemoryWait)
+	add("engine", "wait for a turn in the pass", u.TurnWait())
 	add("engine", "prefill", u.Prefill)
 	add("engine", "decode", u.Decode)
 	return stages

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"parley"
@@ -177,10 +179,12 @@ func (t *teller) stay(l *parley.Leg) {
 // engine tells what an engine measured. Where it goes on with what others wrote it
 // has to compute that, too, before its first token.
 func (t *teller) engine(u *parley.Usage, s *parley.Stay, again time.Duration) {
-	t.add("engine", "wait for memory", "", u.Queued)
+	t.add("engine", "wait for a seat", "as many answers ran as the worker computes at once (--seqs)", u.SeatWait)
+	t.add("engine", "wait for memory", "the key/value blocks of the prompt were in use", u.MemoryWait)
+	t.add("engine", "wait for a turn in the pass", "", u.TurnWait())
 	t.add("engine", "prefill", missNote(u), u.Prefill)
 	t.add("engine", "compute what was written", fmt.Sprintf("%d tokens of the workers before", t.written), again)
-	t.add("engine", "decode", pausedNote(s), u.Decode)
+	t.add("engine", "decode", joined(preemptedNote(u), pausedNote(s)), u.Decode)
 }
 
 // misses are the reasons for which a prompt is not cached, in words.
@@ -198,6 +202,22 @@ func missNote(u *parley.Usage) string {
 		return "not cached (" + u.Miss + "): " + why
 	}
 	return "not cached: " + u.Miss
+}
+
+// preemptedNote says how long an answer stood still because others went first.
+func preemptedNote(u *parley.Usage) string {
+	switch u.Preemptions {
+	case 0:
+		return ""
+	case 1:
+		return "preempted once for " + short(u.Preempted)
+	}
+	return fmt.Sprintf("preempted %d times for %s", u.Preemptions, short(u.Preempted))
+}
+
+// joined puts notes together, without those that are empty.
+func joined(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
 }
 
 func pausedNote(s *parley.Stay) string {

@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	register
 	ttft, gap, queue, prefill, decode, step, batch observers
+	seatWait, memoryWait, turnWait                 observers
 	prompt, cached, output                         counters
 	finished                                       map[string]counters
 	slo                                            parley.SLO
@@ -32,6 +33,10 @@ func newMetrics(r prometheus.Registerer, model string, slo parley.SLO) *metrics 
 	m.ttft = m.histogram(title{"parley_engine_ttft_seconds", "vllm:time_to_first_token_seconds", "Time from a request's arrival at the engine to its first token."}, latencyBuckets)
 	m.gap = m.histogram(title{"parley_engine_inter_token_seconds", "vllm:inter_token_latency_seconds", "Time between two tokens of an answer."}, latencyBuckets)
 	m.queue = m.histogram(title{"parley_engine_queue_seconds", "vllm:request_queue_time_seconds", "Time a request waited before its first step."}, latencyBuckets)
+	waits := title{"parley_engine_wait_seconds", "", "What a request waited for before its first step: a seat, memory, or a turn in a pass."}
+	m.seatWait = m.histogram(waits, latencyBuckets, "for", "seat")
+	m.memoryWait = m.histogram(waits, latencyBuckets, "for", "memory")
+	m.turnWait = m.histogram(waits, latencyBuckets, "for", "turn")
 	m.prefill = m.histogram(title{"parley_engine_prefill_seconds", "vllm:request_prefill_time_seconds", "Time from a request's first step to its first token."}, latencyBuckets)
 	m.decode = m.histogram(title{"parley_engine_decode_seconds", "vllm:request_decode_time_seconds", "Time from a request's first token to its last."}, latencyBuckets)
 	m.step = m.histogram(title{"parley_engine_step_seconds", "", "Time one forward pass takes."}, latencyBuckets)
@@ -73,6 +78,9 @@ func (m *metrics) observer() engine.Observer {
 			m.cached.add(u.CachedTokens)
 			m.output.add(u.OutputTokens)
 			m.queue.Observe(u.Queued.Seconds())
+			m.seatWait.Observe(u.SeatWait.Seconds())
+			m.memoryWait.Observe(u.MemoryWait.Seconds())
+			m.turnWait.Observe(u.TurnWait().Seconds())
 			m.prefill.Observe(u.Prefill.Seconds())
 			m.decode.Observe(u.Decode.Seconds())
 		},

@@ -34,8 +34,10 @@ func (r register) load(e *engine.Engine) {
 		r.gauge(e, title{"parley_engine_fairness", "", "Jain's index of the service that present tenants have had."},
 			func(s engine.Stats) float64 { return s.Fairness[c] }, "class", c.String())
 	}
-	r.total(e, title{"parley_engine_preemptions_total", "vllm:num_preemptions_total", "Sequences that had to make room for others."},
-		func(s engine.Stats) float64 { return float64(s.Preempted) })
+	r.total(e, title{"parley_engine_preemptions_total", "vllm:num_preemptions_total", "Sequences that had to make room for others, but for those that gave up a seat."},
+		func(s engine.Stats) float64 { return float64(s.Preempted - s.Yielded) })
+	r.total(e, title{"parley_engine_seat_preemptions_total", "", "Sequences that gave up their seat to a request of a higher class."},
+		func(s engine.Stats) float64 { return float64(s.Yielded) })
 	r.total(e, title{"parley_engine_preempted_tokens_total", "", "Computed tokens that preempted sequences lost."},
 		func(s engine.Stats) float64 { return float64(s.Lost) })
 }
