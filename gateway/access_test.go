@@ -185,3 +185,43 @@ func TestFleetRoutesAreTheGateways(t *testing.T) {
 		t.Error("the operate token is in the log")
 	}
 }
+
+// TestRefusalsAreLoggedWithTheirOrigin finds the client's address behind a trusted
+// proxy in the log of a request with a wrong key.
+func TestRefusalsAreLoggedWithTheirOrigin(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t), func(c *Config) {
+		c.TrustedProxies = must(ParseProxies("127.0.0.0/8"))(t)
+	})
+	rig.key(tenant.NewKey{Admin: true})
+	s.askHere("POST", "/v1/chat/completions", append(bearer("sk-wrong"), "X-Forwarded-For", "203.0.113.9, 198.51.100.4")...)
+	s.wantLog("status=401", "remote=198.51.100.4")
+}
+
+// TestCommandLineIsNotShown asks for the profile that prints flags, and so secrets.
+func TestCommandLineIsNotShown(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t))
+	admin, _ := rig.key(tenant.NewKey{Admin: true})
+	if w := s.askHere("GET", "/debug/pprof/cmdline", bearer(admin)...); w.Code != 404 || strings.Contains(w.Body.String(), os.Args[0]) {
+		t.Errorf("%d: %.100s", w.Code, w.Body)
+	}
+	if w := s.askHere("GET", "/debug/pprof/goroutine?debug=1", bearer(admin)...); w.Code != 200 {
+		t.Errorf("goroutines: %d", w.Code)
+	}
+}
+
+// TestStrictTransport has answers over TLS ask for TLS from then on, except by local
+// names, which other programs on the machine serve, too.
+func TestStrictTransport(t *testing.T) {
+	s := start(t, &worker{})
+	for url, want := range map[string]string{
+		"https://chat.example/healthz": "max-age=31536000",
+		"https://localhost/healthz":    "",
+		"http://chat.example/healthz":  "",
+	} {
+		w := httptest.NewRecorder()
+		s.gateway.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+		if got := w.Header().Get("Strict-Transport-Security"); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"parley"
@@ -44,6 +45,10 @@ type Config struct {
 	// often runs on a laptop without keys, and any page the user opens could
 	// otherwise spend the machine and read the answers.
 	AllowOrigins []string
+	// TrustedProxies are the networks of reverse proxies whose X-Forwarded-For and
+	// Forwarded headers are believed: for the address in logs and limits, never for
+	// rights.
+	TrustedProxies []netip.Prefix
 	// Store keeps conversations and responses. Nil keeps none: responses are then
 	// answered and forgotten, and there are no conversations. Whoever opened it
 	// closes it, after [Gateway.Close].

@@ -15,6 +15,7 @@ import (
 	"parley/gateway/openai"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
+	"parley/internal/local"
 )
 
 // A Gateway answers HTTP requests for the models it was made with. It is an
@@ -134,6 +135,9 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 		route:    "other",
 	}
 	c.Header().Set("X-Request-Id", c.id)
+	if r.TLS != nil && !local.IsName(r.Host) {
+		c.Header().Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	if isMessages(r.URL.Path) {
 		c.Header().Set("Request-Id", c.id)
 	}

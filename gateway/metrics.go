@@ -258,6 +258,9 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 		slog.Int("status", status),
 		slog.Duration("elapsed", elapsed),
 	}
+	if code == parley.Unauthenticated || code == parley.Forbidden {
+		attributes = append(attributes, slog.String("remote", c.clientAddr().String()))
+	}
 	if name := c.clientRequestID(); name != "" {
 		attributes = append(attributes, slog.String("client_id", name))
 	}

@@ -137,8 +137,8 @@ func profile(c *call) error {
 	switch name := c.values["name"]; name {
 	case "":
 		pprof.Index(c.response, c.request)
-	case "cmdline":
-		pprof.Cmdline(c.response, c.request)
+	case "cmdline": // flags may hold secrets
+		return parley.Errorf(parley.NotFound, "This server does not show its command line.")
 	case "profile":
 		pprof.Profile(c.response, c.request)
 	case "symbol":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,6 +63,8 @@ type settings struct {
 	tenantTiers tenant.Tiers
 	aliases     map[string]gateway.Alias
 	origins     []string
+	// proxies are the networks of reverse proxies whose headers are believed.
+	proxies []netip.Prefix
 	// safetyPolicy is the file that says what is allowed; empty flags only.
 	safetyPolicy string
 }

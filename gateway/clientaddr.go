@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"parley"
+)
+
+// clientAddr returns the address of the client, for logs, the audit log and limits;
+// the zero value if it is unknown. It is the peer of the connection, or what trusted
+// proxies say of it. It never gives a right.
+func (c *call) clientAddr() netip.Addr { return clientAddr(c.request, c.gateway.config.TrustedProxies) }
+
+// clientAddr walks back from the peer over proxies that are trusted, and returns the
+// first address that is not: everything before that one may be invented by the client.
+func clientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	at := parseAddr(r.RemoteAddr)
+	if len(trusted) == 0 || !isTrusted(at, trusted) {
+		return at
+	}
+	for _, hop := range slices.Backward(forwardedFor(r.Header)) {
+		before := parseAddr(hop)
+		if !before.IsValid() {
+			return at
+		}
+		if at = before; !isTrusted(at, trusted) {
+			return at
+		}
+	}
+	return at
+}
+
+func isTrusted(a netip.Addr, trusted []netip.Prefix) bool {
+	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// forwardedFor lists the clients that proxies name, in the order in which they were
+// added: of X-Forwarded-For, or of the standard Forwarded where that is missing.
+func forwardedFor(h http.Header) (hops []string) {
+	if lines := h.Values("X-Forwarded-For"); len(lines) > 0 {
+		return strings.Split(strings.Join(lines, ","), ",")
+	}
+	for element := range strings.SplitSeq(strings.Join(h.Values("Forwarded"), ","), ",") {
+		hop := ""
+		for pair := range strings.SplitSeq(element, ";") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(name, "for") {
+				hop = strings.Trim(value, `"`)
+			}
+		}
+		hops = append(hops, hop)
+	}
+	return hops
+}
+
+// parseAddr reads an IP address with or without a port.
+func parseAddr(text string) netip.Addr {
+	text = strings.TrimSpace(text)
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr().Unmap().WithZone("")
+	}
+	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
+}
+
+// ParseProxies reads a list of networks such as "10.0.0.0/8, 192.0.2.7".
+func ParseProxies(text string) (networks []netip.Prefix, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		if a := parseAddr(item); a.IsValid() && !strings.Contains(item, "/") {
+			networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(item)
+		if err != nil {
+			return nil, parley.Invalid("", "%q is not a network such as 10.0.0.0/8", item)
+		}
+		networks = append(networks, network.Masked())
+	}
+	return networks, nil
+}

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"net/http/httptest"
+	"testing"
+)
+
+// TestClientAddr takes the word of trusted proxies, and of nobody before them.
+func TestClientAddr(t *testing.T) {
+	trusted, err := ParseProxies("127.0.0.1, 10.0.0.0/8,2001:db8::/32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what, peer string
+		headers    []string
+		want       string
+	}{
+		{"no proxy", "192.0.2.9:5", nil, "192.0.2.9"},
+		{"a stranger who names another", "192.0.2.9:5", []string{"X-Forwarded-For", "198.51.100.1"}, "192.0.2.9"},
+		{"a proxy that says nothing", "127.0.0.1:5", nil, "127.0.0.1"},
+		{"one proxy", "127.0.0.1:5", []string{"X-Forwarded-For", "198.51.100.1"}, "198.51.100.1"},
+		{"what the client invented before", "127.0.0.1:5", []string{"X-Forwarded-For", "127.0.0.1, 198.51.100.1"}, "198.51.100.1"},
+		{"two proxies", "127.0.0.1:5", []string{"X-Forwarded-For", "203.0.113.4, 198.51.100.1, 10.1.2.3"}, "198.51.100.1"},
+		{"two lines", "127.0.0.1:5", []string{"X-Forwarded-For", "203.0.113.4", "X-Forwarded-For", "198.51.100.1"}, "198.51.100.1"},
+		{"all trusted", "127.0.0.1:5", []string{"X-Forwarded-For", "10.0.0.1, 10.0.0.2"}, "10.0.0.1"},
+		{"words", "127.0.0.1:5", []string{"X-Forwarded-For", "198.51.100.1, unknown"}, "127.0.0.1"},
+		{"a port", "[::1]:5", []string{"X-Forwarded-For", "198.51.100.1"}, "::1"},
+		{"mapped", "[::ffff:127.0.0.1]:5", []string{"X-Forwarded-For", "198.51.100.1:99"}, "198.51.100.1"},
+		{"the standard's header", "127.0.0.1:5", []string{"Forwarded", `for=203.0.113.4;proto=https, for="[2001:db8:1::1]:99", For=198.51.100.1`}, "198.51.100.1"},
+		{"the standard's header, IPv6", "127.0.0.1:5", []string{"Forwarded", `proto=http;for="[2001:dc8::1]:47011"`}, "2001:dc8::1"},
+		{"no address at all", "pipe", []string{"X-Forwarded-For", "198.51.100.1"}, "invalid IP"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.peer
+		for i := 0; i < len(c.headers); i += 2 {
+			r.Header.Add(c.headers[i], c.headers[i+1])
+		}
+		if got := clientAddr(r, trusted).String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+		if got := clientAddr(r, nil); got != parseAddr(c.peer) {
+			t.Errorf("%s, and nobody is trusted: %s", c.what, got)
+		}
+	}
+	for _, bad := range []string{"", "ten", "10.0.0.0/33", "10.0.0.0/8,"} {
+		if _, err := ParseProxies(bad); err == nil {
+			t.Errorf("%q is taken for a network", bad)
+		}
+	}
+}
