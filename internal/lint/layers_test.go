@@ -42,7 +42,10 @@ var layers = [][]string{
 
 // apart are packages outside the layers: tests, and generators that write
 // source files and import nothing of ours.
-var apart = []string{"internal/lint", "internal/testkit", "compute/cpu/asmgen"}
+var apart = []string{"internal/lint", "internal/testkit", "internal/ptx", "compute/cpu/asmgen"}
+
+// testOnly are packages that product code may not import.
+var testOnly = []string{"internal/testkit", "internal/ptx"}
 
 // nevers are the three rules that no refactoring may bend, checked over all
 // paths of imports.
@@ -131,18 +134,34 @@ func pathTo(graph map[string][]string, pkg, dir string, seen map[string]bool) []
 	return nil
 }
 
-func TestTestkitStaysInTests(t *testing.T) {
+func TestTestPackagesStayInTests(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test && slices.Contains(s.imports(), "internal/testkit") {
-			t.Errorf("%s imports internal/testkit, which is for tests alone", s.path)
+		if s.test {
+			continue
+		}
+		for _, pkg := range misused(s.imports()) {
+			t.Errorf("%s imports %s, which is for tests alone", s.path, pkg)
 		}
 	}
+}
+
+// misused returns the imports that only tests may have.
+func misused(imports []string) (out []string) {
+	for _, pkg := range imports {
+		if slices.Contains(testOnly, pkg) {
+			out = append(out, pkg)
+		}
+	}
+	return out
 }
 
 func TestRulesCatchOffenders(t *testing.T) {
 	up := upward(map[string][]string{"model/weights": {"compute"}})
 	if len(up) != 1 {
 		t.Errorf("an upward import gave %q", up)
+	}
+	if got := misused([]string{"compute", "internal/ptx"}); len(got) != 1 {
+		t.Errorf("an import of a test package gave %q", got)
 	}
 	far := reached(map[string][]string{"gateway": {"token"}, "token": {"worker/host"}, "worker/host": {"engine"}, "engine": nil})
 	if len(far) != 1 || !strings.Contains(far[0], "gateway -> token -> worker/host -> engine") {

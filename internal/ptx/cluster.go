@@ -1,0 +1,272 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// A worker runs clusters one after another, in memory that it keeps.
+type worker struct {
+	l    *launch
+	idle []*cluster
+	base uint64 // clocks of former clusters end here
+}
+
+func newWorker(l *launch) *worker { return &worker{l: l, base: 1} }
+
+// A cluster is a group of blocks that run together; mostly it has one block.
+type cluster struct {
+	run    *worker
+	number int
+	blocks []*block
+	warps  []*warp
+	steps  int
+	force  bool   // let mbarrier.try_wait return false
+	stuck  uint64 // events when force was last set
+	bar    barrier
+}
+
+// A block is a thread block with its shared memory and barriers.
+type block struct {
+	run      *launch
+	c        *cluster
+	at       Dim
+	rank     int // in the cluster
+	shared   []byte
+	shadow   *shadow
+	barriers [16]barrier
+	mbars    map[uint32]*mbarrier
+	warps    []*warp
+	events   uint64 // changes that may let a waiting warp go on
+}
+
+// together is how many clusters a worker runs at once when they wait for each other.
+const together = 32
+
+// patience is how many instructions a cluster runs before the next one may
+// start beside it: it may be waiting for that one.
+const patience = 1 << 18
+
+// work runs clusters until there are none left. A cluster that does not end
+// within its patience runs on beside the next ones.
+func (k *worker) work(clusters int) {
+	var active []*cluster
+	for {
+		if len(active) < together {
+			if at, ok := k.l.take(clusters); ok {
+				active = append(active, k.start(at))
+			}
+		}
+		if len(active) == 0 {
+			return
+		}
+		for i := 0; i < len(active); {
+			done, err := active[i].advance()
+			if err != nil {
+				k.l.failed(active[i].number, err)
+				return
+			}
+			if !done {
+				i++
+				continue
+			}
+			k.idle = append(k.idle, active[i])
+			active = append(active[:i], active[i+1:]...)
+		}
+	}
+}
+
+// start makes a cluster ready, in the memory of one that has ended if there is one.
+func (k *worker) start(number int) *cluster {
+	var c *cluster
+	if n := len(k.idle); n > 0 {
+		c, k.idle = k.idle[n-1], k.idle[:n-1]
+		for _, w := range c.warps {
+			k.base = max(k.base, w.clock+1)
+		}
+	} else {
+		c = k.newCluster()
+	}
+	c.number, c.steps, c.force, c.stuck = number, 0, false, 0
+	c.bar = barrier{}
+	l := k.l
+	per := Dim{l.grid[0] / l.cluster[0], l.grid[1] / l.cluster[1], l.grid[2] / l.cluster[2]}
+	origin := Dim{number % per[0], number / per[0] % per[1], number / (per[0] * per[1])}
+	for i, b := range c.blocks {
+		in := Dim{i % l.cluster[0], i / l.cluster[0] % l.cluster[1], i / (l.cluster[0] * l.cluster[1])}
+		for d := range 3 {
+			b.at[d] = origin[d]*l.cluster[d] + in[d]
+		}
+		b.reset(k.base)
+	}
+	return c
+}
+
+func (k *worker) newCluster() *cluster {
+	c := &cluster{run: k}
+	l := k.l
+	warps := (l.block.count() + warpSize - 1) / warpSize
+	all := warps * l.cluster.count()
+	for rank := range l.cluster.count() {
+		b := &block{run: l, c: c, rank: rank, shared: make([]byte, l.k.dynamic+l.dynamic)}
+		b.shadow = newShadow(b, all)
+		for id := range warps {
+			w := &warp{b: b, k: l.k, id: id, index: len(c.warps)}
+			w.r, w.q, w.p = make([]v32, l.k.n32), make([]v64, l.k.n64), make([]uint32, l.k.npred)
+			w.local = make([]byte, l.k.LocalBytes*warpSize)
+			w.seen, w.proxy = make([]uint64, all), make([]uint64, all)
+			b.warps, c.warps = append(b.warps, w), append(c.warps, w)
+		}
+		c.blocks = append(c.blocks, b)
+	}
+	return c
+}
+
+func (b *block) reset(base uint64) {
+	b.barriers = [16]barrier{}
+	b.mbars = map[uint32]*mbarrier{}
+	for i := range b.shared {
+		b.shared[i] = 0xff
+	}
+	if b.shadow != nil {
+		b.shadow.reset()
+	}
+	for _, w := range b.warps {
+		w.reset(base)
+	}
+}
+
+func (w *warp) reset(base uint64) {
+	copy(w.r, w.b.run.r)
+	copy(w.q, w.b.run.q)
+	clear(w.p)
+	w.p[0] = allLanes
+	threads := w.b.run.block.count() - w.id*warpSize
+	w.lanes = allLanes
+	if threads < warpSize {
+		w.lanes = 1<<threads - 1
+	}
+	w.live = w.lanes
+	w.frags = append(w.frags[:0], fragment{mask: w.lanes})
+	w.pc, w.steps, w.turn = 0, 0, 0
+	w.clock = base + 1
+	for i := range w.seen {
+		w.seen[i], w.proxy[i] = base, base
+	}
+	w.copies, w.wg = asyncCopies{}, matrixGroups{}
+	for _, s := range w.k.specials {
+		for lane := range warpSize {
+			ref{slot: s.slot, wide: s.wide}.set(w, lane, s.fill(w, lane))
+		}
+	}
+}
+
+// advance runs the cluster's warps in turn until all have ended, or for its
+// patience. A panic that is not a fault of the kernel passes through.
+func (c *cluster) advance() (done bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f, ok := p.(*Fault)
+			if !ok {
+				panic(p)
+			}
+			err = f
+		}
+	}()
+	for budget := patience; budget > 0; {
+		moved, live := 0, 0
+		for _, w := range c.warps {
+			if len(w.frags) == 0 {
+				continue
+			}
+			w.retry()
+			moved += w.run()
+			live += len(w.frags)
+			if w.steps > c.run.l.d.options.Instructions {
+				w.fault(0, "the kernel has not ended after %d instructions of one warp", w.steps)
+			}
+		}
+		budget -= moved
+		c.run.l.d.stats.Add(uint64(moved))
+		if live == 0 {
+			c.checkEnd()
+			return true, nil
+		}
+		if moved == 0 {
+			c.unlock()
+		}
+	}
+	return false, nil
+}
+
+// unlock deals with a cluster in which every warp waits: waits with a time
+// limit return once, and if that changes nothing the cluster is at a deadlock.
+func (c *cluster) unlock() {
+	events := uint64(1)
+	for _, b := range c.blocks {
+		events += b.events
+	}
+	if c.force || events == c.stuck || !c.timed() {
+		c.deadlock()
+	}
+	c.stuck, c.force = events, true
+	for _, w := range c.warps {
+		w.retry()
+		w.run()
+	}
+	c.force = false
+}
+
+// timed reports whether a fragment waits at an instruction that gives up after
+// a while.
+func (c *cluster) timed() bool {
+	for _, w := range c.warps {
+		for _, f := range w.frags {
+			if strings.Contains(w.k.code[f.pc].text, "try_wait") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// deadlock ends the launch: it names the first fragment that is at an
+// instruction which needs lanes that are elsewhere, or else the first that
+// waits, and lists where all warps are.
+func (c *cluster) deadlock() {
+	var where []string
+	var first, divergent *Fault
+	for _, w := range c.warps {
+		for i, f := range w.frags {
+			in := &w.k.code[f.pc]
+			w.pc, w.cur = f.pc, i
+			lane := bits.TrailingZeros32(f.mask)
+			where = append(where, fmt.Sprintf("block %v warp %d lanes %#x at line %d (%s)", [3]int(w.b.at), w.id, f.mask, in.line, in.text))
+			split := in.kind == kindConverge || in.kind == kindWait && in.aligned && f.mask != w.lanes
+			if split && divergent == nil {
+				divergent = w.newFault(lane, "divergence: lanes %#x wait at an instruction that lanes %#x of the warp do not reach",
+					f.mask, w.missing(in, f.mask))
+			}
+			if first == nil {
+				first = w.newFault(lane, "deadlock: no warp of the block can go on%s", w.awaited())
+			}
+		}
+	}
+	if divergent != nil {
+		first = divergent
+	}
+	if len(where) > 12 {
+		where = append(where[:12], fmt.Sprintf("and %d more", len(where)-12))
+	}
+	first.Reason += "; waiting: " + strings.Join(where, ", ")
+	panic(first)
+}
+
+// missing returns the lanes that instruction in needs beside mask.
+func (w *warp) missing(in *inst, mask uint32) uint32 {
+	if in.members != nil {
+		return in.members(w, mask) & w.lanes &^ mask
+	}
+	return w.lanes &^ mask
+}

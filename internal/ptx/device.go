@@ -1,0 +1,260 @@
+package ptx
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+)
+
+// A Check is a group of checks that Options.Without can switch off.
+type Check uint
+
+// The checks. Bounds of all memory are always checked.
+const (
+	CheckRaces         Check = 1 << iota // races in shared memory, missing proxy fences
+	CheckUninitialised                   // reads of shared memory that was not written
+	CheckAlignment                       // misaligned accesses
+	CheckPending                         // accesses to what an asynchronous operation has not finished
+	AllChecks          Check = 1<<iota - 1
+)
+
+// Options configure a device; the zero value has all checks.
+type Options struct {
+	Without      Check // checks to leave out
+	Workers      int   // goroutines that run blocks; 0: one per processor
+	MemoryBytes  int   // Alloc fails beyond it; 0: no limit
+	Multiprocs   int   // what %nsmid says; 0: 132
+	SharedMax    int   // bytes of shared memory per block; 0: 227 KiB
+	Instructions int   // per warp of a block, after which a launch fails as endless; 0: 1 << 32
+}
+
+// A Device is a GPU's memory and its way to run kernels. Its methods may be
+// called from several goroutines; launches run one at a time.
+type Device struct {
+	options Options
+	mu      sync.Mutex // guards used, next, images
+	launch  sync.Mutex // one launch at a time
+	atomics sync.Mutex // orders atomic accesses to global memory
+	memory  atomic.Pointer[[]*allocation]
+	used    int
+	next    uint64
+	images  map[*Module]map[string]uint64
+	stats   atomic.Uint64
+}
+
+// An allocation is a range of device addresses. After Free it stays in the
+// list without data, so that a late access can be named as what it is.
+type allocation struct {
+	base uint64
+	size uint64
+	data []byte
+	free bool
+}
+
+// Address ranges of the generic address space.
+const (
+	globalWindow = 0x0300_0000_0000
+	sharedWindow = 0x7f00_0000_0000
+	localWindow  = 0x7f10_0000_0000
+	paramWindow  = 0x7f20_0000_0000
+	windowBytes  = 0x0010_0000_0000
+	guardBytes   = 1 << 16
+	tombstones   = 4096
+)
+
+// New returns a device without allocations.
+func New(options Options) *Device {
+	if options.Workers <= 0 {
+		options.Workers = runtime.GOMAXPROCS(0)
+	}
+	if options.Multiprocs <= 0 {
+		options.Multiprocs = 132
+	}
+	if options.SharedMax <= 0 {
+		options.SharedMax = 227 << 10
+	}
+	if options.Instructions <= 0 {
+		options.Instructions = 1 << 32
+	}
+	d := &Device{options: options, next: globalWindow, images: map[*Module]map[string]uint64{}}
+	d.memory.Store(&[]*allocation{})
+	return d
+}
+
+// Alloc reserves memory, aligned to 256 bytes and filled with 0xFF, so that
+// what is read before it is written is a NaN and not a convenient zero.
+func (d *Device) Alloc(bytes int) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.alloc(bytes)
+}
+
+func (d *Device) alloc(bytes int) (uint64, error) {
+	if bytes <= 0 {
+		return 0, fmt.Errorf("ptx: allocation of %d bytes", bytes)
+	}
+	if limit := d.options.MemoryBytes; limit > 0 && d.used+bytes > limit {
+		return 0, fmt.Errorf("ptx: out of memory: %d bytes asked for, %d of %d in use", bytes, d.used, limit)
+	}
+	a := &allocation{base: d.next, size: uint64(bytes), data: make([]byte, bytes)}
+	for i := range a.data {
+		a.data[i] = 0xff
+	}
+	d.next += uint64(align(bytes, 256) + guardBytes)
+	d.used += bytes
+	list := append(slices.Clone(*d.memory.Load()), a)
+	d.memory.Store(&list)
+	return a.base, nil
+}
+
+// Free gives an allocation back; addr must be what Alloc returned.
+func (d *Device) Free(addr uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.find(addr)
+	if a == nil || a.free || a.base != addr {
+		return fmt.Errorf("ptx: free of %#x, which is not the start of an allocation", addr)
+	}
+	d.used -= int(a.size)
+	list := slices.Clone(*d.memory.Load())
+	dead := 0
+	for i, old := range list {
+		if old == a {
+			list[i] = &allocation{base: a.base, size: a.size, free: true}
+		}
+		if list[i].free {
+			dead++
+		}
+	}
+	if dead > tombstones {
+		list = slices.DeleteFunc(list, func(a *allocation) bool { return a.free })
+	}
+	d.memory.Store(&list)
+	return nil
+}
+
+// Used returns the bytes that are allocated.
+func (d *Device) Used() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}
+
+// find returns the allocation with the highest base at or below addr.
+func (d *Device) find(addr uint64) *allocation { return findIn(*d.memory.Load(), addr) }
+
+func findIn(list []*allocation, addr uint64) *allocation {
+	i := sort.Search(len(list), func(i int) bool { return list[i].base > addr })
+	if i == 0 {
+		return nil
+	}
+	return list[i-1]
+}
+
+// Write copies bytes from the host to the device.
+func (d *Device) Write(addr uint64, from []byte) error {
+	to, err := d.Bytes(addr, len(from))
+	if err == nil {
+		copy(to, from)
+	}
+	return err
+}
+
+// Read copies bytes from the device to the host.
+func (d *Device) Read(addr uint64, to []byte) error {
+	from, err := d.Bytes(addr, len(to))
+	if err == nil {
+		copy(to, from)
+	}
+	return err
+}
+
+// Bytes returns the memory behind device addresses, for a driver that fills or
+// copies on the device. It stays valid until Free.
+func (d *Device) Bytes(addr uint64, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	a := d.find(addr)
+	if reason := outside(a, addr, n); reason != "" {
+		return nil, fmt.Errorf("ptx: host access of %d bytes at %#x: %s", n, addr, reason)
+	}
+	return a.data[addr-a.base:][:n], nil
+}
+
+// outside says why n bytes at addr do not lie in a, or nothing.
+func outside(a *allocation, addr uint64, n int) string {
+	switch {
+	case a == nil:
+		return "no allocation there"
+	case a.free && addr-a.base < a.size:
+		return fmt.Sprintf("use after free of the %d bytes at %#x", a.size, a.base)
+	case addr-a.base >= a.size+guardBytes:
+		return "no allocation there"
+	case addr-a.base+uint64(n) > a.size:
+		return fmt.Sprintf("%d bytes past the end of the %d bytes at %#x", addr-a.base+uint64(n)-a.size, a.size, a.base)
+	}
+	return ""
+}
+
+// Global returns the address and size of a module's variable.
+func (d *Device) Global(m *Module, name string) (uint64, int, error) {
+	v := m.variables[name]
+	if v == nil || v.space == "shared" {
+		return 0, 0, fmt.Errorf("ptx: the module has no variable %q", name)
+	}
+	image, err := d.image(m)
+	return image[name], v.size, err
+}
+
+// image places a module's variables in device memory, once.
+func (d *Device) image(m *Module) (map[string]uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if image, ok := d.images[m]; ok {
+		return image, nil
+	}
+	image := map[string]uint64{}
+	for name, v := range m.variables {
+		if v.space == "shared" {
+			continue
+		}
+		addr, err := d.alloc(max(v.size, 1))
+		if err != nil {
+			return nil, err
+		}
+		image[name] = addr
+		data := d.find(addr).data
+		clear(data)
+		copy(data, v.init)
+	}
+	for _, v := range m.variables {
+		for _, r := range v.refs {
+			if target, ok := image[r.symbol]; ok && image[v.name] != 0 {
+				copy(d.find(image[v.name]).data[r.at:], U64(target+uint64(r.add)))
+			}
+		}
+	}
+	d.images[m] = image
+	return image, nil
+}
+
+// Unload frees a module's variables.
+func (d *Device) Unload(m *Module) error {
+	d.mu.Lock()
+	image := d.images[m]
+	delete(d.images, m)
+	d.mu.Unlock()
+	for _, addr := range image {
+		if err := d.Free(addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Executed returns how many instructions, counted once per warp, the device has run.
+func (d *Device) Executed() uint64 { return d.stats.Load() }

@@ -1,0 +1,3 @@
+package ptx
+
+//go:generate ./generate.sh

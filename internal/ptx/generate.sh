@@ -1,0 +1,10 @@
+#!/bin/sh
+# Compiles the kernels of testdata to PTX; needs clang 19 and nothing of NVIDIA's.
+set -eu
+cd "$(dirname "$0")/testdata"
+for source in *.cu; do
+	arch=sm_80
+	grep -q 'needs sm_90a' "$source" && arch=sm_90a
+	clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=$arch -nocudainc -nocudalib -O3 -S \
+		-Xclang -target-feature -Xclang +ptx83 "$source" -o "${source%.cu}.ptx"
+done
