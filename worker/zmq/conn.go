@@ -27,8 +27,14 @@ const (
 // partners are the roles that may talk to one another, as each says it.
 var partners = map[Role]string{Pub: "SUB XSUB", Sub: "PUB XPUB", Dealer: "ROUTER DEALER REP", Router: "DEALER ROUTER REQ"}
 
+// receiveMax bounds the bytes of one message, all frames together, by the role of the
+// socket that receives it. Anyone who can reach a publisher or a router can send to it,
+// so what these accept is small; a subscriber and a dealer chose whom they connect to.
+var receiveMax = map[Role]int{Pub: 1 + topicBytesMax, Router: 64, Sub: 64 << 20, Dealer: 64 << 20}
+
 const (
-	messageBytesMax = 64 << 20 // of all frames of a message together
+	// topicBytesMax bounds the topic of a subscription.
+	topicBytesMax   = 256
 	framesMax       = 64
 	commandBytesMax = 4 << 10
 	handshakeTime   = 5 * time.Second
@@ -49,6 +55,7 @@ var ErrProtocol = errors.New("not ZMTP 3 without encryption")
 // receive while another sends.
 type Conn struct {
 	raw  net.Conn
+	most int // bytes of a message that is received
 	in   *bufio.Reader
 	wmu  sync.Mutex
 	out  *bufio.Writer
@@ -86,7 +93,7 @@ func Address(endpoint string) (string, error) {
 
 // Greet makes a connection of a socket that is connected, in a role.
 func Greet(raw net.Conn, as Role) (*Conn, error) {
-	c := &Conn{raw: raw, in: bufio.NewReaderSize(raw, 64<<10), out: bufio.NewWriterSize(raw, 64<<10)}
+	c := &Conn{raw: raw, most: receiveMax[as], in: bufio.NewReaderSize(raw, 64<<10), out: bufio.NewWriterSize(raw, 64<<10)}
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
@@ -204,7 +211,7 @@ func (c *Conn) writeFrame(body []byte, flags byte) {
 // Receive returns the next message.
 func (c *Conn) Receive() ([][]byte, error) {
 	var frames [][]byte
-	left := messageBytesMax
+	left := c.most
 	for {
 		body, flags, err := c.readFrame(left)
 		if err != nil {
@@ -269,7 +276,7 @@ func (c *Conn) readFrame(most int) (body []byte, flags byte, err error) {
 		return nil, 0, fmt.Errorf("%w: flags %#x", ErrProtocol, flags)
 	}
 	if size > uint64(most) {
-		return nil, 0, fmt.Errorf("%w: a message of more than %d bytes", ErrProtocol, messageBytesMax)
+		return nil, 0, fmt.Errorf("%w: a message of more than %d bytes", ErrProtocol, c.most)
 	}
 	body, err = readBytes(c.in, int(size))
 	return body, flags, err

@@ -70,6 +70,10 @@ func (p *Publisher) Close() error {
 	return err
 }
 
+// connectionsMax bounds the connections of one socket that listens: each has buffers and
+// a queue of its own. One more is closed at once.
+const connectionsMax = 64
+
 // acceptAgain is how long it takes until connections are taken again after one could
 // not be.
 const acceptAgain = 50 * time.Millisecond
@@ -92,13 +96,14 @@ func (p *Publisher) accept() {
 		if err != nil {
 			return
 		}
-		s := &subscriber{raw: raw, queue: make(chan [][]byte, p.pending), gone: make(chan struct{})}
+		s := &subscriber{raw: raw, gone: make(chan struct{})}
 		p.mu.Lock()
-		if p.closed {
+		if p.closed || len(p.conns) >= connectionsMax {
 			p.mu.Unlock()
 			raw.Close()
-			return
+			continue
 		}
+		s.queue = make(chan [][]byte, p.pending)
 		p.conns[s] = true
 		p.work.Go(func() { p.serve(s) })
 		p.mu.Unlock()
@@ -121,7 +126,7 @@ func (p *Publisher) serve(s *subscriber) {
 	defer close(s.gone)
 	for {
 		m, err := conn.Receive()
-		if err != nil || len(m) != 1 || len(m[0]) == 0 {
+		if err != nil || len(m) != 1 || len(m[0]) == 0 || len(m[0]) > 1+topicBytesMax {
 			return
 		}
 		s.subscribe(m[0][0] == 1, m[0][1:])

@@ -44,10 +44,10 @@ func (r *Responder) accept() {
 			return
 		}
 		r.mu.Lock()
-		if r.closed {
+		if r.closed || len(r.conns) >= connectionsMax {
 			r.mu.Unlock()
 			raw.Close()
-			return
+			continue
 		}
 		r.conns[raw] = true
 		r.work.Go(func() { r.serve(raw) })
