@@ -5,11 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"time"
 
-	"parley"
 	"parley/route/kvindex"
 	"parley/worker/zmq"
 )
@@ -29,10 +26,11 @@ var errNoEvents = errors.New("worker: this engine publishes no events, or nobody
 // It connects, connects again, and asks the engine for what the listener wants.
 // An engine that publishes none has it return at once.
 func (r *Remote) Follow(ctx context.Context, to Listener) error {
+	once := r.followBy(to)
 	wait := reconnectFirst
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := r.follow(ctx, to)
+		err := once(ctx)
 		if errors.Is(err, errNoEvents) {
 			return err
 		}
@@ -52,14 +50,17 @@ func (r *Remote) Follow(ctx context.Context, to Listener) error {
 	return ctx.Err()
 }
 
-// follow tells of the events of one connection until it ends.
-func (r *Remote) follow(ctx context.Context, to Listener) error {
-	if r.cfg.Kind == Parley { // it says where its sockets are, after a restart elsewhere
-		if _, err := r.Probe(ctx); err != nil {
-			return err
-		}
+// followBy returns what tells of the events of one connection until it ends.
+func (r *Remote) followBy(to Listener) func(context.Context) error {
+	if r.cfg.Kind == Parley {
+		return (&journalReader{remote: r, to: to}).follow
 	}
-	events, replay := r.sockets()
+	return func(ctx context.Context) error { return r.followZMQ(ctx, to) }
+}
+
+// followZMQ tells of the events of one connection to a foreign engine.
+func (r *Remote) followZMQ(ctx context.Context, to Listener) error {
+	events, replay := r.cfg.Events, r.cfg.Replay
 	if events == "" {
 		return errNoEvents
 	}
@@ -73,21 +74,12 @@ func (r *Remote) follow(ctx context.Context, to Listener) error {
 	if err := conn.Send([]byte{1}); err != nil { // all topics
 		return err
 	}
-	f := &follower{remote: r, to: to, replay: replay, reader: batchReader{own: r.cfg.Kind == Parley}}
+	f := &follower{remote: r, to: to, replay: replay}
 	messages, failed := make(chan [][]byte, 256), make(chan error, 1)
 	go receive(ctx, conn, messages, failed)
 	to.Connected()
 	f.ask(ctx, f.first())
 	return f.run(ctx, messages, failed)
-}
-
-// sockets returns where the engine's events are.
-func (r *Remote) sockets() (events, replay string) {
-	s := r.lastStatus()
-	if r.cfg.Events != "" {
-		return r.cfg.Events, r.cfg.Replay
-	}
-	return s.Events, s.Replay
 }
 
 // receive passes messages on until the connection or ctx ends.
@@ -114,19 +106,15 @@ type follower struct {
 	to     Listener
 	replay string
 	reader batchReader
-	// next is the first batch that no snapshot and no replay covers. Earlier ones,
+	// next is the first batch that no replay covers. Earlier ones,
 	// which were published meanwhile, would look like those of a new process.
 	next uint64
 }
 
 // first is what is asked for on a new connection, so that an engine in which
-// nothing happens is known, too: all it holds, or what was published since the
-// connection before.
+// nothing happens is known, too: what was published since the connection before.
 func (f *follower) first() kvindex.Ask {
-	switch source := f.remote.Source(""); {
-	case source.Snapshot:
-		return kvindex.Ask{Snapshot: true}
-	case source.Replay:
+	if f.remote.Source("").Replay {
 		return kvindex.Ask{Replay: true, From: f.remote.heard.Load()}
 	}
 	return f.to.Wants()
@@ -174,31 +162,18 @@ func (f *follower) batch(frames [][]byte) (b kvindex.Batch, err error) {
 // What it does not give is wanted again later.
 func (f *follower) ask(ctx context.Context, want kvindex.Ask) {
 	for want != (kvindex.Ask{}) {
-		var err error
-		switch {
-		case want.Snapshot:
-			want, err = f.restore(ctx)
-		case want.Replay && f.replay == "":
+		if f.replay == "" {
 			want = f.to.ReplayEnded()
-		default:
-			want, err = f.catchUp(ctx, want.From)
+			continue
 		}
-		if err != nil {
+		var err error
+		if want, err = f.catchUp(ctx, want.From); err != nil {
 			if ctx.Err() == nil {
 				f.to.Lost(err)
 			}
 			return
 		}
 	}
-}
-
-func (f *follower) restore(ctx context.Context) (kvindex.Ask, error) {
-	seq, events, err := f.remote.Snapshot(ctx)
-	if err != nil {
-		return kvindex.Ask{}, err
-	}
-	f.next = seq + 1
-	return f.to.Snapshot(seq, slices.Values(events)), nil
 }
 
 // catchUp has batches repeated from a number on.
@@ -230,45 +205,4 @@ func (f *follower) catchUp(ctx context.Context, from uint64) (kvindex.Ask, error
 		f.remote.heard.Store(f.next)
 		f.to.Batch(b) // what it asks for is what is being given
 	}
-}
-
-// snapshotMax bounds a snapshot: 36 bytes for each block, of a hundred million
-// tokens.
-const snapshotMax = 256 << 20
-
-// Snapshot asks a Parley worker for everything it holds after batch seq.
-func (r *Remote) Snapshot(ctx context.Context) (seq uint64, events []kvindex.Event, err error) {
-	if !PromisesOf(r.cfg.Kind).Snapshot {
-		return 0, nil, parley.Errorf(parley.InvalidRequest, "workers of the kind %s have no snapshots", r.cfg.Kind)
-	}
-	resp, err := r.send(ctx, SnapshotPath, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, snapshotMax+1))
-	if err != nil {
-		return 0, nil, r.unreachable(ctx, err)
-	}
-	if len(body) > snapshotMax {
-		return 0, nil, parley.Errorf(parley.Unavailable, "worker %s gave a snapshot of more than %d bytes", r.cfg.URL, snapshotMax)
-	}
-	seq, events, err = readSnapshot(body)
-	if err != nil {
-		return 0, nil, r.garbled(ctx, err)
-	}
-	return seq, events, nil
-}
-
-func readSnapshot(body []byte) (seq uint64, events []kvindex.Event, err error) {
-	u := &unpacker{rest: body}
-	if n, err := u.array(); err != nil || n != 2 {
-		return 0, nil, errShape
-	}
-	v, err := u.next()
-	if err != nil || v.sort != sortInt {
-		return 0, nil, errShape
-	}
-	events, err = (&batchReader{own: true}).events(u)
-	return v.number, events, err
 }

@@ -176,9 +176,8 @@ func TestProbes(t *testing.T) {
 		}, Status{Version: "0.12.0", Models: []parley.Model{{ID: "llama3", ContextTokens: 99}, {ID: "qwen:7b", ContextTokens: 99}}}},
 		OpenAI: {map[string]string{"/v1/models": `{"data":[{"id":"gpt"}]}`}, Status{Models: []parley.Model{{ID: "gpt", ContextTokens: 99}}}},
 		Parley: {map[string]string{
-			AboutPath: `{"version":"1","instance":"i","pool":"chat","models":[{"ID":"m","ContextTokens":512}],"running":1,"waiting":2,"kv_use":0.5,"blocks":64,"block_tokens":16,"draining":true,"events_port":5557,"replay_port":5558}`,
-		}, Status{Version: "1", Instance: "i", Pool: "chat", Models: []parley.Model{{ID: "m", ContextTokens: 512}}, Running: 1, Waiting: 2, KVUse: 0.5, CapacityBlocks: 64, BlockTokens: 16, Draining: true,
-			Events: "tcp://127.0.0.1:5557", Replay: "tcp://127.0.0.1:5558"}},
+			AboutPath: `{"version":"1","instance":"i","pool":"chat","models":[{"ID":"m","ContextTokens":512}],"running":1,"waiting":2,"kv_use":0.5,"blocks":64,"block_tokens":16,"draining":true}`,
+		}, Status{Version: "1", Instance: "i", Pool: "chat", Models: []parley.Model{{ID: "m", ContextTokens: 512}}, Running: 1, Waiting: 2, KVUse: 0.5, CapacityBlocks: 64, BlockTokens: 16, Draining: true}},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, ok := c.routes[r.URL.Path]

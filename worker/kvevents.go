@@ -114,8 +114,6 @@ func appendHashes(b []byte, events []BlockEvent) []byte {
 
 // A batchReader understands batches of one engine.
 type batchReader struct {
-	// own is set for Parley workers, whose names of blocks are ours.
-	own bool
 	// group is the one whose blocks count, of a model with several: the one with
 	// full attention.
 	group uint64
@@ -429,7 +427,9 @@ func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
 	}
 	f.settle()
 	e.Tier, e.Model = r.tier(f), f.model
-	r.name(&e, f)
+	for _, h := range f.hashes {
+		e.Engine = append(e.Engine, engineName(h))
+	}
 	if e.Kind == kvindex.Stored && len(e.Engine) > 0 {
 		e.Tokens, e.BlockTokens = f.tokens, int(min(f.size, math.MaxInt32))
 		e.First = f.parent.sort == sortNil || f.parent.sort == sortInt && f.parent.number == 0
@@ -463,18 +463,6 @@ func (r *batchReader) tier(f *fields) kvindex.Tier {
 		return t
 	}
 	return nowhere
-}
-
-// name fills in the names of the blocks, ours or the engine's.
-func (r *batchReader) name(e *kvindex.Event, f *fields) {
-	for _, h := range f.hashes {
-		if r.own && len(h.data) == len(parley.BlockHash{}) {
-			name := parley.BlockHash(h.data)
-			e.Keys = append(e.Keys, name.Key())
-		} else {
-			e.Engine = append(e.Engine, engineName(h))
-		}
-	}
 }
 
 // engineName returns an engine's name of a block in 64 bits: a number as it is,

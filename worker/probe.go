@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,11 +43,9 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 	if err := r.get(ctx, AboutPath, &a); err != nil {
 		return Status{}, err
 	}
-	u, _ := url.Parse(r.cfg.URL)
 	return Status{
 		Version: a.Version, Instance: a.Instance, Pool: a.Pool, Models: a.Models, Running: a.Running, Waiting: a.Waiting, BusySeconds: a.BusySeconds, Preemptions: a.Preemptions,
 		KVUse: a.KVUse, CapacityBlocks: a.Blocks, BlockTokens: a.BlockTokens, Sleeping: a.Sleeping, Draining: a.Draining,
-		Events: endpoint(u.Hostname(), a.EventsPort), Replay: endpoint(u.Hostname(), a.ReplayPort),
 	}, nil
 }
 

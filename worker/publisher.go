@@ -11,9 +11,10 @@ import (
 	"parley/worker/zmq"
 )
 
-// A Publisher tells routers what a worker's cache holds, as vLLM does: numbered
+// A Publisher tells foreign routers what a worker's cache holds, as vLLM does: numbered
 // batches on one ZMQ socket, and on another one the latest of them again. It
-// begins with a batch that says that nothing is held.
+// begins with a batch that says that nothing is held. ZMQ has no credentials here:
+// everyone who can reach the sockets can read them.
 type Publisher struct {
 	cfg    PublisherConfig
 	events *zmq.Publisher
@@ -34,6 +35,9 @@ type PublisherConfig struct {
 	Topic string
 	// BlockTokens is the number of tokens in a block.
 	BlockTokens int
+	// Tokens has the token ids of stored blocks published: with them, prompts can be
+	// read. Without, events name blocks only.
+	Tokens bool
 	// Keep is how many batches can be repeated; 0 means 10,000.
 	Keep int
 }
@@ -76,10 +80,16 @@ func (p *Publisher) SetModel(name string) {
 	p.model = name
 }
 
-// Publish sends a batch. It keeps nothing of the events and never waits.
+// Publish sends a batch. It may change the events, keeps nothing of them and never
+// waits.
 func (p *Publisher) Publish(now time.Time, events []BlockEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.cfg.Tokens {
+		for i := range events {
+			events[i].Tokens = nil
+		}
+	}
 	payload := appendBatch(nil, now, p.model, events, p.cfg.BlockTokens)
 	p.kept[p.next%uint64(len(p.kept))] = payload
 	p.events.Publish([]byte(p.cfg.Topic), binary.BigEndian.AppendUint64(nil, p.next), payload)
@@ -127,12 +137,6 @@ func (p *Publisher) keptFrom(from uint64) (seq uint64, payload []byte) {
 		return 0, nil
 	}
 	return from, p.kept[from%uint64(len(p.kept))]
-}
-
-// AppendSnapshot appends everything a worker held after batch seq, parents
-// before children, as [Remote.Snapshot] reads it.
-func AppendSnapshot(b []byte, seq uint64, model string, events []BlockEvent, blockTokens int) []byte {
-	return appendEvents(appendUint(appendArray(b, 2), seq), model, events, blockTokens)
 }
 
 // Close ends both sockets.

@@ -30,8 +30,8 @@ type Config struct {
 	Model string
 	// Key is sent as a bearer token, if there is one.
 	Key string
-	// Events and Replay are the ZMQ sockets of its events, such as
-	// tcp://10.0.0.7:5557. A Parley worker says itself where they are.
+	// Events and Replay are the ZMQ sockets of a foreign engine's events, such as
+	// tcp://10.0.0.7:5557. Those of a Parley worker come over its URL, with its key.
 	Events, Replay string
 	// Text returns the text of a prompt for a model. Kinds that take neither token
 	// ids nor conversations need it.
@@ -137,11 +137,11 @@ func (r *Remote) Promises() Promises {
 // since the last probe. Without a model it is about the only one; of an engine
 // with several, whose events tell them apart, it is about that one.
 func (r *Remote) Source(model string) kvindex.Source {
-	events, replay := r.sockets()
-	s := kvindex.Source{
-		Events: events != "", Replay: events != "" && replay != "",
-		Snapshot:       events != "" && PromisesOf(r.cfg.Kind).Snapshot,
-		CapacityBlocks: r.lastStatus().CapacityBlocks,
+	s := kvindex.Source{CapacityBlocks: r.lastStatus().CapacityBlocks}
+	if r.cfg.Kind == Parley {
+		s.Events, s.Replay, s.Snapshot = true, true, true
+	} else {
+		s.Events, s.Replay = r.cfg.Events != "", r.cfg.Events != "" && r.cfg.Replay != ""
 	}
 	if models := r.Models(); model == "" && len(models) > 0 {
 		model = models[0].ID

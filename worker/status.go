@@ -33,8 +33,6 @@ type Status struct {
 	Instance string
 	// Pool is the pool that a Parley worker was started for.
 	Pool string
-	// Events and Replay are the sockets of a Parley worker.
-	Events, Replay string
 }
 
 // A Listener is told of a worker's events, by one goroutine. Its functions

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -20,6 +19,8 @@ const (
 	GeneratePath = "/parley/v1/generate"
 	// AboutPath tells in one answer what a gateway wants to know of a worker.
 	AboutPath = "/parley/v1/about"
+	// EventsPath streams what comes to and goes from the worker's cache; see [Journal].
+	EventsPath = "/parley/v1/events"
 	// SnapshotPath lists all blocks that the worker holds.
 	SnapshotPath = "/parley/v1/snapshot"
 )
@@ -242,15 +243,4 @@ type About struct {
 	BlockTokens int  `json:"block_tokens"`
 	Sleeping    bool `json:"sleeping,omitempty"`
 	Draining    bool `json:"draining,omitempty"`
-	// EventsPort and ReplayPort are the ports of its ZMQ sockets, 0 without.
-	EventsPort int `json:"events_port,omitempty"`
-	ReplayPort int `json:"replay_port,omitempty"`
-}
-
-// endpoint returns a socket of the host, or nothing without a port.
-func endpoint(host string, port int) string {
-	if port == 0 {
-		return ""
-	}
-	return fmt.Sprintf("tcp://%s:%d", host, port)
 }

@@ -25,6 +25,7 @@ import (
 	"parley/model"
 	"parley/model/weights"
 	"parley/token"
+	"parley/worker"
 )
 
 // Config says how one model is hosted. The zero value works.
@@ -165,7 +166,7 @@ type Host struct {
 
 	backend *cpu.CPU
 	tiers   *tier.Store
-	tap     *tap // nil if it is not followed
+	journal *worker.Journal // nil unless followed
 	blocks  int
 	draft   *draft // nil without
 	ck      *weights.Checkpoint
@@ -204,10 +205,10 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), d.close(), backend.Close())
 	}
-	var followed *tap
+	var followed *worker.Journal
 	if cfg.Followed {
-		followed = newTap()
-		cfg.Events = followed.tell
+		followed = worker.NewJournal(followedKept)
+		cfg.Events = told(followed)
 	}
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
@@ -225,7 +226,7 @@ func Start(plan *Plan) (*Host, error) {
 		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
 	}
 	metrics.readings(e, plan.blockBytes())
-	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, tap: followed, blocks: plan.blocks(), draft: d, ck: ck}, nil
+	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, journal: followed, blocks: plan.blocks(), draft: d, ck: ck}, nil
 }
 
 // textBytes returns what each token adds to the text, which for special

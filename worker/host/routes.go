@@ -41,6 +41,7 @@ func (s *Server) Handler() http.Handler {
 		"POST /wake_up":              s.wake,
 		"GET /is_sleeping":           s.isSleeping,
 		"GET " + worker.AboutPath:    s.tellAbout,
+		"GET " + worker.EventsPath:   s.streamEvents,
 		"GET " + worker.SnapshotPath: s.giveSnapshot,
 		"GET " + worker.GeneratePath: s.door.Serve,
 	} {
@@ -201,9 +202,14 @@ func (s *Server) giveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/msgpack")
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(worker.InstanceHeader, s.instance)
 	_, _ = w.Write(body) // who left asks again
 	return nil
+}
+
+func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	return s.journal.Serve(w, r, s.instance)
 }
 
 // sleep gives the memory back. As with vLLM the mode abort, which is the
@@ -305,6 +311,7 @@ func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() er
 	case <-ctx.Done():
 	}
 	s.Drain()
+	s.journal.Close()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := errors.Join(server.Shutdown(bounded), s.door.Shutdown(bounded))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,11 +32,14 @@ type ServerConfig struct {
 	// Key must be shown by whoever asks for anything but health and metrics;
 	// empty lets everybody in.
 	Key string
-	// Events and Replay are where events of the cache are published, such as
-	// 127.0.0.1:5557; without Events they are not.
+	// Events and Replay are where events of the cache are published over ZMQ for
+	// foreign routers, such as 127.0.0.1:5557; without Events they are not. Gateways
+	// need neither: they read [worker.EventsPath].
 	Events, Replay string
-	// Topic is the first frame of each batch of events.
-	Topic string
+	// Topic is the first frame of each batch of events over ZMQ. EventTokens has them
+	// carry token ids, with which everyone who reads them can read prompts.
+	Topic       string
+	EventTokens bool
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
@@ -49,7 +53,8 @@ type Server struct {
 	cfg       ServerConfig
 	instance  string
 	started   time.Time
-	publisher *worker.Publisher // nil without events
+	journal   *worker.Journal   // events for gateways
+	publisher *worker.Publisher // events for foreign routers; nil without
 	registry  *prometheus.Registry
 	door      *worker.Door // where gateways come in
 
@@ -77,10 +82,13 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
+	s.journal = worker.NewJournal(worker.JournalKept)
 	s.idle.L = &s.mu
 	s.door = &worker.Door{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
-		p, err := worker.NewPublisher(worker.PublisherConfig{Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens})
+		p, err := worker.NewPublisher(worker.PublisherConfig{
+			Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens, Tokens: cfg.EventTokens,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -103,9 +111,9 @@ func (s *Server) load() (*waking, error) {
 	}
 	w := &waking{registry: prometheus.NewRegistry()}
 	c.Config.Registry = w.registry
+	c.Config.Events = s.publish
 	if s.publisher != nil {
 		s.publisher.SetModel(c.Config.Name)
-		c.Config.Events = s.tell
 	}
 	available, err := AvailableBytes()
 	if err != nil {
@@ -125,8 +133,13 @@ func (s *Server) load() (*waking, error) {
 	return w, nil
 }
 
-// tell publishes events of the cache.
-func (s *Server) tell(events iter.Seq[kv.Event]) {
+// publish passes events of the cache on to gateways, and to foreign routers if they are
+// served.
+func (s *Server) publish(events iter.Seq[kv.Event]) {
+	s.journal.Append(named(events))
+	if s.publisher == nil {
+		return
+	}
 	var batch []worker.BlockEvent
 	for e := range events {
 		batch = append(batch, blockEvent(&e))
@@ -224,9 +237,7 @@ func (s *Server) Sleep(wait bool) error {
 	}
 	s.mu.Unlock()
 	err := w.Close()
-	if s.publisher != nil {
-		s.publisher.Publish(time.Now(), []worker.BlockEvent{{Kind: kvindex.Cleared}})
-	}
+	s.publish(slices.Values([]kv.Event{{Kind: kv.EventKind(kvindex.Cleared)}}))
 	s.mu.Lock()
 	return err
 }
@@ -274,6 +285,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) closeEvents() error {
+	s.journal.Close()
 	if s.publisher == nil {
 		return nil
 	}
@@ -286,9 +298,6 @@ func (s *Server) about() worker.About {
 	defer s.mu.Unlock()
 	a := worker.About{Version: s.cfg.Version, Instance: s.instance, Pool: s.cfg.Pool, BlockTokens: compute.BlockTokens,
 		Models: s.serves, Sleeping: s.awake == nil || s.changing, Draining: s.draining}
-	if s.publisher != nil {
-		a.EventsPort, a.ReplayPort = s.publisher.Ports()
-	}
 	if w := s.awake; w != nil {
 		stats := w.Stats()
 		a.Blocks, a.Running = w.plan.blocks(), stats.Running
@@ -303,23 +312,14 @@ func (s *Server) about() worker.About {
 
 // snapshot returns everything the cache holds, as it travels.
 func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
-	if s.publisher == nil {
-		return nil, parley.Errorf(parley.NotFound, "this worker publishes no events: start it with --events")
-	}
 	w, err := s.hold()
 	if err != nil { // it holds nothing
-		return worker.AppendSnapshot(nil, s.publisher.Seq(), "", nil, compute.BlockTokens), nil
+		return worker.AppendEvents(nil, &kvindex.Batch{Seq: s.journal.Seq()}), nil
 	}
 	defer s.letGo(w)
-	var out []byte
+	var out []byte // not to be looked at after an error: it may still be written
 	err = w.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
-		var all []worker.BlockEvent
-		for e := range blocks {
-			b := blockEvent(&e)
-			b.Tokens = nil // names are enough for who knows how they are made
-			all = append(all, b)
-		}
-		out = worker.AppendSnapshot(nil, s.publisher.Seq(), w.Models()[0].ID, all, compute.BlockTokens)
+		out = worker.AppendEvents(nil, &kvindex.Batch{Seq: s.journal.Seq(), Events: named(blocks)})
 	})
 	if err != nil {
 		return nil, err
@@ -346,7 +346,7 @@ func (s *Server) register() {
 	}
 }
 
-// EventPorts returns the ports of the sockets for events and for repeated ones,
+// EventPorts returns the ports of the ZMQ sockets for events and for repeated ones,
 // 0 without.
 func (s *Server) EventPorts() (events, replay int) {
 	if s.publisher == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"sync"
 
 	"parley/compute"
 	"parley/engine/kv"
@@ -12,30 +11,14 @@ import (
 	"parley/worker"
 )
 
-// A tap keeps the latest events of a host's cache for those in this process who
-// follow it, each at its own pace. The engine never waits for them.
-type tap struct {
-	mu   sync.Mutex
-	kept [tapKept]kvindex.Batch // batch n is at n % tapKept
-	next uint64                 // number of the next batch
-	more chan struct{}          // closed and replaced when there is one
-}
+// followedKept is how many batches a reader in this process may be behind before it
+// takes everything again.
+const followedKept = 256
 
-// tapKept is how many batches one who follows may be behind before all is told
-// again. There is at most one batch in each pass.
-const tapKept = 256
-
-func newTap() *tap { return &tap{next: 1, more: make(chan struct{})} }
-
-// tell takes what happened to the cache; see [engine.Config.Events].
-func (t *tap) tell(events iter.Seq[kv.Event]) {
-	batch := named(events)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept[t.next%tapKept] = kvindex.Batch{Seq: t.next, Events: batch}
-	t.next++
-	close(t.more)
-	t.more = make(chan struct{})
+// told returns what passes the events of a cache on to a journal; see
+// [engine.Config.Events].
+func told(to *worker.Journal) func(iter.Seq[kv.Event]) {
+	return func(events iter.Seq[kv.Event]) { to.Append(named(events)) }
 }
 
 // named returns events by the keys of their blocks, which are enough for who
@@ -54,23 +37,9 @@ func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
 	return out
 }
 
-// from returns batch number n, whether it is there, whether it no longer is, and
-// what is closed when there is a new one.
-func (t *tap) from(n uint64) (b kvindex.Batch, is, lost bool, more <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case n >= t.next:
-		return b, false, false, t.more
-	case n+tapKept < t.next:
-		return b, false, true, nil
-	}
-	return t.kept[n%tapKept], true, false, nil
-}
-
 // Source returns what [Host.Follow] tells an index.
 func (h *Host) Source() kvindex.Source {
-	return kvindex.Source{Events: h.tap != nil, Snapshot: h.tap != nil, CapacityBlocks: h.blocks}
+	return kvindex.Source{Events: h.journal != nil, Snapshot: h.journal != nil, CapacityBlocks: h.blocks}
 }
 
 // Follow tells of what the cache holds until ctx ends, whose error it returns. The
@@ -79,7 +48,7 @@ func (h *Host) Follow(ctx context.Context, to worker.Listener) error {
 	to.Connected()
 	next, err := h.restore(ctx, to)
 	for err == nil {
-		b, is, lost, more := h.tap.from(next)
+		b, is, lost, more := h.journal.From(next)
 		switch {
 		case lost:
 			next, err = h.restore(ctx, to)
@@ -103,10 +72,7 @@ func (h *Host) Follow(ctx context.Context, to worker.Listener) error {
 func (h *Host) restore(ctx context.Context, to worker.Listener) (next uint64, err error) {
 	var all kvindex.Batch // not to be looked at after an error: it may still be written
 	err = h.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
-		all.Events = named(blocks)
-		h.tap.mu.Lock()
-		defer h.tap.mu.Unlock()
-		all.Seq = h.tap.next - 1
+		all.Events, all.Seq = named(blocks), h.journal.Seq()
 	})
 	if err != nil {
 		return 0, err

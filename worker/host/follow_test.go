@@ -62,28 +62,3 @@ func TestFollowedInProcess(t *testing.T) {
 		}
 	}
 }
-
-// TestTapsForget lets one who follows be so late that batches are gone: it is
-// told that they are, and never given a wrong one.
-func TestTapsForget(t *testing.T) {
-	p := newTap()
-	tell := func(n int) {
-		p.tell(func(yield func(kv.Event) bool) { yield(kv.Event{Kind: kv.Stored, Hash: parley.BlockHash{24: byte(n)}}) })
-	}
-	if _, is, lost, more := p.from(1); is || lost || more == nil {
-		t.Error("there is a batch before anything happened")
-	}
-	for n := range tapKept {
-		tell(n)
-	}
-	if b, is, _, _ := p.from(1); !is || b.Seq != 1 || b.Events[0].Keys[0] != 0 {
-		t.Errorf("the oldest batch is %+v", b)
-	}
-	tell(7)
-	if _, is, lost, _ := p.from(1); is || !lost {
-		t.Error("a batch that was overwritten is not lost")
-	}
-	if b, is, _, _ := p.from(tapKept + 1); !is || b.Seq != tapKept+1 || b.Events[0].Keys[0] != 7 {
-		t.Errorf("the latest batch is %+v", b)
-	}
-}
