@@ -36,7 +36,7 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		d.say("worker", w.URL, err, "correct its url")
 		return
 	}
-	c.key = w.Key
+	c.key = d.settings.keyFor(w)
 	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		d.say("worker", w.URL, err, "start it, or take it out of its pool")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ type drillRig struct {
 	report  drillReport
 	pause   time.Duration
 	workers []*drillWorker
+	key     string // of the workers
 }
 
 // A drillWorker is a worker of a drill's own.
@@ -52,7 +54,7 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 	if err != nil {
 		return nil, err
 	}
-	rig := &drillRig{client: c, pause: plan.pause, report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
+	rig := &drillRig{client: c, pause: plan.pause, key: rand.Text(), report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
 	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly", "--log-level", "error"}, d.flags...)
 	if plan.workers == 0 {
 		front = append(front, d.engine...)
@@ -66,7 +68,7 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 		front = append(front, "--worker", "http://"+place)
 	}
 	var log bytes.Buffer
-	server, err := startSelf(ctx, &log, front)
+	server, err := startSelf(ctx, &log, rig.key, front)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +83,15 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 	return &rig.report, err
 }
 
-// startSelf runs this program again. It is interrupted when ctx ends.
-func startSelf(ctx context.Context, log *bytes.Buffer, args []string) (*exec.Cmd, error) {
+// startSelf runs this program again, with the key of the workers. It is interrupted when
+// ctx ends.
+func startSelf(ctx context.Context, log *bytes.Buffer, key string, args []string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := exec.CommandContext(ctx, exe, args...)
-	c.Stderr = log
+	c.Env, c.Stderr = withSecret("PARLEY_WORKER_KEY", key), log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 10 * time.Second
 	return c, c.Start()
@@ -104,7 +107,7 @@ func (r *drillRig) startWorker(ctx context.Context, dir string, flags []string) 
 	if err != nil {
 		return "", err
 	}
-	process, err := startSelf(ctx, &bytes.Buffer{}, append([]string{"worker", "--addr", address, "--data", dir, "--model", "polly", "--log-level", "error"}, flags...))
+	process, err := startSelf(ctx, &bytes.Buffer{}, r.key, append([]string{"worker", "--addr", address, "--data", dir, "--model", "polly", "--log-level", "error"}, flags...))
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type upPlan struct {
 	workers int
 	models  []string
 	dir     string // of logs and data
+	key     string // of the workers
 }
 
 func newFleetUp() *cobra.Command {
@@ -62,6 +64,7 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 			}
 		}()
 	}
+	p.key = rand.Text()
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -112,6 +115,7 @@ func (p *upPlan) part(ctx context.Context, name string, args []string) error {
 	defer log.Close()
 	fmt.Fprintln(log, "parley", strings.Join(args, " "))
 	c := exec.CommandContext(ctx, p.program, args...)
+	c.Env = withSecret("PARLEY_WORKER_KEY", p.key)
 	c.Stdout, c.Stderr = log, log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 10 * time.Second
@@ -119,6 +123,10 @@ func (p *upPlan) part(ctx context.Context, name string, args []string) error {
 	text, _ := os.ReadFile(path)
 	return fmt.Errorf("%w: %s (%w); the end of %s says:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
 }
+
+// withSecret returns this process's environment with a secret added. Arguments of a
+// process can be seen by everyone on the machine, its environment by its user alone.
+func withSecret(variable, secret string) []string { return append(os.Environ(), variable+"="+secret) }
 
 // errPartEnded says that a process ended which nobody had told to.
 var errPartEnded = errors.New("a part of the fleet ended by itself")

@@ -112,7 +112,7 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	}
 	for i := range pools {
 		for j := range pools[i].Workers {
-			if err := b.find(ctx, &pools[i], &pools[i].Workers[j], desk, log); err != nil {
+			if err := b.find(ctx, s, &pools[i], &pools[i].Workers[j], desk, log); err != nil {
 				return fmt.Errorf("pool %s, worker %d: %w", pools[i].Name, j+1, err)
 			}
 		}
@@ -121,7 +121,7 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 }
 
 // find lets workers join from where a line of the configuration says.
-func (b *back) find(ctx context.Context, p *poolConfig, w *workerConfig, desk *discover.Desk, log *slog.Logger) error {
+func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, desk *discover.Desk, log *slog.Logger) error {
 	if w.InProcess {
 		return b.joinHosts(p)
 	}
@@ -144,11 +144,19 @@ func (b *back) find(ctx context.Context, p *poolConfig, w *workerConfig, desk *d
 		return err
 	}
 	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
-		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: w.Key, Events: w.Events, Replay: w.Replay, Log: log,
+		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), Events: w.Events, Replay: w.Replay, Log: log,
 		Text: b.text, ContextTokens: b.served[0].ContextTokens,
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
 	return nil
+}
+
+// keyFor returns the key that is shown to the workers of an entry.
+func (s *settings) keyFor(w *workerConfig) string {
+	if kind := worker.Kind(w.Kind); w.Key == "" && (kind == "" || kind == worker.Parley) {
+		return s.workerKey
+	}
+	return w.Key
 }
 
 // text returns the text of a prompt for workers that take no tokens.

@@ -21,6 +21,8 @@ var fleetSettings = []setting{
 		help: "let the worker at `[KIND=]URL` compute instead of this process, such as vllm=http://10.0.0.7:8000; repeat it for more (the kind is parley unless named)"},
 	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, set: setPools,
 		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
+	{key: "worker-key", wants: "a text of at least 16 characters", set: setSecret(func(s *settings) *string { return &s.workerKey }),
+		help: "show this `KEY` to the Parley workers of --worker, and to those of pools whose entry has no key"},
 	{key: "fleet-token", wants: "a text", help: "the `TOKEN` with which workers register and operators look at the fleet", set: setText(func(s *settings) *string { return &s.fleetToken })},
 	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
 		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
@@ -34,6 +36,7 @@ var fleetSettings = []setting{
 type fleetFields struct {
 	workers       []workerConfig
 	pools         []poolConfig
+	workerKey     string
 	fleetToken    string
 	hedgeAfter    time.Duration
 	saltKey       []byte
@@ -179,6 +182,20 @@ func classNamed(name string) (parley.Class, bool) {
 		}
 	}
 	return 0, false
+}
+
+// secretMin is the length from which on a secret cannot be guessed.
+const secretMin = 16
+
+// setSecret reads a secret that is not too short.
+func setSecret(field func(*settings) *string) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		if len(text) < secretMin {
+			return errNotWanted
+		}
+		*field(s) = text
+		return nil
+	}
 }
 
 func setSaltKey(s *settings, text string) error {

@@ -1,37 +1,49 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"parley/internal/local"
 )
 
 // workerSettings are what a worker can be told and a server cannot.
 type workerSettings struct {
-	pool   string
-	events string // an address, empty for none
-	replay string
-	topic  string
-	key    string
+	pool string
+	// events and replay are addresses of ZMQ sockets, empty for none; eventTokens has
+	// events carry token ids.
+	events, replay, topic string
+	eventTokens           bool
 	// register are gateways that the worker tells of itself, and advertise is where
 	// they will reach it.
 	register  []string
 	advertise string
 }
 
-// eventsOff turns events off.
-const eventsOff = "off"
+// replayAddress is where events are repeated: any free port beside them unless it was
+// set.
+func (w *workerSettings) replayAddress() string {
+	if w.replay != "" || w.events == "" {
+		return w.replay
+	}
+	name, _, _ := net.SplitHostPort(w.events)
+	return net.JoinHostPort(name, "0")
+}
 
 // workerOnly are the settings of `parley worker` alone.
 var workerOnly = []setting{
 	{key: "pool", wants: "the name of a pool", help: "say to gateways that this worker is meant for the pool of this `NAME`", set: setText(func(s *settings) *string { return &s.worker.pool })},
-	{key: "worker-key", wants: "a text", help: "answer only who shows this `KEY` as a bearer token; health and metrics stay open", set: setText(func(s *settings) *string { return &s.worker.key })},
 	{key: "events", wants: "an address such as 127.0.0.1:5557, or off", set: setEvents,
-		help: "publish events of the cache over ZMQ on this `ADDRESS`, or off (default: the host of --addr and any free port, which gateways are told)"},
+		help: "publish events of the cache over ZMQ on this `ADDRESS`, as vLLM does, for routers other than Parley's: it has no access control, so everyone who reaches the port can read them (default off)"},
 	{key: "events-replay", wants: "an address such as 127.0.0.1:5558", set: setAddress(func(s *settings) *string { return &s.worker.replay }),
-		help: "repeat events on this `ADDRESS` for who missed some (default: any free port)"},
-	{key: "events-topic", wants: "a text", help: "publish events under this `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)", set: setText(func(s *settings) *string { return &s.worker.topic })},
+		help: "repeat these events on this `ADDRESS` for consumers that missed some (default: any free port of the same host)"},
+	{key: "events-topic", wants: "a text of at most 256 bytes", set: setTopic,
+		help: "publish events under this `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)"},
+	{key: "events-tokens", wants: "on or off", set: setEventTokens,
+		help: "publish the token ids of cached blocks too, `on` or off: routers that compute block names themselves need them, and everyone who reads them can read all prompts (default off)"},
 	{key: "register", wants: "the address of a gateway such as http://10.0.0.1:8080", many: true, set: setGateway,
 		help: "register at the gateway at this `URL`, with --fleet-token; repeat it for more"},
 	{key: "advertise", wants: "an address such as http://10.0.0.7:8000", set: setAdvertise,
@@ -46,7 +58,7 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "fleet-token", "otlp-endpoint",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "fleet-token", "otlp-endpoint",
 }
 
 // workerList returns the settings of a worker.
@@ -68,6 +80,8 @@ func addWorkerFlags(flags *pflag.FlagSet) map[string]*flagValue {
 		switch s.key {
 		case "addr":
 			help = "listen on this `ADDRESS` (default 127.0.0.1:8000)"
+		case "worker-key":
+			help = "answer only requests that show this `KEY` as a bearer token; health and metrics stay open"
 		case "model":
 			help = "serve the model at `[NAME=]PATH`: a GGUF file, a directory of safetensors or the name of a built-in model (default polly)"
 		}
@@ -78,11 +92,49 @@ func addWorkerFlags(flags *pflag.FlagSet) map[string]*flagValue {
 }
 
 func setEvents(s *settings, text string) error {
-	if text == eventsOff {
-		s.worker.events = eventsOff
+	if text == "off" {
+		s.worker.events = ""
 		return nil
 	}
 	return setAddress(func(s *settings) *string { return &s.worker.events })(s, text)
+}
+
+func setEventTokens(s *settings, text string) error {
+	if text != "on" && text != "off" {
+		return errNotWanted
+	}
+	s.worker.eventTokens = text == "on"
+	return nil
+}
+
+func setTopic(s *settings, text string) error {
+	if len(text) > 256 {
+		return errNotWanted
+	}
+	return setText(func(s *settings) *string { return &s.worker.topic })(s, text)
+}
+
+// checkEvents says which settings of events have no effect.
+func (s *settings) checkEvents() error {
+	w := &s.worker
+	if w.events == "" && (w.replay != "" || w.topic != "" || w.eventTokens) {
+		return fmt.Errorf("--events-replay, --events-topic and --events-tokens are for events over ZMQ, which are off: give --events with an address such as 127.0.0.1:5557, too: %w", errUsage)
+	}
+	return nil
+}
+
+// eventsWarning says who can read the events over ZMQ, if that is more than this
+// machine.
+func (s *settings) eventsWarning() string {
+	w := &s.worker
+	if w.events == "" || local.IsLoopback(w.events) && local.IsLoopback(w.replayAddress()) {
+		return ""
+	}
+	what := "which blocks are cached"
+	if w.eventTokens {
+		what = "the token ids of all prompts, and so the prompts themselves"
+	}
+	return "WARNING: events over ZMQ have no access control. Everyone who can reach " + w.events + " can read " + what + ": let a firewall keep others out. Parley gateways do not need --events.\n"
 }
 
 // setAddress reads a host and a port.

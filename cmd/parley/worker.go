@@ -31,15 +31,16 @@ func newWorker() *cobra.Command {
 		Long: `Put one model to work for gateways: the engine as a process of its own.
 
 It speaks the HTTP of a vLLM server (completions with token ids, tokenize, health,
-vllm: metrics, sleep and wake), publishes what its cache holds over ZMQ as vLLM
-does, and has routes of its own over which a gateway sends requests whole and
-pauses answers that nobody reads. It keeps no conversations and knows no tenants:
-that is what parley serve is for. docs/workers.md tells more.
+vllm: metrics, sleep and wake), and has routes of its own over which a gateway sends
+requests whole, pauses answers that nobody reads and learns what the cache holds. For
+foreign routers it can publish that over ZMQ as vLLM does (--events). It keeps no
+conversations and knows no tenants: that is what parley serve is for. Beyond this
+machine it needs a --worker-key. See docs/workers.md.
 
 Ctrl-C lets running answers finish.`,
 		Example: `  parley worker --model polly
-  parley worker --model good=/models/llama-8b --addr 0.0.0.0:8000 --pool chat
-  parley worker --model model.gguf --events 0.0.0.0:5557 --events-replay 0.0.0.0:5558`,
+  parley worker --model good=/models/llama-8b --addr 0.0.0.0:8000 --worker-key-file /run/secrets/worker-key
+  parley worker --model model.gguf --events 127.0.0.1:5557 --events-replay 127.0.0.1:5558`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
@@ -78,11 +79,17 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if len(s.models) == 0 {
 		s.models = []modelPath{{path: "polly"}}
 	}
+	if err := s.checkEvents(); err != nil {
+		return err
+	}
 	listener, err := listen(ctx, s.addr)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
+	if err := s.mayListenForGateways(listener.Addr()); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
@@ -97,7 +104,8 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	greetGateways(out, listener.Addr(), server, s.worker.key != "")
+	greetGateways(out, listener.Addr(), server)
+	fmt.Fprint(out, s.eventsWarning())
 	defer s.announce(ctx, listener.Addr())()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
@@ -119,18 +127,9 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 			return list[0], nil
 		},
 		Planned: func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
-		Version: version, Pool: s.worker.pool, Key: s.worker.key, Topic: s.worker.topic, Log: log,
-	}
-	if s.worker.events != eventsOff {
-		name, _, _ := net.SplitHostPort(s.addr)
-		free := net.JoinHostPort(name, "0")
-		cfg.Events, cfg.Replay = s.worker.events, s.worker.replay
-		if cfg.Events == "" {
-			cfg.Events = free
-		}
-		if cfg.Replay == "" {
-			cfg.Replay = free
-		}
+		Version: version, Pool: s.worker.pool, Log: log,
+		Key: s.workerKey, Registers: len(s.worker.register) > 0,
+		Events: s.worker.events, Replay: s.worker.replayAddress(), Topic: s.worker.topic, EventTokens: s.worker.eventTokens,
 	}
 	return cfg
 }
@@ -149,19 +148,20 @@ func (s *settings) announce(ctx context.Context, addr net.Addr) (wait func()) {
 	return all.Wait
 }
 
-// greetGateways tells where the worker is, and who may use it.
-func greetGateways(out io.Writer, addr net.Addr, s *host.Server, keyed bool) {
+// greetGateways says where the worker is.
+func greetGateways(out io.Writer, addr net.Addr, s *host.Server) {
 	fmt.Fprintf(out, "\nParley worker for %s on http://%s\n", s.Models()[0].ID, addr)
 	if events, replay := s.EventPorts(); events != 0 {
-		fmt.Fprintf(out, "Events of its cache on ports %d and, repeated, %d\n", events, replay)
+		fmt.Fprintf(out, "Events of its cache over ZMQ on ports %d and, repeated, %d\n", events, replay)
 	}
-	fmt.Fprint(out, openWorkerNote(addr, keyed))
 }
 
-// openWorkerNote warns of a worker that other machines can use without a key.
-func openWorkerNote(addr net.Addr, keyed bool) string {
-	if tcp, ok := addr.(*net.TCPAddr); keyed || ok && tcp.IP.IsLoopback() {
-		return ""
+// mayListenForGateways refuses to serve other machines without a credential: everyone
+// who reaches the address could use the worker and read what its cache holds.
+func (s *settings) mayListenForGateways(addr net.Addr) error {
+	tcp, ok := addr.(*net.TCPAddr)
+	if s.workerKey != "" || len(s.worker.register) > 0 || ok && tcp.IP.IsLoopback() {
+		return nil
 	}
-	return "Whoever can reach this address can use the worker: keep it private, or give it a --worker-key, and its gateways the same as key of the worker in their pools\n"
+	return fmt.Errorf("%s can be reached from other machines, and the worker has no key: make one with `openssl rand -hex 16`, give it to the worker and its gateways in the variable PARLEY_WORKER_KEY or with --worker-key-file, or listen on this machine alone with --addr %s", s.addr, workerAddr)
 }

@@ -16,7 +16,7 @@ const worker = { topic: 'kv@127.0.0.1@polly-mini' };
 before(async () => {
   worker.data = await mkdtemp(join(tmpdir(), 'parley-test-'));
   worker.child = spawn(process.env.PARLEY_BIN, ['worker', '--model', 'polly-mini', '--addr', '127.0.0.1:0', '--kv-tokens', '1024', '--context', '512',
-    '--events-topic', worker.topic, '--data', worker.data], { stdio: ['ignore', 'ignore', 'pipe'] });
+    '--events', '127.0.0.1:0', '--events-topic', worker.topic, '--events-tokens', 'on', '--data', worker.data], { stdio: ['ignore', 'ignore', 'pipe'] });
   worker.ended = once(worker.child, 'exit');
   await new Promise((resolve, reject) => {
     worker.ended.then(([code]) => reject(new Error(`the worker ended with ${code}`)));
@@ -40,7 +40,7 @@ after(async () => {
 
 async function complete(prompt) {
   const response = await fetch(`${worker.url}/v1/completions`, {
-    method: 'POST', body: JSON.stringify({ prompt, max_tokens: 8, temperature: 0, return_token_ids: true }),
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ prompt, max_tokens: 8, temperature: 0, return_token_ids: true }),
   });
   assert.equal(response.status, 200);
   return (await response.json()).choices[0].token_ids;

@@ -29,9 +29,13 @@ type ServerConfig struct {
 	Planned func(p *Plan, available int64)
 	// Version is the program's, Pool what the worker was started for.
 	Version, Pool string
-	// Key must be shown by whoever asks for anything but health and metrics;
-	// empty lets everybody in.
+	// Key must be shown with every request but those for health and metrics. Without
+	// one, programs on this machine are answered, and no web page.
 	Key string
+	// Registers says that the worker registers at gateways, which call it with the
+	// credentials of [Server.Accept]. Then nobody is answered without one of these or
+	// the key.
+	Registers bool
 	// Events and Replay are where events of the cache are published over ZMQ for
 	// foreign routers, such as 127.0.0.1:5557; without Events they are not. Gateways
 	// need neither: they read [worker.EventsPath].
@@ -57,6 +61,7 @@ type Server struct {
 	publisher *worker.Publisher // events for foreign routers; nil without
 	registry  *prometheus.Registry
 	door      *worker.Door // where gateways come in
+	accepted  credentials
 
 	mu       sync.Mutex
 	awake    *waking // nil while asleep

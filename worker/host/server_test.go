@@ -181,9 +181,13 @@ func call(t *testing.T, method, url, body string, header ...string) (int, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(header) == 2 {
-		req.Header.Set(header[0], header[1])
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	req.Host = req.Header.Get("Host")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
