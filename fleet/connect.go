@@ -17,7 +17,8 @@ type Dialer struct {
 	// Pool is where they will stand.
 	Pool string
 	// Worker is how they are reached, but for where. Its Kind is that of places
-	// which have none; the zero value is [worker.Parley].
+	// which have none; the zero value is [worker.Parley]. Its Key is shown to all that
+	// have no credential of their own.
 	Worker worker.Config
 	// BlockTokens is the size of their blocks, for those that do not say; 0 means
 	// that of vLLM, 16.
@@ -27,7 +28,7 @@ type Dialer struct {
 // Connect asks the worker at a place what it is; see [Connector].
 func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) {
 	cfg := d.Worker
-	cfg.URL = at.URL
+	cfg.URL, cfg.Key = at.URL, cmp.Or(at.Credential, cfg.Key)
 	cfg.Kind = cmp.Or(worker.Kind(at.Kind), cfg.Kind, worker.Parley)
 	cfg.Events, cfg.Replay = socketAt(at, "events", cfg.Events), socketAt(at, "replay", cfg.Replay)
 	remote, err := worker.Dial(cfg)

@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"parley"
@@ -27,13 +30,37 @@ const idleMax = time.Minute
 // and what a Parley worker says of itself, which it does within patience; 0 for as
 // long as it takes.
 func newClient(c *Config, patience time.Duration) *http.Client {
-	dialer := net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
 	t := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
+		DialContext: c.dialer().DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
 		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
 		ResponseHeaderTimeout: patience,
 	}
-	return &http.Client{Transport: t}
+	return &http.Client{Transport: t, CheckRedirect: stayHere}
+}
+
+// stayHere has redirects returned as they are: a worker is where it was said to be, and
+// prompts and keys go nowhere else.
+func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// dialer connects to the engine, and to no address outside its networks.
+func (c *Config) dialer() *net.Dialer {
+	d := &net.Dialer{Timeout: c.Silence, KeepAlive: c.Silence}
+	if len(c.Networks) == 0 {
+		return d
+	}
+	d.Control = func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		for _, n := range c.Networks {
+			if n.Contains(at.Addr().Unmap()) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%v is in none of the networks that its workers may be in", at.Addr())
+	}
+	return d
 }
 
 // request prepares a request to the engine.

@@ -306,11 +306,11 @@ func (r *Remote) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{KeepAlive: r.cfg.Silence}
+	dialer := r.cfg.dialer()
 	if u.Scheme == "http" {
 		return dialer.DialContext(ctx, "tcp", addressOf(u, "80"))
 	}
-	secure := tls.Dialer{NetDialer: &dialer, Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	secure := tls.Dialer{NetDialer: dialer, Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
 	return secure.DialContext(ctx, "tcp", addressOf(u, "443"))
 }
 

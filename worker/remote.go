@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Config struct {
 	Model string
 	// Key is sent as a bearer token, if there is one.
 	Key string
+	// Networks are where it must be, whatever its URL's name resolves to; empty means
+	// anywhere.
+	Networks []netip.Prefix
 	// Events and Replay are the ZMQ sockets of a foreign engine's events, such as
 	// tcp://10.0.0.7:5557. Those of a Parley worker come over its URL, with its key.
 	Events, Replay string

@@ -107,7 +107,7 @@ var errNoFleet = errors.New("the server has no fleet: start it with --worker or 
 func (c *client) refused(status int, message string) error {
 	switch {
 	case status == http.StatusUnauthorized && c.ofFleet:
-		return fmt.Errorf("the server answered %d: %s Put an admin key into the variable PARLEY_API_KEY, or the fleet's token into PARLEY_FLEET_TOKEN", status, message)
+		return fmt.Errorf("the server answered %d: %s Put an admin key into the variable PARLEY_API_KEY, or the fleet's operate token into PARLEY_FLEET_OPERATE_TOKEN", status, message)
 	case status == http.StatusNotFound && c.ofFleet && strings.HasPrefix(message, "Unknown request URL"):
 		return errNoFleet
 	case status == http.StatusUnauthorized:

@@ -54,13 +54,13 @@ func (s *serverCommand) fleetClient() (*client, error) {
 		return nil, err
 	}
 	c.ofFleet = true
-	if token := os.Getenv("PARLEY_FLEET_TOKEN"); token != "" {
+	if token := os.Getenv("PARLEY_FLEET_OPERATE_TOKEN"); token != "" {
 		c.key = token
 	}
 	return c, nil
 }
 
-const fleetTokenHelp = "\n\nWhere the server has keys, put an admin key into the variable PARLEY_API_KEY, or its\n--fleet-token into PARLEY_FLEET_TOKEN."
+const fleetTokenHelp = "\n\nWhere the server has keys, put an admin key into the variable PARLEY_API_KEY, or its\n--fleet-operate-token into PARLEY_FLEET_OPERATE_TOKEN."
 
 func newFleetStatus() *cobra.Command {
 	s := &serverCommand{}

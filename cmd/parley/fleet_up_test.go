@@ -100,15 +100,15 @@ func TestFleetStatusSaysWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty := startServerIn(t, data, "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-token", "0123456789abcdef")
-	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil || !strings.Contains(err.Error(), "PARLEY_FLEET_TOKEN") {
+	empty := startServerIn(t, data, "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-operate-token", "0123456789abcdef")
+	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil || !strings.Contains(err.Error(), "PARLEY_FLEET_OPERATE_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	t.Setenv("PARLEY_API_KEY", key)
 	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil || !strings.Contains(out, "No worker has joined") {
 		t.Errorf("with an admin key: %q, %v", out, err)
 	}
-	t.Setenv("PARLEY_FLEET_TOKEN", "0123456789abcdef")
+	t.Setenv("PARLEY_FLEET_OPERATE_TOKEN", "0123456789abcdef")
 	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil || !strings.Contains(out, "No worker has joined") {
 		t.Errorf("without a worker: %q, %v", out, err)
 	}

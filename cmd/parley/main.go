@@ -11,17 +11,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
 
 // run carries out a command line and returns the exit code.
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	redactArguments(os.Args)
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

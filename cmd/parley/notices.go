@@ -38,6 +38,9 @@ func (n *notices) Write(text []byte) (int, error) {
 // library logs goes the same way as our own log from then on.
 func (s *settings) noticesOn(out io.Writer) io.Writer {
 	slog.SetDefault(s.logger())
+	if s.warning != "" {
+		s.logger().Warn(s.warning)
+	}
 	if s.logFormat != "json" {
 		return out
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -81,15 +82,15 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	for _, m := range b.served {
 		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
 	}
-	var registering []string
+	var registering []discover.Admission
 	for i := range pools {
 		p, err := pools[i].pool()
 		if err != nil {
 			return err
 		}
 		cfg.Pools = append(cfg.Pools, p)
-		if slices.ContainsFunc(pools[i].Workers, func(w workerConfig) bool { return w.Register }) {
-			registering = append(registering, p.Name)
+		if at := slices.IndexFunc(pools[i].Workers, func(w workerConfig) bool { return w.Register }); at >= 0 {
+			registering = append(registering, s.joinAdmission(p.Name, &pools[i].Workers[at]))
 		}
 	}
 	f, err := fleet.New(cfg)
@@ -98,12 +99,12 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	}
 	b.fleet = f
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	admin := fleet.Admin{Fleet: f, Token: s.fleetToken}
+	admin := fleet.Admin{Fleet: f, Token: s.operateToken}
 	b.api = &gateway.FleetAPI{Operate: admin.Handler(), MayOperate: admin.MayOperate}
 	var desk *discover.Desk
 	if len(registering) > 0 {
-		if desk, err = discover.NewDesk(s.fleetToken, registering, 0, log); err != nil {
-			return fmt.Errorf("%w (--fleet-token)", err)
+		if desk, err = discover.NewDesk(s.joinToken, registering, 0, log); err != nil {
+			return fmt.Errorf("%w (--fleet-join-token)", err)
 		}
 		b.api.Register = desk
 	}
@@ -118,6 +119,15 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 		}
 	}
 	return nil
+}
+
+// joinAdmission says which workers may register for an entry of a pool.
+func (s *settings) joinAdmission(pool string, w *workerConfig) discover.Admission {
+	kinds := w.Kinds
+	if len(kinds) == 0 {
+		kinds = s.joinKinds
+	}
+	return discover.Admission{Pool: pool, Networks: s.networksOf(w), Kinds: kinds}
 }
 
 // find lets workers join from where a line of the configuration says.
@@ -144,16 +154,33 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 		return err
 	}
 	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
-		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), Events: w.Events, Replay: w.Replay, Log: log,
+		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), Networks: s.networksOf(w), Events: w.Events, Replay: w.Replay, Log: log,
 		Text: b.text, ContextTokens: b.served[0].ContextTokens,
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
 	return nil
 }
 
-// keyFor returns the key that is shown to the workers of an entry.
+// networksOf returns where the workers of an entry must be; those of configured ones may
+// be anywhere.
+func (s *settings) networksOf(w *workerConfig) []netip.Prefix {
+	if !w.Register {
+		return nil
+	}
+	networks := w.networks
+	if len(networks) == 0 {
+		networks = s.joinNetworks
+	}
+	if len(networks) == 0 {
+		networks = discover.PrivateNetworks()
+	}
+	return networks
+}
+
+// keyFor returns the key that is shown to the workers of an entry, which is none for
+// those that register: they are called with credentials of their own.
 func (s *settings) keyFor(w *workerConfig) string {
-	if kind := worker.Kind(w.Kind); w.Key == "" && (kind == "" || kind == worker.Parley) {
+	if kind := worker.Kind(w.Kind); w.Key == "" && !w.Register && (kind == "" || kind == worker.Parley) {
 		return s.workerKey
 	}
 	return w.Key

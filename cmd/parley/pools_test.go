@@ -44,7 +44,7 @@ func TestPoolsOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	pools := s.allPools()
-	if len(pools) != 3 || len(pools[0].Workers) != 2 || len(pools[1].Workers) != 4 || pools[1].Workers[2].Kubernetes.Service != "llm" || !s.computes() || s.fleetToken == "" {
+	if len(pools) != 3 || len(pools[0].Workers) != 2 || len(pools[1].Workers) != 4 || pools[1].Workers[2].Kubernetes.Service != "llm" || !s.computes() || s.joinToken == "" {
 		t.Fatalf("%+v", pools)
 	}
 	vip, err := pools[0].pool()

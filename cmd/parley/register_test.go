@@ -15,7 +15,7 @@ func TestWorkersRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "parley.yaml")
-	if err := os.WriteFile(path, []byte("model: polly-mini\nfleet_token: 0123456789abcdef\npools: [{name: own, purpose: any, workers: [{register: true}]}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("model: polly-mini\nfleet_join_token: 0123456789abcdef\nfleet_operate_token: fedcba9876543210\npools: [{name: own, purpose: any, workers: [{register: true}]}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	front := startServer(t, "--config", path, "--log-level", "warn")
@@ -23,7 +23,7 @@ func TestWorkersRegister(t *testing.T) {
 		for range front.lines {
 		}
 	}()
-	t.Setenv("PARLEY_FLEET_TOKEN", "0123456789abcdef")
+	t.Setenv("PARLEY_FLEET_OPERATE_TOKEN", "fedcba9876543210")
 	c := &crew{t: t, exe: exe, front: front}
 	for _, token := range []string{"fedcba9876543210", "0123456789abcdef"} {
 		addr, err := freeAddress()
@@ -35,7 +35,7 @@ func TestWorkersRegister(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.workers = append(c.workers, h)
-		c.start(h, "--register", front.url, "--fleet-token", token, "--pool", "own")
+		c.start(h, "--register", front.url, "--fleet-join-token", token, "--pool", "own")
 		c.await(h)
 	}
 	c.ready(1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,7 +14,7 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv("TEST_DEFAULT_URL"); address != "" {
 		defaultURL = address
 	}
-	testscript.Main(m, map[string]func(){"parley": func() { os.Exit(run(os.Args[1:])) }})
+	testscript.Main(m, map[string]func(){"parley": func() { os.Exit(run(slices.Clone(os.Args[1:]))) }})
 }
 
 // nowhere is an address at which no server runs.

@@ -67,6 +67,8 @@ type settings struct {
 	proxies []netip.Prefix
 	// safetyPolicy is the file that says what is allowed; empty flags only.
 	safetyPolicy string
+	// warning is what the log says of where the settings come from.
+	warning string
 }
 
 // A modelPath is a model to serve; an empty name means the file's own.
@@ -116,7 +118,14 @@ type setting struct {
 	help  string
 	many  bool // may be given several times
 	tree  bool // is any YAML in the file; its text is YAML, too
-	set   func(s *settings, text string) error
+	// secret values are in no error, and can be read from a file by the flag
+	// secretFile, or by key-file if that is empty. from is the setting that such a flag
+	// reads. holds reports whether a text has a secret in it, where not all have.
+	secret     bool
+	secretFile string
+	from       *setting
+	holds      func(text string) bool
+	set        func(s *settings, text string) error
 }
 
 func (s *setting) variable() string {
@@ -131,6 +140,10 @@ func (s *setting) apply(to *settings, text string) error {
 	switch {
 	case err != nil && s.tree:
 		return fmt.Errorf("not %s: %w", s.wants, err)
+	case err != nil && s.from != nil:
+		return err
+	case err != nil && s.secret:
+		return fmt.Errorf("what was given is not %s", s.wants)
 	case err != nil:
 		return fmt.Errorf("%q is not %s", text, s.wants)
 	}
@@ -138,12 +151,12 @@ func (s *setting) apply(to *settings, text string) error {
 }
 
 // serveSettings is the one list of what serve can be told.
-var serveSettings = slices.Concat([]setting{
+var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
 		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
 	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY` (default: the data directory of your account)", set: setText(func(s *settings) *string { return &s.data })},
-	{key: "store", wants: "the path of a file or postgres://user@host/name", set: setText(func(s *settings) *string { return &s.store }),
+	{key: "store", wants: "the path of a file or postgres://user@host/name", secret: true, secretFile: "store-url-file", holds: hasPassword, set: setText(func(s *settings) *string { return &s.store }),
 		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
 	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
 	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
@@ -174,7 +187,7 @@ var serveSettings = slices.Concat([]setting{
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, safetySettings)
+}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, safetySettings))
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

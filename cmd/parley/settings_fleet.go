@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,25 +21,39 @@ import (
 var fleetSettings = []setting{
 	{key: "worker", wants: "[KIND=]URL, with a kind of " + kindNames(), many: true, set: setWorker,
 		help: "let the worker at `[KIND=]URL` compute instead of this process, such as vllm=http://10.0.0.7:8000; repeat it for more (the kind is parley unless named)"},
-	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, set: setPools,
+	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, holds: poolsHoldKeys, set: setPools,
 		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
-	{key: "worker-key", wants: "a text of at least 16 characters", set: setSecret(func(s *settings) *string { return &s.workerKey }),
+	{key: "worker-key", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.workerKey }),
 		help: "show this `KEY` to the Parley workers of --worker, and to those of pools whose entry has no key"},
-	{key: "fleet-token", wants: "a text", help: "the `TOKEN` with which workers register and operators look at the fleet", set: setText(func(s *settings) *string { return &s.fleetToken })},
+	{key: "fleet-join-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
+		help: "the `TOKEN` with which workers register; it opens nothing else"},
+	{key: "fleet-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
+		help: "the old name of --fleet-join-token: give its `TOKEN` there"},
+	{key: "fleet-operate-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.operateToken }),
+		help: "the `TOKEN` with which operators see and change the fleet, beside keys with the admin right"},
+	{key: "fleet-join-networks", wants: "networks such as 10.1.0.0/16, or private, or any", many: true, set: setJoinNetworks,
+		help: "let workers of this `NETWORK` register, such as 10.1.0.0/16, private for all addresses that the Internet does not route, or any; repeat it for more (default private)"},
+	{key: "fleet-join-kinds", wants: "one of " + kindNames(), many: true, set: setJoinKinds,
+		help: "let workers of this `KIND` register; repeat it for more (default parley)"},
 	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
 		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
-	{key: "salt-key", wants: "a text of at least 16 characters", set: setSaltKey,
+	{key: "salt-key", wants: wantsSecret, secret: true, set: setSaltKey,
 		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the store)"},
 	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
 		help: "let all tenants share the context of conversations whose system message is this `TEXT` or begins so, or that of the file in @FILE; repeat it for more"},
 }
+
+const wantsSecret = "a text of at least 16 characters, such as from `openssl rand -hex 16`"
 
 // fleetFields are what they set.
 type fleetFields struct {
 	workers       []workerConfig
 	pools         []poolConfig
 	workerKey     string
-	fleetToken    string
+	joinToken     string // of workers
+	operateToken  string // of operators
+	joinNetworks  []netip.Prefix
+	joinKinds     []string
 	hedgeAfter    time.Duration
 	saltKey       []byte
 	publicPrompts []string
@@ -76,8 +92,16 @@ type workerConfig struct {
 	Model  string            `yaml:"model"`
 	Models map[string]string `yaml:"models"`
 	Key    string            `yaml:"key"`
-	Events string            `yaml:"events"`
-	Replay string            `yaml:"replay"`
+	// KeyFile holds the key instead.
+	KeyFile string `yaml:"key_file"`
+	Events  string `yaml:"events"`
+	Replay  string `yaml:"replay"`
+	// Networks and Kinds are those of workers that may register here; empty means those
+	// of all pools.
+	Networks []string `yaml:"networks"`
+	Kinds    []string `yaml:"kinds"`
+
+	networks []netip.Prefix
 }
 
 type kubernetesConfig struct {
@@ -149,12 +173,74 @@ func (w *workerConfig) check() error {
 	if ways != 1 {
 		return fmt.Errorf("%d of in_process, url, file, dns, kubernetes and register are set: set one", ways)
 	}
-	if w.Kind != "" {
-		if _, err := worker.ParseKind(w.Kind); err != nil {
+	for _, kind := range append(slices.Clone(w.Kinds), w.Kind) {
+		if _, err := worker.ParseKind(kind); kind != "" && err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.checkAccess()
+}
+
+// checkAccess reads the entry's key and networks, and says what is wrong with them.
+func (w *workerConfig) checkAccess() (err error) {
+	switch {
+	case w.Register && (w.Key != "" || w.KeyFile != ""):
+		return fmt.Errorf("a key is shown to configured workers only: one that registers is called with a credential of its own, so remove key beside register")
+	case !w.Register && (len(w.Networks) > 0 || len(w.Kinds) > 0):
+		return fmt.Errorf("networks and kinds are of workers that register: remove them, or set register")
+	case w.Key != "" && w.KeyFile != "":
+		return fmt.Errorf("key and key_file are both set: set one")
+	}
+	if w.KeyFile != "" {
+		read := setting{wants: "the key of a worker", set: setText(func(s *settings) *string { return &s.workerKey })}
+		var holder settings
+		if err := read.readSecret(&holder, w.KeyFile); err != nil {
+			return fmt.Errorf("key_file: %w", err)
+		}
+		w.Key = holder.workerKey
+	}
+	w.networks, err = parseNetworks(w.Networks)
+	return err
+}
+
+// parseNetworks reads networks as 10.1.0.0/16, private and any spell them.
+func parseNetworks(texts []string) (networks []netip.Prefix, err error) {
+	for _, text := range texts {
+		switch text {
+		case "private":
+			networks = append(networks, discover.PrivateNetworks()...)
+		case "any":
+			networks = append(networks, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
+		default:
+			n, err := netip.ParsePrefix(text)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not a network such as 10.1.0.0/16, private or any", text)
+			}
+			networks = append(networks, n.Masked())
+		}
+	}
+	return networks, nil
+}
+
+func setJoinNetworks(s *settings, text string) error {
+	networks, err := parseNetworks([]string{text})
+	s.joinNetworks = append(s.joinNetworks, networks...)
+	return err
+}
+
+func setJoinKinds(s *settings, text string) error {
+	kind, err := worker.ParseKind(text)
+	s.joinKinds = append(s.joinKinds, string(kind))
+	return err
+}
+
+// poolsHoldKeys reports whether a list of pools has keys in it.
+func poolsHoldKeys(text string) bool {
+	var pools []poolConfig
+	_ = yaml.Unmarshal([]byte(text), &pools) // what is wrong with it is said elsewhere
+	return slices.ContainsFunc(pools, func(p poolConfig) bool {
+		return slices.ContainsFunc(p.Workers, func(w workerConfig) bool { return w.Key != "" })
+	})
 }
 
 // pool returns the pool as the fleet takes it.
@@ -182,20 +268,6 @@ func classNamed(name string) (parley.Class, bool) {
 		}
 	}
 	return 0, false
-}
-
-// secretMin is the length from which on a secret cannot be guessed.
-const secretMin = 16
-
-// setSecret reads a secret that is not too short.
-func setSecret(field func(*settings) *string) func(*settings, string) error {
-	return func(s *settings, text string) error {
-		if len(text) < secretMin {
-			return errNotWanted
-		}
-		*field(s) = text
-		return nil
-	}
 }
 
 func setSaltKey(s *settings, text string) error {

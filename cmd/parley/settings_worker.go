@@ -45,7 +45,7 @@ var workerOnly = []setting{
 	{key: "events-tokens", wants: "on or off", set: setEventTokens,
 		help: "publish the token ids of cached blocks too, `on` or off: routers that compute block names themselves need them, and everyone who reads them can read all prompts (default off)"},
 	{key: "register", wants: "the address of a gateway such as http://10.0.0.1:8080", many: true, set: setGateway,
-		help: "register at the gateway at this `URL`, with --fleet-token; repeat it for more"},
+		help: "register at the gateway at this `URL`, with --fleet-join-token; repeat it for more gateways, and name each one and not a load balancer before them"},
 	{key: "advertise", wants: "an address such as http://10.0.0.7:8000", set: setAdvertise,
 		help: "tell gateways to reach this worker at this `URL` (default: --addr)"},
 }
@@ -58,7 +58,7 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "fleet-token", "otlp-endpoint",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file", "otlp-endpoint",
 }
 
 // workerList returns the settings of a worker.

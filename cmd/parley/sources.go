@@ -24,9 +24,10 @@ func (f *flagValue) String() string { return "" }
 // Type names the kind of value in the help.
 func (f *flagValue) Type() string { return "value" }
 
-// Set checks the text now, so that the error names the flag.
+// Set checks the text now, so that the error names the flag. A secret is checked later:
+// the error would show it.
 func (f *flagValue) Set(text string) error {
-	if err := f.of.apply(defaultSettings(), text); err != nil {
+	if err := f.of.apply(defaultSettings(), text); err != nil && !f.of.secret {
 		return err
 	}
 	if !f.of.many {
@@ -59,7 +60,13 @@ func gatherOver(out *settings, flags map[string]*flagValue, environ func(string)
 	if err != nil {
 		return nil, err
 	}
+	if file != "" {
+		if out.warning, err = checkReadable(file, fromFile); err != nil {
+			return nil, err
+		}
+	}
 	var problems []error
+	given := map[string]bool{}
 	for i := range everySetting {
 		s := &everySetting[i]
 		texts, where := fromFile[s.key], "" // already checked, with its line
@@ -72,13 +79,14 @@ func gatherOver(out *settings, flags map[string]*flagValue, environ func(string)
 		if f := flags[s.key]; f != nil && len(f.texts) > 0 {
 			texts, where = f.texts, "--"+s.key
 		}
+		given[s.key] = len(texts) > 0
 		for _, text := range texts {
 			if err := s.apply(out, text); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", where, err))
 			}
 		}
 	}
-	return out, errors.Join(problems...)
+	return out, errors.Join(append(problems, checkGivenOnce(given)...)...)
 }
 
 // readFile returns the texts that a configuration file gives for each setting,

@@ -106,7 +106,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, server.Close()) }()
 	greetGateways(out, listener.Addr(), server)
 	fmt.Fprint(out, s.eventsWarning())
-	defer s.announce(ctx, listener.Addr())()
+	defer s.announce(ctx, listener.Addr(), server)()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
 	if ctx.Err() != nil {
@@ -136,14 +136,21 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 
 // announce registers the worker where the settings say, until ctx ends. The caller
 // calls what it returns before the worker ends.
-func (s *settings) announce(ctx context.Context, addr net.Addr) (wait func()) {
+func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Server) (wait func()) {
 	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise, "http://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
 	if u, err := url.Parse(said.URL); err == nil {
 		said.Name = u.Host
 	}
 	var all sync.WaitGroup
 	for _, gateway := range s.worker.register {
-		all.Go(func() { discover.Announce(ctx, gateway, s.fleetToken, said, nil, s.logger()) })
+		a := discover.Announcer{
+			Gateway: gateway,
+			Token:   s.joinToken,
+			Said:    said,
+			Accept:  func(credential string) { server.Accept(gateway, credential) },
+			Log:     s.logger(),
+		}
+		all.Go(func() { a.Run(ctx) })
 	}
 	return all.Wait
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,27 +13,50 @@ import (
 	"time"
 )
 
-// Announce registers a worker at a gateway's [Desk], again and again, until ctx
-// ends; then it says goodbye. client may be nil.
-func Announce(ctx context.Context, gateway, token string, r Registration, client *http.Client, log *slog.Logger) {
-	if client == nil {
-		client = http.DefaultClient
+// An Announcer registers a worker at a gateway's [Desk].
+type Announcer struct {
+	// Gateway is the gateway's URL, Token its join token.
+	Gateway, Token string
+	// Said is what the worker says of itself.
+	Said Registration
+	// Accept is told of each credential that the gateway gives out; the worker must
+	// answer requests that show it when Accept has returned.
+	Accept func(credential string)
+	// Client reaches the gateway; nil is a plain one. Its redirects are not followed.
+	Client *http.Client
+	Log    *slog.Logger
+
+	credential string
+}
+
+const (
+	announceMax   = 2 * time.Second
+	announceAgain = time.Second
+)
+
+// errUnknown says that the gateway does not know the token or credential.
+var errUnknown = errors.New("the gateway does not accept it")
+
+// Run registers the worker again and again until ctx ends; then it leaves.
+func (a Announcer) Run(ctx context.Context) {
+	client := http.Client{}
+	if a.Client != nil {
+		client = *a.Client
 	}
-	log = orDefault(log)
-	a := announcer{client: client, at: strings.TrimRight(gateway, "/") + "/fleet/register", token: token, said: r}
-	trouble := ""
-	for ctx.Err() == nil {
-		wait, err := a.call(ctx, http.MethodPost)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	a.Client, a.Log = &client, orDefault(a.Log)
+	for trouble := ""; ctx.Err() == nil; {
+		wait, err := a.register(ctx)
+		if err != nil {
+			wait = announceAgain
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && err.Error() != trouble:
-			log.Warn("a gateway does not take this worker; it is asked again and again", "gateway", gateway, "error", err)
+			a.Log.Warn("a gateway does not take this worker; it is asked again and again", "gateway", a.Gateway, "error", err)
 			trouble = err.Error()
 		case err == nil:
 			trouble = ""
-		}
-		if err != nil {
-			wait = announceAgain
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -43,51 +67,66 @@ func Announce(ctx context.Context, gateway, token string, r Registration, client
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceMax)
 	defer cancel()
-	_, _ = a.call(bounded, http.MethodDelete) // it would be forgotten anyway
+	if a.credential != "" {
+		_, _ = a.call(bounded, http.MethodDelete, a.credential) // it would be forgotten anyway
+	}
 }
 
-const (
-	announceMax   = 2 * time.Second
-	announceAgain = time.Second
-)
-
-type announcer struct {
-	client    *http.Client
-	at, token string
-	said      Registration
-}
-
-// call tells the desk, and returns when to do so again.
-func (a *announcer) call(ctx context.Context, method string) (again time.Duration, err error) {
-	body, err := json.Marshal(a.said)
-	if err != nil {
+// register joins, or stays, and returns when to do so again. A gateway that no longer
+// knows the credential, because it was started anew, is joined again at once.
+func (a *Announcer) register(ctx context.Context) (again time.Duration, err error) {
+	var good registered
+	if a.credential != "" {
+		good, err = a.call(ctx, http.MethodPost, a.credential)
+		if err == nil || !errors.Is(err, errUnknown) {
+			return due(good), err
+		}
+		a.credential = ""
+	}
+	if good, err = a.call(ctx, http.MethodPost, a.Token); err != nil {
 		return 0, err
+	}
+	if good.Credential == "" {
+		return 0, errors.New("the gateway gave no credential")
+	}
+	a.Accept(good.Credential)
+	a.credential = good.Credential
+	good, err = a.call(ctx, http.MethodPost, a.credential) // from now on it may be called
+	return due(good), err
+}
+
+// due is when a registration must be repeated.
+func due(r registered) time.Duration {
+	return max(time.Duration(r.ExpiresIn/3*float64(time.Second)), announceAgain/10)
+}
+
+// call sends the registration with a token.
+func (a *Announcer) call(ctx context.Context, method, token string) (good registered, err error) {
+	body, err := json.Marshal(a.Said)
+	if err != nil {
+		return good, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, announceMax)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, a.at, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.Gateway, "/")+"/fleet/register", bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return good, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+a.token)
-	response, err := a.client.Do(request)
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := a.Client.Do(request)
 	if err != nil {
-		return 0, err
+		return good, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, deskBytesMax))
-	if err != nil {
-		return 0, err
+	switch {
+	case err != nil:
+		return good, err
+	case response.StatusCode == http.StatusUnauthorized:
+		return good, fmt.Errorf("%w: %s", errUnknown, bytes.TrimSpace(text))
+	case response.StatusCode != http.StatusOK:
+		return good, fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(text))
 	}
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(text))
-	}
-	var good struct {
-		For float64 `json:"expires_in"`
-	}
-	if err := json.Unmarshal(text, &good); err != nil {
-		return 0, err
-	}
-	return max(time.Duration(good.For/3*float64(time.Second)), announceAgain/10), nil
+	return good, json.Unmarshal(text, &good)
 }

@@ -29,11 +29,13 @@ type Place struct {
 	Kind string `json:"kind,omitempty"`
 	// Labels are what else is known of it.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Credential is what the gateway shows to a worker that registered itself.
+	Credential string `json:"-"`
 }
 
 // equal reports whether two places are the same worker.
 func (p Place) equal(q Place) bool {
-	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && maps.Equal(p.Labels, q.Labels)
+	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && p.Credential == q.Credential && maps.Equal(p.Labels, q.Labels)
 }
 
 // complete fills in the name, and reports what is wrong.

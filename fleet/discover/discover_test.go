@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -409,89 +408,6 @@ func TestKubernetesIsChecked(t *testing.T) {
 			t.Errorf("%+v is taken", k)
 		}
 	}
-}
-
-// TestRegistering lets workers come with the right token and a wrong one, go on,
-// leave, and be forgotten.
-func TestRegistering(t *testing.T) {
-	if _, err := NewDesk("short", []string{"a"}, 0, nil); err == nil {
-		t.Error("a short token is taken")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		const token = "a-token-of-24-characters"
-		d, err := NewDesk(token, []string{"default", "fast"}, 10*time.Second, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		call := func(method, token, body string) int {
-			w := httptest.NewRecorder()
-			r := httptest.NewRequest(method, "/", strings.NewReader(body))
-			r.Header.Set("Authorization", "Bearer "+token)
-			d.ServeHTTP(w, r)
-			synctest.Wait()
-			return w.Code
-		}
-		b, fast := follow(t, d.Source("default")), follow(t, d.Source("fast"))
-		for _, row := range []struct {
-			method, token, body string
-			want                int
-		}{
-			{"POST", token, `{"url":"http://a:1"}`, 200},
-			{"POST", token, `{"name":"f","url":"http://f:1","pool":"fast"}`, 200},
-			{"POST", "wrong", `{"url":"http://evil:1"}`, 401},
-			{"POST", "", `{"url":"http://evil:1"}`, 401},
-			{"POST", token, `{"url":"evil"}`, 400},
-			{"POST", token, `{"url":"http://b:1","pool":"nowhere"}`, 400},
-			{"POST", token, `{`, 400},
-			{"GET", token, `{}`, 405},
-			{"DELETE", "wrong", `{"name":"a:1"}`, 401},
-		} {
-			if got := call(row.method, row.token, row.body); got != row.want {
-				t.Errorf("%s %s: %d, want %d", row.method, row.body, got, row.want)
-			}
-		}
-		b.is(t, "a:1")
-		fast.is(t, "f")
-		time.Sleep(6 * time.Second)
-		call("POST", token, `{"url":"http://a:1"}`)
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
-		b.is(t, "a:1")
-		fast.is(t)
-		call("DELETE", token, `{"name":"a:1"}`)
-		b.is(t)
-	})
-}
-
-// TestAnnouncing has a worker register itself, with the right token and a wrong one.
-func TestAnnouncing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const token = "a-token-of-24-characters"
-		d, err := NewDesk(token, []string{"default"}, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, client := testkit.Listen()
-		server := &http.Server{Handler: d}
-		go server.Serve(listener)
-		defer client.CloseIdleConnections()
-		defer server.Close()
-		b := follow(t, d.Source("default"))
-		var workers sync.WaitGroup
-		ctx, leave := context.WithCancel(t.Context())
-		for name, shown := range map[string]string{"good": token, "evil": "wrong"} {
-			workers.Go(func() {
-				Announce(ctx, "http://gateway", shown, Registration{Place: Place{Name: name, URL: "http://" + name + ":1"}}, client, nil)
-			})
-		}
-		time.Sleep(5 * RegisterFor)
-		synctest.Wait()
-		b.is(t, "good")
-		leave()
-		workers.Wait()
-		synctest.Wait()
-		b.is(t)
-	})
 }
 
 // FuzzPlaces reads lists of workers.

@@ -78,6 +78,6 @@ func (l *listed) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&p); err != nil {
 		return err
 	}
-	*l = listed{p.Name, p.URL, p.Kind, p.Labels}
+	*l = listed{Name: p.Name, URL: p.URL, Kind: p.Kind, Labels: p.Labels}
 	return nil
 }

@@ -3,62 +3,119 @@ package discover
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"parley"
 )
 
-// A Desk is where workers register themselves, with a token. A registration is
-// good for a while and must be repeated: a worker that is gone is forgotten.
+// A Desk is where workers register themselves. A worker joins with the join token, which
+// all workers share, and is given a credential of its own, which is good for its name and
+// URL alone. It shows the credential when it repeats its registration and when it leaves,
+// and the gateway shows it when it calls the worker. So a worker's host can add workers,
+// and can neither replace nor remove those of others, nor learn what opens them.
 //
-//	POST   {"name": …, "url": …, "kind": …, "pool": …}   registers, or goes on
+//	POST   {"name": …, "url": …, "kind": …, "pool": …}   joins, or stays
 //	DELETE {"name": …}                                   leaves
+//
+// A registration is good for a while and must be repeated: a worker that is gone is
+// forgotten. It counts from its first repetition on, which shows that the worker has its
+// credential.
 type Desk struct {
-	pools []string
-	token [sha256.Size]byte
-	ttl   time.Duration
-	now   func() time.Time
-	log   *slog.Logger
+	admissions []Admission
+	token      [sha256.Size]byte
+	ttl        time.Duration
+	now        func() time.Time
+	log        *slog.Logger
 
 	mu      sync.Mutex
-	entries map[string]entry
-	changed chan struct{} // closed and replaced
+	entries map[string]*entry            // by name
+	shown   map[[sha256.Size]byte]string // names by the digests of their credentials
+	changed chan struct{}                // closed and replaced
+}
+
+// An Admission says which workers may join a pool.
+type Admission struct {
+	Pool string
+	// Networks are where a worker must be, and must register from; empty means
+	// [PrivateNetworks]. A URL with a name is checked when it is connected to.
+	Networks []netip.Prefix
+	// Kinds are what it may be; empty means Parley workers.
+	Kinds []string
 }
 
 type entry struct {
 	Place
-	pool  string
-	until time.Time
+	pool      string
+	peer      netip.Addr
+	digest    [sha256.Size]byte // of its credential
+	until     time.Time
+	confirmed bool
 }
 
 const (
 	deskBytesMax   = 64 << 10
 	deskEntriesMax = 4096
+	deskNameMax    = 256
 	// RegisterFor is how long a registration is good if the desk is not told
 	// otherwise; workers repeat theirs three times as often.
 	RegisterFor = 15 * time.Second
+	// kindDefault is what a worker is that does not say, and all that may join unless
+	// the desk is told otherwise.
+	kindDefault = "parley"
 )
 
-// tokenMin is the length from which on a token cannot be guessed.
-const tokenMin = 16
+// TokenMin is how many characters a token must have at least, so that it cannot be
+// guessed.
+const TokenMin = 16
 
-// NewDesk makes a desk for workers of these pools that show the token; a
-// registration is good for ttl, 0 means [RegisterFor].
-func NewDesk(token string, pools []string, ttl time.Duration, log *slog.Logger) (*Desk, error) {
-	if len(token) < tokenMin {
-		return nil, fmt.Errorf("the token with which workers register has %d characters: use at least %d, such as from `openssl rand -hex 16`", len(token), tokenMin)
+// PrivateNetworks are the loopback addresses and those that the Internet does not route,
+// without the link-local ones, at which clouds answer with secrets of the machine.
+func PrivateNetworks() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fc00::/7"),
 	}
-	return &Desk{pools: pools, token: sha256.Sum256([]byte(token)), ttl: cmp.Or(ttl, RegisterFor), now: time.Now, log: orDefault(log), entries: map[string]entry{}, changed: make(chan struct{})}, nil
+}
+
+// NewDesk makes a desk for workers that show the join token; a registration is good for
+// ttl, 0 means [RegisterFor].
+func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.Logger) (*Desk, error) {
+	if len(token) < TokenMin {
+		return nil, fmt.Errorf("the token with which workers register has %d characters: use at least %d, such as from `openssl rand -hex 16`", len(token), TokenMin)
+	}
+	admissions = slices.Clone(admissions)
+	for i := range admissions {
+		if a := &admissions[i]; len(a.Networks) == 0 {
+			a.Networks = PrivateNetworks()
+		}
+		if a := &admissions[i]; len(a.Kinds) == 0 {
+			a.Kinds = []string{kindDefault}
+		}
+	}
+	return &Desk{
+		admissions: admissions,
+		token:      sha256.Sum256([]byte(token)),
+		ttl:        cmp.Or(ttl, RegisterFor),
+		now:        time.Now,
+		log:        orDefault(log),
+		entries:    map[string]*entry{},
+		shown:      map[[sha256.Size]byte]string{},
+		changed:    make(chan struct{}),
+	}, nil
 }
 
 // A Registration is what a worker sends.
@@ -67,12 +124,20 @@ type Registration struct {
 	Pool string `json:"pool"`
 }
 
+// A caller is who sent a registration: a worker with the join token, or the one with the
+// name that its credential belongs to.
+type caller struct {
+	joins bool
+	name  string
+	peer  netip.Addr
+}
+
 // ServeHTTP registers workers.
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	shown := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
-	if subtle.ConstantTimeCompare(shown[:], d.token[:]) != 1 {
-		d.log.Warn("a worker showed a wrong token", "from", r.RemoteAddr)
-		answer(w, http.StatusUnauthorized, "The token is wrong: give the worker the one that the gateway has.")
+	from, known := d.identify(r)
+	if !known {
+		d.log.Warn("a worker showed a wrong token", "peer", r.RemoteAddr)
+		answer(w, http.StatusUnauthorized, "The token is wrong: give the worker the gateway's --fleet-join-token.")
 		return
 	}
 	var asked Registration
@@ -80,22 +145,60 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, "The body is not JSON: "+err.Error())
 		return
 	}
+	var credential string
 	var err error
-	switch r.Method {
-	case http.MethodPost:
-		err = d.register(&asked)
-	case http.MethodDelete:
-		d.leave(asked.Name)
+	switch {
+	case r.Method == http.MethodPost && from.joins:
+		credential, err = d.join(&asked, from.peer)
+	case r.Method == http.MethodPost:
+		err = d.stay(&asked, from)
+	case r.Method == http.MethodDelete:
+		err = d.leave(asked.Name, from)
 	default:
 		answer(w, http.StatusMethodNotAllowed, "Use POST or DELETE.")
 		return
 	}
 	if err != nil {
-		answer(w, http.StatusBadRequest, err.Error())
+		d.log.Warn("a worker was not registered", "worker", shortened(asked.Name), "url", shortened(asked.URL), "peer", r.RemoteAddr, "error", err)
+		answer(w, deskStatus[parley.CodeOf(err)], err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "fleet.registration", "expires_in": d.ttl.Seconds()}) // it asks again
+	_ = json.NewEncoder(w).Encode(registered{ // if it does not arrive, the worker asks again
+		Object: "fleet.registration", ExpiresIn: d.ttl.Seconds(), Credential: credential,
+	})
+}
+
+// registered is what a worker is answered.
+type registered struct {
+	Object    string  `json:"object"`
+	ExpiresIn float64 `json:"expires_in"`
+	// Credential is there when the worker has joined.
+	Credential string `json:"credential,omitempty"`
+}
+
+var deskStatus = map[parley.Code]int{
+	parley.InvalidRequest: http.StatusBadRequest, parley.Forbidden: http.StatusForbidden,
+	parley.Conflict: http.StatusConflict, parley.Overloaded: http.StatusTooManyRequests,
+}
+
+// identify returns who sent a request, by its bearer token.
+func (d *Desk) identify(r *http.Request) (caller, bool) {
+	digest := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	from := caller{peer: peer.Addr().Unmap()}
+	if err != nil {
+		return from, false
+	}
+	if subtle.ConstantTimeCompare(digest[:], d.token[:]) == 1 {
+		from.joins = true
+		return from, true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget()
+	from.name = d.shown[digest] // a digest tells nothing of credentials that are like it
+	return from, from.name != ""
 }
 
 func answer(w http.ResponseWriter, status int, message string) {
@@ -104,32 +207,136 @@ func answer(w http.ResponseWriter, status int, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": message}}) // it asks again
 }
 
-func (d *Desk) register(r *Registration) error {
-	if err := r.complete(); err != nil {
-		return err
-	}
-	if r.Pool = cmp.Or(r.Pool, d.pools[0]); !slices.Contains(d.pools, r.Pool) {
-		return fmt.Errorf("there is no pool %q where workers may register: there are %s", r.Pool, strings.Join(d.pools, ", "))
+// shortened bounds what a stranger has written into the log.
+func shortened(text string) string { return text[:min(len(text), deskNameMax)] }
+
+// join registers a worker and returns its credential.
+func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err error) {
+	if err := d.admit(r, peer); err != nil {
+		return "", err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known, ok := d.entries[r.Name]
-	if !ok && len(d.entries) >= deskEntriesMax {
-		return errors.New("there are too many workers")
+	d.forget()
+	known := d.entries[r.Name]
+	switch {
+	case known == nil && len(d.entries) >= deskEntriesMax:
+		return "", parley.Errorf(parley.Overloaded, "%d workers are registered: no more are accepted", deskEntriesMax)
+	case known != nil && known.confirmed && known.URL != r.URL:
+		return "", parley.Errorf(parley.Conflict, "a worker at %s has the name %q: choose another name, or end that worker and wait %v", known.URL, r.Name, d.ttl)
+	case known != nil && known.confirmed && known.peer != peer:
+		return "", parley.Errorf(parley.Conflict, "worker %q was registered from another address: end that worker and wait %v", r.Name, d.ttl)
 	}
-	d.entries[r.Name] = entry{r.Place, r.Pool, d.now().Add(d.ttl)}
-	if !ok || !known.equal(r.Place) || known.pool != r.Pool {
+	if known != nil {
+		d.drop(known)
+	}
+	credential = rand.Text()
+	e := &entry{Place: r.Place, pool: r.Pool, peer: peer, digest: sha256.Sum256([]byte(credential)), until: d.now().Add(d.ttl)}
+	e.Credential = credential
+	d.entries[e.Name], d.shown[e.digest] = e, e.Name
+	return credential, nil
+}
+
+// admit fills in what a registration leaves out, and says why a worker may not join.
+func (d *Desk) admit(r *Registration, peer netip.Addr) error {
+	if err := r.complete(); err != nil {
+		return parley.Errorf(parley.InvalidRequest, "%v", err)
+	}
+	if len(r.Name) > deskNameMax {
+		return parley.Errorf(parley.InvalidRequest, "the name has %d bytes: use at most %d", len(r.Name), deskNameMax)
+	}
+	r.Pool, r.Kind = cmp.Or(r.Pool, d.admissions[0].Pool), cmp.Or(r.Kind, kindDefault)
+	at := slices.IndexFunc(d.admissions, func(a Admission) bool { return a.Pool == r.Pool })
+	if at < 0 {
+		return parley.Errorf(parley.InvalidRequest, "there is no pool %q where workers may register: there are %s", r.Pool, d.poolNames())
+	}
+	// Labels could name sockets for events, anywhere.
+	r.Labels = nil
+	return d.admissions[at].check(&r.Place, peer)
+}
+
+// check says why a worker may not join from an address.
+func (a *Admission) check(p *Place, peer netip.Addr) error {
+	if !slices.Contains(a.Kinds, p.Kind) {
+		return parley.Errorf(parley.Forbidden, "workers of the kind %q may not register in pool %s, only %s: allow them there with --fleet-join-kinds", p.Kind, a.Pool, strings.Join(a.Kinds, ", "))
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return parley.Errorf(parley.InvalidRequest, "the URL cannot be read: %v", err)
+	}
+	at := []netip.Addr{peer}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		at = append(at, ip.Unmap())
+	}
+	for _, ip := range at {
+		if !contains(a.Networks, ip) {
+			return parley.Errorf(parley.Forbidden, "%v is in no network whose workers may register in pool %s: allow it there with --fleet-join-networks", ip, a.Pool)
+		}
+	}
+	return nil
+}
+
+func contains(networks []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+}
+
+func (d *Desk) poolNames() string {
+	var names []string
+	for _, a := range d.admissions {
+		names = append(names, a.Pool)
+	}
+	return strings.Join(names, ", ")
+}
+
+// stay repeats the registration of the worker whose credential was shown.
+func (d *Desk) stay(r *Registration, from caller) error {
+	if err := d.admit(r, from.peer); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.entries[from.name]
+	if e == nil || e.Name != r.Name || e.URL != r.URL || e.Kind != r.Kind || e.pool != r.Pool {
+		return parley.Errorf(parley.Forbidden, "the credential belongs to another worker")
+	}
+	e.until = d.now().Add(d.ttl)
+	if !e.confirmed {
+		e.confirmed = true
+		d.log.Info("a worker registered", "worker", e.Name, "url", e.URL, "kind", e.Kind, "pool", e.pool, "peer", from.peer)
 		d.wake()
 	}
 	return nil
 }
 
-func (d *Desk) leave(name string) {
+// leave takes a worker out whose credential was shown.
+func (d *Desk) leave(name string, from caller) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.entries[name]; ok {
-		delete(d.entries, name)
+	e := d.entries[from.name]
+	if e == nil || name != e.Name {
+		return parley.Errorf(parley.Forbidden, "a worker leaves with its own credential")
+	}
+	d.log.Info("a worker left", "worker", e.Name, "url", e.URL, "peer", from.peer)
+	d.drop(e)
+	return nil
+}
+
+// drop forgets an entry. The lock is held.
+func (d *Desk) drop(e *entry) {
+	delete(d.entries, e.Name)
+	delete(d.shown, e.digest)
+	if e.confirmed {
 		d.wake()
+	}
+}
+
+// forget drops the entries that were not repeated. The lock is held.
+func (d *Desk) forget() {
+	now := d.now()
+	for _, e := range d.entries {
+		if !e.until.After(now) {
+			d.drop(e)
+		}
 	}
 }
 
@@ -166,15 +373,14 @@ func (d *Desk) Source(pool string) Source {
 func (d *Desk) present(pool string) (places []Place, changed <-chan struct{}, next time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.forget()
 	now := d.now()
 	next = d.ttl
-	maps.DeleteFunc(d.entries, func(_ string, e entry) bool { return !e.until.After(now) })
-	for _, e := range d.entries {
+	for _, e := range slices.SortedFunc(maps.Values(d.entries), func(a, b *entry) int { return cmp.Compare(a.Name, b.Name) }) {
 		next = min(next, e.until.Sub(now))
-		if e.pool == pool {
+		if e.pool == pool && e.confirmed {
 			places = append(places, e.Place)
 		}
 	}
-	slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Name, b.Name) })
 	return places, d.changed, next
 }

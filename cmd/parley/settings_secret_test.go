@@ -1,0 +1,141 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writeSecret writes a file for a test, and returns its path.
+func writeSecret(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	return path
+}
+
+func noVariables(string) (string, bool) { return "", false }
+
+// TestSecretFiles reads every secret from a file, and says what is wrong with one.
+func TestSecretFiles(t *testing.T) {
+	const secret = "0123456789abcdef-the-secret"
+	for _, s := range serveSettings {
+		if s.from == nil {
+			continue
+		}
+		value := secret
+		if s.from.key == "budget-webhook" {
+			value = "https://example.com/" + secret
+		}
+		f := &flagValue{of: &s}
+		if err := f.Set(writeSecret(t, value+"\n", 0o600)); err != nil {
+			t.Errorf("--%s: %v", s.key, err)
+			continue
+		}
+		got, err := gather(map[string]*flagValue{s.key: f}, noVariables, "")
+		if err != nil {
+			t.Errorf("--%s: %v", s.key, err)
+			continue
+		}
+		kept := []string{got.store, got.workerKey, got.joinToken, got.operateToken, string(got.saltKey), got.economy.redis, got.economy.hook}
+		if !slices.Contains(kept, value) {
+			t.Errorf("--%s set nothing of %q", s.key, kept)
+		}
+		environ := func(name string) (string, bool) { return value, name == s.from.variable() }
+		if _, err := gather(map[string]*flagValue{s.key: f}, environ, ""); err == nil || !strings.Contains(err.Error(), "both given") {
+			t.Errorf("--%s beside its variable: %v", s.key, err)
+		}
+	}
+	key := everySetting[slices.IndexFunc(everySetting, func(s setting) bool { return s.key == "worker-key-file" })]
+	for path, want := range map[string]string{
+		writeSecret(t, "tooshort", 0o600): "16 characters", writeSecret(t, "", 0o600): "16 characters",
+		writeSecret(t, strings.Repeat("x", secretBytesMax+1), 0o600): "more than", "/nowhere/at/all": "no such file",
+	} {
+		if err := (&flagValue{of: &key}).Set(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "tooshort") {
+			t.Errorf("%s: %v, want %q and no secret", path, err, want)
+		}
+	}
+}
+
+// TestShortSecretsAreRefused gives tokens of one character, with a fleet and without.
+func TestShortSecretsAreRefused(t *testing.T) {
+	exe, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--fleet-token", "--fleet-join-token", "--fleet-operate-token", "--worker-key", "--salt-key"} {
+		out, err := exec.CommandContext(t.Context(), exe, "serve", "--addr", "127.0.0.1:0", "--model", "polly-mini", "--data", t.TempDir(), flag, "%").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "16 characters") || !strings.Contains(string(out), flag) || strings.Contains(string(out), "%") {
+			t.Errorf("%s: %v: %s", flag, err, out)
+		}
+	}
+}
+
+// TestReadableConfigurations refuses secrets in a file that everyone can read.
+func TestReadableConfigurations(t *testing.T) {
+	const token, plain = "fleet_join_token: 0123456789abcdef\n", "addr: 127.0.0.1:0\nstore: postgres://parley@host/db\n"
+	for _, c := range []struct {
+		text    string
+		mode    os.FileMode
+		refused bool
+		warned  bool
+	}{
+		{token, 0o600, false, false},
+		{token, 0o640, false, true},
+		{token, 0o644, true, false},
+		{token, 0o666, true, false},
+		{plain, 0o644, false, false},
+		{"store: postgres://parley:pw@host/db\n", 0o644, true, false},
+		{"redis: redis://:pw@host/0\n", 0o604, true, false},
+		{"pools: [{name: a, workers: [{url: 'http://x:1', key: k}]}]\n", 0o644, true, false},
+		{"pools: [{name: a, workers: [{url: 'http://x:1'}]}]\n", 0o644, false, false},
+		{"worker_key_file: " + writeSecret(t, "0123456789abcdef", 0o600) + "\n", 0o644, false, false},
+	} {
+		s, err := gather(nil, noVariables, writeSecret(t, c.text, c.mode))
+		if refused := err != nil && strings.Contains(err.Error(), "chmod 600"); refused != c.refused || err != nil && !refused {
+			t.Errorf("%q with mode %o: %v", c.text, c.mode, err)
+		}
+		if err == nil && (s.warning != "") != c.warned {
+			t.Errorf("%q with mode %o: warning %q", c.text, c.mode, s.warning)
+		}
+		if err != nil && strings.Contains(err.Error(), "0123456789abcdef") {
+			t.Errorf("the secret is in the error: %v", err)
+		}
+	}
+}
+
+// TestSecretsAreNotShown gives a server secrets as flags, and looks for them in what it
+// logs and in its profile of itself.
+func TestSecretsAreNotShown(t *testing.T) {
+	const secret = "0123456789abcdef-the-secret"
+	front := startServerIn(t, t.TempDir(), "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--log-level", "debug",
+		"--fleet-join-token", secret, "--salt-key="+secret, "--worker-key", secret, "--fleet-operate-token", secret)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.url+"/debug/pprof/cmdline", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+secret)
+	resp, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || strings.Contains(string(text), secret) {
+		t.Errorf("%v: %s", err, text)
+	}
+	args := []string{"parley", "serve", "--worker-key", secret, "--salt-key=" + secret, "--pools", secret, "--addr", "a"}
+	redactArguments(args)
+	if joined := strings.Join(args, " "); strings.Contains(joined, secret) || !strings.HasSuffix(joined, "--addr a") {
+		t.Error(joined)
+	}
+}
