@@ -130,7 +130,7 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	}
 	f.metrics.breaks.Inc()
 	f.cfg.Log.Warn("prompts are no longer found in caches: something near their beginning changes all the time", "tenant", found.Tenant, "family", found.Family,
-		"block", found.Block, "from", found.From, "to", found.To, "was", found.Was, "now", found.Now, "hits_before", found.HitsBefore, "hits_now", found.HitsNow)
+		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now", found.HitsNow)
 	f.findings = append(f.findings, Finding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
 	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]
 }

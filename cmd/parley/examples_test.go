@@ -202,8 +202,13 @@ func TestKubernetesExamples(t *testing.T) {
 		v["workers"].(map[string]any)["extraArgs"] = []any{"--threads=8"}
 	})
 	checkManifests(t, "chart with Parley workers", ours)
-	if args := fmt.Sprint(ours[len(ours)-2].at("spec", "template", "spec", "containers", 0, "args")); args != "[worker --model=qwen=/model --addr=0.0.0.0:8000 --threads=8]" {
+	if args := fmt.Sprint(ours[len(ours)-3].at("spec", "template", "spec", "containers", 0, "args")); args != "[worker --model=qwen=/model --addr=0.0.0.0:8000 --threads=8]" {
 		t.Errorf("Parley workers are started with %s", args)
+	}
+	for _, o := range ours { // beyond loopback a worker does not start without it
+		if env := fmt.Sprint(o.at("spec", "template", "spec", "containers", 0, "env")); o.text("kind") == "Deployment" && !strings.Contains(env, "PARLEY_WORKER_KEY") {
+			t.Errorf("%s has no key of the workers: %s", o.text("metadata", "name"), env)
+		}
 	}
 }
 
@@ -287,7 +292,7 @@ func TestExamplesTellTheFirstKey(t *testing.T) {
 			continue
 		}
 		text := string(readExample(t, shared))
-		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_TOKEN", "PARLEY_SALT_KEY"} {
+		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_OPERATE_TOKEN", "PARLEY_SALT_KEY"} {
 			known := slices.ContainsFunc(serveSettings, func(s setting) bool { return s.variable() == variable })
 			if !known || !strings.Contains(text, variable) {
 				t.Errorf("%s does not set %s, or there is no such setting", shared, variable)
