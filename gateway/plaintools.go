@@ -7,6 +7,7 @@ import (
 
 	"parley/gateway/openai"
 	"parley/token"
+	"parley/token/jinja"
 )
 
 // toolPreamble tells a model of tools whose template does not. Its form is the
@@ -33,34 +34,44 @@ func (box *toolbox) plainMessages(messages []openai.Message, tools json.RawMessa
 		if len(messages) == 0 || messages[0].Role != "system" {
 			messages = append([]openai.Message{{Role: "system"}}, messages...)
 		}
-		first := messages[0]
-		first.Content, first.HasContent = joined(first.Content, "\n\n", preamble(tools)), true
-		plain, messages = append(plain, templateMessage(first)), messages[1:]
+		first := templateMessage(messages[0])
+		first.Content = joined(messages[0].Content, "\n\n", preamble(tools))
+		plain, messages = append(plain, first), messages[1:]
 	}
 	for i, message := range messages {
 		isResult := message.Role == "tool" || message.Role == "function"
 		if isResult && i > 0 && messages[i-1].Role == message.Role {
 			last := &plain[len(plain)-1]
-			last.Content = last.Content.(string) + "\n" + toolResponse(message)
+			last.Content = jinja.Concat(last.Content, "\n", toolResponse(message))
 			continue
 		}
-		if isResult {
-			message = openai.Message{Role: "user", Content: toolResponse(message), HasContent: true}
-		}
-		if len(message.ToolCalls) > 0 {
-			message.Content, message.HasContent = joined(message.Content, "\n", callsText(message.ToolCalls)), true
-			message.ToolCalls = nil
-		}
-		plain = append(plain, templateMessage(message))
+		plain = append(plain, plainMessage(message, isResult))
 	}
 	return plain
 }
 
-func preamble(tools json.RawMessage) string {
+// plainMessage writes one message without tools. The marks around calls and
+// results are the gateway's own text, so they are read as control tokens where
+// the vocabulary has them; what stands between them is data.
+func plainMessage(message openai.Message, isResult bool) token.Message {
+	if isResult {
+		return token.Message{Role: "user", Content: toolResponse(message)}
+	}
+	calls := message.ToolCalls
+	message.ToolCalls = nil
+	plain := templateMessage(message)
+	if len(calls) > 0 {
+		plain.Content = joined(message.Content, "\n", callsText(calls))
+	}
+	return plain
+}
+
+func preamble(tools json.RawMessage) jinja.Value {
 	var list []json.RawMessage
 	_ = json.Unmarshal(tools, &list) // it was written a moment ago
 	lines := bytes.Join(toBytes(list), []byte("\n"))
-	return strings.Replace(toolPreamble, "TOOLS", string(lines), 1)
+	before, after, _ := strings.Cut(toolPreamble, "TOOLS")
+	return jinja.Concat(jinja.Own(before), string(lines), jinja.Own(after))
 }
 
 func toBytes(list []json.RawMessage) (all [][]byte) {
@@ -71,23 +82,45 @@ func toBytes(list []json.RawMessage) (all [][]byte) {
 }
 
 // joined puts a separator between two texts, unless the first is empty.
-func joined(a, separator, b string) string {
+func joined(a, separator string, b jinja.Value) jinja.Value {
 	if a == "" {
 		return b
 	}
-	return a + separator + b
+	return jinja.Concat(a, separator, b)
 }
 
-func toolResponse(m openai.Message) string {
-	return "<tool_response>\n" + m.Content + "\n</tool_response>"
+func toolResponse(m openai.Message) jinja.Value {
+	return jinja.Concat(jinja.Own("<tool_response>\n"), m.Content, jinja.Own("\n</tool_response>"))
 }
 
 // callsText writes calls in the syntax that the preamble teaches.
-func callsText(calls []openai.ToolCall) string {
+func callsText(calls []openai.ToolCall) jinja.Value {
 	s := syntaxes[0]
-	texts := make([]string, len(calls))
+	var parts []jinja.Value
 	for i, c := range calls {
-		texts[i] = s.begin + strings.NewReplacer("$NAME", c.Name, "$ARGUMENTS", c.Arguments).Replace(s.call)
+		if i > 0 {
+			parts = append(parts, jinja.Own(s.between))
+		}
+		parts = append(parts, jinja.Own(s.begin), s.write(c))
 	}
-	return strings.Join(texts, s.between)
+	return jinja.Concat(parts...)
+}
+
+// write writes a call after its beginning. The name and the arguments are data.
+func (s *toolSyntax) write(c openai.ToolCall) jinja.Value {
+	var parts []jinja.Value
+	for rest := s.call; rest != ""; {
+		word, kind, ok := leadingWord(rest)
+		switch {
+		case !ok:
+			word = rest[:1]
+			parts = append(parts, jinja.Own(word))
+		case kind == stepName:
+			parts = append(parts, c.Name)
+		case kind == stepArguments:
+			parts = append(parts, c.Arguments)
+		}
+		rest = rest[len(word):]
+	}
+	return jinja.Concat(parts...)
 }

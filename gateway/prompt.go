@@ -37,9 +37,13 @@ func newModel(served Served, now time.Time) *model {
 func (m *model) encode(param, text string, options token.Options) ([]parley.Token, error) {
 	tokens, err := m.Tokenizer.Encode(text, options)
 	if err != nil {
-		return nil, parley.Invalid(param, "Invalid '%s': the text cannot be tokenized: %v.", param, err)
+		return nil, untokenizable(param, err)
 	}
 	return tokens, nil
+}
+
+func untokenizable(param string, err error) error {
+	return parley.Invalid(param, "Invalid '%s': the text cannot be tokenized: %v.", param, err)
 }
 
 // outputTokens returns how many tokens the answer to a prompt may have, or the

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
-	"strings"
 	"time"
 
 	"parley"
@@ -14,10 +13,9 @@ import (
 )
 
 // renderChat turns a conversation into the tokens of its prompt, and reports
-// whether the prompt ends inside thoughts. The template makes one text of the
-// conversation, which is then read with special tokens, as the reference
-// implementation does: the template's own markers become special tokens, and so
-// would markers that a user typed.
+// whether the prompt ends inside thoughts. Control tokens come from the
+// template's own text only: a message, a tool or a document that spells one is
+// plain text to the model.
 func (m *model) renderChat(request *openai.ChatRequest, now time.Time) (prompt []parley.Token, thinking bool, err error) {
 	if m.Template == nil {
 		return nil, false, parley.Invalid("model", "The model `%s` has no chat template. Use /v1/completions.", m.ID)
@@ -26,7 +24,7 @@ func (m *model) renderChat(request *openai.ChatRequest, now time.Time) (prompt [
 	if err != nil {
 		return nil, false, err
 	}
-	text, err := m.Template.Render(messages, token.RenderOptions{
+	rendered, err := m.Template.Render(messages, token.RenderOptions{
 		Tools:               tools,
 		AddGenerationPrompt: request.OpenTurn,
 		ContinueFinal:       request.ContinueFinal,
@@ -36,9 +34,11 @@ func (m *model) renderChat(request *openai.ChatRequest, now time.Time) (prompt [
 	if err != nil {
 		return nil, false, err
 	}
-	thinking = m.tools.thoughts != nil && strings.HasSuffix(strings.TrimSpace(text), m.tools.thoughts.open)
-	prompt, err = m.encode("messages", text, token.Options{ParseSpecial: true})
-	return prompt, thinking, err
+	thinking = m.tools.thoughts != nil && rendered.EndsWith(m.tools.thoughts.open)
+	if prompt, err = m.Tokenizer.EncodePrompt(rendered); err != nil {
+		return nil, false, untokenizable("messages", err)
+	}
+	return prompt, thinking, nil
 }
 
 // messages returns a conversation as the template takes it, with the tools the

@@ -186,11 +186,12 @@ func openToolbox(t *token.Tokenizer, template *token.ChatTemplate, now time.Time
 	}
 	tells := tellsOfTools(template, now)
 	for _, content := range []any{nil, ""} {
-		text, err := template.Render([]token.Message{
+		prompt, err := template.Render([]token.Message{
 			{Role: "user", Content: "probe"},
 			{Role: "assistant", Content: content, ToolCalls: []token.ToolCall{{ID: probeID, Name: probeName, Arguments: probeArguments}}},
 			{Role: "tool", Content: probeResult, ToolCallID: probeID, Name: probeName},
 		}, token.RenderOptions{Tools: probeTools(), Now: now})
+		text := prompt.String()
 		if err != nil || !strings.Contains(text, probeResult) || !strings.Contains(text, probeValue) {
 			continue
 		}
@@ -213,9 +214,9 @@ func probeTools() json.RawMessage {
 
 // tellsOfTools reports whether a template tells the model of its tools.
 func tellsOfTools(template *token.ChatTemplate, now time.Time) bool {
-	text, err := template.Render([]token.Message{{Role: "user", Content: "probe"}},
+	prompt, err := template.Render([]token.Message{{Role: "user", Content: "probe"}},
 		token.RenderOptions{Tools: probeTools(), AddGenerationPrompt: true, Now: now})
-	return err == nil && strings.Contains(text, probeParameter)
+	return err == nil && strings.Contains(prompt.String(), probeParameter)
 }
 
 // wrote reports whether text holds the probe's call in this syntax.

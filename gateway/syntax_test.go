@@ -70,10 +70,11 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := template.Render(messages, token.RenderOptions{Tools: tools, AddGenerationPrompt: true, Now: now})
+			prompt, err := template.Render(messages, token.RenderOptions{Tools: tools, AddGenerationPrompt: true, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}
+			text := prompt.String()
 			for _, part := range []string{"Find it", "lookup", "blue", "the sky"} {
 				if !strings.Contains(text, part) {
 					t.Errorf("%q is not in the prompt:\n%s", part, text)

@@ -16,6 +16,7 @@ type addedToken struct {
 	rstrip     bool // takes the white space after it
 	normalized bool // matches normalized text
 	special    bool
+	control    bool // structures a prompt; see isControl
 }
 
 // An addedMatcher finds added tokens: the leftmost, and of those that start
@@ -120,16 +121,22 @@ func (m *addedMatcher) longest(text string, pos int) (t *addedToken, end int) {
 }
 
 // cut calls plain for text between matches and found for each match, in
-// order. Without parseSpecial, special tokens are text like any other.
-func (m *addedMatcher) cut(text string, parseSpecial bool, plain func(string, int) error, found func(parley.Token)) error {
+// order. Control tokens outside of authored are text like any other.
+func (m *addedMatcher) cut(text string, authored authorship, plain func(string, int) error, found func(parley.Token)) error {
 	done := 0
 	for pos := 0; ; {
 		t, start, end := m.find(text, pos)
 		if t == nil {
 			break
 		}
+		if t.control && !authored.all {
+			if t, end = m.permitted(text, t, start, end, authored); t == nil {
+				pos = end
+				continue
+			}
+		}
 		pos = end
-		if t.special && !parseSpecial || t.singleWord && !standsAlone(text, start, end) {
+		if t.singleWord && !standsAlone(text, start, end) {
 			continue
 		}
 		if t.lstrip {
@@ -150,6 +157,31 @@ func (m *addedMatcher) cut(text string, parseSpecial bool, plain func(string, in
 		return plain(text[done:], done)
 	}
 	return nil
+}
+
+// permitted returns the longest token at start that may be read there, given
+// that the longest of all is the control token t. Without any, end says where
+// the search continues: after a token that is data throughout, otherwise at the
+// next byte, because the author's next token may begin within.
+func (m *addedMatcher) permitted(text string, t *addedToken, start, end int, authored authorship) (*addedToken, int) {
+	own, data := authored.covers(start, end)
+	switch {
+	case own:
+		return t, end
+	case data:
+		return nil, end
+	}
+	for stop := end - 1; stop > start; stop-- {
+		shorter, to := m.longest(text[:stop], start)
+		if shorter == nil {
+			break
+		}
+		if own, _ := authored.covers(start, to); own || !shorter.control {
+			return shorter, to
+		}
+		stop = to
+	}
+	return nil, start + 1
 }
 
 func standsAlone(text string, start, end int) bool {

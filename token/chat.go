@@ -20,7 +20,9 @@ import (
 type Message struct {
 	Role string
 	// Content is a string, a list of parts made with [jinja.FromJSON], or nil
-	// for no content, which templates see as None.
+	// for no content, which templates see as None. Like every other field it is
+	// data: none of it becomes a control token, except for parts made with
+	// [jinja.Own].
 	Content jinja.Value
 	Name    string
 	// ToolCalls are the calls an assistant made.
@@ -75,29 +77,33 @@ func NewChatTemplate(source string, special map[string]string) (*ChatTemplate, e
 	}
 	tokens := jinja.NewMap()
 	for _, name := range slices.Sorted(maps.Keys(special)) {
-		tokens.Set(name, special[name])
+		tokens.Set(name, jinja.Own(special[name]))
 	}
 	return &ChatTemplate{template: template, special: tokens}, nil
 }
 
-// Render writes the conversation as text. A conversation the template
+// Render writes the conversation as a prompt. A conversation the template
 // refuses is a [parley.InvalidRequest] with the template's own message.
-func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (string, error) {
+func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (Prompt, error) {
 	if opts.ContinueFinal && opts.AddGenerationPrompt {
-		return "", parley.Invalid("continue_final_message", "continue_final_message and add_generation_prompt exclude each other; send one of them")
+		return Prompt{}, parley.Invalid("continue_final_message", "continue_final_message and add_generation_prompt exclude each other; send one of them")
 	}
 	vars, err := c.variables(messages, opts)
 	if err != nil {
-		return "", err
+		return Prompt{}, err
 	}
-	text, err := c.template.Render(jinja.Context{Vars: vars, Now: opts.Now, Limits: opts.Limits})
+	text, err := c.template.RenderText(jinja.Context{Vars: vars, Now: opts.Now, Limits: opts.Limits})
 	if err != nil {
-		return "", renderError(err)
+		return Prompt{}, renderError(err)
 	}
 	if opts.ContinueFinal {
-		return cutAfterFinal(text, messages)
+		end, err := endOfFinal(text.String(), messages)
+		if err != nil {
+			return Prompt{}, err
+		}
+		text = text.Cut(0, end)
 	}
-	return text, nil
+	return Prompt{text: text.String(), own: text.Spans()}, nil
 }
 
 // reservedNames are variables that Kwargs must not replace.
@@ -159,7 +165,7 @@ func readTools(raw json.RawMessage) (jinja.Value, error) {
 // value is the message as a dict, in the order clients write the keys.
 func (m *Message) value() *jinja.Map {
 	v := jinja.NewMap()
-	v.Set("role", m.Role)
+	v.Set("role", roleValue(m.Role))
 	v.Set("content", m.Content)
 	if m.Name != "" {
 		v.Set("name", m.Name)
@@ -184,6 +190,17 @@ func (m *Message) value() *jinja.Map {
 		}
 	}
 	return v
+}
+
+// templateRoles are the roles of which templates make control tokens, as in
+// '<|' + role + '|>'. Any other role is data.
+var templateRoles = []string{"system", "developer", "user", "assistant", "tool", "function"}
+
+func roleValue(role string) jinja.Value {
+	if slices.Contains(templateRoles, role) {
+		return jinja.Own(role)
+	}
+	return role
 }
 
 func (c ToolCall) value() *jinja.Map {
@@ -218,23 +235,23 @@ func renderError(err error) error {
 	return parley.Invalid("messages", "the model's chat template cannot render this conversation: %v", failure)
 }
 
-// cutAfterFinal ends the text after the content of the last message. White
-// space at the end of the content is kept only if the template kept it.
-func cutAfterFinal(text string, messages []Message) (string, error) {
+// endOfFinal returns where the content of the last message ends. White space at
+// the end of the content is kept only if the template kept it.
+func endOfFinal(text string, messages []Message) (int, error) {
 	content, ok := finalText(messages)
 	if !ok {
-		return "", parley.Invalid("messages", "continue_final_message needs a last message with text")
+		return 0, parley.Invalid("messages", "continue_final_message needs a last message with text")
 	}
 	trimmed := strings.TrimSpace(content)
 	at := strings.LastIndex(text, trimmed)
 	if at < 0 {
-		return "", parley.Invalid("messages", "continue_final_message: the chat template does not print the last message as it is, so it cannot be continued")
+		return 0, parley.Invalid("messages", "continue_final_message: the chat template does not print the last message as it is, so it cannot be continued")
 	}
 	startsPlain := strings.TrimLeftFunc(content, unicode.IsSpace) == content
 	if startsPlain && strings.HasPrefix(text[at:], content) {
-		return text[:at+len(content)], nil
+		return at + len(content), nil
 	}
-	return text[:at+len(trimmed)], nil
+	return at + len(trimmed), nil
 }
 
 // finalText is the content of the last message, or its last text part.
@@ -253,6 +270,11 @@ func finalText(messages []Message) (string, bool) {
 			}
 		}
 	}
-	text, ok := content.(string)
-	return text, ok
+	switch content := content.(type) {
+	case string:
+		return content, true
+	case *jinja.Text:
+		return content.String(), true
+	}
+	return "", false
 }

@@ -60,7 +60,7 @@ func TestChatGolden(t *testing.T) {
 				if err != nil {
 					t.Fatalf("chat %d: %v", i, err)
 				}
-				if got != want.Rendered {
+				if got.String() != want.Rendered {
 					t.Errorf("chat %d:\n got %q\nwant %q", i, got, want.Rendered)
 				}
 			}
@@ -90,7 +90,7 @@ func TestMessageKeys(t *testing.T) {
 		`{"type": "function", "function": {"name": "g", "arguments": "not json"}}]}, ` +
 		`{"role": "tool", "content": ["x"], "tool_call_id": "1", "tool_plan": "plan"}]` +
 		`[{"z": 1, "a": 2}]TrueFalse<s>FalseTrue`
-	if got != want {
+	if got.String() != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
@@ -98,7 +98,7 @@ func TestMessageKeys(t *testing.T) {
 func TestRenderNow(t *testing.T) {
 	chat := mustChat(t, `{{ strftime_now("%d %b %Y") }}`, nil)
 	got, err := chat.Render(nil, RenderOptions{Now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
-	if err != nil || got != "04 Mar 2026" {
+	if err != nil || got.String() != "04 Mar 2026" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := chat.Render(nil, RenderOptions{}); err == nil {
@@ -128,7 +128,7 @@ func TestContinueFinal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			messages := []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: c.content}}
 			got, err := mustChat(t, c.source, nil).Render(messages, RenderOptions{ContinueFinal: true})
-			if got != c.want || (err == nil) != (c.want != "") {
+			if got.String() != c.want || (err == nil) != (c.want != "") {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})

@@ -119,7 +119,12 @@ func (g *ggufVocabulary) start() (*Tokenizer, error) {
 		special := kind == ggufControl || kind == ggufUnknown
 		t.special[id] = special
 		if special || kind == ggufUserDefined {
-			t.added.add(text, addedToken{id: parley.Token(id), content: text, special: special})
+			t.added.add(text, addedToken{
+				id:      parley.Token(id),
+				content: text,
+				special: special,
+				control: special || isControl(text),
+			})
 		}
 	}
 	t.fingerprint = sync.OnceValue(func() [sha256.Size]byte { return t.sum() })

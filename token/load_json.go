@@ -151,7 +151,16 @@ func (t *Tokenizer) addTokens(tokens []addedTokenJSON, modelSize int) error {
 			}
 			t.vocabulary.set(j.Content, id)
 		}
-		if err := t.addToken(addedToken{id, j.Content, j.SingleWord, j.LStrip, j.RStrip, j.Normalized, j.Special}); err != nil {
+		if err := t.addToken(addedToken{
+			id:         id,
+			content:    j.Content,
+			singleWord: j.SingleWord,
+			lstrip:     j.LStrip,
+			rstrip:     j.RStrip,
+			normalized: j.Normalized,
+			special:    j.Special,
+			control:    j.Special || isControl(j.Content),
+		}); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package token
 
 import (
 	"slices"
+	"strings"
 
 	"parley"
 )
@@ -14,6 +15,26 @@ var (
 	// answer needs to see them, and a grammar to write them.
 	markNames = []string{"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>", "<think>", "</think>", "[THINK]", "[/THINK]"}
 )
+
+// resultNames stand around the results of calls in a prompt.
+var resultNames = []string{"<tool_response>", "</tool_response>", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"}
+
+// isControl says by its name that an added token structures a prompt. Files mark
+// most of these as special, but not all: Qwen's marks of calls, thoughts and gaps
+// are not, so that decoding shows them.
+func isControl(name string) bool {
+	for _, frame := range [][2]string{{"<|", "|>"}, {"<｜", "｜>"}} {
+		if strings.HasPrefix(name, frame[0]) && strings.HasSuffix(name, frame[1]) {
+			return true
+		}
+	}
+	for _, family := range gapFamilies {
+		if name == family.prefix || name == family.suffix || name == family.middle {
+			return true
+		}
+	}
+	return slices.Contains(markNames, name) || slices.Contains(resultNames, name) || slices.Contains(gapEndNames, name)
+}
 
 // findKnown fills in the tokens with a role: those named by the files, and
 // those known by name.

@@ -63,9 +63,10 @@ type Options struct {
 	// AddSpecial puts the tokens around the text with which the model was
 	// trained to begin and end a sequence.
 	AddSpecial bool
-	// ParseSpecial reads special tokens that are written out in the text, such
+	// ParseSpecial reads control tokens that are written out in the text, such
 	// as <|im_start|>. Leave it off for text from outside: without it no text
-	// can become a special token.
+	// can become a special token or another one that structures a prompt. For
+	// text of which a template wrote a part, use [Tokenizer.EncodePrompt].
 	ParseSpecial bool
 }
 
@@ -78,47 +79,63 @@ func (t *Tokenizer) Encode(text string, o Options) ([]parley.Token, error) {
 // AppendEncode is [Tokenizer.Encode] that appends to dst. On failure dst is
 // returned as it was.
 func (t *Tokenizer) AppendEncode(dst []parley.Token, text string, o Options) ([]parley.Token, error) {
+	return t.appendEncode(dst, text, o.AddSpecial, authorship{all: o.ParseSpecial})
+}
+
+func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial bool, authored authorship) ([]parley.Token, error) {
 	s, _ := t.scratch.Get().(*scratch)
 	if s == nil {
 		s = new(scratch)
 	}
 	defer t.scratch.Put(s)
 	out := dst
-	if o.AddSpecial {
+	if addSpecial {
 		out = append(out, t.before...)
 	}
 	section := func(text string, at int) (err error) {
-		out, err = t.appendSection(out, text, at == 0, o, s)
+		out, err = t.appendSection(out, text, at, authored, s)
 		return err
 	}
 	found := func(id parley.Token) { out = append(out, id) }
-	if err := t.added.cut(text, o.ParseSpecial, section, found); err != nil {
+	if err := t.added.cut(text, authored, section, found); err != nil {
 		return dst, err
 	}
-	if o.AddSpecial {
+	if addSpecial {
 		out = append(out, t.after...)
 	}
 	return out, nil
 }
 
-// appendSection encodes text between added tokens. first says that the whole
-// text begins with it.
-func (t *Tokenizer) appendSection(dst []parley.Token, text string, first bool, o Options, s *scratch) ([]parley.Token, error) {
-	var err error
-	for _, normalize := range t.normalizers {
-		if text, err = normalize(text, s); err != nil {
-			return dst, err
-		}
+// appendSection encodes text between added tokens, which begins at byte at of
+// the whole text.
+func (t *Tokenizer) appendSection(dst []parley.Token, text string, at int, authored authorship, s *scratch) ([]parley.Token, error) {
+	section, first := text, at == 0
+	text, err := t.normalize(section, s)
+	if err != nil {
+		return dst, err
 	}
 	if t.normalized.empty() {
 		return t.appendText(dst, text, first, s)
+	}
+	if authored, err = t.normalizedAuthorship(section, text, at, authored, s); err != nil {
+		return dst, err
 	}
 	plain := func(text string, at int) (err error) {
 		dst, err = t.appendText(dst, text, first && at == 0, s)
 		return err
 	}
-	err = t.normalized.cut(text, o.ParseSpecial, plain, func(id parley.Token) { dst = append(dst, id) })
+	err = t.normalized.cut(text, authored, plain, func(id parley.Token) { dst = append(dst, id) })
 	return dst, err
+}
+
+func (t *Tokenizer) normalize(text string, s *scratch) (string, error) {
+	var err error
+	for _, normalize := range t.normalizers {
+		if text, err = normalize(text, s); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
 }
 
 // appendText splits text into words and encodes each.

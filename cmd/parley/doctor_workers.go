@@ -97,11 +97,11 @@ func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m
 	if m.Template == nil {
 		return
 	}
-	text, err := m.Template.Render(templateTalk, token.RenderOptions{AddGenerationPrompt: true, Now: time.Now()})
+	prompt, err := m.Template.Render(templateTalk, token.RenderOptions{AddGenerationPrompt: true, Now: time.Now()})
 	if err != nil {
 		return // it takes no such conversation
 	}
-	ours, err := m.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
+	ours, err := m.Tokenizer.EncodePrompt(prompt)
 	if err != nil {
 		return
 	}

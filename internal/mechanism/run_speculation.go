@@ -148,11 +148,11 @@ func chat(h *host.Host, turns ...string) ([]parley.Token, error) {
 	for i, text := range turns {
 		messages = append(messages, token.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
 	}
-	text, err := h.Template.Render(messages, token.RenderOptions{AddGenerationPrompt: true})
+	prompt, err := h.Template.Render(messages, token.RenderOptions{AddGenerationPrompt: true})
 	if err != nil {
 		return nil, err
 	}
-	return h.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
+	return h.Tokenizer.EncodePrompt(prompt)
 }
 
 // askedAgain asks a question, and returns the conversation with the same

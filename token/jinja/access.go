@@ -55,11 +55,14 @@ func (in *interp) element(owner, key Value) (Value, bool) {
 	case *Tuple:
 		return elementAt(o.Items, i)
 	case string:
-		return in.charAt(o, i)
+		start, end, ok := in.charAt(o, i)
+		return o[start:end], ok
 	case Markup:
-		c, ok := in.charAt(string(o), i)
-		s, _ := c.(string)
-		return Markup(s), ok
+		start, end, ok := in.charAt(string(o), i)
+		return o[start:end], ok
+	case *Text:
+		start, end, ok := in.charAt(o.text, i)
+		return o.Cut(start, end).value(), ok
 	case rangeValue:
 		n := o.len()
 		if i < 0 {
@@ -80,17 +83,17 @@ func elementAt(items []Value, i int) (Value, bool) {
 	return items[i], true
 }
 
-// charAt returns the i-th character. Finding it is paid for, because a
-// string may be long and the template in a loop.
-func (in *interp) charAt(s string, i int) (Value, bool) {
+// charAt returns where the i-th character is. Finding it is paid for, because
+// a string may be long and the template in a loop.
+func (in *interp) charAt(s string, i int) (start, end int, ok bool) {
 	if isASCII(s) {
 		if i < 0 {
 			i += len(s)
 		}
 		if i < 0 || i >= len(s) {
-			return nil, false
+			return 0, 0, false
 		}
-		return s[i : i+1], true
+		return i, i + 1, true
 	}
 	in.steps += len(s) / bytesPerStep
 	if i < 0 {
@@ -99,11 +102,11 @@ func (in *interp) charAt(s string, i int) (Value, bool) {
 	for at := range s {
 		if i == 0 {
 			_, size := utf8.DecodeRuneInString(s[at:])
-			return s[at : at+size], true
+			return at, at + size, true
 		}
 		i--
 	}
-	return nil, false
+	return 0, 0, false
 }
 
 func isASCII(s string) bool {
@@ -135,7 +138,7 @@ func (in *interp) attribute(owner Value, name string) (Value, bool, error) {
 		return unsafeAttr(owner, name), true, nil
 	}
 	switch o := owner.(type) {
-	case string, Markup:
+	case string, Markup, *Text:
 		return bind(owner, name, strMethods[name])
 	case *Map:
 		if slices.Contains(mapMutators, name) {
@@ -248,11 +251,12 @@ func (in *interp) slice(of, start, stop, step Value) (Value, error) {
 	case rangeValue:
 		return rangeValue{o.start + r.start*o.step, o.start + r.stop*o.step, o.step * r.step}, nil
 	case Markup:
-		s, err := in.sliceString(string(o), r)
-		return Markup(s), err
+		t, err := in.sliceText(Text{text: string(o)}, r)
+		return Markup(t.text), err
 	}
-	s, _ := asStr(of)
-	return in.sliceString(s, r)
+	t, _ := textOf(of)
+	t, err = in.sliceText(t, r)
+	return t.value(), err
 }
 
 // sliceRange turns the bounds of a slice into the places it visits.
@@ -317,41 +321,48 @@ func (in *interp) sliceItems(items []Value, r rangeValue) ([]Value, error) {
 	return out, nil
 }
 
-func (in *interp) sliceString(s string, r rangeValue) (string, error) {
+func (in *interp) sliceText(t Text, r rangeValue) (Text, error) {
+	s := t.text
 	if err := in.work(len(s) / bytesPerStep); err != nil {
-		return "", err
+		return Text{}, err
 	}
 	if r.len() == 0 {
-		return "", nil
+		return Text{}, nil
 	}
 	if isASCII(s) && r.step == 1 {
-		return s[r.start:r.stop], nil
+		return t.Cut(r.start, r.stop), nil
 	}
 	if r.step == 1 {
-		return runeSlice(s, r.start, r.stop), nil
+		return t.Cut(runeRange(s, r.start, r.stop)), nil
 	}
 	if err := in.alloc(4 * len(s)); err != nil {
-		return "", err
+		return Text{}, err
 	}
 	runes := []rune(s)
 	out := make([]rune, r.len())
 	for i := range out {
 		out[i] = runes[r.start+i*r.step]
 	}
-	return string(out), in.allocString(len(s))
+	return Text{text: string(out), whole: t.whole}, in.allocString(len(s))
 }
 
-// runeSlice cuts s at character places without copying it.
-func runeSlice(s string, start, stop int) string {
+// runeRange returns the bytes between two character places.
+func runeRange(s string, start, stop int) (from, to int) {
 	from, place := len(s), 0
 	for at := range s {
 		if place == start {
 			from = at
 		}
 		if place == stop {
-			return s[min(from, at):at]
+			return min(from, at), at
 		}
 		place++
 	}
-	return s[from:]
+	return from, len(s)
+}
+
+// runeSlice cuts s at character places without copying it.
+func runeSlice(s string, start, stop int) string {
+	from, to := runeRange(s, start, stop)
+	return s[from:to]
 }

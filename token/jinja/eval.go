@@ -147,17 +147,17 @@ func (e *arithExpr) eval(in *interp, sc *scope) (Value, error) {
 }
 
 func (e *concatExpr) eval(in *interp, sc *scope) (Value, error) {
-	texts := make([]string, len(e.parts))
+	texts := make([]Text, len(e.parts))
 	for i, part := range e.parts {
 		v, err := in.eval(part, sc)
 		if err != nil {
 			return nil, err
 		}
-		if texts[i], err = in.str(v); err != nil {
+		if texts[i], err = in.print(v); err != nil {
 			return nil, err
 		}
 	}
-	return in.joinTexts(texts, "")
+	return in.joinTexts(texts, Text{})
 }
 
 func (e *compareExpr) eval(in *interp, sc *scope) (Value, error) {
@@ -331,7 +331,14 @@ func (e *filterExpr) eval(in *interp, sc *scope) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.fn(in, of, args)
+	return in.filter(e.fn, of, args)
+}
+
+// filter applies a filter. A filter that keeps no spans may return a plain
+// string; that string is the author's if all operands are.
+func (in *interp) filter(fn filterFunc, of Value, args callArgs) (Value, error) {
+	v, err := fn(in, of, args)
+	return in.derivedValue(v, of, args), err
 }
 
 func (e *testExpr) eval(in *interp, sc *scope) (Value, error) {

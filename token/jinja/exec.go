@@ -26,7 +26,7 @@ func (in *interp) fail(err error, line int) error {
 }
 
 func (s *dataStmt) exec(in *interp, _ *scope) (flow, error) {
-	return flowNext, in.write(s.text)
+	return flowNext, in.write(Text{text: s.text, whole: true})
 }
 
 func (s *outputStmt) exec(in *interp, sc *scope) (flow, error) {
@@ -34,11 +34,7 @@ func (s *outputStmt) exec(in *interp, sc *scope) (flow, error) {
 	if err != nil {
 		return flowNext, in.fail(err, s.line)
 	}
-	text, err := in.str(v)
-	if err == nil {
-		err = in.write(text)
-	}
-	return flowNext, in.fail(err, s.line)
+	return flowNext, in.fail(in.writeValue(v), s.line)
 }
 
 func (s *ifStmt) exec(in *interp, sc *scope) (flow, error) {
@@ -125,16 +121,15 @@ func (in *interp) unpack(v Value, n int) ([]Value, error) {
 func (s *captureStmt) exec(in *interp, sc *scope) (flow, error) {
 	inner := &scope{parent: sc}
 	var f flow
-	text, err := in.capture(func() (err error) {
+	v, err := in.capture(func() (err error) {
 		f, err = in.execAll(s.body, inner)
 		return err
 	})
 	if err != nil || f != flowNext {
 		return f, err
 	}
-	var v Value = text
 	if s.filters != nil {
-		inner.set(in, s.textID, text)
+		inner.set(in, s.textID, v)
 		if v, err = in.eval(s.filters, inner); err != nil {
 			return flowNext, in.fail(err, s.line)
 		}
@@ -142,10 +137,7 @@ func (s *captureStmt) exec(in *interp, sc *scope) (flow, error) {
 	if s.target != nil {
 		return flowNext, in.fail(in.assign(s.target, v, sc), s.line)
 	}
-	if text, err = in.str(v); err == nil {
-		err = in.write(text)
-	}
-	return flowNext, in.fail(err, s.line)
+	return flowNext, in.fail(in.writeValue(v), s.line)
 }
 
 func (s *withStmt) exec(in *interp, sc *scope) (flow, error) {
@@ -188,9 +180,5 @@ func (s *callStmt) exec(in *interp, sc *scope) (flow, error) {
 	if err != nil {
 		return flowNext, in.fail(err, s.line)
 	}
-	text, err := in.str(v)
-	if err == nil {
-		err = in.write(text)
-	}
-	return flowNext, in.fail(err, s.line)
+	return flowNext, in.fail(in.writeValue(v), s.line)
 }

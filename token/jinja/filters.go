@@ -75,7 +75,7 @@ func filterRefused(name, why string) filterFunc {
 // softStr is str(v) that keeps markup.
 func (in *interp) softStr(v Value) (Value, error) {
 	switch v.(type) {
-	case string, Markup:
+	case string, Markup, *Text:
 		return v, nil
 	}
 	return in.str(v)
@@ -99,8 +99,8 @@ func textMethod(name string, params ...string) filterFunc {
 				pos = append(pos, value)
 			}
 		}
-		if s, ok := text.(string); ok {
-			return strMethods[name](in, s, callArgs{pos: pos})
+		if !isMarkup(text) {
+			return strMethods[name](in, text, callArgs{pos: pos})
 		}
 		fn, _, _ := bind(text, name, strMethods[name])
 		return in.call(fn, callArgs{pos: pos})
@@ -280,7 +280,7 @@ func filterFormat(in *interp, v Value, args callArgs) (Value, error) {
 		return nil, err
 	}
 	if len(args.names) == 0 {
-		return in.percentFormat(text, selfText(text), &Tuple{Items: args.pos})
+		return in.percentFormat(text, &Tuple{Items: args.pos})
 	}
 	if len(args.pos) > 0 {
 		return nil, valueErrorf("can't handle positional and keyword arguments at the same time")
@@ -289,7 +289,7 @@ func filterFormat(in *interp, v Value, args callArgs) (Value, error) {
 	for i, name := range args.names {
 		m.Set(name, args.named[i])
 	}
-	return in.percentFormat(text, selfText(text), m)
+	return in.percentFormat(text, m)
 }
 
 func filterToJSON(in *interp, v Value, args callArgs) (Value, error) {

@@ -113,7 +113,7 @@ func (in *interp) mapping(args callArgs) (func(Value) (Value, error), error) {
 		return nil, errorf(RuntimeError, "no filter named '%s'", name)
 	}
 	args.pos = args.pos[1:]
-	return func(item Value) (Value, error) { return filter(in, item, args) }, nil
+	return func(item Value) (Value, error) { return in.filter(filter, item, args) }, nil
 }
 
 // filterSelect is select, reject, selectattr and rejectattr.

@@ -18,13 +18,13 @@ func filterReplace(in *interp, v Value, args callArgs) (Value, error) {
 			return nil, err
 		}
 	}
-	var texts [3]string
+	var texts [3]Text
 	for i, part := range []Value{v, values[0], values[1]} {
-		if texts[i], err = in.str(part); err != nil {
+		if texts[i], err = in.print(part); err != nil {
 			return nil, err
 		}
 	}
-	return in.replace(texts[0], texts[1], texts[2], count)
+	return in.replace(texts[0], texts[1].text, texts[2], count)
 }
 
 func filterJoin(in *interp, v Value, args callArgs) (Value, error) {
@@ -35,7 +35,7 @@ func filterJoin(in *interp, v Value, args callArgs) (Value, error) {
 	if isAbsent(values[0]) {
 		values[0] = ""
 	}
-	sep, err := in.str(values[0])
+	sep, err := in.print(values[0])
 	if err != nil {
 		return nil, err
 	}
@@ -44,16 +44,16 @@ func filterJoin(in *interp, v Value, args callArgs) (Value, error) {
 		return nil, err
 	}
 	get := in.getterFor(values[1], nil, false)
-	texts := make([]string, len(items))
+	texts := make([]Text, len(items))
 	for i, item := range items {
 		if item, err = get(item); err != nil {
 			return nil, err
 		}
-		if texts[i], err = in.str(item); err != nil {
+		if texts[i], err = in.print(item); err != nil {
 			return nil, err
 		}
 	}
-	if err := in.timesString(len(sep), len(texts)); err != nil {
+	if err := in.timesString(len(sep.text), len(texts)); err != nil {
 		return nil, err
 	}
 	return in.joinTexts(texts, sep)
@@ -96,38 +96,50 @@ func filterIndent(in *interp, v Value, args callArgs) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	indent, ok := asStr(values[0])
-	if !ok {
-		width, err := intOr("indent", values[0], 4)
-		if err != nil {
-			return nil, err
-		}
-		text, err := in.repeat(" ", width)
-		if err != nil {
-			return nil, err
-		}
-		indent = selfText(text)
+	indent, err := in.indentOf(values[0])
+	if err != nil {
+		return nil, err
 	}
 	lines := splitLines(s+"\n", false)
-	if err := in.timesString(len(indent)+1, len(lines)+1); err != nil {
+	if err := in.timesString(len(indent.text)+1, len(lines)+1); err != nil {
 		return nil, err
 	}
-	if err := in.allocString(len(s) + len(lines)*len(indent)); err != nil {
+	if err := in.allocString(len(s) + len(lines)*len(indent.text)); err != nil {
 		return nil, err
 	}
-	for i := range lines {
-		if i > 0 && (lines[i] != "" || boolOr(values[2], false)) {
-			lines[i] = indent + lines[i]
+	t, _ := textOf(v)
+	list, err := in.textList(t, lines, -1)
+	if err != nil {
+		return nil, err
+	}
+	var b textBuffer
+	for i, line := range list.(*List).Items {
+		if i > 0 {
+			b.add(Text{text: "\n"})
 		}
-	}
-	text := strings.Join(lines, "\n")
-	if boolOr(values[1], false) {
-		text = indent + text
+		if i == 0 && boolOr(values[1], false) || i > 0 && (lines[i] != "" || boolOr(values[2], false)) {
+			b.add(indent)
+		}
+		text, _ := textOf(line)
+		b.add(text)
 	}
 	if isMarkup(v) {
-		return Markup(text), nil
+		return Markup(b.text), nil
 	}
-	return text, nil
+	return b.value(), nil
+}
+
+// indentOf is the indentation that the filter indent was asked for.
+func (in *interp) indentOf(v Value) (Text, error) {
+	if t, ok := textOf(v); ok {
+		return t, nil
+	}
+	width, err := intOr("indent", v, 4)
+	if err != nil {
+		return Text{}, err
+	}
+	spaces, err := in.repeat(" ", width)
+	return Text{text: selfText(spaces), whole: true}, err
 }
 
 func filterTruncate(in *interp, v Value, args callArgs) (Value, error) {
@@ -171,7 +183,7 @@ func filterTruncate(in *interp, v Value, args callArgs) (Value, error) {
 			s = s[:at]
 		}
 	}
-	return in.joinTexts([]string{s, end}, "")
+	return in.joinStrings([]string{s, end}, "")
 }
 
 // filterTitle starts words with capitals; unlike the string method, a word
@@ -289,7 +301,7 @@ func filterURLEncode(in *interp, v Value, args callArgs) (Value, error) {
 		}
 		texts[i] = strings.ReplaceAll(key+"="+value, "%20", "+")
 	}
-	return in.joinTexts(texts, "&")
+	return in.joinStrings(texts, "&")
 }
 
 func (in *interp) quoteURL(v Value, safe string) (string, error) {
@@ -340,7 +352,7 @@ func filterXMLAttr(in *interp, v Value, args callArgs) (Value, error) {
 	if boolOr(values[0], true) && len(texts) > 0 {
 		texts[0] = " " + texts[0]
 	}
-	return in.joinTexts(texts, " ")
+	return in.joinStrings(texts, " ")
 }
 
 func (in *interp) xmlPair(name string, v Value) (string, error) {

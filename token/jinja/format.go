@@ -9,7 +9,8 @@ import (
 )
 
 // percentFormat is the % operator on a string.
-func (in *interp) percentFormat(self Value, format string, arg Value) (Value, error) {
+func (in *interp) percentFormat(self, arg Value) (Value, error) {
+	format, _ := textOf(self)
 	f := &percentFormatter{in: in, arg: arg, args: []Value{arg}}
 	if t, ok := arg.(*Tuple); ok {
 		f.args = t.Items
@@ -21,7 +22,7 @@ func (in *interp) percentFormat(self Value, format string, arg Value) (Value, er
 	if f.isMarkup {
 		return Markup(f.text.String()), nil
 	}
-	return f.text.String(), nil
+	return f.result().value(), nil
 }
 
 type percentFormatter struct {
@@ -34,26 +35,26 @@ type percentFormatter struct {
 	isMarkup bool
 }
 
-func (f *percentFormatter) run(format string) error {
+func (f *percentFormatter) run(format Text) error {
 	f.reprWriter.in = f.in
 	for {
-		at := strings.IndexByte(format, '%')
+		at := strings.IndexByte(format.text, '%')
 		if at < 0 {
 			break
 		}
-		if err := f.put(format[:at]); err != nil {
+		if err := f.putText(format.Cut(0, at)); err != nil {
 			return err
 		}
-		rest, err := f.directive(format[at+1:])
+		rest, err := f.directive(format.text[at+1:])
 		if err != nil {
 			return err
 		}
-		format = rest
+		format = format.from(len(format.text) - len(rest))
 	}
 	if f.used < len(f.args) && !f.byName && !isSubscriptable(f.arg) {
 		return typeErrorf("not all arguments converted during string formatting")
 	}
-	return f.put(format)
+	return f.putText(format)
 }
 
 // isSubscriptable says that % takes v as a mapping, which may stay unused.
@@ -112,7 +113,7 @@ func (f *percentFormatter) directive(s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s[1:], f.put(text)
+	return s[1:], f.putText(f.in.derived(text, v))
 }
 
 func (spec *formatSpec) cutFlags(s string) string {
@@ -280,7 +281,7 @@ func strFormat(in *interp, self Value, args callArgs) (Value, error) {
 		named.Set(name, args.named[i])
 	}
 	f := &braceFormatter{in: in, args: args.pos, named: named}
-	return f.run(selfText(self), 2)
+	return f.expand(self)
 }
 
 func strFormatMap(in *interp, self Value, args callArgs) (Value, error) {
@@ -293,7 +294,7 @@ func strFormatMap(in *interp, self Value, args callArgs) (Value, error) {
 		return nil, typeErrorf("format_map() argument must be a mapping, not %s", typeName(values[0]))
 	}
 	f := &braceFormatter{in: in, named: m}
-	return f.run(selfText(self), 2)
+	return f.expand(self)
 }
 
 type braceFormatter struct {
@@ -304,49 +305,55 @@ type braceFormatter struct {
 	auto int
 }
 
+func (f *braceFormatter) expand(self Value) (Value, error) {
+	format, _ := textOf(self)
+	t, err := f.run(format, 2)
+	return t.value(), err
+}
+
 // run expands a format string; depth bounds fields inside format specs.
-func (f *braceFormatter) run(format string, depth int) (string, error) {
+func (f *braceFormatter) run(format Text, depth int) (Text, error) {
 	if depth < 0 {
-		return "", valueErrorf("max string recursion exceeded")
+		return Text{}, valueErrorf("max string recursion exceeded")
 	}
 	w := &reprWriter{in: f.in}
-	for format != "" {
-		at := strings.IndexAny(format, "{}")
+	for format.text != "" {
+		at := strings.IndexAny(format.text, "{}")
 		if at < 0 {
 			break
 		}
-		if err := w.put(format[:at]); err != nil {
-			return "", err
+		if err := w.putText(format.Cut(0, at)); err != nil {
+			return Text{}, err
 		}
-		brace := format[at]
-		format = format[at+1:]
-		if format != "" && format[0] == brace {
-			format = format[1:]
-			if err := w.put(string(brace)); err != nil {
-				return "", err
+		brace := format.Cut(at, at+1)
+		format = format.from(at + 1)
+		if strings.HasPrefix(format.text, brace.text) {
+			format = format.from(1)
+			if err := w.putText(brace); err != nil {
+				return Text{}, err
 			}
 			continue
 		}
-		if brace == '}' {
-			return "", valueErrorf("single '}' encountered in format string")
+		if brace.text == "}" {
+			return Text{}, valueErrorf("single '}' encountered in format string")
 		}
-		end := fieldEnd(format)
+		end := fieldEnd(format.text)
 		if end < 0 {
-			return "", valueErrorf("expected '}' before end of string")
+			return Text{}, valueErrorf("expected '}' before end of string")
 		}
-		text, err := f.field(format[:end], depth)
+		field, err := f.field(format.text[:end], depth)
 		if err != nil {
-			return "", err
+			return Text{}, err
 		}
-		if err := w.put(text); err != nil {
-			return "", err
+		if err := w.putText(field); err != nil {
+			return Text{}, err
 		}
-		format = format[end+1:]
+		format = format.from(end + 1)
 	}
-	if err := w.put(format); err != nil {
-		return "", err
+	if err := w.putText(format); err != nil {
+		return Text{}, err
 	}
-	return w.text.String(), nil
+	return w.result(), nil
 }
 
 // fieldEnd returns the place of the brace that closes a field.
@@ -367,25 +374,29 @@ func fieldEnd(s string) int {
 }
 
 // field expands "name.attr[key]!conversion:spec".
-func (f *braceFormatter) field(field string, depth int) (string, error) {
+func (f *braceFormatter) field(field string, depth int) (Text, error) {
 	name, spec := field, ""
 	if at := strings.IndexAny(field, ":!"); at >= 0 {
 		name, spec = field[:at], field[at:]
 	}
 	v, err := f.lookup(name)
 	if err != nil {
-		return "", err
+		return Text{}, err
 	}
 	if strings.HasPrefix(spec, "!") {
 		if v, spec, err = f.conversion(v, spec[1:]); err != nil {
-			return "", err
+			return Text{}, err
 		}
 	}
-	spec, err = f.run(strings.TrimPrefix(spec, ":"), depth-1)
+	how, err := f.run(Text{text: strings.TrimPrefix(spec, ":")}, depth-1)
 	if err != nil {
-		return "", err
+		return Text{}, err
 	}
-	return f.in.formatValue(v, spec)
+	s, err := f.in.formatValue(v, how.text)
+	if strings.Contains(spec, "{") {
+		return Text{text: s}, err // an argument may have chosen the fill
+	}
+	return f.in.derived(s, v), err
 }
 
 func (f *braceFormatter) conversion(v Value, s string) (Value, string, error) {
@@ -402,7 +413,7 @@ func (f *braceFormatter) conversion(v Value, s string) (Value, string, error) {
 	default:
 		err = valueErrorf("unknown conversion specifier '%c'", s[0])
 	}
-	return text, s[1:], err
+	return f.in.derived(text, v).value(), s[1:], err
 }
 
 // lookup finds the value of a field name.

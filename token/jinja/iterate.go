@@ -12,6 +12,8 @@ func lenOf(v Value) (n int, ok bool) {
 		return utf8.RuneCountInString(v), true
 	case Markup:
 		return utf8.RuneCountInString(string(v)), true
+	case *Text:
+		return utf8.RuneCountInString(v.text), true
 	case *List:
 		return len(v.Items), true
 	case *Tuple:
@@ -41,10 +43,9 @@ func (in *interp) iterate(v Value) (func() (Value, bool, error), error) {
 		return in.iterateIndex(v.of.Len(), v.at), nil
 	case rangeValue:
 		return in.iterateIndex(v.len(), func(i int) Value { return v.start + i*v.step }), nil
-	case string:
-		return in.iterateString(v), nil
-	case Markup:
-		return in.iterateString(string(v)), nil
+	case string, Markup, *Text:
+		t, _ := textOf(v)
+		return in.iterateText(t), nil
 	case *generator:
 		return v.next, nil
 	case *Undefined:
@@ -77,15 +78,16 @@ func (in *interp) iterateIndex(n int, at func(int) Value) func() (Value, bool, e
 	}
 }
 
-func (in *interp) iterateString(s string) func() (Value, bool, error) {
+func (in *interp) iterateText(t Text) func() (Value, bool, error) {
+	at := 0
 	return func() (Value, bool, error) {
-		if s == "" {
+		if at == len(t.text) {
 			return nil, false, nil
 		}
-		_, size := utf8.DecodeRuneInString(s)
-		char := s[:size]
-		s = s[size:]
-		return char, true, in.work(1)
+		_, size := utf8.DecodeRuneInString(t.text[at:])
+		char := t.Cut(at, at+size)
+		at += size
+		return char.value(), true, in.work(1)
 	}
 }
 
@@ -162,8 +164,8 @@ func (in *interp) generate(kind string, next func() (Value, bool, error)) *gener
 	}}
 }
 
-// joinTexts is strings.Join, paid for before it is done.
-func (in *interp) joinTexts(texts []string, sep string) (Value, error) {
+// joinStrings is strings.Join, paid for before it is done.
+func (in *interp) joinStrings(texts []string, sep string) (Value, error) {
 	n := len(sep) * max(len(texts)-1, 0)
 	for _, text := range texts {
 		n += len(text)
@@ -175,4 +177,34 @@ func (in *interp) joinTexts(texts []string, sep string) (Value, error) {
 		return nil, err
 	}
 	return strings.Join(texts, sep), nil
+}
+
+// joinTexts is joinStrings for texts whose provenance is kept.
+func (in *interp) joinTexts(texts []Text, sep Text) (Value, error) {
+	n := len(sep.text) * max(len(texts)-1, 0)
+	spans := len(sep.own) + 1
+	for _, t := range texts {
+		if n += len(t.text); n > in.limits.OutputBytes {
+			break
+		}
+		spans += len(t.own) + len(sep.own) + 2
+	}
+	if err := in.allocString(n); err != nil {
+		return nil, err
+	}
+	if err := in.alloc(spanBytes * spans); err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	text.Grow(n)
+	own := make(authorSpans, 0, min(spans, 2*len(texts)))
+	for i, t := range texts {
+		if i > 0 {
+			own.add(sep, text.Len())
+			text.WriteString(sep.text)
+		}
+		own.add(t, text.Len())
+		text.WriteString(t.text)
+	}
+	return own.of(text.String()).value(), nil
 }

@@ -152,6 +152,8 @@ func (w *jsonWriter) write(v Value, depth int) error {
 		return w.put(w.quoted(v))
 	case Markup:
 		return w.put(w.quoted(string(v)))
+	case *Text:
+		return w.put(w.quoted(v.text))
 	}
 	text, ok := jsonScalar(v)
 	if !ok {

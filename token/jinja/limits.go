@@ -39,6 +39,8 @@ const (
 	bytesPerStep = 64
 	// valueBytes is the cost of one list or dict slot.
 	valueBytes = 32
+	// spanBytes is the cost of one span of a text's provenance.
+	spanBytes = 16
 )
 
 func (l Limits) withDefaults() Limits {

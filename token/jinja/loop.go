@@ -26,7 +26,7 @@ func (s *forStmt) exec(in *interp, sc *scope) (flow, error) {
 	if s.recursive {
 		text, err := in.capture(func() error { return s.run(in, sc, source, 0) })
 		if err == nil {
-			err = in.write(text)
+			err = in.writeValue(text)
 		}
 		return flowNext, in.fail(err, s.line)
 	}

@@ -64,7 +64,7 @@ func (m *Map) find(hash any) int {
 
 func (m *Map) scan(name string) int {
 	for i, key := range m.keys {
-		if s, ok := key.(string); ok && s == name {
+		if s, ok := asStr(key); ok && s == name {
 			return i
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Map) set(hash any, key, v Value) {
 		return
 	}
 	if m.index == nil {
-		if _, isString := key.(string); !isString || len(m.keys) >= scanKeysMax {
+		if !isString(key) || len(m.keys) >= scanKeysMax {
 			m.buildIndex()
 		}
 	}
@@ -91,7 +91,8 @@ func (m *Map) set(hash any, key, v Value) {
 func (m *Map) buildIndex() {
 	m.index = make(map[any]int, 2*len(m.keys)+1)
 	for i, key := range m.keys {
-		m.index[key] = i
+		hash, _ := hashKey(key) // every key in the map could be hashed
+		m.index[hash] = i
 	}
 }
 
@@ -146,6 +147,8 @@ func hashKey(key Value) (any, error) {
 		return k, nil
 	case Markup:
 		return string(k), nil
+	case *Text:
+		return k.text, nil
 	case bool:
 		n, _ := asInt(k)
 		return n, nil

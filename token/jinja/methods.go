@@ -19,7 +19,11 @@ func bind(self Value, name string, m method) (Value, bool, error) {
 		}}, true, nil
 	}
 	return &function{name: name, call: func(in *interp, args callArgs) (Value, error) {
-		return m(in, self, args)
+		v, err := m(in, self, args)
+		if isString(self) {
+			v = in.derivedValue(v, self, args)
+		}
+		return v, err
 	}}, true, nil
 }
 

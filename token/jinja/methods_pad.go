@@ -232,8 +232,8 @@ func callMarkupMethod(in *interp, self Markup, name string, m method, args callA
 		return nil, err
 	}
 	switch v := v.(type) {
-	case string:
-		return Markup(v), nil
+	case string, *Text:
+		return Markup(selfText(v)), nil
 	case *List:
 		markupAll(v.Items)
 	case *Tuple:
@@ -274,11 +274,10 @@ func (in *interp) escapeAll(values []Value) ([]Value, error) {
 
 // escapeText makes a plain string safe markup and leaves the rest alone.
 func (in *interp) escapeText(v Value) (Value, error) {
-	s, ok := v.(string)
-	if !ok {
+	if isMarkup(v) || !isString(v) {
 		return v, nil
 	}
-	return in.escape(s)
+	return in.escape(selfText(v))
 }
 
 // escape is HTML escaping, paid for before it is done.
@@ -295,8 +294,8 @@ func (in *interp) escape(s string) (Markup, error) {
 
 func markupAll(values []Value) {
 	for i, v := range values {
-		if s, ok := v.(string); ok {
-			values[i] = Markup(s)
+		if isString(v) {
+			values[i] = Markup(selfText(v))
 		}
 	}
 }

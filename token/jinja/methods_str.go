@@ -27,8 +27,8 @@ func init() {
 		"format":     strFormat,
 		"format_map": strFormatMap,
 
-		"removeprefix": strCutAffix(strings.TrimPrefix),
-		"removesuffix": strCutAffix(strings.TrimSuffix),
+		"removeprefix": strCutAffix(withoutPrefix),
+		"removesuffix": strCutAffix(withoutSuffix),
 		"partition":    strPartition(strings.Index),
 		"rpartition":   strPartition(strings.LastIndex),
 
@@ -88,12 +88,13 @@ func strStrip(trim func(string, func(rune) bool) string) method {
 		if err != nil {
 			return nil, err
 		}
-		s := selfText(self)
+		t, _ := textOf(self)
+		s := t.text
 		if err := in.work(len(s) / bytesPerStep); err != nil {
 			return nil, err
 		}
 		if isAbsent(values[0]) || values[0] == nil {
-			return trim(s, isSpace), nil
+			return t.found(trim(s, isSpace)).value(), nil
 		}
 		chars, ok := asStr(values[0])
 		if !ok {
@@ -102,7 +103,7 @@ func strStrip(trim func(string, func(rune) bool) string) method {
 		if err := in.work(len(s) / bytesPerStep * (len(chars) / 8)); err != nil {
 			return nil, err
 		}
-		return trim(s, func(r rune) bool { return strings.ContainsRune(chars, r) }), nil
+		return t.found(trim(s, func(r rune) bool { return strings.ContainsRune(chars, r) })).value(), nil
 	}
 }
 
@@ -116,12 +117,13 @@ func strSplit(fromRight bool) method {
 		if err != nil {
 			return nil, err
 		}
-		s := selfText(self)
+		t, _ := textOf(self)
+		s := t.text
 		if err := in.work(len(s) / bytesPerStep); err != nil {
 			return nil, err
 		}
 		if isAbsent(values[0]) || values[0] == nil {
-			return in.stringList(splitSpace(s, limit, fromRight))
+			return in.textList(t, splitSpace(s, limit, fromRight), -1)
 		}
 		sep, err := strOr("split", values[0], "")
 		if err != nil {
@@ -133,20 +135,31 @@ func strSplit(fromRight bool) method {
 		if err := in.allocItems(strings.Count(s, sep) + 1); err != nil {
 			return nil, err
 		}
-		return in.stringList(splitText(s, sep, limit, fromRight))
+		return in.textList(t, splitText(s, sep, limit, fromRight), len(sep))
 	}
 }
 
-// stringList makes a list of texts.
-func (in *interp) stringList(texts []string) (Value, error) {
-	if err := in.allocItems(len(texts)); err != nil {
+// textList makes a list of the parts of t, which stand in it in this order,
+// with gap bytes between them. A negative gap stands for an unknown number of
+// separators with which no part begins.
+func (in *interp) textList(t Text, parts []string, gap int) (Value, error) {
+	if err := in.allocItems(len(parts)); err != nil {
 		return nil, err
 	}
-	list := &List{Items: make([]Value, len(texts))}
-	for i, text := range texts {
-		list.Items[i] = text
+	list := &List{Items: make([]Value, len(parts))}
+	at := 0
+	for i, part := range parts {
+		if t.isData() {
+			list.Items[i] = part
+			continue
+		}
+		if gap < 0 {
+			at += strings.Index(t.text[at:], part)
+		}
+		list.Items[i] = t.Cut(at, at+len(part)).value()
+		at += len(part) + max(gap, 0)
 	}
-	return list, nil
+	return list, in.work(len(t.own))
 }
 
 func splitText(s, sep string, limit int, fromRight bool) []string {
@@ -216,11 +229,11 @@ func strSplitLines(in *interp, self Value, args callArgs) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := selfText(self)
-	if err := in.work(len(s)/8 + 1); err != nil {
+	t, _ := textOf(self)
+	if err := in.work(len(t.text)/8 + 1); err != nil {
 		return nil, err
 	}
-	return in.stringList(splitLines(s, boolOr(values[0], false)))
+	return in.textList(t, splitLines(t.text, boolOr(values[0], false)), -1)
 }
 
 // splitLines splits at everything Python regards as the end of a line.
@@ -269,8 +282,8 @@ func (in *interp) window(s string, start, end Value) (part string, offset int, o
 	if i, isInt := asInt(start); isInt && i > n {
 		return "", 0, false, nil
 	}
-	part, err = in.sliceString(s, r)
-	return part, r.start, r.start <= r.stop, err
+	window, err := in.sliceText(Text{text: s}, r)
+	return window.text, r.start, r.start <= r.stop, err
 }
 
 func strAffix(has func(s, affix string) bool) method {
@@ -300,14 +313,26 @@ func strAffix(has func(s, affix string) bool) method {
 	}
 }
 
-func strCutAffix(cut func(s, affix string) string) method {
+// withoutPrefix and withoutSuffix return where the rest of s is.
+func withoutPrefix(s, affix string) (start, end int) {
+	return len(s) - len(strings.TrimPrefix(s, affix)), len(s)
+}
+
+func withoutSuffix(s, affix string) (start, end int) { return 0, len(strings.TrimSuffix(s, affix)) }
+
+func strCutAffix(cut func(s, affix string) (start, end int)) method {
 	return func(_ *interp, self Value, args callArgs) (Value, error) {
 		values, err := args.required("removeprefix", 1, "affix/")
 		if err != nil {
 			return nil, err
 		}
 		affix, err := strOr("removeprefix", values[0], "")
-		return cut(selfText(self), affix), err
+		if err != nil {
+			return nil, err
+		}
+		t, _ := textOf(self)
+		start, end := cut(t.text, affix)
+		return t.Cut(start, end).value(), nil
 	}
 }
 
@@ -320,18 +345,20 @@ func strReplace(in *interp, self Value, args callArgs) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := strOr("replace", values[1], "")
-	if err != nil {
+	if _, err = strOr("replace", values[1], ""); err != nil {
 		return nil, err
 	}
 	count, err := intOr("replace", values[2], -1)
 	if err != nil {
 		return nil, err
 	}
-	return in.replace(selfText(self), old, now, count)
+	t, _ := textOf(self)
+	now, _ := textOf(values[1])
+	return in.replace(t, old, now, count)
 }
 
-func (in *interp) replace(s, old, now string, count int) (Value, error) {
+func (in *interp) replace(t Text, old string, now Text, count int) (Value, error) {
+	s := t.text
 	if err := in.work(len(s) / bytesPerStep); err != nil {
 		return nil, err
 	}
@@ -340,15 +367,40 @@ func (in *interp) replace(s, old, now string, count int) (Value, error) {
 		n = min(n, count)
 	}
 	if n == 0 {
-		return s, nil
+		return t.value(), nil
 	}
-	if err := in.timesString(len(now), n); err != nil {
+	if err := in.timesString(len(now.text), n); err != nil {
 		return nil, err
 	}
-	if err := in.allocString(len(s) + n*max(0, len(now)-len(old))); err != nil {
+	if err := in.allocString(len(s) + n*max(0, len(now.text)-len(old))); err != nil {
 		return nil, err
 	}
-	return strings.Replace(s, old, now, n), nil
+	if t.isData() && now.isData() {
+		return strings.Replace(s, old, now.text, n), nil
+	}
+	if err := in.alloc(spanBytes * (len(t.own) + n*(len(now.own)+1))); err != nil {
+		return nil, err
+	}
+	return replaceSpans(t, old, now, n), nil
+}
+
+// replaceSpans replaces the first n occurrences of old. An empty old occurs
+// before every character and at the end.
+func replaceSpans(t Text, old string, now Text, n int) Value {
+	var b textBuffer
+	at := 0
+	for i := range n {
+		next := at + strings.Index(t.text[at:], old)
+		if old == "" && i > 0 {
+			_, size := utf8.DecodeRuneInString(t.text[at:])
+			next = at + size
+		}
+		b.add(t.Cut(at, next))
+		b.add(now)
+		at = next + len(old)
+	}
+	b.add(t.from(at))
+	return b.value()
 }
 
 func strJoin(in *interp, self Value, args callArgs) (Value, error) {
@@ -360,16 +412,16 @@ func strJoin(in *interp, self Value, args callArgs) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts := make([]string, len(items))
+	texts := make([]Text, len(items))
 	for i, item := range items {
-		text, ok := asStr(item)
+		text, ok := textOf(item)
 		if !ok {
 			return nil, typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item))
 		}
 		texts[i] = text
 	}
-	sep := selfText(self)
-	if err := in.timesString(len(sep), len(texts)); err != nil {
+	sep, _ := textOf(self)
+	if err := in.timesString(len(sep.text), len(texts)); err != nil {
 		return nil, err
 	}
 	return in.joinTexts(texts, sep)
@@ -433,17 +485,18 @@ func strPartition(find func(s, sep string) int) method {
 		if sep == "" {
 			return nil, valueErrorf("empty separator")
 		}
-		s := selfText(self)
-		if err := in.work(len(s) / bytesPerStep); err != nil {
+		t, _ := textOf(self)
+		if err := in.work(len(t.text) / bytesPerStep); err != nil {
 			return nil, err
 		}
-		at := find(s, sep)
+		at := find(t.text, sep)
 		switch {
 		case at >= 0:
-			return tupleOf(s[:at], sep, s[at+len(sep):]), nil
+			end := at + len(sep)
+			return tupleOf(t.Cut(0, at).value(), t.Cut(at, end).value(), t.from(end).value()), nil
 		case fromRight:
-			return tupleOf("", "", s), nil
+			return tupleOf("", "", self), nil
 		}
-		return tupleOf(s, "", ""), nil
+		return tupleOf(self, "", ""), nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -12,8 +13,8 @@ func (in *interp) arith(op byte, a, b Value) (Value, error) {
 	if u, ok := a.(*Undefined); ok {
 		return nil, u.err()
 	}
-	if s, ok := asStr(a); ok && op == '%' {
-		return in.percentFormat(a, s, b)
+	if isString(a) && op == '%' {
+		return in.percentFormat(a, b)
 	}
 	if u, ok := b.(*Undefined); ok {
 		return nil, u.err()
@@ -270,10 +271,12 @@ func (in *interp) add(a, b Value) (Value, error) {
 				return nil, err
 			}
 			return x + y, nil
-		case Markup:
-			return in.addMarkup(a, b)
+		case *Text:
+			return in.joinTexts([]Text{{text: x}, *y}, Text{})
 		}
-		return nil, typeErrorf("can only concatenate str (not \"%s\") to str", typeName(b))
+		return in.addText(a, b)
+	case *Text:
+		return in.addText(a, b)
 	case Markup:
 		if _, ok := asStr(b); ok {
 			return in.addMarkup(a, b)
@@ -293,6 +296,19 @@ func (in *interp) add(a, b Value) (Value, error) {
 	return nil, unsupported('+', a, b)
 }
 
+// addText joins two strings of which one is not plain.
+func (in *interp) addText(a, b Value) (Value, error) {
+	if isMarkup(b) {
+		return in.addMarkup(a, b)
+	}
+	x, _ := textOf(a)
+	y, ok := textOf(b)
+	if !ok {
+		return nil, typeErrorf("can only concatenate str (not \"%s\") to str", typeName(b))
+	}
+	return in.joinTexts([]Text{x, y}, Text{})
+}
+
 // addMarkup joins two texts of which one is markup, escaping the other.
 func (in *interp) addMarkup(a, b Value) (Value, error) {
 	x, err := in.escapeText(a)
@@ -303,7 +319,7 @@ func (in *interp) addMarkup(a, b Value) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := in.joinTexts([]string{selfText(x), selfText(y)}, "")
+	text, err := in.joinStrings([]string{selfText(x), selfText(y)}, "")
 	return Markup(selfText(text)), err
 }
 
@@ -338,6 +354,11 @@ func (in *interp) repeat(a, b Value) (Value, error) {
 		v, err := in.repeat(string(x), n)
 		s, _ := v.(string)
 		return Markup(s), err
+	case *Text:
+		if n > in.limits.OutputBytes {
+			return nil, limitErrorf("a string of %d times %d bytes is too long", n, len(x.text))
+		}
+		return in.joinTexts(slices.Repeat([]Text{*x}, n), Text{})
 	case *List:
 		items, err := in.repeatItems(x.Items, n)
 		return &List{Items: items}, err

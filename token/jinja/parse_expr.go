@@ -251,7 +251,7 @@ func (p *parser) parsePrimary(isTarget, withAttr bool) (expr, error) {
 		for p.cur().kind == tokenString {
 			parts = append(parts, p.next().text)
 		}
-		return &constExpr{value: strings.Join(parts, "")}, nil
+		return &constExpr{value: Own(strings.Join(parts, ""))}, nil
 	case tokenInt:
 		return p.intConst(t.text)
 	case tokenFloat:

@@ -47,6 +47,13 @@ type Context struct {
 
 // Render runs the template. The error is an [*Error].
 func (t *Template) Render(ctx Context) (string, error) {
+	text, err := t.RenderText(ctx)
+	return text.text, err
+}
+
+// RenderText is [Template.Render] that also says which bytes the template's
+// author wrote. Strings in ctx.Vars are data unless they are made with [Own].
+func (t *Template) RenderText(ctx Context) (Text, error) {
 	in := &interp{template: t, limits: ctx.Limits.withDefaults(), now: ctx.Now}
 	in.root = make([]Value, len(t.names))
 	in.isSet = make([]bool, len(t.names))
@@ -58,9 +65,9 @@ func (t *Template) Render(ctx Context) (string, error) {
 	out := &textBuffer{}
 	in.out = out
 	if _, err := in.execAll(t.body, &scope{isRoot: true}); err != nil {
-		return "", atLine(err, t.name, 1)
+		return Text{}, atLine(err, t.name, 1)
 	}
-	return string(out.text), nil
+	return out.result(), nil
 }
 
 func (in *interp) resolve(vars *Map, name string) (Value, bool) {
@@ -89,32 +96,40 @@ type interp struct {
 	out   *textBuffer
 }
 
-// A textBuffer collects output.
-type textBuffer struct{ text []byte }
-
-func (in *interp) write(s string) error {
+func (in *interp) write(t Text) error {
 	out := in.out
-	if len(s) > in.limits.OutputBytes-len(out.text) {
+	if len(t.text) > in.limits.OutputBytes-len(out.text) {
 		return limitErrorf("the output is longer than %d bytes; raise Limits.OutputBytes if the template is trusted", in.limits.OutputBytes)
 	}
-	if err := in.alloc(len(s)); err != nil {
+	if err := in.alloc(len(t.text)); err != nil {
 		return err
 	}
-	out.text = append(out.text, s...)
+	if out.add(t) {
+		return in.alloc(spanBytes * (len(t.own) + 1))
+	}
 	return nil
 }
 
+// writeValue writes what {{ v }} prints.
+func (in *interp) writeValue(v Value) error {
+	t, err := in.print(v)
+	if err != nil {
+		return err
+	}
+	return in.write(t)
+}
+
 // capture runs do and returns what it wrote.
-func (in *interp) capture(do func() error) (string, error) {
+func (in *interp) capture(do func() error) (Value, error) {
 	outer := in.out
 	buffer := &textBuffer{}
 	in.out = buffer
 	err := do()
 	in.out = outer
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return string(buffer.text), in.allocString(len(buffer.text))
+	return buffer.value(), in.allocString(len(buffer.text))
 }
 
 // A scope holds the variables of a loop body, a macro call or a block. Names

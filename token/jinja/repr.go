@@ -15,6 +15,8 @@ func (in *interp) str(v Value) (string, error) {
 		return v, nil
 	case Markup:
 		return string(v), nil
+	case *Text:
+		return v.text, nil
 	case int:
 		return strconv.Itoa(v), nil
 	case *Undefined:
@@ -37,6 +39,7 @@ type reprWriter struct {
 	text strings.Builder
 	// sortKeys writes dicts in the order of their keys, as pprint does.
 	sortKeys bool
+	own      authorSpans
 }
 
 func (w *reprWriter) put(s string) error {
@@ -49,6 +52,18 @@ func (w *reprWriter) put(s string) error {
 	w.text.WriteString(s)
 	return nil
 }
+
+// putText is put that keeps the provenance of t.
+func (w *reprWriter) putText(t Text) error {
+	w.own.add(t, w.text.Len())
+	if err := w.put(t.text); err != nil {
+		return err
+	}
+	return w.in.alloc(spanBytes * len(t.own))
+}
+
+// result is what was written.
+func (w *reprWriter) result() Text { return w.own.of(w.text.String()) }
 
 func (w *reprWriter) write(v Value, depth int) error {
 	if depth > valueDepthMax {
@@ -171,6 +186,8 @@ func (in *interp) scalarRepr(v Value) string {
 		return formatFloat(v)
 	case string:
 		return quote(v)
+	case *Text:
+		return quote(v.text)
 	case Markup:
 		return "Markup(" + quote(string(v)) + ")"
 	case rangeValue:

@@ -93,7 +93,7 @@ func isMapping(v Value) bool {
 // does not, and an undefined value does too.
 func isSequence(v Value) bool {
 	switch v.(type) {
-	case string, Markup, *List, *Tuple, *Map, rangeValue, *Undefined:
+	case string, Markup, *Text, *List, *Tuple, *Map, rangeValue, *Undefined:
 		return true
 	}
 	return false
@@ -184,7 +184,7 @@ func testSame(in *interp, v Value, args callArgs) (bool, error) {
 	switch v.(type) {
 	case nil, bool:
 		return v == other, nil
-	case string, int, float64:
+	case string, *Text, int, float64:
 		if typeName(v) != typeName(other) {
 			return false, nil
 		}

@@ -16,7 +16,8 @@ import (
 //	bool        True and False
 //	int         an integer; *big.Int beyond 64 bits
 //	float64     a float
-//	string      a string
+//	string      a string from outside the template
+//	*Text       a string of which the template's author wrote some or all
 //	Markup      a string marked safe for HTML
 //	*List       a list
 //	*Tuple      a tuple
@@ -84,7 +85,7 @@ func (u *Undefined) err() error {
 	if u.owner == nil {
 		owner = "None"
 	}
-	if name, ok := u.name.(string); ok {
+	if name, ok := asStr(u.name); ok {
 		return errorf(kind, "'%s' has no attribute '%s'", owner, name)
 	}
 	return errorf(kind, "%s has no element %v", owner, u.name)
@@ -151,7 +152,7 @@ type joiner struct {
 // values pass through.
 func FromGo(v any) (Value, error) {
 	switch v := v.(type) {
-	case nil, bool, int, float64, string, Markup, *big.Int, *List, *Tuple, *Map:
+	case nil, bool, int, float64, string, Markup, *Text, *big.Int, *List, *Tuple, *Map:
 		return v, nil
 	case int32:
 		return int(v), nil
@@ -214,7 +215,7 @@ func typeName(v Value) string {
 		return "int"
 	case float64:
 		return "float"
-	case string:
+	case string, *Text:
 		return "str"
 	case Markup:
 		return "Markup"
@@ -253,6 +254,8 @@ func asStr(v Value) (string, bool) {
 		return v, true
 	case Markup:
 		return string(v), true
+	case *Text:
+		return v.text, true
 	}
 	return "", false
 }

@@ -39,7 +39,7 @@ func filterWordWrap(in *interp, v Value, args callArgs) (Value, error) {
 	for _, line := range splitLines(s, false) {
 		paragraphs = append(paragraphs, strings.Join(wrap.wrap(line), sep))
 	}
-	return in.joinTexts(paragraphs, sep)
+	return in.joinStrings(paragraphs, sep)
 }
 
 type wrapper struct {

@@ -302,5 +302,5 @@ func (h *Host) renderChat(messages []message, generate bool) ([]parley.Token, er
 	if err != nil {
 		return nil, parley.Invalid("messages", "the conversation cannot be rendered: %v", err)
 	}
-	return h.Tokenizer.Encode(rendered, token.Options{ParseSpecial: true})
+	return h.Tokenizer.EncodePrompt(rendered)
 }

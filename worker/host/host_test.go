@@ -33,7 +33,7 @@ func chatPrompt(t testing.TB, h *Host, text string) []parley.Token {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompt, err := h.Tokenizer.Encode(rendered, token.Options{ParseSpecial: true})
+	prompt, err := h.Tokenizer.EncodePrompt(rendered)
 	if err != nil {
 		t.Fatal(err)
 	}
