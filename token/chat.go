@@ -97,7 +97,7 @@ func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (Prompt, e
 		return Prompt{}, renderError(err)
 	}
 	if opts.ContinueFinal {
-		end, err := endOfFinal(text.String(), messages)
+		end, err := endOfFinal(text, messages)
 		if err != nil {
 			return Prompt{}, err
 		}
@@ -237,13 +237,14 @@ func renderError(err error) error {
 
 // endOfFinal returns where the content of the last message ends. White space at
 // the end of the content is kept only if the template kept it.
-func endOfFinal(text string, messages []Message) (int, error) {
+func endOfFinal(rendered jinja.Text, messages []Message) (int, error) {
+	text := rendered.String()
 	content, ok := finalText(messages)
 	if !ok {
 		return 0, parley.Invalid("messages", "continue_final_message needs a last message with text")
 	}
 	trimmed := strings.TrimSpace(content)
-	at := strings.LastIndex(text, trimmed)
+	at := lastData(rendered, trimmed)
 	if at < 0 {
 		return 0, parley.Invalid("messages", "continue_final_message: the chat template does not print the last message as it is, so it cannot be continued")
 	}
@@ -252,6 +253,23 @@ func endOfFinal(text string, messages []Message) (int, error) {
 		return at + len(content), nil
 	}
 	return at + len(trimmed), nil
+}
+
+// lastData returns where the last occurrence of content begins of which the
+// template wrote nothing itself; -1 without any. The template's own text after
+// the content may spell the same.
+func lastData(rendered jinja.Text, content string) int {
+	text, authored := rendered.String(), authorship{own: rendered.Spans()}
+	for end := len(text); ; {
+		at := strings.LastIndex(text[:end], content)
+		if at < 0 {
+			return -1
+		}
+		if _, data := authored.covers(at, at+len(content)); data {
+			return at
+		}
+		end = at + len(content) - 1
+	}
 }
 
 // finalText is the content of the last message, or its last text part.
@@ -270,11 +288,6 @@ func finalText(messages []Message) (string, bool) {
 			}
 		}
 	}
-	switch content := content.(type) {
-	case string:
-		return content, true
-	case *jinja.Text:
-		return content.String(), true
-	}
-	return "", false
+	text, ok := content.(string)
+	return text, ok
 }

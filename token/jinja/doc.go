@@ -22,6 +22,11 @@
 // Templates and conversations are both untrusted: every loop, every copy and
 // every nesting level is paid for from [Limits] before memory is taken.
 //
+// A rendered [Text] records which bytes the template's author wrote. Operations
+// on strings keep this provenance: literals are the author's, strings of the
+// conversation are data, and what is computed from data is data. Markup (safe,
+// escape) counts as data.
+//
 // What is left out on purpose is an error that says so: named characters
 // (\N{…}), complex numbers, random, urlize, lipsum, pprint over several
 // lines, and loading other templates. Printing a method or an iterator gives
