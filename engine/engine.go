@@ -114,10 +114,11 @@ type Engine struct {
 	cfg Config
 
 	mu      sync.Mutex
-	joining []*job // submitted, not yet seen by the loop
-	leaving []*job // given up by their callers
-	resumed []*job // read again after a pause
-	looks   []look // questions about the cache
+	joining []*job                   // submitted, not yet seen by the loop
+	leaving []*job                   // given up by their callers
+	resumed []*job                   // read again after a pause
+	looks   []look                   // questions about the cache
+	shares  *[parley.Classes]float64 // of tenants, if they changed
 	closed  bool
 	stats   Stats
 
@@ -348,6 +349,22 @@ func (e *Engine) resume(j *job) {
 	defer e.mu.Unlock()
 	e.resumed = append(e.resumed, j)
 	e.rouse()
+}
+
+// SetTenantShares changes which part, 0 to 1, of the pool each tenant of a class may
+// keep cached before it is evicted ahead of others; 0 is the default of one half. It
+// counts before the next pass.
+func (e *Engine) SetTenantShares(shares [parley.Classes]float64) error {
+	for class, share := range shares {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("engine: tenants of class %s have a share of %g of the cache: use 0 to 1", parley.Class(class), share)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shares = &shares
+	e.rouse()
+	return nil
 }
 
 func (e *Engine) rouse() {

@@ -8,8 +8,10 @@ type account struct {
 	tables int // running sequences
 	budget int // blocks
 	fixed  bool
-	over   bool
-	spans  list
+	// class is that of the latest sequence of a tenant.
+	class int32
+	over  bool
+	spans list
 }
 
 // A ledger holds the accounts of all tenants, or of all classes.
@@ -18,11 +20,13 @@ type ledger struct {
 	byName   map[string]int32
 	free     []int32
 	budget   int // of those who have none of their own
-	link     int
+	// byClass are budgets of tenants that have none of their own, by their class.
+	byClass map[int32]int
+	link    int
 }
 
 func newLedger(link, budget int) ledger {
-	return ledger{accounts: make([]account, 1), byName: map[string]int32{}, budget: max(budget, 1), link: link}
+	return ledger{accounts: make([]account, 1), byName: map[string]int32{}, byClass: map[int32]int{}, budget: max(budget, 1), link: link}
 }
 
 // reset clears what is cached and who runs, keeping accounts and budgets.
@@ -50,6 +54,14 @@ func (l *ledger) open(name string) int32 {
 	return id
 }
 
+// budgetOf returns the budget of an account of a class that has none of its own.
+func (l *ledger) budgetOf(class int32) int {
+	if blocks, ok := l.byClass[class]; ok {
+		return blocks
+	}
+	return l.budget
+}
+
 // closeIfIdle forgets an account that holds nothing and was not configured.
 func (l *ledger) closeIfIdle(id int32) {
 	if a := &l.accounts[id]; a.cached == 0 && a.tables == 0 && !a.fixed {
@@ -73,6 +85,37 @@ func (c *Cache) SetTenantBudget(tenant string, blocks int) { c.setBudget(&c.tena
 
 // SetClassBudget is SetTenantBudget for a class of service.
 func (c *Cache) SetClassBudget(class string, blocks int) { c.setBudget(&c.classes, class, blocks) }
+
+// SetTenantShare says which part, 0 to 1, of the device's blocks each tenant of a class
+// may keep cached before it is evicted ahead of others, unless SetTenantBudget says
+// otherwise; 0 is what the config says. It counts at once, also for what is cached.
+func (c *Cache) SetTenantShare(class string, share float64) {
+	id := c.classes.open(class)
+	c.classes.accounts[id].fixed = true // so that the class keeps its number
+	delete(c.tenants.byClass, id)
+	if share > 0 {
+		c.tenants.byClass[id] = max(1, int(min(share, 1)*float64(c.total[Device])))
+	}
+	for _, tenant := range c.tenants.byName {
+		if a := &c.tenants.accounts[tenant]; a.class == id && !a.fixed {
+			a.budget = c.tenants.budgetOf(id)
+			c.weigh(&c.tenants, tenant)
+		}
+	}
+}
+
+// joinClass notes of which class a tenant is.
+func (c *Cache) joinClass(tenant, class int32) {
+	a := &c.tenants.accounts[tenant]
+	if a.class == class {
+		return
+	}
+	a.class = class
+	if !a.fixed {
+		a.budget = c.tenants.budgetOf(class)
+		c.weigh(&c.tenants, tenant)
+	}
+}
 
 func (c *Cache) setBudget(l *ledger, name string, blocks int) {
 	id := l.open(name)

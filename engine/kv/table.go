@@ -196,6 +196,7 @@ func (c *Cache) open(t *Table, claim *Claim) {
 	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: claim.tokens()}
 	t.retain = min(claim.Retain, c.cfg.RetainMax)
 	t.tenant, t.class = c.tenants.open(claim.Tenant), c.classes.open(claim.Class)
+	c.joinClass(t.tenant, t.class)
 	c.enlist(t)
 }
 

@@ -201,6 +201,10 @@ type Config struct {
 	// CacheShares is the part, 0 to 1, of the pool that a class may keep cached
 	// before it is evicted ahead of others; 0 is what Cache says for all.
 	CacheShares [parley.Classes]float64
+	// TenantShares is the part, 0 to 1, of the pool that each tenant of a class may keep
+	// cached before it is evicted ahead of others; 0 is what Cache says for all. It can
+	// be changed later; see [Scheduler.SetTenantShares].
+	TenantShares [parley.Classes]float64
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
 	// AgeMax is how long a request waits before it goes ahead of every class, if its
@@ -318,7 +322,17 @@ func New(cfg Config) (*Scheduler, error) {
 			cache.SetClassBudget(parley.Class(class).String(), int(share*float64(cfg.Blocks)))
 		}
 	}
-	return &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights)}, nil
+	s := &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights)}
+	s.SetTenantShares(cfg.TenantShares)
+	return s, nil
+}
+
+// SetTenantShares changes which part of the pool each tenant of a class may keep
+// cached; see [Config.TenantShares]. It counts at once.
+func (s *Scheduler) SetTenantShares(shares [parley.Classes]float64) {
+	for class, share := range shares {
+		s.cache.SetTenantShare(parley.Class(class).String(), share)
+	}
 }
 
 // Add puts a sequence among those that wait. It must [Config.Fit].

@@ -112,12 +112,17 @@ type ClassShare struct {
 	// ahead of others, 0 for all of it; KVReserve the part that others use only
 	// while it does not.
 	KVShare, KVReserve float64
+	// TenantKVShare is the part of the pool that each of its tenants may keep cached
+	// before it is evicted ahead of others; 0 is one half. [engine.Engine.SetTenantShares]
+	// changes it later.
+	TenantKVShare float64
 }
 
 // shared sets what classes get in the config of the scheduler.
 func (c *Config) shared(to sched.Config) sched.Config {
 	for class, share := range c.Classes {
 		to.Weights[class], to.CacheShares[class], to.Reserve[class] = share.Weight, share.KVShare, share.KVReserve
+		to.TenantShares[class] = share.TenantKVShare
 	}
 	return to
 }
