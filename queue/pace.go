@@ -3,6 +3,8 @@ package queue
 import (
 	"math"
 	"time"
+
+	"parley"
 )
 
 const (
@@ -122,8 +124,9 @@ type intake struct {
 	most    time.Duration // that work may be held
 	workers int           // that hold it
 	held    int
-	// entries is how many are held.
+	// entries is how many are held, by how many of each tier, and what they count.
 	entries int
+	by      [parley.Classes]struct{ held, entries int }
 	limit   float64
 	since   time.Time // of the count of what was begun
 	begun   int
@@ -150,17 +153,33 @@ func (e *Entry) count() int {
 }
 
 // takes reports whether one more may be held: by a worker that holds nothing, or
-// beside others.
+// beside others. What is held of lower tiers does not count: workers begin higher
+// tiers first, so it is behind e wherever it lies.
 func (i *intake) takes(e *Entry) bool {
-	return i.entries < i.workers || i.workers > 0 && float64(i.held+e.count()) <= i.limit
+	held, entries := i.above(e.Class)
+	return entries < i.workers || i.workers > 0 && float64(held+e.count()) <= i.limit
+}
+
+// above returns what is held of a tier and those above it.
+func (i *intake) above(class parley.Class) (held, entries int) {
+	for _, of := range i.by[class:] {
+		held, entries = held+of.held, entries+of.entries
+	}
+	return held, entries
 }
 
 func (i *intake) hold(e *Entry, now time.Time) {
 	if i.held == 0 {
 		i.since, i.begun = now, 0
 	}
-	i.held += e.count()
-	i.entries++
+	i.count(e, 1)
+}
+
+// count takes in that an entry is held, or with -1 that it is no longer.
+func (i *intake) count(e *Entry, sign int) {
+	i.held, i.entries = i.held+sign*e.count(), i.entries+sign
+	of := &i.by[e.Class]
+	of.held, of.entries = of.held+sign*e.count(), of.entries+sign
 }
 
 // begin takes a begun entry out, and learns.
@@ -180,10 +199,7 @@ func (i *intake) begin(e *Entry, now time.Time) {
 	i.since, i.begun = now, 0
 }
 
-func (i *intake) drop(e *Entry) {
-	i.held -= e.count()
-	i.entries--
-}
+func (i *intake) drop(e *Entry) { i.count(e, -1) }
 
 // A rhythm is the time between two tokens of those that are being written, and
 // how many may be written at once so that it stays what it should be. As long as

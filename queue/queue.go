@@ -118,9 +118,10 @@ type Queue struct {
 	waiting   int
 	work      int
 	arrivals  uint64
-	output    mean // tokens of a continuation, of all tenants
-	running   int  // begun, not ended
-	known     int  // workers, when there last were any
+	output    mean                // tokens of a continuation, of all tenants
+	running   int                 // begun, not ended
+	begun     [parley.Classes]int // the same by tier
+	known     int                 // workers, when there last were any
 	intake    intake
 	pace      pace
 	rhythm    rhythm
@@ -301,17 +302,18 @@ func (q *Queue) Workers(n int) {
 // Ready reports whether [Queue.Next] would return an entry.
 func (q *Queue) Ready(now time.Time) bool {
 	q.observe(now)
-	t := q.turn()
-	return t != nil && q.intake.takes(t.present.top().head) && q.rhythm.bears(q.running+q.intake.entries)
+	return q.turn() != nil
 }
 
 // Next dispatches the entry whose turn it is and returns it, or nil if nothing
-// waits or the workers hold enough. The caller sends it to a worker, and calls
+// waits or the workers hold enough; where they hold enough of lower tiers, a higher
+// one goes before its turn. The caller sends it to a worker, and calls
 // [Queue.Started] and [Queue.Finish], or [Queue.Cancel].
 //
 // Between any two moments at which two tenants of a tier both wait, the work of
 // one that is dispatched is at most that of the other and the largest entry of
-// each; for tiers the same holds with work divided by weight.
+// each; for tiers the same holds with work divided by weight while the workers take
+// more of both.
 func (q *Queue) Next(now time.Time) *Entry {
 	if !q.Ready(now) {
 		return nil
@@ -329,15 +331,27 @@ func (q *Queue) Next(now time.Time) *Entry {
 	return e
 }
 
-// turn returns the tier whose turn it is, or nil if nothing waits.
+// turn returns the tier whose turn it is among those that the workers take more of,
+// or nil if there is none.
 func (q *Queue) turn() (least *tier) {
 	for class := range q.tiers {
 		// Of equals the higher goes first.
-		if t := &q.tiers[class]; t.waiting > 0 && (least == nil || t.served <= least.served) {
+		t := &q.tiers[class]
+		if t.waiting > 0 && (least == nil || t.served <= least.served) && q.goes(t.present.top().head) {
 			least = t
 		}
 	}
 	return least
+}
+
+// goes reports whether the workers take one more like e: what they hold, and what
+// they write, of lower tiers makes room for it.
+func (q *Queue) goes(e *Entry) bool {
+	_, beside := q.intake.above(e.Class)
+	for _, running := range q.begun[e.Class:] {
+		beside += running
+	}
+	return q.intake.takes(e) && q.rhythm.bears(beside)
 }
 
 // charge counts work, which may be less than nothing, as service of an entry's
@@ -355,6 +369,7 @@ func (q *Queue) Started(e *Entry, now time.Time) {
 	}
 	e.state = Running
 	q.running++
+	q.begun[e.Class]++
 	q.intake.begin(e, now)
 	q.pace.add(e.prompt)
 	q.observe(now)
@@ -417,6 +432,7 @@ func (q *Queue) leave(e *Entry, state State, now time.Time) {
 		q.intake.drop(e)
 	} else {
 		q.running--
+		q.begun[e.Class]--
 	}
 	e.state = state
 	e.tenant.running--
