@@ -38,6 +38,8 @@ type call struct {
 	background bool
 	// identity is who makes the call, and so all that it may.
 	identity tenant.Identity
+	// change is what the call changed, for the audit log.
+	change change
 	// author is in whose name a call is made that did not come over the network.
 	author *batch.Author
 	// beside calls are questions of our own, such as for a title.
@@ -70,21 +72,30 @@ type call struct {
 type response struct {
 	http.ResponseWriter
 	status int
+	// beforeStatus, if not nil, is called once, before the status is sent.
+	beforeStatus func(status int)
+}
+
+// set remembers the first status.
+func (r *response) set(status int) {
+	if r.status != 0 {
+		return
+	}
+	r.status = status
+	if r.beforeStatus != nil {
+		r.beforeStatus(status)
+	}
 }
 
 // WriteHeader sends the status and remembers it.
 func (r *response) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
+	r.set(status)
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends a piece of the body.
 func (r *response) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
+	r.set(http.StatusOK)
 	return r.ResponseWriter.Write(p)
 }
 

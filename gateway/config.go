@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/audit"
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/ledger"
@@ -56,6 +57,10 @@ type Config struct {
 	// StoreFull reports whether the disk of the store is full. Readiness then
 	// says so: answers are still given, but nothing is stored. May be nil.
 	StoreFull func() bool
+	// Audit records who changed the server, and how. May be nil.
+	Audit *audit.Log
+	// NoAddresses keeps the addresses of clients out of request lines and the audit log.
+	NoAddresses bool
 	// NoTitles leaves conversations without the title that the model writes for
 	// them after their first turn.
 	NoTitles bool

@@ -186,6 +186,7 @@ func (g *Gateway) dispatch(c *call) error {
 	}
 	if c.access.operates() {
 		c.Header().Set("Cache-Control", "no-store")
+		g.audit(c)
 	}
 	if found.worker && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)

@@ -121,6 +121,7 @@ func (g *Gateway) createKey(c *call, admin bool) error {
 	if err != nil {
 		return err
 	}
+	c.changes(k.ID, nil, k.Document(""))
 	return g.changedKey(c, k.Document(secret))
 }
 
@@ -173,10 +174,15 @@ func (g *Gateway) changeKey(c *call) error {
 	if err != nil {
 		return err
 	}
+	before, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+	if err != nil {
+		return err
+	}
 	k, err := g.config.Keys.Store().ChangeKey(c.request.Context(), c.values["key"], change)
 	if err != nil {
 		return err
 	}
+	c.changes(k.ID, before.Document(""), k.Document(""))
 	return g.changedKey(c, k.Document(""))
 }
 
@@ -191,10 +197,15 @@ func (g *Gateway) rotateKey(c *call) error {
 			return err
 		}
 	}
+	before, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+	if err != nil {
+		return err
+	}
 	k, secret, err := g.config.Keys.Store().RotateKey(c.request.Context(), c.values["key"], grace, g.config.Now())
 	if err != nil {
 		return err
 	}
+	c.changes(k.ID, before.Document(""), k.Document(""))
 	return g.changedKey(c, k.Document(secret))
 }
 
@@ -223,6 +234,7 @@ func (g *Gateway) deleteKey(c *call) error {
 	if err := store.DeleteKey(c.request.Context(), id); err != nil {
 		return err
 	}
+	c.changes(id, k.Document(""), nil)
 	return g.changed(c, gone)
 }
 
@@ -259,6 +271,7 @@ func (g *Gateway) createOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.changes(o.ID, nil, o.Document())
 	return g.changedOrganization(c, o)
 }
 
@@ -287,27 +300,39 @@ func (g *Gateway) changeOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := g.config.Keys.Store().ChangeOrganization(c.request.Context(), c.values["project"], change)
+	return g.applyOrganization(c, change)
+}
+
+// applyOrganization changes the organisation that a call names.
+func (g *Gateway) applyOrganization(c *call, change tenant.OrganizationChange) error {
+	store, id := g.config.Keys.Store(), c.values["project"]
+	before, err := store.Organization(c.request.Context(), id)
 	if err != nil {
 		return err
 	}
+	o, err := store.ChangeOrganization(c.request.Context(), id, change)
+	if err != nil {
+		return err
+	}
+	c.changes(id, before.Document(), o.Document())
 	return g.changedOrganization(c, o)
 }
 
 func (g *Gateway) archiveOrganization(c *call) error {
 	blocked := true
-	o, err := g.config.Keys.Store().ChangeOrganization(c.request.Context(), c.values["project"], tenant.OrganizationChange{Blocked: &blocked})
-	if err != nil {
-		return err
-	}
-	return g.changedOrganization(c, o)
+	return g.applyOrganization(c, tenant.OrganizationChange{Blocked: &blocked})
 }
 
 func (g *Gateway) deleteOrganization(c *call) error {
 	id := c.values["project"]
+	before, err := g.config.Keys.Store().Organization(c.request.Context(), id)
+	if err != nil {
+		return err
+	}
 	if err := g.config.Keys.Store().DeleteOrganization(c.request.Context(), id); err != nil {
 		return err
 	}
+	c.changes(id, before.Document(), nil)
 	return g.changed(c, deletion{"organization.project.deleted", id, true})
 }
 
@@ -354,5 +379,6 @@ func (g *Gateway) changeUser(c *call) error {
 	if err := g.config.Keys.Store().BlockUser(c.request.Context(), project, user, request.Blocked.Value); err != nil {
 		return err
 	}
+	c.changes(project+"/"+user, nil, map[string]bool{"blocked": request.Blocked.Value})
 	return g.changed(c, userDocument{Object: "organization.project.user", ID: user, Project: project, Role: "member", Blocked: request.Blocked.Value})
 }

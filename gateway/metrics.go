@@ -258,11 +258,16 @@ func (c *call) attributes(status int, code parley.Code, elapsed time.Duration) [
 		slog.Int("status", status),
 		slog.Duration("elapsed", elapsed),
 	}
-	if code == parley.Unauthenticated || code == parley.Forbidden {
-		attributes = append(attributes, slog.String("remote", c.clientAddr().String()))
-	}
-	if name := c.clientRequestID(); name != "" {
-		attributes = append(attributes, slog.String("client_id", name))
+	for _, a := range []struct{ name, value string }{
+		{"client_id", c.clientRequestID()},
+		{"organization", c.identity.Organization},
+		{"user", c.identity.User},
+		{"key", c.identity.Key},
+		{"remote", c.remote()},
+	} {
+		if a.value != "" {
+			attributes = append(attributes, slog.String(a.name, a.value))
+		}
 	}
 	if s := &c.story; s.model != "" {
 		attributes = append(attributes,

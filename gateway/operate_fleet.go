@@ -16,6 +16,7 @@ func (g *Gateway) toWorker(do func(name string) error) endpoint {
 		if err != nil {
 			return err
 		}
+		c.changes(name, nil, nil)
 		if err := do(name); err != nil {
 			return err
 		}

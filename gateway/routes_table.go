@@ -116,7 +116,11 @@ func (g *Gateway) usageRoutes() []routeRow {
 }
 
 func (g *Gateway) operatorRoutes() []routeRow {
-	rows := []routeRow{
+	var rows []routeRow
+	if g.config.Audit != nil {
+		rows = append(rows, routeRow{"GET", auditPath, operator, false, g.listAudit})
+	}
+	rows = append(rows, []routeRow{
 		{"GET", metricsPath, operator, false, g.showMetrics},
 		{"GET", "/admin/api/now", operator, false, g.showNow},
 		{"GET", "/admin/api/about", operator, false, g.showParts},
@@ -128,7 +132,7 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", "/admin/api/safety/events", operator, false, g.safetyEvents},
 		{"GET", "/debug/pprof/", operator, false, profile},
 		{"GET", "/debug/pprof/{name}", operator, false, profile},
-	}
+	}...)
 	fleet := g.config.Fleet
 	if fleet == nil {
 		return rows

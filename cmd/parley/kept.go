@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"parley/gateway"
+	"parley/gateway/audit"
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/ledger"
@@ -23,6 +24,7 @@ import (
 type kept struct {
 	store  convo.Store
 	full   func() bool // whether the disk of the store is full
+	audit  *audit.Log
 	ledger *ledger.Ledger
 	limits limit.Book
 	// budgets tell when one is nearly spent.
@@ -58,6 +60,9 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
 	k.closers = append(k.closers, k.ledger.Close)
+	if k.audit, err = audit.Open(ctx, d, s.auditKeep, log); err != nil {
+		return k, fmt.Errorf("%w (choose another with --store)", err)
+	}
 	if err = k.openKeys(ctx, d, s, log); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
@@ -141,7 +146,7 @@ func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.
 
 // give hands what is kept to a gateway.
 func (k *kept) give(config *gateway.Config) {
-	config.StoreFull = k.full
+	config.StoreFull, config.Audit = k.full, k.audit
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
 	config.Keys, config.BudgetAlert = k.keys, k.alert
 }

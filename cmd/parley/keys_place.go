@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"os/user"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"parley/gateway"
+	"parley/gateway/audit"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -74,7 +77,11 @@ func (d *keyDesk) with(ctx context.Context, do func(keyPlace) error) error {
 		return fmt.Errorf("%w (choose another with --store)", err)
 	}
 	defer book.Close()
-	return do(&keyStore{store, book, s.economy.alert})
+	entries, err := audit.Open(ctx, database, 0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fmt.Errorf("%w (choose another with --store)", err)
+	}
+	return do(&keyStore{Store: store, ledger: book, alert: s.economy.alert, audit: entries})
 }
 
 // A keyStore works on a store itself.
@@ -84,6 +91,30 @@ type keyStore struct {
 	// it is nearly spent, as the settings have it.
 	ledger *ledger.Ledger
 	alert  limit.Share
+	audit  *audit.Log
+}
+
+// record writes into the audit log what the command changed, in the name of the
+// account that runs it.
+func (s *keyStore) record(ctx context.Context, action, id string, before, after *tenant.Key) error {
+	e := audit.Entry{At: time.Now(), Action: action, Target: id, Actor: audit.Actor{Kind: audit.Command}}
+	if account, err := user.Current(); err == nil {
+		e.Actor.User = account.Username
+	}
+	for k, into := range map[*tenant.Key]*json.RawMessage{before: &e.Before, after: &e.After} {
+		if k == nil {
+			continue
+		}
+		text, err := json.Marshal(k.Document(""))
+		if err != nil {
+			return err
+		}
+		*into = text
+	}
+	if err := s.audit.Append(ctx, e); err != nil {
+		return fmt.Errorf("it is done, but not in the audit log: %w", err)
+	}
+	return nil
 }
 
 func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
@@ -96,7 +127,7 @@ func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.Ke
 	if err != nil {
 		return d, err
 	}
-	return k.Document(secret), nil
+	return k.Document(secret), s.record(ctx, "api_key.created", k.ID, nil, &k)
 }
 
 func (s *keyStore) list(ctx context.Context) ([]tenant.KeyDocument, error) {
@@ -116,16 +147,39 @@ func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (
 	if err != nil {
 		return d, err
 	}
+	before, err := s.Key(ctx, id)
+	if err != nil {
+		return d, err
+	}
 	k, err := s.ChangeKey(ctx, id, c)
-	return k.Document(""), err
+	if err != nil {
+		return d, err
+	}
+	return k.Document(""), s.record(ctx, "api_key.updated", id, &before, &k)
 }
 
 func (s *keyStore) rotate(ctx context.Context, id string, grace time.Duration) (tenant.KeyDocument, error) {
+	before, err := s.Key(ctx, id)
+	if err != nil {
+		return tenant.KeyDocument{}, err
+	}
 	k, secret, err := s.RotateKey(ctx, id, grace, time.Now())
-	return k.Document(secret), err
+	if err != nil {
+		return tenant.KeyDocument{}, err
+	}
+	return k.Document(secret), s.record(ctx, "api_key.rotated", id, &before, &k)
 }
 
-func (s *keyStore) remove(ctx context.Context, id string) error { return s.DeleteKey(ctx, id) }
+func (s *keyStore) remove(ctx context.Context, id string) error {
+	before, err := s.Key(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := s.DeleteKey(ctx, id); err != nil {
+		return err
+	}
+	return s.record(ctx, "api_key.deleted", id, &before, nil)
+}
 
 // A keyServer asks a running server.
 type keyServer struct{ *client }

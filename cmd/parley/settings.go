@@ -28,34 +28,37 @@ import (
 // from an environment variable, else from the configuration file, else it has
 // the default that defaultSettings gives it.
 type settings struct {
-	collector  string // of traces
-	addr       string
-	data       string
-	store      string // empty: a file in data
-	untitled   bool
-	tiers      gateway.TierContexts
-	models     []modelPath
-	drain      time.Duration
-	logFormat  string
-	logLevel   slog.Level
-	kvTokens   int
-	kvType     compute.KVType
-	kvHost     int64 // bytes
-	kvDisk     int64
-	context    int
-	seqs       int
-	stepTokens int
-	target     time.Duration
-	background time.Duration
-	slo        parley.SLO
-	plodding   bool // no speculation
-	draft      string
-	threads    int
-	cpu        string
-	admission  gateway.Admission
-	share      gateway.Sharing
-	numerics   cpu.Numerics
-	worker     workerSettings
+	collector string // of traces
+	addr      string
+	data      string
+	store     string // empty: a file in data
+	untitled  bool
+	// auditKeep is how long the audit log keeps entries; 0 is for ever.
+	auditKeep   time.Duration
+	noAddresses bool
+	tiers       gateway.TierContexts
+	models      []modelPath
+	drain       time.Duration
+	logFormat   string
+	logLevel    slog.Level
+	kvTokens    int
+	kvType      compute.KVType
+	kvHost      int64 // bytes
+	kvDisk      int64
+	context     int
+	seqs        int
+	stepTokens  int
+	target      time.Duration
+	background  time.Duration
+	slo         parley.SLO
+	plodding    bool // no speculation
+	draft       string
+	threads     int
+	cpu         string
+	admission   gateway.Admission
+	share       gateway.Sharing
+	numerics    cpu.Numerics
+	worker      workerSettings
 	fleetFields
 	economy         economy
 	tlsCert, tlsKey string
@@ -186,6 +189,10 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "numerics", wants: "exact or fast", set: setNumerics,
 		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
+	{key: "log-addresses", wants: "on or off", set: setLogAddresses,
+		help: "write the addresses of clients into the log and the audit log: `on` or off (default on)"},
+	{key: "audit-keep", wants: "a time such as 8760h", set: setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
+		help: "remove entries of the audit log after this `TIME` (default: keep all)"},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
 }, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, safetySettings))
 
@@ -300,6 +307,14 @@ func setSpeculate(s *settings, text string) error {
 		return errNotWanted
 	}
 	s.plodding = text == "off"
+	return nil
+}
+
+func setLogAddresses(s *settings, text string) error {
+	if text != "on" && text != "off" {
+		return errNotWanted
+	}
+	s.noAddresses = text == "off"
 	return nil
 }
 

@@ -125,5 +125,16 @@ func setShareCache(s *settings, text string) error {
 func (s *settings) frontConfig() gateway.Config {
 	admission := s.admission
 	admission.Queue.TokenMax = s.slo.TPOT // what is promised
-	return gateway.Config{NoTitles: s.untitled, TierContexts: s.tiers, Admission: admission, Share: s.share, SLO: s.slo, PublicPrompts: append(s.publicPrompts, s.share.PublicPrompts...), Aliases: s.aliases, AllowOrigins: s.origins, TrustedProxies: s.proxies}
+	return gateway.Config{
+		NoTitles:       s.untitled,
+		NoAddresses:    s.noAddresses,
+		TierContexts:   s.tiers,
+		Admission:      admission,
+		Share:          s.share,
+		SLO:            s.slo,
+		PublicPrompts:  append(s.publicPrompts, s.share.PublicPrompts...),
+		Aliases:        s.aliases,
+		AllowOrigins:   s.origins,
+		TrustedProxies: s.proxies,
+	}
 }

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
 	{"fleet/discover"},
-	{"gateway/admin", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
+	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/safety"},
 	{"gateway/db"},
 	{"worker"},

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/gateway/audit"
+)
+
+type auditFlags struct {
+	serverCommand
+	action, actor, target string
+	since                 time.Duration
+	limit                 int
+}
+
+func newAudit() *cobra.Command {
+	f := &auditFlags{}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who changed the server: keys, organisations, workers",
+		Long: `Show the audit log: who changed keys, organisations, users or workers, with which
+credential and from which address, and how it was before and after. The latest
+entries come first. It needs a key with the admin right in PARLEY_API_KEY; changes
+that were refused are listed with their status.`,
+		Example: `  parley audit
+  parley audit --since 24h --action api_key.
+  parley audit --target key_abc --json | jq '.data[] | {type, before, after}'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.limit < 1 || f.limit > 1000 || f.since < 0 {
+				return fmt.Errorf("--limit is %d and --since %v: give 1 to 1000 entries and a time such as 24h: %w", f.limit, f.since, errUsage)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			defer cancel()
+			c, err := f.client()
+			if err != nil {
+				return err
+			}
+			entries, err := c.auditLog(ctx, f, time.Now())
+			if errors.Is(err, context.Canceled) {
+				return errInterrupted
+			}
+			if err != nil {
+				return startHint(err)
+			}
+			if f.asJSON {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"object": "list", "data": entries})
+			}
+			return printAudit(cmd.OutOrStdout(), entries)
+		},
+	}
+	cmd.Flags().StringVar(&f.action, "action", "", "show this `ACTION` alone, such as api_key.created; all of a kind with a dot at the end, such as worker.")
+	cmd.Flags().StringVar(&f.actor, "actor", "", "show what this key, user or organisation changed, by `ID`")
+	cmd.Flags().StringVar(&f.target, "target", "", "show what was done to this `ID`")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `TIME`, such as 24h (default: all)")
+	cmd.Flags().IntVar(&f.limit, "limit", 50, "show at most this many `ENTRIES`")
+	f.add(cmd)
+	return cmd
+}
+
+const auditPageMax = 100
+
+// auditLog asks the server for entries, page by page.
+func (c *client) auditLog(ctx context.Context, f *auditFlags, now time.Time) ([]audit.Entry, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"type": f.action, "actor": f.actor, "target": f.target} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if f.since > 0 {
+		query.Set("effective_at[gte]", strconv.FormatInt(now.Add(-f.since).Unix(), 10))
+	}
+	entries := []audit.Entry{}
+	for {
+		query.Set("limit", strconv.Itoa(min(auditPageMax, f.limit-len(entries))))
+		body, err := c.get(ctx, "/v1/organization/audit_logs?"+query.Encode())
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Data    []audit.Entry `json:"data"`
+			HasMore bool          `json:"has_more"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return nil, fmt.Errorf("the server's audit log cannot be read: %w", err)
+		}
+		entries = append(entries, page.Data...)
+		if !page.HasMore || len(page.Data) == 0 || len(entries) >= f.limit {
+			return entries, nil
+		}
+		query.Set("after", page.Data[len(page.Data)-1].ID)
+	}
+}
+
+func printAudit(out io.Writer, entries []audit.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(out, "No changes are recorded.")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TIME\tACTION\tTARGET\tBY\tFROM\tSTATUS")
+	for i := range entries {
+		e := &entries[i]
+		status := "done"
+		if e.Status >= 400 {
+			status = "refused " + strconv.Itoa(e.Status)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format(time.DateTime), e.Action, e.Target, actorName(&e.Actor), e.Remote, status)
+	}
+	return w.Flush()
+}
+
+// actorName says who acted, as far as it is known.
+func actorName(a *audit.Actor) string {
+	switch {
+	case a.Key != "" && a.User != "":
+		return a.User + " (" + a.Key + ")"
+	case a.Key != "":
+		return a.Key
+	case a.User != "":
+		return a.Kind + " of " + a.User
+	}
+	return a.Kind
+}
