@@ -54,6 +54,9 @@ type Config struct {
 	// WaitMax is how long a request waits while nobody is there who could take it;
 	// default 30 s.
 	WaitMax time.Duration
+	// EmptyWait is the same for a request that has not begun and of whose pools no
+	// worker is up; default 5 s.
+	EmptyWait time.Duration
 	// WakeMax is how long a worker may take to wake; default 5 minutes. Requests
 	// that wait for it wait as long.
 	WakeMax time.Duration
@@ -117,7 +120,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	if c.ProbeEvery < 0 || c.ProbeWait < 0 || c.WaitMax < 0 || c.WakeMax < 0 || c.HedgeAfter < 0 || c.ProbeFailures < 0 || c.Tries < 0 || c.Losses < 0 || c.ReplayShare < 0 || c.ReplayBurst < 0 {
+	if c.ProbeEvery < 0 || c.ProbeWait < 0 || c.WaitMax < 0 || c.EmptyWait < 0 || c.WakeMax < 0 || c.HedgeAfter < 0 || c.ProbeFailures < 0 || c.Tries < 0 || c.Losses < 0 || c.ReplayShare < 0 || c.ReplayBurst < 0 {
 		wrong("a time, count or share is negative")
 	}
 	return errors.Join(append(problems, c.Breaker.Validate())...)
@@ -135,6 +138,7 @@ func (c Config) withDefaults() Config {
 	c.ReplayShare = cmp.Or(c.ReplayShare, 1)
 	c.ReplayBurst = cmp.Or(c.ReplayBurst, 1<<18)
 	c.WaitMax = cmp.Or(c.WaitMax, 30*time.Second)
+	c.EmptyWait = cmp.Or(c.EmptyWait, 5*time.Second)
 	c.WakeMax = cmp.Or(c.WakeMax, 5*time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now

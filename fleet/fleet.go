@@ -25,7 +25,9 @@ type Fleet struct {
 	router  *route.Router
 	watch   *route.Watch
 	members []*member
-	budget  budget
+	// budgets are what may be computed again, for each pool: one whose workers fail
+	// does not delay the answers of another.
+	budgets map[string]*budget
 	// changed is closed and replaced when somebody may take what waited.
 	changed  chan struct{}
 	findings []Finding
@@ -49,7 +51,10 @@ func New(cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, router: router, watch: route.NewWatch(cfg.Watch), budget: newBudget(cfg.ReplayShare, cfg.ReplayBurst), changed: make(chan struct{})}
+	f := &Fleet{cfg: cfg, router: router, watch: route.NewWatch(cfg.Watch), budgets: map[string]*budget{}, changed: make(chan struct{})}
+	for i := range cfg.Pools {
+		f.budgets[cfg.Pools[i].Name] = new(newBudget(cfg.ReplayShare, cfg.ReplayBurst))
+	}
 	f.context, f.end = context.WithCancel(context.Background())
 	f.metrics, err = newMetrics(f, cfg.Registry)
 	return f, err
@@ -82,7 +87,7 @@ func (f *Fleet) Models() []parley.Model { return slices.Clone(f.cfg.Models) }
 // [parley.Worker].
 func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		f.newTrip(r).run(ctx, yield)
+		f.newTrip(r, "").run(ctx, yield)
 	}
 }
 
@@ -248,22 +253,4 @@ func (f *Fleet) Resume(name string) error {
 func (f *Fleet) wake() {
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-// Ready returns how many workers get work for a model, so that a queue in front
-// knows how many can begin at once. Where all who serve it sleep it is one: a
-// request must come for one of them to be woken.
-func (f *Fleet) Ready(model string) (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.cfg.Now()
-	for _, m := range f.members {
-		if _, serves := m.seat(model); serves && m.present(now) == Up {
-			n++
-		}
-	}
-	if n == 0 && f.sleeper(func(m *member) bool { _, serves := m.seat(model); return serves }) != nil {
-		return 1
-	}
-	return n
 }

@@ -254,8 +254,8 @@ func TestDraining(t *testing.T) {
 			if err := f.Drain("a", within); err != nil {
 				t.Fatal(err)
 			}
-			if f.Ready(modelID) != 1 {
-				t.Errorf("%d are ready", f.Ready(modelID))
+			if f.Ready(modelID, f.cfg.Pools[0].Name) != 1 {
+				t.Errorf("%d are ready", f.Ready(modelID, f.cfg.Pools[0].Name))
 			}
 			wg.Wait()
 			if wanted := within >= 0; (moved.Load() > 0) != wanted {
@@ -270,8 +270,8 @@ func TestDraining(t *testing.T) {
 			if w[0].asked.Load() != before {
 				t.Error("a drained worker got work")
 			}
-			if err := f.Resume("a"); err != nil || f.Ready(modelID) != 2 {
-				t.Errorf("%v, %d are ready", err, f.Ready(modelID))
+			if err := f.Resume("a"); err != nil || f.Ready(modelID, f.cfg.Pools[0].Name) != 2 {
+				t.Errorf("%v, %d are ready", err, f.Ready(modelID, f.cfg.Pools[0].Name))
 			}
 		})
 	}
@@ -322,19 +322,19 @@ func TestWaitingForAWorker(t *testing.T) {
 		synctest.Wait()
 		w.kill()
 		time.Sleep(3 * time.Second)
-		if f.Ready(modelID) != 0 || f.Standings()[0].State != Down {
+		if f.Ready(modelID, f.cfg.Pools[0].Name) != 0 || f.Standings()[0].State != Down {
 			t.Errorf("%+v", f.Standings())
 		}
-		go func() { time.Sleep(5 * time.Second); w.revive() }()
+		go func() { time.Sleep(3 * time.Second); w.revive() }()
 		began := time.Now()
-		if _, err := hear(t.Context(), f, ask(5)); err != nil || time.Since(began) < 5*time.Second {
+		if _, err := hear(t.Context(), f, ask(5)); err != nil || time.Since(began) < 3*time.Second {
 			t.Error(err, time.Since(began))
 		}
 		w.kill()
 		time.Sleep(3 * time.Second)
 		began = time.Now()
 		_, err := hear(t.Context(), f, ask(5))
-		if parley.CodeOf(err) != parley.Unavailable || time.Since(began) != 30*time.Second {
+		if parley.CodeOf(err) != parley.Unavailable || time.Since(began) != 5*time.Second || !strings.Contains(err.Error(), "pool 'default': 1 down") {
 			t.Error(err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

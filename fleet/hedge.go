@@ -118,7 +118,7 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 // room for it.
 func (t *trip) second(ctx context.Context, l *leg) *runner {
 	f, tokens := t.fleet, len(t.r.Prompt)
-	if !f.affords(tokens) {
+	if !f.affords(l, tokens) {
 		return nil
 	}
 	asked := f.cfg.Now()
@@ -126,7 +126,7 @@ func (t *trip) second(ctx context.Context, l *leg) *runner {
 	other, _, err := f.pick(t, t.query())
 	t.beside = nil
 	if err != nil {
-		f.giveBack(tokens)
+		f.giveBack(l, tokens)
 		return nil
 	}
 	other.asked = asked
@@ -135,21 +135,23 @@ func (t *trip) second(ctx context.Context, l *leg) *runner {
 }
 
 // affords takes tokens from the budget if they are there.
-func (f *Fleet) affords(tokens int) bool {
+func (f *Fleet) affords(l *leg, tokens int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.budget.left < float64(tokens) {
+	b := f.budgetOf(l)
+	if b.left < float64(tokens) {
 		return false
 	}
-	f.budget.spend(tokens, f.cfg.Now())
+	b.spend(tokens, f.cfg.Now())
 	return true
 }
 
 // giveBack returns tokens to the budget that were not computed again after all.
-func (f *Fleet) giveBack(tokens int) {
+func (f *Fleet) giveBack(l *leg, tokens int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.budget.left = min(f.budget.left+float64(tokens), f.budget.burst)
+	b := f.budgetOf(l)
+	b.left = min(b.left+float64(tokens), b.burst)
 }
 
 // letGo ends a runner whose answer is not wanted.

@@ -41,8 +41,8 @@ func TestHedgesThatAreNotSent(t *testing.T) {
 				for _, s := range f.Standings() {
 					sent, moved = sent+s.Sent, moved+s.Moved
 				}
-				if sent != 1 || moved != 0 || f.budget.left != float64(test.burst) {
-					t.Errorf("%d were sent and %d moved of one request; %g is left of %d", sent, moved, f.budget.left, test.burst)
+				if sent != 1 || moved != 0 || f.budgets["default"].left != float64(test.burst) {
+					t.Errorf("%d were sent and %d moved of one request; %g is left of %d", sent, moved, f.budgets["default"].left, test.burst)
 				}
 			})
 		})

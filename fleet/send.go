@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -28,10 +29,18 @@ type trip struct {
 	ordeal       ordeal
 	// heard is how many pieces there were when the last leg began.
 	heard int
+	// pool is the one that is asked first; empty for the first that admits the request.
+	pool string
 }
 
-func (f *Fleet) newTrip(r *parley.Request) *trip {
-	return &trip{fleet: f, r: r, said: newSaid(r, f.cfg.Now()), ordeal: ordeal{from: f.deaths.Load()}}
+func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
+	return &trip{
+		fleet:  f,
+		r:      r,
+		pool:   pool,
+		said:   newSaid(r, f.cfg.Now()),
+		ordeal: ordeal{from: f.deaths.Load()},
+	}
 }
 
 // A leg is the part of a trip with one worker.
@@ -79,7 +88,7 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 			err = t.again(ctx, l, v, err)
 		}
 		if err != nil {
-			yield(parley.Delta{}, err)
+			yield(parley.Delta{Routing: l.routing}, err) // who failed
 			return
 		}
 	}
@@ -143,9 +152,9 @@ func (t *trip) take(l *leg, d *parley.Delta, now time.Time) {
 		f.mu.Lock()
 		if !l.computed {
 			f.computed(l)
-			f.budget.earn(l.decision.Uncached, now)
+			f.budgetOf(l).earn(l.decision.Uncached, now)
 		}
-		f.budget.earn(n, now)
+		f.budgetOf(l).earn(n, now)
 		f.mu.Unlock()
 	}
 	if d.Usage != nil {
@@ -195,7 +204,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	f.metrics.moved(v)
 	f.cfg.Log.Info("an answer moves", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(), "moves", t.moves)
 	f.mu.Lock()
-	wait := f.budget.spend(t.said.work(t.r), f.cfg.Now())
+	wait := f.budgetOf(l).spend(t.said.work(t.r), f.cfg.Now())
 	f.mu.Unlock()
 	if wait > 0 {
 		f.metrics.delayed.Inc()
@@ -223,7 +232,6 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 	f := t.fleet
 	asked := f.cfg.Now()
 	query := t.query()
-	until := asked.Add(f.cfg.WaitMax)
 	for {
 		l, changed, err := f.pick(t, query)
 		if err == nil {
@@ -232,15 +240,24 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 			return l, nil
 		}
 		none, waits := errors.AsType[*route.NoWorker](err)
-		left := until.Sub(f.cfg.Now())
-		if !waits || !none.Waits() || left <= 0 && !f.rousing(t.r.Model) {
-			return nil, refusal(t.r, err)
+		waited := f.cfg.Now().Sub(asked)
+		if !waits || !none.Waits() || waited >= t.patience(none) && !f.rousing(t.r) {
+			return nil, f.refusal(t.r, err)
 		}
 		f.metrics.waits.Inc()
 		if err := await(ctx, changed, lookEvery); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// patience is how long the trip waits for a worker. One that has not begun waits
+// for less time where no worker of its pools is up: its client can ask again.
+func (t *trip) patience(none *route.NoWorker) time.Duration {
+	if t.said.begun() || none.Refused[route.NoRoom] > 0 || t.fleet.sleeps(t.r) {
+		return t.fleet.cfg.WaitMax
+	}
+	return min(t.fleet.cfg.EmptyWait, t.fleet.cfg.WaitMax)
 }
 
 // lookEvery is how often those who wait look again, because a breaker may have
@@ -260,13 +277,16 @@ func await(ctx context.Context, changed <-chan struct{}, most time.Duration) err
 }
 
 // refusal is what the client of a request is told that nobody can take.
-func refusal(r *parley.Request, err error) error {
+func (f *Fleet) refusal(r *parley.Request, err error) error {
 	none, ok := errors.AsType[*route.NoWorker](err)
 	switch {
 	case !ok:
 		return err
 	case none.Refused[route.TooSmall] > 0 && !none.Waits():
 		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens", Message: "No worker has enough memory for a prompt and an answer of this length. Shorten one of them."}
+	}
+	if none.Refused[route.NoRoom] == 0 {
+		return f.NoWorkers(r)
 	}
 	return &parley.Error{Code: parley.Unavailable, Wait: time.Second,
 		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.TrimPrefix(err.Error(), "no worker can take the request, ") + "). Try again later."}
@@ -276,7 +296,7 @@ func refusal(r *parley.Request, err error) error {
 func (t *trip) query() *route.Request {
 	r := t.r
 	q := &route.Request{
-		Model: r.Model, Key: r.Tenant,
+		Model: r.Model, Key: cmp.Or(r.Session, r.Tenant),
 		PromptTokens: len(r.Prompt), OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
 	}
 	tokens := r.Prompt
@@ -322,12 +342,8 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
 		}
 	}
-	err = &parley.Error{Code: parley.Forbidden, Message: "No pool of this server answers such requests for the model '" + t.r.Model + "' to you."}
-	for i := range f.cfg.Pools {
-		p := &f.cfg.Pools[i]
-		if !p.admits(t.r) {
-			continue
-		}
+	err = notAdmitted(t.r)
+	for _, p := range f.admitting(t.r, t.pool) {
 		q.Pool = p.Name
 		d, fault := f.choose(t, q, now)
 		if fault == nil {

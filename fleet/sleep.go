@@ -148,10 +148,7 @@ func (f *Fleet) rouse(m *member, why string) {
 // rouseFor wakes a worker that could answer a request which nobody can who is
 // up. The lock is held.
 func (f *Fleet) rouseFor(r *parley.Request) {
-	able := func(m *member) bool {
-		_, serves := m.seat(r.Model)
-		return serves && slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == m.Pool && p.admits(r) })
-	}
+	able := func(m *member) bool { return f.mayServe(m, r) }
 	now := f.cfg.Now()
 	if slices.ContainsFunc(f.members, func(m *member) bool { return able(m) && (m.waking || m.present(now) == Up) }) {
 		return
@@ -173,12 +170,17 @@ func (f *Fleet) sleeper(able func(*member) bool) *member {
 	return nil
 }
 
-// rousing reports whether somebody who serves a model is being woken.
-func (f *Fleet) rousing(model string) bool {
+// sleeps reports whether a worker that may serve a request is asleep: one whose waking
+// has failed is woken again.
+func (f *Fleet) sleeps(r *parley.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.members, func(m *member) bool {
-		_, serves := m.seat(model)
-		return serves && m.waking
-	})
+	return slices.ContainsFunc(f.members, func(m *member) bool { return m.state == Asleep && !m.drained && f.mayServe(m, r) })
+}
+
+// rousing reports whether a worker that may serve a request is being woken.
+func (f *Fleet) rousing(r *parley.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.members, func(m *member) bool { return m.waking && f.mayServe(m, r) })
 }

@@ -82,8 +82,8 @@ func TestAsleep(t *testing.T) {
 			}
 			wg.Wait()
 			time.Sleep(3 * time.Second)
-			if s := f.stateOf("a"); s != Asleep || f.Ready(modelID) != 1 {
-				t.Errorf("it is %s, %d are ready", s, f.Ready(modelID))
+			if s := f.stateOf("a"); s != Asleep || f.Ready(modelID, f.cfg.Pools[0].Name) != 1 {
+				t.Errorf("it is %s, %d are ready", s, f.Ready(modelID, f.cfg.Pools[0].Name))
 			}
 			was := a.asked.Load()
 			for range 4 {
@@ -101,8 +101,8 @@ func TestAsleep(t *testing.T) {
 				t.Errorf("one that is woken is %s", s)
 			}
 			time.Sleep(3 * time.Second)
-			if s := f.stateOf("a"); s != Up || f.Ready(modelID) != 2 {
-				t.Errorf("one that was woken is %s, %d are ready", s, f.Ready(modelID))
+			if s := f.stateOf("a"); s != Up || f.Ready(modelID, f.cfg.Pools[0].Name) != 2 {
+				t.Errorf("one that was woken is %s, %d are ready", s, f.Ready(modelID, f.cfg.Pools[0].Name))
 			}
 		})
 	}
@@ -121,8 +121,8 @@ func TestWokenOnDemand(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Second)
-			if s := f.stateOf("a"); s != Asleep || f.Ready(modelID) != 1 {
-				t.Fatalf("it is %s, %d are ready", s, f.Ready(modelID))
+			if s := f.stateOf("a"); s != Asleep || f.Ready(modelID, f.cfg.Pools[0].Name) != 1 {
+				t.Fatalf("it is %s, %d are ready", s, f.Ready(modelID, f.cfg.Pools[0].Name))
 			}
 		}
 		fallAsleep()

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley"
@@ -19,13 +18,16 @@ import (
 // serving when more is asked of it than it can do; docs/overload.md tells how
 // they work together.
 type Admission struct {
-	// Queue bounds waiting, for each model.
+	// Queue bounds waiting, for each model and pool of workers.
 	Queue queue.Config
 	// Breaker says when work is kept from a worker or a model that fails.
 	Breaker queue.BreakerConfig
 	// FirstTokenMax bounds the whole wait for the first token, the queue
 	// included; default 60 s. AnswerMax bounds the whole answer; default 15 min.
 	FirstTokenMax, AnswerMax time.Duration
+	// WorkerWait is how long a request waits while no worker of the pools that may
+	// answer it is up; default 5 s.
+	WorkerWait time.Duration
 	// NoticeEvery is how often a client of a stream that waits for its turn is
 	// told where it stands; default 2 s.
 	NoticeEvery time.Duration
@@ -37,14 +39,16 @@ const (
 	firstTokenDefault = 60 * time.Second
 	answerDefault     = 15 * time.Minute
 	noticeDefault     = 2 * time.Second
+	workerWaitDefault = 5 * time.Second
 	// wakeEvery is how often those who wait look whether a breaker lets them go.
 	wakeEvery = time.Second
 )
 
 func (a *Admission) validate() error {
 	var problems []error
-	if a.FirstTokenMax < 0 || a.AnswerMax < 0 || a.NoticeEvery < 0 {
-		problems = append(problems, fmt.Errorf("FirstTokenMax is %v, AnswerMax %v and NoticeEvery %v: none may be negative", a.FirstTokenMax, a.AnswerMax, a.NoticeEvery))
+	if min(a.FirstTokenMax, a.AnswerMax, a.NoticeEvery, a.WorkerWait) < 0 {
+		problems = append(problems, fmt.Errorf("FirstTokenMax is %v, AnswerMax %v, NoticeEvery %v and WorkerWait %v: none may be negative",
+			a.FirstTokenMax, a.AnswerMax, a.NoticeEvery, a.WorkerWait))
 	}
 	return errors.Join(append(problems, a.Queue.Validate(), a.Breaker.Validate())...)
 }
@@ -53,55 +57,32 @@ func (a Admission) withDefaults() Admission {
 	setDefault(&a.FirstTokenMax, firstTokenDefault)
 	setDefault(&a.AnswerMax, answerDefault)
 	setDefault(&a.NoticeEvery, noticeDefault)
+	setDefault(&a.WorkerWait, workerWaitDefault)
 	return a
 }
 
-// turns lets the requests for one model wait for their turn, and hands them to
-// its worker when it comes. It is the edge around a [queue.Queue]: it has the
+// turns lets the requests for one model and pool wait for their turn, and hands them
+// to the pool's workers when it comes. It is the edge around a [queue.Queue]: it has the
 // clock, the lock and those who wait. Nothing here runs by itself: whoever comes,
 // begins, ends or leaves looks who may go next.
 type turns struct {
 	now     func() time.Time
 	metrics *admissionMetrics
-	// model and worker keep work from what fails: this model on whichever worker,
-	// and this worker with whichever model.
+	// model and worker keep work from what fails: this model on the workers of this
+	// pool, and these workers with any model.
 	model, worker *breaker
-	// ready returns how many workers can begin something; nil where there is one.
-	ready func(model string) int
-	name  string
+	// compute answers in this pool; pools knows its workers, nil where there is one.
+	compute parley.Worker
+	pools   pooled
+	// name is the model's; number is the place among the model's queues.
+	name, pool string
+	number     int
 	// impatient classes may wait for less long than for a first token: their wait
 	// goes on with a worker that has not begun.
 	impatient [parley.Classes]bool
 
 	mu    sync.Mutex
 	queue *queue.Queue
-}
-
-// openTurns gives every model its queue. A worker of several models has one
-// breaker for all of them.
-func (g *Gateway) openTurns() error {
-	config := &g.config.Admission
-	counted := newAdmissionMetrics()
-	for i, m := range g.models {
-		q, err := queue.New(config.Queue)
-		if err != nil {
-			return err
-		}
-		m.turns = &turns{now: g.config.Now, metrics: counted, queue: q, model: newBreaker(config.Breaker), worker: newBreaker(config.Breaker), name: m.ID}
-		for class, tier := range config.Queue.Tiers {
-			m.turns.impatient[class] = tier.WaitMax > 0 && tier.WaitMax < config.FirstTokenMax
-		}
-		if many, ok := m.Worker.(interface{ Ready(model string) int }); ok {
-			m.turns.ready = many.Ready
-		}
-		for _, before := range g.models[:i] {
-			if reflect.TypeOf(m.Worker).Comparable() && before.Worker == m.Worker {
-				m.turns.worker = before.turns.worker
-			}
-		}
-	}
-	r := g.config.Registry
-	return errors.Join(r.Register(counted.shed), r.Register(counted.wait), r.Register(queueCollector{g}))
 }
 
 func newBreaker(config queue.BreakerConfig) *breaker {
@@ -160,64 +141,49 @@ const (
 // A ticket is a request's place in the queue.
 type ticket struct {
 	queue.Entry
-	turns *turns
+	// turns is the queue that it is in. It changes under the locks of both queues.
+	turns atomic.Pointer[turns]
 	// called is closed when the waiting is over; refused says why without a turn.
 	called  chan struct{}
 	refused error
 	// went is when the turn came.
 	went time.Time
+	// empty is since when no worker is up that could answer; zero if one is.
+	empty time.Time
 }
 
-// answer waits for a turn, and then has the worker answer.
-func (t *turns) answer(worker parley.Worker) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
-		return func(yield func(step, error) bool) {
-			k, err := t.enter(r)
-			if err != nil {
-				yield(step{}, err)
-				return
-			}
-			defer t.drop(k)
-			if !k.isCalled() && !yield(step{ticket: k}, nil) {
-				return
-			}
-			if err := k.wait(ctx); err != nil {
-				yield(step{}, err)
-				return
-			}
-			t.run(ctx, worker, r, k, yield)
+// lock locks the queue that the ticket is in and returns it.
+func (k *ticket) lock() *turns {
+	for {
+		t := k.turns.Load()
+		t.mu.Lock()
+		if k.turns.Load() == t {
+			return t
 		}
+		t.mu.Unlock()
 	}
 }
 
-// enter takes a place in the queue, or says why there is none.
-func (t *turns) enter(r *parley.Request) (*ticket, error) {
-	now := t.now()
-	if retry := max(t.model.retry(now), t.worker.retry(now)); retry > 0 {
-		t.metrics.turnedAway("breaker", r.Class)
-		return nil, &parley.Error{Code: parley.Unavailable, Wait: retry,
-			Message: "The model is failing, so your request was not tried. Try again in a while."}
-	}
-	k := &ticket{turns: t, called: make(chan struct{})}
-	k.Entry = queue.Entry{Owner: k,
-		Class: r.Class, Tenant: r.Tenant, Prompt: len(r.Prompt), Choices: max(r.Choices, 1), MaxOutput: r.MaxTokens, Deadline: r.Deadline,
-	}
-	if r.Embed {
-		k.MaxOutput = 1
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// retry returns how long the breakers keep work from this pool, 0 if they do not.
+func (t *turns) retry(now time.Time) time.Duration {
+	return max(t.model.retry(now), t.worker.retry(now))
+}
+
+// push gives a ticket its place in the queue, or refuses it. The lock is held.
+func (t *turns) push(k *ticket, now time.Time) error {
 	verdict := t.queue.Push(&k.Entry, now)
 	if verdict.Refused != "" {
-		t.metrics.turnedAway(string(verdict.Refused), r.Class)
-		return nil, refusal(verdict.Refused, verdict.Wait, verdict.Retry)
+		t.turnedAway(string(verdict.Refused), k.Class)
+		return refusal(verdict.Refused, verdict.Wait, verdict.Retry)
 	}
 	if d := verdict.Displaced; d != nil {
 		t.end(d, queue.ForOther)
 	}
 	t.dispatch(now)
-	return k, nil
+	return nil
 }
+
+func (t *turns) turnedAway(why string, class parley.Class) { t.metrics.turnedAway(why, class, t.pool) }
 
 // refusal is the error of a request that was turned away.
 func refusal(why queue.Reason, wait, retry time.Duration) error {
@@ -237,15 +203,15 @@ func refusal(why queue.Reason, wait, retry time.Duration) error {
 // end tells one who waits that it was turned away. The lock is held.
 func (t *turns) end(e *queue.Entry, why queue.Reason) {
 	k := e.Owner.(*ticket)
-	t.metrics.turnedAway(string(why), e.Class)
+	t.turnedAway(string(why), e.Class)
 	k.refused = refusal(why, 0, t.queue.Retry(e, 0))
 	close(k.called)
 }
 
 // dispatch lets go whoever may. The lock is held.
 func (t *turns) dispatch(now time.Time) {
-	if t.ready != nil {
-		t.queue.Workers(t.ready(t.name))
+	if t.pools != nil {
+		t.queue.Workers(t.ready())
 	}
 	for e := t.queue.Expire(now); e != nil; e = t.queue.Expire(now) {
 		t.end(e, queue.TooLong)
@@ -262,7 +228,7 @@ func (t *turns) dispatch(now time.Time) {
 			return
 		}
 		e := t.queue.Next(now)
-		t.metrics.waited(e.Class, e.Waited(now))
+		t.metrics.waited(e.Class, t.pool, e.Waited(now))
 		k := e.Owner.(*ticket)
 		k.went = now
 		close(k.called)
@@ -280,44 +246,36 @@ func (k *ticket) isCalled() bool {
 }
 
 // wait returns when the turn has come, or with the reason for which it will not.
-func (k *ticket) wait(ctx context.Context) error {
+func (q *poolQueues) wait(ctx context.Context, r *parley.Request, k *ticket) error {
 	if k.isCalled() {
 		return k.refused
 	}
 	tick := time.NewTimer(wakeEvery)
 	defer tick.Stop()
 	for {
-		tick.Reset(min(wakeEvery, max(k.Until().Sub(k.turns.now()), 0)))
+		tick.Reset(min(wakeEvery, max(k.Until().Sub(q.now()), 0)))
 		select {
 		case <-k.called:
 			return k.refused
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			k.turns.look()
+			q.look(r, k)
 		}
 	}
 }
 
-// look lets go whoever may go by now.
-func (t *turns) look() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.dispatch(t.now())
-}
-
 // outlook says where the ticket stands; ok is false if it does not wait.
 func (k *ticket) outlook() (o queue.Outlook, ok bool) {
-	t := k.turns
-	t.mu.Lock()
+	t := k.lock()
 	defer t.mu.Unlock()
 	o = t.queue.Outlook(&k.Entry, t.now())
 	return o, o.Position > 0
 }
 
 // drop lets go of a ticket's place, if it still has one.
-func (t *turns) drop(k *ticket) {
-	t.mu.Lock()
+func (k *ticket) drop() {
+	t := k.lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	if k.State() == queue.Held || k.State() == queue.Running {
@@ -329,15 +287,18 @@ func (t *turns) drop(k *ticket) {
 }
 
 // run has the worker answer a request whose turn has come.
-func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(step, error) bool) {
+func (t *turns) run(
+	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(step, error) bool,
+) {
 	o := failed // unless it is seen to end otherwise, as when the worker panics
 	var usage *parley.Usage
+	elsewhere := false // another pool computed it, because this one has no worker any more
 	defer func() { t.finish(k, usage, o) }()
 	within, end := t.patient(ctx, k)
 	defer end()
 	for d, err := range worker.Generate(within, r) {
 		if err != nil {
-			if o = t.blame(ctx, k, err); within.Err() != nil && ctx.Err() == nil {
+			if o = t.blame(ctx, k, d.Routing, err); within.Err() != nil && ctx.Err() == nil {
 				o, err = inconclusive, context.Cause(within)
 			}
 			yield(step{}, err)
@@ -348,15 +309,25 @@ func (t *turns) run(ctx context.Context, worker parley.Worker, r *parley.Request
 		} else {
 			t.progress(k, d.Count())
 		}
-		usage = d.Usage
+		if usage = d.Usage; usage != nil && !t.computed(usage.Routing) {
+			elsewhere = true
+		}
 		if !yield(step{delta: d}, nil) {
 			o = worked // it was writing
 			return
 		}
 	}
-	if usage != nil {
+	switch {
+	case elsewhere:
+		o = inconclusive
+	case usage != nil:
 		o = worked
 	}
+}
+
+// computed reports whether the workers of this pool computed what was routed so.
+func (t *turns) computed(by *parley.Routing) bool {
+	return t.pools == nil || by != nil && by.Pool == t.pool
 }
 
 // patient returns a context that ends when the request has waited for as long as
@@ -370,7 +341,7 @@ func (t *turns) patient(ctx context.Context, k *ticket) (within context.Context,
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if k.State() == queue.Held {
-			t.metrics.turnedAway(string(queue.TooLong), k.Class)
+			t.turnedAway(string(queue.TooLong), k.Class)
 			cancel(refusal(queue.TooLong, 0, t.queue.Retry(&k.Entry, 0)))
 		}
 	})
@@ -384,12 +355,16 @@ func (t *turns) patient(ctx context.Context, k *ticket) (within context.Context,
 // that counts as a failure.
 const stuckAfter = firstTokenDefault / 2
 
-// blame says what an error shows of the worker.
-func (t *turns) blame(ctx context.Context, k *ticket, err error) outcome {
+// blame says what an error shows of the pool's workers: nothing, if another pool had
+// the request last or no worker did.
+func (t *turns) blame(ctx context.Context, k *ticket, by *parley.Routing, err error) outcome {
 	if ctx.Err() != nil {
 		if k.State() == queue.Held && t.now().Sub(k.went) >= stuckAfter {
 			return failed
 		}
+		return inconclusive
+	}
+	if !t.computed(by) {
 		return inconclusive
 	}
 	switch openai.CodeOf(err) {

@@ -110,7 +110,7 @@ func TestWaitingIsTold(t *testing.T) {
 		if !strings.Contains(list, `"waiting":1`) || !strings.Contains(list, `{"tier":"pro","waiting":1,"shedding":0}`) {
 			t.Errorf("the queue is %s", list)
 		}
-		s.wantMetric(`parley_queue_waiting{model="tiny/llama:1",tier="pro"}`, "1")
+		s.wantMetric(`parley_queue_waiting{model="tiny/llama:1",pool="local",tier="pro"}`, "1")
 		rest, _ := io.ReadAll(lines)
 		if got := streamedText(string(rest)); got != "one two three four five" {
 			t.Errorf("the answer is %q", got)
@@ -120,7 +120,7 @@ func TestWaitingIsTold(t *testing.T) {
 		if _, status := s.place("pro-anna", id); status != 404 {
 			t.Errorf("a complete request has the status %d", status)
 		}
-		s.wantMetric(`parley_queue_wait_seconds_count{tier="pro"}`, "1")
+		s.wantMetric(`parley_queue_wait_seconds_count{pool="local",tier="pro"}`, "1")
 	})
 }
 
@@ -154,7 +154,7 @@ func TestLeavingTheQueue(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		s.wantMetric(`parley_queue_waiting{model="tiny/llama:1",tier="free"}`, "0")
+		s.wantMetric(`parley_queue_waiting{model="tiny/llama:1",pool="local",tier="free"}`, "0")
 		if n := w.came.Load(); n != 1+heldByNarrow {
 			t.Errorf("the worker was asked %d times", n)
 		}
@@ -191,9 +191,9 @@ func TestTurnedAway(t *testing.T) {
 		expect("pro-dora", 200, "one two")
 		group.Wait()
 		s.settled(&w.worker)
-		s.wantMetric(`parley_shed_total{reason="expired",tier="free"}`, "1")
-		s.wantMetric(`parley_shed_total{reason="displaced",tier="free"}`, "1")
-		s.wantMetric(`parley_shed_total{reason="full",tier="free"}`, "1")
+		s.wantMetric(`parley_shed_total{pool="local",reason="expired",tier="free"}`, "1")
+		s.wantMetric(`parley_shed_total{pool="local",reason="displaced",tier="free"}`, "1")
+		s.wantMetric(`parley_shed_total{pool="local",reason="full",tier="free"}`, "1")
 	})
 }
 
@@ -246,8 +246,8 @@ func TestBreaker(t *testing.T) {
 		if n := len(w.asked); n != 5 {
 			t.Errorf("the worker was asked %d times", n)
 		}
-		s.wantMetric(`parley_breaker_state{kind="model",model="tiny/llama:1"}`, "2")
-		s.wantMetric(`parley_shed_total{reason="breaker",tier="enterprise"}`, "1")
+		s.wantMetric(`parley_breaker_state{kind="model",model="tiny/llama:1",pool="local"}`, "2")
+		s.wantMetric(`parley_shed_total{pool="local",reason="breaker",tier="enterprise"}`, "1")
 		time.Sleep(time.Second)
 		broken = false
 		// One tries, the others wait for what comes of it.
@@ -264,7 +264,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("%d requests try at once", n)
 		}
 		group.Wait()
-		s.wantMetric(`parley_breaker_state{kind="worker",model="tiny/llama:1"}`, "0")
+		s.wantMetric(`parley_breaker_state{kind="worker",model="tiny/llama:1",pool="local"}`, "0")
 		s.wantMetric(`parley_http_requests_total{code="200",route="/v1/chat/completions"}`, "4")
 		// A client that leaves, or asks for nonsense, shows nothing.
 		w.script = func(*parley.Request) []say { return []say{{err: parley.Invalid("n", "no")}} }

@@ -78,7 +78,7 @@ func TestEmbeddingRefusals(t *testing.T) {
 				t.Errorf("%.40s gives %d: %s", c.extra, status, body)
 			}
 		}
-		s.gateway.models[0].Worker = &embedder{broken: true}
+		s = start(t, &embedder{broken: true})
 		if status, _ := s.embed(`,"input":"a"`); status != 500 {
 			t.Errorf("a worker without an embedding gives %d", status)
 		}

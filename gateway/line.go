@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -101,7 +102,9 @@ func (k *ticket) waited() time.Duration {
 	if k.isCalled() && !k.went.IsZero() {
 		return k.Waited(k.went)
 	}
-	return k.Waited(k.turns.now())
+	t := k.lock()
+	defer t.mu.Unlock()
+	return k.Waited(t.now())
 }
 
 // comment is what a client of a stream is told while it waits.
@@ -137,15 +140,50 @@ func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), '
 func (g *Gateway) showQueue(c *call) error {
 	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}
 	for _, m := range g.models {
-		l := m.turns.load()
-		q := openai.Queue{Object: "queue", Model: m.ID, EstimatedWait: l.Standing.Seconds(), TokensPerSecond: l.PerSecond}
-		for class := range parley.Class(parley.Classes) {
-			q.Waiting += l.Waiting[class]
-			q.Tiers = append(q.Tiers, openai.QueueTier{Tier: class.String(), Waiting: l.Waiting[class], Shedding: l.Shedding[class]})
+		for _, t := range m.queues.seenBy(c.identity.Tier, c.identity.Organization) {
+			list.Data = append(list.Data, t.shown())
 		}
-		list.Data = append(list.Data, q)
 	}
 	return c.reply(http.StatusOK, list)
+}
+
+// seenBy returns the queues in which the requests of a tenant may wait.
+func (q *poolQueues) seenBy(class parley.Class, tenant string) (seen []*turns) {
+	if q.pools == nil || len(q.of) == 0 {
+		return q.of
+	}
+	r := parley.Request{Model: q.of[0].name, Class: class, Tenant: tenant}
+	var pools []string
+	for _, r.Purpose = range []parley.Purpose{parley.ForChat, parley.ForComplete} {
+		pools = append(pools, q.pools.PoolsFor(&r)...)
+	}
+	for _, t := range q.of {
+		if slices.Contains(pools, t.pool) {
+			seen = append(seen, t)
+		}
+	}
+	return seen
+}
+
+// shown returns the queue as clients see it.
+func (t *turns) shown() openai.Queue {
+	l := t.load()
+	q := openai.Queue{
+		Object:          "queue",
+		Model:           t.name,
+		EstimatedWait:   l.Standing.Seconds(),
+		TokensPerSecond: l.PerSecond,
+	}
+	if t.pools != nil {
+		q.Pool = t.pool
+	}
+	for class := range parley.Class(parley.Classes) {
+		q.Waiting += l.Waiting[class]
+		q.Tiers = append(q.Tiers, openai.QueueTier{
+			Tier: class.String(), Waiting: l.Waiting[class], Shedding: l.Shedding[class],
+		})
+	}
+	return q
 }
 
 // showPlace answers GET /v1/queue/{id}: where a request of the caller stands, by

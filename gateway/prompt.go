@@ -17,8 +17,8 @@ type model struct {
 	// vocabTokens is one more than the largest token id.
 	vocabTokens int
 	tools       toolbox
-	// turns lets requests wait for theirs.
-	turns *turns
+	// queues let requests wait for their turn.
+	queues *poolQueues
 	// public are the beginnings that all tenants share; nil without any.
 	public *publicPrompts
 	now    func() time.Time
@@ -83,6 +83,9 @@ func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *pa
 		job.Sampling.Seed = randomSeed()
 	}
 	c.claim(m, job)
+	if g.Session != "" { // clients of two tenants may choose the same name
+		job.Session = job.Tenant + " " + g.Session
+	}
 	return job
 }
 
@@ -140,10 +143,10 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 // the worker. What is done in the background has no client whom they could
 // protect, and gives way to everybody at the worker.
 func (c *call) source(m *model, held *constraint, jobs []*parley.Request) source {
-	worker, s := held.worker(m.Worker), c.gateway.shares
-	answered := direct(worker)
+	s := c.gateway.shares
+	answered := direct(held.worker(m.Worker))
 	if !c.background && !c.gateway.config.Admission.Off {
-		answered = c.bill.routed(m.turns.answer(worker))
+		answered = c.bill.routed(m.queues.answer(held.worker))
 	}
 	if w := s.wishOf(c, m, jobs); !w.private {
 		answered = s.answer(w, held.loosely(), answered)

@@ -46,3 +46,41 @@ func TestPublicBeginnings(t *testing.T) {
 		}
 	})
 }
+
+// TestSessionsOfRequests looks by which name a router keeps requests together: the
+// conversation, else prompt_cache_key, else user; the tenant is a part of each.
+func TestSessionsOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, "yes", 0)}
+		s := start(t, w)
+		s.gateway.who = byKey
+		last := func() string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.asked[len(w.asked)-1].Session
+		}
+		for _, c := range []struct{ extra, want string }{
+			{``, ""},
+			{`,"user":"anna"`, "pro-acme user anna"},
+			{`,"user":"anna","prompt_cache_key":"k"`, "pro-acme prompt_cache_key k"},
+		} {
+			if response, body, err := s.send(t.Context(), "pro-acme", c.extra); err != nil || response.StatusCode != 200 {
+				t.Fatal(err, body)
+			}
+			if got := last(); got != c.want {
+				t.Errorf("%s: the session is %q, want %q", c.extra, got, c.want)
+			}
+		}
+		kept := startKept(t, w, untitled)
+		_, made := kept.call("POST", "/v1/conversations", `{}`)
+		id := made.text("id")
+		kept.call("POST", "/v1/conversations/"+id+"/messages", `{"model":"`+modelID+`","content":"Hi","user":"anna"}`)
+		if got := last(); got != "local conversation "+id {
+			t.Errorf("the session of a turn is %q", got)
+		}
+		kept.call("POST", "/v1/responses", `{"model":"`+modelID+`","input":"Hi","prompt_cache_key":"k","conversation":"`+id+`"}`)
+		if got := last(); got != "local conversation "+id {
+			t.Errorf("the session of a response in a conversation is %q", got)
+		}
+	})
+}

@@ -290,7 +290,8 @@ func TestPaidDoesNotWaitForFree(t *testing.T) {
 // TestKeyHoldsAllThatDecides changes every field of a request and wants another
 // key, or the same where the field decides nothing.
 func TestKeyHoldsAllThatDecides(t *testing.T) {
-	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true, "Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true, "Objective": true, "Session": true}
+	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true, "Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true, "Session": true,
+		"Objective.TTFT": true, "Objective.CachedTTFT": true, "Objective.TPOT": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
 	key := func(r *parley.Request) shareKey { return keyOf(wish{scope: "a", repeatable: true}, r, nil) }
 	var visit func(path string, v reflect.Value, r *parley.Request)

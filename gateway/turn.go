@@ -116,6 +116,7 @@ func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
 	if t.conversation, err = g.keeper.store.Conversation(c.request.Context(), t.owner, c.values["id"]); err != nil {
 		return nil, c.noConversation(err)
 	}
+	request.Session = openai.ConversationSession(t.conversation.ID)
 	if request.Model == "" {
 		request.Model = t.conversation.Model
 	}

@@ -1,6 +1,6 @@
 // Package queue decides who is served next, who waits, and who is told at once
-// that waiting would not help. There is one queue for each model, in front of
-// its workers; it takes now, touches no clock, and its tests are scripts.
+// that waiting would not help. There is one queue for each model and pool, in front
+// of the pool's workers; it takes now, touches no clock, and its tests are scripts.
 //
 // # What is counted
 //

@@ -43,7 +43,10 @@ func (m *mean) blend(general float64) float64 {
 // expect returns how many prompt tokens an entry is expected to have computed,
 // and its whole work.
 func (q *Queue) expect(e *Entry) (prompt, work int) {
-	cached := max(float64(e.Cached), e.tenant.cached.blend(0)*float64(e.Prompt))
+	cached := float64(e.Cached)
+	if !e.CachedKnown {
+		cached = max(cached, e.tenant.cached.blend(0)*float64(e.Prompt))
+	}
 	prompt = max(1, e.Prompt-int(cached))
 	output := e.tenant.output.blend(q.output.value)
 	if e.MaxOutput > 0 {

@@ -13,12 +13,16 @@ type Entry struct {
 	Class  parley.Class
 	Tenant string
 	// Prompt counts its tokens, Cached those of them that are known to be
-	// computed already, Choices the continuations wanted; 0 means one.
+	// computed already, Choices the continuations wanted; 0 means one. CachedKnown
+	// says that no more are: otherwise the tenant's mean may be taken.
 	Prompt, Cached, Choices int
+	CachedKnown             bool
 	// MaxOutput bounds each continuation; 0 means that nothing does.
 	MaxOutput int
 	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
 	Deadline time.Time
+	// Arrived is when it came, if it was in another queue before; zero is now.
+	Arrived time.Time
 	// Owner is for the caller, who gets entries back from the queue.
 	Owner any
 
@@ -108,7 +112,7 @@ type Totals struct {
 	Pushed, Refused, Displaced, Expired, Cancelled, Dispatched, Finished uint64
 }
 
-// A Queue holds the entries for one model. It is not safe for concurrent use:
+// A Queue holds the entries for one model and pool of workers. It is not safe for concurrent use:
 // whoever runs it at the edge locks it.
 type Queue struct {
 	cfg       Config
@@ -157,7 +161,10 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	q.totals[e.Class].Pushed++
 	q.arrivals++
 	e.order, e.arrived = q.arrivals, now
-	e.deadline = now.Add(t.WaitMax)
+	if !e.Arrived.IsZero() {
+		e.arrived = e.Arrived
+	}
+	e.deadline = e.arrived.Add(t.WaitMax)
 	if !e.Deadline.IsZero() && e.Deadline.Before(e.deadline) {
 		e.deadline = e.Deadline
 	}
@@ -425,6 +432,21 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 	q.totals[e.Class].Cancelled++
 	e.tenant.idle(&q.tiers[e.Class])
 }
+
+// Withdraw ends an entry that waits and goes to another queue, or that no worker can
+// begin: unlike one that is cancelled, its client has not lost patience.
+func (q *Queue) Withdraw(e *Entry, now time.Time) {
+	if e.state != Waiting {
+		return
+	}
+	q.take(e, Cancelled)
+	q.observe(now)
+	q.totals[e.Class].Cancelled++
+	e.tenant.idle(&q.tiers[e.Class])
+}
+
+// Len returns how many entries wait.
+func (q *Queue) Len() int { return q.waiting }
 
 // leave takes a dispatched entry off the workers.
 func (q *Queue) leave(e *Entry, state State, now time.Time) {

@@ -153,11 +153,7 @@ type candidate struct {
 // Pick decides where a request goes. It changes nothing: [Router.Sent] notes
 // that the decision was followed. The error is a [*NoWorker].
 func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
-	r.advance(now)
-	for _, x := range r.indexes {
-		x.keys = q.keys(x.BlockTokens())
-		x.Lookup(x.keys, &x.matches)
-	}
+	r.lookUp(q, now)
 	var d Decision
 	r.filter(q, &d)
 	if len(r.ranked) == 0 {
@@ -171,6 +167,38 @@ func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
 	r.setBack(&d)
 	r.choose(q, known, &d)
 	return d, nil
+}
+
+// Cached returns how many tokens of a prompt the worker holds that holds most of it,
+// of those that can take the request; known is false if none of them tells its blocks.
+func (r *Router) Cached(q *Request, now time.Time) (tokens int, known bool) {
+	r.lookUp(q, now)
+	var d Decision
+	r.filter(q, &d)
+	for i := range r.ranked {
+		c := &r.ranked[i]
+		if c.tells(q) {
+			known = true
+			c.hold(r, q)
+			tokens = max(tokens, c.cached)
+		}
+	}
+	return tokens, known
+}
+
+// lookUp finds out which workers hold which blocks of a prompt.
+func (r *Router) lookUp(q *Request, now time.Time) {
+	r.advance(now)
+	for _, x := range r.indexes {
+		x.keys = q.keys(x.BlockTokens())
+		x.Lookup(x.keys, &x.matches)
+	}
+}
+
+// tells reports whether it can be known what a candidate holds of a prompt. Nobody
+// holds less than a block.
+func (c *candidate) tells(q *Request) bool {
+	return c.w.index != nil && (len(c.w.index.keys) > 0 || q.PromptTokens < c.w.BlockTokens)
 }
 
 func byScore(a, b candidate) int {
@@ -226,7 +254,7 @@ func (r *Router) rate(q *Request) (known bool) {
 		c := &r.ranked[i]
 		w := c.w
 		credit := 0.0
-		if w.index != nil && (len(w.index.keys) > 0 || q.PromptTokens < w.BlockTokens) { // nobody holds less than a block
+		if c.tells(q) {
 			known = true
 			credit = c.hold(r, q)
 		}

@@ -78,7 +78,7 @@ func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) 
 
 // gatherFleet makes a fleet of the pools, and lets its workers be found.
 func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer, log *slog.Logger) error {
-	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.hedgeAfter}
+	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.hedgeAfter, EmptyWait: s.admission.WorkerWait}
 	for _, m := range b.served {
 		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
 	}

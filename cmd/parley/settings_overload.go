@@ -22,6 +22,8 @@ var overloadSettings = []setting{
 		help: "share of a tier beside others that wait, `TIER=N` (default free=1, pro=4, enterprise=16)"},
 	{key: "first-token-max", wants: "a time such as 60s", help: "give up a request whose first token takes longer than this `TIME`, waiting included (default 60s)",
 		set: setTime(func(s *settings) *time.Duration { return &s.admission.FirstTokenMax })},
+	{key: "worker-wait", wants: "a time such as 5s", set: setTime(func(s *settings) *time.Duration { return &s.admission.WorkerWait }),
+		help: "refuse a request when no worker of its pools was up for this `TIME` (default 5s)"},
 	{key: "answer-max", wants: "a time such as 15m", help: "give up an answer that takes longer than this `TIME` as a whole (default 15m)",
 		set: setTime(func(s *settings) *time.Duration { return &s.admission.AnswerMax })},
 	{key: "shed-start", wants: "a time such as 3s, or off", help: "turn a share of requests away while the queue holds this `TIME` of work, free ones first; off turns none away (default 3s)", set: setShedStart},

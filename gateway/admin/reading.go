@@ -32,7 +32,7 @@ type Reading struct {
 	Waited, Prefill, Decode, Whole Histogram
 	// FinishTotal counts ends of answers by their reason.
 	FinishTotal map[string]float64
-	// Queues are the lines of those who wait, one for each model.
+	// Queues are the lines of those who wait, one for each model and pool.
 	Queues []Queue
 	// Fleet says that Workers are all who can compute: where there are none, nobody can.
 	Fleet bool
@@ -40,9 +40,10 @@ type Reading struct {
 	Workers []Worker
 }
 
-// A Queue is where the requests of one model wait for their turn.
+// A Queue is where the requests of one model and pool wait for their turn.
 type Queue struct {
 	Model    string                  `json:"model"`
+	Pool     string                  `json:"pool"`
 	Waiting  [parley.Classes]int     `json:"-"`
 	Shedding [parley.Classes]float64 `json:"-"`
 	// WaitSeconds is how long all waiting work will take.
@@ -217,13 +218,13 @@ func (r *Reading) breaker(m *dto.Metric) {
 
 // queue returns the queue that a metric tells of.
 func (r *Reading) queue(m *dto.Metric) *Queue {
-	model := label(m, "model")
+	model, pool := label(m, "model"), label(m, "pool")
 	for i := range r.Queues {
-		if r.Queues[i].Model == model {
-			return &r.Queues[i]
+		if q := &r.Queues[i]; q.Model == model && q.Pool == pool {
+			return q
 		}
 	}
-	r.Queues = append(r.Queues, Queue{Model: model})
+	r.Queues = append(r.Queues, Queue{Model: model, Pool: pool})
 	return &r.Queues[len(r.Queues)-1]
 }
 

@@ -12,10 +12,14 @@ const (
 // readCache takes the hints that more requests with the same beginning follow.
 // They change how long the prompt is kept, never the answer.
 func (g *Generation) readCache(f *fields) {
-	key, policy, life := "", "", ""
+	key, user, policy, life := "", "", "", ""
 	f.text("prompt_cache_key", &key)
-	if key != "" {
-		g.Retain = retainDefault
+	f.text("user", &user)
+	switch {
+	case key != "":
+		g.Retain, g.Session = retainDefault, "prompt_cache_key "+key
+	case user != "":
+		g.Session = "user " + user
 	}
 	f.object("prompt_cache_options", func(options *fields) {
 		options.with("ttl", func(v value) (err error) {
@@ -35,3 +39,6 @@ func (g *Generation) readCache(f *fields) {
 		g.Retain = retainExtended
 	}
 }
+
+// ConversationSession returns the session of a conversation.
+func ConversationSession(id string) string { return "conversation " + id }

@@ -210,6 +210,7 @@ func TestChatAccepted(t *testing.T) {
 				LogitBias: map[parley.Token]float32{5: -100, 7: 1.5}},
 			Stop:     parley.Stop{Strings: []string{"x", "y"}, Tokens: []parley.Token{9}, IgnoreEnd: true},
 			Sinks:    4,
+			Session:  "user u",
 			Logprobs: true, TopLogprobs: 3, Stream: true, IncludeUsage: true, ServiceTier: "auto",
 		},
 		Messages: []Message{

@@ -23,8 +23,10 @@ type QueueList struct {
 
 // A Queue tells how busy a model is.
 type Queue struct {
-	Object  string `json:"object"`
-	Model   string `json:"model"`
+	Object string `json:"object"`
+	Model  string `json:"model"`
+	// Pool is that of the workers; empty where there is one.
+	Pool    string `json:"pool,omitempty"`
 	Waiting int    `json:"waiting"`
 	// EstimatedWait is how long all that waits will take, in seconds.
 	EstimatedWait   float64     `json:"estimated_wait_seconds"`

@@ -129,6 +129,7 @@ func (r *ResponseRequest) readPast(f *fields) {
 	}
 	r.Shape.PreviousResponseID = optional(r.Previous)
 	if r.Conversation != "" {
+		r.Session = ConversationSession(r.Conversation)
 		r.Shape.Conversation = &ResponseConversation{r.Conversation}
 	}
 	f.flag("store", &r.Shape.Store)

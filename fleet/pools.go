@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"parley"
+)
+
+// admitting returns the pools that admit a request, in the order in which they are
+// asked: the preferred one first, if it is among them.
+func (f *Fleet) admitting(r *parley.Request, preferred string) (pools []*Pool) {
+	for i := range f.cfg.Pools {
+		switch p := &f.cfg.Pools[i]; {
+		case !p.admits(r):
+		case p.Name == preferred:
+			pools = slices.Insert(pools, 0, p)
+		default:
+			pools = append(pools, p)
+		}
+	}
+	return pools
+}
+
+func notAdmitted(r *parley.Request) error {
+	return &parley.Error{
+		Code:    parley.Forbidden,
+		Message: "No pool of this server answers such requests for the model '" + r.Model + "' to you.",
+	}
+}
+
+// mayServe reports whether a member has the model of a request and stands in a pool
+// that admits it.
+func (f *Fleet) mayServe(m *member, r *parley.Request) bool {
+	_, serves := m.seat(r.Model)
+	return serves && slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == m.Pool && p.admits(r) })
+}
+
+// budgetOf returns the budget of the pool that a leg is in. The lock is held.
+func (f *Fleet) budgetOf(l *leg) *budget { return f.budgets[l.member.Pool] }
+
+// Pools lists the pools that serve a model, in the order in which they are asked.
+func (f *Fleet) Pools(model string) (names []string) {
+	for i := range f.cfg.Pools {
+		if p := &f.cfg.Pools[i]; allows(p.Models, model) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// PoolsFor lists the pools that admit a request: first those with a worker that gets
+// work, then those with one that can be woken, then the rest; each in the order in
+// which they are asked.
+func (f *Fleet) PoolsFor(r *parley.Request) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var up, asleep, empty []string
+	for _, p := range f.admitting(r, "") {
+		switch n, wakes := f.ready(r.Model, p.Name); {
+		case n > 0:
+			up = append(up, p.Name)
+		case wakes:
+			asleep = append(asleep, p.Name)
+		default:
+			empty = append(empty, p.Name)
+		}
+	}
+	return slices.Concat(up, asleep, empty)
+}
+
+// ready counts the workers of a pool that get work for a model, and reports whether
+// one could be woken. The lock is held.
+func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		if _, serves := m.seat(model); serves && m.Pool == pool && m.present(now) == Up {
+			n++
+		}
+	}
+	return n, f.sleeper(func(m *member) bool { _, serves := m.seat(model); return serves && m.Pool == pool }) != nil
+}
+
+// Ready returns how many workers of a pool get work for a model, so that a queue in
+// front knows how many can begin at once. Where all who serve it sleep it is one: a
+// request must come for one of them to be woken.
+func (f *Fleet) Ready(model, pool string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, wakes := f.ready(model, pool)
+	if n == 0 && wakes {
+		return 1
+	}
+	return n
+}
+
+// NoWorkers returns what a client is told whose request no worker can take: what
+// has become of the workers of each pool that admits it.
+func (f *Fleet) NoWorkers(r *parley.Request) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pools := f.admitting(r, "")
+	if len(pools) == 0 {
+		return notAdmitted(r)
+	}
+	var parts []string
+	for _, p := range pools {
+		parts = append(parts, "pool '"+p.Name+"': "+f.states(r.Model, p.Name))
+	}
+	return &parley.Error{
+		Code:    parley.Unavailable,
+		Wait:    retryEmpty,
+		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.Join(parts, "; ") + "). Try again later.",
+	}
+}
+
+// retryEmpty is what clients of a pool without workers are told to wait.
+const retryEmpty = 5 * time.Second
+
+// states counts the workers of a pool with a model by their state. The lock is held.
+func (f *Fleet) states(model, pool string) string {
+	counts := map[State]int{}
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		if _, serves := m.seat(model); serves && m.Pool == pool {
+			counts[m.present(now)]++
+		}
+	}
+	var parts []string
+	for _, s := range []State{Up, Joining, Draining, Down, Failing, Asleep, Waking} {
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprint(counts[s], " ", s))
+		}
+	}
+	if len(parts) == 0 {
+		return "no worker has joined"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Cached returns how many tokens of a prompt the best worker of a pool holds; known
+// is false where no worker of it tells its blocks.
+func (f *Fleet) Cached(r *parley.Request, pool string) (tokens int, known bool) {
+	q := (&trip{fleet: f, r: r}).query()
+	q.Pool = pool
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.cfg.Now()
+	for _, m := range f.members {
+		if id, serves := m.seat(r.Model); serves && m.Pool == pool {
+			f.router.Report(id, m.status(now, f.cfg.SlowStart))
+		}
+	}
+	return f.router.Cached(q, now)
+}
+
+// Pool returns a worker that computes in one pool, and where that has no worker at
+// work in the others that admit a request.
+func (f *Fleet) Pool(name string) parley.Worker { return poolWorker{f, name} }
+
+type poolWorker struct {
+	*Fleet
+	pool string
+}
+
+// Generate is that of the fleet, with the pool asked first.
+func (p poolWorker) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		p.newTrip(r, p.pool).run(ctx, yield)
+	}
+}

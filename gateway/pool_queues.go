@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/gateway/admin"
+	"parley/queue"
+)
+
+// A pooled worker has its workers in pools, which answer the requests of some
+// tenants, classes and purposes only.
+type pooled interface {
+	parley.Worker
+	// Pools lists the pools that serve a model, PoolsFor those that may answer a
+	// request, the one to ask first at the head.
+	Pools(model string) []string
+	PoolsFor(r *parley.Request) []string
+	// Pool computes in one pool, and in others that may answer if it has no worker.
+	Pool(name string) parley.Worker
+	// Ready counts the workers of a pool that can begin something.
+	Ready(model, pool string) int
+	// Cached returns how many tokens of a prompt a worker of a pool holds, if known.
+	Cached(r *parley.Request, pool string) (tokens int, known bool)
+	// NoWorkers is what a client is told whose request no worker can take.
+	NoWorkers(r *parley.Request) error
+}
+
+// poolQueues are the queues of one model: one for each pool of workers, so that what
+// is asked of one pool holds up no request of another.
+type poolQueues struct {
+	now func() time.Time
+	// pools is nil where there is one worker, and so one queue.
+	pools      pooled
+	workerWait time.Duration
+	of         []*turns
+}
+
+// openTurns gives every model its queues. A pool with several models has one breaker
+// for all of them.
+func (g *Gateway) openTurns() error {
+	counted := newAdmissionMetrics()
+	for i, m := range g.models {
+		m.queues = &poolQueues{now: g.config.Now, workerWait: g.config.Admission.WorkerWait}
+		names := []string{admin.LocalPool}
+		if many, ok := m.Worker.(pooled); ok {
+			m.queues.pools, names = many, many.Pools(m.ID)
+		}
+		for _, name := range names {
+			if err := m.queues.open(g, m, name, counted); err != nil {
+				return err
+			}
+		}
+		for _, before := range g.models[:i] {
+			if reflect.TypeOf(m.Worker).Comparable() && before.Worker == m.Worker {
+				m.queues.joinBreakers(before.queues)
+			}
+		}
+	}
+	r := g.config.Registry
+	return errors.Join(r.Register(counted.shed), r.Register(counted.wait), r.Register(queueCollector{g}))
+}
+
+// open adds the queue of a pool.
+func (q *poolQueues) open(g *Gateway, m *model, pool string, counted *admissionMetrics) error {
+	config := &g.config.Admission
+	inner, err := queue.New(config.Queue)
+	if err != nil {
+		return err
+	}
+	t := &turns{
+		now:     g.config.Now,
+		metrics: counted,
+		queue:   inner,
+		model:   newBreaker(config.Breaker),
+		worker:  newBreaker(config.Breaker),
+		compute: m.Worker,
+		pools:   q.pools,
+		name:    m.ID,
+		pool:    pool,
+		number:  len(q.of),
+	}
+	if q.pools != nil {
+		t.compute = q.pools.Pool(pool)
+	}
+	for class, tier := range config.Queue.Tiers {
+		t.impatient[class] = tier.WaitMax > 0 && tier.WaitMax < config.FirstTokenMax
+	}
+	q.of = append(q.of, t)
+	return nil
+}
+
+// joinBreakers shares the breakers of workers with another model's queues.
+func (q *poolQueues) joinBreakers(with *poolQueues) {
+	for _, t := range q.of {
+		if other := with.named(t.pool); other != nil {
+			t.worker = other.worker
+		}
+	}
+}
+
+func (q *poolQueues) named(pool string) *turns {
+	i := slices.IndexFunc(q.of, func(t *turns) bool { return t.pool == pool })
+	if i < 0 {
+		return nil
+	}
+	return q.of[i]
+}
+
+// ready counts the workers of the pool that can begin something.
+func (t *turns) ready() int {
+	if t.pools == nil {
+		return 1
+	}
+	return t.pools.Ready(t.name, t.pool)
+}
+
+// choose returns the queue in which a request should wait: of the first pool that may
+// answer it, has a worker, and is not failing. Nil says that no pool may.
+func (q *poolQueues) choose(r *parley.Request, now time.Time) (first *turns) {
+	if q.pools == nil {
+		return q.of[0]
+	}
+	for _, name := range q.pools.PoolsFor(r) {
+		t := q.named(name)
+		if t.ready() > 0 && t.retry(now) == 0 {
+			return t
+		}
+		if first == nil {
+			first = t
+		}
+	}
+	return first
+}
+
+// answer waits for a turn, and then has a worker of the pool answer, through wrap.
+func (q *poolQueues) answer(wrap func(parley.Worker) parley.Worker) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
+		return func(yield func(step, error) bool) {
+			k, err := q.enter(r)
+			if err != nil {
+				yield(step{}, err)
+				return
+			}
+			defer k.drop()
+			if !k.isCalled() && !yield(step{ticket: k}, nil) {
+				return
+			}
+			if err := q.wait(ctx, r, k); err != nil {
+				yield(step{}, err)
+				return
+			}
+			t := k.turns.Load()
+			t.run(ctx, wrap(t.compute), r, k, yield)
+		}
+	}
+}
+
+// enter takes a place in a queue, or says why there is none.
+func (q *poolQueues) enter(r *parley.Request) (*ticket, error) {
+	now := q.now()
+	t := q.choose(r, now)
+	if t == nil {
+		return nil, q.pools.NoWorkers(r)
+	}
+	if retry := t.retry(now); retry > 0 && t.ready() > 0 {
+		t.turnedAway("breaker", r.Class)
+		return nil, &parley.Error{Code: parley.Unavailable, Wait: retry,
+			Message: "The model is failing, so your request was not tried. Try again in a while."}
+	}
+	k := &ticket{called: make(chan struct{})}
+	k.turns.Store(t)
+	k.Entry = queue.Entry{
+		Owner:     k,
+		Class:     r.Class,
+		Tenant:    r.Tenant,
+		Prompt:    len(r.Prompt),
+		Choices:   max(r.Choices, 1),
+		MaxOutput: r.MaxTokens,
+		Deadline:  r.Deadline,
+		Arrived:   now,
+	}
+	if q.pools != nil {
+		k.Cached, k.CachedKnown = q.pools.Cached(r, t.pool)
+	}
+	if r.Embed {
+		k.MaxOutput = 1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return k, t.push(k, now)
+}
+
+// look lets go who may go by now. It moves a ticket whose pool has no worker any more,
+// or whose first pool has one again, and ends one for which no worker comes.
+func (q *poolQueues) look(r *parley.Request, k *ticket) {
+	now := q.now()
+	to := q.choose(r, now)
+	if from := k.turns.Load(); to != nil && to != from {
+		q.move(r, k, from, to, now)
+	}
+	t := k.lock()
+	defer t.mu.Unlock()
+	t.dispatch(now)
+	switch {
+	case t.ready() > 0:
+		k.empty = time.Time{}
+	case k.empty.IsZero():
+		k.empty = now
+	case now.Sub(k.empty) >= q.workerWait && k.State() == queue.Waiting:
+		t.queue.Withdraw(&k.Entry, now)
+		t.turnedAway("no_worker", k.Class)
+		k.refused = q.pools.NoWorkers(r)
+		close(k.called)
+	}
+}
+
+// move gives a ticket that waits a place in another queue. It leaves workers that are
+// up only for a pool that has nothing waiting.
+func (q *poolQueues) move(r *parley.Request, k *ticket, from, to *turns, now time.Time) {
+	first, second := from, to
+	if first.number > second.number {
+		first, second = second, first
+	}
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	if k.State() != queue.Waiting || from.ready() > 0 && to.queue.Len() > 0 {
+		return
+	}
+	from.queue.Withdraw(&k.Entry, now)
+	k.turns.Store(to)
+	k.Cached, k.CachedKnown = q.pools.Cached(r, to.pool)
+	if k.refused = to.push(k, now); k.refused != nil {
+		close(k.called)
+	}
+}
