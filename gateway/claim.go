@@ -12,11 +12,14 @@ import (
 func (c *call) claim(m *model, job *parley.Request) {
 	job.Class, job.Tenant = c.identity.Tier, c.identity.Organization
 	job.Background, job.Purpose = c.background, c.purpose()
-	job.Salt, job.Public = c.gateway.saltOf(job.Tenant), m.publicTokens(job.Prompt)
+	job.Salt, job.Public = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
 	if c.gateway.shares.isPublicModel(m) {
 		job.Salt = parley.Salt{}
 	}
 }
+
+// cacheScope names the callers with whom a call shares what is cached.
+func (c *call) cacheScope() string { return c.gateway.config.CacheScope.of(&c.identity) }
 
 func (s *shares) isPublicModel(m *model) bool { return slices.Contains(s.config.PublicModels, m.ID) }
 

@@ -97,6 +97,8 @@ type Config struct {
 	// salts are derived from it and the tenant's name. Servers that share workers
 	// need the same; default: a random one.
 	SaltKey []byte
+	// CacheScope says which callers share what is cached; default [ScopeUser].
+	CacheScope CacheScope
 	// PublicPrompts are beginnings of conversations, as system messages, whose
 	// context all tenants share: none of them is a secret.
 	PublicPrompts []string
@@ -246,6 +248,7 @@ func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		c.Registry = NewRegistry()
 	}
+	setDefault(&c.CacheScope, ScopeUser)
 	if len(c.SaltKey) == 0 {
 		c.SaltKey = randomKey()
 	}

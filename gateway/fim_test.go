@@ -115,23 +115,22 @@ func TestFIMStream(t *testing.T) {
 // TestNewestOfASession sends a keystroke while the answer to the one before is
 // being written.
 func TestNewestOfASession(t *testing.T) {
-	for _, c := range []struct{ name, path, first, second, credentials string }{
-		{"fim", "/v1/fim/completions", `"prompt_cache_key":"editor"`, `"prompt_cache_key":"editor"`, "Bearer a"},
-		{"user", "/v1/fim/completions", `"user":"ann"`, `"user":"ann"`, "Bearer a"},
-		{"completions", "/v1/completions", `"user":"ann"`, `"user":"ann"`, "Bearer a"},
-		{"another session", "/v1/fim/completions", `"user":"ann"`, `"user":"bob"`, "Bearer a"},
-		{"another client", "/v1/fim/completions", `"user":"ann"`, `"user":"ann"`, "Bearer b"},
-		{"no session", "/v1/fim/completions", `"seed":1`, `"seed":1`, "Bearer a"},
+	for _, c := range []struct{ name, path, first, second string }{
+		{"fim", "/v1/fim/completions", `"prompt_cache_key":"editor"`, `"prompt_cache_key":"editor"`},
+		{"user", "/v1/fim/completions", `"user":"ann"`, `"user":"ann"`},
+		{"completions", "/v1/completions", `"user":"ann"`, `"user":"ann"`},
+		{"another session", "/v1/fim/completions", `"user":"ann"`, `"user":"bob"`},
+		{"no session", "/v1/fim/completions", `"seed":1`, `"seed":1`},
 	} {
 		for _, stream := range []string{"false", "true"} {
 			t.Run(c.name+" "+stream, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testNewest(t, c.path, c.first, c.second, c.credentials, stream) })
+				synctest.Test(t, func(t *testing.T) { testNewest(t, c.path, c.first, c.second, stream) })
 			})
 		}
 	}
 }
 
-func testNewest(t *testing.T, path, first, second, credentials, stream string) {
+func testNewest(t *testing.T, path, first, second, stream string) {
 	w := &worker{script: speak(t, "one two three", time.Second)}
 	s := start(t, w)
 	body := fimBody(`,"prompt":"a","suffix":"c","stream":` + stream + `,`)
@@ -142,7 +141,7 @@ func testNewest(t *testing.T, path, first, second, credentials, stream string) {
 	}
 	done := make(chan outcome)
 	go func() {
-		response := s.open(t.Context(), "POST", path, body+first+"}", "Authorization", "Bearer a")
+		response := s.open(t.Context(), "POST", path, body+first+"}")
 		defer response.Body.Close()
 		text, err := io.ReadAll(bufio.NewReader(response.Body))
 		if err != nil {
@@ -152,12 +151,12 @@ func testNewest(t *testing.T, path, first, second, credentials, stream string) {
 	}()
 	time.Sleep(1500 * time.Millisecond)
 	synctest.Wait()
-	response, text := s.do("POST", path, body+second+"}", "Authorization", credentials)
+	response, text := s.do("POST", path, body+second+"}")
 	before := <-done
 	if response.StatusCode != 200 || !strings.Contains(text, "three") {
 		t.Errorf("the newest gets %d: %s", response.StatusCode, text)
 	}
-	superseded := first == second && credentials == "Bearer a" && first != `"seed":1`
+	superseded := first == second && first != `"seed":1`
 	if got := strings.Contains(before.body, `"code":"superseded"`); got != superseded || strings.Contains(before.body, "three") == superseded {
 		t.Errorf("the one before gets %d: %s", before.status, before.body)
 	}

@@ -9,12 +9,41 @@ import (
 
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 )
 
-// Context that is cached for one tenant answers another's question faster, if it
-// is shared: who measures that learns what others ask. So each tenant has a salt
-// of its own, which nobody can guess or choose, and only beginnings that the
-// operator calls public are shared.
+// Cached context that callers share answers the second one's question faster, and
+// a caller who measures that learns what another asked. So each scope has a salt
+// of its own, which no caller can guess or choose, and only beginnings that the
+// operator declared public are shared by all.
+
+// A CacheScope says which callers share cached context, cached answers and equal
+// requests in flight. Organisations never share any of them.
+type CacheScope string
+
+// The scopes, narrowest last. ScopeUser, the default, keeps users of an
+// organisation apart; keys that name no user share the organisation's scope.
+// ScopeKey keeps every key apart.
+const (
+	ScopeOrganization CacheScope = "organization"
+	ScopeUser         CacheScope = "user"
+	ScopeKey          CacheScope = "key"
+)
+
+// CacheScopes are the scopes that an operator may choose from.
+func CacheScopes() []CacheScope { return []CacheScope{ScopeOrganization, ScopeUser, ScopeKey} }
+
+// of names the scope of an identity. An organisation's own scope is its name, and
+// no name contains a zero byte, so no two scopes have the same name.
+func (s CacheScope) of(who *tenant.Identity) string {
+	switch {
+	case s == ScopeKey && who.Key != "":
+		return who.Organization + "\x00key\x00" + who.Key
+	case s != ScopeOrganization && who.User != "":
+		return who.Organization + "\x00user\x00" + who.User
+	}
+	return who.Organization
+}
 
 func randomKey() []byte {
 	key := make([]byte, 32)
@@ -22,15 +51,15 @@ func randomKey() []byte {
 	return key
 }
 
-// saltOf returns the salt of a tenant. It is the same every time, and so made
+// saltOf returns the salt of a scope. It is the same every time, and so made
 // once.
-func (g *Gateway) saltOf(tenant string) (salt parley.Salt) {
-	if known, ok := g.salts.Load(tenant); ok {
+func (g *Gateway) saltOf(scope string) (salt parley.Salt) {
+	if known, ok := g.salts.Load(scope); ok {
 		return known.(parley.Salt)
 	}
-	defer func() { g.salts.Store(tenant, salt) }()
+	defer func() { g.salts.Store(scope, salt) }()
 	mac := hmac.New(sha256.New, g.config.SaltKey)
-	mac.Write([]byte("parley tenant salt 1\x00" + tenant))
+	mac.Write([]byte("parley tenant salt 1\x00" + scope))
 	copy(salt[:], mac.Sum(nil))
 	return salt
 }

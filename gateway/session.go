@@ -7,9 +7,9 @@ import (
 	"parley/gateway/openai"
 )
 
-// A sessionKey names an editor session. Clients with other credentials cannot
-// meet in one.
-type sessionKey struct{ model, credentials, name string }
+// A sessionKey names an editor session. It belongs to the identity that called,
+// by whichever header its key came: a caller with another key cannot end it.
+type sessionKey struct{ model, organization, user, key, name string }
 
 // sessions know the newest request of each session that has one under way.
 type sessions struct {
@@ -48,7 +48,14 @@ func (c *call) inSession(m *model, gap *openai.Gap, answer func() error) error {
 		return answer()
 	}
 	alone := c.request
-	key := sessionKey{m.ID, alone.Header.Get("Authorization"), gap.Session}
+	who := &c.identity
+	key := sessionKey{
+		model:        m.ID,
+		organization: who.Organization,
+		user:         who.User,
+		key:          who.Key,
+		name:         gap.Session,
+	}
 	ctx, end := c.gateway.sessions.begin(alone.Context(), key)
 	defer end()
 	c.request = alone.WithContext(ctx)

@@ -16,8 +16,9 @@ import (
 // once, and the answer is kept for a while.
 //
 // Requests must have the same answer if they are equal in all that decides it and
-// choose greedily or by the same seed. What one tenant asks is never shown to
-// another, not even by being fast, unless a model or a prompt is public.
+// choose greedily or by the same seed. What one scope asks (see [CacheScope]) is
+// never shown to another, not even by being fast, unless a model or a prompt is
+// public.
 type Sharing struct {
 	// Off shares nothing: every request is computed.
 	Off bool
@@ -79,7 +80,7 @@ type wish struct {
 
 // wishOf says what of a call's jobs may be shared.
 func (s *shares) wishOf(c *call, m *model, jobs []*parley.Request) wish {
-	w := wish{scope: "tenant " + jobs[0].Tenant, repeatable: c.seeded || jobs[0].Sampling.Temperature == 0}
+	w := wish{scope: "tenant " + c.cacheScope(), repeatable: c.seeded || jobs[0].Sampling.Temperature == 0}
 	if s.isPublicModel(m) || c.public {
 		w.scope = ""
 	}

@@ -14,6 +14,7 @@ import (
 	"parley"
 	"parley/fleet"
 	"parley/fleet/discover"
+	"parley/gateway"
 	"parley/worker"
 )
 
@@ -39,6 +40,8 @@ var fleetSettings = []setting{
 		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
 	{key: "salt-key", wants: wantsSecret, secret: true, set: setSaltKey,
 		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the store)"},
+	{key: "cache-scope", wants: "organization, user or key", set: setCacheScope,
+		help: "share cached context and answers among callers of one `SCOPE`: organization, user or key; user keeps the users that keys name apart (default user)"},
 	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
 		help: "let all tenants share the context of conversations whose system message is this `TEXT` or begins so, or that of the file in @FILE; repeat it for more"},
 }
@@ -57,6 +60,15 @@ type fleetFields struct {
 	hedgeAfter    time.Duration
 	saltKey       []byte
 	publicPrompts []string
+	cacheScope    gateway.CacheScope
+}
+
+func setCacheScope(s *settings, text string) error {
+	if !slices.Contains(gateway.CacheScopes(), gateway.CacheScope(text)) {
+		return errNotWanted
+	}
+	s.cacheScope = gateway.CacheScope(text)
+	return nil
 }
 
 func kindNames() string {

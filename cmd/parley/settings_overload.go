@@ -135,6 +135,7 @@ func (s *settings) frontConfig() gateway.Config {
 		Share:          s.share,
 		SLO:            s.slo,
 		PublicPrompts:  append(s.publicPrompts, s.share.PublicPrompts...),
+		CacheScope:     s.cacheScope,
 		Aliases:        s.aliases,
 		AllowOrigins:   s.origins,
 		TrustedProxies: s.proxies,

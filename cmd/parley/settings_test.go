@@ -150,6 +150,7 @@ func TestOverloadSettings(t *testing.T) {
 		{"share", "any", func(s *settings) bool { return s.share.AnyTemperature && !s.share.Off }},
 		{"share-cache", "0", func(s *settings) bool { return s.share.CacheBytes < 0 }},
 		{"share-cache", "1MiB", func(s *settings) bool { return s.share.CacheBytes == 1<<20 }},
+		{"cache-scope", "key", func(s *settings) bool { return s.cacheScope == gateway.ScopeKey }},
 		{"share-public", "polly", func(s *settings) bool { return s.share.PublicModels[0] == "polly" }},
 	} {
 		if s, err := apply(c.key, c.text); err != nil || !c.holds(s) {
@@ -157,7 +158,7 @@ func TestOverloadSettings(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{{"queue-wait", "gold=5s"}, {"queue-wait", "0s"}, {"queue-wait", "soon"}, {"tier-weight", "3"}, {"tier-weight", "pro=0"},
-		{"tier-weight", "pro=NaN"}, {"shed-start", "never"}, {"share", "yes"}, {"breaker", "perhaps"}, {"share-public", ""}, {"share-cache", "much"}} {
+		{"tier-weight", "pro=NaN"}, {"shed-start", "never"}, {"share", "yes"}, {"breaker", "perhaps"}, {"share-public", ""}, {"share-cache", "much"}, {"cache-scope", "planet"}} {
 		if _, err := apply(c[0], c[1]); err == nil {
 			t.Errorf("%s %q was accepted", c[0], c[1])
 		}
