@@ -134,3 +134,18 @@ func TestEventsAreBounded(t *testing.T) {
 		t.Errorf("%d events, the newest %+v", len(list), list)
 	}
 }
+
+// TestModeratorsAreNotFollowed has a moderator answer with a redirect: the text
+// must not reach the server that it names.
+func TestModeratorsAreNotFollowed(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the text was sent to a server that the operator did not name")
+	}))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`"}}}`))
+	if _, down := k.Moderate(t.Context(), k.For("", ""), "a secret", false, nil); down["m"] == nil {
+		t.Error("a redirect was taken for an answer")
+	}
+}

@@ -32,7 +32,9 @@ const (
 )
 
 func newOutside() *outside {
-	return &outside{client: &http.Client{}, failed: map[string]int{}, closed: map[string]time.Time{}}
+	// A redirect would hand the text, which is a user's, to another server than the operator named.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &outside{client: &http.Client{CheckRedirect: stay}, failed: map[string]int{}, closed: map[string]time.Time{}}
 }
 
 // A Guard asks a model of this server to judge a text and returns what it says.
