@@ -15,6 +15,8 @@ require (
 	golang.org/x/text v0.43.0
 )
 
+require github.com/ebitengine/purego v0.11.2 // indirect
+
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6

@@ -48,18 +48,18 @@ func newRandomModel(d bench, s modelShape, kind weights.DType, pool compute.KVTy
 	m := &randomModel{bench: d, modelShape: s, logits: make([]float32, rows*s.vocab), spent: map[string]time.Duration{}}
 	r := newRand(1)
 	q, kv := s.heads.Query*s.heads.Dim, s.heads.KV*s.heads.Dim
-	m.newKV(compute.KVShape{Layers: s.layers, KVHeads: s.heads.KV, HeadDim: s.heads.Dim, Blocks: len(blockTable(tokens, 0)), Type: pool})
+	m.Pool(compute.KVShape{Layers: s.layers, KVHeads: s.heads.KV, HeadDim: s.heads.Dim, Blocks: len(blockTable(tokens, 0)), Type: pool})
 	m.fillKV(r, pool)
-	m.x, m.y, m.att = d.buffer(rows, s.hidden, nil), d.buffer(rows, s.hidden, nil), d.buffer(rows, q, nil)
-	m.qkv = compute.QKV{Q: d.buffer(rows, q, nil), K: d.buffer(rows, kv, nil), V: d.buffer(rows, kv, nil), Heads: s.heads}
-	m.table, m.norm = d.upload(randomTensor(r, kind, s.vocab, s.hidden)), d.upload(vectorTensor(r, s.hidden))
+	m.x, m.y, m.att = d.Buffer(rows, s.hidden, nil), d.Buffer(rows, s.hidden, nil), d.Buffer(rows, q, nil)
+	m.qkv = compute.QKV{Q: d.Buffer(rows, q, nil), K: d.Buffer(rows, kv, nil), V: d.Buffer(rows, kv, nil), Heads: s.heads}
+	m.table, m.norm = d.Weight(randomTensor(r, kind, s.vocab, s.hidden)), d.Weight(vectorTensor(r, s.hidden))
 	wq, wk, wo := randomTensor(r, kind, q, s.hidden), randomTensor(r, kind, kv, s.hidden), randomTensor(r, kind, s.hidden, q)
 	gate, down := randomTensor(r, kind, s.inner, s.hidden), randomTensor(r, kind, s.hidden, s.inner)
 	for range s.layers {
 		m.blocks = append(m.blocks, modelLayer{
-			qkv: []compute.Projection{{Out: m.qkv.Q, W: d.upload(wq)}, {Out: m.qkv.K, W: d.upload(wk)}, {Out: m.qkv.V, W: d.upload(wk)}},
-			out: []compute.Projection{{Out: m.y, W: d.upload(wo)}},
-			mlp: compute.MLP{Gate: d.upload(gate), Up: d.upload(gate), Down: d.upload(down)},
+			qkv: []compute.Projection{{Out: m.qkv.Q, W: d.Weight(wq)}, {Out: m.qkv.K, W: d.Weight(wk)}, {Out: m.qkv.V, W: d.Weight(wk)}},
+			out: []compute.Projection{{Out: m.y, W: d.Weight(wo)}},
+			mlp: compute.MLP{Gate: d.Weight(gate), Up: d.Weight(gate), Down: d.Weight(down)},
 		})
 	}
 	return m

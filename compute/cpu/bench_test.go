@@ -21,7 +21,7 @@ func newBench(b *testing.B, path string) bench {
 		b.Skip(err)
 	}
 	b.Cleanup(func() { _ = c.Close() })
-	return bench{b, c}
+	return bench{TB: b, Backend: c}
 }
 
 // benchLinear measures one projection. Several copies of small matrices are
@@ -37,9 +37,9 @@ func benchLinear(b *testing.B, path string, kind weights.DType, rows, out, cols 
 	data := randomTensor(r, kind, out, cols)
 	ws := make([]compute.Weight, copies)
 	for i := range ws {
-		ws[i] = d.upload(data)
+		ws[i] = d.Weight(data)
 	}
-	in, dst := d.buffer(rows, cols, randomFloats(r, rows*cols)), d.buffer(rows, out, nil)
+	in, dst := d.Buffer(rows, cols, randomFloats(r, rows*cols)), d.Buffer(rows, out, nil)
 	ps := []compute.Projection{{Out: dst, W: ws[0]}}
 	d.Begin(plainStep(rows), nil)
 	best := time.Hour // of a round over all copies: other programs disturb the mean
@@ -85,7 +85,7 @@ func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.H
 	layers := max(1, min(30, int(poolBytes/layer.Bytes())))
 	perSeq := (past + rows + compute.BlockTokens - 1) / compute.BlockTokens
 	shape := compute.KVShape{Layers: layers, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: perSeq * seqs, Type: kind}
-	d.newKV(shape)
+	d.Pool(shape)
 	r := newRand(1)
 	data := d.Backend.(*CPU).kv.data
 	for n := copy(data, randomPart(r, kind, heads.Dim)); n < len(data); n *= 2 {
@@ -97,7 +97,7 @@ func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.H
 		step.Seqs = append(step.Seqs, compute.Seq{Row: i * rows, Rows: rows, Past: past, Blocks: blockTable(past+rows, i*perSeq)})
 	}
 	width := heads.Query * heads.Dim
-	q, dst := d.buffer(seqs*rows, width, randomFloats(r, seqs*rows*width)), d.buffer(seqs*rows, width, nil)
+	q, dst := d.Buffer(seqs*rows, width, randomFloats(r, seqs*rows*width)), d.Buffer(seqs*rows, width, nil)
 	a := compute.Attention{Heads: heads, Scale: 0.125}
 	d.Begin(step, nil)
 	b.ResetTimer()
@@ -167,9 +167,9 @@ func BenchmarkStoreKVTypes(b *testing.B) {
 	for kind := range compute.KVType(compute.KVTypes) {
 		b.Run(kind.String(), func(b *testing.B) {
 			d, r, h := newBench(b, ""), newRand(1), headsOf1B
-			d.newKV(compute.KVShape{Layers: 1, KVHeads: h.KV, HeadDim: h.Dim, Blocks: rows / compute.BlockTokens, Type: kind})
+			d.Pool(compute.KVShape{Layers: 1, KVHeads: h.KV, HeadDim: h.Dim, Blocks: rows / compute.BlockTokens, Type: kind})
 			fill := func(heads int) compute.Buffer {
-				return d.buffer(rows, heads*h.Dim, randomFloats(r, rows*heads*h.Dim))
+				return d.Buffer(rows, heads*h.Dim, randomFloats(r, rows*heads*h.Dim))
 			}
 			x := compute.QKV{Q: fill(h.Query), K: fill(h.KV), V: fill(h.KV), Heads: h}
 			d.Begin(plainStep(rows), []compute.Rope{{InvFreq: invFreq(h.Dim), Scale: 1}})
@@ -186,8 +186,8 @@ func BenchmarkSmallOperations(b *testing.B) {
 		d := newBench(b, "")
 		const cols = 2048
 		r := newRand(1)
-		src, dst := d.buffer(rows, cols, randomFloats(r, rows*cols)), d.buffer(rows, cols, nil)
-		w := d.upload(vectorTensor(r, cols))
+		src, dst := d.Buffer(rows, cols, randomFloats(r, rows*cols)), d.Buffer(rows, cols, nil)
+		w := d.Weight(vectorTensor(r, cols))
 		d.Begin(plainStep(rows), nil)
 		b.Run(fmt.Sprintf("norm/%d_rows", rows), func(b *testing.B) {
 			for range b.N {

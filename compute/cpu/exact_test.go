@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/compute/computetest"
 	"parley/model/weights"
 )
 
@@ -41,9 +42,9 @@ func newRowwise(kind weights.DType) *rowwise {
 
 func (m *rowwise) scenario(rows int) scenario {
 	return func(b bench) []float32 {
-		gate, up, down := b.upload(m.gate), b.upload(m.up), b.upload(m.down)
-		table := b.upload(m.table)
-		e := compute.Experts{Router: b.upload(m.router), TopK: 2}
+		gate, up, down := b.Weight(m.gate), b.Weight(m.up), b.Weight(m.down)
+		table := b.Weight(m.table)
+		e := compute.Experts{Router: b.Weight(m.router), TopK: 2}
 		for range m.router.Rows() {
 			e.MLPs = append(e.MLPs, compute.MLP{Gate: gate, Up: up, Down: down, Act: compute.GELUTanh})
 			gate, up = up, gate
@@ -53,10 +54,10 @@ func (m *rowwise) scenario(rows int) scenario {
 			step.Tokens[i] = parley.Token(i * 7 % rowwiseVocab)
 		}
 		b.Begin(step, nil)
-		x, y := b.buffer(rows, rowwiseHidden, nil), b.buffer(rows, rowwiseHidden, nil)
+		x, y := b.Buffer(rows, rowwiseHidden, nil), b.Buffer(rows, rowwiseHidden, nil)
 		b.Embed(x, table, 3)
-		b.Norm(y, x, b.upload(m.norm), 1e-5, 0.5)
-		b.Linear(y, []compute.Projection{{Out: x, W: b.upload(m.square), Bias: b.upload(m.bias)}})
+		b.Norm(y, x, b.Weight(m.norm), 1e-5, 0.5)
+		b.Linear(y, []compute.Projection{{Out: x, W: b.Weight(m.square), Bias: b.Weight(m.bias)}})
 		b.GatedMLP(y, x, &compute.MLP{Gate: gate, Up: up, Down: down})
 		b.Add(x, y)
 		b.Mixture(y, x, &e)
@@ -116,7 +117,7 @@ func partition(r *rand.Rand, n int) []int {
 // byLayer sorts the results of a sequence by layer, so that their order does
 // not depend on the chunks.
 func byLayer(values []float32, chunks []int, width int) []float32 {
-	var layers [lookbackLayers][]float32
+	var layers [computetest.LookbackLayers][]float32
 	for _, rows := range chunks {
 		for l := range layers {
 			layers[l] = append(layers[l], values[:rows*width]...)
@@ -147,16 +148,16 @@ func TestAttentionDoesNotDependOnChunksBlocksOrThreads(t *testing.T) {
 			if tokens > 1000 && path == "plain" && kind != compute.KVF32 {
 				continue // slow, and segments are the same for all types
 			}
-			l := lookback{heads: heads, kind: kind, window: c.window, norms: i == 2, interleaved: i == 1}
-			l.talks = []conversation{{chunks: []int{tokens}, blocks: blockTable(tokens, 0)}}
+			l := computetest.Lookback{Heads: heads, Kind: kind, Window: c.window, Norms: i == 2, Interleaved: i == 1}
+			l.Talks = []computetest.Conversation{{Chunks: []int{tokens}, Blocks: blockTable(tokens, 0)}}
 			width := heads.Query * heads.Dim
-			want := byLayer(l.scenario().on(t, Options{Threads: 1, Path: path}), []int{tokens}, width)
+			want := byLayer(scenario(l.Scenario()).on(t, Options{Threads: 1, Path: path}), []int{tokens}, width)
 			r := newRand(uint64(i))
 			for _, threads := range []int{1, 2, 3, 5} {
 				chunks, blocks := partition(r, tokens), blockTable(tokens, 3)
 				r.Shuffle(len(blocks), func(a, b int) { blocks[a], blocks[b] = blocks[b], blocks[a] })
-				l.talks = []conversation{{chunks: chunks, blocks: blocks}, {chunks: []int{1, 17, 5}, blocks: []int32{1, 0}}}
-				got := l.scenario().on(t, Options{Threads: threads, Path: path})[:len(want)]
+				l.Talks = []computetest.Conversation{{Chunks: chunks, Blocks: blocks}, {Chunks: []int{1, 17, 5}, Blocks: []int32{1, 0}}}
+				got := scenario(l.Scenario()).on(t, Options{Threads: threads, Path: path})[:len(want)]
 				if err := sameBits(byLayer(got, chunks, width), want); err != nil {
 					t.Errorf("%+v, %d threads, chunks %v: %v", heads, threads, chunks, err)
 				}
@@ -170,18 +171,18 @@ func TestVectorPathsAgreeExactly(t *testing.T) {
 	if len(names) < 3 {
 		t.Skipf("this machine has only the paths %v", names)
 	}
-	l := lookback{heads: compute.Heads{Query: 9, KV: 3, Dim: 96}, norms: true, talks: []conversation{{chunks: []int{50, 1}, blocks: blockTable(51, 0)}}}
+	l := computetest.Lookback{Heads: compute.Heads{Query: 9, KV: 3, Dim: 96}, Norms: true, Talks: []computetest.Conversation{{Chunks: []int{50, 1}, Blocks: blockTable(51, 0)}}}
 	scenarios := map[string]scenario{}
-	for l.kind = range compute.KVType(compute.KVTypes) {
-		scenarios[fmt.Sprintf("attention over %v", l.kind)] = l.scenario()
+	for l.Kind = range compute.KVType(compute.KVTypes) {
+		scenarios[fmt.Sprintf("attention over %v", l.Kind)] = scenario(l.Scenario())
 	}
 	for _, kind := range allTypes {
 		if kind == weights.BF16 && slices.ContainsFunc(paths(), func(p path) bool { return p.supported && p.kernels.brain != nil }) {
 			continue // a matrix unit for bfloat16 adds in another order
 		}
 		scenarios[fmt.Sprintf("rows of %s", kind)] = newRowwise(kind).scenario(13)
-		scenarios[fmt.Sprintf("linear of %s", kind)] = linear(kind, 7, 768, 100, 31)
-		scenarios[fmt.Sprintf("many rows of %s", kind)] = linear(kind, tiledFrom+5, 768, 100, 31)
+		scenarios[fmt.Sprintf("linear of %s", kind)] = scenarioLinear(kind, 7, 768, 100, 31)
+		scenarios[fmt.Sprintf("many rows of %s", kind)] = scenarioLinear(kind, tiledFrom+5, 768, 100, 31)
 	}
 	for name, s := range scenarios {
 		want := s.on(t, Options{Threads: 2, Path: "avx512"})
@@ -209,7 +210,7 @@ func TestStepsDoNotAllocate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := testing.AllocsPerRun(10, wholeStep(bench{t, c}, rows)); n != 0 {
+			if n := testing.AllocsPerRun(10, wholeStep(bench{TB: t, Backend: c}, rows)); n != 0 {
 				t.Errorf("a step of %d rows allocates %v times", rows, n)
 			}
 			if err := c.Close(); err != nil {
@@ -224,22 +225,22 @@ func wholeStep(b bench, rows int) func() {
 	const hidden, inner, vocab, past = 256, 512, 100, 3 * segmentBlocks * compute.BlockTokens
 	r := newRand(1)
 	heads := compute.Heads{Query: 4, KV: 2, Dim: 64}
-	b.newKV(compute.KVShape{Layers: 1, KVHeads: 2, HeadDim: 64, Blocks: len(blockTable(past+rows, 0))})
+	b.Pool(compute.KVShape{Layers: 1, KVHeads: 2, HeadDim: 64, Blocks: len(blockTable(past+rows, 0))})
 	if err := b.Reserve(compute.Limits{Rows: rows, Outputs: rows, Width: inner, Experts: 2}); err != nil {
 		b.Fatal(err)
 	}
-	table, norm := b.upload(randomTensor(r, weights.Q8_0, vocab, hidden)), b.upload(vectorTensor(r, hidden))
+	table, norm := b.Weight(randomTensor(r, weights.Q8_0, vocab, hidden)), b.Weight(vectorTensor(r, hidden))
 	m := compute.MLP{
-		Gate: b.upload(randomTensor(r, weights.Q8_0, inner, hidden)), Up: b.upload(randomTensor(r, weights.F16, inner, hidden)),
-		Down: b.upload(randomTensor(r, weights.Q4_K, hidden, inner)),
+		Gate: b.Weight(randomTensor(r, weights.Q8_0, inner, hidden)), Up: b.Weight(randomTensor(r, weights.F16, inner, hidden)),
+		Down: b.Weight(randomTensor(r, weights.Q4_K, hidden, inner)),
 	}
-	e := compute.Experts{Router: b.upload(randomTensor(r, weights.F32, 3, hidden)), MLPs: []compute.MLP{m, m, m}, TopK: 2}
-	x, y := b.buffer(rows, hidden, nil), b.buffer(rows, hidden, nil)
-	qkv := compute.QKV{Q: b.buffer(rows, 256, nil), K: b.buffer(rows, 128, nil), V: b.buffer(rows, 128, nil), Heads: heads}
+	e := compute.Experts{Router: b.Weight(randomTensor(r, weights.F32, 3, hidden)), MLPs: []compute.MLP{m, m, m}, TopK: 2}
+	x, y := b.Buffer(rows, hidden, nil), b.Buffer(rows, hidden, nil)
+	qkv := compute.QKV{Q: b.Buffer(rows, 256, nil), K: b.Buffer(rows, 128, nil), V: b.Buffer(rows, 128, nil), Heads: heads}
 	ps := []compute.Projection{
-		{Out: qkv.Q, W: b.upload(randomTensor(r, weights.Q6_K, 256, hidden))},
-		{Out: qkv.K, W: b.upload(randomTensor(r, weights.Q5_0, 128, hidden))},
-		{Out: qkv.V, W: b.upload(randomTensor(r, weights.BF16, 128, hidden))},
+		{Out: qkv.Q, W: b.Weight(randomTensor(r, weights.Q6_K, 256, hidden))},
+		{Out: qkv.K, W: b.Weight(randomTensor(r, weights.Q5_0, 128, hidden))},
+		{Out: qkv.V, W: b.Weight(randomTensor(r, weights.BF16, 128, hidden))},
 	}
 	step, ropes, logits := plainStep(rows), []compute.Rope{{InvFreq: invFreq(64), Scale: 1}}, make([]float32, rows*vocab)
 	step.Seqs[0].Past, step.Seqs[0].Blocks = past, blockTable(past+rows, 0)

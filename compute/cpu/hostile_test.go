@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/compute"
+	"parley/compute/computetest"
 	"parley/model/weights"
 )
 
@@ -44,9 +45,9 @@ func spoiledLinear(kind weights.DType, rows, cols, outputs int, x []float32) sce
 				x[i] = v
 			}
 		}
-		w, out := b.upload(randomTensor(r, kind, outputs, cols)), b.buffer(rows, outputs, nil)
+		w, out := b.Weight(randomTensor(r, kind, outputs, cols)), b.Buffer(rows, outputs, nil)
 		b.Begin(plainStep(rows), nil)
-		b.Linear(b.buffer(rows, cols, x), []compute.Projection{{Out: out, W: w}})
+		b.Linear(b.Buffer(rows, cols, x), []compute.Projection{{Out: out, W: w}})
 		return contents(out)
 	}
 }
@@ -57,15 +58,15 @@ func TestOldBlocksDoNotMatter(t *testing.T) {
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
 		for i, heads := range []compute.Heads{{Query: 6, KV: 2, Dim: 64}, {Query: 2, KV: 2, Dim: 24}, {Query: 8, KV: 1, Dim: 128}} {
 			for _, window := range []int{0, 20} {
-				l := lookback{heads: heads, kind: kind, window: window}
-				l.talks = []conversation{{chunks: []int{1, 37, 1, 5}, blocks: []int32{3, 1, 4}}, {chunks: []int{17, 1}, blocks: []int32{0, 2}}}
+				l := computetest.Lookback{Heads: heads, Kind: kind, Window: window}
+				l.Talks = []computetest.Conversation{{Chunks: []int{1, 37, 1, 5}, Blocks: []int32{3, 1, 4}}, {Chunks: []int{17, 1}, Blocks: []int32{0, 2}}}
 				run := func(fill byte) []float32 {
 					c, err := New(Options{Threads: 1 + i, Path: path})
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer c.Close()
-					return l.scenario()(bench{t, stained{c, fill}})
+					return scenario(l.Scenario())(bench{TB: t, Backend: stained{c, fill}})
 				}
 				if err := sameBits(run(0xff), run(0)); err != nil {
 					t.Errorf("%+v, window %d: %v", heads, window, err)
@@ -99,9 +100,9 @@ func TestFailedStepLeavesNothingBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		b, r := bench{t, c}, newRand(1)
-		w, wrong := b.upload(randomTensor(r, weights.Q8_0, 40, cols)), b.upload(randomTensor(r, weights.Q8_0, 40, 2*cols))
-		x, first, second := b.buffer(rows, cols, randomFloats(r, rows*cols)), b.buffer(rows, 40, nil), b.buffer(rows, 40, nil)
+		b, r := bench{TB: t, Backend: c}, newRand(1)
+		w, wrong := b.Weight(randomTensor(r, weights.Q8_0, 40, cols)), b.Weight(randomTensor(r, weights.Q8_0, 40, 2*cols))
+		x, first, second := b.Buffer(rows, cols, randomFloats(r, rows*cols)), b.Buffer(rows, 40, nil), b.Buffer(rows, 40, nil)
 		b.Begin(plainStep(rows), nil)
 		if !panics(func() { b.Linear(x, []compute.Projection{{Out: first, W: w}, {Out: second, W: wrong}}) }) {
 			t.Fatal("a matrix with other columns was multiplied")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parley/compute"
+	"parley/compute/computetest"
 	"parley/model/weights"
 )
 
@@ -23,17 +24,17 @@ func forEachKVType(t *testing.T, f func(t *testing.T, path string, kind compute.
 // TestAttentionOverRoundedContext holds every type to the budget of float32:
 // the reference rounds to the same values.
 func TestAttentionOverRoundedContext(t *testing.T) {
-	talks := []conversation{
-		{chunks: []int{37, 1, 1, 30}, blocks: []int32{7, 3, 9, 11, 2}},
-		{chunks: []int{1, 16, 1}, blocks: []int32{0, 12}},
-		{chunks: []int{2, 64, 1}, blocks: blockTable(67, 20)},
+	talks := []computetest.Conversation{
+		{Chunks: []int{37, 1, 1, 30}, Blocks: []int32{7, 3, 9, 11, 2}},
+		{Chunks: []int{1, 16, 1}, Blocks: []int32{0, 12}},
+		{Chunks: []int{2, 64, 1}, Blocks: blockTable(67, 20)},
 	}
 	for kind := range compute.KVType(compute.KVTypes) {
 		for i, dim := range []int{64, 24, 2, 40, 80, 128, 256} {
 			heads := []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim}, {Query: 8, KV: 1, Dim: dim}}[i%3]
 			t.Run(fmt.Sprintf("%v/dim_%d_heads_%d_of_%d", kind, dim, heads.Query, heads.KV), func(t *testing.T) {
-				l := lookback{heads: heads, kind: kind, still: true, window: 20 * (i % 2), talks: talks}
-				l.scenario().compare(t, budgetAttention)
+				l := computetest.Lookback{Heads: heads, Kind: kind, Still: true, Window: 20 * (i % 2), Talks: talks}
+				scenario(l.Scenario()).compare(t, budgetAttention)
 			})
 		}
 	}
@@ -263,14 +264,14 @@ func TestCopyBlocks(t *testing.T) {
 func TestMovedBlocksGiveTheSameBits(t *testing.T) {
 	const tokens, blocks = 60, 4
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
-		l := lookback{heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, kind: kind, talks: []conversation{{chunks: []int{tokens, 1, 2}}}}
+		l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, Kind: kind, Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
 		run := func(moves bool) scenario {
 			return func(b bench) []float32 {
-				b.newKV(compute.KVShape{Layers: lookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 3 * blocks, Type: kind})
+				b.Pool(compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 3 * blocks, Type: kind})
 				table, past, outs := blockTable(tokens+3, 0), []int{0}, [][]float32{nil}
-				for step := range l.talks[0].chunks {
-					l.talks[0].blocks = table
-					l.step(b, step, past, outs)
+				for step := range l.Talks[0].Chunks {
+					l.Talks[0].Blocks = table
+					l.Step(b, step, past, outs)
 					if moves {
 						next := blockTable(tokens+3, (step+1)*blocks)
 						b.CopyBlocks(next, table)
@@ -295,16 +296,16 @@ func TestMovedBlocksGiveTheSameBits(t *testing.T) {
 // of the pool between its steps, spoils it there, and brings it back in other blocks.
 func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
 	const tokens, blocks = 60, 4
-	l := lookback{heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, talks: []conversation{{chunks: []int{tokens, 1, 2}}}}
+	l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
 	run := func(moves bool) scenario {
 		return func(b bench) []float32 {
-			shape := compute.KVShape{Layers: lookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 2 * blocks, Type: l.kind}
-			b.newKV(shape)
+			shape := compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 2 * blocks, Type: l.Kind}
+			b.Pool(shape)
 			table, past, outs := blockTable(tokens+3, 0), []int{0}, [][]float32{nil}
 			bytes, noise := make([]byte, shape.BlockBytes()), make([]byte, shape.BlockBytes())
-			for step := range l.talks[0].chunks {
-				l.talks[0].blocks = table
-				l.step(b, step, past, outs)
+			for step := range l.Talks[0].Chunks {
+				l.Talks[0].Blocks = table
+				l.Step(b, step, past, outs)
 				for i, block := range table {
 					if !moves {
 						break
@@ -322,15 +323,15 @@ func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
 		}
 	}
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
-		l.kind = kind
+		l.Kind = kind
 		o := Options{Threads: 2, Path: path}
 		if err := sameBits(run(true).on(t, o), run(false).on(t, o)); err != nil {
 			t.Error(err)
 		}
 	})
-	for l.kind = range compute.KVType(compute.KVTypes) {
+	for l.Kind = range compute.KVType(compute.KVTypes) {
 		if err := sameBits(run(true).onRef(t), run(false).onRef(t)); err != nil {
-			t.Errorf("reference, %v: %v", l.kind, err)
+			t.Errorf("reference, %v: %v", l.Kind, err)
 		}
 	}
 }
@@ -343,7 +344,7 @@ func TestBlocksOfAnotherLengthAreRefused(t *testing.T) {
 	}
 	defer c.Close()
 	for _, b := range []compute.Backend{c, NewRef()} {
-		bench{t, b}.newKV(shape)
+		bench{TB: t, Backend: b}.Pool(shape)
 		for _, n := range []int64{0, shape.BlockBytes() - 1, shape.BlockBytes() + 1} {
 			for what, do := range map[string]func([]byte){"read": func(p []byte) { b.ReadBlock(p, 0) }, "written": func(p []byte) { b.WriteBlock(0, p) }} {
 				if !panics(func() { do(make([]byte, n)) }) {
@@ -365,9 +366,9 @@ func TestNoKVTypeAllocates(t *testing.T) {
 	heads := compute.Heads{Query: 4, KV: 2, Dim: 64}
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
 		scenario(func(b bench) []float32 {
-			b.newKV(compute.KVShape{Layers: 1, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: 2, Type: kind})
+			b.Pool(compute.KVShape{Layers: 1, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: 2, Type: kind})
 			r := newRand(1)
-			fill := func(n int) compute.Buffer { return b.buffer(rows, n*heads.Dim, randomFloats(r, rows*n*heads.Dim)) }
+			fill := func(n int) compute.Buffer { return b.Buffer(rows, n*heads.Dim, randomFloats(r, rows*n*heads.Dim)) }
 			x, dst := compute.QKV{Q: fill(4), K: fill(2), V: fill(2), Heads: heads}, fill(4)
 			b.Begin(plainStep(rows), []compute.Rope{{InvFreq: invFreq(heads.Dim), Scale: 1}})
 			a := compute.Attention{Heads: heads, Scale: 0.125}

@@ -29,29 +29,29 @@ func TestFastNumerics(t *testing.T) {
 			if packings[kind] != nil && rows < tiledFrom {
 				budget = budgetQ8
 			}
-			linear(kind, rows, 256*(1+r.IntN(4)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budget)
+			scenarioLinear(kind, rows, 256*(1+r.IntN(4)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budget)
 		}
-		linear(kind, 70, 2304, 40, 31).compareFast(t, budgetFast) // more columns than pass at a time
+		scenarioLinear(kind, 70, 2304, 40, 31).compareFast(t, budgetFast) // more columns than pass at a time
 	}
 	for range 12 {
 		kind := []weights.DType{weights.F16, weights.BF16}[r.IntN(2)]
-		linear(kind, 1+r.IntN(100), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
+		scenarioLinear(kind, 1+r.IntN(100), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
 		kind = []weights.DType{weights.Q8_0, weights.Q4_0}[r.IntN(2)]
-		linear(kind, tiledFrom+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
+		scenarioLinear(kind, tiledFrom+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
 	}
 }
 
 func TestFastMLPs(t *testing.T) {
 	brainSet(t)
 	for _, act := range []compute.Activation{compute.SiLU, compute.GELUTanh} {
-		gatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 77, 96, 512, false).compareFast(t, budgetMLPFast)
-		gatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 352, true).compareFast(t, budgetMLPQ8)
-		gatedMLP(weights.Q8_0, weights.F32, weights.Q4_0, act, 90, 96, 352, true).compareFast(t, budgetMLPFast)
+		scenarioMLP(weights.F16, weights.BF16, weights.Q4_K, act, 77, 96, 512, false).compareFast(t, budgetMLPFast)
+		scenarioMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 352, true).compareFast(t, budgetMLPQ8)
+		scenarioMLP(weights.Q8_0, weights.F32, weights.Q4_0, act, 90, 96, 352, true).compareFast(t, budgetMLPFast)
 	}
 	for _, rows := range []int{1, 2, 33, 120} {
-		mixture(weights.BF16, rows, 3, 2, true).compareFast(t, budgetMLPFast)
-		mixture(weights.F16, rows, 3, 2, false).compareFast(t, budgetMLPFast)
-		mixture(weights.Q8_0, rows, 3, 2, false).compareFast(t, budgetMLPQ8)
+		scenarioMixture(weights.BF16, rows, 3, 2, true).compareFast(t, budgetMLPFast)
+		scenarioMixture(weights.F16, rows, 3, 2, false).compareFast(t, budgetMLPFast)
+		scenarioMixture(weights.Q8_0, rows, 3, 2, false).compareFast(t, budgetMLPQ8)
 	}
 }
 

@@ -84,17 +84,17 @@ func TestSharedThreads(t *testing.T) {
 	big, small := newRowwise(weights.Q8_0).scenario(70), newRowwise(weights.F16).scenario(3)
 	wantBig, wantSmall := big.on(t, Options{Threads: 1}), small.on(t, Options{Threads: 1})
 	for range 3 {
-		if err := sameBits(big(bench{t, first}), wantBig); err != nil {
+		if err := sameBits(big(bench{TB: t, Backend: first}), wantBig); err != nil {
 			t.Error(err)
 		}
-		if err := sameBits(small(bench{t, second}), wantSmall); err != nil {
+		if err := sameBits(small(bench{TB: t, Backend: second}), wantSmall); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := sameBits(big(bench{t, first}), wantBig); err != nil {
+	if err := sameBits(big(bench{TB: t, Backend: first}), wantBig); err != nil {
 		t.Errorf("after the other was closed: %v", err)
 	}
 	if err := first.Close(); err != nil {

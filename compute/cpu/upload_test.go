@@ -66,7 +66,7 @@ func TestPackedBytesIsWhatUploadTakes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := bench{t, c}.upload(randomTensor(r, kind, rows, 512)).(*weight)
+			w := bench{TB: t, Backend: c}.Weight(randomTensor(r, kind, rows, 512)).(*weight)
 			if got, want := int64(len(w.packed)+4*len(w.vector)), PackedBytes(kind, rows, 512); got != want {
 				t.Errorf("%s, %d rows: took %d bytes, announced %d", kind, rows, got, want)
 			}
@@ -111,10 +111,10 @@ func TestTablesTakeNoMemory(t *testing.T) {
 	if n := len(c.memory.taken); n != 0 {
 		t.Errorf("a table took %d pieces of memory", n)
 	}
-	b := bench{t, c}
+	b := bench{TB: t, Backend: c}
 	step := plainStep(1)
 	step.Tokens[0] = 57
-	row := b.buffer(1, 512, nil)
+	row := b.Buffer(1, 512, nil)
 	b.Begin(step, nil)
 	b.Embed(row, w, 1)
 	want, err := table.Float32s()

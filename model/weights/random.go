@@ -222,3 +222,42 @@ func randomQ6_K(block []byte, deviation float32, rng *random) {
 	}
 	putHalf(block[208:], deviation/(scalesRMS*levelsDeviation))
 }
+
+// RandomCheckpoint returns a model of the given shape with random weights in
+// memory, for measurements: it loads and computes as one that [WriteRandom]
+// wrote. Matrices of one type and width share their memory, so that it takes
+// little more than its largest tensor.
+func RandomCheckpoint(shape Shape, quant DType, seed uint64) (*Checkpoint, error) {
+	plan, _, err := planStorage(&shape.Config, quant)
+	if err != nil {
+		return nil, fmt.Errorf("random model %s: %w", shape.Name, err)
+	}
+	c := &Checkpoint{Path: shape.Name, Config: shape.Config, byName: map[string]int{}}
+	slabs := map[string][]byte{}
+	for _, p := range plan {
+		key := fmt.Sprint(p.dtype, p.shape[len(p.shape)-1], len(p.shape), p.class)
+		need := len(slabs[key])
+		if size := int(Tensor{Shape: p.shape}.Elements()) / p.dtype.BlockLen() * p.dtype.BlockBytes(); size > need {
+			slabs[key] = randomSlab(p, size, newRandom(seed, key))
+		}
+	}
+	for _, p := range plan {
+		key := fmt.Sprint(p.dtype, p.shape[len(p.shape)-1], len(p.shape), p.class)
+		size := int(Tensor{Shape: p.shape}.Elements()) / p.dtype.BlockLen() * p.dtype.BlockBytes()
+		c.byName[p.name] = len(c.tensors)
+		c.tensors = append(c.tensors, Tensor{Name: p.name, Type: p.dtype, Shape: p.shape, Data: slabs[key][:size:size]})
+	}
+	return c, nil
+}
+
+// randomSlab returns blocks of which a beginning is random and repeated.
+func randomSlab(p plannedTensor, size int, rng *random) []byte {
+	const repeated = 1 << 18 // blocks
+	slab := make([]byte, size)
+	done := min(size, repeated*p.dtype.BlockBytes())
+	blockFiller(p)(slab[:done], rng)
+	for done < size {
+		done += copy(slab[done:], slab[:done])
+	}
+	return slab
+}

@@ -1,0 +1,66 @@
+package cuda
+
+// log2e turns scores into powers of two.
+const log2e = 1.4426950408889634
+
+type (
+	attendArgs struct {
+		dst, q, partials, states, step address
+		pool                           poolArgs
+		layer, queries, window         int32
+		scale                          float32
+	}
+	combineArgs struct {
+		dst, partials, states, step address
+		queries, dim                int32
+	}
+)
+
+// runAttend launches attention over the items of the step, and the union of
+// what was found in partitions. In a graph the number of items changes from step
+// to step, so blocks of threads go round over them.
+func (c *CUDA) runAttend(q *command, rows int) {
+	dim := q.heads.Dim
+	args := attendArgs{
+		dst:     q.dst.at,
+		q:       q.src.at,
+		step:    c.step.device,
+		pool:    c.pool.args(),
+		layer:   int32(q.layer),
+		queries: int32(q.heads.Query),
+		window:  int32(q.window),
+		scale:   q.x * log2e,
+	}
+	args.partials = c.grow(&c.partials, 4*maxPartials*int64(q.heads.Query)*int64(dim), "partial results of attention")
+	args.states = c.grow(&c.states, 8*maxPartials*int64(q.heads.Query), "partial results of attention")
+	recorded := c.step.bucketOf() != 0
+	if c.step.few > 0 {
+		blocks := c.step.few
+		if recorded {
+			blocks = max(rows, fewBlocks*c.device.Multiprocessor/q.heads.KV)
+		}
+		start(c, &c.attend[0], blocks, q.heads.KV, &args)
+	}
+	if c.step.many > 0 {
+		start(c, &c.attend[1], c.step.many, q.heads.KV, &args)
+	}
+	if c.step.combines > 0 || recorded {
+		union := combineArgs{
+			dst:      args.dst,
+			partials: args.partials,
+			states:   args.states,
+			step:     args.step,
+			queries:  args.queries,
+			dim:      int32(dim),
+		}
+		blocks := c.step.combines
+		if recorded {
+			blocks = rows
+		}
+		start(c, &c.combine, blocks, q.heads.Query, &union)
+	}
+}
+
+// fewBlocks is how many blocks of threads of the kernel for few query rows a
+// multiprocessor is given in a graph.
+const fewBlocks = 6

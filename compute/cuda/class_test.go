@@ -1,0 +1,180 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"parley"
+	"parley/compute"
+	"parley/compute/computetest"
+	"parley/internal/testkit"
+	"parley/model/weights"
+)
+
+// productOf multiplies the first rows of a fixed sequence of rows with a fixed
+// matrix, and returns the last of them.
+func productOf(t *testing.T, kind weights.DType, rows, cols, outputs int) []float32 {
+	b := computetest.Bench{TB: t, Backend: newBackend(t)}
+	r := computetest.NewRand(3)
+	w := b.Weight(computetest.Tensor(r, kind, outputs, cols))
+	last := computetest.Floats(computetest.NewRand(9), cols)
+	values := append(computetest.Floats(r, (rows-1)*cols), last...)
+	in, out := b.Buffer(rows, cols, values), b.Buffer(rows, outputs, nil)
+	b.Begin(computetest.PlainStep(rows), nil)
+	b.Linear(in, []compute.Projection{{Out: out, W: w}})
+	return b.Contents(rows, out)[(rows-1)*outputs:]
+}
+
+// TestRowAloneIsRowAmongOthers multiplies a row alone and as the last of many,
+// which other kernels do, and wants the same bits.
+func TestRowAloneIsRowAmongOthers(t *testing.T) {
+	for _, kind := range computetest.AllTypes {
+		t.Run(kind.String(), func(t *testing.T) {
+			alone := productOf(t, kind, 1, 512, 70)
+			for _, rows := range []int{2, 9, 31, 60, 131} {
+				if err := computetest.SameBits(productOf(t, kind, rows, 512, 70), alone); err != nil {
+					t.Errorf("among %d: %v", rows, err)
+				}
+			}
+		})
+	}
+}
+
+// TestChunkingChangesNoBits attends over the same sequence, cut in several ways.
+func TestChunkingChangesNoBits(t *testing.T) {
+	const tokens = partition + 40
+	for kind := range compute.KVType(compute.KVTypes) {
+		for _, window := range []int{0, 280} {
+			t.Run(fmt.Sprintf("%v_window_%d", kind, window), func(t *testing.T) {
+				run := func(chunks ...int) []float32 {
+					l := computetest.Lookback{Heads: compute.Heads{Query: 3, KV: 1, Dim: 24}, Kind: kind, Window: window}
+					l.Talks = []computetest.Conversation{
+						{Chunks: chunks, Blocks: computetest.BlockTable(tokens, 0)},
+						{Chunks: []int{17, 1, 1}, Blocks: computetest.BlockTable(40, tokens)},
+					}
+					all := l.Scenario()(computetest.Bench{TB: t, Backend: newBackend(t)})
+					return byLayer(all[:2*tokens*72], chunks, 72)
+				}
+				whole := run(tokens)
+				for _, chunks := range [][]int{{tokens - 9, 1, 1, 5, 2}, {33, tokens - 35, 1, 1}} {
+					if err := computetest.SameBits(run(chunks...), whole); err != nil {
+						t.Errorf("chunks %v: %v", chunks, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// byLayer puts outputs of chunks, in each those of one layer after the other, in the order of layers.
+func byLayer(x []float32, chunks []int, width int) []float32 {
+	var layers [computetest.LookbackLayers][]float32
+	for _, n := range chunks {
+		for i := range layers {
+			layers[i] = append(layers[i], x[:n*width]...)
+			x = x[n*width:]
+		}
+	}
+	return slices.Concat(layers[:]...)
+}
+
+// TestModelKeepsItsClass feeds a sequence whole, and in chunks among others.
+func TestModelKeepsItsClass(t *testing.T) {
+	for _, name := range []string{"llama2", "qwen3-moe", "gemma3"} {
+		t.Run(name, func(t *testing.T) {
+			dir := testkit.SyntheticModel(t, name)
+			ids := make([]parley.Token, 40)
+			for i := range ids {
+				ids[i] = parley.Token((i*7 + 3) % 60)
+			}
+			whole := newRunner(t, dir, newBackend(t), compute.KVBF16).feed(ids, 0)
+			r := newRunner(t, dir, newBackend(t), compute.KVBF16)
+			past := 0
+			for _, n := range []int{13, 1, 1, 20, 1, 4} {
+				for i, row := range r.among(ids[past:past+n], past) {
+					if err := computetest.SameBits(row, whole[past+i]); err != nil {
+						t.Fatalf("position %d: %v", past+i, err)
+					}
+				}
+				past += n
+			}
+		})
+	}
+}
+
+// among feeds tokens between two other sequences, of which one has one token.
+func (r *runner) among(ids []parley.Token, past int) [][]float32 {
+	mine, one, other := r.blocks[:40], r.blocks[40:41], r.blocks[41:60]
+	step := &compute.Step{Tokens: []parley.Token{5}}
+	step.Seqs = []compute.Seq{
+		{Row: 0, Rows: 1, Past: past % 15, Blocks: one},
+		{Row: 1, Rows: len(ids), Past: past, Blocks: mine},
+		{Row: 1 + len(ids), Rows: 6, Past: past, Blocks: other},
+	}
+	step.Tokens = append(step.Tokens, ids...)
+	for i := range ids {
+		step.Outputs = append(step.Outputs, int32(1+i))
+	}
+	step.Tokens = append(step.Tokens, 9, 8, 7, 6, 5, 4)
+	return r.forward(step)
+}
+
+// decode is a step with one new token for each of so many sequences.
+func (r *runner) decode(seqs, past int) *compute.Step {
+	step := &compute.Step{}
+	for s := range seqs {
+		step.Tokens = append(step.Tokens, parley.Token(3+s+past))
+		step.Seqs = append(step.Seqs, compute.Seq{Row: s, Rows: 1, Past: past, Blocks: r.blocks[2*s:][:2]})
+		step.Outputs = append(step.Outputs, int32(s))
+	}
+	return step
+}
+
+// TestDecodeStepsAreOneLaunch counts launches, and wants the bits of a step that is not recorded.
+func TestDecodeStepsAreOneLaunch(t *testing.T) {
+	if onDevice {
+		t.Skip("launches are counted by the interpreter")
+	}
+	for _, name := range []string{"llama2", "qwen3-moe", "gemma3"} {
+		c := newBackend(t)
+		d := c.driver.(*interpreter)
+		r := newRunner(t, testkit.SyntheticModel(t, name), c, compute.KVBF16)
+		plain := newRunner(t, testkit.SyntheticModel(t, name), newBackend(t), compute.KVBF16)
+		for past, seqs := range []int{3, 3, 4, 5, 3} {
+			launches, replays := d.launches, d.replays
+			got := r.forward(r.decode(seqs, past))
+			met := past > 0 && seqs <= 4
+			if met != (d.launches == launches) || met != (d.replays == replays+1) {
+				t.Errorf("%s: step %d had %d launches and %d replays", name, past, d.launches-launches, d.replays-replays)
+			}
+			step := plain.decode(seqs, past)
+			step.Hidden = make([]float32, seqs*plain.m.Width()) // what reads hidden states is not recorded
+			for i, row := range plain.forward(step) {
+				if err := computetest.SameBits(got[i], row); err != nil {
+					t.Errorf("%s: step %d, sequence %d: %v", name, past, i, err)
+				}
+			}
+		}
+	}
+}
+
+// TestStepTakesNoMemory runs steps of changing size and looks at what is in use on the device.
+func TestStepTakesNoMemory(t *testing.T) {
+	c := newBackend(t)
+	r := newRunner(t, testkit.SyntheticModel(t, "qwen3-moe"), c, compute.KVBF16)
+	for past, seqs := range []int{4, 8, 2} { // the first steps of their size record
+		r.forward(r.decode(seqs, past))
+	}
+	pieces := len(c.memory)
+	logits := make([]float32, 8*r.m.Vocab())
+	steps := []*compute.Step{r.decode(3, 3), r.decode(8, 4), r.decode(2, 5)}
+	n := 0
+	allocs := testing.AllocsPerRun(9, func() { r.m.Forward(steps[n%3], logits); n++ })
+	if len(c.memory) != pieces {
+		t.Errorf("%d pieces of device memory after some steps, %d before", len(c.memory), pieces)
+	}
+	if onDevice && allocs > 40 {
+		t.Errorf("a step allocates %v times on the host", allocs)
+	}
+}

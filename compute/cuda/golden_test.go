@@ -1,0 +1,137 @@
+package cuda
+
+import (
+	"math"
+	"testing"
+
+	"parley"
+	"parley/compute"
+	"parley/compute/computetest"
+	"parley/compute/cpu"
+	"parley/internal/testkit"
+	"parley/model"
+	"parley/model/weights"
+)
+
+// A runner feeds tokens of sequences through a model, in steps of any shape.
+type runner struct {
+	m      *model.Model
+	blocks []int32
+}
+
+const runnerBlocks, runnerRows = 128, 256
+
+func newRunner(t testing.TB, dir string, be compute.Backend, kind compute.KVType) *runner {
+	t.Helper()
+	ck, err := weights.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ck.Close() })
+	m, err := model.Load(ck, be, model.Limits{Rows: runnerRows, Outputs: runnerRows, Blocks: runnerBlocks, KV: kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{m: m}
+	for b := range runnerBlocks {
+		r.blocks = append(r.blocks, int32((b*37+11)%runnerBlocks)) // any order but the plain one
+	}
+	return r
+}
+
+// feed appends tokens to a sequence of past tokens and returns the logits after each.
+func (r *runner) feed(ids []parley.Token, past int) [][]float32 {
+	step := &compute.Step{Tokens: ids, Seqs: []compute.Seq{{Rows: len(ids), Past: past, Blocks: r.blocks}}}
+	for i := range ids {
+		step.Outputs = append(step.Outputs, int32(i))
+	}
+	return r.forward(step)
+}
+
+func (r *runner) forward(step *compute.Step) (rows [][]float32) {
+	flat := make([]float32, len(step.Outputs)*r.m.Vocab())
+	r.m.Forward(step, flat)
+	for i := range step.Outputs {
+		rows = append(rows, flat[i*r.m.Vocab():][:r.m.Vocab()])
+	}
+	return rows
+}
+
+// best returns the greatest logit's token and how far it is ahead of the next.
+func best(x []float32) (at parley.Token, ahead float64) {
+	top, second := math.Inf(-1), math.Inf(-1)
+	for i, v := range x {
+		switch f := float64(v); {
+		case f > top:
+			top, second, at = f, top, parley.Token(i)
+		case f > second:
+			second = f
+		}
+	}
+	return at, top - second
+}
+
+// goldenDirs are the checkpoints with outputs of another implementation.
+func goldenDirs(t *testing.T) map[string][2]string {
+	dirs := map[string][2]string{}
+	for _, name := range testkit.SyntheticModels(t) {
+		dirs[name] = [2]string{testkit.SyntheticModel(t, name), testkit.Golden("synthetic", name, "golden.json")}
+	}
+	for _, name := range []string{"tiny-llama", "tiny-qwen2", "tiny-qwen3"} {
+		dirs[name] = [2]string{testkit.Golden(name), testkit.Golden(name, "golden.json")}
+	}
+	return dirs
+}
+
+// budgetModel is how far a logit may be from the reference's, as a share of the
+// root mean square: every product of a network rounds its input to 8 bits of mantissa.
+const budgetModel = 0.08
+
+// TestModelsMatchReference runs prompts of every architecture and compares
+// logits with the reference's, and the greedy choices with the outputs of
+// another implementation wherever the choice is clear.
+func TestModelsMatchReference(t *testing.T) {
+	for name, paths := range goldenDirs(t) {
+		t.Run(name, func(t *testing.T) {
+			prompts := testkit.ReadOutputs(t, paths[1]).Prompts
+			if !onDevice {
+				prompts = prompts[:1]
+			}
+			ours := newRunner(t, paths[0], newBackend(t), compute.KVBF16)
+			ref := newRunner(t, paths[0], cpu.NewRef(), compute.KVBF16)
+			for _, p := range prompts {
+				comparePrompt(t, ours, ref, p)
+			}
+		})
+	}
+}
+
+func comparePrompt(t *testing.T, ours, ref *runner, p testkit.PromptOutput) {
+	t.Helper()
+	ids := p.IDs[:min(len(p.IDs), runnerRows)]
+	got, want := ours.feed(ids, 0), ref.feed(ids, 0)
+	clear := 0
+	for pos := range got {
+		if err := computetest.Differ(got[pos], want[pos], budgetModel); err != nil {
+			t.Errorf("position %d: %v", pos, err)
+		}
+		token, _ := best(got[pos])
+		expected, ahead := best(want[pos])
+		if ahead < 2*budgetModel*rms(want[pos]) {
+			continue
+		}
+		clear++
+		if token != expected || token != p.ArgmaxByPosition[pos] {
+			t.Errorf("position %d: the best token is %d, the reference's %d, the golden one %d", pos, token, expected, p.ArgmaxByPosition[pos])
+		}
+	}
+	t.Logf("%d of %d choices are clear", clear, len(got))
+}
+
+func rms(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum / float64(len(x)))
+}

@@ -1,0 +1,163 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"parley/compute/computetest"
+	"parley/compute/cpu"
+	"parley/internal/ptx"
+)
+
+// An interpreter is the driver of tests: it runs the kernels that ship without
+// a GPU, and finds accesses out of bounds and races in shared memory.
+type interpreter struct {
+	device    *ptx.Device
+	kernels   []*ptx.Kernel
+	capturing bool
+	captured  []recordedLaunch
+	graphs    map[graph][]recordedLaunch
+	launches  int
+	replays   int
+}
+
+type recordedLaunch struct {
+	kernel        *ptx.Kernel
+	grid, threads [2]int
+	shared        int
+	args          []byte
+}
+
+func newInterpreter(o ptx.Options) *interpreter {
+	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}}
+}
+
+func (d *interpreter) describe() Device {
+	return Device{Name: "interpreter", MemoryBytes: 1 << 30, Multiprocessor: 4, Major: 9, Driver: 13000}
+}
+
+func (d *interpreter) free() (int64, error) { return 1<<30 - int64(d.device.Used()), nil }
+
+func (d *interpreter) allocate(bytes int64) (address, error) {
+	at, err := d.device.Alloc(int(bytes))
+	return address(at), err
+}
+
+func (d *interpreter) release(at address) error                 { return d.device.Free(uint64(at)) }
+func (d *interpreter) allocatePinned(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+func (d *interpreter) releasePinned([]byte) error               { return nil }
+func (d *interpreter) pin([]byte) error                         { return nil }
+func (d *interpreter) unpin([]byte) error                       { return nil }
+func (d *interpreter) upload(to address, from []byte) error     { return d.device.Write(uint64(to), from) }
+func (d *interpreter) download(to []byte, from address) error   { return d.device.Read(uint64(from), to) }
+
+func (d *interpreter) copyWithin(to, from address, bytes int64) error {
+	between := make([]byte, bytes)
+	return errors.Join(d.device.Read(uint64(from), between), d.device.Write(uint64(to), between))
+}
+
+// parsed keeps modules: all tests load the same ones.
+var parsed sync.Map
+
+func (d *interpreter) load(source string, kernels []kernelShape) ([]function, error) {
+	key := source[:min(len(source), 4096)] + fmt.Sprint(len(source))
+	once, _ := parsed.LoadOrStore(key, sync.OnceValues(func() (*ptx.Module, error) { return ptx.Parse(source) }))
+	m, err := once.(func() (*ptx.Module, error))()
+	if err != nil {
+		return nil, err
+	}
+	var all []function
+	for _, shape := range kernels {
+		k, err := m.Kernel(shape.name)
+		if err != nil {
+			return nil, err
+		}
+		d.kernels = append(d.kernels, k)
+		all = append(all, function(len(d.kernels)))
+	}
+	return all, nil
+}
+
+func (d *interpreter) launch(f function, grid, threads [2]int, shared int, args unsafe.Pointer, size int) error {
+	l := recordedLaunch{d.kernels[f-1], grid, threads, shared, append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
+	if d.capturing {
+		d.captured = append(d.captured, l)
+		return nil
+	}
+	d.launches++
+	return d.run(l)
+}
+
+func (d *interpreter) run(l recordedLaunch) error {
+	return d.device.Launch(l.kernel, ptx.Dim{l.grid[0], l.grid[1], 1}, ptx.Dim{l.threads[0], l.threads[1], 1}, ptx.Dim{}, l.shared, l.args)
+}
+
+func (d *interpreter) beginCapture() error { d.capturing, d.captured = true, nil; return nil }
+
+func (d *interpreter) endCapture() (graph, error) {
+	g := graph(len(d.graphs) + 1)
+	d.capturing, d.graphs[g] = false, d.captured
+	return g, nil
+}
+
+func (d *interpreter) replay(g graph) error {
+	d.replays++
+	for _, l := range d.graphs[g] {
+		if err := d.run(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *interpreter) forget(g graph) error { d.graphs[g] = nil; return nil }
+func (d *interpreter) synchronize() error   { return nil }
+
+func (d *interpreter) close() error {
+	if n := d.device.Used(); n != 0 {
+		return fmt.Errorf("%d bytes of device memory were not given back", n)
+	}
+	return nil
+}
+
+// onDevice says that tests run on a real GPU; otherwise the interpreter runs them.
+var onDevice = os.Getenv("PARLEY_TEST_DEVICE") == "cuda"
+
+// heldContext keeps the device's context, which takes long to make again, until the process ends.
+var heldContext = sync.OnceFunc(func() { _, _ = Open(0) })
+
+// newBackend returns a backend to test.
+func newBackend(t testing.TB) *CUDA {
+	t.Helper()
+	var c *CUDA
+	var err error
+	if onDevice {
+		heldContext()
+		c, err = Open(0)
+	} else {
+		c, err = open(newInterpreter(ptx.Options{}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// compare holds a scenario to the reference.
+func compare(t *testing.T, s computetest.Scenario, budget float64) {
+	t.Helper()
+	want := s(computetest.Bench{TB: t, Backend: cpu.NewRef()})
+	got := s(computetest.Bench{TB: t, Backend: newBackend(t)})
+	if err := computetest.Differ(got, want, budget); err != nil {
+		t.Error(err)
+	}
+}

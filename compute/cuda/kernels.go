@@ -1,0 +1,204 @@
+package cuda
+
+import (
+	"embed"
+	"fmt"
+	"unsafe"
+
+	"parley/model/weights"
+)
+
+//go:generate kernels/generate.sh
+
+//go:embed ptx/*.ptx
+var ptxFiles embed.FS
+
+// A kernelShape is a kernel's name, threads in a block and dynamic shared memory.
+type kernelShape struct {
+	name            string
+	threads, shared int
+}
+
+// A kernel is one that is loaded.
+type kernel struct {
+	kernelShape
+	function function
+}
+
+// A matrixKernel multiplies matrices. A block of threads computes strips of 16
+// outputs for a number of rows.
+type matrixKernel struct {
+	kernel
+	strips, rows int
+}
+
+// matrixTiles are how the 16-bit kernels are cut: strips of outputs, rows,
+// threads and stages, as in kernels/linear_bf16.cu.
+var matrixTiles = []struct{ strips, rows, threads, stages int }{
+	{2, 8, 64, 12}, {2, 16, 64, 12}, {4, 32, 128, 6}, {4, 64, 128, 6}, {8, 128, 256, 4},
+}
+
+// A layout is how a type of weights lies in device memory; see kernels/weights.cuh.
+type layout struct {
+	name        string // in the names of kernels
+	record      int    // columns in a record of 16 rows
+	bytes       int    // of a record
+	few, many   int    // stages of the quantized kernels
+	arrangement string // the kernel that brings stored rows into this layout
+}
+
+var layouts = map[weights.DType]*layout{
+	weights.F16:  {"f16", 64, 2048, 0, 0, "arrange16"},
+	weights.BF16: {"bf16", 64, 2048, 0, 0, "arrange16"},
+	weights.Q8_0: {"q8_0", 64, 1088, 12, 6, "arrange_q8_0"},
+	weights.Q4_0: {"q4_0", 64, 576, 12, 6, "arrange_q4_0"},
+	weights.Q4_1: {"q4_1", 64, 640, 12, 6, "arrange_q4_1"},
+	weights.Q5_0: {"q5_0", 64, 704, 12, 6, "arrange_q5_0"},
+	weights.Q5_1: {"q5_1", 64, 768, 12, 6, "arrange_q5_1"},
+	weights.Q4_K: {"q4_k", 256, 2304, 6, 3, "arrange_q4_k"},
+	weights.Q5_K: {"q5_k", 256, 2816, 6, 3, "arrange_q5_k"},
+	weights.Q6_K: {"q6_k", 256, 3360, 6, 3, "arrange_q6_k"},
+}
+
+// quantized reports whether matrices of the type meet activations of 8 bits.
+func quantized(t weights.DType) bool {
+	return t != weights.F16 && t != weights.BF16 && t != weights.F32
+}
+
+// sharedQ is the shared memory of a quantized kernel: stages of records and
+// of the rows that they meet, with their scales and sums.
+func (l *layout) sharedQ(strips, tiles, stages int) int {
+	return stages * (strips*l.bytes + tiles*(l.record*8+2*l.record/32*32))
+}
+
+// matrixShapes lists the kernels that multiply with a type, for few rows first.
+func matrixShapes(t weights.DType) []matrixKernel {
+	l := layouts[t]
+	var all []matrixKernel
+	if quantized(t) {
+		for _, s := range []struct{ strips, rows, stages int }{{2, 8, l.few}, {4, 32, l.many}, {4, 64, l.many}} {
+			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32, l.sharedQ(s.strips, s.rows/8, s.stages)}
+			all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
+		}
+		return all
+	}
+	for _, s := range matrixTiles {
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads, s.stages * (s.strips*2048 + s.rows/8*1024)}
+		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
+	}
+	return all
+}
+
+// The widths of heads for which there are kernels.
+var headWidths = []int{64, 128, 256}
+
+const (
+	keysAtOnce = 32  // positions in shared memory, as in kernels/attend.cuh
+	partition  = 256 // positions with a softmax of their own
+	queryRows  = 16  // of a warp
+	manyWarps  = 4   // of the kernel for many query rows
+)
+
+// attendShapes are the kernels for few and for many query rows of a sequence.
+func attendShapes(width int) []kernelShape {
+	stage := 2*keysAtOnce*width*2 + 2*keysAtOnce*4
+	return []kernelShape{
+		{fmt.Sprintf("attend_few_%d", width), 32, queryRows*width*2 + 4*stage},
+		{fmt.Sprintf("attend_many_%d", width), manyWarps * 32, manyWarps*queryRows*width*2 + 2*stage},
+	}
+}
+
+// basics are the kernels that every model needs, by module.
+type basics struct {
+	embed                                       kernel
+	norm, add, pack16, pack8, gateUp, linearF32 kernel
+	route, slots, mix                           kernel
+	angles, ropeStore, combine                  kernel
+}
+
+func (c *CUDA) loadBasics() error {
+	b := &c.basics
+	return first(
+		c.load("upload", &b.embed, "embed", 256),
+		c.load("basic", &b.norm, "norm", 256, &b.add, "add", 256, &b.pack16, "pack16", 256, &b.pack8, "pack8", 256,
+			&b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256, &b.route, "route", 32, &b.slots, "slots", 1024,
+			&b.mix, "mix", 256),
+		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 64),
+	)
+}
+
+// load loads a module and sets kernels: triples of where, name and threads.
+func (c *CUDA) load(module string, triples ...any) error {
+	var shapes []kernelShape
+	for i := 0; i < len(triples); i += 3 {
+		shapes = append(shapes, kernelShape{name: triples[i+1].(string), threads: triples[i+2].(int)})
+	}
+	loaded, err := c.loadShapes(module, shapes)
+	for i, k := range loaded {
+		*triples[3*i].(*kernel) = k
+	}
+	return err
+}
+
+// loadShapes compiles a module and returns its kernels of the given shapes.
+func (c *CUDA) loadShapes(module string, shapes []kernelShape) ([]kernel, error) {
+	source, err := ptxFiles.ReadFile("ptx/" + module + ".ptx")
+	if err != nil {
+		return nil, err
+	}
+	functions, err := c.driver.load(string(source), shapes)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: compiling %s.ptx: %w", module, err)
+	}
+	var all []kernel
+	for i, s := range shapes {
+		all = append(all, kernel{s, functions[i]})
+	}
+	return all, nil
+}
+
+// loadMatrix makes sure that the kernels of a type of weights are loaded.
+func (c *CUDA) loadMatrix(t weights.DType) error {
+	if c.matrices[t] != nil || t == weights.F32 {
+		return nil
+	}
+	all := matrixShapes(t)
+	var shapes []kernelShape
+	for _, k := range all {
+		shapes = append(shapes, k.kernelShape)
+	}
+	loaded, err := c.loadShapes("linear_"+layouts[t].name, shapes)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].kernel = loaded[i]
+	}
+	arrange, err := c.loadShapes("upload", []kernelShape{{layouts[t].arrangement, 256, 0}})
+	if err != nil {
+		return err
+	}
+	c.matrices[t], c.arrange[t] = all, arrange[0]
+	return nil
+}
+
+// start launches a kernel with its arguments. After a failure nothing is started any more.
+func start[T any](c *CUDA, k *kernel, x, y int, args *T) {
+	if c.failed != nil || x == 0 || y == 0 {
+		return
+	}
+	err := c.driver.launch(k.function, [2]int{x, y}, [2]int{k.threads, 1}, k.shared, unsafe.Pointer(args), int(unsafe.Sizeof(*args)))
+	if err != nil {
+		c.fail(fmt.Errorf("kernel %s: %w", k.name, err))
+	}
+}
+
+// first returns the first error.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

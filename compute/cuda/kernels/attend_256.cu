@@ -1,0 +1,4 @@
+// Attention of heads up to 256 wide.
+#include "attend.cuh"
+
+ATTEND(256)

@@ -1,0 +1,364 @@
+// Operations on rows of activations: norms, packing for the tensor cores,
+// products with float32 weights, routing of experts.
+//
+// Packed activations lie in tiles of 8 rows, in each one after the other
+// pieces of 16 bytes of all its rows: 8 columns of 16-bit numbers or 16 of 8-bit
+// ones. That is what both ldmatrix and wgmma take. Columns are padded with
+// zeros to a multiple of 64.
+#include "common.cuh"
+
+#define LOG2E 1.44269504088896340736f
+
+FORCE float activate(int kind, float v) {
+	if (kind == 1) { // GELU with tanh(u) = 1 - 2/(exp(2u)+1)
+		float u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+		float t = 1.0f - 2.0f / (exp2_fast(2.0f * LOG2E * u) + 1.0f);
+		return 0.5f * v * (1.0f + t);
+	}
+	return v / (1.0f + exp2_fast(-LOG2E * v));
+}
+
+// block_sum adds over 256 threads; the order depends on nothing.
+FORCE float block_sum(float v) {
+	__shared__ float sums[8];
+	v = warp_sum(v);
+	sync_block();
+	if (threadx % 32 == 0) sums[threadx / 32] = v;
+	sync_block();
+	float all = 0;
+	UNROLL for (int i = 0; i < 8; i++) all += sums[i];
+	return all;
+}
+
+FORCE u64 piece_of(int row, int cols, int piece) { return ((u64)(row / 8) * (ROUND_UP(cols, 64) / 8) + piece) * 8 + row % 8; }
+
+// Eight columns as 16-bit numbers.
+FORCE quad pack_eight(const float *v, int kind) {
+	quad q;
+	if (kind) q = {half_pair(v[0], v[1]), half_pair(v[2], v[3]), half_pair(v[4], v[5]), half_pair(v[6], v[7])};
+	else q = {brain_pair(v[0], v[1]), brain_pair(v[2], v[3]), brain_pair(v[4], v[5]), brain_pair(v[6], v[7])};
+	return q;
+}
+
+FORCE void load_eight(float *v, const float *from, int left, bool whole) {
+	if (whole) {
+		quad a = ((const quad *)from)[0], b = ((const quad *)from)[1];
+		v[0] = float_of(a.x), v[1] = float_of(a.y), v[2] = float_of(a.z), v[3] = float_of(a.w);
+		v[4] = float_of(b.x), v[5] = float_of(b.y), v[6] = float_of(b.z), v[7] = float_of(b.w);
+		return;
+	}
+	UNROLL for (int i = 0; i < 8; i++) v[i] = i < left ? from[i] : 0;
+}
+
+FORCE void store_eight(float *to, const float *v, int left, bool whole) {
+	if (whole) {
+		((quad *)to)[0] = {bits_of(v[0]), bits_of(v[1]), bits_of(v[2]), bits_of(v[3])};
+		((quad *)to)[1] = {bits_of(v[4]), bits_of(v[5]), bits_of(v[6]), bits_of(v[7])};
+		return;
+	}
+	UNROLL for (int i = 0; i < 8; i++)
+		if (i < left) to[i] = v[i];
+}
+
+struct NormArgs {
+	float *dst, *src;
+	const float *add; // is added to src first, if not null
+	const float *w;
+	quad *packed; // bfloat16, if not null
+	const int *step;
+	int cols;
+	float eps, offset;
+};
+
+// norm is the RMS norm, after an addition if there is one: one block of threads for each row.
+KERNEL(256) void norm(NormArgs a) {
+	int row = blockx, cols = a.cols;
+	if (row >= a.step[STEP_ROWS]) return;
+	float *src = a.src + (u64)row * cols, *dst = a.dst + (u64)row * cols;
+	bool whole = cols % 8 == 0;
+	float sum = 0, v[8], w[8];
+	for (int c = threadx * 8; c < cols; c += 256 * 8) {
+		load_eight(v, src + c, cols - c, whole);
+		if (a.add) {
+			load_eight(w, a.add + (u64)row * cols + c, cols - c, whole);
+			UNROLL for (int i = 0; i < 8; i++) v[i] += w[i];
+			store_eight(src + c, v, cols - c, whole);
+		}
+		UNROLL for (int i = 0; i < 8; i++) sum = __builtin_fmaf(v[i], v[i], sum);
+	}
+	float inverse = 1.0f / __builtin_sqrtf(block_sum(sum) / (float)cols + a.eps);
+	for (int c = threadx * 8; c < ROUND_UP(cols, 64); c += 256 * 8) {
+		load_eight(v, src + c, cols - c, whole && c < cols);
+		load_eight(w, a.w + c, cols - c, whole && c < cols);
+		UNROLL for (int i = 0; i < 8; i++) v[i] = c + i < cols ? v[i] * inverse * (w[i] + a.offset) : 0;
+		store_eight(dst + c, v, cols - c, whole && c < cols);
+		if (a.packed) a.packed[piece_of(row, cols, c / 8)] = pack_eight(v, 0);
+	}
+}
+
+struct AddArgs {
+	float *dst;
+	const float *src;
+	const int *step;
+	int cols;
+};
+
+KERNEL(256) void add(AddArgs a) {
+	u64 n = (u64)a.step[STEP_ROWS] * a.cols;
+	for (u64 i = (u64)blockx * 256 + threadx; i < n; i += (u64)gridx * 256) a.dst[i] += a.src[i];
+}
+
+struct PackArgs {
+	const float *src, *up; // with up: act(src)·up
+	void *packed;
+	float *scales, *sums;
+	const int *count; // how many rows
+	const int *rows;  // which of src, -1 for zeros; null for all
+	int cols, kind;   // kind 1: half numbers, with a power of two for each row
+	int act;
+};
+
+FORCE bool pack_row(const PackArgs &a, int at, const float **src, const float **up) {
+	int row = a.rows ? a.rows[at] : at;
+	*src = a.src + (u64)(row < 0 ? 0 : row) * a.cols;
+	*up = a.up ? a.up + (u64)(row < 0 ? 0 : row) * a.cols : 0;
+	return row >= 0;
+}
+
+FORCE void pack_load(const PackArgs &a, float *v, const float *src, const float *up, int c, bool there) {
+	int left = there ? a.cols - c : 0;
+	bool whole = left >= 8 && a.cols % 8 == 0;
+	load_eight(v, src + c, left, whole);
+	if (!a.up) return;
+	float u[8];
+	load_eight(u, up + c, left, whole);
+	UNROLL for (int i = 0; i < 8; i++) v[i] = activate(a.act, v[i]) * u[i];
+}
+
+// pack16 writes rows as 16-bit numbers: one block of threads for each row.
+KERNEL(256) void pack16(PackArgs a) {
+	int at = blockx;
+	if (at >= a.count[0]) return;
+	const float *src, *up;
+	bool there = pack_row(a, at, &src, &up);
+	float v[8], factor = 1;
+	if (a.kind == 1) {
+		u32 top = 0;
+		for (int c = threadx * 8; c < a.cols; c += 256 * 8) {
+			pack_load(a, v, src, up, c, there);
+			UNROLL for (int i = 0; i < 8; i++) {
+				u32 b = bits_of(v[i]) & 0x7fffffff;
+				top = b > top ? b : top;
+			}
+		}
+		__shared__ u32 tops[8];
+		top = warp_max(top);
+		if (threadx % 32 == 0) tops[threadx / 32] = top;
+		sync_block();
+		UNROLL for (int i = 0; i < 8; i++) top = tops[i] > top ? tops[i] : top;
+		int exponent = (int)(top >> 23); // the greatest becomes about 2^14
+		exponent = exponent < 28 ? 28 : exponent > 240 ? 240 : exponent;
+		factor = float_of((u32)(127 + 14 + 127 - exponent) << 23);
+		if (threadx == 0) a.scales[at] = float_of((u32)(exponent - 14) << 23);
+	}
+	for (int c = threadx * 8; c < ROUND_UP(a.cols, 64); c += 256 * 8) {
+		pack_load(a, v, src, up, c, there && c < a.cols);
+		UNROLL for (int i = 0; i < 8; i++) v[i] *= factor;
+		((quad *)a.packed)[piece_of(at, a.cols, c / 8)] = pack_eight(v, a.kind);
+	}
+}
+
+// pack8 quantizes rows to 8 bits in groups of 32 columns: one warp for 32
+// columns of a row. It also keeps the sum of what the codes of a group stand for.
+KERNEL(256) void pack8(PackArgs a) {
+	int at = blockx, padded = ROUND_UP(a.cols, 64), lane = threadx % 32;
+	if (at >= a.count[0]) return;
+	const float *src, *up;
+	bool there = pack_row(a, at, &src, &up);
+	for (int group = threadx / 32; group < padded / 32; group += 8) {
+		int c = group * 32 + lane;
+		float v = there && c < a.cols ? src[c] : 0;
+		if (a.up && there && c < a.cols) v = activate(a.act, v) * up[c];
+		float top = float_of(warp_max(bits_of(v) & 0x7fffffff));
+		float inverse = top > 0 ? 127.0f / top : 0, scale = top / 127.0f;
+		int code = (int)(bits_of(v * inverse + 12582912.0f) & 0xff);
+		code = (int)(s8)code;
+		int sum = warp_sum(code);
+		u64 tile = (u64)(at / 8) * (padded / 16) + group * 2 + lane / 16;
+		((s8 *)a.packed)[(tile * 8 + at % 8) * 16 + lane % 16] = (s8)code;
+		if (lane == 0) {
+			u64 i = ((u64)(at / 8) * (padded / 32) + group) * 8 + at % 8;
+			a.scales[i] = scale;
+			a.sums[i] = scale * (float)sum;
+		}
+	}
+}
+
+struct ActivateArgs {
+	float *gate;
+	const float *up;
+	const int *count;
+	int cols, act;
+};
+
+KERNEL(256) void gate_up(ActivateArgs a) {
+	u64 n = (u64)a.count[0] * a.cols;
+	for (u64 i = (u64)blockx * 256 + threadx; i < n; i += (u64)gridx * 256) a.gate[i] = activate(a.act, a.gate[i]) * a.up[i];
+}
+
+struct FloatArgs {
+	const float *x;
+	const void *w, *bias; // with tiles: a table of one for each expert
+	float *out;
+	const int *count, *rows; // rows of x; null for all
+	const int *tiles;        // the expert of each tile of 8 rows; null without
+	int outputs, cols, ld;
+};
+
+// linear_f32 multiplies with float32 weights: one warp for an output and 8 rows.
+KERNEL(256) void linear_f32(FloatArgs a) {
+	int output = blockx * 8 + threadx / 32, lane = threadx % 32, count = a.count[0];
+	int first = blocky * 8;
+	if (output >= a.outputs || first >= count) return;
+	const float *w = (const float *)a.w, *bias = (const float *)a.bias;
+	if (a.tiles) {
+		int expert = a.tiles[blocky];
+		w = ((const float *const *)a.w)[expert];
+		if (a.bias) bias = ((const float *const *)a.bias)[expert];
+	}
+	w += (u64)output * a.cols;
+	const float *x[8];
+	UNROLL for (int i = 0; i < 8; i++) {
+		int row = first + i < count ? (a.rows ? a.rows[first + i] : first + i) : 0;
+		x[i] = a.x + (u64)(row < 0 ? 0 : row) * a.cols;
+	}
+	float sums[8] = {};
+	for (int c = lane; c < a.cols; c += 32) {
+		float v = w[c];
+		UNROLL for (int i = 0; i < 8; i++) sums[i] = __builtin_fmaf(v, x[i][c], sums[i]);
+	}
+	UNROLL for (int i = 0; i < 8; i++) {
+		float sum = warp_sum(sums[i]);
+		if (bias) sum += bias[output];
+		if (lane == 0 && first + i < count) a.out[(u64)(first + i) * a.ld + output] = sum;
+	}
+}
+
+struct RouteArgs {
+	const float *scores; // [rows][experts]
+	int *chosen;         // [rows][topk], ascending
+	float *weights;      // [rows][topk]
+	const int *step;
+	int experts, topk, norm;
+};
+
+#define EXPERTS_A_LANE 32
+
+// route chooses the experts of a row: one warp for each row.
+KERNEL(32) void route(RouteArgs a) {
+	int row = blockx, lane = threadx;
+	if (row >= a.step[STEP_ROWS]) return;
+	const float *scores = a.scores + (u64)row * a.experts;
+	__shared__ float probs[32 * EXPERTS_A_LANE];
+	float top = -__builtin_inff(), sum = 0;
+	for (int e = lane; e < a.experts; e += 32) top = __builtin_fmaxf(top, scores[e]);
+	for (int i = 16; i > 0; i >>= 1) top = __builtin_fmaxf(top, shuffle_xor(top, i));
+	for (int e = lane; e < a.experts; e += 32) {
+		float p = exp2_fast((scores[e] - top) * LOG2E);
+		probs[e] = p;
+		sum += p;
+	}
+	sum = warp_sum(sum);
+	int mine = 0x7fffffff;
+	float weight = 0, total = 0;
+	for (int k = 0; k < a.topk; k++) {
+		float best = -1;
+		int at = k; // if no score is a number
+		for (int e = lane; e < a.experts; e += 32)
+			if (probs[e] > best) best = probs[e], at = e;
+		for (int i = 16; i > 0; i >>= 1) {
+			float b = shuffle_xor(best, i);
+			int e = shuffle_xor(at, i);
+			if (b > best || (b == best && e < at)) best = b, at = e;
+		}
+		float p = best / sum;
+		if (k == lane) mine = at, weight = p;
+		total += p;
+		if (at % 32 == lane) probs[at] = -2;
+	}
+	if (a.norm) weight = weight / total;
+	int rank = 0;
+	for (int k = 0; k < a.topk; k++) {
+		u32 other;
+		asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(mine), "r"(k));
+		rank += (int)other < mine;
+	}
+	if (lane >= a.topk) return;
+	a.chosen[(u64)row * a.topk + rank] = mine;
+	a.weights[(u64)row * a.topk + rank] = weight;
+}
+
+struct SlotArgs {
+	const int *chosen;
+	int *slots;   // [rows][topk]: where each choice is computed
+	int *sources; // [slots]: the row of each slot, -1 for none
+	int *tiles;   // the expert of each tile of slots
+	int *count;   // slots in all
+	const int *step;
+	int experts, topk, tile;
+};
+
+// slots puts the choices of all rows in order of experts, each expert's filled
+// up to whole tiles. It is one block of threads.
+KERNEL(1024) void slots(SlotArgs a) {
+	__shared__ int next[1024 + 1];
+	int choices = a.step[STEP_ROWS] * a.topk;
+	for (int e = threadx; e <= a.experts; e += 1024) next[e] = 0;
+	sync_block();
+	for (int i = threadx; i < choices; i += 1024) __nvvm_atom_add_gen_i(&next[a.chosen[i]], 1);
+	sync_block();
+	if (threadx == 0) {
+		int sum = 0;
+		for (int e = 0; e < a.experts; e++) {
+			int n = next[e];
+			next[e] = sum;
+			for (int t = 0; t < n; t += a.tile) a.tiles[(sum + t) / a.tile] = e;
+			sum += ROUND_UP(n, a.tile);
+		}
+		next[a.experts] = sum;
+		a.count[0] = sum;
+	}
+	sync_block();
+	int all = next[a.experts];
+	for (int i = threadx; i < all; i += 1024) a.sources[i] = -1;
+	sync_block();
+	for (int i = threadx; i < choices; i += 1024) {
+		int slot = __nvvm_atom_add_gen_i(&next[a.chosen[i]], 1);
+		a.slots[i] = slot;
+		a.sources[slot] = i / a.topk;
+	}
+}
+
+struct MixArgs {
+	float *dst;
+	const float *out; // [slots][cols]
+	const int *slots;
+	const float *weights;
+	const int *step;
+	int cols, topk;
+};
+
+// mix adds up the weighted results of a row's experts, in their order.
+KERNEL(256) void mix(MixArgs a) {
+	int row = blockx;
+	if (row >= a.step[STEP_ROWS]) return;
+	for (int c = threadx; c < a.cols; c += 256) {
+		float sum = 0;
+		for (int k = 0; k < a.topk; k++) {
+			int i = row * a.topk + k;
+			float v = a.weights[i] * a.out[(u64)a.slots[i] * a.cols + c];
+			sum = sum + v;
+		}
+		a.dst[(u64)row * a.cols + c] = sum;
+	}
+}

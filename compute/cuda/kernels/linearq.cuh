@@ -1,0 +1,132 @@
+// Products of quantized matrices with rows quantized to 8 bits. The sums of
+// integers over a group of columns are exact; they are scaled and added group
+// by group, in the order of the columns.
+#pragma once
+#include "linear.cuh"
+
+// The bits of four codes, spread over the bytes of a word, as their fifth bits.
+FORCE u32 fifth_bits(u32 bits) { return (bits & 1) << 4 | (bits & 2) << 11 | (bits & 4) << 18 | (bits & 8) << 25; }
+FORCE u32 upper_pairs(u32 bits) { return (bits & 3) << 4 | (bits & 12) << 10 | (bits & 48) << 16 | (bits & 192) << 22; }
+
+// Bytes of 0..63 less a number up to 32.
+template <int N> FORCE u32 less(u32 bytes) {
+	if (N == 0) return bytes;
+	return ((bytes | 0x80808080u) - N * 0x01010101u) ^ 0x80808080u;
+}
+
+// codes reads what a lane has of group j: columns 4t.. of its two rows, then 16+4t...
+template <int TYPE> FORCE quad codes(const u8 *record, int j, int lane) {
+	typedef Layout<TYPE> L;
+	if constexpr (!L::nibbles) {
+		return *(const quad *)(record + j * 512 + lane * 16);
+	} else {
+		int sub = j / 2, words = j % 2 * 2;
+		duo low = *(const duo *)(record + sub * 512 + lane * 16 + words * 4);
+		quad q = {low.x & 0x0f0f0f0f, low.y & 0x0f0f0f0f, low.x >> 4 & 0x0f0f0f0f, low.y >> 4 & 0x0f0f0f0f};
+		const u8 *high = record + L::rec / 64 * 512;
+		if (L::high == 1) {
+			u32 bits = *(const u16 *)(high + sub * 128 + lane * 4 + words);
+			q.x |= fifth_bits(bits), q.z |= fifth_bits(bits >> 4), q.y |= fifth_bits(bits >> 8), q.w |= fifth_bits(bits >> 12);
+		}
+		if (L::high == 2) {
+			u32 bits = *(const u32 *)(high + sub * 256 + lane * 8 + words * 2);
+			q.x |= upper_pairs(bits), q.z |= upper_pairs(bits >> 8), q.y |= upper_pairs(bits >> 16), q.w |= upper_pairs(bits >> 24);
+		}
+		const int zero = zero_of<TYPE>();
+		q.x = less<zero>(q.x), q.y = less<zero>(q.y), q.z = less<zero>(q.z), q.w = less<zero>(q.w);
+		return q;
+	}
+}
+
+FORCE void scaled(float *sum, const int *c, float d0, float d1, const float *xs) {
+	sum[0] = __builtin_fmaf((float)c[0], d0 * xs[0], sum[0]);
+	sum[1] = __builtin_fmaf((float)c[1], d0 * xs[1], sum[1]);
+	sum[2] = __builtin_fmaf((float)c[2], d1 * xs[0], sum[2]);
+	sum[3] = __builtin_fmaf((float)c[3], d1 * xs[1], sum[3]);
+}
+
+// A block of threads computes WM strips of 16 outputs, one for each warp, for
+// NT tiles of 8 rows.
+template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearArgs &a) {
+	typedef Layout<TYPE> L;
+	enum {
+		threads = WM * 32, groups = L::rec / 32, chunks = L::bytes / 16,
+		tileBytes = L::rec * 8, scaleBytes = groups * 32,
+		xAt = WM * L::bytes, scalesAt = xAt + NT * tileBytes, sumsAt = scalesAt + NT * scaleBytes, stage = sumsAt + NT * scaleBytes
+	};
+	const bool hasMin = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
+	extern __shared__ __attribute__((aligned(16))) u8 ring[];
+	Place p;
+	if (!place<WM * 16, NT * 8>(a, &p)) return;
+	int warp = threadx / 32, lane = threadx % 32, g = lane / 4, t = lane % 4;
+	int lastStrip = (p.outputs + 15) / 16 - 1, lastTile = (p.count + 7) / 8 - 1;
+	u32 base = shared_address(ring);
+
+	auto load = [&](int k) __attribute__((always_inline)) {
+		u32 to = base + k % STAGES * stage;
+		for (int c = threadx; c < WM * chunks; c += threads)
+			copy_async(to + c * 16, p.w + ((u64)least(p.strip + c / chunks, lastStrip) * a.records + k) * L::bytes + c % chunks * 16);
+		for (int c = threadx; c < NT * tileBytes / 16; c += threads) {
+			int tile = least(p.row / 8 + c / (tileBytes / 16), lastTile);
+			copy_async(to + xAt + c * 16, a.x + ((u64)tile * a.records + k) * tileBytes + c % (tileBytes / 16) * 16);
+		}
+		for (int c = threadx; c < NT * scaleBytes / 16; c += threads) {
+			int tile = least(p.row / 8 + c / (scaleBytes / 16), lastTile);
+			u64 from = ((u64)tile * a.records + k) * scaleBytes + c % (scaleBytes / 16) * 16;
+			copy_async(to + scalesAt + c * 16, (const u8 *)a.scales + from);
+			if (hasMin) copy_async(to + sumsAt + c * 16, (const u8 *)a.sums + from);
+		}
+	};
+
+	float sums[NT][4] = {};
+	UNROLL for (int k = 0; k < STAGES - 1; k++) {
+		if (k < a.records) load(k);
+		copy_commit();
+	}
+	for (int k = 0; k < a.records; k++) {
+		copy_wait<STAGES - 2>();
+		sync_block();
+		if (k + STAGES - 1 < a.records) load(k + STAGES - 1);
+		copy_commit();
+		const u8 *at = ring + k % STAGES * stage, *record = at + warp * L::bytes;
+		UNROLL for (int sub = 0; sub < groups / 2; sub++) {
+			quad right[NT];
+			UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(at + xAt + n * tileBytes + sub * 512 + lane * 16));
+			UNROLL for (int half = 0; half < 2; half++) {
+				int j = sub * 2 + half;
+				quad left = codes<TYPE>(record, j, lane);
+				Scale s0 = scale_of<TYPE>(record, g, TYPE == Q6_K ? 2 * j : j), s1 = scale_of<TYPE>(record, g + 8, TYPE == Q6_K ? 2 * j : j);
+				Scale t0 = s0, t1 = s1;
+				if (TYPE == Q6_K) t0 = scale_of<TYPE>(record, g, 2 * j + 1), t1 = scale_of<TYPE>(record, g + 8, 2 * j + 1);
+				UNROLL for (int n = 0; n < NT; n++) {
+					u32 b0 = half ? right[n].z : right[n].x, b1 = half ? right[n].w : right[n].y;
+					const float *xs = (const float *)(at + scalesAt + n * scaleBytes) + j * 8 + 2 * t;
+					int c[4];
+					if (TYPE == Q6_K) {
+						multiply_ints(c, left.x, left.y, b0);
+						scaled(sums[n], c, s0.d, s1.d, xs);
+						multiply_ints(c, left.z, left.w, b1);
+						scaled(sums[n], c, t0.d, t1.d, xs);
+					} else {
+						multiply_ints(c, left, b0, b1);
+						scaled(sums[n], c, s0.d, s1.d, xs);
+					}
+					if (hasMin) {
+						const float *xm = (const float *)(at + sumsAt + n * scaleBytes) + j * 8 + 2 * t;
+						sums[n][0] = __builtin_fmaf(s0.m, xm[0], sums[n][0]);
+						sums[n][1] = __builtin_fmaf(s0.m, xm[1], sums[n][1]);
+						sums[n][2] = __builtin_fmaf(s1.m, xm[0], sums[n][2]);
+						sums[n][3] = __builtin_fmaf(s1.m, xm[1], sums[n][3]);
+					}
+				}
+			}
+		}
+	}
+	copy_wait<0>();
+	UNROLL for (int n = 0; n < NT; n++) store_tile(p, sums[n], (p.strip + warp) * 16, p.row + n * 8, 0);
+}
+
+#define LINEARQ(name, type, few, many) \
+	KERNEL(64) void linear_##name##_8(LinearArgs a) { linearq<type, 2, 1, few>(a); } \
+	KERNEL(128) void linear_##name##_32(LinearArgs a) { linearq<type, 4, 4, many>(a); } \
+	KERNEL(128) void linear_##name##_64(LinearArgs a) { linearq<type, 4, 8, many>(a); }

@@ -1,0 +1,32 @@
+// The key/value pool: [block][layer][keys, values][head], and there [16 tokens][dim]
+// numbers or codes, and behind them the scales of the tokens in the types that have some.
+#pragma once
+#include "common.cuh"
+
+#define BLOCK_TOKENS 16
+
+enum PoolType { POOL_F32, POOL_BF16, POOL_INT8, POOL_FP8 };
+
+struct Pool {
+	u8 *data;
+	int layers, heads, dim, type;
+	int partBytes; // keys or values of a block, layer and head
+	int elementBytes;
+};
+
+FORCE u8 *pool_part(const Pool &p, int block, int layer, int values, int head) {
+	return p.data + ((((u64)block * p.layers + layer) * 2 + values) * p.heads + head) * p.partBytes;
+}
+
+FORCE u16 brain_of(float v) { return (u16)brain_pair(v, 0); }
+
+// E4M3 as a bfloat16, exactly.
+FORCE u16 brain_of_fp8(u32 code) {
+	u32 sign = (code & 0x80) << 8, magnitude = code & 0x7f;
+	if (magnitude == 0x7f) return (u16)(sign | 0x7fc0);
+	if (magnitude < 8) { // a multiple of 2^-9
+		float v = (float)magnitude * 0.001953125f;
+		return (u16)(sign | bits_of(v) >> 16);
+	}
+	return (u16)(sign | ((magnitude << 4) + ((127 - 7) << 7)));
+}

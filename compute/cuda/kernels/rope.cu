@@ -1,0 +1,197 @@
+// Rotary encoding, storing into the key/value pool, and the union of what
+// attention found in the partitions of a context.
+#include "attend.cuh"
+
+struct AngleArgs {
+	float *angles; // [ropes][rows][half] pairs of cosine and sine
+	const int *step;
+	int ropes, rows, half; // of the memory
+};
+
+// The sine and cosine of a number up to some millions, to the precision of float32:
+// reduced by multiples of pi/2 in three parts, then polynomials in double.
+FORCE void sine_cosine(double x, double *sine, double *cosine) {
+	double n = __builtin_rint(x * 0.63661977236758134308);
+	double r = __builtin_fma(n, -1.57079632679489655800e+00, x);
+	r = __builtin_fma(n, -6.12323399573676603587e-17, r);
+	double z = r * r;
+	double s = 1.58969099521155010221e-10;
+	s = __builtin_fma(s, z, -2.50507602534068634195e-08);
+	s = __builtin_fma(s, z, 2.75573137070700676789e-06);
+	s = __builtin_fma(s, z, -1.98412698298579493134e-04);
+	s = __builtin_fma(s, z, 8.33333333332248946124e-03);
+	s = __builtin_fma(s, z, -1.66666666666666324348e-01);
+	s = __builtin_fma(s * z, r, r);
+	double c = -1.13596475577881948265e-11;
+	c = __builtin_fma(c, z, 2.08757232129817482790e-09);
+	c = __builtin_fma(c, z, -2.75573143513906633035e-07);
+	c = __builtin_fma(c, z, 2.48015872894767294178e-05);
+	c = __builtin_fma(c, z, -1.38888888888741095749e-03);
+	c = __builtin_fma(c, z, 4.16666666666666019037e-02);
+	c = __builtin_fma(c, z, -0.5);
+	c = __builtin_fma(c, z, 1.0);
+	int quarter = (int)(long long)n & 3;
+	double a = quarter & 1 ? c : s, b = quarter & 1 ? s : c;
+	*sine = quarter & 2 ? -a : a;
+	*cosine = (quarter + 1) & 2 ? -b : b;
+}
+
+// angles computes the rotations of a row, which all layers use. In the step, a
+// rope is the number of its frequencies, its scale, and where they begin.
+KERNEL(128) void angles(AngleArgs a) {
+	int row = blockx;
+	if (row >= a.step[STEP_ROWS]) return;
+	const int *rope = a.step + a.step[AT_ROPES] + blocky * 3;
+	float scale = float_of((u32)rope[1]), position = (float)a.step[a.step[AT_POSITIONS] + row];
+	const float *frequencies = (const float *)(a.step + rope[2]);
+	float *out = a.angles + ((u64)blocky * a.rows + row) * a.half * 2;
+	for (int i = threadx; i < rope[0]; i += 128) {
+		double s, c;
+		sine_cosine((double)(position * frequencies[i]), &s, &c);
+		out[2 * i] = (float)c * scale;
+		out[2 * i + 1] = (float)s * scale;
+	}
+}
+
+struct RopeArgs {
+	float *q, *k, *v;
+	const float *qnorm, *knorm, *angles; // angles of the rope
+	const int *step;
+	Pool pool;
+	int queries, layer, half, stride, interleaved; // stride: of angles, in pairs
+	float eps, offset;
+};
+
+#define PAIRS 4 // a lane has, so heads are at most 256 wide
+
+// The scale of eight-bit codes, as it is kept, and what turns numbers into codes.
+FORCE u16 code_scale(int type, float top, float *inverse) {
+	*inverse = 0;
+	if (top < 1e-30f) return 0;
+	float exact = top / (type == POOL_FP8 ? 448.0f : 127.0f);
+	u32 bits = bits_of(exact);
+	u16 scale = (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+	if (exact != exact) scale = (u16)(bits >> 16 | 0x40);
+	if (from_brain(scale) < exact) scale++;
+	*inverse = 1.0f / from_brain(scale);
+	return scale;
+}
+
+FORCE u8 code_int8(float v) { return (u8)bits_of(v + 12582912.0f); }
+
+FORCE u8 code_fp8(float v) {
+	u32 bits = bits_of(v), sign = bits >> 31 << 7, magnitude = bits & 0x7fffffff;
+	float size = float_of(magnitude);
+	if (size < 0.015625f) return (u8)(sign | (bits_of(size * 512.0f + 12582912.0f) & 0xff));
+	u32 rounded = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - ((127 - 7) << 3);
+	return (u8)(sign | (rounded < 0x7e ? rounded : 0x7e));
+}
+
+// keep stores the numbers of one head and token, lane by lane; at[i] are their places.
+FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *at, int lane) {
+	u32 top = 0;
+	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
+		u32 b = at[i] < 0 ? 0 : bits_of(v[i]) & 0x7fffffff;
+		top = b > top ? b : top;
+	}
+	float inverse = 1;
+	if (p.type == POOL_INT8 || p.type == POOL_FP8) {
+		u16 scale = code_scale(p.type, float_of(warp_max(top)), &inverse);
+		if (lane == 0) ((u16 *)(part + p.dim * BLOCK_TOKENS))[token] = scale;
+	}
+	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
+		if (at[i] < 0) continue;
+		int e = token * p.dim + at[i];
+		switch (p.type) {
+		case POOL_F32: ((float *)part)[e] = v[i]; break;
+		case POOL_BF16: ((u16 *)part)[e] = brain_of(v[i]); break;
+		case POOL_INT8: part[e] = code_int8(v[i] * inverse); break;
+		default: part[e] = code_fp8(v[i] * inverse);
+		}
+	}
+}
+
+// rope_store norms and turns queries and keys and keeps keys and values: one
+// block of threads for each row, one warp for each head in turn.
+KERNEL(256) void rope_store(RopeArgs a) {
+	int row = blockx, lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
+	if (row >= a.step[STEP_ROWS]) return;
+	int slot = a.step[a.step[AT_SLOTS] + row], block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
+	const float *turns = a.angles + (u64)row * a.stride * 2;
+	for (int head = threadx / 32; head < a.queries + 2 * kv; head += 8) {
+		int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
+		int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
+		float *x = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
+		const float *w = what == 0 ? a.qnorm : what == 1 ? a.knorm : 0;
+		float v[2 * PAIRS];
+		int at[2 * PAIRS];
+		UNROLL for (int i = 0; i < PAIRS; i++) {
+			int pair = lane + 32 * i, first = 2 * pair, second = 2 * pair + 1;
+			if (pair < a.half && !a.interleaved) first = pair, second = pair + a.half;
+			bool there = pair < dim / 2;
+			at[2 * i] = there ? first : -1;
+			at[2 * i + 1] = there ? second : -1;
+			v[2 * i] = there ? x[first] : 0;
+			v[2 * i + 1] = there ? x[second] : 0;
+		}
+		if (w) {
+			float sum = 0;
+			UNROLL for (int i = 0; i < 2 * PAIRS; i++) sum = __builtin_fmaf(v[i], v[i], sum);
+			float inverse = 1.0f / __builtin_sqrtf(warp_sum(sum) / (float)dim + a.eps);
+			UNROLL for (int i = 0; i < 2 * PAIRS; i++)
+				if (at[i] >= 0) v[i] = v[i] * inverse * (w[at[i]] + a.offset);
+		}
+		if (what < 2) {
+			UNROLL for (int i = 0; i < PAIRS; i++) {
+				int pair = lane + 32 * i;
+				if (pair >= dim / 2) continue;
+				if (pair < a.half) {
+					float c = turns[2 * pair], s = turns[2 * pair + 1], l = v[2 * i], r = v[2 * i + 1];
+					v[2 * i] = l * c - r * s;
+					v[2 * i + 1] = r * c + l * s;
+				}
+				x[at[2 * i]] = v[2 * i];
+				x[at[2 * i + 1]] = v[2 * i + 1];
+			}
+		}
+		if (what > 0) keep(a.pool, pool_part(a.pool, block, a.layer, what - 1, h), token, v, at, lane);
+	}
+}
+
+struct CombineArgs {
+	float *dst;
+	const float *partials, *states;
+	const int *step;
+	int queries, dim;
+};
+
+enum CombineField { COMBINE_ROW, COMBINE_FIRST, COMBINE_STRIDE, COMBINE_COUNT, COMBINE_FIELDS };
+
+// combine unites the partial results of a row, as attend does: one block of
+// threads for each row and head.
+KERNEL(64) void combine(CombineArgs a) {
+	if (blockx >= a.step[STEP_COMBINES]) return;
+	const int *c = a.step + a.step[AT_COMBINES] + blockx * COMBINE_FIELDS;
+	int head = blocky;
+	float *to = a.dst + ((u64)c[COMBINE_ROW] * a.queries + head) * a.dim;
+	for (int at = threadx; at < a.dim; at += 64) {
+		State all = {0, 0};
+		bool begun = false;
+		float v = 0;
+		for (int i = 0; i < c[COMBINE_COUNT]; i++) {
+			u64 index = (u64)(c[COMBINE_FIRST] + i * c[COMBINE_STRIDE]) * a.queries + head;
+			State part = {a.states[2 * index], a.states[2 * index + 1]};
+			if (part.sum == 0) continue;
+			float part_v = a.partials[index * a.dim + at], left, right;
+			if (begun) {
+				merge(&all, part, &left, &right);
+				v = __builtin_fmaf(v, left, part_v * right);
+			} else {
+				all = part;
+				v = part_v;
+			}
+			begun = true;
+		}
+		to[at] = v * (1.0f / all.sum);
+	}
+}

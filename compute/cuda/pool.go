@@ -1,0 +1,110 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"parley/compute"
+)
+
+// view returns memory as a slice of another type.
+func view[T any](b []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}
+
+// A pool is the key/value pool: [block][layer][keys, values][head], in each
+// [16 tokens][dim] and the scales of the tokens in types that have some.
+type pool struct {
+	shape compute.KVShape
+	at    address
+}
+
+// poolArgs is the pool as kernels see it.
+type poolArgs struct {
+	data                    address
+	layers, heads, dim, typ int32
+	partBytes, elementBytes int32
+}
+
+func (p *pool) args() poolArgs {
+	return poolArgs{
+		data:         p.at,
+		layers:       int32(p.shape.Layers),
+		heads:        int32(p.shape.KVHeads),
+		dim:          int32(p.shape.HeadDim),
+		typ:          int32(p.shape.Type),
+		partBytes:    int32(p.shape.PartBytes()),
+		elementBytes: int32(p.shape.Type.ElementBytes()),
+	}
+}
+
+// NewKV takes the memory of the pool.
+func (c *CUDA) NewKV(s compute.KVShape) error {
+	if c.pool.at != 0 {
+		return fmt.Errorf("cuda: the backend has a pool already")
+	}
+	if !s.Type.Valid() {
+		return fmt.Errorf("cuda: a pool of type %v is not possible: use one of %s", s.Type, strings.Join(compute.KVTypeNames(), ", "))
+	}
+	widest := headWidths[len(headWidths)-1]
+	if s.Layers < 1 || s.KVHeads < 1 || s.Blocks < 1 || s.HeadDim < 2 || s.HeadDim%2 != 0 || s.HeadDim > widest {
+		return fmt.Errorf("cuda: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the last one even and at most %d",
+			s.Blocks, s.Layers, s.KVHeads, s.HeadDim, widest)
+	}
+	if s.Layers > maxElements/2/s.KVHeads/s.HeadDim/compute.BlockTokens/s.Blocks || s.Blocks > 1<<31/compute.BlockTokens-1 {
+		return fmt.Errorf("cuda: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
+	}
+	at, err := c.take(s.Bytes(), fmt.Sprintf("%d blocks of the key/value pool: use fewer", s.Blocks))
+	if err != nil {
+		return err
+	}
+	c.pool = pool{shape: s, at: at}
+	return c.loadAttend(s.HeadDim)
+}
+
+// loadAttend loads the kernels for heads of that width.
+func (c *CUDA) loadAttend(dim int) (err error) {
+	for _, width := range headWidths {
+		if dim <= width {
+			c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width))
+			return err
+		}
+	}
+	return fmt.Errorf("cuda: heads of %d are wider than %d", dim, headWidths[len(headWidths)-1])
+}
+
+func (c *CUDA) block(i int32) address {
+	return c.pool.at + address(int64(i)*c.pool.shape.BlockBytes())
+}
+
+// CopyBlocks copies whole blocks.
+func (c *CUDA) CopyBlocks(dst, src []int32) {
+	c.must(c.flush())
+	for i := range dst {
+		c.must(c.driver.copyWithin(c.block(dst[i]), c.block(src[i]), c.pool.shape.BlockBytes()))
+	}
+}
+
+// ReadBlock copies a block into dst.
+func (c *CUDA) ReadBlock(dst []byte, block int32) {
+	c.wholeBlock(dst)
+	c.must(c.flush())
+	c.must(c.driver.download(dst, c.block(block)))
+	c.must(c.driver.synchronize())
+}
+
+// WriteBlock copies a block that was read into the pool.
+func (c *CUDA) WriteBlock(block int32, src []byte) {
+	c.wholeBlock(src)
+	c.must(c.flush())
+	c.must(c.driver.upload(c.block(block), src))
+	c.must(c.driver.synchronize())
+}
+
+// wholeBlock refuses what is not as long as a block: it would leave the pool half of one sequence.
+func (c *CUDA) wholeBlock(b []byte) {
+	if int64(len(b)) != c.pool.shape.BlockBytes() {
+		panic(fmt.Sprintf("cuda: %d bytes cannot be copied as a block of %d", len(b), c.pool.shape.BlockBytes()))
+	}
+}

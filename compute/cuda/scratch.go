@@ -1,0 +1,96 @@
+package cuda
+
+import (
+	"fmt"
+
+	"parley/compute"
+)
+
+// A region is device memory that grows to what is needed.
+type region struct {
+	at    address
+	bytes int64
+	what  string
+}
+
+// scratch is memory that operations use inside.
+type scratch struct {
+	x16             region // packed rows of 16-bit numbers
+	x16Scales       region
+	x8              region // packed rows of 8 bits, their scales and the sums of groups
+	x8Scales, x8Sum region
+	gate, up        region // inside an MLP
+	logits          region
+	angleTable      region
+	partials        region // of attention
+	states          region
+	mixture         mixtureScratch
+	angleRows       int // of the table
+	angleHalf       int
+}
+
+// grow makes a region at least that large. What it held is lost, and so are graphs.
+func (c *CUDA) grow(r *region, bytes int64, what string) address {
+	if bytes <= r.bytes || c.failed != nil {
+		return r.at
+	}
+	if err := first(c.driver.synchronize(), c.forgetGraphs(), c.give(r.at)); err != nil {
+		c.fail(err)
+		return 0
+	}
+	at, err := c.take(bytes, what)
+	if err != nil {
+		c.fail(err)
+		return 0
+	}
+	*r = region{at, bytes, what}
+	return at
+}
+
+// packedBytes is what rows take as 16-bit numbers, in tiles of 8.
+func packedBytes(rows, cols int) int64 { return int64(roundUp(rows, 8)) * int64(roundUp(cols, 64)) * 2 }
+
+// sizes are the bytes of what depends on the limits alone.
+type sizes struct{ x16, x8, x8Scales, inner, logits int64 }
+
+func sizesOf(l compute.Limits) sizes {
+	rows := l.Rows * max(1, l.Experts)
+	if l.Experts > 0 {
+		rows += maxExperts * (mixtureTiles[len(mixtureTiles)-1] - 1)
+	}
+	return sizes{
+		x16:      packedBytes(rows, l.Width),
+		x8:       packedBytes(rows, l.Width) / 2,
+		x8Scales: packedBytes(rows, l.Width) / 2 / 32 * 4,
+		inner:    4 * int64(rows) * int64(l.Width),
+	}
+}
+
+// ScratchBytes returns about how much device memory Reserve takes for steps
+// within the limits, with kernels and graphs, and with logits of so many tokens.
+func ScratchBytes(l compute.Limits, vocab int) int64 {
+	const kernelsAndGraphs = 512 << 20
+	s := sizesOf(l)
+	return s.x16 + s.x8 + 2*s.x8Scales + 2*s.inner + 4*int64(l.Outputs)*int64(vocab) +
+		maxPartials*partialBytesTypical + stagingBytes + kernelsAndGraphs
+}
+
+// partialBytesTypical is what the result of a partition takes with 40 heads of 128.
+const partialBytesTypical = 40 * (128 + 2) * 4
+
+// reserve takes what depends on the limits alone.
+func (c *CUDA) reserve(l compute.Limits) error {
+	s := sizesOf(l)
+	c.grow(&c.x16, s.x16, "packed activations")
+	c.grow(&c.x8, s.x8, "quantized activations")
+	c.grow(&c.x8Scales, s.x8Scales, "scales of activations")
+	c.grow(&c.x8Sum, s.x8Scales, "sums of activations")
+	c.grow(&c.gate, s.inner, "the inside of an MLP")
+	c.grow(&c.up, s.inner, "the inside of an MLP")
+	err := c.failed
+	c.failed = nil
+	if err != nil {
+		return fmt.Errorf("%w: use fewer tokens in a step than %d", err, l.Rows)
+	}
+	return c.reserveStep(stepFields + 16*l.Rows)
+}

@@ -1,0 +1,235 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"parley/compute"
+)
+
+// The numbers at the beginning of a step in device memory, as in kernels/common.cuh.
+const (
+	stepRows = iota
+	stepOutputs
+	stepFewItems
+	stepManyItems
+	stepCombines
+	atTokens
+	atPositions
+	atSlots
+	atOutputs
+	atFewItems
+	atManyItems
+	atCombines
+	atRopes
+	atTables
+	stepFields
+)
+
+// stepData is what a step consists of, in one piece of pinned memory that is
+// copied to the device in one go.
+type stepData struct {
+	host     []byte
+	ints     []int32 // of host, as far as it is filled
+	device   address
+	capacity int
+
+	rows, outputs int
+	few, many     int // items of attention
+	combines      int
+	single        bool // every sequence has one row
+	ropes         []compute.Rope
+	base          int // integers without the items of attention
+	seqs          []seqPlace
+	items         [2][][8]int32 // few, many
+	unions        [][4]int32
+}
+
+// A seqPlace is a sequence of a step, and where its block table begins.
+type seqPlace struct{ row, rows, past, table int }
+
+func (s *stepData) close(d driver) error {
+	if s.host == nil {
+		return nil
+	}
+	host := s.host
+	s.host, s.ints = nil, nil
+	return d.releasePinned(host)
+}
+
+// stepBytesLeast is the least memory that is taken for a step's data.
+const stepBytesLeast = 1 << 20
+
+// reserveStep makes room for so many integers.
+func (c *CUDA) reserveStep(ints int) error {
+	s := &c.step
+	if ints <= s.capacity {
+		return nil
+	}
+	bytes := max(stepBytesLeast, 2*4*ints)
+	if err := first(c.driver.synchronize(), c.forgetGraphs(), s.close(c.driver), c.give(s.device)); err != nil {
+		return err
+	}
+	host, err := c.driver.allocatePinned(bytes)
+	if err != nil {
+		return fmt.Errorf("no %d KiB of pinned memory for a step: %w", bytes>>10, err)
+	}
+	s.host, s.ints, s.capacity = host, view[int32](host)[:0], bytes/4
+	s.device, err = c.take(int64(bytes), "the data of a step")
+	return err
+}
+
+// Begin makes step the current one. What was begun before is computed first.
+func (c *CUDA) Begin(step *compute.Step, ropes []compute.Rope) {
+	c.must(c.flush())
+	c.must(c.driver.synchronize()) // the memory of the step before is free
+	c.must(c.reserveStep(stepInts(step, ropes)))
+	c.step.fill(step, ropes)
+	c.packed = packedRows{}
+	c.queue = append(c.queue[:0], command{op: opAngles})
+}
+
+// stepInts bounds how many integers a step takes.
+func stepInts(step *compute.Step, ropes []compute.Rope) int {
+	n := stepFields + len(step.Outputs) + 3*len(step.Tokens) + 4*len(step.Tokens)
+	for i := range step.Seqs {
+		q := &step.Seqs[i]
+		parts := (q.Past+q.Rows)/partition + 1
+		n += len(q.Blocks) + 8*(parts+q.Rows*maxGroup/queryRows+1)
+	}
+	for i := range ropes {
+		n += 3 + len(ropes[i].InvFreq)
+	}
+	return n
+}
+
+// maxGroup is the most query heads that share a key: more would need more than
+// one warp for a token.
+const maxGroup = 256
+
+// fill writes all of a step but the items of attention.
+func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
+	s.rows, s.outputs, s.ropes = len(step.Tokens), len(step.Outputs), ropes
+	s.single = true
+	s.ints = s.ints[:stepFields]
+	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
+	at(atOutputs) // always at the same place: kernels are given its address
+	s.ints = append(s.ints, step.Outputs...)
+	at(atTokens)
+	for _, t := range step.Tokens {
+		s.ints = append(s.ints, int32(t))
+	}
+	at(atPositions)
+	s.places(step, func(_ *compute.Seq, position int) int32 { return int32(position) })
+	at(atSlots)
+	s.places(step, func(q *compute.Seq, position int) int32 {
+		return q.Blocks[position/compute.BlockTokens]*compute.BlockTokens + int32(position%compute.BlockTokens)
+	})
+	at(atTables)
+	s.seqs = s.seqs[:0]
+	for i := range step.Seqs {
+		q := &step.Seqs[i]
+		s.seqs = append(s.seqs, seqPlace{q.Row, q.Rows, q.Past, len(s.ints)})
+		s.ints = append(s.ints, q.Blocks...)
+	}
+	at(atRopes)
+	s.fillRopes(ropes)
+	s.ints[stepRows], s.ints[stepOutputs] = int32(s.rows), int32(s.outputs)
+	s.base = len(s.ints)
+}
+
+// divide appends the items of attention with so many query heads to a key.
+func (s *stepData) divide(group int) {
+	s.layOut(group)
+	s.ints = s.ints[:s.base]
+	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
+	at(atFewItems)
+	s.few = s.append8(s.items[0])
+	at(atManyItems)
+	s.many = s.append8(s.items[1])
+	at(atCombines)
+	for _, u := range s.unions {
+		s.ints = append(s.ints, u[:]...)
+	}
+	s.combines = len(s.unions)
+	s.ints[stepFewItems], s.ints[stepManyItems], s.ints[stepCombines] = int32(s.few), int32(s.many), int32(s.combines)
+}
+
+func (s *stepData) append8(items [][8]int32) int {
+	for _, it := range items {
+		s.ints = append(s.ints, it[:]...)
+	}
+	return len(items)
+}
+
+// places appends a number for each row.
+func (s *stepData) places(step *compute.Step, of func(q *compute.Seq, position int) int32) {
+	for i := range step.Seqs {
+		q := &step.Seqs[i]
+		s.single = s.single && q.Rows == 1
+		for j := range q.Rows {
+			s.ints = append(s.ints, of(q, q.Past+j))
+		}
+	}
+}
+
+func (s *stepData) fillRopes(ropes []compute.Rope) {
+	first := len(s.ints) + 3*len(ropes)
+	for i := range ropes {
+		s.ints = append(s.ints, int32(len(ropes[i].InvFreq)), int32(math.Float32bits(ropes[i].Scale)), int32(first))
+		first += len(ropes[i].InvFreq)
+	}
+	for i := range ropes {
+		for _, f := range ropes[i].InvFreq {
+			s.ints = append(s.ints, int32(math.Float32bits(f)))
+		}
+	}
+}
+
+// layOut divides attention into items. A sequence with few query rows has one
+// item for each partition of its context, whose results are united afterwards,
+// as long as there is room for them; others have one for each 64 query rows.
+func (s *stepData) layOut(group int) {
+	s.items[0], s.items[1], s.unions = s.items[0][:0], s.items[1][:0], s.unions[:0]
+	partials := 0
+	for i := range s.seqs {
+		q := &s.seqs[i]
+		parts := (q.past + q.rows + partition - 1) / partition
+		item := [8]int32{int32(q.row), int32(q.rows), int32(q.past), int32(q.table), 0, 0, int32(parts), -1}
+		switch {
+		case q.rows*group > queryRows:
+			for row := 0; row < q.rows*group; row += manyWarps * queryRows {
+				item[4] = int32(row)
+				s.items[1] = append(s.items[1], item)
+			}
+		case parts == 1 || partials+parts*q.rows > maxPartials:
+			s.items[0] = append(s.items[0], item)
+		default:
+			partials = s.split(item, q, parts, partials)
+		}
+	}
+	s.longestFirst()
+}
+
+// split makes an item for each partition, and a union for each row.
+func (s *stepData) split(item [8]int32, q *seqPlace, parts, partials int) int {
+	for p := range parts {
+		item[5], item[6], item[7] = int32(p), int32(p+1), int32(partials+p*q.rows)
+		s.items[0] = append(s.items[0], item)
+	}
+	for r := range q.rows {
+		s.unions = append(s.unions, [4]int32{int32(q.row + r), int32(partials + r), int32(q.rows), int32(parts)})
+	}
+	return partials + parts*q.rows
+}
+
+// longestFirst turns the items of prompts around, as the last rows look back farthest.
+func (s *stepData) longestFirst() {
+	m := s.items[1]
+	for i, j := 0, len(m)-1; i < j; i, j = i+1, j-1 {
+		m[i], m[j] = m[j], m[i]
+	}
+}
+
+// maxPartials bounds the results of partitions that are kept in a step.
+const maxPartials = 8192

@@ -1,0 +1,188 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"parley/compute"
+	"parley/model/weights"
+)
+
+// A weight is a matrix in the layout of its type, or a vector of float32.
+type weight struct {
+	kind       weights.DType
+	rows, cols int
+	at         address
+	name       string
+}
+
+// Dims returns the number of rows and columns.
+func (w *weight) Dims() (rows, cols int) { return w.rows, w.cols }
+
+// records is how many records a strip of 16 rows has.
+func (w *weight) records() int {
+	return roundUp(w.cols, layouts[w.kind].record) / layouts[w.kind].record
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// WeightBytes returns the device memory that a tensor takes.
+func WeightBytes(t weights.Tensor) int64 {
+	l := layouts[t.Type]
+	if l == nil || len(t.Shape) < 2 {
+		return 4 * t.Elements()
+	}
+	return matrixBytes(l, t.Rows(), t.Cols())
+}
+
+func matrixBytes(l *layout, rows, cols int) int64 {
+	return int64(roundUp(rows, 16)/16) * int64(roundUp(cols, l.record)/l.record) * int64(l.bytes)
+}
+
+// stagingBytes is how much is copied at once on the way to the device.
+const stagingBytes = 64 << 20
+
+// staging is pinned memory on the way to the device, in two halves: one is
+// filled while the other is copied.
+type staging struct {
+	host   []byte
+	device address // stored rows before they are brought into their layout
+	half   int
+}
+
+func (s *staging) close(d driver) error {
+	if s.host == nil {
+		return nil
+	}
+	host := s.host
+	s.host = nil
+	return d.releasePinned(host)
+}
+
+// Upload brings a tensor into device memory.
+func (c *CUDA) Upload(t weights.Tensor) (compute.Weight, error) {
+	if err := checkTensor(t); err != nil {
+		return nil, err
+	}
+	w := &weight{kind: t.Type, rows: t.Rows(), cols: t.Cols(), name: t.Name}
+	if len(t.Shape) < 2 && t.Type != weights.F32 {
+		values, err := t.Float32s()
+		if err != nil {
+			return nil, err
+		}
+		t = weights.Tensor{Name: t.Name, Type: weights.F32, Shape: t.Shape, Data: bytesOf(values)}
+		w.kind = weights.F32
+	}
+	if err := c.loadMatrix(w.kind); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.at, err = c.take(WeightBytes(t), "tensor "+t.Name); err != nil {
+		return nil, err
+	}
+	return w, c.transfer(w, t.Data)
+}
+
+// UploadTable brings a tensor into device memory.
+func (c *CUDA) UploadTable(t weights.Tensor) (compute.Weight, error) { return c.Upload(t) }
+
+// bytesOf returns the memory of a slice.
+func bytesOf[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
+}
+
+// checkTensor reports what is wrong with a tensor before memory is taken for it.
+func checkTensor(t weights.Tensor) error {
+	if !t.Type.Computable() {
+		return fmt.Errorf("cuda: tensor %s has type %s, which cannot be computed with: convert the model", t.Name, t.Type)
+	}
+	elements := 1
+	for _, d := range t.Shape {
+		if d < 1 || d > maxElements/elements {
+			return fmt.Errorf("cuda: tensor %s has the impossible shape %v", t.Name, t.Shape)
+		}
+		elements *= d
+	}
+	row := t.Type.RowBytes(t.Cols())
+	if row == 0 || row*t.Rows() != len(t.Data) {
+		return fmt.Errorf("cuda: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged",
+			t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
+	}
+	return nil
+}
+
+// arrangeArgs are the arguments of the arrange kernels.
+type arrangeArgs struct {
+	stored, records address
+	rows, cols      int32
+}
+
+// openStaging takes the memory for transfers once, as large as rows of the model need.
+func (c *CUDA) openStaging(row int) error {
+	need := max(stagingBytes, 2*16*row)
+	if len(c.staging.host) >= need {
+		return nil
+	}
+	if err := c.driver.synchronize(); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	if err := first(c.staging.close(c.driver), c.give(c.staging.device)); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	var err error
+	if c.staging.host, err = c.driver.allocatePinned(need); err != nil {
+		return fmt.Errorf("cuda: no %d MiB of pinned memory to copy weights with: %w", need>>20, err)
+	}
+	c.staging.device, err = c.take(int64(need), "copying weights")
+	return err
+}
+
+// transfer copies stored rows to the device, some strips at a time, and brings
+// them into their layout there.
+func (c *CUDA) transfer(w *weight, data []byte) error {
+	row := len(data) / w.rows
+	if err := c.openStaging(row); err != nil {
+		return err
+	}
+	s := &c.staging
+	half := len(s.host) / 2
+	if w.kind == weights.F32 {
+		row = 4 * w.cols
+	}
+	rows := max(half/row/16*16, 16)
+	for at := 0; at < w.rows; at += rows {
+		n := min(rows, w.rows-at)
+		part := s.host[s.half*half:][:n*row]
+		copy(part, data[at*row:])
+		if err := c.place(w, at, n, part, s.device+address(s.half*half)); err != nil {
+			return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
+		}
+		// The half that comes next was copied before this part was begun.
+		if s.half = 1 - s.half; s.half == 0 {
+			if err := c.driver.synchronize(); err != nil {
+				return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
+			}
+		}
+	}
+	return c.failed
+}
+
+// place copies n rows from the row at on to their place in a matrix.
+func (c *CUDA) place(w *weight, at, n int, part []byte, raw address) error {
+	if w.kind == weights.F32 {
+		return c.driver.upload(w.at+address(4*at*w.cols), part)
+	}
+	if err := c.driver.upload(raw, part); err != nil {
+		return err
+	}
+	l, k := layouts[w.kind], c.arrange[w.kind]
+	records := roundUp(n, 16) / 16 * w.records()
+	args := arrangeArgs{
+		stored:  raw,
+		records: w.at + address(at/16*w.records()*l.bytes),
+		rows:    int32(n),
+		cols:    int32(w.cols),
+	}
+	start(c, &k, min((records+7)/8, 4096), 1, &args)
+	return nil
+}
