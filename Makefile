@@ -144,5 +144,5 @@ sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin
 	$(BIN) licenses --format cyclonedx > bin/parley.cdx.json
 
 .PHONY: generate
-generate: ## write the generated files again: assembly kernels, built-in models, licences
+generate: ## write the generated files again: assembly kernels, GPU kernels, built-in models
 	$(GO) generate ./...

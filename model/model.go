@@ -94,7 +94,8 @@ func (m *Model) Width() int { return m.net.cfg.Hidden }
 
 // Forward computes one step and writes the logits of its output rows to
 // logits, [len(step.Outputs)][Vocab], and its hidden states, [rows][Width],
-// where the step asks for them.
+// where the step asks for them. It returns when the step is computed, so that
+// the time it took can be measured.
 func (m *Model) Forward(step *compute.Step, logits []float32) {
 	n := m.net
 	n.be.Begin(step, n.ropes)
@@ -102,8 +103,11 @@ func (m *Model) Forward(step *compute.Step, logits []float32) {
 	if step.Hidden != nil {
 		n.be.ReadRows(step.Hidden, n.h)
 	}
-	if len(step.Outputs) > 0 {
+	switch w, asynchronous := n.be.(interface{ Wait() }); {
+	case len(step.Outputs) > 0:
 		n.be.Logits(logits, n.h, n.output)
+	case asynchronous:
+		w.Wait()
 	}
 }
 

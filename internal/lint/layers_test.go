@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"engine/sched", "engine/tier"},
 	{"engine/grammar", "engine/kv", "engine/sample", "engine/spec"},
 	{"model"},
-	{"compute/cpu"},
+	{"compute/cpu", "compute/cuda"},
 	{"compute"},
 	{"model/weights"},
 	{"worker/workertest"},
@@ -42,10 +42,10 @@ var layers = [][]string{
 
 // apart are packages outside the layers: tests, and generators that write
 // source files and import nothing of ours.
-var apart = []string{"internal/lint", "internal/testkit", "internal/ptx", "compute/cpu/asmgen"}
+var apart = []string{"internal/lint", "internal/testkit", "internal/ptx", "compute/computetest", "compute/cpu/asmgen"}
 
 // testOnly are packages that product code may not import.
-var testOnly = []string{"internal/testkit", "internal/ptx"}
+var testOnly = []string{"internal/testkit", "internal/ptx", "compute/computetest"}
 
 // nevers are the three rules that no refactoring may bend, checked over all
 // paths of imports.
