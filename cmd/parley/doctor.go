@@ -15,11 +15,12 @@ import (
 
 	"parley/gateway"
 	"parley/gateway/convo"
+	"parley/worker/host"
 )
 
 // A finding is what the doctor says of one thing.
 type doctorFinding struct {
-	// About is configuration, data, models, store, redis, worker, clock, tokens,
+	// About is configuration, data, device, models, store, redis, worker, clock, tokens,
 	// template, server or events; Name says which one, where there are several.
 	About string `json:"about"`
 	Name  string `json:"name,omitempty"`
@@ -95,6 +96,7 @@ func (d *doctor) warn(about, name, says, fix string) {
 func (d *doctor) examine(ctx context.Context, url string) {
 	d.say("configuration", "", nil, "it can be read")
 	d.examineData()
+	d.examineDevice()
 	d.examineModels()
 	d.examineStore(ctx)
 	d.examineRedis(ctx)
@@ -113,6 +115,24 @@ func (d *doctor) examineData() {
 		return
 	}
 	d.say("data", dir, nil, "the data directory can be written")
+}
+
+// examineDevice says what would compute.
+func (d *doctor) examineDevice() {
+	if !d.settings.computes() {
+		return
+	}
+	device, why, err := host.ChooseDevice(d.settings.device)
+	switch {
+	case err != nil:
+		d.say("device", d.settings.device, err, "choose another with --device; auto computes on the processor where there is no GPU")
+	case device.GPU:
+		d.say("device", device.Name, nil, fmt.Sprintf("%s of its memory are free", host.Size(device.FreeBytes)))
+	case why != nil:
+		d.say("device", "", nil, fmt.Sprintf("the processor computes: %v", why))
+	default:
+		d.say("device", "", nil, "the processor computes, as --device says")
+	}
 }
 
 // examineModels opens what text becomes tokens by.

@@ -190,14 +190,10 @@ func startHosts(s *settings, registry prometheus.Registerer, log *slog.Logger, o
 	if err != nil {
 		return nil, err
 	}
-	available, err := host.AvailableBytes()
-	if err != nil {
-		return nil, err
-	}
 	for i := range candidates {
 		candidates[i].Config.Registry, candidates[i].Config.Followed = registry, len(s.allPools()) > 0
 	}
-	plans, err := host.PlanMemory(candidates, available)
+	plans, available, err := host.PlanDevice(candidates, log)
 	if err != nil {
 		return nil, err
 	}

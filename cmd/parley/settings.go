@@ -58,6 +58,7 @@ type settings struct {
 	admission   gateway.Admission
 	share       gateway.Sharing
 	numerics    cpu.Numerics
+	device      string
 	worker      workerSettings
 	fleetFields
 	economy         economy
@@ -108,7 +109,7 @@ func (s *settings) storeName() string {
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
 		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo, NoSpeculation: s.plodding,
-		Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log, Classes: s.shares(),
+		DeviceName: s.device, Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log, Classes: s.shares(),
 	}
 }
 
@@ -184,6 +185,8 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "speculate", wants: "on or off", help: "guess tokens ahead where it saves time: `on` or off; the answers are the same", set: setSpeculate},
 	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
 		help: "let a smaller `MODEL` of the same vocabulary guess ahead for the others: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
+	{key: "device", wants: "auto, cpu, cuda or cuda:N", set: setDevice,
+		help: "compute on this `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which takes the first GPU if there is one that the models fit on (default auto)"},
 	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
 	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2, avx512, amx or neon", set: setCPU},
 	{key: "numerics", wants: "exact or fast", set: setNumerics,
@@ -354,6 +357,12 @@ func setCPU(s *settings, text string) error {
 		s.cpu = ""
 	}
 	return nil
+}
+
+func setDevice(s *settings, text string) error {
+	s.device = text
+	_, err := host.ParseDevice(text)
+	return err
 }
 
 func setNumerics(s *settings, text string) (err error) {

@@ -58,7 +58,7 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file", "otlp-endpoint",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "device", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file", "otlp-endpoint",
 }
 
 // workerList returns the settings of a worker.

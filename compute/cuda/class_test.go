@@ -8,14 +8,15 @@ import (
 	"parley"
 	"parley/compute"
 	"parley/compute/computetest"
+	"parley/internal/ptx"
 	"parley/internal/testkit"
 	"parley/model/weights"
 )
 
 // productOf multiplies the first rows of a fixed sequence of rows with a fixed
 // matrix, and returns the last of them.
-func productOf(t *testing.T, kind weights.DType, rows, cols, outputs int) []float32 {
-	b := computetest.Bench{TB: t, Backend: newBackend(t)}
+func productOf(t *testing.T, be compute.Backend, kind weights.DType, rows, cols, outputs int) []float32 {
+	b := computetest.Bench{TB: t, Backend: be}
 	r := computetest.NewRand(3)
 	w := b.Weight(computetest.Tensor(r, kind, outputs, cols))
 	last := computetest.Floats(computetest.NewRand(9), cols)
@@ -31,13 +32,38 @@ func productOf(t *testing.T, kind weights.DType, rows, cols, outputs int) []floa
 func TestRowAloneIsRowAmongOthers(t *testing.T) {
 	for _, kind := range computetest.AllTypes {
 		t.Run(kind.String(), func(t *testing.T) {
-			alone := productOf(t, kind, 1, 512, 70)
-			for _, rows := range []int{2, 9, 31, 60, 131} {
-				if err := computetest.SameBits(productOf(t, kind, rows, 512, 70), alone); err != nil {
+			alone := productOf(t, newBackend(t), kind, 1, 512, 70)
+			for _, rows := range []int{2, 9, 31, 60, 131, 520} {
+				if rows == 520 && kind != weights.BF16 && !onDevice {
+					continue // it takes the interpreter long
+				}
+				if err := computetest.SameBits(productOf(t, newBackend(t), kind, rows, 512, 70), alone); err != nil {
 					t.Errorf("among %d: %v", rows, err)
 				}
 			}
 		})
+	}
+}
+
+// TestPortableKernelsGiveTheSameBits multiplies many rows on a device before Hopper.
+func TestPortableKernelsGiveTheSameBits(t *testing.T) {
+	if onDevice {
+		t.Skip("the device is what it is")
+	}
+	for _, kind := range []weights.DType{weights.BF16, weights.F16} {
+		alone := productOf(t, newBackend(t), kind, 1, 256, 70)
+		d := newInterpreter(ptx.Options{})
+		d.major = 8
+		c, err := open(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := computetest.SameBits(productOf(t, c, kind, 131, 256, 70), alone); err != nil {
+			t.Errorf("%v: %v", kind, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"parley/compute"
 	"parley/model/weights"
@@ -37,6 +38,7 @@ type CUDA struct {
 	arrange  map[weights.DType]kernel
 	attend   []kernel // for few query rows, for many
 	failed   error
+	broken   atomic.Pointer[error] // failed, for other goroutines
 
 	memory  []address // everything taken
 	staging staging
@@ -81,8 +83,15 @@ func open(d driver) (*CUDA, error) {
 // Device describes the GPU.
 func (c *CUDA) Device() Device { return c.device }
 
-// FreeBytes returns the device memory that is not in use.
-func (c *CUDA) FreeBytes() (int64, error) { return c.driver.free() }
+// FreeBytes returns the memory of device index that is not in use.
+func FreeBytes(index int) (int64, error) {
+	d, err := openDriver(index)
+	if err != nil {
+		return 0, err
+	}
+	free, err := d.free()
+	return free, errors.Join(err, d.close())
+}
 
 // Name says which device computes. What comes before the comma decides its arithmetic.
 func (c *CUDA) Name() string {
@@ -90,12 +99,19 @@ func (c *CUDA) Name() string {
 	return fmt.Sprintf("cuda %s sm_%d%d, %d multiprocessors, CUDA %d.%d", d.Name, d.Major, d.Minor, d.Multiprocessor, d.Driver/1000, d.Driver%1000/10)
 }
 
-// Err returns what went wrong on the device, nil while it works. An error stays.
-func (c *CUDA) Err() error { return c.failed }
+// Err returns what went wrong on the device, nil while it works. An error
+// stays. It may be called by any goroutine.
+func (c *CUDA) Err() error {
+	if err := c.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 func (c *CUDA) fail(err error) {
 	if err != nil && c.failed == nil {
 		c.failed = fmt.Errorf("cuda: %s: %w", c.device.Name, err)
+		c.broken.Store(&c.failed)
 	}
 }
 

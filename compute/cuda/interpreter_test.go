@@ -23,6 +23,7 @@ type interpreter struct {
 	graphs    map[graph][]recordedLaunch
 	launches  int
 	replays   int
+	major     int // of its compute capability
 }
 
 type recordedLaunch struct {
@@ -33,11 +34,11 @@ type recordedLaunch struct {
 }
 
 func newInterpreter(o ptx.Options) *interpreter {
-	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}}
+	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: 9}
 }
 
 func (d *interpreter) describe() Device {
-	return Device{Name: "interpreter", MemoryBytes: 1 << 30, Multiprocessor: 4, Major: 9, Driver: 13000}
+	return Device{Name: "interpreter", MemoryBytes: 1 << 30, Multiprocessor: 4, Major: d.major, Driver: 13000}
 }
 
 func (d *interpreter) free() (int64, error) { return 1<<30 - int64(d.device.Used()), nil }

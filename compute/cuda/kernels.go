@@ -174,12 +174,32 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	for i := range all {
 		all[i].kernel = loaded[i]
 	}
+	if all, err = c.loadWide(t, all); err != nil {
+		return err
+	}
 	arrange, err := c.loadShapes("upload", []kernelShape{{layouts[t].arrangement, 256, 0}})
 	if err != nil {
 		return err
 	}
 	c.matrices[t], c.arrange[t] = all, arrange[0]
 	return nil
+}
+
+// loadWide replaces the kernel for the most rows by those that use what Hopper has.
+func (c *CUDA) loadWide(t weights.DType, all []matrixKernel) ([]matrixKernel, error) {
+	if c.device.Major != 9 || quantized(t) {
+		return all, nil
+	}
+	name := "linear_" + layouts[t].name
+	shapes := []kernelShape{
+		{name + "_wide", 256, 6 * (4*2048 + 16*1024)},
+		{name + "_256", 384, 4 * (8*2048 + 32*1024)},
+	}
+	loaded, err := c.loadShapes(name+"_90a", shapes)
+	if err != nil {
+		return nil, err
+	}
+	return append(all[:len(all)-1], matrixKernel{loaded[0], 4, 128}, matrixKernel{loaded[1], 8, 256}), nil
 }
 
 // start launches a kernel with its arguments. After a failure nothing is started any more.

@@ -143,22 +143,43 @@ func (c *CUDA) productFloat(in *input, j *job) {
 	start(c, &c.linearF32, (j.rows+7)/8, (in.rows+7)/8, &args)
 }
 
-// kernelFor chooses the kernel of a type for so many rows; with a tile, the one of that many.
-func (c *CUDA) kernelFor(kind weights.DType, rows, tile int) *matrixKernel {
+// kernelFor chooses the kernel of a type for so many rows and outputs; with a
+// tile, the one of that many rows. All give the same bits.
+func (c *CUDA) kernelFor(kind weights.DType, rows, outputs, tile int) *matrixKernel {
 	all := c.matrices[kind]
-	for i := range all {
-		if all[i].rows == tile || (tile == 0 && all[i].rows >= rows) {
-			return &all[i]
-		}
-	}
 	if tile != 0 {
+		for i := range all {
+			if all[i].rows == tile {
+				return &all[i]
+			}
+		}
 		c.fail(fmt.Errorf("no kernel of %v for tiles of %d rows", kind, tile))
 	}
-	return &all[len(all)-1]
+	best := len(all) - 1
+	for i := range all {
+		if all[i].rows >= rows {
+			best = i
+			break
+		}
+	}
+	// Tiles that leave multiprocessors without work are too large.
+	for best > 0 && all[best].rows > 128 && all[best].blocks(rows, outputs) < c.device.Multiprocessor {
+		best--
+	}
+	return &all[best]
+}
+
+// blocks is how many blocks of threads a product takes.
+func (k *matrixKernel) blocks(rows, outputs int) int {
+	return (rows + k.rows - 1) / k.rows * ((outputs + 16*k.strips - 1) / (16 * k.strips))
 }
 
 func (c *CUDA) productPacked(in *input, jobs []job) {
-	k := c.kernelFor(jobs[0].kind, in.rows, in.tile)
+	outputs := 0
+	for _, j := range jobs {
+		outputs += j.rows
+	}
+	k := c.kernelFor(jobs[0].kind, in.rows, outputs, in.tile)
 	l := layouts[jobs[0].kind]
 	args := linearArgs{
 		x:       c.x16.at,

@@ -51,7 +51,7 @@ func (c *CUDA) grow(r *region, bytes int64, what string) address {
 func packedBytes(rows, cols int) int64 { return int64(roundUp(rows, 8)) * int64(roundUp(cols, 64)) * 2 }
 
 // sizes are the bytes of what depends on the limits alone.
-type sizes struct{ x16, x8, x8Scales, inner, logits int64 }
+type sizes struct{ x16, x8, x8Scales, inner int64 }
 
 func sizesOf(l compute.Limits) sizes {
 	rows := l.Rows * max(1, l.Experts)
@@ -89,6 +89,7 @@ func (c *CUDA) reserve(l compute.Limits) error {
 	c.grow(&c.up, s.inner, "the inside of an MLP")
 	err := c.failed
 	c.failed = nil
+	c.broken.Store(nil)
 	if err != nil {
 		return fmt.Errorf("%w: use fewer tokens in a step than %d", err, l.Rows)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"parley"
-	"parley/compute/cpu"
+	"parley/compute"
 	"parley/engine"
 	"parley/model"
 	"parley/model/weights"
@@ -16,7 +16,7 @@ import (
 // A draft is the model that guesses ahead for a host's own, on the same
 // threads: the two never compute at the same time.
 type draft struct {
-	backend *cpu.CPU
+	backend compute.Backend
 	network *model.Model
 	ck      *weights.Checkpoint
 }
@@ -31,7 +31,7 @@ func (c Config) forDraft() Config {
 
 // loadDraft loads the planned draft model, if there is one, onto the threads
 // of a backend.
-func (p *Plan) loadDraft(on *cpu.CPU, tokenizer *token.Tokenizer) (*draft, error) {
+func (p *Plan) loadDraft(on compute.Backend, tokenizer *token.Tokenizer) (*draft, error) {
 	if p.Draft == nil {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func (p *Plan) loadDraft(on *cpu.CPU, tokenizer *token.Tokenizer) (*draft, error
 	if err := sameVocabulary(p.ck, ck, tokenizer); err != nil {
 		return nil, fmt.Errorf("its draft model %s cannot guess for it: %w", p.Draft.Name, err)
 	}
-	backend, err := cpu.New(cpu.Options{Path: p.cfg.Path, Numerics: p.cfg.Numerics, Share: on})
+	backend, err := p.Draft.newBackend(on)
 	if err != nil {
 		return nil, err
 	}

@@ -45,10 +45,10 @@ type Config struct {
 	// ContextTokens bounds prompt and answer together; 0 means what the model
 	// was made for, or the whole pool if that is smaller.
 	ContextTokens int
-	// StepTokens is the most tokens in one forward pass; 0 means 512.
+	// StepTokens is the most tokens in one forward pass; 0 means 512, on a GPU 8192.
 	StepTokens int
 	// Seqs is the most sequences computed at once; 0 means 128, the most
-	// choices that one request may ask for.
+	// choices that one request may ask for, and 256 on a GPU.
 	Seqs int
 	// Target is how long a step in which answers are being written should
 	// take: what prompts may add to it is bounded by this. 0 means 50 ms,
@@ -75,6 +75,10 @@ type Config struct {
 	// SLO is what is promised; metrics count how often it was kept. The zero
 	// value promises nothing.
 	SLO parley.SLO
+	// DeviceName is what should compute, as [ChooseDevice] takes it, and Device
+	// what does: [PlanDevice] sets it. The zero value is the processor.
+	DeviceName string
+	Device     Device
 	// Threads is how many processors compute; 0 means all.
 	Threads int
 	// Numerics say how exactly is computed.
@@ -131,17 +135,25 @@ const (
 	stepTokensDefault = 512
 	seqsDefault       = 128
 	targetDefault     = 50 * time.Millisecond
+
+	// A GPU is idle with less.
+	stepTokensGPU = 8192
+	seqsGPU       = 256
 )
 
 func (c Config) withDefaults(ck *weights.Checkpoint) Config {
 	if c.Name == "" {
 		c.Name = nameOf(ck)
 	}
+	stepTokens, seqs := stepTokensDefault, seqsDefault
+	if c.Device.GPU {
+		stepTokens, seqs = stepTokensGPU, seqsGPU
+	}
 	if c.StepTokens == 0 {
-		c.StepTokens = stepTokensDefault
+		c.StepTokens = stepTokens
 	}
 	if c.Seqs == 0 {
-		c.Seqs = seqsDefault
+		c.Seqs = seqs
 	}
 	c.StepTokens = max(c.StepTokens, c.Seqs)
 	if c.Target == 0 {
@@ -169,7 +181,7 @@ type Host struct {
 	// Device says what computes.
 	Device string
 
-	backend *cpu.CPU
+	backend compute.Backend
 	tiers   *tier.Store
 	journal *worker.Journal // nil unless followed
 	blocks  int
@@ -190,7 +202,7 @@ func Start(plan *Plan) (*Host, error) {
 	if tokenizer.Size() > ck.Config.Vocab {
 		return nil, fmt.Errorf("model %s: the tokenizer has %d tokens, but the network scores %d", cfg.Name, tokenizer.Size(), ck.Config.Vocab)
 	}
-	backend, err := cpu.New(cpu.Options{Threads: cfg.Threads, Path: cfg.Path, Numerics: cfg.Numerics})
+	backend, err := plan.newBackend(nil)
 	if err != nil {
 		return nil, err
 	}

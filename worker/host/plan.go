@@ -6,6 +6,7 @@ import (
 
 	"parley/compute"
 	"parley/compute/cpu"
+	"parley/compute/cuda"
 	"parley/model"
 	"parley/model/weights"
 )
@@ -49,7 +50,10 @@ func (p *Plan) Bytes() int64 {
 
 // fixedBytes are what it takes whatever the size of the pool.
 func (p *Plan) fixedBytes() int64 {
-	sum := p.WeightBytes + p.ActivationBytes + p.KVHostBytes
+	sum := p.WeightBytes + p.ActivationBytes
+	if !p.cfg.Device.GPU { // host memory is not the GPU's
+		sum += p.KVHostBytes
+	}
 	if p.Draft != nil {
 		sum += p.Draft.fixedBytes()
 	}
@@ -69,6 +73,12 @@ const kvShare = 0.6
 // kvTokensPlenty is a pool that is large enough by default, unless one full
 // context is larger.
 const kvTokensPlenty = 32768
+
+// A GPU's memory is there for the pools alone, so they take more of it.
+const (
+	kvShareGPU        = 0.9
+	kvTokensPlentyGPU = 1 << 20
+)
 
 // PlanMemory divides available bytes between the models. It fails, and says
 // what would fit, when they do not fit.
@@ -103,20 +113,31 @@ func newPlan(c Candidate) *Plan {
 	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), KVType: cfg.KVType.String(), ck: c.Checkpoint, cfg: cfg,
 		KVHostBytes: cfg.KVHostBytes, KVDiskBytes: cfg.KVDiskBytes}
 	for _, t := range c.Checkpoint.Tensors() {
-		p.WeightBytes += weightBytes(t)
+		p.WeightBytes += weightBytes(t, cfg.Device)
 	}
 	mc := &c.Checkpoint.Config
-	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) +
-		cpu.ScratchBytes(model.ScratchLimits(mc, p.limits()), cfg.Threads) + 4*int64(p.outputs())*int64(mc.Vocab)
+	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) + p.scratchBytes(mc)
 	if cfg.Draft != nil && !cfg.NoSpeculation {
 		p.Draft = newPlan(Candidate{cfg.Draft, cfg.forDraft()})
 	}
 	return p
 }
 
+// scratchBytes are the work space of the device, logits included.
+func (p *Plan) scratchBytes(mc *weights.Config) int64 {
+	limits := model.ScratchLimits(mc, p.limits())
+	if p.cfg.Device.GPU {
+		return cuda.ScratchBytes(limits, mc.Vocab)
+	}
+	return cpu.ScratchBytes(limits, p.cfg.Threads) + 4*int64(p.outputs())*int64(mc.Vocab)
+}
+
 // weightBytes returns what a tensor takes while it is computed with: its packed
 // copy, or where it is read as it lies in the file, that part of the file.
-func weightBytes(t weights.Tensor) int64 {
+func weightBytes(t weights.Tensor, d Device) int64 {
+	if d.GPU {
+		return cuda.WeightBytes(t)
+	}
 	if packed := cpu.PackedBytes(t.Type, t.Rows(), t.Cols()); packed > 0 {
 		return packed
 	}
@@ -133,7 +154,11 @@ func (p *Plan) planPool(free int64) error {
 	fits := int(free/perBlock) * compute.BlockTokens
 	p.KVTokens = p.cfg.KVTokens
 	if p.KVTokens == 0 {
-		p.KVTokens = min(max(context, min(kvTokensPlenty, p.cfg.Seqs*context)), int(kvShare*float64(fits)))
+		plenty, share := kvTokensPlenty, kvShare
+		if p.cfg.Device.GPU {
+			plenty, share = kvTokensPlentyGPU, kvShareGPU
+		}
+		p.KVTokens = min(max(context, min(plenty, p.cfg.Seqs*context)), int(share*float64(fits)))
 	}
 	p.KVTokens = (p.KVTokens + compute.BlockTokens - 1) / compute.BlockTokens * compute.BlockTokens
 	if p.KVTokens > fits || p.KVTokens == 0 {

@@ -150,6 +150,9 @@ func writeJSON(w http.ResponseWriter, value any) error {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	if err := s.deviceErr(); err != nil {
+		return parley.Errorf(parley.Unavailable, "this worker's device has failed, restart it: %v", err)
+	}
 	if a := s.about(); a.Draining {
 		return parley.Errorf(parley.Unavailable, "this worker is draining")
 	}

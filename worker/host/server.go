@@ -120,11 +120,7 @@ func (s *Server) load() (*waking, error) {
 	if s.publisher != nil {
 		s.publisher.SetModel(c.Config.Name)
 	}
-	available, err := AvailableBytes()
-	if err != nil {
-		return nil, errors.Join(err, c.Checkpoint.Close())
-	}
-	plans, err := PlanMemory([]Candidate{c}, available)
+	plans, available, err := PlanDevice([]Candidate{c}, s.cfg.Log)
 	if err != nil {
 		return nil, errors.Join(err, c.Checkpoint.Close())
 	}
@@ -311,8 +307,19 @@ func (s *Server) about() worker.About {
 		}
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
+		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and go on elsewhere
 	}
 	return a
+}
+
+// deviceErr returns what keeps the device from computing.
+func (s *Server) deviceErr() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awake == nil {
+		return nil
+	}
+	return s.awake.Err()
 }
 
 // snapshot returns everything the cache holds, as it travels.

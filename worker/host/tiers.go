@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"parley/compute/cpu"
+	"parley/compute"
 	"parley/engine/kv"
 	"parley/engine/tier"
 	"parley/model"
@@ -26,7 +26,7 @@ func (p *Plan) blockBytes() int64 {
 
 // openTiers takes the memory behind the device and returns the blocks that an
 // earlier process left on the disk.
-func (p *Plan) openTiers(backend *cpu.CPU) (*tier.Store, []kv.Found, error) {
+func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.Found, error) {
 	hostBlocks, diskBlocks := p.tierBlocks()
 	cfg := tier.Config{
 		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},
@@ -43,7 +43,7 @@ func (p *Plan) openTiers(backend *cpu.CPU) (*tier.Store, []kv.Found, error) {
 // fingerprint names what keys and values depend on besides the tokens: the
 // weights, the arithmetic, and the layout of a block. Of each tensor it takes
 // its description and some of its bytes, so that a large model opens quickly.
-func fingerprint(ck *weights.Checkpoint, backend *cpu.CPU, kvType string) [32]byte {
+func fingerprint(ck *weights.Checkpoint, backend compute.Backend, kvType string) [32]byte {
 	const sample = 4096
 	h := sha256.New()
 	arithmetic, _, _ := strings.Cut(backend.Name(), ",") // the threads do not matter
