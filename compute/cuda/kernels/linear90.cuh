@@ -61,7 +61,7 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES> FORCE void linear90(const 
 	if (threadx == 0) {
 		UNROLL for (int i = 0; i < STAGES; i++) {
 			barrier_init(full + 8 * i, 1);
-			barrier_init(empty + 8 * i, GROUPS);
+			barrier_init(empty + 8 * i, GROUPS * 4); // one of each warp
 		}
 		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 	}
@@ -102,7 +102,8 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES> FORCE void linear90(const 
 		}
 		group_commit();
 		group_wait<0>();
-		if (threadx % 128 == 0) barrier_arrive(empty + 8 * s);
+		sync_warp();
+		if (lane == 0) barrier_arrive(empty + 8 * s);
 	}
 	int strip = p.strip + group * 4 + threadx % 128 / 32;
 	UNROLL for (int n = 0; n < tiles; n++) store_tile(p, sums + 4 * n, strip * 16, p.row + n * 8, TYPE == F16 ? a.scales : 0);
