@@ -8,7 +8,6 @@ import (
 	"parley"
 	"parley/compute"
 	"parley/compute/computetest"
-	"parley/internal/ptx"
 	"parley/internal/testkit"
 	"parley/model/weights"
 )
@@ -42,28 +41,6 @@ func TestRowAloneIsRowAmongOthers(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestPortableKernelsGiveTheSameBits multiplies many rows on a device before Hopper.
-func TestPortableKernelsGiveTheSameBits(t *testing.T) {
-	if onDevice {
-		t.Skip("the device is what it is")
-	}
-	for _, kind := range []weights.DType{weights.BF16, weights.F16} {
-		alone := productOf(t, newBackend(t), kind, 1, 256, 70)
-		d := newInterpreter(ptx.Options{})
-		d.major = 8
-		c, err := open(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := computetest.SameBits(productOf(t, c, kind, 131, 256, 70), alone); err != nil {
-			t.Errorf("%v: %v", kind, err)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

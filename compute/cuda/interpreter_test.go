@@ -34,7 +34,7 @@ type recordedLaunch struct {
 }
 
 func newInterpreter(o ptx.Options) *interpreter {
-	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: 9}
+	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: 8}
 }
 
 func (d *interpreter) describe() Device {
