@@ -25,6 +25,9 @@ func (g *Gateway) rerank(c *call) error {
 		return err
 	}
 	c.story.model = model.ID
+	if err := c.screenPrompts(model, "documents", request.Inputs); err != nil {
+		return err
+	}
 	jobs, err := embeddingJobs(c, model, request.Inputs)
 	if err != nil {
 		return err

@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"parley"
@@ -23,20 +26,87 @@ type screening struct {
 // screenChat judges the prompt of a conversation before anything is computed
 // for it. What is redacted is replaced in request; what is blocked is an error.
 func (c *call) screenChat(m *model, request *openai.ChatRequest) error {
-	var parts []screenPart
+	var parts screenParts
 	var system strings.Builder
 	for i := range request.Messages {
 		said := &request.Messages[i]
-		switch said.Role {
-		case "system":
+		origin := originOf(said.Role)
+		if origin == safety.FromSystem {
 			system.WriteString(said.Content + "\n")
-		case "user":
-			parts = append(parts, screenPart{&said.Content, safety.FromUser, i})
-		case "tool", "function":
-			parts = append(parts, screenPart{&said.Content, safety.FromTool, i})
+		}
+		parts.add(&said.Content, origin, i)
+		parts.add(&said.Name, origin, i)
+		parts.add(&said.Reasoning, origin, i)
+		for j := range said.ToolCalls {
+			parts.add(&said.ToolCalls[j].Name, origin, i)
+			parts.add(&said.ToolCalls[j].Arguments, origin, i)
 		}
 	}
+	if request.ToolChoice.Mode != openai.ToolsNone {
+		for i := range request.Tools {
+			parts.addTool(&request.Tools[i], i)
+		}
+	}
+	parts.addArguments(request.TemplateArgs)
 	return c.screen(m, "messages", system.String(), parts)
+}
+
+// originOf returns where the text of a message with this role comes from.
+func originOf(role string) safety.Origin {
+	switch role {
+	case "system", "developer":
+		return safety.FromSystem
+	case "assistant":
+		return safety.FromAssistant
+	case "tool", "function":
+		return safety.FromTool
+	}
+	return safety.FromUser
+}
+
+// screenParts are the texts of a prompt.
+type screenParts []screenPart
+
+// add lists a text that is replaced in place.
+func (p *screenParts) add(text *string, origin safety.Origin, index int) {
+	if *text != "" {
+		*p = append(*p, screenPart{text: text, origin: origin, index: index})
+	}
+}
+
+// addTool lists what is said of a tool. Its parameters are judged as JSON text.
+func (p *screenParts) addTool(t *openai.Tool, index int) {
+	p.add(&t.Name, safety.FromDefinition, index)
+	p.add(&t.Description, safety.FromDefinition, index)
+	if parameters := string(t.Parameters); parameters != "" {
+		set := func(text string) {
+			if t.Parameters = nil; json.Valid([]byte(text)) {
+				t.Parameters = json.RawMessage(text)
+			}
+		}
+		*p = append(*p, screenPart{&parameters, safety.FromDefinition, index, set})
+	}
+}
+
+// addArguments lists the texts among a template's arguments, such as documents,
+// which are judged like what a search brought.
+func (p *screenParts) addArguments(args map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		p.addValue(args[name], func(v any) { args[name] = v })
+	}
+}
+
+func (p *screenParts) addValue(v any, set func(any)) {
+	switch v := v.(type) {
+	case string:
+		*p = append(*p, screenPart{&v, safety.FromTool, 0, func(text string) { set(text) }})
+	case []any:
+		for i := range v {
+			p.addValue(v[i], func(changed any) { v[i] = changed })
+		}
+	case map[string]any:
+		p.addArguments(v)
+	}
 }
 
 // screenPrompts judges plain prompts. Prompts that are tokens are read as text
@@ -49,7 +119,7 @@ func (c *call) screenPrompts(m *model, param string, prompts []openai.Prompt) er
 			decoded := m.Tokenizer.Decode(prompts[i].Tokens, true)
 			text = &decoded
 		}
-		parts = append(parts, screenPart{text, safety.FromUser, i})
+		parts = append(parts, screenPart{text: text, origin: safety.FromUser, index: i})
 	}
 	return c.screen(m, param, "", parts)
 }
@@ -96,6 +166,8 @@ type screenPart struct {
 	text   *string
 	origin safety.Origin
 	index  int
+	// set takes the text that replaces it, where that is not *text.
+	set func(string)
 }
 
 // screen judges the parts of a prompt under the policy of its tenant and model,
@@ -108,8 +180,11 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 		return nil
 	}
 	for _, p := range parts {
+		if !ruling.LooksAt(p.origin) && !ruling.AsksOf(p.origin) {
+			continue
+		}
 		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system, Names: ruling.InputNames()})
-		decisions, sternest := ruling.DecideInput(&verdict)
+		decisions, sternest := ruling.DecideInput(&verdict, p.origin)
 		c.noteSafety("input", p.origin, p.index, *p.text, "", decisions)
 		if sternest != safety.Block {
 			var err error
@@ -122,6 +197,9 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 			return &parley.Error{Code: parley.Filtered, Param: param, Message: ruling.Refusal + " The safety policy of this server does not allow the request."}
 		case safety.Redact:
 			*p.text = c.screening.vault.Redact(*p.text, decisions)
+			if p.set != nil {
+				p.set(*p.text)
+			}
 		}
 	}
 	return nil
@@ -129,7 +207,7 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 
 // moderate asks the moderators outside about a part of a prompt.
 func (c *call) moderate(p screenPart, sternest safety.Action) (safety.Action, error) {
-	if len(c.screening.ruling.Moderators) == 0 || *p.text == "" {
+	if !c.screening.ruling.AsksOf(p.origin) || *p.text == "" {
 		return sternest, nil
 	}
 	blocked, err := c.askModerators(*p.text, p.origin, p.index)
@@ -158,7 +236,7 @@ func (c *call) askModerators(text string, origin safety.Origin, part int) (block
 		}
 	}
 	for name, verdict := range found {
-		decisions, action := decide(verdict)
+		decisions, action := decide(verdict, origin)
 		c.noteSafety(direction, origin, part, text, name, decisions)
 		blocked = blocked || action == safety.Block
 	}

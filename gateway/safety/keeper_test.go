@@ -109,7 +109,7 @@ func TestModeratorsSayOnlyWhatTheyAreAsked(t *testing.T) {
 	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: block, violence: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`", categories: [violence]}}}`))
 	r := k.For("", "")
 	found, _ := k.Moderate(t.Context(), r, "Hello", false, nil)
-	decisions, _ := r.DecideInput(found["m"])
+	decisions, _ := r.DecideInput(found["m"], FromUser)
 	if len(decisions) != 1 || decisions[0].Category != Violence {
 		t.Errorf("decided %+v", decisions)
 	}

@@ -30,9 +30,39 @@ type Rule struct {
 	Action Action `yaml:"action"`
 	// Threshold is the least score that counts; default 0.5.
 	Threshold float32 `yaml:"threshold"`
+	// Roles are where in a prompt the category is looked for: system, user,
+	// assistant, tool, definition or all. Default: secrets and pii in all, the
+	// rest in user and tool.
+	Roles []string `yaml:"roles"`
 	// WhenDown says what follows if a moderator that was asked for this category
 	// does not answer: "open" goes on without it (default), "closed" refuses.
 	WhenDown string `yaml:"when_down"`
+}
+
+// holdsFor reports whether findings of a category count in a text from o.
+func (r *Rule) holdsFor(c Category, o Origin) bool {
+	switch {
+	case r.Action == "" || r.Action == Off:
+		return false
+	case o == FromModel || slices.Contains(r.Roles, everyRole):
+		return true
+	case len(r.Roles) > 0:
+		return slices.Contains(r.Roles, o.String())
+	}
+	return c == Secrets || c == PII || o == FromUser || o == FromTool
+}
+
+// everyRole stands for all roles in a policy.
+const everyRole = "all"
+
+// wrongRole returns the first name that is not a role, or nothing.
+func wrongRole(roles []string) string {
+	for _, role := range roles {
+		if role != everyRole && !slices.Contains(promptRoles, role) {
+			return role
+		}
+	}
+	return ""
 }
 
 // UnmarshalYAML reads "block" as well as {action: block, threshold: 0.8}.
@@ -183,6 +213,8 @@ func (b *Book) check(where string, p Policy) error {
 				wrong("%s cannot be redacted, only secrets and pii can: use flag or block", name)
 			case r.Threshold < 0 || r.Threshold > 1:
 				wrong("%s has the threshold %v: it must be from 0 to 1", name, r.Threshold)
+			case len(r.Roles) > 0 && wrongRole(r.Roles) != "":
+				wrong("%s has the role %q: use some of %v, or all", name, wrongRole(r.Roles), promptRoles)
 			case r.WhenDown != "" && r.WhenDown != openWhenDown && r.WhenDown != closedWhenDown:
 				wrong("%s has when_down %q: use open or closed", name, r.WhenDown)
 			}
@@ -306,12 +338,13 @@ type Decision struct {
 	Action Action `json:"action"`
 }
 
-// decide returns what follows from a verdict, and the sternest action.
-func (r *Ruling) decide(rules *[categories]Rule, v *Verdict) (list []Decision, sternest Action) {
+// decide returns what follows from a verdict on a text from o, and the sternest
+// action.
+func (r *Ruling) decide(rules *[categories]Rule, v *Verdict, o Origin) (list []Decision, sternest Action) {
 	sternest = Off
 	for _, f := range v.Findings {
 		rule := rules[f.Category]
-		if rule.Action == "" || rule.Action == Off || f.Score < rule.Threshold || f.Category == PII && !slices.Contains(r.Kinds, f.Kind) {
+		if !rule.holdsFor(f.Category, o) || f.Score < rule.Threshold || f.Category == PII && !slices.Contains(r.Kinds, f.Kind) {
 			continue
 		}
 		list = append(list, Decision{f, rule.Action})
@@ -322,11 +355,45 @@ func (r *Ruling) decide(rules *[categories]Rule, v *Verdict) (list []Decision, s
 	return list, sternest
 }
 
-// DecideInput decides what follows from what was found in a prompt.
-func (r *Ruling) DecideInput(v *Verdict) ([]Decision, Action) { return r.decide(&r.Input, v) }
+// DecideInput decides what follows from what was found in a part of a prompt.
+func (r *Ruling) DecideInput(v *Verdict, o Origin) ([]Decision, Action) {
+	return r.decide(&r.Input, v, o)
+}
 
 // DecideOutput decides what follows from what was found in an answer.
-func (r *Ruling) DecideOutput(v *Verdict) ([]Decision, Action) { return r.decide(&r.Output, v) }
+func (r *Ruling) DecideOutput(v *Verdict, _ Origin) ([]Decision, Action) {
+	return r.decide(&r.Output, v, FromModel)
+}
+
+// LooksAt reports whether any category is looked for in the part of a prompt that
+// comes from o.
+func (r *Ruling) LooksAt(o Origin) bool {
+	for c := range r.Input {
+		if r.Input[c].holdsFor(Category(c), o) {
+			return true
+		}
+	}
+	return false
+}
+
+// AsksOf reports whether moderators are asked about the part of a prompt that
+// comes from o: about users and tools always, about others for categories whose
+// rules name them.
+func (r *Ruling) AsksOf(o Origin) bool {
+	if len(r.Moderators) == 0 || o == FromUser || o == FromTool {
+		return len(r.Moderators) > 0
+	}
+	for _, name := range r.Moderators {
+		m := r.known[name]
+		for c := range r.Input {
+			rule := &r.Input[c]
+			if m.covers(Category(c)) && len(rule.Roles) > 0 && rule.holdsFor(Category(c), o) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // AsksOfOutput reports whether a moderator judges answers that are not streamed.
 func (r *Ruling) AsksOfOutput() bool {

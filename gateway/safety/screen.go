@@ -5,18 +5,28 @@ import (
 	"sync"
 )
 
-// An Origin is where a text comes from. It decides what is out of place in it.
+// An Origin is where a text comes from. It decides what is out of place in it,
+// and policies name it as a role.
 type Origin uint8
 
 // The origins. Orders are what users are there to give; in what a tool or a
-// search brought they are an attempt to take the model over.
+// search brought they are an attempt to take the model over. FromModel is an
+// answer that is being written; FromAssistant is what a client says that the
+// model said or called before. FromDefinition is what a client says of its tools.
 const (
 	FromUser Origin = iota
 	FromTool
 	FromModel
+	FromSystem
+	FromAssistant
+	FromDefinition
+	origins
 )
 
-var originNames = [...]string{"user", "tool", "model"}
+var originNames = [origins]string{"user", "tool", "model", "system", "assistant", "definition"}
+
+// promptRoles are the names of the origins of prompts.
+var promptRoles = []string{"system", "user", "assistant", "tool", "definition"}
 
 // String returns the origin's name.
 func (o Origin) String() string { return originNames[o] }

@@ -102,7 +102,7 @@ func (s *Stream) judge(keep int, piece string) Passed {
 	s.unjudged = 0
 	text := string(s.held)
 	v := s.screen.Judge(Text{Body: text, Origin: FromModel, Names: s.ruling.names(&s.ruling.Output)})
-	decisions, sternest := s.ruling.decide(&s.ruling.Output, &v)
+	decisions, sternest := s.ruling.decide(&s.ruling.Output, &v, FromModel)
 	fresh := s.fresh(decisions)
 	if sternest == Block {
 		s.halted = true

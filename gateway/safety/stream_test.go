@@ -185,7 +185,7 @@ func TestRestorerPutsValuesBack(t *testing.T) {
 	text := "Write to jane@example.com and joe@example.com, not jane@example.com."
 	ruling := rulingOf(t, "safety: {default: {input: {pii: redact}}}")
 	verdict := New().Judge(Text{Body: text})
-	decisions, action := ruling.DecideInput(&verdict)
+	decisions, action := ruling.DecideInput(&verdict, FromUser)
 	hidden := v.Redact(text, decisions)
 	if action != Redact || hidden != "Write to [EMAIL_1] and [EMAIL_2], not [EMAIL_1]." {
 		t.Fatalf("%s: %q", action, hidden)
