@@ -43,6 +43,11 @@ clients: build ## official client SDKs against the real binary
 pages: build ## the pages in a real browser against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
+.PHONY: security
+security: ## attacks on the real binary: behind nginx and a TCP forwarder, as another user, by foreign pages
+	./test/need-nginx.sh
+	$(GO) test ./cmd/parley -count=1 -run 'TestSecurity'
+
 .PHONY: screenshots
 screenshots: build ## the same, leaving pictures of the pages in docs/img
 	PARLEY_SHOTS=$(CURDIR)/docs/img PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"parley"
+	"parley/gateway/tenant"
 	"parley/internal/local"
 )
 
@@ -15,10 +16,14 @@ const (
 	undeclared access = iota
 	// public routes show nothing that belongs to a user: health, pages, sign-in.
 	public
+	// signIn routes open and close the sessions of pages.
+	signIn
 	// stateless routes answer and store nothing.
 	stateless
 	// owned routes read or write what a user has stored, or what it has used.
 	owned
+	// account routes show the admin page what its user has used.
+	account
 	// operator routes show and change the server: they need the admin right.
 	operator
 	// fleetOperator routes are operator routes that also take the fleet's operate
@@ -30,7 +35,8 @@ const (
 
 // String returns the class's name, as error messages and tests show it.
 func (a access) String() string {
-	return [...]string{"undeclared", "public", "stateless", "owned", "operator", "fleet-operator", "fleet-join"}[a]
+	return [...]string{
+		"undeclared", "public", "sign-in", "stateless", "owned", "account", "operator", "fleet-operator", "fleet-join"}[a]
 }
 
 // operates reports whether the class is for operators of the server.
@@ -38,7 +44,18 @@ func (a access) operates() bool { return a == operator || a == fleetOperator }
 
 // sameOriginOnly reports whether pages of other origins are refused, also where they
 // only read: a page may send a GET with neither an Origin header nor a preflight.
-func (a access) sameOriginOnly() bool { return a == owned || a == fleetJoin || a.operates() }
+func (a access) sameOriginOnly() bool { return a != public && a != stateless }
+
+// isOpen reports whether the class needs no credential that the gateway checks.
+func (a access) isOpen() bool { return a == public || a == signIn || a == fleetJoin }
+
+// scope is that of the sessions which the class accepts.
+func (a access) scope() tenant.Scope {
+	if a == account || a.operates() {
+		return tenant.ScopeAdmin
+	}
+	return tenant.ScopeChat
+}
 
 // checkOrigin refuses what a page of another origin sends to a route that is not
 // for it. Programs send neither of the two headers and pass.

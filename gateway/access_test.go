@@ -73,7 +73,8 @@ func (t *routeTable) each(see func(method, path string), classes ...access) {
 // TestEveryRouteDeclaresItsAccess compares the route table with a list that was
 // reviewed: a route that is new or changes its class shows in the difference.
 func TestEveryRouteDeclaresItsAccess(t *testing.T) {
-	s, _ := startGuarded(t, &worker{}, newStoreName(t), withEverything)
+	dsn := newStoreName(t)
+	s, _ := startGuarded(t, &worker{}, dsn, auditedBy(t, dsn), withEverything)
 	var got strings.Builder
 	for _, r := range s.gateway.routes.all() {
 		if r.access == undeclared {
@@ -115,7 +116,8 @@ func TestRoutesWithoutAccessAreRefused(t *testing.T) {
 // TestOperatorRoutesNeedAnAdminKey asks from this machine, once a key exists: the
 // address gives no right.
 func TestOperatorRoutesNeedAnAdminKey(t *testing.T) {
-	s, rig := startGuarded(t, &worker{}, newStoreName(t), withEverything)
+	dsn := newStoreName(t)
+	s, rig := startGuarded(t, &worker{}, dsn, auditedBy(t, dsn), withEverything)
 	admin, _ := rig.key(tenant.NewKey{Admin: true})
 	plain, _ := rig.key(tenant.NewKey{})
 	n := 0

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"parley"
@@ -50,6 +51,16 @@ var auditActions = map[string]string{
 	"DELETE /fleet/register":                               "worker.unregistered",
 }
 
+// auditAction names what a method does on a route, also under the path of the admin
+// page.
+func auditAction(method, route string) string {
+	if rest, ok := strings.CutPrefix(route, adminOrganizationPrefix); ok {
+		route = organizationPrefix + rest
+	}
+	action := method + " " + route
+	return cmp.Or(auditActions[action], action)
+}
+
 // audited reports whether a call belongs in the audit log: it asks for a change
 // of the server.
 func (c *call) audited() bool {
@@ -87,10 +98,10 @@ func (g *Gateway) audit(c *call) {
 }
 
 func (g *Gateway) appendAudit(c *call, status int) {
-	action := c.request.Method + " " + c.route
+	action := auditAction(c.request.Method, c.route)
 	entry := audit.Entry{
 		At:      g.config.Now(),
-		Action:  cmp.Or(auditActions[action], action),
+		Action:  action,
 		Target:  cmp.Or(c.change.target, c.values["key"], c.values["user"], c.values["name"], c.values["project"]),
 		Actor:   actorOf(c),
 		Remote:  c.remote(),

@@ -48,7 +48,7 @@ func TestEveryChangeHasAnAuditName(t *testing.T) {
 			if c := (call{request: &http.Request{Method: method}, access: r.access}); !c.audited() {
 				continue
 			}
-			if auditActions[method+" "+r.name] == "" {
+			if strings.HasPrefix(auditAction(method, r.name), method) {
 				t.Errorf("%s %s has no name in auditActions", method, r.name)
 			}
 			named++

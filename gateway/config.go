@@ -88,6 +88,12 @@ type Config struct {
 	// is for tests and programs that check by themselves. Whoever made it closes
 	// it, after [Gateway.Close].
 	Keys *tenant.Keyring
+	// LocalToken is what the person who runs a server without keys shows to read what
+	// is stored and to operate it; empty lets nobody do so. Once there is a key, it is
+	// worth nothing.
+	LocalToken string
+	// MetricsOpen lets everybody who reaches the server read GET /metrics.
+	MetricsOpen bool
 	// Aliases are other names for models.
 	Aliases map[string]Alias
 	// TierContexts say what conversations may hold, for each class of tenants; the

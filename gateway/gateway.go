@@ -41,6 +41,8 @@ type Gateway struct {
 	batches  batchWork
 	// safety screens prompts and answers.
 	safety *safety.Keeper
+	// cookieNames are those of the pages' sessions.
+	cookieNames map[tenant.Scope]string
 	// operations are what those who run the server are shown.
 	operations operations
 }
@@ -56,7 +58,7 @@ func New(config Config) (*Gateway, error) {
 	}
 	config = config.withDefaults()
 	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), operations: newOperations()}
-	g.who = g.identify
+	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
 	g.safety = config.Safety
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())

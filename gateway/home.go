@@ -13,12 +13,30 @@ func (g *Gateway) home(c *call) error {
 	if g.config.Pages != nil && strings.Contains(c.request.Header.Get("Accept"), "text/html") {
 		return g.page(c)
 	}
-	names := make([]string, len(g.models))
-	for i, m := range g.models {
-		names[i] = m.ID
+	models, example := "GET /v1/models lists those that your key may use", "MODEL"
+	if names := g.shownModels(c); len(names) > 0 {
+		models, example = strings.Join(names, ", "), names[0]
 	}
 	c.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, strings.Join(names, ", "), c.request.Host, names[0]))
+	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, models, c.request.Host, example))
+}
+
+// shownModels are the models that a caller of a public route may know of: those that
+// its key may use. While there are no keys all are shown.
+func (g *Gateway) shownModels(c *call) (names []string) {
+	if keys := g.config.Keys; keys != nil && !keys.Empty() {
+		who, err := g.identifyByKey(c)
+		if err != nil {
+			return nil
+		}
+		c.identity = who
+	}
+	for _, m := range g.models {
+		if c.identity.MayUse(m.ID) {
+			names = append(names, m.ID)
+		}
+	}
+	return names
 }
 
 // page sends a page or a file of it.

@@ -19,31 +19,55 @@ const localTenant = tenant.LocalOrganization
 // for each call; all else goes by the call's identity. It decides by the access
 // class of the route and by the credentials that the request carries.
 //
-// Without a keyring everybody is whoever runs the program. While the keyring has
-// no keys, so is everybody at this machine, and nobody else is answered. From the
-// first key on, one is needed for all but public routes, and one with the admin
-// right for operator routes.
+// Without a keyring everybody is whoever runs the program. While the keyring has no
+// keys, programs on this machine may have answers that are not stored, and the local
+// token is needed for everything else. From the first key on, one is needed for all but
+// public routes, and one with the admin right for operator routes.
 func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 	keys := g.config.Keys
 	switch {
 	case c.author != nil:
 		return g.identifyAuthor(c)
-	case c.access == public || c.access == fleetJoin:
+	case c.access.isOpen():
 		return tenant.Identity{}, nil
 	case c.access == fleetOperator && g.hasOperateToken(c):
 		return tenant.Operator(), nil
 	case keys == nil:
 		return tenant.Local(), nil
 	case keys.Empty():
-		return tenant.Local(), g.checkLocal(c.request)
+		return g.identifyWithoutKeys(c)
 	}
-	secret, shown := tenant.Shown(c.request.Header)
-	if !shown {
-		return tenant.Identity{}, openai.MissingKey()
-	}
-	who, err := keys.Identify(c.request.Context(), secret)
+	who, err := g.identifyByKey(c)
 	if err == nil && c.access.operates() && !who.Admin {
 		err = errNotAdmin
+	}
+	return who, err
+}
+
+// identifyByKey tells who shows a key, or is signed in with one.
+func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
+	if secret, shown := tenant.Shown(c.request.Header); shown {
+		return g.config.Keys.Identify(c.request.Context(), secret)
+	}
+	return g.identifySession(c, c.access.scope())
+}
+
+// identifyWithoutKeys tells who calls a server that has no keys.
+func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) {
+	if err := g.checkLocal(c.request); err != nil {
+		return who, err
+	}
+	secret, shown := tenant.Shown(c.request.Header)
+	switch {
+	case !shown:
+		who, err = g.identifySession(c, c.access.scope())
+	case g.isLocalToken(secret):
+		who = tenant.Local()
+	default:
+		err = openai.MissingToken()
+	}
+	if err != nil && c.access == stateless {
+		return tenant.Anonymous(), nil
 	}
 	return who, err
 }

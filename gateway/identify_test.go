@@ -95,7 +95,6 @@ func TestEveryRouteNeedsAKey(t *testing.T) {
 	if err := rig.ring.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	open := map[string]bool{"/": true, "/healthz": true, "/readyz": true, "/health": true}
 	routes := s.gateway.routes.all()
 	if len(routes) < 40 {
 		t.Fatalf("only %d routes are there", len(routes))
@@ -109,7 +108,7 @@ func TestEveryRouteNeedsAKey(t *testing.T) {
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.name)
 			for what, more := range map[string][]string{"no key": nil, "a wrong key": bearer(wrong), "a foreign key": {"X-Api-Key", "sk-live"}} {
 				response, body := s.do(method, path, "{}", append(headers, more...)...)
-				if want := response.StatusCode == 401; want == open[r.name] {
+				if want := response.StatusCode == 401; want == r.access.isOpen() {
 					t.Errorf("%s %s with %s gives %d: %.100s", method, path, what, response.StatusCode, body)
 				}
 				if response.StatusCode == 401 && !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer") {
@@ -465,9 +464,12 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// TestWithoutKeys asks a server that has none, from here and from elsewhere.
+// TestWithoutKeys asks a server that has none with its token, from here and from
+// elsewhere.
 func TestWithoutKeys(t *testing.T) {
-	s, rig := startGuarded(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, newStoreName(t), func(c *Config) { c.AllowOrigins = []string{"https://ok.example"} })
+	s, rig := startGuarded(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, newStoreName(t), func(c *Config) {
+		c.AllowOrigins, c.LocalToken = []string{"https://ok.example"}, localToken
+	})
 	for _, c := range []struct {
 		what, remote, host string
 		headers            []string
@@ -477,7 +479,6 @@ func TestWithoutKeys(t *testing.T) {
 		{"by name", "127.0.0.1:9", "localhost:8080", nil, 200},
 		{"by another name of here", "[::1]:9", "parley.localhost", nil, 200},
 		{"by IPv6", "[::1]:9", "[::1]:8080", nil, 200},
-		{"with any key", "127.0.0.1:9", "localhost", bearer("sk-anything"), 200},
 		{"from our page", "127.0.0.1:9", "localhost:8080", []string{"Origin", "http://localhost:8080"}, 200},
 		{"from an allowed page", "127.0.0.1:9", "localhost:8080", []string{"Origin", "https://ok.example"}, 200},
 		{"from elsewhere", "192.0.2.7:9", "127.0.0.1:8080", nil, 403},
@@ -493,6 +494,7 @@ func TestWithoutKeys(t *testing.T) {
 		for _, path := range []string{"/v1/models", "/metrics", keysPath, "/admin/api/now"} {
 			r := httptest.NewRequest("GET", path, nil)
 			r.RemoteAddr, r.Host = c.remote, c.host
+			r.Header.Set("Authorization", "Bearer "+localToken)
 			for i := 0; i < len(c.headers); i += 2 {
 				r.Header.Set(c.headers[i], c.headers[i+1])
 			}

@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 )
 
 // A line knows the calls that are being answered by their names, so that pages
@@ -136,12 +137,16 @@ func (c *call) tellWait() {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// showQueue answers GET /v1/queue: how long one would wait now.
+// showQueue answers GET /v1/queue: how long one would wait now, for each model that the
+// caller may use. Who waits in other tiers than its own is for admins alone.
 func (g *Gateway) showQueue(c *call) error {
 	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}
 	for _, m := range g.models {
+		if !c.identity.MayUse(m.ID) {
+			continue
+		}
 		for _, t := range m.queues.seenBy(c.identity.Tier, c.identity.Organization) {
-			list.Data = append(list.Data, t.shown())
+			list.Data = append(list.Data, t.shown(&c.identity))
 		}
 	}
 	return c.reply(http.StatusOK, list)
@@ -166,7 +171,7 @@ func (q *poolQueues) seenBy(class parley.Class, tenant string) (seen []*turns) {
 }
 
 // shown returns the queue as clients see it.
-func (t *turns) shown() openai.Queue {
+func (t *turns) shown(to *tenant.Identity) openai.Queue {
 	l := t.load()
 	q := openai.Queue{
 		Object:          "queue",
@@ -178,6 +183,9 @@ func (t *turns) shown() openai.Queue {
 		q.Pool = t.pool
 	}
 	for class := range parley.Class(parley.Classes) {
+		if !to.Admin && class != to.Tier {
+			continue
+		}
 		q.Waiting += l.Waiting[class]
 		q.Tiers = append(q.Tiers, openai.QueueTier{
 			Tier: class.String(), Waiting: l.Waiting[class], Shedding: l.Shedding[class],

@@ -33,6 +33,9 @@ func (g *Gateway) createResponse(c *call) error {
 
 // respond answers a request as events to out, or whole if out is nil.
 func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSink) error {
+	if err := c.checkStoring(request); err != nil {
+		return err
+	}
 	if request.Background && g.keeper == nil {
 		return parley.Invalid("background", "This server stores no responses, so none can go on in the background.")
 	}
@@ -55,6 +58,19 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSin
 		return r.whole()
 	}
 	return r.stream(out)
+}
+
+// checkStoring lets callers without a credential have answers that are not stored, and
+// nothing that is.
+func (c *call) checkStoring(request *openai.ResponseRequest) error {
+	switch {
+	case !c.identity.Anonymous:
+		return nil
+	case request.StoreGiven && request.Shape.Store, request.Background:
+		return openai.MissingToken()
+	}
+	request.Shape.Store = false
+	return nil
 }
 
 // prepare makes the request's messages: what was said before, and its input,

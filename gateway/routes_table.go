@@ -1,6 +1,10 @@
 package gateway
 
-import "parley/gateway/tenant"
+import (
+	"strings"
+
+	"parley/gateway/tenant"
+)
 
 // A routeRow is a line of the route table.
 type routeRow struct {
@@ -15,12 +19,30 @@ type routeRow struct {
 // addRoutes fills the route table: the one place where a path gets its access class.
 func (g *Gateway) addRoutes() {
 	for _, rows := range [][]routeRow{
-		g.publicRoutes(), g.inferenceRoutes(), g.storedRoutes(), g.conversationRoutes(), g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
+		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.storedRoutes(), g.conversationRoutes(), g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
 	} {
 		for _, r := range rows {
 			g.routes.add(r)
+			if alias, ok := r.adminAlias(); ok {
+				g.routes.add(alias)
+			}
 		}
 	}
+}
+
+// The cookie of the admin page's session is sent to paths under /admin alone, so the
+// routes of organisations have a second path there.
+const organizationPrefix, adminOrganizationPrefix = "/v1/organization/", "/admin/api/organization/"
+
+// adminAlias returns the row under which the admin page reaches a route of
+// organisations, with the class that accepts its session.
+func (r routeRow) adminAlias() (routeRow, bool) {
+	rest, ok := strings.CutPrefix(r.path, organizationPrefix)
+	r.path = adminOrganizationPrefix + rest
+	if r.access == owned {
+		r.access = account
+	}
+	return r, ok
 }
 
 func (g *Gateway) publicRoutes() []routeRow {
@@ -120,8 +142,12 @@ func (g *Gateway) operatorRoutes() []routeRow {
 	if g.config.Audit != nil {
 		rows = append(rows, routeRow{"GET", auditPath, operator, false, g.listAudit})
 	}
+	metrics := operator
+	if g.config.MetricsOpen {
+		metrics = public
+	}
 	rows = append(rows, []routeRow{
-		{"GET", metricsPath, operator, false, g.showMetrics},
+		{"GET", metricsPath, metrics, false, g.showMetrics},
 		{"GET", "/admin/api/now", operator, false, g.showNow},
 		{"GET", "/admin/api/about", operator, false, g.showParts},
 		{"GET", "/admin/api/history", operator, false, g.showHistory},

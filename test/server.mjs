@@ -18,7 +18,7 @@ const stopMsMax = 20_000;
  * first test, ended with SIGINT after its last one. It must end with exit code 0.
  */
 export function serveParley(...flags) {
-  const server = { url: '', log: [], flags };
+  const server = { url: '', token: '', log: [], flags };
   before(() => start(server));
   after(() => stop(server));
   return server;
@@ -26,6 +26,7 @@ export function serveParley(...flags) {
 
 /** Starts a server that has flags. */
 export async function start(server) {
+  server.token = '';
   const program = process.env.PARLEY_BIN;
   assert.ok(program, 'PARLEY_BIN must name the parley program');
   server.data = await mkdtemp(join(tmpdir(), 'parley-test-'));
@@ -39,11 +40,16 @@ function readyLine(server) {
     createInterface({ input: server.child.stderr }).on('line', (line) => {
       server.log.push(line);
       if (server.log.length > 200) server.log.shift();
+      server.token ||= /\?token=(\S+)$/.exec(line)?.[1] ?? '';
+      if (server.waiting && line.startsWith('Ctrl-C stops')) server.waiting();
       const ready = /^Parley \S+ is ready on (http:\S+)$/.exec(line);
-      if (ready) resolve(ready[1]);
+      if (ready) server.waiting = () => resolve(ready[1]); // the token follows
     });
   });
 }
+
+/** What shows a server without keys that one runs it, as headers. */
+export const asOwner = (server) => (server.token ? { authorization: `Bearer ${server.token}` } : {});
 
 async function endedEarly(server) {
   const [code, signal] = await server.ended;

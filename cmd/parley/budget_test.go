@@ -81,7 +81,7 @@ func (s *server) endAndRead(t *testing.T) string {
 func TestBudgetAlert(t *testing.T) {
 	data, receiver := t.TempDir(), newHook(t)
 	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--monthly-budget", "0.01", "--budget-alert", "0.5", "--data", data)
-	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL} // an answer costs 0.0004
+	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--metrics-open"} // an answer costs 0.0004
 	s := startServerIn(t, data, args...)
 	answers, used := 0, ""
 	for used == "" && answers < 25 {

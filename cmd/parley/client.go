@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -24,6 +25,8 @@ var defaultURL = "http://127.0.0.1:8080" // tests change it: there may be a serv
 // A client talks to a server for the person at the terminal.
 type client struct {
 	root string // such as http://127.0.0.1:8080
+	// key is shown to the server; if it is empty, the local token is, where this user
+	// runs the server without keys.
 	key  string
 	http *http.Client
 	// ofFleet says that it asks about a fleet, and that key may be the fleet's token.
@@ -74,8 +77,8 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.key)
+	if key := cmp.Or(c.key, localTokenOf(c.root)); key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {

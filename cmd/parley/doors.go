@@ -9,6 +9,7 @@ import (
 	"parley/gateway"
 	"parley/gateway/db"
 	"parley/gateway/tenant"
+	"parley/internal/local"
 )
 
 func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
@@ -58,4 +59,32 @@ func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, erro
 		return l, err
 	}
 	return certificate.Listen(l), nil
+}
+
+// makeToken gives a server without keys a token, and returns the link with it and what
+// to do when the server ends.
+func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config, log *slog.Logger) (link accessLink, forget func()) {
+	if !open {
+		return link, func() {}
+	}
+	config.LocalToken = newLocalToken()
+	link.url = s.scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
+	file, forget, err := keepToken(addr, config.LocalToken)
+	if err != nil {
+		log.Warn("commands of this user need the token in PARLEY_API_KEY", "error", err)
+		return link, func() {}
+	}
+	link.file = file
+	return link, forget
+}
+
+// An accessLink is how the person who starts a server without keys gets in.
+type accessLink struct{ url, file string }
+
+// warnPlain warns of keys, prompts and answers that cross a network in clear text.
+func (s *settings) warnPlain(addr net.Addr, open bool, log *slog.Logger) {
+	if open || s.tlsCert != "" || len(s.proxies) > 0 || local.IsLoopback(addr.String()) {
+		return
+	}
+	log.Warn("keys, prompts and answers cross the network in clear text: speak TLS with --tls-cert and --tls-key, or let a reverse proxy do so and name it with --trusted-proxies", "addr", addr.String())
 }

@@ -41,9 +41,9 @@ func behindPool(p *host.Plan) (text string) {
 }
 
 // greet tells where the server is and how to talk to it.
-func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool) {
+func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool, link accessLink) {
 	if n, ok := out.(*notices); ok {
-		n.greet(addr, s, b, open)
+		n.greet(addr, s, b, open, link)
 		return
 	}
 	url := s.scheme() + "://" + addr.String()
@@ -53,7 +53,7 @@ Parley %s is ready on %s
   models   %s
   device   %s
   data     %s
-
+%s
 Talk to it:
 
   curl %s/v1/chat/completions -H 'content-type: application/json'%s \
@@ -61,7 +61,7 @@ Talk to it:
 
 or point any OpenAI client at %s/v1%s.
 %sCtrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open))
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open))
 }
 
 func keyHeader(open bool) string {
@@ -83,5 +83,13 @@ func (s *settings) openNote(open bool) string {
 	if !open {
 		return ""
 	}
-	return "There are no API keys, so only programs on this machine are answered; make one with: parley keys create --admin --name me" + s.storeFlags() + "\n"
+	return "There are no API keys: programs on this machine get answers, and the link gives all the rest; for more, make one with: parley keys create --admin --name me" + s.storeFlags() + "\n"
+}
+
+// text shows the link of a server without keys.
+func (l accessLink) text() string {
+	if l.url == "" {
+		return ""
+	}
+	return "\nOpen the chat in a browser:\n\n  " + l.url + "\n"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -14,7 +15,30 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv("TEST_DEFAULT_URL"); address != "" {
 		defaultURL = address
 	}
+	if os.Getenv("TEST_RUNTIME_DIR") == "" { // this is the test, and not a program that it runs
+		dir, err := os.MkdirTemp("", "parley-run-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		os.Setenv("TEST_RUNTIME_DIR", dir)
+		os.Setenv("XDG_RUNTIME_DIR", dir)
+		http.DefaultClient = &http.Client{Transport: ownersTransport{}}
+	}
 	testscript.Main(m, map[string]func(){"parley": func() { os.Exit(run(slices.Clone(os.Args[1:]))) }})
+}
+
+// An ownersTransport sends requests as the person who runs the server: where a request
+// shows no credential, with the local token, if the server has one.
+type ownersTransport struct{}
+
+// RoundTrip sends a request.
+func (ownersTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if token := localTokenOf(r.URL.Scheme + "://" + r.URL.Host); token != "" && r.Header.Get("Authorization") == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // nowhere is an address at which no server runs.

@@ -124,6 +124,9 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer unwatch()
+	link, forget := s.makeToken(listener.Addr(), kept.keys.Empty(), &config, log)
+	defer forget()
+	s.warnPlain(listener.Addr(), kept.keys.Empty(), log)
 	front, err := gateway.New(config)
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	defer inBackground(ctx, front.Observe)()
 	memory := newGovernor()
 	defer inBackground(ctx, memory.run)()
-	greet(out, listener.Addr(), s, behind, kept.keys.Empty())
+	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)
 	return serveUntilDone(ctx, gateway.NewServer(s.addr, memory.counting(front)), listener, front, s.drain, out)
 }
 

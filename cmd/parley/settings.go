@@ -67,6 +67,7 @@ type settings struct {
 	tenantTiers tenant.Tiers
 	aliases     map[string]gateway.Alias
 	origins     []string
+	metricsOpen bool
 	// proxies are the networks of reverse proxies whose headers are believed.
 	proxies []netip.Prefix
 	// safetyPolicy is the file that says what is allowed; empty flags only.
@@ -121,7 +122,9 @@ type setting struct {
 	wants string // completes "… is not"
 	help  string
 	many  bool // may be given several times
-	tree  bool // is any YAML in the file; its text is YAML, too
+	// bare is what the flag means without a value; empty if it needs one.
+	bare string
+	tree bool // is any YAML in the file; its text is YAML, too
 	// secret values are in no error, and can be read from a file by the flag
 	// secretFile, or by key-file if that is empty. from is the setting that such a flag
 	// reads. holds reports whether a text has a secret in it, where not all have.

@@ -139,5 +139,6 @@ func (s *settings) frontConfig() gateway.Config {
 		Aliases:        s.aliases,
 		AllowOrigins:   s.origins,
 		TrustedProxies: s.proxies,
+		MetricsOpen:    s.metricsOpen,
 	}
 }

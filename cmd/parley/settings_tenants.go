@@ -19,12 +19,19 @@ var tenantSettings = []setting{
 	{key: "tls-key", wants: "the path of a PEM file", help: "the `FILE` with the key of the certificate", set: setText(func(s *settings) *string { return &s.tlsKey })},
 	{key: "allow-origin", wants: "an origin such as https://chat.example.com, or *", many: true, set: setMany(func(s *settings) *[]string { return &s.origins }),
 		help: "let pages of this `ORIGIN` call the server, such as https://chat.example.com, or * for all; repeat it for more (default: its own pages alone)"},
+	{key: "metrics-open", wants: "true or false", bare: "true", set: setMetricsOpen,
+		help: "let everybody who can reach the server read /metrics, without a key"},
 	{key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
 		help: "believe X-Forwarded-For and Forwarded of reverse proxies in these networks, `CIDR,...`, for the client's address in logs and limits; it gives no rights"},
 	{key: "tiers", wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(tierSettingNames(), ", "), many: true, set: setTierOf,
 		help: "what the tenants of a tier get, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeat it for more (docs/keys.md)"},
 	{key: "aliases", wants: "NAME=MODEL or NAME.TIER=MODEL", many: true, set: setAlias,
 		help: "serve a model under another name too, `NAME[.TIER]=MODEL`, for all tiers or for one; repeat it for more"},
+}
+
+func setMetricsOpen(s *settings, text string) (err error) {
+	s.metricsOpen, err = strconv.ParseBool(text)
+	return err
 }
 
 func setProxies(s *settings, text string) (err error) {

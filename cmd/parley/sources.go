@@ -43,7 +43,7 @@ func addFlags(flags *pflag.FlagSet) map[string]*flagValue {
 	for i := range serveSettings {
 		s := &serveSettings[i]
 		values[s.key] = &flagValue{of: s}
-		flags.Var(values[s.key], s.key, s.help)
+		flags.VarPF(values[s.key], s.key, "", s.help).NoOptDefVal = s.bare
 	}
 	return values
 }

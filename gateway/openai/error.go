@@ -198,6 +198,13 @@ func MissingKey() error {
 		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). Whoever runs this server makes one with: parley keys create"))
 }
 
+// MissingToken is the error for a call that carries no credential, to a server that has
+// no keys, about what is stored there or changes the server.
+func MissingToken() error {
+	return withCode("missing_local_token", parley.Errorf(parley.Unauthenticated,
+		"This server has no API keys, so what it stores and how it runs is only for the person who started it: open the link that 'parley serve' printed, or send its token in the header 'Authorization: Bearer …'. Or make a key with: parley keys create --admin --name me"))
+}
+
 // RouteNotFound is the error for a path that does not exist.
 func RouteNotFound(method, path string) error {
 	return withCode("unknown_url", parley.Errorf(parley.NotFound, "Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))

@@ -22,6 +22,8 @@ type ResponseRequest struct {
 	Previous, Conversation string
 	// Instructions stand before everything, in this response only.
 	Instructions string
+	// StoreGiven says that the client said itself whether to store the response.
+	StoreGiven bool
 	// Background asks to go on without the client.
 	Background bool
 	// Drop allows the oldest items to be left out if not all fit the context.
@@ -133,6 +135,7 @@ func (r *ResponseRequest) readPast(f *fields) {
 		r.Shape.Conversation = &ResponseConversation{r.Conversation}
 	}
 	f.flag("store", &r.Shape.Store)
+	_, r.StoreGiven = f.take("store")
 	f.flag("background", &r.Background)
 	r.Shape.Background = r.Background
 	if v, ok := f.take("background"); ok && r.Background && !r.Shape.Store {

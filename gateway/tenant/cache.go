@@ -33,6 +33,10 @@ type verdict struct {
 	refused error
 	expires time.Time
 	at      time.Time
+	// scope is that of a session, empty for a key. local sessions are those of a
+	// server without keys.
+	scope Scope
+	local bool
 	// generation is that of the store in which it was reached.
 	generation int64
 }

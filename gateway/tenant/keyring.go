@@ -134,7 +134,7 @@ func (k *Keyring) recall(d digest, now time.Time) (verdict, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.cache.get(d, now)
-	if ok && v.refused == nil {
+	if ok && v.refused == nil && v.identity.Key != "" {
 		k.used[v.identity.Key] = now
 	}
 	return v, ok
@@ -166,13 +166,18 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	default:
 		v.identity = k.tiers.identity(&r.organization, &r.key)
 	}
+	k.keep(&v, now)
+	return v, nil
+}
+
+// keep remembers what the store has decided.
+func (k *Keyring) keep(v *verdict, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cache.put(d, v, generation, now)
-	if v.refused == nil {
+	k.cache.put(v.digest, *v, v.generation, now)
+	if v.refused == nil && v.identity.Key != "" {
 		k.used[v.identity.Key] = now
 	}
-	return v, nil
 }
 
 // OfKey tells as whom work is done that was asked for with a key and is left to be

@@ -34,12 +34,24 @@ type Identity struct {
 	TierLimits limit.Limits
 	// Admin keys manage keys and see everybody's numbers.
 	Admin bool
+	// Anonymous callers showed no credential, to a server that has no keys: they may
+	// have answers that are not stored, and nothing else.
+	Anonymous bool
 	// models are lists of names; a model must be in all of them.
 	models [][]string
 }
 
-// Local is who calls while there are no keys: whoever runs the server for
-// themselves, and has all of it.
+// AnonymousOrganization is whose the answers are that were given without any
+// credential. It shares no cached context with [LocalOrganization].
+const AnonymousOrganization = "anonymous"
+
+// Anonymous is who calls a server without keys and shows no credential.
+func Anonymous() Identity {
+	return Identity{Organization: AnonymousOrganization, Tier: parley.Enterprise, Anonymous: true}
+}
+
+// Local is who shows the local token of a server that has no keys: whoever runs the
+// server for themselves, and has all of it.
 func Local() Identity {
 	return Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
 }

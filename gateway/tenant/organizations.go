@@ -173,19 +173,25 @@ func (s *Store) find(ctx context.Context, prefix string) (r record, generation i
 		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
 			return err
 		}
-		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1`, prefix)
-		if !errors.Is(err, db.ErrNoRow) {
-			return err
-		}
-		// It may be a secret from before, which holds until its own time.
-		var until int64
-		if err := t.One(`SELECT until FROM old_secrets WHERE prefix = $1`, []any{prefix}, &until); err != nil {
-			return err
-		}
-		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
-		if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
-			r.key.Expires = end
-		}
+		r, err = findRecord(t, prefix)
 		return err
 	}))
+}
+
+// findRecord returns the record of the key with this prefix, or of the one that had it
+// before and whose old secret still holds.
+func findRecord(t *db.Tx, prefix string) (r record, err error) {
+	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1`, prefix)
+	if !errors.Is(err, db.ErrNoRow) {
+		return r, err
+	}
+	var until int64
+	if err := t.One(`SELECT until FROM old_secrets WHERE prefix = $1`, []any{prefix}, &until); err != nil {
+		return r, err
+	}
+	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
+	if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
+		r.key.Expires = end
+	}
+	return r, err
 }

@@ -98,7 +98,7 @@ for (const [name, modelOf] of providers) {
 
 const pet = z.object({ name: z.string().max(12), animal: z.enum(['cat', 'dog']), age: z.number().int().min(0).max(20) });
 const compatible = ['@ai-sdk/openai-compatible', (model) => createOpenAICompatible({ name: 'parley', baseURL: `${server.url}/v1`, apiKey: 'any', supportsStructuredOutputs: true })(model)];
-const responses = ['@ai-sdk/openai, responses', (model) => createOpenAI({ baseURL: `${server.url}/v1`, apiKey: 'any' })(model)];
+const responses = ['@ai-sdk/openai, responses', (model) => createOpenAI({ baseURL: `${server.url}/v1`, apiKey: server.token })(model)];
 
 for (const [name, modelOf] of [compatible, providers[1], responses]) {
   describe(`objects and tools, ${name}`, () => {

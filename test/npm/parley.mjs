@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
 import OpenAI6 from 'openai6';
-import { serveParley as serve } from '../server.mjs';
+import { asOwner, serveParley as serve } from '../server.mjs';
 import { prove } from './proof.mjs';
 
 /** A server for the calling test file, every answer of which is held to the published description. */
@@ -23,7 +23,7 @@ export const polly = 'polly';
 
 /** A client that never tries twice, so that no failure is hidden. */
 export function connect(Client, server) {
-  return new Client({ baseURL: `${server.url}/v1`, apiKey: 'any', maxRetries: 0 });
+  return new Client({ baseURL: `${server.url}/v1`, apiKey: server.token || 'any', maxRetries: 0 });
 }
 
 /** Sends a body as it is, past every check of a client library. */
@@ -60,7 +60,7 @@ export async function failureOf(promise) {
 
 /** The value of one metric, by its name with labels as /metrics writes it. */
 export async function metric(server, name) {
-  const text = await (await fetch(`${server.url}/metrics`)).text();
+  const text = await (await fetch(`${server.url}/metrics`, { headers: asOwner(server) })).text();
   const line = text.split('\n').find((l) => l.startsWith(`${name} `));
   return line === undefined ? 0 : Number(line.slice(name.length + 1));
 }

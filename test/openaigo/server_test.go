@@ -33,6 +33,7 @@ const (
 // A server is a running parley.
 type server struct {
 	url   string
+	token string // the local token
 	log   logged
 	ended chan error
 }
@@ -71,14 +72,15 @@ func start(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	s := &server{ended: make(chan error, 1)}
-	ready := make(chan string, 1)
+	ready := make(chan [2]string, 1)
 	go func() {
 		s.read(stderr, ready)
 		s.ended <- cmd.Wait()
 	}()
 	t.Cleanup(func() { s.stop(t, cmd.Process) })
 	select {
-	case s.url = <-ready:
+	case found := <-ready:
+		s.url, s.token = found[0], found[1]
 	case err := <-s.ended:
 		s.ended <- err // stop reads it again
 		t.Fatalf("the server ended before it was ready: %v\n%s", err, &s.log)
@@ -88,13 +90,13 @@ func start(t *testing.T) *server {
 	return s
 }
 
-// read keeps the log and sends the address that it tells.
-func (s *server) read(stderr io.Reader, ready chan<- string) {
-	line := regexp.MustCompile(`^Parley \S+ is ready on (http:\S+)$`)
+// read keeps the log and sends the address and the token in it.
+func (s *server) read(stderr io.Reader, ready chan<- [2]string) {
+	link := regexp.MustCompile(`^  (http://[^/]+)/\?token=(\S+)$`)
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		s.log.add(lines.Text())
-		if m := line.FindStringSubmatch(lines.Text()); m != nil {
-			ready <- m[1]
+		if m := link.FindStringSubmatch(lines.Text()); m != nil {
+			ready <- [2]string{m[1], m[2]}
 		}
 	}
 }
@@ -114,14 +116,19 @@ func (s *server) stop(t *testing.T, process *os.Process) {
 
 // client returns a client that never tries twice, so that no failure is hidden.
 func (s *server) client() *openai.Client {
-	c := openai.NewClient(option.WithBaseURL(s.url+"/v1"), option.WithAPIKey("any"), option.WithMaxRetries(0))
+	c := openai.NewClient(option.WithBaseURL(s.url+"/v1"), option.WithAPIKey(s.token), option.WithMaxRetries(0))
 	return &c
 }
 
 // metric returns the value of a metric, by its name with labels as /metrics writes it.
 func (s *server) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	response, err := http.Get(s.url + "/metrics")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.token)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
