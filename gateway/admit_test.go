@@ -106,7 +106,7 @@ func TestWaitingIsTold(t *testing.T) {
 		if _, status := s.place("pro-other", id); status != 404 {
 			t.Errorf("another tenant gets %d", status)
 		}
-		_, list := s.do("GET", "/v1/queue", "")
+		_, list := s.do("GET", "/v1/queue", "", bearer("pro-anna")...)
 		if !strings.Contains(list, `"waiting":1`) || !strings.Contains(list, `{"tier":"pro","waiting":1,"shedding":0}`) {
 			t.Errorf("the queue is %s", list)
 		}
