@@ -1,9 +1,9 @@
 package ptx
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // A slot is the index of a register in one of a warp's three files: 32-bit and
@@ -77,6 +77,7 @@ type inst struct {
 	members func(w *warp, mask uint32) uint32 // of kindConverge; nil: the whole warp
 	kind    instKind
 	copies  bool // a mov between registers
+	matrix  bool // a wgmma
 	aligned bool // kindWait: the whole warp must arrive first
 	guard   slot
 	flip    uint32 // all ones when the guard is negated
@@ -257,11 +258,11 @@ func (c *compiler) declareRegisters(st statement) {
 			c.scope.names[name] = c.newRegister(st.typ)
 		}
 		for n := range count {
-			c.scope.names[fmt.Sprint(name, n)] = c.newRegister(st.typ)
+			c.scope.names[name+strconv.Itoa(n)] = c.newRegister(st.typ)
 		}
 	}
-	if c.k.n32+c.k.n64+c.k.npred > 1<<18 {
-		c.fail("more than %d registers", 1<<18)
+	if c.k.n32+c.k.n64+c.k.npred > 1<<16 {
+		c.fail("more than %d registers", 1<<16)
 	}
 }
 

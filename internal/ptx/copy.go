@@ -10,6 +10,8 @@ import (
 type asyncCopies struct {
 	list  []*asyncCopy
 	group [warpSize]uint32 // groups that the thread has committed
+	bulk  []bulkCopy
+	bulks [warpSize]uint32 // bulk groups that the thread has committed
 }
 
 // An asyncCopy is one cp.async of the lanes in mask.

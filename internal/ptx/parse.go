@@ -15,7 +15,7 @@ const bytesMax = 1 << 26
 const nestingMax = 64
 
 // registersMax bounds the registers of one declaration.
-const registersMax = 1 << 16
+const registersMax = 1 << 14
 
 // A parser turns tokens into functions and variables.
 type parser struct {

@@ -251,3 +251,70 @@ func (s *shadow) endWrite(at, n int) {
 		s.markWritten(at, n)
 	}
 }
+
+// startRead examines and marks what an operation of the asynchronous proxy
+// will read.
+func (s *shadow) startRead(w *warp, lane, at, n int) {
+	if s == nil || n == 0 {
+		return
+	}
+	if s.pending != nil {
+		s.checkFlight(w, lane, at, &access{size: n})
+		for word := at / 4; word <= (at+n-1)/4; word++ {
+			s.busy[word]++
+		}
+		s.flight++
+	}
+	if s.written != nil {
+		s.checkWritten(w, lane, at, n)
+	}
+	if s.writes == nil {
+		return
+	}
+	for word := at / 4; word <= (at+n-1)/4; word++ {
+		s.checkProxy(w, lane, word*4, s.writes[word])
+		if s.split[word] {
+			for i := range 4 {
+				s.checkProxy(w, lane, word*4+i, s.parts[word*4+i])
+			}
+		}
+	}
+}
+
+// checkProxy requires that the last write is visible to the asynchronous proxy.
+func (s *shadow) checkProxy(w *warp, lane, at int, prev stamp) {
+	other := prev.warp()
+	if prev&stampAsync != 0 || other != w.index {
+		if prev.clock() > w.seen[other] {
+			s.race(w, lane, at, false, prev, "written")
+		}
+	}
+	if prev&stampAsync == 0 && prev.clock() > w.proxy[other] {
+		w.faultAt(lane, uint64(at), "an asynchronous operation reads what %s has stored without fence.proxy.async between", s.who(prev))
+	}
+}
+
+// endRead unmarks what was read, and remembers the read as one of this moment.
+func (s *shadow) endRead(w *warp, at, n int) {
+	if s == nil || n == 0 {
+		return
+	}
+	if s.pending != nil {
+		for word := at / 4; word <= (at+n-1)/4; word++ {
+			s.busy[word]--
+		}
+		s.flight--
+	}
+	if s.writes == nil {
+		return
+	}
+	mine := newStamp(w.clock, w.index, manyLanes)
+	for word := at / 4; word <= (at+n-1)/4; word++ {
+		s.reads[word*s.warps+w.index] = mine
+		if s.split[word] {
+			for i := word * 4; i < word*4+4; i++ {
+				s.readers[i*s.warps+w.index] = mine
+			}
+		}
+	}
+}
