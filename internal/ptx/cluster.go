@@ -126,9 +126,7 @@ func (k *worker) newCluster() *cluster {
 func (b *block) reset(base uint64) {
 	b.barriers = [16]barrier{}
 	b.mbars = map[uint32]*mbarrier{}
-	for i := range b.shared {
-		b.shared[i] = 0xff
-	}
+	poison(b.shared)
 	if b.shadow != nil {
 		b.shadow.reset()
 	}

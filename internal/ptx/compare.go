@@ -1,5 +1,7 @@
 package ptx
 
+import "slices"
+
 // comparisons are the operators of setp and set.
 var comparisons = []string{
 	"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",
@@ -81,7 +83,10 @@ func (c *compiler) compareLanes(op string, t typ, ftz bool, a, b ref) func(w *wa
 		return nil
 	}
 	if t.bits == 32 && !a.wide && !b.wide {
-		return compare32(op, t.signed(), a.slot, b.slot)
+		return compareWords(op, t.signed(), func(w *warp) (*v32, *v32) { return &w.r[a.slot], &w.r[b.slot] })
+	}
+	if t.bits == 64 && a.wide && b.wide {
+		return compareWords(op, t.signed(), func(w *warp) (*v64, *v64) { return &w.q[a.slot], &w.q[b.slot] })
 	}
 	return compareEach(a, b, func(x, y uint64) bool { return f(extend(x, t), extend(y, t)) })
 }
@@ -109,21 +114,20 @@ func compareF32(f func(a, b float64) bool, a, b slot) func(w *warp, mask uint32)
 	}
 }
 
-// compare32 has loops for 32-bit integers; the others are these with operands
-// or result exchanged.
-func compare32(op string, signed bool, a, b slot) func(w *warp, mask uint32) uint32 {
-	flip := uint32(0)
-	bias := uint32(0)
+// compareWords has loops for integers as wide as their registers; the other
+// comparisons are these with operands or result exchanged.
+func compareWords[T unsigned](op string, signed bool, get func(w *warp) (x, y *[warpSize]T)) func(w *warp, mask uint32) uint32 {
+	flip, bias := uint32(0), T(0)
 	if signed {
-		bias = 1 << 31
+		bias = ^(^T(0) >> 1)
 	}
-	switch op {
-	case "eq", "ne":
-		if op == "ne" {
-			flip = allLanes
-		}
+	if slices.Contains([]string{"ne", "ge", "hs", "le", "ls"}, op) {
+		flip = allLanes
+	}
+	swap := slices.Contains([]string{"gt", "hi", "le", "ls"}, op)
+	if op == "eq" || op == "ne" {
 		return func(w *warp, _ uint32) (out uint32) {
-			x, y := &w.r[a], &w.r[b]
+			x, y := get(w)
 			for i := range x {
 				if x[i] == y[i] {
 					out |= 1 << i
@@ -131,15 +135,12 @@ func compare32(op string, signed bool, a, b slot) func(w *warp, mask uint32) uin
 			}
 			return out ^ flip
 		}
-	case "gt", "hi", "le", "ls":
-		a, b = b, a
-	}
-	switch op {
-	case "ge", "hs", "le", "ls":
-		flip = allLanes
 	}
 	return func(w *warp, _ uint32) (out uint32) {
-		x, y := &w.r[a], &w.r[b]
+		x, y := get(w)
+		if swap {
+			x, y = y, x
+		}
 		for i := range x {
 			if x[i]^bias < y[i]^bias {
 				out |= 1 << i

@@ -100,14 +100,22 @@ func (d *Device) alloc(bytes int) (uint64, error) {
 		return 0, fmt.Errorf("ptx: out of memory: %d bytes asked for, %d of %d in use", bytes, d.used, limit)
 	}
 	a := &allocation{base: d.next, size: uint64(bytes), data: make([]byte, bytes)}
-	for i := range a.data {
-		a.data[i] = 0xff
-	}
+	poison(a.data)
 	d.next += uint64(align(bytes, 256) + guardBytes)
 	d.used += bytes
 	list := append(slices.Clone(*d.memory.Load()), a)
 	d.memory.Store(&list)
 	return a.base, nil
+}
+
+// poison fills memory with 0xFF.
+func poison(data []byte) {
+	if len(data) > 0 {
+		data[0] = 0xff
+	}
+	for n := 1; n < len(data); n *= 2 {
+		copy(data[n:], data[:n])
+	}
 }
 
 // Free gives an allocation back; addr must be what Alloc returned.

@@ -47,8 +47,8 @@ func TestFaultsOfPipelineAreNamed(t *testing.T) {
 	am, bm := mapOf(b, upload(b, x), 64, 512, 64, 64, 3), mapOf(b, upload(b, y), 16, 512, 16, 64, 3)
 	for miss, words := range map[int32]string{
 		1: "1 arrivals at an mbarrier that awaits 0", // a tile is overwritten before it was used
-		2: "pending asynchronous", // a tile is used before it has come
-		3: "pending asynchronous", // a tile is given back while wgmma reads it
+		2: "pending asynchronous",                    // a tile is used before it has come
+		3: "pending asynchronous",                    // a tile is given back while wgmma reads it
 	} {
 		err := b.try("pipeline", Dim{1}, Dim{160}, pipelineShared, am, bm, U64(c), I32(8), I32(miss))
 		faulty(t, err, words)
@@ -60,13 +60,14 @@ func TestMatrixLayouts(t *testing.T) {
 	b := newBench(t, "hopper")
 	x, xv := bf16Patterns(3, 64*16)
 	y, yv := bf16Patterns(4, 8*16)
-	c := upload(b, make([]float32, 4*512))
+	c := upload(b, make([]float32, 5*512))
 	b.run("layouts", Dim{1}, Dim{128}, 4096, U64(upload(b, x)), U64(upload(b, y)), U64(c), I32(1))
 	want := product(xv, yv, 64, 8, 16)
-	got := download[float32](b, c, 4*512)
+	got := download[float32](b, c, 5*512)
 	near(t, got[:512], want, 1e-4)
 	near(t, got[1024:1536], want, 1e-4)
-	near(t, got[1536:], want, 1e-4)
+	near(t, got[1536:2048], want, 1e-4)
+	near(t, got[2048:], want, 1e-4)
 	for i := range want {
 		want[i] = -want[i]
 	}

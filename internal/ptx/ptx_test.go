@@ -1,8 +1,10 @@
 package ptx
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -278,4 +280,27 @@ func faulty(t testing.TB, err error, words ...string) *Fault {
 		}
 	}
 	return f
+}
+
+// TestKernelsAreCompiled compares the checksum that generate.sh wrote with the
+// sources and the PTX, so that a kernel is not changed without compiling it.
+func TestKernelsAreCompiled(t *testing.T) {
+	h := sha256.New()
+	for _, pattern := range []string{"testdata/*.cu", "testdata/device.h", "generate.sh", "testdata/*.ptx"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Write(text)
+		}
+	}
+	want, err := os.ReadFile("testdata/SUM")
+	if err != nil || fmt.Sprintf("%x\n", h.Sum(nil)) != string(want) {
+		t.Errorf("the kernels of testdata changed after they were compiled: run go generate ./internal/ptx (%v)", err)
+	}
 }

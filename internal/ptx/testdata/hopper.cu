@@ -122,6 +122,20 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
                : D4(f) : "l"(descriptor(base, 4096, 1024, 1)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
   commit();
   wait0();
+  __syncthreads();
+  // MN-major with 64 bytes of swizzle: lines of 32 rows for each k, two of them.
+  for (int i = t; i < 64 * 16; i += 128) {
+    int r = i / 16, k = i % 16, at = r / 32 * 1024 + k / 8 * 512 + k % 8 * 64 + r % 32 * 2;
+    sa[(at ^ (at >> 7 & 3) << 4) / 2] = a[i];
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  float h[4] = {};
+  fence();
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 1, 1;"
+               : D4(h) : "l"(descriptor(base, 1024, 512, 2)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
+  commit();
+  wait0();
   // A from registers.
   u32 lane = t % 32, row = t / 32 * 16 + lane / 4, q = lane % 4, r[4];
   for (int i = 0; i < 4; i++) r[i] = *(const u32 *)(a + (row + i % 2 * 8) * 16 + i / 2 * 8 + q * 2);
@@ -132,7 +146,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   wait0();
   for (int i = 0; i < 4; i++) {
     int at = (row + i / 2 * 8) * 8 + q * 2 + i % 2;
-    c[at] = d[i]; c[512 + at] = e[i]; c[1024 + at] = f[i]; c[1536 + at] = g[i];
+    c[at] = d[i]; c[512 + at] = e[i]; c[1024 + at] = f[i]; c[1536 + at] = g[i]; c[2048 + at] = h[i];
   }
 }
 
