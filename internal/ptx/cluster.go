@@ -3,22 +3,18 @@ package ptx
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
-// A worker runs clusters one after another, in memory that it keeps.
-type worker struct {
-	l    *launch
-	idle []*cluster
-	base uint64 // clocks of former clusters end here
-}
-
-func newWorker(l *launch) *worker { return &worker{l: l, base: 1} }
+// A worker runs clusters one after another.
+type worker struct{ l *launch }
 
 // A cluster is a group of blocks that run together; mostly it has one block.
 type cluster struct {
-	run    *worker
+	run    *launch
 	number int
+	base   uint64 // clocks of former blocks end here
 	blocks []*block
 	warps  []*warp
 	steps  int
@@ -71,24 +67,23 @@ func (k *worker) work(clusters int) {
 				i++
 				continue
 			}
-			k.idle = append(k.idle, active[i])
+			k.l.idle.Put(active[i])
 			active = append(active[:i], active[i+1:]...)
 		}
 	}
 }
 
-// start makes a cluster ready, in the memory of one that has ended if there is one.
+// start makes a cluster ready, in the memory of one that has ended if there is
+// one: its constants are in place, and its clocks rise on.
 func (k *worker) start(number int) *cluster {
-	var c *cluster
-	if n := len(k.idle); n > 0 {
-		c, k.idle = k.idle[n-1], k.idle[:n-1]
-		for _, w := range c.warps {
-			k.base = max(k.base, w.clock+1)
-		}
-	} else {
-		c = k.newCluster()
+	c, ok := k.l.idle.Get().(*cluster)
+	if !ok {
+		c = k.l.newCluster()
 	}
-	c.number, c.steps, c.force, c.stuck = number, 0, false, 0
+	for _, w := range c.warps {
+		c.base = max(c.base, w.clock+1)
+	}
+	c.run, c.number, c.steps, c.force, c.stuck = k.l, number, 0, false, 0
 	c.bar = barrier{}
 	l := k.l
 	per := Dim{l.grid[0] / l.cluster[0], l.grid[1] / l.cluster[1], l.grid[2] / l.cluster[2]}
@@ -98,14 +93,14 @@ func (k *worker) start(number int) *cluster {
 		for d := range 3 {
 			b.at[d] = origin[d]*l.cluster[d] + in[d]
 		}
-		b.reset(k.base)
+		b.run = l
+		b.reset(c.base)
 	}
 	return c
 }
 
-func (k *worker) newCluster() *cluster {
-	c := &cluster{run: k}
-	l := k.l
+func (l *launch) newCluster() *cluster {
+	c := &cluster{run: l, base: 1}
 	warps := (l.block.count() + warpSize - 1) / warpSize
 	all := warps * l.cluster.count()
 	for rank := range l.cluster.count() {
@@ -113,7 +108,7 @@ func (k *worker) newCluster() *cluster {
 		b.shadow = newShadow(b, all)
 		for id := range warps {
 			w := &warp{b: b, k: l.k, id: id, index: len(c.warps)}
-			w.r, w.q, w.p = make([]v32, l.k.n32), make([]v64, l.k.n64), make([]uint32, l.k.npred)
+			w.r, w.q, w.p = slices.Clone(l.r), slices.Clone(l.q), make([]uint32, l.k.npred)
 			w.local = make([]byte, l.k.LocalBytes*warpSize)
 			w.seen, w.proxy = make([]uint64, all), make([]uint64, all)
 			b.warps, c.warps = append(b.warps, w), append(c.warps, w)
@@ -136,8 +131,6 @@ func (b *block) reset(base uint64) {
 }
 
 func (w *warp) reset(base uint64) {
-	copy(w.r, w.b.run.r)
-	copy(w.q, w.b.run.q)
 	clear(w.p)
 	w.p[0] = allLanes
 	threads := w.b.run.block.count() - w.id*warpSize
@@ -152,7 +145,8 @@ func (w *warp) reset(base uint64) {
 	for i := range w.seen {
 		w.seen[i], w.proxy[i] = base, base
 	}
-	w.copies, w.wg = asyncCopies{}, matrixGroups{}
+	w.copies, w.wg = asyncCopies{}, newMatrixGroups(w)
+	w.last = nil
 	for _, s := range w.k.specials {
 		for lane := range warpSize {
 			ref{slot: s.slot, wide: s.wide}.set(w, lane, s.fill(w, lane))
@@ -181,12 +175,12 @@ func (c *cluster) advance() (done bool, err error) {
 			w.retry()
 			moved += w.run()
 			live += len(w.frags)
-			if w.steps > c.run.l.d.options.Instructions {
+			if w.steps > c.run.d.options.Instructions {
 				w.fault(0, "the kernel has not ended after %d instructions of one warp", w.steps)
 			}
 		}
 		budget -= moved
-		c.run.l.d.stats.Add(uint64(moved))
+		c.run.d.stats.Add(uint64(moved))
 		if live == 0 {
 			c.checkEnd()
 			return true, nil

@@ -85,23 +85,25 @@ type inst struct {
 	targets []int32
 	line    int32
 	text    string
-	uses    []slot // 32-bit registers, for the check of pending wgmma
+	uses    []slot // 32-bit registers, for the checks of wgmma
+	writes  []slot // those of them that it writes
 }
 
 // A compiler decodes one function, with the functions it calls inlined.
 type compiler struct {
-	module *Module
-	k      *Kernel
-	scope  *scope
-	labels []int32 // program counter of each label
-	local  int     // bytes of local memory so far
-	calls  []string
-	err    error
-	line   int
-	used   []slot         // 32-bit registers of the instruction being decoded
-	ends   []slot         // label after the body of each inlined function
-	shared map[string]int // module-level shared variables used so far
-	late   map[slot]int64 // constants relative to dynamic shared memory
+	module  *Module
+	k       *Kernel
+	scope   *scope
+	labels  []int32 // program counter of each label
+	local   int     // bytes of local memory so far
+	calls   []string
+	err     error
+	line    int
+	used    []slot         // 32-bit registers of the instruction being decoded
+	written []slot         // those that it writes
+	ends    []slot         // label after the body of each inlined function
+	shared  map[string]int // module-level shared variables used so far
+	late    map[slot]int64 // constants relative to dynamic shared memory
 }
 
 // sharedBase is the address of the first shared variable; the kilobyte below
@@ -309,8 +311,8 @@ func (c *compiler) placeShared(v variable) int {
 // emit appends a decoded instruction with the guard and place of st.
 func (c *compiler) emit(in inst, st statement) {
 	in.line, in.text = int32(st.line), st.text
-	in.uses = c.used
-	c.used = nil
+	in.uses, in.writes = c.used, c.written
+	c.used, c.written = nil, nil
 	if st.guard != "" {
 		sym, ok := c.scope.lookup(st.guard)
 		if !ok || sym.kind != symPred {

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sort"
@@ -43,6 +44,7 @@ type Device struct {
 	next    uint64
 	images  map[*Module]map[string]uint64
 	stats   atomic.Uint64
+	idle    map[shape]*sync.Pool // guarded by launch
 }
 
 // An allocation is a range of device addresses. After Free it stays in the
@@ -79,7 +81,7 @@ func New(options Options) *Device {
 	if options.Instructions <= 0 {
 		options.Instructions = 1 << 32
 	}
-	d := &Device{options: options, next: globalWindow, images: map[*Module]map[string]uint64{}}
+	d := &Device{options: options, next: globalWindow, images: map[*Module]map[string]uint64{}, idle: map[shape]*sync.Pool{}}
 	d.memory.Store(&[]*allocation{})
 	return d
 }
@@ -99,13 +101,31 @@ func (d *Device) alloc(bytes int) (uint64, error) {
 	if limit := d.options.MemoryBytes; limit > 0 && d.used+bytes > limit {
 		return 0, fmt.Errorf("ptx: out of memory: %d bytes asked for, %d of %d in use", bytes, d.used, limit)
 	}
-	a := &allocation{base: d.next, size: uint64(bytes), data: make([]byte, bytes)}
+	a := &allocation{base: d.next, size: uint64(bytes), data: takeBuffer(bytes)}
 	poison(a.data)
 	d.next += uint64(align(bytes, 256) + guardBytes)
 	d.used += bytes
 	list := append(slices.Clone(*d.memory.Load()), a)
 	d.memory.Store(&list)
 	return a.base, nil
+}
+
+// buffers keeps the memory of allocations that were given back, by size:
+// memory that the system has not to map again is several times as fast.
+var buffers sync.Map
+
+func takeBuffer(bytes int) []byte {
+	if pool, ok := buffers.Load(bytes); ok {
+		if data, ok := pool.(*sync.Pool).Get().(*[]byte); ok {
+			return *data
+		}
+	}
+	return make([]byte, bytes)
+}
+
+func giveBuffer(data []byte) {
+	pool, _ := buffers.LoadOrStore(len(data), new(sync.Pool))
+	pool.(*sync.Pool).Put(&data)
 }
 
 // poison fills memory with 0xFF.
@@ -127,6 +147,7 @@ func (d *Device) Free(addr uint64) error {
 		return fmt.Errorf("ptx: free of %#x, which is not the start of an allocation", addr)
 	}
 	d.used -= int(a.size)
+	giveBuffer(a.data)
 	list := slices.Clone(*d.memory.Load())
 	dead := 0
 	for i, old := range list {
@@ -256,6 +277,9 @@ func (d *Device) Unload(m *Module) error {
 	image := d.images[m]
 	delete(d.images, m)
 	d.mu.Unlock()
+	d.launch.Lock()
+	maps.DeleteFunc(d.idle, func(s shape, _ *sync.Pool) bool { return s.k.module == m })
+	d.launch.Unlock()
 	for _, addr := range image {
 		if err := d.Free(addr); err != nil {
 			return err

@@ -45,6 +45,8 @@
 //   - lets the asynchronous proxy (TMA, wgmma) read what ordinary stores wrote
 //     without fence.proxy.async between;
 //   - accesses the destination of a pending asynchronous operation;
+//   - writes a register of wgmma after the last wgmma.fence, or reads one before
+//     wgmma.wait_group;
 //   - executes an .aligned instruction with part of a warp, or waits forever.
 //
 // Options.Without switches checks off for speed; bounds are always checked.

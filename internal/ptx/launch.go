@@ -21,6 +21,7 @@ type launch struct {
 	next    int
 	err     error
 	errAt   int
+	idle    *sync.Pool // of clusters
 }
 
 // Launch runs a kernel to its end. params is the parameter buffer as Pack makes
@@ -40,14 +41,31 @@ func (d *Device) Launch(k *Kernel, grid, block, cluster Dim, dynamicShared int, 
 	defer d.launch.Unlock()
 	l.memory = *d.memory.Load()
 	l.template(image)
+	l.idle = d.clusters(k, l)
 	clusters := l.grid.count() / l.cluster.count()
 	l.errAt = clusters
 	var wg sync.WaitGroup
 	for range min(d.options.Workers, clusters) {
-		wg.Go(func() { newWorker(l).work(clusters) })
+		wg.Go(func() { (&worker{l}).work(clusters) })
 	}
 	wg.Wait()
 	return l.err
+}
+
+// A shape is what the memory of a cluster depends on.
+type shape struct {
+	k              *Kernel
+	block, cluster Dim
+	dynamic        int
+}
+
+// clusters returns the pool of clusters of former launches of this shape.
+func (d *Device) clusters(k *Kernel, l *launch) *sync.Pool {
+	key := shape{k, l.block, l.cluster, l.dynamic}
+	if d.idle[key] == nil {
+		d.idle[key] = new(sync.Pool)
+	}
+	return d.idle[key]
 }
 
 func (l *launch) check() error {

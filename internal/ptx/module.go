@@ -53,8 +53,9 @@ type Kernel struct {
 	const64   map[uint64]slot
 	symbols   []relocation
 	specials  []special
-	staticEnd int // first byte after static shared variables
-	dynamic   int // first byte of dynamic shared memory
+	staticEnd int  // first byte after static shared variables
+	dynamic   int  // first byte of dynamic shared memory
+	matrix    bool // it uses wgmma
 }
 
 // Parse reads a PTX file and decodes all of its kernels. An error names the

@@ -181,7 +181,7 @@ func (c *compiler) out32(op operand) slot {
 		return c.fresh32()
 	}
 	if sym, ok := c.scope.lookup(op.name); ok && sym.kind == symReg32 && op.kind == opName {
-		c.used = append(c.used, sym.slot)
+		c.used, c.written = append(c.used, sym.slot), append(c.written, sym.slot)
 		return sym.slot
 	}
 	c.fail("%s is not a 32-bit register", op.name)

@@ -90,90 +90,93 @@ func flag(v bool) uint64 {
 	return 0
 }
 
+var integerCases = []struct {
+	body   string
+	result byte
+	want   func(a, b, c uint64) uint64
+}{
+	{"add.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a + b)) }},
+	{"mul.lo.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) * uint16(b)) }},
+	{"mul.hi.u16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint32(uint16(a)) * uint32(uint16(b)) >> 16) }},
+	{"mul.hi.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int32(int16(a)) * int32(int16(b)) >> 16)) }},
+	{"mul.wide.s16 %r3, %h0, %h1;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(int32(int16(a)) * int32(int16(b)))) }},
+	{"shr.s16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int16(a) >> min(uint32(b), 15))) }},
+	{"shr.u16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) >> uint32(b)) }},
+	{"min.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(min(int16(a), int16(b)))) }},
+	{"max.u64 %rd3, %rd0, %rd1;", 'd', func(a, b, _ uint64) uint64 { return max(a, b) }},
+	{"min.s64 %rd3, %rd0, %rd1;", 'd', func(a, b, _ uint64) uint64 { return uint64(min(int64(a), int64(b))) }},
+	{"add.sat.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 {
+		return uint64(uint32(clamp(int64(int32(a))+int64(int32(b)), math.MinInt32, math.MaxInt32)))
+	}},
+	{"shl.b64 %rd3, %rd0, %r1;", 'd', func(a, b, _ uint64) uint64 { return a << uint32(b) }},
+	{"shr.s64 %rd3, %rd0, %r1;", 'd', func(a, b, _ uint64) uint64 { return uint64(int64(a) >> uint32(b)) }},
+	{"shl.b32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(a) << uint32(b)) }},
+	{"mad.hi.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		return uint64(uint32(uint64(uint32(a))*uint64(uint32(b))>>32) + uint32(c))
+	}},
+	{"mad.wide.s32 %rd3, %r0, %r1, %rd2;", 'd', func(a, b, c uint64) uint64 { return uint64(int64(int32(a))*int64(int32(b))) + c }},
+	{"mad.lo.s64 %rd3, %rd0, %rd1, %rd2;", 'd', func(a, b, c uint64) uint64 { return a*b + c }},
+	{"abs.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(max(int32(a), -int32(a)))) }},
+	{"clz.b32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(bits.LeadingZeros32(uint32(a))) }},
+	{"brev.b64 %rd3, %rd0;", 'd', func(a, _, _ uint64) uint64 { return bits.Reverse64(a) }},
+	{"bfind.u32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(bits.Len32(uint32(a)) - 1)) }},
+	{"lop3.b32 %r3, %r0, %r1, %r2, 0xe8;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(a&b | a&c | b&c)) }},
+	{"lop3.b32 %r3, %r0, %r1, %r2, 0x96;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(a ^ b ^ c)) }},
+	{"and.b32 %r1, %r1, 31; and.b32 %r2, %r2, 31; bfe.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		return uint64(uint32(a) >> (b & 31) & (1<<(c&31) - 1))
+	}},
+	{"and.b32 %r1, %r1, 15; and.b32 %r2, %r2, 15; add.s32 %r2, %r2, 1; bfe.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		n := c&15 + 1
+		return uint64(uint32(int32(uint32(a)>>(b&15)<<(32-n)) >> (32 - n)))
+	}},
+	{"bfi.b32 %r3, %r0, %r1, 5, 9;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(b)&^(511<<5) | uint32(a)&511<<5) }},
+	{"shf.r.clamp.b32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		return uint64(uint32((b<<32 | a&math.MaxUint32) >> min(uint32(c), 32)))
+	}},
+	{"prmt.b32 %r3, %r0, %r1, 0x7b12;", 'r', func(a, b, _ uint64) uint64 {
+		sign := uint64(uint8(int8(a>>24) >> 7))
+		return b>>24&0xff<<24 | sign<<16 | a>>8&0xff<<8 | a>>16&0xff
+	}},
+	{"dp4a.u32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		sum := int32(c)
+		for i := range 4 {
+			sum += int32(uint8(a>>(8*i))) * int32(int8(b>>(8*i)))
+		}
+		return uint64(uint32(sum))
+	}},
+	{"dp4a.s32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		sum := int32(c)
+		for i := range 4 {
+			sum += int32(int8(a>>(8*i))) * int32(int8(b>>(8*i)))
+		}
+		return uint64(uint32(sum))
+	}},
+	{"setp.lt.s32 %p3, %r0, %r1;", 'p', func(a, b, _ uint64) uint64 { return flag(int32(a) < int32(b)) }},
+	{"setp.hs.u32 %p3, %r0, %r1;", 'p', func(a, b, _ uint64) uint64 { return flag(uint32(a) >= uint32(b)) }},
+	{"setp.gt.s64 %p3, %rd0, %rd1;", 'p', func(a, b, _ uint64) uint64 { return flag(int64(a) > int64(b)) }},
+	{"setp.le.u64 %p3, %rd0, %rd1;", 'p', func(a, b, _ uint64) uint64 { return flag(a <= b) }},
+	{"setp.ge.s16 %p3, %h0, %h1;", 'p', func(a, b, _ uint64) uint64 { return flag(int16(a) >= int16(b)) }},
+	{"setp.ne.b32 %p1, %r0, %r1; setp.lt.and.u32 %p3|%p4, %r0, %r2, !%p1;", 'p', func(a, b, c uint64) uint64 {
+		return flag(uint32(a) < uint32(c) && uint32(a) == uint32(b))
+	}},
+	{"setp.lt.or.u32 %p4|%p3, %r0, %r2, 0;", 'p', func(a, _, c uint64) uint64 { return flag(uint32(a) >= uint32(c)) }},
+	{"set.gt.u32.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 { return flag(int32(a) > int32(b)) * math.MaxUint32 }},
+	{"slct.b32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(pick(int32(c) >= 0, a, b))) }},
+	{"cvt.s32.s8 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(int8(a))) }},
+	{"cvt.sat.s8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(clamp(int64(int32(a)), -128, 127))) }},
+	{"cvt.sat.u8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return clamp(int64(int32(a)), 0, 255) }},
+	{"cvt.u16.u8 %h3, %h0;", 'h', func(a, _, _ uint64) uint64 { return a & 0xff }},
+	{"cvt.s64.s16 %rd3, %h0;", 'd', func(a, _, _ uint64) uint64 { return uint64(int64(int16(a))) }},
+	{"mov.b64 {%r4, %r5}, %rd0; mov.b64 %rd3, {%r5, %r4};", 'd', func(a, _, _ uint64) uint64 { return a>>32 | a<<32 }},
+	{"mov.b32 {%h4, %h5}, %r0; mov.b32 %r3, {%h5, %h4};", 'r', func(a, _, _ uint64) uint64 { return a>>16&0xffff | a&0xffff<<16 }},
+	{"div.s32 %r3, %r0, 7; rem.s32 %r4, %r0, 7; mad.lo.s32 %r3, %r3, 7, %r4;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(a)) }},
+}
+
+func clamp(v, low, high int64) uint64 { return uint64(min(max(v, low), high)) }
+
 func TestIntegerInstructions(t *testing.T) {
 	in := integerInputs()
-	clamp := func(v, low, high int64) uint64 { return uint64(min(max(v, low), high)) }
-	for _, c := range []struct {
-		body   string
-		result byte
-		want   func(a, b, c uint64) uint64
-	}{
-		{"add.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a + b)) }},
-		{"mul.lo.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) * uint16(b)) }},
-		{"mul.hi.u16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint32(uint16(a)) * uint32(uint16(b)) >> 16) }},
-		{"mul.hi.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int32(int16(a)) * int32(int16(b)) >> 16)) }},
-		{"mul.wide.s16 %r3, %h0, %h1;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(int32(int16(a)) * int32(int16(b)))) }},
-		{"shr.s16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int16(a) >> min(uint32(b), 15))) }},
-		{"shr.u16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) >> uint32(b)) }},
-		{"min.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(min(int16(a), int16(b)))) }},
-		{"max.u64 %rd3, %rd0, %rd1;", 'd', func(a, b, _ uint64) uint64 { return max(a, b) }},
-		{"min.s64 %rd3, %rd0, %rd1;", 'd', func(a, b, _ uint64) uint64 { return uint64(min(int64(a), int64(b))) }},
-		{"add.sat.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 {
-			return uint64(uint32(clamp(int64(int32(a))+int64(int32(b)), math.MinInt32, math.MaxInt32)))
-		}},
-		{"shl.b64 %rd3, %rd0, %r1;", 'd', func(a, b, _ uint64) uint64 { return a << uint32(b) }},
-		{"shr.s64 %rd3, %rd0, %r1;", 'd', func(a, b, _ uint64) uint64 { return uint64(int64(a) >> uint32(b)) }},
-		{"shl.b32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(a) << uint32(b)) }},
-		{"mad.hi.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			return uint64(uint32(uint64(uint32(a))*uint64(uint32(b))>>32) + uint32(c))
-		}},
-		{"mad.wide.s32 %rd3, %r0, %r1, %rd2;", 'd', func(a, b, c uint64) uint64 { return uint64(int64(int32(a))*int64(int32(b))) + c }},
-		{"mad.lo.s64 %rd3, %rd0, %rd1, %rd2;", 'd', func(a, b, c uint64) uint64 { return a*b + c }},
-		{"abs.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(max(int32(a), -int32(a)))) }},
-		{"clz.b32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(bits.LeadingZeros32(uint32(a))) }},
-		{"brev.b64 %rd3, %rd0;", 'd', func(a, _, _ uint64) uint64 { return bits.Reverse64(a) }},
-		{"bfind.u32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(bits.Len32(uint32(a)) - 1)) }},
-		{"lop3.b32 %r3, %r0, %r1, %r2, 0xe8;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(a&b | a&c | b&c)) }},
-		{"lop3.b32 %r3, %r0, %r1, %r2, 0x96;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(a ^ b ^ c)) }},
-		{"and.b32 %r1, %r1, 31; and.b32 %r2, %r2, 31; bfe.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			return uint64(uint32(a) >> (b & 31) & (1<<(c&31) - 1))
-		}},
-		{"and.b32 %r1, %r1, 15; and.b32 %r2, %r2, 15; add.s32 %r2, %r2, 1; bfe.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			n := c&15 + 1
-			return uint64(uint32(int32(uint32(a)>>(b&15)<<(32-n)) >> (32 - n)))
-		}},
-		{"bfi.b32 %r3, %r0, %r1, 5, 9;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(b)&^(511<<5) | uint32(a)&511<<5) }},
-		{"shf.r.clamp.b32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			return uint64(uint32((b<<32 | a&math.MaxUint32) >> min(uint32(c), 32)))
-		}},
-		{"prmt.b32 %r3, %r0, %r1, 0x7b12;", 'r', func(a, b, _ uint64) uint64 {
-			sign := uint64(uint8(int8(a>>24) >> 7))
-			return b>>24&0xff<<24 | sign<<16 | a>>8&0xff<<8 | a>>16&0xff
-		}},
-		{"dp4a.u32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			sum := int32(c)
-			for i := range 4 {
-				sum += int32(uint8(a>>(8*i))) * int32(int8(b>>(8*i)))
-			}
-			return uint64(uint32(sum))
-		}},
-		{"dp4a.s32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-			sum := int32(c)
-			for i := range 4 {
-				sum += int32(int8(a>>(8*i))) * int32(int8(b>>(8*i)))
-			}
-			return uint64(uint32(sum))
-		}},
-		{"setp.lt.s32 %p3, %r0, %r1;", 'p', func(a, b, _ uint64) uint64 { return flag(int32(a) < int32(b)) }},
-		{"setp.hs.u32 %p3, %r0, %r1;", 'p', func(a, b, _ uint64) uint64 { return flag(uint32(a) >= uint32(b)) }},
-		{"setp.gt.s64 %p3, %rd0, %rd1;", 'p', func(a, b, _ uint64) uint64 { return flag(int64(a) > int64(b)) }},
-		{"setp.le.u64 %p3, %rd0, %rd1;", 'p', func(a, b, _ uint64) uint64 { return flag(a <= b) }},
-		{"setp.ge.s16 %p3, %h0, %h1;", 'p', func(a, b, _ uint64) uint64 { return flag(int16(a) >= int16(b)) }},
-		{"setp.ne.b32 %p1, %r0, %r1; setp.lt.and.u32 %p3|%p4, %r0, %r2, !%p1;", 'p', func(a, b, c uint64) uint64 {
-			return flag(uint32(a) < uint32(c) && uint32(a) == uint32(b))
-		}},
-		{"setp.lt.or.u32 %p4|%p3, %r0, %r2, 0;", 'p', func(a, _, c uint64) uint64 { return flag(uint32(a) >= uint32(c)) }},
-		{"set.gt.u32.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 { return flag(int32(a) > int32(b)) * math.MaxUint32 }},
-		{"slct.b32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(pick(int32(c) >= 0, a, b))) }},
-		{"cvt.s32.s8 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(int8(a))) }},
-		{"cvt.sat.s8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(clamp(int64(int32(a)), -128, 127))) }},
-		{"cvt.sat.u8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return clamp(int64(int32(a)), 0, 255) }},
-		{"cvt.u16.u8 %h3, %h0;", 'h', func(a, _, _ uint64) uint64 { return a & 0xff }},
-		{"cvt.s64.s16 %rd3, %h0;", 'd', func(a, _, _ uint64) uint64 { return uint64(int64(int16(a))) }},
-		{"mov.b64 {%r4, %r5}, %rd0; mov.b64 %rd3, {%r5, %r4};", 'd', func(a, _, _ uint64) uint64 { return a>>32 | a<<32 }},
-		{"mov.b32 {%h4, %h5}, %r0; mov.b32 %r3, {%h5, %h4};", 'r', func(a, _, _ uint64) uint64 { return a>>16&0xffff | a&0xffff<<16 }},
-		{"div.s32 %r3, %r0, 7; rem.s32 %r4, %r0, 7; mad.lo.s32 %r3, %r3, 7, %r4;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(a)) }},
-	} {
+	for _, c := range integerCases {
 		got := evaluate(t, c.body, c.result, in)
 		for i, v := range in {
 			if want := c.want(v[0], v[1], v[2]); got[i] != want {

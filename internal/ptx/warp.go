@@ -139,8 +139,8 @@ func (w *warp) runFragment(budget int) (n int) {
 		in := &code[pc]
 		m := active & (w.p[in.guard] ^ in.flip)
 		w.pc = pc
-		if w.wg.pending {
-			w.checkPending(in)
+		if w.k.matrix && m != 0 {
+			w.track(in)
 		}
 		if in.kind == kindPlain {
 			if m != 0 {

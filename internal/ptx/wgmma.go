@@ -11,7 +11,24 @@ type matrixGroups struct {
 	pending   bool
 	committed uint32
 	list      []*matrixOp
-	marks     []byte // by 32-bit register: accumulators of pending operations
+	marks     []byte // by 32-bit register: what is known of it
+}
+
+// The marks of a register.
+const (
+	markPending = 1 << iota // a pending operation writes it
+	markFresh               // it was written after the last wgmma.fence
+)
+
+func newMatrixGroups(w *warp) matrixGroups {
+	if !w.k.matrix || w.b.run.d.options.Without&CheckPending != 0 {
+		return matrixGroups{}
+	}
+	marks := make([]byte, len(w.r))
+	for i := range marks {
+		marks[i] = markFresh
+	}
+	return matrixGroups{marks: marks}
 }
 
 // A matrixOp is one wgmma.mma_async of a warp: 16 rows of its warpgroup's 64.
@@ -43,6 +60,7 @@ func buildWgmma(c *compiler, m *modifiers, ops []operand) inst {
 		m.drop("sync", "aligned")
 		return c.wgmmaGroup(what, ops)
 	}
+	c.k.matrix = true
 	f := c.wgmmaForm(m)
 	if c.err != nil {
 		return inst{}
@@ -55,7 +73,11 @@ func (c *compiler) wgmmaGroup(what string, ops []operand) inst {
 	in := inst{kind: kindConverge, matrix: true}
 	switch what {
 	case "fence":
-		in.step = func(*warp, uint32) {}
+		in.step = func(w *warp, _ uint32) {
+			for i := range w.wg.marks {
+				w.wg.marks[i] &^= markFresh
+			}
+		}
 	case "commit_group":
 		in.step = func(w *warp, _ uint32) { w.wg.committed++ }
 	case "wait_group":
@@ -139,26 +161,43 @@ func (f *matrixForm) issue(w *warp) {
 		op.a = w.q[f.aDesc][0]
 	}
 	f.chunks(w, op, func(at, _, _ int, _ bool) { w.b.shadow.startRead(w, 0, at, 16) })
-	if w.b.run.d.options.Without&CheckPending == 0 {
-		if w.wg.marks == nil {
-			w.wg.marks = make([]byte, len(w.r))
-		}
+	w.checkFresh(f.d)
+	w.checkFresh(f.a)
+	if w.wg.marks != nil {
 		for _, s := range f.d {
-			w.wg.marks[s] = 1
+			w.wg.marks[s] |= markPending
 		}
 	}
 	w.wg.list = append(w.wg.list, op)
 	w.wg.pending = true
 }
 
-// checkPending refuses instructions that use accumulators of pending operations.
-func (w *warp) checkPending(in *inst) {
+// track refuses instructions that use accumulators of pending operations, and
+// remembers what they write.
+func (w *warp) track(in *inst) {
 	if in.matrix || w.wg.marks == nil {
 		return
 	}
-	for _, s := range in.uses {
-		if w.wg.marks[s] != 0 {
-			w.fault(bits.TrailingZeros32(w.lanes), "use of a register that a pending wgmma writes; wgmma.wait_group is missing")
+	if w.wg.pending {
+		for _, s := range in.uses {
+			if w.wg.marks[s]&markPending != 0 {
+				w.fault(bits.TrailingZeros32(w.lanes), "use of a register that a pending wgmma writes; wgmma.wait_group is missing")
+			}
+		}
+	}
+	for _, s := range in.writes {
+		w.wg.marks[s] |= markFresh
+	}
+}
+
+// checkFresh requires a wgmma.fence between other writes to registers and wgmma.
+func (w *warp) checkFresh(registers []slot) {
+	if w.wg.marks == nil {
+		return
+	}
+	for _, s := range registers {
+		if w.wg.marks[s]&markFresh != 0 {
+			w.fault(bits.TrailingZeros32(w.lanes), "a register of wgmma was written after the last wgmma.fence")
 		}
 	}
 }
@@ -172,12 +211,15 @@ func (w *warp) finishMatrices(keep uint32) {
 	}
 	w.wg.list = append(w.wg.list[:0], w.wg.list[n:]...)
 	w.wg.pending = len(w.wg.list) > 0
-	clear(w.wg.marks)
+	if w.wg.marks == nil {
+		return
+	}
+	for i := range w.wg.marks {
+		w.wg.marks[i] &^= markPending
+	}
 	for _, op := range w.wg.list {
 		for _, s := range op.form.d {
-			if w.wg.marks != nil {
-				w.wg.marks[s] = 1
-			}
+			w.wg.marks[s] |= markPending
 		}
 	}
 }

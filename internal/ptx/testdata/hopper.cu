@@ -18,6 +18,8 @@ __device__ inline void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "m
 __device__ inline void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ inline void wait0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 #define D4(d) "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+// Puts values into the registers of d before the fence that follows.
+#define SETTLE(d) asm volatile("" : D4(d)::"memory")
 #define D8(d) D4(d), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
 
 extern "C" {
@@ -55,7 +57,7 @@ __global__ __launch_bounds__(160) void pipeline(const TensorMap *a, const Tensor
   for (int i = 0; i < tiles; i++) {
     int s = i % STAGES;
     if (miss != 2) wait(bars + 16 * s, (i / STAGES) & 1);
-    fence();
+    if (miss != 4) fence();
     for (int k = 0; k < 4; k++)
       asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7}, %8, %9, 1, 1, 1, 0, 0;"
                    : D8(d) : "l"(descriptor(sa + 8192 * s + 32 * k, 16, 1024, 1)), "l"(descriptor(sb + 2048 * s + 32 * k, 16, 1024, 1)) : "memory");
@@ -75,6 +77,7 @@ __global__ __launch_bounds__(128) void early(float *c, int unused) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   float d[4] = {};
+  SETTLE(d);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 0, 0;"
                : D4(d) : "l"(descriptor(base, 128, 256, 0)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -95,6 +98,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   if (fenced) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   float d[4] = {}, e[4] = {5, 5, 5, 5}, f[4] = {}, g[4] = {};
+  SETTLE(d);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 0, 0;"
                : D4(d) : "l"(descriptor(base, 128, 256, 0)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -106,6 +110,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   for (int i = t; i < 8 * 16; i += 128) { int r = i / 16, k = i % 16; sb[k / 8 * 64 + k % 8 * 8 + r % 8] = b[i]; }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
+  SETTLE(e);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 0, -1, 1, 1, 1;"
                : D4(e) : "l"(descriptor(base, 128, 256, 0)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -117,6 +122,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   for (int i = t; i < 8 * 16; i += 128) { int r = i / 16, k = i % 16; sb[k / 8 * 64 + k % 8 * 8 + r % 8] = b[i]; }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
+  SETTLE(f);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 1, 1;"
                : D4(f) : "l"(descriptor(base, 4096, 1024, 1)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -131,6 +137,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   float h[4] = {};
+  SETTLE(h);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 1, 1;"
                : D4(h) : "l"(descriptor(base, 1024, 512, 2)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -139,6 +146,7 @@ __global__ __launch_bounds__(128) void layouts(const u16 *a, const u16 *b, float
   // A from registers.
   u32 lane = t % 32, row = t / 32 * 16 + lane / 4, q = lane % 4, r[4];
   for (int i = 0; i < 4; i++) r[i] = *(const u32 *)(a + (row + i % 2 * 8) * 16 + i / 2 * 8 + q * 2);
+  SETTLE(g);
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, 1, 1, 1, 1;"
                : D4(g) : "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
@@ -159,6 +167,8 @@ __global__ __launch_bounds__(128) void bytes(const u8 *a, const u8 *b, float *c,
   __syncthreads();
   float d[4] = {};
   int e[4] = {};
+  SETTLE(d);
+  asm volatile("" : "+r"(e[0]), "+r"(e[1]), "+r"(e[2]), "+r"(e[3])::"memory");
   fence();
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%0,%1,%2,%3}, %4, %5, 1, 1, 1;"
                : D4(d) : "l"(descriptor(base, 128, 256, 0)), "l"(descriptor(base + 2048, 128, 256, 0)) : "memory");
