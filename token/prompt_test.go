@@ -395,6 +395,28 @@ func TestNormalizedControls(t *testing.T) {
 	}
 }
 
+// TestPlainTextIsNotControl encodes texts around a gap and texts to embed, which
+// have no template: no control token is read in them, be it special or not.
+func TestPlainTextIsNotControl(t *testing.T) {
+	for vocabulary, tok := range borderTokenizers(t) {
+		texts, isControl := tok.controls()
+		all := strings.Join(texts, " ")
+		inner, err := tok.EncodeInner(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := tok.Encode(all, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range slices.Concat(inner, plain) {
+			if isControl[id] {
+				t.Errorf("%s: the text has the control token %d", vocabulary, id)
+			}
+		}
+	}
+}
+
 // FuzzContentIsNotControl checks that no content adds control tokens to a prompt.
 func FuzzContentIsNotControl(f *testing.F) {
 	tok, err := Load(testkit.SharedData(f, "tokenizers", "qwen2"))

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"slices"
 	"strings"
 )
 
@@ -355,10 +354,7 @@ func (in *interp) repeat(a, b Value) (Value, error) {
 		s, _ := v.(string)
 		return Markup(s), err
 	case *Text:
-		if n > in.limits.OutputBytes {
-			return nil, limitErrorf("a string of %d times %d bytes is too long", n, len(x.text))
-		}
-		return in.joinTexts(slices.Repeat([]Text{*x}, n), Text{})
+		return in.repeatText(x, n)
 	case *List:
 		items, err := in.repeatItems(x.Items, n)
 		return &List{Items: items}, err
@@ -367,6 +363,20 @@ func (in *interp) repeat(a, b Value) (Value, error) {
 		return &Tuple{Items: items}, err
 	}
 	return nil, unsupported('*', a, b)
+}
+
+func (in *interp) repeatText(t *Text, n int) (Value, error) {
+	if err := in.timesString(len(t.text)+spanBytes*len(t.own), n); err != nil {
+		return nil, err
+	}
+	if t.whole || t.text == "" {
+		return Own(strings.Repeat(t.text, min(n, n*len(t.text)))), nil
+	}
+	var b textBuffer
+	for range n {
+		b.add(*t)
+	}
+	return b.value(), nil
 }
 
 func (in *interp) repeatItems(items []Value, n int) ([]Value, error) {
