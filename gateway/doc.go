@@ -13,7 +13,7 @@
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
 //	generate.go    tokens -> deltas: one pump for each prompt
-//	share.go       equal requests are computed once; share_flight.go, share_cache.go
+//	share.go       equal requests are computed once; share_flight.go, share_cache.go, share_across.go
 //	admit.go       turns: who waits, and who is turned away; line.go tells them
 //	bill.go        what a generation reserves, uses and costs; usage.go sums it up
 //	bounds.go      how long the first token and the whole answer may take

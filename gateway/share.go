@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/relay"
 )
 
 // A Sharing says which answers are given to more than one client. The zero value
@@ -33,6 +34,10 @@ type Sharing struct {
 	// PublicPrompts the texts that make a conversation shared by all that begins
 	// with one of them, such as a system prompt that everybody has.
 	PublicModels, PublicPrompts []string
+	// Relay lets equal requests at several gateways share answers that must be the
+	// same; nil shares within this one. Whoever opened it closes it, after
+	// [Gateway.Close].
+	Relay *relay.Redis
 }
 
 const (
@@ -65,7 +70,7 @@ func newShares(config Sharing, now func() time.Time) *shares {
 func openShares(config *Config) (*shares, error) {
 	s := newShares(config.Share, config.Now)
 	r := config.Registry
-	return s, errors.Join(r.Register(s.metrics.requests), r.Register(s.metrics.tokens), r.Register(shareCollector{s}))
+	return s, errors.Join(r.Register(s.metrics.requests), r.Register(s.metrics.tokens), r.Register(s.metrics.relayed), r.Register(shareCollector{s}))
 }
 
 // A wish is what a call lets be shared.
@@ -76,11 +81,13 @@ type wish struct {
 	fresh, private bool
 	// repeatable requests have the same answer every time.
 	repeatable bool
+	// vocabulary tells models of one name apart that gateways may have.
+	vocabulary int
 }
 
 // wishOf says what of a call's jobs may be shared.
 func (s *shares) wishOf(c *call, m *model, jobs []*parley.Request) wish {
-	w := wish{scope: "tenant " + c.cacheScope(), repeatable: c.seeded || jobs[0].Sampling.Temperature == 0}
+	w := wish{scope: "tenant " + c.cacheScope(), repeatable: c.seeded || jobs[0].Sampling.Temperature == 0, vocabulary: m.vocabTokens}
 	if s.isPublicModel(m) || c.public {
 		w.scope = ""
 	}
@@ -143,7 +150,7 @@ func (s *shares) lead(ctx context.Context, w wish, key shareKey, r *parley.Reque
 	go func() {
 		defer close(f.ended)
 		defer cancel(nil)
-		f.fly(ctx, r, next)
+		f.fly(ctx, r, s.across(w, key, next))
 		s.land(w, key, f)
 	}()
 	return f

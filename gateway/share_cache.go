@@ -25,7 +25,7 @@ type shareKey [sha256.Size]byte
 func keyOf(w wish, r *parley.Request, loose *parley.Grammar) shareKey {
 	k := keyHash{sha256.New()}
 	k.text("parley answer 1", w.scope, r.Model)
-	k.number(uint64(len(r.Prompt)))
+	k.number(uint64(w.vocabulary), uint64(len(r.Prompt)))
 	var word [4]byte
 	for _, t := range r.Prompt {
 		binary.LittleEndian.PutUint32(word[:], uint32(t))

@@ -23,6 +23,8 @@ type flight struct {
 	members int
 	ticket  *ticket
 	deltas  []parley.Delta
+	// relayed deltas come from another gateway.
+	relayed bool
 	// reached is how many deltas the fastest member has taken.
 	reached int
 	over    bool
@@ -84,7 +86,7 @@ func (f *flight) add(ctx context.Context, s step) bool {
 	if s.ticket != nil {
 		f.ticket = s.ticket
 	} else {
-		f.deltas = append(f.deltas, s.delta)
+		f.deltas, f.relayed = append(f.deltas, s.delta), s.shared
 	}
 	f.wake()
 	behind := len(f.deltas) - f.reached
@@ -136,10 +138,10 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(step, error
 			}
 		}
 		for _, d := range s.deltas {
-			if shared {
+			if shared || s.relayed {
 				d = notComputed(d)
 			}
-			if !yield(step{delta: d, shared: shared}, nil) {
+			if !yield(step{delta: d, shared: shared || s.relayed}, nil) {
 				return
 			}
 		}
@@ -166,6 +168,7 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(step, error
 type news struct {
 	ticket  *ticket
 	deltas  []parley.Delta
+	relayed bool
 	over    bool
 	err     error
 	changed <-chan struct{}
@@ -176,7 +179,7 @@ type news struct {
 func (f *flight) since(at int) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := news{deltas: f.deltas[at:min(len(f.deltas), at+takeMax)]}
+	n := news{deltas: f.deltas[at:min(len(f.deltas), at+takeMax)], relayed: f.relayed}
 	if at == 0 && len(n.deltas) == 0 {
 		n.ticket = f.ticket
 	}

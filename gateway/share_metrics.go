@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type shareMetrics struct {
 	requests *prometheus.CounterVec
 	tokens   prometheus.Counter
+	relayed  prometheus.Counter
 }
 
 func newShareMetrics() *shareMetrics {
@@ -14,6 +15,8 @@ func newShareMetrics() *shareMetrics {
 			Name: "parley_share_requests_total", Help: "Requests whose answer may be shared: hit is a kept answer, joined one in flight, led one that was computed."}, []string{"result"}),
 		tokens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "parley_share_output_tokens_total", Help: "Tokens given to clients that were computed for another request."}),
+		relayed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "parley_share_relayed_total", Help: "Answers that another gateway computed and this one followed through Redis."}),
 	}
 }
 

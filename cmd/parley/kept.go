@@ -16,6 +16,7 @@ import (
 	"parley/gateway/db"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/relay"
 	"parley/gateway/tenant"
 )
 
@@ -34,6 +35,8 @@ type kept struct {
 	keys    *tenant.Keyring
 	// salt keeps the cached contexts of tenants apart, the same on every gateway.
 	salt []byte
+	// relay shares answers with other gateways; nil shares within this one.
+	relay *relay.Redis
 	// closers are called last first.
 	closers []func() error
 }
@@ -73,7 +76,21 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 		return k, err
 	}
 	k.closers = append(k.closers, k.limits.Close)
-	return k, nil
+	return k, k.openRelay(ctx, s)
+}
+
+// openRelay opens what shares answers with other gateways, if there is a Redis and
+// the settings let it.
+func (k *kept) openRelay(ctx context.Context, s *settings) (err error) {
+	if s.economy.redis == "" || s.share.Off || s.shareLocal {
+		return nil
+	}
+	k.relay, err = relay.Open(ctx, relay.Config{URL: s.economy.redis, Secret: s.saltSecret(k.salt)})
+	if err != nil {
+		return fmt.Errorf("%w (name another with --redis, or use --share local)", err)
+	}
+	k.closers = append(k.closers, k.relay.Close)
+	return nil
 }
 
 // openKeys opens what tells who calls.
@@ -148,7 +165,7 @@ func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.
 func (k *kept) give(config *gateway.Config) {
 	config.StoreFull, config.Audit = k.full, k.audit
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
-	config.Keys, config.BudgetAlert = k.keys, k.alert
+	config.Keys, config.BudgetAlert, config.Share.Relay = k.keys, k.alert, k.relay
 }
 
 func (k *kept) close() (err error) {

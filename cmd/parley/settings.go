@@ -57,6 +57,7 @@ type settings struct {
 	cpu         string
 	admission   gateway.Admission
 	share       gateway.Sharing
+	shareLocal  bool
 	numerics    cpu.Numerics
 	device      string
 	worker      workerSettings

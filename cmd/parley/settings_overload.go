@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,8 @@ var overloadSettings = []setting{
 	{key: "shed-stop", wants: "a time such as 1s", help: "stop that when the queue is down to this `TIME` of work (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.admission.Queue.Shed.Stop })},
 	{key: "breaker", wants: "on or off", help: "keep requests from a model that fails, until it is seen to work again: `on` or off (default on)",
 		set: setOff(func(s *settings) *bool { return &s.admission.Breaker.Off })},
-	{key: "share", wants: "on, any or off", help: "compute equal requests once: `on` for those that must have the same answer, any also for others in flight, or off (default on)", set: setShare},
+	{key: "share", wants: "on, local, any or off", set: setShare,
+		help: "compute equal requests once: `on` for those that must have the same answer, across servers with the same --redis and --store; local within this server alone; any also others in flight, within it; or off (default on)"},
 	{key: "share-cache", wants: "a size such as 64MiB", help: "keep complete answers that must be the same every time in so much memory, a `SIZE`; 0 keeps none (default 64MiB)", set: setShareCache},
 	{key: "share-ttl", wants: "a time such as 5m", help: "keep them for this `TIME` (default 5m)", set: setTime(func(s *settings) *time.Duration { return &s.share.TTL })},
 	{key: "share-public", wants: "the name of a model", many: true, help: "let all tenants share the answers of this `MODEL`; repeat it for more",
@@ -106,10 +108,10 @@ func setShedStart(s *settings, text string) error {
 }
 
 func setShare(s *settings, text string) error {
-	if text != "on" && text != "any" && text != "off" {
+	if !slices.Contains([]string{"on", "local", "any", "off"}, text) {
 		return errNotWanted
 	}
-	s.share.Off, s.share.AnyTemperature = text == "off", text == "any"
+	s.share.Off, s.share.AnyTemperature, s.shareLocal = text == "off", text == "any", text == "local"
 	return nil
 }
 

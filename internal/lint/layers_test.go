@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web", "fleet"},
 	{"fleet/discover"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
-	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/safety"},
+	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
 	{"gateway/db"},
 	{"worker"},
 	{"route"},
