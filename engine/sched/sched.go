@@ -31,8 +31,9 @@
 //
 // # Who gives up a seat
 //
-// A request that would miss its objective for the first token takes the seat, and the
-// memory, of a running sequence of a lower class (see [Seq.Objective]). That one
+// A request that finds no seat, or no memory, takes those of a running sequence of a
+// lower class, unless a seat is certain to be free after the next pass and that is
+// soon enough for its objective (see [Seq.Objective]). That one
 // waits, keeps what it computed in the cache while there is room for it, and continues
 // with the same tokens. A class keeps its share of the seats by weight, a sequence
 // that was let in by its age keeps its seat, and one that was preempted before must
@@ -297,7 +298,6 @@ type Scheduler struct {
 	// owed is since when classes have less than their share of the seats; zero if
 	// they have it.
 	owed  [parley.Classes]time.Time
-	left  []int  // scratch: tokens that running sequences may write yet
 	heads []*Seq // scratch: of the waiting sequences with each objective the first
 	plan  Plan
 	stats Preemptions

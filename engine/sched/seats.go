@@ -3,7 +3,6 @@ package sched
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"parley"
@@ -138,36 +137,26 @@ func (v *Seq) yieldsBefore(b *Seq) bool {
 	return cmp.Or(cmp.Compare(v.Class, b.Class), cmp.Compare(v.Preempted, b.Preempted), cmp.Compare(b.order, v.order)) < 0
 }
 
-// pressing reports whether q would miss its objective if it waited for a seat. It
-// waits only where a seat is certain to become free in time: nobody knows how long
-// an answer will be, but it cannot be longer than it may.
+// pressing reports whether q must not wait for a seat. It waits for one pass, if the
+// seats are certain to be free after it and its objective is met then: nobody knows
+// how long an answer will be, but it cannot be longer than it may.
 func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
 	objective := q.objective(&s.cfg)
 	if q.admitted || objective == 0 || !s.pace.Known() || s.blocksShort(q) > 0 {
 		return true
 	}
-	seat, certain := s.seatIn(s.seatsShort(q))
-	return !certain || now.Add(seat+s.firstTokenIn(q)).After(q.arrived.Add(objective))
-}
-
-// seatIn returns when so many of the running sequences will have ended at the
-// latest, if that is known.
-func (s *Scheduler) seatIn(seats int) (in time.Duration, certain bool) {
+	ending := 0
 	var work Work
-	left := s.left[:0]
-	for _, q := range s.running {
-		if !q.Paused && q.behind() <= 1 {
-			work = work.add(1, q.Computed)
-			left = append(left, q.Most-len(q.Tokens)+1)
+	for _, v := range s.running {
+		if s.turn(v) && v.behind() == 1 {
+			work = work.add(1, v.Computed)
+			if len(v.Tokens) >= v.Most-1 {
+				ending++
+			}
 		}
 	}
-	s.left = left
-	if seats < 1 || seats > len(left) {
-		return 0, false
-	}
-	slices.Sort(left)
 	pass := max(s.pace.Predict(work), s.cfg.Target)
-	return time.Duration(left[seats-1]) * pass, true
+	return ending < s.seatsShort(q) || now.Add(pass+s.firstTokenIn(q)).After(q.due(&s.cfg))
 }
 
 // firstTokenIn returns how long q is expected to take to its first token once it has
