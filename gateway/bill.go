@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/batch"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
@@ -57,13 +56,17 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	return accounts
 }
 
-// reserve takes what jobs may use of the caller's limits before anything is done
-// for them, or refuses. The caller must close the bill.
+// reserve takes what jobs may use of the caller's limits of tokens and money before
+// anything is computed for them, or refuses. The caller must close the bill.
 func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	g := c.gateway
 	begun := g.config.Now()
 	defer c.took(ledger.Limits, begun)
-	who, accounts := &c.identity, g.accountsOf(&c.identity)
+	who := &c.identity
+	if c.accounts == nil {
+		c.accounts = g.accountsOf(who)
+	}
+	accounts := c.accounts
 	c.bills++
 	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id, begun: begun}
 	if c.bills > 1 {
@@ -71,8 +74,11 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
 	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(b.hold.Use.Input, 0, b.hold.Use.Output)
+	if c.background {
+		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
+	}
 	if len(accounts) > 0 {
-		if err := b.admit(c.request.Context()); err != nil {
+		if err := c.reserveHold(c.request.Context(), &b.hold, b.model); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +90,7 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 // useOf is the most that jobs can come to use. Where a client named no length,
 // the answer is held to what its limits have at most.
 func useOf(m *model, jobs []*parley.Request, accounts []limit.Account) limit.Use {
-	use := limit.Use{Requests: 1}
+	var use limit.Use
 	for _, job := range jobs {
 		use.Input += int64(len(job.Prompt))
 		if job.Embed {
@@ -104,34 +110,6 @@ func useOf(m *model, jobs []*parley.Request, accounts []limit.Account) limit.Use
 		use.Output += longest * choices
 	}
 	return use
-}
-
-// admit reserves, and tells the client in the headers what is left. What nobody
-// waits for waits until there is room.
-func (b *bill) admit(ctx context.Context) error {
-	g := b.call.gateway
-	for {
-		v, err := g.limits.Reserve(ctx, &b.hold)
-		if err != nil {
-			return err
-		}
-		b.call.tellLimits(&v)
-		if v.Refused == "" {
-			return nil
-		}
-		if !b.call.background || v.Wait < 0 {
-			g.metrics.limited.WithLabelValues(string(v.Refused)).Inc()
-			return b.refusedBy(&v.Refusal)
-		}
-		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
-			return err
-		}
-		if b.call.author != nil { // the key may have been blocked since
-			if _, err := g.who(b.call); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // tellLimits puts what is left of the limits into the headers. What goes on
@@ -167,36 +145,6 @@ func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 	for i, name := range names {
 		h[name] = values[i : i+1 : i+1]
 	}
-}
-
-// whose says to a caller which of its accounts a limit is of.
-func (b *bill) whose(r *limit.Refusal) string {
-	if who := &b.call.identity; b.hold.Accounts[r.Account].Name == keyAccount(who) {
-		return "your key"
-	}
-	return "your organisation"
-}
-
-func keyAccount(who *tenant.Identity) string { return who.Organization + "/" + who.Key }
-
-// refusedBy is the error of a request that a limit refuses.
-func (b *bill) refusedBy(r *limit.Refusal) error {
-	refused := func(format string, args ...any) error {
-		return &parley.Error{Code: parley.RateLimited, Wait: r.Wait, Message: fmt.Sprintf(format, args...)}
-	}
-	whose := b.whose(r)
-	switch {
-	case r.Refused == limit.Budget:
-		return parley.Errorf(parley.QuotaExceeded, "You exceeded the budget of %s for this month: of %s, %s is left, and this request may cost up to %s. Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
-			whose, limit.Micros(r.Limit), limit.Micros(r.Left), limit.Micros(r.Asked))
-	case r.Refused == limit.Concurrency:
-		return refused("Limit of %s reached: %d requests under way at a time. Wait until one has ended.", whose, r.Limit)
-	}
-	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused, map[time.Duration]string{time.Second: "second", time.Minute: "minute"}[r.Period])
-	if r.Wait < 0 {
-		return refused("The request is too large for the limit of %s for %s: %s, requested %d. Shorten the prompt or 'max_tokens'.", whose, b.model, rate, r.Asked)
-	}
-	return refused("Rate limit of %s reached for %s: %s, %d left, requested %d. Try again in %v.", whose, b.model, rate, r.Left, r.Asked, r.Wait.Round(time.Millisecond))
 }
 
 // settle charges what an answer that is complete used.
@@ -255,7 +203,10 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 		}
 	}
 	if len(b.hold.Accounts) > 0 {
-		g.limits.Settle(&b.hold, limit.Use{Requests: 1, Input: e.Input, Output: e.Output, Cost: e.Cost})
+		g.limits.Settle(&b.hold, limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
+	}
+	if !c.beside {
+		c.slot.release()
 	}
 }
 

@@ -92,6 +92,7 @@ func TestLimitsAreTold(t *testing.T) {
 			!strings.Contains(body, "2 requests a minute, 0 left, requested 1. Try again in 30s.") {
 			t.Errorf("%d, %v: %s", r.StatusCode, r.Header, body)
 		}
+		time.Sleep(30 * time.Second)
 		r, body = s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":51`))
 		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "50 output tokens a minute, requested 51") {
 			t.Errorf("what can never go: %d, %v: %s", r.StatusCode, r.Header, body)
@@ -291,14 +292,15 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 }
 
 // TestReplaysAreNotMetered sends what has an answer again, with its idempotency
-// key: nothing is computed, so nothing is in the ledger or taken of the limits.
+// key: it counts as a request, but nothing is computed, so nothing is in the ledger
+// or taken of the limits of tokens.
 func TestReplaysAreNotMetered(t *testing.T) {
 	for _, c := range []struct{ name, extra string }{{"whole", ""}, {"stream", `,"stream":true`}, {"background", `,"background":true`}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, metered(t))
 				closing(t, s)
-				s.limited(limit.Limits{RequestsPerMinute: 2})
+				s.limited(limit.Limits{RequestsPerMinute: 4, InputTokensPerMinute: 70})
 				for n := range 4 {
 					r, _ := s.do("POST", "/v1/responses", responseBody(`"Hi"`, c.extra), "Idempotency-Key", "k")
 					s.gateway.keeper.work.Wait()
@@ -391,7 +393,7 @@ func TestTurnsInTheBackgroundHaveLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, metered(t))
 		closing(t, s)
-		s.limited(limit.Limits{RequestsPerMinute: 1, OutputTokensPerMinute: 1000})
+		s.limited(limit.Limits{RequestsPerMinute: 2, OutputTokensPerMinute: 1000}) // one makes the conversation
 		path := s.converse("") + "/messages"
 		body := `{"model":"` + modelID + `","content":"Hi","background":true,"max_tokens":9}`
 		if status, o := s.call("POST", path, body); status != 200 || o.text("choices", "message", "content") != "Hello" {

@@ -15,6 +15,7 @@ import (
 	"parley"
 	"parley/gateway/batch"
 	"parley/gateway/ledger"
+	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 )
@@ -62,6 +63,11 @@ type call struct {
 	journey *parley.Journey
 	// screening is the safety policy of the call, once its prompt was judged.
 	screening screening
+	// slot is the call's place in its caller's limits of requests, accounts what is
+	// charged for it; light calls only touch what is stored.
+	slot     *slot
+	accounts []limit.Account
+	light    bool
 	// bill is that of the newest generation, of bills; spent is where time went.
 	bill  *bill
 	bills int
@@ -112,6 +118,9 @@ func (c *call) body() ([]byte, error) {
 		return nil, parley.Invalid("", "The body must not be compressed: leave out the header 'Content-Encoding'.")
 	}
 	limit := c.gateway.config.BodyBytesMax
+	if c.light {
+		limit = min(limit, lightBodyBytesMax)
+	}
 	if c.request.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
@@ -165,6 +174,7 @@ func (c *call) send(status int, body []byte) error {
 	c.Header().Set("X-Content-Type-Options", "nosniff")
 	c.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	c.tellWait()
+	c.slot.release()
 	begun := time.Now()
 	defer func() { c.spent[ledger.Write] = time.Since(begun) }()
 	c.WriteHeader(status)

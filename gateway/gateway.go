@@ -190,6 +190,9 @@ func (g *Gateway) dispatch(c *call) error {
 		c.Header().Set("Cache-Control", "no-store")
 		g.audit(c)
 	}
+	if err := g.takeSlot(c); err != nil {
+		return err
+	}
 	if found.worker && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)
 	}

@@ -152,7 +152,8 @@ func (g *Gateway) compute(alone *call, r *reply) {
 	}
 }
 
-// detach returns a call that goes on when c has ended, under the same names.
+// detach returns a call that goes on when c has ended, under the same names and in
+// its slot, until the function is called that comes with it.
 func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.request.Context()))
 	stopped := context.AfterFunc(g.keeper.ctx, func() { cancel(context.Cause(g.keeper.ctx)) })
@@ -160,9 +161,12 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone.response = &response{}
 	alone.request = c.request.WithContext(ctx)
 	alone.stream, alone.err, alone.story = nil, nil, story{}
+	held := c.handOver()
+	alone.slot = held
 	return &alone, func(why error) {
 		stopped()
 		cancel(why)
+		held.release()
 	}
 }
 

@@ -135,6 +135,7 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s // headers have nowhere to go
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
+	one.slot, one.light = nil, false
 	one.inference = true
 	g.metrics.inFlight.Inc()
 	defer g.finish(&one)
@@ -144,6 +145,9 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 		}
 		var err error
 		if c.identity, err = g.who(c); err != nil { // the key may have been blocked since
+			return err
+		}
+		if err := g.take(c, fullUse); err != nil {
 			return err
 		}
 		return handle(c, frame)

@@ -138,6 +138,7 @@ func addLimitFlags(f interface {
 	}
 	add("requests-per-second", "let it start at most `N` requests in a second")
 	add("requests-per-minute", "let it start at most `N` requests in a minute")
+	add("light-requests-per-minute", "let it read and delete what is stored at most `N` times in a minute")
 	add("input-tokens-per-minute", "let its prompts have at most `N` tokens in a minute")
 	add("output-tokens-per-minute", "let its answers have at most `N` tokens in a minute")
 	add("concurrent-requests", "answer at most `N` of its requests at once")
@@ -147,8 +148,14 @@ func addLimitFlags(f interface {
 }
 
 func (f limitFlags) limits() (l limit.Limits, err error) {
-	for name, field := range map[string]*int64{"requests-per-second": &l.RequestsPerSecond, "requests-per-minute": &l.RequestsPerMinute,
-		"input-tokens-per-minute": &l.InputTokensPerMinute, "output-tokens-per-minute": &l.OutputTokensPerMinute, "concurrent-requests": &l.ConcurrentRequests} {
+	for name, field := range map[string]*int64{
+		"requests-per-second":       &l.RequestsPerSecond,
+		"requests-per-minute":       &l.RequestsPerMinute,
+		"light-requests-per-minute": &l.LightRequestsPerMinute,
+		"input-tokens-per-minute":   &l.InputTokensPerMinute,
+		"output-tokens-per-minute":  &l.OutputTokensPerMinute,
+		"concurrent-requests":       &l.ConcurrentRequests,
+	} {
 		if text := *f[name]; text != "" && setLimit(field, text) != nil {
 			return l, fmt.Errorf("--%s: %q is not a number of at least 1, nor %s: %w", name, text, noLimit, errUsage)
 		}

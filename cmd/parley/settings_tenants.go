@@ -64,6 +64,7 @@ var tierSettings = []tierSetting{
 	}},
 	{"requests-per-second", tierLimit(func(l *limit.Limits) *int64 { return &l.RequestsPerSecond })},
 	{"requests-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.RequestsPerMinute })},
+	{"light-requests-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.LightRequestsPerMinute })},
 	{"input-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.InputTokensPerMinute })},
 	{"output-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.OutputTokensPerMinute })},
 	{"concurrent-requests", tierLimit(func(l *limit.Limits) *int64 { return &l.ConcurrentRequests })},

@@ -233,9 +233,10 @@ func (l *Ledger) Close() error {
 func (l *Ledger) SaveAccounts(ctx context.Context, changed map[string]limit.State) error {
 	return l.db.Write(ctx, func(t *db.Tx) error {
 		for name, s := range changed {
-			_, err := t.Exec(`INSERT INTO limit_accounts (name, at, by_second, by_minute, input, output) VALUES ($1, $2, $3, $4, $5, $6)
-				ON CONFLICT (name) DO UPDATE SET at = $2, by_second = $3, by_minute = $4, input = $5, output = $6`,
-				name, s.At, s.Debt[0], s.Debt[1], s.Debt[2], s.Debt[3])
+			_, err := t.Exec(`INSERT INTO limit_accounts (name, at, by_second, by_minute, input, output, light)
+				VALUES ($1, $2, $3, $4, $5, $6, $7)
+				ON CONFLICT (name) DO UPDATE SET at = $2, by_second = $3, by_minute = $4, input = $5, output = $6, light = $7`,
+				name, s.At, s.Debt[0], s.Debt[1], s.Debt[2], s.Debt[3], s.Debt[4])
 			if err != nil {
 				return err
 			}
@@ -259,10 +260,10 @@ func (l *Ledger) LoadAccounts(ctx context.Context, now time.Time) (map[string]li
 		_, err := db.All(t, func(r db.Row, _ *struct{}) error {
 			var name string
 			var s limit.State
-			err := r.Scan(&name, &s.At, &s.Debt[0], &s.Debt[1], &s.Debt[2], &s.Debt[3])
+			err := r.Scan(&name, &s.At, &s.Debt[0], &s.Debt[1], &s.Debt[2], &s.Debt[3], &s.Debt[4])
 			kept[name] = s
 			return err
-		}, `SELECT name, at, by_second, by_minute, input, output FROM limit_accounts`)
+		}, `SELECT name, at, by_second, by_minute, input, output, light FROM limit_accounts`)
 		return err
 	})
 	return kept, err

@@ -193,7 +193,7 @@ func TestAccountsAreKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l, end := opened(t, dsn)
 		now := begin
-		fresh := limit.State{At: now.UnixMicro(), Debt: [4]int64{1, 2, 3, 1 << 50}}
+		fresh := limit.State{At: now.UnixMicro(), Debt: [5]int64{1, 2, 3, 1 << 50, 4}}
 		check(t, l.SaveAccounts(t.Context(), map[string]limit.State{"a": {At: 7}, "old": {At: now.Add(-2 * time.Hour).UnixMicro()}}))
 		check(t, l.SaveAccounts(t.Context(), map[string]limit.State{"a": fresh}))
 		end()

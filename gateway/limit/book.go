@@ -15,8 +15,8 @@ type Book interface {
 	// An error is the book's being out of reach: nothing is known then.
 	Reserve(ctx context.Context, h *Hold) (Verdict, error)
 	// Settle replaces what h reserved by what it used. It must be called once for
-	// every Reserve that was not refused. It does not fail: a book that is out of
-	// reach is told later.
+	// every Reserve that was not refused and whose use lasts; for others it does
+	// nothing. It does not fail: a book that is out of reach is told later.
 	Settle(h *Hold, used Use)
 	// Close keeps what is to be kept.
 	Close() error
@@ -47,6 +47,8 @@ type Memory struct {
 	mu       sync.Mutex
 	accounts map[string]*State
 	changed  map[string]bool
+	// forgot is when accounts were last searched for ones to forget.
+	forgot time.Time
 	// seeding are accounts of which it is found out what they have spent.
 	seeding db.Searches[string, struct{}]
 }
@@ -115,13 +117,18 @@ func (m *Memory) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	states := m.states(h)
-	v := decide(states, h, m.Now())
+	now := m.Now()
+	v := decide(states, h, now)
 	m.look(h, states)
+	m.forget(now)
 	return v, nil
 }
 
 // Settle implements [Book].
 func (m *Memory) Settle(h *Hold, used Use) {
+	if !h.Use.Lasts() {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, states := m.Now(), m.states(h)
@@ -142,6 +149,7 @@ func (m *Memory) look(h *Hold, states []*State) {
 // states returns the accounts of a hold, to be changed. The lock is held.
 func (m *Memory) states(h *Hold) []*State {
 	states := make([]*State, len(h.Accounts))
+	saved := m.Save != nil
 	for i := range h.Accounts {
 		name := h.Accounts[i].Name
 		s := m.accounts[name]
@@ -149,13 +157,18 @@ func (m *Memory) states(h *Hold) []*State {
 			s = &State{}
 			m.accounts[name] = s
 		}
-		states[i], m.changed[name] = s, true
+		if states[i] = s; saved {
+			m.changed[name] = true
+		}
 	}
 	return states
 }
 
 // seed finds out what was spent by accounts that have a budget and are new.
 func (m *Memory) seed(ctx context.Context, h *Hold) error {
+	if h.Use.Cost == 0 {
+		return nil
+	}
 	for i := range h.Accounts {
 		if account := &h.Accounts[i]; m.unseeded(account) {
 			if err := m.seedOne(ctx, *account); err != nil {
@@ -205,6 +218,25 @@ func (m *Memory) unseeded(a *Account) bool {
 	defer m.mu.Unlock()
 	s := m.accounts[a.Name]
 	return a.Limits.MonthlyBudget > 0 && (s == nil || s.Month == 0)
+}
+
+// idleMax is how long an account without a budget is remembered that is not used:
+// longer than any bucket takes to fill. Callers may name users of their own, so
+// accounts that are never forgotten could be made without end.
+const idleMax = time.Hour
+
+// forget removes accounts that have used nothing for so long that nothing of it
+// matters. The lock is held.
+func (m *Memory) forget(now time.Time) {
+	if now.Sub(m.forgot) < idleMax/10 {
+		return
+	}
+	m.forgot = now
+	for name, s := range m.accounts {
+		if s.Month == 0 && s.Running == 0 && !m.changed[name] && now.UnixMicro()-s.At > idleMax.Microseconds() {
+			delete(m.accounts, name)
+		}
+	}
 }
 
 // Keep saves what has changed since it was last called.

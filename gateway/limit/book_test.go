@@ -78,7 +78,7 @@ func Conform(t *testing.T, open func(t *testing.T, c *clock, spent Micros) Book)
 		name string
 		test func(*testing.T, func(c *clock, spent Micros) Book)
 	}{
-		{"rates refill", conformRates}, {"a smaller limit", conformSmaller}, {"a clock set back", conformClock}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency},
+		{"rates refill", conformRates}, {"a smaller limit", conformSmaller}, {"a clock set back", conformClock}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency}, {"light requests", conformLight},
 		{"budget", conformBudget}, {"alert", conformAlert}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
 	} {
 		t.Run(part.name, func(t *testing.T) {
@@ -166,15 +166,44 @@ func conformConcurrency(t *testing.T, open func(*clock, Micros) Book) {
 	c := newClock()
 	b := open(c, 0)
 	a := Account{"a", Limits{ConcurrentRequests: 2}}
-	first := hold(1, Use{Requests: 1}, a)
+	first := hold(1, Use{Requests: 1, Concurrent: 1}, a)
 	reserve(t, b, first)
-	reserve(t, b, hold(2, Use{Requests: 1}, a))
-	if v := reserve(t, b, hold(3, Use{Requests: 1}, a)); v.Refused != Concurrency || v.Limit != 2 || v.Wait <= 0 {
+	reserve(t, b, hold(2, Use{Requests: 1, Concurrent: 1}, a))
+	if v := reserve(t, b, hold(3, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != Concurrency || v.Limit != 2 || v.Wait <= 0 {
 		t.Fatalf("the third at a time: %+v", v)
 	}
-	b.Settle(first, Use{Requests: 1})
-	if v := reserve(t, b, hold(3, Use{Requests: 1}, a)); v.Refused != "" {
+	b.Settle(first, Use{Requests: 1, Concurrent: 1})
+	if v := reserve(t, b, hold(3, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != "" {
 		t.Fatalf("after one ended: %+v", v)
+	}
+}
+
+// conformLight has light requests beside others: each has a rate of its own, and
+// none that takes nothing of a limit is refused by it.
+func conformLight(t *testing.T, open func(*clock, Micros) Book) {
+	c := newClock()
+	b := open(c, 2000)
+	a := Account{"a", Limits{RequestsPerMinute: 1, LightRequestsPerMinute: 3, ConcurrentRequests: 1, InputTokensPerMinute: 10, MonthlyBudget: 1000}}
+	running := hold(0, Use{Requests: 1, Concurrent: 1}, a)
+	if v := reserve(t, b, running); v.Refused != "" || v.Requests.Limit != 1 {
+		t.Fatalf("a request without cost, with the budget spent: %+v", v)
+	}
+	for i := range 3 {
+		h := hold(1+i, Use{Light: 1}, a)
+		if v := reserve(t, b, h); v.Refused != "" || v.Requests != (Level{3, int64(2 - i), time.Duration(i+1) * 20 * time.Second}) {
+			t.Fatalf("light request %d: %+v", i, v)
+		}
+		b.Settle(h, Use{}) // gives nothing back
+	}
+	if v := reserve(t, b, hold(5, Use{Light: 1}, a)); v.Refused != LightRate || v.Wait != 20*time.Second {
+		t.Fatalf("the fourth light request: %+v", v)
+	}
+	if v := reserve(t, b, hold(6, Use{Input: 10}, a)); v.Refused != "" {
+		t.Fatalf("tokens of the request that runs: %+v", v)
+	}
+	b.Settle(running, running.Use)
+	if v := reserve(t, b, hold(7, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != RequestRate {
+		t.Fatalf("the second request in a minute, which is over or not: %+v", v)
 	}
 }
 
@@ -323,12 +352,14 @@ func TestRedisComputesAsMemory(t *testing.T) {
 				n := random.IntN(len(open))
 				h := open[n]
 				open = append(open[:n], open[n+1:]...)
-				used := Use{1, random.Int64N(h.Use.Input + 1), random.Int64N(h.Use.Output + 1), Micros(random.Int64N(int64(h.Use.Cost) + 1))}
+				used := h.Use
+				used.Input, used.Output = random.Int64N(h.Use.Input+1), random.Int64N(h.Use.Output+1)
+				used.Cost = Micros(random.Int64N(int64(h.Use.Cost) + 1))
 				plain.Settle(h, used)
 				shared.Settle(h, used)
 				continue
 			}
-			h := hold(i, Use{1, random.Int64N(100), random.Int64N(200), Micros(random.Int64N(1000))}, accounts[:1+random.IntN(2)]...)
+			h := hold(i, randomUse(random), accounts[:1+random.IntN(2)]...)
 			want, got := reserve(t, plain, h), reserve(t, shared, h)
 			if got != want {
 				t.Fatalf("seed %d, step %d, %+v:\nredis  %+v\nmemory %+v", seed, i, h, got, want)
@@ -340,10 +371,30 @@ func TestRedisComputesAsMemory(t *testing.T) {
 	}
 }
 
+// randomUse is what a request takes when it begins, what a generation takes, or both.
+func randomUse(random *rand.Rand) Use {
+	counts := []Use{{Requests: 1, Concurrent: 1}, {Light: 1}, {}, {Requests: 1, Concurrent: 1}}
+	n := random.IntN(len(counts))
+	u := counts[n]
+	if n >= 2 {
+		u.Input, u.Output, u.Cost = random.Int64N(100), random.Int64N(200), Micros(random.Int64N(1000))
+	}
+	return u
+}
+
 func randomAccounts(random *rand.Rand) []Account {
 	maybe := func(n int64) int64 { return random.Int64N(2) * (1 + random.Int64N(n)) }
 	some := func(name string) Account {
-		return Account{name, Limits{maybe(3), maybe(50), maybe(5000), maybe(5000), maybe(6), Micros(maybe(40_000)), Share(maybe(1000))}}
+		return Account{name, Limits{
+			RequestsPerSecond:      maybe(3),
+			RequestsPerMinute:      maybe(50),
+			LightRequestsPerMinute: maybe(20),
+			InputTokensPerMinute:   maybe(5000),
+			OutputTokensPerMinute:  maybe(5000),
+			ConcurrentRequests:     maybe(6),
+			MonthlyBudget:          Micros(maybe(40_000)),
+			BudgetAlert:            Share(maybe(1000)),
+		}}
 	}
 	return []Account{some("a"), some("b")}
 }
@@ -394,13 +445,13 @@ func TestMemoryIsKept(t *testing.T) {
 	}
 	a := Account{"a", Limits{RequestsPerMinute: 2, ConcurrentRequests: 2}}
 	m := open()
-	reserve(t, m, hold(1, Use{Requests: 1}, a))
-	reserve(t, m, hold(2, Use{Requests: 1}, a))
+	reserve(t, m, hold(1, Use{Requests: 1, Concurrent: 1}, a))
+	reserve(t, m, hold(2, Use{Requests: 1, Concurrent: 1}, a))
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 	m = open()
-	if v := reserve(t, m, hold(3, Use{Requests: 1}, a)); v.Refused != RequestRate {
+	if v := reserve(t, m, hold(3, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != RequestRate {
 		t.Errorf("a restart filled the bucket: %+v", v)
 	}
 	if err := m.Close(); err != nil {
@@ -408,7 +459,7 @@ func TestMemoryIsKept(t *testing.T) {
 	}
 	c.pass(30 * time.Second)
 	m = open()
-	if v := reserve(t, m, hold(4, Use{Requests: 1}, a)); v.Refused != "" {
+	if v := reserve(t, m, hold(4, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != "" {
 		t.Errorf("what ran in the process before still runs: %+v", v)
 	}
 	if err := m.Close(); err != nil {
@@ -444,4 +495,23 @@ func TestSpentIsAskedOnce(t *testing.T) {
 			t.Errorf("asked %d times what was spent, and %d of 500 requests fit into what is left for 2", asked.Load(), allowed.Load())
 		}
 	})
+}
+
+// TestIdleAccountsAreForgotten has accounts come without end, as callers may name
+// their own users: those that matter no more are not remembered.
+func TestIdleAccountsAreForgotten(t *testing.T) {
+	c := newClock()
+	m := NewMemory(c.Now)
+	busy := Account{"busy", Limits{ConcurrentRequests: 1}}
+	reserve(t, m, hold(0, Use{Concurrent: 1}, busy))
+	for i := range 10_000 {
+		c.pass(time.Second)
+		reserve(t, m, hold(1+i, Use{Requests: 1}, Account{fmt.Sprint("user", i), Limits{RequestsPerMinute: 1}}))
+	}
+	if n := len(m.accounts); n > 5000 {
+		t.Errorf("%d accounts are remembered, of which 3600 were used in the last hour", n)
+	}
+	if v := reserve(t, m, hold(1, Use{Concurrent: 1}, busy)); v.Refused != Concurrency {
+		t.Errorf("an account with a request under way was forgotten: %+v", v)
+	}
 }

@@ -2,11 +2,20 @@ package limit
 
 import "time"
 
-// A Use is what a request takes.
+// A Use is what a request takes of its accounts.
 type Use struct {
-	Requests, Input, Output int64
-	Cost                    Micros
+	// Requests counts requests that have work done, Light those that only read or
+	// delete what is stored.
+	Requests, Light int64
+	// Concurrent is how many requests are under way.
+	Concurrent    int64
+	Input, Output int64
+	Cost          Micros
 }
+
+// Lasts reports whether some of u is given back or corrected when the request ends.
+// What does not last is charged by Reserve alone: a count of requests is final.
+func (u *Use) Lasts() bool { return u.Concurrent != 0 || u.Input != 0 || u.Output != 0 || u.Cost != 0 }
 
 // An Account is somebody's use and the limits that hold for it.
 type Account struct {
@@ -34,6 +43,7 @@ type Reason string
 // The limits that can refuse.
 const (
 	RequestRate Reason = "requests"
+	LightRate   Reason = "light requests"
 	InputRate   Reason = "input tokens"
 	OutputRate  Reason = "output tokens"
 	Concurrency Reason = "concurrent requests"
@@ -59,7 +69,8 @@ type Refusal struct {
 // A Verdict says whether a request may go on, and what is left of the limits.
 type Verdict struct {
 	Refusal
-	// Requests and Tokens are the tightest of their kind, after the request.
+	// Requests and Tokens are the tightest of their kind, after the request. For a
+	// light request, Requests is the rate of light ones.
 	Requests, Tokens Level
 	// Budget is how the account stands that has spent most of its own, before the
 	// request.
@@ -80,20 +91,27 @@ const (
 	byMinute
 	inputTokens
 	outputTokens
+	lightByMinute
 	buckets
 )
 
 // periods are the times in which an empty bucket fills, in microseconds.
-var periods = [buckets]int64{1_000_000, 60_000_000, 60_000_000, 60_000_000}
+var periods = [buckets]int64{1_000_000, 60_000_000, 60_000_000, 60_000_000, 60_000_000}
 
-var bucketReasons = [buckets]Reason{RequestRate, RequestRate, InputRate, OutputRate}
+var bucketReasons = [buckets]Reason{RequestRate, RequestRate, InputRate, OutputRate, LightRate}
 
 func (l *Limits) rates() [buckets]int64 {
-	return [buckets]int64{l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute}
+	return [buckets]int64{
+		l.RequestsPerSecond,
+		l.RequestsPerMinute,
+		l.InputTokensPerMinute,
+		l.OutputTokensPerMinute,
+		l.LightRequestsPerMinute,
+	}
 }
 
 func (u *Use) amounts() [buckets]int64 {
-	return [buckets]int64{u.Requests, u.Requests, u.Input, u.Output}
+	return [buckets]int64{u.Requests, u.Requests, u.Input, u.Output, u.Light}
 }
 
 // concurrencyWait is what one who has too many answers at a time is told to wait:
@@ -113,7 +131,7 @@ type State struct {
 	// has said yet what was spent. Held is what is reserved.
 	Month       int64
 	Spent, Held Micros
-	// Running is how many requests hold a reservation.
+	// Running is how many requests are under way.
 	Running int64
 }
 
@@ -162,19 +180,19 @@ func (s *State) seed(spent Micros, now time.Time) {
 }
 
 // refuses returns the hardest refusal of the limits on more use, after flow. It
-// changes nothing.
+// changes nothing. A limit does not refuse a use that takes none of it.
 func (s *State) refuses(limits *Limits, use *Use) (r Refusal) {
 	amounts := use.amounts()
 	for i, rate := range limits.rates() {
-		if rate > 0 {
+		if rate > 0 && amounts[i] > 0 {
 			r.worse(Refusal{Refused: bucketReasons[i], Period: time.Duration(periods[i]) * time.Microsecond,
 				Limit: rate, Left: s.left(i, rate), Asked: amounts[i], Wait: s.wait(i, rate, amounts[i])})
 		}
 	}
-	if limit := limits.ConcurrentRequests; limit > 0 && s.Running >= limit {
-		r.worse(Refusal{Refused: Concurrency, Limit: limit, Asked: 1, Wait: concurrencyWait})
+	if limit := limits.ConcurrentRequests; use.Concurrent > 0 && limit > 0 && s.Running+use.Concurrent > limit {
+		r.worse(Refusal{Refused: Concurrency, Limit: limit, Asked: use.Concurrent, Wait: concurrencyWait})
 	}
-	if limit := limits.MonthlyBudget; limit > 0 && s.Spent+s.Held+use.Cost > limit {
+	if limit := limits.MonthlyBudget; use.Cost > 0 && limit > 0 && s.Spent+s.Held+use.Cost > limit {
 		r.worse(Refusal{Refused: Budget, Limit: int64(limit), Left: int64(max(limit-s.Spent-s.Held, 0)), Asked: int64(use.Cost), Wait: -1})
 	}
 	return r
@@ -226,7 +244,7 @@ func (s *State) take(limits *Limits, use, back *Use) {
 // reserve takes what a request may use.
 func (s *State) reserve(limits *Limits, use *Use) {
 	s.take(limits, use, &Use{})
-	s.Running++
+	s.Running += use.Concurrent
 	if limits.MonthlyBudget > 0 {
 		s.Held += use.Cost
 	}
@@ -236,7 +254,7 @@ func (s *State) reserve(limits *Limits, use *Use) {
 // reserved just that.
 func (s *State) settle(limits *Limits, reserved, used *Use) {
 	s.take(limits, used, reserved)
-	s.Running = max(s.Running-1, 0)
+	s.Running = max(s.Running-reserved.Concurrent, 0)
 	if limits.MonthlyBudget > 0 {
 		s.Held = max(s.Held-reserved.Cost, 0)
 	}
@@ -245,18 +263,21 @@ func (s *State) settle(limits *Limits, reserved, used *Use) {
 	}
 }
 
-// show adds what is left of an account's buckets and budget to a verdict.
-func (s *State) show(limits *Limits, v *Verdict) {
+// show adds what is left of an account's buckets and budget to the verdict on use.
+func (s *State) show(limits *Limits, use *Use, v *Verdict) {
 	if b := s.standing(limits); b.Budget > 0 && (v.Budget.Budget == 0 || b.Used() > v.Budget.Used()) {
 		v.Budget = b
 	}
+	light := use.Light > 0
 	for i, rate := range limits.rates() {
-		if rate == 0 {
+		level := &v.Requests
+		if i == inputTokens || i == outputTokens {
+			level = &v.Tokens
+		} else if light != (i == lightByMinute) {
 			continue
 		}
-		level := &v.Requests
-		if i >= inputTokens {
-			level = &v.Tokens
+		if rate == 0 {
+			continue
 		}
 		if left := s.left(i, rate); level.Limit == 0 || left < level.Left {
 			*level = Level{rate, left, time.Duration((s.Debt[i]+rate-1)/rate) * time.Microsecond}
@@ -277,7 +298,7 @@ func decide(states []*State, h *Hold, now time.Time) (v Verdict) {
 		if v.Refused == "" {
 			s.reserve(limits, &h.Use)
 		}
-		s.show(limits, &v)
+		s.show(limits, &h.Use, &v)
 	}
 	return v
 }

@@ -9,10 +9,13 @@ import (
 
 // Limits are what one account may use. Zero means no limit.
 type Limits struct {
-	RequestsPerSecond     int64 `json:"requests_per_second,omitzero"`
-	RequestsPerMinute     int64 `json:"requests_per_minute,omitzero"`
-	InputTokensPerMinute  int64 `json:"input_tokens_per_minute,omitzero"`
-	OutputTokensPerMinute int64 `json:"output_tokens_per_minute,omitzero"`
+	RequestsPerSecond int64 `json:"requests_per_second,omitzero"`
+	RequestsPerMinute int64 `json:"requests_per_minute,omitzero"`
+	// LightRequestsPerMinute bounds requests that only read or delete what is
+	// stored. They are not counted as requests, and not as concurrent ones.
+	LightRequestsPerMinute int64 `json:"light_requests_per_minute,omitzero"`
+	InputTokensPerMinute   int64 `json:"input_tokens_per_minute,omitzero"`
+	OutputTokensPerMinute  int64 `json:"output_tokens_per_minute,omitzero"`
 	// ConcurrentRequests bounds how many are answered at the same time.
 	ConcurrentRequests int64 `json:"concurrent_requests,omitzero"`
 	// MonthlyBudget is how much may be spent in a calendar month.
@@ -34,6 +37,7 @@ func (l *Limits) Validate() error {
 		value int64
 	}{
 		{"requests per second", l.RequestsPerSecond}, {"requests per minute", l.RequestsPerMinute},
+		{"light requests per minute", l.LightRequestsPerMinute},
 		{"input tokens per minute", l.InputTokensPerMinute}, {"output tokens per minute", l.OutputTokensPerMinute},
 		{"concurrent requests", l.ConcurrentRequests},
 	} {
@@ -74,6 +78,7 @@ func (l Limits) Without(other Limits) Limits {
 func (l *Limits) each(others *Limits, do func(own *int64, other int64)) {
 	do(&l.RequestsPerSecond, others.RequestsPerSecond)
 	do(&l.RequestsPerMinute, others.RequestsPerMinute)
+	do(&l.LightRequestsPerMinute, others.LightRequestsPerMinute)
 	do(&l.InputTokensPerMinute, others.InputTokensPerMinute)
 	do(&l.OutputTokensPerMinute, others.OutputTokensPerMinute)
 	do(&l.ConcurrentRequests, others.ConcurrentRequests)

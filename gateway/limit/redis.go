@@ -145,7 +145,7 @@ func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 	}
 	v, err := r.reserve(ctx, h)
 	switch {
-	case err == nil && v.Refused == "":
+	case err == nil && v.Refused == "" && h.Use.Lasts():
 		r.mu.Lock()
 		r.held[h] = true
 		r.mu.Unlock()
@@ -153,8 +153,9 @@ func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 	case err == nil || errors.Is(err, errSpent):
 		return v, err
 	}
-	// It may have been made all the same, and then nobody else would end it.
-	r.tellLater(command{verb: "settle", hold: h})
+	if h.Use.Lasts() { // it may have been made all the same, and then nobody else would end it
+		r.tellLater(command{verb: "settle", hold: h})
+	}
 	if ctx.Err() != nil {
 		return v, err
 	}
@@ -213,10 +214,10 @@ func (r *Redis) run(ctx context.Context, to redis.Scripter, c *command) *redis.C
 // into one slot of a cluster.
 func (r *Redis) keys(h *Hold) []string {
 	plain := strings.NewReplacer("{", "(", "}", ")")
-	keys := make([]string, 0, 3*len(h.Accounts))
+	keys := make([]string, 0, 4*len(h.Accounts))
 	for i := range h.Accounts {
 		account := r.config.Prefix + ":limit:{" + plain.Replace(h.Group) + "}:" + h.Accounts[i].Name
-		keys = append(keys, account, account+":leases", account+":late")
+		keys = append(keys, account, account+":leases", account+":late", account+":running")
 	}
 	return keys
 }
@@ -227,8 +228,10 @@ func (r *Redis) arguments(c *command) []any {
 		now = r.config.Now().UnixMicro()
 	}
 	h := c.hold
-	arguments := []any{c.verb, now, monthOf(r.now()), r.config.Lease.Microseconds(), h.ID,
-		h.Use.Requests, h.Use.Input, h.Use.Output, int64(h.Use.Cost), c.used.Requests, c.used.Input, c.used.Output, int64(c.used.Cost)}
+	arguments := []any{c.verb, now, monthOf(r.now()), r.config.Lease.Microseconds(), h.ID}
+	for _, u := range []*Use{&h.Use, &c.used} {
+		arguments = append(arguments, u.Requests, u.Input, u.Output, u.Light, u.Concurrent, int64(u.Cost))
+	}
 	for i := range h.Accounts {
 		l := &h.Accounts[i].Limits
 		seed := any("")
@@ -236,7 +239,7 @@ func (r *Redis) arguments(c *command) []any {
 			seed = int64(spent)
 		}
 		arguments = append(arguments, l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
-			l.ConcurrentRequests, int64(l.MonthlyBudget), seed)
+			l.LightRequestsPerMinute, l.ConcurrentRequests, int64(l.MonthlyBudget), seed)
 	}
 	return arguments
 }
@@ -247,7 +250,7 @@ const statesTold = buckets + 4
 // stateOf is what the script told of a hold's account.
 func stateOf(told []int64, account int) State {
 	n := told[1+account*statesTold:][:statesTold]
-	return State{Debt: [buckets]int64(n[:buckets]), Month: n[4], Spent: Micros(n[5]), Held: Micros(n[6]), Running: n[7]}
+	return State{Debt: [buckets]int64(n[:buckets]), Month: n[buckets], Spent: Micros(n[buckets+1]), Held: Micros(n[buckets+2]), Running: n[buckets+3]}
 }
 
 // look has the budgets watched that the script told of.
@@ -266,13 +269,16 @@ func verdictOf(h *Hold, told []int64) (v Verdict) {
 		if told[0] == 0 {
 			v.refuse(i, s.refuses(limits, &h.Use))
 		}
-		s.show(limits, &v)
+		s.show(limits, &h.Use, &v)
 	}
 	return v
 }
 
 // Settle implements [Book].
 func (r *Redis) Settle(h *Hold, used Use) {
+	if !h.Use.Lasts() {
+		return
+	}
 	r.mu.Lock()
 	local := r.locally[h]
 	delete(r.held, h)
@@ -299,6 +305,9 @@ func (r *Redis) Settle(h *Hold, used Use) {
 
 // without answers a reservation while Redis is out of reach.
 func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, error) {
+	if h.Use == (Use{Light: h.Use.Light}) { // reading what is stored costs too little to stop for this
+		return Verdict{}, nil
+	}
 	if local == nil {
 		r.metrics.without.WithLabelValues("refused").Inc()
 		return Verdict{}, &parley.Error{Code: parley.Unavailable, Wait: time.Second,
@@ -307,7 +316,7 @@ func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, e
 	r.metrics.without.WithLabelValues("share").Inc()
 	v, err := local.Reserve(ctx, shareOf(h, r.config.Gateways))
 	v.Budget = Standing{} // costs count more than once here
-	if err == nil && v.Refused == "" {
+	if err == nil && v.Refused == "" && h.Use.Lasts() {
 		r.mu.Lock()
 		r.locally[h] = local
 		r.mu.Unlock()
@@ -324,7 +333,8 @@ func shareOf(h *Hold, gateways int) *Hold {
 	part.Accounts = append([]Account(nil), h.Accounts...)
 	for i := range part.Accounts {
 		l := &part.Accounts[i].Limits
-		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute, &l.OutputTokensPerMinute, &l.ConcurrentRequests} {
+		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute, &l.OutputTokensPerMinute,
+			&l.LightRequestsPerMinute, &l.ConcurrentRequests} {
 			if *n > 0 {
 				*n = max(*n/int64(gateways), 1)
 			}

@@ -18,12 +18,12 @@ func TestCrashedGatewayGivesBack(t *testing.T) {
 	config := RedisConfig{URL: server.URL, Now: c.Now, Lease: time.Minute}
 	dead, alive := openRedis(t, config), openRedis(t, config)
 	a := Account{"a", Limits{OutputTokensPerMinute: 600, ConcurrentRequests: 1, MonthlyBudget: 100}}
-	h := hold(1, Use{Requests: 1, Output: 600, Cost: 100}, a)
+	h := hold(1, Use{Requests: 1, Concurrent: 1, Output: 600, Cost: 100}, a)
 	reserve(t, dead, h)
 	dead.mu.Lock()
 	delete(dead.held, h) // it renews nothing any more
 	dead.mu.Unlock()
-	next := hold(2, Use{Requests: 1, Output: 600, Cost: 100}, a)
+	next := hold(2, Use{Requests: 1, Concurrent: 1, Output: 600, Cost: 100}, a)
 	c.pass(59 * time.Second)
 	if v := reserve(t, alive, next); v.Refused == "" {
 		t.Fatal("the reservation of a living gateway was given away")
@@ -47,15 +47,15 @@ func TestLeasesAreRenewed(t *testing.T) {
 	c := newClock()
 	r := openRedis(t, RedisConfig{URL: server.URL, Lease: 900 * time.Millisecond, Now: c.Now})
 	a := Account{"a", Limits{ConcurrentRequests: 1}}
-	h := hold(1, Use{Requests: 1}, a)
+	h := hold(1, Use{Requests: 1, Concurrent: 1}, a)
 	reserve(t, r, h)
 	for range 3 { // two leases long
 		c.pass(600 * time.Millisecond)
 		until(t, "the lease is renewed", func() bool {
-			leases, err := r.client.ZRangeWithScores(t.Context(), r.keys(h)[1], 0, -1).Result()
+			leases, err := r.client.ZRangeWithScores(t.Context(), r.keys(h)[3], 0, -1).Result()
 			return err == nil && len(leases) == 1 && int64(leases[0].Score) == c.Now().Add(900*time.Millisecond).UnixMicro()
 		})
-		if v := reserve(t, r, hold(2, Use{Requests: 1}, a)); v.Refused != Concurrency {
+		if v := reserve(t, r, hold(2, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != Concurrency {
 			t.Fatalf("a long answer lost its reservation: %+v", v)
 		}
 	}
@@ -156,17 +156,17 @@ func TestReservationThatWasNotHeardOf(t *testing.T) {
 	server := testkit.StartRedis(t)
 	r := openRedis(t, RedisConfig{URL: server.URL, Timeout: 2 * time.Second, Lease: time.Hour})
 	a := Account{"a", Limits{ConcurrentRequests: 1, OutputTokensPerMinute: 100, MonthlyBudget: 100}}
-	first := hold(1, Use{Requests: 1}, a)
+	first := hold(1, Use{Requests: 1, Concurrent: 1}, a)
 	reserve(t, r, first)
 	r.Settle(first, first.Use)
 	server.Pause(t)
-	if _, err := r.Reserve(context.Background(), hold(2, Use{Requests: 1, Output: 100, Cost: 100}, a)); parley.CodeOf(err) != parley.Unavailable {
+	if _, err := r.Reserve(context.Background(), hold(2, Use{Requests: 1, Concurrent: 1, Output: 100, Cost: 100}, a)); parley.CodeOf(err) != parley.Unavailable {
 		t.Fatalf("without Redis: %v", err)
 	}
 	server.Resume(t)
 	back(t, r)
 	until(t, "what nobody uses is given back", func() bool {
-		next := hold(3, Use{Requests: 1, Output: 100, Cost: 100}, a)
+		next := hold(3, Use{Requests: 1, Concurrent: 1, Output: 100, Cost: 100}, a)
 		v, err := r.Reserve(context.Background(), next)
 		return err == nil && v.Refused == ""
 	})

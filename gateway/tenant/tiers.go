@@ -28,10 +28,22 @@ type Tiers [parley.Classes]Tier
 // program does, and enterprise ones are bounded by the machine alone.
 func DefaultTiers() Tiers {
 	return Tiers{
-		parley.Free: {KVShare: 0.25, Limits: limit.Limits{RequestsPerSecond: 2, RequestsPerMinute: 20,
-			InputTokensPerMinute: 40_000, OutputTokensPerMinute: 10_000, ConcurrentRequests: 2}},
-		parley.Pro: {KVShare: 0.75, Limits: limit.Limits{RequestsPerSecond: 20, RequestsPerMinute: 600,
-			InputTokensPerMinute: 1_000_000, OutputTokensPerMinute: 200_000, ConcurrentRequests: 32}},
+		parley.Free: {KVShare: 0.25, Limits: limit.Limits{
+			RequestsPerSecond:      2,
+			RequestsPerMinute:      20,
+			LightRequestsPerMinute: 600,
+			InputTokensPerMinute:   40_000,
+			OutputTokensPerMinute:  10_000,
+			ConcurrentRequests:     2,
+		}},
+		parley.Pro: {KVShare: 0.75, Limits: limit.Limits{
+			RequestsPerSecond:      20,
+			RequestsPerMinute:      600,
+			LightRequestsPerMinute: 6000,
+			InputTokensPerMinute:   1_000_000,
+			OutputTokensPerMinute:  200_000,
+			ConcurrentRequests:     32,
+		}},
 	}
 }
 
