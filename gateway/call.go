@@ -68,6 +68,8 @@ type call struct {
 	slot     *slot
 	accounts []limit.Account
 	light    bool
+	// bytes are what the body takes of the bytes that may be in memory.
+	bytes *bytesHeld
 	// bill is that of the newest generation, of bills; spent is where time went.
 	bill  *bill
 	bills int
@@ -124,14 +126,42 @@ func (c *call) body() ([]byte, error) {
 	if c.request.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
+	if err := c.holdBytes(limit); err != nil {
+		return nil, err
+	}
 	control := http.NewResponseController(c.response)
 	_ = control.SetReadDeadline(time.Now().Add(c.gateway.config.BodyWaitMax)) // not every connection has one
-	body, err := io.ReadAll(http.MaxBytesReader(c.response, c.request.Body, limit))
+	body, err := readBody(http.MaxBytesReader(c.response, c.request.Body, limit), c.request.ContentLength)
 	if err != nil {
 		return nil, c.bodyError(err)
 	}
+	c.bytes.shrink(int64(len(body)))
 	_ = control.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// holdBytes waits until the body, of at most limit bytes, may be read into memory.
+// What did not come over the network is there already.
+func (c *call) holdBytes(limit int64) (err error) {
+	if c.background {
+		return nil
+	}
+	bytes := c.request.ContentLength
+	if bytes < 0 {
+		bytes = limit
+	}
+	c.bytes, err = c.gateway.bodies.take(c.request.Context(), keyAccount(&c.identity), bytes)
+	return err
+}
+
+// readBody reads a body whose length is known if it is positive.
+func readBody(from io.Reader, length int64) ([]byte, error) {
+	if length <= 0 {
+		return io.ReadAll(from)
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(from, body)
+	return body, err
 }
 
 // isJSON reports whether a type is that of JSON.

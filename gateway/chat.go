@@ -52,6 +52,9 @@ func (g *Gateway) chat(c *call) error {
 // must call stop.
 func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop func(), err error) {
 	c.story.model = m.ID
+	if err := m.checkChat(request); err != nil {
+		return nil, nil, err
+	}
 	if err := c.screenChat(m, request); err != nil {
 		return nil, nil, err
 	}
@@ -62,6 +65,9 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 		return nil, nil, err
 	}
 	if err := request.CheckVocab(m.vocabTokens); err != nil {
+		return nil, nil, err
+	}
+	if prompt, err = c.capped(m, request, prompt); err != nil {
 		return nil, nil, err
 	}
 	maxTokens, err := m.outputTokens("messages", len(prompt), &request.Generation)

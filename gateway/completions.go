@@ -31,6 +31,9 @@ func (g *Gateway) completions(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := model.checkPrompts(request.Prompts, request.Gap, request.Sinks); err != nil {
+		return err
+	}
 	if err := c.screenCompletion(model, request); err != nil {
 		return err
 	}
@@ -70,6 +73,9 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 	for _, p := range request.Prompts {
 		prompt, err := m.encodeBefore(p, request.Gap)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.cappedPlain("prompt", len(prompt)); err != nil {
 			return nil, err
 		}
 		maxTokens, err := m.outputTokens("prompt", len(prompt), &request.Generation)

@@ -34,6 +34,12 @@ type Config struct {
 	Now func() time.Time
 	// BodyBytesMax bounds a request body, in bytes; default 16 MiB, at most 1 GiB.
 	BodyBytesMax int64
+	// BodyBytesTotal and BodyBytesPerKey bound the bodies that are in memory at the
+	// same time, in bytes: of all callers, default 256 MiB, and of one key, default
+	// BodyBytesMax. Requests wait for a short time, and are refused then.
+	BodyBytesTotal, BodyBytesPerKey int64
+	// SocketsPerKey bounds the WebSocket connections of one key; default 32.
+	SocketsPerKey int
 	// BodyWaitMax bounds how long a body may take to arrive; default 60 s.
 	BodyWaitMax time.Duration
 	// KeepAlive is how long a stream stays silent before a comment is sent;
@@ -153,9 +159,12 @@ type Served struct {
 const (
 	bodyBytesDefault = 16 << 20
 	bodyBytesLimit   = 1 << 30
-	bodyWaitDefault  = 60 * time.Second
-	keepAliveLimit   = 15 * time.Second
-	writeWaitDefault = 30 * time.Second
+	bodyTotalDefault = 256 << 20
+
+	socketsPerKeyDefault = 32
+	bodyWaitDefault      = 60 * time.Second
+	keepAliveLimit       = 15 * time.Second
+	writeWaitDefault     = 30 * time.Second
 )
 
 // Validate reports everything that is wrong with c, joined into one error.
@@ -167,6 +176,12 @@ func (c *Config) Validate() error {
 	}
 	if c.BodyBytesMax < 0 || c.BodyBytesMax > bodyBytesLimit {
 		wrong("BodyBytesMax is %d: it must be 0 (default) to %d", c.BodyBytesMax, bodyBytesLimit)
+	}
+	if c.SocketsPerKey < 0 {
+		wrong("SocketsPerKey is %d: it must be 0 (default) or more", c.SocketsPerKey)
+	}
+	if c.BodyBytesTotal < 0 || c.BodyBytesPerKey < 0 {
+		wrong("BodyBytesTotal is %d and BodyBytesPerKey %d: neither may be negative", c.BodyBytesTotal, c.BodyBytesPerKey)
 	}
 	if c.KeepAlive < 0 || c.KeepAlive > keepAliveLimit {
 		wrong("KeepAlive is %v: it must be 0 (default) to %v", c.KeepAlive, keepAliveLimit)
@@ -237,6 +252,9 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	setDefault(&c.BodyBytesMax, bodyBytesDefault)
+	setDefault(&c.SocketsPerKey, socketsPerKeyDefault)
+	setDefault(&c.BodyBytesPerKey, c.BodyBytesMax)
+	setDefault(&c.BodyBytesTotal, max(bodyTotalDefault, c.BodyBytesMax))
 	setDefault(&c.BodyWaitMax, bodyWaitDefault)
 	setDefault(&c.KeepAlive, keepAliveLimit)
 	setDefault(&c.WriteWaitMax, writeWaitDefault)

@@ -34,6 +34,9 @@ func (g *Gateway) embeddings(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
+		return err
+	}
 	if err := c.screenPrompts(model, "input", request.Inputs); err != nil {
 		return err
 	}
@@ -93,6 +96,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 		return err
 	}
 	defer bill.close()
+	c.bytes.release() // what is left of the body are tokens
 	work := generate(c.travels(ctx), c.source(m, nil, jobs), jobs, embeddingsAtOnce)
 	defer work.stop()
 	for complete := 0; complete < len(jobs); {

@@ -37,11 +37,17 @@ func (g *Gateway) fim(c *call) error {
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
+	if err := model.checkPrompts([]openai.Prompt{request.Before}, request.Gap, request.Sinks); err != nil {
+		return err
+	}
 	if err := c.screenGap(model, &request.Before, request.Gap); err != nil {
 		return err
 	}
 	prompt, err := model.encodeBefore(request.Before, request.Gap)
 	if err != nil {
+		return err
+	}
+	if err := c.cappedPlain("prompt", len(prompt)); err != nil {
 		return err
 	}
 	maxTokens, err := model.outputTokens("prompt", len(prompt), &request.Generation)

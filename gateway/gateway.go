@@ -34,9 +34,11 @@ type Gateway struct {
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
 	// keeper holds what lives longer than a call; nil without a store.
-	keeper   *keeper
-	sockets  *socketSet
-	limits   limit.Book
+	keeper  *keeper
+	sockets *socketSet
+	limits  limit.Book
+	// bodies bounds the bytes of requests that are in memory.
+	bodies   *byteGate
 	draining atomic.Bool
 	batches  batchWork
 	// safety screens prompts and answers.
@@ -57,7 +59,13 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
 	config = config.withDefaults()
-	g := &Gateway{config: config, limits: config.Limits, sockets: newSocketSet(), operations: newOperations()}
+	g := &Gateway{
+		config:     config,
+		limits:     config.Limits,
+		sockets:    newSocketSet(),
+		bodies:     newByteGate(config.BodyBytesTotal, config.BodyBytesPerKey),
+		operations: newOperations(),
+	}
 	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
 	g.safety = config.Safety
 	for _, served := range config.Models {

@@ -75,7 +75,7 @@ func TestBatchesObeyTheirKey(t *testing.T) {
 		secret, id := rig.key(tenant.NewKey{Organization: "acme", User: "ann", Limits: limit.Limits{RequestsPerMinute: 4}}) // a file and a batch are two
 		other, _ := rig.key(tenant.NewKey{Organization: "acme", User: "ann"})
 		b := s.batchOf(5, `,"max_tokens":9`, bearer(secret)...)
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		if got := s.usedBy(id); got.Requests != 2 {
 			t.Errorf("at once the key's ledger has %+v", got)
 		}

@@ -200,6 +200,8 @@ func (c *call) seeTokens(choice, tokens int, now time.Time) {
 // finish counts a call that has ended and writes its log line.
 func (g *Gateway) finish(c *call) {
 	c.slot.release()
+	c.bytes.release()
+	c.tellUnnoted()
 	status := cmp.Or(c.status, 200)
 	code := parley.Code("")
 	if c.err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 
 	"parley"
@@ -22,11 +23,14 @@ type model struct {
 	// public are the beginnings that all tenants share; nil without any.
 	public *publicPrompts
 	now    func() time.Time
+	// bytesPerToken is as [bytesPerToken] says, found out when it is first needed.
+	bytesPerToken func() int
 }
 
 func newModel(served Served, now time.Time) *model {
 	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(), tools: openToolbox(served.Tokenizer, served.Template, now)}
 	m.ContextTokens = served.contextTokens()
+	m.bytesPerToken = sync.OnceValue(func() int { return bytesPerToken(served.Tokenizer) })
 	setDefault(&m.OwnedBy, "parley")
 	if m.Created.IsZero() {
 		m.Created = now
@@ -127,6 +131,7 @@ func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, mute
 		}
 	}
 	a.judged = c.outsideJudge()
+	c.bytes.release() // what is left of the body fits the context
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
 	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
 	a.place = c.place

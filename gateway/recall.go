@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -157,8 +158,11 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 	room := m.ContextTokens - m.answerRoom(request)
 	budget := convo.Budget{Tokens: c.tier().within(room), SummaryTokens: summaryTokens + summaryIntroTokens}
 	prompt, _, err := m.renderChat(request, c.gateway.config.Now())
-	capped := budget.Tokens < room
-	if err != nil || len(prompt) <= budget.Tokens || !capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
+	capped, tokens := budget.Tokens < room, len(prompt)
+	if parley.CodeOf(err) == parley.ContextTooLong && policy != convo.Refuse && policy != "" {
+		err, tokens = nil, math.MaxInt32 // too long even to count
+	}
+	if err != nil || tokens <= budget.Tokens || !capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
 		return convo.Fit{Tokens: len(prompt)}, err
 	}
 	sizes, sum := make([]convo.Sized, len(request.Messages)), 0
@@ -171,17 +175,27 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 	// The shares add up to the prompt's length, so that it grows with every turn
 	// and the cut never moves back.
 	overhead, n := max(0, len(prompt)-sum), len(sizes)
+	if prompt == nil {
+		overhead = turnTokens * n
+	}
 	for i := range sizes {
 		sizes[i].Tokens += overhead*(i+1)/n - overhead*i/n
 	}
 	return convo.FitContext(policy, sizes, budget)
 }
 
+// turnTokens is what a template is taken to add to a message where all of them are
+// too long to be rendered at once.
+const turnTokens = 8
+
 func (m *model) sized(message *openai.Message) (convo.Sized, error) {
 	var text strings.Builder
 	text.WriteString(message.Content + message.Reasoning)
 	for _, call := range message.ToolCalls {
 		text.WriteString(call.Name + call.Arguments)
+	}
+	if least := m.leastTokens(text.Len()); least > m.ContextTokens {
+		return convo.Sized{Role: message.Role, Tokens: least}, nil
 	}
 	tokens, err := m.encode("messages", text.String(), token.Options{})
 	return convo.Sized{Role: message.Role, Tokens: len(tokens)}, err

@@ -35,6 +35,9 @@ func (m *model) renderChat(request *openai.ChatRequest, now time.Time) (prompt [
 		return nil, false, err
 	}
 	thinking = m.tools.thoughts != nil && rendered.EndsWith(m.tools.thoughts.open)
+	if err := m.checkBytes("messages", len(rendered.String()), request.Sinks); err != nil {
+		return nil, false, err
+	}
 	if prompt, err = m.Tokenizer.EncodePrompt(rendered); err != nil {
 		return nil, false, untokenizable("messages", err)
 	}

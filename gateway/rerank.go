@@ -25,6 +25,9 @@ func (g *Gateway) rerank(c *call) error {
 		return err
 	}
 	c.story.model = model.ID
+	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
+		return err
+	}
 	if err := c.screenPrompts(model, "documents", request.Inputs); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -21,7 +22,13 @@ const finishFiltered parley.Finish = "content_filter"
 type screening struct {
 	ruling *safety.Ruling
 	vault  *safety.Vault
+	// noted counts the findings that are told one by one, unnoted the others.
+	noted, unnoted int
 }
+
+// findingsMost bounds the findings of a request that are logged and remembered one
+// by one: a text may have one in every word. Of the others there is a count.
+const findingsMost = 20
 
 // screenChat judges the prompt of a conversation before anything is computed
 // for it. What is redacted is replaced in request; what is blocked is an error.
@@ -174,7 +181,7 @@ type screenPart struct {
 // which then holds for its answer, too.
 func (c *call) screen(m *model, param, system string, parts []screenPart) error {
 	keeper := c.gateway.safety
-	c.screening = screening{ruling: keeper.For(c.identity.Organization, m.ID), vault: safety.NewVault()}
+	c.screening.ruling, c.screening.vault = keeper.For(c.identity.Organization, m.ID), safety.NewVault()
 	ruling := c.screening.ruling
 	if c.beside || !ruling.LooksAtInput() {
 		return nil
@@ -264,8 +271,9 @@ func (c *call) outsideJudge() func(choice int, w *whole) error {
 }
 
 // noteSafety counts, logs and remembers what was decided: where, and never
-// what, unless the policy asks for it.
+// what, unless the policy asks for it. What is decided most sternly comes first.
 func (c *call) noteSafety(direction string, origin safety.Origin, part int, text, by string, decisions []safety.Decision) {
+	decisions = c.noteworthy(direction, decisions)
 	for _, d := range decisions {
 		e := safety.Event{
 			Time: c.gateway.config.Now(), Request: c.id, Tenant: c.identity.Organization, Model: c.story.model,
@@ -275,7 +283,6 @@ func (c *call) noteSafety(direction string, origin safety.Origin, part int, text
 			e.Text = text[d.Start:d.End]
 		}
 		e = c.gateway.safety.Note(e)
-		c.gateway.metrics.safety.WithLabelValues(direction, d.Category.String(), string(d.Action)).Inc()
 		line := []any{"request_id", e.Request, "tenant", e.Tenant, "model", e.Model, "direction", direction, "origin", origin.String(), "part", part,
 			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End, "action", string(d.Action)}
 		if by != "" {
@@ -285,5 +292,30 @@ func (c *call) noteSafety(direction string, origin safety.Origin, part int, text
 			line = append(line, "text", e.Text)
 		}
 		c.gateway.config.Log.Info("safety", line...)
+	}
+}
+
+// noteworthy counts decisions, and returns those that are told one by one.
+func (c *call) noteworthy(direction string, decisions []safety.Decision) []safety.Decision {
+	for _, d := range decisions {
+		c.gateway.metrics.safety.WithLabelValues(direction, d.Category.String(), string(d.Action)).Inc()
+	}
+	room := findingsMost - c.screening.noted
+	if len(decisions) <= room {
+		c.screening.noted += len(decisions)
+		return decisions
+	}
+	decisions = slices.SortedStableFunc(slices.Values(decisions), func(a, b safety.Decision) int {
+		return cmp.Compare(b.Action.Sternness(), a.Action.Sternness())
+	})
+	c.screening.noted += room
+	c.screening.unnoted += len(decisions) - room
+	return decisions[:room]
+}
+
+// tellUnnoted logs how many findings of a request were not told one by one.
+func (c *call) tellUnnoted() {
+	if n := c.screening.unnoted; n > 0 {
+		c.gateway.config.Log.Info("safety", "request_id", c.id, "tenant", c.identity.Organization, "model", c.story.model, "more_findings", n)
 	}
 }

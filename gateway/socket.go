@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +33,8 @@ type socketSet struct {
 	mu     sync.Mutex
 	open   sync.WaitGroup
 	closed bool
+	// of counts the WebSockets of each key.
+	of map[string]int
 	// ending is closed when connections are to end after what they are answering.
 	ending chan struct{}
 	// ctx ends when they are to end at once.
@@ -39,7 +45,7 @@ type socketSet struct {
 }
 
 func newSocketSet() *socketSet {
-	s := &socketSet{ending: make(chan struct{})}
+	s := &socketSet{ending: make(chan struct{}), of: map[string]int{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -53,6 +59,34 @@ func (s *socketSet) enter() bool {
 	}
 	return !s.closed
 }
+
+// enterFor is enter for a WebSocket of a key, which has so many at most.
+func (s *socketSet) enterFor(key string, most int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errShuttingDown
+	case s.of[key] >= most:
+		return &parley.Error{Code: parley.RateLimited, Wait: time.Second,
+			Message: fmt.Sprintf("Your key has %d WebSocket connections open, and may have no more. Close one, or send more requests over each.", most)}
+	}
+	s.open.Add(1)
+	s.of[key]++
+	return nil
+}
+
+// leaveFor ends what enterFor began.
+func (s *socketSet) leaveFor(key string) {
+	s.mu.Lock()
+	if s.of[key]--; s.of[key] == 0 {
+		delete(s.of, key)
+	}
+	s.mu.Unlock()
+	s.open.Done()
+}
+
+var errShuttingDown = parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
 
 // end asks all connections to end when they have answered.
 func (s *socketSet) end() {
@@ -72,7 +106,15 @@ type socket struct {
 	// ctx ends with the connection, and with it whatever is being answered.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	frames chan []byte
+	frames chan frame
+	// key is whose connection it is.
+	key string
+}
+
+// A frame is a request that came over a WebSocket, with the bytes it holds.
+type frame struct {
+	body []byte
+	held *bytesHeld
 }
 
 // A frameHandler answers one request that came as a frame. What it returns is
@@ -85,10 +127,11 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	if local.IsCrossOrigin(c.request, g.originAllowed) {
 		return parley.Errorf(parley.Forbidden, "Pages of %s may not connect to this server. Its operator can allow them.", cmp.Or(c.request.Header.Get("Origin"), "other sites"))
 	}
-	if !g.sockets.enter() {
-		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+	key := keyAccount(&c.identity)
+	if err := g.sockets.enterFor(key, g.config.SocketsPerKey); err != nil {
+		return err
 	}
-	defer g.sockets.open.Done()
+	defer g.sockets.leaveFor(key)
 	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})                                                                 // not every connection has one
 	conn, err := websocket.Accept(c.response, c.request, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols}) // the origin was checked above
 	if err != nil {
@@ -96,7 +139,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 		return nil
 	}
 	conn.SetReadLimit(g.config.BodyBytesMax)
-	s := &socket{gateway: g, conn: conn, frames: make(chan []byte, framesWaiting)}
+	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.request.Context()))
 	defer context.AfterFunc(g.sockets.ctx, func() { s.cancel(errStopping) })()
 	var helpers sync.WaitGroup
@@ -106,7 +149,20 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	_ = conn.Close(code, why) // whether the client says goodbye, too, is no news
 	s.cancel(nil)
 	helpers.Wait()
+	s.forget()
 	return nil
+}
+
+// forget lets go of requests that nothing will answer any more.
+func (s *socket) forget() {
+	for {
+		select {
+		case f := <-s.frames:
+			f.held.release()
+		default:
+			return
+		}
+	}
 }
 
 // serve answers frames until the connection ends or the server stops.
@@ -117,8 +173,8 @@ func (s *socket) serve(c *call, handle frameHandler, failed func(openai.ErrorDet
 			return websocket.StatusGoingAway, "the connection has ended"
 		case <-s.gateway.sockets.ending:
 			return websocket.StatusGoingAway, "the server is shutting down"
-		case frame := <-s.frames:
-			if err := s.answer(c, frame, handle, failed); err != nil {
+		case f := <-s.frames:
+			if err := s.answer(c, f, handle, failed); err != nil {
 				return websocket.StatusGoingAway, "the client does not read"
 			}
 		}
@@ -127,7 +183,7 @@ func (s *socket) serve(c *call, handle frameHandler, failed func(openai.ErrorDet
 
 // answer runs one request as a call of its own, with its own id, metrics and
 // line in the log.
-func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(openai.ErrorDetail) any) error {
+func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	g := s.gateway
 	one := *c
 	one.suffix = randomSuffix()
@@ -135,13 +191,13 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s // headers have nowhere to go
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
-	one.slot, one.light = nil, false
+	one.slot, one.light, one.bytes = nil, false, f.held
 	one.inference = true
 	g.metrics.inFlight.Inc()
 	defer g.finish(&one)
 	err := one.guarded(func(c *call) error {
 		if g.draining.Load() {
-			return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
+			return errShuttingDown
 		}
 		var err error
 		if c.identity, err = g.who(c); err != nil { // the key may have been blocked since
@@ -150,7 +206,7 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 		if err := g.take(c, fullUse); err != nil {
 			return err
 		}
-		return handle(c, frame)
+		return handle(c, f.body)
 	})
 	if err == nil {
 		return nil
@@ -170,7 +226,7 @@ func (s *socket) answer(c *call, frame []byte, handle frameHandler, failed func(
 // that a client that leaves is noticed.
 func (s *socket) read() {
 	for {
-		kind, frame, err := s.conn.Read(s.ctx)
+		kind, from, err := s.conn.Reader(s.ctx)
 		if err != nil {
 			s.cancel(clientGone(err))
 			return
@@ -179,12 +235,59 @@ func (s *socket) read() {
 			_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
 			continue
 		}
+		f, err := s.readFrame(from)
+		if e, ok := errors.AsType[*parley.Error](err); ok {
+			_ = s.conn.Close(websocket.StatusTryAgainLater, prefixOf(e.Message, closeReasonMax))
+			continue
+		}
+		if err != nil {
+			s.cancel(clientGone(err))
+			return
+		}
 		select {
-		case s.frames <- frame:
+		case s.frames <- f:
 		default:
+			f.held.release()
 			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many requests wait for their answer")
 		}
 	}
+}
+
+const (
+	// smallFrame is how much of a frame is read before its bytes are taken of what
+	// may be in memory: its length is not known before.
+	smallFrame = 64 << 10
+	// closeReasonMax bounds the reason of a close frame, by the protocol.
+	closeReasonMax = 120
+)
+
+func prefixOf(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// readFrame reads a frame. One that is not small waits until the key's requests
+// leave room for as much as a frame may have.
+func (s *socket) readFrame(from io.Reader) (f frame, err error) {
+	bodies := s.gateway.bodies
+	first, err := io.ReadAll(io.LimitReader(from, smallFrame))
+	if err != nil {
+		return f, err
+	}
+	most := int64(len(first))
+	if most == smallFrame {
+		most = s.gateway.config.BodyBytesMax
+	}
+	if f.held, err = bodies.take(s.ctx, s.key, most); err != nil {
+		return f, err
+	}
+	rest, err := io.ReadAll(from)
+	if err != nil {
+		f.held.release()
+		return f, err
+	}
+	f.body = append(first, rest...)
+	f.held.shrink(int64(len(f.body)))
+	return f, nil
 }
 
 // keepAlive finds connections whose other end is gone without a word.

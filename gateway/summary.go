@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"unicode/utf8"
 
 	"parley"
 	"parley/gateway/convo"
@@ -109,13 +109,15 @@ func (c *call) summaryTokens(m *model) int { return min(512, c.tier().within(m.C
 // summary of those before it.
 func (c *call) summarise(m *model, earlier string, messages []openai.Message) (text string, used parley.Usage, err error) {
 	text = earlier
-	var script strings.Builder
+	var ids []parley.Token
 	for i := range messages {
-		fmt.Fprintf(&script, "%s: %s\n\n", messages[i].Role, messages[i].Content)
-	}
-	ids, err := m.encode("messages", script.String(), token.Options{})
-	if err != nil {
-		return "", used, err
+		for _, part := range textPieces(fmt.Sprintf("%s: %s\n\n", messages[i].Role, messages[i].Content)) {
+			more, err := m.encode("messages", part, token.Options{})
+			if err != nil {
+				return "", used, err
+			}
+			ids = append(ids, more...)
+		}
 	}
 	task, err := m.encode("messages", summaryTask, token.Options{})
 	if err != nil {
@@ -138,4 +140,20 @@ func (c *call) summarise(m *model, earlier string, messages []openai.Message) (t
 		used.OutputTokens += more.OutputTokens
 	}
 	return text, used, nil
+}
+
+// pieceBytes bounds the text that is made tokens of at once, where all of it together
+// may be much longer than a context.
+const pieceBytes = 64 << 10
+
+// textPieces cuts a text into pieces of whole characters.
+func textPieces(text string) (parts []string) {
+	for len(text) > pieceBytes {
+		end := pieceBytes
+		for end > pieceBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		parts, text = append(parts, text[:end]), text[end:]
+	}
+	return append(parts, text)
 }

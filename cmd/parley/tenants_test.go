@@ -18,7 +18,7 @@ func TestExampleTiers(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := &s.tenantTiers[parley.Free]
-	want := limit.Limits{RequestsPerSecond: 1, RequestsPerMinute: 10, InputTokensPerMinute: 20000, OutputTokensPerMinute: 5000, ConcurrentRequests: 1, MonthlyBudget: 1_000_000}
+	want := limit.Limits{RequestsPerSecond: 1, RequestsPerMinute: 10, LightRequestsPerMinute: 600, InputTokensPerMinute: 20000, OutputTokensPerMinute: 5000, ConcurrentRequests: 1, MonthlyBudget: 1_000_000}
 	if free.Limits != want || len(free.Models) != 1 || free.Models[0] != "polly-mini" {
 		t.Errorf("free gets %+v", free)
 	}

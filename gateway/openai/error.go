@@ -226,6 +226,14 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 	return e
 }
 
+// BytesTooLong is the error for a text of which the bytes alone say that it has at
+// least leastTokens, and does not fit contextTokens.
+func BytesTooLong(param string, contextTokens, bytes, leastTokens int) error {
+	return &parley.Error{Code: parley.ContextTooLong, Param: param, Message: fmt.Sprintf(
+		"This model's maximum context length is %d tokens. However, your %s resulted in at least %d tokens (%d bytes). Please reduce the length of the %s.",
+		contextTokens, param, leastTokens, bytes, param)}
+}
+
 // Busy is the error for a request that would not have had its turn in time: it
 // is told so at once, with the time after which it is worth asking again.
 func Busy(wait, retry time.Duration) error {

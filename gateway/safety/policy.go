@@ -24,6 +24,9 @@ const (
 
 var actions = []Action{Off, Flag, Redact, Block}
 
+// Sternness orders actions: the greater, the more follows.
+func (a Action) Sternness() int { return slices.Index(actions, a) }
+
 // A Rule says what follows from findings of a category. In a file it is an
 // action, or a mapping that also has a threshold.
 type Rule struct {

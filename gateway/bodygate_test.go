@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+	"parley/gateway/limit"
+	"parley/gateway/tenant"
+)
+
+// TestByteGate takes bytes beside others: a key that is full holds up no other, and
+// a body for which the total has no room has its turn before those that came later.
+func TestByteGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newByteGate(100, 60)
+		take := func(key string, bytes int64) *bytesHeld { return must(g.take(t.Context(), key, bytes))(t) }
+		var mu sync.Mutex
+		var order []string
+		var waiting sync.WaitGroup
+		later := func(key string, bytes int64) {
+			waiting.Go(func() {
+				h := take(key, bytes)
+				mu.Lock()
+				order = append(order, fmt.Sprint(key, bytes))
+				mu.Unlock()
+				time.Sleep(time.Second)
+				h.release()
+			})
+			synctest.Wait()
+		}
+		a, b := take("a", 60), take("b", 30)
+		later("a", 1)  // its key is full
+		later("d", 10) // goes at once
+		later("c", 50) // the total is full
+		later("e", 10) // must not pass c
+		if got := strings.Join(order, " "); got != "d10" {
+			t.Errorf("while all is taken: %s", got)
+		}
+		a.release()
+		a.release()
+		synctest.Wait()
+		b.shrink(20)
+		waiting.Wait()
+		b.release()
+		if got := strings.Join(order, " "); got != "d10 a1 c50 e10" && got != "d10 c50 a1 e10" {
+			t.Errorf("in the end: %s", got)
+		}
+		if g.used != 0 || len(g.of) != 0 || len(g.waiting) != 0 {
+			t.Errorf("left over: %d, %v, %v", g.used, g.of, g.waiting)
+		}
+	})
+}
+
+// TestByteGateRefuses has bodies wait in vain: they are refused after a while, with
+// whose bytes are taken, and one whose client leaves is forgotten.
+func TestByteGateRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newByteGate(100, 60)
+		held := must(g.take(t.Context(), "a", 60))(t)
+		for key, want := range map[string]parley.Code{"a": parley.RateLimited, "b": parley.Overloaded} {
+			began := time.Now()
+			if _, err := g.take(t.Context(), key, 50); parley.CodeOf(err) != want || time.Since(began) != gateWait {
+				t.Errorf("%s after %v: %v", key, time.Since(began), err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := g.take(ctx, "a", 50); err == nil {
+			t.Error("a body of a client that left was taken")
+		}
+		held.release()
+		if g.used != 0 || len(g.waiting) != 0 {
+			t.Errorf("left over: %d, %v", g.used, g.waiting)
+		}
+	})
+}
+
+// TestBodiesInMemoryAreBounded has one key send a body that does not arrive: the next
+// of the key is refused unread, and another key is answered.
+func TestBodiesInMemoryAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) { c.BodyBytesMax, c.BodyBytesPerKey = 1<<20, 1<<20 })
+		s.gateway.who = func(c *call) (tenant.Identity, error) {
+			return tenant.Identity{Organization: c.request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
+		}
+		body, sent := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		slow := must(http.NewRequestWithContext(ctx, "POST", "http://parley/v1/chat/completions", body))(t)
+		slow.ContentLength = 1 << 20
+		slow.Header.Set("Content-Type", "application/json")
+		slow.Header.Set("X-Org", "slow")
+		go func() { _, _ = s.client.Do(slow) }() // it is never answered
+		_, _ = sent.Write([]byte("{"))
+		synctest.Wait()
+		if used := s.gateway.bodies.used; used != 1<<20 {
+			t.Errorf("a body that is being read holds %d bytes", used)
+		}
+		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), "X-Org", "other"); r.StatusCode != 200 {
+			t.Errorf("another key: %d: %s", r.StatusCode, body)
+		}
+		r, answer := s.do("POST", "/v1/chat/completions", chatBody(""), "X-Org", "slow")
+		if r.StatusCode != 429 || r.Header.Get("Retry-After") == "" || !strings.Contains(answer, "of 1 MiB that a key may have, 1 MiB are taken") {
+			t.Errorf("the same key: %d: %s", r.StatusCode, answer)
+		}
+		cancel()
+		_ = sent.Close()
+		synctest.Wait()
+		if used := s.gateway.bodies.used; used != 0 {
+			t.Errorf("%d bytes are held when all is over", used)
+		}
+		time.Sleep(time.Second) // the server ends the connection
+	})
+}
+
+// TestSocketsAreBounded opens more connections than a key may have, and lets frames
+// wait on one of them: what waits holds bytes, which are given back with it.
+func TestSocketsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "Hello there", time.Second)}, func(c *Config) {
+			c.SocketsPerKey, c.BodyBytesMax, c.BodyBytesPerKey = 2, 200<<10, 200<<10
+		})
+		s.limited(limit.Limits{})
+		first, second := s.mustDial("/v1/chat/completions"), s.mustDial("/v1/chat/completions")
+		if _, r, err := s.dial("/v1/chat/completions"); err == nil || r.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("the third connection: %v", err)
+		}
+		second.CloseNow()
+		synctest.Wait()
+		s.mustDial("/v1/chat/completions")
+		sendFrame(t, first, chatBody(`,"max_tokens":9`))
+		sendFrame(t, first, `{"padding":"`+strings.Repeat("x", 150<<10)+`"}`)
+		synctest.Wait()
+		if used := s.gateway.bodies.used; used < 150<<10 {
+			t.Errorf("a frame of 150 KiB that waits holds %d bytes", used)
+		}
+		first.CloseNow()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if used := s.gateway.bodies.used; used != 0 {
+			t.Errorf("%d bytes are held by a connection that has ended", used)
+		}
+	})
+}
+
+// TestTextIsRefusedByItsBytes sends text that cannot fit, whatever tokens it has, to
+// every route that takes text: it is refused with a number of tokens that it has at
+// least, before it is screened or made tokens of.
+func TestTextIsRefusedByItsBytes(t *testing.T) { synctest.Test(t, testRefusedByBytes) }
+
+func testRefusedByBytes(t *testing.T) {
+	s := start(t, &worker{script: speak(t, "Hello", 0)})
+	m := s.gateway.models[0]
+	text := strings.Repeat("a@b.de ", (m.ContextTokens+2)*m.bytesPerToken()/7+1)
+	model := `{"model":"` + modelID + `",`
+	bodies := map[string]string{
+		"/v1/chat/completions":      model + `"messages":[{"role":"user","content":"` + text + `"}]}`,
+		"/v1/messages":              model + `"max_tokens":9,"messages":[{"role":"user","content":"` + text + `"}]}`,
+		"/v1/messages/count_tokens": model + `"messages":[{"role":"user","content":"` + text + `"}]}`,
+		"/v1/responses":             model + `"input":"` + text + `"}`,
+		"/v1/completions":           model + `"prompt":["x","` + text + `"]}`,
+		"/v1/embeddings":            model + `"input":["x","` + text + `"]}`,
+	}
+	for path, body := range bodies {
+		r, answer := s.do("POST", path, body)
+		if r.StatusCode != 400 || !strings.Contains(answer, "resulted in at least") || !strings.Contains(answer, "maximum context length is 100 tokens") {
+			t.Errorf("%s: %d: %.300s", path, r.StatusCode, answer)
+		}
+	}
+	if r, answer := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":2`)); r.StatusCode != 200 {
+		t.Errorf("text that fits: %d: %s", r.StatusCode, answer)
+	}
+	for _, e := range s.gateway.safety.Recent(0, 1000) {
+		if e.Origin.String() == "user" && e.Direction == "input" {
+			t.Errorf("text that cannot fit was screened: %+v", e)
+			break
+		}
+	}
+}
+
+// TestFindingsAreBounded sends a text with a finding in every word: few lines and
+// events tell of it, and one line tells how many more there are.
+func TestFindingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) { c.Models[0].ContextTokens = 1 << 20 })
+		text := strings.Repeat("write to ann@example.com ", 2000)
+		r, answer := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`","max_tokens":1,"messages":[{"role":"user","content":"`+text+`"}]}`)
+		if r.StatusCode != 200 {
+			t.Fatalf("%d: %.300s", r.StatusCode, answer)
+		}
+		s.wantLog(fmt.Sprintf("more_findings=%d", 2000-findingsMost))
+		if n := strings.Count(s.log.String(), "msg=safety"); n != findingsMost+1 {
+			t.Errorf("%d lines", n)
+		}
+		if n := len(s.gateway.safety.Recent(0, 1000)); n != findingsMost {
+			t.Errorf("%d events are remembered", n)
+		}
+		s.wantMetric(`parley_safety_findings_total{action="flag",category="pii",direction="input"}`, "2000")
+	})
+}
