@@ -24,12 +24,30 @@ func (g *Gateway) moderations(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := checkModerated(request.Inputs); err != nil {
+		return err
+	}
 	answer := openai.Moderation{ID: "modr-" + c.suffix, Model: moderationModel}
 	for _, text := range request.Inputs {
 		verdict := g.safety.Screen.Judge(safety.Text{Body: text})
 		answer.Results = append(answer.Results, moderationResult(&verdict))
 	}
 	return c.reply(http.StatusOK, answer)
+}
+
+// moderatedBytesMax bounds the text of one request: judging a text takes many times
+// its memory.
+const moderatedBytesMax = 256 << 10
+
+func checkModerated(inputs []string) error {
+	bytes := 0
+	for _, text := range inputs {
+		bytes += len(text)
+	}
+	if bytes > moderatedBytesMax {
+		return parley.Invalid("input", "Invalid 'input': it has %d bytes, and a request may have %d. Send it in parts.", bytes, moderatedBytesMax)
+	}
+	return nil
 }
 
 // moderationKinds are OpenAI's categories and which of ours must both be found

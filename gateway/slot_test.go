@@ -127,7 +127,7 @@ func TestSlotsAreReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello there", time.Second)}, metered(t))
 		closing(t, s)
-		s.gateway.routes.add("POST", "/v1/panics", false, func(*call) error { panic("oh") })
+		s.gateway.routes.add(routeRow{method: "POST", path: "/v1/panics", access: stateless, run: func(*call) error { panic("oh") }})
 		limits := limit.Limits{ConcurrentRequests: 1}
 		s.limited(limits)
 		free := func(when string) {
