@@ -26,8 +26,8 @@ func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (opena
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.batches) >= s.limits.Batches {
-		return openai.Batch{}, parley.Errorf(parley.QuotaExceeded, "%d batches are stored, and no more are taken.", s.limits.Batches)
+	if err := s.room(Usage{Batches: 1}); err != nil {
+		return openai.Batch{}, err
 	}
 	rec := &record{
 		Batch: openai.Batch{
@@ -42,6 +42,7 @@ func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (opena
 		return openai.Batch{}, err
 	}
 	s.batches[rec.ID] = rec
+	s.count(rec.Owner, Usage{Batches: 1})
 	s.tell()
 	return rec.Batch, nil
 }
@@ -161,6 +162,7 @@ func (s *Store) Expire(now time.Time) error {
 				continue
 			}
 			delete(s.batches, id)
+			s.count(r.Owner, Usage{Batches: -1})
 		}
 	}
 	for _, f := range s.files {

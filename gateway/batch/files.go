@@ -3,7 +3,6 @@ package batch
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,6 +16,7 @@ import (
 // An Upload is a file that is being taken in. Exactly one of Keep and Drop ends it.
 type Upload struct {
 	store *Store
+	shelf *Shelf
 	owner convo.Owner
 	file  *os.File
 	id    string
@@ -27,24 +27,23 @@ type Upload struct {
 func (s *Shelf) NewUpload() (*Upload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.files)+s.coming >= s.limits.Files {
-		return nil, full("%d files are stored, and no more are taken", s.limits.Files)
+	if err := errors.Join(s.room(Usage{Files: 1}), s.diskRoom(0)); err != nil {
+		return nil, err
 	}
 	id := newID("file-")
 	f, err := os.OpenFile(s.path("files", id+".data.part"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	s.coming++
-	return &Upload{store: s.Store, owner: s.owner, file: f, id: id}, nil
+	s.count(s.owner, Usage{Files: 1})
+	return &Upload{store: s.Store, shelf: s, owner: s.owner, file: f, id: id}, nil
 }
 
-func full(format string, args ...any) error {
-	return parley.Errorf(parley.QuotaExceeded, "The server has no room for more: %s. Delete files with DELETE /v1/files/{id}.", fmt.Sprintf(format, args...))
-}
+// diskEvery is after how many bytes of an upload the disk is asked again for room.
+const diskEvery = 8 << 20
 
-// Write appends to the file. Its limit, and that of all files, is checked before
-// anything is written.
+// Write appends to the file. Its limit, and the quota of its organisation and user,
+// are checked before anything is written.
 func (u *Upload) Write(p []byte) (int, error) {
 	s := u.store
 	s.mu.Lock()
@@ -52,11 +51,16 @@ func (u *Upload) Write(p []byte) (int, error) {
 	case u.bytes+int64(len(p)) > s.limits.FileBytes:
 		s.mu.Unlock()
 		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the %d bytes that are taken.", s.limits.FileBytes)
-	case s.bytes+int64(len(p)) > s.limits.TotalBytes:
-		s.mu.Unlock()
-		return 0, full("all files together may have %d bytes", s.limits.TotalBytes)
 	}
-	s.bytes += int64(len(p))
+	err := u.shelf.room(Usage{Bytes: int64(len(p))})
+	if err == nil && (u.bytes+int64(len(p)))/diskEvery != u.bytes/diskEvery {
+		err = s.diskRoom(int64(len(p)))
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return 0, err
+	}
+	s.count(u.owner, Usage{Bytes: int64(len(p))})
 	s.mu.Unlock()
 	u.bytes += int64(len(p))
 	return u.file.Write(p)
@@ -66,8 +70,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 func (u *Upload) Drop() error {
 	s := u.store
 	s.mu.Lock()
-	s.bytes -= u.bytes
-	s.coming--
+	s.count(u.owner, Usage{Files: -1, Bytes: -u.bytes})
 	s.mu.Unlock()
 	return errors.Join(u.file.Close(), os.Remove(u.file.Name()))
 }
@@ -87,9 +90,8 @@ func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (ope
 	err := errors.Join(u.file.Close(), s.describe("files", u.id, f))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.coming--
 	if err != nil {
-		s.bytes -= u.bytes
+		s.count(u.owner, Usage{Files: -1, Bytes: -u.bytes})
 		return openai.File{}, errors.Join(err, os.Remove(data))
 	}
 	s.files[f.ID] = f
@@ -165,6 +167,6 @@ func (s *Store) remove(f file) error {
 		return err
 	}
 	delete(s.files, f.ID)
-	s.bytes -= f.Bytes
+	s.count(f.Owner, Usage{Files: -1, Bytes: -f.Bytes})
 	return os.Remove(s.path("files", f.ID+".data"))
 }

@@ -198,7 +198,7 @@ func (s *Store) adopt(path string, f file) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files[f.ID] = f
-	s.bytes += f.Bytes
+	s.count(f.Owner, Usage{Files: 1, Bytes: f.Bytes})
 	return true, nil
 }
 

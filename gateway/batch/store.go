@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"parley/gateway/convo"
+	"parley/gateway/db"
 	"parley/gateway/openai"
 )
 
@@ -23,9 +24,9 @@ import (
 type Limits struct {
 	// FileBytes bounds one file; default 200 MB, the interface's own.
 	FileBytes int64
-	// TotalBytes bounds all files together; default 20 GB.
+	// TotalBytes bounds all files of an organisation together; default 20 GB.
 	TotalBytes int64
-	// Files and Batches bound how many there are; default 10000 each.
+	// Files and Batches bound how many an organisation has; default 10000 each.
 	Files, Batches int
 	// Lines bounds the requests of a batch; default 50000, the interface's own.
 	Lines int
@@ -58,8 +59,9 @@ type Store struct {
 	mu      sync.Mutex
 	files   map[string]file
 	batches map[string]*record
-	bytes   int64 // of all files, and of those being taken in
-	coming  int   // files being taken in
+	used    map[convo.Owner]*Usage
+	// free says how much space a directory has left; 0 if that is not known.
+	free func(dir string) int64
 	news    chan struct{}
 }
 
@@ -101,7 +103,7 @@ func (r *record) author() Author { return Author{r.Owner, r.Key} }
 // Open opens the store in a directory, which it makes if need be. What an
 // earlier process did not complete is cleaned away. The caller must close it.
 func Open(dir string, limits Limits) (*Store, error) {
-	s := &Store{dir: dir, limits: limits.withDefaults(), files: map[string]file{}, batches: map[string]*record{}, news: make(chan struct{}, 1)}
+	s := &Store{dir: dir, limits: limits.withDefaults(), files: map[string]file{}, batches: map[string]*record{}, used: map[convo.Owner]*Usage{}, free: db.FreeBytes, news: make(chan struct{}, 1)}
 	for _, sub := range []string{"files", "batches"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("batches: %w", err)
@@ -121,10 +123,24 @@ func Open(dir string, limits Limits) (*Store, error) {
 type Shelf struct {
 	*Store
 	owner convo.Owner
+	quota Quota
 }
 
 // Of returns an owner's part of the store.
-func (s *Store) Of(owner convo.Owner) *Shelf { return &Shelf{s, owner} }
+func (s *Store) Of(owner convo.Owner) *Shelf { return &Shelf{Store: s, owner: owner} }
+
+// count adds to what is kept of an owner. The store must be locked.
+func (s *Store) count(owner convo.Owner, more Usage) {
+	u := s.used[owner]
+	if u == nil {
+		u = &Usage{}
+		s.used[owner] = u
+	}
+	*u = Usage{u.Files + more.Files, u.Bytes + more.Bytes, u.Batches + more.Batches}
+	if *u == (Usage{}) {
+		delete(s.used, owner)
+	}
+}
 
 // Close lets another process use the directory.
 func (s *Store) Close() error { return s.lock.Close() }
@@ -134,11 +150,14 @@ func (s *Store) Close() error { return s.lock.Close() }
 func (s *Store) load() error {
 	if err := readAll(s.path("files"), func(f file) {
 		s.files[f.ID] = f
-		s.bytes += f.Bytes
+		s.count(f.Owner, Usage{Files: 1, Bytes: f.Bytes})
 	}); err != nil {
 		return err
 	}
-	if err := readAll(s.path("batches"), func(r *record) { s.batches[r.ID] = r }); err != nil {
+	if err := readAll(s.path("batches"), func(r *record) {
+		s.batches[r.ID] = r
+		s.count(r.Owner, Usage{Batches: 1})
+	}); err != nil {
 		return err
 	}
 	return errors.Join(

@@ -62,15 +62,20 @@ func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewCon
 	if err := checked(owner, n.check()); err != nil {
 		return c, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
-		c, err = t.createConversation(owner, n, now)
+	if sizeOf(n.Messages) > pieceBytes {
+		return d.load(ctx, owner, n, newMessages(n.Messages, now), func(*Conversation) {}, now)
+	}
+	err = d.writeWithin(ctx, owner, func(t *transaction) error {
+		c, err = t.createConversation(owner, n, &d.quota, now)
 		return err
 	})
 	return c, err
 }
 
-func (t *transaction) createConversation(owner Owner, n NewConversation, now time.Time) (Conversation, error) {
-	id := newID("conv")
+// makeConversation makes an empty conversation, if a quota has room for it and for so
+// many bytes of messages, or returns the one that was made with the same key.
+func (t *transaction) makeConversation(owner Owner, n *NewConversation, q *Quota, bytes int, now time.Time) (c Conversation, made bool, err error) {
+	id, full := newID("conv"), t.room(owner, q, 1, int64(bytes))
 	if n.Policy == "" {
 		n.Policy = Refuse
 	}
@@ -78,21 +83,29 @@ func (t *transaction) createConversation(owner Owner, n NewConversation, now tim
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', 0, 0, 0, $11, $11, 0) ON CONFLICT DO NOTHING`,
 		id, owner.Tenant, owner.User, n.Key, n.Model, n.Title, db.Flag(n.Pinned), db.Flag(n.Temporary), string(n.Policy), metadataText(n.Metadata), db.Stamp(now))
 	if err != nil {
-		return Conversation{}, err
+		return c, false, err
 	}
 	if added == 0 {
-		c, err := only(t, scanConversation, `SELECT `+conversationColumns+` FROM conversations
+		c, err = only(t, scanConversation, `SELECT `+conversationColumns+` FROM conversations
 			WHERE tenant = $1 AND user_id = $2 AND retry_key = $3 AND deleted = 0`, owner.Tenant, owner.User, n.Key)
 		if errors.Is(err, ErrNotFound) {
-			err = ErrKeyReused // for one that was deleted since
+			err = ErrKeyReused // for one that was deleted since, or is being written
 		}
-		return c, err
+		return c, false, err
+	}
+	if full != nil {
+		return c, false, full
 	}
 	if err := t.index(owner, id, "", n.Title, now); err != nil {
-		return Conversation{}, err
+		return c, false, err
 	}
-	c, err := t.conversation(owner, id)
-	if err != nil || len(n.Messages) == 0 {
+	c, err = t.conversation(owner, id)
+	return c, true, err
+}
+
+func (t *transaction) createConversation(owner Owner, n NewConversation, q *Quota, now time.Time) (Conversation, error) {
+	c, made, err := t.makeConversation(owner, &n, q, sizeOf(n.Messages), now)
+	if err != nil || !made || len(n.Messages) == 0 {
 		return c, err
 	}
 	w := &writer{t: t, owner: owner, c: c, now: now}

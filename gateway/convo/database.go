@@ -13,6 +13,10 @@ import (
 type database struct {
 	*db.DB
 	finder
+	// pieces has room for the one piece of something large that is being written.
+	pieces chan struct{}
+	// quota is what the caller may store.
+	quota Quota
 }
 
 // A finder is how one kind of database finds words.

@@ -79,8 +79,16 @@ func (w *writer) parent(wanted string) (string, error) {
 	return m.ID, err
 }
 
-// add inserts m as the next message and the current leaf.
+// add inserts m as the next message and the current leaf, and lets search find it.
 func (w *writer) add(m *Message, k turnKey) error {
+	if err := w.insert(m, k); err != nil || m.Text == "" {
+		return err
+	}
+	return w.t.index(w.owner, w.c.ID, m.ID, m.Text, w.now)
+}
+
+// insert inserts m as the next message and the current leaf.
+func (w *writer) insert(m *Message, k turnKey) error {
 	w.c.seq++
 	w.c.Messages++
 	w.c.Bytes += int64(len(m.Content))
@@ -89,10 +97,7 @@ func (w *writer) add(m *Message, k turnKey) error {
 	}
 	m.Conversation, m.Seq = w.c.ID, w.c.seq
 	w.c.Leaf = m.ID
-	if err := w.t.insert(m, k); err != nil || m.Text == "" {
-		return err
-	}
-	return w.t.index(w.owner, w.c.ID, m.ID, m.Text, w.now)
+	return w.t.insert(m, k)
 }
 
 // close writes what the conversation keeps of its messages.
@@ -117,13 +122,38 @@ func newMessage(n *NewMessage, parent string, now time.Time) Message {
 	return m
 }
 
+// newMessages returns completed messages, each the child of the one before.
+func newMessages(list []NewMessage, now time.Time) []Message {
+	messages, parent := make([]Message, len(list)), ""
+	for i := range list {
+		messages[i] = newMessage(&list[i], parent, now)
+		parent = messages[i].ID
+	}
+	return messages
+}
+
+// sizeOf returns how many bytes of contents messages have.
+func sizeOf(messages []NewMessage) (bytes int) {
+	for i := range messages {
+		bytes += len(messages[i].Content)
+	}
+	return bytes
+}
+
 func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage, now time.Time) (added []Message, err error) {
 	if err := checked(owner, checkMessages(messages, 1, AppendMax)); err != nil {
 		return nil, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
+	size := sizeOf(messages)
+	if size > ContentBytesMax {
+		return nil, parley.Invalid("items", "The items have %d bytes together, and those of one request may have %d: send them in several requests.", size, ContentBytesMax)
+	}
+	err = d.writeWithin(ctx, owner, func(t *transaction) error {
 		w, err := t.open(owner, conversation, now)
 		if err != nil {
+			return err
+		}
+		if err := t.room(owner, &d.quota, 0, int64(size)); err != nil {
 			return err
 		}
 		follows, err := w.parent(parent)

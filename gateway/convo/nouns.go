@@ -227,6 +227,9 @@ type Retention struct {
 	// Temporary is how long a temporary conversation is kept after its last
 	// change; default 24 h.
 	Temporary time.Duration
+	// Conversations is how long a conversation is kept after its last change, pinned or
+	// not; 0 keeps it.
+	Conversations time.Duration
 	// Responses is how long a response that none follows is kept after it was
 	// created or followed last; default 30 days.
 	Responses time.Duration

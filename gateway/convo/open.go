@@ -40,5 +40,5 @@ func New(ctx context.Context, d *db.DB) (Store, error) {
 	if err := d.Migrate(ctx, schema()); err != nil {
 		return nil, err
 	}
-	return &database{d, searches[d.Kind()]}, nil
+	return &database{DB: d, finder: searches[d.Kind()], pieces: make(chan struct{}, 1)}, nil
 }

@@ -1,6 +1,7 @@
 package convo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -127,44 +128,52 @@ const (
 	keepResponses = 30 * 24 * time.Hour
 )
 
-// purgeAtOnce bounds how much one transaction removes, so that others wait
+// purgeAtOnce bounds how much one transaction marks or removes, so that others wait
 // little.
-const purgeAtOnce = 100
+const (
+	purgeAtOnce          = 100
+	purgeResponsesAtOnce = 10
+)
 
 func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) error {
-	before := func(given, otherwise time.Duration) int64 {
-		if given == 0 {
-			given = otherwise
-		}
-		return db.Stamp(now.Add(-given))
+	before := func(given, otherwise time.Duration) int64 { return db.Stamp(now.Add(-cmp.Or(given, otherwise))) }
+	marks := []purgeStep{
+		{`deleted > 0 AND deleted <= $1`, before(keep.Deleted, keepDeleted)},
+		{`deleted = 0 AND temporary = 1 AND updated <= $1`, before(keep.Temporary, keepTemporary)},
 	}
-	// The outer conditions are checked again on a row that somebody else was
-	// changing when the inner ones had chosen it.
-	for _, p := range []struct {
-		statement string
-		before    int64
-	}{
-		{`DELETE FROM conversations WHERE deleted > 0 AND deleted <= $1 AND id IN (SELECT id FROM conversations WHERE deleted > 0 AND deleted <= $1 LIMIT $2)`, before(keep.Deleted, keepDeleted)},
-		{`DELETE FROM conversations WHERE temporary = 1 AND updated <= $1 AND id IN (SELECT id FROM conversations WHERE temporary = 1 AND updated <= $1 LIMIT $2)`, before(keep.Temporary, keepTemporary)},
-		{`DELETE FROM responses WHERE used <= $1 AND id IN (SELECT r.id FROM responses r WHERE r.used <= $1 AND r.status NOT IN ('queued', 'in_progress')
-			AND NOT EXISTS (SELECT 1 FROM responses f WHERE f.previous = r.id) LIMIT $2)`, before(keep.Responses, keepResponses)},
-	} {
-		if err := d.purge(ctx, p.statement, p.before); err != nil {
+	if keep.Conversations > 0 {
+		marks = append(marks, purgeStep{`deleted = 0 AND updated <= $1`, before(keep.Conversations, 0)})
+	}
+	for _, p := range marks {
+		// The outer condition is checked again on a row that another transaction was
+		// changing when the inner one had chosen it.
+		statement := `UPDATE conversations SET deleted = $2 WHERE ` + p.which + ` AND id IN (SELECT id FROM conversations WHERE ` + p.which + ` LIMIT $3)`
+		if err := d.purge(ctx, statement, p.before, discarded, purgeAtOnce); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := d.discardAll(ctx, -db.Stamp(now.Add(-stagedMax))); err != nil {
+		return err
+	}
+	return d.purge(ctx, `DELETE FROM responses WHERE used <= $1 AND id IN (SELECT r.id FROM responses r WHERE r.used <= $1 AND r.status NOT IN ('queued', 'in_progress')
+			AND NOT EXISTS (SELECT 1 FROM responses f WHERE f.previous = r.id) LIMIT $2)`, before(keep.Responses, keepResponses), purgeResponsesAtOnce)
 }
 
-// purge runs statement until it finds nothing to remove.
-func (d *database) purge(ctx context.Context, statement string, before int64) error {
+// A purgeStep says which conversations are to be removed, as before says.
+type purgeStep struct {
+	which  string
+	before int64
+}
+
+// purge runs statement until it finds nothing to do.
+func (d *database) purge(ctx context.Context, statement string, args ...any) error {
 	for {
-		var removed int64
-		err := d.writeReserved(ctx, func(t *transaction) (err error) {
-			removed, err = t.exec(statement, before, purgeAtOnce)
+		var touched int64
+		err := d.writePiece(ctx, func(t *transaction) (err error) {
+			touched, err = t.exec(statement, args...)
 			return err
 		})
-		if err != nil || removed == 0 {
+		if err != nil || touched == 0 {
 			return err
 		}
 	}

@@ -48,9 +48,12 @@ func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewRespons
 	if err := checked(owner, n.check()); err != nil {
 		return r, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
+	err = d.writeWithin(ctx, owner, func(t *transaction) error {
 		r, err = t.responseOf(owner, &n)
 		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if err := t.room(owner, &d.quota, 0, int64(len(n.Request))+bytesOf(n.Input)); err != nil {
 			return err
 		}
 		r, err = t.createResponse(owner, &n, now)

@@ -11,7 +11,11 @@ import (
 // index lets search find text as what the conversation's message says, or as
 // its title if message is empty.
 func (t *transaction) index(owner Owner, conversation, message, text string, created time.Time) error {
-	words := wordsOf(text)
+	return t.indexWords(owner, conversation, message, wordsOf(text), created)
+}
+
+// indexWords is index for words that were found before.
+func (t *transaction) indexWords(owner Owner, conversation, message, words string, created time.Time) error {
 	if words == "" {
 		_, err := t.exec(`DELETE FROM documents WHERE conversation = $1 AND message = $2`, conversation, message)
 		return err

@@ -110,6 +110,11 @@ type Store interface {
 	Recover(ctx context.Context, now time.Time) (Recovered, error)
 	// Purge removes what keep no longer holds.
 	Purge(ctx context.Context, now time.Time, keep Retention) error
+	// Within returns the store as a caller with a quota sees it: what the quota has no
+	// room for is refused with [parley.QuotaExceeded].
+	Within(q Quota) Store
+	// Usage returns what the owner's tenant stores, and what the owner does.
+	Usage(ctx context.Context, owner Owner) (organization, user Usage, err error)
 	// Ping returns nil if the database answers.
 	Ping(ctx context.Context) error
 	// Close ends all use of the database.

@@ -38,37 +38,23 @@ func (d *database) Import(ctx context.Context, owner Owner, a *Archive, now time
 	if err := checked(owner, a.check()); err != nil {
 		return c, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
-		from := &a.Conversation
-		c, err = t.createConversation(owner, NewConversation{Title: from.Title, Model: from.Model, Pinned: from.Pinned, Metadata: from.Metadata, Policy: from.Policy}, now)
-		if err != nil {
-			return err
-		}
-		w := &writer{t: t, owner: owner, c: c, now: now}
-		named := map[string]string{}
-		for i := range a.Messages {
-			if err := w.imported(&a.Messages[i], named); err != nil {
-				return err
-			}
-		}
-		w.c.Leaf = named[from.Leaf]
-		if err := w.close(); err != nil {
-			return err
-		}
-		c, err = t.conversation(owner, c.ID)
-		return err
-	})
-	return c, err
+	from, named := &a.Conversation, map[string]string{}
+	messages := make([]Message, len(a.Messages))
+	for i := range a.Messages {
+		messages[i] = imported(&a.Messages[i], named)
+	}
+	n := NewConversation{Title: from.Title, Model: from.Model, Pinned: from.Pinned, Metadata: from.Metadata, Policy: from.Policy}
+	return d.load(ctx, owner, n, messages, func(c *Conversation) { c.Leaf = named[from.Leaf] }, now)
 }
 
-// imported adds one message of an archive under a new id, which it notes in
+// imported returns one message of an archive under a new id, which it notes in
 // named.
-func (w *writer) imported(a *ArchivedMessage, named map[string]string) error {
+func imported(a *ArchivedMessage, named map[string]string) Message {
 	m := a.message()
 	m.ID, m.Parent = NewMessageID(), named[a.Parent]
 	named[a.ID] = m.ID
 	if m.Kind == "" {
 		m.Kind = "message"
 	}
-	return w.add(&m, turnKey{})
+	return m
 }

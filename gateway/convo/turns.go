@@ -39,17 +39,28 @@ func (t *NewTurn) fingerprint() string {
 	return fingerprintOf(t.Parent, t.Model, t.Question.Kind, t.Question.Role, string(t.Question.Content))
 }
 
+// size returns how many bytes the question has.
+func (t *NewTurn) size() int64 {
+	if t.Question == nil {
+		return 1 // an answer needs room, too
+	}
+	return int64(len(t.Question.Content))
+}
+
 func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation string, n NewTurn, now time.Time) (turn Turn, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return turn, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
+	err = d.writeWithin(ctx, owner, func(t *transaction) error {
 		w, err := t.open(owner, conversation, now)
 		if err != nil {
 			return err
 		}
 		turn, err = t.turnOf(conversation, &n)
 		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if err := t.room(owner, &d.quota, 0, n.size()); err != nil {
 			return err
 		}
 		turn, err = w.begin(&n)

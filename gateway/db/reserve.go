@@ -2,6 +2,7 @@ package db
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -59,3 +60,7 @@ func (r *reserve) release() bool {
 	defer r.mu.Unlock()
 	return os.Remove(r.path) == nil
 }
+
+// FreeBytes returns how much space the disk of a directory has left for this account;
+// 0 where that cannot be asked.
+func FreeBytes(dir string) int64 { return freeBytes(filepath.Join(dir, "any")) }
