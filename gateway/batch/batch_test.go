@@ -378,8 +378,8 @@ func TestExpiry(t *testing.T) {
 		}
 		time.Sleep(40 * 24 * time.Hour)
 		stop()
-		if len(s.files) != 0 || len(s.batches) != 0 || s.bytes != 0 {
-			t.Errorf("after 40 days: %d files, %d batches, %d bytes", len(s.files), len(s.batches), s.bytes)
+		if len(s.files) != 0 || len(s.batches) != 0 || len(s.used) != 0 {
+			t.Errorf("after 40 days: %d files, %d batches, %v", len(s.files), len(s.batches), s.used)
 		}
 	})
 }
@@ -462,8 +462,8 @@ func TestLimits(t *testing.T) {
 	if _, err := s.Of(ann).NewUpload(); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a third file gives %v", err)
 	}
-	if err := u.Drop(); err != nil || s.bytes != 8 {
-		t.Errorf("%v, %d bytes", err, s.bytes)
+	if err := u.Drop(); err != nil || s.used[ann].Bytes != 8 {
+		t.Errorf("%v, %+v", err, s.used[ann])
 	}
 	create(t, s, "x")
 	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, annsKey, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {

@@ -62,7 +62,7 @@ type Store struct {
 	used    map[convo.Owner]*Usage
 	// free says how much space a directory has left; 0 if that is not known.
 	free func(dir string) int64
-	news    chan struct{}
+	news chan struct{}
 }
 
 // A file is one as it is described on disk.
