@@ -43,6 +43,7 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 		{Name: who.Organization, Limits: who.Limits.Without(who.TierLimits)},
 		{Name: who.Organization + ":" + who.Tier.String(), Limits: who.TierLimits},
 		{Name: keyAccount(who), Limits: who.KeyLimits},
+		{Name: userAccount(who), Limits: userLimits(who)},
 	} {
 		if a.Limits != (limit.Limits{}) {
 			accounts = append(accounts, a)
@@ -54,6 +55,14 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 		}
 	}
 	return accounts
+}
+
+// userLimits are those of the user who calls; none if the key names no user.
+func userLimits(who *tenant.Identity) limit.Limits {
+	if who.User == "" {
+		return limit.Limits{}
+	}
+	return who.UserLimits
 }
 
 // reserve takes what jobs may use of the caller's limits of tokens and money before

@@ -137,7 +137,7 @@ func (c *call) body() ([]byte, error) {
 	}
 	c.bytes.shrink(int64(len(body)))
 	_ = control.SetReadDeadline(time.Time{})
-	return body, nil
+	return body, c.countEndUser(body)
 }
 
 // holdBytes waits until the body, of at most limit bytes, may be read into memory.

@@ -67,6 +67,8 @@ type Config struct {
 	Audit *audit.Log
 	// NoAddresses keeps the addresses of clients out of request lines and the audit log.
 	NoAddresses bool
+	// Retention says how long what is stored is kept.
+	Retention Retention
 	// NoTitles leaves conversations without the title that the model writes for
 	// them after their first turn.
 	NoTitles bool
@@ -134,6 +136,17 @@ type Config struct {
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
+}
+
+// A Retention says how long what is stored is kept. Files have their own, with the
+// store of batches.
+type Retention struct {
+	// Conversations are kept for so long after their last change; 0 keeps them.
+	Conversations time.Duration
+	// Responses are kept for so long after they were followed last; default 30 days.
+	Responses time.Duration
+	// Ledger is how long its entries are kept; 0 keeps them. Budgets need a month.
+	Ledger time.Duration
 }
 
 // A Served is one model as clients see it.

@@ -59,7 +59,7 @@ func (g *Gateway) addItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	added, err := g.keeper.store.AppendMessages(c.request.Context(), ownerOf(c), c.values["id"], "", messages, g.config.Now())
+	added, err := c.storeFor().AppendMessages(c.request.Context(), ownerOf(c), c.values["id"], "", messages, g.config.Now())
 	if err != nil {
 		return c.noConversation(err)
 	}

@@ -43,7 +43,7 @@ func (g *Gateway) importConversation(c *call) error {
 	if err != nil {
 		return err
 	}
-	v, err := g.keeper.store.Import(c.request.Context(), ownerOf(c), archive, g.config.Now())
+	v, err := c.storeFor().Import(c.request.Context(), ownerOf(c), archive, g.config.Now())
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (g *Gateway) createConversation(c *call) error {
 	if fresh.Messages, err = newMessages(request.Items); err != nil {
 		return err
 	}
-	made, err := g.keeper.store.CreateConversation(c.request.Context(), ownerOf(c), fresh, g.config.Now())
+	made, err := c.storeFor().CreateConversation(c.request.Context(), ownerOf(c), fresh, g.config.Now())
 	if err != nil {
 		return err
 	}

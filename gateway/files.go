@@ -6,6 +6,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -21,8 +22,10 @@ const (
 	uploadPartsMax     = 16
 	uploadFieldMax     = 1 << 10
 	uploadNameBytesMax = 255
-	// uploadWaitMax bounds how long nothing may come of an upload.
+	// uploadWaitMax bounds how long nothing may come of an upload, and how long it may
+	// take beside what its bytes need at uploadRateMin a second.
 	uploadWaitMax = 60 * time.Second
+	uploadRateMin = 64 << 10
 	filesPage     = 10_000
 )
 
@@ -31,7 +34,7 @@ func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 	if g.config.Batches == nil {
 		return nil, parley.Errorf(parley.Unavailable, "This server keeps no files: it has no data directory, or another process uses it.")
 	}
-	return g.config.Batches.Of(ownerOf(c)), nil
+	return g.config.Batches.Of(ownerOf(c)).Within(c.fileQuota()), nil
 }
 
 // uploadFile answers POST /v1/files.
@@ -44,14 +47,15 @@ func (g *Gateway) uploadFile(c *call) error {
 		return err
 	}
 	control := http.NewResponseController(c.response)
+	end := time.Now().Add(uploadTime(c.request.ContentLength, store.FileBytesMax()))
 	body := &patient{Reader: c.request.Body, extend: func() {
-		_ = control.SetReadDeadline(time.Now().Add(uploadWaitMax)) // not every connection has one
+		_ = control.SetReadDeadline(earlier(time.Now().Add(uploadWaitMax), end)) // not every connection has one
 	}}
 	form, upload, err := readUpload(c.request.Header.Get("Content-Type"), body, store)
-	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
-		return err
+		return err // under the deadline, as the server reads on before it answers
 	}
+	_ = control.SetReadDeadline(time.Time{})
 	seconds, err := form.check()
 	if err != nil {
 		return errors.Join(err, upload.Drop())
@@ -61,6 +65,22 @@ func (g *Gateway) uploadFile(c *call) error {
 		return err
 	}
 	return c.reply(http.StatusOK, file)
+}
+
+// uploadTime is how long an upload of a length may take, which is -1 if it is not
+// known, and of which no more than most is read.
+func uploadTime(length, most int64) time.Duration {
+	if length < 0 || length > most {
+		length = most
+	}
+	return uploadWaitMax + time.Duration(length)*time.Second/uploadRateMin
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // A patient reader moves a deadline on before every read.
@@ -166,6 +186,9 @@ func (f formErrors) Read(b []byte) (int, error) {
 }
 
 func badForm(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return parley.Invalid("", "The upload was too slow: nothing came for %v, or it came with less than %d bytes a second.", uploadWaitMax, uploadRateMin)
+	}
 	return parley.Invalid("", "The form cannot be read: %v.", err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/ledger"
 )
 
 // How a process shows the store that it lives. What it was writing is taken
@@ -24,10 +25,13 @@ const (
 // A keeper holds what lives longer than one call: the store, the name of this
 // process in it, and the work that goes on without a client.
 type keeper struct {
-	store   convo.Store
-	process string
-	now     func() time.Time
-	log     *slog.Logger
+	store convo.Store
+	// ledger is nil if none is kept.
+	ledger    *ledger.Ledger
+	retention Retention
+	process   string
+	now       func() time.Time
+	log       *slog.Logger
 	// ctx ends when work must stop.
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -65,7 +69,7 @@ func newKeeper(config *Config) (*keeper, error) {
 	if config.Store == nil {
 		return nil, nil
 	}
-	k := &keeper{store: config.Store, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}, debts: map[string]debt{}}
+	k := &keeper{store: config.Store, ledger: config.Ledger, retention: config.Retention, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}, debts: map[string]debt{}}
 	k.ctx, k.stop = context.WithCancelCause(context.Background())
 	if err := k.recover(); err != nil {
 		return nil, fmt.Errorf("conversation store: %w", err)
@@ -89,12 +93,22 @@ func (k *keeper) keep() {
 		err := errors.Join(k.beatIfWriting(), k.bounded(k.pay), k.recover())
 		if now := k.now(); now.Sub(purged) >= purgeEvery {
 			purged = now
-			err = errors.Join(err, k.bounded(func(ctx context.Context) error { return k.store.Purge(ctx, now, convo.Retention{}) }))
+			err = errors.Join(err, k.bounded(k.purge))
 		}
 		if err != nil && k.ctx.Err() == nil {
 			k.log.Error("conversation store", "error", err)
 		}
 	}
+}
+
+// purge removes what is kept no longer.
+func (k *keeper) purge(ctx context.Context) error {
+	now, keep := k.now(), k.retention
+	err := k.store.Purge(ctx, now, convo.Retention{Conversations: keep.Conversations, Responses: keep.Responses})
+	if k.ledger == nil || keep.Ledger == 0 {
+		return err
+	}
+	return errors.Join(err, k.ledger.Purge(ctx, now.Add(-keep.Ledger)))
 }
 
 // bounded runs f with the time that the store may take.

@@ -20,6 +20,13 @@ type meDocument struct {
 	Key *tenant.KeyDocument `json:"key"`
 	// Limits are those of the organisation. They hold besides the key's.
 	Limits limit.Limits `json:"limits"`
+	// UserLimits are those of the user that the key names, for all its keys; null
+	// without any.
+	UserLimits *limit.Limits `json:"user_limits"`
+	// Quota is what the organisation stores and may store, UserQuota the same of the
+	// user.
+	Quota     quotaDocument `json:"quota"`
+	UserQuota quotaDocument `json:"user_quota"`
 	// Spent is what the key has cost since MonthStart, in Currency; null if no
 	// ledger is kept.
 	Spent      *limit.Micros `json:"spent_this_month"`
@@ -45,6 +52,13 @@ func (g *Gateway) showMe(c *call) error {
 		}
 		shown := k.Document("")
 		me.Key = &shown
+	}
+	var err error
+	if me.Quota, me.UserQuota, err = g.quotas(ctx, c); err != nil {
+		return err
+	}
+	if l := userLimits(who); l != (limit.Limits{}) {
+		me.UserLimits = &l
 	}
 	if g.config.Ledger != nil {
 		spent, err := g.config.Ledger.Spent(ctx, who.Organization, who.Key, g.config.Now())

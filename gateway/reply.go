@@ -106,7 +106,7 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	k.claim(fresh.ID)
 	var stored convo.Response
 	err = persist(ctx, func(ctx context.Context) (err error) {
-		stored, err = k.store.CreateResponse(ctx, r.owner, fresh, now)
+		stored, err = asking.storeFor().CreateResponse(ctx, r.owner, fresh, now)
 		return err
 	})
 	if late(err) {

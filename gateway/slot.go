@@ -23,6 +23,8 @@ type slot struct {
 	book     limit.Book
 	hold     limit.Hold
 	released atomic.Bool
+	// next is released with it.
+	next *slot
 }
 
 // The uses of a slot. Light requests read, delete or change a little of what is
@@ -82,7 +84,7 @@ func (g *Gateway) take(c *call, use limit.Use) error {
 // release gives back the place of a request that is over. It is safe to call it
 // again, and on nil.
 func (s *slot) release() {
-	if s != nil && !s.released.Swap(true) {
+	for ; s != nil && !s.released.Swap(true); s = s.next {
 		s.book.Settle(&s.hold, s.hold.Use)
 	}
 }
@@ -125,8 +127,13 @@ func (c *call) reserveHold(ctx context.Context, h *limit.Hold, model string) err
 
 // whoseLimit says to a caller which of its accounts a limit is of.
 func whoseLimit(who *tenant.Identity, h *limit.Hold, r *limit.Refusal) string {
-	if h.Accounts[r.Account].Name == keyAccount(who) {
+	switch name := h.Accounts[r.Account].Name; {
+	case name == keyAccount(who):
 		return "your key"
+	case name == userAccount(who):
+		return "your user"
+	case strings.HasPrefix(name, who.Organization+"//end-user:"):
+		return "the user that the request names"
 	}
 	return "your organisation"
 }

@@ -206,6 +206,9 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 		if err := g.take(c, fullUse); err != nil {
 			return err
 		}
+		if err := c.countEndUser(f.body); err != nil {
+			return err
+		}
 		return handle(c, f.body)
 	})
 	if err == nil {

@@ -133,7 +133,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	k := t.gateway.keeper
 	k.claim(wanted.Answer)
 	err = persist(t.call.request.Context(), func(ctx context.Context) (err error) {
-		begun, err = k.store.BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
+		begun, err = t.call.storeFor().BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
 		return err
 	})
 	if err != nil || !begun.Begun {

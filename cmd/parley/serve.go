@@ -142,7 +142,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 // openBatches opens where files and batches are kept. While another server uses
 // the directory, this one has none.
 func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
-	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{})
+	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{Keep: s.keepFiles})
 	if errors.Is(err, batch.ErrInUse) {
 		log.Warn("another server uses the data directory, so this one takes no files and batches: choose another with --data", "data", s.data)
 		return nil, nil

@@ -71,6 +71,12 @@ type settings struct {
 	metricsOpen bool
 	// proxies are the networks of reverse proxies whose headers are believed.
 	proxies []netip.Prefix
+	// bodyTotal and bodyPerKey bound request bodies in memory, socketsPerKey connections.
+	bodyTotal, bodyPerKey int64
+	socketsPerKey         int
+	// retention and keepFiles are how long what is stored is kept.
+	retention gateway.Retention
+	keepFiles time.Duration
 	// safetyPolicy is the file that says what is allowed; empty flags only.
 	safetyPolicy string
 	// warning is what the log says of where the settings come from.
@@ -201,7 +207,7 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "audit-keep", wants: "a time such as 8760h", set: setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
 		help: "remove entries of the audit log after this `TIME` (default: keep all)"},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, safetySettings))
+}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings, safetySettings))
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

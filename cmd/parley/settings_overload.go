@@ -129,7 +129,7 @@ func setShareCache(s *settings, text string) error {
 func (s *settings) frontConfig() gateway.Config {
 	admission := s.admission
 	admission.Queue.TokenMax = s.slo.TPOT // what is promised
-	return gateway.Config{
+	config := gateway.Config{
 		NoTitles:       s.untitled,
 		NoAddresses:    s.noAddresses,
 		TierContexts:   s.tiers,
@@ -143,4 +143,6 @@ func (s *settings) frontConfig() gateway.Config {
 		TrustedProxies: s.proxies,
 		MetricsOpen:    s.metricsOpen,
 	}
+	s.limitConfig(&config)
+	return config
 }

@@ -45,7 +45,7 @@ type tierSetting struct {
 	set  func(s *settings, class parley.Class, text string) error
 }
 
-var tierSettings = []tierSetting{
+var tierSettings = append([]tierSetting{
 	{"models", func(s *settings, class parley.Class, text string) error {
 		if text == "" {
 			return errNotWanted
@@ -74,7 +74,7 @@ var tierSettings = []tierSetting{
 	{"budget-alert", func(s *settings, class parley.Class, text string) error {
 		return setAlert(&s.tenantTiers[class].Limits.BudgetAlert, text)
 	}},
-}
+}, userSettings()...)
 
 func tierSettingNames() (names []string) {
 	for _, t := range tierSettings {

@@ -36,7 +36,7 @@ func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (opena
 		},
 		Owner: s.owner, Key: key,
 		OutputID: newID("file-"), ErrorsID: newID("file-"), Order: now.UnixNano(),
-		KeepSeconds: cmp.Or(int64(r.OutputSeconds), int64(keepDefault.Seconds())),
+		KeepSeconds: s.limits.keepSeconds(r.OutputSeconds),
 	}
 	if err := s.describe("batches", rec.ID, rec); err != nil {
 		return openai.Batch{}, err
@@ -156,7 +156,7 @@ func (s *Store) Expire(now time.Time) error {
 		switch {
 		case !r.Status.Over():
 			needed[r.InputFileID] = true
-		case now.Unix() >= r.CreatedAt+int64((keepDefault+window).Seconds()):
+		case now.Unix() >= r.CreatedAt+int64((cmp.Or(s.limits.Keep, keepDefault)+window).Seconds()):
 			if err := os.Remove(s.path("batches", id+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				problems = append(problems, err)
 				continue

@@ -79,7 +79,7 @@ func (u *Upload) Drop() error {
 func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (openai.File, error) {
 	s := u.store
 	f := file{openai.File{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: name, Purpose: purpose, Status: "processed"}, u.owner}
-	f.ExpiresAt = f.CreatedAt + cmp.Or(int64(keepSeconds), int64(keepDefault.Seconds()))
+	f.ExpiresAt = f.CreatedAt + s.limits.keepSeconds(keepSeconds)
 	if err := u.file.Sync(); err != nil {
 		return openai.File{}, errors.Join(err, u.Drop())
 	}

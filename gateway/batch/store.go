@@ -28,6 +28,9 @@ type Limits struct {
 	TotalBytes int64
 	// Files and Batches bound how many an organisation has; default 10000 each.
 	Files, Batches int
+	// Keep is how long files are kept at most, and batches that are over; 0 keeps files
+	// for 30 days or as long as their upload says, and batches for 30 days.
+	Keep time.Duration
 	// Lines bounds the requests of a batch; default 50000, the interface's own.
 	Lines int
 	// LineBytes bounds one of them; default 16 MiB.
@@ -46,6 +49,16 @@ func (l Limits) withDefaults() Limits {
 
 // keepDefault is how long files of batches are kept, and batches themselves.
 const keepDefault = 30 * 24 * time.Hour
+
+// keepSeconds is how long a file is kept for which so many seconds were asked, 0 for
+// none.
+func (l *Limits) keepSeconds(asked int) int64 {
+	seconds := cmp.Or(int64(asked), int64(cmp.Or(l.Keep, keepDefault).Seconds()))
+	if l.Keep > 0 {
+		seconds = min(seconds, int64(l.Keep.Seconds()))
+	}
+	return seconds
+}
 
 // ErrInUse is in the error of a directory that another process works on.
 var ErrInUse = errors.New("another process uses the directory")
@@ -141,6 +154,9 @@ func (s *Store) count(owner convo.Owner, more Usage) {
 		delete(s.used, owner)
 	}
 }
+
+// FileBytesMax is how many bytes a file may have.
+func (s *Store) FileBytesMax() int64 { return s.limits.FileBytes }
 
 // Close lets another process use the directory.
 func (s *Store) Close() error { return s.lock.Close() }

@@ -229,6 +229,23 @@ func (l *Ledger) Close() error {
 	return err
 }
 
+// purgeAtOnce bounds how much one transaction removes, so that others wait little.
+const purgeAtOnce = 500
+
+// Purge removes entries from before a time.
+func (l *Ledger) Purge(ctx context.Context, before time.Time) error {
+	for {
+		var removed int64
+		err := l.db.Write(ctx, func(t *db.Tx) (err error) {
+			removed, err = t.Exec(`DELETE FROM ledger WHERE at < $1 AND (at, id) IN (SELECT at, id FROM ledger WHERE at < $1 ORDER BY at LIMIT $2)`, db.Stamp(before), purgeAtOnce)
+			return err
+		})
+		if err != nil || removed == 0 {
+			return err
+		}
+	}
+}
+
 // SaveAccounts keeps what accounts have used of their limits.
 func (l *Ledger) SaveAccounts(ctx context.Context, changed map[string]limit.State) error {
 	return l.db.Write(ctx, func(t *db.Tx) error {

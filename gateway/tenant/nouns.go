@@ -32,6 +32,11 @@ type Identity struct {
 	// TierLimits are those of Limits that it has by the tier, but for the budget. What
 	// keys of another tier use does not count for them.
 	TierLimits limit.Limits
+	// UserLimits are what the user may use with all its keys of the tier, EndUserLimits
+	// what each user may whom the caller names in its requests.
+	UserLimits, EndUserLimits limit.Limits
+	// Quota is what the organisation may store, UserQuota what the user may of that.
+	Quota, UserQuota Quota
 	// Admin keys manage keys and see everybody's numbers.
 	Admin bool
 	// Anonymous callers showed no credential, to a server that has no keys: they may

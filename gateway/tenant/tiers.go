@@ -14,6 +14,13 @@ type Tier struct {
 	Models []string
 	// Limits are what an organisation of the class may use.
 	Limits limit.Limits
+	// UserLimits are what each user of such an organisation may use of that, with all
+	// its keys together; EndUserLimits what each of the users may whom a caller names
+	// in its requests. Neither has a budget.
+	UserLimits, EndUserLimits limit.Limits
+	// Quota is what an organisation of the class may store, UserQuota what each of its
+	// users may of that.
+	Quota, UserQuota Quota
 	// KVShare is the part of a model's key/value pool that the class may keep
 	// cached before it is evicted ahead of others; 0 is all of it. KVReserve is
 	// the part that others use only while the class does not.
@@ -35,6 +42,12 @@ func DefaultTiers() Tiers {
 			InputTokensPerMinute:   40_000,
 			OutputTokensPerMinute:  10_000,
 			ConcurrentRequests:     2,
+		}, Quota: Quota{
+			StoreBytes:    256 << 20,
+			Conversations: 2000,
+			FileBytes:     1e9,
+			Files:         100,
+			Batches:       20,
 		}},
 		parley.Pro: {KVShare: 0.75, Limits: limit.Limits{
 			RequestsPerSecond:      20,
@@ -43,6 +56,12 @@ func DefaultTiers() Tiers {
 			InputTokensPerMinute:   1_000_000,
 			OutputTokensPerMinute:  200_000,
 			ConcurrentRequests:     32,
+		}, Quota: Quota{
+			StoreBytes:    10 << 30,
+			Conversations: 100_000,
+			FileBytes:     20e9,
+			Files:         10_000,
+			Batches:       1000,
 		}},
 	}
 }
@@ -53,8 +72,10 @@ func (t *Tiers) Validate() error {
 	var reserved float64
 	for class := range t {
 		tier, name := &t[class], parley.Class(class)
-		if err := tier.Limits.Validate(); err != nil {
-			problems = append(problems, fmt.Errorf("tier %s: %w", name, err))
+		for _, err := range []error{tier.Limits.Validate(), tier.UserLimits.Validate(), tier.EndUserLimits.Validate(), tier.Quota.validate(), tier.UserQuota.validate()} {
+			if err != nil {
+				problems = append(problems, fmt.Errorf("tier %s: %w", name, err))
+			}
 		}
 		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve} {
 			if !(share >= 0 && share <= 1) {
@@ -82,8 +103,15 @@ func (t *Tiers) identity(o *Organization, k *Key) Identity {
 	}
 	i.Limits, i.TierLimits = o.Limits.Or(t[i.Tier].Limits), t[i.Tier].Limits.Without(o.Limits)
 	i.TierLimits.MonthlyBudget, i.TierLimits.BudgetAlert = 0, 0
+	i.UserLimits, i.EndUserLimits = withoutBudget(t[i.Tier].UserLimits), withoutBudget(t[i.Tier].EndUserLimits)
+	i.Quota, i.UserQuota = t[i.Tier].Quota, t[i.Tier].UserQuota
 	i.models = narrow(narrow(i.models, o.Models), t[i.Tier].Models)
 	return i
+}
+
+func withoutBudget(l limit.Limits) limit.Limits {
+	l.MonthlyBudget, l.BudgetAlert = 0, 0
+	return l
 }
 
 func narrow(lists [][]string, by []string) [][]string {

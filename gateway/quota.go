@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"parley/gateway/batch"
+	"parley/gateway/convo"
+	"parley/gateway/limit"
+	"parley/gateway/openai"
+	"parley/gateway/tenant"
+)
+
+// storeFor is the store of conversations as a call may use it: within its quota.
+func (c *call) storeFor() convo.Store {
+	q, user := &c.identity.Quota, &c.identity.UserQuota
+	store := c.gateway.keeper.store
+	if *q == (tenant.Quota{}) && *user == (tenant.Quota{}) {
+		return store
+	}
+	return store.Within(convo.Quota{
+		Bytes:             q.StoreBytes,
+		Conversations:     q.Conversations,
+		UserBytes:         user.StoreBytes,
+		UserConversations: user.Conversations,
+	})
+}
+
+// fileQuota is what a call's organisation and user may keep of files and batches.
+func (c *call) fileQuota() batch.Quota {
+	q, user := &c.identity.Quota, &c.identity.UserQuota
+	return batch.Quota{
+		Files:       q.Files,
+		Bytes:       q.FileBytes,
+		Batches:     q.Batches,
+		UserFiles:   user.Files,
+		UserBytes:   user.FileBytes,
+		UserBatches: user.Batches,
+	}
+}
+
+// A quotaDocument is what is stored, beside what may be.
+type quotaDocument struct {
+	Used  tenant.Quota `json:"used"`
+	Limit tenant.Quota `json:"limit"`
+}
+
+// quotas returns how a caller's organisation and its user stand with their quotas.
+func (g *Gateway) quotas(ctx context.Context, c *call) (organization, user quotaDocument, err error) {
+	organization.Limit, user.Limit = c.identity.Quota, c.identity.UserQuota
+	if g.keeper != nil {
+		all, own, err := g.keeper.store.Usage(ctx, ownerOf(c))
+		if err != nil {
+			return organization, user, err
+		}
+		organization.Used.StoreBytes, organization.Used.Conversations = all.Bytes, all.Conversations
+		user.Used.StoreBytes, user.Used.Conversations = own.Bytes, own.Conversations
+	}
+	if g.config.Batches != nil {
+		all, own := g.config.Batches.Of(ownerOf(c)).Usage()
+		organization.Used.FileBytes, organization.Used.Files, organization.Used.Batches = all.Bytes, all.Files, all.Batches
+		user.Used.FileBytes, user.Used.Files, user.Used.Batches = own.Bytes, own.Files, own.Batches
+	}
+	return organization, user, nil
+}
+
+// userAccount is the account of a user, for all its keys of one tier.
+func userAccount(who *tenant.Identity) string {
+	return who.Organization + "//" + who.User + ":" + who.Tier.String()
+}
+
+// countEndUser counts a request for the user whom the caller names as its own in the
+// body, where the operator limits those. Nothing is known of such a user but a name,
+// of which a digest is kept.
+func (c *call) countEndUser(body []byte) error {
+	limits := c.identity.EndUserLimits
+	if limits == (limit.Limits{}) || c.light || c.background {
+		return nil
+	}
+	name := openai.EndUser(body)
+	if name == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(name))
+	account := limit.Account{Name: c.identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]), Limits: limits}
+	s := &slot{book: c.gateway.limits, next: c.slot, hold: limit.Hold{
+		ID:       c.id + "-user",
+		Group:    c.identity.Organization,
+		Accounts: []limit.Account{account},
+		Use:      fullUse,
+	}}
+	if err := c.reserveHold(c.request.Context(), &s.hold, ""); err != nil {
+		return err
+	}
+	c.slot, c.accounts = s, append(c.accounts[:len(c.accounts):len(c.accounts)], account)
+	return nil
+}
