@@ -35,20 +35,27 @@ type bill struct {
 	found atomic.Int64
 }
 
+// accountsMost is how many accounts a call is charged to: those of accountsOf, and
+// that of a user whom the request names.
+const accountsMost = 5
+
 // accountsOf are what a call is charged to, where there are limits: the
-// organisation, the organisation in this tier, and the key. An account always has
+// organisation, the organisation in this tier, the key, and its user. An account always has
 // the same limits: two that fill at different rates cannot be one.
 func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
-	for _, a := range []limit.Account{
-		{Name: who.Organization, Limits: who.Limits.Without(who.TierLimits)},
-		{Name: who.Organization + ":" + who.Tier.String(), Limits: who.TierLimits},
-		{Name: keyAccount(who), Limits: who.KeyLimits},
-		{Name: userAccount(who), Limits: userLimits(who)},
-	} {
-		if a.Limits != (limit.Limits{}) {
-			accounts = append(accounts, a)
+	add := func(l limit.Limits, name func() string) {
+		if l == (limit.Limits{}) {
+			return
 		}
+		if accounts == nil {
+			accounts = make([]limit.Account, 0, accountsMost)
+		}
+		accounts = append(accounts, limit.Account{Name: name(), Limits: l})
 	}
+	add(who.Limits.Without(who.TierLimits), func() string { return who.Organization })
+	add(who.TierLimits, func() string { return who.Organization + ":" + who.Tier.String() })
+	add(who.KeyLimits, func() string { return keyAccount(who) })
+	add(userLimits(who), func() string { return userAccount(who) })
 	for i := range accounts {
 		if l := &accounts[i].Limits; l.BudgetAlert == 0 {
 			l.BudgetAlert = g.config.BudgetAlert
