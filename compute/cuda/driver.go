@@ -43,7 +43,7 @@ type driver interface {
 	// load compiles PTX and looks its kernels up.
 	load(source string, kernels []kernelShape) ([]function, error)
 	// launch starts a kernel, whose only parameter is the structure of the given size at args.
-	launch(f function, grid, threads [2]int, shared int, args unsafe.Pointer, size int) error
+	launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error
 
 	// Between beginCapture and endCapture launches are recorded and not run.
 	beginCapture() error

@@ -27,14 +27,14 @@ type interpreter struct {
 }
 
 type recordedLaunch struct {
-	kernel        *ptx.Kernel
-	grid, threads [2]int
-	shared        int
-	args          []byte
+	kernel          *ptx.Kernel
+	grid            [2]int
+	threads, shared int
+	args            []byte
 }
 
 func newInterpreter(o ptx.Options) *interpreter {
-	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: 8}
+	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: hopper}
 }
 
 func (d *interpreter) describe() Device {
@@ -83,8 +83,8 @@ func (d *interpreter) load(source string, kernels []kernelShape) ([]function, er
 	return all, nil
 }
 
-func (d *interpreter) launch(f function, grid, threads [2]int, shared int, args unsafe.Pointer, size int) error {
-	l := recordedLaunch{d.kernels[f-1], grid, threads, shared, append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
+func (d *interpreter) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
+	l := recordedLaunch{d.kernels[f-1], grid, k.threads, k.shared, append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
 	if d.capturing {
 		d.captured = append(d.captured, l)
 		return nil
@@ -94,7 +94,7 @@ func (d *interpreter) launch(f function, grid, threads [2]int, shared int, args 
 }
 
 func (d *interpreter) run(l recordedLaunch) error {
-	return d.device.Launch(l.kernel, ptx.Dim{l.grid[0], l.grid[1], 1}, ptx.Dim{l.threads[0], l.threads[1], 1}, ptx.Dim{}, l.shared, l.args)
+	return d.device.Launch(l.kernel, ptx.Dim{l.grid[0], l.grid[1], 1}, ptx.Dim{l.threads, 1, 1}, ptx.Dim{}, l.shared, l.args)
 }
 
 func (d *interpreter) beginCapture() error { d.capturing, d.captured = true, nil; return nil }
@@ -131,8 +131,18 @@ var onDevice = os.Getenv("PARLEY_TEST_DEVICE") == "cuda"
 // heldContext keeps the device's context, which takes long to make again, until the process ends.
 var heldContext = sync.OnceFunc(func() { _, _ = Open(0) })
 
+// The compute capabilities whose kernels are interpreted: the portable ones, and Hopper's.
+const portable, hopper = 8, 9
+
 // newBackend returns a backend to test.
 func newBackend(t testing.TB) *CUDA {
+	t.Helper()
+	return newBackendOf(t, hopper)
+}
+
+// newBackendOf returns a backend whose interpreter has the compute capability; a
+// real device has its own.
+func newBackendOf(t testing.TB, major int) *CUDA {
 	t.Helper()
 	var c *CUDA
 	var err error
@@ -140,7 +150,9 @@ func newBackend(t testing.TB) *CUDA {
 		heldContext()
 		c, err = Open(0)
 	} else {
-		c, err = open(newInterpreter(ptx.Options{}))
+		d := newInterpreter(ptx.Options{})
+		d.major = major
+		c, err = open(d)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +168,14 @@ func newBackend(t testing.TB) *CUDA {
 // compare holds a scenario to the reference.
 func compare(t *testing.T, s computetest.Scenario, budget float64) {
 	t.Helper()
+	compareOn(t, hopper, s, budget)
+}
+
+// compareOn does so with the kernels of a compute capability.
+func compareOn(t *testing.T, major int, s computetest.Scenario, budget float64) {
+	t.Helper()
 	want := s(computetest.Bench{TB: t, Backend: cpu.NewRef()})
-	got := s(computetest.Bench{TB: t, Backend: newBackend(t)})
+	got := s(computetest.Bench{TB: t, Backend: newBackendOf(t, major)})
 	if err := computetest.Differ(got, want, budget); err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,8 @@ var ptxFiles embed.FS
 type kernelShape struct {
 	name            string
 	threads, shared int
+	// early says that the kernel may begin while the one before it runs: it waits itself.
+	early bool
 }
 
 // A kernel is one that is loaded.
@@ -71,19 +73,54 @@ func (l *layout) sharedQ(strips, tiles, stages int) int {
 	return stages * (strips*l.bytes + tiles*(l.record*8+2*l.record/32*32))
 }
 
+// A hopperTile is how a kernel for Hopper is cut: strips of outputs and rows of a
+// block of threads, stages of the ring and records in a stage, as in
+// kernels/linear_bf16_90a.cu and kernels/quant90.cuh.
+type hopperTile struct{ strips, rows, stages, records int }
+
+// hopperShapes lists the kernels for Hopper that multiply with a type.
+func hopperShapes(t weights.DType) []matrixKernel {
+	l := layouts[t]
+	var all []matrixKernel
+	add := func(suffix string, s hopperTile, threads, record int) {
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), threads, s.stages * s.records * record, true}
+		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
+	}
+	few := []hopperTile{{1, 8, 6, 4}, {2, 8, 4, 4}, {2, 16, 4, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}
+	tile := 1024 // bytes of 8 rows in a record
+	switch {
+	case quantized(t) && l.record == 256:
+		few, tile = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {4, 32, 3, 1}, {4, 64, 2, 1}}, l.record*8+2*l.record/32*32
+	case quantized(t):
+		few, tile = []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}, l.record*8+2*l.record/32*32
+	}
+	for i, s := range few {
+		suffix := ""
+		if i == 1 {
+			suffix = "_tall"
+		}
+		add(suffix, s, s.strips*32+32, s.strips*l.bytes+s.rows/8*tile)
+	}
+	if !quantized(t) {
+		add("", hopperTile{4, 128, 6, 1}, 256, 4*l.bytes+16*tile)
+		add("", hopperTile{8, 256, 4, 1}, 384, 8*l.bytes+32*tile)
+	}
+	return all
+}
+
 // matrixShapes lists the kernels that multiply with a type, for few rows first.
 func matrixShapes(t weights.DType) []matrixKernel {
 	l := layouts[t]
 	var all []matrixKernel
 	if quantized(t) {
 		for _, s := range []struct{ strips, rows, stages int }{{2, 8, l.few}, {4, 32, l.many}, {4, 64, l.many}} {
-			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32, l.sharedQ(s.strips, s.rows/8, s.stages)}
+			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32, l.sharedQ(s.strips, s.rows/8, s.stages), false}
 			all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
 		}
 		return all
 	}
 	for _, s := range matrixTiles {
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads, s.stages * (s.strips*2048 + s.rows/8*1024)}
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads, s.stages * (s.strips*2048 + s.rows/8*1024), false}
 		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
 	}
 	return all
@@ -94,23 +131,31 @@ var headWidths = []int{64, 128, 256}
 
 const (
 	keysAtOnce = 32  // positions in shared memory, as in kernels/attend.cuh
-	partition  = 256 // positions with a softmax of their own
-	queryRows  = 16  // of a warp
-	manyWarps  = 4   // of the kernel for many query rows
+	partition  = 128 // positions with a softmax of their own
+	queryRows  = 16  // of a warp of the kernel for few query rows
+	manyWarps  = 4   // of the kernel for many
 )
+
+// manyRows is how many query rows a block of threads of the kernel for many has.
+func manyRows(width int) int {
+	if width > 128 {
+		return manyWarps * queryRows
+	}
+	return 2 * manyWarps * queryRows
+}
 
 // attendShapes are the kernels for few and for many query rows of a sequence.
 func attendShapes(width int) []kernelShape {
 	stage := 2*keysAtOnce*width*2 + 2*keysAtOnce*4
 	return []kernelShape{
-		{fmt.Sprintf("attend_few_%d", width), 32, queryRows*width*2 + 4*stage},
-		{fmt.Sprintf("attend_many_%d", width), manyWarps * 32, manyWarps*queryRows*width*2 + 2*stage},
+		{fmt.Sprintf("attend_few_%d", width), 32, queryRows*width*2 + 4*stage, false},
+		{fmt.Sprintf("attend_many_%d", width), manyWarps * 32, manyRows(width)*width*2 + 2*stage, false},
 	}
 }
 
 // basics are the kernels that every model needs, by module.
 type basics struct {
-	embed                                       kernel
+	embed, widen                                kernel
 	norm, add, pack16, pack8, gateUp, linearF32 kernel
 	route, slots, mix                           kernel
 	angles, ropeStore, combine                  kernel
@@ -119,11 +164,11 @@ type basics struct {
 func (c *CUDA) loadBasics() error {
 	b := &c.basics
 	return first(
-		c.load("upload", &b.embed, "embed", 256),
+		c.load("embed", &b.embed, "embed", 256, &b.widen, "widen", 256),
 		c.load("basic", &b.norm, "norm", 256, &b.add, "add", 256, &b.pack16, "pack16", 256, &b.pack8, "pack8", 256,
 			&b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256, &b.route, "route", 32, &b.slots, "slots", 1024,
 			&b.mix, "mix", 256),
-		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 64),
+		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 128),
 	)
 }
 
@@ -143,6 +188,12 @@ func (c *CUDA) load(module string, triples ...any) error {
 // loadShapes compiles a module and returns its kernels of the given shapes.
 func (c *CUDA) loadShapes(module string, shapes []kernelShape) ([]kernel, error) {
 	source, err := ptxFiles.ReadFile("ptx/" + module + ".ptx")
+	if hopper, missing := ptxFiles.ReadFile("ptx/" + module + "_90a.ptx"); c.hopper() && missing == nil {
+		source, err = hopper, nil
+		for i := range shapes {
+			shapes[i].early = true
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +214,9 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 		return nil
 	}
 	all := matrixShapes(t)
+	if c.hopper() {
+		all = hopperShapes(t)
+	}
 	var shapes []kernelShape
 	for _, k := range all {
 		shapes = append(shapes, k.kernelShape)
@@ -174,10 +228,7 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	for i := range all {
 		all[i].kernel = loaded[i]
 	}
-	if all, err = c.loadWide(t, all); err != nil {
-		return err
-	}
-	arrange, err := c.loadShapes("upload", []kernelShape{{layouts[t].arrangement, 256, 0}})
+	arrange, err := c.loadShapes("upload", []kernelShape{{layouts[t].arrangement, 256, 0, false}})
 	if err != nil {
 		return err
 	}
@@ -185,29 +236,15 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	return nil
 }
 
-// loadWide replaces the kernel for the most rows by those that use what Hopper has.
-func (c *CUDA) loadWide(t weights.DType, all []matrixKernel) ([]matrixKernel, error) {
-	if c.device.Major != 9 || quantized(t) {
-		return all, nil
-	}
-	name := "linear_" + layouts[t].name
-	shapes := []kernelShape{
-		{name + "_wide", 256, 6 * (4*2048 + 16*1024)},
-		{name + "_256", 384, 4 * (8*2048 + 32*1024)},
-	}
-	loaded, err := c.loadShapes(name+"_90a", shapes)
-	if err != nil {
-		return nil, err
-	}
-	return append(all[:len(all)-1], matrixKernel{loaded[0], 4, 128}, matrixKernel{loaded[1], 8, 256}), nil
-}
+// hopper reports whether the device has what the kernels for sm_90a use.
+func (c *CUDA) hopper() bool { return c.device.Major == 9 && c.device.Minor == 0 }
 
 // start launches a kernel with its arguments. After a failure nothing is started any more.
 func start[T any](c *CUDA, k *kernel, x, y int, args *T) {
 	if c.failed != nil || x == 0 || y == 0 {
 		return
 	}
-	err := c.driver.launch(k.function, [2]int{x, y}, [2]int{k.threads, 1}, k.shared, unsafe.Pointer(args), int(unsafe.Sizeof(*args)))
+	err := c.driver.launch(k.function, [2]int{x, y}, &k.kernelShape, unsafe.Pointer(args), int(unsafe.Sizeof(*args)))
 	if err != nil {
 		c.fail(fmt.Errorf("kernel %s: %w", k.name, err))
 	}

@@ -20,7 +20,24 @@ type gpu struct {
 	graphs  map[graph]uintptr // the templates of what is replayed
 	args    [1024]byte
 	params  [1]uintptr // of a launch: where its arguments are
+	config  launchConfig
+	early   launchAttribute
 }
+
+// launchConfig and launchAttribute are CUlaunchConfig and CUlaunchAttribute of cuda.h.
+type (
+	launchConfig struct {
+		grid, threads [3]uint32
+		shared        uint32
+		stream        uintptr
+		attributes    uintptr
+		count         uint32
+	}
+	launchAttribute struct {
+		id    uint64
+		value [8]uint64
+	}
+)
 
 // openDriver takes device index of this machine.
 func openDriver(index int) (driver, error) {
@@ -116,7 +133,7 @@ func (g *gpu) load(source string, kernels []kernelShape) ([]function, error) {
 		if err := g.do("cuModuleGetFunction", word(&f), module, word(&name[0])); err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.name, err)
 		}
-		if k.shared > 48<<10 {
+		if k.shared > 32<<10 { // the limit is 48 KiB, static memory included
 			if err := g.do("cuFuncSetAttribute", f, attributeSharedLimit, uintptr(k.shared)); err != nil {
 				return nil, fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.name, k.shared, err)
 			}
@@ -126,11 +143,21 @@ func (g *gpu) load(source string, kernels []kernelShape) ([]function, error) {
 	return all, nil
 }
 
-func (g *gpu) launch(f function, grid, threads [2]int, shared int, args unsafe.Pointer, size int) error {
+func (g *gpu) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
 	copy(g.args[:], unsafe.Slice((*byte)(args), size))
 	g.params[0] = uintptr(unsafe.Pointer(&g.args))
-	return g.do("cuLaunchKernel", uintptr(f), uintptr(grid[0]), uintptr(grid[1]), 1,
-		uintptr(threads[0]), uintptr(threads[1]), 1, uintptr(shared), g.stream, uintptr(unsafe.Pointer(&g.params)), 0)
+	g.config = launchConfig{
+		grid:    [3]uint32{uint32(grid[0]), uint32(grid[1]), 1},
+		threads: [3]uint32{uint32(k.threads), 1, 1},
+		shared:  uint32(k.shared),
+		stream:  g.stream,
+	}
+	if k.early {
+		g.early = launchAttribute{id: launchEarly}
+		g.early.value[0] = 1
+		g.config.attributes, g.config.count = uintptr(unsafe.Pointer(&g.early)), 1
+	}
+	return g.do("cuLaunchKernelEx", uintptr(unsafe.Pointer(&g.config)), uintptr(f), uintptr(unsafe.Pointer(&g.params)), 0)
 }
 
 func (g *gpu) beginCapture() error {

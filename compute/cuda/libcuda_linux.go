@@ -30,7 +30,7 @@ var symbols = []string{
 	"cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
 	"cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2",
 	"cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
-	"cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
+	"cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernelEx",
 }
 
 // driverLeast is the oldest driver whose compiler takes our PTX: that of CUDA 12.3.
@@ -139,6 +139,7 @@ const (
 	attributeSharedLimit     = 8
 	captureRelaxed           = 2
 	streamNonBlocking        = 1
+	launchEarly              = 6 // programmatic stream serialization
 )
 
 // describe reads what device index is.

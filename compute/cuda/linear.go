@@ -92,14 +92,16 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 		args.packed = c.grow(&c.x8, bytes/2, "quantized activations")
 		args.scales = c.grow(&c.x8Scales, bytes/2/32*4, "scales of activations")
 		args.sums = c.grow(&c.x8Sum, bytes/2/32*4, "sums of activations")
-		start(c, &c.pack8, in.rows, 1, &args)
+		start(c, &c.pack8, in.rows, roundUp(in.cols, 256)/256, &args)
 	} else {
 		args.packed = c.grow(&c.x16, bytes, "packed activations")
+		chunks := roundUp(in.cols, 2048) / 2048
 		if kind == weights.F16 {
+			chunks = 1
 			args.kind = 1
 			args.scales = c.grow(&c.x16Scales, 4*int64(in.rows), "scales of activations")
 		}
-		start(c, &c.pack16, in.rows, 1, &args)
+		start(c, &c.pack16, in.rows, chunks, &args)
 	}
 	in.packed = packedRows{in.at, kind}
 }
@@ -161,6 +163,10 @@ func (c *CUDA) kernelFor(kind weights.DType, rows, outputs, tile int) *matrixKer
 			best = i
 			break
 		}
+	}
+	// Of two for as many rows the second has more outputs.
+	if best+1 < len(all) && all[best+1].rows == all[best].rows && all[best+1].blocks(rows, outputs) >= c.device.Multiprocessor {
+		best++
 	}
 	// Tiles that leave multiprocessors without work are too large.
 	for best > 0 && all[best].rows > 128 && all[best].blocks(rows, outputs) < c.device.Multiprocessor {

@@ -63,11 +63,12 @@ func (c *CUDA) tablesOf(e *compute.Experts) (*expertTables, error) {
 		at, err := c.addresses(e, w.kind, pick)
 		return job{kind: w.kind, w: at, rows: w.rows, cols: w.cols}, err
 	}
-	t := &expertTables{act: e.MLPs[0].Act, router: mat(e.Router), experts: len(e.MLPs), topK: min(e.TopK, len(e.MLPs))}
+	t := &expertTables{act: e.MLPs[0].Act, experts: len(e.MLPs), topK: min(e.TopK, len(e.MLPs))}
 	if e.NormTopK {
 		t.norm = 1
 	}
-	var errs [6]error
+	var errs [7]error
+	t.router, errs[6] = c.widened(mat(e.Router))
 	var biases [3]job
 	t.gate, errs[0] = of(func(m *mlp) *weight { return m.gate })
 	t.up, errs[1] = of(func(m *mlp) *weight { return m.up })
@@ -81,6 +82,21 @@ func (c *CUDA) tablesOf(e *compute.Experts) (*expertTables, error) {
 	}
 	c.mixture.tables[e] = t
 	return t, first(errs[:]...)
+}
+
+// widened returns a matrix as float32. The choice of experts is not to depend
+// on the rounding of what is multiplied.
+func (c *CUDA) widened(w *weight) (*weight, error) {
+	if w.kind == weights.F32 {
+		return w, nil
+	}
+	at, err := c.take(4*int64(w.rows)*int64(w.cols), "the router of a mixture")
+	if err != nil {
+		return nil, err
+	}
+	args := widenArgs{at, w.at, int32(w.rows), int32(w.cols), int32(w.kind)}
+	start(c, &c.widen, c.blocksFor(w.rows*w.cols), 1, &args)
+	return &weight{kind: weights.F32, rows: w.rows, cols: w.cols, at: at, name: w.name}, nil
 }
 
 // addresses writes where one matrix of each expert lies to the device.

@@ -88,7 +88,7 @@ func (c *CUDA) flush() error {
 	}
 	queue := c.queue
 	c.queue = c.queue[:0]
-	c.step.divide(groupOf(queue))
+	c.step.divide(groupOf(queue), manyRows(c.pool.shape.HeadDim))
 	if err := c.driver.upload(c.step.device, bytesOf(c.step.ints)); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (c *CUDA) run(queue []command, rows, outputs int) {
 		case opRopeStore:
 			c.runRopeStore(q, rows)
 		case opAttend:
-			c.runAttend(q, rows)
+			c.runAttend(q, next, rows)
 		case opMLP:
 			c.runMLP(q, rows)
 		case opMixture:

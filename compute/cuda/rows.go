@@ -10,6 +10,10 @@ type (
 		scale            float32
 		vocab            int32
 	}
+	widenArgs struct {
+		dst, table       address
+		rows, cols, kind int32
+	}
 	normArgs struct {
 		dst, src, add, w, packed, step address
 		cols                           int32

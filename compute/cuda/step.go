@@ -138,9 +138,10 @@ func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
 	s.base = len(s.ints)
 }
 
-// divide appends the items of attention with so many query heads to a key.
-func (s *stepData) divide(group int) {
-	s.layOut(group)
+// divide appends the items of attention with so many query heads to a key, and
+// so many query rows to an item of a prompt.
+func (s *stepData) divide(group, manyRows int) {
+	s.layOut(group, manyRows)
 	s.ints = s.ints[:s.base]
 	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
 	at(atFewItems)
@@ -188,8 +189,8 @@ func (s *stepData) fillRopes(ropes []compute.Rope) {
 
 // layOut divides attention into items. A sequence with few query rows has one
 // item for each partition of its context, whose results are united afterwards,
-// as long as there is room for them; others have one for each 64 query rows.
-func (s *stepData) layOut(group int) {
+// as long as there is room for them; others have one for each manyRows query rows.
+func (s *stepData) layOut(group, manyRows int) {
 	s.items[0], s.items[1], s.unions = s.items[0][:0], s.items[1][:0], s.unions[:0]
 	partials := 0
 	for i := range s.seqs {
@@ -198,12 +199,15 @@ func (s *stepData) layOut(group int) {
 		item := [8]int32{int32(q.row), int32(q.rows), int32(q.past), int32(q.table), 0, 0, int32(parts), -1}
 		switch {
 		case q.rows*group > queryRows:
-			for row := 0; row < q.rows*group; row += manyWarps * queryRows {
+			for row := 0; row < q.rows*group; row += manyRows {
 				item[4] = int32(row)
 				s.items[1] = append(s.items[1], item)
 			}
 		case parts == 1 || partials+parts*q.rows > maxPartials:
 			s.items[0] = append(s.items[0], item)
+			for r := range q.rows {
+				s.unions = append(s.unions, [4]int32{int32(q.row + r)})
+			}
 		default:
 			partials = s.split(item, q, parts, partials)
 		}

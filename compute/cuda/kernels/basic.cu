@@ -72,6 +72,7 @@ struct NormArgs {
 
 // norm is the RMS norm, after an addition if there is one: one block of threads for each row.
 KERNEL(256) void norm(NormArgs a) {
+	begin();
 	int row = blockx, cols = a.cols;
 	if (row >= a.step[STEP_ROWS]) return;
 	float *src = a.src + (u64)row * cols, *dst = a.dst + (u64)row * cols;
@@ -104,6 +105,7 @@ struct AddArgs {
 };
 
 KERNEL(256) void add(AddArgs a) {
+	begin();
 	u64 n = (u64)a.step[STEP_ROWS] * a.cols;
 	for (u64 i = (u64)blockx * 256 + threadx; i < n; i += (u64)gridx * 256) a.dst[i] += a.src[i];
 }
@@ -135,8 +137,10 @@ FORCE void pack_load(const PackArgs &a, float *v, const float *src, const float 
 	UNROLL for (int i = 0; i < 8; i++) v[i] = activate(a.act, v[i]) * u[i];
 }
 
-// pack16 writes rows as 16-bit numbers: one block of threads for each row.
+// pack16 writes rows as 16-bit numbers: one block of threads for each row and
+// 2048 columns, or for all columns if the row needs a common power of two.
 KERNEL(256) void pack16(PackArgs a) {
+	begin();
 	int at = blockx;
 	if (at >= a.count[0]) return;
 	const float *src, *up;
@@ -161,7 +165,7 @@ KERNEL(256) void pack16(PackArgs a) {
 		factor = float_of((u32)(127 + 14 + 127 - exponent) << 23);
 		if (threadx == 0) a.scales[at] = float_of((u32)(exponent - 14) << 23);
 	}
-	for (int c = threadx * 8; c < ROUND_UP(a.cols, 64); c += 256 * 8) {
+	for (int c = (blocky * 256 + threadx) * 8; c < ROUND_UP(a.cols, 64); c += gridy * 256 * 8) {
 		pack_load(a, v, src, up, c, there && c < a.cols);
 		UNROLL for (int i = 0; i < 8; i++) v[i] *= factor;
 		((quad *)a.packed)[piece_of(at, a.cols, c / 8)] = pack_eight(v, a.kind);
@@ -169,13 +173,14 @@ KERNEL(256) void pack16(PackArgs a) {
 }
 
 // pack8 quantizes rows to 8 bits in groups of 32 columns: one warp for 32
-// columns of a row. It also keeps the sum of what the codes of a group stand for.
+// columns of a row, a block of threads for 256. It also keeps the sum of what the codes of a group stand for.
 KERNEL(256) void pack8(PackArgs a) {
+	begin();
 	int at = blockx, padded = ROUND_UP(a.cols, 64), lane = threadx % 32;
 	if (at >= a.count[0]) return;
 	const float *src, *up;
 	bool there = pack_row(a, at, &src, &up);
-	for (int group = threadx / 32; group < padded / 32; group += 8) {
+	for (int group = blocky * 8 + threadx / 32; group < padded / 32; group += gridy * 8) {
 		int c = group * 32 + lane;
 		float v = there && c < a.cols ? src[c] : 0;
 		if (a.up && there && c < a.cols) v = activate(a.act, v) * up[c];
@@ -202,6 +207,7 @@ struct ActivateArgs {
 };
 
 KERNEL(256) void gate_up(ActivateArgs a) {
+	begin();
 	u64 n = (u64)a.count[0] * a.cols;
 	for (u64 i = (u64)blockx * 256 + threadx; i < n; i += (u64)gridx * 256) a.gate[i] = activate(a.act, a.gate[i]) * a.up[i];
 }
@@ -217,6 +223,7 @@ struct FloatArgs {
 
 // linear_f32 multiplies with float32 weights: one warp for an output and 8 rows.
 KERNEL(256) void linear_f32(FloatArgs a) {
+	begin();
 	int output = blockx * 8 + threadx / 32, lane = threadx % 32, count = a.count[0];
 	int first = blocky * 8;
 	if (output >= a.outputs || first >= count) return;
@@ -256,6 +263,7 @@ struct RouteArgs {
 
 // route chooses the experts of a row: one warp for each row.
 KERNEL(32) void route(RouteArgs a) {
+	begin();
 	int row = blockx, lane = threadx;
 	if (row >= a.step[STEP_ROWS]) return;
 	const float *scores = a.scores + (u64)row * a.experts;
@@ -311,6 +319,7 @@ struct SlotArgs {
 // slots puts the choices of all rows in order of experts, each expert's filled
 // up to whole tiles. It is one block of threads.
 KERNEL(1024) void slots(SlotArgs a) {
+	begin();
 	__shared__ int next[1024 + 1];
 	int choices = a.step[STEP_ROWS] * a.topk;
 	for (int e = threadx; e <= a.experts; e += 1024) next[e] = 0;
@@ -350,6 +359,7 @@ struct MixArgs {
 
 // mix adds up the weighted results of a row's experts, in their order.
 KERNEL(256) void mix(MixArgs a) {
+	begin();
 	int row = blockx;
 	if (row >= a.step[STEP_ROWS]) return;
 	for (int c = threadx; c < a.cols; c += 256) {

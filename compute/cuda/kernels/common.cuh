@@ -6,6 +6,8 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define FORCE static __device__ __attribute__((always_inline)) inline
+#define FORCE_MEMBER __device__ __attribute__((always_inline)) inline
+#define BOUNDED(threads, blocks) extern "C" __global__ __attribute__((launch_bounds(threads, blocks)))
 #define UNROLL _Pragma("unroll")
 #define KERNEL(threads) extern "C" __global__ __attribute__((launch_bounds(threads)))
 
@@ -22,6 +24,7 @@ struct __attribute__((aligned(8))) duo { u32 x, y; };
 #define blocky ((int)__nvvm_read_ptx_sreg_ctaid_y())
 #define blockz ((int)__nvvm_read_ptx_sreg_ctaid_z())
 #define gridx ((int)__nvvm_read_ptx_sreg_nctaid_x())
+#define gridy ((int)__nvvm_read_ptx_sreg_nctaid_y())
 
 FORCE void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
 FORCE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
@@ -130,6 +133,25 @@ FORCE void multiply_ints(int *c, quad a, u32 b0, u32 b1) {
 FORCE void multiply_ints(int *c, u32 a0, u32 a1, u32 b0) {
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
 		: "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]) : "r"(a0), "r"(a1), "r"(b0), "r"(0));
+}
+
+// On Hopper a kernel may begin while the one before it still runs. start_next
+// lets the next one begin; until wait_before returns, nothing may be read or
+// written that another kernel writes. Every kernel waits before it ends, so that
+// all kernels before it are done then.
+FORCE void start_next() {
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+FORCE void wait_before() {
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+FORCE void begin() {
+	start_next();
+	wait_before();
 }
 
 // A step is an array of integers in device memory. It begins with these

@@ -12,9 +12,14 @@ compile() { # source architecture result
 		-Xclang -target-feature -Xclang +ptx83 "$1" -o - | grep -v '^//\|^$' >"$3"
 }
 for source in *.cu; do
-	architecture=sm_80
-	[[ $source == *_90a.cu ]] && architecture=sm_90a
-	compile "$source" "$architecture" "../ptx/${source%.cu}.ptx"
+	name=${source%.cu}
+	case $name in
+	*_90a) compile "$source" sm_90a "../ptx/$name.ptx" ;;
+	attend_* | basic | embed | rope) # with what Hopper has in common.cuh, too
+		compile "$source" sm_80 "../ptx/$name.ptx"
+		compile "$source" sm_90a "../ptx/${name}_90a.ptx" ;;
+	*) compile "$source" sm_80 "../ptx/$name.ptx" ;;
+	esac
 done
 {
 	echo "$(cat -- *.cu *.cuh generate.sh | sha256sum | cut -d' ' -f1)  sources"

@@ -65,6 +65,13 @@ template <int BM, int BN> FORCE bool place(const LinearArgs &a, Place *p) {
 
 
 
+// left_at is where a lane reads 16 rows and 16 columns of a record of 16-bit
+// numbers by load_matrices; 256 bytes on are the next 16 columns.
+FORCE u32 left_at(u32 record) {
+	int lane = threadx % 32;
+	return record + lane / 8 % 2 * 1024 + lane / 16 * 128 + lane % 8 * 16;
+}
+
 // store writes a tile of 16 outputs and 8 rows.
 FORCE void store_tile(const Place &p, const float *c, int output, int row, const float *rowScales) {
 	int lane = threadx % 32, g = lane / 4, t = lane % 4;

@@ -36,13 +36,13 @@ template <int TYPE, int WM, int MT, int WN, int NTW, int STAGES> FORCE void line
 		sync_block();
 		if (k + STAGES - 1 < a.records) load(k + STAGES - 1);
 		copy_commit();
-		u32 w = base + k % STAGES * stage + wm * MT * 2048 + lane * 16;
+		u32 w = left_at(base + k % STAGES * stage + wm * MT * 2048);
 		u32 x = base + k % STAGES * stage + strips * 2048 + wn * NTW * 1024 + lane * 16;
 		UNROLL for (int half = 0; half < 2; half++) {
 			quad left[MT][2];
 			UNROLL for (int m = 0; m < MT; m++) {
-				left[m][0] = load_shared(w + m * 2048 + half * 1024);
-				left[m][1] = load_shared(w + m * 2048 + half * 1024 + 512);
+				left[m][0] = load_matrices(w + m * 2048 + half * 512);
+				left[m][1] = load_matrices(w + m * 2048 + half * 512 + 256);
 			}
 			UNROLL for (int n = 0; n < NTW; n++) {
 				quad right = load_matrices(x + n * 1024 + half * 512);

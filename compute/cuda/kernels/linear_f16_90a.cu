@@ -1,5 +1,11 @@
-// Products of F16 matrices with many rows on Hopper.
+// Products of F16 matrices on Hopper.
+#include "few90.cuh"
 #include "linear90.cuh"
 
-LINEAR90(linear_f16_wide, F16, 1, 128, 6)
+FEW90(linear_f16_8, F16, 1, 1, 6, 4)
+FEW90(linear_f16_8_tall, F16, 2, 1, 4, 4)
+FEW90(linear_f16_16, F16, 2, 2, 4, 4)
+FEW90(linear_f16_32, F16, 4, 4, 4, 2)
+FEW90(linear_f16_64, F16, 4, 8, 3, 2)
+LINEAR90(linear_f16_128, F16, 1, 128, 6)
 LINEAR90(linear_f16_256, F16, 2, 256, 4)

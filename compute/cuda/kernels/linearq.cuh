@@ -45,6 +45,47 @@ FORCE void scaled(float *sum, const int *c, float d0, float d1, const float *xs)
 	sum[3] = __builtin_fmaf((float)c[3], d1 * xs[1], sum[3]);
 }
 
+// multiply_record adds what one record of 16 outputs contributes to NT tiles of
+// rows, whose codes, scales and sums lie STRIDE records apart.
+template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)[4], const u8 *record, const u8 *rows, const u8 *scales, const u8 *minima) {
+	typedef Layout<TYPE> L;
+	enum { groups = L::rec / 32, tileBytes = L::rec * 8 * STRIDE, scaleBytes = groups * 32 * STRIDE };
+	const bool hasMin = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
+	int lane = threadx % 32, g = lane / 4, t = lane % 4;
+	UNROLL for (int sub = 0; sub < groups / 2; sub++) {
+		quad right[NT];
+		UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(rows + n * tileBytes + sub * 512 + lane * 16));
+		UNROLL for (int half = 0; half < 2; half++) {
+			int j = sub * 2 + half;
+			quad left = codes<TYPE>(record, j, lane);
+			Scale s0 = scale_of<TYPE>(record, g, TYPE == Q6_K ? 2 * j : j), s1 = scale_of<TYPE>(record, g + 8, TYPE == Q6_K ? 2 * j : j);
+			Scale t0 = s0, t1 = s1;
+			if (TYPE == Q6_K) t0 = scale_of<TYPE>(record, g, 2 * j + 1), t1 = scale_of<TYPE>(record, g + 8, 2 * j + 1);
+			UNROLL for (int n = 0; n < NT; n++) {
+				u32 b0 = half ? right[n].z : right[n].x, b1 = half ? right[n].w : right[n].y;
+				const float *xs = (const float *)(scales + n * scaleBytes) + j * 8 + 2 * t;
+				int c[4];
+				if (TYPE == Q6_K) {
+					multiply_ints(c, left.x, left.y, b0);
+					scaled(sums[n], c, s0.d, s1.d, xs);
+					multiply_ints(c, left.z, left.w, b1);
+					scaled(sums[n], c, t0.d, t1.d, xs);
+				} else {
+					multiply_ints(c, left, b0, b1);
+					scaled(sums[n], c, s0.d, s1.d, xs);
+				}
+				if (hasMin) {
+					const float *xm = (const float *)(minima + n * scaleBytes) + j * 8 + 2 * t;
+					sums[n][0] = __builtin_fmaf(s0.m, xm[0], sums[n][0]);
+					sums[n][1] = __builtin_fmaf(s0.m, xm[1], sums[n][1]);
+					sums[n][2] = __builtin_fmaf(s1.m, xm[0], sums[n][2]);
+					sums[n][3] = __builtin_fmaf(s1.m, xm[1], sums[n][3]);
+				}
+			}
+		}
+	}
+}
+
 // A block of threads computes WM strips of 16 outputs, one for each warp, for
 // NT tiles of 8 rows.
 template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearArgs &a) {
@@ -58,7 +99,7 @@ template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearA
 	extern __shared__ __attribute__((aligned(16))) u8 ring[];
 	Place p;
 	if (!place<WM * 16, NT * 8>(a, &p)) return;
-	int warp = threadx / 32, lane = threadx % 32, g = lane / 4, t = lane % 4;
+	int warp = threadx / 32;
 	int lastStrip = (p.outputs + 15) / 16 - 1, lastTile = (p.count + 7) / 8 - 1;
 	u32 base = shared_address(ring);
 
@@ -88,39 +129,8 @@ template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearA
 		sync_block();
 		if (k + STAGES - 1 < a.records) load(k + STAGES - 1);
 		copy_commit();
-		const u8 *at = ring + k % STAGES * stage, *record = at + warp * L::bytes;
-		UNROLL for (int sub = 0; sub < groups / 2; sub++) {
-			quad right[NT];
-			UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(at + xAt + n * tileBytes + sub * 512 + lane * 16));
-			UNROLL for (int half = 0; half < 2; half++) {
-				int j = sub * 2 + half;
-				quad left = codes<TYPE>(record, j, lane);
-				Scale s0 = scale_of<TYPE>(record, g, TYPE == Q6_K ? 2 * j : j), s1 = scale_of<TYPE>(record, g + 8, TYPE == Q6_K ? 2 * j : j);
-				Scale t0 = s0, t1 = s1;
-				if (TYPE == Q6_K) t0 = scale_of<TYPE>(record, g, 2 * j + 1), t1 = scale_of<TYPE>(record, g + 8, 2 * j + 1);
-				UNROLL for (int n = 0; n < NT; n++) {
-					u32 b0 = half ? right[n].z : right[n].x, b1 = half ? right[n].w : right[n].y;
-					const float *xs = (const float *)(at + scalesAt + n * scaleBytes) + j * 8 + 2 * t;
-					int c[4];
-					if (TYPE == Q6_K) {
-						multiply_ints(c, left.x, left.y, b0);
-						scaled(sums[n], c, s0.d, s1.d, xs);
-						multiply_ints(c, left.z, left.w, b1);
-						scaled(sums[n], c, t0.d, t1.d, xs);
-					} else {
-						multiply_ints(c, left, b0, b1);
-						scaled(sums[n], c, s0.d, s1.d, xs);
-					}
-					if (hasMin) {
-						const float *xm = (const float *)(at + sumsAt + n * scaleBytes) + j * 8 + 2 * t;
-						sums[n][0] = __builtin_fmaf(s0.m, xm[0], sums[n][0]);
-						sums[n][1] = __builtin_fmaf(s0.m, xm[1], sums[n][1]);
-						sums[n][2] = __builtin_fmaf(s1.m, xm[0], sums[n][2]);
-						sums[n][3] = __builtin_fmaf(s1.m, xm[1], sums[n][3]);
-					}
-				}
-			}
-		}
+		const u8 *at = ring + k % STAGES * stage;
+		multiply_record<TYPE, NT, 1>(sums, at + warp * L::bytes, at + xAt, at + scalesAt, at + sumsAt);
 	}
 	copy_wait<0>();
 	UNROLL for (int n = 0; n < NT; n++) store_tile(p, sums[n], (p.strip + warp) * 16, p.row + n * 8, 0);

@@ -39,6 +39,7 @@ FORCE void sine_cosine(double x, double *sine, double *cosine) {
 // angles computes the rotations of a row, which all layers use. In the step, a
 // rope is the number of its frequencies, its scale, and where they begin.
 KERNEL(128) void angles(AngleArgs a) {
+	begin();
 	int row = blockx;
 	if (row >= a.step[STEP_ROWS]) return;
 	const int *rope = a.step + a.step[AT_ROPES] + blocky * 3;
@@ -114,6 +115,7 @@ FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *a
 // rope_store norms and turns queries and keys and keeps keys and values: one
 // block of threads for each row, one warp for each head in turn.
 KERNEL(256) void rope_store(RopeArgs a) {
+	begin();
 	int row = blockx, lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
 	if (row >= a.step[STEP_ROWS]) return;
 	int slot = a.step[a.step[AT_SLOTS] + row], block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
@@ -161,37 +163,61 @@ KERNEL(256) void rope_store(RopeArgs a) {
 struct CombineArgs {
 	float *dst;
 	const float *partials, *states;
+	quad *packed; // bfloat16 of all rows, if not null
 	const int *step;
 	int queries, dim;
 };
 
+// A union is a row of few query rows, and where its partial results are; none
+// if attend has completed it.
 enum CombineField { COMBINE_ROW, COMBINE_FIRST, COMBINE_STRIDE, COMBINE_COUNT, COMBINE_FIELDS };
 
-// combine unites the partial results of a row, as attend does: one block of
-// threads for each row and head.
-KERNEL(64) void combine(CombineArgs a) {
+// unite sets v to eight columns of a head of a row, united as attend does it.
+FORCE void unite(const CombineArgs &a, const int *c, int head, int at, float *v) {
+	State all = {0, 0};
+	bool begun = false;
+	int count = c[COMBINE_COUNT], first = c[COMBINE_FIRST], stride = c[COMBINE_STRIDE];
+	for (int i = 0; i < count; i++) {
+		u64 index = (u64)(first + i * stride) * a.queries + head;
+		State part = {a.states[2 * index], a.states[2 * index + 1]};
+		const float *from = a.partials + index * a.dim + at;
+		float next[8], left, right;
+		UNROLL for (int j = 0; j < 8; j++) next[j] = at + j < a.dim ? from[j] : 0;
+		if (part.sum == 0) continue;
+		if (begun) {
+			merge(&all, part, &left, &right);
+			UNROLL for (int j = 0; j < 8; j++) v[j] = __builtin_fmaf(v[j], left, next[j] * right);
+		} else {
+			all = part;
+			UNROLL for (int j = 0; j < 8; j++) v[j] = next[j];
+		}
+		begun = true;
+	}
+	float inverse = 1.0f / all.sum;
+	UNROLL for (int j = 0; j < 8; j++) v[j] = v[j] * inverse;
+}
+
+// combine unites the partial results of a row and packs it for the next
+// product: a thread for eight columns of a head, whose width is then a multiple
+// of eight if rows are packed.
+KERNEL(128) void combine(CombineArgs a) {
+	begin();
 	if (blockx >= a.step[STEP_COMBINES]) return;
 	const int *c = a.step + a.step[AT_COMBINES] + blockx * COMBINE_FIELDS;
-	int head = blocky;
-	float *to = a.dst + ((u64)c[COMBINE_ROW] * a.queries + head) * a.dim;
-	for (int at = threadx; at < a.dim; at += 64) {
-		State all = {0, 0};
-		bool begun = false;
-		float v = 0;
-		for (int i = 0; i < c[COMBINE_COUNT]; i++) {
-			u64 index = (u64)(c[COMBINE_FIRST] + i * c[COMBINE_STRIDE]) * a.queries + head;
-			State part = {a.states[2 * index], a.states[2 * index + 1]};
-			if (part.sum == 0) continue;
-			float part_v = a.partials[index * a.dim + at], left, right;
-			if (begun) {
-				merge(&all, part, &left, &right);
-				v = __builtin_fmaf(v, left, part_v * right);
-			} else {
-				all = part;
-				v = part_v;
-			}
-			begun = true;
+	int eights = (a.dim + 7) / 8, piece = blocky * 128 + threadx, head = piece / eights, at = piece % eights * 8;
+	int row = c[COMBINE_ROW], cols = a.queries * a.dim;
+	float v[8] = {};
+	if (head < a.queries) {
+		float *to = a.dst + (u64)row * cols + head * a.dim + at;
+		if (c[COMBINE_COUNT] > 0) {
+			unite(a, c, head, at, v);
+			UNROLL for (int i = 0; i < 8; i++)
+				if (at + i < a.dim) to[i] = v[i];
+		} else if (a.packed) {
+			UNROLL for (int i = 0; i < 8; i++) v[i] = to[i];
 		}
-		to[at] = v * (1.0f / all.sum);
 	}
+	if (a.packed && piece < ROUND_UP(cols, 64) / 8)
+		a.packed[((u64)(row / 8) * (ROUND_UP(cols, 64) / 8) + piece) * 8 + row % 8] =
+			{brain_pair(v[0], v[1]), brain_pair(v[2], v[3]), brain_pair(v[4], v[5]), brain_pair(v[6], v[7])};
 }

@@ -1,4 +1,4 @@
-// Brings stored tensors into the layout of weights.cuh, and reads rows of it.
+// Brings stored tensors into the layout of weights.cuh.
 #include "weights.cuh"
 
 struct ArrangeArgs {
@@ -12,9 +12,9 @@ KERNEL(256) void arrange16(ArrangeArgs a) {
 	int records = ROUND_UP(a.cols, 64) / 64, words = ROUND_UP(a.rows, STRIP) / STRIP * records;
 	const u16 *stored = (const u16 *)a.stored;
 	for (u64 i = (u64)blockx * 256 + threadx; i < (u64)words * 512; i += (u64)gridx * 256) {
-		int record = (int)(i / 512), at = i % 512, lane = at % 128 / 4, word = at % 4;
-		int row = record / records * STRIP + lane / 4 + word % 2 * 8;
-		int col = record % records * 64 + at / 128 * 16 + lane % 4 * 2 + word / 2 * 8;
+		int record = (int)(i / 512), at = i % 512;
+		int row = record / records * STRIP + at / 256 * 8 + at % 32 / 4;
+		int col = record % records * 64 + at % 256 / 32 * 8 + at % 4 * 2;
 		u32 v = 0;
 		if (row < a.rows) {
 			const u16 *from = stored + (u64)row * a.cols;
@@ -114,21 +114,3 @@ ARRANGE(arrange_q5_1, Q5_1)
 ARRANGE(arrange_q4_k, Q4_K)
 ARRANGE(arrange_q5_k, Q5_K)
 ARRANGE(arrange_q6_k, Q6_K)
-
-struct EmbedArgs {
-	float *dst;
-	const u8 *table;
-	const int *step;
-	int cols, type;
-	float scale;
-	int vocab;
-};
-
-// embed sets a row to that of its token: one block of threads for each row.
-KERNEL(256) void embed(EmbedArgs a) {
-	int row = blockx;
-	if (row >= a.step[STEP_ROWS]) return;
-	int token = a.step[a.step[AT_TOKENS] + row];
-	for (int c = threadx; c < a.cols; c += 256)
-		a.dst[(u64)row * a.cols + c] = element(a.type, a.table, a.cols, token, c) * a.scale;
-}

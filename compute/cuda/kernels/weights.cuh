@@ -6,7 +6,7 @@
 // cores, then the scales. So a strip is one contiguous stream, whatever the
 // type, and takes as many bytes as the stored blocks.
 //
-//   16-bit  REC 64: four tiles of 16 columns; a lane has 16 bytes of each
+//   16-bit  REC 64: for each 8 rows, 8 columns of all 8 rows at a time, 128 bytes
 //   Q8_0    REC 64: two tiles of 32 columns, 16 bytes a lane; 2x16 halves d
 //   Q4_0/1  REC 64: nibbles, 16 bytes a lane; 2x16 halves d, or pairs d, m
 //   Q5_0/1  the same, with 4 bytes a lane of fifth bits behind the nibbles
@@ -14,10 +14,10 @@
 //   Q5_K    the same, with four times fifth bits behind the nibbles
 //   Q6_K    REC 256: nibbles, four times 8 bytes a lane of upper bit pairs, 16x16 scales, 16 halves d
 //
-// Lane l stands for row l/4 and row l/4+8. In a tile of 16 columns of 16-bit
-// numbers its words are columns 2t, 2t+1 of the two rows, then 2t+8, 2t+9, with
-// t = l%4. In a tile of 32 codes they are columns 4t..4t+3 of the two rows,
-// then 16+4t... Nibbles have the codes of columns 4t.. low and of 16+4t.. high.
+// 16-bit numbers lie as both ldmatrix and wgmma take them. Of codes, lane l has
+// those of row l/4 and row l/4+8: in a tile of 32, its words are columns 4t..4t+3
+// of the two rows, then 16+4t.., with t = l%4. Nibbles have the codes of columns
+// 4t.. low and of 16+4t.. high.
 #pragma once
 #include "common.cuh"
 
@@ -97,8 +97,7 @@ template <int TYPE> FORCE float element_of(const u8 *w, int cols, int row, int c
 	row %= STRIP;
 	col %= L::rec;
 	if constexpr (TYPE == F16 || TYPE == BF16) {
-		int c = col % 16, lane = row % 8 * 4 + c % 8 / 2;
-		u16 h = ((const u16 *)(record + col / 16 * 512 + lane * 16 + (row / 8 + c / 8 * 2) * 4))[c % 2];
+		u16 h = ((const u16 *)(record + row / 8 * 1024 + col / 8 * 128 + row % 8 * 16))[col % 8];
 		return TYPE == F16 ? from_half(h) : from_brain(h);
 	} else {
 		int code = code_of<TYPE>(record, row, col);
