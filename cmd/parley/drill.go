@@ -55,7 +55,7 @@ func newOneDrill(d *drill) *cobra.Command {
 	var asJSON bool
 	var plan drillPlan
 	cmd := &cobra.Command{
-		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open http://127.0.0.1:8081/admin meanwhile", Args: cobra.NoArgs,
+		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open what `parley link --admin --url http://127.0.0.1:8081` prints meanwhile", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := d.practise(cmd.Context(), plan)
 			if err != nil {

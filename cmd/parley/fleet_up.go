@@ -151,7 +151,7 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	try := fmt.Sprintf("Talk to it on http://%s, with `parley chat --url http://%s`, or kill a worker while it writes: kill -9 $(pgrep -f 'parley worker' | head -1)\n", p.addr, p.addr)
+	try := fmt.Sprintf("Talk to it on %s, with `parley chat --url http://%s`, or kill a worker while it writes: kill -9 $(pgrep -f 'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
 	if err := watchFleet(ctx, c, out, try); err != nil {
 		return err
 	}

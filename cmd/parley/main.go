@@ -61,7 +61,7 @@ to serve:
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newServe(), newWorker(), newChat(), newPs(), newTop(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(), newExitCodes())
+	root.AddCommand(newServe(), newWorker(), newChat(), newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(), newExitCodes())
 	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes.\n")
 	return root
 }

@@ -2,26 +2,19 @@
 // and spent; what was told of them; and what their holders see.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { asOwner, openPages, openWith as signedIn, shot, wantAccessible } from './pages.mjs';
 
 const rig = openPages('--prices', 'polly=0/0/100000'); // an answer of 8 tokens costs 0.80
 const keys = {};
 
 async function post(path, body, secret) {
-  const headers = { 'content-type': 'application/json', ...(secret ? { authorization: `Bearer ${secret}` } : {}) };
+  const headers = { 'content-type': 'application/json', ...(secret ? { authorization: `Bearer ${secret}` } : asOwner(rig.server)) };
   return fetch(rig.server.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
 const ask = (name) => post('/v1/chat/completions', { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 8, ignore_eos: true }, keys[name]);
 
-async function openWith(secret, path, ready, options = {}) {
-  const page = await openPage(rig, options, '/admin', 'header');
-  await page.evaluate((k) => localStorage.setItem('parley.key', k), secret);
-  await page.goto('about:blank');
-  await page.goto(rig.url + path);
-  await page.waitForSelector(ready);
-  return page;
-}
+const openWith = (...args) => signedIn(rig, ...args);
 
 test('keys show how far their budgets are spent', async () => {
   keys.boss = (await (await post('/v1/organization/admin_api_keys', { name: 'boss' })).json()).value;

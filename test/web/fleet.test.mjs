@@ -3,7 +3,7 @@
 // turns red and its answers go on elsewhere, workers are drained, put to sleep and
 // woken, and prompts that change are found.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -11,7 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { promisify } from 'node:util';
+import { asOwner, openPage, openPages, shot, wantAccessible } from './pages.mjs';
 
 const program = process.env.PARLEY_BIN;
 const model = ['--model', 'polly'];
@@ -129,7 +130,7 @@ test('a worker that is killed turns red, and its answers go on elsewhere', async
 
   const heard = await hearing;
   assert.deepEqual(heard.map((h) => h.finish), prompts.map(() => 'length'));
-  const moved = /^parley_fleet_moves_total\{why="lost"\} (\d+)/m.exec(await (await fetch(`${rig.server.url}/metrics`)).text());
+  const moved = /^parley_fleet_moves_total\{why="lost"\} (\d+)/m.exec(await (await fetch(`${rig.server.url}/metrics`, { headers: asOwner(rig.server) })).text());
   assert.ok(Number(moved?.[1]) > 0, 'nothing had to move, so nothing was shown');
   await stopLoad();
   assert.deepEqual(await Promise.all(prompts.map((p) => hear(p, 160))), heard, 'an answer that moved is another one');
@@ -218,7 +219,8 @@ test('a drill, before, during and after', async () => {
   drill.stdout.on('data', (text) => (printed += text));
   const ended = once(drill, 'exit');
   while (!(await fetch(`http://${address}/readyz`).then((r) => r.ok, () => false))) await pause(100);
-  const page = await openPage({ browser: rig.browser, url: `http://${address}` }, {}, '/admin#fleet', '[data-worker]');
+  const { stdout } = await promisify(execFile)(program, ['link', '--url', `http://${address}`]);
+  const page = await openPage({ browser: rig.browser, url: `http://${address}`, server: { token: /token=(\S+)/.exec(stdout)[1] } }, {}, '/admin#fleet', '[data-worker]');
   const all = page.locator('[data-worker][data-state="up"]');
   await page.waitForFunction(() => document.querySelectorAll('[data-worker][data-state="up"]').length === 2);
   await shot(page, 'admin-drill-before');

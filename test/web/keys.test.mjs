@@ -1,10 +1,16 @@
-// A server that wants an API key: asked for once, kept, changed, forgotten.
+// Signing in: with the link of a server without keys, then with an API key, which no script keeps; and signing out.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { answered, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+
+/** All that scripts of a page could read: what it stores, and its cookies. */
+const readable = (page) => page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie + location.href);
+
+/** The dialog in which one signs in. */
+const signInOf = (page) => page.locator('dialog[open]', { hasText: 'Sign in' });
 
 const rig = openPages();
 
@@ -15,36 +21,80 @@ async function makeKey() {
   return stdout.trim();
 }
 
+test('a server without keys wants its link for what is stored', async () => {
+  const stranger = await openPage({ ...rig, server: {} });
+  const dialog = signInOf(stranger);
+  await dialog.getByText(/no API keys/).first().waitFor();
+  await wantAccessible(stranger, 'wants the token');
+  await shot(stranger, 'chat-token-light');
+  await dialog.locator('input').fill('local-wrong');
+  await dialog.getByRole('button', { name: 'Sign in' }).click();
+  await dialog.getByText(/not the token/).waitFor();
+  await dialog.locator('input').fill(rig.server.token);
+  await stranger.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'hidden' });
+  await stranger.closeClean();
+
+  const page = await openPage(rig); // by the link
+  await page.waitForFunction(() => !location.search); // the token does not stay in the address
+  await say(page, 'Hello!');
+  await answered(page);
+  assert.ok(!(await readable(page)).includes(rig.server.token));
+  await page.reload();
+  await answered(page); // the session holds
+  await page.goto(`${rig.url}/admin`); // which is not one for the admin page
+  await page.locator('dialog[open]', { hasText: 'Sign in to the admin page' }).waitFor();
+  await page.closeClean();
+});
+
 test('the page asks for a key, and goes on where it was held up', async () => {
   const page = await openPage(rig);
   await page.waitForLoadState('networkidle'); // what it asks by itself has been answered
   const good = await makeKey();
   await say(page, 'Hello!');
-  const dialog = page.locator('dialog[open]', { hasText: 'API key' });
-  await dialog.getByText(/API key/).first().waitFor();
+  const dialog = signInOf(page);
   await dialog.getByRole('alert').waitFor(); // what the server said
   await wantAccessible(page, 'asks for a key');
   await shot(page, 'chat-key-light');
   await dialog.locator('input').fill('sk-wrong');
-  await dialog.getByRole('button', { name: 'Use this key' }).click();
-  await dialog.getByText(/ends in rong/).waitFor();
-  await dialog.getByRole('alert').waitFor();
+  await dialog.getByRole('button', { name: 'Sign in' }).click();
+  await dialog.getByText(/Incorrect API key/).waitFor();
   await dialog.locator('input').fill(good);
   await page.keyboard.press('Enter');
   await answered(page); // what could not be sent was sent now
   assert.equal(await page.locator('dialog[open]').count(), 0);
+  assert.ok(!(await readable(page)).includes(good));
   const id = new URL(page.url()).pathname.split('/').pop();
   const items = await (await fetch(`${rig.server.url}/v1/conversations/${id}/items?order=asc`, { headers: { authorization: `Bearer ${good}` } })).json();
   assert.deepEqual(items.data.map((i) => i.role), ['user', 'assistant']);
 
   await page.reload();
-  await answered(page); // the key is kept
+  await answered(page); // the session holds
+  await page.fill('#prompt', 'A secret draft');
   await page.click('[aria-label="Settings"]');
-  await page.locator(`dialog[open] >> text=API key ending in ${good.slice(-4)}`).waitFor();
-  await page.getByRole('button', { name: 'Change or forget' }).click();
-  await page.getByRole('button', { name: 'Forget the key' }).click();
+  await page.locator('dialog[open] >> text=Signed in with the key me').waitFor();
+  await shot(page, 'chat-session-light');
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await dialog.getByRole('alert').waitFor();
-  assert.equal(await page.evaluate(() => localStorage.getItem('parley.key')), null);
+  assert.equal(new URL(page.url()).pathname, '/');
   assert.equal(await page.locator('nav li').count(), 0); // nothing of the key's owner is left in the list
+  assert.ok(!(await readable(page)).includes('secret draft'));
+  await page.closeClean();
+});
+
+test('the admin page has a session of its own, and a button that ends it', async () => {
+  const { stdout } = await promisify(execFile)(process.env.PARLEY_BIN, ['keys', 'create', '--admin', '--name', 'boss', '--data', rig.server.data]);
+  const page = await openPage(rig, {}, '/admin', 'dialog[open]');
+  const dialog = signInOf(page);
+  await dialog.locator('input').fill(stdout.trim());
+  await page.keyboard.press('Enter');
+  await page.getByText('live', { exact: true }).waitFor();
+  await wantAccessible(page, 'the admin page, signed in');
+  await shot(page, 'admin-session');
+  const status = await page.evaluate(async () => (await fetch('/v1/conversations')).status);
+  assert.equal(status, 401); // it is no session of the chat
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await dialog.getByRole('alert').waitFor();
+  assert.equal(await page.evaluate(async () => (await fetch('/admin/api/now')).status), 401);
   await page.closeClean();
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { answered, kept, makeConversation, openPage, openPages, say } from './pages.mjs';
+import { answered, asOwner, kept, makeConversation, openPage, openPages, say } from './pages.mjs';
 
 const rig = openPages();
 
@@ -70,7 +70,7 @@ test('a temporary chat is not listed', async () => {
   assert.equal((await kept(rig, page)).length, 2);
   const id = new URL(page.url()).pathname.split('/').pop();
   assert.equal(await page.locator(`nav a[href="/c/${id}"]`).count(), 0);
-  const list = await (await fetch(`${rig.server.url}/v1/conversations?limit=100`)).json();
+  const list = await (await fetch(`${rig.server.url}/v1/conversations?limit=100`, { headers: asOwner(rig.server) })).json();
   assert.ok(!list.data.some((c) => c.id === id));
   await page.closeClean();
 });
@@ -97,7 +97,7 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
   assert.ok(await page.isChecked('dialog input[value=summarise]'));
   await page.keyboard.press('Escape');
   const id = new URL(page.url()).pathname.split('/').pop();
-  assert.equal((await (await fetch(`${rig.server.url}/v1/conversations/${id}`)).json()).context_policy, 'summarise');
+  assert.equal((await (await fetch(`${rig.server.url}/v1/conversations/${id}`, { headers: asOwner(rig.server) })).json()).context_policy, 'summarise');
   await page.closeClean();
 });
 

@@ -7,7 +7,9 @@ import { join } from 'node:path';
 import { after, before } from 'node:test';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
-import { serveParley } from '../server.mjs';
+import { asOwner, serveParley } from '../server.mjs';
+
+export { asOwner };
 
 const waitMs = 60_000;
 
@@ -83,12 +85,34 @@ export async function openPage(rig, options = {}, path = '/', ready = '#app[data
   context.on('weberror', (e) => faults.push(String(e.error())));
   context.on('request', (r) => new URL(r.url()).origin !== rig.url && !r.url().startsWith('blob:') && faults.push(`asked ${r.url()}`));
   const page = await context.newPage();
-  await page.goto(rig.url + path);
+  await page.goto(withToken(rig, path));
   await page.waitForSelector(ready);
   page.closeClean = async () => {
     await context.close();
     assert.deepEqual(faults, []);
   };
+  return page;
+}
+
+/** The address of a page, with the token that a server without keys has printed. */
+export function withToken(rig, path) {
+  const address = new URL(path, rig.url);
+  if (rig.server?.token) address.searchParams.set('token', rig.server.token);
+  return address.href;
+}
+
+/** A page of a browser that has signed in with a key. */
+export async function openWith(rig, secret, path, ready, options = {}) {
+  const page = await openPage(rig, options, path.startsWith('/admin') ? '/admin' : '/', 'header');
+  await page.waitForFunction(() => !location.search); // the token is used up
+  const status = await page.evaluate(async (key) => {
+    const where = location.pathname.startsWith('/admin') ? '/admin/session' : '/session';
+    return (await fetch(where, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ key }) })).status;
+  }, secret);
+  assert.equal(status, 200);
+  await page.goto('about:blank');
+  await page.goto(rig.url + path);
+  await page.waitForSelector(ready);
   return page;
 }
 
@@ -120,7 +144,7 @@ export const lastAnswer = (page) => page.locator('article:not(.mine) .markdown')
 /** The messages of the branch that the page shows, as the server has them. */
 export async function kept(rig, page) {
   const id = new URL(page.url()).pathname.split('/').pop();
-  const list = await (await fetch(`${rig.server.url}/v1/conversations/${id}/items?order=asc&limit=100`)).json();
+  const list = await (await fetch(`${rig.server.url}/v1/conversations/${id}/items?order=asc&limit=100`, { headers: asOwner(rig.server) })).json();
   return list.data.map((i) => ({ ...i, text: i.content.map((p) => p.text ?? '').join('') }));
 }
 
@@ -139,7 +163,7 @@ export async function shot(page, name) {
 
 /** A conversation that already says something, made through the interface. */
 export async function makeConversation(rig, members) {
-  const response = await fetch(`${rig.server.url}/v1/conversations`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(members) });
+  const response = await fetch(`${rig.server.url}/v1/conversations`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(members) });
   assert.equal(response.status, 200, await response.clone().text());
   return response.json();
 }

@@ -2,7 +2,7 @@
 // it takes is measured by make bench-page, on a machine that does nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, kept, openPage, openPages } from './pages.mjs';
+import { answered, kept, openPage, openPages, withToken } from './pages.mjs';
 
 const rig = openPages();
 const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
@@ -29,7 +29,7 @@ async function openHeld(options, path = '/') {
   const faults = [];
   page.on('pageerror', (e) => faults.push(String(e)));
   page.on('console', (m) => m.type() === 'error' && faults.push(m.text()));
-  await page.goto(rig.url + path);
+  await page.goto(withToken(rig, path));
   return { context, page, letThrough, faults };
 }
 

@@ -3,22 +3,14 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { answered, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, openPage, openPages, openWith as signedIn, say, shot, wantAccessible } from './pages.mjs';
 
 const rig = openPages('--prices', 'polly=0.50/0.10/2.00');
 const keys = {};
 
 const openAdmin = (path, options = {}) => openPage(rig, options, path, 'main :is(.card, .scroll)');
 
-/** A page of a browser that has a key, as if it had been entered. */
-async function openWith(secret, path, ready, options = {}) {
-  const page = await openPage(rig, options, '/admin', 'header');
-  await page.evaluate((k) => localStorage.setItem('parley.key', k), secret);
-  await page.goto('about:blank');
-  await page.goto(rig.url + path);
-  await page.waitForSelector(ready);
-  return page;
-}
+const openWith = (...args) => signedIn(rig, ...args);
 
 const chat = (secret, body = {}) =>
   fetch(`${rig.server.url}/v1/chat/completions`, {

@@ -1,7 +1,7 @@
 // Turns: sending, stopping, branches, and streams that break off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, kept, lastAnswer, openPage, openPages, say, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, kept, lastAnswer, openPage, openPages, say, writing } from './pages.mjs';
 
 const rig = openPages();
 
@@ -36,7 +36,7 @@ test('stopped in mid-stream, the text stays, the engine lets go, and the answer 
   const [, answer] = await kept(rig, page);
   assert.equal(answer.outcome, 'cancelled');
   assert.ok(answer.text.length >= 40);
-  const metrics = await (await fetch(`${rig.server.url}/metrics`)).text();
+  const metrics = await (await fetch(`${rig.server.url}/metrics`, { headers: asOwner(rig.server) })).text();
   assert.match(metrics, /^parley_requests_in_flight 0$/m);
   await page.click('text=Continue');
   await page.waitForSelector('text=Stopped.', { state: 'detached' });

@@ -1,7 +1,7 @@
 // What people see while they wait: the line, the prompt, the first token, and refusals.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, kept, openPage, openPages, say, wantAccessible, shot, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
 
 const rig = openPages('--seqs', '1', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
@@ -37,7 +37,7 @@ test('who waits in line is told how many go before and how long it may take', as
   await second.waitForSelector('text=Stopped.');
   await release();
   await answered(first);
-  const list = await (await fetch(`${rig.server.url}/v1/queue`)).json();
+  const list = await (await fetch(`${rig.server.url}/v1/queue`, { headers: asOwner(rig.server) })).json();
   assert.equal(list.data[0].waiting, 0);
   await first.closeClean();
   await second.closeClean();

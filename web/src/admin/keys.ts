@@ -29,6 +29,6 @@ export interface Tenant {
   budget: Standing | null;
 }
 
-export const keysPath = '/v1/organization/api_keys';
-export const adminKeysPath = '/v1/organization/admin_api_keys';
-export const tenantsPath = '/v1/organization/projects';
+export const keysPath = '/admin/api/organization/api_keys';
+export const adminKeysPath = '/admin/api/organization/admin_api_keys';
+export const tenantsPath = '/admin/api/organization/projects';

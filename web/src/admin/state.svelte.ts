@@ -1,4 +1,5 @@
-import { Failure, json, key, request, whenRefused } from '../shared/api';
+import { Failure, json, request, whenRefused } from '../shared/api';
+import { session, useTokenOfAddress, type Session } from '../shared/session';
 import { eventsOf } from '../shared/sse';
 import type { Picture, Point } from './api';
 
@@ -42,7 +43,11 @@ class Operations {
   connected = $state(false);
   /** Why nothing can be shown; empty if all is well. */
   refused = $state('');
+  /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
+  session = $state.raw<Session | null>(null);
+  /** What the server says of what was signed in with, or of nobody being signed in. */
+  refusal = $state('');
   section = $state<Section>('now');
   parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, currency: 'usd' });
   /** Whether the key that was entered is a good one without the right to run the server. */
@@ -53,13 +58,39 @@ class Operations {
   /** What follows the section in the address, such as a request's id. */
   detail = $state('');
 
-  start(): void {
-    whenRefused(() => (this.wantsKey = true));
+  async start(): Promise<void> {
+    whenRefused((failure) => {
+      this.refusal = failure.message;
+      this.wantsKey = true;
+    });
     this.readAddress();
     addEventListener('hashchange', () => this.readAddress());
+    await useTokenOfAddress();
+    void this.learnSession();
     void json<Parts>('/admin/api/about').then((parts) => (this.parts = parts)).catch(() => undefined);
     void this.follow();
     void this.lookBack();
+  }
+
+  async signIn(secret: string): Promise<void> {
+    try {
+      await session.open(secret);
+    } catch (err) {
+      if (!(err instanceof Failure)) throw err;
+      this.refusal = err.message;
+      return;
+    }
+    location.reload();
+  }
+
+  async signOut(): Promise<void> {
+    await session.close();
+    location.reload();
+  }
+
+  /** Learns as whom this page is signed in. */
+  async learnSession(): Promise<void> {
+    this.session = await session.show().catch(() => null);
   }
 
   readAddress(): void {
@@ -91,8 +122,8 @@ class Operations {
 
   /** Shows a key holder their own, and anybody else why there is nothing to see. */
   private async turnedAway(err: Failure): Promise<void> {
-    if (err.status === 403 && key.get()) {
-      this.holder = await json('/v1/organization/me').then(() => true, () => false);
+    if (err.status === 403) {
+      this.holder = await json('/admin/api/organization/me').then(() => true, () => false);
       if (this.holder) return this.readAddress();
     }
     this.refused = err.message;

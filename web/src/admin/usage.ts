@@ -67,8 +67,8 @@ const usedBy = ['project_id', 'user_id', 'api_key_id', 'model'];
 /** Reads tokens and money, which the interface tells apart, and puts them together. */
 export async function read(p: Period, key = ''): Promise<Row[]> {
   const [tokens, costs] = await Promise.all([
-    json<Page>(`/v1/organization/usage/completions?${query(p, key, usedBy)}`),
-    json<Page>(`/v1/organization/costs?${query(p, key, ['project_id', 'user_id', 'api_key_id', 'line_item'])}`),
+    json<Page>(`/admin/api/organization/usage/completions?${query(p, key, usedBy)}`),
+    json<Page>(`/admin/api/organization/costs?${query(p, key, ['project_id', 'user_id', 'api_key_id', 'line_item'])}`),
   ]);
   const rows = new Map<string, Row>();
   for (const bucket of tokens.data)
@@ -116,7 +116,7 @@ export function total(rows: Row[]): Used {
 
 /** Has the browser keep the table, by time, user, key and model. */
 export async function download(p: Period, key = ''): Promise<void> {
-  const response = await request(`/v1/organization/usage/completions?${query(p, key, usedBy)}&format=csv`);
+  const response = await request(`/admin/api/organization/usage/completions?${query(p, key, usedBy)}&format=csv`);
   const link = document.createElement('a');
   link.href = URL.createObjectURL(await response.blob());
   link.download = `usage-${nameOf(startOf(p), p).replace(' ', '-')}-${p.title.replace(' ', '-')}.csv`;

@@ -45,3 +45,8 @@ export const outgoing = {
   },
   set: (chat: string, message: Outgoing | null): void => keep(outgoingName(chat), message ? JSON.stringify(message) : ''),
 };
+
+/** Removes every draft and message on its way from this browser. */
+export function forgetDrafts(): void {
+  for (const name of Object.keys(localStorage)) if (/^parley\.(draft|files|outgoing)\./.test(name)) localStorage.removeItem(name);
+}

@@ -110,8 +110,7 @@ performance.mark('parley:typable');
 
 /** Asks for what the chat wants to know first, while its script is on its way. */
 function ask(path: string): void {
-  const key = stored('parley.key');
-  const answer = fetch(path, { headers: key ? { Authorization: `Bearer ${key}` } : {} });
+  const answer = fetch(path);
   answer.catch(() => undefined); // whoever wants the answer is told
   early.asked[path] = answer;
 }
@@ -124,7 +123,7 @@ async function begin(): Promise<void> {
   await painted();
   touched();
   await untilQuiet();
-  ask('/v1/models');
+  if (!location.search) ask('/v1/models'); // a token in the address is used first
   const parts = [...document.querySelectorAll<HTMLLinkElement>('link[data-part]')];
   parts.forEach((part) => (part.rel = 'preload'));
   for (const part of parts.reverse()) {

@@ -1,7 +1,9 @@
 /** What the whole page knows: models, the list of conversations, and which one is shown. */
-import { Failure, json, key, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
+import { Failure, json, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
+import { session, useTokenOfAddress, type Session } from '../shared/session';
 import { toasts } from '../shared/toasts.svelte';
 import { Chat } from './chat.svelte';
+import { forgetDrafts } from './drafts';
 import { tell, whenTold } from './tabs';
 
 const modelName = 'parley.model';
@@ -20,8 +22,10 @@ class App {
   chat = $state.raw(this.#newChat(shownId()));
   /** Why the list cannot be shown: no store, no key, no server. */
   failure = $state.raw<Failure | null>(null);
+  /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
-  /** What the server says of the key it was shown, or of there being none. */
+  session = $state.raw<Session | null>(null);
+  /** What the server says of what was signed in with, or of nobody being signed in. */
   refusal = $state('');
   sidebar = $state(matchMedia('(min-width: 48rem)').matches);
   settingsOpen = $state(false);
@@ -46,26 +50,41 @@ class App {
       else void this.list();
     });
     addEventListener('popstate', () => this.#route());
+    await useTokenOfAddress();
     void this.list();
     void this.chat.load().then(() => this.#title());
     await this.loadModels();
     pressAgain();
   }
 
-  /** Shows another key to the server from now on, or none, and takes up what the old one held up. */
-  async useKey(value: string): Promise<void> {
-    key.set(value);
+  /** Signs in, and takes up what was held up before. */
+  async signIn(secret: string): Promise<void> {
     this.refusal = '';
-    this.wantsKey = false;
-    if (!value) {
-      this.models = [];
-      this.pinned = this.others = [];
+    try {
+      this.session = await session.open(secret);
+    } catch (err) {
+      if (!(err instanceof Failure)) throw err;
+      this.refusal = err.message;
+      return;
     }
+    this.wantsKey = false;
     await Promise.all([this.loadModels(), this.list()]);
     if (this.refusal) return;
     const { chat } = this;
     if (chat.failure) await chat.load();
     if (chat.unsent?.failure?.unknownKey) void chat.sendAgain(chat.unsent.message);
+  }
+
+  /** Signs out. Nothing of what its user wrote stays in this browser. */
+  async signOut(): Promise<void> {
+    await session.close();
+    forgetDrafts();
+    location.replace('/');
+  }
+
+  /** Learns as whom this page is signed in. */
+  async learnSession(): Promise<void> {
+    this.session = await session.show().catch(() => null);
   }
 
   async loadModels(): Promise<void> {

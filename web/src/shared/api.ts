@@ -1,6 +1,6 @@
 /**
  * The server's interface, as far as pages use it. All requests go to the
- * page's own origin, with the key that was entered if the server wants one.
+ * page's own origin, with the cookie of its session: see session.ts.
  */
 import { askedEarly } from './takeover';
 
@@ -20,20 +20,13 @@ export class Failure extends Error {
     return this.status === 0;
   }
 
-  /** The server wants a key, or another one. */
+  /** The server wants the page to sign in. */
   get unknownKey(): boolean {
     return this.status === 401;
   }
 }
 
-const keyName = 'parley.key';
-
-export const key = {
-  get: (): string => localStorage.getItem(keyName) ?? '',
-  set: (value: string): void => (value ? localStorage.setItem(keyName, value) : localStorage.removeItem(keyName)),
-};
-
-/** Called when the server refuses for want of a good key. */
+/** Called when the server refuses for want of a session. */
 let onRefused: (failure: Failure) => void = () => undefined;
 export function whenRefused(f: (failure: Failure) => void): void {
   onRefused = f;
@@ -50,7 +43,6 @@ export interface Options {
 export async function request(path: string, options: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
-  if (key.get()) headers['Authorization'] = `Bearer ${key.get()}`;
   let response: Response;
   try {
     response = await (askedEarly(path) ?? fetch(path, {

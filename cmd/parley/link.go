@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// errNoToken says that there is no link, and why that may be.
+var errNoToken = errors.New("this user runs no server without keys there: where a server has keys, sign in on its page with one")
+
+func newLink() *cobra.Command {
+	s := &serverCommand{}
+	var admin bool
+	cmd := &cobra.Command{
+		Use: "link", Short: "Print the link that opens the pages of a server without keys",
+		Long: `Print the link with which a browser signs in to a server without keys that you have
+started on this machine. "parley serve" prints the same one when it starts.`,
+		Example: "  parley link\n  parley link --admin\n  xdg-open $(parley link)",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client()
+			if err != nil {
+				return err
+			}
+			path := "/"
+			if admin {
+				path = "/admin"
+			}
+			link := pageLink(c.root, path)
+			if link == c.root+path {
+				return fmt.Errorf("%s: %w", c.root, errNoToken)
+			}
+			if s.asJSON {
+				return printJSON(cmd.OutOrStdout(), map[string]string{"url": link})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), link)
+			return err
+		},
+	}
+	s.add(cmd)
+	cmd.Flags().BoolVar(&admin, "admin", false, "print the link of the admin page")
+	return cmd
+}
+
+// pageLink is the address of a page, with the token of a server without keys.
+func pageLink(root, path string) string {
+	if token := localTokenOf(root); token != "" {
+		return root + path + "?token=" + token
+	}
+	return root + path
+}
