@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,9 +13,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"parley/internal/tlsfile"
 )
 
 // writeCertificate puts a new certificate with this number into two files.
@@ -31,48 +31,16 @@ func writeCertificate(t *testing.T, certFile, keyFile string, number int64) {
 	}
 }
 
-// TestCertificateIsReadAgain replaces the certificate of a server that runs, with
-// a broken one in between.
-func TestCertificateIsReadAgain(t *testing.T) {
-	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if _, err := LoadCertificate(certFile, keyFile, slog.Default()); err == nil {
-		t.Error("files that are not there are taken")
-	}
-	writeCertificate(t, certFile, keyFile, 1)
-	var log lockedBuffer
-	c := must(LoadCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))))(t)
-	now := time.Now()
-	number := func() int64 {
-		t.Helper()
-		now = now.Add(2 * certificateCheckEvery)
-		leaf := must(x509.ParseCertificate(c.current(now).Certificate[0]))(t)
-		return leaf.SerialNumber.Int64()
-	}
-	if n := number(); n != 1 {
-		t.Errorf("certificate %d", n)
-	}
-	must(0, os.WriteFile(certFile, bytes.Repeat([]byte("x"), 5000), 0o600))(t)
-	if n := number(); n != 1 || !strings.Contains(log.String(), "the one before is used on") {
-		t.Errorf("certificate %d after a broken one: %s", n, log.String())
-	}
-	writeCertificate(t, certFile, keyFile, 2)
-	must(0, os.Chtimes(certFile, now, now))(t)
-	if n := number(); n != 2 {
-		t.Errorf("certificate %d after a new one", n)
-	}
-}
-
 // TestTLS talks to a server over HTTP/2 and HTTP/1.1.
 func TestTLS(t *testing.T) {
 	s := start(t, &worker{})
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, certFile, keyFile, 7)
-	c := must(LoadCertificate(certFile, keyFile, slog.Default()))(t)
+	c := must(tlsfile.LoadCertificate(certFile, keyFile, slog.Default()))(t)
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := NewServer("", s.gateway)
-	go server.Serve(c.Listen(l))
+	go server.Serve(c.Listen(l, nil))
 	defer server.Close()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(must(os.ReadFile(certFile))(t))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"parley"
+
+	"parley/internal/tlsfile"
 )
 
 // onSockets serves s on connections of the system, encrypted or not, and returns a
@@ -25,7 +27,7 @@ func (s *server) onSockets(secure bool) (dial func() *wire) {
 		dir := s.t.TempDir()
 		certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 		writeCertificate(s.t, certFile, keyFile, 7)
-		l = must(LoadCertificate(certFile, keyFile, slog.Default()))(s.t).Listen(l)
+		l = must(tlsfile.LoadCertificate(certFile, keyFile, slog.Default()))(s.t).Listen(l, nil)
 	}
 	go Serve(server, l)
 	s.t.Cleanup(func() {

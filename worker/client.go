@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ const idleMax = time.Minute
 // long as it takes.
 func newClient(c *Config, patience time.Duration) *http.Client {
 	t := &http.Transport{
-		DialContext: c.dialer().DialContext, TLSHandshakeTimeout: c.Silence, DisableCompression: true,
+		DialContext: c.dialer().DialContext, DialTLSContext: c.dialTLS, DisableCompression: true,
 		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
 		ResponseHeaderTimeout: patience,
 	}
@@ -41,6 +42,18 @@ func newClient(c *Config, patience time.Duration) *http.Client {
 // stayHere has redirects returned as they are: a worker is where it was said to be, and
 // prompts and keys go nowhere else.
 func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// dialTLS connects to the engine and speaks TLS.
+func (c *Config) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Silence)
+	defer cancel()
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLS != nil {
+		config = c.TLS()
+	}
+	dialer := tls.Dialer{NetDialer: c.dialer(), Config: config} // the address has the server's name
+	return dialer.DialContext(ctx, network, address)
+}
 
 // dialer connects to the engine, and to no address outside its networks.
 func (c *Config) dialer() *net.Dialer {

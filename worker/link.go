@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -306,12 +305,10 @@ func (r *Remote) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := r.cfg.dialer()
 	if u.Scheme == "http" {
-		return dialer.DialContext(ctx, "tcp", addressOf(u, "80"))
+		return r.cfg.dialer().DialContext(ctx, "tcp", addressOf(u, "80"))
 	}
-	secure := tls.Dialer{NetDialer: dialer, Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
-	return secure.DialContext(ctx, "tcp", addressOf(u, "443"))
+	return r.cfg.dialTLS(ctx, "tcp", addressOf(u, "443"))
 }
 
 func addressOf(u *url.URL, port string) string {

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -31,6 +32,9 @@ type Config struct {
 	Model string
 	// Key is sent as a bearer token, if there is one.
 	Key string
+	// TLS returns how the next connection to an https URL speaks TLS; nil means with
+	// servers that the system trusts.
+	TLS func() *tls.Config
 	// Networks are where it must be, whatever its URL's name resolves to; empty means
 	// anywhere.
 	Networks []netip.Prefix

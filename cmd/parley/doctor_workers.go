@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,6 +38,12 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		return
 	}
 	c.key = d.settings.keyFor(w)
+	secure, err := d.settings.workerTLS(slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.say("worker", w.URL, err, "correct the files for TLS")
+		return
+	}
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true}, CheckRedirect: c.http.CheckRedirect}
 	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		d.say("worker", w.URL, err, "start it, or take it out of its pool")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"parley/gateway/db"
 	"parley/gateway/tenant"
 	"parley/internal/local"
+	"parley/internal/tlsfile"
 )
 
 func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
@@ -41,6 +43,31 @@ func (s *settings) storeFlags() string {
 	return ""
 }
 
+// workerTLS returns how this server speaks TLS with workers; nil as the system would.
+func (s *settings) workerTLS(log *slog.Logger) (func() *tls.Config, error) {
+	if (s.workerClientCert == "") != (s.workerClientKey == "") {
+		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: give both, or none: %w", errUsage)
+	}
+	var own *tlsfile.Certificate
+	if s.workerClientCert != "" {
+		var err error
+		if own, err = tlsfile.LoadCertificate(s.workerClientCert, s.workerClientKey, log); err != nil {
+			return nil, fmt.Errorf("%w (--worker-client-cert and --worker-client-key)", err)
+		}
+	}
+	return clientTLS(s.workerCA, own, log)
+}
+
+// clientTLS returns how a client speaks TLS with servers that the authorities in a file
+// have signed, which may be empty.
+func clientTLS(file string, own *tlsfile.Certificate, log *slog.Logger) (func() *tls.Config, error) {
+	if file == "" {
+		return tlsfile.Client(nil, own), nil
+	}
+	roots, err := tlsfile.LoadAuthorities(file, log)
+	return tlsfile.Client(roots, own), err
+}
+
 // scheme is how clients speak to the server.
 func (s *settings) scheme() string {
 	if s.tlsCert != "" {
@@ -54,11 +81,18 @@ func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, erro
 	if err := s.checkTLS(); err != nil || s.tlsCert == "" {
 		return l, err
 	}
-	certificate, err := gateway.LoadCertificate(s.tlsCert, s.tlsKey, log)
+	var clients *tlsfile.Authorities
+	if s.worker.clientCA != "" {
+		var err error
+		if clients, err = tlsfile.LoadAuthorities(s.worker.clientCA, log); err != nil {
+			return l, fmt.Errorf("%w (--client-ca)", err)
+		}
+	}
+	certificate, err := tlsfile.LoadCertificate(s.tlsCert, s.tlsKey, log)
 	if err != nil {
 		return l, err
 	}
-	return certificate.Listen(l), nil
+	return certificate.Listen(l, clients), nil
 }
 
 // makeToken gives a server without keys a token, and returns the link with it and what

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +33,10 @@ type back struct {
 	fleet  *fleet.Fleet // nil if this process computes alone
 	api    *gateway.FleetAPI
 	device string
-	stop   context.CancelFunc
-	finds  sync.WaitGroup
+	// workerTLS is how workers are spoken to over https.
+	workerTLS func() *tls.Config
+	stop      context.CancelFunc
+	finds     sync.WaitGroup
 }
 
 // openBack starts what computes. It is closed even if there is an error.
@@ -99,6 +102,9 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	}
 	b.fleet = f
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if b.workerTLS, err = s.workerTLS(log); err != nil {
+		return err
+	}
 	admin := fleet.Admin{Fleet: f, Token: s.operateToken}
 	b.api = &gateway.FleetAPI{Operate: admin.Handler(), MayOperate: admin.MayOperate}
 	var desk *discover.Desk
@@ -154,7 +160,7 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 		return err
 	}
 	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
-		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), Networks: s.networksOf(w), Events: w.Events, Replay: w.Replay, Log: log,
+		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), TLS: b.workerTLS, Networks: s.networksOf(w), Events: w.Events, Replay: w.Replay, Log: log,
 		Text: b.text, ContextTokens: b.served[0].ContextTokens,
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })

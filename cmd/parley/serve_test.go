@@ -25,7 +25,7 @@ type server struct {
 	ready time.Duration
 }
 
-var readyLine = regexp.MustCompile(`ready on (http://[^\s"]+)`)
+var readyLine = regexp.MustCompile(`ready on (https?://[^\s"]+)`)
 
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()

@@ -26,6 +26,12 @@ var fleetSettings = []setting{
 		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
 	{key: "worker-key", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.workerKey }),
 		help: "show this `KEY` to the Parley workers of --worker, and to those of pools whose entry has no key"},
+	{key: "worker-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerCA }),
+		help: "trust the authorities in this `FILE` when connecting to https workers (default: those that the system trusts)"},
+	{key: "worker-client-cert", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientCert }),
+		help: "show the certificate in this `FILE` to https workers, which have a --client-ca; it is read again when it changes"},
+	{key: "worker-client-key", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientKey }),
+		help: "the `FILE` with the key of that certificate"},
 	{key: "fleet-join-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
 		help: "the `TOKEN` with which workers register; it opens nothing else"},
 	{key: "fleet-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
@@ -50,6 +56,9 @@ const wantsSecret = "a text of at least 16 characters, such as from `openssl ran
 
 // fleetFields are what they set.
 type fleetFields struct {
+	// workerCA, workerClientCert and workerClientKey are files for TLS with workers.
+	workerCA, workerClientCert, workerClientKey string
+
 	workers       []workerConfig
 	pools         []poolConfig
 	workerKey     string

@@ -191,6 +191,9 @@ func (s *settings) checkTLS() error {
 	if (s.tlsCert == "") != (s.tlsKey == "") {
 		return fmt.Errorf("--tls-cert and --tls-key belong together: give both, or none: %w", errUsage)
 	}
+	if s.worker.clientCA != "" && s.tlsCert == "" {
+		return fmt.Errorf("--client-ca verifies certificates of clients, and without TLS they show none: give --tls-cert and --tls-key, too: %w", errUsage)
+	}
 	return nil
 }
 

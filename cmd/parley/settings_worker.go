@@ -21,6 +21,9 @@ type workerSettings struct {
 	// they will reach it.
 	register  []string
 	advertise string
+	// clientCA has signed the certificates that gateways must show, gatewayCA those of
+	// gateways to register at; empty for none and for what the system trusts.
+	clientCA, gatewayCA string
 }
 
 // replayAddress is where events are repeated: any free port beside them unless it was
@@ -44,6 +47,10 @@ var workerOnly = []setting{
 		help: "publish events under this `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)"},
 	{key: "events-tokens", wants: "on or off", set: setEventTokens,
 		help: "publish the token ids of cached blocks too, `on` or off: routers that compute block names themselves need them, and everyone who reads them can read all prompts (default off)"},
+	{key: "client-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.worker.clientCA }),
+		help: "answer only clients with a certificate that an authority in this `FILE` has signed; health and metrics stay open; needs --tls-cert (default: no certificate is needed)"},
+	{key: "gateway-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.worker.gatewayCA }),
+		help: "trust the authorities in this `FILE` when registering at an https gateway (default: those that the system trusts)"},
 	{key: "register", wants: "the address of a gateway such as http://10.0.0.1:8080", many: true, set: setGateway,
 		help: "register at the gateway at this `URL`, with --fleet-join-token; repeat it for more gateways, and name each one and not a load balancer before them"},
 	{key: "advertise", wants: "an address such as http://10.0.0.7:8000", set: setAdvertise,
@@ -58,7 +65,8 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "device", "threads", "cpu", "numerics", "log-format", "log-level", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file", "otlp-endpoint",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "device", "threads", "cpu", "numerics", "log-format", "log-level", "otlp-endpoint",
+	"tls-cert", "tls-key", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file",
 }
 
 // workerList returns the settings of a worker.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/fleet/discover"
+	"parley/internal/local"
 	"parley/worker"
 	"parley/worker/host"
 )
@@ -90,6 +92,10 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err := s.mayListenForGateways(listener.Addr()); err != nil {
 		return err
 	}
+	log := s.logger()
+	if listener, err = speakTLS(listener, s, log); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
@@ -104,9 +110,13 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	greetGateways(out, listener.Addr(), server)
-	fmt.Fprint(out, s.eventsWarning())
-	defer s.announce(ctx, listener.Addr(), server)()
+	greetGateways(out, s.scheme()+"://"+listener.Addr().String(), server)
+	fmt.Fprint(out, s.clearTextWarning(listener.Addr()), s.eventsWarning())
+	wait, err := s.announce(ctx, listener.Addr(), server)
+	if err != nil {
+		return err
+	}
+	defer wait()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
 	if ctx.Err() != nil {
@@ -128,7 +138,7 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 		},
 		Planned: func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
 		Version: version, Pool: s.worker.pool, Log: log,
-		Key: s.workerKey, Registers: len(s.worker.register) > 0,
+		Key: s.workerKey, Registers: len(s.worker.register) > 0, ClientCertificates: s.worker.clientCA != "",
 		Events: s.worker.events, Replay: s.worker.replayAddress(), Topic: s.worker.topic, EventTokens: s.worker.eventTokens,
 	}
 	return cfg
@@ -136,8 +146,12 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 
 // announce registers the worker where the settings say, until ctx ends. The caller
 // calls what it returns before the worker ends.
-func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Server) (wait func()) {
-	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise, "http://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
+func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Server) (wait func(), err error) {
+	secure, err := clientTLS(s.worker.gatewayCA, nil, s.logger())
+	if err != nil {
+		return nil, fmt.Errorf("%w (--gateway-ca)", err)
+	}
+	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise, s.scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
 	if u, err := url.Parse(said.URL); err == nil {
 		said.Name = u.Host
 	}
@@ -148,26 +162,35 @@ func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Ser
 			Token:   s.joinToken,
 			Said:    said,
 			Accept:  func(credential string) { server.Accept(gateway, credential) },
+			Client:  &http.Client{Transport: &http.Transport{TLSClientConfig: secure()}},
 			Log:     s.logger(),
 		}
 		all.Go(func() { a.Run(ctx) })
 	}
-	return all.Wait
+	return all.Wait, nil
 }
 
 // greetGateways says where the worker is.
-func greetGateways(out io.Writer, addr net.Addr, s *host.Server) {
-	fmt.Fprintf(out, "\nParley worker for %s on http://%s\n", s.Models()[0].ID, addr)
+func greetGateways(out io.Writer, url string, s *host.Server) {
+	fmt.Fprintf(out, "\nParley worker for %s on %s\n", s.Models()[0].ID, url)
 	if events, replay := s.EventPorts(); events != 0 {
 		fmt.Fprintf(out, "Events of its cache over ZMQ on ports %d and, repeated, %d\n", events, replay)
 	}
+}
+
+// clearTextWarning warns of a worker that other machines reach without TLS.
+func (s *settings) clearTextWarning(addr net.Addr) string {
+	if s.tlsCert != "" || local.IsLoopback(addr.String()) {
+		return ""
+	}
+	return "WARNING: prompts, answers and keys cross the network in clear text. Give --tls-cert and --tls-key, or keep to a network that you trust.\n"
 }
 
 // mayListenForGateways refuses to serve other machines without a credential: everyone
 // who reaches the address could use the worker and read what its cache holds.
 func (s *settings) mayListenForGateways(addr net.Addr) error {
 	tcp, ok := addr.(*net.TCPAddr)
-	if s.workerKey != "" || len(s.worker.register) > 0 || ok && tcp.IP.IsLoopback() {
+	if s.workerKey != "" || len(s.worker.register) > 0 || s.worker.clientCA != "" || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf("%s can be reached from other machines, and the worker has no key: make one with `openssl rand -hex 16`, give it to the worker and its gateways in the variable PARLEY_WORKER_KEY or with --worker-key-file, or listen on this machine alone with --addr %s", s.addr, workerAddr)

@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"compute"},
 	{"model/weights"},
 	{"worker/workertest"},
-	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/logrepeat", "internal/licenses"},
+	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile", "internal/logrepeat", "internal/licenses"},
 	{"."},
 }
 

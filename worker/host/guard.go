@@ -49,8 +49,10 @@ func (s *Server) accepts(shown string) bool {
 	return false
 }
 
-// isOpen reports whether requests need neither key nor credential.
-func (s *Server) isOpen() bool { return s.cfg.Key == "" && !s.cfg.Registers }
+// isOpen reports whether requests need neither key, credential nor certificate.
+func (s *Server) isOpen() bool {
+	return s.cfg.Key == "" && !s.cfg.Registers && !s.cfg.ClientCertificates
+}
 
 // hasCertificate reports whether TLS has verified a certificate of the client.
 func hasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
@@ -59,9 +61,8 @@ func hasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.Ver
 // body is JSON.
 func (s *Server) guarded(do route) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !s.isOpen() && !s.accepts(shown) {
-			return parley.Errorf(parley.Unauthenticated, "this worker wants its key as a bearer token")
+		if err := s.checkCredentials(r); err != nil {
+			return err
 		}
 		if err := s.checkOpen(r); err != nil {
 			return err
@@ -71,6 +72,19 @@ func (s *Server) guarded(do route) http.Handler {
 		}
 		return do(w, r)
 	})
+}
+
+// checkCredentials wants everything that the worker was told to: a certificate, and its
+// key or the credential of a gateway.
+func (s *Server) checkCredentials(r *http.Request) error {
+	if s.cfg.ClientCertificates && !hasCertificate(r) {
+		return parley.Errorf(parley.Unauthenticated, "this worker wants a client certificate of its --client-ca: give the gateway --worker-client-cert and --worker-client-key")
+	}
+	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if (s.cfg.Key != "" || s.cfg.Registers) && !s.accepts(shown) {
+		return parley.Errorf(parley.Unauthenticated, "this worker wants its key as a bearer token")
+	}
+	return nil
 }
 
 // public answers everyone if the worker has a key: health and metrics are for load
@@ -85,9 +99,9 @@ func (s *Server) public(do route) http.Handler {
 }
 
 // checkOpen refuses what a worker that needs no key must not answer: requests from
-// other machines and from web pages. A certificate of the client replaces the key.
+// other machines and from web pages.
 func (s *Server) checkOpen(r *http.Request) error {
-	if !s.isOpen() || hasCertificate(r) {
+	if !s.isOpen() {
 		return nil
 	}
 	const remedy = "this worker has no key, so it answers programs on its own machine only"

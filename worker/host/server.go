@@ -32,6 +32,9 @@ type ServerConfig struct {
 	// Key must be shown with every request but those for health and metrics. Without
 	// one, programs on this machine are answered, and no web page.
 	Key string
+	// ClientCertificates says that requests but those for health and metrics need a
+	// certificate of the client, which TLS has verified.
+	ClientCertificates bool
 	// Registers says that the worker registers at gateways, which call it with the
 	// credentials of [Server.Accept]. Then nobody is answered without one of these or
 	// the key.
