@@ -20,7 +20,7 @@ const (
 	functionLinesMedian = 12
 	fileLinesMax        = 600
 	depthMax            = 2
-	packagesMax         = 61
+	packagesMax         = 66
 	interfacesMax       = 10
 )
 
