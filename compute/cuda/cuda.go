@@ -9,7 +9,7 @@
 // to 8 bits in groups of 32 for quantized types; F32 weights meet float32.
 // Weights are the M side of the matrix product and each result is one chain of
 // additions in the order of the columns, so that a row's bits do not depend on
-// the rows beside it. Attention has a softmax for each 128 positions and unites
+// the rows beside it. Attention has a softmax for each 256 positions and unites
 // those in order, whatever the batch.
 //
 // Operations are recorded and run when results are wanted. A pass in which

@@ -131,7 +131,7 @@ var headWidths = []int{64, 128, 256}
 
 const (
 	keysAtOnce = 32  // positions in shared memory, as in kernels/attend.cuh
-	partition  = 128 // positions with a softmax of their own
+	partition  = 256 // positions with a softmax of their own
 	queryRows  = 16  // of a warp of the kernel for few query rows
 	manyWarps  = 4   // of the kernel for many
 )

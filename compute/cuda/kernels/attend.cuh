@@ -17,7 +17,7 @@ enum ItemField {
 	ITEM_FIELDS
 };
 
-#define PARTITION 128
+#define PARTITION 256
 #define KEYS 32 // in shared memory at once
 
 struct AttendArgs {
@@ -93,7 +93,7 @@ template <int D, int THREADS> FORCE void load_tile(const AttendArgs &a, Blocks b
 }
 
 // attend computes items: each warp has MT times 16 query rows, all warps share the keys
-// and values of 32 positions at a time. A partition of 128 positions has its own
+// and values of 32 positions at a time. A partition of 256 positions has its own
 // softmax; partitions are united in their order.
 template <int D, int WARPS, int STAGES, int MT> FORCE void attend(const AttendArgs &a, int countField, int atField) {
 	enum { threads = WARPS * 32, queries = MT * 16, tile = KEYS * D * 2, stage = 2 * tile + 2 * KEYS * 4 };
