@@ -48,6 +48,7 @@ func (c *call) loosen() {
 	c.apart = &apart{call: c, cancel: cancel, to: to, over: make(chan struct{}),
 		held: context.AfterFunc(served, func() { cancel(context.Cause(served)) })}
 	c.request = r.WithContext(ctx)
+	c.revocable(cancel)
 }
 
 // later does the rest of a call: behind its handler if it can go on there, and

@@ -39,6 +39,10 @@ type call struct {
 	background bool
 	// identity is who makes the call, and so all that it may.
 	identity tenant.Identity
+	// round is that of the revocations in which the caller was identified; revoke
+	// is set while the call's work can be ended by one.
+	round  uint64
+	revoke *revocable
 	// change is what the call changed, for the audit log.
 	change change
 	// author is in whose name a call is made that did not come over the network.
@@ -226,6 +230,9 @@ func clientGone(err error) error {
 // fail tells the client of err: as a status if nothing was sent yet, as the
 // last event of a stream that has begun, and not at all if the client is gone.
 func (c *call) fail(err error) {
+	if cause := context.Cause(c.request.Context()); errors.Is(cause, errRevoked) {
+		err = cause
+	}
 	c.err = err
 	failure := openai.Describe(err, c.id)
 	if c.left() {
@@ -249,7 +256,8 @@ func (c *call) fail(err error) {
 // stops still has one.
 func (c *call) left() bool {
 	ctx := c.request.Context()
-	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errStopping)
+	cause := context.Cause(ctx)
+	return ctx.Err() != nil && !errors.Is(cause, errStopping) && !errors.Is(cause, errRevoked)
 }
 
 // clientRequestID returns the client's own name for the request, made fit for

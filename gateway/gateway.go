@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -31,6 +32,8 @@ type Gateway struct {
 	salts  sync.Map
 	line   line
 	shares *shares
+	// revocations end answers whose key is deleted or blocked.
+	revocations revocations
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
 	// keeper holds what lives longer than a call; nil without a store.
@@ -67,6 +70,9 @@ func New(config Config) (*Gateway, error) {
 		operations: newOperations(),
 	}
 	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
+	if config.Keys != nil {
+		config.Keys.OnChange(g.checkRunning)
+	}
 	g.safety = config.Safety
 	for _, served := range config.Models {
 		m := newModel(served, config.Now())
@@ -190,6 +196,7 @@ func (g *Gateway) dispatch(c *call) error {
 	if err := g.checkOrigin(c); err != nil {
 		return err
 	}
+	c.round = g.revocations.begin()
 	var err error
 	if c.identity, err = g.who(c); err != nil {
 		return err
@@ -212,6 +219,11 @@ func (g *Gateway) infer(c *call, run endpoint) error {
 	c.inference = true
 	c.took(ledger.Auth, c.started)
 	g.metrics.inFlight.Inc()
+	if c.identity.Key != "" {
+		ctx, cancel := context.WithCancelCause(c.request.Context())
+		c.request = c.request.WithContext(ctx)
+		c.revocable(cancel)
+	}
 	if g.draining.Load() {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
 	}

@@ -202,6 +202,7 @@ func (g *Gateway) finish(c *call) {
 	c.slot.release()
 	c.bytes.release()
 	c.tellUnnoted()
+	c.unrevocable()
 	status := cmp.Or(c.status, 200)
 	code := parley.Code("")
 	if c.err != nil {

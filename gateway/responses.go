@@ -160,13 +160,15 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone := *c
 	alone.response = &response{}
 	alone.request = c.request.WithContext(ctx)
-	alone.stream, alone.err, alone.story = nil, nil, story{}
+	alone.stream, alone.err, alone.story, alone.revoke = nil, nil, story{}, nil
 	held := c.handOver()
 	alone.slot = held
+	alone.revocable(cancel)
 	return &alone, func(why error) {
 		stopped()
 		cancel(why)
 		held.release()
+		alone.unrevocable()
 	}
 }
 

@@ -141,6 +141,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	conn.SetReadLimit(g.config.BodyBytesMax)
 	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.request.Context()))
+	c.revocable(s.cancel)
 	defer context.AfterFunc(g.sockets.ctx, func() { s.cancel(errStopping) })()
 	var helpers sync.WaitGroup
 	helpers.Go(s.read)

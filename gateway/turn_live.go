@@ -20,6 +20,7 @@ func (t *turn) start() {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancelCause(t.call.request.Context())
 	t.call.request = t.call.request.WithContext(ctx)
+	t.call.revocable(t.cancel)
 	k := t.gateway.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()

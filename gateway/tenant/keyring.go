@@ -43,6 +43,8 @@ type Keyring struct {
 	cache *cache
 	keys  int
 	used  map[string]time.Time
+	// changed is called after the store's keys have changed; nil calls nothing.
+	changed func(context.Context)
 	// asked are keys that the store is asked for now.
 	asked db.Searches[digest, verdict]
 
@@ -93,13 +95,30 @@ func (k *Keyring) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if changed := k.takeUp(state); changed != nil {
+		changed(ctx)
+	}
+	return nil
+}
+
+// takeUp forgets what the state has made old, and returns what is to be called then.
+func (k *Keyring) takeUp(state State) (changed func(context.Context)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.keys = state.Keys
 	if state.Generation > k.cache.generation {
 		k.cache.forget(state.Generation)
+		changed = k.changed
 	}
-	return nil
+	return changed
+}
+
+// OnChange has f called whenever keys, users or organisations have changed,
+// before [Keyring.Refresh] returns. It must be set before calls are answered.
+func (k *Keyring) OnChange(f func(context.Context)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changed = f
 }
 
 // Identify tells who shows a key, or why it is refused.

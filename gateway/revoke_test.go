@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/gateway/tenant"
+)
+
+// TestStreamsEndWithTheirKey deletes, blocks or blocks the organisation of a key
+// while its answer streams: the stream ends with the reason, and streams of other
+// keys are unharmed.
+func TestStreamsEndWithTheirKey(t *testing.T) {
+	for what, revoke := range map[string]func(*testing.T, *tenantRig, string) error{
+		"deleted": func(t *testing.T, rig *tenantRig, key string) error { return rig.store.DeleteKey(t.Context(), key) },
+		"blocked": func(t *testing.T, rig *tenantRig, key string) error {
+			blocked := true
+			_, err := rig.store.ChangeKey(t.Context(), key, tenant.KeyChange{Blocked: &blocked})
+			return err
+		},
+		"organisation blocked": func(t *testing.T, rig *tenantRig, _ string) error {
+			blocked := true
+			_, err := rig.store.ChangeOrganization(t.Context(), "acme", tenant.OrganizationChange{Blocked: &blocked})
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, rig := startGuarded(t, &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}, newStoreName(t))
+			secret, id := rig.key(tenant.NewKey{Organization: "acme"})
+			other, _ := rig.key(tenant.NewKey{Organization: "other"})
+			ended, kept := s.streamOf(secret), s.streamOf(other)
+			defer kept.Close()
+			if err := revoke(t, rig, id); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			if err := rig.ring.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			rest, err := io.ReadAll(ended)
+			if took := time.Since(begun); err != nil || took > 3*time.Second || !strings.Contains(string(rest), "API key") {
+				t.Errorf("after %v: %v, %.300s", took, err, rest[max(0, len(rest)-300):])
+			}
+			if _, err := io.ReadFull(kept, make([]byte, 200)); err != nil {
+				t.Errorf("the stream of another key: %v", err)
+			}
+			if n := len(s.gateway.revocations.keys()); n != 1 {
+				t.Errorf("%d keys have running work, want the other one", n)
+			}
+		})
+	}
+}
+
+// streamOf opens a stream with a key and reads its beginning.
+func (s *server) streamOf(secret string) io.ReadCloser {
+	s.t.Helper()
+	body := `{"model":"` + modelID + `","stream":true,"messages":[{"role":"user","content":"Hi"}]}`
+	response := s.open(s.t.Context(), "POST", "/v1/chat/completions", body, bearer(secret)...)
+	if _, err := io.ReadFull(response.Body, make([]byte, 400)); err != nil {
+		s.t.Fatal(err)
+	}
+	return response.Body
+}
