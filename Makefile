@@ -46,7 +46,8 @@ pages: build ## the pages in a real browser against the real binary
 .PHONY: security
 security: ## attacks on the real binary: behind nginx and a TCP forwarder, as another user, by foreign pages
 	./test/need-nginx.sh
-	$(GO) test ./cmd/parley -count=1 -run 'TestSecurity'
+	$(GO) test ./cmd/parley -count=1 -run 'TestSecurity|TestWorkerPublishesNothing|TestEventSockets|TestWorkersStay|OverTLS|TestSecrets|TestShortSecrets|TestReadable|TestFleetUpGivesKeys'
+	$(GO) test ./worker/host -run '^$$' -fuzz '^FuzzWorkerWire$$' -fuzztime $(or $(FUZZTIME),1m)
 
 .PHONY: screenshots
 screenshots: build ## the same, leaving pictures of the pages in docs/img

@@ -140,10 +140,12 @@ func TestAdmin(t *testing.T) {
 }
 
 // TestPromptsThatChange puts a number that counts up near the beginning of prompts
-// that were alike before: the operator is told which block changed, and where.
+// that were alike before: the operator is told which block changed, and where. The log
+// says so without the tokens of the prompt.
 func TestPromptsThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _ := two(t, Config{Watch: route.WatchConfig{BlockTokens: 16}})
+		var log strings.Builder
+		f, _ := two(t, Config{Watch: route.WatchConfig{BlockTokens: 16}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for i := range 160 {
 			r := ask(1)
 			r.Tenant, r.Prompt = "acme", make([]parley.Token, 200)
@@ -160,6 +162,9 @@ func TestPromptsThatChange(t *testing.T) {
 		found := f.Findings()
 		if len(found) != 1 || found[0].Block != 2 || found[0].From != 36 || found[0].To != 38 || found[0].Tenant != "acme" {
 			t.Errorf("%+v", found)
+		}
+		if text := log.String(); !strings.Contains(text, "no longer found") || strings.Contains(text, "was=\"[") || strings.Contains(text, "now=\"[") {
+			t.Errorf("the log has tokens of the prompt: %s", text)
 		}
 	})
 }

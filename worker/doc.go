@@ -33,9 +33,12 @@
 //
 // # Events
 //
-// Workers that say what their cache holds publish it as vLLM does: batches of
-// msgpack, numbered, over ZMQ (package worker/zmq), with a second socket to
-// have batches repeated. [Remote.Follow] keeps a [kvindex.Index] in step with
-// it: it connects and connects again, and asks for what the index says is
-// missing. Parley workers can be asked for a snapshot as well.
+// A Parley worker streams what comes to and goes from its cache over the same keyed
+// HTTP as everything else ([Journal]): numbered batches that name blocks and carry no
+// tokens. A gateway that was cut off continues from the number it has, or takes a
+// snapshot. Foreign engines publish the same as vLLM does: batches of msgpack over ZMQ
+// (package worker/zmq), with a second socket to have batches repeated; a Parley worker
+// can do so, too, for foreign routers ([Publisher]). [Remote.Follow] keeps a
+// [kvindex.Index] in step with either: it connects and connects again, and asks for what
+// the index says is missing.
 package worker
