@@ -41,22 +41,7 @@ func TestSecurityJoinToken(t *testing.T) {
 	}))
 	defer thief.Close()
 	call := func(method, path, token, body string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, front.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+token)
-		request.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(text)
-	}
-	place := func(name, url, kind string) string {
-		return fmt.Sprintf(`{"name":%q,"url":%q,"kind":%q}`, name, url, kind)
+		return callFleet(t, method, front.url+path, token, body)
 	}
 	status, text := call("POST", "/fleet/register", join, place("w", "http://127.0.0.1:9", "parley"))
 	var given struct{ Credential string }
@@ -90,4 +75,27 @@ func TestSecurityJoinToken(t *testing.T) {
 	if seen := stolen.Load(); seen != nil {
 		t.Errorf("the thief was sent %s", *seen)
 	}
+}
+
+// place is the registration of a worker.
+func place(name, url, kind string) string {
+	return fmt.Sprintf(`{"name":%q,"url":%q,"kind":%q}`, name, url, kind)
+}
+
+// callFleet calls a route of the fleet with a token.
+func callFleet(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
 }
