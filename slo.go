@@ -76,17 +76,20 @@ func selects[T comparable](list []T, x T) bool { return len(list) == 0 || slices
 type Objectives []Objective
 
 // NewObjectives returns the objectives of a list, with rest for the requests that
-// none of them selects. A time that an objective does not name is that of rest.
-func NewObjectives(list []Objective, rest SLO) Objectives {
+// none of them selects. What an objective does not name is that of rest.
+func NewObjectives(list []Objective, rest Objective) Objectives {
+	rest.Name, rest.Models, rest.Classes, rest.Purpose = DefaultObjective, nil, nil, ""
+	rest.TTFTShare = cmp.Or(rest.TTFTShare, TTFTShareDefault)
+	rest.TPOTShare = cmp.Or(rest.TPOTShare, TPOTShareDefault)
 	all := make(Objectives, 0, len(list)+1)
-	for _, o := range slices.Concat(list, []Objective{{Name: DefaultObjective}}) {
+	for _, o := range slices.Concat(list, []Objective{rest}) {
 		if o.TTFT > 0 && o.CachedTTFT == 0 {
 			o.CachedTTFT = min(o.TTFT, rest.CachedTTFT)
 		}
 		o.TTFT, o.CachedTTFT = cmp.Or(o.TTFT, rest.TTFT), cmp.Or(o.CachedTTFT, rest.CachedTTFT)
 		o.TPOT = cmp.Or(o.TPOT, rest.TPOT)
-		o.TTFTShare = cmp.Or(o.TTFTShare, TTFTShareDefault)
-		o.TPOTShare = cmp.Or(o.TPOTShare, TPOTShareDefault)
+		o.TTFTShare = cmp.Or(o.TTFTShare, rest.TTFTShare)
+		o.TPOTShare = cmp.Or(o.TPOTShare, rest.TPOTShare)
 		all = append(all, o)
 	}
 	return all

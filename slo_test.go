@@ -39,7 +39,7 @@ func TestObjectives(t *testing.T) {
 			Name: "paid", Models: []string{"large"}, Classes: []Class{Pro, Enterprise},
 			SLO: SLO{TTFT: 700 * ms, TPOT: 40 * ms}, TTFTShare: 0.99,
 		},
-	}, DefaultSLO())
+	}, Objective{SLO: DefaultSLO()})
 	if err := list.Validate(); err != nil {
 		t.Fatal(err)
 	}

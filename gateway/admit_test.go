@@ -82,7 +82,7 @@ func TestWaitingIsTold(t *testing.T) {
 		s := start(t, w, narrow)
 		s.gateway.who = byKey
 		var group sync.WaitGroup
-		s.occupy(&group, "free-busy", 2, 2*time.Second)
+		s.occupy(&group, "pro-busy", 2, 2*time.Second)
 		r := mustRequest(t, t.Context(), chatBody(`,"stream":true`))
 		r.Header.Set("Authorization", "Bearer pro-anna")
 		response, err := s.client.Do(r)
@@ -120,7 +120,7 @@ func TestWaitingIsTold(t *testing.T) {
 		if _, status := s.place("pro-anna", id); status != 404 {
 			t.Errorf("a complete request has the status %d", status)
 		}
-		s.wantMetric(`parley_queue_wait_seconds_count{pool="local",tier="pro"}`, "1")
+		s.wantMetric(`parley_queue_wait_seconds_count{pool="local",tier="pro"}`, "7")
 	})
 }
 

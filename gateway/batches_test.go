@@ -193,7 +193,7 @@ func TestBatch(t *testing.T) {
 		if response.StatusCode != 409 || response.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "Cannot cancel a batch with status 'completed'") {
 			t.Errorf("%d: %s", response.StatusCode, body)
 		}
-		s.wantMetric("parley_ttft_seconds_count", "0")
+		s.wantMetric(`parley_ttft_seconds_count{objective="default"}`, "0")
 		s.settled(w)
 	})
 }

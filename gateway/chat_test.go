@@ -34,9 +34,9 @@ func TestChatWhole(t *testing.T) {
 		s.wantMetric("parley_cached_tokens_total", "2")
 		s.wantMetric("parley_output_tokens_total", itoa(output))
 		s.wantMetric("parley_prompt_tokens_total", itoa(prompt))
-		s.wantMetric("parley_ttft_seconds_sum", "1")
-		s.wantMetric("parley_inter_token_seconds_count", itoa(output-1))
-		s.wantMetric("parley_inter_token_seconds_sum", itoa(output-1))
+		s.wantMetric(`parley_ttft_seconds_sum{objective="default"}`, "1")
+		s.wantMetric(`parley_inter_token_seconds_count{objective="default"}`, itoa(output-1))
+		s.wantMetric(`parley_inter_token_seconds_sum{objective="default"}`, itoa(output-1))
 		s.wantLog("route=/v1/chat/completions", "status=200", "model=tiny/llama:1", "ttft=1s", "queued=10ms", "finish=stop", "cancelled=false", "id=req_")
 	})
 }
@@ -57,7 +57,7 @@ func TestChatPrompt(t *testing.T) {
 			Turns:   []parley.Turn{{Role: "user", Text: "Hi"}},
 			Choices: 2, MaxTokens: 3, Logprobs: true, TopLogprobs: 1,
 			Sampling: parley.Sampling{TopP: 1, Seed: 7, LogitBias: map[parley.Token]float32{5: 2}},
-			Stop:     parley.Stop{Strings: []string{"zz"}}, Purpose: parley.ForChat,
+			Stop:     parley.Stop{Strings: []string{"zz"}}, Purpose: parley.ForChat, Objective: parley.DefaultSLO(),
 		}
 		got := w.request(t)
 		want.ID, want.Salt = got.ID, got.Salt

@@ -12,6 +12,8 @@ import (
 func (c *call) claim(m *model, job *parley.Request) {
 	job.Class, job.Tenant = c.identity.Tier, c.identity.Organization
 	job.Background, job.Purpose = c.background, c.purpose()
+	c.story.objective = c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
+	job.Objective = c.gateway.objectives[c.story.objective].SLO
 	job.Salt, job.Public = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
 	if c.gateway.shares.isPublicModel(m) {
 		job.Salt = parley.Salt{}

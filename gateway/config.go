@@ -90,8 +90,13 @@ type Config struct {
 	// FleetAPI answers the routes under /fleet/; nil has none of them.
 	FleetAPI *FleetAPI
 	// SLO is what users are promised, and what the operator is shown to be kept or
-	// not; the zero value is [parley.DefaultSLO].
-	SLO parley.SLO
+	// not; the zero value is [parley.DefaultSLO]. TTFTShare and TPOTShare are the
+	// shares of first and later tokens for which it is meant, as in
+	// [parley.Objective]. Objectives are promises to the requests of some models,
+	// classes and purposes; the first that selects a request holds for it.
+	SLO                  parley.SLO
+	TTFTShare, TPOTShare float64
+	Objectives           parley.Objectives
 	// Keys tell who calls; nil takes everybody for whoever runs the program, and
 	// is for tests and programs that check by themselves. Whoever made it closes
 	// it, after [Gateway.Close].
@@ -205,7 +210,7 @@ func (c *Config) Validate() error {
 	if err := c.Admission.validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	problems = append(problems, c.checkAliases())
+	problems = append(problems, c.checkAliases(), c.objectives().Validate())
 	if c.TierContexts != (TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}
@@ -254,6 +259,13 @@ func (m *Served) contextTokens() int {
 		}
 	}
 	return 0
+}
+
+// objectives returns what is promised to which requests.
+func (c *Config) objectives() parley.Objectives {
+	return parley.NewObjectives(c.Objectives, parley.Objective{
+		SLO: c.SLO, TTFTShare: c.TTFTShare, TPOTShare: c.TPOTShare,
+	})
 }
 
 // withDefaults returns c with every zero field filled in.

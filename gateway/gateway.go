@@ -27,7 +27,9 @@ type Gateway struct {
 	fallback *model
 	routes   routeTable
 	metrics  *metrics
-	sessions sessions
+	// objectives are what requests are promised; the last one is for all.
+	objectives parley.Objectives
+	sessions   sessions
 	// salts are those of tenants that were here.
 	salts  sync.Map
 	line   line
@@ -86,7 +88,8 @@ func New(config Config) (*Gateway, error) {
 		}
 	}
 	var err error
-	if g.metrics, err = newMetrics(config.Registry, config.SLO); err != nil {
+	g.objectives = config.objectives()
+	if g.metrics, err = newMetrics(config.Registry, g.objectives); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	if err := g.openTurns(); err != nil {

@@ -23,12 +23,14 @@ type metrics struct {
 	requests      *prometheus.CounterVec
 	inFlight      prometheus.Gauge
 	seconds       *prometheus.HistogramVec
-	firstToken    prometheus.Histogram
-	betweenTokens prometheus.Histogram
-	promptTokens  prometheus.Counter
-	outputTokens  prometheus.Counter
-	cachedTokens  prometheus.Counter
-	finishes      *prometheus.CounterVec
+	firstToken    *prometheus.HistogramVec
+	betweenTokens *prometheus.HistogramVec
+	// promises count how each objective is kept.
+	promises     *promiseMetrics
+	promptTokens prometheus.Counter
+	outputTokens prometheus.Counter
+	cachedTokens prometheus.Counter
+	finishes     *prometheus.CounterVec
 	// outcomes are what availability is computed from.
 	outcomes    *prometheus.CounterVec
 	constrained *prometheus.CounterVec
@@ -64,7 +66,7 @@ func promised(limit, usual time.Duration) (edges []float64) {
 	return edges
 }
 
-func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
+func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -78,10 +80,14 @@ func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 			Name: "parley_requests_in_flight", Help: "Inference requests that are being answered now."}),
 		seconds: prometheus.NewHistogramVec(histogram(
 			"parley_request_seconds", "Time from a request's arrival to the end of its answer, by route.", 0.001), []string{"route"}),
-		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "parley_ttft_seconds", Help: "Time from a request's arrival to the first token of its answer.", Buckets: promised(slo.TTFT, time.Second)}),
-		betweenTokens: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "parley_inter_token_seconds", Help: "Time between two tokens of one choice.", Buckets: promised(slo.TPOT, 50*time.Millisecond)}),
+		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "parley_ttft_seconds", Help: "Time from a request's arrival to the first token of its answer, by objective.",
+			Buckets: promisedAll(objectives, func(s *parley.SLO) time.Duration { return s.TTFT }, time.Second),
+		}, []string{"objective"}),
+		betweenTokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "parley_inter_token_seconds", Help: "Time between two tokens of one choice, by objective.",
+			Buckets: promisedAll(objectives, func(s *parley.SLO) time.Duration { return s.TPOT }, 50*time.Millisecond),
+		}, []string{"objective"}),
 		promptTokens: counter("parley_prompt_tokens_total", "Prompt tokens of answered requests, cached ones included."),
 		outputTokens: counter("parley_output_tokens_total", "Tokens generated, also for requests that did not end well."),
 		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),
@@ -100,7 +106,8 @@ func newMetrics(r *prometheus.Registry, slo parley.SLO) (*metrics, error) {
 	m.addStages(histogram("parley_stage_seconds", "Time in each stage on the way to the first token.", 0.00001))
 	m.decode = prometheus.NewHistogram(histogram("parley_decode_seconds", "Time from the first token of an answer to its last.", 0.001))
 	m.whole = prometheus.NewHistogram(histogram("parley_answer_seconds", "Time from a request's arrival to the end of its answer, of those that were answered.", 0.001))
-	return m, m.register(r)
+	m.promises = newPromiseMetrics(objectives, m.firstToken, m.betweenTokens)
+	return m, errors.Join(m.register(r), m.promises.register(r))
 }
 
 func (m *metrics) register(r *prometheus.Registry) error {
@@ -134,6 +141,8 @@ type story struct {
 	tools  int
 	// shared answers were computed for another request.
 	shared bool
+	// objective is the index of the one that holds for the request.
+	objective int
 	// routing is who computed the answer last; nil where there is one worker.
 	routing *parley.Routing
 }
@@ -161,7 +170,7 @@ func (c *call) seeDelta(choice int, came step) {
 		if s.firstToken == 0 {
 			s.firstToken = now.Sub(c.started)
 			if !c.background { // nobody waits, so it may wait for hours
-				m.firstToken.Observe(s.firstToken.Seconds())
+				m.promises.of[s.objective].first.see(s.firstToken)
 			}
 		}
 		s.outputTokens += n
@@ -192,7 +201,7 @@ func (c *call) seeTokens(choice, tokens int, now time.Time) {
 		c.story.lastTokenAt = append(c.story.lastTokenAt, time.Time{})
 	}
 	if last := c.story.lastTokenAt[choice]; !last.IsZero() && !c.background {
-		c.gateway.metrics.betweenTokens.Observe(now.Sub(last).Seconds() / float64(tokens))
+		c.gateway.metrics.promises.of[c.story.objective].later.see(now.Sub(last) / time.Duration(tokens))
 	}
 	c.story.lastTokenAt[choice] = now
 }

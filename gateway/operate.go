@@ -69,7 +69,7 @@ func (g *Gateway) picture() (*admin.Picture, error) {
 	}
 	g.operations.mu.Lock()
 	defer g.operations.mu.Unlock()
-	return g.operations.history.Now(g.config.SLO), nil
+	return g.operations.history.Now(g.objectives), nil
 }
 
 // remember keeps what became of a request.

@@ -184,6 +184,7 @@ func (q *poolQueues) enter(r *parley.Request) (*ticket, error) {
 		MaxOutput: r.MaxTokens,
 		Deadline:  r.Deadline,
 		Arrived:   now,
+		Objective: r.Objective,
 	}
 	if q.pools != nil {
 		k.Cached, k.CachedKnown = q.pools.Cached(r, t.pool)

@@ -13,7 +13,8 @@
 // # Whose turn it is
 //
 // The tier that was served least in proportion to its weight; in it the tenant
-// served least; of a tenant the entry that came first. Service is counted when
+// served least; of a tenant the entry whose first token is due first by its objective,
+// and where all were promised the same the one that came first. Service is counted when
 // an entry is dispatched. A tier or tenant that comes after an absence starts
 // level with those present: absence earns nothing, and what was taken before it
 // is remembered.

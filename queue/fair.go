@@ -112,23 +112,35 @@ func (t *tier) unrest(x *tenant) {
 	t.idle--
 }
 
-// put appends an entry to its tenant's.
+// put lets an entry wait behind those of its tenant whose first token is due before
+// its own.
 func (t *tier) put(e *Entry) {
 	x := e.tenant
 	e.ahead = x.left + x.work
 	e.previous, e.next = x.tail, nil
-	if x.tail != nil {
-		x.tail.next = e
+	for e.previous != nil && e.due.Before(e.previous.due) {
+		e.next = e.previous
+		e.previous = e.previous.previous
+		e.ahead = e.next.ahead
+		e.next.ahead += e.work
+	}
+	if e.previous != nil {
+		e.previous.next = e
 	} else {
 		x.head = e
 	}
-	x.tail = e
+	if e.next != nil {
+		e.next.previous = e
+	} else {
+		x.tail = e
+	}
 	x.waiting++
 	x.work += e.work
 	t.waiting++
 	t.work += e.work
 	if x.waiting > 1 {
 		t.longest.fix(x)
+		t.present.fix(x) // its head may be another
 		return
 	}
 	x.served = max(x.served, t.floor)

@@ -286,3 +286,36 @@ func (a *away) decay(now time.Time, perSecond float64) {
 	}
 	a.at = now
 }
+
+// gaps count the times between tokens that are promised to what is being written.
+type gaps map[time.Duration]int
+
+func (g *gaps) add(promised time.Duration) {
+	if *g == nil {
+		*g = gaps{}
+	}
+	(*g)[promised]++
+}
+
+func (g gaps) remove(promised time.Duration) {
+	if g[promised]--; g[promised] <= 0 {
+		delete(g, promised)
+	}
+}
+
+// least returns the shortest of them, where nothing is promised usual.
+func (g gaps) least(usual time.Duration) time.Duration {
+	least := time.Duration(0)
+	for promised := range g {
+		if promised == 0 {
+			promised = usual
+		}
+		if least == 0 || promised < least {
+			least = promised
+		}
+	}
+	if least == 0 {
+		return usual
+	}
+	return least
+}

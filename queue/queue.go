@@ -21,6 +21,10 @@ type Entry struct {
 	MaxOutput int
 	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
 	Deadline time.Time
+	// Objective is what was promised of it. Its TTFT decides which entry of a tenant
+	// goes first and how early a share of what comes is shed, its TPOT how many may be
+	// written at once; a zero time leaves that to the config.
+	Objective parley.SLO
 	// Arrived is when it came, if it was in another queue before; zero is now.
 	Arrived time.Time
 	// Owner is for the caller, who gets entries back from the queue.
@@ -30,7 +34,8 @@ type Entry struct {
 	order    uint64 // of arrival
 	arrived  time.Time
 	deadline time.Time
-	prompt   int // tokens expected to be computed
+	due      time.Time // its first token, as promised
+	prompt   int       // tokens expected to be computed
 	work     int
 	ahead    int // work of the same tenant that came before, less what left from the tenant's head
 	tenant   *tenant
@@ -129,6 +134,7 @@ type Queue struct {
 	intake    intake
 	pace      pace
 	rhythm    rhythm
+	gaps      gaps // promised to what is being written
 	shed      shedder
 	away      away
 	totals    [parley.Classes]Totals
@@ -167,6 +173,11 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	e.deadline = e.arrived.Add(t.WaitMax)
 	if !e.Deadline.IsZero() && e.Deadline.Before(e.deadline) {
 		e.deadline = e.Deadline
+	}
+	e.due = e.arrived.Add(t.WaitMax)
+	if ttft := e.Objective.TTFT; ttft > 0 {
+		e.due = e.arrived.Add(ttft)
+		q.shed.promise(ttft, now)
 	}
 	e.tenant = t.tenant(e.Tenant)
 	e.prompt, e.work = q.expect(e)
@@ -376,6 +387,7 @@ func (q *Queue) Started(e *Entry, now time.Time) {
 	}
 	e.state = Running
 	q.running++
+	q.gaps.add(e.Objective.TPOT)
 	q.begun[e.Class]++
 	q.intake.begin(e, now)
 	q.pace.add(e.prompt)
@@ -388,7 +400,7 @@ func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 		q.pace.add(tokens)
 		if !e.wrote.IsZero() {
 			q.rhythm.learn(now.Sub(e.wrote)/time.Duration(tokens), now)
-			q.rhythm.adjust(q.running, q.intake.entries, q.cfg.TokenMax, now)
+			q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
 		}
 		e.wrote = now
 	}
@@ -455,6 +467,7 @@ func (q *Queue) leave(e *Entry, state State, now time.Time) {
 	} else {
 		q.running--
 		q.begun[e.Class]--
+		q.gaps.remove(e.Objective.TPOT)
 	}
 	e.state = state
 	e.tenant.running--

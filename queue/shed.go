@@ -62,14 +62,35 @@ func (s Shed) withDefaults() Shed {
 	return s
 }
 
+// promisedFor is for how long after its arrival the objective of an entry counts.
+const promisedFor = 10 * time.Second
+
+// promise notes what was promised of an entry that comes. While the shortest wait that
+// was promised lately is shorter than Stop, Start is three times it and Stop as long as
+// it: a queue that stands for seconds keeps no promise of 200 ms.
+func (s *shedder) promise(ttft time.Duration, now time.Time) {
+	if ttft <= s.shortest || now.Sub(s.promised) > promisedFor {
+		s.shortest, s.promised = ttft, now
+	}
+	s.Start, s.Stop = s.configured.Start, s.configured.Stop
+	if s.shortest < s.Stop {
+		s.Start, s.Stop = min(s.Start, 3*s.shortest), s.shortest
+	}
+}
+
 // A shedder is a [Shed] at work. Its level climbs a ladder: at 1.5 the first
 // rung is shed whole and the second by half.
 type shedder struct {
 	Shed
-	level  float64
-	active bool
-	ended  time.Time // when it last was not active any more
-	at     time.Time
+	// configured is what Shed was at first, shortest the shortest wait for a first
+	// token that was promised lately, and promised when it last was.
+	configured Shed
+	shortest   time.Duration
+	promised   time.Time
+	level      float64
+	active     bool
+	ended      time.Time // when it last was not active any more
+	at         time.Time
 	// coming is the work that comes, turned away or not, and pressed since when
 	// it is too much, zero if it is not.
 	coming  rush
@@ -87,7 +108,7 @@ type shedder struct {
 }
 
 func newShedder(cfg Shed) shedder {
-	return shedder{Shed: cfg, coming: rush{over: rushTime}, left: rush{over: leaveTime}, came: rush{over: leaveTime}}
+	return shedder{Shed: cfg, configured: cfg, coming: rush{over: rushTime}, left: rush{over: leaveTime}, came: rush{over: leaveTime}}
 }
 
 // A rush is work that was counted over the last while. It is counted in slots of

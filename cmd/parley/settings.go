@@ -50,17 +50,19 @@ type settings struct {
 	stepTokens  int
 	target      time.Duration
 	background  time.Duration
-	slo         parley.SLO
-	plodding    bool // no speculation
-	draft       string
-	threads     int
-	cpu         string
-	admission   gateway.Admission
-	share       gateway.Sharing
-	shareLocal  bool
-	numerics    cpu.Numerics
-	device      string
-	worker      workerSettings
+	// slo is promised to all requests that no other objective selects.
+	slo        parley.Objective
+	objectives parley.Objectives
+	plodding   bool // no speculation
+	draft      string
+	threads    int
+	cpu        string
+	admission  gateway.Admission
+	share      gateway.Sharing
+	shareLocal bool
+	numerics   cpu.Numerics
+	device     string
+	worker     workerSettings
 	fleetFields
 	economy         economy
 	tlsCert, tlsKey string
@@ -87,7 +89,7 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.DefaultSLO(), kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers(), economy: economy{alert: limit.AlertDefault}}
+	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.Objective{SLO: parley.DefaultSLO()}, kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers(), economy: economy{alert: limit.AlertDefault}}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -116,7 +118,7 @@ func (s *settings) storeName() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo, NoSpeculation: s.plodding,
+		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo.SLO, NoSpeculation: s.plodding,
 		DeviceName: s.device, Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log, Classes: s.shares(),
 	}
 }
@@ -207,7 +209,7 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "audit-keep", wants: "a time such as 8760h", set: setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
 		help: "remove entries of the audit log after this `TIME` (default: keep all)"},
 	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings, safetySettings))
+}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings, safetySettings))
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

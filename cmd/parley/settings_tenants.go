@@ -58,6 +58,7 @@ var tierSettings = append([]tierSetting{
 		return setTierWeight(s, class.String()+"="+text)
 	}},
 	{"kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.KVShare })},
+	{"tenant-kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.TenantKVShare })},
 	{"kv-reserve", tierPart(func(t *tenant.Tier) *float64 { return &t.KVReserve })},
 	{"queue-wait", func(s *settings, class parley.Class, text string) error {
 		return setQueueWait(s, class.String()+"="+text)
@@ -181,7 +182,12 @@ func setAlias(s *settings, text string) error {
 func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
 	for class := range shares {
 		t := &s.tenantTiers[class]
-		shares[class] = host.ClassShare{Weight: s.admission.Queue.Tiers[class].Weight, KVShare: t.KVShare, KVReserve: t.KVReserve}
+		shares[class] = host.ClassShare{
+			Weight:        s.admission.Queue.Tiers[class].Weight,
+			KVShare:       t.KVShare,
+			KVReserve:     t.KVReserve,
+			TenantKVShare: t.TenantKVShare,
+		}
 	}
 	return shares
 }

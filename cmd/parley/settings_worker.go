@@ -65,7 +65,7 @@ var everySetting = slices.Concat(serveSettings, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens", "tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "speculate", "draft", "device", "threads", "cpu", "numerics", "log-format", "log-level", "otlp-endpoint",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "threads", "cpu", "numerics", "log-format", "log-level", "otlp-endpoint",
 	"tls-cert", "tls-key", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file",
 }
 
@@ -92,6 +92,8 @@ func addWorkerFlags(flags *pflag.FlagSet) map[string]*flagValue {
 			help = "answer only requests that show this `KEY` as a bearer token; health and metrics stay open"
 		case "model":
 			help = "serve the model at `[NAME=]PATH`: a GGUF file, a directory of safetensors or the name of a built-in model (default polly)"
+		case "tiers":
+			help = "what a tier gets of the engine, `TIER.SETTING=VALUE`, with a setting of weight, kv-share, kv-reserve or tenant-kv-share; repeat it for more (docs/keys.md)"
 		}
 		values[s.key] = &flagValue{of: s}
 		flags.Var(values[s.key], s.key, help)

@@ -47,7 +47,7 @@ func TestTenantFlags(t *testing.T) {
 	for i := range serveSettings {
 		flags[serveSettings[i].key] = &flagValue{of: &serveSettings[i]}
 	}
-	for _, set := range [][2]string{{"tiers", "pro.models=a,b"}, {"tiers", "pro.kv-share=0.5"}, {"tiers", "free.monthly-budget=none"}, {"tiers", "enterprise.requests-per-second=1_000"},
+	for _, set := range [][2]string{{"tiers", "pro.models=a,b"}, {"tiers", "pro.kv-share=0.5"}, {"tiers", "pro.tenant-kv-share=0.1"}, {"tiers", "free.monthly-budget=none"}, {"tiers", "enterprise.requests-per-second=1_000"},
 		{"aliases", "gpt-4.1=a"}, {"aliases", "gpt-4.1.free=b"}} {
 		if err := flags[set[0]].Set(set[1]); err != nil {
 			t.Errorf("%s: %v", set[1], err)
@@ -61,10 +61,13 @@ func TestTenantFlags(t *testing.T) {
 	if len(pro.Models) != 2 || pro.KVShare != 0.5 || s.tenantTiers[parley.Enterprise].Limits.RequestsPerSecond != 1000 {
 		t.Errorf("tiers %+v", s.tenantTiers)
 	}
+	if got := s.hostConfig("a", nil).Classes[parley.Pro].TenantKVShare; got != 0.1 {
+		t.Errorf("a tenant of the tier pro may keep %g of the engine's memory", got)
+	}
 	if s.aliases["gpt-4.1"] != (gateway.Alias{"b", "a", "a"}) {
 		t.Errorf("aliases %v", s.aliases)
 	}
-	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"}, {"tiers", "free.requests-per-minute=0"}, {"tiers", "free.weight=-1"}, {"aliases", "=a"}, {"aliases", "a"}, {"aliases", "a="}} {
+	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"}, {"tiers", "free.tenant-kv-share=1.5"}, {"tiers", "free.requests-per-minute=0"}, {"tiers", "free.weight=-1"}, {"aliases", "=a"}, {"aliases", "a"}, {"aliases", "a="}} {
 		if err := flags[bad[0]].Set(bad[1]); err == nil {
 			t.Errorf("%s is taken", bad[1])
 		}

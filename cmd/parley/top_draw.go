@@ -8,6 +8,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"parley"
 	"parley/gateway/admin"
 )
 
@@ -70,7 +71,11 @@ func drawPromises(out *strings.Builder, w pen, p *admin.Picture) {
 		if x.Limit > 0 {
 			within = " within " + clockText(x.Limit)
 		}
-		fmt.Fprintf(out, "%-12s %s  %s\n", promiseNames[x.Name], w.tone(x.Burn5m > 1, kept),
+		name := promiseNames[x.Name]
+		if x.Objective != "" && x.Objective != parley.DefaultObjective {
+			name += ", " + x.Objective
+		}
+		fmt.Fprintf(out, "%-12s %s  %s\n", name, w.tone(x.Burn5m > 1, kept),
 			w.in(penDim, fmt.Sprintf("of %.1f%% promised%s; budget burns %.1fx in 5 min, %.1fx in an hour", 100*x.Goal, within, x.Burn5m, x.Burn1h)))
 	}
 	out.WriteString("\n")
@@ -97,7 +102,7 @@ func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Pic
 		func(p *admin.Picture) float64 { return p.Rates.TurnedAway + p.Rates.Failed })
 	for _, q := range p.Queues {
 		if q.ModelBreaker != "closed" || q.WorkerBreaker != "closed" {
-			fmt.Fprintf(out, "%s\n", w.in(penBad, fmt.Sprintf("%s: breaker of the model %s, of the worker %s", q.Model, q.ModelBreaker, q.WorkerBreaker)))
+			fmt.Fprintf(out, "%s\n", w.in(penBad, fmt.Sprintf("%s in pool %s: breaker of the model %s, of the worker %s", q.Model, q.Pool, q.ModelBreaker, q.WorkerBreaker)))
 		}
 	}
 	out.WriteString("\n")

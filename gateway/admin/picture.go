@@ -28,11 +28,13 @@ type Picture struct {
 	// Hits is the share of prompt tokens that were not computed again.
 	Hits float64 `json:"hits"`
 	// KV is the fullest pool's share in use, Busy the busiest worker's.
-	KV       float64        `json:"kv"`
-	Busy     float64        `json:"busy"`
-	Promises []Promise      `json:"promises"`
-	Queues   []QueuePicture `json:"queues"`
-	Workers  []Worker       `json:"workers"`
+	KV       float64   `json:"kv"`
+	Busy     float64   `json:"busy"`
+	Promises []Promise `json:"promises"`
+	// Pools says what binds each pool of workers, where there are several.
+	Pools   []PoolPicture  `json:"pools,omitempty"`
+	Queues  []QueuePicture `json:"queues"`
+	Workers []Worker       `json:"workers"`
 	// fleet says that nobody but the workers can compute.
 	fleet bool
 }
@@ -99,7 +101,7 @@ const (
 )
 
 // Now returns the picture of the present, or of nothing if nothing was read yet.
-func (h *History) Now(slo parley.SLO) *Picture {
+func (h *History) Now(objectives parley.Objectives) *Picture {
 	if h.latest == nil {
 		return &Picture{Waiting: map[string]int{}, Verdict: Verdict{Binds: ByNothing, Sentence: "Nothing is known yet: the server has just started."}}
 	}
@@ -109,8 +111,9 @@ func (h *History) Now(slo parley.SLO) *Picture {
 	p.TTFT, p.Gap = spread(&minute.TTFT, &now.TTFT), spread(&minute.Gap, &now.Gap)
 	p.Times, p.Finishes = timesBetween(minute, now), finishes(h.before(Kept), now)
 	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
-	p.Promises = h.promises(slo)
-	p.Verdict = Judge(p, slo)
+	p.Promises = h.promises(objectives)
+	p.Verdict = Judge(p, brokenPromises(minute, now, objectives))
+	p.Pools = poolsOf(p)
 	return p
 }
 

@@ -8,8 +8,10 @@ import (
 
 // A Promise is one objective, and how it is kept.
 type Promise struct {
-	// Name is availability, ttft or gap.
-	Name string `json:"name"`
+	// Name is availability, ttft or gap. Objective is to whose requests the latter are
+	// promised.
+	Name      string `json:"name"`
+	Objective string `json:"objective,omitempty"`
 	// Goal is the share of requests or tokens for which it is meant, Limit the time
 	// in seconds that they may take; 0 for availability.
 	Goal  float64 `json:"goal"`
@@ -25,12 +27,8 @@ type Promise struct {
 	Burn1h float64 `json:"burn_1h"`
 }
 
-// The shares of requests and tokens for which promises are meant.
-const (
-	AvailabilityGoal = 0.999
-	TTFTGoal         = 0.95
-	GapGoal          = 0.99
-)
+// AvailabilityGoal is the share of requests that are to be answered.
+const AvailabilityGoal = 0.999
 
 // burnShort and burnLong are what budgets are watched over.
 const (
@@ -39,21 +37,29 @@ const (
 )
 
 // promises says how each objective is kept.
-func (h *History) promises(slo parley.SLO) []Promise {
+func (h *History) promises(objectives parley.Objectives) []Promise {
 	now, short, long := h.latest, h.before(burnShort), h.before(burnLong)
 	list := []Promise{promise("availability", AvailabilityGoal, 0, now, short, long, served)}
-	if slo.TTFT > 0 {
-		list = append(list, promise("ttft", TTFTGoal, slo.TTFT.Seconds(), now, short, long, func(from, to *Reading) (bad, all float64) {
-			return late(&from.TTFT, &to.TTFT, slo.TTFT)
-		}))
-	}
-	if slo.TPOT > 0 {
-		list = append(list, promise("gap", GapGoal, slo.TPOT.Seconds(), now, short, long, func(from, to *Reading) (bad, all float64) {
-			return late(&from.Gap, &to.Gap, slo.TPOT)
-		}))
+	for i := range objectives {
+		o := &objectives[i]
+		add := func(name string, goal float64, limit time.Duration, times func(*Tokens) *Histogram) {
+			if limit == 0 {
+				return
+			}
+			p := promise(name, goal, limit.Seconds(), now, short, long, func(from, to *Reading) (bad, all float64) {
+				return late(times(from.tokensOf(o.Name)), times(to.tokensOf(o.Name)), limit)
+			})
+			p.Objective = o.Name
+			list = append(list, p)
+		}
+		add("ttft", o.TTFTShare, o.TTFT, firsts)
+		add("gap", o.TPOTShare, o.TPOT, gaps)
 	}
 	return list
 }
+
+func firsts(t *Tokens) *Histogram { return &t.TTFT }
+func gaps(t *Tokens) *Histogram   { return &t.Gap }
 
 func promise(name string, goal, limit float64, now, short, long *Reading, count func(from, to *Reading) (bad, all float64)) Promise {
 	p := Promise{Name: name, Goal: goal, Limit: limit, Kept: 1}

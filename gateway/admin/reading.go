@@ -25,8 +25,10 @@ type Reading struct {
 	// PromptTotal, CachedTotal and OutputTotal count tokens.
 	PromptTotal, CachedTotal, OutputTotal float64
 	InFlight                              float64
-	// TTFT and Gap are the waits for first tokens and between tokens.
-	TTFT, Gap Histogram
+	// TTFT and Gap are the waits for first tokens and between tokens, and Objectives
+	// the same for the requests of each objective.
+	TTFT, Gap  Histogram
+	Objectives map[string]*Tokens
 	// Waited, Prefill, Decode and Whole are how long answers waited for their turn,
 	// had their prompt computed, were written, and took from their request to their end.
 	Waited, Prefill, Decode, Whole Histogram
@@ -38,6 +40,33 @@ type Reading struct {
 	Fleet bool
 	// Workers are who computes.
 	Workers []Worker
+}
+
+// Tokens are the waits for first tokens and between tokens.
+type Tokens struct{ TTFT, Gap Histogram }
+
+// objective returns the waits of the objective that a metric tells of.
+func (r *Reading) objective(m *dto.Metric) *Tokens {
+	name := label(m, "objective")
+	if r.Objectives[name] == nil {
+		if r.Objectives == nil {
+			r.Objectives = map[string]*Tokens{}
+		}
+		r.Objectives[name] = &Tokens{}
+	}
+	return r.Objectives[name]
+}
+
+// tokensOf returns the waits of an objective. Where nothing is told of objectives, the
+// default one has all.
+func (r *Reading) tokensOf(objective string) *Tokens {
+	switch t := r.Objectives[objective]; {
+	case t != nil:
+		return t
+	case r.Objectives == nil && objective == parley.DefaultObjective:
+		return &Tokens{r.TTFT, r.Gap}
+	}
+	return &Tokens{}
 }
 
 // A Queue is where the requests of one model and pool wait for their turn.
@@ -102,10 +131,16 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 	"parley_cached_tokens_total":  func(r *Reading, m *dto.Metric) { r.CachedTotal += number(m) },
 	"parley_output_tokens_total":  func(r *Reading, m *dto.Metric) { r.OutputTotal += number(m) },
 	"parley_requests_in_flight":   func(r *Reading, m *dto.Metric) { r.InFlight += number(m) },
-	"parley_ttft_seconds":         func(r *Reading, m *dto.Metric) { r.TTFT.add(m.GetHistogram()) },
-	"parley_inter_token_seconds":  func(r *Reading, m *dto.Metric) { r.Gap.add(m.GetHistogram()) },
-	"parley_decode_seconds":       func(r *Reading, m *dto.Metric) { r.Decode.add(m.GetHistogram()) },
-	"parley_answer_seconds":       func(r *Reading, m *dto.Metric) { r.Whole.add(m.GetHistogram()) },
+	"parley_ttft_seconds": func(r *Reading, m *dto.Metric) {
+		r.TTFT.add(m.GetHistogram())
+		r.objective(m).TTFT.add(m.GetHistogram())
+	},
+	"parley_inter_token_seconds": func(r *Reading, m *dto.Metric) {
+		r.Gap.add(m.GetHistogram())
+		r.objective(m).Gap.add(m.GetHistogram())
+	},
+	"parley_decode_seconds": func(r *Reading, m *dto.Metric) { r.Decode.add(m.GetHistogram()) },
+	"parley_answer_seconds": func(r *Reading, m *dto.Metric) { r.Whole.add(m.GetHistogram()) },
 	"parley_stage_seconds": func(r *Reading, m *dto.Metric) {
 		switch label(m, "stage") {
 		case "queue":

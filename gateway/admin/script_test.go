@@ -104,7 +104,7 @@ func (s *script) run(verb string, words []string) {
 	case "now":
 		s.now()
 	case "promises":
-		for _, p := range s.history.Now(parley.DefaultSLO()).Promises {
+		for _, p := range s.history.Now(defaultObjectives()).Promises {
 			fmt.Fprintf(&s.out, "> %s: kept %.4f of %.0f (goal %.3f), burn %.2f in 5 min, %.2f in an hour\n", p.Name, p.Kept, p.Count, p.Goal, p.Burn5m, p.Burn1h)
 		}
 	case "points":
@@ -204,7 +204,7 @@ func (s *script) worker(name string, words []string) {
 }
 
 func (s *script) now() {
-	p := s.history.Now(parley.DefaultSLO())
+	p := s.history.Now(defaultObjectives())
 	v := p.Verdict
 	fmt.Fprintf(&s.out, "> %s, happy %v: %s\n", v.Binds, v.Happy, v.Sentence)
 	if v.Do != "" {
@@ -216,4 +216,8 @@ func (s *script) now() {
 	}
 	fmt.Fprintf(&s.out, ">   running %d, waiting [%s], kv %.2f, busy %.2f, hits %.2f; %.2f requests/s, prefill %.1f, decode %.1f; ttft95 %.3f gap95 %.4f\n",
 		p.Running, strings.Join(tiers, ", "), p.KV, p.Busy, p.Hits, p.Rates.Requests, p.Rates.Prefill, p.Rates.Decode, p.TTFT.P95, p.Gap.P95)
+}
+
+func defaultObjectives() parley.Objectives {
+	return parley.NewObjectives(nil, parley.Objective{SLO: parley.DefaultSLO()})
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"parley"
 )
 
 // TestTimesAndEnds reads the counters twice, as a registry gives them, and wants
@@ -44,7 +42,7 @@ func TestTimesAndEnds(t *testing.T) {
 	ends.WithLabelValues("stop").Add(2)
 	ends.WithLabelValues("length").Inc()
 	read(115)
-	p := h.Now(parley.SLO{})
+	p := h.Now(nil)
 	if x := p.Times; x.Queue.Count != 1 || x.Queue.P99 > 0.1 || x.Prefill.Count != 1 || x.Prefill.P50 < 0.1 || x.Prefill.P50 > 1 || x.Decode.P50 < 1 || x.Whole.P50 < 1 {
 		t.Errorf("times %+v", x)
 	}

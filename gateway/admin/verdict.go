@@ -2,6 +2,8 @@ package admin
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"parley"
@@ -42,9 +44,8 @@ const (
 // Judge says what binds. The order is that of cause and effect: what fails, then
 // the memory, whose want makes others wait, then the processors, then lines that
 // are too short for no reason of either; clients last.
-func Judge(p *Picture, slo parley.SLO) Verdict {
+func Judge(p *Picture, broken []string) Verdict {
 	v := Verdict{Binds: ByNothing, Happy: true}
-	broken := brokenPromises(p, slo)
 	for _, look := range []func(*Picture, []string) *Verdict{byFailures, byKV, byCompute, byQueue, byClients} {
 		if found := look(p, broken); found != nil {
 			v = *found
@@ -58,15 +59,35 @@ func Judge(p *Picture, slo parley.SLO) Verdict {
 	return v
 }
 
-// brokenPromises names the objectives that the last minute did not meet.
-func brokenPromises(p *Picture, slo parley.SLO) (broken []string) {
-	if limit := slo.TTFT.Seconds(); limit > 0 && p.TTFT.P95 > limit {
-		broken = append(broken, fmt.Sprintf("first tokens take %s (95 of 100 within %s are promised)", seconds(p.TTFT.P95), seconds(limit)))
-	}
-	if limit := slo.TPOT.Seconds(); limit > 0 && p.Gap.P95 > limit {
-		broken = append(broken, fmt.Sprintf("tokens come every %s (%s is promised)", seconds(p.Gap.P95), seconds(limit)))
+// brokenPromises names the objectives that were not met between two readings.
+func brokenPromises(from, to *Reading, objectives parley.Objectives) (broken []string) {
+	for i := range objectives {
+		o := &objectives[i]
+		before, after := from.tokensOf(o.Name), to.tokensOf(o.Name)
+		whose := ""
+		if o.Name != parley.DefaultObjective {
+			whose = " of " + o.Name
+		}
+		if took := quantileOf(&before.TTFT, &after.TTFT, o.TTFTShare); o.TTFT > 0 && took > o.TTFT.Seconds() {
+			broken = append(broken, fmt.Sprintf("first tokens%s take %s (%s within %s are promised)",
+				whose, seconds(took), hundreds(o.TTFTShare), seconds(o.TTFT.Seconds())))
+		}
+		if took := quantileOf(&before.Gap, &after.Gap, o.TPOTShare); o.TPOT > 0 && took > o.TPOT.Seconds() {
+			broken = append(broken, fmt.Sprintf("tokens%s come every %s (%s within %s are promised)",
+				whose, seconds(took), hundreds(o.TPOTShare), seconds(o.TPOT.Seconds())))
+		}
 	}
 	return broken
+}
+
+func quantileOf(from, to *Histogram, share float64) float64 {
+	h := to.since(from)
+	return h.Quantile(share)
+}
+
+// hundreds writes a share as people say it.
+func hundreds(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + " of 100"
 }
 
 func byFailures(p *Picture, _ []string) *Verdict {
@@ -78,7 +99,7 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	}
 	for i := range p.Queues {
 		if q := &p.Queues[i]; q.ModelBreaker == "open" || q.WorkerBreaker == "open" {
-			open = append(open, q.Model)
+			open = append(open, q.name())
 		}
 	}
 	switch {

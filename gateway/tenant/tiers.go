@@ -25,6 +25,9 @@ type Tier struct {
 	// cached before it is evicted ahead of others; 0 is all of it. KVReserve is
 	// the part that others use only while the class does not.
 	KVShare, KVReserve float64
+	// TenantKVShare is the part of the pool that each tenant of the class may keep
+	// cached before it is evicted ahead of others; 0 is half of it.
+	TenantKVShare float64
 }
 
 // Tiers has an entry for each class.
@@ -77,7 +80,7 @@ func (t *Tiers) Validate() error {
 				problems = append(problems, fmt.Errorf("tier %s: %w", name, err))
 			}
 		}
-		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve} {
+		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve, "share of a tenant": tier.TenantKVShare} {
 			if !(share >= 0 && share <= 1) {
 				problems = append(problems, fmt.Errorf("tier %s: the KV %s is %g: it must be 0 to 1", name, what, share))
 			}

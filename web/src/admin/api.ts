@@ -16,6 +16,8 @@ export interface Spread {
 
 export interface Promised {
   name: 'availability' | 'ttft' | 'gap';
+  /** To whose requests the times are promised. */
+  objective?: string;
   goal: number;
   limit_seconds?: number;
   kept: number;
@@ -26,6 +28,7 @@ export interface Promised {
 
 export interface Queue {
   model: string;
+  pool: string;
   wait_seconds: number;
   tokens_per_second: number;
   model_breaker: string;
@@ -81,6 +84,8 @@ export interface Picture {
   kv: number;
   busy: number;
   promises: Promised[] | null;
+  /** What binds each pool of workers, where there are several. */
+  pools?: { pool: string; up: number; workers: number; waiting: number; verdict: { binds: string; happy: boolean; sentence: string; do?: string } }[];
   queues: Queue[] | null;
   workers: Worker[] | null;
 }

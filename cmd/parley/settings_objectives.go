@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"parley"
+)
+
+// objectiveSettings are what users are promised, beside --slo-ttft and --slo-tpot.
+var objectiveSettings = []setting{
+	{
+		key: "slo-ttft-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
+		help: "promise --slo-ttft to this `SHARE` of requests, such as 0.99 for a p99 (default 0.95)",
+		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TTFTShare }),
+	},
+	{
+		key: "slo-tpot-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
+		help: "promise --slo-tpot to this `SHARE` of tokens (default 0.99)",
+		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TPOTShare }),
+	},
+	{
+		key: "objectives", wants: "a list of objectives as docs/overload.md shows it", tree: true,
+		help: "promise other times to the requests of some models, tiers and purposes, as a `YAML` list; see docs/overload.md",
+		set:  setObjectives,
+	},
+}
+
+// setPromisedShare reads the share of what is promised.
+func setPromisedShare(field func(*settings) *float64) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		share, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(share >= 0.5 && share <= 0.9999) {
+			return errNotWanted
+		}
+		*field(s) = share
+		return nil
+	}
+}
+
+// An objectiveConfig is an objective as the file describes it.
+type objectiveConfig struct {
+	Name       string        `yaml:"name"`
+	Models     []string      `yaml:"models"`
+	Tiers      []string      `yaml:"tiers"`
+	Purpose    string        `yaml:"purpose"`
+	TTFT       time.Duration `yaml:"ttft"`
+	CachedTTFT time.Duration `yaml:"ttft_cached"`
+	TTFTShare  float64       `yaml:"ttft_share"`
+	TPOT       time.Duration `yaml:"tpot"`
+	TPOTShare  float64       `yaml:"tpot_share"`
+}
+
+func setObjectives(s *settings, text string) error {
+	var list []objectiveConfig
+	if err := yaml.NewDecoder(bytes.NewReader([]byte(text)), yaml.Strict()).Decode(&list); err != nil {
+		return fmt.Errorf("%s", yaml.FormatError(err, false, false))
+	}
+	var objectives parley.Objectives
+	for i := range list {
+		o, err := list[i].objective()
+		if err != nil {
+			return err
+		}
+		objectives = append(objectives, o)
+	}
+	if err := objectives.Validate(); err != nil {
+		return err
+	}
+	s.objectives = objectives
+	return nil
+}
+
+// objective returns the objective as the gateway takes it.
+func (c *objectiveConfig) objective() (o parley.Objective, err error) {
+	o = parley.Objective{
+		Name:      c.Name,
+		Models:    c.Models,
+		Purpose:   parley.Purpose(c.Purpose),
+		SLO:       parley.SLO{TTFT: c.TTFT, CachedTTFT: c.CachedTTFT, TPOT: c.TPOT},
+		TTFTShare: c.TTFTShare,
+		TPOTShare: c.TPOTShare,
+	}
+	if o.Name == parley.DefaultObjective {
+		return o, fmt.Errorf("an objective is named %q, which is that of --slo-ttft and --slo-tpot: choose another name", o.Name)
+	}
+	switch o.Purpose {
+	case "", parley.ForChat, parley.ForComplete:
+	default:
+		return o, fmt.Errorf("the purpose of objective %s is %q: use chat or complete, or leave it out", c.Name, c.Purpose)
+	}
+	for _, name := range c.Tiers {
+		class, ok := classNamed(name)
+		if !ok {
+			return o, fmt.Errorf("objective %s is for tier %q: there are free, pro and enterprise", c.Name, name)
+		}
+		o.Classes = append(o.Classes, class)
+	}
+	return o, nil
+}
