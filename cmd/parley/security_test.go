@@ -140,7 +140,7 @@ const helloChat = `{"model":"polly-mini","max_tokens":4,"messages":[{"role":"use
 // the owner has stored, nor make the first key, nor operate.
 func TestSecurityWithoutKeys(t *testing.T) {
 	data := t.TempDir()
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-token", "fleet-token-0123456789")
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", "fleet-token-0123456789")
 	owner := func(method, path, body string) string {
 		t.Helper()
 		c, err := newClient(s.url)
@@ -217,7 +217,7 @@ func TestSecurityWithKeys(t *testing.T) {
 	data := t.TempDir()
 	admin := makeKey(t, "me", "--admin", "--data", data)
 	const fleetToken = "fleet-token-0123456789"
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-token", fleetToken)
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", fleetToken)
 	for _, o := range outsiders(t, s) {
 		for _, path := range []string{"/metrics", "/admin/api/now", "/admin/api/requests", "/debug/pprof/", "/debug/pprof/cmdline", "/fleet/workers", "/fleet/findings", "/v1/models"} {
 			if status, text := o.ask(t, "GET", path, ""); status != 401 {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,10 +191,11 @@ func TestAnnouncing(t *testing.T) {
 		d := newDeskTest(t, Admission{Pool: "default"})
 		second := newDeskTest(t, Admission{Pool: "default"})
 		listener, client := testkit.Listen()
-		at := d
+		var at atomic.Pointer[deskTest]
+		at.Store(d)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.RemoteAddr = "10.0.0.1:40000"
-			at.ServeHTTP(w, r)
+			at.Load().ServeHTTP(w, r)
 		})}
 		go server.Serve(listener)
 		defer client.CloseIdleConnections()
@@ -214,7 +216,7 @@ func TestAnnouncing(t *testing.T) {
 		if places, _, _ := d.present("default"); len(accepted) != 1 || <-accepted != "good"+places[0].Credential {
 			t.Error("the worker was not given the credential that it will be called with, once")
 		}
-		at = second
+		at.Store(second)
 		time.Sleep(RegisterFor)
 		synctest.Wait()
 		b.is(t)
