@@ -17,13 +17,14 @@ type parts struct {
 	Fleet bool `json:"fleet"`
 	Keys  bool `json:"keys"`
 	Usage bool `json:"usage"`
+	Audit bool `json:"audit"`
 	// Currency is what prices, costs and budgets are in.
 	Currency string `json:"currency"`
 }
 
 // showParts answers GET /admin/api/about.
 func (g *Gateway) showParts(c *call) error {
-	return c.reply(http.StatusOK, parts{Fleet: g.config.Fleet != nil, Keys: g.config.Keys != nil, Usage: g.config.Ledger != nil, Currency: g.config.Currency})
+	return c.reply(http.StatusOK, parts{Fleet: g.config.Fleet != nil, Keys: g.config.Keys != nil, Usage: g.config.Ledger != nil, Audit: g.config.Audit != nil, Currency: g.config.Currency})
 }
 
 // showNow answers GET /admin/api/now.

@@ -91,6 +91,10 @@ test('the admin page has a session of its own, and a button that ends it', async
   await page.getByText('live', { exact: true }).waitFor();
   await wantAccessible(page, 'the admin page, signed in');
   await shot(page, 'admin-session');
+  await page.getByRole('link', { name: 'Audit' }).click();
+  await page.locator('tr[data-action="api_key.created"]', { hasText: 'command' }).first().waitFor(); // the keys made above
+  await wantAccessible(page, 'the audit log');
+  await shot(page, 'admin-audit');
   const status = await page.evaluate(async () => (await fetch('/v1/conversations')).status);
   assert.equal(status, 401); // it is no session of the chat
   await page.getByRole('button', { name: 'Sign out' }).click();

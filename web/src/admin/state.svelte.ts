@@ -12,6 +12,7 @@ const all = [
   { id: 'keys', title: 'Keys', needs: 'keys' },
   { id: 'safety', title: 'Safety' },
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
+  { id: 'audit', title: 'Audit', needs: 'audit' },
 ] as const;
 
 /** All that a key holder sees who has no right to run the server. */
@@ -24,6 +25,7 @@ export interface Parts {
   keys: boolean;
   fleet: boolean;
   usage: boolean;
+  audit: boolean;
   /** What prices and budgets are in. */
   currency: string;
 }
@@ -49,7 +51,7 @@ class Operations {
   /** What the server says of what was signed in with, or of nobody being signed in. */
   refusal = $state('');
   section = $state<Section>('now');
-  parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, currency: 'usd' });
+  parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, audit: false, currency: 'usd' });
   /** Whether the key that was entered is a good one without the right to run the server. */
   holder = $state(false);
   readonly sections: readonly { id: Section; title: string }[] = $derived(this.holder ? own : all.filter((s) => !('needs' in s) || this.parts[s.needs]));
