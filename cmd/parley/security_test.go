@@ -140,7 +140,7 @@ const helloChat = `{"model":"polly-mini","max_tokens":4,"messages":[{"role":"use
 // the owner has stored, nor make the first key, nor operate.
 func TestSecurityWithoutKeys(t *testing.T) {
 	data := t.TempDir()
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", "fleet-token-0123456789")
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", "operate-token-0123456789")
 	owner := func(method, path, body string) string {
 		t.Helper()
 		c, err := newClient(s.url)
@@ -216,15 +216,15 @@ func TestSecurityFirstUse(t *testing.T) {
 func TestSecurityWithKeys(t *testing.T) {
 	data := t.TempDir()
 	admin := makeKey(t, "me", "--admin", "--data", data)
-	const fleetToken = "fleet-token-0123456789"
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", fleetToken)
+	const joinToken, operateToken = "join-token-0123456789", "operate-token-0123456789"
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-join-token", joinToken, "--fleet-operate-token", operateToken)
 	for _, o := range outsiders(t, s) {
 		for _, path := range []string{"/metrics", "/admin/api/now", "/admin/api/requests", "/debug/pprof/", "/debug/pprof/cmdline", "/fleet/workers", "/fleet/findings", "/v1/models"} {
 			if status, text := o.ask(t, "GET", path, ""); status != 401 {
 				t.Errorf("%s: %s: %d %.200s", o.way, path, status, text)
 			}
 		}
-		if status, text := o.ask(t, "GET", "/debug/pprof/cmdline", "", "Authorization", "Bearer "+admin); status != 404 || strings.Contains(text, fleetToken) {
+		if status, text := o.ask(t, "GET", "/debug/pprof/cmdline", "", "Authorization", "Bearer "+admin); status != 404 || strings.Contains(text, operateToken) {
 			t.Errorf("%s: the command line: %d %.200s", o.way, status, text)
 		}
 		if status, text := o.ask(t, "POST", "/fleet/workers/x/drain", "", "Origin", "https://evil.example", "Content-Type", "text/plain"); status != 403 && status != 401 {
@@ -233,7 +233,7 @@ func TestSecurityWithKeys(t *testing.T) {
 		if status, text := o.ask(t, "GET", "/debug/pprof/profile?seconds=1", "", "Sec-Fetch-Site", "cross-site", "Authorization", "Bearer "+admin); status != 403 {
 			t.Errorf("%s: a foreign page runs a profile: %d %.200s", o.way, status, text)
 		}
-		for secret, want := range map[string]int{admin: 200, fleetToken: 200, fleetToken + "x": 401} {
+		for secret, want := range map[string]int{admin: 200, operateToken: 200, operateToken + "x": 401, joinToken: 401} {
 			if status, text := o.ask(t, "GET", "/fleet/workers", "", "Authorization", "Bearer "+secret); status != want {
 				t.Errorf("%s: the fleet with a credential: %d, want %d: %.200s", o.way, status, want, text)
 			}
