@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/gateway/admin"
 	"parley/gateway/tenant"
@@ -47,7 +49,9 @@ func withEverything(c *Config) {
 
 // askHere sends a request of a browser or a program on this machine.
 func (s *server) askHere(method, path string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+path, strings.NewReader("{}"))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // some routes answer for ever
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:8080"+path, strings.NewReader("{}"))
 	r.RemoteAddr = "127.0.0.1:9"
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
