@@ -77,7 +77,7 @@ for (const colorScheme of ['light', 'dark']) {
     await shot(page, `chat-${colorScheme}`);
     await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
     await shot(page, `chat-timeline-${colorScheme}`);
-    for (const name of ['Settings', 'Keys and help', 'API key']) {
+    for (const name of ['Settings', 'Keys and help']) {
       await page.locator(`button[aria-label="${name}"]`).click();
       await page.waitForSelector('dialog[open]');
       await wantAccessible(page, name);
