@@ -178,7 +178,7 @@ func TestBudgetAlertOfTwoGateways(t *testing.T) {
 func budgetMetrics(t *testing.T) map[string]bool {
 	data, receiver := t.TempDir(), newHook(t)
 	key := makeKey(t, "site", "--tier", "enterprise", "--monthly-budget", "0.001", "--budget-alert", "0.3", "--data", data)
-	s := startServerIn(t, data, "--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL)
+	s := startServerIn(t, data, "--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--metrics-open")
 	if status, _ := s.spendOne(t, key); status != 200 {
 		t.Fatalf("status %d", status)
 	}

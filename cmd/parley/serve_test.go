@@ -146,6 +146,9 @@ func (s *server) metrics(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("/metrics: %s", resp.Status)
+	}
 	return bodyOf(t, resp)
 }
 

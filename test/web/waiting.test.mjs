@@ -49,7 +49,7 @@ test('who is turned away keeps the text, is told why, and is then answered', asy
   // The line is as long as it may be; those in it are answered when the first has ended.
   const others = new AbortController();
   const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
-  const lined = Array.from({ length: 12 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
+  const lined = Array.from({ length: 12 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
   await say(page, 'Is there room for one more?');
   const refused = page.locator('.broken.error, .failure');
   await refused.waitFor();
