@@ -36,6 +36,7 @@ func TestCutNetwork(t *testing.T) {
 			t.Skipf("a cut network is NOT tested: %v", err)
 		}
 	}
+	t.Setenv("PARLEY_WORKER_KEY", "a key for workers on a network") // without one they stay on loopback
 	c := newCrew(t)
 	for range 2 {
 		addr, err := freeAddress()
