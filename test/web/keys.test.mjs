@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { answered, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, openPage, openPages, say, shot, wantAccessible, withToken } from './pages.mjs';
 
 /** All that scripts of a page could read: what it stores, and its cookies. */
 const readable = (page) => page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie + location.href);
@@ -45,6 +45,21 @@ test('a server without keys wants its link for what is stored', async () => {
   await page.goto(`${rig.url}/admin`); // which is not one for the admin page
   await page.locator('dialog[open]', { hasText: 'Sign in to the admin page' }).waitFor();
   await page.closeClean();
+});
+
+test('a message sent while the page still signs in waits for the session', async () => {
+  const context = await rig.browser.newContext();
+  await context.route('**/session', async (route) => {
+    await pause(1500);
+    return route.continue();
+  });
+  const page = await context.newPage();
+  await page.goto(withToken(rig, '/'));
+  await page.waitForSelector('#app[data-alive] #prompt');
+  await say(page, 'Hello!');
+  await answered(page);
+  assert.equal(await signInOf(page).count(), 0);
+  await context.close();
 });
 
 test('the page asks for a key, and goes on where it was held up', async () => {

@@ -32,7 +32,17 @@ export function whenRefused(f: (failure: Failure) => void): void {
   onRefused = f;
 }
 
+/** Settles when the page has signed in, or could not. */
+let signedIn: Promise<void> = Promise.resolve();
+
+/** Makes every request wait for a sign-in that is under way, whose own request says duringSignIn. */
+export function waitForSignIn(under: Promise<void>): Promise<void> {
+  return (signedIn = under);
+}
+
 export interface Options {
+  /** The request belongs to the sign-in that all others wait for. */
+  duringSignIn?: boolean;
   method?: string;
   body?: unknown;
   headers?: Record<string, string>;
@@ -41,6 +51,7 @@ export interface Options {
 
 /** Sends a request and returns the response if its status is a good one. */
 export async function request(path: string, options: Options = {}): Promise<Response> {
+  if (!options.duringSignIn) await signedIn;
   const headers: Record<string, string> = { ...options.headers };
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
   let response: Response;

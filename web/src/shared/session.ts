@@ -2,7 +2,7 @@
  * Who this page is signed in as. A key, or the token of a server without keys, is exchanged once for a cookie that no script
  * can read; nothing secret is kept here. The chat and the admin page have sessions of their own.
  */
-import { json, request } from './api';
+import { json, request, waitForSignIn } from './api';
 
 export interface Session {
   signed_in: boolean;
@@ -16,7 +16,7 @@ const path = (): string => (location.pathname.startsWith('/admin') ? '/admin/ses
 
 export const session = {
   show: (): Promise<Session> => json<Session>(path()),
-  open: (secret: string): Promise<Session> => json<Session>(path(), { body: { key: secret } }),
+  open: (secret: string): Promise<Session> => json<Session>(path(), { body: { key: secret }, duringSignIn: true }),
   close: async (): Promise<void> => void (await request(path(), { method: 'DELETE' })),
 };
 
@@ -28,7 +28,8 @@ export async function useTokenOfAddress(): Promise<void> {
   if (!token) return;
   address.searchParams.delete('token');
   history.replaceState(history.state, '', address);
-  await session.open(token).catch(() => undefined); // what is asked for next says what is missing
+  const opened = session.open(token).then(() => undefined, () => undefined); // the next request says what is missing
+  await waitForSignIn(opened);
 }
 
 /** How a session is shown to its user. */
