@@ -1,0 +1,93 @@
+package lint
+
+import (
+	"bufio"
+	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"parley/internal/testkit"
+)
+
+const (
+	columnsMax = 120 // with tabs of four
+	packedMax  = 4   // fields of a struct literal that may share lines
+)
+
+func TestLinesAreNarrow(t *testing.T) {
+	left := map[string]int{}
+	for _, s := range sources(t) {
+		if s.generated {
+			continue
+		}
+		found := wide(t, s.path)
+		left[s.pkg] += len(found)
+		report(t, columnsLeft, s.pkg, found)
+	}
+	shrinking(t, "columnsLeft", columnsLeft, left)
+}
+
+// wide lists the lines of a file that are too long.
+func wide(t *testing.T, name string) (complaints []string) {
+	f, err := os.Open(filepath.Join(testkit.Root(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	scan.Buffer(nil, 1<<20)
+	for line := 1; scan.Scan(); line++ {
+		if n := utf8.RuneCountInString(scan.Text()) + 3*strings.Count(scan.Text(), "\t"); n > columnsMax {
+			complaints = append(complaints, fmt.Sprintf("%s:%d: %d columns, more than %d", name, line, n, columnsMax))
+		}
+	}
+	if scan.Err() != nil {
+		t.Fatal(scan.Err())
+	}
+	return complaints
+}
+
+func TestLiteralsAreOneFieldPerLine(t *testing.T) {
+	left := map[string]int{}
+	for _, s := range sources(t) {
+		if s.generated || s.test {
+			continue
+		}
+		found := packed(s)
+		left[s.pkg] += len(found)
+		report(t, packedLeft, s.pkg, found)
+	}
+	shrinking(t, "packedLeft", packedLeft, left)
+}
+
+// packed lists the struct literals with many fields of which some share a line.
+func packed(s *source) (complaints []string) {
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || len(lit.Elts) <= packedMax {
+			return true
+		}
+		line := 0
+		for _, elt := range lit.Elts {
+			field, ok := elt.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			if _, ok := field.Key.(*ast.Ident); !ok {
+				return true
+			}
+			at := s.fset.Position(field.Pos())
+			if at.Line == line {
+				complaints = append(complaints, fmt.Sprintf("%s: a literal of %d fields: one per line", at, len(lit.Elts)))
+				return true
+			}
+			line = s.fset.Position(field.End()).Line
+		}
+		return true
+	})
+	return complaints
+}
