@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
-	{"fleet/discover"},
+	{"fleet/discover", "sim/plan"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
 	{"gateway/db"},
