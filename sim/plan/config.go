@@ -7,7 +7,7 @@ import (
 )
 
 // hfConfig is what a Hugging Face config.json says of a model's size. Models of
-// any architecture can be planned, also those that Parley does not run.
+// any architecture can be planned, also of one that Parley does not run.
 type hfConfig struct {
 	TextConfig      *hfConfig `json:"text_config"`
 	Layers          float64   `json:"num_hidden_layers"`
@@ -83,7 +83,7 @@ func (c *hfConfig) complete() error {
 	return nil
 }
 
-// parameters counts all weights, and those that one token passes through.
+// parameters counts all weights, and the weights that one token passes through.
 func (c *hfConfig) parameters() (total, active float64) {
 	attention := 2*c.Hidden*c.Heads*c.HeadDim + 2*c.Hidden*c.KVHeads*c.HeadDim
 	embedding := c.Vocab * c.Hidden

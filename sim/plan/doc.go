@@ -12,9 +12,9 @@
 //     dau=10M. A model, a device and a number type are names of the [Catalog]
 //     and stand for several cells at once. Any other name is a cell, and setting
 //     it replaces its formula.
-//   - A [Planner] turns settings into a [Plan]: the value of each cell, the limits in
+//   - A [Planner] turns settings into a [Result]: the value of each cell, the limits in
 //     the order in which they bind, and a sentence that names the bottleneck.
-//   - [Plan.Why] shows the formula of a cell with the values it was computed from.
+//   - [Result.Why] shows the formula of a cell with the values it was computed from.
 //
 // The package is pure: it reads no file and no clock. Profiles of users, shapes
 // of model files and measurements of this machine come in as a [Catalog].

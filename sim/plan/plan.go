@@ -45,8 +45,8 @@ type Limit struct {
 	Rate float64 `json:"rate"`
 }
 
-// A Plan is the answer to settings.
-type Plan struct {
+// A Result is the plan for settings.
+type Result struct {
 	sheet *Sheet
 	// Settings are those given, with the defaults of what was not.
 	Settings Settings `json:"settings"`
@@ -82,7 +82,7 @@ func New() *Planner {
 }
 
 // Plan works out the plan for settings.
-func (p *Planner) Plan(settings Settings) (*Plan, error) {
+func (p *Planner) Plan(settings Settings) (*Result, error) {
 	all := defaults.With(settings)
 	given, err := p.resolve(all)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Planner) Plan(settings Settings) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{sheet: p.Sheet, Settings: all, Values: values}
+	plan := &Result{sheet: p.Sheet, Settings: all, Values: values}
 	plan.judge()
 	return plan, nil
 }
@@ -132,7 +132,8 @@ func (p *Planner) resolve(settings Settings) (Cells, error) {
 // positive are the cells that other cells are divided by.
 var positive = []string{
 	"params", "active_params", "layers", "kv_heads", "head_dim", "weight_bytes", "kv_bytes", "memory", "bandwidth",
-	"flops", "mfu", "mbu", "tp", "pp", "prompt", "output", "block", "swing", "utilisation", "link", "network", "host", "storage",
+	"flops", "mfu", "mbu", "tp", "pp", "prompt", "output", "block", "swing", "utilisation", "link", "network",
+	"host", "storage",
 }
 
 func withinRange(cell *Cell, value float64) error {
@@ -150,45 +151,45 @@ func withinRange(cell *Cell, value float64) error {
 }
 
 // judge finds the bottleneck.
-func (p *Plan) judge() {
-	of := func(name string) float64 { return p.Values[name] }
-	for _, rule := range p.sheet.Limits {
-		if rate := rule.Expr.eval(of); rate > 0 {
-			p.Limits = append(p.Limits, Limit{rule.Name, rate})
+func (r *Result) judge() {
+	of := func(name string) float64 { return r.Values[name] }
+	for _, bound := range r.sheet.Limits {
+		if rate := bound.Expr.eval(of); rate > 0 {
+			r.Limits = append(r.Limits, Limit{bound.Name, rate})
 		}
 	}
-	slices.SortStableFunc(p.Limits, func(a, b Limit) int { return cmp.Compare(a.Rate, b.Rate) })
-	p.Attainable = true
-	for _, rule := range p.sheet.Obstacles {
-		if rule.Expr.eval(of) != 0 {
-			p.Attainable = false
-			p.Bottleneck, p.Sentence = rule.Name, p.Fill(rule.Sentence)
+	slices.SortStableFunc(r.Limits, func(a, b Limit) int { return cmp.Compare(a.Rate, b.Rate) })
+	r.Attainable = true
+	for _, bound := range r.sheet.Obstacles {
+		if bound.Expr.eval(of) != 0 {
+			r.Attainable = false
+			r.Bottleneck, r.Sentence = bound.Name, r.Fill(bound.Sentence)
 			return
 		}
 	}
-	for _, rule := range p.sheet.Limits {
-		if len(p.Limits) > 0 && rule.Name == p.Limits[0].Name {
-			p.Bottleneck, p.Sentence = rule.Name, p.Fill(rule.Sentence)
+	for _, bound := range r.sheet.Limits {
+		if len(r.Limits) > 0 && bound.Name == r.Limits[0].Name {
+			r.Bottleneck, r.Sentence = bound.Name, r.Fill(bound.Sentence)
 		}
 	}
 }
 
 // Fill puts the values of cells in place of their names in braces.
-func (p *Plan) Fill(sentence string) string {
+func (r *Result) Fill(sentence string) string {
 	for _, name := range placeholders(sentence) {
-		sentence = strings.ReplaceAll(sentence, "{"+name+"}", p.Text(name))
+		sentence = strings.ReplaceAll(sentence, "{"+name+"}", r.Text(name))
 	}
 	return sentence
 }
 
 // Text writes the value of a cell for people.
-func (p *Plan) Text(name string) string { return Format(p.sheet.Cell(name).Unit, p.Values[name]) }
+func (r *Result) Text(name string) string { return Format(r.sheet.Cell(name).Unit, r.Values[name]) }
 
 // Numbers returns the values for JSON, which has no infinity: what is unbounded
 // is nil.
-func (p *Plan) Numbers() map[string]*float64 {
-	numbers := make(map[string]*float64, len(p.Values))
-	for name, value := range p.Values {
+func (r *Result) Numbers() map[string]*float64 {
+	numbers := make(map[string]*float64, len(r.Values))
+	for name, value := range r.Values {
 		numbers[name] = nil
 		if !math.IsInf(value, 0) && !math.IsNaN(value) {
 			numbers[name] = &value
@@ -209,22 +210,22 @@ type Explanation struct {
 }
 
 // Why explains a cell.
-func (p *Plan) Why(name string) (*Explanation, error) {
-	cell := p.sheet.Cell(name)
+func (r *Result) Why(name string) (*Explanation, error) {
+	cell := r.sheet.Cell(name)
 	if cell == nil {
-		return nil, p.sheet.unknown(name)
+		return nil, r.sheet.unknown(name)
 	}
-	e := &Explanation{Cell: *cell, Value: p.Text(name)}
-	if cell.Expr == nil || p.isGiven(name) {
+	e := &Explanation{Cell: *cell, Value: r.Text(name)}
+	if cell.Expr == nil || r.isGiven(name) {
 		return e, nil
 	}
 	e.Inputs = cell.Expr.names()
-	e.Filled = cell.Expr.format(p.Text)
+	e.Filled = cell.Expr.format(r.Text)
 	return e, nil
 }
 
 // isGiven reports whether a cell has another value than its formula gives.
-func (p *Plan) isGiven(name string) bool {
-	_, set := p.Settings[name]
-	return set || p.sheet.Cell(name).Expr.eval(func(n string) float64 { return p.Values[n] }) != p.Values[name]
+func (r *Result) isGiven(name string) bool {
+	_, set := r.Settings[name]
+	return set || r.sheet.Cell(name).Expr.eval(func(n string) float64 { return r.Values[n] }) != r.Values[name]
 }

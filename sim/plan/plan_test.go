@@ -12,7 +12,7 @@ import (
 var planner = New()
 
 // planFor works out settings of one line.
-func planFor(t *testing.T, line string) *Plan {
+func planFor(t *testing.T, line string) *Result {
 	t.Helper()
 	settings, err := ParseSettings(line)
 	if err != nil {
@@ -152,7 +152,8 @@ func TestQuantities(t *testing.T) {
 		{Seconds, "700ms", 0.7, "700 ms"}, {Seconds, "19s", 19, "19 s"}, {Seconds, "2h", 7200, "120 min"},
 		{Seconds, "0.0000043", 4.3e-6, "4.3 µs"}, {Fraction, "80%", 0.8, "80%"}, {Fraction, "0.375", 0.375, "37.5%"},
 		{Count, "10M", 1e7, "10,000,000"}, {Count, "7B", 7e9, "7,000,000,000"}, {Tokens, "1,000", 1000, "1,000 tok"},
-		{Dollars, "$4.1667", 4.1667, "$4.17"}, {Dollars, "0.00123", 0.00123, "$0.00123"}, {DollarsPerHour, "3", 3, "$3.00/h"},
+		{Dollars, "$4.1667", 4.1667, "$4.17"}, {Dollars, "0.00123", 0.00123, "$0.00123"},
+		{DollarsPerHour, "3", 3, "$3.00/h"},
 		{Dollars, "90M", 9e7, "$90,000,000"}, {Count, "99.96", 99.96, "100"}, {Count, "0", 0, "0"},
 	} {
 		got, err := Parse(c.unit, c.text)
@@ -234,7 +235,8 @@ tp: 2
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Values["memory"] != 96e9 || p.Values["kv_bytes"] != 1 || p.Values["hit"] != 0.8 || ours.Catalog.Models["70b"] == nil {
+	v := p.Values
+	if v["memory"] != 96e9 || v["kv_bytes"] != 1 || v["hit"] != 0.8 || ours.Catalog.Models["70b"] == nil {
 		t.Errorf("%v of %v", p.Values, settings)
 	}
 	_, _, err = planner.Read([]byte("devices: {x: {memry: 1GB}}"))
@@ -258,12 +260,15 @@ func TestConfigOfHuggingFace(t *testing.T) {
 			"num_attention_heads":64,"num_experts":128,"num_experts_per_tok":8,"num_hidden_layers":94,
 			"num_key_value_heads":4,"vocab_size":151936,"sliding_window":null,"use_sliding_window":false}`,
 			Cells{"params": 235.09e9, "active_params": 22.19e9, "layers": 94, "kv_heads": 4, "head_dim": 128}},
-		{"latent", `{"hidden_size":7168,"intermediate_size":18432,"moe_intermediate_size":2048,"num_attention_heads":128,"head_dim":128,
-			"num_hidden_layers":61,"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,
+		{"latent", `{"hidden_size":7168,"intermediate_size":18432,"moe_intermediate_size":2048,
+			"num_attention_heads":128,"head_dim":128,"num_hidden_layers":61,
+			"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,
+			"first_k_dense_replace":3,
 			"vocab_size":129280,"kv_lora_rank":512,"qk_rope_head_dim":64}`,
 			Cells{"kv_heads": 1, "head_dim": 288}},
-		{"sliding", `{"text_config":{"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":3,
-			"vocab_size":100,"sliding_window":32,"layer_types":["sliding_attention","sliding_attention","full_attention"]}}`,
+		{"sliding", `{"text_config":{"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,
+			"num_hidden_layers":3,"vocab_size":100,"sliding_window":32,
+			"layer_types":["sliding_attention","sliding_attention","full_attention"]}}`,
 			Cells{"window_layers": 2, "window": 32, "kv_heads": 4, "head_dim": 16}},
 	} {
 		got, err := ReadConfig([]byte(c.text))

@@ -62,9 +62,17 @@ func parseTime(text string) (rest string, seconds float64) {
 }
 
 var examples = map[Unit]string{
-	Bytes: "80GB", Seconds: "700ms", BytesPerSecond: "3.35TB/s", OpsPerSecond: "990T", Tokens: "3000",
-	TokensPerSecond: "1600", RequestsPerSecond: "5000", Dollars: "$1000", DollarsPerHour: "3", Fraction: "80%",
-	Count: "10M",
+	Bytes:             "80GB",
+	Seconds:           "700ms",
+	BytesPerSecond:    "3.35TB/s",
+	OpsPerSecond:      "990T",
+	Tokens:            "3000",
+	TokensPerSecond:   "1600",
+	RequestsPerSecond: "5000",
+	Dollars:           "$1000",
+	DollarsPerHour:    "3",
+	Fraction:          "80%",
+	Count:             "10M",
 }
 
 // Format writes a quantity for people, with about three digits.

@@ -26,7 +26,17 @@ const (
 )
 
 var units = []Unit{
-	Bytes, Seconds, BytesPerSecond, OpsPerSecond, Tokens, TokensPerSecond, RequestsPerSecond, Dollars, DollarsPerHour, Fraction, Count,
+	Bytes,
+	Seconds,
+	BytesPerSecond,
+	OpsPerSecond,
+	Tokens,
+	TokensPerSecond,
+	RequestsPerSecond,
+	Dollars,
+	DollarsPerHour,
+	Fraction,
+	Count,
 }
 
 // A Cell is one line of the sheet.
@@ -45,10 +55,10 @@ type Cell struct {
 // one that follows from others.
 func (c *Cell) IsInput() bool { return c.Expr == nil || len(c.Expr.names()) == 0 }
 
-// A Rule says when something is the bottleneck, and in which words. An obstacle
+// A Bound says when something is the bottleneck, and in which words. An obstacle
 // is one where Expr is not 0; of limits it is the one with the smallest Expr,
 // in requests per second of one replica. Names in braces stand for cells.
-type Rule struct {
+type Bound struct {
 	Name     string `json:"name"`
 	Expr     *Expr  `json:"expr"`
 	Sentence string `json:"sentence"`
@@ -57,8 +67,8 @@ type Rule struct {
 // A Sheet is all the arithmetic.
 type Sheet struct {
 	Cells     []Cell         `json:"cells"`
-	Obstacles []Rule         `json:"obstacles"`
-	Limits    []Rule         `json:"limits"`
+	Obstacles []Bound        `json:"obstacles"`
+	Limits    []Bound        `json:"limits"`
 	byName    map[string]int // place in Cells
 }
 
@@ -73,7 +83,7 @@ func (s *Sheet) Cell(name string) *Cell {
 	return nil
 }
 
-// The headings of the parts that hold rules rather than cells.
+// The headings of the parts that hold bounds rather than cells.
 const obstaclesHeading, limitsHeading = "Obstacles", "Limits"
 
 func parseSheet(text string) (*Sheet, error) {
@@ -88,9 +98,9 @@ func parseSheet(text string) (*Sheet, error) {
 			group = heading
 		case line == "" || strings.HasPrefix(line, "#"):
 		case group == obstaclesHeading:
-			s.Obstacles, err = addRule(s.Obstacles, line)
+			s.Obstacles, err = addBound(s.Obstacles, line)
 		case group == limitsHeading:
-			s.Limits, err = addRule(s.Limits, line)
+			s.Limits, err = addBound(s.Limits, line)
 		default:
 			err = s.addCell(group, line)
 		}
@@ -131,14 +141,14 @@ func (s *Sheet) addCell(group, line string) error {
 	return nil
 }
 
-func addRule(rules []Rule, line string) ([]Rule, error) {
+func addBound(bounds []Bound, line string) ([]Bound, error) {
 	name, rest, _ := strings.Cut(line, "=")
 	formula, sentence, ok := strings.Cut(rest, " | ")
 	if !ok {
 		return nil, fmt.Errorf("want name = formula | sentence")
 	}
 	expr, err := parseExpr(strings.TrimSpace(formula))
-	return append(rules, Rule{strings.TrimSpace(name), expr, strings.TrimSpace(sentence)}), err
+	return append(bounds, Bound{strings.TrimSpace(name), expr, strings.TrimSpace(sentence)}), err
 }
 
 // check finds names that no cell has, and units that are not known.
