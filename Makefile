@@ -12,13 +12,15 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/parley for this machine
-	$(GO) build -trimpath -o $(BIN) ./cmd/parley
+	$(GO) build -o $(BIN) ./cmd/parley
 
-.PHONY: build-all
-build-all: ## build for every platform we ship: linux/amd64, linux/arm64, darwin/arm64
-	GOOS=linux  GOARCH=amd64 $(GO) build -trimpath -o bin/parley-linux-amd64  ./cmd/parley
-	GOOS=linux  GOARCH=arm64 $(GO) build -trimpath -o bin/parley-linux-arm64  ./cmd/parley
-	GOOS=darwin GOARCH=arm64 $(GO) build -trimpath -o bin/parley-darwin-arm64 ./cmd/parley
+RELEASE := -trimpath -ldflags='-s -w'
+
+.PHONY: release
+release: ## build what we ship, stripped: linux/amd64, linux/arm64, darwin/arm64
+	GOOS=linux  GOARCH=amd64 $(GO) build $(RELEASE) -o bin/parley-linux-amd64  ./cmd/parley
+	GOOS=linux  GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-linux-arm64  ./cmd/parley
+	GOOS=darwin GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-darwin-arm64 ./cmd/parley
 
 .PHONY: run
 run: build ## build and serve the built-in models on 127.0.0.1:8080
@@ -28,8 +30,35 @@ run: build ## build and serve the built-in models on 127.0.0.1:8080
 man: build ## write the manual pages of all commands to bin/man
 	$(BIN) man bin/man
 
+TIMED := ./test/timed.sh
+
 .PHONY: test
-test: check unit build-all build clients pages ## everything a change must pass; installs what it needs
+test: ## everything a change must pass; installs what it needs, and prints what each part costs
+	@$(TIMED) start
+	@$(MAKE) --no-print-directory check
+	@$(TIMED) part unit $(MAKE) --no-print-directory unit
+	@$(TIMED) part build $(MAKE) --no-print-directory build
+	@$(TIMED) part clients $(MAKE) --no-print-directory clients
+	@$(TIMED) part pages $(MAKE) --no-print-directory pages
+	@$(TIMED) report
+
+# Long, and rarely finds what `make test` does not: the release builds compile all
+# dependencies again for three platforms (`make check` type-checks them instead), and
+# Helm is compiled from source to render one chart (`make unit` renders it with a subset).
+.PHONY: test-long
+test-long: release helm test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, the cost of make test
+
+# In seconds of processor time. The cost of a change is felt by everyone who submits one.
+TEST_BAR := 1500
+
+.PHONY: test-cold
+test-cold: ## make test from a cold build cache; fails above 25 minutes of processor time
+	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && GOCACHE=$$cache $(MAKE) --no-print-directory test
+	@$(TIMED) report $(TEST_BAR)
+
+.PHONY: helm
+helm: ## the chart rendered by Helm itself, which is built if it is not installed
+	PARLEY_HELM=$$(./test/need-helm.sh) $(GO) test ./cmd/parley -count=1 -v -run TestHelmRendersTheChart
 
 .PHONY: unit
 unit: ## the Go tests; a skipped test is named with its reason
@@ -58,13 +87,13 @@ web: ## build the pages again after a change in web/src; needs node 20.19 or new
 	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build
 
 .PHONY: check
-check: ## gofmt, vet, staticcheck and go fix, all without findings
+check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all without findings
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet ./...
-	GOOS=linux  GOARCH=arm64 $(GO) vet ./...
-	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	$(GO) tool -modfile=tools.mod staticcheck ./...
-	$(GO) fix -diff ./...
+	$(TIMED) part vet $(GO) vet ./...
+	$(GO) -C tools vet ./...
+	$(TIMED) part types ./test/types.sh
+	$(TIMED) part staticcheck $(GO) tool -modfile=tools.mod staticcheck ./...
+	$(TIMED) part fix $(GO) fix -diff ./...
 
 .PHONY: race
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
