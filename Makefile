@@ -22,6 +22,10 @@ release: ## build what we ship, stripped: linux/amd64, linux/arm64, darwin/arm64
 	GOOS=linux  GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-linux-arm64  ./cmd/parley
 	GOOS=darwin GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-darwin-arm64 ./cmd/parley
 
+.PHONY: build-bench
+build-bench: build ## build bin/parley-bench, which compares with other programs
+	$(GO) -C bench build -o ../bin/parley-bench ./cmd/parley-bench
+
 .PHONY: run
 run: build ## build and serve the built-in models on 127.0.0.1:8080
 	$(BIN) serve
@@ -38,6 +42,7 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 	@$(MAKE) --no-print-directory check
 	@$(TIMED) part unit $(MAKE) --no-print-directory unit
 	@$(TIMED) part build $(MAKE) --no-print-directory build
+	@$(TIMED) part modules $(MAKE) --no-print-directory modules
 	@$(TIMED) part clients $(MAKE) --no-print-directory clients
 	@$(TIMED) part pages $(MAKE) --no-print-directory pages
 	@$(TIMED) report
@@ -63,6 +68,11 @@ helm: ## the chart rendered by Helm itself, which is built if it is not installe
 .PHONY: unit
 unit: ## the Go tests; a skipped test is named with its reason
 	./test/run-unit.sh
+
+.PHONY: modules
+modules: build ## the tests of the modules bench and tools
+	$(GO) -C tools test -vet=off ./...
+	PARLEY_BIN=$(CURDIR)/$(BIN) $(GO) -C bench test -vet=off ./...
 
 .PHONY: clients
 clients: build ## official client SDKs against the real binary
@@ -90,9 +100,12 @@ web: ## build the pages again after a change in web/src; needs node 20.19 or new
 check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all without findings
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(TIMED) part vet $(GO) vet ./...
+	$(TIMED) part modules-vet $(GO) -C bench vet ./...
 	$(GO) -C tools vet ./...
 	$(TIMED) part types ./test/types.sh
 	$(TIMED) part staticcheck $(GO) tool -modfile=tools.mod staticcheck ./...
+	cd bench && $(GO) tool -modfile=../tools.mod staticcheck ./...
+	cd tools && $(GO) tool -modfile=../tools.mod staticcheck ./...
 	$(TIMED) part fix $(GO) fix -diff ./...
 
 .PHONY: race
@@ -118,30 +131,30 @@ LLAMA_BENCH  ?= llama-bench
 LLAMA_SERVER ?= llama-server
 
 .PHONY: bench-cpu
-bench-cpu: build ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAMA_SERVER=path [ONLY=words] [ROUNDS=6]
-	$(BIN) bench cpu --llama-bench $(LLAMA_BENCH) --llama-server $(LLAMA_SERVER) --models bin --keep bench --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
+bench-cpu: build-bench ## compare with llama.cpp: make bench-cpu LLAMA_BENCH=path LLAMA_SERVER=path [ONLY=words] [ROUNDS=6]
+	bin/parley-bench cpu --llama-bench $(LLAMA_BENCH) --llama-server $(LLAMA_SERVER) --models bin --keep bench/results --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: bench-mechanisms
-bench-mechanisms: build ## each mechanism of the engine off and on, against its floor; kept in bench/ and drawn in docs/
-	$(BIN) bench mechanisms --keep bench --chart docs/mechanisms.svg
+bench-mechanisms: build-bench ## each mechanism of the engine off and on, against its floor; kept in bench/results and drawn in docs/
+	bin/parley-bench mechanisms --keep bench/results --chart docs/mechanisms.svg
 
 PAGE_ROUNDS ?= 9
 
 .PHONY: bench-index
-bench-index: build ## how fast the router's index of blocks is; kept in bench/, fails below its bars. Needs an idle machine
-	$(BIN) bench index --keep bench
+bench-index: build-bench ## how fast the router's index of blocks is; kept in bench/results, fails below its bars. Needs an idle machine
+	bin/parley-bench index --keep bench/results
 
 .PHONY: bench-page
-bench-page: build ## how soon the chat can be used on a slow phone; kept in bench/, fails beyond a second. Needs an idle machine
-	KEEP=$(CURDIR)/bench ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh bench-page.mjs
+bench-page: build ## how soon the chat can be used on a slow phone; kept in bench/results, fails beyond a second. Needs an idle machine
+	KEEP=$(CURDIR)/bench/results ROUNDS=$(PAGE_ROUNDS) PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh bench-page.mjs
 
 STREAMS ?= 5000
 BIFROST ?=
 
 .PHONY: bench-gateway
-bench-gateway: build ## what passing the gateway costs, beside nginx [STREAMS=100000] [BIFROST=pid@url]; kept in bench/
+bench-gateway: build-bench ## what passing the gateway costs, beside nginx [STREAMS=100000] [BIFROST=pid@url]; kept in bench/results
 	./test/need-nginx.sh
-	$(BIN) bench gateway --streams $(STREAMS) --keep bench $(if $(BIFROST),--bifrost $(BIFROST))
+	bin/parley-bench gateway --streams $(STREAMS) --keep bench/results $(if $(BIFROST),--bifrost $(BIFROST))
 
 .PHONY: storm
 storm: ## a storm of retries against the gateway, in virtual time (drawn in docs/) and against a real server
@@ -168,11 +181,11 @@ SAFETY_CORPORA ?= ../shared/data/corpora
 
 .PHONY: train-safety
 train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder SAFETY_CORPORA=folder]
-	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
+	$(GO) -C tools build -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
 
 .PHONY: safety-report
 safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder]
-	$(GO) run ./internal/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
+	$(GO) -C tools build -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
 
 .PHONY: sbom
 sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin/parley.cdx.json

@@ -5,7 +5,7 @@
 set -euo pipefail
 command -v nginx >/dev/null || {
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-		echo "the benchmark compares with nginx: install it, for example with: apt-get install nginx-light; or leave it out with: parley bench gateway --nginx" >&2
+		echo "the benchmark compares with nginx: install it, for example with: apt-get install nginx-light; or leave it out with: parley-bench gateway --nginx" >&2
 		exit 1
 	fi
 	# Packages start their service when they are installed; this keeps them from it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints tokenizer MB/s, the time until the server is ready, and tokens/s of
-# polly and of a 1B-shaped random model. The results are kept in bench/, with
+# polly and of a 1B-shaped random model. The results are kept in bench/results, with
 # machine and commit. Exits non-zero when a bar is missed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,8 +8,8 @@ bin=${1:?the parley binary}
 time=${2:-1s}
 model=bin/llama-1b-q8_0.gguf
 [ -f "$model" ] || "$bin" model random --shape llama-1b --quant q8_0 "$model"
-mkdir -p bench
-out=bench/$(date -u +%Y-%m-%d)-cpu.txt
+mkdir -p bench/results
+out=bench/results/$(date -u +%Y-%m-%d)-cpu.txt
 
 machine() {
 	echo "$(uname -sm), $(grep -m1 'model name' /proc/cpuinfo 2>/dev/null | cut -d: -f2- | sed 's/^ *//' || sysctl -n machdep.cpu.brand_string), $(getconf _NPROCESSORS_ONLN) processors"

@@ -2,9 +2,18 @@ module parley/tools
 
 go 1.26.0
 
-require golang.org/x/tools v0.51.0
+require parley v0.0.0
+
+replace parley => ../
 
 require (
-	golang.org/x/mod v0.41.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0
+	golang.org/x/tools v0.52.0
+)
+
+require (
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )

@@ -56,7 +56,7 @@ PARLEY_API_KEY.`,
 		}
 		return bench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
-	cmd.AddCommand(newBenchCompare(), newBenchCPU(), newBenchGPU(), newBenchGateway(), newBenchIndex(), newBenchMechanisms(), newBenchTyping())
+	cmd.AddCommand(newBenchCompare(), newBenchTyping())
 	return cmd
 }
 

@@ -4,7 +4,7 @@
 // card numbers, bank accounts, addresses of mail and network. A tagger finds
 // what has a context: names, places, postal addresses. A classifier weighs
 // the rest: harm, hate, violence, attempts to take a model over. The last two
-// were trained by us (internal/safetytrain, make train-safety) and are part of
+// were trained by us (tools/safetytrain, make train-safety) and are part of
 // the binary; nothing is downloaded and nothing leaves the machine.
 //
 // A [Screen] joins the judges. What follows from a finding is not for them to

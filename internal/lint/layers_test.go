@@ -13,9 +13,8 @@ import (
 // model/weights stands below compute although its folder is model's: the
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
-	{"cmd/parley", "internal/builtin/gen", "internal/safetytrain", "internal/licenses/gen"},
-	{"internal/peer"},
-	{"internal/load", "internal/mechanism", "internal/toll", "internal/kvbench"},
+	{"cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
+	{"internal/load"},
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},

@@ -7,6 +7,7 @@ package testkit
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,7 +30,8 @@ func findRoot() string {
 		panic("testkit: " + err.Error())
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module parley\n") {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {

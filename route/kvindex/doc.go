@@ -60,7 +60,7 @@
 // tables are in the core's own cache, 3.5 of them for the hash of its tokens (7 for each
 // that is stored). 2.1 lines from 100 MB of large pages take 38 ns if the core does
 // nothing but read them. With all of the second hidden behind the first it would be 42
-// ns, with nothing hidden 80; it is 60. `parley bench index` measures this, and what
+// ns, with nothing hidden 80; it is 60. `parley-bench index` measures this, and what
 // memory alone would cost in small pages.
 //
 // The index is not safe for concurrent changes; lookups may run side by side.

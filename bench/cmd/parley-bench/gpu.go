@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/bench/llamacpp"
+	"parley/compute"
+	"parley/compute/cuda"
+	"parley/model/weights"
+)
+
+// gpuFlags are what bench gpu can be told.
+type gpuFlags struct {
+	device  int
+	shapes  []string
+	loads   []string
+	kvType  string
+	seconds float64
+}
+
+func newGPU() *cobra.Command {
+	f := &gpuFlags{}
+	cmd := &cobra.Command{
+		Use:   "gpu",
+		Short: "Measure passes of models with random weights on a GPU",
+		Long: `Measure how long passes of a model take on an NVIDIA GPU: prompts, and batches of
+sequences of which each gets one token. Weights are random; shapes and types are those of
+published models, so nothing is downloaded. Times are medians and end when the scores of
+the last tokens are in host memory.
+
+A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
+sequences with 512 tokens each behind them).`,
+		Example: `  parley-bench gpu --model llama-8b:BF16 --load d1x512,d32x512,p8000
+  parley-bench gpu --model qwen3-0.6b:BF16,llama-8b:Q4_K --load d1x512`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.device, "device", 0, "`NUMBER` of the GPU")
+	flags.StringSliceVar(&f.shapes, "model", []string{"llama-1b:BF16"}, "`SHAPES` with their types of weights")
+	flags.StringSliceVar(&f.loads, "load", []string{"d1x512", "d32x512", "p2048"}, "`LOADS` to measure")
+	flags.StringVar(&f.kvType, "kv-type", "bf16", "how the key/value pool keeps numbers: one of `f32, bf16, int8, fp8`")
+	flags.Float64Var(&f.seconds, "seconds", 1, "measure each load for this many `SECONDS`")
+	return cmd
+}
+
+// parseLoad reads pPROMPT or dBATCHxCONTEXT.
+func parseLoad(text string) (l llamacpp.GPULoad, err error) {
+	if rest, ok := strings.CutPrefix(text, "p"); ok {
+		l.Prompt, err = strconv.Atoi(rest)
+	} else if rest, ok := strings.CutPrefix(text, "d"); ok {
+		_, err = fmt.Sscanf(rest, "%dx%d", &l.Batch, &l.Context)
+	} else {
+		err = fmt.Errorf("expected pPROMPT or dBATCHxCONTEXT")
+	}
+	if err != nil || l.Tokens() < 1 || l.Context < 0 {
+		return l, fmt.Errorf("load %q: expected pPROMPT or dBATCHxCONTEXT, as in p8000 or d32x512", text)
+	}
+	return l, nil
+}
+
+func (f *gpuFlags) run(cmd *cobra.Command) error {
+	kind, err := compute.ParseKVType(f.kvType)
+	if err != nil {
+		return err
+	}
+	var loads []llamacpp.GPULoad
+	for _, text := range f.loads {
+		l, err := parseLoad(text)
+		if err != nil {
+			return err
+		}
+		loads = append(loads, l)
+	}
+	devices, err := cuda.Devices()
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.Index == f.device }); i >= 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s, %d multiprocessors, CUDA %d\n", devices[i].Name, devices[i].Multiprocessor, devices[i].Driver)
+	}
+	for _, text := range f.shapes {
+		if err := f.measure(cmd, text, kind, loads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure prints a table of one model.
+func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType, loads []llamacpp.GPULoad) error {
+	name, typ, _ := strings.Cut(text, ":")
+	shape, err := weights.ShapeNamed(name)
+	if err != nil {
+		return err
+	}
+	quant, err := weights.ParseDType(typ)
+	if err != nil {
+		return err
+	}
+	ck, err := weights.RandomCheckpoint(shape, quant, 1)
+	if err != nil {
+		return err
+	}
+	results, load, err := llamacpp.MeasureGPU(ck, f.device, kind, loads, time.Duration(f.seconds*float64(time.Second)))
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s %s, loaded in %.1f s\n", name, quant, load.Seconds())
+	for _, r := range results {
+		fmt.Fprintf(out, "  %-32s %9.3f ms %10.0f tok/s\n", r.Load, float64(r.Pass.Microseconds())/1000, r.Rate())
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package llamacpp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/compute/cuda"
+	"parley/internal/stat"
+	"parley/model"
+	"parley/model/weights"
+)
+
+// A GPULoad is what a GPU is measured with: a prompt, or a pass with one new token
+// for each of Batch sequences of Context tokens.
+type GPULoad struct {
+	Prompt, Batch, Context int
+}
+
+// Tokens is how many tokens one pass computes.
+func (l GPULoad) Tokens() int { return max(l.Prompt, l.Batch) }
+
+// String names the load.
+func (l GPULoad) String() string {
+	if l.Prompt > 0 {
+		return fmt.Sprintf("prefill %d", l.Prompt)
+	}
+	return fmt.Sprintf("decode batch %d, context %d", l.Batch, l.Context)
+}
+
+// GPUResult is the median time of a pass.
+type GPUResult struct {
+	Load GPULoad
+	Pass time.Duration
+}
+
+// Rate is tokens a second.
+func (r GPUResult) Rate() float64 { return float64(r.Load.Tokens()) / r.Pass.Seconds() }
+
+// MeasureGPU loads a model on a GPU and measures passes of each load.
+func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads []GPULoad, atMost time.Duration) (results []GPUResult, load time.Duration, err error) {
+	limits := model.Limits{Rows: 1, Outputs: 1, KV: kind}
+	for _, l := range loads {
+		limits.Rows, limits.Outputs = max(limits.Rows, l.Tokens()), max(limits.Outputs, l.Batch)
+		limits.Blocks = max(limits.Blocks, l.blocks())
+	}
+	begun := time.Now()
+	backend, err := cuda.Open(device)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	network, err := model.Load(ck, backend, limits)
+	if err != nil {
+		return nil, 0, err
+	}
+	backend.Wait()
+	load = time.Since(begun)
+	fillPool(backend, model.KVShape(&ck.Config, limits.Blocks, kind))
+	logits := make([]float32, limits.Outputs*network.Vocab())
+	for _, l := range loads {
+		results = append(results, GPUResult{l, l.measure(network, logits, atMost)})
+	}
+	return results, load, nil
+}
+
+// blocks is how many blocks of the pool a load uses.
+func (l GPULoad) blocks() int {
+	per := (l.Context + max(l.Prompt, 1) + compute.BlockTokens) / compute.BlockTokens
+	return per * max(l.Batch, 1)
+}
+
+// fillPool writes small numbers to all blocks.
+func fillPool(be compute.Backend, s compute.KVShape) {
+	block := make([]byte, s.BlockBytes())
+	for i := range block {
+		block[i] = byte(i*7%64) | byte(i&1)<<5 // as bfloat16: 2^-63 to 2, as codes: small
+	}
+	be.WriteBlock(0, block)
+	for i := range s.Blocks - 1 {
+		be.CopyBlocks([]int32{int32(i + 1)}, []int32{0})
+	}
+}
+
+// measure returns the median time of passes after some that do not count.
+func (l GPULoad) measure(network *model.Model, logits []float32, atMost time.Duration) time.Duration {
+	const unmeasured, fewest, most = 3, 5, 200
+	step := l.step(network.Vocab())
+	var times []float64
+	begun := time.Now()
+	for i := 0; i < unmeasured+most && (i < unmeasured+fewest || time.Since(begun) < atMost); i++ {
+		at := time.Now()
+		network.Forward(step, logits)
+		if i >= unmeasured {
+			times = append(times, time.Since(at).Seconds())
+		}
+	}
+	return time.Duration(stat.Median(times) * float64(time.Second))
+}
+
+// step makes the pass of a load. A prompt's last token is scored, as are all of a batch.
+func (l GPULoad) step(vocab int) *compute.Step {
+	s := &compute.Step{}
+	rows := max(l.Prompt, 1)
+	per := int32(l.blocks() / max(l.Batch, 1))
+	for i := range max(l.Batch, 1) {
+		seq := compute.Seq{Row: len(s.Tokens), Rows: rows, Past: l.Context}
+		for b := range per {
+			seq.Blocks = append(seq.Blocks, int32(i)*per+b)
+		}
+		for j := range rows {
+			s.Tokens = append(s.Tokens, parley.Token((i*7919+j*104729)%vocab))
+		}
+		s.Seqs = append(s.Seqs, seq)
+		s.Outputs = append(s.Outputs, int32(len(s.Tokens)-1))
+	}
+	return s
+}

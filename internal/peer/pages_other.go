@@ -1,6 +1,0 @@
-//go:build !linux
-
-package peer
-
-// largePages takes memory in whatever pages the system has.
-func largePages(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
