@@ -13,6 +13,9 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"parley-bench
 // TestScripts runs the command lines in testdata. Servers are those of the parley that
 // PARLEY_BIN names.
 func TestScripts(t *testing.T) {
+	if os.Getenv("PARLEY_BIN") == "" {
+		t.Skip("NOT RUN: command lines against the real parley: make modules")
+	}
 	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
 		e.Setenv("PARLEY_BIN", os.Getenv("PARLEY_BIN"))
 		return nil
