@@ -27,11 +27,11 @@ func TestReportsOfOneDayAreAllKept(t *testing.T) {
 	for _, file := range files {
 		names = append(names, filepath.Base(file))
 	}
-	want := []string{"2026-11-16-peer-2.json", "2026-11-16-peer-2.txt", "2026-11-16-peer-3.json", "2026-11-16-peer-3.txt", "2026-11-16-llamacpp.json", "2026-11-16-llamacpp.txt"}
+	want := []string{"2026-11-16-peer-2.json", "2026-11-16-peer-2.txt", "2026-11-16-peer-3.json", "2026-11-16-peer-3.txt", "2026-11-16-peer.json", "2026-11-16-peer.txt"}
 	if !slices.Equal(names, want) {
 		t.Errorf("kept %v, want %v", names, want)
 	}
-	if text, err := os.ReadFile(filepath.Join(f.keep, "2026-11-16-llamacpp.txt")); err != nil || !strings.HasPrefix(string(text), "# first ") {
+	if text, err := os.ReadFile(filepath.Join(f.keep, "2026-11-16-peer.txt")); err != nil || !strings.HasPrefix(string(text), "# first ") {
 		t.Errorf("the first report is %.40q (%v)", text, err)
 	}
 }
