@@ -24,6 +24,10 @@ type chatFlags struct {
 	model, url, system, format, think string
 	set                               []string
 	verbose, json                     bool
+	// pulled says that the model may have come this moment.
+	pulled bool
+	// folderCommand says where models are that this program loads itself.
+	folderCommand
 }
 
 func newChat() *cobra.Command {
@@ -218,7 +222,7 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 		c.models, err = c.client.models(bounded)
 		if err == nil {
 			c.where = "at " + c.client.root
-			return func() error { return nil }, c.choose(f.model)
+			return func() error { return nil }, c.awaitModel(ctx, f.model, f.pulled)
 		}
 	}
 	if errors.Is(err, errWantsKey) {
@@ -230,14 +234,15 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	return c.startInside(ctx, f.model, interactive)
+	return c.startInside(ctx, f, interactive)
 }
 
-func (c *chat) startInside(ctx context.Context, model string, interactive bool) (func() error, error) {
+func (c *chat) startInside(ctx context.Context, f *chatFlags, interactive bool) (func() error, error) {
+	model := f.model
 	if interactive {
 		fmt.Fprintf(os.Stderr, "%s\n", c.pale("No server runs, so this program loads the model itself."))
 	}
-	inside, client, err := startInside(model)
+	inside, client, err := startInside(model, &f.folderCommand)
 	if err != nil {
 		return nil, err
 	}

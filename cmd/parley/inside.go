@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,8 +24,8 @@ type insideServer struct {
 
 // startInside loads models and returns a client of them. A model that is named
 // is the only one.
-func startInside(model string) (*insideServer, *client, error) {
-	s, err := gather(nil, os.LookupEnv, os.Getenv("PARLEY_CONFIG"))
+func startInside(model string, from *folderCommand) (*insideServer, *client, error) {
+	s, err := gather(from.data, os.LookupEnv, cmp.Or(from.config, os.Getenv("PARLEY_CONFIG")))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,7 +52,8 @@ to serve:
   parley chat
   parley serve`,
 		Example: `  parley chat                                   talk with a model, with or without a server
-  parley serve                                  serve the built-in models on 127.0.0.1:8080
+  parley run qwen3:0.6b                         pull a real model and talk with it
+  parley serve                                  serve all models of the model folder on 127.0.0.1:8080
   parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
   parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               what is in a model file, and what it will cost`,
@@ -61,7 +62,7 @@ to serve:
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newServe(), newWorker(), newChat(), newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(), newExitCodes())
+	root.AddCommand(newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(), newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(), newExitCodes())
 	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes.\n")
 	return root
 }

@@ -36,14 +36,21 @@ func (s *serverCommand) client() (*client, error) {
 
 func newModels() *cobra.Command {
 	s := &serverCommand{}
+	var available bool
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the models that a server has",
+		Use: "models", Short: "List the models that a server has, or that can be pulled",
 		Long: `List the models that a server has, the one that is asked by default first.
 
-Which models are built into the program, whatever runs, tells ` + "`parley model list`.",
-		Example: "  parley models\n  parley models --json | jq -r '.[].id'",
+With --available it lists the catalogue instead: models that parley pull takes by a short
+name, what they are good at, how much memory they take with a context of 4K and of 32K
+tokens, and whether that fits this machine. The models in the model folder are shown by
+` + "`parley list`, the built-in ones by `parley model list`.",
+		Example: "  parley models\n  parley models --available\n  parley models --json | jq -r '.[].id'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if available {
+				return printCatalogue(cmd.OutOrStdout(), s.asJSON)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
 			c, err := s.client()
@@ -61,6 +68,7 @@ Which models are built into the program, whatever runs, tells ` + "`parley model
 		},
 	}
 	s.add(cmd)
+	cmd.Flags().BoolVar(&available, "available", false, "list the models of the catalogue that parley pull takes by name")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -45,7 +46,14 @@ func (ownersTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 const nowhere = "http://127.0.0.1:1"
 
 func TestScripts(t *testing.T) {
+	hub := testkit.NewHub(t)
+	mini, err := os.ReadFile(filepath.Join(testkit.Root(), "internal", "builtin", "polly-mini.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Add("org/Tiny-GGUF", "Tiny-Q8_0.gguf", mini)
 	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
+		e.Setenv("HF_ENDPOINT", hub.Server.URL)
 		e.Setenv("XDG_DATA_HOME", e.WorkDir+"/data")
 		e.Setenv("SAFETENSORS", testkit.Golden("tiny-llama"))
 		e.Setenv("TEST_DEFAULT_URL", nowhere)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -228,14 +229,11 @@ func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error)
 		return out, nil
 	}
 	for _, m := range s.models {
-		ck, err := openModel(m.path)
+		ck, name, err := s.openNamed(m.path)
 		if err != nil {
 			return nil, err
 		}
-		name := m.name
-		if _, isBuiltin := builtin.Find(m.path); name == "" && isBuiltin {
-			name = m.path
-		}
+		name = cmp.Or(m.name, name)
 		out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(name, log)})
 		if err := s.addDraft(&out[len(out)-1], m.path); err != nil {
 			return nil, err
@@ -244,16 +242,34 @@ func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error)
 	return out, nil
 }
 
-// openModel opens a path, or a built-in model by its name.
+// openModel opens a path, or a model that is built in or in the model folder by its name.
 func openModel(path string) (*weights.Checkpoint, error) {
-	ck, err := weights.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		if m, ok := builtin.Find(path); ok {
-			return m.Open()
-		}
-		return nil, fmt.Errorf("%w: give the path of a GGUF file or of a directory with config.json, or the name of a built-in model", err)
+	s, err := gather(nil, os.LookupEnv, os.Getenv("PARLEY_CONFIG"))
+	if err != nil {
+		return nil, err
 	}
+	ck, _, err := s.openNamed(path)
 	return ck, err
+}
+
+// openNamed opens a path, or a model that is built in or in the model folder by its name.
+// The name is empty for a path.
+func (s *settings) openNamed(path string) (ck *weights.Checkpoint, name string, err error) {
+	ck, err = weights.Open(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return ck, "", err
+	}
+	if m, ok := builtin.Find(path); ok {
+		ck, err = m.Open()
+		return ck, path, err
+	}
+	m, unknown := s.modelFolder().Get(path)
+	if unknown != nil {
+		return nil, "", fmt.Errorf("%w: give the path of a GGUF file or of a directory with config.json, "+
+			"or the name of a built-in model or of one in the model folder (parley list)", err)
+	}
+	ck, err = weights.Open(m.Path)
+	return ck, m.Name, err
 }
 
 func served(hosts []*host.Host) (models []gateway.Served) {

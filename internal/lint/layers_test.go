@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"model"},
 	{"compute/cpu", "compute/cuda"},
 	{"compute"},
+	{"model/store"},
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile", "internal/logrepeat", "internal/licenses"},

@@ -46,6 +46,7 @@ type Hub struct {
 	// Gate, if not nil, is received from before each answer of the storage.
 	Gate chan struct{}
 
+	active   sync.WaitGroup
 	sent     int64
 	requests int
 }
@@ -73,8 +74,10 @@ func (h *Hub) Add(repo, path string, data []byte) {
 	h.repos[repo][path] = data
 }
 
-// Sent returns how many bytes the storage has sent, and how often it was asked.
+// Sent returns how many bytes the storage has sent, and how often it was asked. It waits
+// until the storage has noticed that clients left.
 func (h *Hub) Sent() (bytes int64, requests int) {
+	h.active.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sent, h.requests
@@ -172,6 +175,8 @@ func (h *Hub) list(w http.ResponseWriter, repo, rev string) {
 }
 
 func (h *Hub) serveBlob(w http.ResponseWriter, r *http.Request) {
+	h.active.Add(1)
+	defer h.active.Done()
 	if r.Header.Get("Authorization") != "" {
 		h.t.Errorf("the storage was shown a token: %s", r.URL)
 	}

@@ -12,8 +12,8 @@
 //   - Broken and stalled connections, 429 and 5xx are tried again, from the byte they
 //     stopped at, and no sooner than Retry-After says. Each byte that arrives resets the
 //     count of attempts.
-//   - Processes that fetch the same file take turns by a file lock: the later one finds
-//     the file complete.
+//   - Processes that download into one directory take turns by [Client.Lock]: the later
+//     one finds the files complete.
 //   - The token is sent to the endpoint's own host over the endpoint's own scheme. Blob
 //     storage, to which the Hub redirects, never sees it.
 //   - The server is not trusted: paths that leave the directory, sizes that cannot be,

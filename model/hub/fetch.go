@@ -37,11 +37,6 @@ func (c *Client) Fetch(ctx context.Context, dir string, files []File, progress f
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	unlock, err := p.lock(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	if err := checkRoom(dir, files); err != nil {
 		return err
 	}
@@ -59,9 +54,10 @@ func (c *Client) Fetch(ctx context.Context, dir string, files []File, progress f
 	return nil
 }
 
-// lock waits until no other process downloads into the directory.
-func (c *Client) lock(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+// Lock waits until no other process holds the lock of a file, which it makes. Processes
+// that download into one directory take turns by it.
+func (c *Client) Lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -255,6 +255,12 @@ func TestProcessesTakeTurns(t *testing.T) {
 			if i == 1 { // begins while the first one holds the lock
 				gate <- struct{}{}
 			}
+			unlock, err := client.Lock(t.Context(), dir+".lock")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
 			if err := fetchAll(t.Context(), t, client, dir); err != nil {
 				t.Error(err)
 			}
@@ -316,6 +322,21 @@ func TestHostileListings(t *testing.T) {
 		if _, err := c.Repo(t.Context(), id, ""); KindOf(err) != Refused {
 			t.Errorf("repository %q: %v", id, err)
 		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	h, c, data := newTest(t)
+	r, err := c.Repo(t.Context(), repo, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := c.Head(t.Context(), modelFile(r), 1000)
+	if err != nil || !bytes.Equal(head, data[:1000]) {
+		t.Fatalf("%d bytes, %v", len(head), err)
+	}
+	if sent, _ := h.Sent(); sent != 1000 {
+		t.Errorf("%d bytes sent for 1000", sent)
 	}
 }
 

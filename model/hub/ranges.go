@@ -345,3 +345,25 @@ func (w *stallGuard) Close() error {
 	w.cancel(nil)
 	return w.ReadCloser.Close()
 }
+
+// Head returns the first bytes of a file, as many as n or all of it.
+func (c *Client) Head(ctx context.Context, f *File, n int64) (head []byte, err error) {
+	p := &partial{client: c.prepared(), of: f}
+	n = min(n, f.Size)
+	err = p.client.attempt(ctx, f.Path, func(ctx context.Context) (int64, error) {
+		res, err := p.get(ctx, fmt.Sprintf("bytes=0-%d", n-1))
+		if err != nil {
+			return 0, err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusPartialContent && res.StatusCode != http.StatusOK {
+			return 0, p.client.statusError(res, f.Path)
+		}
+		head = make([]byte, n)
+		if _, err := io.ReadFull(res.Body, head); err != nil {
+			return 0, connectionError(err, f.Path)
+		}
+		return n, nil
+	})
+	return head, err
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -111,6 +112,36 @@ func (c *Checkpoint) finishGGUF(parts []*ggufPart) error {
 	c.Config = config
 	c.Config.observe(c)
 	c.ChatTemplate, _ = c.meta["tokenizer.chat_template"].(string)
+	return nil
+}
+
+// CheckGGUFHead refuses a GGUF file by its first bytes if they name an architecture that
+// is not supported. Metadata that is cut off is not a mistake.
+func CheckGGUFHead(head []byte) error {
+	r := &ggufReader{data: head, file: head}
+	if err := r.header(); err != nil {
+		return err
+	}
+	for range r.metaCount {
+		key, err := r.str(ggufNameMax)
+		if err != nil {
+			return nil
+		}
+		kind, err := r.u32()
+		if err != nil {
+			return nil
+		}
+		value, err := r.value(kind, 0)
+		if err != nil {
+			return nil
+		}
+		if name, ok := value.(string); ok && key == "general.architecture" {
+			if !slices.Contains(Architectures(), name) {
+				return errUnknownArchitecture(name)
+			}
+			return nil
+		}
+	}
 	return nil
 }
 

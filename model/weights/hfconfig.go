@@ -101,6 +101,13 @@ func readHFConfig(dir string) (Config, error) {
 	return parseHFConfig(text, generation)
 }
 
+// CheckDirectory reports what keeps a directory from being served that its config.json
+// says. The weights need not be there yet.
+func CheckDirectory(dir string) error {
+	_, err := readHFConfig(dir)
+	return err
+}
+
 // parseHFConfig turns the text of config.json, and of generation_config.json
 // if there is one, into a validated Config.
 func parseHFConfig(text, generation []byte) (Config, error) {

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"parley/model/hub"
+	"parley/model/store"
+	"parley/model/weights"
+	"parley/worker/host"
+)
+
+// A folderCommand is a command about the folder of models.
+type folderCommand struct {
+	config string
+	data   map[string]*flagValue
+}
+
+func (d *folderCommand) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the folder by the settings in this YAML `FILE`")
+	d.data = map[string]*flagValue{}
+	for i := range serveSettings {
+		if s := &serveSettings[i]; s.key == "data" {
+			d.data[s.key] = &flagValue{of: s}
+			f.Var(d.data[s.key], s.key, s.help)
+		}
+	}
+}
+
+// open returns the folder that the flags name.
+func (d *folderCommand) open() (*store.Store, error) {
+	s, err := gather(d.data, os.LookupEnv, d.config)
+	if err != nil {
+		return nil, err
+	}
+	return s.modelFolder(), nil
+}
+
+// modelFolder is where models are kept that were pulled.
+func (s *settings) modelFolder() *store.Store {
+	return &store.Store{Dir: filepath.Join(s.data, "models")}
+}
+
+// sourceHelp says what a model can be pulled from.
+const sourceHelp = `A SOURCE is
+
+  qwen3:0.6b                          a name of the catalogue: parley models --available
+  hf:Qwen/Qwen3-0.6B-GGUF             a repository of the Hugging Face Hub; of several GGUF
+                                      files the best that Parley computes with
+  hf:Qwen/Qwen3-0.6B-GGUF:Q8_0        its file of that quantization
+  hf:Qwen/Qwen3-0.6B                  its safetensors, if it has no GGUF files
+  hf:Qwen/Qwen3-0.6B@v1.0             at a branch, tag or commit
+  https://example.com/model.gguf      an address
+  model.gguf, a directory             files on this machine
+
+Variables:
+
+  HF_TOKEN         a token for private models and models with terms to accept
+  HF_ENDPOINT      a mirror of the Hub, such as one inside your network
+  HTTPS_PROXY      a proxy; NO_PROXY lists hosts that need none`
+
+func newPull() *cobra.Command {
+	d := &folderCommand{}
+	var name string
+	cmd := &cobra.Command{
+		Use:   "pull SOURCE",
+		Short: "Download a model into the model folder",
+		Long: `Download a model into the model folder, where parley serve, run and chat find it by
+its name. A download that was interrupted continues where it stopped; checksums are
+verified; a running server offers the model as soon as it is complete.
+
+` + sourceHelp,
+		Example: `  parley pull qwen3:0.6b
+  parley pull hf:Qwen/Qwen3-0.6B-GGUF:Q8_0
+  parley pull --name mine ./model.gguf`,
+		Args:              exactly(1, "the source of a model"),
+		ValidArgsFunction: completeCatalogue,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			folder, err := d.open()
+			if err != nil {
+				return err
+			}
+			m, err := pullModel(cmd.Context(), folder, args[0], name, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s is ready (%s). Talk to it: parley run %s\n", m.Name, host.Size(m.Bytes), m.Name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "call the model `NAME` (default: as the catalogue or the source does)")
+	d.addFlags(cmd.Flags())
+	return cmd
+}
+
+func completeCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, e := range store.Catalogue() {
+		names = append(names, e.Name+"\t"+e.GoodAt)
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// pullModel brings a model into the folder, and reports on out how far it is.
+func pullModel(ctx context.Context, folder *store.Store, text, name string, out io.Writer) (store.Model, error) {
+	source, err := store.ParseSource(text, pathExists)
+	if err != nil {
+		return store.Model{}, fmt.Errorf("%w: %w", err, errUsage)
+	}
+	bar := newProgress(out, text, byteAmount)
+	client := hub.FromEnv(os.LookupEnv)
+	client.Notify = func(text string) { fmt.Fprintf(out, "%s\n", text) }
+	began := false
+	p := &store.Puller{
+		Store:    folder,
+		Client:   client,
+		Check:    checkModel,
+		Progress: bar.update,
+		Begin: func(name string, files int, bytes int64) {
+			began = true
+			bar.name = name
+			if !bar.terminal {
+				fmt.Fprintf(out, "pulling %s: %s, %s\n", name, countOf(files, "file"), host.Size(bytes))
+			}
+		},
+	}
+	m, err := p.Pull(ctx, source, name)
+	if began {
+		bar.finish()
+	}
+	if errors.Is(err, context.Canceled) {
+		return m, fmt.Errorf("%w: what has arrived is kept; the same command continues", errInterrupted)
+	}
+	return m, err
+}
+
+func pathExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// checkModel refuses a model that this program cannot serve.
+func checkModel(path string) error {
+	ck, err := weights.Open(path)
+	if err != nil {
+		return err
+	}
+	if problems := weights.Describe(ck).Problems; len(problems) > 0 {
+		return errors.Join(errors.New(strings.Join(problems, "; ")), ck.Close())
+	}
+	_, err = host.OpenFront(host.Candidate{Checkpoint: ck}) // which closes it
+	return err
+}
