@@ -57,9 +57,6 @@ func (in *interp) element(owner, key Value) (Value, bool) {
 	case string:
 		start, end, ok := in.charAt(o, i)
 		return o[start:end], ok
-	case Markup:
-		start, end, ok := in.charAt(string(o), i)
-		return o[start:end], ok
 	case *Text:
 		start, end, ok := in.charAt(o.text, i)
 		return o.Cut(start, end).value(), ok
@@ -138,7 +135,7 @@ func (in *interp) attribute(owner Value, name string) (Value, bool, error) {
 		return unsafeAttr(owner, name), true, nil
 	}
 	switch o := owner.(type) {
-	case string, Markup, *Text:
+	case string, *Text:
 		return bind(owner, name, strMethods[name])
 	case *Map:
 		if slices.Contains(mapMutators, name) {
@@ -161,9 +158,6 @@ func (in *interp) attribute(owner Value, name string) (Value, bool, error) {
 	case *loopState:
 		return o.attr(name)
 	case *macro:
-		v, ok := o.attr(name)
-		return v, ok, nil
-	case *cycler:
 		v, ok := o.attr(name)
 		return v, ok, nil
 	}
@@ -250,9 +244,6 @@ func (in *interp) slice(of, start, stop, step Value) (Value, error) {
 		return &Tuple{Items: items}, err
 	case rangeValue:
 		return rangeValue{o.start + r.start*o.step, o.start + r.stop*o.step, o.step * r.step}, nil
-	case Markup:
-		t, err := in.sliceText(Text{text: string(o)}, r)
-		return Markup(t.text), err
 	}
 	t, _ := textOf(of)
 	t, err = in.sliceText(t, r)

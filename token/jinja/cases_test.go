@@ -3,6 +3,7 @@ package jinja
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -43,4 +44,18 @@ func renderPlain(source string, vars *Map) (string, error) {
 		return "", err
 	}
 	return tmpl.Render(Context{Vars: vars, Now: dataNow})
+}
+
+func TestUnknownNamesAreErrors(t *testing.T) {
+	for source, want := range map[string]string{
+		`{{ "a"|wordwrap(3) }}`:  `no filter named 'wordwrap'`,
+		`{{ "a"|escape }}`:       `no filter named 'escape'`,
+		`{{ "a" is escaped }}`:   `no test named 'escaped'`,
+		`{{ "a".zfill(3) }}`:     `'str object' has no attribute 'zfill'`,
+		`{{ cycler("a", "b") }}`: `'cycler' is undefined`,
+	} {
+		if got, err := renderPlain(source, NewMap()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %q, %v, not %q", source, got, err, want)
+		}
+	}
 }

@@ -51,9 +51,6 @@ func (in *interp) equalAt(a, b Value, depth int) (bool, error) {
 	case *Text:
 		y, ok := asStr(b)
 		return ok && x.text == y, nil
-	case Markup:
-		y, ok := asStr(b)
-		return ok && string(x) == y, nil
 	case *Undefined:
 		_, ok := b.(*Undefined)
 		return ok, nil
@@ -235,7 +232,7 @@ func (in *interp) sortBy(items, keys []Value, reverse bool) ([]Value, error) {
 // contains is Python's "item in container".
 func (in *interp) contains(container, item Value) (bool, error) {
 	switch c := container.(type) {
-	case string, Markup, *Text:
+	case string, *Text:
 		text, _ := asStr(c)
 		sub, ok := asStr(item)
 		if !ok {

@@ -24,11 +24,11 @@
 //
 // A rendered [Text] records which bytes the template's author wrote. Operations
 // on strings keep this provenance: literals are the author's, strings of the
-// conversation are data, and what is computed from data is data. Markup (safe,
-// escape) counts as data.
+// conversation are data, and what is computed from data is data.
 //
-// What is left out on purpose is an error that says so: named characters
-// (\N{…}), complex numbers, random, urlize, lipsum, pprint over several
-// lines, and loading other templates. Printing a method or an iterator gives
-// no memory address.
+// What no prompt needs is left out, and asking for it is an error with its name:
+// HTML (escape, xmlattr, striptags, urlize; safe changes nothing), layout (center,
+// wordwrap, truncate, batch, slice, ljust, zfill), random text, named characters
+// (\N{…}), complex numbers, and loading other templates. Printing a method or an
+// iterator gives no memory address.
 package jinja

@@ -9,73 +9,51 @@ var filterTable map[string]filterFunc
 
 func init() {
 	filterTable = map[string]filterFunc{
-		"abs":            filterAbs,
-		"attr":           filterAttr,
-		"batch":          filterBatch,
-		"capitalize":     textMethod("capitalize"),
-		"center":         filterCenter,
-		"count":          filterLength,
-		"d":              filterDefault,
-		"default":        filterDefault,
-		"dictsort":       filterDictSort,
-		"e":              filterEscape,
-		"escape":         filterEscape,
-		"filesizeformat": filterFileSize,
-		"first":          filterFirst,
-		"float":          filterFloat,
-		"forceescape":    filterForceEscape,
-		"format":         filterFormat,
-		"groupby":        filterGroupBy,
-		"indent":         filterIndent,
-		"int":            filterInt,
-		"items":          filterItems,
-		"join":           filterJoin,
-		"last":           filterLast,
-		"length":         filterLength,
-		"list":           filterList,
-		"lower":          textMethod("lower"),
-		"map":            filterMap,
-		"max":            filterExtreme(opGt),
-		"min":            filterExtreme(opLt),
-		"pprint":         filterPprint,
-		"random":         filterRefused("random", "a prompt must not change from one render to the next"),
-		"reject":         filterSelect(false, false),
-		"rejectattr":     filterSelect(false, true),
-		"replace":        filterReplace,
-		"reverse":        filterReverse,
-		"round":          filterRound,
-		"safe":           filterSafe,
-		"select":         filterSelect(true, false),
-		"selectattr":     filterSelect(true, true),
-		"slice":          filterSlice,
-		"sort":           filterSort,
-		"string":         filterString,
-		"striptags":      filterStripTags,
-		"sum":            filterSum,
-		"title":          filterTitle,
-		"tojson":         filterToJSON,
-		"trim":           textMethod("strip", "chars"),
-		"truncate":       filterTruncate,
-		"unique":         filterUnique,
-		"upper":          textMethod("upper"),
-		"urlencode":      filterURLEncode,
-		"urlize":         filterRefused("urlize", "a prompt has no use for HTML links"),
-		"wordcount":      filterWordCount,
-		"wordwrap":       filterWordWrap,
-		"xmlattr":        filterXMLAttr,
-	}
-}
-
-func filterRefused(name, why string) filterFunc {
-	return func(*interp, Value, callArgs) (Value, error) {
-		return nil, errorf(RuntimeError, "the filter %s is not supported: %s", name, why)
+		"abs":        filterAbs,
+		"attr":       filterAttr,
+		"capitalize": textMethod("capitalize"),
+		"count":      filterLength,
+		"d":          filterDefault,
+		"default":    filterDefault,
+		"dictsort":   filterDictSort,
+		"first":      filterFirst,
+		"float":      filterFloat,
+		"format":     filterFormat,
+		"groupby":    filterGroupBy,
+		"indent":     filterIndent,
+		"int":        filterInt,
+		"items":      filterItems,
+		"join":       filterJoin,
+		"last":       filterLast,
+		"length":     filterLength,
+		"list":       filterList,
+		"lower":      textMethod("lower"),
+		"map":        filterMap,
+		"max":        filterExtreme(opGt),
+		"min":        filterExtreme(opLt),
+		"reject":     filterSelect(false, false),
+		"rejectattr": filterSelect(false, true),
+		"replace":    filterReplace,
+		"reverse":    filterReverse,
+		"round":      filterRound,
+		"safe":       filterSafe,
+		"select":     filterSelect(true, false),
+		"selectattr": filterSelect(true, true),
+		"sort":       filterSort,
+		"string":     filterString,
+		"sum":        filterSum,
+		"title":      filterTitle,
+		"tojson":     filterToJSON,
+		"trim":       textMethod("strip", "chars"),
+		"unique":     filterUnique,
+		"upper":      textMethod("upper"),
 	}
 }
 
 // softStr is str(v) that keeps markup.
 func (in *interp) softStr(v Value) (Value, error) {
 	switch v.(type) {
-	case string, Markup, *Text:
+	case string, *Text:
 		return v, nil
 	}
 	return in.str(v)
@@ -99,11 +77,7 @@ func textMethod(name string, params ...string) filterFunc {
 				pos = append(pos, value)
 			}
 		}
-		if !isMarkup(text) {
-			return strMethods[name](in, text, callArgs{pos: pos})
-		}
-		fn, _, _ := bind(text, name, strMethods[name])
-		return in.call(fn, callArgs{pos: pos})
+		return strMethods[name](in, text, callArgs{pos: pos})
 	}
 }
 
@@ -229,30 +203,12 @@ func filterString(in *interp, v Value, args callArgs) (Value, error) {
 	return in.softStr(v)
 }
 
+// filterSafe changes nothing: a prompt is not HTML, and nothing is escaped.
 func filterSafe(in *interp, v Value, args callArgs) (Value, error) {
 	if err := args.none("safe"); err != nil {
 		return nil, err
 	}
-	s, err := in.str(v)
-	return Markup(s), err
-}
-
-func filterEscape(in *interp, v Value, args callArgs) (Value, error) {
-	if _, ok := v.(Markup); ok {
-		return v, args.none("escape")
-	}
-	return filterForceEscape(in, v, args)
-}
-
-func filterForceEscape(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("escape"); err != nil {
-		return nil, err
-	}
-	s, err := in.str(v)
-	if err != nil {
-		return nil, err
-	}
-	return in.escape(s)
+	return in.softStr(v)
 }
 
 func filterAttr(in *interp, v Value, args callArgs) (Value, error) {

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -250,37 +249,4 @@ func (in *interp) roundTo(v Value, precision int, up bool) (Value, error) {
 		}
 	}
 	return in.arith('/', scaled, scale)
-}
-
-func filterFileSize(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("filesizeformat", "binary")
-	if err != nil {
-		return nil, err
-	}
-	size, err := in.floatOf(v)
-	if err != nil {
-		return nil, err
-	}
-	unit, suffix := 1000.0, "B"
-	if boolOr(values[0], false) {
-		unit, suffix = 1024.0, "iB"
-	}
-	switch {
-	case size == 1:
-		return "1 Byte", nil
-	case size < unit:
-		return fmt.Sprintf("%d Bytes", int(size)), nil
-	}
-	letters := "kMGTPEZY"
-	if unit == 1024 {
-		letters = "KMGTPEZY"
-	}
-	scale := unit
-	for i := range len(letters) {
-		scale *= unit
-		if size < scale || i == len(letters)-1 {
-			return fmt.Sprintf("%.1f %c%s", unit*size/scale, letters[i], suffix), nil
-		}
-	}
-	return nil, valueErrorf("size %v cannot be formatted", size)
 }

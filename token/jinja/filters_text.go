@@ -1,10 +1,8 @@
 package jinja
 
 import (
-	"html"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 func filterReplace(in *interp, v Value, args callArgs) (Value, error) {
@@ -59,22 +57,6 @@ func filterJoin(in *interp, v Value, args callArgs) (Value, error) {
 	return in.joinTexts(texts, sep)
 }
 
-func filterCenter(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("center", "width")
-	if err != nil {
-		return nil, err
-	}
-	width, err := intOr("center", values[0], 80)
-	if err != nil {
-		return nil, err
-	}
-	s, err := in.str(v)
-	if err != nil {
-		return nil, err
-	}
-	return in.pad(s, width, " ", padCenter)
-}
-
 // textArg returns the operand of a filter that only works on strings.
 func textArg(v Value) (string, error) {
 	if u, ok := v.(*Undefined); ok {
@@ -123,9 +105,6 @@ func filterIndent(in *interp, v Value, args callArgs) (Value, error) {
 		text, _ := textOf(line)
 		b.add(text)
 	}
-	if isMarkup(v) {
-		return Markup(b.text), nil
-	}
 	return b.value(), nil
 }
 
@@ -140,50 +119,6 @@ func (in *interp) indentOf(v Value) (Text, error) {
 	}
 	spaces, err := in.repeat(" ", width)
 	return Text{text: selfText(spaces), whole: true}, err
-}
-
-func filterTruncate(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("truncate", "length", "killwords", "end", "leeway")
-	if err != nil {
-		return nil, err
-	}
-	n, ok := lenOf(v)
-	if !ok {
-		return nil, typeErrorf("object of type '%s' has no len()", typeName(v))
-	}
-	length, err := intOr("truncate", values[0], 255)
-	if err != nil {
-		return nil, err
-	}
-	end, err := strOr("truncate", values[2], "...")
-	if err != nil {
-		return nil, err
-	}
-	if values[3] == nil {
-		values[3] = absent{}
-	}
-	leeway, err := intOr("truncate", values[3], 5)
-	if err != nil {
-		return nil, err
-	}
-	endLen := utf8.RuneCountInString(end)
-	if length < endLen || leeway < 0 {
-		return nil, valueErrorf("expected length >= %d and leeway >= 0, got %d and %d", endLen, length, leeway)
-	}
-	if n <= length+leeway {
-		return v, nil
-	}
-	s, err := textArg(v)
-	if err != nil {
-		return nil, err
-	}
-	s = runeSlice(s, 0, length-endLen)
-	if !boolOr(values[1], false) {
-		if at := strings.LastIndexByte(s, ' '); at >= 0 {
-			s = s[:at]
-		}
-	}
-	return in.joinStrings([]string{s, end}, "")
 }
 
 // filterTitle starts words with capitals; unlike the string method, a word
@@ -214,173 +149,4 @@ func filterTitle(in *interp, v Value, args callArgs) (Value, error) {
 		begins = isBreak
 	}
 	return sb.String(), nil
-}
-
-func filterWordCount(in *interp, v Value, args callArgs) (Value, error) {
-	s, err := in.str(v)
-	if err != nil {
-		return nil, err
-	}
-	if err := in.work(len(s) / bytesPerStep); err != nil {
-		return nil, err
-	}
-	words, inWord := 0, false
-	for _, r := range s {
-		isWord := r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
-		if isWord && !inWord {
-			words++
-		}
-		inWord = isWord
-	}
-	return words, args.none("wordcount")
-}
-
-func filterStripTags(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("striptags"); err != nil {
-		return nil, err
-	}
-	s, err := in.str(v)
-	if err != nil {
-		return nil, err
-	}
-	if err := in.allocString(2 * len(s)); err != nil {
-		return nil, err
-	}
-	s = cutAll(s, "<!--", "-->")
-	s = cutAll(s, "<", ">")
-	return html.UnescapeString(strings.Join(strings.FieldsFunc(s, isSpace), " ")), nil
-}
-
-// cutAll removes every part from open to end.
-func cutAll(s, open, end string) string {
-	var sb strings.Builder
-	for {
-		from := strings.Index(s, open)
-		if from < 0 {
-			break
-		}
-		to := strings.Index(s[from+len(open):], end)
-		if to < 0 {
-			break
-		}
-		sb.WriteString(s[:from])
-		s = s[from+len(open)+to+len(end):]
-	}
-	sb.WriteString(s)
-	return sb.String()
-}
-
-func filterURLEncode(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("urlencode"); err != nil {
-		return nil, err
-	}
-	_, iterErr := in.iterate(v)
-	if isString(v) || iterErr != nil {
-		return in.quoteURL(v, "/")
-	}
-	if m, ok := v.(*Map); ok {
-		v = &dictView{of: m, kind: "dict_items"}
-	}
-	pairs, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(pairs))
-	for i, pair := range pairs {
-		items, err := in.unpack(pair, 2)
-		if err != nil {
-			return nil, err
-		}
-		key, err := in.quoteURL(items[0], "")
-		if err != nil {
-			return nil, err
-		}
-		value, err := in.quoteURL(items[1], "")
-		if err != nil {
-			return nil, err
-		}
-		texts[i] = strings.ReplaceAll(key+"="+value, "%20", "+")
-	}
-	return in.joinStrings(texts, "&")
-}
-
-func (in *interp) quoteURL(v Value, safe string) (string, error) {
-	s, err := in.str(v)
-	if err != nil {
-		return "", err
-	}
-	if err := in.timesString(3, len(s)); err != nil {
-		return "", err
-	}
-	const hex = "0123456789ABCDEF"
-	var sb strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if isDecimal(c) || (c|0x20 >= 'a' && c|0x20 <= 'z') || strings.IndexByte("_.-~"+safe, c) >= 0 {
-			sb.WriteByte(c)
-			continue
-		}
-		sb.Write([]byte{'%', hex[c>>4], hex[c&15]})
-	}
-	return sb.String(), nil
-}
-
-func filterXMLAttr(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("xmlattr", "autospace")
-	if err != nil {
-		return nil, err
-	}
-	m, ok := v.(*Map)
-	if !ok {
-		return nil, typeErrorf("xmlattr needs a mapping, not %s", typeName(v))
-	}
-	var texts []string
-	for i, key := range m.keys {
-		if m.vals[i] == nil || isUndefined(m.vals[i]) {
-			continue
-		}
-		name, ok := asStr(key)
-		if !ok || strings.ContainsAny(name, " \t\n\r\f\v/>=") {
-			return nil, valueErrorf("invalid character in attribute name")
-		}
-		text, err := in.xmlPair(name, m.vals[i])
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, text)
-	}
-	if boolOr(values[0], true) && len(texts) > 0 {
-		texts[0] = " " + texts[0]
-	}
-	return in.joinStrings(texts, " ")
-}
-
-func (in *interp) xmlPair(name string, v Value) (string, error) {
-	key, err := in.escape(name)
-	if err != nil {
-		return "", err
-	}
-	value, err := filterEscape(in, v, callArgs{})
-	if err != nil {
-		return "", err
-	}
-	return string(key) + `="` + selfText(value) + `"`, nil
-}
-
-// pprintWidth is the line width of Python's pprint.
-const pprintWidth = 80
-
-// filterPprint writes values that fit one line; pprint's own way to break
-// longer ones over lines is not one a prompt should depend on.
-func filterPprint(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("pprint"); err != nil {
-		return nil, err
-	}
-	w := &reprWriter{in: in, sortKeys: true}
-	err := w.write(v, 0)
-	s := w.text.String()
-	if err == nil && utf8.RuneCountInString(s) > pprintWidth {
-		return nil, errorf(RuntimeError, "pprint of a value wider than %d characters is not supported; use tojson", pprintWidth)
-	}
-	return s, err
 }

@@ -15,24 +15,19 @@ func (in *interp) percentFormat(self, arg Value) (Value, error) {
 	if t, ok := arg.(*Tuple); ok {
 		f.args = t.Items
 	}
-	_, f.isMarkup = self.(Markup)
 	if err := f.run(format); err != nil {
 		return nil, err
-	}
-	if f.isMarkup {
-		return Markup(f.text.String()), nil
 	}
 	return f.result().value(), nil
 }
 
 type percentFormatter struct {
 	reprWriter
-	in       *interp
-	arg      Value
-	args     []Value
-	used     int
-	byName   bool
-	isMarkup bool
+	in     *interp
+	arg    Value
+	args   []Value
+	used   int
+	byName bool
 }
 
 func (f *percentFormatter) run(format Text) error {
@@ -223,11 +218,6 @@ func (f *percentFormatter) textOf(v Value, verb byte) (string, error) {
 	if err == nil && verb == 'a' {
 		text = strings.Trim(strconv.QuoteToASCII(text), `"`)
 	}
-	if _, isSafe := v.(Markup); err == nil && f.isMarkup && !isSafe {
-		var safe Markup
-		safe, err = f.in.escape(text)
-		text = string(safe)
-	}
 	return text, err
 }
 
@@ -281,19 +271,6 @@ func strFormat(in *interp, self Value, args callArgs) (Value, error) {
 		named.Set(name, args.named[i])
 	}
 	f := &braceFormatter{in: in, args: args.pos, named: named}
-	return f.expand(self)
-}
-
-func strFormatMap(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("format_map", 1, "map/")
-	if err != nil {
-		return nil, err
-	}
-	m, ok := values[0].(*Map)
-	if !ok {
-		return nil, typeErrorf("format_map() argument must be a mapping, not %s", typeName(values[0]))
-	}
-	f := &braceFormatter{in: in, named: m}
 	return f.expand(self)
 }
 

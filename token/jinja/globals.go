@@ -7,9 +7,7 @@ var globalTable = map[string]*function{
 	"range":           {name: "range", call: callRange},
 	"dict":            {name: "dict", call: callDict},
 	"namespace":       {name: "namespace", call: callNamespace},
-	"cycler":          {name: "cycler", call: callCycler},
 	"joiner":          {name: "joiner", call: callJoiner},
-	"lipsum":          {name: "lipsum", call: callLipsum},
 	"raise_exception": {name: "raise_exception", call: callRaise},
 	"strftime_now":    {name: "strftime_now", call: callStrftime},
 }
@@ -111,16 +109,6 @@ func callNamespace(in *interp, args callArgs) (Value, error) {
 	return &namespace{attrs: attrs}, nil
 }
 
-func callCycler(_ *interp, args callArgs) (Value, error) {
-	if len(args.names) > 0 {
-		return nil, typeErrorf("cycler() takes no keyword arguments")
-	}
-	if len(args.pos) == 0 {
-		return nil, errorf(RuntimeError, "at least one item has to be provided")
-	}
-	return &cycler{items: args.pos}, nil
-}
-
 func callJoiner(_ *interp, args callArgs) (Value, error) {
 	values, err := args.params("joiner", "sep")
 	if err != nil {
@@ -130,10 +118,6 @@ func callJoiner(_ *interp, args callArgs) (Value, error) {
 		values[0] = ", "
 	}
 	return &joiner{sep: values[0]}, nil
-}
-
-func callLipsum(*interp, callArgs) (Value, error) {
-	return nil, errorf(RuntimeError, "lipsum is random text, which has no place in a chat template")
 }
 
 func callRaise(in *interp, args callArgs) (Value, error) {

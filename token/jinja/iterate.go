@@ -10,8 +10,6 @@ func lenOf(v Value) (n int, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return utf8.RuneCountInString(v), true
-	case Markup:
-		return utf8.RuneCountInString(string(v)), true
 	case *Text:
 		return utf8.RuneCountInString(v.text), true
 	case *List:
@@ -43,7 +41,7 @@ func (in *interp) iterate(v Value) (func() (Value, bool, error), error) {
 		return in.iterateIndex(v.of.Len(), v.at), nil
 	case rangeValue:
 		return in.iterateIndex(v.len(), func(i int) Value { return v.start + i*v.step }), nil
-	case string, Markup, *Text:
+	case string, *Text:
 		t, _ := textOf(v)
 		return in.iterateText(t), nil
 	case *generator:
@@ -162,21 +160,6 @@ func (in *interp) generate(kind string, next func() (Value, bool, error)) *gener
 		in.depth--
 		return item, ok, err
 	}}
-}
-
-// joinStrings is strings.Join, paid for before it is done.
-func (in *interp) joinStrings(texts []string, sep string) (Value, error) {
-	n := len(sep) * max(len(texts)-1, 0)
-	for _, text := range texts {
-		n += len(text)
-		if n > in.limits.OutputBytes {
-			break
-		}
-	}
-	if err := in.allocString(n); err != nil {
-		return nil, err
-	}
-	return strings.Join(texts, sep), nil
 }
 
 // joinTexts is joinStrings for texts whose provenance is kept.

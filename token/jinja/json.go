@@ -150,8 +150,6 @@ func (w *jsonWriter) write(v Value, depth int) error {
 		return w.writeObject(v, depth)
 	case string:
 		return w.put(w.quoted(v))
-	case Markup:
-		return w.put(w.quoted(string(v)))
 	case *Text:
 		return w.put(w.quoted(v.text))
 	}

@@ -145,8 +145,6 @@ func hashKey(key Value) (any, error) {
 	switch k := key.(type) {
 	case string, int:
 		return k, nil
-	case Markup:
-		return string(k), nil
 	case *Text:
 		return k.text, nil
 	case bool:

@@ -13,11 +13,6 @@ func bind(self Value, name string, m method) (Value, bool, error) {
 	if m == nil {
 		return nil, false, nil
 	}
-	if text, ok := self.(Markup); ok {
-		return &function{name: name, call: func(in *interp, args callArgs) (Value, error) {
-			return callMarkupMethod(in, text, name, m, args)
-		}}, true, nil
-	}
 	return &function{name: name, call: func(in *interp, args callArgs) (Value, error) {
 		v, err := m(in, self, args)
 		if isString(self) {
@@ -115,12 +110,11 @@ func boolOr(v Value, d bool) bool {
 }
 
 var mapMethods = map[string]method{
-	"items":    mapView("dict_items"),
-	"keys":     mapView("dict_keys"),
-	"values":   mapView("dict_values"),
-	"get":      mapGet,
-	"copy":     mapCopy,
-	"fromkeys": mapFromKeys,
+	"items":  mapView("dict_items"),
+	"keys":   mapView("dict_keys"),
+	"values": mapView("dict_values"),
+	"get":    mapGet,
+	"copy":   mapCopy,
 }
 
 func mapView(kind string) method {
@@ -157,35 +151,9 @@ func mapCopy(in *interp, self Value, args callArgs) (Value, error) {
 	return m.copy(), args.none("copy")
 }
 
-func mapFromKeys(in *interp, _ Value, args callArgs) (Value, error) {
-	values, err := args.required("fromkeys", 1, "iterable/", "value/")
-	if err != nil {
-		return nil, err
-	}
-	keys, err := in.collect(values[0])
-	if err != nil {
-		return nil, err
-	}
-	v := values[1]
-	if isAbsent(v) {
-		v = nil
-	}
-	if err := in.allocItems(4 * len(keys)); err != nil {
-		return nil, err
-	}
-	m := NewMap()
-	for _, key := range keys {
-		if err := m.setValue(key, v); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
 var listMethods = map[string]method{
 	"index": listIndex,
 	"count": listCount,
-	"copy":  listCopy,
 }
 
 func listIndex(in *interp, self Value, args callArgs) (Value, error) {
@@ -240,14 +208,6 @@ func listCount(in *interp, self Value, args callArgs) (Value, error) {
 	return n, nil
 }
 
-func listCopy(in *interp, self Value, args callArgs) (Value, error) {
-	items, err := in.collect(self)
-	if err != nil {
-		return nil, err
-	}
-	return &List{Items: items}, args.none("copy")
-}
-
 func floatIsInteger(_ *interp, self Value, args callArgs) (Value, error) {
 	f, _ := self.(float64)
 	return f == math.Trunc(f) && !math.IsInf(f, 0), args.none("is_integer")
@@ -256,39 +216,6 @@ func floatIsInteger(_ *interp, self Value, args callArgs) (Value, error) {
 func intBitLength(_ *interp, self Value, args callArgs) (Value, error) {
 	n, _ := asBig(self)
 	return n.BitLen(), args.none("bit_length")
-}
-
-var cyclerMethods = map[string]func(c *cycler) Value{
-	"next": func(c *cycler) Value {
-		v := c.items[c.pos]
-		c.pos = (c.pos + 1) % len(c.items)
-		return v
-	},
-	"reset": func(c *cycler) Value {
-		c.pos = 0
-		return nil
-	},
-}
-
-func (c *cycler) attr(name string) (Value, bool) {
-	switch name {
-	case "current":
-		return c.items[c.pos], true
-	case "pos":
-		return c.pos, true
-	case "items":
-		return &Tuple{Items: c.items}, true
-	}
-	m, ok := cyclerMethods[name]
-	if !ok {
-		return nil, false
-	}
-	return &function{name: name, call: func(_ *interp, args callArgs) (Value, error) {
-		if err := args.none(name); err != nil {
-			return nil, err
-		}
-		return m(c), nil
-	}}, true
 }
 
 func (j *joiner) call() (Value, error) {

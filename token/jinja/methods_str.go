@@ -25,21 +25,11 @@ func init() {
 		"rindex":     strFind(true, true),
 		"count":      strCount,
 		"format":     strFormat,
-		"format_map": strFormatMap,
 
 		"removeprefix": strCutAffix(withoutPrefix),
 		"removesuffix": strCutAffix(withoutSuffix),
 		"partition":    strPartition(strings.Index),
 		"rpartition":   strPartition(strings.LastIndex),
-
-		"zfill":      strZfill,
-		"ljust":      strPad(padLeft),
-		"rjust":      strPad(padRight),
-		"center":     strPad(padCenter),
-		"expandtabs": strExpandTabs,
-		"encode":     strRefused,
-		"translate":  strRefused,
-		"maketrans":  strRefused,
 	}
 	for name, convert := range caseMethods {
 		strMethods[name] = strConvert(convert)
@@ -47,12 +37,6 @@ func init() {
 	for name, holds := range textTests {
 		strMethods[name] = strTest(holds)
 	}
-}
-
-// strRefused stands for methods that exist, so that templates may ask for
-// them, but that have no use for text.
-func strRefused(*interp, Value, callArgs) (Value, error) {
-	return nil, errorf(RuntimeError, "encode, translate and maketrans are not supported in chat templates")
 }
 
 func selfText(self Value) string {

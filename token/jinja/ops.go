@@ -276,10 +276,6 @@ func (in *interp) add(a, b Value) (Value, error) {
 		return in.addText(a, b)
 	case *Text:
 		return in.addText(a, b)
-	case Markup:
-		if _, ok := asStr(b); ok {
-			return in.addMarkup(a, b)
-		}
 	case *List:
 		if y, ok := b.(*List); ok {
 			items, err := in.joinItems(x.Items, y.Items)
@@ -297,29 +293,12 @@ func (in *interp) add(a, b Value) (Value, error) {
 
 // addText joins two strings of which one is not plain.
 func (in *interp) addText(a, b Value) (Value, error) {
-	if isMarkup(b) {
-		return in.addMarkup(a, b)
-	}
 	x, _ := textOf(a)
 	y, ok := textOf(b)
 	if !ok {
 		return nil, typeErrorf("can only concatenate str (not \"%s\") to str", typeName(b))
 	}
 	return in.joinTexts([]Text{x, y}, Text{})
-}
-
-// addMarkup joins two texts of which one is markup, escaping the other.
-func (in *interp) addMarkup(a, b Value) (Value, error) {
-	x, err := in.escapeText(a)
-	if err != nil {
-		return nil, err
-	}
-	y, err := in.escapeText(b)
-	if err != nil {
-		return nil, err
-	}
-	text, err := in.joinStrings([]string{selfText(x), selfText(y)}, "")
-	return Markup(selfText(text)), err
 }
 
 func (in *interp) joinItems(x, y []Value) ([]Value, error) {
@@ -349,10 +328,6 @@ func (in *interp) repeat(a, b Value) (Value, error) {
 			return x, nil
 		}
 		return strings.Repeat(x, n), nil
-	case Markup:
-		v, err := in.repeat(string(x), n)
-		s, _ := v.(string)
-		return Markup(s), err
 	case *Text:
 		return in.repeatText(x, n)
 	case *List:

@@ -13,8 +13,6 @@ func (in *interp) str(v Value) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
-	case Markup:
-		return string(v), nil
 	case *Text:
 		return v.text, nil
 	case int:
@@ -188,8 +186,6 @@ func (in *interp) scalarRepr(v Value) string {
 		return quote(v)
 	case *Text:
 		return quote(v.text)
-	case Markup:
-		return "Markup(" + quote(string(v)) + ")"
 	case rangeValue:
 		if v.step == 1 {
 			return fmt.Sprintf("range(%d, %d)", v.start, v.stop)
@@ -256,5 +252,3 @@ func isPrintable(r rune) bool {
 	}
 	return unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r)
 }
-
-var htmlEscaper = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")

@@ -24,14 +24,11 @@ func init() {
 		"mapping":   plainTest(isMapping),
 		"sequence":  plainTest(isSequence),
 		"callable":  plainTest(isCallable),
-		"escaped":   plainTest(isMarkup),
 		"iterable":  testIterable,
 		"lower":     textTest(isLowerText),
 		"upper":     textTest(isUpperText),
 		"odd":       remainderTest(2, 1),
 		"even":      remainderTest(2, 0),
-		"filter":    testFilter,
-		"test":      testTest,
 
 		"divisibleby": testDivisible,
 		"sameas":      testSame,
@@ -79,11 +76,6 @@ func isString(v Value) bool {
 	return ok
 }
 
-func isMarkup(v Value) bool {
-	_, ok := v.(Markup)
-	return ok
-}
-
 func isMapping(v Value) bool {
 	_, ok := v.(*Map)
 	return ok
@@ -93,7 +85,7 @@ func isMapping(v Value) bool {
 // does not, and an undefined value does too.
 func isSequence(v Value) bool {
 	switch v.(type) {
-	case string, Markup, *Text, *List, *Tuple, *Map, rangeValue, *Undefined:
+	case string, *Text, *List, *Tuple, *Map, rangeValue, *Undefined:
 		return true
 	}
 	return false
@@ -196,22 +188,4 @@ func testSame(in *interp, v Value, args callArgs) (bool, error) {
 func testIterable(in *interp, v Value, args callArgs) (bool, error) {
 	_, err := in.iterate(v)
 	return err == nil, args.none("iterable")
-}
-
-func testFilter(_ *interp, v Value, args callArgs) (bool, error) {
-	_, err := hashKey(v)
-	if err != nil {
-		return false, err
-	}
-	name, ok := asStr(v)
-	return ok && filterTable[name] != nil, args.none("filter")
-}
-
-func testTest(_ *interp, v Value, args callArgs) (bool, error) {
-	_, err := hashKey(v)
-	if err != nil {
-		return false, err
-	}
-	name, ok := asStr(v)
-	return ok && testTable[name] != nil, args.none("test")
 }

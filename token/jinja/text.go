@@ -13,7 +13,7 @@ type Span struct{ Start, End int }
 // computed from it. Only bytes of the author may later be read as control
 // tokens, so data cannot forge the structure of a prompt.
 //
-// A plain Go string and a [Markup] are data throughout. An operation that does
+// A plain Go string is data throughout. An operation that does
 // not handle provenance returns a plain string, so a mistake can only turn the
 // author's text into data, never data into the author's text.
 type Text struct {
@@ -54,8 +54,6 @@ func textOf(v Value) (Text, bool) {
 	switch v := v.(type) {
 	case string:
 		return Text{text: v}, true
-	case Markup:
-		return Text{text: string(v)}, true
 	case *Text:
 		return *v, true
 	}
@@ -197,7 +195,7 @@ const ownDepthMax = 8
 func (in *interp) isOwn(v Value, depth int) bool {
 	in.steps++
 	switch v := v.(type) {
-	case string, Markup:
+	case string:
 		return false
 	case *Text:
 		return v.whole

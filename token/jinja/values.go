@@ -18,7 +18,6 @@ import (
 //	float64     a float
 //	string      a string from outside the template
 //	*Text       a string of which the template's author wrote some or all
-//	Markup      a string marked safe for HTML
 //	*List       a list
 //	*Tuple      a tuple
 //	*Map        a dict, which keeps the order of its keys
@@ -27,10 +26,6 @@ import (
 // or one of the package's own objects (namespaces, macros, iterators). Use
 // [FromJSON] or [FromGo] to make one.
 type Value = any
-
-// Markup is a string that was marked as safe HTML with the safe or escape
-// filter. Adding to it escapes what is added.
-type Markup string
 
 // A List is a list. Templates cannot change it once it is made.
 type List struct{ Items []Value }
@@ -136,11 +131,6 @@ type function struct {
 	call func(in *interp, args callArgs) (Value, error)
 }
 
-type cycler struct {
-	items []Value
-	pos   int
-}
-
 type joiner struct {
 	sep  Value
 	used bool
@@ -152,7 +142,7 @@ type joiner struct {
 // values pass through.
 func FromGo(v any) (Value, error) {
 	switch v := v.(type) {
-	case nil, bool, int, float64, string, Markup, *Text, *big.Int, *List, *Tuple, *Map:
+	case nil, bool, int, float64, string, *Text, *big.Int, *List, *Tuple, *Map:
 		return v, nil
 	case int32:
 		return int(v), nil
@@ -217,8 +207,6 @@ func typeName(v Value) string {
 		return "float"
 	case string, *Text:
 		return "str"
-	case Markup:
-		return "Markup"
 	case *List:
 		return "list"
 	case *Tuple:
@@ -239,21 +227,17 @@ func typeName(v Value) string {
 		return "Macro"
 	case *loopState:
 		return "LoopContext"
-	case *cycler:
-		return "Cycler"
 	case *joiner:
 		return "Joiner"
 	}
 	return "function"
 }
 
-// asStr returns the text of strings and markup.
+// asStr returns the text of strings.
 func asStr(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
-	case Markup:
-		return string(v), true
 	case *Text:
 		return v.text, true
 	}
