@@ -17,10 +17,11 @@ build: ## build bin/parley for this machine
 RELEASE := -trimpath -ldflags='-s -w'
 
 .PHONY: release
-release: ## build what we ship, stripped: linux/amd64, linux/arm64, darwin/arm64
+release: ## build what we ship, stripped, at most 40 MB without the models: linux/amd64, linux/arm64, darwin/arm64
 	GOOS=linux  GOARCH=amd64 $(GO) build $(RELEASE) -o bin/parley-linux-amd64  ./cmd/parley
 	GOOS=linux  GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-linux-arm64  ./cmd/parley
 	GOOS=darwin GOARCH=arm64 $(GO) build $(RELEASE) -o bin/parley-darwin-arm64 ./cmd/parley
+	./test/size.sh bin/parley-linux-amd64
 
 .PHONY: build-bench
 build-bench: build ## build bin/parley-bench, which compares with other programs

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,11 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
+// exitCodesLine ends every help.
+const exitCodesLine = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes."
+
+// newRoot returns the command line. It sets none of cobra's templates: with them the
+// linker keeps every exported method of every type, a sixth of the program.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "parley",
@@ -58,11 +64,19 @@ to serve:
   parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               what is in a model file, and what it will cost`,
 		SilenceErrors: true, SilenceUsage: true,
-		Version: thisBuild().String(),
+		Version: strings.TrimPrefix(thisBuild().String(), "parley "),
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(), newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(), newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(), newExitCodes())
-	root.SetHelpTemplate(root.HelpTemplate() + "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes.\n")
+	root.AddCommand(
+		newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(),
+		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(),
+		newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(),
+		newExitCodes(),
+	)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		fmt.Fprintln(cmd.OutOrStdout(), exitCodesLine)
+	})
 	return root
 }

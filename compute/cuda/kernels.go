@@ -1,17 +1,11 @@
 package cuda
 
 import (
-	"embed"
 	"fmt"
 	"unsafe"
 
 	"parley/model/weights"
 )
-
-//go:generate kernels/generate.sh
-
-//go:embed ptx/*.ptx
-var ptxFiles embed.FS
 
 // A kernelShape is a kernel's name, threads in a block and dynamic shared memory.
 type kernelShape struct {
@@ -187,8 +181,8 @@ func (c *CUDA) load(module string, triples ...any) error {
 
 // loadShapes compiles a module and returns its kernels of the given shapes.
 func (c *CUDA) loadShapes(module string, shapes []kernelShape) ([]kernel, error) {
-	source, err := ptxFiles.ReadFile("ptx/" + module + ".ptx")
-	if hopper, missing := ptxFiles.ReadFile("ptx/" + module + "_90a.ptx"); c.hopper() && missing == nil {
+	source, err := readPTX(module)
+	if hopper, missing := readPTX(module + "_90a"); c.hopper() && missing == nil {
 		source, err = hopper, nil
 		for i := range shapes {
 			shapes[i].early = true

@@ -1,8 +1,13 @@
 package cuda
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"crypto/sha256"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +56,7 @@ func TestKernelsAreCompiled(t *testing.T) {
 	if got := sourcesSum(t); got != sums["sources"] {
 		t.Error("the kernels changed after they were compiled: run make generate")
 	}
-	files, err := ptxFiles.ReadDir("ptx")
+	files, err := filepath.Glob("ptx/*.ptx")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +64,71 @@ func TestKernelsAreCompiled(t *testing.T) {
 		t.Errorf("%d files of PTX, %d checksums", len(files), len(sums)-1)
 	}
 	for _, f := range files {
-		text, err := ptxFiles.ReadFile("ptx/" + f.Name())
+		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprintf("%x", sha256.Sum256(text)); got != sums[f.Name()] {
-			t.Errorf("%s is not what the compiler wrote: run make generate", f.Name())
+		if got := fmt.Sprintf("%x", sha256.Sum256(text)); got != sums[filepath.Base(f)] {
+			t.Errorf("%s is not what the compiler wrote: run make generate", f)
 		}
 	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "pack the PTX again")
+
+// TestPTXIsPacked compares the PTX in the binary with the files that it was made from.
+func TestPTXIsPacked(t *testing.T) {
+	if onDevice {
+		t.Skip("the files are not carried to the device")
+	}
+	files, err := filepath.Glob("ptx/*.ptx")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	if *rewrite {
+		if err := os.WriteFile("ptx.zip", packed(t, files), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return // the archive that this program embeds is the one before
+	}
+	for _, f := range files {
+		want, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readPTX(strings.TrimSuffix(filepath.Base(f), ".ptx")); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("ptx.zip does not hold %s (%v): run go test ./compute/cuda -run TestPTXIsPacked -args -rewrite", f, err)
+		}
+	}
+	archive, err := zip.NewReader(bytes.NewReader(ptxArchive), int64(len(ptxArchive)))
+	if err != nil || len(archive.File) != len(files) {
+		t.Errorf("ptx.zip holds %d files, the folder %d (%v)", len(archive.File), len(files), err)
+	}
+}
+
+// packed returns the same archive for the same files.
+func packed(t *testing.T, files []string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	w.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := w.CreateHeader(&zip.FileHeader{Name: filepath.Base(f), Method: zip.Deflate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := entry.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

@@ -1,0 +1,31 @@
+package cuda
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"io/fs"
+	"sync"
+)
+
+//go:generate kernels/generate.sh
+//go:generate go test . -run TestPTXIsPacked -args -rewrite
+
+// ptxArchive holds the files of the folder ptx, compressed: as text they would be a
+// sixth of the program without its models.
+//
+//go:embed ptx.zip
+var ptxArchive []byte
+
+var openPTX = sync.OnceValues(func() (fs.FS, error) {
+	return zip.NewReader(bytes.NewReader(ptxArchive), int64(len(ptxArchive)))
+})
+
+// readPTX returns the PTX of a module. The error is [fs.ErrNotExist] if there is none.
+func readPTX(module string) ([]byte, error) {
+	files, err := openPTX()
+	if err != nil {
+		return nil, err
+	}
+	return fs.ReadFile(files, module+".ptx")
+}
