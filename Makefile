@@ -192,6 +192,10 @@ safety-report: ## how good the safety classifier is; fails if a bar is missed [S
 sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin/parley.cdx.json
 	$(BIN) licenses --format cyclonedx > bin/parley.cdx.json
 
+.PHONY: pack-ptx
+pack-ptx: ## pack the compiled GPU kernels again, after a change of compute/cuda/ptx without make generate
+	$(GO) test ./compute/cuda -run TestPTXIsPacked -args -rewrite
+
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, GPU kernels, built-in models
 	$(GO) generate ./...

@@ -96,8 +96,9 @@ func TestPTXIsPacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readPTX(strings.TrimSuffix(filepath.Base(f), ".ptx")); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("ptx.zip does not hold %s (%v): run go test ./compute/cuda -run TestPTXIsPacked -args -rewrite", f, err)
+		got, err := readPTX(strings.TrimSuffix(filepath.Base(f), ".ptx"))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("ptx.zip does not hold %s (%v): run make pack-ptx", f, err)
 		}
 	}
 	archive, err := zip.NewReader(bytes.NewReader(ptxArchive), int64(len(ptxArchive)))
