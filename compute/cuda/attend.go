@@ -14,7 +14,7 @@ type (
 	}
 	combineArgs struct {
 		dst, partials, states, packed, step address
-		queries, dim                        int32
+		queries, dim, rowTiles              int32
 	}
 )
 
@@ -63,6 +63,7 @@ func (c *CUDA) runCombine(a *attendArgs, q, next *command, rows int, recorded bo
 		step:     a.step,
 		queries:  a.queries,
 		dim:      int32(q.heads.Dim),
+		rowTiles: rowTiles(rows),
 	}
 	cols := q.heads.Query * q.heads.Dim
 	c.packed = packedRows{}

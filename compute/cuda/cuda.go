@@ -35,6 +35,7 @@ type CUDA struct {
 	device Device
 	basics
 	matrices map[weights.DType][]matrixKernel
+	pairs    []matrixKernel // of two BF16 matrices, if the device has them
 	arrange  map[weights.DType]kernel
 	attend   []kernel // for few query rows, for many
 	failed   error

@@ -26,6 +26,9 @@ type kernel struct {
 type matrixKernel struct {
 	kernel
 	strips, rows int
+	// resident is how many blocks of threads a multiprocessor holds, of a kernel whose
+	// blocks go from tile to tile; 0 for a block for each tile.
+	resident int
 }
 
 // matrixTiles are how the 16-bit kernels are cut: strips of outputs, rows,
@@ -37,23 +40,24 @@ var matrixTiles = []struct{ strips, rows, threads, stages int }{
 // A layout is how a type of weights lies in device memory; see kernels/weights.cuh.
 type layout struct {
 	name        string // in the names of kernels
-	record      int    // columns in a record of 16 rows
+	record      int    // columns in a record
+	rows        int    // rows of a record
 	bytes       int    // of a record
 	few, many   int    // stages of the quantized kernels
 	arrangement string // the kernel that brings stored rows into this layout
 }
 
 var layouts = map[weights.DType]*layout{
-	weights.F16:  {"f16", 64, 2048, 0, 0, "arrange16"},
-	weights.BF16: {"bf16", 64, 2048, 0, 0, "arrange16"},
-	weights.Q8_0: {"q8_0", 64, 1088, 12, 6, "arrange_q8_0"},
-	weights.Q4_0: {"q4_0", 64, 576, 12, 6, "arrange_q4_0"},
-	weights.Q4_1: {"q4_1", 64, 640, 12, 6, "arrange_q4_1"},
-	weights.Q5_0: {"q5_0", 64, 704, 12, 6, "arrange_q5_0"},
-	weights.Q5_1: {"q5_1", 64, 768, 12, 6, "arrange_q5_1"},
-	weights.Q4_K: {"q4_k", 256, 2304, 6, 3, "arrange_q4_k"},
-	weights.Q5_K: {"q5_k", 256, 2816, 6, 3, "arrange_q5_k"},
-	weights.Q6_K: {"q6_k", 256, 3360, 6, 3, "arrange_q6_k"},
+	weights.F16:  {"f16", 64, 64, 8192, 0, 0, "arrange16"},
+	weights.BF16: {"bf16", 64, 64, 8192, 0, 0, "arrange16"},
+	weights.Q8_0: {"q8_0", 64, 16, 1088, 12, 6, "arrange_q8_0"},
+	weights.Q4_0: {"q4_0", 64, 16, 576, 12, 6, "arrange_q4_0"},
+	weights.Q4_1: {"q4_1", 64, 16, 640, 12, 6, "arrange_q4_1"},
+	weights.Q5_0: {"q5_0", 64, 16, 704, 12, 6, "arrange_q5_0"},
+	weights.Q5_1: {"q5_1", 64, 16, 768, 12, 6, "arrange_q5_1"},
+	weights.Q4_K: {"q4_k", 256, 16, 2304, 6, 3, "arrange_q4_k"},
+	weights.Q5_K: {"q5_k", 256, 16, 2816, 6, 3, "arrange_q5_k"},
+	weights.Q6_K: {"q6_k", 256, 16, 3360, 6, 3, "arrange_q6_k"},
 }
 
 // quantized reports whether matrices of the type meet activations of 8 bits.
@@ -74,30 +78,45 @@ type hopperTile struct{ strips, rows, stages, records int }
 
 // hopperShapes lists the kernels for Hopper that multiply with a type.
 func hopperShapes(t weights.DType) []matrixKernel {
+	if !quantized(t) {
+		return hopperShapes16("linear_"+layouts[t].name, 1,
+			[]hopperTile{{4, 8, 3, 4}, {4, 16, 5, 2}, {4, 32, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 256, 4, 1}})
+	}
 	l := layouts[t]
+	few := []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}
+	if l.record == 256 {
+		few = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {4, 32, 3, 1}, {4, 64, 2, 1}}
+	}
 	var all []matrixKernel
-	add := func(suffix string, s hopperTile, threads, record int) {
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), threads, s.stages * s.records * record, true}
-		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
-	}
-	few := []hopperTile{{1, 8, 6, 4}, {2, 8, 4, 4}, {2, 16, 4, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}
-	tile := 1024 // bytes of 8 rows in a record
-	switch {
-	case quantized(t) && l.record == 256:
-		few, tile = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {4, 32, 3, 1}, {4, 64, 2, 1}}, l.record*8+2*l.record/32*32
-	case quantized(t):
-		few, tile = []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}, l.record*8+2*l.record/32*32
-	}
 	for i, s := range few {
 		suffix := ""
 		if i == 1 {
 			suffix = "_tall"
 		}
-		add(suffix, s, s.strips*32+32, s.strips*l.bytes+s.rows/8*tile)
+		shared := s.stages * s.records * (s.strips*l.bytes + s.rows/8*(l.record*8+2*l.record/32*32))
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), s.strips*32 + 32, shared, true}
+		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 	}
-	if !quantized(t) {
-		add("", hopperTile{4, 128, 6, 1}, 256, 4*l.bytes+16*tile)
-		add("", hopperTile{8, 256, 4, 1}, 384, 8*l.bytes+32*tile)
+	return all
+}
+
+// pairTiles are how the kernels are cut that multiply with two BF16 matrices and unite the results.
+var pairTiles = []hopperTile{{4, 8, 3, 2}, {4, 16, 3, 2}, {4, 32, 5, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
+
+// hopperShapes16 lists kernels for 16-bit matrices, each block of threads with so
+// many at once. From 65 rows on they use warpgroups.
+func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
+	for _, s := range tiles {
+		threads, resident := 160, 2
+		if s.rows > 64 {
+			threads = s.strips*32 + 128
+		}
+		if s.strips > 4 {
+			resident = 1
+		}
+		shared := s.stages * s.records * (sides*s.strips*2048 + s.rows*128)
+		shape := kernelShape{fmt.Sprintf("%s_%d", name, s.rows), threads, shared, true}
+		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows, resident})
 	}
 	return all
 }
@@ -109,13 +128,13 @@ func matrixShapes(t weights.DType) []matrixKernel {
 	if quantized(t) {
 		for _, s := range []struct{ strips, rows, stages int }{{2, 8, l.few}, {4, 32, l.many}, {4, 64, l.many}} {
 			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32, l.sharedQ(s.strips, s.rows/8, s.stages), false}
-			all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
+			all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 		}
 		return all
 	}
 	for _, s := range matrixTiles {
 		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads, s.stages * (s.strips*2048 + s.rows/8*1024), false}
-		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows})
+		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all
 }
@@ -208,8 +227,13 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 		return nil
 	}
 	all := matrixShapes(t)
+	pairs := 0
 	if c.hopper() {
 		all = hopperShapes(t)
+		if t == weights.BF16 {
+			pairs = len(pairTiles)
+			all = append(all, hopperShapes16("pair_"+layouts[t].name, 2, pairTiles)...)
+		}
 	}
 	var shapes []kernelShape
 	for _, k := range all {
@@ -226,7 +250,8 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	if err != nil {
 		return err
 	}
-	c.matrices[t], c.arrange[t] = all, arrange[0]
+	c.matrices[t], c.arrange[t] = all[:len(all)-pairs], arrange[0]
+	c.pairs = append(c.pairs, all[len(all)-pairs:]...)
 	return nil
 }
 

@@ -25,12 +25,14 @@ type input struct {
 	tiles  address // the expert of each tile of rows; 0 without
 	tile   int     // rows in a tile
 	packed packedRows
+	// packedAt is where rows are that exist packed alone, as packed says; at is 0 then.
+	packedAt address
 }
 
 type (
 	packArgs struct {
 		src, up, packed, scales, sums, count, rows address
-		cols, kind, act                            int32
+		cols, kind, act, rowTiles                  int32
 	}
 	activateArgs struct {
 		gate, up, count address
@@ -46,9 +48,10 @@ type (
 		_                  int32
 	}
 	linearArgs struct {
-		x, scales, sums, count, tiles address
-		records, jobs, mtiles, ntiles int32
-		job                           [maxProjections]linearJob
+		x, scales, sums, count, tiles, hidden address
+		records, jobs, mtiles, ntiles         int32
+		rowTiles, act                         int32
+		job                                   [maxProjections]linearJob
 	}
 )
 
@@ -76,7 +79,7 @@ func form(t weights.DType) weights.DType {
 // pack brings an input into the form for a type of weights, if it is not yet.
 func (c *CUDA) pack(in *input, kind weights.DType) {
 	kind = form(kind)
-	if kind == weights.F32 || (in.packed.kind == kind && in.packed.of == in.at && in.at != 0) {
+	if kind == weights.F32 || (in.packed.kind == kind && in.packed.of == in.at) {
 		return
 	}
 	bytes := packedBytes(in.rows, in.cols)
@@ -88,6 +91,7 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 		cols:  int32(in.cols),
 		act:   in.act,
 	}
+	args.rowTiles = rowTiles(in.rows)
 	if kind == weights.Q8_0 {
 		args.packed = c.grow(&c.x8, bytes/2, "quantized activations")
 		args.scales = c.grow(&c.x8Scales, bytes/2/32*4, "scales of activations")
@@ -145,17 +149,16 @@ func (c *CUDA) productFloat(in *input, j *job) {
 	start(c, &c.linearF32, (j.rows+7)/8, (in.rows+7)/8, &args)
 }
 
-// kernelFor chooses the kernel of a type for so many rows and outputs; with a
+// kernelFor chooses one of a type's kernels for so many rows and outputs; with a
 // tile, the one of that many rows. All give the same bits.
-func (c *CUDA) kernelFor(kind weights.DType, rows, outputs, tile int) *matrixKernel {
-	all := c.matrices[kind]
+func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
 	if tile != 0 {
 		for i := range all {
 			if all[i].rows == tile {
 				return &all[i]
 			}
 		}
-		c.fail(fmt.Errorf("no kernel of %v for tiles of %d rows", kind, tile))
+		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
 	}
 	best := len(all) - 1
 	for i := range all {
@@ -180,37 +183,73 @@ func (k *matrixKernel) blocks(rows, outputs int) int {
 	return (rows + k.rows - 1) / k.rows * ((outputs + 16*k.strips - 1) / (16 * k.strips))
 }
 
+// grid is how many blocks of threads of a kernel go through so many tiles.
+func (c *CUDA) grid(k *matrixKernel, tiles int) int {
+	if k.resident == 0 {
+		return tiles
+	}
+	return min(tiles, k.resident*c.device.Multiprocessor)
+}
+
 func (c *CUDA) productPacked(in *input, jobs []job) {
 	outputs := 0
 	for _, j := range jobs {
 		outputs += j.rows
 	}
-	k := c.kernelFor(jobs[0].kind, in.rows, outputs, in.tile)
+	k := c.kernelFor(c.matrices[jobs[0].kind], in.rows, outputs, in.tile)
+	args := c.linearArgsOf(in, jobs, k)
+	for i := range jobs {
+		args.job[i].tile0 = args.mtiles
+		args.mtiles += int32(k.across(jobs[i].rows))
+	}
+	start(c, &k.kernel, c.grid(k, int(args.mtiles*args.ntiles)), 1, &args)
+}
+
+// across is how many tiles of the kernel so many outputs take.
+func (k *matrixKernel) across(outputs int) int { return (outputs + 16*k.strips - 1) / (16 * k.strips) }
+
+// linearArgsOf fills in what a kernel must know of packed rows and jobs, but for tiles of outputs.
+func (c *CUDA) linearArgsOf(in *input, jobs []job, k *matrixKernel) linearArgs {
 	l := layouts[jobs[0].kind]
 	args := linearArgs{
-		x:       c.x16.at,
-		scales:  c.x16Scales.at,
-		count:   in.count,
-		tiles:   in.tiles,
-		records: int32(roundUp(in.cols, l.record) / l.record),
-		jobs:    int32(len(jobs)),
-		ntiles:  int32((in.rows + k.rows - 1) / k.rows),
+		x:        in.packedAt,
+		scales:   c.x16Scales.at,
+		count:    in.count,
+		tiles:    in.tiles,
+		records:  int32(roundUp(in.cols, l.record) / l.record),
+		jobs:     int32(len(jobs)),
+		ntiles:   int32((in.rows + k.rows - 1) / k.rows),
+		rowTiles: rowTiles(in.rows),
+	}
+	if args.x == 0 {
+		args.x = c.x16.at
 	}
 	if quantized(jobs[0].kind) {
 		args.x, args.scales, args.sums = c.x8.at, c.x8Scales.at, c.x8Sum.at
 	}
 	for i, j := range jobs {
-		args.job[i] = linearJob{
-			w:       j.w,
-			bias:    j.bias,
-			out:     j.out,
-			outputs: int32(j.rows),
-			ld:      int32(j.ld),
-			tile0:   args.mtiles,
-		}
-		args.mtiles += int32((j.rows + 16*k.strips - 1) / (16 * k.strips))
+		args.job[i] = linearJob{w: j.w, bias: j.bias, out: j.out, outputs: int32(j.rows), ld: int32(j.ld)}
 	}
-	start(c, &k.kernel, int(args.mtiles*args.ntiles), 1, &args)
+	return args
+}
+
+// productPair multiplies with the two BF16 matrices before the product inside an
+// MLP, and returns act(gate)·up as the input of the next product. It reports
+// false if the device has no kernel for that.
+func (c *CUDA) productPair(in *input, gate, up, down *job, act int32) (hidden input, ok bool) {
+	if len(c.pairs) == 0 || gate.kind != weights.BF16 || up.kind != weights.BF16 || down.kind != weights.BF16 {
+		return input{}, false
+	}
+	c.pack(in, weights.BF16)
+	k := c.kernelFor(c.pairs, in.rows, gate.rows, in.tile)
+	args := c.linearArgsOf(in, []job{*gate, *up}, k)
+	args.hidden = c.grow(&c.hidden16, packedBytes(in.rows, gate.rows), "the inside of an MLP")
+	args.act, args.mtiles = act, int32(k.across(gate.rows))
+	start(c, &k.kernel, c.grid(k, int(args.mtiles*args.ntiles)), 1, &args)
+	hidden = *in
+	hidden.at, hidden.list, hidden.cols = 0, 0, gate.rows
+	hidden.packedAt, hidden.packed = args.hidden, packedRows{kind: weights.BF16}
+	return hidden, true
 }
 
 // rowsOf is all rows of a buffer as an input.
@@ -235,14 +274,24 @@ func (c *CUDA) runLinear(q *command, rows int) {
 
 func (c *CUDA) runMLP(q *command, rows int) {
 	m := &q.mlp
-	bytes := 4 * int64(rows) * int64(m.gate.rows)
-	gate := c.grow(&c.gate, bytes, "the inside of an MLP")
-	up := c.grow(&c.up, bytes, "the inside of an MLP")
 	in := c.rowsOf(q.src, rows)
-	c.product(&in, []job{jobOf(m.gate, m.gateBias, gate, m.gate.rows), jobOf(m.up, m.upBias, up, m.up.rows)})
-	inner := input{at: gate, up: up, act: int32(m.act), cols: m.gate.rows, count: in.count, rows: rows}
-	c.product(&inner, []job{jobOf(m.down, m.downBias, q.dst.at, q.dst.cols)})
+	down := jobOf(m.down, m.downBias, q.dst.at, q.dst.cols)
+	c.gated(&in, jobOf(m.gate, m.gateBias, 0, 0), jobOf(m.up, m.upBias, 0, 0), down, int32(m.act), rows)
 	c.packed = packedRows{}
+}
+
+// gated computes down·(act(gate·x)·(up·x)), for which it takes room for so many rows.
+func (c *CUDA) gated(in *input, gate, up, down job, act int32, room int) {
+	hidden, ok := c.productPair(in, &gate, &up, &down, act)
+	if !ok {
+		inner := gate.rows
+		bytes := 4 * int64(room) * int64(inner)
+		gate.out, gate.ld = c.grow(&c.gate, bytes, "the inside of an MLP"), inner
+		up.out, up.ld = c.grow(&c.up, bytes, "the inside of an MLP"), inner
+		c.product(in, []job{gate, up})
+		hidden = input{at: gate.out, up: up.out, act: act, cols: inner, count: in.count, rows: in.rows, tiles: in.tiles, tile: in.tile}
+	}
+	c.product(&hidden, []job{down})
 }
 
 // runLogits multiplies the output rows with the table.

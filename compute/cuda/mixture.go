@@ -127,15 +127,11 @@ func (c *CUDA) runMixture(q *command, rows int) {
 	tile, slots := c.runRoute(q, t, rows)
 	m := &c.mixture
 	in := input{at: q.src.at, cols: q.src.cols, count: m.number.at, rows: slots, list: m.sources.at, tiles: m.tiles.at, tile: tile}
-	inner, room := t.gate.rows, int64(t.slots(max(rows, c.limits.Rows), mixtureTiles[1]))
-	gate := c.grow(&c.gate, 4*room*int64(inner), "the inside of experts")
-	up := c.grow(&c.up, 4*room*int64(inner), "the inside of experts")
-	out := c.grow(&m.out, 4*room*int64(q.dst.cols), "the results of experts")
-	first, second, down := t.gate, t.up, t.down
-	first.out, first.ld, second.out, second.ld, down.out, down.ld = gate, inner, up, inner, out, q.dst.cols
-	c.product(&in, []job{first, second})
-	hidden := input{at: gate, up: up, act: int32(t.act), cols: inner, count: in.count, rows: slots, tiles: in.tiles, tile: tile}
-	c.product(&hidden, []job{down})
+	room := t.slots(max(rows, c.limits.Rows), mixtureTiles[1])
+	out := c.grow(&m.out, 4*int64(room)*int64(q.dst.cols), "the results of experts")
+	down := t.down
+	down.out, down.ld = out, q.dst.cols
+	c.gated(&in, t.gate, t.up, down, int32(t.act), room)
 	c.packed = packedRows{}
 	args := mixArgs{q.dst.at, out, m.slots.at, m.weights.at, c.step.device, int32(q.dst.cols), int32(t.topK)}
 	start(c, &c.mix, rows, 1, &args)

@@ -170,35 +170,27 @@ func (c *CUDA) forgetGraphs() error {
 // run launches the kernels of commands, for as many rows and outputs as there may be.
 func (c *CUDA) run(queue []command, rows, outputs int) {
 	for i := 0; i < len(queue) && c.failed == nil; i++ {
-		q := &queue[i]
-		next := &command{}
-		if i+1 < len(queue) {
-			next = &queue[i+1]
-		}
+		q, rest := &queue[i], queue[i+1:]
 		switch q.op {
 		case opAngles:
 			c.runAngles(rows)
 		case opEmbed:
 			c.runEmbed(q, rows)
 		case opAdd:
-			if next.op == opNorm && next.src == q.dst {
-				after := &command{}
-				if i+2 < len(queue) {
-					after = &queue[i+2]
-				}
-				c.runNorm(next, q.src, after, rows)
+			if next := at(rest, 0); next.op == opNorm && next.src == q.dst {
+				c.runNorm(next, q.src, rest[1:], rows)
 				i++
 				continue
 			}
 			c.runAdd(q, rows)
 		case opNorm:
-			c.runNorm(q, nil, next, rows)
+			c.runNorm(q, nil, rest, rows)
 		case opLinear:
 			c.runLinear(q, rows)
 		case opRopeStore:
 			c.runRopeStore(q, rows)
 		case opAttend:
-			c.runAttend(q, next, rows)
+			c.runAttend(q, at(rest, 0), rows)
 		case opMLP:
 			c.runMLP(q, rows)
 		case opMixture:
@@ -209,7 +201,35 @@ func (c *CUDA) run(queue []command, rows, outputs int) {
 	}
 }
 
-// add queues a command.
+// at returns a command, an empty one where there is none.
+func at(queue []command, i int) *command {
+	if i < len(queue) {
+		return &queue[i]
+	}
+	return &command{}
+}
+
+// overwritten reports whether commands write a buffer before they read it, so that
+// nothing else sees what it holds.
+func overwritten(b *buffer, queue []command) bool {
+	for i := range queue {
+		q := &queue[i]
+		if q.src == b || q.op == opRopeStore && (q.dst == b || q.key == b || q.value == b) || q.op == opAdd && q.dst == b {
+			return false
+		}
+		if q.dst == b {
+			return true
+		}
+		for _, p := range q.projections[:q.count] {
+			if p.out == b {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enqueue queues a command.
 func (c *CUDA) enqueue(q command) { c.queue = append(c.queue, q) }
 
 func buf(b compute.Buffer) *buffer {

@@ -18,6 +18,7 @@ type (
 		dst, src, add, w, packed, step address
 		cols                           int32
 		eps, offset                    float32
+		rowTiles                       int32
 	}
 	addArgs struct {
 		dst, src, step address
@@ -61,8 +62,9 @@ func (c *CUDA) runEmbed(q *command, rows int) {
 }
 
 // runNorm launches a norm, after the addition of add if that is not nil. If the
-// result goes into products with BF16 matrices next, it is packed for them at once.
-func (c *CUDA) runNorm(q *command, add *buffer, next *command, rows int) {
+// result goes into products with BF16 matrices next, it is packed for them at
+// once, and not kept otherwise if nothing else reads it.
+func (c *CUDA) runNorm(q *command, add *buffer, rest []command, rows int) {
 	args := normArgs{
 		dst:    q.dst.at,
 		src:    q.src.at,
@@ -72,13 +74,17 @@ func (c *CUDA) runNorm(q *command, add *buffer, next *command, rows int) {
 		eps:    q.x,
 		offset: q.y,
 	}
+	args.rowTiles = rowTiles(rows)
 	if add != nil {
 		args.add = add.at
 	}
 	c.packed = packedRows{}
-	if next.wantsBrain(q.dst) {
+	if at(rest, 0).wantsBrain(q.dst) {
 		args.packed = c.grow(&c.x16, packedBytes(rows, q.dst.cols), "packed activations")
 		c.packed = packedRows{of: q.dst.at, kind: weights.BF16}
+		if overwritten(q.dst, rest[1:]) {
+			args.dst = 0
+		}
 	}
 	start(c, &c.norm, rows, 1, &args)
 }
@@ -89,12 +95,20 @@ func (q *command) wantsBrain(b *buffer) bool {
 	case q.src != b:
 		return false
 	case q.op == opLinear:
-		return q.projections[0].w.kind == weights.BF16
+		for _, p := range q.projections[:q.count] {
+			if p.w.kind != weights.BF16 {
+				return false
+			}
+		}
+		return true
 	case q.op == opMLP:
-		return q.mlp.gate.kind == weights.BF16
+		return q.mlp.gate.kind == weights.BF16 && q.mlp.up.kind == weights.BF16
 	}
 	return false
 }
+
+// rowTiles is how many eights of rows lie side by side in packed activations.
+func rowTiles(rows int) int32 { return int32((rows + 7) / 8) }
 
 func (c *CUDA) runAdd(q *command, rows int) {
 	if c.packed.of == q.dst.at {

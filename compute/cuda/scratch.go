@@ -16,6 +16,7 @@ type region struct {
 // scratch is memory that operations use inside.
 type scratch struct {
 	x16             region // packed rows of 16-bit numbers
+	hidden16        region // packed rows inside an MLP
 	x16Scales       region
 	x8              region // packed rows of 8 bits, their scales and the sums of groups
 	x8Scales, x8Sum region
@@ -47,8 +48,12 @@ func (c *CUDA) grow(r *region, bytes int64, what string) address {
 	return at
 }
 
-// packedBytes is what rows take as 16-bit numbers, in tiles of 8.
-func packedBytes(rows, cols int) int64 { return int64(roundUp(rows, 8)) * int64(roundUp(cols, 64)) * 2 }
+// packedBytes is what rows take as 16-bit numbers, in tiles of 8. Kernels copy as many
+// rows as their tiles have, so there is room behind the last.
+func packedBytes(rows, cols int) int64 {
+	const behind = 256 * 64 * 2
+	return int64(roundUp(rows, 8))*int64(roundUp(cols, 64))*2 + behind
+}
 
 // sizes are the bytes of what depends on the limits alone.
 type sizes struct{ x16, x8, x8Scales, inner int64 }
@@ -71,7 +76,7 @@ func sizesOf(l compute.Limits) sizes {
 func ScratchBytes(l compute.Limits, vocab int) int64 {
 	const kernelsAndGraphs = 512 << 20
 	s := sizesOf(l)
-	return s.x16 + s.x8 + 2*s.x8Scales + 2*s.inner + 4*int64(l.Outputs)*int64(vocab) +
+	return 2*s.x16 + s.x8 + 2*s.x8Scales + 2*s.inner + 4*int64(l.Outputs)*int64(vocab) +
 		maxPartials*partialBytesTypical + stagingBytes + kernelsAndGraphs
 }
 
@@ -82,6 +87,7 @@ const partialBytesTypical = 40 * (128 + 2) * 4
 func (c *CUDA) reserve(l compute.Limits) error {
 	s := sizesOf(l)
 	c.grow(&c.x16, s.x16, "packed activations")
+	c.grow(&c.hidden16, s.x16, "the inside of an MLP")
 	c.grow(&c.x8, s.x8, "quantized activations")
 	c.grow(&c.x8Scales, s.x8Scales, "scales of activations")
 	c.grow(&c.x8Sum, s.x8Scales, "sums of activations")

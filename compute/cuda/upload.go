@@ -19,7 +19,7 @@ type weight struct {
 // Dims returns the number of rows and columns.
 func (w *weight) Dims() (rows, cols int) { return w.rows, w.cols }
 
-// records is how many records a strip of 16 rows has.
+// records is how many records lie side by side.
 func (w *weight) records() int {
 	return roundUp(w.cols, layouts[w.kind].record) / layouts[w.kind].record
 }
@@ -36,11 +36,14 @@ func WeightBytes(t weights.Tensor) int64 {
 }
 
 func matrixBytes(l *layout, rows, cols int) int64 {
-	return int64(roundUp(rows, 16)/16) * int64(roundUp(cols, l.record)/l.record) * int64(l.bytes)
+	return int64(roundUp(rows, l.rows)/l.rows) * int64(roundUp(cols, l.record)/l.record) * int64(l.bytes)
 }
 
 // stagingBytes is how much is copied at once on the way to the device.
 const stagingBytes = 64 << 20
+
+// stagedRows is of what rows come to the device in multiples of: whole records of every type.
+const stagedRows = 64
 
 // staging is pinned memory on the way to the device, in two halves: one is
 // filled while the other is copied.
@@ -119,7 +122,7 @@ type arrangeArgs struct {
 
 // openStaging takes the memory for transfers once, as large as rows of the model need.
 func (c *CUDA) openStaging(row int) error {
-	need := max(stagingBytes, 2*16*row)
+	need := max(stagingBytes, 2*stagedRows*row)
 	if len(c.staging.host) >= need {
 		return nil
 	}
@@ -149,7 +152,7 @@ func (c *CUDA) transfer(w *weight, data []byte) error {
 	if w.kind == weights.F32 {
 		row = 4 * w.cols
 	}
-	rows := max(half/row/16*16, 16)
+	rows := max(half/row/stagedRows*stagedRows, stagedRows)
 	for at := 0; at < w.rows; at += rows {
 		n := min(rows, w.rows-at)
 		part := s.host[s.half*half:][:n*row]
@@ -176,10 +179,10 @@ func (c *CUDA) place(w *weight, at, n int, part []byte, raw address) error {
 		return err
 	}
 	l, k := layouts[w.kind], c.arrange[w.kind]
-	records := roundUp(n, 16) / 16 * w.records()
+	records := roundUp(n, l.rows) / l.rows * w.records()
 	args := arrangeArgs{
 		stored:  raw,
-		records: w.at + address(at/16*w.records()*l.bytes),
+		records: w.at + address(at/l.rows*w.records()*l.bytes),
 		rows:    int32(n),
 		cols:    int32(w.cols),
 	}

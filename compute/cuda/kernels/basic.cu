@@ -1,22 +1,11 @@
 // Operations on rows of activations: norms, packing for the tensor cores,
 // products with float32 weights, routing of experts.
 //
-// Packed activations lie in tiles of 8 rows, in each one after the other
-// pieces of 16 bytes of all its rows: 8 columns of 16-bit numbers or 16 of 8-bit
-// ones. That is what both ldmatrix and wgmma take. Columns are padded with
-// zeros to a multiple of 64.
-#include "common.cuh"
-
-#define LOG2E 1.44269504088896340736f
-
-FORCE float activate(int kind, float v) {
-	if (kind == 1) { // GELU with tanh(u) = 1 - 2/(exp(2u)+1)
-		float u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-		float t = 1.0f - 2.0f / (exp2_fast(2.0f * LOG2E * u) + 1.0f);
-		return 0.5f * v * (1.0f + t);
-	}
-	return v / (1.0f + exp2_fast(-LOG2E * v));
-}
+// Packed activations are pieces of 8 rows and 16 bytes: 8 columns of 16-bit
+// numbers or 16 of 8-bit ones. That is what both ldmatrix and wgmma take.
+// 16-bit numbers lie as packed.cuh says; of 8-bit ones, all columns of 8 rows lie
+// side by side. Columns are padded with zeros to a multiple of 64.
+#include "packed.cuh"
 
 // block_sum adds over 256 threads; the order depends on nothing.
 FORCE float block_sum(float v) {
@@ -28,16 +17,6 @@ FORCE float block_sum(float v) {
 	float all = 0;
 	UNROLL for (int i = 0; i < 8; i++) all += sums[i];
 	return all;
-}
-
-FORCE u64 piece_of(int row, int cols, int piece) { return ((u64)(row / 8) * (ROUND_UP(cols, 64) / 8) + piece) * 8 + row % 8; }
-
-// Eight columns as 16-bit numbers.
-FORCE quad pack_eight(const float *v, int kind) {
-	quad q;
-	if (kind) q = {half_pair(v[0], v[1]), half_pair(v[2], v[3]), half_pair(v[4], v[5]), half_pair(v[6], v[7])};
-	else q = {brain_pair(v[0], v[1]), brain_pair(v[2], v[3]), brain_pair(v[4], v[5]), brain_pair(v[6], v[7])};
-	return q;
 }
 
 FORCE void load_eight(float *v, const float *from, int left, bool whole) {
@@ -64,21 +43,24 @@ struct NormArgs {
 	float *dst, *src;
 	const float *add; // is added to src first, if not null
 	const float *w;
-	quad *packed; // bfloat16, if not null
+	quad *packed; // bfloat16, if not null; then dst may be null
 	const int *step;
 	int cols;
 	float eps, offset;
+	int rowTiles; // of packed
 };
 
-// norm is the RMS norm, after an addition if there is one: one block of threads for each row.
+// norm is the RMS norm, after an addition if there is one: one block of threads
+// for each row. Rows up to 4096 columns stay in registers.
 KERNEL(256) void norm(NormArgs a) {
 	begin();
+	enum { held = 2 };
 	int row = blockx, cols = a.cols;
 	if (row >= a.step[STEP_ROWS]) return;
-	float *src = a.src + (u64)row * cols, *dst = a.dst + (u64)row * cols;
+	float *src = a.src + (u64)row * cols, *dst = a.dst ? a.dst + (u64)row * cols : 0;
 	bool whole = cols % 8 == 0;
-	float sum = 0, v[8], w[8];
-	for (int c = threadx * 8; c < cols; c += 256 * 8) {
+	float sum = 0, kept[held][8], w[8];
+	auto load = [&](float *v, int c) __attribute__((always_inline)) {
 		load_eight(v, src + c, cols - c, whole);
 		if (a.add) {
 			load_eight(w, a.add + (u64)row * cols + c, cols - c, whole);
@@ -86,14 +68,26 @@ KERNEL(256) void norm(NormArgs a) {
 			store_eight(src + c, v, cols - c, whole);
 		}
 		UNROLL for (int i = 0; i < 8; i++) sum = __builtin_fmaf(v[i], v[i], sum);
+	};
+	UNROLL for (int n = 0; n < held; n++)
+		if ((n * 256 + threadx) * 8 < cols) load(kept[n], (n * 256 + threadx) * 8);
+	for (int c = (held * 256 + threadx) * 8; c < cols; c += 256 * 8) {
+		float v[8];
+		load(v, c);
 	}
 	float inverse = 1.0f / __builtin_sqrtf(block_sum(sum) / (float)cols + a.eps);
-	for (int c = threadx * 8; c < ROUND_UP(cols, 64); c += 256 * 8) {
-		load_eight(v, src + c, cols - c, whole && c < cols);
+	auto store = [&](float *v, int c) __attribute__((always_inline)) {
 		load_eight(w, a.w + c, cols - c, whole && c < cols);
 		UNROLL for (int i = 0; i < 8; i++) v[i] = c + i < cols ? v[i] * inverse * (w[i] + a.offset) : 0;
-		store_eight(dst + c, v, cols - c, whole && c < cols);
-		if (a.packed) a.packed[piece_of(row, cols, c / 8)] = pack_eight(v, 0);
+		if (dst) store_eight(dst + c, v, cols - c, whole && c < cols);
+		if (a.packed) a.packed[piece_of(row, a.rowTiles, c / 8)] = pack_eight(v, 0);
+	};
+	UNROLL for (int n = 0; n < held; n++)
+		if ((n * 256 + threadx) * 8 < ROUND_UP(cols, 64)) store(kept[n], (n * 256 + threadx) * 8);
+	for (int c = (held * 256 + threadx) * 8; c < ROUND_UP(cols, 64); c += 256 * 8) {
+		float v[8];
+		load_eight(v, src + c, cols - c, whole && c < cols);
+		store(v, c);
 	}
 }
 
@@ -118,6 +112,7 @@ struct PackArgs {
 	const int *rows;  // which of src, -1 for zeros; null for all
 	int cols, kind;   // kind 1: half numbers, with a power of two for each row
 	int act;
+	int rowTiles; // of packed
 };
 
 FORCE bool pack_row(const PackArgs &a, int at, const float **src, const float **up) {
@@ -168,7 +163,7 @@ KERNEL(256) void pack16(PackArgs a) {
 	for (int c = (blocky * 256 + threadx) * 8; c < ROUND_UP(a.cols, 64); c += gridy * 256 * 8) {
 		pack_load(a, v, src, up, c, there && c < a.cols);
 		UNROLL for (int i = 0; i < 8; i++) v[i] *= factor;
-		((quad *)a.packed)[piece_of(at, a.cols, c / 8)] = pack_eight(v, a.kind);
+		((quad *)a.packed)[piece_of(at, a.rowTiles, c / 8)] = pack_eight(v, a.kind);
 	}
 }
 

@@ -1,49 +1,101 @@
 // Products of 16-bit matrices with few rows on Hopper: the arithmetic of
 // linear16.cuh, fed by bulk copies.
 #pragma once
-#include "ring90.cuh"
+#include "async90.cuh"
 
-template <int TYPE, int WM, int NT, int STAGES, int KS> FORCE void few90(const LinearArgs &a) {
-	typedef Ring<WM, NT, STAGES, KS, 2048, 1024, 0> R;
+// A block of threads computes 64 outputs at a time, 16 for each of four warps, for
+// NT tiles of 8 rows; of a pair, as many of both matrices. A fifth warp copies KS
+// records at a time through a ring of STAGES.
+template <int TYPE, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(const LinearArgs &a) {
+	enum {
+		sides = PAIR ? 2 : 1, sideBytes = KS * GROUP_BYTES, rowsAt = sides * sideBytes, rowsBytes = NT * 1024,
+		stage = rowsAt + KS * rowsBytes
+	};
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	start_next();
 	if (a.tiles) wait_before();
-	Place p;
-	if (!place<WM * 16, NT * 8>(a, &p)) return wait_before();
-	R ring;
-	ring.open(memory, barriers);
-	int warp = threadx / 32, lane = threadx % 32;
-	if (warp == WM) return ring.feed(a, p);
-	float sums[NT][4] = {};
-	// multiply adds 32 columns.
-	auto multiply = [&](u32 w, u32 x) __attribute__((always_inline)) {
-		quad left[2] = {load_matrices(w), load_matrices(w + 256)}, right[NT];
-		UNROLL for (int t = 0; t < NT; t++) right[t] = load_matrices(x + t * KS * 1024);
-		UNROLL for (int t = 0; t < NT; t++) {
-			if (TYPE == BF16) {
-				multiply_brain(sums[t], left[0], right[t].x, right[t].y);
-				multiply_brain(sums[t], left[1], right[t].z, right[t].w);
-			} else {
-				multiply_half(sums[t], left[0], right[t].x, right[t].y);
-				multiply_half(sums[t], left[1], right[t].z, right[t].w);
+	u32 base = shared_address(memory), full = shared_address(barriers), empty = full + 8 * STAGES;
+	open_barriers<STAGES>(full, 4);
+	int warp = threadx / 32, lane = threadx % 32, stages = (a.records + KS - 1) / KS, all = a.mtiles * a.ntiles;
+	if (warp == 4) {
+		int step = 0;
+		bool waited = false;
+		for (int id = blockx; id < all; id += gridx) {
+			Place p;
+			if (!place_at<64, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
+			auto weights = [&](int k) __attribute__((always_inline)) {
+				int s = (step + k) % STAGES, n = least(KS, a.records - k * KS);
+				if (lane == 0) barrier_expect(full + 8 * s, n * (sides * GROUP_BYTES + rowsBytes));
+				sync_warp();
+				if (lane < sides) copy_bulk(base + s * stage + lane * sideBytes,
+					(lane ? p.up : p.w) + record16_at(p.strip, a.records, k * KS), n * GROUP_BYTES, full + 8 * s);
+			};
+			auto rows = [&](int k) __attribute__((always_inline)) {
+				int s = (step + k) % STAGES, n = least(KS, a.records - k * KS);
+				if (lane < n) copy_bulk(base + s * stage + rowsAt + lane * rowsBytes,
+					a.x + ((u64)(k * KS + lane) * a.rowTiles + p.row / 8) * 1024, rowsBytes, full + 8 * s);
+			};
+			int early = 0; // stages whose weights come while the kernel before still runs
+			if (!waited) {
+				early = least(STAGES, stages);
+				for (int k = 0; k < early; k++) weights(k);
+				wait_before();
+				waited = true;
 			}
+			for (int k = 0; k < stages; k++) {
+				if (k >= early) {
+					if (step + k >= STAGES) barrier_wait(empty + 8 * ((step + k) % STAGES), ((step + k) / STAGES - 1) & 1);
+					weights(k);
+				}
+				rows(k);
+			}
+			step += stages;
 		}
-	};
-	int whole = a.records / KS;
-	for (int k = 0; k * KS < a.records; k++) {
-		u32 at = ring.take(k), w = left_at(at + warp * KS * 2048), x = at + R::rowsAt + lane * 16;
-		if (k < whole) {
-			UNROLL for (int half = 0; half < 2 * KS; half++) multiply(w + half / 2 * 2048 + half % 2 * 512, x + half * 512);
-		} else {
-			int n = (a.records - k * KS) * 2;
-			for (int half = 0; half < n; half++) multiply(w + half / 2 * 2048 + half % 2 * 512, x + half * 512);
-		}
-		ring.give(k);
+		if (!waited) wait_before();
+		return;
 	}
 	wait_before();
-	UNROLL for (int t = 0; t < NT; t++) store_tile(p, sums[t], (p.strip + warp) * 16, p.row + t * 8, TYPE == F16 ? a.scales : 0);
+	int step = 0;
+	for (int id = blockx; id < all; id += gridx) {
+		Place p;
+		if (!place_at<64, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
+		float sums[sides][NT][4] = {};
+		// multiply adds 32 columns.
+		auto multiply = [&](u32 w, u32 x) __attribute__((always_inline)) {
+			quad right[NT];
+			UNROLL for (int t = 0; t < NT; t++) right[t] = load_matrices(x + t * 1024);
+			UNROLL for (int side = 0; side < sides; side++) {
+				quad left[2] = {load_matrices(w + side * sideBytes), load_matrices(w + side * sideBytes + 256)};
+				UNROLL for (int t = 0; t < NT; t++) {
+					multiply16<TYPE>(sums[side][t], left[0], right[t].x, right[t].y);
+					multiply16<TYPE>(sums[side][t], left[1], right[t].z, right[t].w);
+				}
+			}
+		};
+		for (int k = 0; k < stages; k++, step++) {
+			int s = step % STAGES;
+			barrier_wait(full + 8 * s, step / STAGES & 1);
+			u32 w = left_at(base + s * stage + warp * 2048), x = base + s * stage + rowsAt + lane * 16;
+			if ((k + 1) * KS <= a.records) {
+				UNROLL for (int half = 0; half < 2 * KS; half++)
+					multiply(w + half / 2 * GROUP_BYTES + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
+			} else {
+				for (int half = 0; half < (a.records - k * KS) * 2; half++)
+					multiply(w + half / 2 * GROUP_BYTES + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
+			}
+			sync_warp();
+			if (lane == 0) barrier_arrive(empty + 8 * s);
+		}
+		UNROLL for (int t = 0; t < NT; t++) {
+			int output = (p.strip + warp) * 16, row = p.row + t * 8;
+			if constexpr (PAIR) store_pair(a, p, sums[0][t], sums[1][t], output, row);
+			else store_tile(p, sums[0][t], output, row, TYPE == F16 ? a.scales : 0);
+		}
+	}
 }
 
-#define FEW90(name, type, wm, nt, stages, ks) \
-	KERNEL(wm * 32 + 32) void name(LinearArgs a) { few90<type, wm, nt, stages, ks>(a); }
+#define FEW90(name, type, nt, stages, ks) \
+	KERNEL(160) void name(LinearArgs a) { few90<type, nt, stages, ks, false>(a); }
+#define PAIR90(name, type, nt, stages, ks) \
+	KERNEL(160) void name(LinearArgs a) { few90<type, nt, stages, ks, true>(a); }

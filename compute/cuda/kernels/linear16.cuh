@@ -17,12 +17,12 @@ template <int TYPE, int WM, int MT, int WN, int NTW, int STAGES> FORCE void line
 		u32 to = base + k % STAGES * stage;
 		UNROLL for (int i = 0; i < strips * 128 / threads; i++) {
 			int c = i * threads + threadx;
-			copy_async(to + c * 16, p.w + ((u64)least(p.strip + c / 128, lastStrip) * a.records + k) * 2048 + c % 128 * 16);
+			copy_async(to + c * 16, p.w + record16_at(least(p.strip + c / 128, lastStrip), a.records, k) + c % 128 * 16);
 		}
 		UNROLL for (int i = 0; i < (tiles * 64 + threads - 1) / threads; i++) {
 			int c = i * threads + threadx;
 			if (tiles * 64 % threads == 0 || c < tiles * 64)
-				copy_async(to + strips * 2048 + c * 16, a.x + ((u64)least(p.row / 8 + c / 64, lastTile) * a.records + k) * 1024 + c % 64 * 16);
+				copy_async(to + strips * 2048 + c * 16, a.x + ((u64)k * a.rowTiles + least(p.row / 8 + c / 64, lastTile)) * 1024 + c % 64 * 16);
 		}
 	};
 

@@ -2,7 +2,7 @@
 // Hopper (sm_90a), both sides in shared memory. The bits are those of linear16.cuh: the same
 // chain of sixteens of columns.
 #pragma once
-#include "ring90.cuh"
+#include "async90.cuh"
 
 FORCE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FORCE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -32,69 +32,88 @@ template <int TYPE> FORCE void multiply_group_256(float *c, u64 a, u64 b) {
 // bytes to the next 8 columns, 1024 to the next 8 rows.
 FORCE u64 pieces_at(u32 address) { return (u64)(address >> 4 & 0x3fff) | (u64)(128 >> 4) << 16 | (u64)(1024 >> 4) << 32; }
 
-// A block of threads computes GROUPS·64 outputs for ROWS rows: GROUPS warpgroups
-// multiply, a warp copies 64 columns at a time through a ring of STAGES.
-template <int TYPE, int GROUPS, int ROWS, int STAGES> FORCE void linear90(const LinearArgs &a) {
-	enum { strips = GROUPS * 4, tiles = ROWS / 8, stage = strips * 2048 + tiles * 1024 };
+// A block of threads computes tile after tile: GROUPS warpgroups of 64 outputs each
+// for ROWS rows; of a pair, 64 of both matrices. One thread more copies 64 columns
+// at a time through a ring of STAGES.
+template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void linear90(const LinearArgs &a) {
+	enum { sides = PAIR ? 2 : 1, rowsAt = sides * GROUPS * GROUP_BYTES, stage = rowsAt + ROWS * 128 };
 	extern __shared__ __attribute__((aligned(128))) u8 ring[];
-	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES]; // full, then empty
-	start_next();
-	if (a.tiles) wait_before();
-	Place p;
-	if (!place<GROUPS * 64, ROWS>(a, &p)) return wait_before();
+	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
+	begin();
 	u32 base = shared_address(ring), full = shared_address(barriers), empty = full + 8 * STAGES;
-	if (threadx == 0) {
-		UNROLL for (int i = 0; i < STAGES; i++) {
-			barrier_init(full + 8 * i, 1);
-			barrier_init(empty + 8 * i, GROUPS * 4); // one of each warp
-		}
-		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-	}
-	sync_block();
-	int group = threadx / 128, lane = threadx % 32;
+	open_barriers<STAGES>(full, GROUPS * 4);
+	int group = threadx / 128, lane = threadx % 32, all = a.mtiles * a.ntiles;
+	// Blocks that run at the same time share strips and rows: eight tiles of
+	// outputs side by side go through all rows.
+	auto find = [&](int id, Place *p) __attribute__((always_inline)) {
+		const int side = 8;
+		int span = a.ntiles * side, g = id / span, width = least(side, a.mtiles - g * side);
+		id -= g * span;
+		return place_at<GROUPS * 64, ROWS, PAIR>(a, g * side + id % width, id / width, p);
+	};
 	if (group == GROUPS) {
 		if (GROUPS > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-		wait_before();
-		int lastStrip = (p.outputs + 15) / 16 - 1, lastTile = (p.count + 7) / 8 - 1;
-		for (int k = 0; k < a.records && threadx % 128 < 32; k++) {
-			int s = k % STAGES;
-			u32 to = base + s * stage;
-			if (k >= STAGES) barrier_wait(empty + 8 * s, (k / STAGES - 1) & 1);
-			if (lane == 0) barrier_expect(full + 8 * s, stage);
-			sync_warp();
-			for (int i = lane; i < strips + tiles; i += 32) {
-				if (i < strips)
-					copy_bulk(to + i * 2048, p.w + ((u64)least(p.strip + i, lastStrip) * a.records + k) * 2048, 2048, full + 8 * s);
-				else
-					copy_bulk(to + strips * 2048 + (i - strips) * 1024,
-						a.x + ((u64)least(p.row / 8 + i - strips, lastTile) * a.records + k) * 1024, 1024, full + 8 * s);
+		if (threadx % 128 > 0) return;
+		int step = 0;
+		for (int id = blockx; id < all; id += gridx) {
+			Place p;
+			if (!find(id, &p)) continue;
+			const u8 *w[GROUPS], *up[GROUPS], *x = a.x + (u64)(p.row / 8) * 1024;
+			UNROLL for (int i = 0; i < GROUPS; i++) {
+				int strip = least(p.strip / 4 + i, ROUND_UP(p.outputs, 64) / 64 - 1) * 4;
+				w[i] = p.w + record16_at(strip, a.records, 0);
+				if (PAIR) up[i] = p.up + record16_at(strip, a.records, 0);
+			}
+			for (int k = 0; k < a.records; k++, step++) {
+				int s = step % STAGES;
+				u32 to = base + s * stage, barrier = full + 8 * s;
+				if (step >= STAGES) barrier_wait(empty + 8 * s, (step / STAGES - 1) & 1);
+				barrier_expect(barrier, stage);
+				UNROLL for (int i = 0; i < GROUPS; i++) {
+					copy_bulk(to + i * sides * GROUP_BYTES, w[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
+					if (PAIR) copy_bulk(to + (i * 2 + 1) * GROUP_BYTES, up[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
+				}
+				copy_bulk(to + rowsAt, x + (u64)k * a.rowTiles * 1024, ROWS * 128, barrier);
 			}
 		}
-	} else {
-		if (GROUPS > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-		float sums[ROWS / 2];
-		UNROLL for (int i = 0; i < ROWS / 2; i++) sums[i] = 0;
+		return;
+	}
+	if (GROUPS > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+	int step = 0;
+	for (int id = blockx; id < all; id += gridx) {
+		Place p;
+		if (!find(id, &p)) continue;
+		float sums[sides][ROWS / 2];
+		UNROLL for (int i = 0; i < sides; i++) UNROLL for (int j = 0; j < ROWS / 2; j++) sums[i][j] = 0;
 		// A stage is given back when the one after it is being multiplied.
-		for (int k = 0; k < a.records; k++) {
-			int s = k % STAGES;
-			barrier_wait(full + 8 * s, k / STAGES & 1);
-			u64 left = pieces_at(base + s * stage + group * 4 * 2048), right = pieces_at(base + s * stage + strips * 2048);
+		for (int k = 0; k < a.records; k++, step++) {
+			int s = step % STAGES;
+			barrier_wait(full + 8 * s, step / STAGES & 1);
+			u64 left = pieces_at(base + s * stage + group * sides * GROUP_BYTES), right = pieces_at(base + s * stage + rowsAt);
 			group_fence();
 			UNROLL for (int i = 0; i < 4; i++) {
-				if constexpr (ROWS == 256) multiply_group_256<TYPE>(sums, left + i * 16, right + i * 16);
-				else multiply_group_128<TYPE>(sums, left + i * 16, right + i * 16);
+				UNROLL for (int side = 0; side < sides; side++) {
+					u64 l = left + side * (GROUP_BYTES / 16) + i * 16, r = right + i * 16;
+					if constexpr (ROWS == 256) multiply_group_256<TYPE>(sums[side], l, r);
+					else multiply_group_128<TYPE>(sums[side], l, r);
+				}
 			}
 			group_commit();
 			group_wait<1>();
 			sync_warp();
-			if (k > 0 && lane == 0) barrier_arrive(empty + 8 * ((k - 1) % STAGES));
+			if (k > 0 && lane == 0) barrier_arrive(empty + 8 * ((step - 1) % STAGES));
 		}
 		group_wait<0>();
-		wait_before();
-		int strip = p.strip + group * 4 + threadx % 128 / 32;
-		UNROLL for (int n = 0; n < tiles; n++) store_tile(p, sums + 4 * n, strip * 16, p.row + n * 8, TYPE == F16 ? a.scales : 0);
+		sync_warp();
+		if (lane == 0) barrier_arrive(empty + 8 * ((step - 1) % STAGES));
+		int output = (p.strip + group * 4 + threadx % 128 / 32) * 16;
+		UNROLL for (int n = 0; n < ROWS / 8; n++) {
+			int row = p.row + n * 8;
+			if constexpr (PAIR) store_pair(a, p, sums[0] + 4 * n, sums[1] + 4 * n, output, row);
+			else store_tile(p, sums[0] + 4 * n, output, row, TYPE == F16 ? a.scales : 0);
+		}
 	}
 }
 
-#define LINEAR90(name, type, groups, rows, stages) \
-	BOUNDED(groups * 128 + 128, 1) void name(LinearArgs a) { linear90<type, groups, rows, stages>(a); }
+#define LINEAR90(name, type, groups, rows, stages, pair) \
+	BOUNDED(groups * 128 + 128, 1) void name(LinearArgs a) { linear90<type, groups, rows, stages, pair>(a); }

@@ -1,24 +1,7 @@
 // Streams of weights and rows through shared memory by bulk copies (sm_90), for
 // products with few rows.
 #pragma once
-#include "linear.cuh"
-
-FORCE void barrier_init(u32 at, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory"); }
-FORCE void barrier_expect(u32 at, int bytes) {
-	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
-FORCE void barrier_arrive(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
-FORCE void barrier_wait(u32 at, int parity) {
-	u32 done = 0;
-	while (!done)
-		asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
-			: "=r"(done) : "r"(at), "r"(parity) : "memory");
-}
-// copy_bulk copies bytes to shared memory and counts them at a barrier.
-FORCE void copy_bulk(u32 to, const void *from, int bytes, u32 barrier) {
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-		::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
-}
+#include "async90.cuh"
 
 // A Ring is STAGES stages of KS records of WM strips of weights, WB bytes each,
 // and of NT tiles of rows, XB bytes each, with scales and sums of SB bytes.
@@ -32,14 +15,7 @@ template <int WM, int NT, int STAGES, int KS, int WB, int XB, int SB> struct Rin
 	// open makes the barriers. Every thread of the block calls it.
 	FORCE_MEMBER void open(u8 *memory, u64 *barriers) {
 		base = shared_address(memory), full = shared_address(barriers), empty = full + 8 * STAGES;
-		if (threadx == 0) {
-			UNROLL for (int i = 0; i < STAGES; i++) {
-				barrier_init(full + 8 * i, 1);
-				barrier_init(empty + 8 * i, WM);
-			}
-			asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-		}
-		sync_block();
+		open_barriers<STAGES>(full, WM);
 	}
 
 	// feed copies everything, a lane for each part. Weights are there before any

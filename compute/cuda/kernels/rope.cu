@@ -1,6 +1,7 @@
 // Rotary encoding, storing into the key/value pool, and the union of what
 // attention found in the partitions of a context.
 #include "attend.cuh"
+#include "packed.cuh"
 
 struct AngleArgs {
 	float *angles; // [ropes][rows][half] pairs of cosine and sine
@@ -165,7 +166,7 @@ struct CombineArgs {
 	const float *partials, *states;
 	quad *packed; // bfloat16 of all rows, if not null
 	const int *step;
-	int queries, dim;
+	int queries, dim, rowTiles;
 };
 
 // A union is a row of few query rows, and where its partial results are; none
@@ -218,6 +219,5 @@ KERNEL(128) void combine(CombineArgs a) {
 		}
 	}
 	if (a.packed && piece < ROUND_UP(cols, 64) / 8)
-		a.packed[((u64)(row / 8) * (ROUND_UP(cols, 64) / 8) + piece) * 8 + row % 8] =
-			{brain_pair(v[0], v[1]), brain_pair(v[2], v[3]), brain_pair(v[4], v[5]), brain_pair(v[6], v[7])};
+		a.packed[piece_of(row, a.rowTiles, piece)] = pack_eight(v, 0);
 }

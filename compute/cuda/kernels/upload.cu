@@ -7,14 +7,14 @@ struct ArrangeArgs {
 	int rows, cols;
 };
 
-// arrange16 moves 16-bit numbers: one thread for each word of a record.
+// arrange16 moves 16-bit numbers: one thread for each word of the records of 64 rows.
 KERNEL(256) void arrange16(ArrangeArgs a) {
-	int records = ROUND_UP(a.cols, 64) / 64, words = ROUND_UP(a.rows, STRIP) / STRIP * records;
+	int records = ROUND_UP(a.cols, 64) / 64, groups = ROUND_UP(a.rows, GROUP_ROWS) / GROUP_ROWS * records;
 	const u16 *stored = (const u16 *)a.stored;
-	for (u64 i = (u64)blockx * 256 + threadx; i < (u64)words * 512; i += (u64)gridx * 256) {
-		int record = (int)(i / 512), at = i % 512;
-		int row = record / records * STRIP + at / 256 * 8 + at % 32 / 4;
-		int col = record % records * 64 + at % 256 / 32 * 8 + at % 4 * 2;
+	for (u64 i = (u64)blockx * 256 + threadx; i < (u64)groups * 2048; i += (u64)gridx * 256) {
+		int group = (int)(i / 2048), at = i % 512;
+		int row = group / records * GROUP_ROWS + i % 2048 / 512 * STRIP + at / 256 * 8 + at % 32 / 4;
+		int col = group % records * 64 + at % 256 / 32 * 8 + at % 4 * 2;
 		u32 v = 0;
 		if (row < a.rows) {
 			const u16 *from = stored + (u64)row * a.cols;

@@ -6,7 +6,8 @@
 // cores, then the scales. So a strip is one contiguous stream, whatever the
 // type, and takes as many bytes as the stored blocks.
 //
-//   16-bit  REC 64: for each 8 rows, 8 columns of all 8 rows at a time, 128 bytes
+//   16-bit  REC 64: for each 8 rows, 8 columns of all 8 rows at a time, 128 bytes;
+//           the records of four strips lie side by side, so 64 rows are one stream
 //   Q8_0    REC 64: two tiles of 32 columns, 16 bytes a lane; 2x16 halves d
 //   Q4_0/1  REC 64: nibbles, 16 bytes a lane; 2x16 halves d, or pairs d, m
 //   Q5_0/1  the same, with 4 bytes a lane of fifth bits behind the nibbles
@@ -23,6 +24,18 @@
 
 #define STRIP 16
 #define BLOCK_COLS 64
+
+template <int TYPE> FORCE void multiply16(float *c, quad a, u32 b0, u32 b1) {
+	if (TYPE == BF16) multiply_brain(c, a, b0, b1);
+	else multiply_half(c, a, b0, b1);
+}
+
+// Where a record of 16-bit numbers lies: strips in groups of four.
+#define GROUP_ROWS 64
+#define GROUP_BYTES 8192
+FORCE u64 record16_at(int strip, int records, int k) {
+	return ((u64)(strip / 4) * records + k) * GROUP_BYTES + strip % 4 * 2048;
+}
 
 template <int TYPE> struct Layout;
 template <> struct Layout<F16> { enum { rec = 64, bytes = 2048 }; };
@@ -93,13 +106,17 @@ template <int TYPE> FORCE int code_of(const u8 *record, int row, int col) {
 // element reads one number of a matrix, dequantized as the formats define it.
 template <int TYPE> FORCE float element_of(const u8 *w, int cols, int row, int col) {
 	typedef Layout<TYPE> L;
-	const u8 *record = w + ((u64)(row / STRIP) * (ROUND_UP(cols, L::rec) / L::rec) + col / L::rec) * L::bytes;
-	row %= STRIP;
-	col %= L::rec;
+	const int records = ROUND_UP(cols, L::rec) / L::rec;
 	if constexpr (TYPE == F16 || TYPE == BF16) {
+		const u8 *record = w + record16_at(row / STRIP, records, col / L::rec);
+		row %= STRIP;
+		col %= L::rec;
 		u16 h = ((const u16 *)(record + row / 8 * 1024 + col / 8 * 128 + row % 8 * 16))[col % 8];
 		return TYPE == F16 ? from_half(h) : from_brain(h);
 	} else {
+		const u8 *record = w + ((u64)(row / STRIP) * records + col / L::rec) * L::bytes;
+		row %= STRIP;
+		col %= L::rec;
 		int code = code_of<TYPE>(record, row, col);
 		Scale s = scale_of<TYPE>(record, row, col / (TYPE == Q6_K ? 16 : 32));
 		float v = (float)code * s.d;
