@@ -143,26 +143,43 @@ func matrixShapes(t weights.DType) []matrixKernel {
 var headWidths = []int{64, 128, 256}
 
 const (
-	keysAtOnce = 32  // positions in shared memory, as in kernels/attend.cuh
+	keysOfTile = 64  // positions in shared memory, as in kernels/attend.cuh
 	partition  = 256 // positions with a softmax of their own
-	queryRows  = 16  // of a warp of the kernel for few query rows
-	manyWarps  = 4   // of the kernel for many
+	queryRows  = 16  // of a warp, and of the kernel for few query rows
 )
 
+// An attendTile is how attention over heads of a width is cut: warps of the kernel
+// for many query rows, and stages of both on devices before Hopper, as in
+// kernels/attend_128.cu.
+type attendTile struct{ warps, few, many int }
+
+var attendTiles = map[int]attendTile{64: {8, 5, 4}, 128: {8, 4, 3}, 256: {4, 2, 2}}
+
 // manyRows is how many query rows a block of threads of the kernel for many has.
-func manyRows(width int) int {
-	if width > 128 {
-		return manyWarps * queryRows
+func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
+
+// headWidth is the least width of kernels for heads of dim.
+func headWidth(dim int) int {
+	for _, width := range headWidths {
+		if dim <= width {
+			return width
+		}
 	}
-	return 2 * manyWarps * queryRows
+	return headWidths[len(headWidths)-1]
 }
 
 // attendShapes are the kernels for few and for many query rows of a sequence.
-func attendShapes(width int) []kernelShape {
-	stage := 2*keysAtOnce*width*2 + 2*keysAtOnce*4
+func attendShapes(width int, hopper bool) []kernelShape {
+	s, row, scales := attendTiles[width], width*2, 2*2*partition*2
+	if hopper {
+		s.few++
+		s.many++
+	}
+	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
+	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
 	return []kernelShape{
-		{fmt.Sprintf("attend_few_%d", width), 32, queryRows*width*2 + 4*stage, false},
-		{fmt.Sprintf("attend_many_%d", width), manyWarps * 32, manyRows(width)*width*2 + 2*stage, false},
+		{fmt.Sprintf("attend_few_%d", width), 256, few, false},
+		{fmt.Sprintf("attend_many_%d", width), s.warps * 32, many, false},
 	}
 }
 

@@ -14,7 +14,7 @@ func view[T any](b []byte) []T {
 }
 
 // A pool is the key/value pool: [block][layer][keys, values][head], in each
-// [16 tokens][dim] and the scales of the tokens in types that have some.
+// [16 tokens][dim] and the scales of the tokens in types that have some; see kernels/pool.cuh.
 type pool struct {
 	shape compute.KVShape
 	at    address
@@ -65,13 +65,9 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 
 // loadAttend loads the kernels for heads of that width.
 func (c *CUDA) loadAttend(dim int) (err error) {
-	for _, width := range headWidths {
-		if dim <= width {
-			c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width))
-			return err
-		}
-	}
-	return fmt.Errorf("cuda: heads of %d are wider than %d", dim, headWidths[len(headWidths)-1])
+	width := headWidth(dim)
+	c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width, c.hopper()))
+	return err
 }
 
 func (c *CUDA) block(i int32) address {

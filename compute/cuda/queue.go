@@ -190,7 +190,7 @@ func (c *CUDA) run(queue []command, rows, outputs int) {
 		case opRopeStore:
 			c.runRopeStore(q, rows)
 		case opAttend:
-			c.runAttend(q, at(rest, 0), rows)
+			c.runAttend(q, rest, rows)
 		case opMLP:
 			c.runMLP(q, rows)
 		case opMixture:

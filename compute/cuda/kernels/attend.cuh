@@ -1,5 +1,6 @@
 // Attention over the key/value pool.
 #pragma once
+#include "packed.cuh"
 #include "pool.cuh"
 
 // An item of attention is some query rows of one sequence over some partitions
@@ -18,7 +19,8 @@ enum ItemField {
 };
 
 #define PARTITION 256
-#define KEYS 32 // in shared memory at once
+#define KEYS 64 // positions of a tile
+#define TILES (PARTITION / KEYS)
 
 struct AttendArgs {
 	float *dst;
@@ -28,6 +30,8 @@ struct AttendArgs {
 	Pool pool;
 	int layer, queries, window;
 	float scale; // times log2(e)
+	quad *packed; // bfloat16 of rows that are completed, if not null
+	int rowTiles;
 };
 
 // A State is the softmax so far: greatest score and sum of weights.
@@ -42,229 +46,465 @@ FORCE void merge(State *all, State part, float *left, float *right) {
 	all->top = top;
 }
 
-// Where piece c (of 16 bytes) of a row lies in a tile of rows of D 16-bit numbers.
-template <int D> FORCE u32 tile_at(int row, int c) { return row * D * 2 + ((c ^ (row & 7)) & 7 | c & ~7) * 16; }
+// Rows of D numbers in shared memory are pieces of 8 rows and 8 columns: all
+// columns of 8 rows, then of the next 8.
+template <int D> FORCE u32 piece_at(int rows8, int columns8) { return rows8 * D * 16 + columns8 * 128; }
 
-// The blocks of 32 positions, of which those from end on do not exist.
-struct Blocks { int first, second; };
-FORCE Blocks blocks_at(const int *table, int position, int end) {
-	Blocks b = {0, 0};
-	if (position < end) b.first = table[position / BLOCK_TOKENS];
-	b.second = b.first;
-	if (position + BLOCK_TOKENS < end) b.second = table[position / BLOCK_TOKENS + 1];
-	return b;
-}
+// An Item is what a block of threads computes, and the first and last position it looks at.
+struct Item {
+	const int *fields, *table;
+	int rows;        // query rows of the sequence
+	int past, limit; // positions from limit on are not looked at
+	int begin;       // of the first tile
+};
 
-// load_tile brings the keys or values of 32 positions into shared memory as
-// bfloat16. Positions from end on, and columns outside the head, are zero.
-template <int D, int THREADS> FORCE void load_tile(const AttendArgs &a, Blocks blocks, int position, int end, int values, int head, u32 to, u8 *plain, float *scales) {
-	const Pool &p = a.pool;
-	const u8 *first = pool_part(p, blocks.first, a.layer, values, head), *second = pool_part(p, blocks.second, a.layer, values, head);
-	if (p.type == POOL_BF16 && p.dim % 8 == 0) {
-		UNROLL for (int i = 0; i < KEYS * D / 8 / THREADS; i++) {
-			int at = i * THREADS + threadx, row = at / (D / 8), c = at % (D / 8);
-			bool there = position + row < end && c * 8 < p.dim;
-			const u8 *from = (row < BLOCK_TOKENS ? first : second) + (row % BLOCK_TOKENS * p.dim + (there ? c * 8 : 0)) * 2;
-			copy_async(to + tile_at<D>(row, c), from, there ? 16 : 0);
-		}
-		return;
+// A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
+// bfloat16: of each partition first the keys, then the values.
+template <int D, int THREADS, int STAGES> struct Feed {
+	enum { tile = KEYS * D * 2, scaleBytes = 2 * 2 * PARTITION * 2, bytes = STAGES * tile + scaleBytes };
+	const AttendArgs &a;
+	const Item &item;
+	u8 *memory; // the ring, then scales of two partitions
+	int head;
+	int loaded, taken; // tiles
+	int partition, at; // the tile to load next: of a partition, keys and then values
+	u32 blocks, following; // a lane's block of the partition, and of the one after it
+
+	FORCE_MEMBER int first_tile(int p) const { return p == item.begin / PARTITION ? item.begin % PARTITION / KEYS : 0; }
+	FORCE_MEMBER int tiles(int p) const { return least(TILES, (item.limit - p * PARTITION + KEYS - 1) / KEYS); }
+	FORCE_MEMBER u32 block_of(int p) const {
+		int i = p * (PARTITION / BLOCK_TOKENS) + threadx % 32;
+		return threadx % 32 < PARTITION / BLOCK_TOKENS && i * BLOCK_TOKENS < item.limit ? item.table[i] : 0;
 	}
-	for (int at = threadx; at < KEYS * D; at += THREADS) {
-		int row = at / D, c = at % D;
-		u16 v = 0;
-		if (position + row < end && c < p.dim) {
-			const u8 *part = row < BLOCK_TOKENS ? first : second;
-			int e = row % BLOCK_TOKENS * p.dim + c;
-			switch (p.type) {
-			case POOL_F32: v = brain_of(((const float *)part)[e]); break;
-			case POOL_BF16: v = ((const u16 *)part)[e]; break;
-			case POOL_INT8: v = brain_of((float)(s8)part[e]); break;
-			default: v = brain_of_fp8(part[e]);
+
+	FORCE_MEMBER Feed(const AttendArgs &args, const Item &it, u8 *m, int h) : a(args), item(it), memory(m), head(h) {
+		loaded = taken = 0;
+		partition = item.begin / PARTITION;
+		at = first_tile(partition);
+		blocks = block_of(partition);
+		following = block_of(partition + 1);
+		UNROLL for (int i = 0; i < STAGES - 1; i++) load();
+	}
+
+	FORCE_MEMBER u8 *stage(int i) const { return memory + i % STAGES * tile; }
+	FORCE_MEMBER u16 *scales(int p, int values) const { return (u16 *)(memory + STAGES * tile) + (p % 2 * 2 + values) * PARTITION; }
+
+	// load begins to load a tile, if there is one more.
+	FORCE_MEMBER void load() {
+		if (partition * PARTITION < item.limit) {
+			int values = at >= TILES, t = at % TILES, pos = partition * PARTITION + t * KEYS;
+			const Pool &p = a.pool;
+			u8 *to = stage(loaded++);
+			if (in_pieces(p) && p.dim == D) {
+				UNROLL for (int i = 0; i < KEYS * D / 8 / THREADS; i++) {
+					int c = i * THREADS + threadx, b = c / (2 * D);
+					u32 block;
+					asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(block) : "r"(blocks), "r"(t * (KEYS / BLOCK_TOKENS) + b));
+					int key = b * 16 + c % (2 * D) / D * 8 + c % 8;
+					const u8 *from = pool_part(p, (int)block, a.layer, values, head) + c % (2 * D) * 16;
+					copy_async(shared_address(to) + c * 16, from, pos + key < item.limit ? 16 : 0);
+				}
+			} else {
+				load_other(to, values, t, pos);
+			}
+			at++;
+			if (at == tiles(partition)) at = TILES + first_tile(partition);
+			if (at == TILES + tiles(partition)) {
+				partition++;
+				at = 0;
+				blocks = following;
+				following = block_of(partition + 1);
 			}
 		}
-		*(u16 *)(plain + tile_at<D>(row, c / 8) + c % 8 * 2) = v;
+		copy_commit();
 	}
-	if (p.type >= POOL_INT8 && threadx < KEYS) {
-		const u8 *part = threadx < BLOCK_TOKENS ? first : second;
-		u16 s = 0;
-		if (position + threadx < end) s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[threadx % BLOCK_TOKENS];
-		scales[threadx] = from_brain(s);
+
+	// load_other loads what must be converted.
+	FORCE_MEMBER void load_other(u8 *to, int values, int t, int pos) {
+		const Pool &p = a.pool;
+		for (int i = threadx; i < KEYS * D; i += THREADS) {
+			int key = i / D, c = i % D;
+			u16 v = 0;
+			if (pos + key < item.limit && c < p.dim) {
+				const u8 *part = pool_part(p, item.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head);
+				int e = element_at(p, key % BLOCK_TOKENS, c);
+				switch (p.type) {
+				case POOL_F32: v = brain_of(((const float *)part)[e]); break;
+				case POOL_BF16: v = ((const u16 *)part)[e]; break;
+				case POOL_INT8: v = brain_of((float)(s8)part[e]); break;
+				default: v = brain_of_fp8(part[e]);
+				}
+			}
+			*(u16 *)(to + piece_at<D>(key / 8, c / 8) + key % 8 * 16 + c % 8 * 2) = v;
+		}
+		if (p.type >= POOL_INT8 && threadx < KEYS) {
+			u16 s = 0;
+			if (pos + threadx < item.limit) {
+				const u8 *part = pool_part(p, item.table[(pos + threadx) / BLOCK_TOKENS], a.layer, values, head);
+				s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[threadx % BLOCK_TOKENS];
+			}
+			scales(partition, values)[t * KEYS + threadx] = s;
+		}
+	}
+
+	// take waits for the next tile, begins to load another, and returns where it is.
+	FORCE_MEMBER u32 take() {
+		copy_wait<STAGES - 2>();
+		sync_block(); // the tile is there, and the stage of the one before is free
+		load();
+		return shared_address(stage(taken++));
+	}
+};
+
+// item_at reads an item of so many query rows.
+FORCE Item item_at(const AttendArgs &a, const int *fields, int group, int queries) {
+	Item it;
+	it.fields = fields;
+	it.table = a.step + fields[ITEM_TABLE];
+	it.rows = fields[ITEM_TOKENS] * group;
+	it.past = fields[ITEM_PAST];
+	int last = (least(fields[ITEM_FIRST] + queries, it.rows) - 1) / group;
+	it.begin = fields[ITEM_PARTITION] * PARTITION;
+	it.limit = least(fields[ITEM_LAST] * PARTITION, it.past + last + 1);
+	if (a.window > 0) {
+		int seen = it.past + fields[ITEM_FIRST] / group - a.window + 1;
+		if (seen > it.begin) it.begin = seen / KEYS * KEYS;
+	}
+	return it;
+}
+
+// load_queries brings 16 query rows from first on into shared memory, by the threads of a warp.
+template <int D> FORCE void load_queries(const AttendArgs &a, const Item &it, int first, int group, int head, u8 *to, int from, int lanes) {
+	int dim = a.pool.dim;
+	for (int at = from; at < 16 * D / 8; at += lanes) {
+		int r = at % 16, c = at / 16 * 8, qr = first + r;
+		float v[8];
+		int row = least(qr, it.rows - 1);
+		const float *q = a.q + ((u64)(it.fields[ITEM_ROW] + row / group) * a.queries + head * group + row % group) * dim + c;
+		if (dim % 8 == 0 && qr < it.rows && c < dim) {
+			quad x = ((const quad *)q)[0], y = ((const quad *)q)[1];
+			v[0] = float_of(x.x), v[1] = float_of(x.y), v[2] = float_of(x.z), v[3] = float_of(x.w);
+			v[4] = float_of(y.x), v[5] = float_of(y.y), v[6] = float_of(y.z), v[7] = float_of(y.w);
+		} else {
+			UNROLL for (int i = 0; i < 8; i++) v[i] = qr < it.rows && c + i < dim ? q[i] : 0;
+		}
+		*(quad *)(to + piece_at<D>(r / 8, c / 8) + r % 8 * 16) = pack_eight(v, 0);
 	}
 }
 
-// attend computes items: each warp has MT times 16 query rows, all warps share the keys
-// and values of 32 positions at a time. A partition of 256 positions has its own
-// softmax; partitions are united in their order.
-template <int D, int WARPS, int STAGES, int MT> FORCE void attend(const AttendArgs &a, int countField, int atField) {
-	enum { threads = WARPS * 32, queries = MT * 16, tile = KEYS * D * 2, stage = 2 * tile + 2 * KEYS * 4 };
-	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, then stages of keys and values
+// A Row is the softmax of a query row.
+struct Row {
+	int position, seen; // of its token, and of the first that it sees
+	State all;
+	bool begun;
+};
+
+FORCE Row row_at(const AttendArgs &a, const Item &it, int qr, int group) {
+	Row r;
+	r.position = qr < it.rows ? it.past + qr / group : -1;
+	r.seen = a.window > 0 ? r.position - a.window + 1 : 0;
+	r.all = {0, 0};
+	r.begun = false;
+	return r;
+}
+
+// weigh masks a score and scales it.
+FORCE float weigh(const AttendArgs &a, const Row &r, float v, int position, u16 scale) {
+	v *= a.scale;
+	if (a.pool.type >= POOL_INT8) v *= from_brain(scale);
+	return position <= r.position && position >= r.seen ? v : -__builtin_inff();
+}
+
+FORCE float base_of(float top) { return top == -__builtin_inff() ? 0 : top; }
+
+// put writes two columns of a result: of a partition of few rows, or of a row that
+// is complete.
+FORCE void put(const AttendArgs &a, const Item &it, int qr, int group, int head, int c, float v0, float v1) {
+	if (c >= a.pool.dim) return;
+	int token = qr / group, h = head * group + qr % group, partial = it.fields[ITEM_PARTIAL];
+	int row = it.fields[ITEM_ROW] + token, dim = a.pool.dim;
+	if (partial < 0 && a.packed) {
+		int col = h * dim + c;
+		((u32 *)(a.packed + piece_of(row, a.rowTiles, col / 8)))[col % 8 / 2] = brain_pair(v0, v1);
+	}
+	if (partial < 0 && !a.dst) return;
+	u64 index = (u64)(partial < 0 ? row : partial + token) * a.queries + h;
+	float *to = (partial < 0 ? a.dst : a.partials) + index * dim + c;
+	to[0] = v0;
+	to[1] = v1;
+}
+
+// The softmax of a partition is that of its greatest score. Its sum is added up by
+// eights of keys: those of eight w of all tiles by lane, then over w, then over lanes.
+// Weights are rounded to bfloat16 and meet values in chains of sixteens of
+// keys. Partitions are united in their order. attend_few and attend_many do the
+// same arithmetic.
+
+// attend_many computes items of WARPS times 16 query rows.
+template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs &a) {
+	typedef Feed<D, WARPS * 32, STAGES> F;
+	enum { held = D <= 128 }; // what was united stays in registers
+	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, then the feed's
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky, dim = a.pool.dim;
 	int group = a.queries / a.pool.heads;
-	u8 *mine = memory + warp * queries * D * 2, *stages = memory + WARPS * queries * D * 2;
-	for (int index = blockx; index < a.step[countField]; index += gridx) {
-		const int *item = a.step + a.step[atField] + index * ITEM_FIELDS;
-		const int *table = a.step + item[ITEM_TABLE];
-		int rows = item[ITEM_TOKENS] * group, first = item[ITEM_FIRST] + warp * queries, past = item[ITEM_PAST];
-		int blockFirst = item[ITEM_FIRST] / group, blockLast = least(item[ITEM_FIRST] + WARPS * queries, rows) - 1;
-		int lastPosition = past + blockLast / group, end = past + item[ITEM_TOKENS];
-		int begin = item[ITEM_PARTITION] * PARTITION, stop = least(item[ITEM_LAST] * PARTITION, lastPosition + 1);
-		if (a.window > 0) {
-			int least_seen = past + blockFirst - a.window + 1;
-			if (least_seen > begin) begin = least_seen / KEYS * KEYS;
-		}
-		// the queries
-		for (int at = lane; at < queries * D / 8; at += 32) {
-			int r = at / (D / 8), c = at % (D / 8) * 8, qr = first + r;
-			float v[8];
-			const float *q = a.q + ((u64)(item[ITEM_ROW] + least(qr, rows - 1) / group) * a.queries + head * group + least(qr, rows - 1) % group) * dim + c;
-			UNROLL for (int i = 0; i < 8; i++) v[i] = qr < rows && c + i < dim ? q[i] : 0;
-			*(quad *)(mine + tile_at<D>(r, c / 8)) = {brain_pair(v[0], v[1]), brain_pair(v[2], v[3]), brain_pair(v[4], v[5]), brain_pair(v[6], v[7])};
-		}
-		// positions of the query rows of this lane, and the first that each sees
-		int position[2 * MT], seen[2 * MT];
-		UNROLL for (int i = 0; i < 2 * MT; i++) {
-			int qr = first + g + 8 * i;
-			position[i] = qr < rows ? past + qr / group : -1;
-			seen[i] = a.window > 0 ? position[i] - a.window + 1 : 0;
-		}
-		int warpFirst = past + first / group, warpLast = past + (least(first + queries, rows) - 1) / group;
-		if (first >= rows) warpLast = -1;
-		State all[2 * MT];
-		bool begun[2 * MT];
-		UNROLL for (int i = 0; i < 2 * MT; i++) begun[i] = false, all[i] = {0, 0};
-		int limit = least(end, stop);
-		auto load = [&](int pos, Blocks blocks) __attribute__((always_inline)) {
-			u8 *to = stages + pos / KEYS % STAGES * stage;
-			load_tile<D, threads>(a, blocks, pos, limit, 0, head, shared_address(to), to, (float *)(to + 2 * tile));
-			load_tile<D, threads>(a, blocks, pos, limit, 1, head, shared_address(to + tile), to + tile, (float *)(to + 2 * tile) + KEYS);
+	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, WARPS * 16);
+	int first = it.fields[ITEM_FIRST] + warp * 16;
+	F feed(a, it, memory + WARPS * 16 * D * 2, head);
+	u8 *mine = memory + warp * 16 * D * 2;
+	load_queries<D>(a, it, first, group, head, mine, lane, 32);
+	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
+	int warpFirst = it.past + first / group, warpLast = it.past + (least(first + 16, it.rows) - 1) / group;
+	if (first >= it.rows) warpLast = -1;
+	float all[held ? D / 8 : 1][4];
+	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
+		int from = feed.first_tile(p), to = feed.tiles(p);
+		float s[8 * TILES][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
+		auto seen = [&](int j) __attribute__((always_inline)) {
+			int pos = p * PARTITION + j * KEYS;
+			return pos <= warpLast && (a.window <= 0 || pos + KEYS > warpFirst - a.window + 1);
 		};
-		Blocks ahead[STAGES]; // of the tiles to be loaded first, then of the next
-		UNROLL for (int i = 0; i < STAGES; i++) ahead[i] = blocks_at(table, begin + i * KEYS, limit);
-		sync_warp();
-		UNROLL for (int i = 0; i < STAGES - 1; i++) {
-			if (begin + i * KEYS < stop) load(begin + i * KEYS, ahead[i]);
-			copy_commit();
-		}
-		Blocks next = ahead[STAGES - 1];
-		float out[MT][D / 8][4];
-		float partSums[2 * MT];
-		State part[2 * MT];
-		for (int pos = begin; pos < stop; pos += KEYS) {
-			if (pos == begin || pos % PARTITION == 0) {
-				UNROLL for (int m = 0; m < MT; m++)
-					UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int i = 0; i < 4; i++) out[m][n][i] = 0;
-				UNROLL for (int i = 0; i < 2 * MT; i++) partSums[i] = 0, part[i].top = -__builtin_inff();
+		UNROLL for (int j = 0; j < TILES; j++) {
+			UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) s[8 * j + n][i] = 0;
+			u32 keys = 0;
+			if (j >= from && j < to) keys = feed.take();
+			if (j >= from && j < to && seen(j)) {
+				UNROLL for (int k = 0; k < D / 32; k++) {
+					quad q[2];
+					UNROLL for (int i = 0; i < 2; i++)
+						q[i] = load_matrices(shared_address(mine) + piece_at<D>(lane / 8 % 2, 4 * k + 2 * i + lane / 16) + lane % 8 * 16);
+					UNROLL for (int n = 0; n < 8; n++) {
+						quad b = load_matrices(keys + piece_at<D>(n, 4 * k) + lane * 16);
+						multiply_brain(s[8 * j + n], q[0], b.x, b.y);
+						multiply_brain(s[8 * j + n], q[1], b.z, b.w);
+					}
+				}
 			}
-			sync_block(); // the stage of the tile before is free
-			if (pos + (STAGES - 1) * KEYS < stop) load(pos + (STAGES - 1) * KEYS, next);
-			copy_commit();
-			next = blocks_at(table, pos + STAGES * KEYS, limit);
-			copy_wait<STAGES - 1>();
+			int pos = p * PARTITION + j * KEYS;
+			bool plain = j >= from && j < to && a.window <= 0 && pos + KEYS <= warpFirst + 1 && a.pool.type < POOL_INT8 && first + 16 <= it.rows;
+			UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) {
+				int key = j * KEYS + n * 8 + 2 * t + i % 2;
+				if (plain) s[8 * j + n][i] *= a.scale;
+				else if (j >= from && j < to)
+					s[8 * j + n][i] = weigh(a, row[i / 2], s[8 * j + n][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p, 0)[key] : 0);
+				else s[8 * j + n][i] = -__builtin_inff();
+				top[i / 2] = __builtin_fmaxf(top[i / 2], s[8 * j + n][i]);
+			}
+		}
+		float base[2], sum[2] = {0, 0};
+		UNROLL for (int i = 0; i < 2; i++) {
+			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
+			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
+			base[i] = base_of(top[i]);
+		}
+		UNROLL for (int w = 0; w < 8; w++) {
+			float part[2] = {0, 0};
+			UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
+				float v = exp2_fast(s[8 * j + w][i] - base[i / 2]);
+				part[i / 2] += v;
+				s[8 * j + w][i] = v;
+			}
+			sum[0] += part[0], sum[1] += part[1];
+		}
+		UNROLL for (int i = 0; i < 2; i++) {
+			sum[i] += shuffle_xor(sum[i], 1);
+			sum[i] += shuffle_xor(sum[i], 2);
+		}
+		u32 weights[8 * TILES][2];
+		bool scaled = a.pool.type >= POOL_INT8;
+		float out[D / 8][4];
+		UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
+		if (!scaled) {
+			UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) weights[n][i] = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
+		}
+		UNROLL for (int j = 0; j < TILES; j++) {
+			if (j < from || j >= to) continue;
+			u32 values = feed.take();
+			if (scaled) {
+				const u16 *factors = feed.scales(p, 1) + j * KEYS;
+				UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 2; i++)
+					weights[8 * j + n][i] = brain_pair(s[8 * j + n][2 * i] * from_brain(factors[n * 8 + 2 * t]), s[8 * j + n][2 * i + 1] * from_brain(factors[n * 8 + 2 * t + 1]));
+			}
+			if (!seen(j)) continue;
+			UNROLL for (int k = 0; k < KEYS / 16; k++) {
+				int n = 8 * j + 2 * k;
+				quad l = {weights[n][0], weights[n][1], weights[n + 1][0], weights[n + 1][1]};
+				UNROLL for (int d = 0; d < D / 16; d++) {
+					quad b = load_matrices_turned(values + piece_at<D>(2 * k + lane / 8 % 2, 2 * d + lane / 16) + lane % 8 * 16);
+					multiply_brain(out[2 * d], l, b.x, b.y);
+					multiply_brain(out[2 * d + 1], l, b.z, b.w);
+				}
+			}
+		}
+		// unite the partition with those before it
+		UNROLL for (int i = 0; i < 2; i++) {
+			int qr = first + g + 8 * i;
+			if (sum[i] == 0) continue;
+			float left = 0, right = 1;
+			State part = {top[i], sum[i]};
+			bool again = row[i].begun;
+			if (again) merge(&row[i].all, part, &left, &right);
+			else row[i].all = part;
+			row[i].begun = true;
+			if constexpr (held) {
+				UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int c = 2 * i; c < 2 * i + 2; c++)
+					all[n][c] = again ? __builtin_fmaf(all[n][c], left, out[n][c] * right) : out[n][c];
+			} else {
+				float inverse = (p + 1) * PARTITION > row[i].position ? 1.0f / row[i].all.sum : 1.0f;
+				u64 index = (u64)(it.fields[ITEM_ROW] + qr / group) * a.queries + head * group + qr % group;
+				UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int c = 0; c < 2; c++) {
+					int col = n * 8 + 2 * t + c;
+					if (qr >= it.rows || col >= dim) continue;
+					float *at = a.dst + index * dim + col, v = out[n][2 * i + c];
+					if (again) v = __builtin_fmaf(*at, left, v * right);
+					*at = v * inverse;
+				}
+			}
+		}
+	}
+	if constexpr (held) {
+		UNROLL for (int i = 0; i < 2; i++) {
+			int qr = first + g + 8 * i;
+			if (qr >= it.rows) continue;
+			float inverse = 1.0f / row[i].all.sum;
+			UNROLL for (int n = 0; n < D / 8; n++)
+				put(a, it, qr, group, head, n * 8 + 2 * t, all[n][2 * i] * inverse, all[n][2 * i + 1] * inverse);
+		}
+	}
+	copy_wait<0>();
+}
+
+// attend_few computes items of 16 query rows: eight warps share the keys of a tile,
+// and then the columns of the values.
+template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
+	typedef Feed<D, 256, STAGES> F;
+	enum { queriesAt = 0, weightsAt = 16 * D * 2, feedAt = weightsAt + 16 * PARTITION * 2, columns = D / 64 };
+	extern __shared__ __attribute__((aligned(128))) u8 memory[];
+	__shared__ float tops[8][16], sums[8][16][4];
+	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky;
+	int group = a.queries / a.pool.heads;
+	for (int index = blockx; index < a.step[STEP_FEW_ITEMS]; index += gridx) {
+		Item it = item_at(a, a.step + a.step[AT_FEW_ITEMS] + index * ITEM_FIELDS, group, 16);
+		F feed(a, it, memory + feedAt, head);
+		load_queries<D>(a, it, 0, group, head, memory + queriesAt, threadx, 256);
+		sync_block();
+		quad q[D / 16];
+		UNROLL for (int k = 0; k < D / 16; k++)
+			q[k] = load_matrices(shared_address(memory + queriesAt) + piece_at<D>(lane / 8 % 2, 2 * k + lane / 16) + lane % 8 * 16);
+		Row row[2] = {row_at(a, it, g, group), row_at(a, it, g + 8, group)};
+		float all[columns][4];
+		float partTop[2] = {0, 0}, partSum[2] = {0, 0};
+		for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
+			int from = feed.first_tile(p), to = feed.tiles(p);
+			float s[TILES][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
+			UNROLL for (int j = 0; j < TILES; j++) {
+				UNROLL for (int i = 0; i < 4; i++) s[j][i] = -__builtin_inff();
+				if (j < from || j >= to) continue;
+				u32 keys = feed.take();
+				UNROLL for (int i = 0; i < 4; i++) s[j][i] = 0;
+				UNROLL for (int k = 0; k < D / 32; k++) {
+					quad b = load_matrices(keys + piece_at<D>(warp, 4 * k) + lane * 16);
+					multiply_brain(s[j], q[2 * k], b.x, b.y);
+					multiply_brain(s[j], q[2 * k + 1], b.z, b.w);
+				}
+				UNROLL for (int i = 0; i < 4; i++) {
+					int key = j * KEYS + warp * 8 + 2 * t + i % 2;
+					s[j][i] = weigh(a, row[i / 2], s[j][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p, 0)[key] : 0);
+					top[i / 2] = __builtin_fmaxf(top[i / 2], s[j][i]);
+				}
+			}
+			UNROLL for (int i = 0; i < 2; i++) {
+				top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
+				top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
+				if (t == 0) tops[warp][g + 8 * i] = top[i];
+			}
 			sync_block();
-			const u8 *at = stages + pos / KEYS % STAGES * stage;
-			u32 keys = shared_address(at), values = shared_address(at + tile);
-			const float *keyScales = (const float *)(at + 2 * tile), *valueScales = keyScales + KEYS;
-			if (pos <= warpLast && (a.window <= 0 || pos + KEYS > warpFirst - a.window + 1)) {
-				float s[MT][KEYS / 8][4] = {};
-				UNROLL for (int k = 0; k < D / 16; k++) {
-					quad q[MT];
-					UNROLL for (int m = 0; m < MT; m++)
-						q[m] = load_matrices(shared_address(mine) + tile_at<D>(m * 16 + lane % 16, 2 * k + lane / 16));
-					UNROLL for (int n = 0; n < KEYS / 16; n++) {
-						quad b = load_matrices(keys + tile_at<D>(n * 16 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-						UNROLL for (int m = 0; m < MT; m++) {
-							multiply_brain(s[m][2 * n], q[m], b.x, b.y);
-							multiply_brain(s[m][2 * n + 1], q[m], b.z, b.w);
-						}
+			float base[2], part[2] = {0, 0}, sum[2] = {0, 0};
+			UNROLL for (int i = 0; i < 2; i++) {
+				UNROLL for (int w = 0; w < 8; w++) top[i] = __builtin_fmaxf(top[i], tops[w][g + 8 * i]);
+				base[i] = base_of(top[i]);
+			}
+			UNROLL for (int j = 0; j < TILES; j++) {
+				UNROLL for (int i = 0; i < 4; i++) {
+					float v = exp2_fast(s[j][i] - base[i / 2]);
+					part[i / 2] += v;
+					s[j][i] = v;
+				}
+				if (a.pool.type >= POOL_INT8 && j >= from && j < to) {
+					// The values' scales come with their tiles: by the pool, as these are not there yet.
+					UNROLL for (int i = 0; i < 4; i++) {
+						int at = p * PARTITION + j * KEYS + warp * 8 + 2 * t + i % 2;
+						u16 factor = 0;
+						if (at < it.limit) factor = ((const u16 *)(pool_part(a.pool, it.table[at / BLOCK_TOKENS], a.layer, 1, head) + a.pool.dim * BLOCK_TOKENS))[at % BLOCK_TOKENS];
+						s[j][i] *= from_brain(factor);
 					}
 				}
-				UNROLL for (int m = 0; m < MT; m++) {
-					float top[2] = {part[2 * m].top, part[2 * m + 1].top}, base[2], shrink[2];
-					UNROLL for (int n = 0; n < KEYS / 8; n++) UNROLL for (int i = 0; i < 4; i++) {
-						int key = n * 8 + 2 * t + i % 2;
-						float v = s[m][n][i] * a.scale;
-						if (a.pool.type >= POOL_INT8) v *= keyScales[key];
-						s[m][n][i] = pos + key <= position[2 * m + i / 2] && pos + key >= seen[2 * m + i / 2] ? v : -__builtin_inff();
-						top[i / 2] = __builtin_fmaxf(top[i / 2], s[m][n][i]);
-					}
+				UNROLL for (int i = 0; i < 2; i++)
+					*(u32 *)(memory + weightsAt + piece_at<PARTITION>(i, 8 * j + warp) + g * 16 + t * 4) = brain_pair(s[j][2 * i], s[j][2 * i + 1]);
+			}
+			sums[warp][g][t] = part[0];
+			sums[warp][g + 8][t] = part[1];
+			float out[columns][4];
+			UNROLL for (int n = 0; n < columns; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
+			bool first = true;
+			UNROLL for (int j = 0; j < TILES; j++) {
+				if (j < from || j >= to) continue;
+				u32 values = feed.take(); // after which the weights and sums are there, too
+				if (first) {
 					UNROLL for (int i = 0; i < 2; i++) {
-						top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
-						top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
-						base[i] = top[i] == -__builtin_inff() ? 0 : top[i];
-						shrink[i] = exp2_fast(part[2 * m + i].top - base[i]);
-						part[2 * m + i].top = top[i];
-						partSums[2 * m + i] *= shrink[i];
+						UNROLL for (int w = 0; w < 8; w++) sum[i] += sums[w][g + 8 * i][t];
+						sum[i] += shuffle_xor(sum[i], 1);
+						sum[i] += shuffle_xor(sum[i], 2);
 					}
-					UNROLL for (int n = 0; n < D / 8; n++) {
-						out[m][n][0] *= shrink[0], out[m][n][1] *= shrink[0];
-						out[m][n][2] *= shrink[1], out[m][n][3] *= shrink[1];
-					}
-					UNROLL for (int n = 0; n < KEYS / 8; n++) UNROLL for (int i = 0; i < 4; i++) {
-						s[m][n][i] = exp2_fast(s[m][n][i] - base[i / 2]);
-						partSums[2 * m + i / 2] += s[m][n][i];
-						if (a.pool.type >= POOL_INT8) s[m][n][i] *= valueScales[n * 8 + 2 * t + i % 2];
-					}
+					first = false;
 				}
-				UNROLL for (int k = 0; k < KEYS / 16; k++) {
-					quad p[MT];
-					UNROLL for (int m = 0; m < MT; m++)
-						p[m] = {brain_pair(s[m][2 * k][0], s[m][2 * k][1]), brain_pair(s[m][2 * k][2], s[m][2 * k][3]),
-							brain_pair(s[m][2 * k + 1][0], s[m][2 * k + 1][1]), brain_pair(s[m][2 * k + 1][2], s[m][2 * k + 1][3])};
-					UNROLL for (int n = 0; n < D / 16; n++) {
-						quad b = load_matrices_turned(values + tile_at<D>(k * 16 + lane % 16, 2 * n + lane / 16));
-						UNROLL for (int m = 0; m < MT; m++) {
-							multiply_brain(out[m][2 * n], p[m], b.x, b.y);
-							multiply_brain(out[m][2 * n + 1], p[m], b.z, b.w);
-						}
+				UNROLL for (int k = 0; k < KEYS / 16; k += 2) {
+					quad l[2];
+					UNROLL for (int i = 0; i < 2; i++)
+						l[i] = load_matrices(shared_address(memory + weightsAt) + piece_at<PARTITION>(lane / 8 % 2, 8 * j + 2 * (k + i) + lane / 16) + lane % 8 * 16);
+					UNROLL for (int n = 0; n < columns; n++) { // four eights of keys of eight columns
+						quad b = load_matrices_turned(values + piece_at<D>(2 * k + lane / 8, warp * columns + n) + lane % 8 * 16);
+						multiply_brain(out[n], l[0], b.x, b.y);
+						multiply_brain(out[n], l[1], b.z, b.w);
 					}
 				}
 			}
-			bool ends = pos + KEYS >= stop || (pos + KEYS) % PARTITION == 0;
-			if (!ends) continue;
-			// unite the partition with those before it
-			UNROLL for (int i = 0; i < 2 * MT; i++) {
-				int qr = first + g + 8 * i;
-				float sum = partSums[i] + shuffle_xor(partSums[i], 1);
-				sum = sum + shuffle_xor(sum, 2);
-				part[i].sum = sum;
-				if (qr >= rows) continue;
-				int token = qr / group, h = head * group + qr % group;
-				u64 index = (u64)(item[ITEM_ROW] + token) * a.queries + h;
-				float *to = a.dst + index * dim;
-				if (item[ITEM_PARTIAL] >= 0) {
-					index = (u64)(item[ITEM_PARTIAL] + token) * a.queries + h;
-					to = a.partials + index * dim;
-					if (t == 0) a.states[2 * index] = part[i].top, a.states[2 * index + 1] = sum;
-				} else if (sum == 0) {
-					continue;
-				}
-				bool complete = item[ITEM_PARTIAL] < 0 && pos + KEYS > position[i];
+			UNROLL for (int i = 0; i < 2; i++) {
+				partTop[i] = top[i], partSum[i] = sum[i];
+				if (sum[i] == 0) continue;
 				float left = 0, right = 1;
-				if (begun[i]) merge(&all[i], part[i], &left, &right);
-				else all[i] = part[i];
-				float inverse = complete ? 1.0f / all[i].sum : 1.0f;
-				UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int j = 0; j < 2; j++) {
-					int c = n * 8 + 2 * t + j;
-					if (c >= dim) continue;
-					float v = out[i / 2][n][i % 2 * 2 + j];
-					if (begun[i]) v = __builtin_fmaf(to[c], left, v * right);
-					to[c] = complete ? v * inverse : v;
-				}
-				begun[i] = true;
+				State now = {top[i], sum[i]};
+				bool again = row[i].begun;
+				if (again) merge(&row[i].all, now, &left, &right);
+				else row[i].all = now;
+				row[i].begun = true;
+				UNROLL for (int n = 0; n < columns; n++) UNROLL for (int c = 2 * i; c < 2 * i + 2; c++)
+					all[n][c] = again ? __builtin_fmaf(all[n][c], left, out[n][c] * right) : out[n][c];
 			}
 		}
-		if (begin >= stop && item[ITEM_PARTIAL] >= 0 && t == 0) { // a window ends before the partition
-			UNROLL for (int i = 0; i < 2 * MT; i++) {
-				int qr = first + g + 8 * i;
-				u64 index = (u64)(item[ITEM_PARTIAL] + qr / group) * a.queries + head * group + qr % group;
-				if (qr < rows) a.states[2 * index + 1] = 0;
+		int partial = it.fields[ITEM_PARTIAL];
+		UNROLL for (int i = 0; i < 2; i++) {
+			int qr = g + 8 * i;
+			if (qr >= it.rows) continue;
+			if (partial >= 0 && warp == 0 && t == 0) { // a window may have ended before the partition
+				u64 at = (u64)(partial + qr / group) * a.queries + head * group + qr % group;
+				a.states[2 * at] = partTop[i], a.states[2 * at + 1] = partSum[i];
 			}
+			if (!row[i].begun) continue;
+			float inverse = partial < 0 ? 1.0f / row[i].all.sum : 1.0f;
+			UNROLL for (int n = 0; n < columns; n++)
+				put(a, it, qr, group, head, (warp * columns + n) * 8 + 2 * t, all[n][2 * i] * inverse, all[n][2 * i + 1] * inverse);
 		}
 		copy_wait<0>();
 		sync_block();
 	}
 }
 
-#define ATTEND(d, mt) \
-	KERNEL(32) void attend_few_##d(AttendArgs a) { begin(); attend<d, 1, 4, 1>(a, STEP_FEW_ITEMS, AT_FEW_ITEMS); } \
-	KERNEL(128) void attend_many_##d(AttendArgs a) { begin(); attend<d, 4, 2, mt>(a, STEP_MANY_ITEMS, AT_MANY_ITEMS); }
+// The stages are as in kernels.go.
+#if __CUDA_ARCH__ >= 900
+#define ATTEND(d, warps, few, many) ATTEND_STAGES(d, warps, few + 1, many + 1)
+#else
+#define ATTEND(d, warps, few, many) ATTEND_STAGES(d, warps, few, many)
+#endif
+#define ATTEND_STAGES(d, warps, few, many) \
+	KERNEL(256) void attend_few_##d(AttendArgs a) { begin(); attend_few<d, few>(a); } \
+	KERNEL(warps * 32) void attend_many_##d(AttendArgs a) { begin(); attend_many<d, warps, many>(a); }

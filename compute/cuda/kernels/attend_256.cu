@@ -1,4 +1,4 @@
 // Attention of heads up to 256 wide.
 #include "attend.cuh"
 
-ATTEND(256, 1)
+ATTEND(256, 4, 2, 2)

@@ -1,4 +1,4 @@
 // Attention of heads up to 64 wide.
 #include "attend.cuh"
 
-ATTEND(64, 2)
+ATTEND(64, 8, 5, 4)

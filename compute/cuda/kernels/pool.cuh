@@ -1,5 +1,7 @@
 // The key/value pool: [block][layer][keys, values][head], and there [16 tokens][dim]
 // numbers or codes, and behind them the scales of the tokens in the types that have some.
+// bfloat16 numbers of heads whose width is a multiple of eight lie in pieces of
+// 8 tokens and 8 columns, as ldmatrix takes them: all columns of the first 8 tokens, then of the others.
 #pragma once
 #include "common.cuh"
 
@@ -29,4 +31,12 @@ FORCE u16 brain_of_fp8(u32 code) {
 		return (u16)(sign | bits_of(v) >> 16);
 	}
 	return (u16)(sign | ((magnitude << 4) + ((127 - 7) << 7)));
+}
+
+FORCE bool in_pieces(const Pool &p) { return p.type == POOL_BF16 && p.dim % 8 == 0; }
+
+// The place of a number among those of its block, layer and head.
+FORCE int element_at(const Pool &p, int token, int c) {
+	if (in_pieces(p)) return ((token / 8 * (p.dim / 8) + c / 8) * 8 + token % 8) * 8 + c % 8;
+	return token * p.dim + c;
 }

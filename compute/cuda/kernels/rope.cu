@@ -103,7 +103,7 @@ FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *a
 	}
 	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
 		if (at[i] < 0) continue;
-		int e = token * p.dim + at[i];
+		int e = element_at(p, token, at[i]);
 		switch (p.type) {
 		case POOL_F32: ((float *)part)[e] = v[i]; break;
 		case POOL_BF16: ((u16 *)part)[e] = brain_of(v[i]); break;
@@ -169,8 +169,7 @@ struct CombineArgs {
 	int queries, dim, rowTiles;
 };
 
-// A union is a row of few query rows, and where its partial results are; none
-// if attend has completed it.
+// A union is a row of few query rows, and where its partial results are.
 enum CombineField { COMBINE_ROW, COMBINE_FIRST, COMBINE_STRIDE, COMBINE_COUNT, COMBINE_FIELDS };
 
 // unite sets v to eight columns of a head of a row, united as attend does it.
@@ -198,26 +197,20 @@ FORCE void unite(const CombineArgs &a, const int *c, int head, int at, float *v)
 	UNROLL for (int j = 0; j < 8; j++) v[j] = v[j] * inverse;
 }
 
-// combine unites the partial results of a row and packs it for the next
-// product: a thread for eight columns of a head, whose width is then a multiple
-// of eight if rows are packed.
+// combine unites the partial results of a row and packs it for the next product: a
+// thread for eight columns of a head. Rows are packed if all columns are whole pieces.
 KERNEL(128) void combine(CombineArgs a) {
 	begin();
 	if (blockx >= a.step[STEP_COMBINES]) return;
 	const int *c = a.step + a.step[AT_COMBINES] + blockx * COMBINE_FIELDS;
 	int eights = (a.dim + 7) / 8, piece = blocky * 128 + threadx, head = piece / eights, at = piece % eights * 8;
-	int row = c[COMBINE_ROW], cols = a.queries * a.dim;
+	int row = c[COMBINE_ROW];
+	if (head >= a.queries) return;
 	float v[8] = {};
-	if (head < a.queries) {
-		float *to = a.dst + (u64)row * cols + head * a.dim + at;
-		if (c[COMBINE_COUNT] > 0) {
-			unite(a, c, head, at, v);
-			UNROLL for (int i = 0; i < 8; i++)
-				if (at + i < a.dim) to[i] = v[i];
-		} else if (a.packed) {
-			UNROLL for (int i = 0; i < 8; i++) v[i] = to[i];
-		}
-	}
-	if (a.packed && piece < ROUND_UP(cols, 64) / 8)
-		a.packed[piece_of(row, a.rowTiles, piece)] = pack_eight(v, 0);
+	unite(a, c, head, at, v);
+	if (a.packed) a.packed[piece_of(row, a.rowTiles, piece)] = pack_eight(v, 0);
+	if (!a.dst) return;
+	float *to = a.dst + ((u64)row * a.queries + head) * a.dim + at;
+	UNROLL for (int i = 0; i < 8; i++)
+		if (at + i < a.dim) to[i] = v[i];
 }
