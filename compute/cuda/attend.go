@@ -15,8 +15,10 @@ type (
 		rowTiles                       int32
 	}
 	combineArgs struct {
-		dst, partials, states, packed, step address
-		queries, dim, rowTiles              int32
+		dst, partials, states, packed address
+		codes                         codesArgs
+		step                          address
+		queries, dim, rowTiles        int32
 	}
 )
 
@@ -41,15 +43,22 @@ func (c *CUDA) runAttend(q *command, rest []command, rows int) {
 	args.partials = c.grow(&c.partials, 4*maxPartials*int64(cols), "partial results of attention")
 	args.states = c.grow(&c.states, 8*maxPartials*int64(q.heads.Query), "partial results of attention")
 	c.packed = packedRows{}
-	if dim%8 == 0 && cols%64 == 0 && (c.step.many == 0 || headWidth(dim) <= widthInRegisters) && at(rest, 0).wantsBrain(q.dst) {
+	var codes codesArgs
+	recorded := c.step.bucketOf() != 0
+	switch kind, ok := at(rest, 0).wants(q.dst); {
+	case !ok || dim%8 != 0 || cols%64 != 0:
+	case kind == weights.BF16 && (c.step.many == 0 || headWidth(dim) <= widthInRegisters):
 		args.packed = c.grow(&c.x16, packedBytes(rows, cols), "packed activations")
-		c.packed = packedRows{of: q.dst.at, kind: weights.BF16}
-		if overwritten(q.dst, rest[1:]) {
-			args.dst = 0
-		}
+		c.packed = packedRows{of: q.dst.at, kind: kind}
+	case kind == weights.Q8_0 && recorded && dim%32 == 0: // all rows pass through the union
+		codes = c.codes(rows, cols)
+		c.packed = packedRows{of: q.dst.at, kind: kind}
+	}
+	if args.packed != 0 && overwritten(q.dst, rest[1:]) {
+		args.dst = 0
 	}
 	few, unions := c.step.few, c.step.combines
-	if c.step.bucketOf() != 0 {
+	if recorded {
 		few, unions = max(rows, fewBlocks*c.device.Multiprocessor/q.heads.KV), rows
 	}
 	start(c, &c.attend[0], few, q.heads.KV, &args)
@@ -59,6 +68,7 @@ func (c *CUDA) runAttend(q *command, rest []command, rows int) {
 		partials: args.partials,
 		states:   args.states,
 		packed:   args.packed,
+		codes:    codes,
 		step:     args.step,
 		queries:  args.queries,
 		dim:      int32(dim),

@@ -34,6 +34,10 @@ type (
 		src, up, packed, scales, sums, count, rows address
 		cols, kind, act, rowTiles                  int32
 	}
+	codesArgs struct {
+		packed, scales, sums address
+		groups               int32
+	}
 	activateArgs struct {
 		gate, up, count address
 		cols, act       int32
@@ -93,9 +97,8 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 	}
 	args.rowTiles = rowTiles(in.rows)
 	if kind == weights.Q8_0 {
-		args.packed = c.grow(&c.x8, bytes/2, "quantized activations")
-		args.scales = c.grow(&c.x8Scales, bytes/2/32*4, "scales of activations")
-		args.sums = c.grow(&c.x8Sum, bytes/2/32*4, "sums of activations")
+		codes := c.codes(in.rows, in.cols)
+		args.packed, args.scales, args.sums = codes.packed, codes.scales, codes.sums
 		start(c, &c.pack8, in.rows, roundUp(in.cols, 256)/256, &args)
 	} else {
 		args.packed = c.grow(&c.x16, bytes, "packed activations")
@@ -108,6 +111,17 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 		start(c, &c.pack16, in.rows, chunks, &args)
 	}
 	in.packed = packedRows{in.at, kind}
+}
+
+// codes takes memory for rows quantized to 8 bits.
+func (c *CUDA) codes(rows, cols int) codesArgs {
+	bytes := packedBytes(rows, cols)
+	return codesArgs{
+		packed: c.grow(&c.x8, bytes/2, "quantized activations"),
+		scales: c.grow(&c.x8Scales, bytes/2/32*4, "scales of activations"),
+		sums:   c.grow(&c.x8Sum, bytes/2/32*4, "sums of activations"),
+		groups: int32(roundUp(cols, 64) / 32),
+	}
 }
 
 // product launches jobs with the same input; those of one type in one launch.

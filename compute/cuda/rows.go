@@ -19,6 +19,7 @@ type (
 		cols                           int32
 		eps, offset                    float32
 		rowTiles                       int32
+		codes                          codesArgs
 	}
 	addArgs struct {
 		dst, src, step address
@@ -62,7 +63,7 @@ func (c *CUDA) runEmbed(q *command, rows int) {
 }
 
 // runNorm launches a norm, after the addition of add if that is not nil. If the
-// result goes into products with BF16 matrices next, it is packed for them at
+// result goes into products with BF16 or quantized matrices next, it is packed for them at
 // once, and not kept otherwise if nothing else reads it.
 func (c *CUDA) runNorm(q *command, add *buffer, rest []command, rows int) {
 	args := normArgs{
@@ -79,32 +80,40 @@ func (c *CUDA) runNorm(q *command, add *buffer, rest []command, rows int) {
 		args.add = add.at
 	}
 	c.packed = packedRows{}
-	if at(rest, 0).wantsBrain(q.dst) {
+	switch kind, ok := at(rest, 0).wants(q.dst); {
+	case ok && kind == weights.BF16:
 		args.packed = c.grow(&c.x16, packedBytes(rows, q.dst.cols), "packed activations")
-		c.packed = packedRows{of: q.dst.at, kind: weights.BF16}
-		if overwritten(q.dst, rest[1:]) {
-			args.dst = 0
-		}
+		c.packed = packedRows{of: q.dst.at, kind: kind}
+	case ok && kind == weights.Q8_0:
+		args.codes = c.codes(rows, q.dst.cols)
+		c.packed = packedRows{of: q.dst.at, kind: kind}
+	}
+	if c.packed.of != 0 && overwritten(q.dst, rest[1:]) {
+		args.dst = 0
 	}
 	start(c, &c.norm, rows, 1, &args)
 }
 
-// wantsBrain reports whether the command multiplies all rows of b with BF16 matrices.
-func (q *command) wantsBrain(b *buffer) bool {
-	switch {
-	case q.src != b:
-		return false
-	case q.op == opLinear:
+// wants returns the form in which the command multiplies all rows of b with
+// matrices, if it does and they all meet the same.
+func (q *command) wants(b *buffer) (kind weights.DType, ok bool) {
+	if q.src != b {
+		return 0, false
+	}
+	switch q.op {
+	case opLinear:
+		kind = form(q.projections[0].w.kind)
 		for _, p := range q.projections[:q.count] {
-			if p.w.kind != weights.BF16 {
-				return false
+			if form(p.w.kind) != kind {
+				return 0, false
 			}
 		}
-		return true
-	case q.op == opMLP:
-		return q.mlp.gate.kind == weights.BF16 && q.mlp.up.kind == weights.BF16
+		return kind, true
+	case opMLP:
+		kind = form(q.mlp.gate.kind)
+		return kind, kind == form(q.mlp.up.kind)
 	}
-	return false
+	return 0, false
 }
 
 // rowTiles is how many eights of rows lie side by side in packed activations.
@@ -162,5 +171,5 @@ func (c *CUDA) runRopeStore(q *command, rows int) {
 		eps:         q.x,
 		offset:      q.y,
 	}
-	start(c, &c.ropeStore, rows, 1, &args)
+	start(c, &c.ropeStore, rows, (q.heads.Query+2*q.heads.KV+7)/8, &args)
 }

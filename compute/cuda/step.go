@@ -205,6 +205,9 @@ func (s *stepData) layOut(group, manyRows int) {
 			}
 		case parts == 1 || partials+parts*q.rows > maxPartials:
 			s.items[0] = append(s.items[0], item)
+			for r := range q.rows {
+				s.unions = append(s.unions, [4]int32{int32(q.row + r)})
+			}
 		default:
 			partials = s.split(item, q, parts, partials)
 		}

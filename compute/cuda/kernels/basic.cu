@@ -48,6 +48,7 @@ struct NormArgs {
 	int cols;
 	float eps, offset;
 	int rowTiles; // of packed
+	Codes codes;  // if not null
 };
 
 // norm is the RMS norm, after an addition if there is one: one block of threads
@@ -59,7 +60,7 @@ KERNEL(256) void norm(NormArgs a) {
 	if (row >= a.step[STEP_ROWS]) return;
 	float *src = a.src + (u64)row * cols, *dst = a.dst ? a.dst + (u64)row * cols : 0;
 	bool whole = cols % 8 == 0;
-	float sum = 0, kept[held][8], w[8];
+	float sum = 0, kept[held][8] = {}, w[8];
 	auto load = [&](float *v, int c) __attribute__((always_inline)) {
 		load_eight(v, src + c, cols - c, whole);
 		if (a.add) {
@@ -82,12 +83,23 @@ KERNEL(256) void norm(NormArgs a) {
 		if (dst) store_eight(dst + c, v, cols - c, whole && c < cols);
 		if (a.packed) a.packed[piece_of(row, a.rowTiles, c / 8)] = pack_eight(v, 0);
 	};
-	UNROLL for (int n = 0; n < held; n++)
-		if ((n * 256 + threadx) * 8 < ROUND_UP(cols, 64)) store(kept[n], (n * 256 + threadx) * 8);
-	for (int c = (held * 256 + threadx) * 8; c < ROUND_UP(cols, 64); c += 256 * 8) {
-		float v[8];
-		load_eight(v, src + c, cols - c, whole && c < cols);
-		store(v, c);
+	// Whole warps quantize.
+	auto quantize = [&](float *v, int c) __attribute__((always_inline)) {
+		if (a.codes.packed) put_codes(a.codes, row, c / 8, v, c < ROUND_UP(cols, 64));
+	};
+	UNROLL for (int n = 0; n < held; n++) {
+		int c = (n * 256 + threadx) * 8;
+		if (c < ROUND_UP(cols, 64)) store(kept[n], c);
+		if ((n * 256 + threadx / 32 * 32) * 8 < ROUND_UP(cols, 64)) quantize(kept[n], c);
+	}
+	for (int first = (held * 256 + threadx / 32 * 32) * 8; first < ROUND_UP(cols, 64); first += 256 * 8) {
+		float v[8] = {};
+		int c = first + threadx % 32 * 8;
+		if (c < ROUND_UP(cols, 64)) {
+			load_eight(v, src + c, cols - c, whole && c < cols);
+			store(v, c);
+		}
+		quantize(v, c);
 	}
 }
 

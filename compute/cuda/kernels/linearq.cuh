@@ -38,6 +38,40 @@ template <int TYPE> FORCE quad codes(const u8 *record, int j, int lane) {
 	}
 }
 
+// The Scales of a lane's row in a record, loaded once.
+template <int TYPE> struct Scales {
+	float d, m;
+	u32 words[4];
+
+	FORCE_MEMBER void load(const u8 *record, int row) {
+		const u8 *s = record + Layout<TYPE>::scales;
+		if constexpr (TYPE == Q4_K || TYPE == Q5_K) {
+			quad h = *(const quad *)(s + row * 16);
+			d = from_half((u16)h.x), m = from_half((u16)(h.x >> 16));
+			words[0] = h.y & 0x3f3f3f3f, words[2] = h.z & 0x3f3f3f3f;
+			words[1] = (h.w & 0x0f0f0f0f) | (h.y >> 2 & 0x30303030);
+			words[3] = (h.w >> 4 & 0x0f0f0f0f) | (h.z >> 2 & 0x30303030);
+		} else if constexpr (TYPE == Q6_K) {
+			quad h = *(const quad *)(s + row * 16);
+			d = from_half(((const u16 *)(s + 256))[row]);
+			words[0] = h.x, words[1] = h.y, words[2] = h.z, words[3] = h.w;
+		}
+	}
+
+	// of is scale_of of group j.
+	FORCE_MEMBER Scale of(const u8 *record, int row, int j) const {
+		if constexpr (TYPE == Q4_K || TYPE == Q5_K) {
+			Scale r = {d * (float)(u8)(words[j / 4] >> (j % 4 * 8)), -(m * (float)(u8)(words[2 + j / 4] >> (j % 4 * 8)))};
+			return r;
+		} else if constexpr (TYPE == Q6_K) {
+			Scale r = {d * (float)(s8)(words[j / 4] >> (j % 4 * 8)), 0};
+			return r;
+		} else {
+			return scale_of<TYPE>(record, row, j);
+		}
+	}
+};
+
 FORCE void scaled(float *sum, const int *c, float d0, float d1, const float *xs) {
 	sum[0] = __builtin_fmaf((float)c[0], d0 * xs[0], sum[0]);
 	sum[1] = __builtin_fmaf((float)c[1], d0 * xs[1], sum[1]);
@@ -52,15 +86,18 @@ template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)
 	enum { groups = L::rec / 32, tileBytes = L::rec * 8 * STRIDE, scaleBytes = groups * 32 * STRIDE };
 	const bool hasMin = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
 	int lane = threadx % 32, g = lane / 4, t = lane % 4;
+	Scales<TYPE> upper, lower;
+	upper.load(record, g);
+	lower.load(record, g + 8);
 	UNROLL for (int sub = 0; sub < groups / 2; sub++) {
 		quad right[NT];
 		UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(rows + n * tileBytes + sub * 512 + lane * 16));
 		UNROLL for (int half = 0; half < 2; half++) {
 			int j = sub * 2 + half;
 			quad left = codes<TYPE>(record, j, lane);
-			Scale s0 = scale_of<TYPE>(record, g, TYPE == Q6_K ? 2 * j : j), s1 = scale_of<TYPE>(record, g + 8, TYPE == Q6_K ? 2 * j : j);
+			Scale s0 = upper.of(record, g, TYPE == Q6_K ? 2 * j : j), s1 = lower.of(record, g + 8, TYPE == Q6_K ? 2 * j : j);
 			Scale t0 = s0, t1 = s1;
-			if (TYPE == Q6_K) t0 = scale_of<TYPE>(record, g, 2 * j + 1), t1 = scale_of<TYPE>(record, g + 8, 2 * j + 1);
+			if (TYPE == Q6_K) t0 = upper.of(record, g, 2 * j + 1), t1 = lower.of(record, g + 8, 2 * j + 1);
 			UNROLL for (int n = 0; n < NT; n++) {
 				u32 b0 = half ? right[n].z : right[n].x, b1 = half ? right[n].w : right[n].y;
 				const float *xs = (const float *)(scales + n * scaleBytes) + j * 8 + 2 * t;

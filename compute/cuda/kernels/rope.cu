@@ -113,15 +113,15 @@ FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *a
 	}
 }
 
-// rope_store norms and turns queries and keys and keeps keys and values: one
-// block of threads for each row, one warp for each head in turn.
+// rope_store norms and turns queries and keys and keeps keys and values: one warp
+// for each head of a row.
 KERNEL(256) void rope_store(RopeArgs a) {
 	begin();
 	int row = blockx, lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
 	if (row >= a.step[STEP_ROWS]) return;
 	int slot = a.step[a.step[AT_SLOTS] + row], block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
 	const float *turns = a.angles + (u64)row * a.stride * 2;
-	for (int head = threadx / 32; head < a.queries + 2 * kv; head += 8) {
+	for (int head = blocky * 8 + threadx / 32; head < a.queries + 2 * kv; head += gridy * 8) {
 		int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
 		int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
 		float *x = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
@@ -164,12 +164,14 @@ KERNEL(256) void rope_store(RopeArgs a) {
 struct CombineArgs {
 	float *dst;
 	const float *partials, *states;
-	quad *packed; // bfloat16 of all rows, if not null
+	quad *packed; // bfloat16, if not null
+	Codes codes;  // if not null
 	const int *step;
 	int queries, dim, rowTiles;
 };
 
-// A union is a row of few query rows, and where its partial results are.
+// A union is a row of few query rows, and where its partial results are; none
+// if attend has completed it.
 enum CombineField { COMBINE_ROW, COMBINE_FIRST, COMBINE_STRIDE, COMBINE_COUNT, COMBINE_FIELDS };
 
 // unite sets v to eight columns of a head of a row, united as attend does it.
@@ -205,9 +207,16 @@ KERNEL(128) void combine(CombineArgs a) {
 	const int *c = a.step + a.step[AT_COMBINES] + blockx * COMBINE_FIELDS;
 	int eights = (a.dim + 7) / 8, piece = blocky * 128 + threadx, head = piece / eights, at = piece % eights * 8;
 	int row = c[COMBINE_ROW];
-	if (head >= a.queries) return;
 	float v[8] = {};
-	unite(a, c, head, at, v);
+	if (c[COMBINE_COUNT] == 0) {
+		if (!a.codes.packed) return;
+		if (head < a.queries) UNROLL for (int i = 0; i < 8; i++) v[i] = a.dst[((u64)row * a.queries + head) * a.dim + at + i];
+		put_codes(a.codes, row, piece, v, head < a.queries);
+		return;
+	}
+	if (head < a.queries) unite(a, c, head, at, v);
+	if (a.codes.packed) put_codes(a.codes, row, piece, v, head < a.queries);
+	if (head >= a.queries) return;
 	if (a.packed) a.packed[piece_of(row, a.rowTiles, piece)] = pack_eight(v, 0);
 	if (!a.dst) return;
 	float *to = a.dst + ((u64)row * a.queries + head) * a.dim + at;
