@@ -149,11 +149,11 @@ const (
 )
 
 // An attendTile is how attention over heads of a width is cut: warps of the kernel
-// for many query rows, and stages of both on devices before Hopper, as in
+// for many query rows, and stages of both, as in
 // kernels/attend_128.cu.
 type attendTile struct{ warps, few, many int }
 
-var attendTiles = map[int]attendTile{64: {8, 5, 4}, 128: {8, 4, 3}, 256: {4, 2, 2}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6}, 128: {8, 3, 3}, 256: {4, 2, 2}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -169,12 +169,8 @@ func headWidth(dim int) int {
 }
 
 // attendShapes are the kernels for few and for many query rows of a sequence.
-func attendShapes(width int, hopper bool) []kernelShape {
-	s, row, scales := attendTiles[width], width*2, 2*2*partition*2
-	if hopper {
-		s.few++
-		s.many++
-	}
+func attendShapes(width int) []kernelShape {
+	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
 	return []kernelShape{

@@ -59,7 +59,7 @@ func (c *CUDA) runEmbed(q *command, rows int) {
 		scale: q.x,
 		vocab: int32(q.w.rows),
 	}
-	start(c, &c.embed, rows, 1, &args)
+	start(c, &c.embed, rows, (q.w.cols+255)/256, &args)
 }
 
 // runNorm launches a norm, after the addition of add if that is not nil. If the

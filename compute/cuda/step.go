@@ -95,7 +95,7 @@ func stepInts(step *compute.Step, ropes []compute.Rope) int {
 	for i := range step.Seqs {
 		q := &step.Seqs[i]
 		parts := (q.Past+q.Rows)/partition + 1
-		n += len(q.Blocks) + 8*(parts+q.Rows*maxGroup/queryRows+1)
+		n += len(q.Blocks) + 24*(parts+q.Rows*maxGroup/queryRows+1)
 	}
 	for i := range ropes {
 		n += 3 + len(ropes[i].InvFreq)
@@ -145,7 +145,7 @@ func (s *stepData) divide(group, manyRows int) {
 	s.ints = s.ints[:s.base]
 	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
 	at(atFewItems)
-	s.few = s.append8(s.items[0])
+	s.few = s.appendFew(s.items[0])
 	at(atManyItems)
 	s.many = s.append8(s.items[1])
 	at(atCombines)
@@ -159,6 +159,23 @@ func (s *stepData) divide(group, manyRows int) {
 func (s *stepData) append8(items [][8]int32) int {
 	for _, it := range items {
 		s.ints = append(s.ints, it[:]...)
+	}
+	return len(items)
+}
+
+// appendFew appends items with the blocks of their first partition.
+func (s *stepData) appendFew(items [][8]int32) int {
+	const blocks = partition / compute.BlockTokens
+	for _, it := range items {
+		s.ints = append(s.ints, it[:]...)
+		end := (int(it[1]+it[2]) + compute.BlockTokens - 1) / compute.BlockTokens
+		for b := range blocks {
+			if at := int(it[5])*blocks + b; at < end {
+				s.ints = append(s.ints, s.ints[int(it[3])+at])
+			} else {
+				s.ints = append(s.ints, 0)
+			}
+		}
 	}
 	return len(items)
 }

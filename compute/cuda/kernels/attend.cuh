@@ -15,7 +15,9 @@ enum ItemField {
 	ITEM_PARTITION, // the first partition of the context
 	ITEM_LAST,      // and the one after the last
 	ITEM_PARTIAL,   // where the result of the first query token goes; -1: it is complete
-	ITEM_FIELDS
+	ITEM_FIELDS,
+	// Those of few query rows also have the blocks of their first partition.
+	FEW_FIELDS = ITEM_FIELDS + 16
 };
 
 #define PARTITION 256
@@ -60,8 +62,8 @@ struct Item {
 
 // A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
 // bfloat16: of each partition first the keys, then the values.
-template <int D, int THREADS, int STAGES> struct Feed {
-	enum { tile = KEYS * D * 2, scaleBytes = 2 * 2 * PARTITION * 2, bytes = STAGES * tile + scaleBytes };
+template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
+	enum { tile = KEYS * D * 2, scaleBytes = 2 * PARTITION * 2, bytes = STAGES * tile + scaleBytes };
 	const AttendArgs &a;
 	const Item &item;
 	u8 *memory; // the ring, then scales of two partitions
@@ -73,6 +75,7 @@ template <int D, int THREADS, int STAGES> struct Feed {
 	FORCE_MEMBER int first_tile(int p) const { return p == item.begin / PARTITION ? item.begin % PARTITION / KEYS : 0; }
 	FORCE_MEMBER int tiles(int p) const { return least(TILES, (item.limit - p * PARTITION + KEYS - 1) / KEYS); }
 	FORCE_MEMBER u32 block_of(int p) const {
+		if (FEW && p == item.fields[ITEM_PARTITION]) return threadx % 32 < 16 ? item.fields[ITEM_FIELDS + threadx % 32] : 0;
 		int i = p * (PARTITION / BLOCK_TOKENS) + threadx % 32;
 		return threadx % 32 < PARTITION / BLOCK_TOKENS && i * BLOCK_TOKENS < item.limit ? item.table[i] : 0;
 	}
@@ -87,7 +90,7 @@ template <int D, int THREADS, int STAGES> struct Feed {
 	}
 
 	FORCE_MEMBER u8 *stage(int i) const { return memory + i % STAGES * tile; }
-	FORCE_MEMBER u16 *scales(int p, int values) const { return (u16 *)(memory + STAGES * tile) + (p % 2 * 2 + values) * PARTITION; }
+	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; } // of keys
 
 	// load begins to load a tile, if there is one more.
 	FORCE_MEMBER void load() {
@@ -137,13 +140,13 @@ template <int D, int THREADS, int STAGES> struct Feed {
 			}
 			*(u16 *)(to + piece_at<D>(key / 8, c / 8) + key % 8 * 16 + c % 8 * 2) = v;
 		}
-		if (p.type >= POOL_INT8 && threadx < KEYS) {
+		if (p.type >= POOL_INT8 && !values && threadx < KEYS) {
 			u16 s = 0;
 			if (pos + threadx < item.limit) {
 				const u8 *part = pool_part(p, item.table[(pos + threadx) / BLOCK_TOKENS], a.layer, values, head);
 				s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[threadx % BLOCK_TOKENS];
 			}
-			scales(partition, values)[t * KEYS + threadx] = s;
+			scales(partition)[t * KEYS + threadx] = s;
 		}
 	}
 
@@ -215,6 +218,13 @@ FORCE float weigh(const AttendArgs &a, const Row &r, float v, int position, u16 
 	return position <= r.position && position >= r.seen ? v : -__builtin_inff();
 }
 
+// value_scale is that of the values at a position; those in the ring come with their tiles, too late.
+FORCE float value_scale(const AttendArgs &a, const Item &it, int position, int head) {
+	if (position >= it.limit) return 0;
+	const u8 *part = pool_part(a.pool, it.table[position / BLOCK_TOKENS], a.layer, 1, head);
+	return from_brain(((const u16 *)(part + a.pool.dim * BLOCK_TOKENS))[position % BLOCK_TOKENS]);
+}
+
 FORCE float base_of(float top) { return top == -__builtin_inff() ? 0 : top; }
 
 // put writes two columns of a result: of a partition of few rows, or of a row that
@@ -242,7 +252,7 @@ FORCE void put(const AttendArgs &a, const Item &it, int qr, int group, int head,
 
 // attend_many computes items of WARPS times 16 query rows.
 template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs &a) {
-	typedef Feed<D, WARPS * 32, STAGES> F;
+	typedef Feed<D, WARPS * 32, STAGES, false> F;
 	enum { held = D <= 128 }; // what was united stays in registers
 	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, then the feed's
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky, dim = a.pool.dim;
@@ -256,6 +266,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 	int warpFirst = it.past + first / group, warpLast = it.past + (least(first + 16, it.rows) - 1) / group;
 	if (first >= it.rows) warpLast = -1;
 	float all[held ? D / 8 : 1][4];
+	const bool coded = a.pool.type >= POOL_INT8;
 	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 		int from = feed.first_tile(p), to = feed.tiles(p);
 		float s[8 * TILES][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
@@ -280,14 +291,19 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 				}
 			}
 			int pos = p * PARTITION + j * KEYS;
-			bool plain = j >= from && j < to && a.window <= 0 && pos + KEYS <= warpFirst + 1 && a.pool.type < POOL_INT8 && first + 16 <= it.rows;
-			UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) {
-				int key = j * KEYS + n * 8 + 2 * t + i % 2;
-				if (plain) s[8 * j + n][i] *= a.scale;
-				else if (j >= from && j < to)
-					s[8 * j + n][i] = weigh(a, row[i / 2], s[8 * j + n][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p, 0)[key] : 0);
-				else s[8 * j + n][i] = -__builtin_inff();
-				top[i / 2] = __builtin_fmaxf(top[i / 2], s[8 * j + n][i]);
+			if (j < from || j >= to) {
+				UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) s[8 * j + n][i] = -__builtin_inff();
+			} else if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
+				UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) {
+					s[8 * j + n][i] *= a.scale;
+					top[i / 2] = __builtin_fmaxf(top[i / 2], s[8 * j + n][i]);
+				}
+			} else {
+				UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 4; i++) {
+					int key = j * KEYS + n * 8 + 2 * t + i % 2;
+					s[8 * j + n][i] = weigh(a, row[i / 2], s[8 * j + n][i], p * PARTITION + key, coded ? feed.scales(p)[key] : 0);
+					top[i / 2] = __builtin_fmaxf(top[i / 2], s[8 * j + n][i]);
+				}
 			}
 		}
 		float base[2], sum[2] = {0, 0};
@@ -309,21 +325,19 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 			sum[i] += shuffle_xor(sum[i], 1);
 			sum[i] += shuffle_xor(sum[i], 2);
 		}
+		if (coded) {
+			UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) {
+				float factor = value_scale(a, it, p * PARTITION + n * 8 + 2 * t + i, head);
+				s[n][i] *= factor, s[n][i + 2] *= factor;
+			}
+		}
 		u32 weights[8 * TILES][2];
-		bool scaled = a.pool.type >= POOL_INT8;
+		UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) weights[n][i] = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
 		float out[D / 8][4];
 		UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
-		if (!scaled) {
-			UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) weights[n][i] = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
-		}
 		UNROLL for (int j = 0; j < TILES; j++) {
 			if (j < from || j >= to) continue;
 			u32 values = feed.take();
-			if (scaled) {
-				const u16 *factors = feed.scales(p, 1) + j * KEYS;
-				UNROLL for (int n = 0; n < 8; n++) UNROLL for (int i = 0; i < 2; i++)
-					weights[8 * j + n][i] = brain_pair(s[8 * j + n][2 * i] * from_brain(factors[n * 8 + 2 * t]), s[8 * j + n][2 * i + 1] * from_brain(factors[n * 8 + 2 * t + 1]));
-			}
 			if (!seen(j)) continue;
 			UNROLL for (int k = 0; k < KEYS / 16; k++) {
 				int n = 8 * j + 2 * k;
@@ -376,14 +390,14 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 // attend_few computes items of 16 query rows: eight warps share the keys of a tile,
 // and then the columns of the values.
 template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
-	typedef Feed<D, 256, STAGES> F;
+	typedef Feed<D, 256, STAGES, true> F;
 	enum { queriesAt = 0, weightsAt = 16 * D * 2, feedAt = weightsAt + 16 * PARTITION * 2, columns = D / 64 };
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ float tops[8][16], sums[8][16][4];
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky;
 	int group = a.queries / a.pool.heads;
 	for (int index = blockx; index < a.step[STEP_FEW_ITEMS]; index += gridx) {
-		Item it = item_at(a, a.step + a.step[AT_FEW_ITEMS] + index * ITEM_FIELDS, group, 16);
+		Item it = item_at(a, a.step + a.step[AT_FEW_ITEMS] + index * FEW_FIELDS, group, 16);
 		F feed(a, it, memory + feedAt, head);
 		load_queries<D>(a, it, 0, group, head, memory + queriesAt, threadx, 256);
 		sync_block();
@@ -408,7 +422,7 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 				}
 				UNROLL for (int i = 0; i < 4; i++) {
 					int key = j * KEYS + warp * 8 + 2 * t + i % 2;
-					s[j][i] = weigh(a, row[i / 2], s[j][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p, 0)[key] : 0);
+					s[j][i] = weigh(a, row[i / 2], s[j][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p)[key] : 0);
 					top[i / 2] = __builtin_fmaxf(top[i / 2], s[j][i]);
 				}
 			}
@@ -429,13 +443,10 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					part[i / 2] += v;
 					s[j][i] = v;
 				}
-				if (a.pool.type >= POOL_INT8 && j >= from && j < to) {
-					// The values' scales come with their tiles: by the pool, as these are not there yet.
-					UNROLL for (int i = 0; i < 4; i++) {
-						int at = p * PARTITION + j * KEYS + warp * 8 + 2 * t + i % 2;
-						u16 factor = 0;
-						if (at < it.limit) factor = ((const u16 *)(pool_part(a.pool, it.table[at / BLOCK_TOKENS], a.layer, 1, head) + a.pool.dim * BLOCK_TOKENS))[at % BLOCK_TOKENS];
-						s[j][i] *= from_brain(factor);
+				if (a.pool.type >= POOL_INT8) {
+					UNROLL for (int i = 0; i < 2; i++) {
+						float factor = value_scale(a, it, p * PARTITION + j * KEYS + warp * 8 + 2 * t + i, head);
+						s[j][i] *= factor, s[j][i + 2] *= factor;
 					}
 				}
 				UNROLL for (int i = 0; i < 2; i++)
@@ -500,11 +511,6 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 }
 
 // The stages are as in kernels.go.
-#if __CUDA_ARCH__ >= 900
-#define ATTEND(d, warps, few, many) ATTEND_STAGES(d, warps, few + 1, many + 1)
-#else
-#define ATTEND(d, warps, few, many) ATTEND_STAGES(d, warps, few, many)
-#endif
-#define ATTEND_STAGES(d, warps, few, many) \
-	KERNEL(256) void attend_few_##d(AttendArgs a) { begin(); attend_few<d, few>(a); } \
+#define ATTEND(d, warps, few, many, blocks) \
+	BOUNDED(256, blocks) void attend_few_##d(AttendArgs a) { begin(); attend_few<d, few>(a); } \
 	KERNEL(warps * 32) void attend_many_##d(AttendArgs a) { begin(); attend_many<d, warps, many>(a); }

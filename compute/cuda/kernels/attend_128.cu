@@ -1,4 +1,4 @@
-// Attention of heads up to 128 wide.
+// Attention of heads up to 128 wide. The stages are as in kernels.go.
 #include "attend.cuh"
 
-ATTEND(128, 8, 4, 3)
+ATTEND(128, 8, 3, 3, 3)

@@ -1,4 +1,4 @@
-// Attention of heads up to 256 wide.
+// Attention of heads up to 256 wide. The stages are as in kernels.go.
 #include "attend.cuh"
 
-ATTEND(256, 4, 2, 2)
+ATTEND(256, 4, 2, 2, 1)

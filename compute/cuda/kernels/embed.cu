@@ -10,13 +10,13 @@ struct EmbedArgs {
 	int vocab;
 };
 
-// embed sets a row to that of its token: one block of threads for each row.
+// embed sets a row to that of its token: one block of threads for each row and 256 columns.
 KERNEL(256) void embed(EmbedArgs a) {
 	begin();
 	int row = blockx;
 	if (row >= a.step[STEP_ROWS]) return;
 	int token = a.step[a.step[AT_TOKENS] + row];
-	for (int c = threadx; c < a.cols; c += 256)
+	for (int c = blocky * 256 + threadx; c < a.cols; c += gridy * 256)
 		a.dst[(u64)row * a.cols + c] = element(a.type, a.table, a.cols, token, c) * a.scale;
 }
 
