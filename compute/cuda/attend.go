@@ -83,4 +83,4 @@ const widthInRegisters = 128
 
 // fewBlocks is how many blocks of threads of the kernel for few query rows a
 // multiprocessor is given in a graph.
-const fewBlocks = 3
+const fewBlocks = 2

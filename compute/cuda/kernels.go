@@ -149,11 +149,11 @@ const (
 )
 
 // An attendTile is how attention over heads of a width is cut: warps of the kernel
-// for many query rows, and stages of both, as in
-// kernels/attend_128.cu.
-type attendTile struct{ warps, few, many int }
+// for many query rows, and stages of the kernels for few, for many, and for many
+// with warpgroups (0: there is none), as in kernels/attend_128.cu.
+type attendTile struct{ warps, few, many, groups int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6}, 128: {8, 3, 3}, 256: {4, 2, 2}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 8}, 128: {8, 4, 3, 5}, 256: {4, 2, 2, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -169,10 +169,13 @@ func headWidth(dim int) int {
 }
 
 // attendShapes are the kernels for few and for many query rows of a sequence.
-func attendShapes(width int) []kernelShape {
+func attendShapes(width int, hopper bool) []kernelShape {
 	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
+	if hopper && s.groups > 0 {
+		many = s.warps*queryRows*(row+partition*2) + s.groups*keysOfTile*row + scales
+	}
 	return []kernelShape{
 		{fmt.Sprintf("attend_few_%d", width), 256, few, false},
 		{fmt.Sprintf("attend_many_%d", width), s.warps * 32, many, false},

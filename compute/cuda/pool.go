@@ -66,7 +66,7 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 // loadAttend loads the kernels for heads of that width.
 func (c *CUDA) loadAttend(dim int) (err error) {
 	width := headWidth(dim)
-	c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width))
+	c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width, c.hopper()))
 	return err
 }
 

@@ -1,4 +1,9 @@
 // Attention of heads up to 128 wide. The stages are as in kernels.go.
+#if __CUDA_ARCH__ >= 900
+#include "attend90.cuh"
+ATTEND_MANY90(128, 5)
+#else
 #include "attend.cuh"
-
-ATTEND(128, 8, 3, 3, 3)
+ATTEND_MANY(128, 8, 3)
+#endif
+ATTEND_FEW(128, 4, 2)

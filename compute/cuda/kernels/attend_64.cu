@@ -1,4 +1,9 @@
 // Attention of heads up to 64 wide. The stages are as in kernels.go.
+#if __CUDA_ARCH__ >= 900
+#include "attend90.cuh"
+ATTEND_MANY90(64, 8)
+#else
 #include "attend.cuh"
-
-ATTEND(64, 8, 6, 6, 2)
+ATTEND_MANY(64, 8, 6)
+#endif
+ATTEND_FEW(64, 6, 2)

@@ -3,10 +3,7 @@
 // chain of sixteens of columns.
 #pragma once
 #include "async90.cuh"
-
-FORCE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-FORCE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> FORCE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+#include "group90.cuh"
 
 // c += a·b with a of 64x16 and b of 16x128 in shared memory.
 template <int TYPE> FORCE void multiply_group_128(float *c, u64 a, u64 b) {

@@ -1,0 +1,165 @@
+// Attention with many query rows by the warpgroup instructions of Hopper. The
+// arithmetic is that of attend.cuh.
+#pragma once
+#include "attend.cuh"
+#include "group90.cuh"
+
+// c += a·b with a of 64x16 and b of 16x64 bfloat16 numbers in shared memory.
+// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
+template <bool KEEP, bool FIRST> FORCE void brain_group_64(float *c, u64 a, u64 b) {
+	if (FIRST)
+		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+	else
+		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+}
+
+// c += a·b with a of 64x16 and b of 16x64 bfloat16 numbers in shared memory, b by rows.
+// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
+template <bool KEEP, bool FIRST> FORCE void brain_group_64_turned(float *c, u64 a, u64 b) {
+	if (FIRST)
+		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 1;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+	else
+		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 1;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+}
+
+// c += a·b with a of 64x16 and b of 16x128 bfloat16 numbers in shared memory, b by rows.
+// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
+template <bool KEEP, bool FIRST> FORCE void brain_group_128_turned(float *c, u64 a, u64 b) {
+	if (FIRST)
+		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, p, 1, 1, 0, 1;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+	else
+		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, p, 1, 1, 0, 1;\n}\n"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+}
+
+// pieces lie 128 bytes apart along one direction and stride along the other.
+FORCE u64 described(u32 address, int leading, int stride) {
+	return (u64)(address >> 4 & 0x3fff) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32;
+}
+
+template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) {
+	if constexpr (D == 128) brain_group_128_turned<true, FIRST>(c, a, b);
+	else brain_group_64_turned<true, FIRST>(c, a, b);
+}
+
+// attend_many90 computes items of 128 query rows, 64 for each of two warpgroups.
+template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
+	typedef Feed<D, 256, STAGES, false, 1> F;
+	enum { weightsAt = 128 * D * 2, feedAt = weightsAt + 128 * PARTITION * 2 };
+	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, then the feed's
+	int lane = threadx % 32, warp = threadx / 32, wg = warp / 4, g = lane / 4, t = lane % 4, head = blocky;
+	int group = a.queries / a.pool.heads;
+	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, 128);
+	int first = it.fields[ITEM_FIRST] + warp * 16, wgFirst = it.fields[ITEM_FIRST] + wg * 64;
+	F feed(a, it, memory + feedAt, head);
+	load_queries<D>(a, it, first, group, head, memory + warp * 16 * D * 2, lane, 32);
+	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
+	int warpFirst = it.past + first / group, sideFirst = it.past + wgFirst / group;
+	int sideLast = wgFirst >= it.rows ? -1 : it.past + (least(wgFirst + 64, it.rows) - 1) / group;
+	u64 queries = described(shared_address(memory + wg * 64 * D * 2), 128, D * 16);
+	u64 weights = described(shared_address(memory + weightsAt + wg * 64 * PARTITION * 2), 128, PARTITION * 16);
+	float all[D / 2];
+	const bool coded = a.pool.type >= POOL_INT8;
+	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
+		int from = feed.first_tile(p), to = feed.tiles(p);
+		float s[TILES][32], top[2] = {-__builtin_inff(), -__builtin_inff()};
+		auto seen = [&](int j) __attribute__((always_inline)) {
+			int pos = p * PARTITION + j * KEYS;
+			return j >= from && j < to && pos <= sideLast && (a.window <= 0 || pos + KEYS > sideFirst - a.window + 1);
+		};
+		UNROLL for (int j = 0; j < TILES; j++) {
+			u32 keys = 0;
+			if (j >= from && j < to) keys = feed.take();
+			if (!seen(j)) continue;
+			u64 right = described(keys, 128, D * 16);
+			brain_group_64<false, true>(s[j], queries, right);
+			UNROLL for (int k = 1; k < D / 16; k++) brain_group_64<true, false>(s[j], queries + k * 16, right + k * 16);
+			group_commit();
+			group_wait<0>();
+		}
+		UNROLL for (int j = 0; j < TILES; j++) {
+			int pos = p * PARTITION + j * KEYS;
+			if (!seen(j)) {
+				UNROLL for (int i = 0; i < 32; i++) s[j][i] = -__builtin_inff();
+			} else if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
+				UNROLL for (int i = 0; i < 32; i++) {
+					s[j][i] *= a.scale;
+					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
+				}
+			} else {
+				UNROLL for (int i = 0; i < 32; i++) {
+					int key = j * KEYS + i / 4 * 8 + 2 * t + i % 2;
+					s[j][i] = weigh(a, row[i / 2 % 2], s[j][i], p * PARTITION + key, coded ? feed.scales(p)[key] : 0);
+					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
+				}
+			}
+		}
+		float base[2], sum[2] = {0, 0};
+		UNROLL for (int i = 0; i < 2; i++) {
+			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
+			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
+			base[i] = base_of(top[i]);
+		}
+		u8 *mine = memory + weightsAt + warp * 16 * PARTITION * 2 + g * 16 + t * 4;
+		UNROLL for (int w = 0; w < 8; w++) {
+			float part[2] = {0, 0};
+			UNROLL for (int j = 0; j < TILES; j++) {
+				float *v = s[j] + 4 * w;
+				UNROLL for (int i = 0; i < 4; i++) {
+					v[i] = exp2_fast(v[i] - base[i / 2]);
+					part[i / 2] += v[i];
+				}
+				if (coded) {
+					UNROLL for (int i = 0; i < 2; i++) {
+						float factor = value_scale(a, it, p * PARTITION + j * KEYS + w * 8 + 2 * t + i, head);
+						v[i] *= factor, v[i + 2] *= factor;
+					}
+				}
+				*(u32 *)(mine + piece_at<PARTITION>(0, 8 * j + w)) = brain_pair(v[0], v[1]);
+				*(u32 *)(mine + piece_at<PARTITION>(1, 8 * j + w)) = brain_pair(v[2], v[3]);
+			}
+			sum[0] += part[0], sum[1] += part[1];
+		}
+		UNROLL for (int i = 0; i < 2; i++) {
+			sum[i] += shuffle_xor(sum[i], 1);
+			sum[i] += shuffle_xor(sum[i], 2);
+		}
+		float out[D / 2];
+		UNROLL for (int i = 0; i < D / 2; i++) out[i] = 0;
+		UNROLL for (int j = 0; j < TILES; j++) {
+			if (j < from || j >= to) continue;
+			group_wait<1>(); // the tile before the last is free
+			u32 values = feed.take();
+			if (!seen(j)) continue;
+			u64 right = described(values, D * 16, 128);
+			multiply_values<D, true>(out, weights + j * KEYS, right);
+			UNROLL for (int k = 1; k < KEYS / 16; k++) multiply_values<D, false>(out, weights + j * KEYS + k * 16, right + k * 2 * D);
+			group_commit();
+		}
+		group_wait<0>();
+		UNROLL for (int i = 0; i < 2; i++) { // unite the partition with those before it
+			if (sum[i] == 0) continue;
+			float left = 0, right = 1;
+			State part = {top[i], sum[i]};
+			bool again = row[i].begun;
+			if (again) merge(&row[i].all, part, &left, &right);
+			else row[i].all = part;
+			row[i].begun = true;
+			UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int c = 4 * n + 2 * i; c < 4 * n + 2 * i + 2; c++)
+				all[c] = again ? __builtin_fmaf(all[c], left, out[c] * right) : out[c];
+		}
+	}
+	UNROLL for (int i = 0; i < 2; i++) {
+		int qr = first + g + 8 * i;
+		if (qr >= it.rows) continue;
+		float inverse = 1.0f / row[i].all.sum;
+		UNROLL for (int n = 0; n < D / 8; n++)
+			put(a, it, qr, group, head, n * 8 + 2 * t, all[4 * n + 2 * i] * inverse, all[4 * n + 2 * i + 1] * inverse);
+	}
+	copy_wait<0>();
+}
