@@ -103,8 +103,8 @@ func hopperShapes(t weights.DType) []matrixKernel {
 // pairTiles are how the kernels are cut that multiply with two BF16 matrices and unite the results.
 var pairTiles = []hopperTile{{4, 8, 3, 2}, {4, 16, 3, 2}, {4, 32, 5, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
 
-// hopperShapes16 lists kernels for 16-bit matrices, each block of threads with so
-// many at once. From 65 rows on they use warpgroups.
+// hopperShapes16 lists kernels for 16-bit matrices, each with the given number of
+// matrices (sides) at once. From 65 rows on they use warpgroups.
 func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
 	for _, s := range tiles {
 		threads, resident := 160, 2

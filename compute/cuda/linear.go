@@ -163,7 +163,7 @@ func (c *CUDA) productFloat(in *input, j *job) {
 	start(c, &c.linearF32, (j.rows+7)/8, (in.rows+7)/8, &args)
 }
 
-// kernelFor chooses one of a type's kernels for so many rows and outputs; with a
+// kernelFor chooses one of a type's kernels for a number of rows and outputs; with a
 // tile, the one of that many rows. All give the same bits.
 func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
 	if tile != 0 {
@@ -197,7 +197,7 @@ func (k *matrixKernel) blocks(rows, outputs int) int {
 	return (rows + k.rows - 1) / k.rows * ((outputs + 16*k.strips - 1) / (16 * k.strips))
 }
 
-// grid is how many blocks of threads of a kernel go through so many tiles.
+// grid is how many blocks of threads of a kernel go through the tiles.
 func (c *CUDA) grid(k *matrixKernel, tiles int) int {
 	if k.resident == 0 {
 		return tiles
@@ -219,7 +219,7 @@ func (c *CUDA) productPacked(in *input, jobs []job) {
 	start(c, &k.kernel, c.grid(k, int(args.mtiles*args.ntiles)), 1, &args)
 }
 
-// across is how many tiles of the kernel so many outputs take.
+// across is how many tiles of the kernel the outputs take.
 func (k *matrixKernel) across(outputs int) int { return (outputs + 16*k.strips - 1) / (16 * k.strips) }
 
 // linearArgsOf fills in what a kernel must know of packed rows and jobs, but for tiles of outputs.
@@ -294,7 +294,7 @@ func (c *CUDA) runMLP(q *command, rows int) {
 	c.packed = packedRows{}
 }
 
-// gated computes down·(act(gate·x)·(up·x)), for which it takes room for so many rows.
+// gated computes down·(act(gate·x)·(up·x)). It takes room for a number of rows.
 func (c *CUDA) gated(in *input, gate, up, down job, act int32, room int) {
 	hidden, ok := c.productPair(in, &gate, &up, &down, act)
 	if !ok {
