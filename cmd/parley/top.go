@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"parley/gateway/admin"
 	"parley/internal/load"
+	"parley/internal/term"
 )
 
 // A topCommand shows what a server does, for as long as one looks.
@@ -35,7 +39,7 @@ prints one picture a second, each on a line of its own.`,
 		Example: "  parley top\n  parley top --once\n  parley top --json | jq -r .verdict.sentence",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return t.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	t.add(cmd)
@@ -43,7 +47,7 @@ prints one picture a second, each on a line of its own.`,
 	return cmd
 }
 
-func (t *topCommand) run(ctx context.Context, in io.Reader, out io.Writer) error {
+func (t *topCommand) run(ctx context.Context, out io.Writer) error {
 	c, err := t.client()
 	if err != nil {
 		return err
@@ -63,7 +67,7 @@ func (t *topCommand) run(ctx context.Context, in io.Reader, out io.Writer) error
 		lines := json.NewEncoder(out)
 		return interrupted(ctx, startHint(followPictures(ctx, c, func(p *admin.Picture) error { return lines.Encode(p) })))
 	}
-	return t.watch(ctx, c, in, out)
+	return t.watch(ctx, c)
 }
 
 // interrupted is the error of one who looks until it is enough.
@@ -111,83 +115,131 @@ func followPictures(ctx context.Context, c *client, see func(*admin.Picture) err
 	return errors.New("the server ended")
 }
 
-// watch draws pictures until q is pressed. When the line is cut it tries again.
-func (t *topCommand) watch(ctx context.Context, c *client, in io.Reader, out io.Writer) error {
+// watch draws pictures until q is pressed. When the connection is cut it tries again.
+func (t *topCommand) watch(ctx context.Context, c *client) error {
 	if _, err := pictureOf(ctx, c); err != nil {
 		return startHint(err) // before the screen is taken
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	program := tea.NewProgram(topScreen{root: c.root, width: topWidth}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			err := followPictures(ctx, c, func(p *admin.Picture) error {
-				program.Send(p)
-				return nil
-			})
-			program.Send(lineCut{err})
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}()
-	_, err := program.Run()
-	cancel()
-	<-ended
-	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
-		return nil
+	device, err := term.OpenDevice(os.Stdin, os.Stdout)
+	if err != nil {
+		return fmt.Errorf("the keyboard: %w: use --once", err)
 	}
-	return err
+	ctx, cancel := context.WithCancel(ctx)
+	screen := &topScreen{root: c.root}
+	var following sync.WaitGroup
+	following.Go(func() { screen.follow(ctx, c, device.Wake) })
+	err = errors.Join(device.Edit(), screen.show(ctx, device))
+	cancel()
+	following.Wait()
+	return errors.Join(err, device.Close())
 }
-
-// lineCut says that nothing comes from the server at the moment.
-type lineCut struct{ err error }
 
 // topPictures is how many pictures are remembered, one for each second.
 const topPictures = 120
 
-// A topScreen is what is on the screen.
+// A topScreen is what is on the screen. It is safe for concurrent use.
 type topScreen struct {
-	root   string
-	width  int
-	lately []*admin.Picture
-	cut    error
+	root string
+
+	mu     sync.Mutex
+	recent []*admin.Picture
+	cut    error // why nothing comes from the server
 }
 
-// Init begins with nothing: pictures come by themselves.
-func (s topScreen) Init() tea.Cmd { return nil }
-
-// Update takes a picture, a key or another size.
-func (s topScreen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := m.(type) {
-	case *admin.Picture:
-		s.lately = append(s.lately[max(0, len(s.lately)-topPictures+1):len(s.lately):len(s.lately)], m)
-		s.cut = nil
-	case lineCut:
-		s.cut = m.err
-	case tea.WindowSizeMsg:
-		s.width = m.Width
-	case tea.KeyPressMsg:
-		switch m.String() {
-		case "q", "ctrl+c", "esc":
-			return s, tea.Quit
+// follow takes pictures from the server until ctx ends, and calls changed after each.
+func (s *topScreen) follow(ctx context.Context, c *client, changed func()) {
+	defer changed() // ctx has ended
+	for ctx.Err() == nil {
+		err := followPictures(ctx, c, func(p *admin.Picture) error {
+			s.add(p)
+			changed()
+			return nil
+		})
+		s.lost(err)
+		changed()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
 		}
 	}
-	return s, nil
 }
 
-// View draws the latest picture.
-func (s topScreen) View() tea.View {
+func (s *topScreen) add(p *admin.Picture) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recent = append(s.recent[max(0, len(s.recent)-topPictures+1):], p)
+	s.cut = nil
+}
+
+func (s *topScreen) lost(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = err
+}
+
+// text draws the latest picture.
+func (s *topScreen) text(width int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	text := "Waiting for " + s.root + " …"
-	if len(s.lately) > 0 {
-		text = drawTop(s.root, s.lately, s.width, true)
+	if len(s.recent) > 0 {
+		text = drawTop(s.root, s.recent, width, true)
 	}
 	if s.cut != nil {
 		text += fmt.Sprintf("\n\nNo answer from the server (%v). Trying again.", s.cut)
 	}
-	v := tea.NewView(text)
-	v.AltScreen = true
-	return v
+	return text
+}
+
+// What takes the screen and gives it back: the alternate one, without a cursor, on which
+// long lines are cut off and not wrapped.
+const (
+	screenTake = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	screenGive = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+)
+
+// escapeWait is how long the rest of a key may take after its first byte.
+const escapeWait = 50 * time.Millisecond
+
+// show draws until a key ends it, ctx ends, or the terminal is gone.
+func (s *topScreen) show(ctx context.Context, device *term.Device) error {
+	_, err := io.WriteString(device, screenTake)
+	var keys term.Keys
+	input := make([]byte, 256)
+	for err == nil && ctx.Err() == nil {
+		columns, rows := device.Size()
+		if _, err = io.WriteString(device, frame(s.text(columns), rows)); err != nil {
+			break
+		}
+		wait := time.Duration(0)
+		if keys.Waiting() {
+			wait = escapeWait
+		}
+		var n int
+		var event term.Event
+		n, event, err = device.Read(input, wait)
+		pressed := keys.Decode(input[:n])
+		if event == term.Silent && keys.Waiting() {
+			pressed = append(pressed, keys.Flush()...)
+		}
+		if slices.ContainsFunc(pressed, endsTop) {
+			break
+		}
+	}
+	_, giveErr := io.WriteString(device, screenGive)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errors.Join(err, giveErr)
+}
+
+func endsTop(k term.Key) bool {
+	return k.Kind == term.Interrupt || k.Kind == term.Escape || k.Kind == term.Insert && k.Text == "q"
+}
+
+// frame draws a text over what is on the screen, and cuts off what has no room.
+func frame(text string, rows int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines = lines[:min(len(lines), rows)]
+	return "\x1b[H" + strings.Join(lines, "\x1b[K\n") + "\x1b[J"
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"parley"
 	"parley/gateway/admin"
 )
@@ -18,18 +16,21 @@ const topWidth = 100
 // A pen writes in colours, or plainly.
 type pen struct{ coloured bool }
 
-var (
-	penBold = lipgloss.NewStyle().Bold(true)
-	penDim  = lipgloss.NewStyle().Faint(true)
-	penGood = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
-	penBad  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
+// A style is a number of the terminal's SGR sequence.
+type style string
+
+const (
+	penBold style = "1"
+	penDim  style = "2"
+	penGood style = "32"
+	penBad  style = "1;31"
 )
 
-func (p pen) in(style lipgloss.Style, text string) string {
-	if !p.coloured {
+func (p pen) in(s style, text string) string {
+	if !p.coloured || text == "" {
 		return text
 	}
-	return style.Render(text)
+	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
 }
 
 // tone is good or bad.

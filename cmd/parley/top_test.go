@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	tea "charm.land/bubbletea/v2"
-
 	"parley/gateway/admin"
 )
 
@@ -34,19 +32,19 @@ func TestTopSaysWhatBinds(t *testing.T) {
 }
 
 func TestTopScreen(t *testing.T) {
-	var s tea.Model = topScreen{root: "http://x", width: 80}
+	s := &topScreen{root: "http://x"}
 	for range 2 * topPictures {
-		s, _ = s.Update(busyPicture())
+		s.add(busyPicture())
 	}
-	if n := len(s.(topScreen).lately); n != topPictures {
+	if n := len(s.recent); n != topPictures {
 		t.Errorf("%d pictures are remembered", n)
 	}
-	s, _ = s.Update(lineCut{errCut})
-	if !strings.Contains(s.View().Content, "Trying again") || !strings.Contains(s.View().Content, "97%") {
-		t.Errorf("the screen says\n%s", s.View().Content)
+	s.lost(errCut)
+	if text := s.text(80); !strings.Contains(text, "Trying again") || !strings.Contains(text, "97%") {
+		t.Errorf("the screen says\n%s", text)
 	}
-	if _, quit := s.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); quit == nil {
-		t.Error("q does not end it")
+	if got, want := frame("a\nb\nc\n", 2), "\x1b[Ha\x1b[K\nb\x1b[J"; got != want {
+		t.Errorf("the frame is %q, not %q", got, want)
 	}
 }
 

@@ -177,11 +177,15 @@ func (x *Terminal) WaitFor(wanted string) string {
 	})
 }
 
-// Exit waits for the end of the program and returns its exit code.
+// Exit waits for the end of the program and of what it wrote, and returns its exit code.
 func (x *Terminal) Exit() int {
 	x.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- x.command.Wait() }()
+	go func() {
+		err := x.command.Wait()
+		<-x.ended // all that it wrote is read
+		done <- err
+	}()
 	select {
 	case <-done:
 		return x.command.ProcessState.ExitCode()
