@@ -50,7 +50,7 @@ type Memory struct {
 	// forgot is when accounts were last searched for ones to forget.
 	forgot time.Time
 	// seeding are accounts of which it is found out what they have spent.
-	seeding db.Searches[string, struct{}]
+	seeding db.Searches[struct{}]
 }
 
 // NewMemory returns a book that ends with the process.

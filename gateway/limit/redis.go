@@ -76,7 +76,7 @@ type Redis struct {
 	locally map[*Hold]*Memory
 	later   []command
 	// spending are accounts of which it is found out what they have spent.
-	spending db.Searches[string, Micros]
+	spending db.Searches[Micros]
 
 	stop context.CancelFunc
 	loop sync.WaitGroup

@@ -46,7 +46,7 @@ type Keyring struct {
 	// changed is called after the store's keys have changed; nil calls nothing.
 	changed func(context.Context)
 	// asked are keys that the store is asked for now.
-	asked db.Searches[digest, verdict]
+	asked db.Searches[verdict]
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -132,8 +132,8 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 	if !ok { // all who show it now wait for one answer
 		var err error
 		ask := func(ctx context.Context) (verdict, error) { return k.ask(ctx, prefix, d, now) }
-		if v, err = k.asked.Find(ctx, d, ask); err == nil && !k.isCurrent(&v) {
-			v, err = k.asked.Find(ctx, d, ask) // this one was begun after now
+		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
+			v, err = k.asked.Find(ctx, string(d[:]), ask) // this one was begun after now
 		}
 		if err != nil {
 			return Identity{}, err

@@ -308,7 +308,7 @@ func TestOneAsksForAll(t *testing.T) {
 	answer, asking := make(chan struct{}), make(chan struct{})
 	defer close(answer)
 	go func() {
-		_, _ = ring.asked.Find(context.Background(), digestOf(secret), func(context.Context) (verdict, error) {
+		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(context.Context) (verdict, error) {
 			close(asking)
 			<-answer
 			return verdict{refused: errUnknown}, nil
@@ -329,7 +329,7 @@ func TestAnswersOfThePastAreAskedAgain(t *testing.T) {
 	answer, asking := make(chan struct{}), make(chan struct{})
 	var slow sync.WaitGroup
 	slow.Go(func() {
-		_, _ = ring.asked.Find(context.Background(), digestOf(secret), func(ctx context.Context) (verdict, error) {
+		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(ctx context.Context) (verdict, error) {
 			prefix, _ := prefixOf(secret)
 			v, err := ring.ask(ctx, prefix, digestOf(secret), time.Now())
 			close(asking)
@@ -350,4 +350,10 @@ func TestAnswersOfThePastAreAskedAgain(t *testing.T) {
 	close(answer)
 	fails(t, <-refused, errBlocked)
 	slow.Wait()
+}
+
+// keyOf is the key under which lookups of a secret are shared.
+func keyOf(secret string) string {
+	d := digestOf(secret)
+	return string(d[:])
 }

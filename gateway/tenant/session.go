@@ -130,8 +130,8 @@ func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scop
 	if !ok {
 		var err error
 		ask := func(ctx context.Context) (verdict, error) { return k.askSession(ctx, d, now) }
-		if v, err = k.asked.Find(ctx, d, ask); err == nil && !k.isCurrent(&v) {
-			v, err = k.asked.Find(ctx, d, ask)
+		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
+			v, err = k.asked.Find(ctx, string(d[:]), ask)
 		}
 		if err != nil {
 			return Identity{}, err

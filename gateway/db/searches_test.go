@@ -12,7 +12,7 @@ import (
 
 func TestAllWhoAskAtOnceShareOneSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Searches[string, int]
+		var s Searches[int]
 		var looks atomic.Int64
 		found := make(chan struct{})
 		look := func(context.Context) (int, error) {
@@ -43,7 +43,7 @@ func TestAllWhoAskAtOnceShareOneSearch(t *testing.T) {
 
 func TestWhoLeavesEndsNothingForTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Searches[string, int]
+		var s Searches[int]
 		found := make(chan struct{})
 		look := func(ctx context.Context) (int, error) {
 			<-found
@@ -72,12 +72,12 @@ func TestWhoLeavesEndsNothingForTheRest(t *testing.T) {
 }
 
 func TestFailuresAreShared(t *testing.T) {
-	var s Searches[int, int]
+	var s Searches[int]
 	broken := errors.New("broken")
-	if _, err := s.Find(t.Context(), 1, func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
+	if _, err := s.Find(t.Context(), "1", func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Errorf("told %v", err)
 	}
-	_, err := s.Find(t.Context(), 1, func(context.Context) (int, error) { panic("a bug") })
+	_, err := s.Find(t.Context(), "1", func(context.Context) (int, error) { panic("a bug") })
 	if err == nil || !strings.Contains(err.Error(), "a bug") {
 		t.Errorf("of a panic nobody was told: %v", err)
 	}
