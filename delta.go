@@ -58,6 +58,8 @@ type Progress struct {
 	// Waiting requests are not computed yet: about Ahead others go before, which
 	// is expected to take Wait, 0 if nobody can tell.
 	Waiting bool
+	// Loading says that the model is brought into memory first.
+	Loading bool
 	Ahead   int
 	Wait    time.Duration
 	// Of PromptTokens, DoneTokens need not be computed any more; CachedTokens of

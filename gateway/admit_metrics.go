@@ -57,7 +57,7 @@ func (q queueCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, m := range q.gateway.models {
+	for _, m := range q.gateway.served() {
 		for _, t := range m.queues.of {
 			t.collect(gauge)
 		}

@@ -56,13 +56,14 @@ func (c *call) model(name string) (*model, error) {
 // who may not use that, the first they may.
 func (c *call) defaultModel() (*model, error) {
 	g := c.gateway
-	if g.fallback == nil {
+	fallback := g.models.Load().fallback
+	if fallback == nil {
 		return nil, openai.MissingModel()
 	}
-	if m, err := c.model(g.fallback.ID); err == nil {
+	if m, err := c.model(fallback.ID); err == nil {
 		return m, nil
 	}
-	for _, m := range g.models {
+	for _, m := range g.served() {
 		if c.identity.MayUse(m.ID) {
 			return m, nil
 		}
@@ -75,7 +76,7 @@ func (g *Gateway) modelNamed(name string, class parley.Class) *model {
 	if id := g.config.Aliases[name][class]; id != "" {
 		name = id
 	}
-	for _, m := range g.models {
+	for _, m := range g.served() {
 		if m.ID == name {
 			return m
 		}
@@ -87,8 +88,8 @@ func (g *Gateway) modelNamed(name string, class parley.Class) *model {
 // in the order of the config, then aliases.
 func (c *call) modelNames() (names []string) {
 	g := c.gateway
-	candidates := make([]string, 0, len(g.models)+len(g.config.Aliases))
-	for _, m := range g.models {
+	var candidates []string
+	for _, m := range g.served() {
 		candidates = append(candidates, m.ID)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.config.Aliases)) {

@@ -220,7 +220,7 @@ func TestBrokenBeginningIsSettled(t *testing.T) {
 	book := &breakingBook{Book: limit.NewMemory(time.Now)}
 	s := start(t, &worker{script: speak(t, "Hello there", 0)}, func(c *Config) { c.Limits = book })
 	s.limited(limit.Limits{ConcurrentRequests: 1})
-	m := s.gateway.models[0]
+	m := s.gateway.served()[0]
 	whole := m.Tokenizer
 	book.then = func() { m.Tokenizer = nil }
 	if status, body := s.chat(""); status != 500 {

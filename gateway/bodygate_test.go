@@ -157,7 +157,7 @@ func TestTextIsRefusedByItsBytes(t *testing.T) { synctest.Test(t, testRefusedByB
 
 func testRefusedByBytes(t *testing.T) {
 	s := start(t, &worker{script: speak(t, "Hello", 0)})
-	m := s.gateway.models[0]
+	m := s.gateway.served()[0]
 	text := strings.Repeat("a@b.de ", (m.ContextTokens+2)*m.bytesPerToken()/7+1)
 	model := `{"model":"` + modelID + `",`
 	bodies := map[string]string{

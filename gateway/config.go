@@ -89,6 +89,9 @@ type Config struct {
 	Fleet *admin.Fleet
 	// FleetAPI answers the routes under /fleet/; nil has none of them.
 	FleetAPI *FleetAPI
+	// ModelAPI shows and changes the model folder, for operators, under /admin/api/models;
+	// nil has none of these routes.
+	ModelAPI http.Handler
 	// SLO is what users are promised, and what the operator is shown to be kept or
 	// not; the zero value is [parley.DefaultSLO]. TTFTShare and TPOTShare are the
 	// shares of first and later tokens for which it is meant, as in
@@ -189,9 +192,6 @@ const (
 func (c *Config) Validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if len(c.Models) == 0 {
-		wrong("no model is served: give Models at least one entry")
-	}
 	if c.BodyBytesMax < 0 || c.BodyBytesMax > bodyBytesLimit {
 		wrong("BodyBytesMax is %d: it must be 0 (default) to %d", c.BodyBytesMax, bodyBytesLimit)
 	}
@@ -214,24 +214,7 @@ func (c *Config) Validate() error {
 	if c.TierContexts != (TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}
-	seen, defaults := map[string]bool{}, 0
-	for i := range c.Models {
-		m := &c.Models[i]
-		if err := m.validate(); err != nil {
-			wrong("model %d (%q): %w", i, m.ID, err)
-		}
-		if seen[m.ID] {
-			wrong("model %d: the ID %q is used twice", i, m.ID)
-		}
-		seen[m.ID] = true
-		if m.Default {
-			defaults++
-		}
-	}
-	if defaults > 1 {
-		wrong("%d models are marked as the default: mark at most one", defaults)
-	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, checkServed(c.Models))...)
 }
 
 func (m *Served) validate() error {

@@ -22,11 +22,13 @@ import (
 // A Gateway answers HTTP requests for the models it was made with. It is an
 // [http.Handler] and safe for concurrent use.
 type Gateway struct {
-	config   Config
-	models   []*model
-	fallback *model
-	routes   routeTable
-	metrics  *metrics
+	config Config
+	// models is what is served now; changingModels is held while it changes.
+	models         atomic.Pointer[modelSet]
+	changingModels sync.Mutex
+	admitted       *admissionMetrics
+	routes         routeTable
+	metrics        *metrics
 	// objectives are what requests are promised; the last one is for all.
 	objectives parley.Objectives
 	sessions   sessions
@@ -76,17 +78,6 @@ func New(config Config) (*Gateway, error) {
 		config.Keys.OnChange(g.checkRunning)
 	}
 	g.safety = config.Safety
-	for _, served := range config.Models {
-		m := newModel(served, config.Now())
-		m.now = config.Now
-		if len(config.PublicPrompts) > 0 {
-			m.public = &publicPrompts{texts: config.PublicPrompts}
-		}
-		g.models = append(g.models, m)
-		if served.Default {
-			g.fallback = m
-		}
-	}
 	var err error
 	g.objectives = config.objectives()
 	if g.metrics, err = newMetrics(config.Registry, g.objectives); err != nil {

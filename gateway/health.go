@@ -25,7 +25,7 @@ func (g *Gateway) readyz(c *call) error {
 	switch {
 	case g.draining.Load():
 		return parley.Errorf(parley.Unavailable, "The server is shutting down.")
-	case !slices.ContainsFunc(g.models, (*model).ready):
+	case !slices.ContainsFunc(g.served(), (*model).ready):
 		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
 	}
 	if full := g.config.StoreFull; full != nil && full() {

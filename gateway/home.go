@@ -31,7 +31,7 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 		}
 		c.identity = who
 	}
-	for _, m := range g.models {
+	for _, m := range g.served() {
 		if c.identity.MayUse(m.ID) {
 			names = append(names, m.ID)
 		}

@@ -141,7 +141,7 @@ func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), '
 // caller may use. Who waits in other tiers than its own is for admins alone.
 func (g *Gateway) showQueue(c *call) error {
 	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}
-	for _, m := range g.models {
+	for _, m := range g.served() {
 		if !c.identity.MayUse(m.ID) {
 			continue
 		}

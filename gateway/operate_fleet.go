@@ -57,7 +57,7 @@ func (g *Gateway) listFindings(c *call) error {
 
 // textOf returns how tokens of a model read.
 func (g *Gateway) textOf(model string, tokens []parley.Token) string {
-	for _, m := range g.models {
+	for _, m := range g.served() {
 		if m.ID == model {
 			decoder := m.Tokenizer.NewAnswerDecoder()
 			var text strings.Builder

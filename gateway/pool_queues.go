@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"reflect"
 	"slices"
 	"time"
 
@@ -41,29 +40,35 @@ type poolQueues struct {
 	of         []*turns
 }
 
-// openTurns gives every model its queues. A pool with several models has one breaker
-// for all of them.
+// openTurns gives every model its queues, and registers what they count.
 func (g *Gateway) openTurns() error {
-	counted := newAdmissionMetrics()
-	for i, m := range g.models {
-		m.queues = &poolQueues{now: g.config.Now, workerWait: g.config.Admission.WorkerWait}
-		names := []string{admin.LocalPool}
-		if many, ok := m.Worker.(pooled); ok {
-			m.queues.pools, names = many, many.Pools(m.ID)
-		}
-		for _, name := range names {
-			if err := m.queues.open(g, m, name, counted); err != nil {
-				return err
-			}
-		}
-		for _, before := range g.models[:i] {
-			if reflect.TypeOf(m.Worker).Comparable() && before.Worker == m.Worker {
-				m.queues.joinBreakers(before.queues)
-			}
-		}
+	g.admitted = newAdmissionMetrics()
+	if err := g.SetModels(g.config.Models); err != nil {
+		return err
 	}
 	r := g.config.Registry
-	return errors.Join(r.Register(counted.shed), r.Register(counted.wait), r.Register(queueCollector{g}))
+	return errors.Join(r.Register(g.admitted.shed), r.Register(g.admitted.wait), r.Register(queueCollector{g}))
+}
+
+// openQueues gives a model its queues. A pool with several models has one breaker for
+// all of them.
+func (g *Gateway) openQueues(m *model, before []*model) error {
+	m.queues = &poolQueues{now: g.config.Now, workerWait: g.config.Admission.WorkerWait}
+	names := []string{admin.LocalPool}
+	if many, ok := m.Worker.(pooled); ok {
+		m.queues.pools, names = many, many.Pools(m.ID)
+	}
+	for _, name := range names {
+		if err := m.queues.open(g, m, name, g.admitted); err != nil {
+			return err
+		}
+	}
+	for _, other := range before {
+		if sameWorker(m, &other.Served) {
+			m.queues.joinBreakers(other.queues)
+		}
+	}
+	return nil
 }
 
 // open adds the queue of a pool.

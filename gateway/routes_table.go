@@ -137,6 +137,9 @@ func (g *Gateway) usageRoutes() []routeRow {
 	}
 }
 
+// modelsAdminPath is that of the model folder.
+const modelsAdminPath = "/admin/api/models"
+
 func (g *Gateway) operatorRoutes() []routeRow {
 	var rows []routeRow
 	if g.config.Audit != nil {
@@ -159,6 +162,14 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", "/debug/pprof/", operator, false, profile},
 		{"GET", "/debug/pprof/{name}", operator, false, profile},
 	}...)
+	if api := g.config.ModelAPI; api != nil {
+		run := jsonOnly(api)
+		rows = append(rows,
+			routeRow{"GET", modelsAdminPath, operator, false, run},
+			routeRow{"POST", modelsAdminPath, operator, false, run},
+			routeRow{"DELETE", modelsAdminPath + "/{name}", operator, false, run},
+			routeRow{"POST", modelsAdminPath + "/{name}/{verb}", operator, false, run})
+	}
 	fleet := g.config.Fleet
 	if fleet == nil {
 		return rows

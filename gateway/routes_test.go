@@ -195,7 +195,7 @@ func TestPanicInHandler(t *testing.T) {
 			}
 		})
 		w := &breaking{broken: &broken}
-		s.gateway.models[0].Worker = w
+		s.gateway.served()[0].Worker = w
 		status, body := s.chat("")
 		if status != 500 || strings.Contains(body, "no time") {
 			t.Errorf("%d: %s", status, body)

@@ -254,7 +254,7 @@ func TestLooseTools(t *testing.T) {
 func TestThoughtsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "<think>Let me see.</think>\n\nYes.<|im_end|>", time.Second)})
-		s.gateway.models[0].tools.thoughts = thoughtMarkers[0]
+		s.gateway.served()[0].tools.thoughts = thoughtMarkers[0]
 		_, body := s.chat("")
 		if !strings.Contains(body, `"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {
 			t.Errorf("got %s", body)

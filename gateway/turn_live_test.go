@@ -206,7 +206,7 @@ func TestHeldIsNotBegun(t *testing.T) {
 			over <- body
 		}()
 		time.Sleep(time.Second)
-		if held := s.gateway.models[0].queues.of[0].load().Held; held == 0 {
+		if held := s.gateway.served()[0].queues.of[0].load().Held; held == 0 {
 			t.Error("the queue takes it to be begun")
 		}
 		if body := <-over; !strings.Contains(body, "did not come within 1m0s") {

@@ -60,8 +60,8 @@ Talk to it:
     -d '{"model":"%s","messages":[{"role":"user","content":"Hello! Who are you?"}]}'
 
 or point any OpenAI client at %s/v1%s.
-%sCtrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open))
+%s%sCtrl-C stops the server.
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
 }
 
 func keyHeader(open bool) string {

@@ -35,7 +35,7 @@ func startInside(model string, from *folderCommand) (*insideServer, *client, err
 	quiet := slog.New(slog.DiscardHandler)
 	registry := gateway.NewRegistry()
 	x := &insideServer{}
-	if x.hosts, err = startHosts(s, registry, quiet, io.Discard); err != nil {
+	if x.hosts, _, err = startHosts(s, registry, quiet, io.Discard); err != nil {
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	if x.front, err = gateway.New(gateway.Config{Models: served(x.hosts), Log: quiet, Registry: registry}); err != nil {

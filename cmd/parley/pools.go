@@ -33,6 +33,8 @@ type back struct {
 	fleet  *fleet.Fleet // nil if this process computes alone
 	api    *gateway.FleetAPI
 	device string
+	// freeBytes is what the hosts leave of the memory.
+	freeBytes int64
 	// workerTLS is how workers are spoken to over https.
 	workerTLS func() *tls.Config
 	stop      context.CancelFunc
@@ -43,7 +45,7 @@ type back struct {
 func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer) (b *back, err error) {
 	b = &back{}
 	if s.computes() {
-		if b.hosts, err = startHosts(s, registry, log, out); err != nil {
+		if b.hosts, b.freeBytes, err = startHosts(s, registry, log, out); err != nil {
 			return b, err
 		}
 		b.served, b.device = served(b.hosts), b.hosts[0].Device

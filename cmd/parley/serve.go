@@ -36,8 +36,9 @@ func newServe() *cobra.Command {
 		Short: "Serve models over the OpenAI API",
 		Long: `Serve models over the OpenAI API.
 
-Without flags it serves the built-in models polly and polly-mini on
-127.0.0.1:8080. Ctrl-C lets running answers finish; a second Ctrl-C ends at once.`,
+Without flags it serves the models of the model folder (parley pull), each loaded when it
+is asked for, and the built-in models polly and polly-mini, on 127.0.0.1:8080. Models may
+come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C ends at once.`,
 		Example: `  parley serve
   parley serve --model llama.gguf --addr 127.0.0.1:9000
   parley serve --model fast=small.gguf --model good=/models/llama-8b
@@ -73,14 +74,11 @@ func settingsHelp() string {
 
 // serve runs a server until ctx ends, and then drains it.
 func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
-	listener, err := listen(ctx, s.addr)
+	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w: choose another with --data", err)
-	}
 	log := s.logger()
 	registry := gateway.NewRegistry()
 	kept, err := openKept(ctx, s, registry, log)
@@ -104,12 +102,16 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeBatches(batches)
-	pages, err := web.New()
+	shelf, err := s.openShelf(behind, registry, log)
+	defer func() { err = errors.Join(err, shelf.close()) }()
 	if err != nil {
 		return err
 	}
 	config := s.frontConfig()
-	config.Pages = pages
+	config.ModelAPI = shelf.api(ctx)
+	if config.Pages, err = web.New(); err != nil {
+		return err
+	}
 	config.Models, config.Log, config.Registry, config.Batches = behind.served, log, registry, batches
 	kept.give(&config)
 	config.SaltKey = s.saltSecret(kept.salt)
@@ -134,6 +136,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
+	defer shelf.follow(ctx, front)()
 	memory := newGovernor()
 	defer inBackground(ctx, memory.run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)
@@ -177,6 +180,18 @@ func closeNow(front *gateway.Gateway) {
 	front.Close(now)
 }
 
+// listen takes the address and makes the directory of the data.
+func (s *settings) listen(ctx context.Context) (net.Listener, error) {
+	l, err := listen(ctx, s.addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.data, 0o700); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory: %w: choose another with --data", err), l.Close())
+	}
+	return l, nil
+}
+
 // listen takes the address before any model is loaded, so that a mistake in it
 // shows at once.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
@@ -189,28 +204,32 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // startHosts opens the models, prints the plan of memory and loads what fits.
-func startHosts(s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer) ([]*host.Host, error) {
+// free is what they leave of the memory.
+func startHosts(
+	s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer,
+) (hosts []*host.Host, free int64, err error) {
 	candidates, err := openModels(s, log)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for i := range candidates {
 		candidates[i].Config.Registry, candidates[i].Config.Followed = registry, len(s.allPools()) > 0
 	}
 	plans, available, err := host.PlanDevice(candidates, log)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	printPlans(out, plans, available)
-	var hosts []*host.Host
+	free = available
 	for _, p := range plans {
 		h, err := host.Start(p)
 		if err != nil {
-			return hosts, err
+			return hosts, 0, err
 		}
 		hosts = append(hosts, h)
+		free -= p.Bytes()
 	}
-	return hosts, nil
+	return hosts, free, nil
 }
 
 // openModels opens the checkpoints that the settings name, or the built-in ones.

@@ -39,17 +39,19 @@ type settings struct {
 	tiers       gateway.TierContexts
 	models      []modelPath
 	drain       time.Duration
-	logFormat   string
-	logLevel    slog.Level
-	kvTokens    int
-	kvType      compute.KVType
-	kvHost      int64 // bytes
-	kvDisk      int64
-	context     int
-	seqs        int
-	stepTokens  int
-	target      time.Duration
-	background  time.Duration
+	// keepAlive is how long an idle model of the model folder stays in memory.
+	keepAlive  time.Duration
+	logFormat  string
+	logLevel   slog.Level
+	kvTokens   int
+	kvType     compute.KVType
+	kvHost     int64 // bytes
+	kvDisk     int64
+	context    int
+	seqs       int
+	stepTokens int
+	target     time.Duration
+	background time.Duration
 	// slo is promised to all requests that no other objective selects.
 	slo        parley.Objective
 	objectives parley.Objectives
@@ -170,7 +172,7 @@ func (s *setting) apply(to *settings, text string) error {
 var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
-		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: the built-in polly and polly-mini)"},
+		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: all models of the model folder, loaded when they are asked for, and the built-in polly and polly-mini)"},
 	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY` (default: the data directory of your account)", set: setText(func(s *settings) *string { return &s.data })},
 	{key: "store", wants: "the path of a file or postgres://user@host/name", secret: true, secretFile: "store-url-file", holds: hasPassword, set: setText(func(s *settings) *string { return &s.store }),
 		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
@@ -178,6 +180,8 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
 		help: "what conversations of a class of tenants hold, `CLASS=POLICY[:TOKENS]`: the class free, pro or enterprise, what becomes of old turns unless a conversation says otherwise (refuse, drop or summarise), and the most tokens shown to the model; repeat it for more (default free=drop:4096, else drop)"},
 	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
+	{key: "keep-alive", wants: "a time such as 5m, or never", set: setKeepAlive,
+		help: "keep an idle model of the model folder in memory for this `TIME`, or never unload it (default 5m)"},
 	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
 		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory (default bf16)"},
@@ -297,6 +301,19 @@ func setTime(field func(*settings) *time.Duration) func(*settings, string) error
 		*field(s) = d
 		return nil
 	}
+}
+
+func setKeepAlive(s *settings, text string) error {
+	if text == "never" {
+		s.keepAlive = -1
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errNotWanted
+	}
+	s.keepAlive = d
+	return nil
 }
 
 func setBackground(s *settings, text string) error {

@@ -16,7 +16,9 @@ type Progress struct {
 	TimeMs    float64 `json:"time_ms"`
 	// Waiting requests are not computed yet: about Ahead others go before. WaitMs
 	// is how long that is expected to take, left out if nobody can tell.
-	Waiting bool    `json:"waiting,omitempty"`
+	Waiting bool `json:"waiting,omitempty"`
+	// Loading says that the model is brought into memory first.
+	Loading bool    `json:"loading,omitempty"`
 	Ahead   int     `json:"ahead,omitempty"`
 	WaitMs  float64 `json:"wait_ms,omitempty"`
 }
@@ -27,8 +29,14 @@ func ProgressOf(p *parley.Progress) *Progress {
 		return nil
 	}
 	return &Progress{
-		Total: p.PromptTokens, Cache: p.CachedTokens, Processed: p.DoneTokens, TimeMs: milliseconds(p.Spent),
-		Waiting: p.Waiting, Ahead: p.Ahead, WaitMs: milliseconds(p.Wait),
+		Total:     p.PromptTokens,
+		Cache:     p.CachedTokens,
+		Processed: p.DoneTokens,
+		TimeMs:    milliseconds(p.Spent),
+		Waiting:   p.Waiting,
+		Loading:   p.Loading,
+		Ahead:     p.Ahead,
+		WaitMs:    milliseconds(p.Wait),
 	}
 }
 

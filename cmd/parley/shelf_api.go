@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"parley/gateway/openai"
+	"parley/internal/builtin"
+	"parley/model/hub"
+	"parley/model/store"
+	"parley/worker/host"
+)
+
+// A shelfAPI shows and changes the model folder over HTTP. The gateway lets operators
+// alone reach it.
+type shelfAPI struct {
+	shelf *shelf
+	// ctx ends with the server, and with it the downloads.
+	ctx context.Context
+
+	mu    sync.Mutex
+	pulls map[string]*pullState
+}
+
+// A pullState is a download that the server does.
+type pullState struct {
+	Source string `json:"source"`
+	Name   string `json:"name,omitempty"`
+	Done   int64  `json:"done_bytes"`
+	Total  int64  `json:"total_bytes"`
+	// State is running, done or failed; Error says why it failed.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+}
+
+// A folderModel is a model as the interface shows it.
+type folderModel struct {
+	host.TitleState
+	Source  string `json:"source,omitempty"`
+	License string `json:"license,omitempty"`
+	Bytes   int64  `json:"bytes"`
+	Builtin bool   `json:"builtin,omitempty"`
+	Default bool   `json:"default,omitempty"`
+}
+
+// A folderList is the answer of GET /admin/api/models.
+type folderList struct {
+	Object string        `json:"object"`
+	Data   []folderModel `json:"data"`
+	Pulls  []pullState   `json:"pulls"`
+	// Available is the catalogue, with what fits.
+	Available []offer `json:"available"`
+	Folder    string  `json:"folder"`
+}
+
+// api returns the handler of the model folder; nil if the server has none.
+func (sh *shelf) api(ctx context.Context) http.Handler {
+	if sh == nil {
+		return nil
+	}
+	a := &shelfAPI{shelf: sh, ctx: ctx, pulls: map[string]*pullState{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin/api/models", a.list)
+	mux.HandleFunc("POST /admin/api/models", a.pull)
+	mux.HandleFunc("DELETE /admin/api/models/{name}", a.remove)
+	mux.HandleFunc("POST /admin/api/models/{name}/load", a.load)
+	mux.HandleFunc("POST /admin/api/models/{name}/unload", a.unload)
+	return mux
+}
+
+func (a *shelfAPI) list(w http.ResponseWriter, _ *http.Request) {
+	list := folderList{
+		Object:    "list",
+		Data:      a.shelf.states(),
+		Pulls:     []pullState{},
+		Available: offers(a.shelf.library.Budget()),
+		Folder:    a.shelf.folder.Dir,
+	}
+	a.mu.Lock()
+	for _, p := range a.pulls {
+		list.Pulls = append(list.Pulls, *p)
+	}
+	a.mu.Unlock()
+	slices.SortFunc(list.Pulls, func(a, b pullState) int { return strings.Compare(a.Source, b.Source) })
+	answerJSON(w, http.StatusOK, list)
+}
+
+// states shows all models of the server.
+func (sh *shelf) states() []folderModel {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	list := []folderModel{}
+	for _, s := range sh.library.States() {
+		m := sh.known[s.Name].model
+		list = append(list, folderModel{TitleState: s, Source: m.Source, License: m.License, Bytes: m.Bytes})
+	}
+	for name, problem := range sh.problems {
+		list = append(list, folderModel{TitleState: host.TitleState{Name: name, State: "unusable", Problem: problem}})
+	}
+	for _, p := range sh.pinned {
+		_, isBuiltin := builtin.Find(p.ID)
+		s := host.TitleState{Name: p.ID, State: "loaded", ContextTokens: p.ContextTokens}
+		list = append(list, folderModel{TitleState: s, Builtin: isBuiltin})
+	}
+	first := sh.models()[0].ID
+	for i := range list {
+		list[i].Default = list[i].Name == first
+	}
+	slices.SortStableFunc(list, func(a, b folderModel) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// pull begins a download. Files of the server's machine are not taken this way.
+func (a *shelfAPI) pull(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ Source, Name string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&asked); err != nil {
+		answerError(w, http.StatusBadRequest, errors.New(`send {"source": "qwen3:0.6b"}`))
+		return
+	}
+	source, err := store.ParseSource(asked.Source, func(string) bool { return false })
+	if err == nil && asked.Name != "" {
+		err = store.CheckName(asked.Name)
+	}
+	if err != nil {
+		answerError(w, http.StatusBadRequest, err)
+		return
+	}
+	a.mu.Lock()
+	p := a.pulls[asked.Source]
+	begin := p == nil || p.State != "running"
+	if begin {
+		p = &pullState{Source: asked.Source, State: "running"}
+		a.pulls[asked.Source] = p
+	}
+	shown := *p
+	a.mu.Unlock()
+	if begin {
+		a.shelf.pulling.Go(func() { a.download(source, asked.Name, p) })
+	}
+	answerJSON(w, http.StatusAccepted, shown)
+}
+
+// download brings a model into the folder. It ends with the server, and continues when it
+// is asked for again.
+func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
+	note := func(change func()) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		change()
+	}
+	puller := &store.Puller{
+		Store:    a.shelf.folder,
+		Client:   hub.FromEnv(os.LookupEnv),
+		Check:    checkModel,
+		Begin:    func(name string, _ int, bytes int64) { note(func() { p.Name, p.Total = name, bytes }) },
+		Progress: func(done, total int64) { note(func() { p.Done, p.Total = done, total }) },
+	}
+	m, err := puller.Pull(a.ctx, source, name)
+	if err == nil {
+		err = a.shelf.sync()
+	}
+	note(func() {
+		p.State, p.Name = "done", m.Name
+		if err != nil {
+			p.State, p.Error = "failed", err.Error()
+		}
+	})
+}
+
+func (a *shelfAPI) remove(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	err := a.shelf.folder.Remove(name)
+	if err == nil {
+		err = a.shelf.sync()
+	}
+	if err != nil {
+		answerError(w, statusOf(err), err)
+		return
+	}
+	answerJSON(w, http.StatusOK, map[string]any{"name": name, "deleted": true})
+}
+
+func (a *shelfAPI) load(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, a.shelf.library.Load(r.Context(), r.PathValue("name")))
+}
+
+func (a *shelfAPI) unload(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, a.shelf.library.Unload(r.PathValue("name")))
+}
+
+// answer shows the models after a change.
+func (a *shelfAPI) answer(w http.ResponseWriter, err error) {
+	if err != nil {
+		answerError(w, statusOf(err), err)
+		return
+	}
+	answerJSON(w, http.StatusOK, map[string]any{"object": "list", "data": a.shelf.states()})
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, store.ErrUnknown) {
+		return http.StatusNotFound
+	}
+	return openai.Describe(err, "").Status
+}
+
+func answerError(w http.ResponseWriter, status int, err error) {
+	detail := openai.ErrorDetail{Message: err.Error(), Type: "invalid_request_error"}
+	answerJSON(w, status, openai.ErrorBody{Error: detail})
+}
+
+func answerJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the client has left
+}
