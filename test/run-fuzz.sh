@@ -6,6 +6,6 @@ time=${1:-10m}
 grep -rlE --include='*_test.go' '^func Fuzz' . | grep -v node_modules | while read -r file; do
 	grep -oE '^func Fuzz[A-Za-z0-9_]*' "$file" | awk '{print $2}' | while read -r target; do
 		echo "== $(dirname "$file") $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "./$(dirname "$file")"
+		go -C "$(dirname "$file")" test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x .
 	done
 done
