@@ -83,18 +83,22 @@ func hopperShapes(t weights.DType) []matrixKernel {
 			[]hopperTile{{4, 8, 3, 4}, {4, 16, 5, 2}, {4, 32, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 256, 4, 1}})
 	}
 	l := layouts[t]
-	few := []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {4, 32, 4, 2}, {4, 64, 3, 2}}
+	few := []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {2, 32, 5, 2}, {4, 32, 5, 2}, {2, 64, 4, 2}, {4, 64, 4, 2}}
 	if l.record == 256 {
-		few = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {4, 32, 3, 1}, {4, 64, 2, 1}}
+		few = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {2, 32, 4, 1}, {4, 32, 4, 1}, {2, 64, 3, 1}, {4, 64, 3, 1}}
 	}
 	var all []matrixKernel
 	for i, s := range few {
 		suffix := ""
-		if i == 1 {
+		if i%2 == 1 {
 			suffix = "_tall"
 		}
+		threads := s.strips*32 + 32
+		if s.rows > 8 { // two warps a strip
+			threads += s.strips * 32
+		}
 		shared := s.stages * s.records * (s.strips*l.bytes + s.rows/8*(l.record*8+2*l.record/32*32))
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), s.strips*32 + 32, shared, true}
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), threads, shared, true}
 		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all

@@ -3,9 +3,10 @@
 #include "linearq.cuh"
 #include "ring90.cuh"
 
-template <int TYPE, int WM, int NT, int STAGES, int KS> FORCE void quant90(const LinearArgs &a) {
+// A block of threads computes WM strips of outputs for NT tiles of rows, WN warps a strip.
+template <int TYPE, int WM, int WN, int NT, int STAGES, int KS> FORCE void quant90(const LinearArgs &a) {
 	typedef Layout<TYPE> L;
-	typedef Ring<WM, NT, STAGES, KS, L::bytes, L::rec * 8, L::rec / 32 * 32> R;
+	typedef Ring<WM * WN, WM, NT, STAGES, KS, L::bytes, L::rec * 8, L::rec / 32 * 32> R;
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	start_next();
@@ -14,15 +15,17 @@ template <int TYPE, int WM, int NT, int STAGES, int KS> FORCE void quant90(const
 	if (!place<WM * 16, NT * 8>(a, &p)) return wait_before();
 	R ring;
 	ring.open(memory, barriers);
-	int warp = threadx / 32;
-	if (warp == WM) return ring.feed(a, p);
-	float sums[NT][4] = {};
+	enum { tiles = NT / WN };
+	int warp = threadx / 32, strip = warp % WM, tile = warp / WM * tiles;
+	if (warp == WM * WN) return ring.feed(a, p);
+	float sums[tiles][4] = {};
 	for (int k = 0; k * KS < a.records; k++) {
 		ring.take(k);
 		const u8 *at = memory + k % STAGES * R::stage;
 		auto multiply = [&](int r) __attribute__((always_inline)) {
-			multiply_record<TYPE, NT, KS>(sums, at + (warp * KS + r) * L::bytes, at + R::rowsAt + r * (L::rec * 8),
-				at + R::scalesAt + r * (L::rec / 32 * 32), at + R::sumsAt + r * (L::rec / 32 * 32));
+			int n = tile * KS + r;
+			multiply_record<TYPE, tiles, KS>(sums, at + (strip * KS + r) * L::bytes, at + R::rowsAt + n * (L::rec * 8),
+				at + R::scalesAt + n * (L::rec / 32 * 32), at + R::sumsAt + n * (L::rec / 32 * 32));
 		};
 		if ((k + 1) * KS <= a.records) {
 			UNROLL for (int r = 0; r < KS; r++) multiply(r);
@@ -32,11 +35,14 @@ template <int TYPE, int WM, int NT, int STAGES, int KS> FORCE void quant90(const
 		ring.give(k);
 	}
 	wait_before();
-	UNROLL for (int n = 0; n < NT; n++) store_tile(p, sums[n], (p.strip + warp) * 16, p.row + n * 8, 0);
+	UNROLL for (int n = 0; n < tiles; n++) store_tile(p, sums[n], (p.strip + strip) * 16, p.row + (tile + n) * 8, 0);
 }
 
+// The stages are as in kernels.go.
 #define QUANT90(name, type, few, tall, mid, many, ks, mks) \
-	KERNEL(64) void linear_##name##_8(LinearArgs a) { quant90<type, 1, 1, few, ks>(a); } \
-	KERNEL(96) void linear_##name##_8_tall(LinearArgs a) { quant90<type, 2, 1, tall, ks>(a); } \
-	KERNEL(160) void linear_##name##_32(LinearArgs a) { quant90<type, 4, 4, mid, mks>(a); } \
-	KERNEL(160) void linear_##name##_64(LinearArgs a) { quant90<type, 4, 8, many, mks>(a); }
+	KERNEL(64) void linear_##name##_8(LinearArgs a) { quant90<type, 1, 1, 1, few, ks>(a); } \
+	KERNEL(96) void linear_##name##_8_tall(LinearArgs a) { quant90<type, 2, 1, 1, tall, ks>(a); } \
+	KERNEL(160) void linear_##name##_32(LinearArgs a) { quant90<type, 2, 2, 4, mid, mks>(a); } \
+	KERNEL(288) void linear_##name##_32_tall(LinearArgs a) { quant90<type, 4, 2, 4, mid, mks>(a); } \
+	KERNEL(160) void linear_##name##_64(LinearArgs a) { quant90<type, 2, 2, 8, many, mks>(a); } \
+	KERNEL(288) void linear_##name##_64_tall(LinearArgs a) { quant90<type, 4, 2, 8, many, mks>(a); }

@@ -4,8 +4,8 @@
 #include "async90.cuh"
 
 // A Ring is STAGES stages of KS records of WM strips of weights, WB bytes each,
-// and of NT tiles of rows, XB bytes each, with scales and sums of SB bytes.
-template <int WM, int NT, int STAGES, int KS, int WB, int XB, int SB> struct Ring {
+// and of NT tiles of rows, XB bytes each, with scales and sums of SB bytes, for WARPS warps.
+template <int WARPS, int WM, int NT, int STAGES, int KS, int WB, int XB, int SB> struct Ring {
 	enum {
 		rowsAt = WM * KS * WB, scalesAt = rowsAt + NT * KS * XB, sumsAt = scalesAt + NT * KS * SB,
 		stage = sumsAt + NT * KS * SB, items = WM + NT * (SB ? 3 : 1), recordBytes = WM * WB + NT * (XB + 2 * SB)
@@ -15,7 +15,7 @@ template <int WM, int NT, int STAGES, int KS, int WB, int XB, int SB> struct Rin
 	// open makes the barriers. Every thread of the block calls it.
 	FORCE_MEMBER void open(u8 *memory, u64 *barriers) {
 		base = shared_address(memory), full = shared_address(barriers), empty = full + 8 * STAGES;
-		open_barriers<STAGES>(full, WM);
+		open_barriers<STAGES>(full, WARPS);
 	}
 
 	// feed copies everything, a lane for each part. Weights are there before any
