@@ -154,6 +154,7 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", "/admin/api/now", operator, false, g.showNow},
 		{"GET", "/admin/api/about", operator, false, g.showParts},
 		{"GET", "/admin/api/history", operator, false, g.showHistory},
+		{"GET", "/admin/api/plan", operator, false, g.showPlan},
 		{"GET", "/admin/api/live", operator, false, g.followNow},
 		{"GET", "/admin/api/alerts", operator, false, g.listAlerts},
 		{"GET", "/admin/api/requests", operator, false, g.listRequests},

@@ -62,7 +62,8 @@ to serve:
   parley serve                                  serve all models of the model folder on 127.0.0.1:8080
   parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
   parley bench --users 8                        measure the server in another terminal
-  parley model inspect model.gguf               what is in a model file, and what it will cost`,
+  parley model inspect model.gguf               what is in a model file, and what it will cost
+  parley plan --model llama-3-70b --tp 8        how many GPUs a load needs, and what they cost`,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: strings.TrimPrefix(thisBuild().String(), "parley "),
 	}
@@ -70,8 +71,8 @@ to serve:
 	root.AddCommand(
 		newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(),
 		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(),
-		newConnect(), newKeys(), newModel(), newBench(), newFleet(), newVersion(), newLicenses(), newMan(),
-		newExitCodes(),
+		newConnect(), newKeys(), newModel(), newBench(), newPlan(), newFleet(), newVersion(),
+		newLicenses(), newMan(), newExitCodes(),
 	)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

@@ -36,7 +36,7 @@ func (s Settings) With(other Settings) Settings {
 }
 
 // defaults name what is planned with where nothing is said.
-var defaults = Settings{ModelName: "llama-3-70b", DeviceName: "h100", WeightsName: "fp16", KVName: "fp16"}
+var defaults = Settings{ModelName: "llama-3-8b", DeviceName: "h100"}
 
 // A Limit is how many requests one replica carries by one resource.
 type Limit struct {
@@ -103,6 +103,9 @@ func (p *Planner) resolve(settings Settings) (Cells, error) {
 	given := Cells{}
 	for _, kind := range Kinds() {
 		name := strings.ToLower(settings[kind])
+		if name == "" {
+			continue
+		}
 		cells, ok := p.Catalog.Kind(kind)[name]
 		if !ok {
 			return nil, p.Catalog.unknown(kind, settings[kind])

@@ -32,7 +32,8 @@ func TestBottlenecks(t *testing.T) {
 		{"model=7b,prompt=6000,ttft=200ms,percentile=95%,output=25,tpot=10ms", "ttft", "212 ms at the percentile"},
 		{"model=70b,tp=8,hit=80%,tpot=10ms,ttft=2", "bandwidth", "within 10 ms"},
 		{"model=70b,tp=2,weights=fp8,tpot=5ms,ttft=9", "tpot", "longer than 5 ms"},
-		{"model=70b,tp=8,rate=5000,ttft=10", "compute", "22,629 tok/s"},
+		{"model=70b,tp=8,rate=5000,ttft=10,tpot=100ms", "compute", "22,629 tok/s"},
+		{"model=70b,tp=8,rate=5000,ttft=10", "prefill", "takes 63% of the time"},
 		{"model=70b,tp=8,rate=5000,hit=90%,ttft=2,output=1000", "memory", "hold 332 sessions"},
 		{"model=70b,tp=8,hit=90%,ttft=2,sessions_max=8", "batch cap", "runs 8 sessions"},
 		{"model=70b,tp=8,hit=90%,ttft=2,rate=5000,budget=1000", "cost", "budget is $1,000"},
@@ -213,6 +214,32 @@ func TestEveryModelAndDevice(t *testing.T) {
 				t.Errorf("%s on %s: %v", model, device, err)
 			}
 		}
+	}
+}
+
+// TestPlansMeetTheirObjectives: the latencies predicted for the fleet of a plan are within
+// the objectives from which it was derived, whatever binds.
+func TestPlansMeetTheirObjectives(t *testing.T) {
+	attained := 0
+	for _, model := range []string{"7b", "70b", "qwen3-235b-a22b"} {
+		for _, hit := range []string{"0", "0.5", "0.94", "0.97", "0.995", "1"} {
+			for _, more := range []string{"", ",output=1000", ",prompt=500", ",ttft=2", ",tpot=15ms"} {
+				p := planFor(t, "tp=8,rate=3000,percentile=95%,model="+model+",hit="+hit+more)
+				if !p.Attainable {
+					continue
+				}
+				attained++
+				v := p.Values
+				late := v["ttft_tail"] > v["ttft"]*1.001 || v["tpot_mean"] > v["tpot"]*1.001
+				if late || v["batch"] > v["sessions_memory"] {
+					t.Errorf("%s, hit %s%s: TTFT %s, TPOT %s, batch %s (%s)", model, hit, more,
+						p.Text("ttft_tail"), p.Text("tpot_mean"), p.Text("batch"), p.Sentence)
+				}
+			}
+		}
+	}
+	if attained < 60 {
+		t.Errorf("only %d plans were attainable", attained)
 	}
 }
 

@@ -43,7 +43,7 @@ func Parse(unit Unit, text string) (float64, error) {
 	}
 	number, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(rest), ",", ""), 64)
 	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) || number < 0 {
-		return 0, fmt.Errorf("%q is not a quantity such as %s", text, examples[unit])
+		return 0, fmt.Errorf("%q is not a quantity such as %s", text, Example(unit))
 	}
 	return number * factor, nil
 }
@@ -60,6 +60,9 @@ func parseTime(text string) (rest string, seconds float64) {
 	}
 	return text, 1
 }
+
+// Example returns a quantity of the unit as [Parse] reads it.
+func Example(unit Unit) string { return examples[unit] }
 
 var examples = map[Unit]string{
 	Bytes:             "80GB",

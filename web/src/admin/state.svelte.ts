@@ -13,6 +13,7 @@ const all = [
   { id: 'safety', title: 'Safety' },
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
   { id: 'audit', title: 'Audit', needs: 'audit' },
+  { id: 'plan', title: 'Plan' },
 ] as const;
 
 /** All that a key holder sees who has no right to run the server. */
