@@ -46,6 +46,7 @@ test('settings move the plan, and the address keeps them', async () => {
   const page = await openPlan({}, cases[0].query);
   const text = (name) => page.locator(`[data-plan="${name}"]`).innerText();
   assert.equal(await text('sessions_gpu'), '41.5');
+  assert.equal(await page.locator('[data-set="tp"]').inputValue(), '8');
   const before = await text('month');
   await page.selectOption('[data-set="kv"]', 'fp8');
   assert.equal(await text('sessions_gpu'), '83.1');
@@ -106,5 +107,8 @@ test('the file is complete: it opens without a server, and keeps its settings in
   assert.equal(await page.locator('[data-set="kv"]').inputValue(), 'fp8');
   assert.deepEqual(asked.filter((u) => !u.startsWith('file:')), []);
   await wantAccessible(page, 'the file');
+  await page.setViewportSize({ width: 390, height: 844 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `the file is ${wide} pixels too wide for a phone`);
   await context.close();
 });

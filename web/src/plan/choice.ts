@@ -71,7 +71,7 @@ export function cliff(data: PlanData, choice: Choice, hits: number[]): number[] 
   return hits.map((hit) => plan(data, { names: choice.names, given: { ...given, hit } }).values.ttft_tail!);
 }
 
-/** One way to serve: a model, its weights, and the fewest GPUs a replica that it fits and meets the objectives on. */
+/** One way to serve: a model, its weights, and the GPUs of a replica with which it costs least. */
 export interface Way {
   model: string;
   weights: string;
@@ -89,13 +89,11 @@ export function ways(data: PlanData, choice: Choice): Way[] {
   for (const [model, shape] of Object.entries(data.catalog.models)) {
     if (!shape.quality) continue;
     for (const weights of ['fp16', 'fp8']) {
-      for (const tp of [1, 2, 4, 8, 16]) {
-        const given = { ...choice.given, tp, pp: 1 };
-        const { values: v, attainable } = plan(data, { names: { ...choice.names, model, weights }, given });
-        if (!attainable) continue;
-        found.push({ model, weights, gpus: v.gpus!, quality: v.quality!, latency: v.ttft_tail! + v.output! * v.tpot_mean!, cost: v.cost_served! });
-        break;
-      }
+      const sizes = [1, 2, 4, 8, 16].map((tp) => plan(data, { names: { ...choice.names, model, weights }, given: { ...choice.given, tp, pp: 1 } }));
+      const cheapest = sizes.filter((r) => r.attainable).sort((a, b) => a.values.cost_served! - b.values.cost_served!)[0];
+      if (!cheapest) continue;
+      const v = cheapest.values;
+      found.push({ model, weights, gpus: v.gpus!, quality: v.quality!, latency: v.ttft_tail! + v.output! * v.tpot_mean!, cost: v.cost_served! });
     }
   }
   const beats = (a: Omit<Way, 'frontier'>, b: Omit<Way, 'frontier'>): boolean =>
