@@ -194,7 +194,7 @@ sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin
 
 .PHONY: pack-ptx
 pack-ptx: ## pack the compiled GPU kernels again, after a change of compute/cuda/ptx without make generate
-	$(GO) test ./compute/cuda -run TestPTXIsPacked -args -rewrite
+	$(GO) test ./compute/cuda -run TestPackPTX -args -rewrite
 
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, GPU kernels, built-in models

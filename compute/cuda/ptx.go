@@ -9,7 +9,7 @@ import (
 )
 
 //go:generate kernels/generate.sh
-//go:generate go test . -run TestPTXIsPacked -args -rewrite
+//go:generate go test . -run TestPackPTX -args -rewrite
 
 // ptxArchive holds the files of the folder ptx, compressed: as text they would be a
 // sixth of the program without its models.

@@ -76,34 +76,17 @@ func TestKernelsAreCompiled(t *testing.T) {
 
 var rewrite = flag.Bool("rewrite", false, "pack the PTX again")
 
-// TestPTXIsPacked compares the PTX in the binary with the files that it was made from.
-func TestPTXIsPacked(t *testing.T) {
-	if onDevice {
-		t.Skip("the files are not carried to the device")
+// TestPackPTX writes ptx.zip, with -rewrite. internal/lint compares it with the files.
+func TestPackPTX(t *testing.T) {
+	if !*rewrite {
+		t.Skip("NOT RUN: it writes the archive; make pack-ptx")
 	}
 	files, err := filepath.Glob("ptx/*.ptx")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
-	if *rewrite {
-		if err := os.WriteFile("ptx.zip", packed(t, files), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return // the archive that this program embeds is the one before
-	}
-	for _, f := range files {
-		want, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := readPTX(strings.TrimSuffix(filepath.Base(f), ".ptx"))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("ptx.zip does not hold %s (%v): run make pack-ptx", f, err)
-		}
-	}
-	archive, err := zip.NewReader(bytes.NewReader(ptxArchive), int64(len(ptxArchive)))
-	if err != nil || len(archive.File) != len(files) {
-		t.Errorf("ptx.zip holds %d files, the folder %d (%v)", len(archive.File), len(files), err)
+	if err := os.WriteFile("ptx.zip", packed(t, files), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
