@@ -31,6 +31,7 @@ import (
 // several sequences. It is made by the engine and read by the backend.
 type Step struct {
 	// Tokens are the new tokens of all sequences, one row each, in the order of Seqs.
+	// One that is less than 0 is that which the step before chose; see [Chosen].
 	Tokens []parley.Token
 	// Seqs split the rows between sequences, without gaps.
 	Seqs []Seq
@@ -39,6 +40,10 @@ type Step struct {
 	// Hidden, if not nil, is where the last hidden state of every row is written.
 	Hidden []float32
 }
+
+// Chosen stands for the token that the device chose for an output row of the step
+// before this one.
+func Chosen(output int) parley.Token { return parley.Token(-1 - output) }
 
 // A Seq is the share of one sequence in a [Step].
 type Seq struct {

@@ -78,6 +78,7 @@ func (l *loop) idle() {
 	if l.worked {
 		l.worked = false
 		l.audit()
+		l.learned(false)
 	}
 	<-l.e.wake
 }

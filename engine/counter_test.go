@@ -11,6 +11,7 @@ import (
 	"parley"
 	"parley/compute"
 	"parley/engine/kv"
+	"parley/engine/sample"
 	"parley/engine/sched"
 	"parley/engine/tier"
 )
@@ -29,6 +30,9 @@ type counter struct {
 	lossy  int          // every how many blocks read from disk is damaged; 0: none
 	close  func() error // the tiers
 
+	ahead     bool // chooses tokens itself
+	flights   []counterFlight
+	scratch   sample.Scratch
 	speculate bool
 	draft     *counter
 	clock     func() time.Time
@@ -39,6 +43,46 @@ type counter struct {
 }
 
 const counterVocab = 100
+
+// A counterFlight is a step that was launched: what it chose, and when it is computed.
+type counterFlight struct {
+	chosen []parley.Token
+	done   time.Time
+}
+
+// launch computes a step and chooses its tokens, which the step after it may use.
+// The time it takes passes in wait.
+func (n *counter) launch(step *compute.Step, draws []compute.Draw) {
+	for i, tok := range step.Tokens {
+		if tok < 0 {
+			step.Tokens[i] = n.flights[len(n.flights)-1].chosen[-1-tok]
+		}
+	}
+	began, delay := time.Now(), n.delay
+	if len(n.flights) > 0 {
+		began = n.flights[len(n.flights)-1].done
+	}
+	n.delay = 0
+	logits := make([]float32, len(step.Outputs)*counterVocab)
+	n.forward(step, logits)
+	n.delay = delay
+	f := counterFlight{done: began.Add(delay)}
+	for i, d := range draws {
+		tok, err := sample.Drawn(&d, logits[i*counterVocab:][:counterVocab], &n.scratch)
+		if err != nil {
+			tok = -1
+		}
+		f.chosen = append(f.chosen, tok)
+	}
+	n.flights = append(n.flights, f)
+}
+
+func (n *counter) wait() []parley.Token {
+	f := n.flights[0]
+	n.flights = n.flights[1:]
+	time.Sleep(time.Until(f.done))
+	return f.chosen
+}
 
 func (n *counter) forward(step *compute.Step, logits []float32) {
 	n.steps++
@@ -159,6 +203,9 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock, Events: n.events,
 	}
 	cfg.Move, cfg.Found = n.tiers(&s.Cache)
+	if n.ahead {
+		cfg.Ahead = &Ahead{Launch: n.launch, Wait: n.wait}
+	}
 	if n.draft != nil {
 		n.draft.t, n.draft.cells = t, map[[2]int32]parley.Token{}
 		cfg.Speculate, cfg.Draft = true, &Draft{Forward: n.draft.forward}

@@ -41,6 +41,9 @@ type Config struct {
 
 	// Forward computes a step and writes the logits of its output rows.
 	Forward func(step *compute.Step, logits []float32)
+	// Ahead, if not nil, computes steps for which the tokens can be chosen on the
+	// device; Forward computes the others.
+	Ahead *Ahead
 	// Move copies a whole block within the pool or between tiers. It returns
 	// [tier.ErrDamaged] when the block's content is lost.
 	Move func(m kv.Move) error
@@ -59,6 +62,11 @@ type Config struct {
 	// nothing. Sched.Cache.Events must say how many may come at once. Nil tells
 	// nobody.
 	Events func(iter.Seq[kv.Event])
+
+	// Learned is told how long passes take, when the loop has nothing to compute after
+	// it had, and for the last time at the end, so that the next process begins with it
+	// as Sched.Pace. It runs on the loop's own goroutine. Nil means that it is forgotten.
+	Learned func(p sched.Pace, last bool)
 
 	// Observe is told what happens, for metrics. All of it may be nil.
 	Observe Observer
@@ -140,6 +148,10 @@ type Stats struct {
 	// how long they took together.
 	Steps, StepTokens uint64
 	StepTime          time.Duration
+	// Ahead counts the passes that were launched before it was known what the pass
+	// before has chosen, and Exposed is how long the device waited for the host to plan.
+	Ahead   uint64
+	Exposed time.Duration
 	// Copied counts copies by the tiers they went from and to, Damaged those
 	// that could not be made, Repairs how often blocks were not accounted for.
 	Copied           [kv.Tiers][kv.Tiers]Copies

@@ -70,7 +70,8 @@ func (l *loop) speculate() {
 // first one is not guessed: others may wait for the same scores.
 func (c *choice) writes() bool {
 	q := &c.seq
-	return len(q.Table.Blocks) > 0 && !q.Paused && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt
+	runs := len(q.Table.Blocks) > 0 && !q.Paused && q.Coming == 0
+	return runs && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt
 }
 
 // bet returns what there is to know of guessing for a choice.

@@ -42,6 +42,7 @@ type choice struct {
 	matcher *grammar.Matcher // nil without a grammar
 	wrote   time.Time        // the last token
 	chosen  int              // tokens
+	output  int              // of the step that was launched last
 
 	lookup *spec.Lookup   // nil without speculation
 	guess  []parley.Token // what the next pass checks

@@ -33,6 +33,10 @@ type loop struct {
 
 	guesses guesses
 	drafter *drafter // nil without a draft network
+
+	air   []*flight // launched, and not landed yet; the oldest first
+	flown int       // passes since one was last computed without being launched
+	ended time.Time // the last pass; zero if nothing is computed after it at once
 }
 
 func (l *loop) init(e *Engine) error {
@@ -51,6 +55,14 @@ func (e *Engine) run() {
 	defer close(e.stopped)
 	debug.SetPanicOnFault(true) // a model file cut short fails the step, not the process
 	for !e.loop.round() {
+	}
+	e.loop.learned(true)
+}
+
+// learned says what is known of how long passes take.
+func (l *loop) learned(last bool) {
+	if tell, pace := l.e.cfg.Learned, l.sched.Pace(); tell != nil && pace.Known() {
+		tell(pace, last)
 	}
 }
 
@@ -72,9 +84,13 @@ func (l *loop) round() (closed bool) {
 	plan := l.sched.Next(now)
 	l.expire(plan.Expired)
 	l.reportWaiting(now)
-	if len(plan.Parts)+len(plan.Copies) > 0 {
+	switch {
+	case len(plan.Parts)+len(plan.Copies) > 0:
 		l.pass(plan)
-	} else {
+	case len(l.air) > 0:
+		l.land()
+	default:
+		l.ended = time.Time{}
 		l.idle()
 	}
 	return false
@@ -91,7 +107,9 @@ func (l *loop) restart(err error) {
 	l.e.mu.Lock()
 	l.e.stats.Failures++
 	l.e.mu.Unlock()
+	l.discard()
 	l.e.cfg.Found = nil // what the disk holds by now is not known
+	l.e.cfg.Sched.Pace = l.sched.Pace()
 	if err := l.init(l.e); err != nil {
 		panic(err) // the same configuration was good before
 	}
@@ -143,6 +161,7 @@ func (l *loop) remove(j *job) {
 
 func (l *loop) drop(c *choice) {
 	if l.owner[&c.seq] == c {
+		c.seq.Unexpect()
 		l.sched.Remove(&c.seq, l.e.cfg.Now())
 		delete(l.owner, &c.seq)
 	}
@@ -173,11 +192,23 @@ func (l *loop) pass(plan *sched.Plan) {
 		}
 	}()
 	l.worked = true
-	if !l.copy(plan.Copies) || len(plan.Parts) == 0 {
+	whole := l.copy(plan.Copies)
+	if whole && len(plan.Parts) > 0 && l.mayFly(plan) {
+		l.launch(plan)
+		if len(l.air) > 1 {
+			l.land()
+		}
 		return
 	}
+	l.land()
+	plan.Drop(func(q *sched.Seq) bool { return l.owner[q] == nil })
+	if !whole || len(plan.Parts) == 0 {
+		return
+	}
+	l.flown = 0
 	l.draft(plan)
 	began := l.e.cfg.Now()
+	l.expose(began)
 	l.assemble(plan.Parts, began)
 	if err := l.step.Validate(l.e.cfg.Sched.Blocks); err != nil {
 		l.abandon(plan, err)
@@ -186,8 +217,9 @@ func (l *loop) pass(plan *sched.Plan) {
 	l.e.cfg.Forward(&l.step, l.logits)
 	l.now = l.e.cfg.Now()
 	took := l.now.Sub(began)
+	l.ended = l.now
 	l.sched.Commit(plan, took)
-	l.count(plan, took)
+	l.count(len(plan.Parts), plan.Work.Rows, took)
 	rows := l.logits
 	for i, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil && c.job.req.Embed {
@@ -202,9 +234,11 @@ func (l *loop) pass(plan *sched.Plan) {
 // abandon fails the requests of a pass.
 func (l *loop) abandon(plan *sched.Plan, err error) {
 	l.e.cfg.Log.Error("a step failed", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(plan.Parts))
+	err = fmt.Errorf("engine: the step failed: %w", err)
+	l.crash(err)
 	for _, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil {
-			l.fail(c.job, fmt.Errorf("engine: the step failed: %w", err))
+			l.fail(c.job, err)
 		}
 	}
 	l.e.mu.Lock()
@@ -236,6 +270,9 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 		from := p.Seq.Computed
 		s.Seqs = append(s.Seqs, compute.Seq{Row: len(s.Tokens), Rows: p.Tokens, Past: from, Blocks: p.Seq.Table.Blocks})
 		s.Tokens = append(s.Tokens, c.seq.Tokens[from:from+p.Tokens-p.Draft]...)
+		if c.seq.Coming > 0 {
+			s.Tokens[len(s.Tokens)-1] = compute.Chosen(c.output)
+		}
 		s.Tokens = append(s.Tokens, c.guess[:p.Draft]...)
 		for i := range p.Outputs {
 			s.Outputs = append(s.Outputs, int32(len(s.Tokens)-p.Outputs+i))
@@ -243,13 +280,13 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 	}
 }
 
-func (l *loop) count(plan *sched.Plan, took time.Duration) {
+func (l *loop) count(sequences, rows int, took time.Duration) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	l.e.stats.Steps++
-	l.e.stats.StepTokens += uint64(plan.Work.Rows)
+	l.e.stats.StepTokens += uint64(rows)
 	l.e.stats.StepTime += took
-	l.e.cfg.Observe.step(len(plan.Parts), plan.Work.Rows, took)
+	l.e.cfg.Observe.step(sequences, rows, took)
 }
 
 // settle takes the logits of one part: log-probabilities of the prompt, and if
@@ -331,6 +368,13 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
 	}
+	return tok, l.say(c, tok, logits)
+}
+
+// say makes tok, chosen from logits, the next token of the choice and delivers it. It
+// reports whether the choice has more to say.
+func (l *loop) say(c *choice, tok parley.Token, logits []float32) (more bool) {
+	j := c.job
 	end, _ := l.take(c, tok)
 	j.output++
 	l.observeToken(c)
@@ -341,7 +385,7 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	}
 	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
 	l.deliver(c, d)
-	return tok, d.Finish == ""
+	return d.Finish == ""
 }
 
 func (l *loop) observeToken(c *choice) {

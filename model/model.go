@@ -9,6 +9,7 @@ package model
 import (
 	"fmt"
 
+	"parley"
 	"parley/compute"
 	"parley/model/weights"
 )
@@ -110,6 +111,25 @@ func (m *Model) Forward(step *compute.Step, logits []float32) {
 		w.Wait()
 	}
 }
+
+// Chooses reports whether the model's device can choose tokens, as Launch and
+// AwaitChosen need.
+func (m *Model) Chooses() bool {
+	_, can := m.net.be.(compute.Chooser)
+	return can
+}
+
+// Launch starts a step whose tokens are chosen on the device, and returns before it
+// is computed; see [compute.Chooser].
+func (m *Model) Launch(step *compute.Step, draws []compute.Draw) {
+	n := m.net
+	n.be.Begin(step, n.ropes)
+	m.arch.forward(n)
+	n.be.(compute.Chooser).Choose(n.h, n.output, draws)
+}
+
+// AwaitChosen returns what the oldest step that was launched has chosen.
+func (m *Model) AwaitChosen() []parley.Token { return m.net.be.(compute.Chooser).AwaitChosen() }
 
 // KVShape returns the geometry of a pool of so many blocks of the type for the model.
 func KVShape(cfg *weights.Config, blocks int, kind compute.KVType) compute.KVShape {

@@ -244,7 +244,12 @@ func localMember(name, pool string, h *host.Host) fleet.Member {
 		BlockTokens: compute.BlockTokens, CapacityTokens: capacity, Source: source,
 		Probe: func(context.Context) (fleet.Condition, error) {
 			s := h.Stats()
-			return fleet.Condition{Running: s.Running, UsedTokens: s.Pool.InUse * compute.BlockTokens, CapacityTokens: capacity}, nil
+			return fleet.Condition{
+				Running:        s.Running,
+				UsedTokens:     s.Pool.InUse * compute.BlockTokens,
+				CapacityTokens: capacity,
+				Draining:       h.Err() != nil, // a device that failed takes nothing new
+			}, nil
 		},
 		Follow: func(ctx context.Context, to *fleet.Feed) error { return h.Follow(ctx, to.Listener()) },
 	}

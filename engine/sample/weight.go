@@ -1,10 +1,14 @@
 package sample
 
-import "math"
+import (
+	"math"
+
+	"parley/compute"
+)
 
 const (
 	// stepsPerOctave is the resolution of distances: that many steps halve a weight.
-	stepsPerOctave = 512
+	stepsPerOctave = compute.DrawSteps
 	// weightBits makes the best token's weight 1<<weightBits. A vocabulary of
 	// MaxVocab such weights still sums to less than 1<<64.
 	weightBits = 42
@@ -17,25 +21,7 @@ const (
 )
 
 // roots holds 2^(-i/stepsPerOctave).
-var roots = rootsOfHalf()
-
-// rootsOfHalf uses square roots and products alone: unlike math.Exp2, these
-// are rounded the same way on every machine.
-func rootsOfHalf() (table [stepsPerOctave]float64) {
-	for i := range table {
-		table[i] = 1
-	}
-	root := 0.5
-	for bit := stepsPerOctave / 2; bit > 0; bit /= 2 {
-		root = math.Sqrt(root)
-		for i := range table {
-			if i&bit != 0 {
-				table[i] *= root
-			}
-		}
-	}
-	return table
-}
+var roots = compute.DrawRoots()
 
 // fade returns 2^(-steps/stepsPerOctave) for steps from 0 to faintSteps, to a
 // relative error below 2e-14. It stands in for math.Exp because that differs

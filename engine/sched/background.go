@@ -57,7 +57,9 @@ func (s *Scheduler) hasForeground() bool {
 }
 
 // turn reports whether the sequence may have a share of the present pass.
-func (s *Scheduler) turn(q *Seq) bool { return !q.Paused && !(q.Background && s.busy) }
+func (s *Scheduler) turn(q *Seq) bool {
+	return !q.Paused && !(q.Background && s.busy) && q.ready()
+}
 
 // joins makes the sequence count as present in the account of its tenant.
 func (s *Scheduler) joins(q *Seq) {

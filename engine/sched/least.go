@@ -20,11 +20,17 @@ const (
 	// doubt is what stands for no knowledge at all, so that there is always a
 	// solution; tiny beside any measurement.
 	doubt = 1e-6
+	// alike is which share of a feature must be left when what others say of it is
+	// taken away: less is the error of the arithmetic.
+	alike = 1e-12
 )
 
 // add takes in the features of one measurement.
 func (l *least) add(x [3]float64) {
-	free, _ := l.among(all)
+	free, explained := l.among(all)
+	if explained == 0 {
+		free = l.solve()
+	}
 	var seen [3]float64 // known · x
 	strength := 0.0
 	for i := range x {
@@ -62,7 +68,8 @@ func (l *least) solve() (best [3]float64) {
 }
 
 // among returns the best weights if only the chosen ones are not zero, of any
-// sign, and how much of the squares they explain.
+// sign, and how much of the squares they explain: nothing if the measurements do not
+// tell the chosen ones apart.
 func (l *least) among(choice int) (w [3]float64, explained float64) {
 	a, b := l.known, l.sums
 	for i := range a {
@@ -75,7 +82,11 @@ func (l *least) among(choice int) (w [3]float64, explained float64) {
 		}
 		a[i][i] += doubt
 	}
+	whole := [3]float64{a[0][0], a[1][1], a[2][2]}
 	for i := range a { // elimination without pivots: the matrix is positive definite
+		if !(a[i][i] > alike*whole[i]) {
+			return [3]float64{}, 0
+		}
 		for k := i + 1; k < len(a); k++ {
 			f := a[k][i] / a[i][i]
 			for j := i; j < len(a); j++ {

@@ -33,13 +33,13 @@ func (s *Scheduler) rank(q *Seq, now time.Time) (rank int, turns bool) {
 }
 
 // first returns which of the waiting sequences is admitted next, -1 if all are
-// paused.
+// paused or have a token coming.
 func (s *Scheduler) first(now time.Time) int {
 	s.settleSeats(now)
 	var best *Seq
 	most, turns := -1, false
 	for _, q := range s.waiting {
-		if q.Paused {
+		if q.Paused || q.Coming > 0 {
 			continue
 		}
 		rank, byTurns := s.rank(q, now)

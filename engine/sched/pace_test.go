@@ -114,3 +114,21 @@ func TestPaceKeepsWhatItKnows(t *testing.T) {
 		}
 	}
 }
+
+// TestPaceSurvivesPassesThatAreAlike learns from one large pass and small ones that
+// hardly differ, of the same length: what tells them apart is below the precision of
+// the arithmetic.
+func TestPaceSurvivesPassesThatAreAlike(t *testing.T) {
+	const took = 2 * time.Millisecond
+	for _, prompt := range []int{64, 1200, 8000, 100_000} {
+		var p Pace
+		p.Learn(Work{}.add(prompt, 0), took)
+		for i := range 200 {
+			p.Learn(Work{}.add(1, prompt+i), took)
+			got := p.Predict(Work{}.add(1, prompt+i))
+			if p.Known() && (got < took*8/10 || got > took*12/10) {
+				t.Fatalf("after a prompt of %d and %d tokens: predicted %v, takes %v", prompt, i+1, got, took)
+			}
+		}
+	}
+}

@@ -11,7 +11,7 @@
 // may add to a pass is bounded by time: the pass must be expected to stay
 // within the target, judged by the passes measured so far (see [Pace]), so
 // that no prompt, however long, makes the writers stutter. Without writers it
-// may take a few times as long. Between readers,
+// may take a few times as long, and as long as is efficient. Between readers,
 // turns go to the class served least in proportion to its weight, in it to the
 // tenant served least, of a tenant to the oldest request.
 //
@@ -105,6 +105,8 @@ type Seq struct {
 	// Draft is how many tokens were guessed after the known ones, to be
 	// checked in the next pass if there is room.
 	Draft int
+	// Coming is how many of the last tokens are not known yet; see [Seq.Expect].
+	Coming int
 	// Paused keeps the sequence from getting turns: nobody reads its answer
 	// fast enough.
 	Paused bool
@@ -214,6 +216,9 @@ type Config struct {
 	// BackgroundWait is how long the background goes without a turn before one of
 	// its sequences is let in; 0 means a minute, less than 0 for ever.
 	BackgroundWait time.Duration
+	// Pace is what an earlier process learned of this model on this machine; the
+	// zero value is nothing.
+	Pace Pace
 	// Baseline turns mechanisms off, for measurements alone.
 	Baseline Baseline
 }
@@ -224,14 +229,17 @@ const (
 	// trickleFactor; where even that is too little, it computes one token.
 	chunkMin      = compute.BlockTokens
 	trickleFactor = 1.25
-	// chunkBlind is how many it computes before passes were measured.
+	// chunkBlind is how many it computes beside writers before passes were measured.
 	chunkBlind = 4 * compute.BlockTokens
 	// targetUse is the share of the target that a pass is planned for; the
 	// rest covers what the prediction does not know.
 	targetUse = 0.9
-	// quietFactor is by how much a pass without writers may be longer: nobody
-	// watches, but whoever comes next must wait for its end.
+	// quietFactor is by how much a pass without writers may be longer: no stream
+	// waits for it, but the next request must wait for its end. It may always be
+	// quietFixed times as long as what a pass takes whatever is in it, so that at
+	// most a twentieth of the time goes there.
 	quietFactor   = 8
+	quietFixed    = 20
 	ageMaxDefault = 30 * time.Second
 	// backgroundWaitDefault leaves a busy server to those who wait, and lets a
 	// thousand requests through in a day at the worst.
@@ -322,7 +330,7 @@ func New(cfg Config) (*Scheduler, error) {
 			cache.SetClassBudget(parley.Class(class).String(), int(share*float64(cfg.Blocks)))
 		}
 	}
-	s := &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights)}
+	s := &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights), pace: cfg.Pace}
 	s.SetTenantShares(cfg.TenantShares)
 	return s, nil
 }
@@ -475,6 +483,9 @@ func (s *Scheduler) chunk(q *Seq, share float64) int {
 	if s.cfg.Target == 0 || s.cfg.Baseline.WholePrompts {
 		return behind
 	}
+	if !s.pace.Known() && s.writers == 0 {
+		return behind
+	}
 	if !s.pace.Known() {
 		return min(behind, max(0, chunkBlind-s.plan.Work.Rows))
 	}
@@ -489,28 +500,6 @@ func (s *Scheduler) chunk(q *Seq, share float64) int {
 		return max(fits, trickle, 1)
 	}
 	return fits
-}
-
-// readLimit returns how long the present pass may take for the sake of readers.
-// Where the writers alone take longer than the target no pass can keep it, and
-// readers must not starve for that: they get a fifth of the pass where the
-// writers just miss it, and up to half of it the farther they do.
-func (s *Scheduler) readLimit() time.Duration {
-	limit := s.limit()
-	if s.writers == 0 || s.alone <= limit {
-		return limit
-	}
-	beyond := float64(s.alone) / (targetUse * float64(s.cfg.Target))
-	return max(limit, time.Duration(float64(s.alone)*min(max(beyond+trickleFactor-1, trickleFactor), 2)))
-}
-
-// limit returns how long the present pass should take.
-func (s *Scheduler) limit() time.Duration {
-	limit := targetUse * float64(s.cfg.Target)
-	if s.writers == 0 {
-		limit *= quietFactor
-	}
-	return max(0, time.Duration(limit)-s.spent)
 }
 
 // take puts up to n tokens of a sequence into the plan.
@@ -558,13 +547,8 @@ func (s *Scheduler) expire(now time.Time) {
 
 // Commit records that the plan was computed, and how long it took.
 func (s *Scheduler) Commit(plan *Plan, took time.Duration) {
-	for _, p := range plan.Parts {
-		p.Seq.Computed += p.Tokens
-		if !p.Seq.Background {
-			s.ledger.charge(p.Seq.Class, p.Seq.Tenant, p.Tokens)
-		}
-	}
-	s.pace.Learn(plan.Work, took)
+	s.Advance(plan)
+	s.Learn(plan.Work, took)
 }
 
 // A Load says how busy the scheduler is.

@@ -120,7 +120,11 @@ func (p *Plan) newBackend(beside compute.Backend) (compute.Backend, error) {
 	}
 	o := cpu.Options{Threads: p.cfg.Threads, Path: p.cfg.Path, Numerics: p.cfg.Numerics}
 	o.Share, _ = beside.(*cpu.CPU)
-	return cpu.New(o)
+	backend, err := cpu.New(o)
+	if err == nil && p.cfg.wrap != nil {
+		return p.cfg.wrap(backend), nil
+	}
+	return backend, err
 }
 
 // Err returns what keeps the device from computing, nil while it works. After

@@ -94,6 +94,9 @@ type Config struct {
 	Followed bool
 	// Log receives faults; nil means none.
 	Log *slog.Logger
+
+	// wrap changes what computes, for tests of devices that fail; nil changes nothing.
+	wrap func(compute.Backend) compute.Backend
 }
 
 // eventsKept is how many events of the cache one pass may cause: it seals and
@@ -227,15 +230,16 @@ func Start(plan *Plan) (*Host, error) {
 		followed = worker.NewJournal(followedKept)
 		cfg.Events = told(followed)
 	}
+	memory := plan.paceMemory(backend)
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
 	e, err := engine.New(engine.Config{
-		Observe: metrics.observer(), Events: cfg.Events,
+		Observe: metrics.observer(), Events: cfg.Events, Learned: memory.keep,
 		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
 		Vocab: network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
-		Forward: network.Forward, Move: tiers.Move, Found: found,
+		Forward: network.Forward, Ahead: aheadOf(network), Move: tiers.Move, Found: found,
 		Sched: cfg.shared(sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
-			Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}}),
+			Pace: memory.recall(), Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}}),
 		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
 		Log: cfg.Log,
 	})
@@ -244,6 +248,14 @@ func Start(plan *Plan) (*Host, error) {
 	}
 	metrics.readings(e, plan.blockBytes())
 	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, journal: followed, blocks: plan.blocks(), draft: d, ck: ck}, nil
+}
+
+// aheadOf returns how steps are computed ahead, nil if the device cannot.
+func aheadOf(network *model.Model) *engine.Ahead {
+	if !network.Chooses() {
+		return nil
+	}
+	return &engine.Ahead{Launch: network.Launch, Wait: network.AwaitChosen}
 }
 
 // textBytes returns what each token adds to the text, which for special

@@ -10,6 +10,7 @@ import (
 // readings registers what can be asked of a running engine.
 func (r register) readings(e *engine.Engine, blockBytes int64) {
 	r.load(e)
+	r.planning(e)
 	r.prefixes(e)
 	r.guesses(e)
 	r.tiers(e, blockBytes)
@@ -40,6 +41,16 @@ func (r register) load(e *engine.Engine) {
 		func(s engine.Stats) float64 { return float64(s.Yielded) })
 	r.total(e, title{"parley_engine_preempted_tokens_total", "", "Computed tokens that preempted sequences lost."},
 		func(s engine.Stats) float64 { return float64(s.Lost) })
+}
+
+// planning is how well the host keeps up with the device.
+func (r register) planning(e *engine.Engine) {
+	ahead := "Forward passes that were launched before the tokens of the pass before were known."
+	r.total(e, title{"parley_engine_steps_ahead_total", "", ahead},
+		func(s engine.Stats) float64 { return float64(s.Ahead) })
+	exposed := "Time between forward passes in which the device waited for the host, while there was work."
+	r.total(e, title{"parley_engine_host_seconds_total", "", exposed},
+		func(s engine.Stats) float64 { return s.Exposed.Seconds() })
 }
 
 // prefixes is what was found in the prefix cache, and why the rest was not.

@@ -1,0 +1,165 @@
+package llamacpp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"parley/compute"
+	"parley/compute/cpu"
+	"parley/internal/load"
+	"parley/model"
+	"parley/model/weights"
+)
+
+// FirstToken is how long the first token of a lone prompt takes, each the best of
+// the rounds: what else runs on the machine makes rounds longer only.
+type FirstToken struct {
+	Prompt int
+	// Bare is the network's own time, in passes as large as the server's may be.
+	Bare time.Duration
+	// New is that of the first request that a server answers on a machine without
+	// any pace of the model, Again that of the first one after a restart, and
+	// Later that of the second.
+	New, Again, Later time.Duration
+}
+
+// Ratio is the longest of the served times over the bare one.
+func (f FirstToken) Ratio() float64 {
+	return float64(max(f.New, f.Again, f.Later)) / float64(f.Bare)
+}
+
+// firstTokenPass is the most tokens in a pass of the server on a processor.
+const firstTokenPass = 512
+
+// FirstTokens measures lone prompts, bare and served, in turns.
+func (l *Lab) FirstTokens(ctx context.Context, m Model, prompts []int) (results []FirstToken, err error) {
+	if err := l.validate(); err != nil {
+		return nil, err
+	}
+	path, err := l.model(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if l.scratch, err = os.MkdirTemp("", "parley-first-*"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.scratch)) }()
+	for _, n := range prompts {
+		f := FirstToken{Prompt: n}
+		for round := range l.Rounds {
+			if err := l.firstToken(ctx, path, &f); err != nil {
+				return results, err
+			}
+			l.log("prompt of %d, round %d: bare %v, new %v, again %v, later %v",
+				n, round+1, f.Bare, f.New, f.Again, f.Later)
+		}
+		results = append(results, f)
+	}
+	return results, nil
+}
+
+// firstToken measures one round and keeps the best.
+func (l *Lab) firstToken(ctx context.Context, path string, f *FirstToken) error {
+	bare, err := l.barePrompt(path, f.Prompt)
+	if err != nil {
+		return err
+	}
+	best(&f.Bare, bare)
+	if err := os.RemoveAll(filepath.Join(l.scratch, "pace")); err != nil {
+		return err
+	}
+	once, err := l.servePrompts(ctx, path, f.Prompt, 1)
+	if err != nil {
+		return err
+	}
+	twice, err := l.servePrompts(ctx, path, f.Prompt, 2)
+	if err != nil {
+		return err
+	}
+	best(&f.New, once[0])
+	best(&f.Again, twice[0])
+	best(&f.Later, twice[1])
+	return ctx.Err()
+}
+
+func best(so *time.Duration, took time.Duration) {
+	if *so == 0 || took < *so {
+		*so = took
+	}
+}
+
+// barePrompt returns how long the network alone takes for a prompt, after one that
+// does not count.
+func (l *Lab) barePrompt(path string, prompt int) (took time.Duration, err error) {
+	ck, err := weights.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, ck.Close()) }()
+	backend, err := cpu.New(cpu.Options{Threads: l.Threads})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	blocks := (prompt + compute.BlockTokens - 1) / compute.BlockTokens
+	network, err := model.Load(ck, backend, model.Limits{Rows: firstTokenPass, Outputs: 1, Blocks: blocks})
+	if err != nil {
+		return 0, err
+	}
+	r := newRunner(network, blocks)
+	for range 2 {
+		begun := time.Now()
+		for past := 0; past < prompt; past += firstTokenPass {
+			r.pass(past, min(firstTokenPass, prompt-past))
+		}
+		took = time.Since(begun)
+	}
+	return took, nil
+}
+
+// servePrompts starts a server and asks it for one token after each of n
+// prompts that share nothing.
+func (l *Lab) servePrompts(ctx context.Context, path string, prompt, n int) (took []time.Duration, err error) {
+	s, err := l.startOurs(ctx, path, room{1, prompt + 64})
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	if err := s.listens(ctx); err != nil {
+		return nil, err
+	}
+	for i := range n {
+		r := fresh(uint64(i+1), prompt, 1)
+		record := s.Send(ctx, &r, time.Now())
+		if record.Outcome != load.Completed {
+			return nil, fmt.Errorf("a prompt of %d tokens was not answered: %s%s",
+				prompt, record.Message, s.said.text())
+		}
+		took = append(took, time.Duration(record.TTFT))
+	}
+	return took, nil
+}
+
+// listens returns when the server names its models.
+func (s *server) listens(ctx context.Context) error {
+	for {
+		_, err := s.Models(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case time.Since(s.begun) > readyMax:
+			return fmt.Errorf("%s answers nothing after %v: %w%s", s.cmd.Path, readyMax, err, s.said.text())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ended:
+			return fmt.Errorf("%s ended: %w%s", s.cmd.Path, errors.Join(s.endedErr), s.said.text())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+	"parley/compute"
+)
+
+// TestPlanningHappensWhileTheDeviceComputes answers two streams on a device that
+// takes a millisecond for a pass: all passes but the first are launched before the one
+// before is computed, the time per token is that of a pass, and a stream that ends by
+// a stop string, which the plan could not know, ends with the same token.
+func TestPlanningHappensWhileTheDeviceComputes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &counter{ahead: true, delay: time.Millisecond}
+		e := newCounter(t, n, small)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i, stop := range []string{"nowhere", "81"} {
+			wg.Go(func() {
+				want := expect([]parley.Token{1}, 40)
+				if i == 1 {
+					want = []parley.Token{2, 4, 8, 16}
+				}
+				stops := parley.Stop{IgnoreEnd: true, Strings: []string{stop}}
+				r := &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 40, Stop: stops}
+				got, _, err := collect(t.Context(), e, r)
+				if err != nil || !slices.Equal(got[0], want) {
+					t.Errorf("until %q: %v, %v; want %v", stop, got, err, want)
+				}
+			})
+		}
+		wg.Wait()
+		took := time.Since(began)
+		synctest.Wait()
+		if s := e.Stats(); s.Ahead < 38 || s.Steps > 42 || took > 42*time.Millisecond {
+			t.Errorf("%d of %d passes were launched ahead, in %v", s.Ahead, s.Steps, took)
+		}
+	})
+}
+
+// TestCancelAtEveryStepAhead leaves answers at every moment while steps are in the air.
+func TestCancelAtEveryStepAhead(t *testing.T) {
+	for after := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			n := &counter{ahead: true, delay: time.Millisecond}
+			e := newCounter(t, n, small)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(time.Duration(after)*time.Millisecond+time.Microsecond, cancel)
+			var seen error
+			for _, err := range e.Generate(ctx, &parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100}) {
+				seen = err
+			}
+			if parley.CodeOf(seen) != parley.Cancelled {
+				t.Errorf("after %d steps: %v", after, seen)
+			}
+			synctest.Wait()
+			if n.steps > after+2 {
+				t.Errorf("cancelled after %d steps, but %d began", after, n.steps)
+			}
+			time.Sleep(3 * time.Millisecond)
+			if load := e.Stats().Load; load.Pool.InUse != 0 {
+				t.Errorf("cancelled after %d steps, and %d blocks are held", after, load.Pool.InUse)
+			}
+		})
+	}
+}
+
+// TestAFailureInTheAirFailsBothSteps lets the device fail at every step: the requests
+// of the steps in the air fail with the reason, and later ones are answered.
+func TestAFailureInTheAirFailsBothSteps(t *testing.T) {
+	for at := 1; at < 8; at++ {
+		n := &counter{ahead: true}
+		n.fault = func(*compute.Step) {
+			if n.steps == at {
+				panic(errors.New("the device is lost"))
+			}
+		}
+		e := newCounter(t, n, small)
+		r := &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 30, Stop: parley.Stop{IgnoreEnd: true}}
+		_, _, err := collect(t.Context(), e, r)
+		if err == nil || !strings.Contains(err.Error(), "the device is lost") {
+			t.Errorf("a failure at step %d: %v", at, err)
+		}
+		if got, _, err := collect(t.Context(), e, r); err != nil || !slices.Equal(got[0], expect(r.Prompt, 30)) {
+			t.Errorf("after a failure at step %d: %v, %v", at, got, err)
+		}
+	}
+}

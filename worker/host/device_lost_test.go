@@ -1,0 +1,177 @@
+package host
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"parley/compute"
+	"parley/fleet"
+	"parley/fleet/discover"
+	"parley/gateway"
+)
+
+// A mortal backend computes until its device is lost, as CUDA's does: from then on
+// every result is a panic, and Err says why.
+type mortal struct {
+	compute.Backend
+	lost *atomic.Bool
+}
+
+var errLost = errors.New("cuda: NVIDIA H200: GPU is lost")
+
+func (m *mortal) Err() error {
+	if m.lost.Load() {
+		return errLost
+	}
+	return nil
+}
+
+func (m *mortal) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
+	if err := m.Err(); err != nil {
+		panic(err)
+	}
+	m.Backend.Logits(dst, src, table)
+}
+
+// twoWorkers serves one model by two workers behind a gateway. The device of a worker
+// is lost when its flag is set.
+func twoWorkers(t *testing.T) (front *httptest.Server, f *fleet.Fleet, urls [2]string, lost [2]*atomic.Bool) {
+	t.Helper()
+	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", KVTokens: 512})
+	served := gateway.Served{
+		ID:            "polly-mini",
+		Tokenizer:     h.Tokenizer,
+		Template:      h.Template,
+		ContextTokens: h.Models()[0].ContextTokens,
+		Default:       true,
+	}
+	f, err := fleet.New(fleet.Config{
+		Models:     h.Models(),
+		Pools:      []fleet.Pool{fleet.DefaultPool()},
+		ProbeEvery: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	for i := range urls {
+		lost[i] = new(atomic.Bool)
+		wrap := func(b compute.Backend) compute.Backend { return &mortal{b, lost[i]} }
+		_, urls[i] = startWorker(t, ServerConfig{}, Config{KVTokens: 2048, NoSpeculation: true, wrap: wrap})
+		at := discover.Place{Name: string(rune('a' + i)), URL: urls[i]}
+		member, err := fleet.Dialer{Pool: fleet.DefaultPool().Name}.Connect(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Join(member); err != nil {
+			t.Fatal(err)
+		}
+	}
+	served.Worker = f
+	g, err := gateway.New(gateway.Config{
+		Models:   []gateway.Served{served},
+		Registry: gateway.NewRegistry(),
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front = httptest.NewServer(g)
+	t.Cleanup(func() {
+		front.Close()
+		g.Close(t.Context())
+	})
+	return front, f, urls, lost
+}
+
+// said reads a stream of an answer and calls each with the number of its events.
+func said(t *testing.T, url string, each func(n int)) string {
+	t.Helper()
+	body := `{"model":"polly-mini","stream":true,"temperature":0,"max_tokens":80,
+		"messages":[{"role":"user","content":"` + longQuestion + `"}]}`
+	url += "/v1/chat/completions"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Cache-Control", "no-cache") // it is to be computed
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var text strings.Builder
+	lines, n := bufio.NewScanner(response.Body), 0
+	for lines.Scan() {
+		line, isData := strings.CutPrefix(lines.Text(), "data: ")
+		if !isData || line == "[DONE]" {
+			continue
+		}
+		var chunk struct {
+			Choices []struct{ Delta struct{ Content string } }
+			Error   any
+		}
+		if err := json.Unmarshal([]byte(line), &chunk); err != nil || chunk.Error != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for _, c := range chunk.Choices {
+			text.WriteString(c.Delta.Content)
+		}
+		n++
+		each(n)
+	}
+	return text.String()
+}
+
+// TestALostDeviceMovesItsStreams loses the device of a worker in the middle of an
+// answer: the client reads the same text from the other one, the worker's health says
+// why it is out, and the fleet gives it nothing more.
+func TestALostDeviceMovesItsStreams(t *testing.T) {
+	front, f, urls, lost := twoWorkers(t)
+	calm := said(t, front.URL, func(int) {})
+	if len(calm) < 20 {
+		t.Fatalf("the answer is %q", calm)
+	}
+	victim := -1
+	got := said(t, front.URL, func(n int) {
+		if n != 5 {
+			return
+		}
+		for i, s := range f.Standings() {
+			if s.Answering > 0 {
+				victim = i
+				lost[i].Store(true)
+			}
+		}
+	})
+	if victim < 0 || got != calm {
+		t.Fatalf("worker %d was lost, and the client read\n%q\nnot\n%q", victim, got, calm)
+	}
+	response, err := http.Get(urls[victim] + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the health of the worker is %d", response.StatusCode)
+	}
+	within := time.Now().Add(10 * time.Second)
+	for f.Standings()[victim].State == fleet.Up {
+		if time.Now().After(within) {
+			t.Fatalf("the fleet still sends to it: %+v", f.Standings()[victim])
+		}
+		time.Sleep(10 * time.Millisecond) // until the next probe
+	}
+	if again := said(t, front.URL, func(int) {}); again != calm {
+		t.Errorf("without the lost worker the answer is %q", again)
+	}
+}
