@@ -52,9 +52,10 @@ type CUDA struct {
 	queue  []command
 	graphs map[int]*recording // by size of batch
 	packed packedRows
+	choice choiceData
 }
 
-var _ compute.Backend = (*CUDA)(nil)
+var _ compute.Chooser = (*CUDA)(nil)
 
 // Open takes device index of this machine. The backend must be closed.
 func Open(index int) (*CUDA, error) {
@@ -155,7 +156,7 @@ func (c *CUDA) Close() error {
 		errs = append(errs, c.driver.unpin(m))
 	}
 	c.memory, c.pinned = nil, nil
-	errs = append(errs, c.staging.close(c.driver), c.step.close(c.driver), c.driver.close())
+	errs = append(errs, c.staging.close(c.driver), c.step.close(c.driver), c.choice.close(c.driver), c.driver.close())
 	if c.failed != nil {
 		return nil // it was said when it happened
 	}

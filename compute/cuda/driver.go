@@ -51,6 +51,11 @@ type driver interface {
 	replay(g graph) error
 	forget(g graph) error
 
+	// mark notes the present place in the order of what was asked for under one of two
+	// numbers, and await waits until everything before it is done.
+	mark(number int) error
+	await(number int) error
+
 	// synchronize waits until everything is done and reports what went wrong meanwhile.
 	synchronize() error
 	close() error

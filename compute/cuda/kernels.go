@@ -192,6 +192,7 @@ type basics struct {
 	norm, add, pack16, pack8, gateUp, linearF32 kernel
 	route, slots, mix                           kernel
 	angles, ropeStore, combine                  kernel
+	choose, feed                                kernel
 }
 
 func (c *CUDA) loadBasics() error {
@@ -202,6 +203,7 @@ func (c *CUDA) loadBasics() error {
 			&b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256, &b.route, "route", 32, &b.slots, "slots", 1024,
 			&b.mix, "mix", 256),
 		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 128),
+		c.load("choose", &b.choose, "choose", 1024, &b.feed, "feed", 256),
 	)
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/ebitengine/purego"
 )
 
 // A gpu is the driver of a device, by libcuda.
@@ -16,9 +18,11 @@ type gpu struct {
 	handle  int32
 	context uintptr
 	stream  uintptr
+	marks   [2]uintptr
 	modules []uintptr
 	graphs  map[graph]uintptr // the templates of what is replayed
 	args    [1024]byte
+	words   [8]uintptr // arguments of a call
 	params  [1]uintptr // of a launch: where its arguments are
 	config  launchConfig
 	early   launchAttribute
@@ -62,6 +66,11 @@ func openDriver(index int) (driver, error) {
 	if err := g.do("cuStreamCreate", word(&g.stream), streamNonBlocking); err != nil {
 		return nil, fmt.Errorf("cuda: %s: %w", g.device.Name, err)
 	}
+	for i := range g.marks {
+		if err := g.do("cuEventCreate", word(&g.marks[i]), eventWithoutTime); err != nil {
+			return nil, fmt.Errorf("cuda: %s: %w", g.device.Name, err)
+		}
+	}
 	return g, nil
 }
 
@@ -69,10 +78,20 @@ func openDriver(index int) (driver, error) {
 func (g *gpu) do(name string, args ...uintptr) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := g.call("cuCtxSetCurrent", g.context); err != nil {
+	if err := g.invoke("cuCtxSetCurrent", g.context); err != nil {
 		return err
 	}
-	return g.call(name, args...)
+	return g.invoke(name, args...)
+}
+
+// invoke is call without garbage: arguments go through memory that stays.
+func (g *gpu) invoke(name string, args ...uintptr) error {
+	n := copy(g.words[:], args)
+	status, _, _ := purego.SyscallN(g.calls[name], g.words[:n]...)
+	if status == 0 {
+		return nil
+	}
+	return g.failure(name, int(int32(status)))
 }
 
 func (g *gpu) describe() Device { return g.device }
@@ -184,12 +203,18 @@ func (g *gpu) forget(of graph) error {
 	return errors.Join(g.do("cuGraphExecDestroy", uintptr(of)), g.do("cuGraphDestroy", template))
 }
 
+func (g *gpu) mark(number int) error  { return g.do("cuEventRecord", g.marks[number], g.stream) }
+func (g *gpu) await(number int) error { return g.do("cuEventSynchronize", g.marks[number]) }
+
 func (g *gpu) synchronize() error { return g.do("cuStreamSynchronize", g.stream) }
 
 func (g *gpu) close() error {
 	var errs []error
 	for _, m := range g.modules {
 		errs = append(errs, g.do("cuModuleUnload", m))
+	}
+	for _, m := range g.marks {
+		errs = append(errs, g.do("cuEventDestroy_v2", m))
 	}
 	errs = append(errs, g.do("cuStreamDestroy_v2", g.stream), g.call("cuDevicePrimaryCtxRelease_v2", uintptr(g.handle)))
 	g.modules = nil

@@ -30,6 +30,7 @@ var symbols = []string{
 	"cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
 	"cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2",
 	"cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
+	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2",
 	"cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernelEx",
 }
 
@@ -139,6 +140,7 @@ const (
 	attributeSharedLimit     = 8
 	captureRelaxed           = 2
 	streamNonBlocking        = 1
+	eventWithoutTime         = 2
 	launchEarly              = 6 // programmatic stream serialization
 )
 

@@ -92,6 +92,7 @@ func (c *CUDA) flush() error {
 	if err := c.driver.upload(c.step.device, bytesOf(c.step.ints)); err != nil {
 		return err
 	}
+	c.feedTokens()
 	bucket := c.step.bucketOf()
 	whole := queue[0].op == opAngles && queue[len(queue)-1].op == opLogits && c.step.outputs == c.step.rows
 	if bucket == 0 || bucket > min(c.limits.Rows, c.limits.Outputs) || !whole {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -29,8 +30,9 @@ const (
 // stepData is what a step consists of, in one piece of pinned memory that is
 // copied to the device in one go.
 type stepData struct {
-	host     []byte
-	ints     []int32 // of host, as far as it is filled
+	hosts    [2][]byte // in turns, while steps are computed that the caller does not wait for
+	turn     int
+	ints     []int32 // of a host memory, as far as it is filled
 	device   address
 	capacity int
 
@@ -38,6 +40,7 @@ type stepData struct {
 	few, many     int // items of attention
 	combines      int
 	single        bool // every sequence has one row
+	fed           bool // some tokens were chosen by the step before
 	ropes         []compute.Rope
 	base          int // integers without the items of attention
 	seqs          []seqPlace
@@ -49,12 +52,15 @@ type stepData struct {
 type seqPlace struct{ row, rows, past, table int }
 
 func (s *stepData) close(d driver) error {
-	if s.host == nil {
-		return nil
+	var errs []error
+	for i, host := range s.hosts {
+		if host != nil {
+			errs = append(errs, d.releasePinned(host))
+		}
+		s.hosts[i] = nil
 	}
-	host := s.host
-	s.host, s.ints = nil, nil
-	return d.releasePinned(host)
+	s.ints = nil
+	return errors.Join(errs...)
 }
 
 // stepBytesLeast is the least memory that is taken for a step's data.
@@ -70,20 +76,31 @@ func (c *CUDA) reserveStep(ints int) error {
 	if err := first(c.driver.synchronize(), c.forgetGraphs(), s.close(c.driver), c.give(s.device)); err != nil {
 		return err
 	}
-	host, err := c.driver.allocatePinned(bytes)
-	if err != nil {
-		return fmt.Errorf("no %d KiB of pinned memory for a step: %w", bytes>>10, err)
+	s.capacity = 0
+	for i := range s.hosts {
+		host, err := c.driver.allocatePinned(bytes)
+		if err != nil {
+			return fmt.Errorf("no %d KiB of pinned memory for a step: %w", bytes>>10, err)
+		}
+		s.hosts[i] = host
 	}
-	s.host, s.ints, s.capacity = host, view[int32](host)[:0], bytes/4
-	s.device, err = c.take(int64(bytes), "the data of a step")
-	return err
+	at, err := c.take(int64(bytes), "the data of a step")
+	if err != nil {
+		return err
+	}
+	s.device, s.capacity = at, bytes/4
+	return nil
 }
 
 // Begin makes step the current one. What was begun before is computed first.
 func (c *CUDA) Begin(step *compute.Step, ropes []compute.Rope) {
 	c.must(c.flush())
-	c.must(c.driver.synchronize()) // the memory of the step before is free
+	if len(c.choice.air) == 0 {
+		c.must(c.driver.synchronize()) // the memory of the step before is free
+	}
 	c.must(c.reserveStep(stepInts(step, ropes)))
+	c.step.turn = 1 - c.step.turn
+	c.step.ints = view[int32](c.step.hosts[c.step.turn])[:0]
 	c.step.fill(step, ropes)
 	c.packed = packedRows{}
 	c.queue = append(c.queue[:0], command{op: opAngles})
@@ -116,8 +133,10 @@ func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
 	at(atOutputs) // always at the same place: kernels are given its address
 	s.ints = append(s.ints, step.Outputs...)
 	at(atTokens)
+	s.fed = false
 	for _, t := range step.Tokens {
 		s.ints = append(s.ints, int32(t))
+		s.fed = s.fed || t < 0
 	}
 	at(atPositions)
 	s.places(step, func(_ *compute.Seq, position int) int32 { return int32(position) })
