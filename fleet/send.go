@@ -96,9 +96,6 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
-	if t.hedges() { // each answer has a goroutine of its own
-		ctx = parley.WithUptake(ctx, nil)
-	}
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, t.fleet.cfg.Now()))
 	l.context = bounded
 	l.stream = l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume))

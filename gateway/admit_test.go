@@ -185,8 +185,8 @@ func TestTurnedAway(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		expect("free-anna", 503, "waited for as long as it may")
-		expect("free-ben", 503, "gave up its place")
+		expect("free-anna", 503, "reached the longest wait")
+		expect("free-ben", 503, "was displaced")
 		expect("free-carl", 503, "queue is full")
 		expect("pro-dora", 200, "one two")
 		group.Wait()
@@ -209,7 +209,7 @@ func TestBoundsOnTime(t *testing.T) {
 		}
 		s.settled(w)
 		w.script = speak(t, "one two three four", 20*time.Minute/3)
-		s.gateway.config.Admission.FirstTokenMax = time.Hour
+		s = start(t, w, func(c *Config) { c.Admission.FirstTokenMax = time.Hour })
 		before = time.Now()
 		_, body = s.chat(`,"stream":true`)
 		if !strings.Contains(body, `"content":" two"`) || !strings.Contains(body, "whole answer did not come within 15m0s") {
@@ -299,7 +299,7 @@ func TestWaitInsideAWorkerCounts(t *testing.T) {
 			first = time.Hour
 			begun := time.Now()
 			status, body := s.chat(stream)
-			if took := time.Since(begun); status != 429 && status != 503 || !strings.Contains(body, "waited for as long as it may") || took != 5*time.Second {
+			if took := time.Since(begun); status != 429 && status != 503 || !strings.Contains(body, "reached the longest wait") || took != 5*time.Second {
 				t.Errorf("after %v: %d: %s", took, status, body)
 			}
 			if w.active.Load() != 0 {

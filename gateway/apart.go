@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"parley"
 )
 
 // apart is the part of a call that goes on after its handler has returned: a
@@ -17,7 +19,9 @@ type apart struct {
 	call *call
 	// rest is what is left to do.
 	rest func() error
-	// cancel ends the call's context; held lets it no longer end with the handler.
+	// ctx is the call's, which cancel ends; what an endpoint derives from it may end
+	// sooner. held lets it no longer end with the handler.
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	held   func() bool
 
@@ -45,7 +49,7 @@ func (c *call) loosen() {
 	}
 	served := r.Context()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(served))
-	c.apart = &apart{call: c, cancel: cancel, to: to, over: make(chan struct{}),
+	c.apart = &apart{call: c, ctx: ctx, cancel: cancel, to: to, over: make(chan struct{}),
 		held: context.AfterFunc(served, func() { cancel(context.Cause(served)) })}
 	c.request = r.WithContext(ctx)
 	c.revocable(cancel)
@@ -59,6 +63,14 @@ func (c *call) later(rest func() error) error {
 	}
 	c.apart.rest = rest
 	return nil
+}
+
+// detached does the rest of a call: behind its handler if it is a stream.
+func (c *call) detached(stream bool, rest func() error) error {
+	if stream {
+		c.loosen()
+	}
+	return c.later(rest)
 }
 
 // goOn does what a handler has left to do. It reports whether that goes on by
@@ -93,7 +105,7 @@ func (a *apart) takeOver() bool {
 		conn = again.Conn
 	}
 	a.conn, a.early = conn, unread(buffered.Reader)
-	a.write = &wireResponse{conn: conn, header: header, now: newWriteNow(conn)}
+	a.write = &wireResponse{conn: conn, header: header}
 	c.ResponseWriter = a.write
 	c.request.Body = http.NoBody // it holds on to the server's buffers
 	a.held()
@@ -115,14 +127,14 @@ func (a *apart) run() {
 	defer a.attend()()
 	defer func() {
 		if p := recover(); p != nil {
-			g.config.Log.Error("the end of a stream failed", "id", c.id, "error", panicError(p))
+			g.config.Log.Error("the end of a stream failed", "id", c.id, "error", parley.PanicError(p))
 		}
 	}()
 	defer g.finish(c)
 	g.attempt(c, func(*call) error { return a.rest() })
 	if c.stream == nil || !c.stream.broken {
 		_ = a.conn.SetWriteDeadline(time.Now().Add(c.gateway.config.WriteWaitMax))
-		a.well = a.write.end() == nil && c.request.Context().Err() == nil
+		a.well = a.write.end() == nil && a.ctx.Err() == nil
 	}
 	_ = a.conn.SetDeadline(time.Now().Add(idleMax))
 	a.cancel(nil)

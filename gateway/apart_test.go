@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -159,4 +161,38 @@ func TestCloseWaitsForStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryStreamLeavesItsHandler opens a stream at each endpoint: none keeps the
+// server's goroutine while it is written, and each gives its connection back.
+func TestEveryStreamLeavesItsHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startKept(t, &worker{script: speak(t, "Hello there", time.Second)}, untitled)
+		talk := s.converse("")
+		model := `{"model":"` + modelID + `","stream":true,`
+		for _, r := range []struct{ path, body string }{
+			{chatPath, chatBody(`,"stream":true`)},
+			{"/v1/completions", model + `"prompt":"Hi"}`},
+			{"/v1/messages", model + `"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`},
+			{"/v1/responses", model + `"input":"Hi"}`},
+			{talk + "/messages", model + `"content":"Hi"}`},
+		} {
+			w := s.wire()
+			w.send("1.1", "POST", r.path, r.body)
+			time.Sleep(time.Second / 2)
+			stacks := make([]byte, 8<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			if bytes.Contains(stacks, []byte("(*Gateway).ServeHTTP(")) {
+				t.Errorf("%s: its handler has not returned", r.path)
+			}
+			if response, body := w.receive(); response.StatusCode != 200 || !strings.Contains(body, "there") {
+				t.Errorf("%s: %s: %s", r.path, response.Status, body)
+			}
+			w.send("1.1", "GET", "/v1/models", "")
+			if response, _ := w.receive(); response.StatusCode != 200 {
+				t.Errorf("%s: then %s", r.path, response.Status)
+			}
+			w.Close()
+		}
+	})
 }

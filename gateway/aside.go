@@ -35,11 +35,11 @@ func (c *call) ask(m *model, task, text string, maxTokens int) (string, parley.U
 		return "", parley.Usage{}, err
 	}
 	defer stop()
-	choices, err := a.collect(c.request.Context())
+	choices, err := a.Collect(c.request.Context())
 	if err != nil {
 		return "", parley.Usage{}, err
 	}
-	return strings.TrimSpace(choices[0].text.String()), a.usage, nil
+	return strings.TrimSpace(choices[0].Text.String()), a.Usage, nil
 }
 
 const (
@@ -58,7 +58,7 @@ func (t *turn) titleLater() {
 		return
 	}
 	alone, cancel := g.detach(t.call)
-	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.told.said().text.String())
+	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.told.said().Text.String())
 	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
 	err := g.keeper.detached(func() {
 		defer cancel(nil)

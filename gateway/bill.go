@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"strconv"
 	"sync"
@@ -30,8 +29,7 @@ type bill struct {
 	id   string
 	once sync.Once
 	cost atomic.Int64
-	// begun is when the way to a worker began, found how long it took.
-	begun time.Time
+	// found is how long it took until the cache had no answer.
 	found atomic.Int64
 }
 
@@ -84,7 +82,7 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	}
 	accounts := c.accounts
 	c.bills++
-	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id, begun: begun}
+	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id}
 	if c.bills > 1 {
 		b.id = fmt.Sprintf("%s-%d", c.id, c.bills)
 	}
@@ -99,7 +97,6 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 		}
 	}
 	c.bill = b
-	b.begun = g.config.Now()
 	return b, nil
 }
 
@@ -183,7 +180,7 @@ func (b *bill) close() {
 		if c.request.Context().Err() != nil {
 			outcome = string(parley.Cancelled)
 		}
-		if u.OutputTokens > 0 || outcome != "error" && !c.place.stands().waiting {
+		if u.OutputTokens > 0 || outcome != "error" && !c.place.Status().Waiting {
 			u.PromptTokens, u.CachedTokens = c.story.promptTokens, c.story.usage.CachedTokens
 		}
 		b.charge(&u, outcome)
@@ -252,12 +249,4 @@ func (c *call) timings(u parley.Usage) *openai.Timings {
 	t := openai.TimingsOf(u)
 	t.CostMicros = int64(c.bill.total())
 	return t
-}
-
-// routed notes when next is reached: by then the cache was searched.
-func (b *bill) routed(next source) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[step, error] {
-		b.found.CompareAndSwap(0, int64(b.call.gateway.config.Now().Sub(b.begun)))
-		return next(ctx, r)
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/convo"
 	"parley/gateway/db"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -430,7 +431,7 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 			t.Fatal(err)
 		}
 		g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
-			Log: slog.New(slog.DiscardHandler), Limits: book, Share: Sharing{Off: true}, Admission: Admission{Off: true}})
+			Log: slog.New(slog.DiscardHandler), Limits: book, Share: infer.Sharing{Off: true}, Admission: infer.Admission{Off: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -23,7 +24,7 @@ func TestBudgetsNearTheirEnd(t *testing.T) {
 		}})
 		book := limit.NewMemory(c.Now)
 		book.Watch = teller.Watch
-		c.Limits, c.BudgetAlert, c.Share = book, limit.AlertDefault, Sharing{Off: true}
+		c.Limits, c.BudgetAlert, c.Share = book, limit.AlertDefault, infer.Sharing{Off: true}
 	})
 	ask := func(secret string) (header string, cost limit.Micros) {
 		before := s.used().Cost

@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
@@ -56,7 +57,7 @@ type call struct {
 	// stream is set once events are being sent.
 	stream *stream
 	// place is where the call stands in the queue, once it is in it.
-	place *place
+	place *infer.Waiter
 	// seeded calls name their own seed; public ones open with a prompt that the
 	// operator made public.
 	seeded, public bool

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -39,18 +40,18 @@ func (g *Gateway) chat(c *call) error {
 		})
 	}
 	defer stop()
-	choices, err := answer.collect(c.request.Context())
+	choices, err := answer.Collect(c.request.Context())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, form.whole(choices, answer.usage))
+	return c.reply(http.StatusOK, form.whole(choices, answer.Usage))
 }
 
 // converse starts the answer to a conversation: it renders the prompt and has
 // the worker generate what the format and the tools allow. Every endpoint at
 // which people talk with a model comes by here, in its own shape. The caller
 // must call stop.
-func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop func(), err error) {
+func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
 	c.story.model = m.ID
 	if err := m.checkChat(request); err != nil {
 		return nil, nil, err
@@ -77,19 +78,13 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer, stop 
 	job := c.newJob(m, &request.Generation, prompt)
 	job.MaxTokens, job.Turns = maxTokens, turnsSaid(request)
 	if len(request.Messages) > 0 {
-		c.public = c.gateway.shares.isPublicPrompt(request.Messages[0].Content)
+		c.public = c.gateway.pipeline.IsPublicPrompt(request.Messages[0].Content)
 	}
 	job.Progress = request.Progress
-	held := m.tools.constrain(request, thinking)
-	job.Grammar = held.grammar
-	c.seeConstraint(&request.Format, len(callable(request)))
-	if a, stop, err = c.generate(m, []*parley.Request{job}, &held, false); err != nil {
-		return nil, nil, err
-	}
-	for _, choice := range a.choices {
-		choice.reader = m.tools.reader(request, thinking)
-	}
-	return a, stop, nil
+	held := m.tools.Constrain(request, thinking)
+	job.Grammar = held.Grammar
+	c.seeConstraint(&request.Format, len(answer.Callable(request)))
+	return c.generate(m, []*parley.Request{job}, &held, false, m.tools.Readers(request, thinking))
 }
 
 // A chatShape makes chat answers: whole ones and the chunks of streams.
@@ -128,28 +123,28 @@ func tierUsed(asked string) string {
 	return "default"
 }
 
-func (s *chatShape) whole(choices []whole, u parley.Usage) *openai.ChatResponse {
+func (s *chatShape) whole(choices []answer.CollectedChoice, u parley.Usage) *openai.ChatResponse {
 	r := &openai.ChatResponse{
 		ID: s.chunk.ID, Object: "chat.completion", Created: s.chunk.Created, Model: s.chunk.Model,
 		Usage: openai.UsageOf(u), ServiceTier: s.chunk.ServiceTier, Timings: s.call.timings(u),
 	}
 	for i := range choices {
 		w := &choices[i]
-		r.Choices = append(r.Choices, openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.tokens), FinishReason: w.finish})
+		r.Choices = append(r.Choices, openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.Tokens), FinishReason: w.Finish})
 	}
 	return r
 }
 
 // chatMessage is what was said in a choice. A message of nothing but calls has
 // no content.
-func chatMessage(w *whole) openai.ChatMessage {
-	m := openai.ChatMessage{Role: "assistant", ReasoningContent: w.reasoning.String()}
-	if text := w.text.String(); text != "" || len(w.calls) == 0 {
+func chatMessage(w *answer.CollectedChoice) openai.ChatMessage {
+	m := openai.ChatMessage{Role: "assistant", ReasoningContent: w.Reasoning.String()}
+	if text := w.Text.String(); text != "" || len(w.Calls) == 0 {
 		m.Content = &text
 	}
-	for _, call := range w.calls {
-		m.ToolCalls = append(m.ToolCalls, openai.ChatToolCall{ID: call.id, Type: "function",
-			Function: openai.ChatToolFunction{Name: call.name, Arguments: call.arguments.String()}})
+	for _, call := range w.Calls {
+		m.ToolCalls = append(m.ToolCalls, openai.ChatToolCall{ID: call.ID, Type: "function",
+			Function: openai.ChatToolFunction{Name: call.Name, Arguments: call.Arguments.String()}})
 	}
 	return m
 }
@@ -165,7 +160,7 @@ func (s *chatShape) with(c openai.ChatChunkChoice) openai.ChatChunk {
 // that of a stream should stay small for as long as it is open.
 func (s *chatShape) prepare() {
 	s.first, _ = openai.Encode(s.opening(0)) // who cannot have it now gets the error later
-	if t, ok := newTextTemplate(s.content(piece{text: templateText})); ok {
+	if t, ok := newTextTemplate(s.content(answer.Piece{Text: templateText})); ok {
 		s.template = t
 	}
 }
@@ -177,22 +172,22 @@ func (s *chatShape) opening(choice int) any {
 	return s.with(openai.ChatChunkChoice{Index: choice, Delta: openai.ChatDelta{Role: "assistant", Content: new(string)}})
 }
 
-func (s *chatShape) content(p piece) any {
-	delta := openai.ChatDelta{ReasoningContent: p.reasoning}
-	if p.text != "" || p.reasoning == "" && len(p.calls) == 0 {
-		delta.Content = &p.text
+func (s *chatShape) content(p answer.Piece) any {
+	delta := openai.ChatDelta{ReasoningContent: p.Reasoning}
+	if p.Text != "" || p.Reasoning == "" && len(p.Calls) == 0 {
+		delta.Content = &p.Text
 	}
-	for _, c := range p.calls {
-		call := openai.ChatToolCall{Index: &c.index, ID: c.id, Function: openai.ChatToolFunction{Name: c.name, Arguments: c.arguments}}
-		if c.id != "" {
+	for _, c := range p.Calls {
+		call := openai.ChatToolCall{Index: &c.Index, ID: c.ID, Function: openai.ChatToolFunction{Name: c.Name, Arguments: c.Arguments}}
+		if c.ID != "" {
 			call.Type = "function"
 		}
 		delta.ToolCalls = append(delta.ToolCalls, call)
 	}
-	chunk := s.with(openai.ChatChunkChoice{Index: p.choice, Delta: delta, Logprobs: s.listed(p.tokens)})
-	chunk.Progress = openai.ProgressOf(p.progress)
+	chunk := s.with(openai.ChatChunkChoice{Index: p.Choice, Delta: delta, Logprobs: s.listed(p.Tokens)})
+	chunk.Progress = openai.ProgressOf(p.Progress)
 	if s.counting {
-		u := openai.UsageOf(parley.Usage{PromptTokens: s.promptTokens, OutputTokens: p.outputTokens})
+		u := openai.UsageOf(parley.Usage{PromptTokens: s.promptTokens, OutputTokens: p.OutputTokens})
 		chunk.Usage = &openai.OptionalUsage{Usage: &u}
 	}
 	return chunk
@@ -212,7 +207,7 @@ func (s *chatShape) usage(u openai.Usage, timings *openai.Timings) any {
 }
 
 // listed returns the log-probabilities of tokens if the client asked for them.
-func (s *chatShape) listed(tokens []shownToken) *openai.ChatLogprobs {
+func (s *chatShape) listed(tokens []answer.ShownToken) *openai.ChatLogprobs {
 	if !s.logprobs {
 		return nil
 	}

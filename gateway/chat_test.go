@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -214,10 +215,10 @@ func TestChatIncompleteEnd(t *testing.T) {
 }
 
 func TestPiecesJoin(t *testing.T) {
-	got := join(join(nil, piece{choice: 0, text: "a"}), piece{choice: 1, text: "b"})
-	got = join(got, piece{choice: 0, text: "c", finish: parley.FinishStop})
-	want := []piece{{choice: 0, text: "ac", finish: parley.FinishStop}, {choice: 1, text: "b"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(piece{})); diff != "" {
+	got := answer.Join(answer.Join(nil, answer.Piece{Choice: 0, Text: "a"}), answer.Piece{Choice: 1, Text: "b"})
+	got = answer.Join(got, answer.Piece{Choice: 0, Text: "c", Finish: parley.FinishStop})
+	want := []answer.Piece{{Choice: 0, Text: "ac", Finish: parley.FinishStop}, {Choice: 1, Text: "b"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer.Piece{})); diff != "" {
 		t.Error(diff)
 	}
 }

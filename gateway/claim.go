@@ -1,9 +1,10 @@
 package gateway
 
 import (
-	"slices"
+	"strings"
 
 	"parley"
+	"parley/gateway/infer"
 )
 
 // claim says in whose name a request is computed, whatever its client said: in
@@ -15,7 +16,7 @@ func (c *call) claim(m *model, job *parley.Request) {
 	c.story.objective = c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
 	job.Objective = c.gateway.objectives[c.story.objective].SLO
 	job.Salt, job.Public = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
-	if c.gateway.shares.isPublicModel(m) {
+	if c.gateway.pipeline.IsPublicModel(m.ID) {
 		job.Salt = parley.Salt{}
 	}
 }
@@ -23,8 +24,15 @@ func (c *call) claim(m *model, job *parley.Request) {
 // cacheScope names the callers with whom a call shares what is cached.
 func (c *call) cacheScope() string { return c.gateway.config.CacheScope.of(&c.identity) }
 
-func (s *shares) isPublicModel(m *model) bool { return slices.Contains(s.config.PublicModels, m.ID) }
-
-func (s *shares) isPublicPrompt(opening string) bool {
-	return opening != "" && slices.Contains(s.config.PublicPrompts, opening)
+// sharing says what of a call's answer may be shared, for an answer of a model.
+func (c *call) sharing(m *model) infer.SharePolicy {
+	p := infer.SharePolicy{Scope: "tenant " + c.cacheScope(), Repeatable: c.seeded, Vocabulary: m.vocabTokens}
+	if c.public {
+		p.Scope = ""
+	}
+	for _, directive := range c.request.Header.Values("Cache-Control") {
+		p.Private = p.Private || strings.Contains(directive, "no-store")
+		p.Fresh = p.Fresh || strings.Contains(directive, "no-cache")
+	}
+	return p
 }

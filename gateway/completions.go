@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -43,14 +44,14 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	held := constrainText(&request.Format)
+	held := answer.ConstrainText(&request.Format)
 	for _, job := range jobs {
-		job.Grammar = held.grammar
+		job.Grammar = held.Grammar
 	}
 	c.seeConstraint(&request.Format, 0)
-	c.public = g.shares.isPublicPrompt(request.Prompts[0].Text)
-	return c.inSession(model, request.Gap, func() error {
-		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0)
+	c.public = g.pipeline.IsPublicPrompt(request.Prompts[0].Text)
+	answered := func() error {
+		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0, nil)
 		if err != nil {
 			return err
 		}
@@ -59,12 +60,13 @@ func (g *Gateway) completions(c *call) error {
 		if request.Stream {
 			return c.streamAnswer(answer, form, request.IncludeUsage)
 		}
-		choices, err := answer.collect(c.request.Context())
+		choices, err := answer.Collect(c.request.Context())
 		if err != nil {
 			return err
 		}
 		return c.reply(http.StatusOK, form.whole(choices, answer))
-	})
+	}
+	return c.detached(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // completionJobs makes one request for each prompt.
@@ -99,12 +101,12 @@ type completionShape struct {
 	chunk   openai.CompletionResponse
 	model   *model
 	request *openai.CompletionRequest
-	answer  *answer
+	answer  *answer.Answer
 	// echoes are the texts that go before each prompt's continuations.
 	echoes []string
 }
 
-func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer) *completionShape {
+func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer.Answer) *completionShape {
 	s := &completionShape{call: c, model: m, request: request, answer: a, echoes: make([]string, len(request.Prompts)),
 		chunk: openai.CompletionResponse{
 			ID: "cmpl-" + c.suffix, Object: "text_completion", Created: c.started.Unix(),
@@ -130,17 +132,17 @@ func (s *completionShape) prepareEchoes() {
 
 // whole returns the complete answer: of the continuations of each prompt, the
 // most probable ones.
-func (s *completionShape) whole(choices []whole, a *answer) openai.CompletionResponse {
+func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answer) openai.CompletionResponse {
 	r := s.chunk
-	u := openai.UsageOf(a.usage)
-	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.timings(a.usage)
+	u := openai.UsageOf(a.Usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.timings(a.Usage)
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]
 			list := s.echoLogprobs(prompt)
-			s.list(list, prompt, w.tokens)
+			s.list(list, prompt, w.Tokens)
 			r.Choices = append(r.Choices, openai.CompletionChoice{
-				Index: len(r.Choices), Text: s.echoes[prompt] + w.text.String(), Logprobs: list, FinishReason: &w.finish,
+				Index: len(r.Choices), Text: s.echoes[prompt] + w.Text.String(), Logprobs: list, FinishReason: &w.Finish,
 			})
 		}
 	}
@@ -149,14 +151,14 @@ func (s *completionShape) whole(choices []whole, a *answer) openai.CompletionRes
 
 // best returns the indexes of the choices to return for a prompt, most
 // probable first if some are left out, and otherwise in order.
-func (s *completionShape) best(prompt int, a *answer) []int {
-	indexes := make([]int, a.perPrompt)
+func (s *completionShape) best(prompt int, a *answer.Answer) []int {
+	indexes := make([]int, a.PerPrompt)
 	for i := range indexes {
-		indexes[i] = prompt*a.perPrompt + i
+		indexes[i] = prompt*a.PerPrompt + i
 	}
 	if s.request.BestOf > s.request.Choices {
 		slices.SortStableFunc(indexes, func(x, y int) int {
-			return cmp.Compare(a.choices[y].meanLogprob(), a.choices[x].meanLogprob())
+			return cmp.Compare(a.Choices[y].MeanLogprob(), a.Choices[x].MeanLogprob())
 		})
 	}
 	return indexes[:s.request.Choices]
@@ -169,7 +171,7 @@ func (s *completionShape) with(c openai.CompletionChoice) openai.CompletionRespo
 	return chunk
 }
 
-func (s *completionShape) prompt(choice int) int { return choice / s.answer.perPrompt }
+func (s *completionShape) prompt(choice int) int { return choice / s.answer.PerPrompt }
 
 // opening echoes the prompt, if that was asked for.
 func (s *completionShape) opening(choice int) any {
@@ -180,10 +182,10 @@ func (s *completionShape) opening(choice int) any {
 	return s.with(openai.CompletionChoice{Index: choice, Text: s.echoes[prompt], Logprobs: s.echoLogprobs(prompt)})
 }
 
-func (s *completionShape) content(p piece) any {
+func (s *completionShape) content(p answer.Piece) any {
 	list := s.emptyLogprobs()
-	s.list(list, s.prompt(p.choice), p.tokens)
-	return s.with(openai.CompletionChoice{Index: p.choice, Text: p.text, Logprobs: list})
+	s.list(list, s.prompt(p.Choice), p.Tokens)
+	return s.with(openai.CompletionChoice{Index: p.Choice, Text: p.Text, Logprobs: list})
 }
 
 func (s *completionShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
@@ -213,10 +215,10 @@ func (s *completionShape) echoLogprobs(prompt int) *openai.CompletionLogprobs {
 	if list == nil || !s.request.Echo {
 		return list
 	}
-	known := s.answer.prompts[prompt].logprobs
+	known := s.answer.Prompts[prompt].Logprobs
 	decoder := s.model.Tokenizer.NewDecoder(false)
 	offset := 0
-	for i, id := range s.answer.prompts[prompt].tokens {
+	for i, id := range s.answer.Prompts[prompt].Tokens {
 		if i == 0 || i > len(known) {
 			list.Tokens = append(list.Tokens, s.model.tokenText(id))
 			list.TokenLogprobs = append(list.TokenLogprobs, nil)
@@ -235,13 +237,13 @@ func (s *completionShape) echoLogprobs(prompt int) *openai.CompletionLogprobs {
 }
 
 // list appends tokens of a continuation, whose text begins after the echo.
-func (s *completionShape) list(list *openai.CompletionLogprobs, prompt int, tokens []shownToken) {
+func (s *completionShape) list(list *openai.CompletionLogprobs, prompt int, tokens []answer.ShownToken) {
 	if list == nil {
 		return
 	}
 	echoed := utf8.RuneCountInString(s.echoes[prompt])
 	for _, t := range tokens {
-		s.listOne(list, t.Logprob, echoed+t.offset)
+		s.listOne(list, t.Logprob, echoed+t.Offset)
 	}
 }
 

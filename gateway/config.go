@@ -13,6 +13,7 @@ import (
 	"parley/gateway/audit"
 	"parley/gateway/batch"
 	"parley/gateway/convo"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/otlp"
@@ -76,9 +77,9 @@ type Config struct {
 	// Whoever opened it closes it, after [Gateway.Close].
 	Batches *batch.Store
 	// Admission says who waits, for how long, and who is turned away.
-	Admission Admission
+	Admission infer.Admission
 	// Share says which answers are given to more than one client.
-	Share Sharing
+	Share infer.Sharing
 	// Pages are what people see at /, such as the chat; nil has none. They are
 	// public: what they show they ask this server for.
 	Pages http.Handler
@@ -207,7 +208,7 @@ func (c *Config) Validate() error {
 	if c.BodyWaitMax < 0 || c.WriteWaitMax < 0 {
 		wrong("BodyWaitMax is %v and WriteWaitMax %v: neither may be negative", c.BodyWaitMax, c.WriteWaitMax)
 	}
-	if err := c.Admission.validate(); err != nil {
+	if err := c.Admission.Validate(); err != nil {
 		wrong("admission: %w", err)
 	}
 	problems = append(problems, c.checkAliases(), c.objectives().Validate())
@@ -266,8 +267,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.BodyWaitMax, bodyWaitDefault)
 	setDefault(&c.KeepAlive, keepAliveLimit)
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
-	c.Admission = c.Admission.withDefaults()
-	c.Share = c.Share.withDefaults()
+	c.Admission = c.Admission.WithDefaults()
+	c.Share = c.Share.WithDefaults()
 	setDefault(&c.TierContexts, DefaultTierContexts())
 	setDefault(&c.SLO, parley.DefaultSLO())
 	setDefault(&c.Currency, "usd")

@@ -9,20 +9,13 @@
 //	gateway.go     request ids, draining, panics
 //	routes.go      which path is answered by what
 //	call.go        one HTTP exchange: body in, answer or failure out
-//	screening.go   what a prompt may say; outscreen.go: what an answer may, while it is written
+//	screening.go   what a prompt may say
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
-//	generate.go    tokens -> deltas: one pump for each prompt
-//	share.go       equal requests are computed once; share_flight.go, share_cache.go, share_across.go
-//	admit.go       turns: who waits, and who is turned away; line.go tells them
+//	infer/         tokens -> deltas: time limits, shared answers, queues, the worker
+//	queue_status.go  where a request stands in the queue
 //	bill.go        what a generation reserves, uses and costs; usage.go sums it up
-//	bounds.go      how long the first token and the whole answer may take
-//	syntax.go      how models write calls of tools, found from their templates
-//	constrain.go   what an answer is held to: a format, calls of tools, or either
-//	plaintools.go  tools in plain messages, for templates that know none
-//	answer.go      deltas -> pieces of text, thoughts and calls for each choice
-//	reader.go      tells thoughts and calls from text, byte by byte
-//	text.go        the exact text of a choice, and where a stop string cuts it
+//	answer/        deltas -> pieces of text, thoughts and calls for each choice; tools and formats
 //	fim.go         what belongs into a gap; session.go: one answer at a time for an editor
 //	messages.go    the Anthropic interface: the same chat in its shapes
 //	batches.go     requests that no client waits for, answered in the background

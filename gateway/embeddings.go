@@ -97,25 +97,25 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 	}
 	defer bill.close()
 	c.bytes.release() // what is left of the body are tokens
-	work := generate(c.travels(ctx), c.source(m, nil, jobs), jobs, embeddingsAtOnce)
-	defer work.stop()
+	work := c.run(m, nil, jobs, embeddingsAtOnce, bill)
+	defer work.Stop()
 	for complete := 0; complete < len(jobs); {
 		select {
-		case e := <-work.pumped():
-			if e.err != nil {
-				return e.err
+		case e := <-work.Pumped():
+			if e.Err != nil {
+				return e.Err
 			}
-			c.seeDelta(e.prompt, e.step)
-			if e.delta.Usage != nil {
+			c.seeDelta(e.Prompt, e.Step)
+			if e.Delta.Usage != nil {
 				complete++
 			}
-			if e.delta.Embedding == nil {
+			if e.Delta.Embedding == nil {
 				continue
 			}
-			if err := take(e.prompt, e.delta.Embedding); err != nil {
+			if err := take(e.Prompt, e.Delta.Embedding); err != nil {
 				return err
 			}
-			jobs[e.prompt] = nil
+			jobs[e.Prompt] = nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

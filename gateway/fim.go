@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -57,11 +58,11 @@ func (g *Gateway) fim(c *call) error {
 	job := c.newJob(model, &request.Generation, prompt)
 	job.MaxTokens = maxTokens
 	model.prepareGap(job, request.Gap)
-	held := constrainText(&request.Format)
-	job.Grammar = held.grammar
+	held := answer.ConstrainText(&request.Format)
+	job.Grammar = held.Grammar
 	c.seeConstraint(&request.Format, 0)
-	return c.inSession(model, request.Gap, func() error {
-		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false)
+	answered := func() error {
+		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false, nil)
 		if err != nil {
 			return err
 		}
@@ -70,12 +71,13 @@ func (g *Gateway) fim(c *call) error {
 		if request.Stream {
 			return c.streamAnswer(answer, form, request.IncludeUsage)
 		}
-		choices, err := answer.collect(c.request.Context())
+		choices, err := answer.Collect(c.request.Context())
 		if err != nil {
 			return err
 		}
-		return c.reply(http.StatusOK, form.whole(choices, answer.usage))
-	})
+		return c.reply(http.StatusOK, form.whole(choices, answer.Usage))
+	}
+	return c.detached(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // encodeBefore returns the tokens that ask for what follows p or, if there is a

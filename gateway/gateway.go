@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"parley"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
@@ -26,16 +26,15 @@ type Gateway struct {
 	// models is what is served now; changingModels is held while it changes.
 	models         atomic.Pointer[modelSet]
 	changingModels sync.Mutex
-	admitted       *admissionMetrics
 	routes         routeTable
 	metrics        *metrics
 	// objectives are what requests are promised; the last one is for all.
 	objectives parley.Objectives
 	sessions   sessions
 	// salts are those of tenants that were here.
-	salts  sync.Map
-	line   line
-	shares *shares
+	salts sync.Map
+	// pipeline is what stands between a job and the workers.
+	pipeline *infer.Pipeline
 	// revocations end answers whose key is deleted or blocked.
 	revocations revocations
 	// who tells who makes a call.
@@ -83,10 +82,10 @@ func New(config Config) (*Gateway, error) {
 	if g.metrics, err = newMetrics(config.Registry, g.objectives); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
-	if err := g.openTurns(); err != nil {
+	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry, g.pipelines); err != nil {
 		return nil, err
 	}
-	if g.shares, err = openShares(&config); err != nil {
+	if err := g.SetModels(config.Models); err != nil {
 		return nil, err
 	}
 	g.addRoutes()
@@ -164,7 +163,7 @@ func randomSuffix() string {
 func (c *call) guarded(run endpoint) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicError(p)
+			err = parley.PanicError(p)
 		}
 	}()
 	return run(c)
@@ -222,9 +221,4 @@ func (g *Gateway) infer(c *call, run endpoint) error {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
 	}
 	return run(c)
-}
-
-// panicError is a panic as an error for the log, with where it came from.
-func panicError(p any) error {
-	return fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 }

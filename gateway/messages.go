@@ -2,12 +2,12 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"strings"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -34,16 +34,22 @@ func (g *Gateway) messages(c *call) error {
 	if err != nil {
 		return err
 	}
+	if request.Stream {
+		c.loosen()
+	}
 	answer, stop, err := c.converse(model, &request.ChatRequest)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	form := &messageShape{id: "msg_" + c.suffix, model: model.ID, keep: c.worthKeeping(model, request, answer.prompts[0].tokens)}
+	form := &messageShape{id: "msg_" + c.suffix, model: model.ID, keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
 	if request.Stream {
-		return c.streamMessage(answer, form)
+		return c.later(func() error {
+			defer stop()
+			return c.streamMessage(answer, form)
+		})
 	}
-	choices, err := answer.collect(c.request.Context())
+	defer stop()
+	choices, err := answer.Collect(c.request.Context())
 	if err != nil {
 		return err
 	}
@@ -109,16 +115,16 @@ type messageShape struct {
 func toolUseID(id string) string { return "toolu_" + strings.TrimPrefix(id, "call_") }
 
 // stopReason says why an answer ended, and by which string if it was one.
-func stopReason(a *answer, finish parley.Finish) (reason string, sequence *string) {
+func stopReason(a *answer.Answer, finish parley.Finish) (reason string, sequence *string) {
 	switch finish {
-	case finishToolCalls:
+	case answer.FinishToolCalls:
 		return "tool_use", nil
 	case parley.FinishLength:
 		return "max_tokens", nil
-	case finishFiltered:
+	case answer.FinishFiltered:
 		return "refusal", nil
 	}
-	if s := a.choices[0].text.stoppedBy(); s != "" {
+	if s := a.Choices[0].Text.StoppedBy(); s != "" {
 		return "stop_sequence", &s
 	}
 	return "end_turn", nil
@@ -129,19 +135,19 @@ func (s *messageShape) empty() openai.ReplyMessage {
 }
 
 // whole returns the complete answer.
-func (s *messageShape) whole(w *whole, a *answer) openai.ReplyMessage {
+func (s *messageShape) whole(w *answer.CollectedChoice, a *answer.Answer) openai.ReplyMessage {
 	m := s.empty()
-	if w.reasoning.Len() > 0 {
-		m.Content = append(m.Content, openai.ThinkingBlock{Type: "thinking", Thinking: w.reasoning.String()})
+	if w.Reasoning.Len() > 0 {
+		m.Content = append(m.Content, openai.ThinkingBlock{Type: "thinking", Thinking: w.Reasoning.String()})
 	}
-	if w.text.Len() > 0 {
-		m.Content = append(m.Content, openai.TextBlock{Type: "text", Text: w.text.String()})
+	if w.Text.Len() > 0 {
+		m.Content = append(m.Content, openai.TextBlock{Type: "text", Text: w.Text.String()})
 	}
-	for _, call := range w.calls {
-		m.Content = append(m.Content, openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(call.id), Name: call.name, Input: inputOf(call.arguments.String())})
+	for _, call := range w.Calls {
+		m.Content = append(m.Content, openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(call.ID), Name: call.Name, Input: inputOf(call.Arguments.String())})
 	}
-	reason, sequence := stopReason(a, w.finish)
-	m.StopReason, m.StopSequence, m.Usage = &reason, sequence, openai.MessageUsageOf(a.usage, s.keep)
+	reason, sequence := stopReason(a, w.Finish)
+	m.StopReason, m.StopSequence, m.Usage = &reason, sequence, openai.MessageUsageOf(a.Usage, s.keep)
 	return m
 }
 
@@ -155,37 +161,32 @@ func inputOf(arguments string) json.RawMessage {
 }
 
 // streamMessage sends an answer as events. The status goes out with the first.
-func (c *call) streamMessage(a *answer, form *messageShape) error {
+func (c *call) streamMessage(a *answer.Answer, form *messageShape) error {
 	out := &stream{call: c, control: flusherOf(c)}
 	begun := false
 	var finish parley.Finish
-	for !a.over() {
-		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
+	ping := func() error {
+		if c.place.Status().Waiting {
+			return out.ping()
+		}
+		return out.sendNamed([]openai.MessageEvent{{Type: "ping"}})
+	}
+	err := a.Each(c.request.Context(), c.keepAlive(ping), func(pieces []answer.Piece) error {
 		var events []openai.MessageEvent
-		switch {
-		case errors.Is(err, errSilence):
-			if c.place.stands().waiting {
-				if err := out.ping(); err != nil {
-					return err
-				}
-				continue
-			}
-			events = []openai.MessageEvent{{Type: "ping"}}
-		case err != nil:
-			return err
-		case !begun:
+		if !begun {
 			begun = true
-			events = form.opening(len(a.prompts[0].tokens))
+			events = form.opening(len(a.Prompts[0].Tokens))
 		}
 		for _, p := range pieces {
 			events = append(events, form.content(p)...)
-			if p.finish != "" {
-				finish = p.finish
+			if p.Finish != "" {
+				finish = p.Finish
 			}
 		}
-		if err := out.sendNamed(events); err != nil {
-			return err
-		}
+		return out.sendNamed(events)
+	})
+	if err != nil {
+		return err
 	}
 	return out.sendNamed(form.closing(a, finish))
 }
@@ -199,7 +200,7 @@ func (s *messageShape) opening(promptTokens int) []openai.MessageEvent {
 }
 
 // content adds a piece to the block it belongs to, which may have to be begun.
-func (s *messageShape) content(p piece) (events []openai.MessageEvent) {
+func (s *messageShape) content(p answer.Piece) (events []openai.MessageEvent) {
 	add := func(kind string, block, delta any) {
 		if s.open != kind {
 			events = append(events, s.shut()...)
@@ -210,19 +211,19 @@ func (s *messageShape) content(p piece) (events []openai.MessageEvent) {
 			events = append(events, openai.MessageEvent{Type: "content_block_delta", Index: s.at(), Delta: delta})
 		}
 	}
-	if p.reasoning != "" {
-		add("thinking", openai.ThinkingBlock{Type: "thinking"}, openai.ThinkingDelta{Type: "thinking_delta", Thinking: p.reasoning})
+	if p.Reasoning != "" {
+		add("thinking", openai.ThinkingBlock{Type: "thinking"}, openai.ThinkingDelta{Type: "thinking_delta", Thinking: p.Reasoning})
 	}
-	if p.text != "" {
-		add("text", openai.TextBlock{Type: "text"}, openai.TextDelta{Type: "text_delta", Text: p.text})
+	if p.Text != "" {
+		add("text", openai.TextBlock{Type: "text"}, openai.TextDelta{Type: "text_delta", Text: p.Text})
 	}
-	for _, c := range p.calls {
-		if s.open == "tool_use" && c.index != s.call {
+	for _, c := range p.Calls {
+		if s.open == "tool_use" && c.Index != s.call {
 			events = append(events, s.shut()...)
 		}
-		s.call = c.index
-		block := openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(c.id), Name: c.name, Input: json.RawMessage("{}")}
-		add("tool_use", block, openai.InputDelta{Type: "input_json_delta", PartialJSON: c.arguments})
+		s.call = c.Index
+		block := openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(c.ID), Name: c.Name, Input: json.RawMessage("{}")}
+		add("tool_use", block, openai.InputDelta{Type: "input_json_delta", PartialJSON: c.Arguments})
 	}
 	return events
 }
@@ -244,9 +245,9 @@ func (s *messageShape) shut() []openai.MessageEvent {
 }
 
 // closing ends the message.
-func (s *messageShape) closing(a *answer, finish parley.Finish) []openai.MessageEvent {
+func (s *messageShape) closing(a *answer.Answer, finish parley.Finish) []openai.MessageEvent {
 	reason, sequence := stopReason(a, finish)
-	usage := openai.MessageUsageOf(a.usage, s.keep)
+	usage := openai.MessageUsageOf(a.Usage, s.keep)
 	return append(s.shut(),
 		openai.MessageEvent{Type: "message_delta", Delta: openai.StopDelta{StopReason: reason, StopSequence: sequence}, Usage: &usage},
 		openai.MessageEvent{Type: "message_stop"})

@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 
@@ -160,8 +161,8 @@ func (c *call) seeConstraint(f *openai.Format, tools int) {
 }
 
 // seeDelta keeps count of an answer as it comes.
-func (c *call) seeDelta(choice int, came step) {
-	s, m, d := &c.story, c.gateway.metrics, came.delta
+func (c *call) seeDelta(choice int, came infer.Step) {
+	s, m, d := &c.story, c.gateway.metrics, came.Delta
 	now := c.gateway.config.Now()
 	if d.Routing != nil {
 		s.routing = d.Routing
@@ -174,10 +175,8 @@ func (c *call) seeDelta(choice int, came step) {
 			}
 		}
 		s.outputTokens += n
-		s.shared = came.shared
-		if came.shared {
-			c.gateway.shares.metrics.tokens.Add(float64(n))
-		} else {
+		s.shared = came.Shared
+		if !came.Shared {
 			m.outputTokens.Add(float64(n))
 		}
 		c.seeTokens(choice, n, now)

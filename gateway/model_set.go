@@ -3,7 +3,8 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"reflect"
+
+	"parley/gateway/infer"
 )
 
 // A modelSet is what is served at a time. It is not changed: another takes its place. A
@@ -35,7 +36,8 @@ func (g *Gateway) SetModels(models []Served) error {
 			if len(g.config.PublicPrompts) > 0 {
 				m.public = &publicPrompts{texts: g.config.PublicPrompts}
 			}
-			if err := g.openQueues(m, set.list); err != nil {
+			var err error
+			if m.pipeline, err = g.pipeline.Open(m.ID, m.Worker, set.pipelines()); err != nil {
 				return err
 			}
 		}
@@ -55,16 +57,22 @@ func (g *Gateway) kept(s *Served) *model {
 		return nil
 	}
 	for _, m := range now.list {
-		if m.ID == s.ID && m.Tokenizer == s.Tokenizer && sameWorker(m, s) {
+		if m.ID == s.ID && m.Tokenizer == s.Tokenizer && infer.SameWorker(m.Worker, s.Worker) {
 			return m
 		}
 	}
 	return nil
 }
 
-func sameWorker(m *model, s *Served) bool {
-	return reflect.TypeOf(m.Worker).Comparable() && m.Worker == s.Worker
+func (s *modelSet) pipelines() (list []*infer.Model) {
+	for _, m := range s.list {
+		list = append(list, m.pipeline)
+	}
+	return list
 }
+
+// pipelines returns the models as the pipeline knows them.
+func (g *Gateway) pipelines() []*infer.Model { return g.models.Load().pipelines() }
 
 // checkServed reports everything that is wrong with a list of models.
 func checkServed(models []Served) error {

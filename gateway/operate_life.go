@@ -41,7 +41,7 @@ func shortened(text string, most int) string {
 // course is what the stages of a call are told from.
 func (c *call) course(elapsed time.Duration) *admin.Course {
 	s := &c.story
-	course := &admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.stands().waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
+	course := &admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.Status().Waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
 	course.Legs, course.More = c.journey.Legs()
 	return course
 }

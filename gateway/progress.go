@@ -16,15 +16,15 @@ func (t *turn) timings() *openai.Timings {
 // spent is what the turn's answer has cost, once it has ended: as the worker
 // said, or where it was stopped before the worker could, as seen from here.
 func (t *turn) spent() parley.Usage {
-	u, seen := t.answer.usage, t.told.standing()
+	u, seen := t.answer.Usage, t.told.standing()
 	if u.PromptTokens > 0 || seen.promptTokens == 0 {
 		return u
 	}
-	u.PromptTokens, u.OutputTokens = seen.promptTokens, seen.said.outputTokens
+	u.PromptTokens, u.OutputTokens = seen.promptTokens, seen.said.OutputTokens
 	if seen.progress != nil {
 		u.CachedTokens = seen.progress.CachedTokens
 	}
-	u.Queued = t.call.place.stands().waited
+	u.Queued = t.call.place.Status().Waited
 	story := &t.call.story
 	if story.firstToken > 0 {
 		u.Prefill = max(story.firstToken-u.Queued, 0)

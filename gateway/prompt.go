@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
+	"parley/gateway/infer"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -17,9 +19,9 @@ type model struct {
 	Served
 	// vocabTokens is one more than the largest token id.
 	vocabTokens int
-	tools       toolbox
-	// queues let requests wait for their turn.
-	queues *poolQueues
+	tools       answer.Tools
+	// pipeline is the model as the pipeline knows it.
+	pipeline *infer.Model
 	// public are the beginnings that all tenants share; nil without any.
 	public *publicPrompts
 	now    func() time.Time
@@ -28,7 +30,7 @@ type model struct {
 }
 
 func newModel(served Served, now time.Time) *model {
-	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(), tools: openToolbox(served.Tokenizer, served.Template, now)}
+	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(), tools: answer.OpenToolbox(served.Tokenizer, served.Template, now)}
 	m.ContextTokens = served.contextTokens()
 	m.bytesPerToken = sync.OnceValue(func() int { return bytesPerToken(served.Tokenizer) })
 	setDefault(&m.OwnedBy, "parley")
@@ -100,66 +102,65 @@ func randomSeed() uint64 {
 }
 
 // generate starts jobs on the model's worker and returns their answer to come,
-// which is held to a constraint. Muted answers show no new tokens. The caller
-// must call stop. What its limits do not allow is not begun.
-func (c *call) generate(m *model, jobs []*parley.Request, held *constraint, muted bool) (a *answer, stop func(), err error) {
+// which is held to a constraint and read by what reader makes, if not nil. Muted
+// answers show no new tokens. The caller must call stop. What its limits do not allow
+// is not begun.
+func (c *call) generate(
+	m *model, jobs []*parley.Request, held *answer.Constraint, muted bool, reads func() *answer.Reader,
+) (a *answer.Answer, stop func(), err error) {
 	bill, err := c.reserve(m, jobs)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
-		if stop == nil { // a panic: nobody else can close the bill
+		if stop == nil { // a panic: nothing else can close the bill
 			bill.close()
 		}
 	}()
-	a = &answer{perPrompt: max(jobs[0].Choices, 1), open: len(jobs), seen: c.seeDelta, held: held, bill: bill, noticeEvery: c.gateway.config.Admission.NoticeEvery, reports: jobs[0].Progress}
 	for i, job := range jobs {
 		if len(jobs) > 1 {
 			job.ID = fmt.Sprintf("%s-%d", c.id, i)
 		}
 		c.story.promptTokens += len(job.Prompt)
-		a.prompts = append(a.prompts, answeredPrompt{tokens: job.Prompt})
-		for range a.perPrompt {
-			a.choices = append(a.choices, &choice{
-				text:  newText(m.Tokenizer.NewAnswerDecoder(), job.Stop.Strings),
-				model: m,
-				muted: muted,
-			})
-			if !muted {
-				a.choices[len(a.choices)-1].screen = c.newOutScreen(len(a.choices) - 1)
-			}
-		}
 	}
-	a.judged = c.outsideJudge()
 	c.bytes.release() // what is left of the body fits the context
 	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
-	c.place = c.gateway.line.enter(c, m.ID, c.identity.Tier, c.identity.Organization)
-	a.place = c.place
-	work := generate(c.travels(c.request.Context()), c.source(m, held, jobs), jobs, len(jobs))
-	a.work = work
+	work := c.run(m, held, jobs, 0, bill)
+	c.place = work.Waiter
+	a = answer.New(answer.Options{
+		Work:        work,
+		Requests:    jobs,
+		Tokens:      m.Tokenizer,
+		Held:        held,
+		Muted:       muted,
+		Reader:      reads,
+		Screening:   c.outputPolicy(),
+		Judged:      c.outsideJudge(),
+		Seen:        c.seeDelta,
+		Settled:     bill.settle,
+		NoticeEvery: c.gateway.config.Admission.NoticeEvery,
+	})
 	return a, func() {
-		work.stop()
-		c.gateway.line.leave(a.place)
+		work.Stop()
 		bill.close()
 	}, nil
 }
 
-// source returns what answers the call's requests: all the layers between it and
-// the worker. What is done in the background has no client whom they could
-// protect, and gives way to everybody at the worker.
-func (c *call) source(m *model, held *constraint, jobs []*parley.Request) source {
-	s := c.gateway.shares
-	answered := direct(held.worker(m.Worker))
-	if !c.background && !c.gateway.config.Admission.Off {
-		answered = c.bill.routed(m.queues.answer(held.worker))
-	}
-	if w := s.wishOf(c, m, jobs); !w.private {
-		answered = s.answer(w, held.loosely(), answered)
-	}
-	if c.background || c.gateway.config.Admission.Off {
-		return answered
-	}
-	return c.bounded(answered)
+// run hands the call's requests to the pipeline, at most so many at once. The caller
+// must stop the generation.
+func (c *call) run(m *model, held *answer.Constraint, jobs []*parley.Request, atOnce int, b *bill) *infer.Generation {
+	return c.gateway.pipeline.Run(c.travels(c.request.Context()), &infer.Job{
+		Model:      m.pipeline,
+		Requests:   jobs,
+		AtOnce:     atOnce,
+		Names:      []string{c.id, c.clientRequestID()},
+		Arrived:    c.started,
+		Background: c.background,
+		Share:      c.sharing(m),
+		Wrap:       held.Worker,
+		Loose:      held.Loosely(),
+		Routed:     &b.found,
+	})
 }
 
 // tokenText returns a token for people to read.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
@@ -23,7 +24,7 @@ type reply struct {
 	request *openai.ResponseRequest
 	input   []openai.Item
 	log     *openai.ResponseLog
-	answer  *answer
+	answer  *answer.Answer
 	stop    func()
 	// ctx ends the computation, also if somebody asks for that elsewhere.
 	ctx    context.Context
@@ -161,19 +162,19 @@ func (r *reply) close() {
 
 // leave lets go of a response that is not computed, as it was found.
 func (r *reply) leave() {
-	r.answer.bill.void()
+	r.call.bill.void()
 	r.stop()
 }
 
 // whole waits for the answer and sends it as one document.
 func (r *reply) whole() error {
-	choices, err := r.answer.collect(r.ctx)
+	choices, err := r.answer.Collect(r.ctx)
 	r.log.Begin()
 	if err != nil {
 		return errors.Join(err, r.failed(err))
 	}
 	for _, w := range choices {
-		r.add(w.whole())
+		r.add(w.Piece())
 	}
 	if err := r.complete(nowhere{}); err != nil {
 		return err
@@ -181,38 +182,29 @@ func (r *reply) whole() error {
 	return r.call.reply(http.StatusOK, r.log.Response)
 }
 
-// whole returns a collected choice as one piece.
-func (w *whole) whole() piece {
-	p := piece{reasoning: w.reasoning.String(), text: w.text.String(), tokens: w.tokens, finish: w.finish}
-	for i, c := range w.calls {
-		p.calls = append(p.calls, callPiece{index: i, id: c.id, name: c.name, arguments: c.arguments.String()})
-	}
-	return p
-}
-
 // stream sends the answer as events. An error that comes before the first of
 // them keeps its status.
 func (r *reply) stream(out eventSink) error {
-	for !r.answer.over() {
-		pieces, err := r.answer.next(r.ctx, r.gateway.config.KeepAlive)
-		switch {
-		case errors.Is(err, errSilence) && r.begun:
-			err = out.ping()
-		case errors.Is(err, errSilence):
-			err = r.flush(out)
-		case err == nil:
-			for _, p := range pieces {
-				r.begin()
-				r.add(p)
-			}
-			err = r.flush(out)
+	err := r.answer.Each(r.ctx, r.call.keepAlive(func() error { return r.ping(out) }), func(pieces []answer.Piece) error {
+		for _, p := range pieces {
+			r.begin()
+			r.add(p)
 		}
-		if err != nil {
-			return r.broken(err, out)
-		}
+		return r.flush(out)
+	})
+	if err != nil {
+		return r.broken(err, out)
 	}
 	r.begin()
 	return r.complete(out)
+}
+
+// ping keeps a silent connection open. The first one begins the response.
+func (r *reply) ping(out eventSink) error {
+	if r.begun {
+		return out.ping()
+	}
+	return r.flush(out)
 }
 
 func (r *reply) begin() {
@@ -223,22 +215,22 @@ func (r *reply) begin() {
 }
 
 // add turns a piece into events.
-func (r *reply) add(p piece) {
-	if p.reasoning != "" {
-		r.log.Think(p.reasoning)
+func (r *reply) add(p answer.Piece) {
+	if p.Reasoning != "" {
+		r.log.Think(p.Reasoning)
 	}
-	if p.text != "" {
-		r.log.Say(p.text, r.logprobs(p.tokens))
+	if p.Text != "" {
+		r.log.Say(p.Text, r.logprobs(p.Tokens))
 	}
-	for _, c := range p.calls {
-		r.log.Call(c.index, c.id, c.name, c.arguments)
+	for _, c := range p.Calls {
+		r.log.Call(c.Index, c.ID, c.Name, c.Arguments)
 	}
-	if p.finish != "" {
-		r.call.story.finish = p.finish
+	if p.Finish != "" {
+		r.call.story.finish = p.Finish
 	}
 }
 
-func (r *reply) logprobs(tokens []shownToken) (list []openai.TokenLogprob) {
+func (r *reply) logprobs(tokens []answer.ShownToken) (list []openai.TokenLogprob) {
 	if !r.request.Logprobs {
 		return nil
 	}
@@ -259,7 +251,7 @@ func (r *reply) flush(out eventSink) error {
 }
 
 // cutBy says why a response is incomplete, by why its text ended.
-var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", finishFiltered: "content_filter"}
+var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", answer.FinishFiltered: "content_filter"}
 
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
@@ -267,7 +259,7 @@ func (r *reply) complete(out eventSink) error {
 	finish := r.call.story.finish
 	now := r.gateway.config.Now()
 	cut := cutBy[finish]
-	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.usage), now.Unix())
+	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
 	status := convo.Completed
 	if cut != "" {
 		status = convo.Incomplete
@@ -352,7 +344,7 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 
 func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
 	r.call.bill.close()
-	o = convo.ResponseOutcome{Status: status, Usage: r.answer.usage, CostMicros: int64(r.call.bill.total()), Err: why}
+	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.bill.total()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

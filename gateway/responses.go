@@ -24,11 +24,13 @@ func (g *Gateway) createResponse(c *call) error {
 	if err != nil {
 		return err
 	}
-	var out eventSink
-	if request.Stream {
-		out = c.namedStream()
-	}
-	return g.respond(c, request, out)
+	return c.detached(request.Stream, func() error {
+		var out eventSink
+		if request.Stream {
+			out = c.namedStream()
+		}
+		return g.respond(c, request, out)
+	})
 }
 
 // respond answers a request as events to out, or whole if out is nil.
@@ -143,7 +145,7 @@ func (g *Gateway) compute(alone *call, r *reply) {
 	defer g.finish(alone)
 	defer func() {
 		if p := recover(); p != nil {
-			alone.err = panicError(p)
+			alone.err = parley.PanicError(p)
 			_ = r.failed(alone.err) // the panic is what the log tells
 		}
 	}()
@@ -160,7 +162,7 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone := *c
 	alone.response = &response{}
 	alone.request = c.request.WithContext(ctx)
-	alone.stream, alone.err, alone.story, alone.revoke = nil, nil, story{}, nil
+	alone.apart, alone.stream, alone.err, alone.story, alone.revoke = nil, nil, nil, story{}, nil
 	held := c.handOver()
 	alone.slot = held
 	alone.revocable(cancel)

@@ -184,7 +184,8 @@ func TestCORS(t *testing.T) {
 func TestPanicInHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := false
-		s := start(t, &worker{script: speak(t, "x", time.Second)}, func(c *Config) {
+		w := &breaking{broken: &broken}
+		s := start(t, w, func(c *Config) {
 			c.Admission.Off = true // it has the clock before the handler
 			c.Now = func() time.Time {
 				if broken {
@@ -194,8 +195,6 @@ func TestPanicInHandler(t *testing.T) {
 				return time.Now()
 			}
 		})
-		w := &breaking{broken: &broken}
-		s.gateway.served()[0].Worker = w
 		status, body := s.chat("")
 		if status != 500 || strings.Contains(body, "no time") {
 			t.Errorf("%d: %s", status, body)

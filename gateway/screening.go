@@ -9,13 +9,10 @@ import (
 	"strings"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 	"parley/gateway/safety"
 )
-
-// finishFiltered is why a choice ended that the safety policy halted. A worker
-// knows of no policy, so it is said here.
-const finishFiltered parley.Finish = "content_filter"
 
 // A screening is what a call knows of its policy: the rules, and what was
 // taken out of its prompt.
@@ -253,21 +250,32 @@ func (c *call) askModerators(text string, origin safety.Origin, part int) (block
 // outsideJudge returns what has the moderators outside judge an answer that is
 // shown as a whole; nil if the policy has none do so. An answer that they block
 // is a refusal, as one that is halted in its midst.
-func (c *call) outsideJudge() func(choice int, w *whole) error {
+func (c *call) outsideJudge() func(choice int, w *answer.CollectedChoice) error {
 	if c.screening.ruling == nil || c.beside || !c.screening.ruling.AsksOfOutput() {
 		return nil
 	}
-	return func(choice int, w *whole) error {
-		if w.text.Len() == 0 || w.finish == finishFiltered {
+	return func(choice int, w *answer.CollectedChoice) error {
+		if w.Text.Len() == 0 || w.Finish == answer.FinishFiltered {
 			return nil
 		}
-		blocked, err := c.askModerators(w.text.String(), safety.FromModel, choice)
+		blocked, err := c.askModerators(w.Text.String(), safety.FromModel, choice)
 		if blocked {
-			*w = whole{finish: finishFiltered}
-			w.text.WriteString(c.screening.ruling.Refusal)
+			*w = answer.CollectedChoice{Finish: answer.FinishFiltered}
+			w.Text.WriteString(c.screening.ruling.Refusal)
 		}
 		return err
 	}
+}
+
+// outputPolicy is what the call's answer is screened by; nil if by nothing.
+func (c *call) outputPolicy() *answer.OutputPolicy {
+	if c.beside {
+		return nil
+	}
+	s := &c.screening
+	return answer.NewOutputPolicy(s.ruling, c.gateway.safety.Screen, s.vault, func(choice int, text string, decisions []safety.Decision) {
+		c.noteSafety("output", safety.FromModel, choice, text, "", decisions)
+	})
 }
 
 // noteSafety counts, logs and remembers what was decided: where, and never

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley"
+	"parley/gateway/infer"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
@@ -15,7 +16,7 @@ import (
 // limits of every kind.
 func BenchmarkLimitedChat(b *testing.B) {
 	w := &worker{script: speak(b, "Hello", 0)}
-	g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b)}}, Share: Sharing{Off: true}})
+	g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b)}}, Share: infer.Sharing{Off: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (c *call) took(stage ledger.Stage, begun time.Time) {
 func (c *call) learnStages(b *bill, u *parley.Usage) {
 	s := &c.spent
 	s[ledger.Route] = time.Duration(b.found.Load())
-	s[ledger.Queue] = c.place.stands().waited + u.Queued
+	s[ledger.Queue] = c.place.Status().Waited + u.Queued
 	s[ledger.Prefill] = u.Prefill
 	left := c.story.firstToken
 	for stage := range ledger.FirstStep {

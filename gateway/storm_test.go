@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/infer"
 	"parley/internal/chart"
 	"parley/internal/testkit"
 )
@@ -146,7 +147,7 @@ func runStorm(t *testing.T, layers bool) (goodput []float64, s *storm) {
 		g, err := New(Config{
 			Models:    []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
 			Log:       slog.New(slog.DiscardHandler),
-			Admission: Admission{Off: !layers},
+			Admission: infer.Admission{Off: !layers},
 		})
 		if err != nil {
 			t.Fatal(err)

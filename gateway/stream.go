@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -15,7 +15,7 @@ type shape interface {
 	// opening is the first event of a choice, or nil if there is none.
 	opening(choice int) any
 	// content carries what was added: thoughts, then text, then calls.
-	content(p piece) any
+	content(p answer.Piece) any
 	// closing says why a choice ended. Timings, if any, go with the stream's
 	// last event.
 	closing(choice int, finish parley.Finish, timings *openai.Timings) any
@@ -30,7 +30,7 @@ type stream struct {
 	// opened tells for which choices the first event was sent.
 	opened map[int]bool
 	// lastClosing waits for the timings that come with the usage.
-	lastClosing *piece
+	lastClosing *answer.Piece
 	// unfinished counts the choices that have not ended.
 	unfinished int
 	// deadline is until when the next write may take; wrote is when the last was.
@@ -45,7 +45,7 @@ type stream struct {
 // need not make each from its parts. It appends the event as the stream's bytes;
 // ok is false for pieces that it must make as any other.
 type textShape interface {
-	textEvent(to []byte, p *piece) (frame []byte, ok bool)
+	textEvent(to []byte, p *answer.Piece) (frame []byte, ok bool)
 }
 
 func newStream(c *call, choices int) *stream {
@@ -73,30 +73,23 @@ func (c controlled) FlushError() error { return c.Flush() }
 
 // streamAnswer sends a as events in the given shape. The status goes out with the
 // first event, so an error that comes before it still has its own.
-func (c *call) streamAnswer(a *answer, form shape, includeUsage bool) error {
-	s := newStream(c, len(a.choices))
-	if a.work.alone() {
-		if err := s.follow(a, form); err != nil {
-			return err
-		}
-		return s.end(a.usage, form, includeUsage)
+func (c *call) streamAnswer(a *answer.Answer, form shape, includeUsage bool) error {
+	s := newStream(c, len(a.Choices))
+	err := a.Each(c.request.Context(), c.keepAlive(s.ping), func(pieces []answer.Piece) error {
+		return s.sendPieces(pieces, form)
+	})
+	if err != nil {
+		return err
 	}
-	for !a.over() {
-		pieces, err := a.next(c.request.Context(), c.gateway.config.KeepAlive)
-		switch {
-		case errors.Is(err, errSilence):
-			err = s.ping()
-		case err == nil:
-			err = s.sendPieces(pieces, form)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return s.end(a.usage, form, includeUsage)
+	return s.end(a.Usage, form, includeUsage)
 }
 
-func (s *stream) sendPieces(pieces []piece, form shape) error {
+// keepAlive has ping called while nothing is written for too long.
+func (c *call) keepAlive(ping func() error) answer.KeepAlive {
+	return answer.KeepAlive{Every: c.gateway.config.KeepAlive, Ping: ping}
+}
+
+func (s *stream) sendPieces(pieces []answer.Piece, form shape) error {
 	for i := range pieces {
 		if err := s.sendPiece(&pieces[i], form); err != nil {
 			return err
@@ -105,32 +98,32 @@ func (s *stream) sendPieces(pieces []piece, form shape) error {
 	return nil
 }
 
-func (s *stream) sendPiece(p *piece, form shape) error {
-	if !s.opened[p.choice] {
-		s.opened[p.choice] = true
-		if err := s.send(form.opening(p.choice)); err != nil {
+func (s *stream) sendPiece(p *answer.Piece, form shape) error {
+	if !s.opened[p.Choice] {
+		s.opened[p.Choice] = true
+		if err := s.send(form.opening(p.Choice)); err != nil {
 			return err
 		}
 	}
-	if quick, ok := form.(textShape); ok && p.isText() && s.call.socket == nil {
+	if quick, ok := form.(textShape); ok && p.IsText() && s.call.socket == nil {
 		if frame, ok := quick.textEvent(s.room[:0], p); ok {
 			s.room = frame
 			return s.write(frame)
 		}
 	}
-	if p.reasoning != "" || p.text != "" || len(p.calls) > 0 || len(p.tokens) > 0 || p.progress != nil {
+	if p.Reasoning != "" || p.Text != "" || len(p.Calls) > 0 || len(p.Tokens) > 0 || p.Progress != nil {
 		if err := s.send(form.content(*p)); err != nil {
 			return err
 		}
 	}
-	if p.finish == "" {
+	if p.Finish == "" {
 		return nil
 	}
 	if s.unfinished--; s.unfinished == 0 {
 		s.lastClosing = new(*p)
 		return nil
 	}
-	return s.send(form.closing(p.choice, p.finish, nil))
+	return s.send(form.closing(p.Choice, p.Finish, nil))
 }
 
 // end sends what closes a stream that went well.
@@ -142,9 +135,9 @@ func (s *stream) endWith(u openai.Usage, timings *openai.Timings, form shape, in
 	last := s.lastClosing
 	var events []any
 	if includeUsage {
-		events = []any{form.closing(last.choice, last.finish, nil), form.usage(u, timings)}
+		events = []any{form.closing(last.Choice, last.Finish, nil), form.usage(u, timings)}
 	} else {
-		events = []any{form.closing(last.choice, last.finish, timings)}
+		events = []any{form.closing(last.Choice, last.Finish, timings)}
 	}
 	for _, e := range events {
 		if err := s.send(e); err != nil {
@@ -160,8 +153,8 @@ func (s *stream) ping() error {
 	if s.call.socket != nil {
 		return nil
 	}
-	if where := s.call.place.stands(); where.waiting {
-		return s.write(where.comment())
+	if where := s.call.place.Status(); where.Waiting {
+		return s.write(where.Comment())
 	}
 	return s.write([]byte(": ping\n\n"))
 }

@@ -3,13 +3,9 @@ package gateway
 import (
 	"bytes"
 
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
-
-// isText reports whether a piece adds text and nothing else.
-func (p *piece) isText() bool {
-	return p.text != "" && p.reasoning == "" && len(p.calls) == 0 && len(p.tokens) == 0 && p.finish == "" && p.progress == nil
-}
 
 // A textTemplate is an event of a stream around the text that it adds. It is cut
 // out of one that was made from its parts, so that it is the same to the byte.
@@ -56,16 +52,16 @@ func isPlain(text string) bool {
 }
 
 // textEvent appends the chunk that adds text to a choice.
-func (s *chatShape) textEvent(to []byte, p *piece) ([]byte, bool) {
-	if s.counting || s.logprobs || p.choice != 0 {
+func (s *chatShape) textEvent(to []byte, p *answer.Piece) ([]byte, bool) {
+	if s.counting || s.logprobs || p.Choice != 0 {
 		return to, false
 	}
 	if s.template == nil {
-		t, ok := newTextTemplate(s.content(piece{text: templateText}))
+		t, ok := newTextTemplate(s.content(answer.Piece{Text: templateText}))
 		if !ok {
 			return to, false
 		}
 		s.template = t
 	}
-	return s.template.event(to, p.text)
+	return s.template.event(to, p.Text)
 }

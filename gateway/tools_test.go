@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -142,7 +143,7 @@ func TestToolPrompt(t *testing.T) {
 		}
 		asked := `"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]`
 		got := prompt(asked + weatherTool)
-		want := "<|im_start|>system\nBe brief.\n\n" + strings.Replace(toolPreamble, "TOOLS", `{"type":"function","function":{"name":"weather","description":"How it is.",`+
+		want := "<|im_start|>system\nBe brief.\n\n" + strings.Replace(answer.ToolPreamble, "TOOLS", `{"type":"function","function":{"name":"weather","description":"How it is.",`+
 			`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}`, 1) +
 			"<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -167,8 +168,10 @@ func TestToolPrompt(t *testing.T) {
 // TestFormatReachesTheWorker checks what answers are held to.
 func TestFormatReachesTheWorker(t *testing.T) {
 	schema := parley.JSONSchema([]byte(`{"type":"object"}`), false)
-	weather := toolGrammar{"weather", parley.JSONSchema([]byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`), true)}
-	calls := func(single bool) parley.Grammar { return syntaxes[0].calls([]toolGrammar{weather}, 1, single) }
+	weather := answer.ToolGrammar{Name: "weather", Arguments: parley.JSONSchema([]byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`), true)}
+	calls := func(single bool) parley.Grammar {
+		return answer.Syntaxes[0].Calls([]answer.ToolGrammar{weather}, 1, single)
+	}
 	for _, c := range []struct {
 		extra, metric string
 		want          parley.Grammar
@@ -176,8 +179,8 @@ func TestFormatReachesTheWorker(t *testing.T) {
 		{`,"response_format":{"type":"json_object"}`, "json_object", parley.JSONObject()},
 		{jsonFormat, "json_schema", schema},
 		{`,"guided_choice":["a"]`, "choice", parley.Choice(parley.Literal("a"))},
-		{weatherTool, "tools", syntaxes[0].mayCall([]toolGrammar{weather}, false)},
-		{weatherTool + `,"parallel_tool_calls":false`, "tools", syntaxes[0].mayCall([]toolGrammar{weather}, true)},
+		{weatherTool, "tools", answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, false)},
+		{weatherTool + `,"parallel_tool_calls":false`, "tools", answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, true)},
 		{weatherTool + `,"tool_choice":"required"`, "tools", calls(false)},
 		{weatherTool + `,"tool_choice":{"type":"function","function":{"name":"weather"}}`, "tools", calls(true)},
 		{weatherTool + jsonFormat, "json_schema", parley.Choice(schema, calls(false))},
@@ -244,7 +247,7 @@ func TestLooseTools(t *testing.T) {
 		if status != 200 || !strings.Contains(body, `"finish_reason":"tool_calls"`) {
 			t.Errorf("status %d: %s", status, body)
 		}
-		want := syntaxes[0].mayCall([]toolGrammar{{"weather", parley.JSONObject()}}, false)
+		want := answer.Syntaxes[0].MayCall([]answer.ToolGrammar{{Name: "weather", Arguments: parley.JSONObject()}}, false)
 		if diff := cmp.Diff(&want, w.asked[1].Grammar); diff != "" {
 			t.Error(diff)
 		}
@@ -254,7 +257,7 @@ func TestLooseTools(t *testing.T) {
 func TestThoughtsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "<think>Let me see.</think>\n\nYes.<|im_end|>", time.Second)})
-		s.gateway.served()[0].tools.thoughts = thoughtMarkers[0]
+		s.gateway.served()[0].tools.Thoughts = answer.ThoughtMarkers[0]
 		_, body := s.chat("")
 		if !strings.Contains(body, `"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {
 			t.Errorf("got %s", body)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
@@ -30,7 +32,7 @@ type turn struct {
 	note *openai.ContextNote
 
 	// answer is what the model gives, once it was asked; told is what it said.
-	answer *answer
+	answer *answer.Answer
 	told   telling
 	// cancel ends the answer while it is written here.
 	cancel context.CancelCauseFunc
@@ -47,6 +49,11 @@ func (g *Gateway) say(c *call) error {
 	if err != nil {
 		return err
 	}
+	return c.detached(request.Stream, func() error { return g.answerTurn(c, request) })
+}
+
+// answerTurn stores a question and answers it.
+func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
 	t, err := g.newTurn(c, request)
 	if err != nil {
 		return err
@@ -97,6 +104,11 @@ func (g *Gateway) resume(c *call) error {
 	if err != nil {
 		return err
 	}
+	return c.detached(request.Stream, func() error { return g.resumeTurn(c, request) })
+}
+
+// resumeTurn continues the answer that the path of a call names.
+func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
 	t, err := g.newTurn(c, request)
 	if err != nil {
 		return err
@@ -223,8 +235,8 @@ func (t *turn) goOn() error {
 		return t.call.noItem(err)
 	}
 	t.parent = m.Parent
-	if kept := pieceOf(&m); len(kept.calls) == 0 {
-		t.told.said().add(piece{text: kept.text})
+	if kept := pieceOf(&m); len(kept.Calls) == 0 {
+		t.told.said().Add(answer.Piece{Text: kept.Text})
 	}
 	return t.respond()
 }
@@ -248,7 +260,7 @@ func (t *turn) reply() error {
 	defer func() {
 		if p := recover(); p != nil {
 			keeping.stop()
-			_ = t.finish(panicError(p)) // the panic is what the log tells
+			_ = t.finish(parley.PanicError(p)) // the panic is what the log tells
 			panic(p)
 		}
 	}()
@@ -276,35 +288,28 @@ func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
 	case t.request.Background:
 		return nil // those who follow are told
 	case out != nil:
-		return out.end(t.answer.usage, form, t.request.IncludeUsage)
+		return out.end(t.answer.Usage, form, t.request.IncludeUsage)
 	}
-	return t.call.reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.usage))
+	return t.call.reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.Usage))
 }
 
 // follow waits for the answer, piece by piece, and streams it if out is there.
 func (t *turn) follow(ctx context.Context, out *stream, form shape) error {
-	for !t.answer.over() {
-		pieces, err := t.answer.next(ctx, t.gateway.config.KeepAlive)
-		switch {
-		case errors.Is(err, errSilence) && out == nil:
-			continue
-		case errors.Is(err, errSilence):
-			err = out.ping()
-		case err == nil:
-			t.add(pieces)
-			if out != nil {
-				err = out.sendPieces(pieces, form)
-			}
-		}
-		if err != nil {
-			return err
-		}
+	ping := func() error { return nil } // followers are told where it stands all the same
+	if out != nil {
+		ping = out.ping
 	}
-	return nil
+	return t.answer.Each(ctx, t.call.keepAlive(ping), func(pieces []answer.Piece) error {
+		t.add(pieces)
+		if out == nil {
+			return nil
+		}
+		return out.sendPieces(pieces, form)
+	})
 }
 
 // add takes in what the model said, and tells those who follow.
-func (t *turn) add(pieces []piece) {
+func (t *turn) add(pieces []answer.Piece) {
 	t.told.add(pieces, t.call.story.promptTokens)
 	t.gateway.keeper.tell(t.id.Message)
 }
@@ -314,11 +319,11 @@ func (t *turn) show(m *convo.Message) error {
 	form := t.shapeFor(t.call, t.request)
 	p := pieceOf(m)
 	if !t.request.Stream {
-		t.told.said().add(p)
+		t.told.said().Add(p)
 		return t.call.reply(http.StatusOK, form.whole(t.told.choices[:], m.Usage))
 	}
 	out := newStream(t.call, 1)
-	if err := out.sendPieces([]piece{p}, form); err != nil {
+	if err := out.sendPieces([]answer.Piece{p}, form); err != nil {
 		return err
 	}
 	return out.end(m.Usage, form, t.request.IncludeUsage)

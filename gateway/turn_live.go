@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
@@ -96,7 +97,7 @@ func (g *Gateway) followTurn(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.watch(c, t, request)
+	return c.detached(true, func() error { return g.watch(c, t, request) })
 }
 
 // turnNamed returns the answer that the path of a call names: the one that is
@@ -139,7 +140,7 @@ func (g *Gateway) cancelTurn(c *call) error {
 
 // A soFar is what there is of an answer, and how it ended if it has.
 type soFar struct {
-	said piece
+	said answer.Piece
 	// promptTokens is 0 until the model answers.
 	promptTokens int
 	progress     *parley.Progress
@@ -168,7 +169,7 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 		return now, err
 	}
 	now = soFar{said: pieceOf(&m), promptTokens: m.Usage.PromptTokens, usage: m.Usage, timings: shownTimings(&m), over: m.Status.Ended()}
-	now.said.outputTokens = m.Usage.OutputTokens
+	now.said.OutputTokens = m.Usage.OutputTokens
 	if m.Err != nil {
 		now.why = m.Err
 	}
@@ -176,24 +177,24 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 }
 
 // since returns what is in now and was not in before. What was said only grows.
-func (now *soFar) since(before *soFar) piece {
-	p := piece{
-		outputTokens: now.said.outputTokens,
-		reasoning:    now.said.reasoning[len(before.said.reasoning):],
-		text:         now.said.text[len(before.said.text):],
+func (now *soFar) since(before *soFar) answer.Piece {
+	p := answer.Piece{
+		OutputTokens: now.said.OutputTokens,
+		Reasoning:    now.said.Reasoning[len(before.said.Reasoning):],
+		Text:         now.said.Text[len(before.said.Text):],
 	}
 	if now.progress != before.progress {
-		p.progress = now.progress
+		p.Progress = now.progress
 	}
-	for i, c := range now.said.calls {
-		if i < len(before.said.calls) {
-			old := before.said.calls[i]
-			c = callPiece{index: i, arguments: c.arguments[len(old.arguments):]}
-			if c.arguments == "" {
+	for i, c := range now.said.Calls {
+		if i < len(before.said.Calls) {
+			old := before.said.Calls[i]
+			c = answer.CallPiece{Index: i, Arguments: c.Arguments[len(old.Arguments):]}
+			if c.Arguments == "" {
 				continue
 			}
 		}
-		p.calls = append(p.calls, c)
+		p.Calls = append(p.Calls, c)
 	}
 	return p
 }
@@ -213,10 +214,10 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 			return c.noItem(err)
 		}
 		p := now.since(&before)
-		isNews := p.text != "" || p.reasoning != "" || len(p.calls) > 0 || p.progress != nil || now.promptTokens > 0 && !s.opened[0]
+		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil || now.promptTokens > 0 && !s.opened[0]
 		if request.Stream && isNews {
 			form.promptTokens = now.promptTokens
-			if err := s.sendPieces([]piece{p}, form); err != nil {
+			if err := s.sendPieces([]answer.Piece{p}, form); err != nil {
 				return err
 			}
 			silent = g.config.Now()
@@ -259,11 +260,11 @@ func (t *turn) close(c *call, s *stream, form turnShape, now *soFar, request *op
 		return now.why
 	}
 	if !request.Stream {
-		choices := make([]whole, 1)
-		choices[0].add(now.said)
+		choices := make([]answer.CollectedChoice, 1)
+		choices[0].Add(now.said)
 		return c.reply(http.StatusOK, form.whole(choices, now.usage))
 	}
-	if err := s.sendPieces([]piece{{finish: now.said.finish}}, form); err != nil {
+	if err := s.sendPieces([]answer.Piece{{Finish: now.said.Finish}}, form); err != nil {
 		return err
 	}
 	return s.endWith(openai.UsageOf(now.usage), now.timings, form, request.IncludeUsage)

@@ -64,7 +64,7 @@ func (t *turn) showPath(path []convo.Message) (place []int) {
 // continueSaid has the model go on with what was kept of an answer that broke
 // off.
 func (t *turn) continueSaid() {
-	text := t.told.said().text.String()
+	text := t.told.said().Text.String()
 	if text == "" {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
@@ -18,7 +19,7 @@ type telling struct {
 	mu sync.Mutex
 	// choices has one entry, because that is what answers are made of elsewhere:
 	// all that was said, what was kept from before included.
-	choices [1]whole
+	choices [1]answer.CollectedChoice
 	// unsaved is set while there is more than was stored.
 	unsaved bool
 	// progress is how far the prompt is.
@@ -32,17 +33,17 @@ type telling struct {
 
 // said is what was said. Others may read it while it is written: it is for who
 // writes, or holds mu.
-func (w *telling) said() *whole { return &w.choices[0] }
+func (w *telling) said() *answer.CollectedChoice { return &w.choices[0] }
 
 // add takes in pieces of an answer to a prompt of that many tokens.
-func (w *telling) add(pieces []piece, promptTokens int) {
+func (w *telling) add(pieces []answer.Piece, promptTokens int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range pieces {
-		w.said().add(p)
-		w.unsaved = w.unsaved || p.progress == nil
-		w.progress = cmp.Or(p.progress, w.progress)
-		w.outputTokens = max(w.outputTokens, p.outputTokens)
+		w.said().Add(p)
+		w.unsaved = w.unsaved || p.Progress == nil
+		w.progress = cmp.Or(p.Progress, w.progress)
+		w.outputTokens = max(w.outputTokens, p.OutputTokens)
 	}
 	w.promptTokens = promptTokens
 }
@@ -58,8 +59,8 @@ func (w *telling) end(why error) {
 func (w *telling) standing() soFar {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := soFar{said: w.said().whole(), promptTokens: w.promptTokens, progress: w.progress, over: w.over, why: w.why}
-	now.said.outputTokens = w.outputTokens
+	now := soFar{said: w.said().Piece(), promptTokens: w.promptTokens, progress: w.progress, over: w.over, why: w.why}
+	now.said.OutputTokens = w.outputTokens
 	return now
 }
 
@@ -83,31 +84,31 @@ func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error)
 	if t.note != nil {
 		parts = append(parts, t.note)
 	}
-	if text := said.reasoning.String(); text != "" {
+	if text := said.Reasoning.String(); text != "" {
 		parts = append(parts, openai.ItemPart{Type: "reasoning_text", Text: text})
 	}
-	if text := said.text.String(); text != "" {
+	if text := said.Text.String(); text != "" {
 		parts = append(parts, openai.ItemPart{Type: "output_text", Text: text})
 	}
-	for _, c := range said.calls {
-		parts = append(parts, openai.Item{Type: openai.ItemFunctionCall, CallID: c.id, Name: c.name, Arguments: c.arguments.String(), Status: callStatus})
+	for _, c := range said.Calls {
+		parts = append(parts, openai.Item{Type: openai.ItemFunctionCall, CallID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Status: callStatus})
 	}
 	return openai.Encode(parts)
 }
 
 // pieceOf returns what a stored answer says.
-func pieceOf(m *convo.Message) (p piece) {
+func pieceOf(m *convo.Message) (p answer.Piece) {
 	for _, item := range itemsOfMessage(m) {
 		switch item.Type {
 		case openai.ItemMessage:
-			p.text += item.Text()
+			p.Text += item.Text()
 		case openai.ItemReasoning:
-			p.reasoning += item.Text()
+			p.Reasoning += item.Text()
 		case openai.ItemFunctionCall:
-			p.calls = append(p.calls, callPiece{index: len(p.calls), id: item.CallID, name: item.Name, arguments: item.Arguments})
+			p.Calls = append(p.Calls, answer.CallPiece{Index: len(p.Calls), ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
 		}
 	}
-	p.finish = m.Finish
+	p.Finish = m.Finish
 	return p
 }
 
@@ -131,7 +132,7 @@ func (t *turn) ending(o convo.Outcome) debt {
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 	t.call.bill.close()
-	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().finish, CostMicros: int64(t.call.bill.total())}
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.bill.total())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:
 		o.Status = convo.Cancelled

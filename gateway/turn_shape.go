@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -26,8 +27,8 @@ func (s turnShape) placed(inner any) any {
 	return openai.TurnChunk{ChatChunk: inner.(openai.ChatChunk), TurnPlace: s.place()}
 }
 
-func (s turnShape) opening(choice int) any { return s.placed(s.chatShape.opening(choice)) }
-func (s turnShape) content(p piece) any    { return s.chatShape.content(p) }
+func (s turnShape) opening(choice int) any     { return s.placed(s.chatShape.opening(choice)) }
+func (s turnShape) content(p answer.Piece) any { return s.chatShape.content(p) }
 func (s turnShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
 	return s.placed(s.chatShape.closing(choice, finish, timings))
 }
@@ -35,6 +36,6 @@ func (s turnShape) usage(u openai.Usage, timings *openai.Timings) any {
 	return s.placed(s.chatShape.usage(u, timings))
 }
 
-func (s turnShape) whole(choices []whole, u parley.Usage) openai.TurnResponse {
+func (s turnShape) whole(choices []answer.CollectedChoice, u parley.Usage) openai.TurnResponse {
 	return openai.TurnResponse{ChatResponse: *s.chatShape.whole(choices, u), TurnPlace: s.place()}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -9,7 +10,7 @@ import (
 // themselves; nil if there is more in it than text, or it is to go on with a turn
 // that has begun.
 func turnsSaid(request *openai.ChatRequest) []parley.Turn {
-	if !request.OpenTurn || request.ContinueFinal || len(callable(request)) > 0 {
+	if !request.OpenTurn || request.ContinueFinal || len(answer.Callable(request)) > 0 {
 		return nil
 	}
 	turns := make([]parley.Turn, len(request.Messages))

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
 	"net"
 	"net/http"
 	"strconv"
@@ -22,12 +21,6 @@ type wireResponse struct {
 	// room has what is to be written; nil while there is nothing.
 	room *bytes.Buffer
 	err  error
-	// now writes what the connection takes at once; nil if that cannot be had.
-	now *writeNow
-	// late, while it is not nil, is closed when what the connection did not take at
-	// once is written, or is not because of lateErr.
-	late    chan struct{}
-	lateErr error
 }
 
 // wireRoom has buffers for all answers, as only who writes has one.
@@ -97,47 +90,18 @@ func (w *wireResponse) Write(p []byte) (int, error) {
 }
 
 // FlushError sends what was written. Once that has failed nothing more is sent.
-// What a connection does not take at once is sent meanwhile, and the next flush
-// waits for that: a client that does not read holds up its own next event.
 func (w *wireResponse) FlushError() error {
 	if w.room == nil {
 		return w.err
 	}
-	w.settle()
 	b := w.room
 	w.room = nil
-	switch {
-	case w.err != nil:
-	case w.now == nil:
+	if w.err == nil {
 		_, w.err = w.conn.Write(b.Bytes())
-	default:
-		if n := w.now.write(b.Bytes()); n < b.Len() {
-			b.Next(n)
-			w.late = make(chan struct{})
-			go w.writeLate(b, w.late)
-			return nil
-		}
 	}
 	keepRoom(b)
 	return w.err
 }
-
-// settle waits until nothing is being sent.
-func (w *wireResponse) settle() {
-	if w.late != nil {
-		<-w.late
-		w.late, w.err = nil, cmp.Or(w.err, w.lateErr)
-	}
-}
-
-func (w *wireResponse) writeLate(b *bytes.Buffer, written chan<- struct{}) {
-	defer close(written)
-	_, w.lateErr = w.conn.Write(b.Bytes())
-	keepRoom(b)
-}
-
-// swift reports whether the next flush will not wait.
-func (w *wireResponse) swift() bool { return w.now != nil && w.late == nil && w.err == nil }
 
 func keepRoom(b *bytes.Buffer) {
 	if b.Cap() <= wireRoomMax {
@@ -157,7 +121,5 @@ func (w *wireResponse) end() error {
 	if w.chunked {
 		w.buffer().WriteString("0\r\n\r\n")
 	}
-	_ = w.FlushError() // what it says settle says, too
-	w.settle()
-	return w.err
+	return w.FlushError()
 }

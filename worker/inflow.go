@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"sync"
 
 	"parley"
@@ -20,61 +19,21 @@ type inflow struct {
 	more      chan struct{}
 	// rest are lines that were taken and not read.
 	rest []byte
-	// step, if set, lets the link's goroutine take what is in rest, as far as it can
-	// be taken at once. It reports whether that was all, and sets over if the reader
-	// must stop.
-	step func() bool
-	over bool
-	// idle is set while the reader waits and so the link may step; busy while it
-	// does.
-	idle, busy bool
 	// said and delta are those of the newest frame of nothing but tokens.
 	said  frame
 	delta parley.Delta
 }
 
-// add puts a line in, if there is room for it. It reports whether the link should
-// take it with hand, as its reader waits, and otherwise wakes that: who is behind
-// takes several lines at once, and with as many processors as there are.
-func (s *inflow) add(line []byte) (fits, waits bool) {
+// add puts a line in, if there is room for it, and wakes the reader. A reader that is
+// behind takes several lines at once.
+func (s *inflow) add(line []byte) (fits bool) {
 	s.mu.Lock()
 	if fits = len(s.in)+len(line) <= s.link.most; fits {
-		waits = s.idle && s.step != nil && len(s.in) == 0
 		s.in = append(append(s.in, line...), '\n')
 	}
 	s.mu.Unlock()
-	if !waits {
-		s.wake()
-	}
-	return fits, waits
-}
-
-// hand takes what has come on the link's goroutine, if the reader still waits.
-func (s *inflow) hand() {
-	s.mu.Lock()
-	if !s.idle || len(s.in) == 0 || s.err != nil {
-		s.mu.Unlock() // the reader was woken
-		return
-	}
-	s.idle, s.busy = false, true
-	s.swap()
-	s.mu.Unlock()
-	all := s.step()
-	s.mu.Lock()
-	s.busy = false
-	s.idle = all && !s.over && len(s.in) == 0 && s.err == nil
-	idle := s.idle
-	s.mu.Unlock()
-	if !idle {
-		s.wake()
-	}
-}
-
-// steps lets the link's goroutine take what comes, as step does.
-func (s *inflow) steps(step func() bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.step = step
+	s.wake()
+	return fits
 }
 
 // swap takes all lines there are.
@@ -96,29 +55,17 @@ func (s *inflow) wake() {
 	}
 }
 
-// errOver ends the reading of an answer of which a step has said that it is over.
-var errOver = errors.New("the answer is not wanted any more")
-
 // take waits until there are lines, and takes all there are.
 func (s *inflow) take() error {
 	for {
 		s.mu.Lock()
 		err, there := s.err, true
 		switch {
-		case s.busy:
-			there = false
-		case s.over:
-			err = errOver
-		case len(s.rest) > 0:
-			err = nil
 		case len(s.in) > 0:
 			s.swap()
 			err = nil
 		case err == nil:
 			there = false
-		}
-		if !s.busy {
-			s.idle = !there
 		}
 		s.mu.Unlock()
 		if there {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +21,6 @@ const wireProtocol = "parley-wire"
 // linkBuffer is how much is read from a connection at once. What came together,
 // for many answers, costs one call of the system.
 const linkBuffer = 64 << 10
-
-// readyMax is how many answers are handed on by the goroutine of the link, one
-// after the other, before it reads on.
-const readyMax = 64
 
 // A link is a connection to a Parley worker, for all answers at once.
 type link struct {
@@ -117,19 +112,10 @@ func (l *link) endSoon() {
 	l.lookSoon()
 }
 
-// listen hands lines to those for whom they are, until the link ends. What can be
-// taken at once is taken here, when all that came with it is where it belongs.
+// listen hands each line to the answer it belongs to, until the link ends.
 func (l *link) listen() {
 	var room []byte
-	var ready []*inflow
 	for {
-		if len(ready) == readyMax || len(ready) > 0 && !l.holdsLine() {
-			for _, s := range ready {
-				s.hand()
-			}
-			clear(ready)
-			ready = ready[:0]
-		}
 		line, err := readLine(l.lines, lineMax, &room)
 		if err != nil {
 			l.fail(err)
@@ -146,21 +132,11 @@ func (l *link) listen() {
 		if s == nil { // it may have been left meanwhile
 			continue
 		}
-		fits, waits := s.add(rest)
-		if !fits {
+		if !s.add(rest) {
 			l.fail(errUnbidden)
 			return
 		}
-		if waits {
-			ready = append(ready, s)
-		}
 	}
-}
-
-// holdsLine reports whether the next line has come already.
-func (l *link) holdsLine() bool {
-	some, _ := l.lines.Peek(l.lines.Buffered())
-	return bytes.IndexByte(some, '\n') >= 0
 }
 
 // fail ends the link, and with it all answers on it.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -52,32 +50,14 @@ func callBody(ctx context.Context, q *parley.Request, window int) ([]byte, error
 	return line, nil
 }
 
-// A reading is an answer that is read and acknowledged.
-type reading struct {
-	in     *inflow
-	yield  func(parley.Delta, error) bool
-	uptake parley.Uptake
-	// unread is how many tokens were not acknowledged; least are, together.
-	unread, least int
-	// tokens is room for those of a step; panicked is what went wrong in one.
-	tokens   []parley.Token
-	panicked any
-}
-
 // readFrames yields the deltas of an answer and acknowledges them. It reports
 // whether the answer was read to its end.
 func (r *Remote) readFrames(ctx context.Context, in *inflow, yield func(parley.Delta, error) bool) bool {
-	x := &reading{in: in, yield: yield, uptake: parley.UptakeOf(ctx), least: max(1, r.cfg.Window/4)}
-	if x.uptake != nil {
-		in.steps(x.step)
-	}
+	// unread is how many tokens were not acknowledged; least are, together.
+	unread, least := 0, max(1, r.cfg.Window/4)
 	for {
 		f, err := in.frame()
 		switch {
-		case x.panicked != nil:
-			panic(x.panicked)
-		case errors.Is(err, errOver):
-			return false
 		case err != nil:
 			yield(parley.Delta{}, r.broken(ctx, err))
 			return false
@@ -91,33 +71,12 @@ func (r *Remote) readFrames(ctx context.Context, in *inflow, yield func(parley.D
 		if f.Delta.Usage != nil {
 			return true
 		}
-		if x.unread += cost(f.Delta); x.unread >= x.least {
+		if unread += cost(f.Delta); unread >= least {
 			// A link that fails ends the answer.
-			_ = in.link.out.send(lineOf(in.id, strconv.AppendInt(nil, int64(x.unread), 10)))
-			x.unread = 0
+			_ = in.link.out.send(lineOf(in.id, strconv.AppendInt(nil, int64(unread), 10)))
+			unread = 0
 		}
 	}
-}
-
-// step hands tokens over on the goroutine of the link, which must not wait: what
-// is more than tokens, or has to be acknowledged, is left to the reader.
-func (x *reading) step() (all bool) {
-	lines := x.in.rest
-	x.tokens = x.in.tokens(x.tokens[:0])
-	n := len(x.tokens)
-	if n == 0 || x.unread+n >= x.least || !x.uptake.Try() {
-		x.in.rest = lines
-		return false
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			x.panicked, x.in.over = fmt.Errorf("%v\n%s", p, debug.Stack()), true
-		}
-		x.uptake.Done()
-	}()
-	x.in.over = !x.yield(parley.Delta{Tokens: x.tokens}, nil)
-	x.unread += n
-	return len(x.in.rest) == 0
 }
 
 // broken says why an answer could not be read on.

@@ -18,6 +18,7 @@ import (
 	"parley/compute/cpu"
 	"parley/gateway"
 	"parley/gateway/convo"
+	"parley/gateway/infer"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 	"parley/internal/logrepeat"
@@ -59,8 +60,8 @@ type settings struct {
 	draft      string
 	threads    int
 	cpu        string
-	admission  gateway.Admission
-	share      gateway.Sharing
+	admission  infer.Admission
+	share      infer.Sharing
 	shareLocal bool
 	numerics   cpu.Numerics
 	device     string

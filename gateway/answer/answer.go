@@ -1,0 +1,455 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"parley"
+	"parley/gateway/infer"
+	"parley/token"
+)
+
+// An Answer puts the deltas of a call together: text and log-probabilities
+// for each choice, and usage over all prompts.
+type Answer struct {
+	// Work is what the events come from.
+	work    *infer.Generation
+	events  <-chan infer.Event
+	Prompts []answeredPrompt
+	// Choices holds perPrompt entries for each prompt, in order.
+	Choices   []*choice
+	PerPrompt int
+	// open counts the prompts whose usage has not come yet.
+	open  int
+	Usage parley.Usage
+	// later is an error that came behind deltas not yet handed out.
+	later error
+	// constraint is what the answer is held to.
+	constraint *Constraint
+	// settled is called when the answer is complete, before its client hears so.
+	settled func(*parley.Usage)
+	// Waiter is where the job stands in the queue, of which its client is told
+	// every noticeEvery.
+	Waiter      *infer.Waiter
+	noticeEvery time.Duration
+	// Waiting is true while nothing came but that the call waits; reports asks
+	// to be told of that like of the prompt's progress.
+	waiting atomic.Bool
+	reports bool
+	// seen is told of every delta and the index of its choice.
+	seen func(choice int, s infer.Step)
+	// judged has moderators outside judge a choice that was collected to its
+	// end; nil if none is to be asked.
+	judged func(choice int, w *CollectedChoice) error
+}
+
+// An answeredPrompt is a prompt and what a worker said of it.
+type answeredPrompt struct {
+	Tokens   []parley.Token
+	Logprobs []parley.Logprob
+}
+
+// A choice is one continuation while it grows.
+type choice struct {
+	Text *text
+	// screen is what its text passes before it is shown; nil if nothing is looked for.
+	screen *outputScreen
+	// reader tells calls and thoughts from plain text; nil if all text is plain.
+	reader *Reader
+	tokens *token.Tokenizer
+	finish parley.Finish
+	// muted choices show nothing: the client wanted no new tokens.
+	muted bool
+	// waiting are tokens whose text is not shown yet.
+	waiting []ShownToken
+	// outputTokens and logprobSum rate the choice against others.
+	outputTokens int
+	logprobSum   float64
+	// thoughtTokens are those of outputTokens that were thoughts.
+	thoughtTokens int
+	// single is room for what most deltas add.
+	single [1]Piece
+}
+
+// A ShownToken is a token with its log-probabilities and the place of its text.
+type ShownToken struct {
+	parley.Logprob
+	// startByte is where its text begins; offset counts characters instead.
+	startByte, Offset int
+}
+
+// A Piece is what was added to one choice: thoughts, then text, then calls.
+// What came in another order is in several pieces. The last piece of a choice
+// carries the reason for its end.
+type Piece struct {
+	Choice    int
+	Reasoning string
+	Text      string
+	Calls     []CallPiece
+	Tokens    []ShownToken
+	Finish    parley.Finish
+	// Progress says how far the prompt is, before anything was said.
+	Progress *parley.Progress
+	// OutputTokens is how many tokens the choice has by now.
+	OutputTokens int
+}
+
+// A CallPiece is a fragment of a tool call. The calls of a choice have the
+// indexes 0, 1, 2…, and a call is complete before the next begins. The first
+// fragment of an index has the call's id and name, the others do not; the
+// arguments of all its fragments put together are a JSON object as a text,
+// unless the answer was cut off.
+type CallPiece struct {
+	Index     int
+	ID, Name  string
+	Arguments string
+}
+
+// Options are what makes an answer of a generation.
+type Options struct {
+	Work     *infer.Generation
+	Requests []*parley.Request
+	Tokens   *token.Tokenizer
+	// Held is what the answer is held to; muted answers show no new tokens.
+	Held  *Constraint
+	Muted bool
+	// Reader makes what reads a choice; nil if all of it is text.
+	Reader func() *Reader
+	// Screening is what the text passes before it is shown; nil if nothing is looked
+	// for. judged has moderators outside judge a choice that was collected to its end.
+	Screening *OutputPolicy
+	Judged    func(choice int, w *CollectedChoice) error
+	// Seen is told of every delta and the index of its choice, settled of the usage
+	// of the complete answer, before the client is.
+	Seen    func(choice int, s infer.Step)
+	Settled func(*parley.Usage)
+	// NoticeEvery is how often a client is told where it stands while it waits.
+	NoticeEvery time.Duration
+}
+
+// New returns the answer that comes of a generation.
+func New(o Options) *Answer {
+	a := &Answer{
+		work:        o.Work,
+		PerPrompt:   max(o.Requests[0].Choices, 1),
+		open:        len(o.Requests),
+		constraint:  o.Held,
+		settled:     o.Settled,
+		Waiter:      o.Work.Waiter,
+		noticeEvery: o.NoticeEvery,
+		reports:     o.Requests[0].Progress,
+		seen:        o.Seen,
+		judged:      o.Judged,
+	}
+	for _, r := range o.Requests {
+		a.Prompts = append(a.Prompts, answeredPrompt{Tokens: r.Prompt})
+		for range a.PerPrompt {
+			c := &choice{Text: newText(o.Tokens.NewAnswerDecoder(), r.Stop.Strings), tokens: o.Tokens, muted: o.Muted}
+			if o.Reader != nil {
+				c.reader = o.Reader()
+			}
+			if o.Screening != nil && !o.Muted {
+				c.screen = newOutScreen(o.Screening, len(a.Choices))
+			}
+			a.Choices = append(a.Choices, c)
+		}
+	}
+	return a
+}
+
+// FinishToolCalls is why a choice ended that made calls and was not cut off. A
+// worker knows of no tools, so it is said here.
+const FinishToolCalls parley.Finish = "tool_calls"
+
+// FinishFiltered is why a choice ended that the safety policy halted. A worker
+// knows of no policy, so it is said here.
+const FinishFiltered parley.Finish = "content_filter"
+
+// over reports whether every prompt is answered in full.
+func (a *Answer) over() bool { return a.open == 0 && a.later == nil }
+
+// gather takes e and all events that already wait behind it.
+func (a *Answer) gather(e infer.Event) ([]Piece, error) {
+	var pieces []Piece
+	for {
+		added, err := a.accept(e)
+		if err != nil && len(pieces) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			a.later = err
+			return pieces, nil
+		}
+		for _, p := range added {
+			pieces = Join(pieces, p)
+		}
+		if a.over() {
+			return pieces, nil
+		}
+		select {
+		case e = <-a.events:
+		default:
+			return pieces, nil
+		}
+	}
+}
+
+// Join appends p, or adds it to the last piece of its choice where that keeps
+// the order of what was said.
+func Join(pieces []Piece, p Piece) []Piece {
+	for i := range slices.Backward(pieces) {
+		old := &pieces[i]
+		if old.Choice != p.Choice {
+			continue
+		}
+		if p.Reasoning != "" && (old.Text != "" || len(old.Calls) > 0) || p.Text != "" && len(old.Calls) > 0 {
+			break
+		}
+		old.Reasoning += p.Reasoning
+		old.Text += p.Text
+		for _, c := range p.Calls {
+			old.addCall(c)
+		}
+		old.Tokens = append(old.Tokens, p.Tokens...)
+		old.Finish = cmp.Or(p.Finish, old.Finish)
+		old.Progress = cmp.Or(p.Progress, old.Progress)
+		old.OutputTokens = max(old.OutputTokens, p.OutputTokens)
+		return pieces
+	}
+	return append(pieces, p)
+}
+
+// IsText reports whether a piece adds text and nothing else.
+func (p *Piece) IsText() bool {
+	return p.Text != "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" && p.Progress == nil
+}
+
+// addCall appends a fragment, or adds it to the last one of its call.
+func (p *Piece) addCall(c CallPiece) {
+	if n := len(p.Calls); n > 0 && p.Calls[n-1].Index == c.Index {
+		p.Calls[n-1].Arguments += c.Arguments
+		return
+	}
+	p.Calls = append(p.Calls, c)
+}
+
+// accept takes one delta. What a worker must not send is an error.
+func (a *Answer) accept(e infer.Event) ([]Piece, error) {
+	if e.Err != nil {
+		return nil, a.constraint.refused(e.Err)
+	}
+	if e.Waits() {
+		return nil, nil
+	}
+	d := e.Delta
+	if d.Choice < 0 || d.Choice >= a.PerPrompt {
+		return nil, fmt.Errorf("the worker sent choice %d of %d", d.Choice, a.PerPrompt)
+	}
+	index := e.Prompt*a.PerPrompt + d.Choice
+	c := a.Choices[index]
+	if c.finish == FinishFiltered {
+		return a.afterHalt(e)
+	}
+	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
+		return nil, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
+	}
+	if d.PromptLogprobs != nil {
+		a.Prompts[e.Prompt].Logprobs = d.PromptLogprobs
+	}
+	pieces := c.add(d)
+	pieces[0].Progress = d.Progress
+	pieces = c.screened(pieces, d.Count())
+	for i := range pieces {
+		pieces[i].Choice, pieces[i].OutputTokens = index, c.outputTokens
+		d.Finish = pieces[i].Finish
+	}
+	a.seen(index, infer.Step{Delta: d, Shared: e.Shared})
+	if c.finish == FinishFiltered {
+		a.endHalted()
+		return pieces, nil
+	}
+	if d.Usage != nil {
+		return pieces, a.settle(e.Prompt, *d.Usage)
+	}
+	return pieces, nil
+}
+
+// settle adds the usage of an answered prompt. Prompts run side by side, so
+// their tokens add up and their times do not.
+func (a *Answer) settle(prompt int, u parley.Usage) error {
+	for i, c := range a.Choices[prompt*a.PerPrompt : (prompt+1)*a.PerPrompt] {
+		if c.finish == "" {
+			return fmt.Errorf("the worker ended the answer without a finish for choice %d", i)
+		}
+		a.Usage.ReasoningTokens += c.thoughtTokens
+	}
+	a.open--
+	if a.Choices[prompt*a.PerPrompt].muted {
+		u.OutputTokens = 0
+	}
+	a.Usage.PromptTokens += u.PromptTokens
+	a.Usage.CachedTokens += u.CachedTokens
+	a.Usage.Miss = cmp.Or(a.Usage.Miss, u.Miss)
+	a.Usage.DroppedTokens += u.DroppedTokens
+	a.Usage.OutputTokens += u.OutputTokens
+	a.Usage.Beside(&u)
+	if u.Routing != nil {
+		a.Usage.Routing = u.Routing
+	}
+	if a.open == 0 {
+		a.settled(&a.Usage)
+	}
+	return nil
+}
+
+// shown returns the text that a delta lets be shown, which the reader has read.
+func (c *choice) shown(d *parley.Delta) (text string) {
+	for i, id := range d.Tokens {
+		if i < len(d.Logprobs) {
+			c.keep(id, d.Logprobs[i])
+		}
+		text += c.read(c.Text.push(id), 1)
+	}
+	text += c.read(c.Text.pushText(d.Text), d.Count()-len(d.Tokens))
+	if d.Finish != "" {
+		text += c.read(c.Text.flush(), 0)
+	}
+	return text
+}
+
+// read lets the reader, if there is one, read the text of so many tokens.
+func (c *choice) read(text string, tokens int) string {
+	if c.reader == nil {
+		return text
+	}
+	thinks := c.reader.thinks()
+	c.reader.read(text)
+	if thinks || c.reader.thinks() {
+		c.thoughtTokens += tokens
+	}
+	return text
+}
+
+// add takes a delta of this choice. There is at least one piece; they are the
+// caller's until the next delta.
+func (c *choice) add(d parley.Delta) []Piece {
+	if c.muted {
+		return []Piece{c.addMuted(d)}
+	}
+	shown := c.shown(&d)
+	c.outputTokens += d.Count()
+	pieces := c.single[:]
+	pieces[0] = Piece{Text: shown}
+	if c.reader != nil {
+		if d.Finish != "" {
+			c.reader.end(c.Text.stopped || d.Finish != parley.FinishStop)
+		}
+		pieces = c.reader.pieces()
+	}
+	last := &pieces[len(pieces)-1]
+	if d.Finish != "" {
+		c.finish = c.reason(d.Finish)
+		last.Finish = c.finish
+	}
+	last.Tokens = c.release()
+	return pieces
+}
+
+// reason is why the choice ended, given what the worker says.
+func (c *choice) reason(said parley.Finish) parley.Finish {
+	switch {
+	case c.Text.stopped:
+		said = parley.FinishStop
+	case said != parley.FinishStop:
+		return said
+	}
+	if c.reader != nil && c.reader.complete > 0 {
+		return FinishToolCalls
+	}
+	return said
+}
+
+// addMuted takes a delta of a choice that shows nothing.
+func (c *choice) addMuted(d parley.Delta) Piece {
+	if d.Finish == "" {
+		return Piece{}
+	}
+	c.finish = parley.FinishLength
+	return Piece{Finish: c.finish}
+}
+
+// keep remembers a token's log-probabilities until its text is shown. Tokens
+// that have no text, such as the one that ends the turn, are not listed.
+func (c *choice) keep(id parley.Token, l parley.Logprob) {
+	c.logprobSum += float64(l.Logprob)
+	if c.Text.stopped || !c.tokens.IsSaid(id) {
+		return
+	}
+	l.Token = id
+	c.waiting = append(c.waiting, ShownToken{l, c.Text.decodedBytes, c.Text.decodedRunes})
+}
+
+// release returns the tokens whose text is shown by now as content. At the end
+// of a choice what is still waiting belongs to a stop string or has no text.
+func (c *choice) release() []ShownToken {
+	known := c.Text.shownBytes
+	if c.reader != nil {
+		known = c.reader.known
+	}
+	n := 0
+	for n < len(c.waiting) && c.waiting[n].startByte < known {
+		n++
+	}
+	released := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	if c.reader == nil {
+		return released
+	}
+	return slices.DeleteFunc(released, func(t ShownToken) bool { return !c.reader.isContent(t.startByte) })
+}
+
+// MeanLogprob rates a choice: the higher, the more probable its text.
+func (c *choice) MeanLogprob() float64 {
+	return c.logprobSum / float64(max(c.outputTokens, 1))
+}
+
+// CollectedChoice is a choice that was collected to its end.
+type CollectedChoice struct {
+	Reasoning, Text strings.Builder
+	Calls           []*collectedCall
+	Tokens          []ShownToken
+	Finish          parley.Finish
+}
+
+// A collectedCall is a call that was collected to its end.
+type collectedCall struct {
+	ID, Name  string
+	Arguments strings.Builder
+}
+
+// Add takes the next piece of the choice.
+func (w *CollectedChoice) Add(p Piece) {
+	w.Reasoning.WriteString(p.Reasoning)
+	w.Text.WriteString(p.Text)
+	for _, c := range p.Calls {
+		if c.Index == len(w.Calls) {
+			w.Calls = append(w.Calls, &collectedCall{ID: c.ID, Name: c.Name})
+		}
+		w.Calls[c.Index].Arguments.WriteString(c.Arguments)
+	}
+	w.Tokens = append(w.Tokens, p.Tokens...)
+	w.Finish = cmp.Or(p.Finish, w.Finish)
+}
+
+// Piece returns a collected choice as one piece.
+func (w *CollectedChoice) Piece() Piece {
+	p := Piece{Reasoning: w.Reasoning.String(), Text: w.Text.String(), Tokens: w.Tokens, Finish: w.Finish}
+	for i, c := range w.Calls {
+		p.Calls = append(p.Calls, CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments.String()})
+	}
+	return p
+}

@@ -1,0 +1,246 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parley"
+	"parley/gateway/openai"
+)
+
+// A Constraint is what an answer is held to: a format, calls of tools, or
+// either.
+type Constraint struct {
+	Grammar *parley.Grammar
+	// loose is used instead if the engine cannot hold the arguments of tools
+	// that are not strict: it leaves their schemas out. Nil if there is none.
+	loose *parley.Grammar
+	// clients are the parts of the grammar that the client wrote.
+	clients []clientGrammar
+}
+
+// A clientGrammar is a grammar that a client wrote and how to speak of it.
+type clientGrammar struct {
+	parley.Grammar
+	// refusal makes an error of what is wrong with it.
+	refusal func(why string) error
+}
+
+// ConstrainText returns what the answer to a plain prompt is held to.
+func ConstrainText(f *openai.Format) Constraint {
+	c := Constraint{Grammar: f.Grammar}
+	if f.Grammar != nil {
+		kept := *f // and not the request that it is a part of
+		c.clients = []clientGrammar{{*f.Grammar, kept.Refusal}}
+	}
+	return c
+}
+
+// Constrain returns what the answer to a request is held to.
+func (box *Tools) Constrain(r *openai.ChatRequest, thinking bool) Constraint {
+	c := ConstrainText(&r.Format)
+	if tools := Callable(r); len(tools) > 0 {
+		written, loosened := grammarsOf(tools)
+		for i, t := range tools {
+			c.clients = append(c.clients, clientGrammar{written[i].Arguments, t.Refusal})
+		}
+		c.Grammar = box.withTools(r, written)
+		if loosened != nil {
+			c.loose = box.withTools(r, loosened)
+		}
+	}
+	if c.Grammar != nil {
+		c.Grammar = box.afterThoughts(c.Grammar, thinking)
+	}
+	if c.loose != nil {
+		c.loose = box.afterThoughts(c.loose, thinking)
+	}
+	return c
+}
+
+// Worker returns a worker that holds answers to the constraint.
+func (c *Constraint) Worker(w parley.Worker) parley.Worker {
+	if c == nil || c.loose == nil {
+		return w
+	}
+	return lenientWorker{w, c.loose}
+}
+
+// Loosely returns what an answer is held to where the exact grammar is refused.
+func (c *Constraint) Loosely() *parley.Grammar {
+	if c == nil {
+		return nil
+	}
+	return c.loose
+}
+
+// Callable are the tools that the model may call.
+func Callable(r *openai.ChatRequest) []openai.Tool {
+	if r.ToolChoice.Mode == openai.ToolsNone || len(r.Tools) == 0 {
+		return nil
+	}
+	if r.ToolChoice.Allowed == nil {
+		return r.Tools
+	}
+	return slices.DeleteFunc(slices.Clone(r.Tools), func(t openai.Tool) bool {
+		return !slices.Contains(r.ToolChoice.Allowed, t.Name)
+	})
+}
+
+// withTools is the grammar of an answer that may or must call tools. Where the
+// answer has a format, what is no call has that format.
+func (box *Tools) withTools(r *openai.ChatRequest, tools []ToolGrammar) *parley.Grammar {
+	single := r.ToolChoice.Single
+	var g parley.Grammar
+	switch {
+	case r.ToolChoice.Mode == openai.ToolsRequired:
+		g = box.syntax.Calls(tools, 1, single)
+	case r.Format.Grammar != nil:
+		g = parley.Choice(*r.Format.Grammar, box.syntax.Calls(tools, 1, single))
+	default:
+		g = box.syntax.MayCall(tools, single)
+	}
+	return &g
+}
+
+// grammarsOf returns the tools as calls of them are written, and once more with
+// any object for the arguments of those that are not strict, nil if that is the
+// same.
+func grammarsOf(tools []openai.Tool) (written, loose []ToolGrammar) {
+	differs := false
+	for _, t := range tools {
+		exact := ToolGrammar{t.Name, parley.JSONObject()}
+		switch {
+		case t.Parameters == nil:
+			exact.Arguments = parley.Literal("{}")
+		case t.Strict || isObjectSchema(t.Parameters):
+			exact.Arguments = parley.JSONSchema(t.Parameters, t.Strict)
+		}
+		any := exact
+		if t.Parameters != nil && !t.Strict {
+			any.Arguments = parley.JSONObject()
+			differs = true
+		}
+		written, loose = append(written, exact), append(loose, any)
+	}
+	if !differs {
+		loose = nil
+	}
+	return written, loose
+}
+
+// isObjectSchema reports whether a schema allows objects only, which arguments
+// always are.
+func isObjectSchema(raw json.RawMessage) bool {
+	var schema struct {
+		Type any `json:"type"`
+	}
+	return json.Unmarshal(raw, &schema) == nil && schema.Type == "object"
+}
+
+// afterThoughts lets a model that thinks before it answers do so: the grammar
+// holds what comes after. Thinking says that the prompt ends inside thoughts.
+func (box *Tools) afterThoughts(g *parley.Grammar, thinking bool) *parley.Grammar {
+	if box.Thoughts == nil {
+		return g
+	}
+	rest := parley.Sequence(parley.Regex(textBefore(box.Thoughts.shut)), parley.Literal(box.Thoughts.shut), parley.Regex(`\s{0,2}`))
+	thoughts := rest
+	if !thinking {
+		thoughts = parley.Optional(parley.Sequence(parley.Literal(box.Thoughts.Open), rest))
+	}
+	whole := parley.Sequence(thoughts, *g)
+	return &whole
+}
+
+// textBefore is an expression for any text that does not hold mark, whose first
+// character is not in it again.
+func textBefore(mark string) string {
+	first := regexp.QuoteMeta(mark[:1])
+	var partial, broken []string
+	for i := 1; i < len(mark); i++ {
+		begun := regexp.QuoteMeta(mark[:i])
+		partial = append(partial, begun)
+		broken = append(broken, begun+"[^"+regexp.QuoteMeta(mark[i:i+1])+first+"]")
+	}
+	again := "(?:" + strings.Join(partial, "|") + ")*"
+	return "(?:[^" + first + "]|" + again + "(?:" + strings.Join(broken, "|") + "))*" + again
+}
+
+// refused turns the engine's refusal of the grammar into one that names the
+// field of the request at fault.
+func (c *Constraint) refused(err error) error {
+	e, ok := errors.AsType[*parley.Error](err)
+	if !ok || !isGrammarError(e) || c == nil || len(c.clients) == 0 {
+		return err
+	}
+	place, why, found := strings.Cut(e.Message, ": ")
+	if !found || !strings.HasPrefix(place, enginePlace) {
+		place, why = enginePlace, e.Message
+	}
+	fault := c.clients[0].refusal(e.Message)
+	for _, client := range c.clients {
+		eachPlace(c.Grammar, enginePlace, func(path string, g *parley.Grammar) {
+			if inner, ok := strings.CutPrefix(place+"/", path+"/"); ok && sameClient(g, &client.Grammar) {
+				fault = client.refusal(strings.TrimPrefix("at #/"+strings.TrimSuffix(inner, "/")+": ", "at #/: ") + why)
+			}
+		})
+	}
+	return fault
+}
+
+// enginePlace is how the engine begins to say where in a grammar it is: at
+// #/parts/1/properties/name.
+const enginePlace = "at #"
+
+// eachPlace visits all schemas in a grammar, by their places.
+func eachPlace(g *parley.Grammar, path string, visit func(path string, g *parley.Grammar)) {
+	if g.Kind == parley.GrammarSchema {
+		visit(path, g)
+	}
+	for i := range g.Parts {
+		eachPlace(&g.Parts[i], path+"/parts/"+strconv.Itoa(i), visit)
+	}
+	for i := range g.Triggers {
+		eachPlace(&g.Triggers[i].Then, path+"/triggers/"+strconv.Itoa(i), visit)
+	}
+}
+
+func sameClient(a, b *parley.Grammar) bool {
+	return a.Kind == b.Kind && bytes.Equal(a.Schema, b.Schema)
+}
+
+func isGrammarError(e *parley.Error) bool {
+	return e.Code == parley.InvalidRequest && e.Param == "grammar"
+}
+
+// A lenientWorker holds an answer to the loose grammar where the exact one is
+// refused.
+type lenientWorker struct {
+	parley.Worker
+	loose *parley.Grammar
+}
+
+// Generate answers r.
+func (w lenientWorker) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	return func(yield func(parley.Delta, error) bool) {
+		for d, err := range w.Worker.Generate(ctx, r) {
+			if e, ok := errors.AsType[*parley.Error](err); ok && isGrammarError(e) {
+				again := *r
+				again.Grammar = w.loose
+				w.Worker.Generate(ctx, &again)(yield)
+				return
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// Package answer turns what workers deliver into what clients see, and says how models
+// are told of tools and held to formats.
+//
+// An [Answer] takes the steps of an [infer.Generation] and returns pieces: thoughts,
+// text and tool calls of each choice, with their log-probabilities, and at last the
+// usage. On their way, in this order:
+//
+//	text.go           tokens become exact text, held back while it may become a stop string
+//	reader.go         thoughts and tool calls are told from text, byte by byte
+//	screen_output.go  the safety policy holds back, redacts or halts what was written
+//	answer.go         pieces of all choices, joined where they already wait
+//
+// The other direction, before anything is generated:
+//
+//	tool_syntax.go    how a model writes tool calls, found from its chat template
+//	tool_messages.go  the conversation as the template takes it
+//	plain_tools.go    tools in plain messages, for templates that know none
+//	constrain.go      the grammar that an answer must follow
+//
+// The package knows no HTTP. What it has to tell its caller, it tells through the
+// functions in [Options].
+package answer

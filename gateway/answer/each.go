@@ -1,0 +1,99 @@
+package answer
+
+import (
+	"context"
+	"errors"
+
+	"parley/gateway/infer"
+)
+
+// Each hands what is added to take until the answer is complete. While nothing is added
+// for k.Every, it calls k.Ping instead. One request is answered on the caller's
+// goroutine: between the worker's connection and the client's there is no other. Take
+// and Ping are never called at the same time.
+//
+// It is the one loop of all endpoints that answer, whole or as a stream.
+func (a *Answer) Each(ctx context.Context, k KeepAlive, take func([]Piece) error) error {
+	p := a.keepAlive(k, take)
+	defer p.stop()
+	each := a.gathered
+	if a.work.Alone() {
+		each = a.alone
+	}
+	err := each(ctx, p)
+	if broken := p.failure(); broken != nil {
+		return broken
+	}
+	return err
+}
+
+// alone answers one request here.
+func (a *Answer) alone(ctx context.Context, p *pinger) error {
+	err := a.work.Each(func(s infer.Step) (bool, error) {
+		a.waiting.Store(s.Waits())
+		pieces, err := a.accept(infer.Event{Step: s})
+		if err == nil && len(pieces) > 0 {
+			err = p.hand(pieces)
+		}
+		return a.over(), err
+	})
+	switch {
+	case err == nil || a.over():
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return a.constraint.refused(err)
+}
+
+// gathered waits for the deltas of several requests. Deltas that already wait are
+// joined.
+func (a *Answer) gathered(ctx context.Context, p *pinger) error {
+	for !a.over() {
+		pieces, err := a.next(ctx, p.broken)
+		if err == nil && len(pieces) > 0 {
+			err = p.hand(pieces)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errBroken ends the wait for deltas after a ping failed, which says why.
+var errBroken = errors.New("the client cannot be written to")
+
+// next waits for deltas and returns the pieces they add, one for each choice.
+func (a *Answer) next(ctx context.Context, broken <-chan struct{}) ([]Piece, error) {
+	if a.later != nil {
+		return nil, a.later
+	}
+	if a.events == nil {
+		a.events = a.work.Pumped()
+	}
+	select {
+	case e := <-a.events:
+		a.waiting.Store(e.Waits())
+		return a.gather(e)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-broken:
+		return nil, errBroken
+	}
+}
+
+// Collect waits for the whole answer.
+func (a *Answer) Collect(ctx context.Context) ([]CollectedChoice, error) {
+	choices := make([]CollectedChoice, len(a.Choices))
+	err := a.Each(ctx, KeepAlive{}, func(pieces []Piece) error {
+		for i := range pieces {
+			choices[pieces[i].Choice].Add(pieces[i])
+		}
+		return nil
+	})
+	for i := 0; err == nil && a.judged != nil && i < len(choices); i++ {
+		err = a.judged(i, &choices[i])
+	}
+	return choices, err
+}

@@ -1,0 +1,122 @@
+package answer
+
+import "time"
+
+// A KeepAlive keeps the connection of a client open while nothing is written.
+type KeepAlive struct {
+	// Every is the longest silence; 0 sends nothing.
+	Every time.Duration
+	// Ping sends something. An error from it ends the answer.
+	Ping func() error
+}
+
+// reportEvery is how often a client that asked for progress is told where it stands
+// while it waits for its turn.
+const reportEvery = 500 * time.Millisecond
+
+// A pinger calls Ping, on the goroutine of a timer, when nothing was handed on for a
+// while. A client that waits in the queue hears more often, and of its place if it
+// asked for progress.
+type pinger struct {
+	KeepAlive
+	answer *Answer
+	take   func([]Piece) error
+
+	// mu is held while anything is written, which may take as long as a client takes
+	// to read.
+	mu    chanMutex
+	timer *time.Timer
+	// last is when something was handed on or, before that, when the wait began.
+	last   time.Time
+	handed bool
+	ended  bool
+	// err is why a write of its own failed; broken is closed then.
+	err    error
+	broken chan struct{}
+}
+
+func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
+	p := &pinger{KeepAlive: k, answer: a, take: take, mu: newChanMutex(), last: time.Now()}
+	if k.Every > 0 {
+		p.broken = make(chan struct{})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.timer = time.AfterFunc(p.interval(), p.tick)
+	}
+	return p
+}
+
+// hand hands pieces on, and not after a write failed.
+func (p *pinger) hand(pieces []Piece) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return p.err
+	}
+	if p.timer != nil {
+		p.last, p.handed = time.Now(), true
+	}
+	return p.take(pieces)
+}
+
+// interval is how long to wait until the silence may have been too long.
+func (p *pinger) interval() time.Duration {
+	every := p.Every
+	if !p.handed || p.answer.waiting.Load() {
+		every = min(every, p.answer.noticeEvery)
+		if p.answer.reports {
+			every = min(every, reportEvery)
+		}
+	}
+	return every
+}
+
+// tick pings if nothing was written for long enough.
+func (p *pinger) tick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.err != nil {
+		return
+	}
+	quiet := p.Every
+	if p.answer.waiting.Load() {
+		quiet = p.interval()
+	}
+	left := quiet - time.Since(p.last)
+	if left <= 0 {
+		p.last, p.handed = time.Now(), true
+		if p.err = p.ping(); p.err != nil {
+			close(p.broken)
+			p.answer.work.Cancel()
+			return
+		}
+		left = quiet
+	}
+	p.timer.Reset(min(left, p.interval()))
+}
+
+func (p *pinger) ping() error {
+	if p.answer.reports && p.answer.waiting.Load() {
+		if where := p.answer.Waiter.Status(); where.Waiting {
+			return p.take([]Piece{{Progress: where.Progress(len(p.answer.Prompts[0].Tokens))}})
+		}
+	}
+	return p.Ping()
+}
+
+// failure is why a ping failed, nil if none did.
+func (p *pinger) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// stop returns when nothing more is written.
+func (p *pinger) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

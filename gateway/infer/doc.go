@@ -1,0 +1,19 @@
+// Package infer runs inference jobs: it stands between the gateway, which knows
+// clients, and a [parley.Worker], which knows tokens. It knows neither HTTP nor text.
+//
+// A [Job] is what to compute and in whose name. A [Pipeline] answers it through layers,
+// each a source of steps in front of the next; [Pipeline.Run] reads in this order:
+//
+//	bounds.go        how long the first token and the whole answer may take
+//	share.go         equal requests are computed once: share_cache.go keeps answers,
+//	                 share_flight.go lets requests join one under way, and
+//	                 share_across.go joins those of other gateways through Redis
+//	model_queues.go  the queues of a model, one for each pool of workers
+//	pool_queue.go    one queue: admission, refusal, circuit breakers
+//	generate.go      the worker's deltas, on the caller's goroutine or pumped into a channel
+//
+// waiters.go knows where each job stands in the queues, for clients that ask.
+//
+// Jobs come down and steps go back up; nothing here calls its caller except through the
+// functions of a Job.
+package infer

@@ -1,0 +1,162 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"parley"
+)
+
+// eventsPending is how many deltas may wait for the client. A client that
+// reads more slowly than that holds up its own request only.
+const eventsPending = 32
+
+// A Step is something that happens to a request on its way: it begins to wait,
+// or its answer grows.
+type Step struct {
+	// ticket is the request's place in the queue, if this step is that it waits.
+	ticket *ticket
+	Delta  parley.Delta
+	// Shared deltas were computed for another request.
+	Shared bool
+}
+
+// Waits reports whether the step is that the request waits.
+func (s *Step) Waits() bool { return s.ticket != nil }
+
+// A source answers requests. Sources stand in front of one another, as the
+// layers do: bounds on time, shared answers, the queue, a worker.
+type source func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error]
+
+// An Event is one step of the answer to one of a call's prompts. One without a
+// delta says that the request waits.
+type Event struct {
+	Prompt int
+	Step
+	Err error
+}
+
+// A Generation is the work for one call. One request can be answered on the
+// goroutine of its caller ([generation.alone]); of several, each request's deltas
+// are pumped into one channel, where the call can wait for them and for other
+// things at once.
+type Generation struct {
+	Context  context.Context
+	Cancel   context.CancelFunc
+	from     source
+	requests []*parley.Request
+	atOnce   int
+	events   chan Event
+	pumps    sync.WaitGroup
+	// Waiter is where the job stands in the queues; leave gives it back.
+	Waiter *Waiter
+	leave  func()
+}
+
+// generate prepares to have at most atOnce of the requests answered at a time, in order.
+// The caller must call Stop.
+func generate(ctx context.Context, from source, requests []*parley.Request, atOnce int) *Generation {
+	ctx, cancel := context.WithCancel(ctx)
+	return &Generation{Context: ctx, Cancel: cancel, from: from, requests: requests, atOnce: atOnce, leave: func() {}}
+}
+
+// Pumped returns what happens to the requests; the first call begins with them.
+func (x *Generation) Pumped() <-chan Event {
+	if x.events != nil {
+		return x.events
+	}
+	x.events = make(chan Event, eventsPending)
+	waiting := slices.Clone(x.requests)
+	var next atomic.Int64
+	for range min(x.atOnce, len(waiting)) {
+		x.pumps.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(waiting)) && x.Context.Err() == nil; i = next.Add(1) - 1 {
+				x.pump(x.Context, x.from, int(i), waiting[i])
+			}
+		})
+	}
+	return x.events
+}
+
+// Alone reports whether there is one request, which has not been started.
+func (x *Generation) Alone() bool { return len(x.requests) == 1 && x.events == nil }
+
+// Each has the one request answered here and hands what happens to take, until
+// that is done or fails. The end of an answer is handed over when the worker has
+// let go of it: what take does then delays no other request.
+func (x *Generation) Each(take func(Step) (done bool, err error)) error {
+	var last *Step
+	for s, err := range x.from(x.Context, x.requests[0]) {
+		if err != nil {
+			return err
+		}
+		x.Waiter.note(s.ticket)
+		if s.Delta.Usage != nil && last == nil {
+			last = new(s)
+			continue
+		}
+		if done, err := take(s); done || err != nil {
+			return err
+		}
+	}
+	if last == nil {
+		return errNoUsage
+	}
+	_, err := take(*last)
+	return err
+}
+
+// Stop cancels what is still running and returns when every worker has let go.
+func (x *Generation) Stop() {
+	x.Cancel()
+	x.pumps.Wait()
+	x.leave()
+}
+
+var errNoUsage = errors.New("the worker ended the answer without a delta that carries usage")
+
+func (x *Generation) pump(ctx context.Context, from source, prompt int, r *parley.Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.send(ctx, Event{Prompt: prompt, Err: parley.PanicError(p)})
+		}
+	}()
+	complete := false
+	for s, err := range from(ctx, r) {
+		x.Waiter.note(s.ticket)
+		if !x.send(ctx, Event{prompt, s, err}) || err != nil {
+			return
+		}
+		complete = complete || s.Delta.Usage != nil
+	}
+	if !complete {
+		x.send(ctx, Event{Prompt: prompt, Err: errNoUsage})
+	}
+}
+
+// send reports false if events are no longer read.
+func (x *Generation) send(ctx context.Context, e Event) bool {
+	select {
+	case x.events <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// direct has a worker answer at once.
+func direct(worker parley.Worker) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
+		return func(yield func(Step, error) bool) {
+			for d, err := range worker.Generate(ctx, r) {
+				if !yield(Step{Delta: d}, err) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package infer
+
+import (
+	"context"
+	"iter"
+	"reflect"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/gateway/admin"
+	"parley/queue"
+)
+
+// A poolWorker worker has its workers in pools, which answer the requests of some
+// tenants, classes and purposes only.
+type poolWorker interface {
+	parley.Worker
+	// Pools lists the pools that serve a model, PoolsFor those that may answer a
+	// request, the one to ask first at the head.
+	Pools(model string) []string
+	PoolsFor(r *parley.Request) []string
+	// Pool computes in one pool, and in others that may answer if it has no worker.
+	Pool(name string) parley.Worker
+	// Ready counts the workers of a pool that can begin something.
+	Ready(model, pool string) int
+	// Cached returns how many tokens of a prompt a worker of a pool holds, if known.
+	Cached(r *parley.Request, pool string) (tokens int, known bool)
+	// NoWorkers is what a client is told whose request no worker can take.
+	NoWorkers(r *parley.Request) error
+}
+
+// modelQueues are the queues of one model: one for each pool of workers, so that what
+// is asked of one pool holds up no request of another.
+type modelQueues struct {
+	now func() time.Time
+	// pools is nil where there is one worker, and so one queue.
+	pools      poolWorker
+	workerWait time.Duration
+	of         []*poolQueue
+}
+
+// Open makes the queues of a model. A pool with several models, of which before are
+// those opened already, has one breaker for all of them.
+func (p *Pipeline) Open(id string, worker parley.Worker, before []*Model) (*Model, error) {
+	queues := &modelQueues{now: p.now, workerWait: p.admission.WorkerWait}
+	names := []string{admin.LocalPool}
+	if many, ok := worker.(poolWorker); ok {
+		queues.pools, names = many, many.Pools(id)
+	}
+	m := &Model{ID: id, Worker: worker, queues: queues}
+	for _, name := range names {
+		if err := queues.open(&p.admission, m, name, p.counted); err != nil {
+			return nil, err
+		}
+	}
+	for _, other := range before {
+		if SameWorker(worker, other.Worker) {
+			queues.joinBreakers(other.queues)
+		}
+	}
+	return m, nil
+}
+
+// SameWorker reports whether a and b are one worker.
+func SameWorker(a, b parley.Worker) bool { return reflect.TypeOf(a).Comparable() && a == b }
+
+// open adds the queue of a pool.
+func (q *modelQueues) open(config *Admission, m *Model, pool string, counted *admissionMetrics) error {
+	inner, err := queue.New(config.Queue)
+	if err != nil {
+		return err
+	}
+	t := &poolQueue{
+		now:     q.now,
+		metrics: counted,
+		queue:   inner,
+		model:   newBreaker(config.Breaker),
+		worker:  newBreaker(config.Breaker),
+		compute: m.Worker,
+		pools:   q.pools,
+		name:    m.ID,
+		pool:    pool,
+		number:  len(q.of),
+	}
+	if q.pools != nil {
+		t.compute = q.pools.Pool(pool)
+	}
+	for class, tier := range config.Queue.Tiers {
+		t.impatient[class] = tier.WaitMax > 0 && tier.WaitMax < config.FirstTokenMax
+	}
+	q.of = append(q.of, t)
+	return nil
+}
+
+// joinBreakers shares the breakers of workers with another model's queues.
+func (q *modelQueues) joinBreakers(with *modelQueues) {
+	for _, t := range q.of {
+		if other := with.named(t.pool); other != nil {
+			t.worker = other.worker
+		}
+	}
+}
+
+func (q *modelQueues) named(pool string) *poolQueue {
+	i := slices.IndexFunc(q.of, func(t *poolQueue) bool { return t.pool == pool })
+	if i < 0 {
+		return nil
+	}
+	return q.of[i]
+}
+
+// ready counts the workers of the pool that can begin something.
+func (t *poolQueue) ready() int {
+	if t.pools == nil {
+		return 1
+	}
+	return t.pools.Ready(t.name, t.pool)
+}
+
+// choose returns the queue in which a request should wait: of the first pool that may
+// answer it, has a worker, and is not failing. Nil says that no pool may.
+func (q *modelQueues) choose(r *parley.Request, now time.Time) (first *poolQueue) {
+	if q.pools == nil {
+		return q.of[0]
+	}
+	for _, name := range q.pools.PoolsFor(r) {
+		t := q.named(name)
+		if t.ready() > 0 && t.retry(now) == 0 {
+			return t
+		}
+		if first == nil {
+			first = t
+		}
+	}
+	return first
+}
+
+// answer waits for a turn, and then has a worker of the pool answer, through wrap.
+func (q *modelQueues) answer(wrap func(parley.Worker) parley.Worker) source {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
+		return func(yield func(Step, error) bool) {
+			k, err := q.enter(r)
+			if err != nil {
+				yield(Step{}, err)
+				return
+			}
+			defer k.drop()
+			if !k.isCalled() && !yield(Step{ticket: k}, nil) {
+				return
+			}
+			if err := q.wait(ctx, r, k); err != nil {
+				yield(Step{}, err)
+				return
+			}
+			t := k.queue.Load()
+			t.run(ctx, wrap(t.compute), r, k, yield)
+		}
+	}
+}
+
+// enter takes a place in a queue, or says why there is none.
+func (q *modelQueues) enter(r *parley.Request) (*ticket, error) {
+	now := q.now()
+	t := q.choose(r, now)
+	if t == nil {
+		return nil, q.pools.NoWorkers(r)
+	}
+	if retry := t.retry(now); retry > 0 && t.ready() > 0 {
+		t.turnedAway("breaker", r.Class)
+		return nil, &parley.Error{Code: parley.Unavailable, Wait: retry,
+			Message: "The model is failing, so your request was not tried. Try again in a while."}
+	}
+	k := &ticket{called: make(chan struct{})}
+	k.queue.Store(t)
+	k.Entry = queue.Entry{
+		Owner:     k,
+		Class:     r.Class,
+		Tenant:    r.Tenant,
+		Prompt:    len(r.Prompt),
+		Choices:   max(r.Choices, 1),
+		MaxOutput: r.MaxTokens,
+		Deadline:  r.Deadline,
+		Arrived:   now,
+		Objective: r.Objective,
+	}
+	if q.pools != nil {
+		k.Cached, k.CachedKnown = q.pools.Cached(r, t.pool)
+	}
+	if r.Embed {
+		k.MaxOutput = 1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return k, t.push(k, now)
+}
+
+// look lets go who may go by now. It moves a ticket whose pool has no worker any more,
+// or whose first pool has one again, and ends one for which no worker comes.
+func (q *modelQueues) look(r *parley.Request, k *ticket) {
+	now := q.now()
+	to := q.choose(r, now)
+	if from := k.queue.Load(); to != nil && to != from {
+		q.move(r, k, from, to, now)
+	}
+	t := k.lock()
+	defer t.mu.Unlock()
+	t.dispatch(now)
+	switch {
+	case t.ready() > 0:
+		k.empty = time.Time{}
+	case k.empty.IsZero():
+		k.empty = now
+	case now.Sub(k.empty) >= q.workerWait && k.State() == queue.Waiting:
+		t.queue.Withdraw(&k.Entry, now)
+		t.turnedAway("no_worker", k.Class)
+		k.refused = q.pools.NoWorkers(r)
+		close(k.called)
+	}
+}
+
+// move gives a ticket that waits a place in another queue. It leaves workers that are
+// up only for a pool that has nothing waiting.
+func (q *modelQueues) move(r *parley.Request, k *ticket, from, to *poolQueue, now time.Time) {
+	first, second := from, to
+	if first.number > second.number {
+		first, second = second, first
+	}
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	if k.State() != queue.Waiting || from.ready() > 0 && to.queue.Len() > 0 {
+		return
+	}
+	from.queue.Withdraw(&k.Entry, now)
+	k.queue.Store(to)
+	k.Cached, k.CachedKnown = q.pools.Cached(r, to.pool)
+	if k.refused = to.push(k, now); k.refused != nil {
+		close(k.called)
+	}
+}
