@@ -166,7 +166,7 @@ var columnsLeft = map[string]int{
 	"worker/zmq":           8,
 	"worker":               121,
 	"gateway/answer":       42,
-	"gateway/infer":        26,
+	"gateway/infer":        25,
 }
 
 // packedLeft: struct literals with fields that share lines.
