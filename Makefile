@@ -25,7 +25,7 @@ release: ## build what we ship, stripped, at most 40 MB without the models: linu
 
 .PHONY: build-bench
 build-bench: build ## build bin/parley-bench, which compares with other programs
-	$(GO) -C bench build -o ../bin/parley-bench ./cmd/parley-bench
+	$(GO) -C bench build -mod=mod -o ../bin/parley-bench ./cmd/parley-bench
 
 .PHONY: run
 run: build ## build and serve the built-in models on 127.0.0.1:8080
@@ -70,10 +70,11 @@ helm: ## the chart rendered by Helm itself, which is built if it is not installe
 unit: ## the Go tests; a skipped test is named with its reason
 	./test/run-unit.sh
 
+# -mod=mod: the requirements of these modules follow those of the one above them.
 .PHONY: modules
 modules: build ## the tests of the modules bench and tools
-	$(GO) -C tools test -vet=off ./...
-	PARLEY_BIN=$(CURDIR)/$(BIN) $(GO) -C bench test -vet=off ./...
+	$(GO) -C tools test -mod=mod -vet=off ./...
+	PARLEY_BIN=$(CURDIR)/$(BIN) $(GO) -C bench test -mod=mod -vet=off ./...
 
 .PHONY: clients
 clients: build ## official client SDKs against the real binary
@@ -101,8 +102,8 @@ web: ## build the pages again after a change in web/src; needs node 20.19 or new
 check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all without findings
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(TIMED) part vet $(GO) vet ./...
-	$(TIMED) part vet-bench $(GO) -C bench vet ./...
-	$(TIMED) part vet-tools $(GO) -C tools vet ./...
+	$(TIMED) part vet-bench $(GO) -C bench vet -mod=mod ./...
+	$(TIMED) part vet-tools $(GO) -C tools vet -mod=mod ./...
 	$(TIMED) part types ./test/types.sh
 	$(TIMED) part staticcheck $(GO) tool -modfile=tools.mod staticcheck ./...
 	$(TIMED) part staticcheck-bench $(GO) -C bench tool -modfile=../tools.mod staticcheck ./...
@@ -182,11 +183,11 @@ SAFETY_CORPORA ?= ../shared/data/corpora
 
 .PHONY: train-safety
 train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder SAFETY_CORPORA=folder]
-	$(GO) -C tools build -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
+	$(GO) -C tools build -mod=mod -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
 
 .PHONY: safety-report
 safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder]
-	$(GO) -C tools build -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
+	$(GO) -C tools build -mod=mod -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
 
 .PHONY: sbom
 sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin/parley.cdx.json

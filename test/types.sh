@@ -4,7 +4,7 @@
 # what the assembly's package imports: `make release` does that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go -C tools build -o ../bin/typecheck ./typecheck
+go -C tools build -mod=mod -o ../bin/typecheck ./typecheck
 for platform in linux/arm64 darwin/arm64; do
 	GOOS=${platform%/*} GOARCH=${platform#*/} bin/typecheck ./...
 done
