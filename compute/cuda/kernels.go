@@ -157,7 +157,7 @@ const (
 // with warpgroups (0: there is none), as in kernels/attend_128.cu.
 type attendTile struct{ warps, few, many, groups int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6, 8}, 128: {8, 4, 3, 5}, 256: {4, 2, 2, 0}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 8}, 128: {8, 4, 3, 4}, 256: {4, 2, 2, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -178,7 +178,7 @@ func attendShapes(width int, hopper bool) []kernelShape {
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
 	if hopper && s.groups > 0 {
-		many = s.warps*queryRows*(row+partition*2) + s.groups*keysOfTile*row + scales
+		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
 	}
 	return []kernelShape{
 		{fmt.Sprintf("attend_few_%d", width), 256, few, false},

@@ -69,8 +69,7 @@ FORCE void share() {
 
 // A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
 // bfloat16: of each partition first the keys, then the values.
-// A tile may still be read when the next one is taken, LATE tiles long.
-template <int D, int THREADS, int STAGES, bool FEW, int LATE> struct Feed {
+template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 	enum { tile = KEYS * D * 2, scaleBytes = 2 * PARTITION * 2, bytes = STAGES * tile + scaleBytes };
 	const AttendArgs &a;
 	const Item &item;
@@ -94,7 +93,7 @@ template <int D, int THREADS, int STAGES, bool FEW, int LATE> struct Feed {
 		at = first_tile(partition);
 		blocks = block_of(partition);
 		following = block_of(partition + 1);
-		UNROLL for (int i = 0; i < STAGES - 1 - LATE; i++) load();
+		UNROLL for (int i = 0; i < STAGES - 1; i++) load();
 	}
 
 	FORCE_MEMBER u8 *stage(int i) const { return memory + i % STAGES * tile; }
@@ -160,7 +159,7 @@ template <int D, int THREADS, int STAGES, bool FEW, int LATE> struct Feed {
 
 	// take waits for the next tile, begins to load another, and returns where it is.
 	FORCE_MEMBER u32 take() {
-		copy_wait<STAGES - 2 - LATE>();
+		copy_wait<STAGES - 2>();
 		share();
 		sync_block(); // the tile is there, and the stage of the one before is free
 		load();
@@ -261,7 +260,7 @@ FORCE void put(const AttendArgs &a, const Item &it, int qr, int group, int head,
 
 // attend_many computes items of WARPS times 16 query rows.
 template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs &a) {
-	typedef Feed<D, WARPS * 32, STAGES, false, 0> F;
+	typedef Feed<D, WARPS * 32, STAGES, false> F;
 	enum { held = D <= 128 }; // what was united stays in registers
 	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, then the feed's
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky, dim = a.pool.dim;
@@ -399,7 +398,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 // attend_few computes items of 16 query rows: eight warps share the keys of a tile,
 // and then the columns of the values.
 template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
-	typedef Feed<D, 256, STAGES, true, 0> F;
+	typedef Feed<D, 256, STAGES, true> F;
 	enum { queriesAt = 0, weightsAt = 16 * D * 2, feedAt = weightsAt + 16 * PARTITION * 2, columns = D / 64 };
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ float tops[8][16], sums[8][16][4];

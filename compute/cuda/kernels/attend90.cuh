@@ -49,34 +49,27 @@ template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) 
 
 // attend_many90 computes items of 128 query rows, 64 for each of two warpgroups.
 template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
-	typedef Feed<D, 256, STAGES, false, 1> F;
-	enum { weightsAt = 128 * D * 2, feedAt = weightsAt + 128 * PARTITION * 2 };
-	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, then the feed's
+	typedef Feed<D, 256, STAGES, false> F;
+	enum { weightsAt = 128 * D * 2, unitedAt = weightsAt + 128 * PARTITION * 2, feedAt = unitedAt + 128 * D * 4 };
+	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, what was united, the feed's
 	int lane = threadx % 32, warp = threadx / 32, wg = warp / 4, g = lane / 4, t = lane % 4, head = blocky;
 	int group = a.queries / a.pool.heads;
 	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, 128);
-	int first = it.fields[ITEM_FIRST] + warp * 16, wgFirst = it.fields[ITEM_FIRST] + wg * 64;
+	int first = it.fields[ITEM_FIRST] + warp * 16;
 	F feed(a, it, memory + feedAt, head);
 	load_queries<D>(a, it, first, group, head, memory + warp * 16 * D * 2, lane, 32);
 	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
-	int warpFirst = it.past + first / group, sideFirst = it.past + wgFirst / group;
-	int sideLast = wgFirst >= it.rows ? -1 : it.past + (least(wgFirst + 64, it.rows) - 1) / group;
+	int warpFirst = it.past + first / group;
 	u64 queries = described(shared_address(memory + wg * 64 * D * 2), 128, D * 16);
 	u64 weights = described(shared_address(memory + weightsAt + wg * 64 * PARTITION * 2), 128, PARTITION * 16);
-	float all[D / 2];
+	float *all = (float *)(memory + unitedAt) + threadx; // 256 apart; registers are for scores
 	const bool coded = a.pool.type >= POOL_INT8;
 	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 		int from = feed.first_tile(p), to = feed.tiles(p);
 		float s[TILES][32], top[2] = {-__builtin_inff(), -__builtin_inff()};
-		auto seen = [&](int j) __attribute__((always_inline)) {
-			int pos = p * PARTITION + j * KEYS;
-			return j >= from && j < to && pos <= sideLast && (a.window <= 0 || pos + KEYS > sideFirst - a.window + 1);
-		};
 		UNROLL for (int j = 0; j < TILES; j++) {
-			u32 keys = 0;
-			if (j >= from && j < to) keys = feed.take();
-			if (!seen(j)) continue;
-			u64 right = described(keys, 128, D * 16);
+			if (j < from || j >= to) continue;
+			u64 right = described(feed.take(), 128, D * 16);
 			brain_group_64<false, true>(s[j], queries, right);
 			UNROLL for (int k = 1; k < D / 16; k++) brain_group_64<true, false>(s[j], queries + k * 16, right + k * 16);
 			group_commit();
@@ -84,7 +77,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		}
 		UNROLL for (int j = 0; j < TILES; j++) {
 			int pos = p * PARTITION + j * KEYS;
-			if (!seen(j)) {
+			if (j < from || j >= to) {
 				UNROLL for (int i = 0; i < 32; i++) s[j][i] = -__builtin_inff();
 			} else if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
 				UNROLL for (int i = 0; i < 32; i++) {
@@ -133,15 +126,12 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		UNROLL for (int i = 0; i < D / 2; i++) out[i] = 0;
 		UNROLL for (int j = 0; j < TILES; j++) {
 			if (j < from || j >= to) continue;
-			group_wait<1>(); // the tile before the last is free
-			u32 values = feed.take();
-			if (!seen(j)) continue;
-			u64 right = described(values, D * 16, 128);
+			u64 right = described(feed.take(), D * 16, 128);
 			multiply_values<D, true>(out, weights + j * KEYS, right);
 			UNROLL for (int k = 1; k < KEYS / 16; k++) multiply_values<D, false>(out, weights + j * KEYS + k * 16, right + k * 2 * D);
 			group_commit();
+			group_wait<0>();
 		}
-		group_wait<0>();
 		UNROLL for (int i = 0; i < 2; i++) { // unite the partition with those before it
 			if (sum[i] == 0) continue;
 			float left = 0, right = 1;
@@ -151,7 +141,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			else row[i].all = part;
 			row[i].begun = true;
 			UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int c = 4 * n + 2 * i; c < 4 * n + 2 * i + 2; c++)
-				all[c] = again ? __builtin_fmaf(all[c], left, out[c] * right) : out[c];
+				all[c * 256] = again ? __builtin_fmaf(all[c * 256], left, out[c] * right) : out[c];
 		}
 	}
 	UNROLL for (int i = 0; i < 2; i++) {
@@ -159,7 +149,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		if (qr >= it.rows) continue;
 		float inverse = 1.0f / row[i].all.sum;
 		UNROLL for (int n = 0; n < D / 8; n++)
-			put(a, it, qr, group, head, n * 8 + 2 * t, all[4 * n + 2 * i] * inverse, all[4 * n + 2 * i + 1] * inverse);
+			put(a, it, qr, group, head, n * 8 + 2 * t, all[(4 * n + 2 * i) * 256] * inverse, all[(4 * n + 2 * i + 1) * 256] * inverse);
 	}
 	copy_wait<0>();
 }

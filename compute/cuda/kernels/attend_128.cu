@@ -1,7 +1,7 @@
 // Attention of heads up to 128 wide. The stages are as in kernels.go.
 #if __CUDA_ARCH__ >= 900
 #include "attend90.cuh"
-ATTEND_MANY90(128, 5)
+ATTEND_MANY90(128, 4)
 #else
 #include "attend.cuh"
 ATTEND_MANY(128, 8, 3)
