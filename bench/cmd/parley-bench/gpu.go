@@ -35,16 +35,20 @@ published models, so nothing is downloaded. Times are medians and end when the s
 the last tokens are in host memory.
 
 A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
-sequences with 512 tokens each behind them).`,
-		Example: `  parley-bench gpu --model llama-8b:BF16 --load d1x512,d32x512,p8000
+sequences with 512 tokens each behind them).
+
+Without --model and --load every load with a bar for one H200 is measured, and the command
+fails if a bar is missed.`,
+		Example: `  parley-bench gpu
+  parley-bench gpu --model llama-8b:BF16 --load d1x512,d32x512,p8000
   parley-bench gpu --model qwen3-0.6b:BF16,llama-8b:Q4_K --load d1x512`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.device, "device", 0, "`NUMBER` of the GPU")
-	flags.StringSliceVar(&f.shapes, "model", []string{"llama-1b:BF16"}, "`SHAPES` with their types of weights")
-	flags.StringSliceVar(&f.loads, "load", []string{"d1x512", "d32x512", "p2048"}, "`LOADS` to measure")
+	flags.StringSliceVar(&f.shapes, "model", nil, "`SHAPES` with their types of weights; without, those with a bar")
+	flags.StringSliceVar(&f.loads, "load", nil, "`LOADS` to measure; without, those with a bar")
 	flags.StringVar(&f.kvType, "kv-type", "bf16", "how the key/value pool keeps numbers: one of `f32, bf16, int8, fp8`")
 	flags.Float64Var(&f.seconds, "seconds", 1, "measure each load for this many `SECONDS`")
 	return cmd
@@ -70,14 +74,6 @@ func (f *gpuFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var loads []llamacpp.GPULoad
-	for _, text := range f.loads {
-		l, err := parseLoad(text)
-		if err != nil {
-			return err
-		}
-		loads = append(loads, l)
-	}
 	devices, err := cuda.Devices()
 	if err != nil {
 		return err
@@ -85,37 +81,57 @@ func (f *gpuFlags) run(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.Index == f.device }); i >= 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s, %d multiprocessors, CUDA %d\n", devices[i].Name, devices[i].Multiprocessor, devices[i].Driver)
 	}
-	for _, text := range f.shapes {
-		if err := f.measure(cmd, text, kind, loads); err != nil {
+	var measured []gpuMeasurement
+	for _, model := range f.models() {
+		loads, err := parseLoads(f.loadsOf(model))
+		if err != nil {
 			return err
 		}
+		results, err := f.measure(cmd, model, kind, loads)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			measured = append(measured, gpuMeasurement{model, r.Load, r.Rate()})
+		}
 	}
-	return nil
+	return verdict(cmd.OutOrStdout(), measured)
+}
+
+func parseLoads(texts []string) (loads []llamacpp.GPULoad, err error) {
+	for _, text := range texts {
+		l, err := parseLoad(text)
+		if err != nil {
+			return nil, err
+		}
+		loads = append(loads, l)
+	}
+	return loads, nil
 }
 
 // measure prints a table of one model.
-func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType, loads []llamacpp.GPULoad) error {
+func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType, loads []llamacpp.GPULoad) ([]llamacpp.GPUResult, error) {
 	name, typ, _ := strings.Cut(text, ":")
 	shape, err := weights.ShapeNamed(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	quant, err := weights.ParseDType(typ)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ck, err := weights.RandomCheckpoint(shape, quant, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	results, load, err := llamacpp.MeasureGPU(ck, f.device, kind, loads, time.Duration(f.seconds*float64(time.Second)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s %s, loaded in %.1f s\n", name, quant, load.Seconds())
 	for _, r := range results {
 		fmt.Fprintf(out, "  %-32s %9.3f ms %10.0f tok/s\n", r.Load, float64(r.Pass.Microseconds())/1000, r.Rate())
 	}
-	return nil
+	return results, nil
 }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMissedBarFails holds rates around the bars to the verdict.
+func TestMissedBarFails(t *testing.T) {
+	var measured []gpuMeasurement
+	for _, b := range gpuBars {
+		load, err := parseLoad(b.load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		measured = append(measured, gpuMeasurement{b.model, load, b.least})
+	}
+	var out strings.Builder
+	if err := verdict(&out, measured); err != nil || strings.Count(out.String(), ": met") != len(gpuBars) {
+		t.Errorf("rates at the bars: %v\n%s", err, out.String())
+	}
+	measured[3].rate--
+	out.Reset()
+	if err := verdict(&out, measured); err == nil || strings.Count(out.String(), ": missed") != 1 {
+		t.Errorf("one rate under its bar: %v\n%s", err, out.String())
+	}
+}
+
+// TestBarsAreMeasured wants every bar among what the command measures without flags.
+func TestBarsAreMeasured(t *testing.T) {
+	f := &gpuFlags{}
+	n := 0
+	for _, model := range f.models() {
+		n += len(f.loadsOf(model))
+	}
+	if n != len(gpuBars) {
+		t.Errorf("%d loads are measured, %d have a bar", n, len(gpuBars))
+	}
+}
