@@ -107,6 +107,9 @@ func (s *Sheet) readCells(fields map[string]any) (Cells, error) {
 			return nil, s.unknown(name)
 		}
 		value, err := Parse(cell.Unit, fmt.Sprint(fields[name]))
+		if err == nil {
+			err = withinRange(cell, value)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // hfConfig is what a Hugging Face config.json says of a model's size. Models of
@@ -54,6 +55,11 @@ func ReadConfig(text []byte) (Cells, error) {
 	}
 	if sliding := c.slidingLayers(); sliding > 0 {
 		shape["window_layers"], shape["window"] = sliding, c.Window
+	}
+	for name, value := range shape {
+		if !(value > 0) || math.IsInf(value, 0) {
+			return nil, fmt.Errorf("config.json describes a model whose %s is %g", name, value)
+		}
 	}
 	return shape, nil
 }

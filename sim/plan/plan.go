@@ -57,7 +57,8 @@ type Result struct {
 	Sentence   string `json:"sentence"`
 	// Attainable is false if the objectives cannot be met by more replicas.
 	Attainable bool `json:"attainable"`
-	// Limits are the rates by resource, the smallest first.
+	// Limits are the rates by resource, the smallest first, without what does
+	// not limit.
 	Limits []Limit `json:"limits"`
 }
 
@@ -157,7 +158,7 @@ func withinRange(cell *Cell, value float64) error {
 func (r *Result) judge() {
 	of := func(name string) float64 { return r.Values[name] }
 	for _, bound := range r.sheet.Limits {
-		if rate := bound.Expr.eval(of); rate > 0 {
+		if rate := bound.Expr.eval(of); rate > 0 && !math.IsInf(rate, 0) {
 			r.Limits = append(r.Limits, Limit{bound.Name, rate})
 		}
 	}

@@ -84,6 +84,14 @@ func TestTimestamp(t *testing.T) {
 	}
 }
 
+// TestNoLimitIsNoNumber: JSON has no infinity.
+func TestNoLimitIsNoNumber(t *testing.T) {
+	p := planFor(t, "model=70b,tp=8,hit=100%,new=0")
+	if _, err := json.Marshal(p); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatIf(t *testing.T) {
 	before := planFor(t, "model=70b,tp=8,hit=90%,ttft=2,output=1000")
 	after, err := planner.Plan(before.Settings.With(Settings{"kv": "fp8"}))
@@ -270,6 +278,10 @@ tp: 2
 	if want := `devices: x: no setting "memry": do you mean memory?`; err == nil || err.Error() != want {
 		t.Errorf("a wrong field: %v, want %s", err, want)
 	}
+	_, _, err = planner.Read([]byte("devices: {x: {memory: 0}}"))
+	if want := "devices: x: memory: it must be more than 0"; err == nil || err.Error() != want {
+		t.Errorf("a device without memory: %v, want %s", err, want)
+	}
 	if _, _, err := planner.Read([]byte("devices: [")); err == nil {
 		t.Error("what is not YAML is read")
 	}
@@ -309,7 +321,9 @@ func TestConfigOfHuggingFace(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"{":  "not a config.json",
+		"{": "not a config.json",
+		`{"num_hidden_layers":1,"hidden_size":1,"num_attention_heads":1,"vocab_size":1,"intermediate_size":1,
+			"num_key_value_heads":-1}`: "kv_heads is -1",
 		"{}": "config.json has no",
 		`{"num_hidden_layers":1,"hidden_size":1,"num_attention_heads":1,"vocab_size":1}`: "intermediate_size",
 	} {
