@@ -7,7 +7,8 @@ import (
 
 // FuzzReadConfig: whatever a config.json says, it is refused or gives a shape that can be planned.
 func FuzzReadConfig(f *testing.F) {
-	f.Add([]byte(`{"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":3,"vocab_size":9}`))
+	f.Add([]byte(`{"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,
+		"num_hidden_layers":3,"vocab_size":9}`))
 	f.Add([]byte(`{"text_config":{"num_hidden_layers":1e300,"hidden_size":-1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		shape, err := ReadConfig(text)
