@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"parley/worker/host"
 )
 
 // An upPlan is a gateway and its workers on this machine.
@@ -22,6 +24,7 @@ type upPlan struct {
 	program string // this one
 	addr    string
 	workers int
+	devices []string // of the workers, one for each; none means the default for all
 	models  []string
 	dir     string // of logs and data
 	key     string // of the workers
@@ -33,8 +36,9 @@ func newFleetUp() *cobra.Command {
 		Use: "up", Short: "Start a gateway and workers on this machine, and watch them",
 		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
 them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
-answers go on with another one, and it is started again after five seconds.`,
-		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
+answers go on with another one, and it is started again after five seconds. On a machine
+with several GPUs, --devices all starts a worker for each of them.`,
+		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --devices all --model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.OutOrStdout())
@@ -42,12 +46,21 @@ answers go on with another one, and it is started again after five seconds.`,
 	}
 	cmd.Flags().StringVar(&p.addr, "addr", "127.0.0.1:8080", "the gateway listens on this `ADDRESS`")
 	cmd.Flags().IntVar(&p.workers, "workers", 3, "start `N` workers")
+	cmd.Flags().StringSliceVar(&p.devices, "devices", nil,
+		"start one worker for each of these `DEVICES`, as cuda:0,cuda:1, or all: one for each GPU")
+	cmd.MarkFlagsMutuallyExclusive("workers", "devices")
 	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"}, "serve this `MODEL`, as serve and worker take it")
 	cmd.Flags().StringVar(&p.dir, "dir", "", "keep logs and data in this `DIRECTORY` (default: a temporary one, which goes when all ended as they were told to)")
 	return cmd
 }
 
 func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
+	if p.devices, err = workerDevices(p.devices, host.GPUs); err != nil {
+		return err
+	}
+	if len(p.devices) > 0 {
+		p.workers = len(p.devices)
+	}
 	if p.workers < 1 {
 		return errNoWorkers
 	}
@@ -77,12 +90,28 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 		}
 		name := fmt.Sprint("worker-", i+1)
 		args := append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, name)}, p.modelFlags()...)
+		if len(p.devices) > 0 {
+			args = append(args, "--device", p.devices[i])
+		}
 		parts.Go(func() { stop(p.keep(ctx, name, args)) })
 		front = append(front, "--worker", "http://"+address)
 	}
 	parts.Go(func() { stop(p.part(ctx, "gateway", append(front, p.modelFlags()...))) })
 	fmt.Fprintf(out, "Starting a gateway on http://%s and %d workers; logs are in %s\n", p.addr, p.workers, p.dir)
 	return p.watch(ctx, out)
+}
+
+// workerDevices returns the device of each worker: those that are named, or every GPU.
+func workerDevices(named []string, gpus func() ([]string, error)) ([]string, error) {
+	if len(named) == 1 && named[0] == "all" {
+		return gpus()
+	}
+	for _, name := range named {
+		if _, err := host.ParseDevice(name); err != nil {
+			return nil, fmt.Errorf("--devices: %w: %w", err, errUsage)
+		}
+	}
+	return named, nil
 }
 
 // keep runs a worker, and again when it has ended, until ctx does. One that gives

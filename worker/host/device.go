@@ -59,6 +59,16 @@ func ChooseDevice(name string) (d Device, why error, err error) {
 	return d, nil, err
 }
 
+// GPUs returns the names of all NVIDIA GPUs of this machine, as [ChooseDevice] takes
+// them, or why there are none.
+func GPUs() (names []string, err error) {
+	devices, err := cuda.Devices()
+	for _, d := range devices {
+		names = append(names, fmt.Sprintf("%s:%d", DeviceCUDA, d.Index))
+	}
+	return names, err
+}
+
 func gpuDevice(index int) (Device, error) {
 	devices, err := cuda.Devices()
 	if err != nil {
