@@ -75,7 +75,11 @@ func (t *turn) titleLater() {
 // is an excerpt.
 func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, text string) error {
 	c := alone.aside(alone.request.Context(), "title")
-	said, _, err := c.ask(m, titleTask, text, titleTokens)
+	var said string
+	var err error
+	if !m.Demo { // which would make one up
+		said, _, err = c.ask(m, titleTask, text, titleTokens)
+	}
 	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded { // without room for one, the question names it
 		return err
 	}

@@ -174,6 +174,9 @@ type Served struct {
 	OwnedBy string
 	// Created is shown in the list of models; default: when the gateway was made.
 	Created time.Time
+	// Demo marks a model that is too small for real work: titles of its conversations are
+	// taken from the first question, and pages say how to add a real one.
+	Demo bool
 	// Default makes this the model of requests that name none. At most one.
 	Default bool
 }

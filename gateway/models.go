@@ -33,7 +33,14 @@ func (g *Gateway) showModel(c *call) error {
 
 // describe shows a model under a name that it goes by.
 func (m *model) describe(name string) openai.Model {
-	shown := openai.Model{ID: name, Object: "model", Created: m.Created.Unix(), OwnedBy: m.OwnedBy, MaxModelLen: m.ContextTokens}
+	shown := openai.Model{
+		ID:          name,
+		Object:      "model",
+		Created:     m.Created.Unix(),
+		OwnedBy:     m.OwnedBy,
+		MaxModelLen: m.ContextTokens,
+		Demo:        m.Demo,
+	}
 	if m.Template == nil {
 		shown.Unavailable = "no chat template"
 	}

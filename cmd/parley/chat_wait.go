@@ -51,6 +51,8 @@ func (w *waitLine) clear() {
 // waitText tells in ASCII what an answer waits for; empty if for nothing that is worth telling.
 func waitText(p openai.Progress) string {
 	switch {
+	case p.Loading:
+		return "loading the model"
 	case p.Waiting && p.Ahead == 0 && p.WaitMs == 0:
 		return "waiting: next in line"
 	case p.Waiting && p.WaitMs == 0:

@@ -294,8 +294,15 @@ func (s *settings) openNamed(path string) (ck *weights.Checkpoint, name string, 
 func served(hosts []*host.Host) (models []gateway.Served) {
 	for i, h := range hosts {
 		m := h.Models()[0]
+		_, demo := builtin.Find(m.ID)
 		models = append(models, gateway.Served{
-			ID: m.ID, Worker: h, Tokenizer: h.Tokenizer, Template: h.Template, ContextTokens: m.ContextTokens, Default: i == 0,
+			ID:            m.ID,
+			Worker:        h,
+			Tokenizer:     h.Tokenizer,
+			Template:      h.Template,
+			ContextTokens: m.ContextTokens,
+			Default:       i == 0,
+			Demo:          demo,
 		})
 	}
 	return models

@@ -240,6 +240,8 @@ type Model struct {
 	OwnedBy     string `json:"owned_by"`
 	MaxModelLen int    `json:"max_model_len,omitempty"`
 	Unavailable string `json:"unavailable,omitempty"`
+	// Demo marks a model that is too small for real work.
+	Demo bool `json:"demo,omitempty"`
 }
 
 // logprobLeast is what the interface writes for a probability too small to

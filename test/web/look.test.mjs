@@ -202,3 +202,11 @@ test('keys alone: new, send, stop, edit, answer again, rename, export, search, h
   await page.waitForFunction(() => document.activeElement?.id === 'prompt');
   await page.closeClean();
 });
+
+test('an empty chat with the demo model says how to add a real one', async () => {
+  const page = await openPage(rig);
+  const note = page.locator('p', { hasText: 'Polly is a tiny demo model. Add a real one:' });
+  await note.waitFor();
+  assert.equal(await note.locator('code').textContent(), 'parley pull qwen3:0.6b');
+  await page.context().close();
+});

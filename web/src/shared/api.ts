@@ -99,6 +99,8 @@ export interface Model {
   max_model_len?: number;
   /** Why nobody can chat with it now; absent if one can. */
   unavailable?: string;
+  /** It is too small for real work. */
+  demo?: boolean;
 }
 
 export interface Usage {
@@ -130,6 +132,8 @@ export interface Progress {
   processed: number;
   time_ms: number;
   waiting?: boolean;
+  /** The model is brought into memory first. */
+  loading?: boolean;
   ahead?: number;
   wait_ms?: number;
 }
