@@ -9,12 +9,12 @@ import (
 // A BlockKey is the part of a block's name by which routers find it. Like the
 // name it says everything from the beginning of the sequence to the end of the
 // block, but it can be had without the rest, at a fraction of the price: a
-// router hashes every prompt, and every block that any worker tells of.
+// router hashes every prompt, and every block that any worker reports.
 //
-// It is not cryptographic, and need not be. Who makes two blocks agree in their
-// keys has a prompt sent to a worker that has not computed it, and wins nothing:
-// workers compare names. And the salts of others, which they do not know, are
-// part of their keys.
+// It is not cryptographic, and need not be. A client that makes two blocks
+// agree in their keys has a prompt sent to a worker that has not computed it, and gains
+// nothing: workers compare names. And the salts of other tenants, which it does not
+// know, are part of their keys.
 type BlockKey uint64
 
 // keyAt is where a name has its key.

@@ -44,8 +44,8 @@ type Routing struct {
 	Moves int
 }
 
-// Count returns how many tokens the delta has. A piece of text counts as one, as
-// nobody knows better.
+// Count returns how many tokens the delta has. A piece of text counts as one,
+// because its tokens are not known.
 func (d *Delta) Count() int {
 	if n := len(d.Tokens); n > 0 || d.Text == "" {
 		return n
@@ -56,7 +56,7 @@ func (d *Delta) Count() int {
 // A Progress says how far a request is before its first token.
 type Progress struct {
 	// Waiting requests are not computed yet: about Ahead others go before, which
-	// is expected to take Wait, 0 if nobody can tell.
+	// is expected to take Wait, 0 if unknown.
 	Waiting bool
 	// Loading says that the model is brought into memory first.
 	Loading bool
@@ -106,8 +106,8 @@ type Usage struct {
 	Miss string `json:",omitzero"`
 	// OutputTokens sums over the choices.
 	OutputTokens int `json:",omitzero"`
-	// ReasoningTokens is how many of OutputTokens were thoughts. Who reads the
-	// answer finds out; a worker need not.
+	// ReasoningTokens is how many of OutputTokens were thoughts. The
+	// gateway counts them; a worker need not.
 	ReasoningTokens int `json:",omitzero"`
 	// DroppedTokens is how many tokens the choices forgot because the text
 	// outgrew the context; see [Request.Sinks].

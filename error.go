@@ -49,7 +49,7 @@ const (
 // Error reaches the caller as [Internal] and is complete in the log.
 type Error struct {
 	Code Code
-	// Message tells the caller what was wrong and what to do next.
+	// Message says what was wrong and what to do next.
 	Message string
 	// Param names the request field at fault, if there is one.
 	Param string

@@ -5,7 +5,7 @@ import "encoding/json"
 // A Grammar says which texts an answer may be. It is plain data, a tree: the
 // gateway builds it, an engine compiles it and then offers the sampler only
 // tokens that keep the answer inside it. It travels as JSON. The zero value is
-// no grammar; a nil *Grammar in a [Request] leaves the answer free.
+// not a grammar; a nil *Grammar in a [Request] leaves the answer free.
 //
 // An answer under a grammar ends by itself when nothing can follow, and may
 // use the model's end token only where the text is complete. It is cut short
@@ -21,7 +21,7 @@ type Grammar struct {
 	Strict bool            `json:"strict,omitempty"`
 	// Parts are the members of a sequence or a choice, or the one that is repeated.
 	Parts []Grammar `json:"parts,omitempty"`
-	// Min and Max bound a repetition; a Max of 0 is no bound.
+	// Min and Max bound a repetition; a Max of 0 means no bound.
 	Min int `json:"min,omitempty"`
 	Max int `json:"max,omitempty"`
 	// Triggers interrupt free text.
@@ -81,8 +81,8 @@ func Sequence(parts ...Grammar) Grammar { return Grammar{Kind: GrammarSequence, 
 // Choice is the grammar of any one of its parts.
 func Choice(parts ...Grammar) Grammar { return Grammar{Kind: GrammarChoice, Parts: parts} }
 
-// Repeat is the grammar of least to most of part in a row; a most of 0 is no
-// bound. The part must not be able to be empty.
+// Repeat is the grammar of least to most of part in a row; a most of 0 means
+// no bound. The part must not be able to be empty.
 func Repeat(part Grammar, least, most int) Grammar {
 	return Grammar{Kind: GrammarRepeat, Parts: []Grammar{part}, Min: least, Max: most}
 }

@@ -49,7 +49,7 @@ func (l *loop) scores(c *choice, logits []float32) []float32 {
 	return l.masked
 }
 
-// accept goes on in the grammar by a token, and reports whether it knows the
+// accept advances the grammar by a token, and reports whether it knows the
 // token there and whether nothing can follow it.
 func (c *choice) accept(tok parley.Token) (allowed, final bool) {
 	if c.matcher == nil {

@@ -16,8 +16,8 @@ type Copies struct {
 }
 
 // copy makes copies in order. It reports whether all could be made: where the
-// content of a block turned out to be lost, whoever needed it must be planned
-// for anew.
+// content of a block turned out to be lost, the sequences that needed it must be
+// planned again.
 func (l *loop) copy(moves []kv.Move) (whole bool) {
 	lost := map[parley.BlockHash]bool(nil)
 	for len(moves) > 0 {
@@ -57,7 +57,7 @@ func (l *loop) copied(moves []kv.Move, took time.Duration) {
 // copyFailed reports whether the content of a block is lost. Otherwise only the
 // copy is missing, which a later read will notice.
 func (l *loop) copyFailed(m kv.Move, err error) (lost bool) {
-	l.e.cfg.Log.Warn("a block was not copied", "model", l.e.cfg.Model.ID, "block", m.Hash, "from", m.From, "to", m.To, "error", err)
+	l.e.cfg.Log.Warn("block copy failed", "model", l.e.cfg.Model.ID, "block", m.Hash, "from", m.From, "to", m.To, "error", err)
 	l.e.mu.Lock()
 	l.e.stats.Damaged++
 	l.e.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *loop) audit() {
 	if err == nil {
 		return
 	}
-	l.e.cfg.Log.Error("blocks were not accounted for; repaired, and the prefix cache is empty", "model", l.e.cfg.Model.ID, "error", err)
+	l.e.cfg.Log.Error("block accounting repaired; prefix cache dropped", "model", l.e.cfg.Model.ID, "error", err)
 	l.e.mu.Lock()
 	l.e.stats.Repairs++
 	l.e.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 //
 // Its key/value pool has as many blocks as the other one and is used through
 // the same block tables: where a sequence has its keys in one, it has them in
-// the other. So nobody keeps a second account of blocks. What lies in a block
+// the other. So there is no second account of blocks. What lies in a block
 // of the draft pool may be missing or out of date, for blocks are shared,
 // copied and given to others without the draft network being asked; it
 // remembers of each which tokens it computed there, and reads again what it
@@ -77,7 +77,7 @@ func (t *turn) scores(row []float32) []float32 {
 	return row
 }
 
-// accept goes on in the grammar by a guess. The one with which it ends is not
+// accept advances the grammar by a guess. The one with which it ends is not
 // worth a row: nothing comes after it.
 func (t *turn) accept(tok parley.Token) {
 	if c := t.choice; c.matcher != nil && (!t.ahead.Accept(tok) || t.ahead.Final()) {
@@ -184,7 +184,7 @@ func (l *loop) draft(plan *sched.Plan) {
 	began := l.e.cfg.Now()
 	err := d.guessAll(l.e.cfg.Ends)
 	if err != nil {
-		l.e.cfg.Log.Error("a draft failed", "model", l.e.cfg.Model.ID, "error", err, "rest", d.rest)
+		l.e.cfg.Log.Error("draft failed", "model", l.e.cfg.Model.ID, "error", err, "rest", d.rest)
 	}
 	for i := range plan.Parts {
 		p := &plan.Parts[i]
@@ -272,7 +272,7 @@ func (d *drafter) assemble() {
 	}
 }
 
-// assembleNext makes the next draft pass, of those who want another guess.
+// assembleNext assembles the next draft pass, of the sequences that want another token.
 func (d *drafter) assembleNext(ends []parley.Token) {
 	d.begin()
 	for _, t := range d.turns {

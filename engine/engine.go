@@ -59,8 +59,8 @@ type Config struct {
 
 	// Events is told what blocks the cache holds and no longer holds, between
 	// passes and on the loop's own goroutine: it must return at once and keep
-	// nothing. Sched.Cache.Events must say how many may come at once. Nil tells
-	// nobody.
+	// nothing. Sched.Cache.Events must say how many may come at once. Nil
+	// reports nothing.
 	Events func(iter.Seq[kv.Event])
 
 	// Learned is told how long passes take, when the loop has nothing to compute after
@@ -79,7 +79,7 @@ type Config struct {
 // An Observer is told what happens in the loop. Its functions run on the
 // loop's own goroutine and must return at once.
 type Observer struct {
-	// Step: a pass of so many sequences and tokens was computed.
+	// Step: a pass of sequences and tokens was computed.
 	Step func(sequences, tokens int, took time.Duration)
 	// Token: a token was chosen; after is the time since the request came for
 	// the first token of a choice, and since the token before for the others.
@@ -114,7 +114,7 @@ func (o *Observer) done(r *parley.Request, u *parley.Usage) {
 	}
 }
 
-// FinishAbort is why a choice ended that failed or that nobody waited for.
+// FinishAbort is why a choice ended that failed or was cancelled.
 const FinishAbort = "abort"
 
 // An Engine serves one model. It implements [parley.Worker].
@@ -157,7 +157,7 @@ type Stats struct {
 	Copied           [kv.Tiers][kv.Tiers]Copies
 	Damaged, Repairs uint64
 	// Failures counts passes that went wrong, Pauses how often a request was
-	// held because nobody read its answer.
+	// paused because its client did not read.
 	Failures, Pauses uint64
 	// Guesses count the tokens that each drafter guessed ahead, DraftTime is how
 	// long the draft network took, DraftFailures how often it went wrong.
@@ -347,7 +347,7 @@ func (e *Engine) submit(j *job) error {
 	return nil
 }
 
-// leave tells the loop that nobody reads the job's answer any more.
+// leave reports to the loop that the job's client has hung up.
 func (e *Engine) leave(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -355,7 +355,7 @@ func (e *Engine) leave(j *job) {
 	e.rouse()
 }
 
-// resume tells the loop that a paused job's answer is being read again.
+// resume reports to the loop that a paused job's client reads again.
 func (e *Engine) resume(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"parley/engine/kv"
 )
 
-// publish tells what the cache holds now and did not before. If more has
-// happened than the cache remembers, it is all told anew.
+// publish reports the changes of the cache since the last call. If more has happened
+// than the cache remembers, it reports the whole content.
 func (l *loop) publish() {
 	tell := l.e.cfg.Events
 	if tell == nil || l.sched.Seq() == l.published {
@@ -29,7 +29,7 @@ func (l *loop) publish() {
 	})
 }
 
-// forgetAll tells that the cache is empty, because the scheduler is a new one.
+// forgetAll reports that the cache is empty, because the scheduler is a new one.
 func (l *loop) forgetAll() {
 	if tell := l.e.cfg.Events; tell != nil {
 		tell(func(yield func(kv.Event) bool) { yield(kv.Event{Kind: kv.Cleared}) })

@@ -28,7 +28,7 @@ type job struct {
 	dropped        int       // tokens forgotten, over all choices
 
 	arrived, started, first time.Time
-	begun                   bool // the prompt was computed, and the choices go on
+	begun                   bool // the prompt was computed, and the choices decode
 	done                    bool
 }
 
@@ -53,7 +53,7 @@ type choice struct {
 	idle   int            // passes without any
 }
 
-// pause holds the job's choices, or lets them go on.
+// pause pauses the job's choices, or resumes them.
 func (j *job) pause(held bool) {
 	for _, c := range j.choices {
 		c.seq.Paused = held
@@ -169,5 +169,5 @@ func contextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errExpired()
 	}
-	return parley.Errorf(parley.Cancelled, "the caller left before the answer was complete")
+	return parley.Errorf(parley.Cancelled, "the client hung up before the answer was complete")
 }

@@ -24,7 +24,7 @@ type loop struct {
 	now     time.Time // when the present pass was computed
 	masker  *grammar.Masker
 	masked  []float32 // scores of the tokens that a grammar allows
-	hidden  []float32 // [StepTokens][Width], when somebody embeds
+	hidden  []float32 // [StepTokens][Width], for embeddings
 	worked  bool      // since blocks were last accounted for
 
 	published uint64 // the last event that was told
@@ -99,7 +99,7 @@ func (l *loop) round() (closed bool) {
 // restart begins anew after a fault outside a pass, when the scheduler's state
 // cannot be trusted any more: every request fails, and the cache is empty.
 func (l *loop) restart(err error) {
-	l.e.cfg.Log.Error("the engine starts anew", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(l.owner))
+	l.e.cfg.Log.Error("engine restarted", "model", l.e.cfg.Model.ID, "error", err, "sequences", len(l.owner))
 	for _, c := range l.owner {
 		c.job.done = true
 		c.job.mail.fail(fmt.Errorf("engine: %w", err))
@@ -183,8 +183,8 @@ func (l *loop) failAll(err error) {
 	}
 }
 
-// pass computes the plan and hands out what comes of it. Whatever goes wrong,
-// the requests of this pass fail and the loop goes on.
+// pass computes the plan and delivers the results. If it fails, the requests of this
+// pass fail and the loop continues.
 func (l *loop) pass(plan *sched.Plan) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -357,7 +357,7 @@ func (l *loop) fork(j *job) {
 }
 
 // choose picks the choice's next token and delivers it. It reports whether
-// the choice goes on after it.
+// the choice continues after it.
 func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool) {
 	j := c.job
 	if j.done {

@@ -56,7 +56,7 @@ func (p *programs) get(ctx context.Context, g *parley.Grammar) (*grammar.Program
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if c := p.find(key); c != nil { // somebody else was waiting for the same
+	if c := p.find(key); c != nil { // compiled by another request meanwhile
 		return c.program, c.err
 	}
 	c := &compiled{key: key}

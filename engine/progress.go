@@ -10,9 +10,9 @@ import (
 // them.
 const waitReportEvery = 250 * time.Millisecond
 
-// reportReading tells a request that asked for it how far its prompt is, at last
-// that all of it is read. A request that was preempted while it wrote has been
-// told.
+// reportReading reports the progress of a prompt to a request that asked for it,
+// finally that it is complete. A request that was preempted while it decoded has had
+// that report.
 func (l *loop) reportReading(c *choice) {
 	q := &c.seq
 	if !c.job.req.Progress || len(q.Tokens) > q.Prompt {
@@ -23,7 +23,7 @@ func (l *loop) reportReading(c *choice) {
 	}})
 }
 
-// reportWaiting tells requests that asked for it how many go before them.
+// reportWaiting reports to requests that asked for it how many are ahead of them.
 func (l *loop) reportWaiting(now time.Time) {
 	if now.Sub(l.reported) < waitReportEvery {
 		return

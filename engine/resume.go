@@ -4,7 +4,7 @@ import (
 	"parley"
 )
 
-// An answer that was begun elsewhere goes on here. The prompt is computed like
+// An answer that was begun elsewhere is resumed here. The prompt is computed like
 // any other; where the first token would be chosen, each choice takes over what
 // it has said, and has only more tokens to catch up with. Nothing else knows.
 
@@ -35,7 +35,7 @@ func (e *Engine) checkResume(r *parley.Request) error {
 		}
 	}
 	if open == 0 {
-		return parley.Invalid("resume", "all choices are complete: there is nothing to go on with")
+		return parley.Invalid("resume", "all choices are complete: there is nothing to resume")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (l *loop) begin(j *job, logits []float32) {
 }
 
 // replay makes said the beginning of a choice. One that turns out to be
-// complete is ended, in case nobody had heard so.
+// complete is ended, in case that was never delivered.
 func (l *loop) replay(c *choice, said []parley.Token) {
 	l.sched.Rejoin(&c.seq, l.now)
 	for i, tok := range said {
@@ -77,7 +77,7 @@ func (l *loop) replay(c *choice, said []parley.Token) {
 	}
 }
 
-// An ending is why a choice ends after a token; the zero value goes on.
+// An ending is why a choice ends after a token; the zero value means that it continues.
 type ending struct {
 	finish  parley.Finish
 	matched string

@@ -39,8 +39,8 @@ func (j *job) fitPrompt(context int) []parley.Token {
 	return slices.Delete(slices.Clone(r.Prompt), r.Sinks, r.Sinks+drop)
 }
 
-// overflow returns how many of so many tokens must go: none while they fit with
-// one more, and else whole quarters of the context.
+// overflow returns how many of tokens must be dropped: none while they fit with one
+// more, otherwise whole quarters of the context.
 func overflow(tokens, context int) int {
 	if tokens < context {
 		return 0

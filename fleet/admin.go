@@ -57,7 +57,7 @@ func (a *Admin) tell(do func(name string, within time.Duration) error) http.Hand
 		if text := r.URL.Query().Get("within"); text != "" {
 			var err error
 			if within, err = time.ParseDuration(text); err != nil || within < 0 {
-				refuse(w, http.StatusBadRequest, "within must be a time such as 30s.")
+				refuse(w, http.StatusBadRequest, "within must be a duration such as 30s.")
 				return
 			}
 		}
@@ -80,7 +80,7 @@ func (a *Admin) done(w http.ResponseWriter, err error) {
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // whoever asked has left
+	_ = json.NewEncoder(w).Encode(v) // the client has hung up
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {

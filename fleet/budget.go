@@ -4,8 +4,8 @@ import "time"
 
 // A budget bounds what may be computed again because of failures. Useful work
 // fills it, in proportion; so all that failures add is at most that share, and a
-// burst. It is never refused, only delayed: whoever spends what is not there
-// yet waits until it would be.
+// burst. Spending is never rejected, only delayed: a
+// caller that spends what is not there yet waits until it would be.
 type budget struct {
 	share, burst float64 // of tokens
 	left         float64 // below 0 is owed

@@ -18,8 +18,8 @@ import (
 // A Config says how a fleet treats its workers. The zero value works, but for
 // Pools and Models.
 type Config struct {
-	// Models are what the fleet serves, whoever is there. Pools say for whom, in
-	// the order in which they are asked.
+	// Models are what the fleet serves, whatever workers are up. Pools say for which
+	// requests, in the order in which they are tried.
 	Models []parley.Model
 	Pools  []Pool
 	// Route weighs decisions.
@@ -41,8 +41,8 @@ type Config struct {
 	// Tries is how many workers may answer a request with an error; default 3.
 	// Losses is how many may be lost with it in a row, without a token in between;
 	// default 24: it may be the request that kills them. Those count three times
-	// that were lost while it was alone there. Workers that are lost without it speak
-	// for it, and it may go on to three times as many.
+	// that were lost while it was alone there. If workers are also lost without
+	// it, the limit is three times as high.
 	Tries, Losses int
 	// ReplayShare is how many tokens may be computed again for each that was useful;
 	// default 1. ReplayBurst is how many at once, default 262,144.
@@ -51,8 +51,7 @@ type Config struct {
 	// HedgeAfter has a second worker compute a request whose first token has not
 	// come by then: the one that is first answers. 0 does not.
 	HedgeAfter time.Duration
-	// WaitMax is how long a request waits while nobody is there who could take it;
-	// default 30 s.
+	// WaitMax is how long a request waits while no worker can take it; default 30 s.
 	WaitMax time.Duration
 	// EmptyWait is the same for a request that has not begun and of whose pools no
 	// worker is up; default 5 s.
@@ -62,15 +61,14 @@ type Config struct {
 	WakeMax time.Duration
 	// Watch bounds the watch over prompts that are no longer found in caches.
 	Watch route.WatchConfig
-	// Now is the clock; nil means time.Now. Log hears what happens to workers; nil
-	// means nobody does. Registry takes metrics; nil keeps none.
+	// Now is the clock; nil means time.Now. Log records what happens to workers; nil
+	// discards it. Registry takes metrics; nil keeps none.
 	Now      func() time.Time
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// A Pool says for whom and for what its workers work. Fields that are empty
-// exclude nobody; but answers to conversations and completions never share
+// A Pool says which requests its workers serve. Empty fields exclude none; but answers to conversations and completions never share
 // workers unless Purpose is [AnyPurpose].
 type Pool struct {
 	// Name is what members say they belong to.
@@ -103,12 +101,12 @@ func (c *Config) Validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf("fleet: "+format, args...)) }
 	if len(c.Models) == 0 || len(c.Pools) == 0 {
-		wrong("there are %d models and %d pools: give at least one of each", len(c.Models), len(c.Pools))
+		wrong("there are %d models and %d pools: at least one of each is needed", len(c.Models), len(c.Pools))
 	}
 	seen := map[string]bool{}
 	for _, p := range c.Pools {
 		if p.Name == "" || seen[p.Name] {
-			wrong("the name of a pool is %q: each needs its own", p.Name)
+			wrong("the pool name %q is empty or used twice", p.Name)
 		}
 		seen[p.Name] = true
 		if !slices.Contains([]parley.Purpose{"", parley.ForChat, parley.ForComplete, AnyPurpose}, p.Purpose) {

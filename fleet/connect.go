@@ -39,7 +39,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 	defer cancel()
 	status, err := remote.Probe(bounded)
 	if err == nil && len(remote.Models()) == 0 {
-		err = fmt.Errorf("worker %s serves no model", at.URL)
+		err = fmt.Errorf("worker %s has no model", at.URL)
 	}
 	if err != nil {
 		remote.Close()
@@ -69,7 +69,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 	return m, nil
 }
 
-// resuming says how a kind of worker goes on with what was begun elsewhere.
+// resuming returns how a kind of worker resumes an answer begun elsewhere.
 func resuming(p *worker.Promises) Resuming {
 	switch {
 	case p.Whole:
@@ -119,7 +119,7 @@ func (f *Feed) Listener() worker.Listener {
 		Snapshot:    f.Restore,
 		Wants:       f.Wants,
 		Lost: func(err error) {
-			f.fleet.cfg.Log.Debug("the events of a worker are lost; connecting again", "error", err)
+			f.fleet.cfg.Log.Debug("worker events lost; reconnecting", "error", err)
 		},
 	}
 }

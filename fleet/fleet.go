@@ -28,7 +28,7 @@ type Fleet struct {
 	// budgets are what may be computed again, for each pool: one whose workers fail
 	// does not delay the answers of another.
 	budgets map[string]*budget
-	// changed is closed and replaced when somebody may take what waited.
+	// changed is closed and replaced when a worker may take what waited.
 	changed  chan struct{}
 	findings []Finding
 	// deaths counts workers that were up and were lost.
@@ -60,8 +60,7 @@ func New(cfg Config) (*Fleet, error) {
 	return f, err
 }
 
-// Close ends what goes on by itself, and closes the members. Answers that are
-// under way fail.
+// Close ends background work and closes the members. Running answers fail.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.end()
@@ -80,10 +79,10 @@ func (f *Fleet) Close() error {
 	return errors.Join(errs...)
 }
 
-// Models lists what the fleet serves, whoever is there.
+// Models lists what the fleet serves, whatever workers are up.
 func (f *Fleet) Models() []parley.Model { return slices.Clone(f.cfg.Models) }
 
-// Generate has one of the workers answer, and another go on if it is lost; see
+// Generate has one of the workers answer, and another resume if it is lost; see
 // [parley.Worker].
 func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
@@ -95,14 +94,14 @@ func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parle
 // has none.
 func (f *Fleet) Join(w Member) error {
 	if w.Name == "" || w.Worker == nil {
-		return errors.New("fleet: a worker needs a name, and something that computes")
+		return errors.New("fleet: a worker needs a name and an engine")
 	}
 	if !slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == w.Pool }) {
-		return fmt.Errorf("fleet: worker %s wants to stand in pool %q, which does not exist", w.Name, w.Pool)
+		return fmt.Errorf("fleet: worker %s names the unknown pool %q", w.Name, w.Pool)
 	}
 	models := w.Worker.Models()
 	if !slices.ContainsFunc(models, f.serves) {
-		return fmt.Errorf("fleet: worker %s serves %s, which is no model of this server: say what it calls ours with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
+		return fmt.Errorf("fleet: worker %s serves %s, which is not a model of this server: map the names with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
 	}
 	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
 		w.Follow = nil
@@ -110,7 +109,7 @@ func (f *Fleet) Join(w Member) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.find(w.Name) != nil {
-		return fmt.Errorf("fleet: there is a worker %s already", w.Name)
+		return fmt.Errorf("fleet: worker %s exists already", w.Name)
 	}
 	m := &member{Member: w, state: Joining, breaker: queue.NewBreaker(f.cfg.Breaker), legs: map[*leg]struct{}{}, kick: make(chan struct{}, 1)}
 	if err := f.reseat(m, models); err != nil {
@@ -123,7 +122,7 @@ func (f *Fleet) Join(w Member) error {
 	f.members = append(f.members, m)
 	f.keep(m)
 	f.wake()
-	f.cfg.Log.Info("a worker joined", "worker", m.Name, "kind", m.Kind, "pool", m.Pool)
+	f.cfg.Log.Info("worker joined", "worker", m.Name, "kind", m.Kind, "pool", m.Pool)
 	return nil
 }
 
@@ -140,7 +139,7 @@ func namesOfModels(models []parley.Model) string {
 	return strings.Join(names, ", ")
 }
 
-// keep starts what goes on for a member by itself. The lock is held.
+// keep starts the background work of a member. The lock is held.
 func (f *Fleet) keep(m *member) {
 	ctx, stop := context.WithCancel(f.context)
 	m.stop = stop
@@ -163,7 +162,7 @@ func (f *Fleet) find(name string) *member {
 	return nil
 }
 
-// named is find for those who must be told if there is none. The lock is held.
+// named is find with an error if there is no such worker. The lock is held.
 func (f *Fleet) named(name string) (*member, error) {
 	if m := f.find(name); m != nil {
 		return m, nil
@@ -171,7 +170,7 @@ func (f *Fleet) named(name string) (*member, error) {
 	return nil, parley.Errorf(parley.NotFound, "There is no worker %s: parley fleet status lists them.", name)
 }
 
-// Leave takes a worker out. It gets no more work; what it is answering goes on.
+// Leave takes a worker out. It gets no more requests; its running answers continue.
 func (f *Fleet) Leave(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,7 +179,7 @@ func (f *Fleet) Leave(name string) error {
 		return err
 	}
 	m.leaving = true
-	f.cfg.Log.Info("a worker leaves", "worker", m.Name, "answering", len(m.legs))
+	f.cfg.Log.Info("worker leaving", "worker", m.Name, "answering", len(m.legs))
 	f.release(m)
 	return nil
 }
@@ -197,7 +196,7 @@ func (f *Fleet) release(m *member) {
 	if m.Close != nil {
 		f.keepers.Go(func() {
 			if err := m.Close(); err != nil {
-				f.cfg.Log.Warn("a worker that left was not closed well", "worker", m.Name, "error", err)
+				f.cfg.Log.Warn("closing a worker failed", "worker", m.Name, "error", err)
 			}
 		})
 	}
@@ -214,7 +213,7 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 	}
 	m.drained = true
 	m.drains++
-	f.cfg.Log.Info("a worker drains", "worker", m.Name, "answering", len(m.legs))
+	f.cfg.Log.Info("worker draining", "worker", m.Name, "answering", len(m.legs))
 	if drain := m.drains; within >= 0 {
 		f.keepers.Go(func() {
 			if sleep(f.context, within) {

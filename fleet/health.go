@@ -8,11 +8,11 @@ import (
 	"parley/route/kvindex"
 )
 
-// Why a worker's answer is broken off from here. The answer goes on elsewhere.
+// Why a worker's answer is broken off from here. Another worker resumes the answer.
 var (
-	errMoved   = errors.New("the worker is being drained")
-	errLost    = errors.New("the worker does not answer any more")
-	errStalled = errors.New("the worker has been silent for too long")
+	errMoved   = errors.New("the worker is draining")
+	errLost    = errors.New("the worker no longer answers")
+	errStalled = errors.New("the worker has stalled")
 	// errUnseated: it was started again without the model of the answer.
 	errUnseated = errors.New("the worker no longer has the model")
 )
@@ -48,7 +48,7 @@ func (f *Fleet) turnsOf(m *member) int {
 }
 
 // probed takes the answer to a probe. One from before the worker fell asleep, woke
-// or was found gone, which turns tells, is not believed.
+// or was lost, as turns shows, is ignored.
 func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,11 +60,11 @@ func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 		return
 	}
 	if m.condition.Instance != "" && m.condition.Instance != c.Instance {
-		f.cfg.Log.Info("a worker is a new process", "worker", m.Name)
+		f.cfg.Log.Info("worker restarted", "worker", m.Name)
 		f.forget(m)
 	}
 	if c.Draining != m.condition.Draining {
-		f.cfg.Log.Info("a worker changed its mind", "worker", m.Name, "draining", c.Draining)
+		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
 	}
 	m.misses, m.condition = 0, c
 	f.turn(m)
@@ -84,7 +84,7 @@ func (f *Fleet) missed(m *member, err error) {
 		return
 	}
 	if m.state != Down {
-		f.cfg.Log.Warn("a worker is down: it does not answer", "worker", m.Name, "error", err, "answering", len(m.legs))
+		f.cfg.Log.Warn("worker down: no response", "worker", m.Name, "error", err, "answering", len(m.legs))
 	}
 	if m.state == Up {
 		m.crowd = len(m.legs)
@@ -113,7 +113,7 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 	}
 	m.breaker.Abandon()
 	if m.state == Up && !m.leaving {
-		f.cfg.Log.Warn("a worker is down: an answer was cut", "worker", m.Name, "error", err, "answering", len(m.legs))
+		f.cfg.Log.Warn("worker down: answer cut off", "worker", m.Name, "error", err, "answering", len(m.legs))
 		m.state = Down
 		m.turns++
 		f.deaths.Add(1)

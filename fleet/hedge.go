@@ -8,8 +8,8 @@ import (
 )
 
 // hedges reports whether a second worker may be asked beside the first: only
-// where that is wanted, before anything was said, and to nobody who is told of
-// progress, which would be that of two.
+// if enabled, before the first token, and not for requests that ask for progress, which
+// would be that of two.
 func (t *trip) hedges() bool {
 	return t.fleet.cfg.HedgeAfter > 0 && !t.said.begun() && t.moves == 0 && !t.r.Progress
 }

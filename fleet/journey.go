@@ -13,8 +13,8 @@ func (v verdict) String() string {
 	return [...]string{arrived: "done", told: "told", refused: "refused", failed: "failed", lost: "lost", moved: "moved"}[v]
 }
 
-// How legs end that no verdict tells apart: their worker was asked beside another
-// one, which was faster, or nobody waits for the answer any more.
+// How attempts end apart from verdicts: a hedged worker was faster, or the client hung
+// up.
 const (
 	outrun = "outrun"
 	left   = "left"

@@ -24,14 +24,14 @@ type Member struct {
 	// others later.
 	Worker parley.Worker
 	// BlockTokens is the size of its blocks, 0 if unknown, CapacityTokens how much
-	// context its memory holds, and Source what it tells about its blocks.
+	// context its memory holds, and Source what it reports about its blocks.
 	BlockTokens, CapacityTokens int
 	Source                      kvindex.Source
 	// SourceOf is the same for one of several models; nil if events do not tell
 	// whose blocks they are about.
 	SourceOf func(model string) kvindex.Source
 	// TextOnly workers do not return token ids, so that an answer which they have
-	// begun cannot be moved. Resume says how they go on with one begun elsewhere.
+	// begun cannot be moved. Resume says how they resume one begun elsewhere.
 	TextOnly bool
 	Resume   Resuming
 	// Probe asks how it is. Without it, only requests show.
@@ -46,17 +46,17 @@ type Member struct {
 	Close func() error
 }
 
-// A Resuming is how a worker goes on with an answer that was begun elsewhere.
+// A Resuming is how a worker resumes an answer that was begun elsewhere.
 type Resuming uint8
 
-// The ways to go on.
+// The ways to resume.
 const (
-	// ResumeExact: it takes what was said as said ([parley.Request.Resume]), and goes
-	// on exactly as the other would have.
+	// ResumeExact: it takes the tokens so far ([parley.Request.Resume]) and continues
+	// exactly as the other would have.
 	ResumeExact Resuming = iota
-	// ResumeAsPrompt: it takes what was said as the end of a longer prompt. Greedy
-	// text goes on the same; chosen text goes on with draws of its own. Several
-	// choices, grammars and penalties that count the answer cannot.
+	// ResumeAsPrompt: it takes the tokens so far as the end of a longer prompt. Greedy
+	// text continues the same; sampled text continues with other draws. Several
+	// choices, grammars and penalties that count the answer are not possible.
 	ResumeAsPrompt
 	// ResumeNever: it makes tokens of its own.
 	ResumeNever
@@ -97,7 +97,7 @@ const (
 	Down State = "down"
 	// Failing: it answers with errors, and its breaker is open.
 	Failing State = "failing"
-	// Asleep: it has given its memory back, and is woken when nobody else can answer.
+	// Asleep: it has released its memory, and is woken when no other worker can answer.
 	Asleep State = "asleep"
 	// Waking: it is taking its memory again.
 	Waking State = "waking"
@@ -173,8 +173,8 @@ type place struct {
 	worker kvindex.Worker
 }
 
-// each tells the places of all present seats of something, and returns what the
-// first one asks for.
+// each calls tell for the places of all present seats, and returns what the first one
+// asks for.
 func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
@@ -218,7 +218,7 @@ func (f *Feed) Wants() kvindex.Ask {
 
 // follow keeps listening to a member's events.
 func (f *Fleet) follow(ctx context.Context, m *member) {
-	if m.BlockTokens == 0 { // nobody looks at them
+	if m.BlockTokens == 0 { // the router does not use them
 		return
 	}
 	feed := &Feed{fleet: f, member: m}
@@ -229,7 +229,7 @@ func (f *Fleet) follow(ctx context.Context, m *member) {
 			wait = followMin
 		}
 		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-			f.cfg.Log.Warn("events of a worker were lost; connecting again", "worker", m.Name, "error", err, "in", wait)
+			f.cfg.Log.Warn("worker events lost; reconnecting", "worker", m.Name, "error", err, "in", wait)
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, followMax)

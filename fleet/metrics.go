@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what is counted. What the fleet knows anyway is read when somebody
-// asks.
+// metrics are the counters. What the fleet knows anyway is read on demand.
 type metrics struct {
 	fleet   *Fleet
 	moves   *prometheus.CounterVec
@@ -21,13 +20,13 @@ type metrics struct {
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		fleet:   f,
-		moves:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_moves_total", Help: "Answers that went on with another worker, by why."}, []string{"why"}),
-		delayed: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_moves_delayed_total", Help: "Moves that waited because too much was being computed again."}),
-		waits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total", Help: "Times that a request waited because no worker could take it."}),
-		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped being found in caches because something near their beginning changes."}),
+		moves:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_moves_total", Help: "Answers that failed over to another worker, by reason."}, []string{"why"}),
+		delayed: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_moves_delayed_total", Help: "Failovers that waited because the recomputation budget was spent."}),
+		waits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total", Help: "Times a request waited because no worker had capacity."}),
+		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped hitting the cache because their prefix changes."}),
 	}
-	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total", Help: "Requests that a second worker was asked for because no token had come in time."})
-	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total", Help: "Times that a worker was woken, by operators or because a request needed it."})
+	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total", Help: "Requests hedged to a second worker because no token had arrived in time."})
+	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total", Help: "Times a worker was woken, by operators or for a request."})
 	if registry == nil {
 		return m, nil
 	}
@@ -38,31 +37,31 @@ func (m *metrics) moved(v verdict) {
 	m.moves.WithLabelValues([...]string{refused: "refused", failed: "failed", lost: "lost", moved: "drained"}[v]).Inc()
 }
 
-// standings tells of each worker when metrics are read.
+// standings reports each worker when metrics are read.
 type standings struct{ fleet *Fleet }
 
 var (
 	workerLabels = []string{"worker", "pool"}
-	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets work.", workerLabels, nil)
-	descAsleep   = prometheus.NewDesc("parley_fleet_worker_asleep", "1 for a worker that has given its memory back.", workerLabels, nil)
-	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Answers under way at a worker.", workerLabels, nil)
-	descKV       = prometheus.NewDesc("parley_fleet_worker_kv_usage", "Share of a worker's key/value memory in use, as it says itself.", workerLabels, nil)
-	descWaiting  = prometheus.NewDesc("parley_fleet_worker_waiting", "Requests that wait in a worker, as it says itself.", workerLabels, nil)
+	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets requests.", workerLabels, nil)
+	descAsleep   = prometheus.NewDesc("parley_fleet_worker_asleep", "1 for a worker that is asleep.", workerLabels, nil)
+	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Running answers of a worker.", workerLabels, nil)
+	descKV       = prometheus.NewDesc("parley_fleet_worker_kv_usage", "Share of a worker's key/value memory in use, as it reports.", workerLabels, nil)
+	descWaiting  = prometheus.NewDesc("parley_fleet_worker_waiting", "Requests queued in a worker, as it reports.", workerLabels, nil)
 	descSent     = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
 	descFailed   = prometheus.NewDesc("parley_fleet_worker_failed_total", "Requests that a worker answered with an error.", workerLabels, nil)
-	descLost     = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers that a worker was lost with.", workerLabels, nil)
-	descPrompt   = prometheus.NewDesc("parley_fleet_worker_prompt_tokens_total", "Tokens in prompts that a worker has answered.", workerLabels, nil)
-	descCached   = prometheus.NewDesc("parley_fleet_worker_cached_tokens_total", "Tokens of those prompts that were found in its cache.", workerLabels, nil)
-	descBlocks   = prometheus.NewDesc("parley_fleet_index_blocks", "Blocks that a worker is known to hold.", workerLabels, nil)
-	descDegraded = prometheus.NewDesc("parley_fleet_index_degraded", "1 while less is known of a worker's blocks than should be, because events were lost.", workerLabels, nil)
-	descGaps     = prometheus.NewDesc("parley_fleet_index_gaps_total", "Holes in the numbers of a worker's events.", workerLabels, nil)
-	descLosses   = prometheus.NewDesc("parley_fleet_index_losses_total", "Holes that no replay filled.", workerLabels, nil)
+	descLost     = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers cut off because a worker was lost.", workerLabels, nil)
+	descPrompt   = prometheus.NewDesc("parley_fleet_worker_prompt_tokens_total", "Prompt tokens of requests that a worker answered.", workerLabels, nil)
+	descCached   = prometheus.NewDesc("parley_fleet_worker_cached_tokens_total", "Prompt tokens that hit the worker's cache.", workerLabels, nil)
+	descBlocks   = prometheus.NewDesc("parley_fleet_index_blocks", "Cached blocks of a worker known to the router.", workerLabels, nil)
+	descDegraded = prometheus.NewDesc("parley_fleet_index_degraded", "1 while the index of a worker's blocks is incomplete because events were lost.", workerLabels, nil)
+	descGaps     = prometheus.NewDesc("parley_fleet_index_gaps_total", "Gaps in the sequence numbers of a worker's events.", workerLabels, nil)
+	descLosses   = prometheus.NewDesc("parley_fleet_index_losses_total", "Gaps that no replay filled.", workerLabels, nil)
 )
 
 // Describe lists what is told.
 func (s standings) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, to) }
 
-// Collect tells of each worker.
+// Collect reports each worker.
 func (s standings) Collect(to chan<- prometheus.Metric) {
 	seen := map[string]bool{} // one that leaves may have a successor
 	for _, w := range s.fleet.Standings() {

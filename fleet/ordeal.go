@@ -2,8 +2,8 @@ package fleet
 
 // An ordeal is how many workers were lost with a request since its last token. One
 // that kills workers must be given up before it has killed all of them, again and
-// again; one that is unlucky must not be. What tells them apart is whether workers
-// are lost without it, too.
+// again; one that is unlucky must not be. The difference is whether workers are
+// also lost without it.
 type ordeal struct {
 	// blame is how much speaks against the request, losses is how often a worker was
 	// lost with it.
@@ -20,7 +20,7 @@ const ordealMost = 3
 // beside notes that one of two workers that computed the request was lost.
 func (o *ordeal) beside() { o.own++ }
 
-// add notes that the request lost its worker, when the fleet has had so many deaths.
+// add notes that the request lost its worker, when the fleet had lost deaths workers.
 func (o *ordeal) add(blame int, deaths uint64) {
 	o.own++
 	if deaths-o.from > o.own { // some died without it

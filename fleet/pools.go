@@ -29,7 +29,7 @@ func (f *Fleet) admitting(r *parley.Request, preferred string) (pools []*Pool) {
 func notAdmitted(r *parley.Request) error {
 	return &parley.Error{
 		Code:    parley.Forbidden,
-		Message: "No pool of this server answers such requests for the model '" + r.Model + "' to you.",
+		Message: "No pool of this server serves your requests for the model '" + r.Model + "'.",
 	}
 }
 
@@ -143,7 +143,7 @@ func (f *Fleet) states(model, pool string) string {
 }
 
 // Cached returns how many tokens of a prompt the best worker of a pool holds; known
-// is false where no worker of it tells its blocks.
+// is false if none of its workers reports its blocks.
 func (f *Fleet) Cached(r *parley.Request, pool string) (tokens int, known bool) {
 	q := (&trip{fleet: f, r: r}).query()
 	q.Pool = pool

@@ -12,8 +12,8 @@ import (
 // an error means that it is not there yet.
 type Connector func(ctx context.Context, at discover.Place) (Member, error)
 
-// Populate keeps the workers that a source tells of in the fleet, until ctx ends.
-// One that is no longer told of leaves.
+// Populate keeps the workers that a source reports in the fleet, until ctx ends. One
+// that is no longer reported leaves.
 func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Connector) {
 	r := &roster{fleet: f, connect: connect, wanted: map[string]*wanted{}}
 	defer r.wait.Wait()
@@ -83,7 +83,7 @@ func (r *roster) hold(ctx context.Context, w *wanted) {
 		}
 		if why := err.Error(); why != told {
 			told = why
-			log.Warn("a worker cannot join yet; it is asked again and again", "worker", w.place.Name, "url", w.place.URL, "error", err)
+			log.Warn("worker cannot join; retrying", "worker", w.place.Name, "url", w.place.URL, "error", err)
 		}
 		if !sleep(ctx, wait) {
 			return

@@ -7,12 +7,12 @@ import (
 	"parley"
 )
 
-// said is what an answer has said so far, all that is needed to go on elsewhere.
+// A partial is an answer so far: all that is needed to resume it elsewhere.
 type said struct {
 	choices []parley.Written
 	tokens  int
-	// texts counts pieces that came as text, without ids: nobody can go on with an
-	// answer that has one.
+	// texts counts pieces that came as text, without ids: an answer that has one
+	// cannot be resumed.
 	texts int
 	// began and first are when the request came and its first token did.
 	began, first time.Time
@@ -67,7 +67,7 @@ func (s *said) complete() bool {
 	return true
 }
 
-// resumable reports whether a worker that resumes so can go on.
+// resumable reports whether a worker that resumes in this way can resume it.
 func (s *said) resumable(r *parley.Request, how Resuming) bool {
 	if s.texts > 0 {
 		return false
@@ -81,7 +81,7 @@ func (s *said) resumable(r *parley.Request, how Resuming) bool {
 	return false
 }
 
-// request is what the next worker is asked: r itself, or how it goes on.
+// request is what the next worker is sent: r itself, or r to be resumed.
 func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
 	if !s.begun() {
 		return r
@@ -104,7 +104,7 @@ func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
 	return &rest
 }
 
-// longest returns the tokens of the choice that has said most and goes on.
+// longest returns the tokens of the longest choice that is not complete.
 func (s *said) longest() (tokens []parley.Token) {
 	for _, w := range s.choices {
 		if !w.Done && len(w.Tokens) > len(tokens) {
@@ -114,7 +114,7 @@ func (s *said) longest() (tokens []parley.Token) {
 	return tokens
 }
 
-// work is how many tokens have to be computed to go on elsewhere, at the most.
+// work is how many tokens have to be computed to resume elsewhere, at most.
 func (s *said) work(r *parley.Request) int {
 	n := len(r.Prompt)
 	for _, w := range s.choices {

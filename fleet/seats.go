@@ -40,9 +40,9 @@ func (f *Fleet) turn(m *member) {
 	if len(models) == 0 || m.seated(models) {
 		return
 	}
-	f.cfg.Log.Warn("a worker has other models now", "worker", m.Name, "models", namesOfModels(models), "ours", slices.ContainsFunc(models, f.serves), "answering", len(m.legs))
+	f.cfg.Log.Warn("worker models changed", "worker", m.Name, "models", namesOfModels(models), "ours", slices.ContainsFunc(models, f.serves), "answering", len(m.legs))
 	if err := f.reseat(m, models); err != nil {
-		f.cfg.Log.Error("a worker has no seat for one of its models", "worker", m.Name, "error", err)
+		f.cfg.Log.Error("worker model could not be added", "worker", m.Name, "error", err)
 	}
 }
 

@@ -172,7 +172,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 	return u
 }
 
-// again decides whether another worker should go on, and waits until it may. The
+// again decides whether another worker should resume, and waits until it may. The
 // error it returns is for the client.
 func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	f := t.fleet
@@ -189,17 +189,17 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	}
 	switch {
 	case t.said.begun() && (l.member.TextOnly || t.said.texts > 0):
-		return &parley.Error{Code: parley.Unavailable, Message: "The worker that wrote this answer was lost, and it is of a kind whose answers nobody can go on with. Ask again."}
+		return &parley.Error{Code: parley.Unavailable, Message: "The worker generating this answer was lost, and answers from this kind of worker cannot be resumed. Retry the request."}
 	case t.tries >= f.cfg.Tries:
 		return err
 	case t.ordeal.tooMuch(f.cfg.Losses):
-		return &parley.Error{Code: parley.Unavailable, Wait: -1, Message: "Every worker that was given this request was lost before it wrote anything, so it is not tried again."}
+		return &parley.Error{Code: parley.Unavailable, Wait: -1, Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
 	if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
 	}
 	f.metrics.moved(v)
-	f.cfg.Log.Info("an answer moves", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(), "moves", t.moves)
+	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(), "moves", t.moves)
 	f.mu.Lock()
 	wait := f.budgetOf(l).spend(t.said.work(t.r), f.cfg.Now())
 	f.mu.Unlock()
@@ -212,8 +212,8 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	return nil
 }
 
-// backoff is how long to wait after so many losses in a row: what kills workers
-// should not do so quickly, and what is unlucky should not run after its luck.
+// backoff is how long to wait after a number of losses in a row: a request that kills
+// workers should not do so quickly.
 func backoff(losses int) time.Duration {
 	return min(backoffMin<<min(max(losses-backoffAfter, 0), 8)-backoffMin, backoffMax)
 }
@@ -257,8 +257,8 @@ func (t *trip) patience(none *route.NoWorker) time.Duration {
 	return min(t.fleet.cfg.EmptyWait, t.fleet.cfg.WaitMax)
 }
 
-// lookEvery is how often those who wait look again, because a breaker may have
-// closed, which nobody announces.
+// lookEvery is how often waiting requests look again, because a breaker may have
+// closed, which is not announced.
 const lookEvery = 250 * time.Millisecond
 
 func await(ctx context.Context, changed <-chan struct{}, most time.Duration) error {
@@ -273,14 +273,14 @@ func await(ctx context.Context, changed <-chan struct{}, most time.Duration) err
 	return nil
 }
 
-// refusal is what the client of a request is told that nobody can take.
+// refusal is the error for a request that no worker can take.
 func (f *Fleet) refusal(r *parley.Request, err error) error {
 	none, ok := errors.AsType[*route.NoWorker](err)
 	switch {
 	case !ok:
 		return err
 	case none.Refused[route.TooSmall] > 0 && !none.Waits():
-		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens", Message: "No worker has enough memory for a prompt and an answer of this length. Shorten one of them."}
+		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens", Message: "No worker has enough memory for a prompt and an answer of this length. Shorten either."}
 	}
 	if none.Refused[route.NoRoom] == 0 {
 		return f.NoWorkers(r)
@@ -348,7 +348,7 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 		}
 		err = fault
 		if none, ok := errors.AsType[*route.NoWorker](fault); ok && (none.Refused[route.NoRoom] > 0 || t.beside != nil && none.Refused[route.Avoided] > 0) {
-			break // there is somebody, who will have room or answers already
+			break // a worker is there, which will have room or answers already
 		}
 	}
 	f.rouseFor(t.r)
@@ -369,8 +369,8 @@ func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision
 	return d, err
 }
 
-// unable lists the seats that cannot go on with what has begun, and that of the
-// worker which answers already.
+// unable lists the seats that cannot resume what has begun, and that of the worker
+// which answers already.
 func (f *Fleet) unable(t *trip) (ids []route.ID) {
 	begun := t.said.begun()
 	if !begun && t.beside == nil {

@@ -18,8 +18,8 @@ type silence struct {
 	due    time.Time // when the timer looks
 	over   bool
 	born   time.Time
-	// since is when somebody began to listen, in nanoseconds after born; 0 while
-	// nobody does.
+	// since is when a reader began to wait, in nanoseconds after born; 0 while none
+	// does.
 	since atomic.Int64
 }
 
@@ -27,7 +27,7 @@ func newSilence(most time.Duration, cancel context.CancelCauseFunc) *silence {
 	return &silence{most: most, cancel: cancel}
 }
 
-// begins says that somebody listens from now on.
+// begins notes that a reader waits from now on.
 func (s *silence) begins() {
 	if s.most <= 0 {
 		return

@@ -24,20 +24,20 @@ func (f *Fleet) Sleep(name string, within time.Duration) error {
 	case m.Member.Sleep == nil || m.Member.Wake == nil:
 		return cannotSleep(m)
 	case m.state != Up && m.state != Asleep:
-		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only one that is up can be put to sleep", name, m.state)
+		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only a worker that is up can be put to sleep", name, m.state)
 	case m.tired || m.state == Asleep && !m.waking || f.context.Err() != nil:
 		return nil
 	case m.waking:
-		return parley.Errorf(parley.Conflict, "fleet: worker %s is being woken: put it to sleep when it is up", name)
+		return parley.Errorf(parley.Conflict, "fleet: worker %s is waking: put it to sleep when it is up", name)
 	}
 	m.tired = true
-	f.cfg.Log.Info("a worker is to sleep", "worker", m.Name, "answering", len(m.legs))
+	f.cfg.Log.Info("worker going to sleep", "worker", m.Name, "answering", len(m.legs))
 	f.keepers.Go(func() { f.layDown(m, within) })
 	return nil
 }
 
 func cannotSleep(m *member) error {
-	return parley.Errorf(parley.Conflict, "fleet: worker %s, of kind %s, cannot be put to sleep and woken from here", m.Name, m.Kind)
+	return parley.Errorf(parley.Conflict, "fleet: worker %s of kind %s does not support sleep", m.Name, m.Kind)
 }
 
 // layDown waits until a worker has nothing to do, and has it sleep.
@@ -53,7 +53,7 @@ func (f *Fleet) layDown(m *member, within time.Duration) {
 	m.tired = false
 	m.turns++
 	if err != nil {
-		f.cfg.Log.Warn("a worker could not be put to sleep", "worker", m.Name, "error", err)
+		f.cfg.Log.Warn("worker sleep failed", "worker", m.Name, "error", err)
 		m.trouble = err
 		return
 	}
@@ -84,7 +84,7 @@ func (f *Fleet) quiet(m *member, within time.Duration) bool {
 // fallAsleep notes that a worker sleeps: what it held is gone. The lock is held.
 func (f *Fleet) fallAsleep(m *member) {
 	if m.state != Asleep {
-		f.cfg.Log.Info("a worker is asleep", "worker", m.Name, "was", m.state)
+		f.cfg.Log.Info("worker asleep", "worker", m.Name, "was", m.state)
 		if !m.Source.Events { // those that have tell it themselves
 			f.forget(m)
 		}
@@ -96,7 +96,7 @@ func (f *Fleet) fallAsleep(m *member) {
 // rise notes that a worker can be given work. The lock is held.
 func (f *Fleet) rise(m *member) {
 	if m.state != Up {
-		f.cfg.Log.Info("a worker is up", "worker", m.Name, "was", m.state)
+		f.cfg.Log.Info("worker up", "worker", m.Name, "was", m.state)
 		m.state, m.since, m.trouble = Up, f.cfg.Now(), nil
 	}
 	f.wake()
@@ -115,7 +115,7 @@ func (f *Fleet) Wake(name string) error {
 	}
 	m.tired = false
 	if m.state == Asleep {
-		f.rouse(m, "an operator wants it")
+		f.rouse(m, "operator")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (f *Fleet) rouse(m *member, why string) {
 	}
 	m.waking = true
 	f.metrics.wakes.Inc()
-	f.cfg.Log.Info("a worker is woken", "worker", m.Name, "why", why)
+	f.cfg.Log.Info("waking worker", "worker", m.Name, "why", why)
 	f.keepers.Go(func() {
 		bounded, cancel := context.WithTimeout(f.context, f.cfg.WakeMax)
 		defer cancel()
@@ -137,7 +137,7 @@ func (f *Fleet) rouse(m *member, why string) {
 		m.waking = false
 		m.turns++
 		if err != nil {
-			f.cfg.Log.Warn("a worker could not be woken", "worker", m.Name, "error", err)
+			f.cfg.Log.Warn("worker wake failed", "worker", m.Name, "error", err)
 			m.trouble, m.wakeAfter = err, f.cfg.Now().Add(wakeAgain)
 			return
 		}
@@ -145,8 +145,8 @@ func (f *Fleet) rouse(m *member, why string) {
 	})
 }
 
-// rouseFor wakes a worker that could answer a request which nobody can who is
-// up. The lock is held.
+// rouseFor wakes a worker for a request that no worker up can answer. The lock is
+// held.
 func (f *Fleet) rouseFor(r *parley.Request) {
 	able := func(m *member) bool { return f.mayServe(m, r) }
 	now := f.cfg.Now()
@@ -154,7 +154,7 @@ func (f *Fleet) rouseFor(r *parley.Request) {
 		return
 	}
 	if m := f.sleeper(able); m != nil {
-		f.rouse(m, "a request wants model "+r.Model)
+		f.rouse(m, "request for model "+r.Model)
 	}
 }
 

@@ -185,8 +185,8 @@ func TestTellingWorkers(t *testing.T) {
 		}{
 			{"a/sleep?within=soon", 400, "such as 30s"},
 			{"b/sleep", 404, "There is no worker b: parley fleet status lists them."},
-			{"plain/sleep", 409, "of kind llamacpp, cannot be put to sleep"},
-			{"plain/wake", 409, "cannot be put to sleep and woken"},
+			{"plain/sleep", 409, "of kind llamacpp does not support sleep"},
+			{"plain/wake", 409, "does not support sleep"},
 			{"a/sleep", 200, `"state":"draining"`},
 			{"a/drain", 200, `"state":"asleep"`},
 			{"a/wake", 200, `"state":"waking"`},

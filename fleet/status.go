@@ -35,7 +35,7 @@ type Standing struct {
 	// PromptTokens were in prompts it has answered, CachedTokens of them found.
 	PromptTokens uint64 `json:"prompt_tokens"`
 	CachedTokens uint64 `json:"cached_tokens"`
-	// Running and Waiting count all its requests, whoever sent them; BusySeconds is
+	// Running and Waiting count all its requests, from all gateways; BusySeconds is
 	// how long it has computed since it began, Preemptions how often a request lost
 	// its memory. All are as it says itself.
 	Running     int     `json:"running"`
@@ -129,7 +129,7 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 		return
 	}
 	f.metrics.breaks.Inc()
-	f.cfg.Log.Warn("prompts are no longer found in caches: something near their beginning changes all the time", "tenant", found.Tenant, "family", found.Family,
+	f.cfg.Log.Warn("prompt prefix changed", "tenant", found.Tenant, "family", found.Family,
 		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now", found.HitsNow)
 	f.findings = append(f.findings, Finding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
 	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]

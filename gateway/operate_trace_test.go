@@ -88,7 +88,7 @@ func TestTracesReachACollector(t *testing.T) {
 			t.Errorf("%+v does not belong to %+v", span, root)
 		}
 	}
-	if got := strings.Join(below["worker: ask"], ", "); got != "worker: hand to the engine, engine: wait for a turn in the pass, engine: prefill, engine: decode" {
+	if got := strings.Join(below["worker: ask"], ", "); got != "worker: hand to the engine, engine: wait for compute, engine: prefill, engine: decode" {
 		t.Errorf("below the worker are %s", got)
 	}
 	if got := strings.Join(below[root.Name], ", "); !strings.HasPrefix(got, "worker: ask, gateway: read and render, ") || !strings.Contains(got, "router: choose a worker") || strings.Contains(got, "engine") {

@@ -76,7 +76,7 @@ func stretchYarn(inv []float32, r *weights.Rope, dim int) {
 	}
 }
 
-// yarnDim returns the dimension whose wave turns so many times over the
+// yarnDim returns the dimension whose wave makes the given number of turns over the
 // original context.
 func yarnDim(r *weights.Rope, dim int, turns float64) float64 {
 	return float64(dim) * math.Log(float64(r.OriginalContext)/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))

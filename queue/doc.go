@@ -1,13 +1,13 @@
-// Package queue decides who is served next, who waits, and who is told at once
-// that waiting would not help. There is one queue for each model and pool, in front
+// Package queue decides which request is served next, which wait, and which are
+// rejected at once because waiting would not help. There is one queue for each model and pool, in front
 // of the pool's workers; it takes now, touches no clock, and its tests are scripts.
 //
 // # What is counted
 //
 // Requests differ a hundredfold in what they cost, so nothing here counts
 // requests where it means work. The work of an entry is the prompt tokens that
-// must be computed and the tokens that will be written. The latter nobody knows
-// beforehand: they are expected from what the tenant's answers had until now,
+// must be computed and the tokens that will be written. The latter are not known
+// beforehand: they are estimated from what the tenant's answers had until now,
 // and the account is put right when the answer has ended.
 //
 // # Whose turn it is
@@ -21,10 +21,10 @@
 //
 // Of two tenants of a tier that both wait all the time, neither is ever ahead of
 // the other by more than the largest entry of each, and the same holds for
-// tiers, divided by their weights (see [Queue.Next]). So nobody who waits
+// tiers, divided by their weights (see [Queue.Next]). So no entry
 // starves.
 //
-// # Who is turned away
+// # What is rejected
 //
 // Waiting is bounded three times, and always against the lowest tier first:
 //
@@ -34,8 +34,8 @@
 //     tenant of the same tier that has more waiting; never one of a higher tier.
 //   - While the wait stands too long, a share of what comes is shed (see [Shed]).
 //
-// What is told to those turned away spreads them out: each one is given the
-// time at which the ones told before it will have been served.
+// Retry times spread out: each rejected request is given the time at which the ones
+// rejected before it will have been served.
 //
 // # When a turn comes
 //
@@ -43,8 +43,8 @@
 // So it holds work that it has not begun for about one pass only: what is
 // dispatched and has no first token yet is bounded by what the workers were
 // measured to begin in that time. And a worker that takes all that comes makes
-// every answer slow: nobody goes while those that are being written get their
-// tokens more slowly than they should.
+// every answer slow: no entry is dispatched while running answers get
+// their tokens more slowly than they should.
 //
 // A [Breaker] stands beside the queue: it keeps work from a worker that fails.
 package queue

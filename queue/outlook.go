@@ -7,17 +7,17 @@ import (
 	"parley"
 )
 
-// An Outlook is what can be told to someone who waits.
+// An Outlook is the position and expected wait of a queued entry.
 type Outlook struct {
 	// Position is how many entries go before it, and it itself: 1 is next. It is
 	// 0 for one that does not wait.
 	Position int
-	// Wait is how long it is still expected to wait, if nobody comes whose turn
-	// is earlier.
+	// Wait is how long it is still expected to wait, if no entry arrives that
+	// goes first.
 	Wait time.Duration
 }
 
-// Outlook tells where an entry stands. It costs a look at each tenant of the
+// Outlook returns the position of an entry. It costs a look at each tenant of the
 // entry's tier that waits, however many entries they have.
 //
 // The work ahead of an entry follows from the accounts: when its turn comes, its
@@ -32,9 +32,8 @@ func (q *Queue) Outlook(e *Entry, now time.Time) Outlook {
 	return Outlook{Position: 1 + int(math.Round(before.entries)), Wait: q.pace.time(before.work + q.typical())}
 }
 
-// Begins tells how long an entry that lies with a worker may wait before it is
-// begun, where so many others go before it: until as many of those that are
-// being written have ended. 0 says that nobody can tell.
+// Begins estimates how long an entry that was dispatched and not begun will wait with
+// ahead others before it: until as many running answers have ended. 0 means unknown.
 func (q *Queue) Begins(ahead int) time.Duration {
 	each := q.output.value * q.rhythm.present / float64(max(1, q.running))
 	return time.Duration(min(float64(ahead+1)*each*float64(time.Second), float64(longest)))

@@ -11,15 +11,15 @@ const (
 	// outputUnknown is how long a continuation is taken to be before any has ended.
 	outputUnknown = 256
 	// learning is the weight of the latest answer in a mean, believing how many
-	// of a tenant's answers it takes to count as much as everybody's.
+	// of a tenant's answers it takes to count as much as all tenants'.
 	learning  = 0.125
 	believing = 4
 	// paceWindow is how long work is counted before its pace is told from it,
 	// paceMemory how long that is remembered.
 	paceWindow = 250 * time.Millisecond
 	paceMemory = 5 * time.Second
-	// standstill is how long nobody looks only if this process has stood still: who
-	// waits looks every second. What workers did meanwhile is not known.
+	// standstill is a gap between calls that only a stopped process has: queued
+	// requests call every second. What workers did meanwhile is not known.
 	standstill = 5 * time.Second
 )
 
@@ -109,7 +109,7 @@ func (p *pace) learn(measured float64, window time.Duration) {
 // longest bounds predictions, which else could be any.
 const longest = 24 * time.Hour
 
-// time returns how long so much work takes: none as long as that is not known.
+// time returns how long work takes; 0 while that is not known.
 func (p *pace) time(work float64) time.Duration {
 	if p.perSecond <= 0 {
 		return 0
@@ -267,7 +267,7 @@ func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
 
 func (r *rhythm) leastRunning() float64 { return float64(runningMin * max(r.workers, 1)) }
 
-// bears reports whether one more may be written beside so many.
+// bears reports whether another answer may run beside n.
 func (r *rhythm) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }
 
 // away is the work of those that were turned away and told when to come again.

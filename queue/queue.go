@@ -118,7 +118,7 @@ type Totals struct {
 }
 
 // A Queue holds the entries for one model and pool of workers. It is not safe for concurrent use:
-// whoever runs it at the edge locks it.
+// the caller must lock it.
 type Queue struct {
 	cfg       Config
 	tiers     [parley.Classes]tier
@@ -216,9 +216,9 @@ func (q *Queue) displace(e *Entry) {
 	q.away.add(e.work, q.pace.perSecond, q.cfg.RetryMax)
 }
 
-// Retry returns when it is worth asking again for an entry that was turned away
-// and would have had to wait so long: when so much is served that it would be
-// let in, and those turned away before it have had their chance.
+// Retry returns when a rejected entry that would have had to wait should be retried:
+// when enough is served that it would be admitted, and the ones rejected before it
+// have had their chance.
 func (q *Queue) Retry(e *Entry, wait time.Duration) time.Duration {
 	over := max(0, wait-q.cfg.Tiers[e.Class].WaitMax)
 	retry := over + q.pace.time(q.away.work)
@@ -394,7 +394,7 @@ func (q *Queue) Started(e *Entry, now time.Time) {
 	q.observe(now)
 }
 
-// Served says that so many tokens were written for a dispatched entry.
+// Served records that tokens were generated for a dispatched entry.
 func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 	if tokens > 0 {
 		q.pace.add(tokens)
@@ -407,8 +407,8 @@ func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 	q.observe(now)
 }
 
-// Finish ends a dispatched entry that cost so many computed prompt tokens and
-// written ones. Its tenant's account is put right.
+// Finish ends a dispatched entry that cost computed prompt tokens and output tokens,
+// and corrects its tenant's account.
 func (q *Queue) Finish(e *Entry, computed, output int, now time.Time) {
 	if e.state != Held && e.state != Running {
 		return

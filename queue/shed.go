@@ -7,8 +7,8 @@ import (
 	"parley"
 )
 
-// A Shed says when a share of what comes is turned away, so that those who are
-// let in wait for seconds and not for as long as they are allowed to.
+// A Shed says when a share of arrivals is rejected, so that admitted requests wait for
+// seconds and not for as long as they are allowed to.
 //
 // Shedding starts when the wait stands at Start and more comes than is served, for
 // a while, or in waves, as it does from clients that leave and come again: a crowd
@@ -26,7 +26,7 @@ type Shed struct {
 	// 1 s, as people leave when nothing comes for ten.
 	Start, Stop time.Duration
 	// DepthMin is how many entries must wait before any is shed; default 8. A
-	// few long answers are no overload.
+	// few long answers are not an overload.
 	DepthMin int
 	// Off sheds nothing.
 	Off bool
@@ -44,8 +44,8 @@ const (
 	// shedAfter is how long more must come than is served. It is longer than what
 	// came at once is remembered.
 	shedAfter = 2 * time.Second
-	// relapse is how long after an overload the next is believed at once: those who
-	// were turned away come again.
+	// relapse is how long after an overload the next is believed at once: rejected
+	// clients retry.
 	relapse = 10 * time.Second
 	// leaveTime is for how long it is remembered who left, and leaveShare which
 	// part of what waits is more than few who changed their minds.
@@ -95,8 +95,8 @@ type shedder struct {
 	// it is too much, zero if it is not.
 	coming  rush
 	pressed time.Time
-	// left is the work of those who left before their turn or after they had waited
-	// too long for it, and came what came in the same time.
+	// left is the work of clients that hung up while queued or after too long a wait,
+	// and came all work that arrived in the same time.
 	left, came rush
 	// cutting is true while what waits is cut back.
 	cutting bool
@@ -143,20 +143,20 @@ func (r *rush) sum() (sum float64) {
 	return sum
 }
 
-// beyond reports whether there was more than so much in a second.
+// beyond reports whether the rate exceeded perSecond.
 func (r *rush) beyond(perSecond float64) bool { return r.sum() > perSecond*r.over.Seconds() }
 
-// comes counts work that somebody asks for.
+// comes counts work that arrives.
 func (s *shedder) comes(work int) {
 	s.coming.add(work)
 	s.came.add(work)
 }
 
-// leaves counts work that somebody waited for, and no longer wants.
+// leaves counts queued work that was abandoned.
 func (s *shedder) leaves(work int) { s.left.add(work) }
 
-// presses reports whether there is too much, of work that takes so long and of what
-// comes.
+// presses reports whether there is too much queued work, which takes standing, and too
+// much arriving.
 func (s *shedder) presses(now time.Time, standing time.Duration, waiting int, perSecond float64) bool {
 	if standing < s.Start || waiting < s.DepthMin {
 		s.pressed = time.Time{}

@@ -13,7 +13,7 @@
 // weight, so that of equals the least loaded wins. And a worker that has had
 // more than its share, over the last minute or over the last half hour, gets
 // nothing but what all the others could not take either: a prompt that
-// everybody begins with is soon held by as many workers as its load needs.
+// all requests begin with is soon held by as many workers as its load needs.
 // The same holds for workers whose memory is filled by running requests beyond
 // the high watermark.
 //

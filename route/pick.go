@@ -45,7 +45,7 @@ func (q *Request) keys(blockTokens int) []parley.BlockKey {
 // A Reason is why a worker cannot take a request, or should not.
 type Reason uint8
 
-// The reasons. Those from Busy on only count while somebody else can take it.
+// The reasons. Those from Busy on only count while another worker can take it.
 const (
 	OtherModel Reason = iota // serves another model
 	OtherPool                // stands in another pool
@@ -129,7 +129,7 @@ func refusals(counts *[reasons]int) string {
 	return b.String()
 }
 
-// A NoWorker error says why nobody can take a request.
+// A NoWorker error says why no worker can take a request.
 type NoWorker struct{ Refused [reasons]int }
 
 // Error returns the reasons in one line.
@@ -170,7 +170,7 @@ func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
 }
 
 // Cached returns how many tokens of a prompt the worker holds that holds most of it,
-// of those that can take the request; known is false if none of them tells its blocks.
+// of those that can take the request; known is false if none of them reports its blocks.
 func (r *Router) Cached(q *Request, now time.Time) (tokens int, known bool) {
 	r.lookUp(q, now)
 	var d Decision
@@ -195,8 +195,8 @@ func (r *Router) lookUp(q *Request, now time.Time) {
 	}
 }
 
-// tells reports whether it can be known what a candidate holds of a prompt. Nobody
-// holds less than a block.
+// tells reports whether it can be known what a candidate holds of a prompt. Less than
+// a block is never cached.
 func (c *candidate) tells(q *Request) bool {
 	return c.w.index != nil && (len(c.w.index.keys) > 0 || q.PromptTokens < c.w.BlockTokens)
 }
@@ -299,8 +299,8 @@ func (w *worker) memory() float64 {
 	return float64(w.status.UsedTokens) / float64(w.CapacityTokens)
 }
 
-// setBack takes out the candidates that should not get more, unless nobody
-// else is left. Those over the watermark come last.
+// setBack takes out the candidates that should not get more, unless no other
+// is left. Those over the watermark come last.
 func (r *Router) setBack(d *Decision) {
 	for _, reason := range []Reason{Watermark, Busy} {
 		n := 0

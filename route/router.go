@@ -106,7 +106,7 @@ type Member struct {
 	// CapacityTokens is how much context its memory can hold; 0 if unknown. See
 	// [Router.Resize].
 	CapacityTokens int
-	// Source says what it tells about its blocks. CapacityBlocks follows from
+	// Source says what it reports about its blocks. CapacityBlocks follows from
 	// the other fields if it is 0.
 	Source kvindex.Source
 }
@@ -130,7 +130,7 @@ type Status struct {
 type Router struct {
 	cfg     Config
 	rng     *rand.Rand
-	workers []*worker // nil where nobody is
+	workers []*worker // nil if unused
 	indexes []*sizedIndex
 	decayed time.Time // up to when work was forgotten
 	ranked  []candidate
@@ -253,7 +253,7 @@ func (r *Router) Resize(id ID, tokens int) {
 // Report takes a worker's status.
 func (r *Router) Report(id ID, s Status) { r.workers[id].status = s }
 
-// means returns the mean work of those who are there.
+// means returns the mean work of the workers that are up.
 func (r *Router) means() (work, share float64) {
 	n := 0
 	for _, w := range r.workers {

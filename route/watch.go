@@ -19,10 +19,10 @@ type WatchConfig struct {
 	BlockTokens int
 }
 
-// A Watch tells when prompts that used to be found in caches no longer are,
+// A Watch detects when prompts that used to hit the cache no longer do,
 // because something near their beginning changes from one to the next: a time,
 // a session, a list in random order. Everything behind it is then computed
-// again each time, and one line of somebody's code can double the bill.
+// again each time, and one line of a client's code can double the bill.
 //
 // It follows the hit rate of each family of prompts, and the tokens that its
 // prompts begin with. When the rate collapses and stays down, it looks for the

@@ -71,7 +71,7 @@ func (c *Config) dialer() *net.Dialer {
 				return nil
 			}
 		}
-		return fmt.Errorf("%v is in none of the networks that its workers may be in", at.Addr())
+		return fmt.Errorf("%v is not in an allowed network", at.Addr())
 	}
 	return d
 }
@@ -151,11 +151,11 @@ func (r *Remote) unreachable(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return parley.Errorf(parley.DeadlineExceeded, "the answer was not complete in the time allowed")
 	case ctx.Err() != nil:
-		return parley.Errorf(parley.Cancelled, "the caller left before the answer was complete")
+		return parley.Errorf(parley.Cancelled, "the client hung up before the answer was complete")
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return parley.Errorf(parley.Unavailable, "worker %s ended the answer before it was complete", r.cfg.URL)
 	}
-	return parley.Errorf(parley.Unavailable, "worker %s cannot be reached: %v", r.cfg.URL, err)
+	return parley.Errorf(parley.Unavailable, "worker %s is unreachable: %v", r.cfg.URL, err)
 }
 
 // garbled says that the engine's answer makes no sense.
@@ -163,7 +163,7 @@ func (r *Remote) garbled(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return r.unreachable(ctx, err)
 	}
-	return parley.Errorf(parley.Unavailable, "worker %s, as %s, gave an answer that is not understood: %v", r.cfg.URL, r.cfg.Kind, err)
+	return parley.Errorf(parley.Unavailable, "worker %s (%s) sent an invalid answer: %v", r.cfg.URL, r.cfg.Kind, err)
 }
 
 // refusal makes an error of an answer whose status is not 200.
@@ -183,7 +183,7 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 		e.Wait = time.Duration(seconds) * time.Second
 	}
 	if e.Code == parley.Unavailable {
-		e.Message = "worker " + r.cfg.URL + " refused with status " + strconv.Itoa(status) + ": " + f.Message
+		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(status) + ": " + f.Message
 	}
 	return e
 }
@@ -223,7 +223,7 @@ func explain(body []byte) fault {
 		Detail  json.RawMessage `json:"detail"`
 	}
 	if json.Unmarshal(body, &plain) != nil {
-		return fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "it gave no reason")}
+		return fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "no reason given")}
 	}
 	var inner struct {
 		Message string          `json:"message"`
@@ -239,7 +239,7 @@ func explain(body []byte) fault {
 	if json.Unmarshal(plain.Detail, &detail) != nil {
 		detail = string(plain.Detail)
 	}
-	return fault{Message: cmp.Or(inner.Message, text, plain.Message, detail, "it gave no reason"), Param: inner.Param}
+	return fault{Message: cmp.Or(inner.Message, text, plain.Message, detail, "no reason given"), Param: inner.Param}
 }
 
 // RefusalBody returns the body with which a Parley worker refuses: OpenAI's

@@ -50,14 +50,14 @@ func TestWorkersStayInTheirNetworks(t *testing.T) {
 	for network, allowed := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {
 		r := dial(t, Config{URL: byName, Kind: Parley, Networks: []netip.Prefix{netip.MustParsePrefix(network)}})
 		_, err := r.Probe(t.Context())
-		if refused := err != nil && strings.Contains(err.Error(), "none of the networks"); refused == allowed {
+		if refused := err != nil && strings.Contains(err.Error(), "not in an allowed network"); refused == allowed {
 			t.Errorf("%s: %v", network, err)
 		}
 		var last error
 		for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}}) {
 			last = err
 		}
-		if refused := strings.Contains(last.Error(), "none of the networks"); refused == allowed {
+		if refused := strings.Contains(last.Error(), "not in an allowed network"); refused == allowed {
 			t.Errorf("%s, native: %v", network, last)
 		}
 	}

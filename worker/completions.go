@@ -172,7 +172,7 @@ func readCompletion(a *assembly, message []byte) error {
 	return nil
 }
 
-var errLogprobs = errors.New("the log-probabilities are not those of the tokens")
+var errLogprobs = errors.New("the log-probabilities do not match the tokens")
 
 // logprobsOf pairs tokens with their log-probabilities; alternatives are named
 // "token_id:123".

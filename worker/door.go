@@ -148,9 +148,9 @@ func (d *Door) begin(a *answering) error {
 	case d.closing:
 		return parley.Errorf(parley.Unavailable, "this worker is shutting down")
 	case len(v.answers) >= answersMax:
-		return parley.Errorf(parley.Overloaded, "this connection has %d requests under way: no more are taken", answersMax)
+		return parley.Errorf(parley.Overloaded, "this connection has reached the limit of %d requests", answersMax)
 	case v.answers[a.id] != nil:
-		return parley.Errorf(parley.InvalidRequest, "request %d is under way already", a.id)
+		return parley.Errorf(parley.InvalidRequest, "request %d is already running", a.id)
 	}
 	a.visit.answers[a.id] = a
 	return nil
@@ -222,7 +222,7 @@ func (v *visit) hear(ctx context.Context, line []byte) error {
 	id, rest, ok := cutID(line)
 	switch {
 	case !ok || len(rest) == 0:
-		return fmt.Errorf("%.40q is no line of the wire", line)
+		return fmt.Errorf("%.40q is not a line of the protocol", line)
 	case id == 0 && rest[0] == pingMark:
 		go func() { _ = v.out.send(lineOf(0, []byte{pongMark})) }() // who hears must not wait for who reads
 		return nil
@@ -240,7 +240,7 @@ func (v *visit) hear(ctx context.Context, line []byte) error {
 	}
 	n, err := parseAck(rest)
 	if err != nil {
-		return fmt.Errorf("%.40q acknowledges nothing", rest)
+		return fmt.Errorf("%.40q is not an acknowledgement", rest)
 	}
 	a.window.refill(n)
 	return nil
@@ -271,7 +271,7 @@ func (v *visit) begin(ctx context.Context, id uint64, body []byte) {
 		defer v.door.done(a)
 		defer a.cancel(nil)
 		if err := a.answer(ctx, c.request(time.Now())); err != nil && v.door.Log != nil {
-			v.door.Log.Error("a request failed", "path", GeneratePath, "error", err)
+			v.door.Log.Error("request failed", "path", GeneratePath, "error", err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // errNoEvents: the engine was not said to publish any.
-var errNoEvents = errors.New("worker: this engine publishes no events, or nobody said where")
+var errNoEvents = errors.New("worker: this engine publishes no events, or their address is not set")
 
 // Follow tells of the engine's events until ctx ends, whose error it returns.
 // It connects, connects again, and asks the engine for what the listener wants.
@@ -149,7 +149,7 @@ func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-c
 func (f *follower) batch(frames [][]byte) (b kvindex.Batch, err error) {
 	n := len(frames)
 	if n < 2 || len(frames[n-2]) != 8 {
-		return b, errors.New("a message of events has no number")
+		return b, errors.New("an event message has no sequence number")
 	}
 	b.Seq = binary.BigEndian.Uint64(frames[n-2])
 	if b.Events, err = f.reader.read(frames[n-1]); err != nil {

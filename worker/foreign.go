@@ -115,7 +115,7 @@ func (a *assembly) take(r *Remote, speak dialect, message []byte) error {
 		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)), message, "")
 	}
 	if err := speak.read(a, message); err != nil {
-		return parley.Errorf(parley.Unavailable, "worker %s, as %s, gave an answer that is not understood: %v", r.cfg.URL, r.cfg.Kind, err)
+		return parley.Errorf(parley.Unavailable, "worker %s (%s) sent an invalid answer: %v", r.cfg.URL, r.cfg.Kind, err)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func fold(q *parley.Request, can Resuming) (*parley.Request, error) {
 	plain := len(q.Resume) == 1 && !q.Resume[0].Done && q.Grammar == nil && s.PresencePenalty == 0 && s.FrequencyPenalty == 0
 	said := q.Resume[0].Tokens
 	if can == ResumeNone || can == ResumePlain && !plain || q.MaxTokens > 0 && len(said) >= q.MaxTokens {
-		return nil, parley.Errorf(parley.Unavailable, "this engine cannot go on with an answer that another one began")
+		return nil, parley.Errorf(parley.Unavailable, "this engine cannot resume an answer begun by another one")
 	}
 	longer := *q
 	longer.Resume = nil
@@ -153,21 +153,21 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 	case len(q.Prompt) == 0:
 		return parley.Invalid("prompt", "the prompt is empty: give at least one token")
 	case q.Embed && !p.Embed:
-		return parley.Invalid("model", "engines of the kind %s embed nothing here", k)
+		return parley.Invalid("model", "engines of kind %s do not support embeddings", k)
 	case q.PromptLogprobs && !p.PromptLogprobs:
-		return parley.Invalid("logprobs", "engines of the kind %s give no log-probabilities of prompts", k)
+		return parley.Invalid("logprobs", "engines of kind %s do not return log-probabilities of prompts", k)
 	case q.Logprobs && !p.Logprobs:
-		return parley.Invalid("logprobs", "engines of the kind %s give no log-probabilities", k)
+		return parley.Invalid("logprobs", "engines of kind %s do not return log-probabilities", k)
 	case q.Choices > 1 && !p.Choices:
-		return parley.Invalid("n", "engines of the kind %s give one choice for each request", k)
+		return parley.Invalid("n", "engines of kind %s return one choice per request", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
-		return parley.Invalid("stop_token_ids", "engines of the kind %s do not tell tokens, so none can end an answer", k)
+		return parley.Invalid("stop_token_ids", "engines of kind %s return no token ids, so stop tokens are not supported", k)
 	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k == OpenAIChat):
-		return parley.Invalid("ignore_eos", "engines of the kind %s always end where the model does", k)
+		return parley.Invalid("ignore_eos", "engines of kind %s do not support ignore_eos", k)
 	case k == OpenAIChat && len(q.Turns) == 0:
-		return parley.Invalid("messages", "engines of the kind %s take conversations of text alone: no tools, and no other prompts", k)
+		return parley.Invalid("messages", "engines of kind %s accept only text conversations: no tools, and no other prompts", k)
 	case q.Grammar != nil && !holds(p.Grammar, q.Grammar):
-		return parley.Invalid("response_format", "engines of the kind %s cannot hold an answer to this grammar", k)
+		return parley.Invalid("response_format", "engines of kind %s do not support this grammar", k)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func newAssembly(q *parley.Request) *assembly {
 	return &assembly{q: q, choices: make([]gathered, n), open: n, began: time.Now()}
 }
 
-var errChoice = errors.New("it has a choice that was not asked for, or more of one that has ended")
+var errChoice = errors.New("it has an unexpected choice, or more text of a finished one")
 
 // choice returns the one with a number.
 func (a *assembly) choice(index int) (*gathered, error) {
@@ -311,5 +311,5 @@ func finishOf(reason string) (parley.Finish, error) {
 	case "length", "limit":
 		return parley.FinishLength, nil
 	}
-	return "", errors.New("it ended for the reason " + reason)
+	return "", errors.New("it ended with the reason " + reason)
 }

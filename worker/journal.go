@@ -127,7 +127,7 @@ func (j *Journal) Serve(w http.ResponseWriter, r *http.Request, instance string)
 		return parley.Errorf(parley.Conflict, "batch %d of process %.64q is not kept here: GET %s, and continue from there", from, named, SnapshotPath)
 	}
 	if !j.enter() {
-		return parley.Errorf(parley.Overloaded, "%d gateways read the events of this worker: no more are accepted", journalStreamsMax)
+		return parley.Errorf(parley.Overloaded, "the limit of %d event readers is reached", journalStreamsMax)
 	}
 	defer j.leave()
 	w.Header().Set("Content-Type", "application/octet-stream")

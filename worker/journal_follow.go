@@ -98,7 +98,7 @@ func (f *journalReader) take(ctx context.Context, body []byte) error {
 	case b.Seq < f.next: // the snapshot has it
 		return nil
 	case b.Seq > f.next:
-		return fmt.Errorf("batch %d came where %d was due", b.Seq, f.next)
+		return fmt.Errorf("got batch %d, expected %d", b.Seq, f.next)
 	}
 	f.next++
 	return f.satisfy(ctx, f.to.Batch(b))
@@ -167,7 +167,7 @@ func (r *Remote) snapshot(ctx context.Context) (instance string, b kvindex.Batch
 		return "", b, r.unreachable(ctx, err)
 	}
 	if len(body) > snapshotMax {
-		return "", b, parley.Errorf(parley.Unavailable, "worker %s gave a snapshot of more than %d bytes", r.cfg.URL, snapshotMax)
+		return "", b, parley.Errorf(parley.Unavailable, "the snapshot of worker %s exceeds %d bytes", r.cfg.URL, snapshotMax)
 	}
 	if b, err = readEvents(body); err != nil {
 		return "", b, r.garbled(ctx, err)

@@ -40,7 +40,7 @@ func ParseKind(name string) (Kind, error) {
 	for _, k := range Kinds() {
 		names = append(names, string(k))
 	}
-	return "", fmt.Errorf("%q is no kind of worker: choose one of %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("%q is not a kind of worker: use one of %s", name, strings.Join(names, ", "))
 }
 
 // A Salting says how far an engine keeps contexts of different salts apart.

@@ -11,7 +11,7 @@ import (
 var rows = []struct{ field, row string }{
 	{"TokenIDs", "token ids in answers"}, {"TokenPrompts", "token ids as prompts"}, {"Events", "events of the cache"}, {"Replay", "events repeated"},
 	{"Snapshot", "snapshot of the cache"}, {"ModelEvents", "events tell models apart"}, {"Salts", "salts"}, {"Cancel", "cancel within a step"}, {"Backpressure", "backpressure to the engine"},
-	{"Metrics", "metrics of load"}, {"ExactSeeds", "exact seeds and greedy"}, {"Grammar", "grammar"}, {"Resume", "goes on with answers begun elsewhere"},
+	{"Metrics", "metrics of load"}, {"ExactSeeds", "exact seeds and greedy"}, {"Grammar", "grammar"}, {"Resume", "resumes answers begun elsewhere"},
 	{"Choices", "several choices"}, {"Logprobs", "log-probabilities"}, {"PromptLogprobs", "log-probabilities of prompts"}, {"Embed", "embeddings"}, {"Sleep", "sleep and wake"}, {"Whole", "the whole request"},
 }
 
@@ -60,7 +60,7 @@ func TestKindsAreRead(t *testing.T) {
 			t.Errorf("%s: %s, %v", k, got, err)
 		}
 	}
-	if _, err := ParseKind("tgi"); err == nil || !strings.Contains(err.Error(), "choose one of parley, vllm") {
+	if _, err := ParseKind("tgi"); err == nil || !strings.Contains(err.Error(), "use one of parley, vllm") {
 		t.Errorf("%v", err)
 	}
 }

@@ -46,8 +46,8 @@ type link struct {
 }
 
 var (
-	errNoSign   = errors.New("it gives no sign of life")
-	errUnbidden = fmt.Errorf("it sent more than %d MiB of an answer that nobody has asked it to go on with", lineMax>>20)
+	errNoSign   = errors.New("it does not respond to pings")
+	errUnbidden = fmt.Errorf("it sent more than %d MiB beyond the flow-control window", lineMax>>20)
 )
 
 func newLink(conn net.Conn, silence time.Duration) *link {
@@ -123,7 +123,7 @@ func (l *link) listen() {
 		}
 		id, rest, ok := cutID(line)
 		if !ok {
-			l.fail(fmt.Errorf("%.40q is no line of the wire", line))
+			l.fail(fmt.Errorf("%.40q is not a line of the protocol", line))
 			return
 		}
 		l.mu.Lock()
@@ -315,7 +315,7 @@ func (r *Remote) upgrade(ctx context.Context, conn net.Conn) (*link, error) {
 		return nil, r.refusal(resp)
 	}
 	if got := resp.Header.Get("Upgrade"); got != wireProtocol {
-		return nil, fmt.Errorf("it speaks %q and not %s", got, wireProtocol)
+		return nil, fmt.Errorf("it speaks %q, not %s", got, wireProtocol)
 	}
 	return l, nil
 }

@@ -82,7 +82,7 @@ func (r *Remote) readFrames(ctx context.Context, in *inflow, yield func(parley.D
 // broken says why an answer could not be read on.
 func (r *Remote) broken(ctx context.Context, err error) error {
 	if garbled, ok := errors.AsType[*garbledError](err); ok {
-		return parley.Errorf(parley.Unavailable, "worker %s gave an answer that is not understood: %v", r.cfg.URL, garbled.err)
+		return parley.Errorf(parley.Unavailable, "worker %s sent an invalid answer: %v", r.cfg.URL, garbled.err)
 	}
 	return r.unreachable(ctx, err)
 }

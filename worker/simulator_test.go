@@ -249,7 +249,7 @@ func TestSimulatorSleeps(t *testing.T) {
 	}
 	askMany(t, r, 1)
 	other := dial(t, Config{URL: r.cfg.URL, Kind: SGLang})
-	if err := other.Sleep(t.Context()); parley.CodeOf(err) != parley.Conflict || !strings.Contains(err.Error(), "cannot be put to sleep") {
+	if err := other.Sleep(t.Context()); parley.CodeOf(err) != parley.Conflict || !strings.Contains(err.Error(), "does not support sleep") {
 		t.Errorf("of a kind that promises no sleep: %v", err)
 	}
 }

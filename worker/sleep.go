@@ -17,7 +17,7 @@ func (r *Remote) Wake(ctx context.Context) error { return r.rest(ctx, "/wake_up"
 
 func (r *Remote) rest(ctx context.Context, path string) error {
 	if !PromisesOf(r.cfg.Kind).Sleep {
-		return parley.Errorf(parley.Conflict, "worker %s is a %s server, which cannot be put to sleep and woken", r.cfg.URL, r.cfg.Kind)
+		return parley.Errorf(parley.Conflict, "worker %s is a %s server, which does not support sleep", r.cfg.URL, r.cfg.Kind)
 	}
 	resp, err := r.sendBy(ctx, r.patient, path, struct{}{})
 	if parley.CodeOf(err) == parley.NotFound {

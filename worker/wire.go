@@ -65,10 +65,10 @@ func (c *call) request(now time.Time) *parley.Request {
 func parseCall(line []byte) (*call, error) {
 	c := &call{}
 	if err := json.Unmarshal(line, c); err != nil {
-		return nil, parley.Errorf(parley.InvalidRequest, "the request is not understood: %v", err)
+		return nil, parley.Errorf(parley.InvalidRequest, "invalid request: %v", err)
 	}
 	if c.Window < 1 {
-		return nil, parley.Invalid("Window", "the window is %d tokens: want 1 or more", c.Window)
+		return nil, parley.Invalid("Window", "the window is %d tokens: expected 1 or more", c.Window)
 	}
 	return c, nil
 }
@@ -189,7 +189,7 @@ func parseAck(line []byte) (int, error) {
 	return int(n), err
 }
 
-var errLineTooLong = errors.New("a line is longer than this wire allows")
+var errLineTooLong = errors.New("a line exceeds the limit of the protocol")
 
 // roomKept is how much room for long lines is kept for the next.
 const roomKept = 1 << 20

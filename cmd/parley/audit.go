@@ -27,18 +27,17 @@ func newAudit() *cobra.Command {
 	f := &auditFlags{}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who changed the server: keys, organisations, workers",
-		Long: `Show the audit log: who changed keys, organisations, users or workers, with which
-credential and from which address, and how it was before and after. The latest
-entries come first. It needs a key with the admin right in PARLEY_API_KEY; changes
-that were refused are listed with their status.`,
+		Short: "Show the audit log: changes of keys, organisations and workers",
+		Long: `Show the audit log: changes of keys, organisations, users and workers, with the
+credential, the address, and the state before and after, latest first. Rejected
+changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 		Example: `  parley audit
   parley audit --since 24h --action api_key.
   parley audit --target key_abc --json | jq '.data[] | {type, before, after}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.limit < 1 || f.limit > 1000 || f.since < 0 {
-				return fmt.Errorf("--limit is %d and --since %v: give 1 to 1000 entries and a time such as 24h: %w", f.limit, f.since, errUsage)
+				return fmt.Errorf("--limit is %d and --since %v: use 1 to 1000 entries and a duration such as 24h: %w", f.limit, f.since, errUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -59,11 +58,11 @@ that were refused are listed with their status.`,
 			return printAudit(cmd.OutOrStdout(), entries)
 		},
 	}
-	cmd.Flags().StringVar(&f.action, "action", "", "show this `ACTION` alone, such as api_key.created; all of a kind with a dot at the end, such as worker.")
-	cmd.Flags().StringVar(&f.actor, "actor", "", "show what this key, user or organisation changed, by `ID`")
-	cmd.Flags().StringVar(&f.target, "target", "", "show what was done to this `ID`")
-	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `TIME`, such as 24h (default: all)")
-	cmd.Flags().IntVar(&f.limit, "limit", 50, "show at most this many `ENTRIES`")
+	cmd.Flags().StringVar(&f.action, "action", "", "show only `ACTION`, such as api_key.created, or all of a kind with a trailing dot, such as worker.")
+	cmd.Flags().StringVar(&f.actor, "actor", "", "show changes made by the key, user or organisation `ID`")
+	cmd.Flags().StringVar(&f.target, "target", "", "show changes of the object `ID`")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `DURATION`, such as 24h (default: all)")
+	cmd.Flags().IntVar(&f.limit, "limit", 50, "show at most `N` entries")
 	f.add(cmd)
 	return cmd
 }
@@ -93,7 +92,7 @@ func (c *client) auditLog(ctx context.Context, f *auditFlags, now time.Time) ([]
 			HasMore bool          `json:"has_more"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return nil, fmt.Errorf("the server's audit log cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot read the server's audit log: %w", err)
 		}
 		entries = append(entries, page.Data...)
 		if !page.HasMore || len(page.Data) == 0 || len(entries) >= f.limit {

@@ -120,7 +120,7 @@ func TestBudgetAlert(t *testing.T) {
 	if status, _ := again.spendOne(t, key); status != 429 {
 		t.Errorf("after a restart: %d", status)
 	}
-	if said := first + again.endAndRead(t); strings.Count(said, "a budget is nearly spent") != 1 || len(receiver.heard()) != 1 {
+	if said := first + again.endAndRead(t); strings.Count(said, "budget nearly spent") != 1 || len(receiver.heard()) != 1 {
 		t.Errorf("it is told %d times:\n%s", len(receiver.heard()), said)
 	}
 	told, _ := receiver.heard()[0]["text"].(string)
@@ -166,7 +166,7 @@ func TestBudgetAlertOfTwoGateways(t *testing.T) {
 	}
 	until(t, "the webhook is told", func() bool { return len(receiver.heard()) > 0 })
 	said := both[0].endAndRead(t) + both[1].endAndRead(t)
-	if strings.Count(said, "a budget is nearly spent") != 1 || len(receiver.heard()) != 1 {
+	if strings.Count(said, "budget nearly spent") != 1 || len(receiver.heard()) != 1 {
 		t.Errorf("it is told %d times:\n%s", len(receiver.heard()), said)
 	}
 	if told := receiver.heard()[0]; told["id"] != "acme@"+time.Now().UTC().Format("2006-01") || told["key"] != nil {

@@ -34,44 +34,43 @@ func newChat() *cobra.Command {
 	f := &chatFlags{}
 	cmd := &cobra.Command{
 		Use:   "chat [PROMPT...]",
-		Short: "Talk with a model, in the terminal or in a pipe",
-		Long: `Talk with a model. It uses the server at --url, and if none runs at the default
-address it loads the models itself, so it works from nothing.
+		Short: "Chat with a model, in the terminal or in a pipe",
+		Long: `Chat with a model. Uses the server at --url; if no server runs at the default address,
+loads the models into this process.
 
-With a PROMPT it answers once and ends. Text that is piped in is put below the
-prompt. The answer alone goes to standard output, so that it can be piped on;
-everything else goes to standard error.
+With a PROMPT, prints one answer and exits. Piped text is appended to the prompt. Only
+the answer goes to standard output; everything else goes to standard error.
 
-Without a PROMPT it begins a conversation:
+Without a PROMPT, starts a conversation:
 
-  Enter             sends what was typed
-  Alt-Enter Ctrl-J  begin a new line; so do \ and Enter at the end of a line
-  """               begins a text of several lines, which """ ends
-  Up Down Ctrl-R    go back to what was typed before, search in it
-  Tab               completes commands, models and file names
-  Ctrl-G            edits the text in $VISUAL or $EDITOR
-  Ctrl-C            stops an answer, which keeps what came of it; throws away
-                    what was typed; twice at an empty prompt quits
+  Enter             send
+  Alt-Enter Ctrl-J  new line; so is \ at the end of a line, followed by Enter
+  """               begin and end a text of several lines
+  Up Down Ctrl-R    browse and search the history
+  Tab               complete commands, models and file names
+  Ctrl-G            edit the text in $VISUAL or $EDITOR
+  Ctrl-C            stop an answer and keep its text so far; discard what was typed;
+                    twice at an empty prompt, quit
   Ctrl-D /quit      quit
-  /help             lists the commands
+  /help             list the commands
 
-Pasted text is never sent before Enter is pressed, whatever lines it has.`,
+Pasted text, even of several lines, is not sent before Enter is pressed.`,
 		Example: `  parley chat                                          a conversation
-  parley chat --model llama.gguf                       with a model of yours, no server needed
+  parley chat --model llama.gguf                       with your own model, no server needed
   parley chat "What is the capital of France?"         one answer
   git diff | parley chat "write a commit message"      a prompt and text from a pipe
   parley chat --format json "three colours as JSON" | jq .`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.model, "model", "m", "", "ask this `MODEL`: one that the server has, or the path of a file to load (default: the server's first)")
-	flags.StringVar(&f.url, "url", "", "talk to the server at this `ADDRESS` (default "+defaultURL+", or what the variable PARLEY_URL says)")
-	flags.StringVar(&f.system, "system", "", "tell the model first who it is: this `TEXT`")
-	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; may be repeated")
-	flags.StringVar(&f.format, "format", "", "hold the answer to this `FORMAT`: json, or the path of a JSON schema")
-	flags.StringVar(&f.think, "think", "", "have a model think before it answers, or not: `on|off` (default: as the model does)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell on standard error how long the answer took and what was cached")
-	flags.BoolVar(&f.json, "json", false, "print the answer, its usage and its times as one JSON document")
+	flags.StringVarP(&f.model, "model", "m", "", "use `MODEL`, one of the server's models or the path of a file to load (default: the server's first)")
+	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
+	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
+	flags.StringArrayVar(&f.set, "set", nil, "set the sampling parameter `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; repeatable")
+	flags.StringVar(&f.format, "format", "", "constrain the answer to `FORMAT`: json, or the path of a JSON schema")
+	flags.StringVar(&f.think, "think", "", "switch a reasoning model's thinking `on|off` (default: the model's own)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print timings and cache usage to standard error")
+	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
 	completeModels(cmd, "model", &f.url)
 	complete(cmd, "think", []string{"on", "off"})
 	complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
@@ -84,8 +83,8 @@ Pasted text is never sent before Enter is pressed, whatever lines it has.`,
 const clientHelp = `Variables:
 
   PARLEY_URL       the address of the server
-  PARLEY_API_KEY   the key to show it, if it asks for one
-  NO_COLOR         if it is not empty, nothing is coloured`
+  PARLEY_API_KEY   the API key, if the server needs one
+  NO_COLOR         disables colour if not empty`
 
 // A chat is one run of the command.
 type chat struct {
@@ -120,11 +119,11 @@ func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
 	interactive := prompt == "" && term.IsTerminal(os.Stdin)
 	switch {
 	case interactive && !term.IsTerminal(os.Stdout):
-		return fmt.Errorf("there is nothing to ask, and no terminal to talk in: say parley chat \"your question\": %w", errUsage)
+		return fmt.Errorf("no prompt, and standard input is not a terminal: run parley chat \"your question\": %w", errUsage)
 	case interactive && f.json:
-		return fmt.Errorf("--json is for one answer: say parley chat --json \"your question\": %w", errUsage)
+		return fmt.Errorf("--json needs a prompt: run parley chat --json \"your question\": %w", errUsage)
 	case prompt == "" && !interactive:
-		return fmt.Errorf("there is nothing to ask: the pipe was empty: %w", errUsage)
+		return fmt.Errorf("no prompt: the pipe was empty: %w", errUsage)
 	}
 	closing, err := c.connect(ctx, f, interactive)
 	if err != nil {
@@ -150,7 +149,7 @@ func (c *chat) settle(f *chatFlags) (err error) {
 	case "on", "off":
 		c.template = map[string]bool{"enable_thinking": f.think == "on"}
 	default:
-		return fmt.Errorf("--think %s: say on or off: %w", f.think, errUsage)
+		return fmt.Errorf("--think %s: use on or off: %w", f.think, errUsage)
 	}
 	c.format, err = formatOf(f.format)
 	return err
@@ -172,7 +171,7 @@ func formatOf(flag string) (any, error) {
 		return nil, fmt.Errorf("--format: expected json or the path of a JSON schema: %w: %w", err, errUsage)
 	}
 	if !json.Valid(schema) {
-		return nil, fmt.Errorf("--format: %s is no JSON: %w", flag, errUsage)
+		return nil, fmt.Errorf("--format: %s is not valid JSON: %w", flag, errUsage)
 	}
 	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "schema": json.RawMessage(schema)}}, nil
 }
@@ -190,7 +189,7 @@ func readPrompt(prompt string, in *os.File) (string, error) {
 		return "", fmt.Errorf("standard input: %w", err)
 	}
 	if len(piped) > pipedBytesMax {
-		return "", fmt.Errorf("more than %d MiB were piped in, which no model reads: send less", pipedBytesMax>>20)
+		return "", fmt.Errorf("the piped text exceeds %d MiB: send less", pipedBytesMax>>20)
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(piped), "\uFFFD"))
 	if prompt == "" || text == "" {
@@ -229,7 +228,7 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 		return nil, err
 	}
 	if named {
-		return nil, fmt.Errorf("%w: start one there with `parley serve`, or leave out --url and PARLEY_URL to do without", err)
+		return nil, fmt.Errorf("%w: start one there with `parley serve`, or omit --url and PARLEY_URL to run without a server", err)
 	}
 	if ctx.Err() != nil {
 		return nil, errInterrupted
@@ -240,13 +239,13 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 func (c *chat) startInside(ctx context.Context, f *chatFlags, interactive bool) (func() error, error) {
 	model := f.model
 	if interactive {
-		fmt.Fprintf(os.Stderr, "%s\n", c.pale("No server runs, so this program loads the model itself."))
+		fmt.Fprintf(os.Stderr, "%s\n", c.pale("No server is running; loading the model into this process."))
 	}
 	inside, client, err := startInside(model, &f.folderCommand)
 	if err != nil {
 		return nil, err
 	}
-	c.client, c.where = client, "loaded into this program"
+	c.client, c.where = client, "loaded into this process"
 	if c.models, err = client.models(ctx); err != nil {
 		return nil, errors.Join(err, inside.Close())
 	}
@@ -271,7 +270,7 @@ func (c *chat) choose(model string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no model %q %s: there is %s", model, c.where, strings.Join(c.modelNames(), ", "))
+	return fmt.Errorf("no model %q %s; available: %s", model, c.where, strings.Join(c.modelNames(), ", "))
 }
 
 func (c *chat) modelNames() (names []string) {
@@ -370,9 +369,9 @@ func (c *chat) pale(text string) string {
 func explain(err error) string {
 	switch {
 	case errors.Is(err, load.ErrNoServer):
-		return fmt.Sprintf("%v. Nothing is lost: start the server again and say /retry.", err)
+		return fmt.Sprintf("%v. Nothing is lost: restart the server and type /retry.", err)
 	case errors.Is(err, errCut):
-		return fmt.Sprintf("%v. What came of it is kept: go on from there, or say /retry for a new answer.", errCut)
+		return fmt.Sprintf("%v. The text so far is kept: continue from there, or type /retry for a new answer.", errCut)
 	}
-	return fmt.Sprintf("%v. Your question is kept: say /retry to send it again.", err)
+	return fmt.Sprintf("%v. Your question is kept: type /retry to send it again.", err)
 }

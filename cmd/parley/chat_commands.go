@@ -27,17 +27,17 @@ var chatCommands []chatCommand
 func init() {
 	chatCommands = []chatCommand{
 		{"help", "?", "", "list the commands", (*chat).help},
-		{"model", "", "[NAME]", "change the model, or list those there are", (*chat).changeModel},
-		{"system", "", "[TEXT|none]", "tell the model who it is, or show what it was told", (*chat).changeSystem},
-		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default unsets", (*chat).set},
+		{"model", "", "[NAME]", "switch the model, or list the models", (*chat).changeModel},
+		{"system", "", "[TEXT|none]", "set or show the system prompt", (*chat).changeSystem},
+		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default resets it", (*chat).set},
 		{"show", "", "", "show the conversation so far", (*chat).show},
-		{"retry", "", "", "ask the last question again", (*chat).retryLast},
-		{"clear", "", "", "forget what was said", (*chat).clear},
+		{"retry", "", "", "generate the last answer again", (*chat).retryLast},
+		{"clear", "", "", "clear the conversation", (*chat).clear},
 		{"save", "", "NAME [--force]", "save the conversation, under a name or a path", (*chat).saveAs},
-		{"load", "", "[NAME]", "go on with a saved conversation, or list those there are", (*chat).load},
-		{"stats", "", "", "tell how long the last answer took, and what is used of the context", (*chat).stats},
-		{"verbose", "", "", "tell that after every answer, or no longer", (*chat).toggleVerbose},
-		{"quit", "bye", "", "leave; so does Ctrl-D", func(*chat, string) (string, error) { return "", errQuit }},
+		{"load", "", "[NAME]", "continue a saved conversation, or list the saved ones", (*chat).load},
+		{"stats", "", "", "show timings of the last answer and the context used", (*chat).stats},
+		{"verbose", "", "", "show timings after every answer, or stop showing them", (*chat).toggleVerbose},
+		{"quit", "bye", "", "quit; also Ctrl-D", func(*chat, string) (string, error) { return "", errQuit }},
 	}
 }
 
@@ -50,7 +50,7 @@ func (c *chat) obey(text string) (said string, err error) {
 			return cmd.run(c, strings.TrimSpace(argument))
 		}
 	}
-	return "", fmt.Errorf("there is no command /%s: /help lists them. To send a text that begins with a slash, begin it with two", firstLine(name))
+	return "", fmt.Errorf("unknown command /%s: /help lists the commands. To send a text that begins with a slash, begin it with two", firstLine(name))
 }
 
 func firstLine(text string) string {
@@ -66,8 +66,8 @@ func (c *chat) help(string) (string, error) {
 	}
 	w.Flush()
 	return out.String() + `
-Alt-Enter or Ctrl-J begins a new line, as \ and Enter do; """ begins a text that """ ends.
-Up, Down and Ctrl-R find what was typed before. Ctrl-G opens your editor. Ctrl-C stops an answer.`, nil
+Alt-Enter, Ctrl-J or \ and Enter begin a new line; """ begins and ends a text of several lines.
+Up, Down and Ctrl-R browse the history. Ctrl-G opens your editor. Ctrl-C stops an answer.`, nil
 }
 
 func (c *chat) changeModel(name string) (string, error) {
@@ -85,19 +85,19 @@ func (c *chat) changeModel(name string) (string, error) {
 	if err := c.choose(name); err != nil {
 		return "", err
 	}
-	return "Now talking with " + name + ".", nil
+	return "Switched to " + name + ".", nil
 }
 
 func (c *chat) changeSystem(text string) (string, error) {
 	switch text {
 	case "":
-		return cmp.Or(c.talk.System, "The model was told nothing."), nil
+		return cmp.Or(c.talk.System, "There is no system prompt."), nil
 	case "none":
 		c.talk.System = ""
-		return "The model is told nothing.", nil
+		return "The system prompt was removed.", nil
 	}
 	c.talk.System = text
-	return "The model is told this from now on.", nil
+	return "The system prompt was set.", nil
 }
 
 func (c *chat) set(argument string) (string, error) {
@@ -110,7 +110,7 @@ func (c *chat) set(argument string) (string, error) {
 	}
 	fields := strings.Fields(strings.Replace(argument, "=", " ", 1))
 	if len(fields) != 2 {
-		return "", errors.New("say /set NAME VALUE, such as /set temperature 0.5")
+		return "", errors.New("usage: /set NAME VALUE, such as /set temperature 0.5")
 	}
 	return "", c.talk.Settings.set(fields[0], fields[1])
 }
@@ -123,12 +123,12 @@ func (c *chat) show(string) (string, error) {
 	for _, m := range c.talk.Messages {
 		fmt.Fprintf(&out, "%s: %s\n\n", m.Role, m.Content)
 	}
-	return printableText(cmp.Or(strings.TrimSpace(out.String()), "Nothing was said yet.")), nil
+	return printableText(cmp.Or(strings.TrimSpace(out.String()), "The conversation is empty.")), nil
 }
 
 func (c *chat) retryLast(string) (string, error) {
 	if !c.talk.retry() {
-		return "", errors.New("nothing was asked yet")
+		return "", errors.New("the conversation is empty")
 	}
 	c.askAgain = true
 	return "", nil
@@ -136,7 +136,7 @@ func (c *chat) retryLast(string) (string, error) {
 
 func (c *chat) clear(string) (string, error) {
 	c.talk.Messages, c.last, c.totals, c.loaded = nil, reply{}, chatTotals{}, ""
-	return "Forgotten. The model and the settings stay.", nil
+	return "Conversation cleared. The model and the settings stay.", nil
 }
 
 func (c *chat) saveAs(argument string) (string, error) {
@@ -145,27 +145,27 @@ func (c *chat) saveAs(argument string) (string, error) {
 		name = c.loaded
 	}
 	if name == "" {
-		return "", errors.New("say /save NAME")
+		return "", errors.New("usage: /save NAME")
 	}
 	path := chatFile(c.data, name)
 	if err := c.talk.save(path, force || name == c.loaded); err != nil {
 		return "", err
 	}
 	c.loaded = name
-	return "Saved in " + path, nil
+	return "Saved to " + path, nil
 }
 
 func (c *chat) load(name string) (string, error) {
 	if name == "" {
 		names := savedChats(c.data)
 		if len(names) == 0 {
-			return "Nothing was saved yet: /save NAME does.", nil
+			return "No saved conversations: /save NAME saves one.", nil
 		}
 		return strings.Join(names, "\n"), nil
 	}
 	loaded, err := loadConversation(chatFile(c.data, name))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no saved conversation %q: /load lists them", name)
+		return "", fmt.Errorf("no saved conversation %q: /load lists them", name)
 	}
 	if err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func (c *chat) load(name string) (string, error) {
 	said, _ := c.show("")
 	if err := c.choose(loaded.Model); err != nil {
 		c.talk.Model = model
-		said += fmt.Sprintf("\n\n(%v. Going on with %s.)", err, model)
+		said += fmt.Sprintf("\n\n(%v. Continuing with %s.)", err, model)
 	}
 	return said, nil
 }
@@ -192,7 +192,7 @@ func savedChats(data string) (names []string) {
 
 func (c *chat) stats(string) (string, error) {
 	if c.totals.answers == 0 {
-		return "Nothing was answered yet.", nil
+		return "There is no answer yet.", nil
 	}
 	lines := c.last.story()
 	for _, m := range c.models {
@@ -201,16 +201,16 @@ func (c *chat) stats(string) (string, error) {
 		}
 	}
 	t := &c.totals
-	lines = append(lines, fmt.Sprintf("in all: answers %d, their tokens %d, prompt tokens %d, of these cached %d", t.answers, t.output, t.prompt, t.cached))
+	lines = append(lines, fmt.Sprintf("total: %d answers, %d output tokens, %d prompt tokens, %d of them cached", t.answers, t.output, t.prompt, t.cached))
 	return strings.Join(lines, "\n"), nil
 }
 
 func (c *chat) toggleVerbose(string) (string, error) {
 	c.verbose = !c.verbose
 	if c.verbose {
-		return "After each answer you will be told how long it took.", nil
+		return "Timings are shown after each answer.", nil
 	}
-	return "You will no longer be told.", nil
+	return "Timings are no longer shown.", nil
 }
 
 // completions returns what a text may become: a command with its argument.

@@ -30,7 +30,7 @@ func TestChatWithKeys(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if err == nil || !strings.Contains(string(refused), "put a key into the variable PARLEY_API_KEY") {
+	if err == nil || !strings.Contains(string(refused), "set PARLEY_API_KEY to an API key") {
 		t.Fatalf("without a key: %v\n%s", err, refused)
 	}
 	if said, err := c.command("--url", server.url, "hello").CombinedOutput(); err == nil || strings.Contains(string(said), "parley serve") {

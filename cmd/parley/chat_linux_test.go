@@ -67,14 +67,14 @@ var exact = []string{"--set", "temperature=0", "--set", "seed=1"}
 
 func TestChatWithoutServer(t *testing.T) {
 	x := newChatter(t).sit(80, 24, exact...)
-	x.WaitFor("No server runs, so this program loads the model itself.")
+	x.WaitFor("No server is running; loading the model into this process.")
 	x.Type(capital + "\r")
 	x.WaitFor("Paris")
 	prompts(x, 2)
 	x.Type("/stats\r")
 	x.WaitFor("of 2048 tokens used")
-	text := x.WaitFor("in all: answers 1")
-	for _, part := range []string{"first after", "tokens/s", "prompt of 15 tokens, 0 cached (the rest too short to be cached)"} {
+	text := x.WaitFor("total: 1 answers")
+	for _, part := range []string{"first token", "tokens/s", "15 prompt tokens, 0 cached (the rest too short to be cached)"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("/stats does not tell %q", part)
 		}
@@ -144,7 +144,7 @@ func TestChatInterruptStopsTheAnswerOnly(t *testing.T) {
 	}
 	x.Type("throw this away\x03")
 	x.Type("\x03")
-	x.WaitFor("Ctrl-C once more quits")
+	x.WaitFor("Press Ctrl-C again")
 	x.Type("\x03")
 	if code := x.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -186,11 +186,11 @@ func TestChatSurvivesTheServer(t *testing.T) {
 	if err := server.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	x.WaitFor("broke off in the middle of the answer. What came of it is kept")
+	x.WaitFor("was lost mid-answer. The text so far is kept")
 	_ = server.cmd.Wait()
 	x.Type(capital + "\r")
 	x.WaitFor("no server answers at " + server.url)
-	x.WaitFor("start the server again and say /retry")
+	x.WaitFor("restart the server and type /retry")
 	startServer(t, "--addr", strings.TrimPrefix(server.url, "http://"))
 	x.Type("/retry\r")
 	x.WaitFor("Paris")
@@ -220,7 +220,7 @@ func TestChatSavesAndLoads(t *testing.T) {
 	x.WaitFor("Paris")
 	prompts(x, 2)
 	x.Type("/save france\r")
-	x.WaitFor("Saved in ")
+	x.WaitFor("Saved to ")
 	x.Type("/save france --force\r/clear\r/show\r")
 	x.WaitFor("system: You are kind.")
 	x.Type("/quit\r")
@@ -232,13 +232,13 @@ func TestChatSavesAndLoads(t *testing.T) {
 	again.WaitFor("user: " + capital)
 	again.WaitFor("assistant: ")
 	again.Type("/load nothing\r")
-	again.WaitFor("there is no saved conversation \"nothing\"")
+	again.WaitFor("no saved conversation \"nothing\"")
 	again.Type("/model polly-m\t\r")
-	again.WaitFor("Now talking with polly-mini.")
+	again.WaitFor("Switched to polly-mini.")
 	again.Type("/model other\r")
-	again.WaitFor("there is no model \"other\" loaded into this program: there is polly, polly-mini")
+	again.WaitFor("no model \"other\" loaded into this process; available: polly, polly-mini")
 	again.Type("/nonsense\r")
-	again.WaitFor("there is no command /nonsense")
+	again.WaitFor("unknown command /nonsense")
 }
 
 // TestChatTellsWhatItWaitsFor: while another answer has the only place, the
@@ -248,7 +248,7 @@ func TestChatTellsWhatItWaitsFor(t *testing.T) {
 	other := newChatter(t).sit(80, 24, append(exact, "--url", server.url)...)
 	leave := takeTheSeat(t, server.url)
 	other.Type(capital + "\r")
-	other.WaitFor("waiting: ")
+	other.WaitFor("queued: ")
 	leave()
 	other.WaitFor("Paris")
 	if text := prompts(other, 2); strings.Contains(text, "waiting") {
@@ -306,7 +306,7 @@ func TestChatInPipes(t *testing.T) {
 	if err := verbose.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(errs.String(), "first after") || strings.Contains(out.String(), "first after") {
+	if !strings.Contains(errs.String(), "first token") || strings.Contains(out.String(), "first token") {
 		t.Errorf("standard output has %q, standard error %q", out.String(), errs.String())
 	}
 }

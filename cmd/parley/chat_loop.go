@@ -32,9 +32,9 @@ func (c *chat) converse(ctx context.Context) (err error) {
 	s := &session{chat: c, device: device, interrupts: interrupts}
 	s.input = term.Input{Device: device, Editor: term.NewEditor(history), Elsewhere: editElsewhere}
 	s.input.Editor.Complete = c.completions
-	s.note("Talking with %s, %s. /help lists the commands, Ctrl-D quits.", c.talk.Model, c.where)
+	s.note("Chatting with %s, %s. /help lists the commands, Ctrl-D quits.", c.talk.Model, c.where)
 	if historyErr != nil {
-		s.note("What was typed before is not known: %v", historyErr)
+		s.note("Cannot read the history: %v", historyErr)
 	}
 	return s.run(ctx)
 }
@@ -47,7 +47,7 @@ type session struct {
 	interrupts chan os.Signal
 }
 
-// note says something that is no answer.
+// note prints something that is not an answer.
 func (s *session) note(format string, args ...any) {
 	fmt.Fprint(s.device, s.pale(s.wrapped(fmt.Sprintf(format, args...))))
 }
@@ -75,12 +75,12 @@ func (s *session) run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, term.ErrInterrupted):
 			leaving = true
-			s.note("Ctrl-C once more quits; so does Ctrl-D.")
+			s.note("Press Ctrl-C again, or Ctrl-D, to quit.")
 			continue
 		case err != nil && text == "":
 			return err
 		case err != nil:
-			s.note("This will not be remembered: %v", err)
+			s.note("Cannot write the history: %v", err)
 		}
 		leaving = false
 		if done, err := s.turn(ctx, text); done || err != nil {
@@ -144,7 +144,7 @@ func (s *session) tell(ctx context.Context) error {
 	case err != nil:
 		s.note("%s", explain(err))
 	case r.Finish == "length":
-		s.note("(the answer has reached its limit: ask to go on, or /set max_tokens)")
+		s.note("(the answer reached its length limit: ask to continue, or /set max_tokens)")
 	}
 	if s.verbose && err == nil {
 		s.note("%s", strings.Join(r.story(), "; "))

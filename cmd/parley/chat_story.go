@@ -9,11 +9,11 @@ import (
 
 // misses say in words why a prompt was not found in the cache.
 var misses = map[string]string{
-	"short": "too short to be cached", "new": "not seen before", "diverged": "continues otherwise than what is cached",
-	"evicted": "was cached and had to make room", "other-salt": "is cached for others only",
+	"short": "too short to be cached", "new": "not seen before", "diverged": "differs from what is cached",
+	"evicted": "was evicted", "other-salt": "is cached only for other tenants",
 }
 
-// story tells how long an answer took, and why.
+// story describes how long an answer took, and why.
 func (r *reply) story() (parts []string) {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if u := r.Usage; u != nil {
@@ -21,7 +21,7 @@ func (r *reply) story() (parts []string) {
 	} else {
 		add("answered in %s", shortMs(r.TotalMs))
 	}
-	add("first after %s", shortMs(r.FirstMs))
+	add("first token %s", shortMs(r.FirstMs))
 	if t := r.Timings; t != nil {
 		add("%.1f tokens/s", t.PredictedPerSecond)
 	} else if u := r.Usage; u != nil && r.TotalMs > r.FirstMs && u.CompletionTokens > 1 {
@@ -31,7 +31,7 @@ func (r *reply) story() (parts []string) {
 		parts = append(parts, r.promptStory())
 	}
 	if t := r.Timings; t != nil {
-		add("waited %s, read the prompt in %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
+		add("queued %s, prefill %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
 		if t.CostMicros > 0 {
 			add("cost %.6g", float64(t.CostMicros)/1e6)
 		}
@@ -39,10 +39,10 @@ func (r *reply) story() (parts []string) {
 	return parts
 }
 
-// promptStory tells what of the prompt was computed and why.
+// promptStory describes what of the prompt was computed and why.
 func (r *reply) promptStory() string {
 	u := r.Usage
-	text := fmt.Sprintf("prompt of %d tokens, %d cached", u.PromptTokens, u.PromptTokensDetails.CachedTokens)
+	text := fmt.Sprintf("%d prompt tokens, %d cached", u.PromptTokens, u.PromptTokensDetails.CachedTokens)
 	if r.Timings == nil {
 		return text
 	}

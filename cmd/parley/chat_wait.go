@@ -48,21 +48,21 @@ func (w *waitLine) clear() {
 	}
 }
 
-// waitText tells in ASCII what an answer waits for; empty if for nothing that is worth telling.
+// waitText describes in ASCII what an answer waits for; empty if there is nothing to show.
 func waitText(p openai.Progress) string {
 	switch {
 	case p.Loading:
 		return "loading the model"
 	case p.Waiting && p.Ahead == 0 && p.WaitMs == 0:
-		return "waiting: next in line"
+		return "queued: next"
 	case p.Waiting && p.WaitMs == 0:
-		return fmt.Sprintf("waiting: %d ahead", p.Ahead)
+		return fmt.Sprintf("queued: %d ahead", p.Ahead)
 	case p.Waiting && p.Ahead == 0:
-		return fmt.Sprintf("waiting: next in line, about %s", shortMs(p.WaitMs))
+		return fmt.Sprintf("queued: next, about %s", shortMs(p.WaitMs))
 	case p.Waiting:
-		return fmt.Sprintf("waiting: %d ahead, about %s", p.Ahead, shortMs(p.WaitMs))
+		return fmt.Sprintf("queued: %d ahead, about %s", p.Ahead, shortMs(p.WaitMs))
 	case p.Processed < p.Total && p.TimeMs >= readingSoonMs:
-		return fmt.Sprintf("reading: %d of %d tokens (%d%%)", p.Processed, p.Total, 100*p.Processed/p.Total)
+		return fmt.Sprintf("prefill: %d of %d tokens (%d%%)", p.Processed, p.Total, 100*p.Processed/p.Total)
 	}
 	return ""
 }

@@ -50,13 +50,13 @@ func serverURL(flag string) (text string, named bool) {
 func newClient(address string) (*client, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("%q is no address of a server: expected one such as %s: %w", address, defaultURL, errUsage)
+		return nil, fmt.Errorf("%q is not a server address: expected one such as %s: %w", address, defaultURL, errUsage)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	return &client{root: strings.TrimRight(u.String(), "/"), key: os.Getenv("PARLEY_API_KEY"), http: &http.Client{}}, nil
 }
 
-// documentBytesMax bounds what is read of an answer that is no stream.
+// documentBytesMax bounds what is read of an answer that is not a stream.
 const documentBytesMax = 16 << 20
 
 // get reads a document. A server that cannot be reached is a load.ErrNoServer.
@@ -89,7 +89,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 			err = wrapped.Err // it would name the address once more
 		}
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
-			return nil, fmt.Errorf("the certificate of the server at %s is not trusted: %w: name the file of who signed it in the variable SSL_CERT_FILE", c.root, err)
+			return nil, fmt.Errorf("the certificate of the server at %s is not trusted: %w: set SSL_CERT_FILE to the file of its certificate authority", c.root, err)
 		}
 		return nil, fmt.Errorf("%w at %s: %w", load.ErrNoServer, c.root, err)
 	}
@@ -102,7 +102,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 }
 
 // errWantsKey says that there is a server, and what it lacks.
-var errWantsKey = errors.New("put a key into the variable PARLEY_API_KEY")
+var errWantsKey = errors.New("set PARLEY_API_KEY to an API key")
 
 // errNoFleet says that a server has no workers of its own to speak of.
 var errNoFleet = errors.New("the server has no fleet: start it with --worker or with pools in its --config")
@@ -110,7 +110,7 @@ var errNoFleet = errors.New("the server has no fleet: start it with --worker or 
 func (c *client) refused(status int, message string) error {
 	switch {
 	case status == http.StatusUnauthorized && c.ofFleet:
-		return fmt.Errorf("the server answered %d: %s Put an admin key into the variable PARLEY_API_KEY, or the fleet's operate token into PARLEY_FLEET_OPERATE_TOKEN", status, message)
+		return fmt.Errorf("the server answered %d: %s Set PARLEY_API_KEY to an admin key, or PARLEY_FLEET_OPERATE_TOKEN to the operate token", status, message)
 	case status == http.StatusNotFound && c.ofFleet && strings.HasPrefix(message, "Unknown request URL"):
 		return errNoFleet
 	case status == http.StatusUnauthorized:
@@ -127,7 +127,7 @@ func (c *client) models(ctx context.Context) ([]openai.Model, error) {
 	}
 	var list openai.ModelList
 	if err := json.Unmarshal(body, &list); err != nil || list.Object != "list" {
-		return nil, fmt.Errorf("%s speaks no OpenAI interface: /v1/models is no list of models", c.root)
+		return nil, fmt.Errorf("%s does not serve the OpenAI API: /v1/models is not a list of models", c.root)
 	}
 	return list.Data, nil
 }
@@ -179,10 +179,10 @@ type chunk struct {
 }
 
 // errCut says that an answer broke off.
-var errCut = errors.New("the connection to the server broke off in the middle of the answer")
+var errCut = errors.New("the connection to the server was lost mid-answer")
 
-// ask sends a question and tells hear of the answer as it comes. The reply has
-// what came before an error, too.
+// ask sends a question and passes the answer to hear as it arrives. The reply includes
+// what arrived before an error.
 func (c *client) ask(ctx context.Context, q question, hear hearing) (r reply, err error) {
 	q.Stream, q.StreamOptions = true, map[string]bool{"include_usage": true}
 	body, err := json.Marshal(q)
@@ -222,10 +222,10 @@ func (c *client) ask(ctx context.Context, q question, hear hearing) (r reply, er
 func (r *reply) take(data []byte, started time.Time, hear *hearing) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("the server sent an event that cannot be understood: %w", err)
+		return fmt.Errorf("the server sent an invalid event: %w", err)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
-		return fmt.Errorf("the server gave up: %s", load.ErrorMessage(data))
+		return fmt.Errorf("the server failed: %s", load.ErrorMessage(data))
 	}
 	if c.Model != "" {
 		r.Model = c.Model

@@ -51,10 +51,10 @@ var apps = []app{
 	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }},
 	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string { return "claude --settings " + path }},
 	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue, func(string) string {
-		return "reload the editor's window, and choose the model in Continue"
+		return "reload the editor window, and choose the model in Continue"
 	}},
 	{"open-webui", "Open WebUI", localFile("open-webui.env"), mergeOpenWebUI, func(path string) string {
-		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path + " ...; read at its first start only)"
+		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path + " ...; read only at its first start)"
 	}},
 	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string { return "choose the model in the chat's model picker" }},
 }
@@ -72,14 +72,13 @@ func newConnect() *cobra.Command {
 	var write bool
 	cmd := &cobra.Command{
 		Use:   "connect {" + strings.Join(appNames(), "|") + "}",
-		Short: "Tell another program to use this server",
-		Long: `Print the configuration that makes another program use this server, or with
---write put it where that program looks for it. What is in the file stays, and the
-file as it was is kept beside it with the ending .bak.
+		Short: "Configure another program to use this server",
+		Long: `Print the configuration that makes another program use this server, or install it
+with --write. Existing settings are preserved, and the previous file is kept with the
+suffix .bak.
 
 ` + appTable() + `
-Codex and Claude Code get a profile of their own, so that what they use by default
-does not change. A key in PARLEY_API_KEY is written into the file, except for
+Codex and Claude Code get a separate profile, so that their defaults do not change. A key in PARLEY_API_KEY is written into the file, except for
 Codex, which reads the variable itself.`,
 		Example: `  parley connect codex
   parley connect codex --write && codex --profile parley
@@ -98,9 +97,9 @@ Codex, which reads the variable itself.`,
 			return apps[i].connect(c, file, write, s.asJSON, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", "", "use this `MODEL` (default: the server's first)")
+	cmd.Flags().StringVarP(&model, "model", "m", "", "use `MODEL` (default: the server's first)")
 	cmd.Flags().BoolVar(&write, "write", false, "write the file")
-	cmd.Flags().StringVar(&file, "file", "", "write this `FILE` instead of the usual one")
+	cmd.Flags().StringVar(&file, "file", "", "write `FILE` instead of the default one")
 	s.add(cmd)
 	completeModels(cmd, "model", &s.url)
 	return cmd
@@ -135,7 +134,7 @@ func (s *serverCommand) connection(ctx context.Context, model string, notes io.W
 	if err != nil {
 		out.model = openai.Model{ID: firstOf(model, builtinNames()[0])}
 		out.models = []openai.Model{out.model}
-		fmt.Fprintf(notes, "Note: %v; taking it that it will have the model %s.\n", err, out.model.ID)
+		fmt.Fprintf(notes, "Note: %v; assuming it will have the model %s.\n", err, out.model.ID)
 		return out, nil
 	}
 	for _, m := range out.models {
@@ -144,7 +143,7 @@ func (s *serverCommand) connection(ctx context.Context, model string, notes io.W
 			return out, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no model %q: `parley models` lists those it has", c.root, model)
+	return nil, fmt.Errorf("%s has no model %q: `parley models` lists its models", c.root, model)
 }
 
 // A connected is what connect prints as JSON.
@@ -190,9 +189,9 @@ func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Wri
 func (c *connected) told() string {
 	switch {
 	case !c.Written:
-		return c.File + " says so already."
+		return c.File + " is already up to date."
 	case c.Backup != "":
-		return "Wrote " + c.File + "; as it was, it is kept as " + c.Backup + "."
+		return "Wrote " + c.File + "; the previous version is " + c.Backup + "."
 	}
 	return "Wrote " + c.File + "."
 }
@@ -212,7 +211,7 @@ func (a *app) write(c *connection, file string, done *connected) ([]byte, error)
 	}
 	content, err := a.merge(old, c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: nothing was changed; `parley connect %s` prints what to add", file, err, a.name)
+		return nil, fmt.Errorf("%s: %w: the file was not changed; `parley connect %s` prints what to add", file, err, a.name)
 	}
 	if string(content) == string(old) {
 		return content, nil

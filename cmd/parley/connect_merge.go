@@ -98,11 +98,11 @@ func (f *tomlFile) section(table string) (start, end int, found bool) {
 		case header && name == table:
 			start, inside, found = i+1, true, true
 		case header && strings.HasPrefix(name, table+".") && table != "", !header && table != "" && strings.HasPrefix(line, table+"."):
-			f.err = fmt.Errorf("it has parts of %q that cannot be edited", table)
+			f.err = fmt.Errorf("it defines %q in a form that cannot be edited", table)
 		}
 	}
 	if closing != "" {
-		f.err = errors.New("a text in it has no end")
+		f.err = errors.New("it has an unterminated string")
 	}
 	return start, len(f.lines), found
 }
@@ -131,7 +131,7 @@ func tomlOpener(line string) string {
 	return ""
 }
 
-// tomlOpens reports whether a value goes on in the next line.
+// tomlOpens reports whether a value continues on the next line.
 func tomlOpens(value string) bool {
 	value = strings.TrimSpace(value)
 	return tomlOpener(value) != "" || strings.HasPrefix(value, "[") && !strings.Contains(value, "]") ||
@@ -237,7 +237,7 @@ func jsonMembers(raw []byte) (o jsonObject, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	for d.More() {
 		name, err := d.Token()
@@ -383,7 +383,7 @@ func mergeModelList(old string, ours []string) ([]byte, error) {
 	}
 	keys, ok := mapping(file.Docs[0].Body)
 	if !ok {
-		return nil, errors.New("it has no keys and values")
+		return nil, errors.New("it is not a mapping")
 	}
 	lines := strings.Split(strings.TrimRight(old, "\n"), "\n")
 	at := slices.IndexFunc(keys, func(e *ast.MappingValueNode) bool { return e.Key.String() == "models" })
@@ -393,7 +393,7 @@ func mergeModelList(old string, ours []string) ([]byte, error) {
 	}
 	list, ok := keys[at].Value.(*ast.SequenceNode)
 	if !ok || list.IsFlowStyle || len(list.Entries) == 0 || len(list.Entries) != len(list.Values) {
-		return nil, errors.New("models is not a list of lines")
+		return nil, errors.New("models is not a block list")
 	}
 	end := len(lines)
 	if at+1 < len(keys) {

@@ -83,7 +83,7 @@ func (p *parameters) set(name, value string) error {
 	case "seed":
 		return setWhole(&p.Seed, value, 0)
 	}
-	return fmt.Errorf("there is no setting %q: use one of %s", name, strings.Join(parameterNames, ", "))
+	return fmt.Errorf("unknown setting %q: use one of %s", name, strings.Join(parameterNames, ", "))
 }
 
 var parameterNames = []string{"temperature", "top_p", "max_tokens", "seed"}
@@ -97,7 +97,7 @@ func setNumber(field **float64, value string, least, most float64) error {
 	}
 	n, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(n >= least && n <= most) {
-		return fmt.Errorf("%q is not a number from %g to %g, nor %q", value, least, most, byServer)
+		return fmt.Errorf("%q is not a number from %g to %g or %q", value, least, most, byServer)
 	}
 	*field = &n
 	return nil
@@ -110,7 +110,7 @@ func setWhole(field **int, value string, least int) error {
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < least {
-		return fmt.Errorf("%q is not a whole number of at least %d, nor %q", value, least, byServer)
+		return fmt.Errorf("%q is not an integer of at least %d or %q", value, least, byServer)
 	}
 	*field = &n
 	return nil
@@ -175,7 +175,7 @@ func loadConversation(path string) (*conversation, error) {
 		return nil, err
 	}
 	if len(data) > conversationBytesMax {
-		return nil, fmt.Errorf("%s has more than %d bytes, which no conversation has", path, conversationBytesMax)
+		return nil, fmt.Errorf("%s has more than %d bytes: it is not a saved conversation", path, conversationBytesMax)
 	}
 	c, err := parseConversation(data)
 	if err != nil {
@@ -187,10 +187,10 @@ func loadConversation(path string) (*conversation, error) {
 func parseConversation(data []byte) (*conversation, error) {
 	var c conversation
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("no saved conversation: %w", err)
+		return nil, fmt.Errorf("not a saved conversation: %w", err)
 	}
 	if c.Schema != conversationSchema {
-		return nil, fmt.Errorf("a document of schema %q: expected %q", c.Schema, conversationSchema)
+		return nil, fmt.Errorf("the schema is %q: expected %q", c.Schema, conversationSchema)
 	}
 	for i, m := range c.Messages {
 		if m.Role != "user" && m.Role != "assistant" {

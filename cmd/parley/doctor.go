@@ -51,26 +51,27 @@ func newDoctor() *cobra.Command {
 	var file, url string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check configuration, store, workers, clocks and fingerprints, and say what to fix",
-		Long: `Check what a server is, or would be, started with: give it the same flags, variables
-and --config file as parley serve. It opens the models and the store, asks Redis and the
-workers, compares clocks, and has every worker tokenize the same texts and render the same
-conversation as this program: one with another vocabulary or chat template would answer nonsense. Where a server runs at --url,
-it is asked for the state of its workers and of their event streams.
+		Use: "doctor", Short: "Check configuration, store, workers, clocks and fingerprints",
+		Long: `Check the configuration of a server: pass the same flags, variables and --config file as
+for parley serve. Opens the models and the store, contacts Redis and the workers, compares
+clocks, and has every worker tokenize the same texts and render the same conversation as
+this program, because a worker with another vocabulary or chat template would answer
+nonsense. If a server runs at --url, also checks the state of its workers and of their
+event streams.
 
 The exit code is 1 if there is a problem; warnings do not count.`,
 		Example: "  parley doctor\n  parley doctor --config parley.yaml\n  parley doctor --json | jq '.[] | select(.state == \"problem\")'",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
-	cmd.Flags().StringVar(&url, "url", "", "ask the server at this `ADDRESS`, too (default: what the variable PARLEY_URL says, or the address it would listen on)")
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
+	cmd.Flags().StringVar(&url, "url", "", "also check the server at `ADDRESS` (default: PARLEY_URL, or the address it would listen on)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	flags := addFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := &doctor{}
 		s, err := gather(flags, os.LookupEnv, file)
 		if err != nil {
-			d.say("configuration", "", err, "correct it; parley serve --help lists what there is")
+			d.say("configuration", "", err, "correct it; parley serve --help lists all settings")
 		} else {
 			d.settings = s
 			d.examine(cmd.Context(), url)
@@ -94,7 +95,7 @@ func (d *doctor) warn(about, name, says, fix string) {
 }
 
 func (d *doctor) examine(ctx context.Context, url string) {
-	d.say("configuration", "", nil, "it can be read")
+	d.say("configuration", "", nil, "is readable")
 	d.examineData()
 	d.examineDevice()
 	d.examineModels()
@@ -114,7 +115,7 @@ func (d *doctor) examineData() {
 		d.say("data", dir, err, "make the directory writable, or choose another with --data")
 		return
 	}
-	d.say("data", dir, nil, "the data directory can be written")
+	d.say("data", dir, nil, "the data directory is writable")
 }
 
 // examineDevice says what would compute.
@@ -125,13 +126,13 @@ func (d *doctor) examineDevice() {
 	device, why, err := host.ChooseDevice(d.settings.device)
 	switch {
 	case err != nil:
-		d.say("device", d.settings.device, err, "choose another with --device; auto computes on the processor where there is no GPU")
+		d.say("device", d.settings.device, err, "choose another with --device; auto uses the CPU if there is no GPU")
 	case device.GPU:
-		d.say("device", device.Name, nil, fmt.Sprintf("%s of its memory are free", host.Size(device.FreeBytes)))
+		d.say("device", device.Name, nil, fmt.Sprintf("%s of memory free", host.Size(device.FreeBytes)))
 	case why != nil:
-		d.say("device", "", nil, fmt.Sprintf("the processor computes: %v", why))
+		d.say("device", "", nil, fmt.Sprintf("using the CPU: %v", why))
 	default:
-		d.say("device", "", nil, "the processor computes, as --device says")
+		d.say("device", "", nil, "using the CPU, as set by --device")
 	}
 }
 
@@ -145,9 +146,9 @@ func (d *doctor) examineModels() {
 	for i := range served {
 		m := &served[i]
 		sum := m.Tokenizer.Fingerprint()
-		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary with the fingerprint %x, context of %d tokens", sum[:4], m.ContextTokens))
+		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary fingerprint %x, context %d tokens", sum[:4], m.ContextTokens))
 		if m.Template == nil {
-			d.warn("models", m.ID, "it has no chat template, so it answers plain completions only", "use a checkpoint that has one")
+			d.warn("models", m.ID, "has no chat template, so it only serves plain completions", "use a checkpoint that has one")
 		}
 	}
 }
@@ -189,7 +190,7 @@ func (d *doctor) examineRedis(ctx context.Context) {
 	defer c.Close()
 	now, err := c.Time(ctx).Result()
 	if err != nil {
-		d.say("redis", options.Addr, err, "start it, or leave out --redis; meanwhile limits are held as --redis-down says")
+		d.say("redis", options.Addr, err, "start it, or omit --redis; meanwhile --redis-down applies")
 		return
 	}
 	d.say("redis", options.Addr, nil, "it answers")
@@ -201,10 +202,10 @@ const clockSkewMax = 2 * time.Second
 
 func (d *doctor) compareClock(of string, there time.Time) {
 	if skew := time.Since(there).Abs(); skew > clockSkewMax {
-		d.warn("clock", of, fmt.Sprintf("it differs from this machine's by %v", skew.Round(100*time.Millisecond)), "synchronise both with NTP")
+		d.warn("clock", of, fmt.Sprintf("differs from this machine's by %v", skew.Round(100*time.Millisecond)), "synchronise both with NTP")
 		return
 	}
-	d.say("clock", of, nil, "it agrees with this machine's")
+	d.say("clock", of, nil, "agrees with this machine's")
 }
 
 func (d *doctor) report(out io.Writer, asJSON bool) error {

@@ -34,19 +34,19 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 	defer cancel()
 	c, err := newClient(w.URL)
 	if err != nil {
-		d.say("worker", w.URL, err, "correct its url")
+		d.say("worker", w.URL, err, "correct its URL")
 		return
 	}
 	c.key = d.settings.keyFor(w)
 	secure, err := d.settings.workerTLS(slog.New(slog.DiscardHandler))
 	if err != nil {
-		d.say("worker", w.URL, err, "correct the files for TLS")
+		d.say("worker", w.URL, err, "correct the TLS files")
 		return
 	}
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true}, CheckRedirect: c.http.CheckRedirect}
 	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
-		d.say("worker", w.URL, err, "start it, or take it out of its pool")
+		d.say("worker", w.URL, err, "start it, or remove it from its pool")
 		return
 	}
 	response.Body.Close()
@@ -83,15 +83,15 @@ func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *
 		}
 		theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "prompt": text, "add_special_tokens": false})
 		if err != nil {
-			d.warn("tokens", where, fmt.Sprintf("it does not tell how it tokenizes for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+			d.warn("tokens", where, fmt.Sprintf("cannot check its tokenizer for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
 			return
 		}
 		if !slices.Equal(ours, theirs) {
-			d.say("tokens", where, fmt.Errorf("its vocabulary for %s is another: %q is %v here and %v there", m.ID, text, ours, theirs), "serve the same checkpoint on both")
+			d.say("tokens", where, fmt.Errorf("its vocabulary for %s differs: %q is %v here and %v there", m.ID, text, ours, theirs), "serve the same checkpoint on both")
 			return
 		}
 	}
-	d.say("tokens", where, nil, "its vocabulary for "+m.ID+" is ours")
+	d.say("tokens", where, nil, "its vocabulary for "+m.ID+" matches")
 }
 
 // templateTalk is what chat templates are told apart by.
@@ -119,15 +119,15 @@ func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m
 	theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "messages": talk, "add_generation_prompt": true})
 	switch {
 	case err != nil:
-		d.warn("template", where, fmt.Sprintf("it does not tell how it renders conversations for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+		d.warn("template", where, fmt.Sprintf("cannot check its chat template for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
 	case !slices.Equal(ours, theirs):
 		at := 0
 		for at < min(len(ours), len(theirs)) && ours[at] == theirs[at] {
 			at++
 		}
-		d.say("template", where, fmt.Errorf("its chat template for %s is another: one conversation is %d tokens here and %d there, different from token %d on", m.ID, len(ours), len(theirs), at), "serve the same checkpoint on both")
+		d.say("template", where, fmt.Errorf("its chat template for %s differs: one conversation is %d tokens here and %d there, different from token %d on", m.ID, len(ours), len(theirs), at), "serve the same checkpoint on both")
 	default:
-		d.say("template", where, nil, "its chat template for "+m.ID+" is ours")
+		d.say("template", where, nil, "its chat template for "+m.ID+" matches")
 	}
 }
 
@@ -161,17 +161,17 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 	p, err := pictureOf(ctx, c)
 	switch {
 	case errors.Is(err, load.ErrNoServer) && !named:
-		d.warn("server", address, "no server runs there, so nothing is said of one", "start it with parley serve, or name one with --url")
+		d.warn("server", address, "no server is running there", "start it with parley serve, or name one with --url")
 		return
 	case err != nil:
-		d.say("server", address, err, "start it, or show a key with the admin right in PARLEY_API_KEY")
+		d.say("server", address, err, "start it, or set PARLEY_API_KEY to an admin key")
 		return
 	}
 	d.say("server", address, nil, p.Verdict.Sentence)
 	d.compareClock("server "+address, p.At)
 	for i := range p.Workers {
 		if w := &p.Workers[i]; w.State == string(fleet.Down) || w.State == string(fleet.Failing) {
-			d.say("worker", w.Name, fmt.Errorf("the server says that it is %s", w.State), "look at its log; it is used again as soon as it answers")
+			d.say("worker", w.Name, fmt.Errorf("the server reports it as %s", w.State), "check its log; it gets requests again as soon as it answers")
 		}
 	}
 	d.examineEvents(ctx, c)
@@ -181,7 +181,7 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 func (d *doctor) examineEvents(ctx context.Context, c *client) {
 	text, err := c.get(ctx, "/metrics")
 	if err != nil {
-		d.warn("events", "", "its metrics cannot be read: "+err.Error(), "show a key with the admin right in PARLEY_API_KEY")
+		d.warn("events", "", "cannot read its metrics: "+err.Error(), "set PARLEY_API_KEY to an admin key")
 		return
 	}
 	for line := range strings.Lines(string(text)) {
@@ -191,9 +191,9 @@ func (d *doctor) examineEvents(ctx context.Context, c *client) {
 		}
 		worker := label(line[strings.Index(line, "{")+1:], "worker")
 		if m.value > 0 {
-			d.warn("events", worker, "events of its cache were lost, so requests are sent to it by guess", "look whether its events socket can be reached; it is asked for a snapshot by itself")
+			d.warn("events", worker, "cache events were lost, so routing to it is approximate", "check that its events socket is reachable; the gateway requests a snapshot by itself")
 			continue
 		}
-		d.say("events", worker, nil, "no event of its cache is missing")
+		d.say("events", worker, nil, "no cache events are missing")
 	}
 }

@@ -22,13 +22,13 @@ func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
 	return d, nil
 }
 
-// mayListen refuses to serve other machines while there are no keys: whoever can
-// reach the address could use the server and read what is kept.
+// mayListen refuses to serve other machines while there are no keys: any host that
+// reaches the address could use the server and read stored data.
 func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings) error {
 	if tcp, ok := addr.(*net.TCPAddr); !keys.Empty() || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines, and there are no API keys: make one first, with\n\n  parley keys create --admin --name me%s\n\nor listen on this machine alone with --addr 127.0.0.1:8080", s.addr, s.storeFlags())
+	return fmt.Errorf("%s can be reached from other machines, and there are no API keys: create one first with\n\n  parley keys create --admin --name me%s\n\nor listen only on this machine with --addr 127.0.0.1:8080", s.addr, s.storeFlags())
 }
 
 // storeFlags are the flags by which another command finds the same store. They are
@@ -46,7 +46,7 @@ func (s *settings) storeFlags() string {
 // workerTLS returns how this server speaks TLS with workers; nil as the system would.
 func (s *settings) workerTLS(log *slog.Logger) (func() *tls.Config, error) {
 	if (s.workerClientCert == "") != (s.workerClientKey == "") {
-		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: give both, or none: %w", errUsage)
+		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: set both or neither: %w", errUsage)
 	}
 	var own *tlsfile.Certificate
 	if s.workerClientCert != "" {
@@ -105,7 +105,7 @@ func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config, l
 	link.url = s.scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
 	file, forget, err := keepToken(addr, config.LocalToken)
 	if err != nil {
-		log.Warn("commands of this user need the token in PARLEY_API_KEY", "error", err)
+		log.Warn("local token not stored: commands need it in PARLEY_API_KEY", "error", err)
 		return link, func() {}
 	}
 	link.file = file
@@ -120,5 +120,5 @@ func (s *settings) warnPlain(addr net.Addr, open bool, log *slog.Logger) {
 	if open || s.tlsCert != "" || len(s.proxies) > 0 || local.IsLoopback(addr.String()) {
 		return
 	}
-	log.Warn("keys, prompts and answers cross the network in clear text: speak TLS with --tls-cert and --tls-key, or let a reverse proxy do so and name it with --trusted-proxies", "addr", addr.String())
+	log.Warn("keys, prompts and answers cross the network in clear text: use TLS with --tls-cert and --tls-key, or a reverse proxy named with --trusted-proxies", "addr", addr.String())
 }

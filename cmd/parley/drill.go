@@ -29,21 +29,21 @@ type drill struct {
 }
 
 var drills = []drill{
-	{"oom", "More key/value memory is wanted than there is",
-		"Prompts and answers are asked for that need many times the key/value memory. What can\nnever fit must be refused at once, the rest must wait or be set back, and complete.",
+	{"oom", "Demand for key/value memory exceeds the pool",
+		"Prompts and answers need many times the key/value memory. What can never fit must be\nrejected at once; the rest must wait or be preempted, and complete.",
 		[]string{"--share", "off"}, []string{"--kv-tokens", "512"}, drillMemory},
-	{"cascade", "A worker is lost while far more is asked than can be done, and clients try again",
-		"Sixty clients send long prompts at the same moment, and try again when they are turned\naway; meanwhile a worker is killed. Its answers must go on with the others, those who are\nlet in must be served, the queue must stay short, and afterwards all must be well at once.",
+	{"cascade", "A worker is lost under overload, and clients retry",
+		"Sixty clients send long prompts at once and retry when rejected; meanwhile a worker is\nkilled. The other workers must resume its answers, admitted requests must be served, the\nqueue must stay short, and recovery must be immediate.",
 		[]string{"--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share", "off"}, []string{"--seqs", "4"}, drillCascade},
-	{"viral", "Everybody asks the same at once",
-		"Two hundred clients ask the same question at the same moment. It must be computed once,\nand everybody must have the answer.",
+	{"viral", "All clients ask the same question at once",
+		"Two hundred clients ask the same question at once. It must be computed once, and every\nclient must get the answer.",
 		nil, nil, drillViral},
 }
 
 func newDrill() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "drill", Short: "Practise a failure on a fleet of its own, and see the protection at work",
-		Long: "Practise a failure: a gateway and workers are started on this machine, the failure is\nbrought about, and numbers from before, during and after show whether the protection held.\nNo running server is touched. docs/runbook.md tells what they mean.",
+		Use: "drill", Short: "Rehearse a failure on a separate fleet",
+		Long: "Rehearse a failure: start a gateway and workers on this machine, cause the failure, and\nshow from numbers before, during and after whether the protection held. No running server\nis touched. See docs/runbook.md.",
 	}
 	for i := range drills {
 		cmd.AddCommand(newOneDrill(&drills[i]))
@@ -55,7 +55,7 @@ func newOneDrill(d *drill) *cobra.Command {
 	var asJSON bool
 	var plan drillPlan
 	cmd := &cobra.Command{
-		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open what `parley link --admin --url http://127.0.0.1:8081` prints meanwhile", Args: cobra.NoArgs,
+		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open the link that `parley link --admin --url http://127.0.0.1:8081` prints", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := d.practise(cmd.Context(), plan)
 			if err != nil {
@@ -73,9 +73,9 @@ func newOneDrill(d *drill) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	cmd.Flags().IntVar(&plan.workers, "workers", 2, "start `N` workers; 0 has the gateway compute itself")
-	cmd.Flags().StringVar(&plan.addr, "addr", "", "the gateway listens on this `ADDRESS` (default: a free port of this machine)")
-	cmd.Flags().DurationVar(&plan.pause, "pause", 0, "wait so `LONG` before and after the failure, for those who watch")
+	cmd.Flags().IntVar(&plan.workers, "workers", 2, "start `N` workers; 0 uses an engine in the gateway")
+	cmd.Flags().StringVar(&plan.addr, "addr", "", "have the gateway listen on `ADDRESS` (default: a free port of this machine)")
+	cmd.Flags().DurationVar(&plan.pause, "pause", 0, "pause for `DURATION` before and after the failure, so you can watch")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 	for _, n := range now.Waiting {
 		waiting += n
 	}
-	if p.Sentence == "" || now.Verdict.Binds != admin.ByNothing {
+	if p.Sentence == "" || now.Verdict.Bottleneck != admin.NoBottleneck {
 		p.Sentence = now.Verdict.Sentence
 	}
 	p.KV, p.Waiting, p.Preemptions = max(p.KV, now.KV), max(p.Waiting, waiting), max(p.Preemptions, now.Rates.Preemptions)
@@ -218,7 +218,7 @@ func (r *drillRig) once(ctx context.Context, body []byte, try int) int {
 func (d *drillReport) print(out io.Writer, of *drill) error {
 	fmt.Fprintf(out, "%s\n\n%s\n\n", of.short, of.long)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PHASE\tANSWERED\tTURNED AWAY\tREFUSED\tFAILED\tSLOWEST\tKV USED\tWAITING")
+	fmt.Fprintln(w, "PHASE\tANSWERED\tSHED\tREJECTED\tFAILED\tSLOWEST\tKV USED\tQUEUED")
 	for _, p := range d.Phases {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%.0f%%\t%d\n", p.Phase, p.Answered, p.TurnedAway, p.Refused, p.Failed, clockText(p.SlowestSeconds), 100*p.KV, p.Waiting)
 	}
@@ -227,7 +227,7 @@ func (d *drillReport) print(out io.Writer, of *drill) error {
 	}
 	fmt.Fprintln(out)
 	for _, p := range d.Phases {
-		fmt.Fprintf(out, "%s, the server said: %s\n", p.Phase, p.Sentence)
+		fmt.Fprintf(out, "%s, reported by the server: %s\n", p.Phase, p.Sentence)
 	}
 	fmt.Fprintln(out)
 	for _, c := range d.Checks {

@@ -78,7 +78,7 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 	}
 	_ = server.Process.Signal(os.Interrupt)
 	if ended := server.Wait(); ended != nil && ctx.Err() == nil {
-		rig.check(false, fmt.Sprintf("the server ends well (%v: %s)", ended, lastLine(log.String())))
+		rig.check(false, fmt.Sprintf("the server exits cleanly (%v: %s)", ended, lastLine(log.String())))
 	}
 	return &rig.report, err
 }

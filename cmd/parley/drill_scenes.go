@@ -22,7 +22,7 @@ func some(n, tokens, tries int, alike bool) (asks []drillAsk) {
 // usual is what is asked before and after each failure, to compare.
 func (r *drillRig) usual(ctx context.Context, phase string) {
 	p := r.phase(ctx, phase, some(3, 16, 0, false))
-	r.check(p.Answered == 3, fmt.Sprintf("%s: %d of 3 requests are answered", phase, p.Answered))
+	r.check(p.Answered == 3, fmt.Sprintf("%s: %d of 3 requests answered", phase, p.Answered))
 	select {
 	case <-ctx.Done():
 	case <-time.After(r.pause):
@@ -35,9 +35,9 @@ func drillMemory(ctx context.Context, r *drillRig) error {
 	asks := some(16, 160, 20, false) // four times what fits at once
 	huge := drillAsk{prompt: strings.Repeat("once upon a time ", 4000), tokens: 16}
 	p := r.phase(ctx, "during", append(asks, huge, huge))
-	r.check(p.Refused == 2, fmt.Sprintf("what can never fit is refused with a number, %d of 2", p.Refused))
-	r.check(p.Answered == 16, fmt.Sprintf("what fits one after another is all answered, %d of 16", p.Answered))
-	r.check(p.Failed == 0, fmt.Sprintf("nothing fails for want of memory (%d)", p.Failed))
+	r.check(p.Refused == 2, fmt.Sprintf("requests that can never fit are rejected with a number, %d of 2", p.Refused))
+	r.check(p.Answered == 16, fmt.Sprintf("requests that fit one after another are all answered, %d of 16", p.Answered))
+	r.check(p.Failed == 0, fmt.Sprintf("no request fails for lack of memory (%d)", p.Failed))
 	r.usual(ctx, "after")
 	return ctx.Err()
 }
@@ -55,17 +55,17 @@ func drillCascade(ctx context.Context, r *drillRig) error {
 	<-killed
 	if len(r.workers) > 1 {
 		moved, err := r.counted(ctx, "parley_fleet_moves_total")
-		r.check(err == nil && moved > 0, fmt.Sprintf("the answers of the worker that is killed go on with another (%.0f moved)", moved))
+		r.check(err == nil && moved > 0, fmt.Sprintf("another worker resumes the answers of the killed one (%.0f moved)", moved))
 	}
-	r.check(p.Failed == 0, fmt.Sprintf("nobody is left without an answer or a reason (%d)", p.Failed))
-	r.check(p.TurnedAway > 0, fmt.Sprintf("what cannot be done is turned away at once (%d times)", p.TurnedAway))
-	r.check(p.Waiting <= 8, fmt.Sprintf("the queue stays within its bound of 8 (%d)", p.Waiting))
-	r.check(p.Answered >= 8, fmt.Sprintf("those who are let in are served (%d)", p.Answered))
+	r.check(p.Failed == 0, fmt.Sprintf("every client gets an answer or a reason (%d did not)", p.Failed))
+	r.check(p.TurnedAway > 0, fmt.Sprintf("excess requests are rejected at once (%d)", p.TurnedAway))
+	r.check(p.Waiting <= 8, fmt.Sprintf("the queue stays within its limit of 8 (%d)", p.Waiting))
+	r.check(p.Answered >= 8, fmt.Sprintf("admitted requests are served (%d)", p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()
 }
 
-// killSoon kills a worker as soon as it answers somebody, if there is another one.
+// killSoon kills a worker as soon as it answers a request, if there is another one.
 func (r *drillRig) killSoon(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -100,7 +100,7 @@ func (r *drillRig) busiest(ctx context.Context) (which int) {
 	return which
 }
 
-// drillViral has everybody ask the same.
+// drillViral has all clients ask the same question.
 func drillViral(ctx context.Context, r *drillRig) error {
 	r.usual(ctx, "before")
 	before, err := r.counted(ctx, "parley_engine_output_tokens_total")
@@ -112,7 +112,7 @@ func drillViral(ctx context.Context, r *drillRig) error {
 	if err != nil {
 		return err
 	}
-	r.check(p.Answered == 200, fmt.Sprintf("everybody has the answer, %d of 200", p.Answered))
+	r.check(p.Answered == 200, fmt.Sprintf("every client gets the answer, %d of 200", p.Answered))
 	r.check(after-before <= 4*32, fmt.Sprintf("it is computed about once: %.0f tokens for %d answers of 32", after-before, p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()

@@ -26,7 +26,7 @@ var exitCodes = []struct {
 }{
 	{exitOK, "done"},
 	{exitFailed, "failed; standard error says why and what to do"},
-	{exitUsage, "wrong usage: a command, flag or argument that cannot be understood"},
+	{exitUsage, "usage error: an unknown command, flag or argument"},
 	{exitNoServer, "no server answers at the address given"},
 	{exitInterrupted, "interrupted by Ctrl-C before the work was complete"},
 }
@@ -63,6 +63,6 @@ func newExitCodes() *cobra.Command {
 	for _, c := range exitCodes {
 		fmt.Fprintf(&out, "  %3d  %s\n", c.code, c.meaning)
 	}
-	out.WriteString("\nSo a script can start a server where none runs:\n\n  parley models || [ $? -ne 3 ] || parley serve &")
+	out.WriteString("\nFor example, a script can start a server if none runs:\n\n  parley models || [ $? -ne 3 ] || parley serve &")
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: out.String()}
 }

@@ -19,11 +19,10 @@ import (
 
 func newFleet() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fleet", Short: "Look at a server's workers, drain them, put them to sleep, or start a fleet here",
-		Long: `A server that was started with --worker or with pools in its --config lets workers
-in other processes compute. These commands show how they are, keep work from one
-that is to be restarted, and start a gateway with workers on this machine to try
-it all out. docs/fleet.md tells more.`,
+		Use: "fleet", Short: "Show and control a server's workers, or start a fleet on this machine",
+		Long: `A server started with --worker, or with pools in its --config, uses workers in other
+processes. These commands show their state, drain one before a restart, and start a
+gateway with workers on this machine to try it out. See docs/fleet.md.`,
 		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  parley fleet sleep w2\n  parley fleet up --workers 3",
 	}
 	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetUp())
@@ -60,14 +59,14 @@ func (s *serverCommand) fleetClient() (*client, error) {
 	return c, nil
 }
 
-const fleetTokenHelp = "\n\nWhere the server has keys, put an admin key into the variable PARLEY_API_KEY, or its\n--fleet-operate-token into PARLEY_FLEET_OPERATE_TOKEN."
+const fleetTokenHelp = "\n\nIf the server has keys, set PARLEY_API_KEY to an admin key, or\nPARLEY_FLEET_OPERATE_TOKEN to its --fleet-operate-token."
 
 func newFleetStatus() *cobra.Command {
 	s := &serverCommand{}
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the workers of a server and how they are",
-		Long:    "Show the workers of a server: their pool and state, what they are answering, which\nshare of prompts was found in their caches, and how much of their caches is known." + fleetTokenHelp,
+		Use: "status", Short: "Show the workers of a server and their state",
+		Long:    "Show the workers of a server: pool, state, running answers, cache hit rate, and how\naccurately their caches are known." + fleetTokenHelp,
 		Example: "  parley fleet status\n  parley fleet status --json | jq '.[] | select(.state != \"up\")'\n  parley fleet status --watch",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,12 +90,11 @@ func newFleetStatus() *cobra.Command {
 		},
 	}
 	s.add(cmd)
-	cmd.Flags().BoolVar(&watch, "watch", false, "print it again every second, until Ctrl-C")
+	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second, until Ctrl-C")
 	return cmd
 }
 
-// watchFleet prints the table again and again; on a terminal in its place. Below it
-// stands a word to those who watch.
+// watchFleet prints the table repeatedly, on a terminal in place, with word below it.
 func watchFleet(ctx context.Context, c *client, out io.Writer, word string) error {
 	file, isFile := out.(*os.File)
 	onScreen := isFile && term.IsTerminal(file)
@@ -131,7 +129,7 @@ func watchFleet(ctx context.Context, c *client, out io.Writer, word string) erro
 
 func printStandings(out io.Writer, workers []fleet.Standing) error {
 	if len(workers) == 0 {
-		_, err := fmt.Fprintln(out, "No worker has joined. The server's log says why one cannot.")
+		_, err := fmt.Fprintln(out, "No worker has joined. The server's log says why.")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

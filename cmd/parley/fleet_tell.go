@@ -29,44 +29,44 @@ func (o order) command() *cobra.Command {
 	}
 	s.add(cmd)
 	if o.waits {
-		cmd.Flags().DurationVar(&within, "within", 0, "move answers that are not complete after this `TIME`")
+		cmd.Flags().DurationVar(&within, "within", 0, "move answers that are not complete after `DURATION`")
 	}
 	return cmd
 }
 
 func newFleetDrain() *cobra.Command {
 	return order{
-		verb: "drain", short: "Keep new work from a worker", waits: true,
-		long:    "Keep new work from a worker, such as before it is restarted. Its answers finish; with\n--within, those that have not by then go on with other workers.",
+		verb: "drain", short: "Send a worker no new requests", waits: true,
+		long:    "Send a worker no new requests, for example before a restart. Its answers finish; with\n--within, other workers resume those that have not finished by then.",
 		example: "  parley fleet drain w2\n  parley fleet drain w2 --within 30s",
 	}.command()
 }
 
 func newFleetResume() *cobra.Command {
 	return order{
-		verb: "resume", short: "Let a drained worker have work again",
-		long:    "Let a worker that was drained have work again, or one that was to sleep and does not\nyet. One that sleeps is woken with `parley fleet wake`.",
+		verb: "resume", short: "End the drain of a worker",
+		long:    "Send requests to a drained worker again, or to one that is about to sleep. Use\n`parley fleet wake` for a sleeping worker.",
 		example: "  parley fleet resume w2",
 	}.command()
 }
 
 func newFleetSleep() *cobra.Command {
 	return order{
-		verb: "sleep", short: "Have a worker give its memory back", waits: true,
-		long: `Have a worker give its memory back, weights and caches, when its answers have finished;
-with --within, those that have not by then go on with other workers. It stays in the list
-as asleep and gets no work. It is woken with "parley fleet wake", or when a request comes
-for its model that nobody else can answer; that request waits for it.
+		verb: "sleep", short: "Have a worker release its memory", waits: true,
+		long: `Have a worker release its memory, weights and caches, when its answers have finished;
+with --within, other workers resume those that have not finished by then. It stays in the
+list as asleep. "parley fleet wake" wakes it, or a request for its model that no other
+worker can answer; that request waits for it.
 
-Parley workers can sleep, and vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1.`,
+Parley workers can sleep, and so can vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1.`,
 		example: "  parley fleet sleep w2\n  parley fleet sleep w2 --within 30s",
 	}.command()
 }
 
 func newFleetWake() *cobra.Command {
 	return order{
-		verb: "wake", short: "Wake a worker that sleeps",
-		long:    "Have a worker that sleeps load its model again. It gets work when that is done.",
+		verb: "wake", short: "Wake a sleeping worker",
+		long:    "Have a sleeping worker load its model again. It gets requests when that is done.",
 		example: "  parley fleet wake w2\n  parley fleet status --watch",
 	}.command()
 }

@@ -44,7 +44,7 @@ with several GPUs, --devices all starts a worker for each of them.`,
 			return p.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&p.addr, "addr", "127.0.0.1:8080", "the gateway listens on this `ADDRESS`")
+	cmd.Flags().StringVar(&p.addr, "addr", "127.0.0.1:8080", "have the gateway listen on `ADDRESS`")
 	cmd.Flags().IntVar(&p.workers, "workers", 3, "start `N` workers")
 	cmd.Flags().StringSliceVar(&p.devices, "devices", nil,
 		"start one worker for each of these `DEVICES`, as cuda:0,cuda:1, or all: one for each GPU")
@@ -150,15 +150,15 @@ func (p *upPlan) part(ctx context.Context, name string, args []string) error {
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()
 	text, _ := os.ReadFile(path)
-	return fmt.Errorf("%w: %s (%w); the end of %s says:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
+	return fmt.Errorf("%w: %s (%w); the end of %s:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
 }
 
 // withSecret returns this process's environment with a secret added. Arguments of a
-// process can be seen by everyone on the machine, its environment by its user alone.
+// process can be seen by every user of the machine, its environment only by its own.
 func withSecret(variable, secret string) []string { return append(os.Environ(), variable+"="+secret) }
 
-// errPartEnded says that a process ended which nobody had told to.
-var errPartEnded = errors.New("a part of the fleet ended by itself")
+// errPartEnded says that a process exited unexpectedly.
+var errPartEnded = errors.New("a process of the fleet exited")
 
 // watch shows the fleet as soon as the gateway answers.
 func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
@@ -180,7 +180,7 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	try := fmt.Sprintf("Talk to it on %s, with `parley chat --url http://%s`, or kill a worker while it writes: kill -9 $(pgrep -f 'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
+	try := fmt.Sprintf("Chat with it on %s or with `parley chat --url http://%s`, or kill a worker mid-answer: kill -9 $(pgrep -f 'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
 	if err := watchFleet(ctx, c, out, try); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (p *upPlan) modelFlags() (flags []string) {
 	return flags
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
+// freeAddress returns an address of this machine that is not in use.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

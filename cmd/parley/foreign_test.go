@@ -162,7 +162,7 @@ pools:
 	if got, err := hearAll(t.Context(), c.front.url, body); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: got %+v, want %+v", err, got, want)
 	}
-	if status, text := post(t, c.front.url+"/v1/completions", `{"model":"polly-mini","prompt":"Once"}`); status != 400 || !strings.Contains(text, "conversations of text alone") {
+	if status, text := post(t, c.front.url+"/v1/completions", `{"model":"polly-mini","prompt":"Once"}`); status != 400 || !strings.Contains(text, "only text conversations") {
 		t.Errorf("a completion gives %d: %s", status, text)
 	}
 	leave(t, c.front.url+"/v1/chat/completions", body)

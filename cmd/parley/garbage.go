@@ -69,7 +69,7 @@ func (g *governor) run(ctx context.Context) {
 	}
 }
 
-// counting tells the governor of the requests that a handler gets.
+// counting reports to the governor the requests that a handler gets.
 func (g *governor) counting(to http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.requests.Add(1)%lookEvery == 0 {
@@ -82,8 +82,8 @@ func (g *governor) counting(to http.Handler) http.Handler {
 	})
 }
 
-// nextCollection returns a channel that is closed when garbage has been collected:
-// something that nobody holds is gone then.
+// nextCollection returns a channel that is closed by the next garbage collection,
+// through the cleanup of an unreachable value.
 func nextCollection() <-chan struct{} {
 	collected := make(chan struct{})
 	runtime.AddCleanup(new([64]byte), func(collected chan struct{}) { close(collected) }, collected)
@@ -101,8 +101,7 @@ func heapInUse() (sum uint64) {
 	return sum
 }
 
-// garbagePercent is how much garbage there may be beside so much in use, in steps
-// of 25 %.
+// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %.
 func garbagePercent(inUse uint64) int {
 	if inUse > largeHeap {
 		return 100

@@ -10,7 +10,7 @@ import (
 	"parley/worker/host"
 )
 
-// printPlans tells where memory will go before any is taken.
+// printPlans prints where memory will go before any is taken.
 func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	if n, ok := out.(*notices); ok {
 		n.plans(plans, available)
@@ -29,7 +29,7 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	w.Flush()
 }
 
-// behindPool tells what keeps the tokens that the pool has no room for.
+// behindPool describes the tiers behind the pool.
 func behindPool(p *host.Plan) (text string) {
 	if p.KVHostBytes > 0 {
 		text += ", " + host.Size(p.KVHostBytes) + " in host memory"
@@ -40,7 +40,7 @@ func behindPool(p *host.Plan) (text string) {
 	return text
 }
 
-// greet tells where the server is and how to talk to it.
+// greet prints the address of the server and how to use it.
 func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool, link accessLink) {
 	if n, ok := out.(*notices); ok {
 		n.greet(addr, s, b, open, link)
@@ -59,7 +59,7 @@ Talk to it:
   curl %s/v1/chat/completions -H 'content-type: application/json'%s \
     -d '{"model":"%s","messages":[{"role":"user","content":"Hello! Who are you?"}]}'
 
-or point any OpenAI client at %s/v1%s.
+or use any OpenAI client with the base URL %s/v1%s.
 %s%sCtrl-C stops the server.
 `, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
 }
@@ -73,17 +73,17 @@ func keyHeader(open bool) string {
 
 func whichKey(open bool) string {
 	if open {
-		return " (any API key will do)"
+		return " (any API key works)"
 	}
 	return " with an API key"
 }
 
-// openNote tells what it means that there are no keys.
+// openNote explains what it means that there are no keys.
 func (s *settings) openNote(open bool) string {
 	if !open {
 		return ""
 	}
-	return "There are no API keys: programs on this machine get answers, and the link gives all the rest; for more, make one with: parley keys create --admin --name me" + s.storeFlags() + "\n"
+	return "There are no API keys: only programs on this machine get answers, and only the link opens stored data. To create a key: parley keys create --admin --name me" + s.storeFlags() + "\n"
 }
 
 // text shows the link of a server without keys.

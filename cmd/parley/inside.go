@@ -14,8 +14,8 @@ import (
 	"parley/worker/host"
 )
 
-// An insideServer is a server in this process that nobody else can reach. It
-// has the settings of serve, from its variables and its file, but keeps nothing.
+// An insideServer is a server in this process that accepts no connections. It
+// has the settings of serve, from its variables and its file, but stores nothing.
 type insideServer struct {
 	hosts  []*host.Host
 	front  *gateway.Gateway
@@ -95,7 +95,7 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// wait returns when no handler runs any more. Whoever asked must have closed
+// wait returns when no handler runs any more. Callers must have closed
 // the bodies.
 func (d *direct) wait() { d.running.Wait() }
 

@@ -11,7 +11,7 @@ import (
 	"parley/worker/host"
 )
 
-// printSummary writes what model inspect tells, for people.
+// printSummary writes the output of model inspect for people.
 func printSummary(out io.Writer, path string, s *weights.Summary, ck *weights.Checkpoint) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	c := &ck.Config

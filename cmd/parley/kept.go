@@ -93,7 +93,7 @@ func (k *kept) openRelay(ctx context.Context, s *settings) (err error) {
 	return nil
 }
 
-// openKeys opens what tells who calls.
+// openKeys opens the keys that identify callers.
 func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Logger) error {
 	tenants, err := tenant.New(ctx, d)
 	if err != nil {
@@ -109,7 +109,7 @@ func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Lo
 	return nil
 }
 
-// openBudgets opens what tells of budgets that are nearly spent.
+// openBudgets opens the alerts of budgets that are nearly spent.
 func (k *kept) openBudgets(hook string, registry prometheus.Registerer, log *slog.Logger) error {
 	k.budgets = ledger.NewTeller(ledger.TellerConfig{Ledger: k.ledger, Key: k.keyOf, Webhook: hook, Log: log})
 	k.closers = append(k.closers, k.budgets.Close)

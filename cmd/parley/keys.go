@@ -17,16 +17,15 @@ import (
 func newKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, list and end API keys",
-		Long: `Make, list and end the API keys with which clients call a server.
+		Short: "Create, list and revoke API keys",
+		Long: `Create, list and revoke the API keys of a server.
 
-While there are no keys, a server answers programs on its own machine and nobody
-else. From the first key on, every call needs one. Changes reach running servers
-within a second.
+Without keys, a server answers only programs on its own machine. Once a key exists,
+every call needs one. Changes reach running servers within a second.
 
-Without --url the command works on the server's store itself, whether the server
-runs or not: give --data or --store as you give them to serve. With --url it asks
-a running server, with an admin key in the variable PARLEY_API_KEY.`,
+Without --url the command works on the server's store, whether the server runs or not:
+pass the same --data or --store as for parley serve. With --url it calls a running
+server, with an admin key in PARLEY_API_KEY.`,
 		Example: `  parley keys create --admin --name me
   parley keys create --name site --org acme --tier pro --model polly --requests-per-minute 60 --expires 90d
   parley keys list
@@ -45,30 +44,30 @@ func newKeysCreate(desk *keyDesk) *cobra.Command {
 	var admin bool
 	cmd := &cobra.Command{
 		Use:   "create [NAME]",
-		Short: "Make a key, and show it this once",
-		Long: `Make a key, and show it this once: only its first letters are kept in clear.
+		Short: "Create a key and show it once",
+		Long: `Create a key and show it once: the store keeps only its prefix and a hash.
 
 A key belongs to an organisation, which owns the conversations, files and batches
-made with its keys and shares nothing with others. The organisation "local" is
-there from the start and owns what was kept before there were keys; another one
-is made with its first key.`,
+created with its keys and shares nothing with others. The organisation "local" always
+exists and owns what was stored before there were keys; others are created with their
+first key.`,
 		Example: `  parley keys create --admin --name me
   parley keys create site --org acme --tier pro --expires 90d
   parley keys create trial --org acme --model polly --requests-per-minute 60 --monthly-budget 25.00`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f := cmd.Flags()
-	f.StringVar(&name, "name", "", "call the key `NAME`")
-	f.StringVar(&organization, "org", tenant.LocalOrganization, "make it for this `ORGANISATION`")
-	f.StringVar(&user, "user", "", "make it for this `USER` of the organisation, who has conversations of their own")
-	f.StringVar(&tier, "tier", "", "answer its calls in this `TIER`: free, pro or enterprise (default: that of the organisation; a new one is free)")
-	f.StringSliceVar(&models, "model", nil, "allow this `MODEL` or alias alone; repeat it for more (default: what the tier allows)")
-	f.StringVar(&expires, "expires", "", "let it end after this `TIME`, such as 90d or 12h, or at the end of a day such as 2027-01-31 (default never)")
-	f.BoolVar(&admin, "admin", false, "let it manage keys and see everybody's numbers")
+	f.StringVar(&name, "name", "", "name the key `NAME`")
+	f.StringVar(&organization, "org", tenant.LocalOrganization, "create it for `ORGANISATION`")
+	f.StringVar(&user, "user", "", "create it for `USER` of the organisation, who has separate conversations")
+	f.StringVar(&tier, "tier", "", "serve it in `TIER`: free, pro or enterprise (default: the organisation's; a new one is free)")
+	f.StringSliceVar(&models, "model", nil, "allow only `MODEL`, a model or alias; repeatable (default: what the tier allows)")
+	f.StringVar(&expires, "expires", "", "expire it after `DURATION`, such as 90d or 12h, or at the end of a date such as 2027-01-31 (default never)")
+	f.BoolVar(&admin, "admin", false, "make it an admin key: it manages keys and sees all usage")
 	amounts := addLimitFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && name != "" {
-			return fmt.Errorf("the key has two names, %q and %q: give one: %w", args[0], name, errUsage)
+			return fmt.Errorf("the key has two names, %q and %q: use one: %w", args[0], name, errUsage)
 		}
 		if len(args) == 1 {
 			name = args[0]
@@ -136,14 +135,14 @@ func addLimitFlags(f interface {
 		flags[name] = new(string)
 		f.StringVar(flags[name], name, "", usage)
 	}
-	add("requests-per-second", "let it start at most `N` requests in a second")
-	add("requests-per-minute", "let it start at most `N` requests in a minute")
-	add("light-requests-per-minute", "let it read and delete what is stored at most `N` times in a minute")
-	add("input-tokens-per-minute", "let its prompts have at most `N` tokens in a minute")
-	add("output-tokens-per-minute", "let its answers have at most `N` tokens in a minute")
-	add("concurrent-requests", "answer at most `N` of its requests at once")
-	add("monthly-budget", "let it spend at most this `AMOUNT` in a month, such as 25.00")
-	add("budget-alert", "tell when it has spent this `SHARE` of its budget, such as 0.9 (default: what the server has for all)")
+	add("requests-per-second", "allow `N` requests per second")
+	add("requests-per-minute", "allow `N` requests per minute")
+	add("light-requests-per-minute", "allow `N` light requests per minute: reading and deleting stored data")
+	add("input-tokens-per-minute", "allow `N` prompt tokens per minute")
+	add("output-tokens-per-minute", "allow `N` output tokens per minute")
+	add("concurrent-requests", "allow `N` concurrent requests")
+	add("monthly-budget", "allow it to spend `AMOUNT` per month, such as 25.00")
+	add("budget-alert", "alert when it has spent this `SHARE` of its budget, such as 0.9 (default: the server's --budget-alert)")
 	return flags
 }
 
@@ -157,7 +156,7 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 		"concurrent-requests":       &l.ConcurrentRequests,
 	} {
 		if text := *f[name]; text != "" && setLimit(field, text) != nil {
-			return l, fmt.Errorf("--%s: %q is not a number of at least 1, nor %s: %w", name, text, noLimit, errUsage)
+			return l, fmt.Errorf("--%s: %q is not a number of at least 1 or %s: %w", name, text, noLimit, errUsage)
 		}
 	}
 	if text := *f["monthly-budget"]; text != "" && setMoney(&l.MonthlyBudget, text) != nil {
@@ -170,7 +169,7 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 }
 
 func newKeysList(desk *keyDesk) *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the keys there are", Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "list", Short: "List the keys", Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return desk.with(cmd.Context(), func(at keyPlace) error {
 			keys, err := at.list(cmd.Context())
 			if err != nil {
@@ -186,7 +185,7 @@ func newKeysList(desk *keyDesk) *cobra.Command {
 
 func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
 	if len(keys) == 0 {
-		_, err := fmt.Fprintln(out, "There are no keys. Make one with: parley keys create")
+		_, err := fmt.Fprintln(out, "There are no keys. Create one with: parley keys create")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -246,7 +245,7 @@ func since(at *int64, now time.Time) string {
 
 // one makes a command that does something with one key.
 func oneKey(desk *keyDesk, use, short string, run func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error) *cobra.Command {
-	return &cobra.Command{Use: use + " KEY", Short: short, Long: short + ".\n\nKEY is the id of a key, its name, or its first letters as keys list shows them.", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: use + " KEY", Short: short, Long: short + ".\n\nKEY is the id, the name or the prefix of a key, as shown by parley keys list.", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return desk.with(cmd.Context(), func(at keyPlace) error {
 				keys, err := at.list(cmd.Context())
@@ -277,18 +276,18 @@ func findKey(keys []tenant.KeyDocument, text string) (found tenant.KeyDocument, 
 	}
 	switch {
 	case matches == 0 && strings.HasPrefix(text, "pk-"):
-		return found, fmt.Errorf("there is no such key; parley keys list shows those there are")
+		return found, fmt.Errorf("no such key; parley keys list shows all keys")
 	case matches == 0:
-		return found, fmt.Errorf("there is no key %q; parley keys list shows those there are", text)
+		return found, fmt.Errorf("no key %q; parley keys list shows all keys", text)
 	case matches > 1:
-		return found, fmt.Errorf("%d keys are called %q: give the id of one", matches, text)
+		return found, fmt.Errorf("%d keys are named %q: use an id", matches, text)
 	}
 	return found, nil
 }
 
 func newKeysRotate(desk *keyDesk) *cobra.Command {
 	var grace time.Duration
-	cmd := oneKey(desk, "rotate", "Give a key a new secret, and show it this once; the old one ends at once, or after --grace", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+	cmd := oneKey(desk, "rotate", "Give a key a new secret and show it once; the old one expires at once, or after --grace", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 		rotated, err := at.rotate(cmd.Context(), k.ID, grace)
 		if err != nil {
 			return err
@@ -296,12 +295,12 @@ func newKeysRotate(desk *keyDesk) *cobra.Command {
 		return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
 	})
 	cmd.Example = "  parley keys rotate site\n  parley keys rotate site --grace 24h"
-	cmd.Flags().DurationVar(&grace, "grace", 0, "let the old secret hold for this `TIME` longer, such as 24h, until everybody has the new one; at most 2160h")
+	cmd.Flags().DurationVar(&grace, "grace", 0, "keep the old secret valid for `DURATION`, such as 24h, so that clients can switch; at most 2160h")
 	return cmd
 }
 
 func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {
-	use, short := "block", "Have a key refused until it is unblocked"
+	use, short := "block", "Reject a key until it is unblocked"
 	if !blocked {
 		use, short = "unblock", "Accept a blocked key again"
 	}
@@ -315,7 +314,7 @@ func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {
 }
 
 func newKeysDelete(desk *keyDesk) *cobra.Command {
-	return oneKey(desk, "delete", "Remove a key for ever; what its organisation keeps stays", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+	return oneKey(desk, "delete", "Delete a key permanently; its organisation's data stays", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 		if err := at.remove(cmd.Context(), k.ID); err != nil {
 			return err
 		}
@@ -332,7 +331,7 @@ func (d *keyDesk) showSecret(out, beside io.Writer, k tenant.KeyDocument) error 
 	if _, err := fmt.Fprintln(out, k.Value); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(beside, "This is the key %s of the organisation %s. It is not shown again.\nGive it to clients as their API key, and to parley itself as PARLEY_API_KEY.\n", k.ID, k.Organization)
+	_, err := fmt.Fprintf(beside, "This is the key %s of the organisation %s. It is not shown again.\nUse it as the API key of clients, and as PARLEY_API_KEY for parley commands.\n", k.ID, k.Organization)
 	return err
 }
 

@@ -39,8 +39,8 @@ type keyDesk struct {
 
 func (d *keyDesk) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&d.json, "json", false, "print JSON")
-	f.StringVar(&d.url, "url", "", "ask the server at this `URL`, with the admin key in PARLEY_API_KEY, instead of opening its store")
-	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in this YAML `FILE`")
+	f.StringVar(&d.url, "url", "", "use the server at `URL`, with an admin key in PARLEY_API_KEY, instead of its store")
+	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in the YAML `FILE`")
 	d.storeSetting = map[string]*flagValue{}
 	for i := range serveSettings {
 		if s := &serveSettings[i]; s.key == "data" || s.key == "store" {
@@ -112,7 +112,7 @@ func (s *keyStore) record(ctx context.Context, action, id string, before, after 
 		*into = text
 	}
 	if err := s.audit.Append(ctx, e); err != nil {
-		return fmt.Errorf("it is done, but not in the audit log: %w", err)
+		return fmt.Errorf("the change was made, but could not be written to the audit log: %w", err)
 	}
 	return nil
 }

@@ -104,9 +104,9 @@ func TestKeysOfARunningServer(t *testing.T) {
 // find its store, and to tell no password.
 func TestCommandThatMakesAKey(t *testing.T) {
 	for want, change := range map[string]func(*settings){
-		"make one with: parley keys create --admin --name me\n":                                             func(*settings) {},
-		"make one with: parley keys create --admin --name me --data \"elsewhere\"\n":                        func(s *settings) { s.data = "elsewhere" },
-		"make one with: parley keys create --admin --name me --store \"postgres://…@db.internal/parley\"\n": func(s *settings) { s.store = "postgres://parley:secret@db.internal/parley" },
+		"To create a key: parley keys create --admin --name me\n":                                             func(*settings) {},
+		"To create a key: parley keys create --admin --name me --data \"elsewhere\"\n":                        func(s *settings) { s.data = "elsewhere" },
+		"To create a key: parley keys create --admin --name me --store \"postgres://…@db.internal/parley\"\n": func(s *settings) { s.store = "postgres://parley:secret@db.internal/parley" },
 	} {
 		s := defaultSettings()
 		change(s)

@@ -20,8 +20,8 @@ func newLicenses() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "licenses",
 		Short: "Print the licences of all software in this program",
-		Long: `Print the licences of all software in this program: Go and its modules, and what the
-pages are built with.
+		Long: `Print the licences of all software in this program: Go, its modules, and the packages
+that the web pages are built with.
 
   parley licenses                        # the texts
   parley licenses --format json          # name, version, licence and text of each

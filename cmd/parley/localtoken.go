@@ -14,8 +14,8 @@ import (
 	"parley/internal/local"
 )
 
-// A server without keys makes a token when it starts. Whoever shows it may read what is
-// stored and operate the server: the person who started it, who sees it in a link, and
+// A server without keys makes a token when it starts. It gives access to stored data
+// and the operation of the server: the person who started it, who sees it in a link, and
 // commands of the same user of the system, who read it from a file that no other user
 // can read.
 
@@ -57,7 +57,7 @@ func keepToken(addr net.Addr, token string) (file string, remove func(), err err
 		}
 		return file, func() { removeToken(file, token) }, nil
 	}
-	return "", nil, fmt.Errorf("the local token cannot be kept, so commands of this user cannot read it: %w", errors.Join(problems...))
+	return "", nil, fmt.Errorf("cannot store the local token, so commands of this user cannot read it: %w", errors.Join(problems...))
 }
 
 // removeToken removes a file unless another server has written its own token there.

@@ -42,7 +42,7 @@ var (
 )
 
 // exitCodesLine ends every help.
-const exitCodesLine = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no server, 130 interrupted; see parley help exit-codes."
+const exitCodesLine = "\nExit codes: 0 success, 1 failure, 2 usage error, 3 no server, 130 interrupted; see parley help exit-codes."
 
 // newRoot returns the command line. It sets none of cobra's templates: with them the
 // linker keeps every exported method of every type, a sixth of the program.
@@ -52,17 +52,16 @@ func newRoot() *cobra.Command {
 		Short: "Serve large language models over the OpenAI API",
 		Long: `Parley serves large language models over the OpenAI API, from one binary.
 
-It comes with two small models of its own, so this is all it takes to talk, and
-to serve:
+It includes two small models, so these work right away:
 
   parley chat
   parley serve`,
-		Example: `  parley chat                                   talk with a model, with or without a server
+		Example: `  parley chat                                   chat with a model, with or without a server
   parley run qwen3:0.6b                         pull a real model and talk with it
   parley serve                                  serve all models of the model folder on 127.0.0.1:8080
-  parley serve --model mine=model.gguf          serve a model of yours under the name "mine"
+  parley serve --model mine=model.gguf          serve your own model under the name "mine"
   parley bench --users 8                        measure the server in another terminal
-  parley model inspect model.gguf               what is in a model file, and what it will cost
+  parley model inspect model.gguf               show the contents and memory needs of a model file
   parley plan --model llama-3-70b --tp 8        how many GPUs a load needs, and what they cost`,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: strings.TrimPrefix(thisBuild().String(), "parley "),

@@ -14,8 +14,7 @@ import (
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIRECTORY", Short: "Write the manual pages",
-		Long: `Write the manual pages of all commands into a directory, in the format of man(1).
-They say what --help says.`,
+		Long:    `Write the manual pages of all commands to a directory, in the format of man(1).`,
 		Example: "  parley man ~/.local/share/man/man1 && man parley-chat",
 		Args:    exactly(1, "the directory to write to"),
 		RunE: func(cmd *cobra.Command, args []string) error {

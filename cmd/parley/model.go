@@ -14,7 +14,7 @@ import (
 )
 
 func newModel() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Look into model files, make them smaller, and make some to measure with"}
+	cmd := &cobra.Command{Use: "model", Short: "Inspect, quantize and generate model files"}
 	cmd.AddCommand(newModelList(), newModelInspect(), newModelQuantize(), newModelRandom())
 	return cmd
 }
@@ -52,9 +52,9 @@ func newModelInspect() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
-		Short: "Say what is in a model file and what it will cost",
-		Long: `Say what is in a model file and what it will cost: architecture, parameters,
-bytes by part and by quantization, context, bytes of key/value cache per token.
+		Short: "Show the contents and memory needs of a model file",
+		Long: `Show the contents and memory needs of a model file: architecture, parameters, bytes by
+part and by quantization, context, bytes of key/value cache per token.
 
 PATH is a GGUF file, a directory of safetensors, or the name of a built-in model.`,
 		Example: "  parley model inspect polly\n  parley model inspect llama.gguf --json",
@@ -87,7 +87,7 @@ func builtinNames() (names []string) {
 	return names
 }
 
-// exactly wants so many arguments, and says what they are.
+// exactly requires n arguments; what describes them.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -103,9 +103,9 @@ func newModelRandom() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "random FILE",
-		Short: "Write a model of a real shape with random weights, for benchmarks",
-		Long: `Write a GGUF model of a real shape with random weights. It answers nonsense, but
-it loads, serves and takes as long as a trained model of its size.
+		Short: "Generate a model with random weights, for benchmarks",
+		Long: `Generate a GGUF model of a real shape with random weights. Its answers are nonsense, but
+it loads, serves and is as fast as a trained model of its size.
 
 Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
@@ -117,9 +117,9 @@ Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 			return writeRandom(cmd.Context(), cmd.ErrOrStderr(), args[0], shape, quant, seed)
 		},
 	}
-	cmd.Flags().StringVar(&shape, "shape", "llama-1b", "the model's `SHAPE`")
-	cmd.Flags().StringVar(&quant, "quant", "q8_0", "the `TYPE` of its weights: "+strings.Join(writableTypes, ", "))
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides the weights")
+	cmd.Flags().StringVar(&shape, "shape", "llama-1b", "use the model shape `SHAPE`")
+	cmd.Flags().StringVar(&quant, "quant", "q8_0", "store the weights as `TYPE`: "+strings.Join(writableTypes, ", "))
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed the random weights with `NUMBER`")
 	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	complete(cmd, "shape", shapeNames())
 	complete(cmd, "quant", writableTypes)
@@ -180,6 +180,6 @@ func printFallbacks(out io.Writer, fallbacks []weights.Fallback) {
 		tensors[s]++
 	}
 	for _, s := range order {
-		fmt.Fprintf(out, "%d tensors are stored as %s: their rows are no multiple of %d, as %s needs\n", tensors[s], s.got, s.want.BlockLen(), s.want)
+		fmt.Fprintf(out, "%d tensors are stored as %s: their row length is not a multiple of %d, as %s needs\n", tensors[s], s.got, s.want.BlockLen(), s.want)
 	}
 }

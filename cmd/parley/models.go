@@ -23,7 +23,7 @@ type serverCommand struct {
 
 // add gives a command the flags that all of them have.
 func (s *serverCommand) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.url, "url", "", "ask the server at this `ADDRESS` (default "+defaultURL+", or what the variable PARLEY_URL says)")
+	cmd.Flags().StringVar(&s.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print as JSON")
 	cmd.Long += "\n\n" + clientHelp
 }
@@ -38,8 +38,8 @@ func newModels() *cobra.Command {
 	s := &serverCommand{}
 	var available bool
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the models that a server has, or that can be pulled",
-		Long: `List the models that a server has, the one that is asked by default first.
+		Use: "models", Short: "List the models of a server, or that can be pulled",
+		Long: `List the models of a server, the one that is asked by default first.
 
 With --available it lists the catalogue instead: models that parley pull takes by a short
 name, what they are good at, how much memory they take with a context of 4K and of 32K

@@ -52,7 +52,7 @@ func (s *settings) ended(err error) error {
 	if err == nil || s.logFormat != "json" {
 		return err
 	}
-	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("parley has failed", "error", err.Error())
+	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("parley failed", "error", err.Error())
 	return &toldError{err}
 }
 
@@ -67,7 +67,7 @@ func isTold(err error) bool {
 	return told
 }
 
-// plans tells where memory will go.
+// plans reports where memory will go.
 func (n *notices) plans(plans []*host.Plan, available int64) {
 	for _, p := range plans {
 		n.log.Info("memory plan", "model", p.Name, "bytes", p.Bytes(), "available_bytes", available, "weight_bytes", p.WeightBytes, "kv_bytes", p.KVBytes,
@@ -75,7 +75,7 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 	}
 }
 
-// greet tells that the server is ready.
+// greet reports that the server is ready.
 func (n *notices) greet(addr net.Addr, s *settings, b *back, open bool, link accessLink) {
 	url := s.scheme() + "://" + addr.String()
 	n.log.Info("Parley is ready on "+url, "url", url, "version", version, "models", b.names(), "device", b.computedBy(), "data", s.data, "keys", !open, "token_file", link.file)

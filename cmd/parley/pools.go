@@ -185,8 +185,8 @@ func (s *settings) networksOf(w *workerConfig) []netip.Prefix {
 	return networks
 }
 
-// keyFor returns the key that is shown to the workers of an entry, which is none for
-// those that register: they are called with credentials of their own.
+// keyFor returns the key that is sent to the workers of an entry; empty for workers that
+// register, which have their own credentials.
 func (s *settings) keyFor(w *workerConfig) string {
 	if kind := worker.Kind(w.Kind); w.Key == "" && !w.Register && (kind == "" || kind == worker.Parley) {
 		return s.workerKey
@@ -267,7 +267,7 @@ func (b *back) names() (names []string) {
 	return names
 }
 
-// computedBy tells what computes.
+// computedBy describes what computes.
 func (b *back) computedBy() string {
 	if b.fleet == nil {
 		return b.device

@@ -7,7 +7,7 @@ import (
 	"parley/gateway/admin"
 )
 
-// door shows the fleet to those who run the server; nil if there is none.
+// door gives operators access to the fleet; nil if there is none.
 func (b *back) door() *admin.Fleet {
 	if b.fleet == nil {
 		return nil

@@ -46,14 +46,12 @@ const rateOver = time.Second
 func newPs() *cobra.Command {
 	s := &serverCommand{}
 	cmd := &cobra.Command{
-		Use: "ps", Short: "Show what a server is doing: requests, memory, speed",
-		Long: `Show what a server is doing: for each model how many requests run and wait, which
-share of its key/value memory is in use, which share of the prompt tokens was
-cached, and how many tokens it writes a second. While requests run, the tokens
-are counted for one second.
+		Use: "ps", Short: "Show the load of a server: requests, memory, speed",
+		Long: `Show the load of a server: for each model the running and queued requests, the share of
+its key/value memory in use, the cache hit rate of prompt tokens, and the tokens
+generated per second, measured for one second while requests run.
 
-The numbers are those of GET /metrics. They are read under the names that vLLM
-gives them, so this works with vLLM, too.`,
+The numbers come from GET /metrics, under vLLM's names, so this also works with vLLM.`,
 		Example: "  parley ps\n  parley ps --json | jq '.models[] | select(.waiting > 0)'\n  watch parley ps",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -116,7 +114,7 @@ func stateOf(ctx context.Context, c *client) (*serverState, error) {
 	metrics := parseMetrics(text)
 	s := &serverState{URL: c.root, Models: modelStates(metrics)}
 	if len(s.Models) == 0 {
-		return nil, fmt.Errorf("%s/metrics tells nothing of models", c.root)
+		return nil, fmt.Errorf("%s/metrics has no metrics of models", c.root)
 	}
 	for _, m := range metrics {
 		if m.name == "process_start_time_seconds" && m.value > 0 {
@@ -141,7 +139,7 @@ func (s *serverState) rates(before *serverState, elapsed time.Duration) {
 func (s *serverState) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s\n\n", s.URL, upText(s.UptimeSeconds))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODEL\tRUNNING\tWAITING\tKV USED\tCACHE HITS\tTOKENS/S")
+	fmt.Fprintln(w, "MODEL\tRUNNING\tQUEUED\tKV USED\tCACHE HITS\tTOKENS/S")
 	for _, m := range s.Models {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.Running, m.Waiting, 100*m.KVUsed, 100*m.CacheHits, m.TokensPerSecond)
 	}

@@ -33,32 +33,31 @@ func newModelQuantize() *cobra.Command {
 	f := &quantizeFlags{}
 	cmd := &cobra.Command{
 		Use:   "quantize IN OUT",
-		Short: "Write a model with smaller weights, as one GGUF file",
-		Long: `Write a model with smaller weights, as one GGUF file that Parley and llama.cpp read.
-Smaller weights take less memory, and answers come faster, because a processor
-spends most of its time fetching them; the price is a small error in each weight.
+		Short: "Quantize a model into one GGUF file",
+		Long: `Quantize a model into one GGUF file for Parley and llama.cpp. Smaller weights take less
+memory and make answers faster, because decoding is limited by memory bandwidth; the
+price is a small error in each weight.
 
-IN is a GGUF file, a directory of safetensors with config.json and tokenizer.json,
-or the name of a built-in model. Begin from the original weights if you can: those
-of a model that is quantized already lose twice.
+IN is a GGUF file, a directory of safetensors with config.json and tokenizer.json, or
+the name of a built-in model. Use the original weights if you can: quantizing a
+quantized model adds a second error.
 
   type   bits per weight  what to expect
-  q8_0   8.5              as good as the original; the safe choice
-  q6_k   6.6              hardly any loss
+  q8_0   8.5              practically lossless; the safe choice
+  q6_k   6.6              almost no loss
   q5_k   5.7              q5_k with some q6_k, which llama.cpp calls Q5_K_M
   q4_k   4.8              q4_k with some q6_k, Q4_K_M; the usual choice for little memory
   q4_0   4.5              a little worse than q4_k, and fast on every processor
   f16    16               nothing quantized; bf16 and f32 likewise
 
-Norms and biases always stay f32. With q4_k and q5_k the vocabulary's matrices, and
-in half of the layers the values of attention and the last matrix of the feed-forward
-part, are kept as q6_k, because answers depend most on them. A matrix whose rows are
-no multiple of 32 (of 256 for the _k types) is stored as the next larger type that
-fits, which is then said.
+Norms and biases stay f32. With q4_k and q5_k the embedding and output matrices, and in
+half of the layers the attention values and the last feed-forward matrix, are stored as
+q6_k, because answers depend most on them. A matrix whose row length is not a multiple of
+32 (256 for the _k types) is stored as the next larger type that fits, and reported.
 
-The result is checked row by row: the error of each type is the root of the mean
-squared difference (RMS), and relative to the weights themselves. Memory stays at a few
-megabytes whatever the size of the model, and all processors are used.`,
+The result is checked row by row: the error of each type is the root mean square (RMS)
+difference, absolute and relative to the weights. It uses a few megabytes of memory,
+whatever the size of the model, and all processors.`,
 		Example: `  parley model quantize llama.gguf llama-q4.gguf --type q4_k
   parley model quantize /models/llama-1b llama-1b.gguf --type q8_0
   parley model quantize polly polly-q4.gguf --type q4_0 --json`,
@@ -71,7 +70,7 @@ megabytes whatever the size of the model, and all processors are used.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.kind, "type", "q8_0", "store the weights as `TYPE`: "+strings.Join(writableTypes, ", "))
-	cmd.Flags().StringVar(&f.name, "name", "", "store this `NAME` in the file (default: the one it has)")
+	cmd.Flags().StringVar(&f.name, "name", "", "store `NAME` in the file (default: the model's own)")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace OUT if it exists")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the summary as JSON")
 	complete(cmd, "type", writableTypes)
@@ -155,17 +154,17 @@ func mayWrite(out string, force bool, read ...string) error {
 	case err != nil:
 		return err
 	case there.IsDir():
-		return fmt.Errorf("%s is a directory: name the file to write", out)
+		return fmt.Errorf("%s is a directory: choose a file to write", out)
 	case !there.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file: name another one to write", out)
+		return fmt.Errorf("%s is not a regular file: choose another file to write", out)
 	}
 	for _, path := range read {
 		if source, err := os.Stat(path); err == nil && os.SameFile(source, there) {
-			return fmt.Errorf("%s is the model to read, or a part of it: name another file to write", out)
+			return fmt.Errorf("%s is the input model, or a part of it: choose another file to write", out)
 		}
 	}
 	if !force {
-		return fmt.Errorf("%s exists: name another file, or say --force to replace it", out)
+		return fmt.Errorf("%s exists: choose another file, or replace it with --force", out)
 	}
 	return nil
 }
@@ -189,7 +188,7 @@ func checkRoom(path string, bytes int64) error {
 		return fmt.Errorf("%s: %w", filepath.Dir(path), err)
 	}
 	if bytes > room {
-		return fmt.Errorf("%s would have %s, and this process may write %s there: free some space, or choose a smaller --type", path, host.Size(bytes), host.Size(room))
+		return fmt.Errorf("%s needs %s, and only %s can be written there: free some space, or choose a smaller --type", path, host.Size(bytes), host.Size(room))
 	}
 	return nil
 }
@@ -223,7 +222,7 @@ func (q *quantized) print(out io.Writer) {
 	w.Flush()
 	printFallbacks(out, q.Fallbacks)
 	if lossy := q.lossySources(); len(lossy) > 0 {
-		fmt.Fprintf(out, "note: the model was quantized before (%s), and that error is not in the table: begin from the original weights if you have them\n", strings.Join(lossy, ", "))
+		fmt.Fprintf(out, "note: the model was already quantized (%s), and that error is not in the table: use the original weights if you have them\n", strings.Join(lossy, ", "))
 	}
 	fmt.Fprintf(out, "%s: %s, was %s (%.0f%%), in %.1fs\n", q.Out, host.Size(q.BytesAfter), host.Size(q.BytesBefore), 100*float64(q.BytesAfter)/float64(q.BytesBefore), q.Seconds)
 }

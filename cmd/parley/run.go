@@ -33,12 +33,12 @@ model itself.
 		ValidArgsFunction: completeCatalogue,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "talk to the server at this `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
-	flags.StringVar(&f.system, "system", "", "tell the model first who it is: this `TEXT`")
-	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, as in parley chat; may be repeated")
+	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
+	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
+	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, as in parley chat; repeatable")
 	flags.StringVar(&f.think, "think", "", "let the model think before it answers: `on|off` (default: as it does)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on standard error how long the answer took")
-	flags.BoolVar(&f.json, "json", false, "print the answer, its usage and its times as one JSON document")
+	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
 	d.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := d.ensure(cmd.Context(), args[0])

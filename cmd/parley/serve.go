@@ -45,7 +45,7 @@ come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C e
   parley serve --config parley.yaml`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
 	flags := addFlags(cmd.Flags())
 	cmd.Long += "\n\n" + settingsHelp()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +61,7 @@ come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C e
 // settingsHelp lists the variable and the file's key of each setting.
 func settingsHelp() string {
 	var out strings.Builder
-	out.WriteString("Every flag can also be given as a variable or in the --config file; a flag beats a\nvariable, a variable beats the file:\n\n")
+	out.WriteString("Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, variables over the file:\n\n")
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
 	for i := range serveSettings {
@@ -148,7 +148,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
 	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{Keep: s.keepFiles})
 	if errors.Is(err, batch.ErrInUse) {
-		log.Warn("another server uses the data directory, so this one takes no files and batches: choose another with --data", "data", s.data)
+		log.Warn("files and batches disabled: another server uses the data directory; choose another with --data", "data", s.data)
 		return nil, nil
 	}
 	return store, err
@@ -172,8 +172,7 @@ func inBackground(ctx context.Context, run func(context.Context)) (stop func()) 
 	}
 }
 
-// closeNow ends what still goes on in the background without waiting for it
-// to complete.
+// closeNow ends background work without waiting for it to complete.
 func closeNow(front *gateway.Gateway) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -328,7 +327,7 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 		return err
 	case <-ctx.Done():
 	}
-	fmt.Fprintf(out, "\nLetting running answers finish, for up to %s. Ctrl-C again ends at once.\n", drain)
+	fmt.Fprintf(out, "\nDraining: running answers may finish for up to %s. Press Ctrl-C again to stop at once.\n", drain)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
@@ -345,7 +344,7 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 	select {
 	case err := <-done:
 		if errors.Is(err, context.DeadlineExceeded) {
-			fmt.Fprintln(out, "Some answers were not complete in that time and were cut.")
+			fmt.Fprintln(out, "Some answers did not finish in time and were cut off.")
 			return server.Close()
 		}
 		return err

@@ -131,7 +131,7 @@ type setting struct {
 	// key is the flag's name. The variable is PARLEY_ and the key in capitals,
 	// the file's key has underscores.
 	key   string
-	wants string // completes "… is not"
+	wants string // completes "expected …"
 	help  string
 	many  bool // may be given several times
 	// bare is what the flag means without a value; empty if it needs one.
@@ -158,62 +158,62 @@ func (s *setting) apply(to *settings, text string) error {
 	err := s.set(to, text)
 	switch {
 	case err != nil && s.tree:
-		return fmt.Errorf("not %s: %w", s.wants, err)
+		return fmt.Errorf("expected %s: %w", s.wants, err)
 	case err != nil && s.from != nil:
 		return err
 	case err != nil && s.secret:
-		return fmt.Errorf("what was given is not %s", s.wants)
+		return fmt.Errorf("expected %s", s.wants)
 	case err != nil:
-		return fmt.Errorf("%q is not %s", text, s.wants)
+		return fmt.Errorf("expected %s, got %q", s.wants, text)
 	}
 	return nil
 }
 
 // serveSettings is the one list of what serve can be told.
 var serveSettings = withSecretFiles(slices.Concat([]setting{
-	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on this `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
+	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
 	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
-		help: "serve the model at `[NAME=]PATH`: a GGUF file or a directory of safetensors; repeat it for more (default: all models of the model folder, loaded when they are asked for, and the built-in polly and polly-mini)"},
-	{key: "data", wants: "a directory", help: "keep data in this `DIRECTORY` (default: the data directory of your account)", set: setText(func(s *settings) *string { return &s.data })},
+		help: "serve the model at `[NAME=]PATH`, a GGUF file or a directory of safetensors; repeatable (default: the built-in polly and polly-mini)"},
+	{key: "data", wants: "a directory", help: "store data in `DIRECTORY` (default: your account's data directory)", set: setText(func(s *settings) *string { return &s.data })},
 	{key: "store", wants: "the path of a file or postgres://user@host/name", secret: true, secretFile: "store-url-file", holds: hasPassword, set: setText(func(s *settings) *string { return &s.store }),
-		help: "keep conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
-	{key: "titles", wants: "on or off", help: "let the model write titles for conversations: `on` or off (default on)", set: setTitles},
+		help: "store conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
+	{key: "titles", wants: "on or off", help: "have the model write titles for conversations: `on` or off (default on)", set: setTitles},
 	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
-		help: "what conversations of a class of tenants hold, `CLASS=POLICY[:TOKENS]`: the class free, pro or enterprise, what becomes of old turns unless a conversation says otherwise (refuse, drop or summarise), and the most tokens shown to the model; repeat it for more (default free=drop:4096, else drop)"},
-	{key: "drain", wants: "a time such as 30s", help: "on Ctrl-C let running answers finish for up to this `TIME` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
+		help: "limit the history of conversations by tier, `TIER=POLICY[:TOKENS]`: the tier is free, pro or enterprise; the policy for old turns, unless a conversation sets its own, is refuse, drop or summarise; TOKENS is the most history shown to the model; repeatable (default free=drop:4096, otherwise drop)"},
+	{key: "drain", wants: "a time such as 30s", help: "after Ctrl-C, let running answers finish for up to `DURATION` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "keep-alive", wants: "a time such as 5m, or never", set: setKeepAlive,
-		help: "keep an idle model of the model folder in memory for this `TIME`, or never unload it (default 5m)"},
-	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size of each model's key/value pool in `TOKENS`; 0 chooses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
+		help: "unload an idle model of the model folder after `DURATION`; never keeps it loaded (default 5m)"},
+	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size each model's key/value pool for this many `TOKENS`; 0 uses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
-		help: "keep keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller ones hold more tokens in the same memory (default bf16)"},
+		help: "store keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller types fit more tokens into the same memory (default bf16)"},
 	{key: "kv-host", wants: "a size such as 4GiB", set: setSize(func(s *settings) *int64 { return &s.kvHost }),
-		help: "keep keys and values of idle conversations in so much host memory for each model, a `SIZE` such as 4GiB; worth it with a GPU (default none)"},
+		help: "offload keys and values of idle conversations to host memory, up to `SIZE` per model, such as 4GiB; useful with a GPU (default none)"},
 	{key: "kv-disk", wants: "a size such as 20GiB", set: setSize(func(s *settings) *int64 { return &s.kvDisk }),
-		help: "keep them on disk, under the data directory, up to this `SIZE` for each model, where they also survive a restart (default none)"},
-	{key: "context", wants: "a number of tokens, 0 or more", help: "bound prompt and answer together to `TOKENS`; 0 means what the model was made for", set: setCount(func(s *settings) *int { return &s.context })},
-	{key: "seqs", wants: "a number, 0 or more", help: "compute at most `N` answers at once; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
+		help: "offload keys and values of idle conversations to disk, in the data directory, up to `SIZE` per model; they survive a restart (default none)"},
+	{key: "context", wants: "a number of tokens, 0 or more", help: "limit prompt plus answer to `TOKENS`; 0 means the model's own limit", set: setCount(func(s *settings) *int { return &s.context })},
+	{key: "seqs", wants: "a number, 0 or more", help: "generate at most `N` answers concurrently; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
 	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
-	{key: "tpot-target", wants: "a time such as 50ms", help: "let prompts slow running answers to at most this `TIME` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+	{key: "tpot-target", wants: "a time such as 50ms", help: "let prefill slow running answers to at most `DURATION` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
 	{key: "background-wait", wants: "a time such as 1m, or never", set: setBackground,
-		help: "let one request of a batch in after so much `TIME` in which others always had work, or never (default 1m)"},
-	{key: "slo-ttft", wants: "a time such as 1s", help: "count first tokens within this `TIME` as served well (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
-	{key: "slo-ttft-cached", wants: "a time such as 700ms", help: "the same `TIME` where at least half of the prompt was cached (default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
-	{key: "slo-tpot", wants: "a time such as 50ms", help: "count later tokens within this mean `TIME` as served well (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
-	{key: "speculate", wants: "on or off", help: "guess tokens ahead where it saves time: `on` or off; the answers are the same", set: setSpeculate},
+		help: "admit one batch request after interactive load was continuous for `DURATION`; never disables this (default 1m)"},
+	{key: "slo-ttft", wants: "a time such as 1s", help: "SLO for the time to first token, a `DURATION` (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
+	{key: "slo-ttft-cached", wants: "a time such as 700ms", help: "SLO for the time to first token when at least half of the prompt was cached, a `DURATION` (default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
+	{key: "slo-tpot", wants: "a time such as 50ms", help: "SLO for the mean time between tokens, a `DURATION` (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
+	{key: "speculate", wants: "on or off", help: "use speculative decoding where it saves time: `on` or off; answers are the same (default on)", set: setSpeculate},
 	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
-		help: "let a smaller `MODEL` of the same vocabulary guess ahead for the others: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
+		help: "use a smaller `MODEL` with the same vocabulary for speculative decoding: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
 	{key: "device", wants: "auto, cpu, cuda or cuda:N", set: setDevice,
-		help: "compute on this `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which takes the first GPU if there is one that the models fit on (default auto)"},
-	{key: "threads", wants: "a number, 0 or more", help: "compute on `N` processors; 0 means all", set: setCount(func(s *settings) *int { return &s.threads })},
-	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use these processor `INSTRUCTIONS`: auto, plain, avx2, avx512, amx or neon", set: setCPU},
+		help: "compute on `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which uses the first GPU that the models fit on, otherwise the CPU (default auto)"},
+	{key: "threads", wants: "a number, 0 or more", help: "compute with `N` threads; 0 means one per processor", set: setCount(func(s *settings) *int { return &s.threads })},
+	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use the instruction set `NAME`: auto, plain, avx2, avx512, amx or neon (default auto)", set: setCPU},
 	{key: "numerics", wants: "exact or fast", set: setNumerics,
-		help: "compute with `exact` numerics, where an answer does not depend on what runs beside it, or with fast ones, which read prompts faster on processors with AMX (default exact)"},
-	{key: "log-format", wants: "text or json", help: "write the log as `text` or json", set: setLogFormat},
+		help: "compute with `exact` numerics, where an answer does not depend on other requests, or with fast ones, which speed up prefill on processors with AMX (default exact)"},
+	{key: "log-format", wants: "text or json", help: "write the log as `text` or json (default text)", set: setLogFormat},
 	{key: "log-addresses", wants: "on or off", set: setLogAddresses,
-		help: "write the addresses of clients into the log and the audit log: `on` or off (default on)"},
+		help: "include client addresses in the log and the audit log: `on` or off (default on)"},
 	{key: "audit-keep", wants: "a time such as 8760h", set: setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
-		help: "remove entries of the audit log after this `TIME` (default: keep all)"},
-	{key: "log-level", wants: "debug, info, warn or error", help: "log from this `LEVEL` on: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
+		help: "delete audit log entries after `DURATION` (default: keep all)"},
+	{key: "log-level", wants: "debug, info, warn or error", help: "log at `LEVEL` and above: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
 }, traceSettings, objectiveSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings, safetySettings))
 
 func setText(field func(*settings) *string) func(*settings, string) error {

@@ -21,35 +21,35 @@ import (
 // fleetSettings are about workers in other processes.
 var fleetSettings = []setting{
 	{key: "worker", wants: "[KIND=]URL, with a kind of " + kindNames(), many: true, set: setWorker,
-		help: "let the worker at `[KIND=]URL` compute instead of this process, such as vllm=http://10.0.0.7:8000; repeat it for more (the kind is parley unless named)"},
+		help: "use the worker at `[KIND=]URL` instead of an engine in this process, such as vllm=http://10.0.0.7:8000; KIND defaults to parley; repeatable"},
 	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, holds: poolsHoldKeys, set: setPools,
-		help: "let pools of workers compute, as a `YAML` list; see docs/fleet.md"},
+		help: "use pools of workers, a `YAML` list; see docs/fleet.md"},
 	{key: "worker-key", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.workerKey }),
-		help: "show this `KEY` to the Parley workers of --worker, and to those of pools whose entry has no key"},
+		help: "send `KEY` to the Parley workers of --worker, and of pools whose entry has no key"},
 	{key: "worker-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerCA }),
-		help: "trust the authorities in this `FILE` when connecting to https workers (default: those that the system trusts)"},
+		help: "trust the certificate authorities in `FILE` for https workers (default: the system's)"},
 	{key: "worker-client-cert", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientCert }),
-		help: "show the certificate in this `FILE` to https workers, which have a --client-ca; it is read again when it changes"},
+		help: "present the client certificate in `FILE` to https workers with a --client-ca; reloaded when it changes"},
 	{key: "worker-client-key", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientKey }),
-		help: "the `FILE` with the key of that certificate"},
+		help: "private key of --worker-client-cert, a `FILE`"},
 	{key: "fleet-join-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
-		help: "the `TOKEN` with which workers register; it opens nothing else"},
+		help: "let workers register with `TOKEN`; it grants nothing else"},
 	{key: "fleet-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
-		help: "the old name of --fleet-join-token: give its `TOKEN` there"},
+		help: "old name of --fleet-join-token, a `TOKEN`"},
 	{key: "fleet-operate-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.operateToken }),
-		help: "the `TOKEN` with which operators see and change the fleet, beside keys with the admin right"},
+		help: "let operators view and control the fleet with `TOKEN`, in addition to admin keys"},
 	{key: "fleet-join-networks", wants: "networks such as 10.1.0.0/16, or private, or any", many: true, set: setJoinNetworks,
-		help: "let workers of this `NETWORK` register, such as 10.1.0.0/16, private for all addresses that the Internet does not route, or any; repeat it for more (default private)"},
+		help: "let workers register from `NETWORK`, such as 10.1.0.0/16, private (addresses not routed on the Internet) or any; repeatable (default private)"},
 	{key: "fleet-join-kinds", wants: "one of " + kindNames(), many: true, set: setJoinKinds,
-		help: "let workers of this `KIND` register; repeat it for more (default parley)"},
+		help: "let workers of this `KIND` register; repeatable (default parley)"},
 	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
-		help: "ask a second worker when the first token has not come after this `TIME`, and take the answer that begins first (default: do not)"},
+		help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that begins first (default: off)"},
 	{key: "salt-key", wants: wantsSecret, secret: true, set: setSaltKey,
-		help: "derive what keeps tenants apart in caches from this secret `TEXT`; servers that share workers need the same (default: a random one kept in the store)"},
+		help: "derive the cache salts that separate tenants from this secret `TEXT`; servers that share workers need the same (default: a random one in the store)"},
 	{key: "cache-scope", wants: "organization, user or key", set: setCacheScope,
-		help: "share cached context and answers among callers of one `SCOPE`: organization, user or key; user keeps the users that keys name apart (default user)"},
+		help: "share cached context and answers within `SCOPE`: organization, user or key (default user)"},
 	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
-		help: "let all tenants share the context of conversations whose system message is this `TEXT` or begins so, or that of the file in @FILE; repeat it for more"},
+		help: "let all tenants share the cached context of conversations whose system message is or begins with `TEXT`, or with the content of @FILE; repeatable"},
 }
 
 const wantsSecret = "a text of at least 16 characters, such as from `openssl rand -hex 16`"
@@ -174,7 +174,7 @@ func (p *poolConfig) check() error {
 		return err
 	}
 	if len(p.Workers) == 0 {
-		return fmt.Errorf("pool %s has no workers: list them, or say how they are found", p.Name)
+		return fmt.Errorf("pool %s has no workers: list them, or configure how they are discovered", p.Name)
 	}
 	for i := range p.Workers {
 		if err := p.Workers[i].check(); err != nil {
@@ -206,9 +206,9 @@ func (w *workerConfig) check() error {
 func (w *workerConfig) checkAccess() (err error) {
 	switch {
 	case w.Register && (w.Key != "" || w.KeyFile != ""):
-		return fmt.Errorf("a key is shown to configured workers only: one that registers is called with a credential of its own, so remove key beside register")
+		return fmt.Errorf("register and key are both set: a worker that registers has its own credential, so remove key")
 	case !w.Register && (len(w.Networks) > 0 || len(w.Kinds) > 0):
-		return fmt.Errorf("networks and kinds are of workers that register: remove them, or set register")
+		return fmt.Errorf("networks and kinds apply only to workers that register: remove them, or set register")
 	case w.Key != "" && w.KeyFile != "":
 		return fmt.Errorf("key and key_file are both set: set one")
 	}
@@ -275,7 +275,7 @@ func (p *poolConfig) pool() (fleet.Pool, error) {
 	for _, name := range p.Tiers {
 		class, ok := classNamed(name)
 		if !ok {
-			return out, fmt.Errorf("pool %s is for tier %q: there are free, pro and enterprise", p.Name, name)
+			return out, fmt.Errorf("pool %s has the unknown tier %q: use free, pro or enterprise", p.Name, name)
 		}
 		out.Classes = append(out.Classes, class)
 	}

@@ -15,19 +15,19 @@ import (
 // stored is kept.
 var limitSettings = []setting{
 	{key: "body-total", wants: "a size such as 256MiB", set: setSize(func(s *settings) *int64 { return &s.bodyTotal }),
-		help: "read request bodies of at most this `SIZE` together into memory; others wait for a short time, and are refused then (default 256MiB)"},
+		help: "limit request bodies in memory to `SIZE` in total; further requests wait briefly, then are rejected (default 256MiB)"},
 	{key: "body-per-key", wants: "a size such as 16MiB", set: setSize(func(s *settings) *int64 { return &s.bodyPerKey }),
-		help: "the same for the requests of one key, a `SIZE` (default 16MiB)"},
+		help: "limit request bodies in memory to `SIZE` per key (default 16MiB)"},
 	{key: "sockets-per-key", wants: "a number of at least 1", set: setSockets,
-		help: "let a key have at most `N` WebSocket connections (default 32)"},
+		help: "limit WebSocket connections to `N` per key (default 32)"},
 	{key: "keep-conversations", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.retention.Conversations }),
-		help: "remove conversations that were not changed for this `TIME`, such as 90d, pinned or not (default never)"},
+		help: "delete conversations, pinned ones included, that were not changed for `DURATION`, such as 90d (default never)"},
 	{key: "keep-responses", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.retention.Responses }),
-		help: "remove stored responses that were not followed for this `TIME` (default 30d)"},
+		help: "delete stored responses without a follow-up for `DURATION` (default 30d)"},
 	{key: "keep-files", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.keepFiles }),
-		help: "remove files, and batches that are over, after this `TIME`, whatever their upload asked for (default 30d, unless it asked for more)"},
+		help: "delete files and finished batches after `DURATION`, whatever expiry their upload asked for (default 30d, unless the upload asked for more)"},
 	{key: "keep-ledger", wants: "a time of at least 32d, or never", set: setKeepLedger,
-		help: "remove entries of the ledger after this `TIME`, such as 400d (default never)"},
+		help: "delete ledger entries after `DURATION`, such as 400d (default never)"},
 }
 
 const keepWants = "a time such as 90d or 12h, or never"

@@ -15,17 +15,17 @@ import (
 var objectiveSettings = []setting{
 	{
 		key: "slo-ttft-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
-		help: "promise --slo-ttft to this `SHARE` of requests, such as 0.99 for a p99 (default 0.95)",
+		help: "`SHARE` of requests that must meet --slo-ttft, such as 0.99 for p99 (default 0.95)",
 		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TTFTShare }),
 	},
 	{
 		key: "slo-tpot-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
-		help: "promise --slo-tpot to this `SHARE` of tokens (default 0.99)",
+		help: "`SHARE` of tokens that must meet --slo-tpot (default 0.99)",
 		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TPOTShare }),
 	},
 	{
 		key: "objectives", wants: "a list of objectives as docs/overload.md shows it", tree: true,
-		help: "promise other times to the requests of some models, tiers and purposes, as a `YAML` list; see docs/overload.md",
+		help: "SLOs for specific models, tiers and purposes, a `YAML` list; see docs/overload.md",
 		set:  setObjectives,
 	},
 }
@@ -86,7 +86,7 @@ func (c *objectiveConfig) objective() (o parley.Objective, err error) {
 		TPOTShare: c.TPOTShare,
 	}
 	if o.Name == parley.DefaultObjective {
-		return o, fmt.Errorf("an objective is named %q, which is that of --slo-ttft and --slo-tpot: choose another name", o.Name)
+		return o, fmt.Errorf("the objective name %q is reserved for --slo-ttft and --slo-tpot: choose another name", o.Name)
 	}
 	switch o.Purpose {
 	case "", parley.ForChat, parley.ForComplete:
@@ -96,7 +96,7 @@ func (c *objectiveConfig) objective() (o parley.Objective, err error) {
 	for _, name := range c.Tiers {
 		class, ok := classNamed(name)
 		if !ok {
-			return o, fmt.Errorf("objective %s is for tier %q: there are free, pro and enterprise", c.Name, name)
+			return o, fmt.Errorf("objective %s has the unknown tier %q: use free, pro or enterprise", c.Name, name)
 		}
 		o.Classes = append(o.Classes, class)
 	}

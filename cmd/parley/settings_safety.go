@@ -11,7 +11,7 @@ import (
 // safetySettings are about what is allowed.
 var safetySettings = []setting{
 	{key: "safety-policy", wants: "a file", set: setText(func(s *settings) *string { return &s.safetyPolicy }),
-		help: "block, redact or flag what is unsafe as this YAML `FILE` says; it is read again whenever it changes (default: flag only)"},
+		help: "screen prompts and answers by this YAML `FILE`, reloaded when it changes (default: flag only)"},
 }
 
 // policyEvery is how often the file of the policy is looked at.

@@ -26,14 +26,14 @@ func setSecret(field func(*settings) *string) func(*settings, string) error {
 }
 
 // withSecretFiles adds to each secret setting one that reads its value from a file: an
-// argument of a process can be seen by everyone on the machine.
+// argument of a process can be seen by every user of the machine.
 func withSecretFiles(list []setting) (out []setting) {
 	for _, s := range list {
 		out = append(out, s)
 		if s.secret {
 			out = append(out, setting{
 				key:   cmp.Or(s.secretFile, s.key+"-file"),
-				wants: "the path of a file that holds " + s.wants,
+				wants: "the path of a file with " + s.wants,
 				help:  "read --" + s.key + " from this `FILE`",
 				from:  &s,
 				set:   func(to *settings, path string) error { return s.readSecret(to, path) },
@@ -58,10 +58,10 @@ func (s *setting) readSecret(to *settings, path string) error {
 		return err
 	}
 	if len(text) > secretBytesMax {
-		return fmt.Errorf("%s has more than %d bytes: it does not hold %s", path, secretBytesMax, s.wants)
+		return fmt.Errorf("%s has more than %d bytes: it does not contain %s", path, secretBytesMax, s.wants)
 	}
 	if s.set(to, strings.TrimRight(string(text), "\r\n")) != nil {
-		return fmt.Errorf("%s does not hold %s", path, s.wants)
+		return fmt.Errorf("%s does not contain %s", path, s.wants)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *setting) readSecret(to *settings, path string) error {
 func checkGivenOnce(given map[string]bool) (problems []error) {
 	for i := range everySetting {
 		if s := &everySetting[i]; s.from != nil && given[s.key] && given[s.from.key] {
-			problems = append(problems, fmt.Errorf("--%s and --%s are both given: give one", s.from.key, s.key))
+			problems = append(problems, fmt.Errorf("--%s and --%s are both set: use one", s.from.key, s.key))
 		}
 	}
 	return problems
@@ -94,8 +94,8 @@ func (s *setting) holdsSecret(text string) bool {
 	return s.secret && text != ""
 }
 
-// checkReadable refuses a configuration file that holds secrets and that everyone on the
-// machine can read or change, and warns of one that a group can.
+// checkReadable refuses a configuration file that holds secrets and that every user of
+// the machine can read or change, and warns of one that a group can.
 func checkReadable(path string, values map[string][]string) (warning string, err error) {
 	info, err := os.Stat(path)
 	if err != nil || runtime.GOOS == "windows" || !info.Mode().IsRegular() {
@@ -112,9 +112,9 @@ func checkReadable(path string, values map[string][]string) (warning string, err
 	case len(secrets) == 0:
 		return "", nil
 	case mode&0o007 != 0:
-		return "", fmt.Errorf("%s holds secrets (%s), and every user of this machine can read or change it (mode %04o): run\n\n  chmod 600 %s\n\nor keep each secret in a file of its own and name that file, as with --worker-key-file", path, names, mode, path)
+		return "", fmt.Errorf("%s contains secrets (%s), and every user of this machine can read or change it (mode %04o): run\n\n  chmod 600 %s\n\nor move each secret into its own file and use an option such as --worker-key-file", path, names, mode, path)
 	case mode&0o070 != 0:
-		return fmt.Sprintf("%s holds secrets (%s), and its group can read or change it (mode %04o): if it shall not, run chmod 600 %s", path, names, mode, path), nil
+		return fmt.Sprintf("%s contains secrets (%s), and its group can read or change it (mode %04o): to prevent that, run chmod 600 %s", path, names, mode, path), nil
 	}
 	return "", nil
 }

@@ -15,18 +15,18 @@ import (
 
 // tenantSettings say who may call, and what each tier gets.
 var tenantSettings = []setting{
-	{key: "tls-cert", wants: "the path of a PEM file", help: "speak TLS with the certificate in this `FILE`, which is read again when it changes", set: setText(func(s *settings) *string { return &s.tlsCert })},
-	{key: "tls-key", wants: "the path of a PEM file", help: "the `FILE` with the key of the certificate", set: setText(func(s *settings) *string { return &s.tlsKey })},
+	{key: "tls-cert", wants: "the path of a PEM file", help: "serve TLS with the certificate in `FILE`, reloaded when it changes", set: setText(func(s *settings) *string { return &s.tlsCert })},
+	{key: "tls-key", wants: "the path of a PEM file", help: "private key of --tls-cert, a `FILE`", set: setText(func(s *settings) *string { return &s.tlsKey })},
 	{key: "allow-origin", wants: "an origin such as https://chat.example.com, or *", many: true, set: setMany(func(s *settings) *[]string { return &s.origins }),
-		help: "let pages of this `ORIGIN` call the server, such as https://chat.example.com, or * for all; repeat it for more (default: its own pages alone)"},
+		help: "let web pages of `ORIGIN` call the server, such as https://chat.example.com, or * for all; repeatable (default: only its own pages)"},
 	{key: "metrics-open", wants: "true or false", bare: "true", set: setMetricsOpen,
-		help: "let everybody who can reach the server read /metrics, without a key"},
+		help: "serve /metrics without a key"},
 	{key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
-		help: "believe X-Forwarded-For and Forwarded of reverse proxies in these networks, `CIDR,...`, for the client's address in logs and limits; it gives no rights"},
+		help: "trust X-Forwarded-For and Forwarded from reverse proxies in these networks, `CIDR,...`, for the client's address in logs and limits; grants no rights"},
 	{key: "tiers", wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(tierSettingNames(), ", "), many: true, set: setTierOf,
-		help: "what the tenants of a tier get, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeat it for more (docs/keys.md)"},
+		help: "configure a tier, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeatable (docs/keys.md)"},
 	{key: "aliases", wants: "NAME=MODEL or NAME.TIER=MODEL", many: true, set: setAlias,
-		help: "serve a model under another name too, `NAME[.TIER]=MODEL`, for all tiers or for one; repeat it for more"},
+		help: "serve a model under an additional name, `NAME[.TIER]=MODEL`, for all tiers or for one; repeatable"},
 }
 
 func setMetricsOpen(s *settings, text string) (err error) {
@@ -195,10 +195,10 @@ func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
 // checkTLS says what is wrong with the two files of TLS.
 func (s *settings) checkTLS() error {
 	if (s.tlsCert == "") != (s.tlsKey == "") {
-		return fmt.Errorf("--tls-cert and --tls-key belong together: give both, or none: %w", errUsage)
+		return fmt.Errorf("--tls-cert and --tls-key belong together: set both or neither: %w", errUsage)
 	}
 	if s.worker.clientCA != "" && s.tlsCert == "" {
-		return fmt.Errorf("--client-ca verifies certificates of clients, and without TLS they show none: give --tls-cert and --tls-key, too: %w", errUsage)
+		return fmt.Errorf("--client-ca needs TLS: set --tls-cert and --tls-key as well: %w", errUsage)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (s *settings) checkTierModels(served []gateway.Served) error {
 	for class := range s.tenantTiers {
 		for _, m := range s.tenantTiers[class].Models {
 			if !slices.Contains(names, m) {
-				return fmt.Errorf("the tier %s may use %q, which is not served: the models and aliases are %s", parley.Class(class), m, strings.Join(names, ", "))
+				return fmt.Errorf("the tier %s lists the model %q, which is not served: the models and aliases are %s", parley.Class(class), m, strings.Join(names, ", "))
 			}
 		}
 	}

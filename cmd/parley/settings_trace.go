@@ -12,7 +12,7 @@ import (
 
 var traceSettings = []setting{
 	{key: "otlp-endpoint", wants: "the address of a collector such as http://127.0.0.1:4318", set: setCollector,
-		help: "send traces of requests to the OpenTelemetry collector at this `URL`, by OTLP over HTTP (default: none are sent)"},
+		help: "export traces to the OpenTelemetry collector at `URL`, by OTLP over HTTP (default: off)"},
 }
 
 func setCollector(s *settings, text string) error {

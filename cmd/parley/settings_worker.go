@@ -17,8 +17,8 @@ type workerSettings struct {
 	// events carry token ids.
 	events, replay, topic string
 	eventTokens           bool
-	// register are gateways that the worker tells of itself, and advertise is where
-	// they will reach it.
+	// register are the gateways that the worker registers at, and advertise is where
+	// they reach it.
 	register  []string
 	advertise string
 	// clientCA has signed the certificates that gateways must show, gatewayCA those of
@@ -38,23 +38,23 @@ func (w *workerSettings) replayAddress() string {
 
 // workerOnly are the settings of `parley worker` alone.
 var workerOnly = []setting{
-	{key: "pool", wants: "the name of a pool", help: "say to gateways that this worker is meant for the pool of this `NAME`", set: setText(func(s *settings) *string { return &s.worker.pool })},
+	{key: "pool", wants: "the name of a pool", help: "announce to gateways that this worker belongs to the pool `NAME`", set: setText(func(s *settings) *string { return &s.worker.pool })},
 	{key: "events", wants: "an address such as 127.0.0.1:5557, or off", set: setEvents,
-		help: "publish events of the cache over ZMQ on this `ADDRESS`, as vLLM does, for routers other than Parley's: it has no access control, so everyone who reaches the port can read them (default off)"},
+		help: "publish cache events over ZMQ on `ADDRESS`, as vLLM does, for routers other than Parley's; without access control, so any host that reaches the port can read them (default off)"},
 	{key: "events-replay", wants: "an address such as 127.0.0.1:5558", set: setAddress(func(s *settings) *string { return &s.worker.replay }),
-		help: "repeat these events on this `ADDRESS` for consumers that missed some (default: any free port of the same host)"},
+		help: "replay cache events on `ADDRESS` for consumers that missed some (default: a free port of the same host)"},
 	{key: "events-topic", wants: "a text of at most 256 bytes", set: setTopic,
-		help: "publish events under this `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)"},
+		help: "publish cache events under `TOPIC`, such as kv@10.0.0.7:8000@polly for llm-d (default none)"},
 	{key: "events-tokens", wants: "on or off", set: setEventTokens,
-		help: "publish the token ids of cached blocks too, `on` or off: routers that compute block names themselves need them, and everyone who reads them can read all prompts (default off)"},
+		help: "include token ids in cache events: `on` or off; routers that compute block names themselves need them, and any reader can recover the prompts (default off)"},
 	{key: "client-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.worker.clientCA }),
-		help: "answer only clients with a certificate that an authority in this `FILE` has signed; health and metrics stay open; needs --tls-cert (default: no certificate is needed)"},
+		help: "require client certificates signed by an authority in `FILE`, except for health and metrics; needs --tls-cert (default: not required)"},
 	{key: "gateway-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.worker.gatewayCA }),
-		help: "trust the authorities in this `FILE` when registering at an https gateway (default: those that the system trusts)"},
+		help: "trust the certificate authorities in `FILE` when registering at an https gateway (default: the system's)"},
 	{key: "register", wants: "the address of a gateway such as http://10.0.0.1:8080", many: true, set: setGateway,
-		help: "register at the gateway at this `URL`, with --fleet-join-token; repeat it for more gateways, and name each one and not a load balancer before them"},
+		help: "register at the gateway at `URL`, with --fleet-join-token; repeat it for each gateway, rather than naming a load balancer"},
 	{key: "advertise", wants: "an address such as http://10.0.0.7:8000", set: setAdvertise,
-		help: "tell gateways to reach this worker at this `URL` (default: --addr)"},
+		help: "have gateways reach this worker at `URL` (default: --addr)"},
 }
 
 // everySetting is what a file of settings and variables may give, whichever
@@ -87,13 +87,13 @@ func addWorkerFlags(flags *pflag.FlagSet) map[string]*flagValue {
 		help := s.help
 		switch s.key {
 		case "addr":
-			help = "listen on this `ADDRESS` (default 127.0.0.1:8000)"
+			help = "listen on `ADDRESS` (default 127.0.0.1:8000)"
 		case "worker-key":
-			help = "answer only requests that show this `KEY` as a bearer token; health and metrics stay open"
+			help = "require `KEY` as a bearer token, except for health and metrics"
 		case "model":
-			help = "serve the model at `[NAME=]PATH`: a GGUF file, a directory of safetensors or the name of a built-in model (default polly)"
+			help = "serve the model at `[NAME=]PATH`, a GGUF file, a directory of safetensors or the name of a built-in model (default polly)"
 		case "tiers":
-			help = "what a tier gets of the engine, `TIER.SETTING=VALUE`, with a setting of weight, kv-share, kv-reserve or tenant-kv-share; repeat it for more (docs/keys.md)"
+			help = "configure a tier, `TIER.SETTING=VALUE`; the settings are weight, kv-share, kv-reserve and tenant-kv-share; repeatable (docs/keys.md)"
 		}
 		values[s.key] = &flagValue{of: s}
 		flags.Var(values[s.key], s.key, help)
@@ -128,7 +128,7 @@ func setTopic(s *settings, text string) error {
 func (s *settings) checkEvents() error {
 	w := &s.worker
 	if w.events == "" && (w.replay != "" || w.topic != "" || w.eventTokens) {
-		return fmt.Errorf("--events-replay, --events-topic and --events-tokens are for events over ZMQ, which are off: give --events with an address such as 127.0.0.1:5557, too: %w", errUsage)
+		return fmt.Errorf("--events-replay, --events-topic and --events-tokens need events over ZMQ, which are off: add --events with an address such as 127.0.0.1:5557: %w", errUsage)
 	}
 	return nil
 }
@@ -142,9 +142,9 @@ func (s *settings) eventsWarning() string {
 	}
 	what := "which blocks are cached"
 	if w.eventTokens {
-		what = "the token ids of all prompts, and so the prompts themselves"
+		what = "the token ids of all prompts, and thus the prompts"
 	}
-	return "WARNING: events over ZMQ have no access control. Everyone who can reach " + w.events + " can read " + what + ": let a firewall keep others out. Parley gateways do not need --events.\n"
+	return "WARNING: events over ZMQ have no access control. Any host that can reach " + w.events + " can read " + what + ": restrict it with a firewall. Parley gateways do not need --events.\n"
 }
 
 // setAddress reads a host and a port.

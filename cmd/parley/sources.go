@@ -136,7 +136,7 @@ func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
 	}
 	s := &everySetting[i]
 	if out[s.key] != nil {
-		return fmt.Errorf("key %q is given twice: expected once", key)
+		return fmt.Errorf("key %q occurs twice", key)
 	}
 	texts, ok := entryTexts(s, e.Value)
 	if !ok {

@@ -29,13 +29,13 @@ type topCommand struct {
 func newTop() *cobra.Command {
 	t := &topCommand{}
 	cmd := &cobra.Command{
-		Use: "top", Short: "Watch a server: who runs and waits, what binds, whether promises are kept",
-		Long: `Watch a server as it runs: one sentence on top says what binds and why; below it are
-who runs and who waits, times against what is promised, tokens a second, and each
-worker's memory. It is the page at /admin, for a terminal. q ends it.
+		Use: "top", Short: "Watch a server: load, bottleneck and SLOs",
+		Long: `Watch a server: the bottleneck in one sentence, running and queued requests, latency
+against SLOs, tokens per second, and each worker's memory. It is the /admin page for a
+terminal. Press q to quit.
 
-Without a terminal, or with --once, it prints one picture and ends. With --json it
-prints one picture a second, each on a line of its own.`,
+Without a terminal, or with --once, it prints one snapshot and exits. With --json it
+prints one snapshot per second, one per line.`,
 		Example: "  parley top\n  parley top --once\n  parley top --json | jq -r .verdict.sentence",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ prints one picture a second, each on a line of its own.`,
 		},
 	}
 	t.add(cmd)
-	cmd.Flags().BoolVar(&t.once, "once", false, "print one picture and end")
+	cmd.Flags().BoolVar(&t.once, "once", false, "print one snapshot and exit")
 	return cmd
 }
 
@@ -88,7 +88,7 @@ func pictureOf(ctx context.Context, c *client) (*admin.Picture, error) {
 	}
 	var p admin.Picture
 	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("%s is no Parley server, or an old one: %w", c.root, err)
+		return nil, fmt.Errorf("%s is not a Parley server, or an old one: %w", c.root, err)
 	}
 	return &p, nil
 }
@@ -112,7 +112,7 @@ func followPictures(ctx context.Context, c *client, see func(*admin.Picture) err
 			return err
 		}
 	}
-	return errors.New("the server ended")
+	return errors.New("the server stopped")
 }
 
 // watch draws pictures until q is pressed. When the connection is cut it tries again.
@@ -186,7 +186,7 @@ func (s *topScreen) text(width int) string {
 		text = drawTop(s.root, s.recent, width, true)
 	}
 	if s.cut != nil {
-		text += fmt.Sprintf("\n\nNo answer from the server (%v). Trying again.", s.cut)
+		text += fmt.Sprintf("\n\nNo answer from the server (%v). Retrying.", s.cut)
 	}
 	return text
 }

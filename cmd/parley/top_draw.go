@@ -10,7 +10,7 @@ import (
 	"parley/gateway/admin"
 )
 
-// topWidth is how wide is drawn where nobody says.
+// topWidth is the width where the terminal's is unknown.
 const topWidth = 100
 
 // A pen writes in colours, or plainly.
@@ -77,7 +77,7 @@ func drawPromises(out *strings.Builder, w pen, p *admin.Picture) {
 			name += ", " + x.Objective
 		}
 		fmt.Fprintf(out, "%-12s %s  %s\n", name, w.tone(x.Burn5m > 1, kept),
-			w.in(penDim, fmt.Sprintf("of %.1f%% promised%s; budget burns %.1fx in 5 min, %.1fx in an hour", 100*x.Goal, within, x.Burn5m, x.Burn1h)))
+			w.in(penDim, fmt.Sprintf("of %.1f%%%s; error budget burn rate %.1fx over 5 min, %.1fx over 1 h", 100*x.Goal, within, x.Burn5m, x.Burn1h)))
 	}
 	out.WriteString("\n")
 }
@@ -96,10 +96,10 @@ func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Pic
 	row("running", fmt.Sprint(p.Running), fmt.Sprintf("%.1f requests/s", p.Rates.Requests), func(p *admin.Picture) float64 { return float64(p.Running) })
 	row("waiting", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)), func(p *admin.Picture) float64 { return p.WaitSeconds })
 	row("first token", clockText(p.TTFT.P95), "p95; p50 "+clockText(p.TTFT.P50), func(p *admin.Picture) float64 { return p.TTFT.P95 })
-	row("tokens", clockText(p.Gap.P95), "apart, p95; p50 "+clockText(p.Gap.P50), func(p *admin.Picture) float64 { return p.Gap.P95 })
+	row("tokens", clockText(p.Gap.P95), "between tokens, p95; p50 "+clockText(p.Gap.P50), func(p *admin.Picture) float64 { return p.Gap.P95 })
 	row("decode", fmt.Sprintf("%.0f/s", p.Rates.Decode), "tokens", func(p *admin.Picture) float64 { return p.Rates.Decode })
-	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; %.0f%% of prompts found in caches", 100*p.Hits), func(p *admin.Picture) float64 { return p.Rates.Prefill })
-	row("turned away", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, over a limit %.1f, wrong %.1f, left %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
+	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; cache hit rate %.0f%%", 100*p.Hits), func(p *admin.Picture) float64 { return p.Rates.Prefill })
+	row("turned away", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, rate limited %.1f, invalid %.1f, cancelled %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
 		func(p *admin.Picture) float64 { return p.Rates.TurnedAway + p.Rates.Failed })
 	for _, q := range p.Queues {
 		if q.ModelBreaker != "closed" || q.WorkerBreaker != "closed" {

@@ -11,7 +11,7 @@ import (
 
 func busyPicture() *admin.Picture {
 	return &admin.Picture{
-		Verdict: admin.Verdict{Binds: admin.ByKV, Sentence: "The key/value memory of polly is 97% in use, and 4 wait for memory.", Do: "Add a worker."},
+		Verdict: admin.Verdict{Bottleneck: admin.ByKV, Sentence: "The key/value memory of polly is 97% in use, and 4 wait for memory.", Do: "Add a worker."},
 		Running: 12, Waiting: map[string]int{"free": 3, "pro": 1}, WaitSeconds: 2.5, Rates: admin.Rates{Requests: 3.2, Decode: 480, Prefill: 120},
 		TTFT: admin.Spread{P50: 0.2, P95: 1.4, Count: 9}, Gap: admin.Spread{P50: 0.02, P95: 0.031}, Hits: 0.61,
 		Promises: []admin.Promise{{Name: "ttft", Goal: 0.95, Limit: 1, Kept: 0.91, Count: 100, Burn5m: 1.8, Burn1h: 0.6}},

@@ -48,19 +48,17 @@ type usageFlags struct {
 func newUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Show what was used and what it cost: by organisation, key, model or day",
-		Long: `Show what was used and what it cost, by model, by organisation, by key or by day
-(in UTC).
+		Use: "usage", Short: "Show usage and cost by organisation, key, model or day",
+		Long: `Show usage and cost by model, organisation, key or day (in UTC).
 
-The numbers are sums of the server's ledger, which has every request that was
-answered. Prices are what the server was started with (see parley serve --help,
---prices). With an ordinary key in PARLEY_API_KEY you see what that key used, with
-an admin's key everybody's.`,
+The numbers are sums over the server's ledger of all answered requests. Prices are set
+with parley serve --prices. With an ordinary key in PARLEY_API_KEY you see its own usage,
+with an admin key all usage.`,
 		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by day --csv > usage.csv\n  parley usage --json | jq '.data[].cost'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
-				return fmt.Errorf("--by is %q and --days %d: give org, key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
+				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -81,16 +79,16 @@ an admin's key everybody's.`,
 			return f.print(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().StringVar(&f.by, "by", "model", "one row for each `org|key|model|day`")
-	cmd.Flags().IntVar(&f.days, "days", 30, "count this many `DAYS`, today included")
-	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print a table for spreadsheets")
+	cmd.Flags().StringVar(&f.by, "by", "model", "group by `org|key|model|day`")
+	cmd.Flags().IntVar(&f.days, "days", 30, "cover the last `DAYS` days, today included")
+	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print as CSV")
 	f.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	return cmd
 }
 
-// usage asks the server for the sums of the last days. An empty group tells days
-// apart.
+// usage asks the server for the sums of the last days. An empty group means by
+// day.
 func (c *client) usage(ctx context.Context, group string, days int, now time.Time) ([]usageRow, error) {
 	today := now.UTC().Truncate(24 * time.Hour)
 	query := url.Values{"start_time": {strconv.FormatInt(today.AddDate(0, 0, 1-days).Unix(), 10)}, "limit": {"180"}, "bucket_width": {"1d"}, "format": {"csv"}}
@@ -104,8 +102,8 @@ func (c *client) usage(ctx context.Context, group string, days int, now time.Tim
 	return readUsage(bytes.NewReader(table), group == "")
 }
 
-// nameKeys says in each row whose key it is. Who has no admin right knows of its
-// own key alone; keys that were deleted have no name.
+// nameKeys says in each row whose key it is. A key without the admin right
+// knows only itself; deleted keys have no name.
 func (c *client) nameKeys(ctx context.Context, rows []usageRow) error {
 	var me struct {
 		Admin bool
@@ -135,7 +133,7 @@ func (c *client) nameKeys(ctx context.Context, rows []usageRow) error {
 func readUsage(from io.Reader, byDay bool) ([]usageRow, error) {
 	table, err := csv.NewReader(from).ReadAll()
 	if err != nil || len(table) == 0 {
-		return nil, fmt.Errorf("the server's answer is no table of usage: %w", errors.Join(err, errNoTable))
+		return nil, fmt.Errorf("the server's answer is not a usage table: %w", errors.Join(err, errNoTable))
 	}
 	rows, at := []usageRow{}, map[string]int{}
 	for _, cells := range table[1:] {
@@ -164,7 +162,7 @@ func usageOf(cells []string, byDay bool) (row usageRow, err error) {
 		named = 0
 	}
 	if len(cells) != named+6 {
-		return row, fmt.Errorf("a row of the server's table has %d cells: %w", len(cells), errNoTable)
+		return row, fmt.Errorf("a row of the server's usage table has %d cells: %w", len(cells), errNoTable)
 	}
 	row.Name = cells[named]
 	if byDay && len(row.Name) > len(time.DateOnly) {

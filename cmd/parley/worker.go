@@ -29,15 +29,14 @@ func newWorker() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Put one model to work for gateways",
-		Long: `Put one model to work for gateways: the engine as a process of its own.
+		Short: "Serve one model to gateways",
+		Long: `Serve one model to gateways: the engine as a separate process.
 
-It speaks the HTTP of a vLLM server (completions with token ids, tokenize, health,
-vllm: metrics, sleep and wake), and has routes of its own over which a gateway sends
-requests whole, pauses answers that nobody reads and learns what the cache holds. For
-foreign routers it can publish that over ZMQ as vLLM does (--events). It keeps no
-conversations and knows no tenants: that is what parley serve is for. Beyond this
-machine it needs a --worker-key. See docs/workers.md.
+It serves the HTTP API of vLLM (completions with token ids, tokenize, health, vllm:
+metrics, sleep and wake), and a native protocol for gateways with backpressure and cache
+events. For other routers it can publish cache events over ZMQ as vLLM does (--events).
+Conversations, keys and limits belong to parley serve. To listen beyond this machine it
+needs a --worker-key. See docs/workers.md.
 
 Ctrl-C lets running answers finish.`,
 		Example: `  parley worker --model polly
@@ -45,7 +44,7 @@ Ctrl-C lets running answers finish.`,
   parley worker --model model.gguf --events 127.0.0.1:5557 --events-replay 127.0.0.1:5558`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from this YAML `FILE`")
+	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
 	flags := addWorkerFlags(cmd.Flags())
 	cmd.Long += "\n\n" + workerSettingsHelp()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -63,7 +62,7 @@ Ctrl-C lets running answers finish.`,
 // workerSettingsHelp lists the variable and the file's key of each setting.
 func workerSettingsHelp() string {
 	var out strings.Builder
-	out.WriteString("Every flag can also be given as a variable or in the --config file; a flag beats a\nvariable, a variable beats the file:\n\n")
+	out.WriteString("Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, variables over the file:\n\n")
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
 	for _, s := range workerList() {
@@ -76,7 +75,7 @@ func workerSettingsHelp() string {
 // work runs a worker until ctx ends, and then drains it.
 func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if len(s.models) > 1 {
-		return fmt.Errorf("a worker serves one model, and %d were given: start one worker for each", len(s.models))
+		return fmt.Errorf("a worker serves one model, not %d: start one worker for each", len(s.models))
 	}
 	if len(s.models) == 0 {
 		s.models = []modelPath{{path: "polly"}}
@@ -120,7 +119,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
 	if ctx.Err() != nil {
-		fmt.Fprintln(out, "The worker has ended.")
+		fmt.Fprintln(out, "The worker has stopped.")
 	}
 	return err
 }
@@ -174,7 +173,7 @@ func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Ser
 func greetGateways(out io.Writer, url string, s *host.Server) {
 	fmt.Fprintf(out, "\nParley worker for %s on %s\n", s.Models()[0].ID, url)
 	if events, replay := s.EventPorts(); events != 0 {
-		fmt.Fprintf(out, "Events of its cache over ZMQ on ports %d and, repeated, %d\n", events, replay)
+		fmt.Fprintf(out, "Cache events over ZMQ on port %d, replay on port %d\n", events, replay)
 	}
 }
 
@@ -183,15 +182,15 @@ func (s *settings) clearTextWarning(addr net.Addr) string {
 	if s.tlsCert != "" || local.IsLoopback(addr.String()) {
 		return ""
 	}
-	return "WARNING: prompts, answers and keys cross the network in clear text. Give --tls-cert and --tls-key, or keep to a network that you trust.\n"
+	return "WARNING: prompts, answers and keys cross the network in clear text. Use --tls-cert and --tls-key, or a trusted network.\n"
 }
 
-// mayListenForGateways refuses to serve other machines without a credential: everyone
-// who reaches the address could use the worker and read what its cache holds.
+// mayListenForGateways refuses to serve other machines without a credential: any host
+// that reaches the address could use the worker and read what its cache holds.
 func (s *settings) mayListenForGateways(addr net.Addr) error {
 	tcp, ok := addr.(*net.TCPAddr)
 	if s.workerKey != "" || len(s.worker.register) > 0 || s.worker.clientCA != "" || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines, and the worker has no key: make one with `openssl rand -hex 16`, give it to the worker and its gateways in the variable PARLEY_WORKER_KEY or with --worker-key-file, or listen on this machine alone with --addr %s", s.addr, workerAddr)
+	return fmt.Errorf("%s can be reached from other machines, and the worker has no key: generate one with `openssl rand -hex 16`, set it on the worker and its gateways with PARLEY_WORKER_KEY or --worker-key-file, or listen only on this machine with --addr %s", s.addr, workerAddr)
 }

@@ -194,7 +194,7 @@ func TestEventsWarning(t *testing.T) {
 		{workerSettings{}, ""},
 		{workerSettings{events: "127.0.0.1:5557"}, ""},
 		{workerSettings{events: "0.0.0.0:5557"}, "which blocks are cached"},
-		{workerSettings{events: ":5557", eventTokens: true}, "the prompts themselves"},
+		{workerSettings{events: ":5557", eventTokens: true}, "thus the prompts"},
 		{workerSettings{events: "127.0.0.1:5557", replay: "10.0.0.7:5558"}, "WARNING"},
 	} {
 		got := (&settings{worker: c.w}).eventsWarning()

@@ -61,7 +61,7 @@ func answerStages(a *worker.Answer) (stages []answerStage) {
 	}
 	add("engine", "wait for a seat", u.SeatWait)
 	add("engine", "wait for memory", u.MemoryWait)
-	add("engine", "wait for a turn in the pass", u.TurnWait())
+	add("engine", "wait for compute", u.TurnWait())
 	add("engine", "prefill", u.Prefill)
 	add("engine", "decode", u.Decode)
 	return stages

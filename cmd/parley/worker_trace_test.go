@@ -179,7 +179,7 @@ func endAll(t *testing.T, s *server, behind *workerProcess) {
 // unhurried leaves out stages that may take no time at all.
 func unhurried(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return strings.HasSuffix(line, ": wait for a turn") || strings.HasSuffix(line, ": wait for a turn in the pass") || strings.HasSuffix(line, ": hand to the engine") || strings.HasSuffix(line, ": write")
+		return strings.HasSuffix(line, ": wait for a turn") || strings.HasSuffix(line, ": wait for compute") || strings.HasSuffix(line, ": hand to the engine") || strings.HasSuffix(line, ": write")
 	})
 }
 

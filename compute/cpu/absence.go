@@ -19,7 +19,7 @@ const (
 )
 
 // A worker that comes back is on trial for this long. The cores are crowded if
-// the system has taken threads off them so often meanwhile, for each core:
+// the system has preempted threads this often meanwhile, for each core:
 // beside another process it does that some twenty times, else two or three times.
 const (
 	trialTime     = 20 * time.Millisecond

@@ -15,7 +15,7 @@ type besideScratch struct {
 
 // repeats reports whether a worker that is held up in the multiplication can
 // be overtaken. Plain kernels must not be: what one of them reads is written
-// meanwhile, which is no harm, but is not what Go allows.
+// meanwhile, which is harmless, but a data race by Go's memory model.
 func (c *CPU) repeats(j *multiplyJob) bool {
 	if c.kernels == &plainKernels {
 		return false

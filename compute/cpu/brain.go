@@ -149,7 +149,7 @@ func (c *CPU) brainClass() brainClass {
 // fewRowFloats returns the size of a row in parts that are float32 each.
 func fewRowFloats(cols, parts int) int { return stepsOf(cols) * parts * stepColumns }
 
-// brainRowBytes returns the size of a row in so many parts. It is an odd number of
+// brainRowBytes returns the size of a row in the given number of parts. It is an odd number of
 // cache lines: rows of a tile must not fight for the same places in the cache.
 func brainRowBytes(cols, parts int) int {
 	const line = 64
@@ -176,7 +176,7 @@ func (j *splitJob) run(_, from, to int) {
 	}
 }
 
-// overSteps splits a row into steps of the given size, as if it went on with zeros.
+// overSteps splits a row into steps of the given size, as if it were padded with zeros.
 func overSteps[T any](dst []T, src []float32, size int, split func(dst []T, src []float32, steps int)) {
 	whole := len(src) / stepColumns
 	split(dst, src, whole)

@@ -25,8 +25,8 @@ const (
 
 // gemmPackedFunc multiplies up to packedRows rows of quantized activations with
 // a panel of quantized weights. facts begins with those about the first row's
-// first block. With every block it may ask for so many cache lines of what is
-// needed next, from its beginning on and also beyond its end.
+// first block. With every block it may prefetch a number of cache lines of what
+// is needed next, from its beginning on and also beyond its end.
 type gemmPackedFunc func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
 
 // gemmFloatFunc multiplies up to floatRows rows with a panel [cols][32].

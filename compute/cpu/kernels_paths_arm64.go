@@ -10,7 +10,7 @@ import (
 // instruction (FEAT_DotProd, which all of Armv8.4 have, and many of Armv8.2).
 //
 // They compute what the other kernels do in the same order, and are tested
-// under emulation. How fast they are on a processor, nobody has measured: the
+// under emulation. Their speed on a real processor has not been measured: the
 // numbers of rows below follow from how many registers there are.
 var neonKernels = kernelSet{
 	name: "neon", packedRows: 4, floatRows: 6,

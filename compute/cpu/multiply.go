@@ -285,7 +285,7 @@ const cacheLine = 64
 const fewRows = 4
 
 // linesEach returns how many lines of the next panel to ask for with every
-// block, if so many tiles of rows pass over this one: together they ask for all of it.
+// block, if tiles of rows pass over this one: together they ask for all of it.
 func linesEach(bytes, blocks, tiles int) int {
 	perPass := (bytes + tiles*cacheLine - 1) / (tiles * cacheLine)
 	return (perPass + blocks - 1) / blocks

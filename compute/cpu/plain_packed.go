@@ -104,7 +104,7 @@ func plainQuantizeBlock(dst, fact []byte, src []float32) {
 		top = max(top, float32(math.Abs(float64(v))))
 	}
 	var scale, inverse float32
-	if !(top < 1e-30) { // what is no number stays visible
+	if !(top < 1e-30) { // also true for NaN, which must propagate
 		scale, inverse = top/127, 127/top
 	}
 	var sums [2]int32

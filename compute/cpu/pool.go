@@ -23,8 +23,8 @@ const (
 	// idle server it is nothing.
 	workerSpin = 200 * time.Microsecond
 	// callerSpin is how long the caller waits for the last items, beyond the
-	// time that one takes. Whoever is later has most likely been taken off its
-	// core, and gets the caller's if that sleeps.
+	// time that one takes. A thread that is later has most likely been
+	// preempted, and gets the caller's core if that sleeps.
 	callerSpin = 30 * time.Microsecond
 	// spinPauses is for how many pauses a waiting thread looks away, about 100 ns.
 	spinPauses = 4
@@ -43,7 +43,7 @@ const (
 // does such tasks without that worker for a while (see [absence]).
 type pool struct {
 	// claims holds the number of items of the current task in its upper half
-	// and the next one to do in its lower half. Whoever has claimed an item
+	// and the next one to do in its lower half. A thread that has claimed an item
 	// may read task, repeat, pieces and grain: they change only when all items are done.
 	claims atomic.Uint64
 	_      [56]byte

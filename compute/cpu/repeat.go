@@ -6,7 +6,7 @@ import "time"
 // caller never waits for a worker that the system has taken off its core: it
 // does the item again. The worker must then neither change what others see
 // nor depend on it, because the task may be over and its memory in use for
-// the next one when it goes on.
+// the next one when it continues.
 type repeatable interface {
 	task
 	// take copies what an item needs, other than the numbers that are
@@ -80,7 +80,7 @@ func (p *pool) overtake(items int64) {
 }
 
 // settle waits until no worker computes with memory of a task that is over.
-// Whoever takes such memory away calls it before.
+// Callers that free such memory must call it first.
 func (p *pool) settle() {
 	for i := 1; i < len(p.helpers); i++ {
 		for p.helpers[i].stage.Load() == overtaken {

@@ -40,7 +40,7 @@ const (
 	asFew                       // the same, each in a float32
 )
 
-// takes returns the forms that so many rows are needed in.
+// takes returns the forms that are needed for a number of rows.
 func (w *weight) takes(rows int) forms {
 	switch f := w.brain; {
 	case f == nil || rows < f.from:

@@ -96,8 +96,8 @@ func (c *compiler) scalar(key string, make func() ruleID) ruleID {
 	return id
 }
 
-// repeat takes body least to most times; a most below 0 is no bound. What is
-// not bounded needs no counter beyond the least.
+// repeat takes body least to most times; a negative most means no bound. Without
+// a bound no counter beyond the least is needed.
 func (c *compiler) repeat(s *sketch, from int32, least, most int, body ruleID) int32 {
 	switch {
 	case most >= 0 && least > most:
@@ -193,7 +193,7 @@ func (c *compiler) freeText(s *sketch, from int32, triggers []parley.GrammarTrig
 // grammar that follows them.
 type triggers struct {
 	texts []string
-	then  []int32 // where each goes on
+	then  []int32 // where each continues
 	nodes map[string]int32
 	// alphabet are the bytes of all triggers.
 	alphabet []byte

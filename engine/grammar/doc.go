@@ -1,11 +1,11 @@
-// Package grammar holds an answer to a [parley.Grammar]: it says, before each
+// Package grammar constrains an answer to a [parley.Grammar]: it says, before each
 // token is chosen, which tokens keep the text inside the grammar. It only
 // decides: no clock, no goroutine, no file. Work is bounded by counting steps.
 //
 // # From a tree to an automaton
 //
 // [Compile] turns the tree into rules. A rule is a deterministic automaton over
-// bytes, in which an arc either takes a byte or calls another rule and goes on
+// bytes, in which an arc either takes a byte or calls another rule and continues
 // after it. What is regular stays in one rule: objects, arrays, literals and
 // choices between them share their common beginnings, so `{"type":"a"…}` and
 // `{"type":"b"…}` are one path until they differ. Only what recurs ($ref), what

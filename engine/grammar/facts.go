@@ -15,7 +15,7 @@ type facts struct {
 	hasEnum        bool
 	enum           []*value
 
-	minLength, maxLength int // a maximum below 0 is none, here and below
+	minLength, maxLength int // a negative maximum means no limit, here and below
 	patterns, formats    []string
 	numbers              numbers
 	minItems, maxItems   int

@@ -87,8 +87,8 @@ func (p *partial) include(t parley.Token) { p.words[t>>6] |= 1 << (uint(t) & 63)
 type walker struct {
 	runner
 	v *Vocabulary
-	// spare are the needs where some bytes are no token by themselves, nil
-	// where all are.
+	// spare are the needs where some bytes have no token of their own, nil if all
+	// have one.
 	spare []uint8
 }
 

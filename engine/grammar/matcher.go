@@ -66,8 +66,8 @@ func (t *Matcher) Mask() *Mask {
 	return m.mask(t.program, m.complete)
 }
 
-// Accept goes on by one token. It reports false, and stays where it is, if the
-// token is not allowed.
+// Accept advances by one token. It reports false, and does not move, if the token is
+// not allowed.
 func (t *Matcher) Accept(token parley.Token) bool {
 	if t.isEnd(token) {
 		if !t.complete || t.ended {
@@ -126,7 +126,7 @@ func (w *walker) follow(top int, text []byte) (int, bool) {
 	return top, w.complete || w.hopeful(top)
 }
 
-// Fork returns a matcher that stands at the same place and goes on by itself.
+// Fork returns an independent matcher in the same state.
 func (t *Matcher) Fork() *Matcher {
 	f := *t
 	f.places, f.frames = slices.Clone(t.places), slices.Clone(t.frames)

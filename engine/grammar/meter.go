@@ -27,7 +27,7 @@ const (
 	widthMax  = 512
 	placesMax = 64
 	// framesMax bounds the stack: the nesting of values in an answer. A model that
-	// goes on to nest is made to end while there is room in an ordinary context.
+	// keeps nesting is made to end while there is room in an ordinary context.
 	framesMax = 64
 )
 

@@ -94,7 +94,7 @@ func (c *needCounter) update(at int32, spelled *[256]bool) {
 }
 
 // refuseLeftRecursion refuses rules that could call themselves before a byte
-// is taken: such a grammar says nothing about how the text goes on.
+// is taken: such a grammar says nothing about the next byte.
 func (p *Program) refuseLeftRecursion(m *meter) {
 	r := recursion{p: p, m: m, empty: p.findEmpty(m), seen: make([]visit, len(p.nodes))}
 	for i := range p.nodes {

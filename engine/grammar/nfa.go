@@ -137,8 +137,8 @@ func (s *sketch) star(from int32, way func(from int32) int32) int32 {
 	return end
 }
 
-// times takes way least to most times, writing it down each time; a most
-// below 0 is no bound.
+// times takes way least to most times, writing it down each time; a
+// negative most means no bound.
 func (s *sketch) times(from int32, least, most int, way func(from int32) int32) int32 {
 	if most >= 0 && least > most {
 		return s.node()
@@ -193,7 +193,7 @@ type edge struct {
 	to     int32
 }
 
-// A call of a machine runs another rule and goes on at to.
+// A call of a machine runs another rule and continues at to.
 type call struct {
 	rule ruleID
 	to   int32

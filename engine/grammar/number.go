@@ -16,7 +16,7 @@ const (
 )
 
 // A bound is one end of a range: a decimal number, and whether the range stops
-// short of it. A nil bound is none.
+// short of it. Nil means no bound.
 type bound struct {
 	negative bool
 	// whole are the digits before the point, at least "0"; fraction those after

@@ -16,8 +16,8 @@ type frame struct {
 }
 
 // A runner follows a program through bytes. Its places and frames are stacks
-// on which each step puts what it reaches; whoever walks ahead takes that off
-// again. The zero value is ready. It must not be used by two goroutines at once.
+// on which each step puts what it reaches; a caller that looks ahead must pop that
+// again. The zero value is ready. It is not safe for concurrent use.
 type runner struct {
 	p      *Program
 	frames []frame
@@ -114,7 +114,7 @@ func (r *runner) enter(top int, start, f int32) {
 	r.add(top, start, f)
 }
 
-// repeat goes on with a repetition of which count runs are complete.
+// repeat continues a repetition of which count runs are complete.
 func (r *runner) repeat(top int, at, count, f int32) {
 	n := &r.p.nodes[at]
 	if count >= n.repeat.least {

@@ -54,7 +54,7 @@ func stateOf(a, b *machine, x, y int32, accept func(a, b bool) bool) state {
 }
 
 // overlay cuts the bytes of e by the edges of b at node at and yields each part
-// with where b goes on it.
+// with the node of b that it leads to.
 func overlay(e edge, b *machine, at int32, yield func(lo, hi byte, to int32)) {
 	from := int(e.lo)
 	if at != none {

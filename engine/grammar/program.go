@@ -11,7 +11,7 @@ type rule struct {
 	repeat  *repetition
 }
 
-// A repetition runs body least to most times; a most of 0 is no bound.
+// A repetition runs body least to most times; a most of 0 means no bound.
 type repetition struct {
 	body        ruleID
 	least, most int32
@@ -34,7 +34,7 @@ type node struct {
 }
 
 // A link is a call of the rule that begins at start, which returns to back; a
-// call in last position returns to whoever called its rule.
+// call in last position returns to the caller of its rule.
 type link struct {
 	start, back int32
 	last        bool

@@ -90,7 +90,7 @@ type Vocabulary struct {
 	longest int
 	long    []longToken
 	// texts are the parts of masks that are the same for all programs, and short
-	// those of strings of which so many characters are left.
+	// those of strings by the number of characters left.
 	texts map[string]*partial
 	short []*partial
 }

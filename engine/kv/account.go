@@ -1,7 +1,8 @@
 package kv
 
 // An account is what one tenant, or one class of service, keeps cached on the
-// device. A block is charged to whoever used it last.
+// device. A block is charged to the tenant and class that
+// used it last.
 type account struct {
 	name   string
 	cached int // blocks
@@ -16,10 +17,10 @@ type account struct {
 
 // A ledger holds the accounts of all tenants, or of all classes.
 type ledger struct {
-	accounts []account // 0 is nobody
+	accounts []account // 0 is unused
 	byName   map[string]int32
 	free     []int32
-	budget   int // of those who have none of their own
+	budget   int // default for accounts without their own
 	// byClass are budgets of tenants that have none of their own, by their class.
 	byClass map[int32]int
 	link    int
@@ -79,8 +80,8 @@ func (l *ledger) closeIdle() {
 }
 
 // SetTenantBudget says how many blocks a tenant may keep cached on the device
-// before it is evicted ahead of those within their budgets. It may keep more
-// while nobody else wants the room.
+// before its blocks are evicted ahead of those within their budgets. It may keep
+// more while there is room.
 func (c *Cache) SetTenantBudget(tenant string, blocks int) { c.setBudget(&c.tenants, tenant, blocks) }
 
 // SetClassBudget is SetTenantBudget for a class of service.

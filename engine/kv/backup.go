@@ -18,9 +18,9 @@ import (
 // copies lists the disk slots that hold copies.
 type copies struct {
 	owner []int32 // for each disk slot, the node of which it holds a copy; 0 if none
-	queue []int32 // the slots, in the order in which they became copies; some are none any more
+	queue []int32 // the slots, in the order in which they became copies; some no longer are
 	n     int
-	hand  int32 // the node at which Backup goes on
+	hand  int32 // the node at which Backup continues
 }
 
 // keepCopy makes a disk slot the copy of a node.
@@ -131,7 +131,7 @@ func (c *Cache) Adopt(found []Found) (taken int) {
 	for i := range found {
 		byHash[found[i].Hash] = i
 	}
-	delete(byHash, parley.BlockHash{}) // nobody's name
+	delete(byHash, parley.BlockHash{}) // the name of no block
 	held, seen := make([]bool, c.total[Disk]), make([]bool, len(found))
 	var path []int
 	for i := range found {

@@ -17,17 +17,17 @@ type Cache struct {
 	origin time.Time
 	now    int64 // nanoseconds since origin
 
-	nodes     []node  // 0 is nobody
+	nodes     []node  // 0 is unused
 	freeNodes []int32 // the last one is taken next
 	total     [tiers]int
 	free      [tiers][]int32 // free slots; the last one is taken next
-	cached    [tiers]int     // sealed blocks that nobody uses
+	cached    [tiers]int     // sealed blocks not in use
 	byHash    index          // sealed nodes
 	byContent index          // how many sealed nodes hold the same tokens, whatever their salts
 	tables    []*Table
 	path      []int32 // scratch: the known prefix of the claim at hand
 
-	spans     []span // 0 is nobody
+	spans     []span // 0 is unused
 	freeSpans []int32
 	order     uint64
 	ages      [buckets]list
@@ -142,7 +142,7 @@ func (c *Cache) Moves() []Move {
 	return moves
 }
 
-// BlocksFor returns how many blocks so many tokens need.
+// BlocksFor returns how many blocks hold the given number of tokens.
 func (c *Cache) BlocksFor(tokens int) int {
 	return (tokens + c.cfg.BlockTokens - 1) / c.cfg.BlockTokens
 }
@@ -191,7 +191,7 @@ func (c *Cache) publish(id int32, tokens []parley.Token) {
 	c.log.stored(c, id, tokens)
 }
 
-// unpublish takes a node's name away; nobody finds it any more.
+// unpublish removes a node's name, so that lookups no longer find it.
 func (c *Cache) unpublish(id int32) {
 	n := &c.nodes[id]
 	n.sealed = false
@@ -233,9 +233,9 @@ func (c *Cache) relocate(id int32, to Tier, slot int32) {
 	c.log.removed(n.hash, from)
 }
 
-// contentOf extends the salt-free name of a context by one block. It tells
-// equal tokens under different salts, for diagnosis alone, so it need not
-// resist anybody.
+// contentOf extends the salt-free name of a context by one block. It is the
+// same for equal tokens under different salts. It serves diagnosis alone, so it need
+// not be cryptographic.
 func contentOf(parent uint64, tokens []parley.Token) uint64 {
 	const odd = 0xff51afd7ed558ccd
 	h := parent + odd

@@ -91,7 +91,7 @@ func (k *checker) node(id int32) {
 		k.bad(n.span != 0, "node %d is in use and in span %d", id, n.span)
 	} else {
 		k.use[n.tier].Cached++
-		k.bad(n.span == 0, "node %d is nobody's", id)
+		k.bad(n.span == 0, "node %d has no span", id)
 		k.spans[n.span].count[n.tier]++
 	}
 	if n.sealed {
@@ -153,7 +153,7 @@ func (k *checker) totals() {
 // Repair makes the law hold again by counting anew from the tables, and returns
 // what [Cache.Check] had found; nil if nothing was wrong, in which case it
 // changes nothing. Sequences keep their blocks. Cached blocks are forgotten:
-// once the account was wrong, nobody can vouch for them.
+// once the account was wrong, they cannot be trusted.
 func (c *Cache) Repair() error {
 	err := c.Check()
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Cache) rebuild() {
 	c.freeRest(used, held)
 }
 
-// freeRest makes the nodes and slots that nobody holds the free ones.
+// freeRest frees the nodes and slots that are neither used nor held.
 func (c *Cache) freeRest(used, held []bool) {
 	c.freeNodes = c.freeNodes[:0]
 	for id := len(c.nodes) - 1; id > 0; id-- {

@@ -62,7 +62,7 @@ type Config struct {
 	Ghosts int
 	// Events is how many events are kept for replay; 0 keeps none and costs nothing.
 	Events int
-	// Seed mixes the hash tables, so that nobody can aim at one place in them.
+	// Seed mixes the hash tables, so that an attacker cannot aim at one entry.
 	// It should be random in production; results do not depend on it.
 	Seed uint64
 }
@@ -104,7 +104,7 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf("kv: "+format, args...))
 		}
 	}
-	bad(c.Blocks < 1 || c.Blocks > blocksMost, "%d blocks, want 1 to %d", c.Blocks, blocksMost)
+	bad(c.Blocks < 1 || c.Blocks > blocksMost, "%d blocks, expected 1 to %d", c.Blocks, blocksMost)
 	bad(c.HostBlocks < 0 || c.HostBlocks > blocksMost, "%d host blocks, want 0 to %d", c.HostBlocks, blocksMost)
 	bad(c.DiskBlocks < 0 || c.DiskBlocks > blocksMost, "%d disk blocks, want 0 to %d", c.DiskBlocks, blocksMost)
 	bad(c.BlockTokens < 0, "blocks of %d tokens, want 1 or more, or 0 for %d", c.BlockTokens, defaultBlockTokens)

@@ -9,12 +9,12 @@
 // blocks in a [Table], in order of position. A block that is full and computed
 // is sealed: it gets the name of its content, [parley.BlockHash], and from then
 // on any sequence that begins with the same tokens under the same salts shares
-// it. A block that is not full is private. Nobody writes to a sealed block: who
-// must, gets a copy.
+// it. A block that is not full is private. A sealed block is never written to: a
+// sequence that must write gets a copy.
 //
 // Every block in use or remembered is a node. Sealed nodes form a tree: the
 // parent of a block is the block before it. A node is in use as often as it
-// stands in tables, cached when it is sealed and nobody uses it, and otherwise
+// stands in tables, cached when it is sealed and unused, and otherwise
 // free. A table holds the whole path from the root, so the ancestors of a block
 // in use are in use, and every cached block can be evicted from the leaves up.
 //

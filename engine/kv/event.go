@@ -16,7 +16,7 @@ const (
 	Cleared                  // no block can be found any more, in any tier
 )
 
-// An Event tells a router what this cache holds. A block that changes its tier
+// An Event reports a change of this cache to a router. A block that changes its tier
 // is stored in the new one before it is removed from the old one.
 type Event struct {
 	// Seq counts events from 1; none is left out.

@@ -38,7 +38,7 @@ func (c *Cache) remember(id int32, n *node) {
 	g.next = (g.next + 1) % len(g.ring)
 }
 
-// forget drops a ghost that nobody asked for.
+// forget drops a ghost that was never asked for.
 func (c *Cache) forget(place int) {
 	if place < 0 || c.ghosts.ring[place].span == 0 {
 		return

@@ -72,7 +72,7 @@ func (x *index) remove(key uint64) {
 	}
 }
 
-// add changes the count kept under key by delta; a count of 0 is no entry.
+// add changes the count kept under key by delta; an entry with a count of 0 is removed.
 func (x *index) add(key uint64, delta int32) {
 	mask := len(x.entries) - 1
 	i := x.home(key)

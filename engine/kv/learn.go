@@ -14,7 +14,7 @@ const (
 	origins     = 3
 	sizes       = 3
 	buckets     = 40 // of age: [0,1s), then each √2 longer than the one before
-	sharedByAll = 8  // a block hit so often is a common beginning, not a conversation
+	sharedByAll = 8  // hits from which a block is a common prefix, not a conversation
 )
 
 // An origin says how a request relates to what was known when it came.
@@ -23,7 +23,7 @@ type origin uint8
 const (
 	begins   origin = iota // new after a common beginning, or altogether
 	branches               // leaves a private context early and adds much of its own
-	follows                // mostly known: a conversation goes on
+	follows                // mostly known: a conversation continues
 )
 
 func originOf(knownBlocks, promptBlocks int, lastHits uint8) origin {
@@ -47,8 +47,8 @@ func sizeOf(newTokens int) int {
 	return 2
 }
 
-// kindOf returns the kind of a block that was hit so often and was last used by
-// a request of this origin and size.
+// kindOf returns the kind of a block with the given number of hits that was last
+// used by a request of this origin and size.
 func kindOf(hits uint8, answer bool, from origin, size int) uint8 {
 	if answer && hits == 0 {
 		return kindAnswer

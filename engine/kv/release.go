@@ -2,9 +2,9 @@ package kv
 
 import "time"
 
-// Release takes the table's hands off its blocks, whether the sequence is
-// complete, cancelled or preempted. Sealed blocks nobody else uses become
-// cached; private ones become free.
+// Release gives up the table's blocks, whether the sequence is complete, cancelled or
+// preempted. Sealed blocks that are no longer used become cached; private ones become
+// free.
 func (c *Cache) Release(t *Table, now time.Time) { c.Suspend(t, 0, now) }
 
 // Suspend is Release for a sequence that will continue: its sealed blocks are

@@ -35,7 +35,7 @@ const (
 
 type link struct{ prev, next int32 }
 
-// A list is a chain of spans, the oldest first. 0 is nobody.
+// A list is a chain of spans, the oldest first. 0 is unused.
 type list struct{ head, tail int32 }
 
 func (s *span) blocks() int { return int(s.count[Device] + s.count[Host] + s.count[Disk]) }

@@ -100,7 +100,7 @@ type Admission struct {
 	MissBlock int
 }
 
-// Fits reports whether a claim grown to so many tokens could be admitted now.
+// Fits reports whether claim, grown to tokens, could be admitted now.
 func (c *Cache) Fits(claim *Claim, tokens int) bool {
 	_, ok := c.survey(claim, tokens)
 	return ok
@@ -168,8 +168,8 @@ func (c *Cache) hasRoom(v survey, tokens int) bool {
 	return need <= have
 }
 
-// Admit gives a table the blocks of the longest known prefix of a claim and
-// room for so many tokens in all. It does all of it or, without room, nothing.
+// Admit gives t the blocks of the longest cached prefix of claim and room for tokens
+// in total. It does all of it or, without room, nothing.
 func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admission, bool) {
 	c.tick(now)
 	v, ok := c.survey(claim, tokens)
@@ -302,7 +302,7 @@ func (c *Cache) copyLast(t *Table, source int32) {
 	c.letGo(t, source, kindOf(c.nodes[source].hits, false, t.from, t.size))
 }
 
-// Grow gives the table room for so many tokens in all, evicting cached blocks.
+// Grow gives t room for tokens in total, evicting cached blocks.
 // It reports false, and changes nothing, when there is not enough to be had.
 func (c *Cache) Grow(t *Table, tokens int, now time.Time) bool {
 	c.tick(now)
@@ -328,8 +328,8 @@ func (c *Cache) grow(t *Table, tokens int) bool {
 	return true
 }
 
-// Shrink gives back the private blocks that so many tokens do not need, as
-// when proposed tokens were refused. Sealed blocks stay.
+// Shrink gives back the private blocks beyond tokens, as when draft tokens were
+// rejected. Sealed blocks stay.
 func (c *Cache) Shrink(t *Table, tokens int) {
 	for len(t.nodes) > max(c.BlocksFor(tokens), t.sealed) && !c.nodes[t.nodes[len(t.nodes)-1]].sealed {
 		last := len(t.nodes) - 1
@@ -348,7 +348,7 @@ func (c *Cache) unuse(id int32) {
 }
 
 // Seal names the table's next block: it is full, computed, and will not change.
-// tokens are the block's own, or nil where nobody knows them. If another sequence sealed the same content
+// tokens are the block's own, or nil if unknown. If another sequence sealed the same content
 // first, the table shares that block from now on and its own becomes free,
 // which is safe because equal names mean equal bits.
 func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) error {
@@ -417,7 +417,7 @@ func (c *Cache) adopt(t *Table, own, other int32) bool {
 	return true
 }
 
-// Fork makes child a continuation of parent after so many computed tokens. Full
+// Fork makes child a continuation of parent after tokens computed ones. Full
 // blocks are shared; if the last one is not full, child gets a copy of it. It
 // reports false, and changes nothing, when there is no block for the copy.
 func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {

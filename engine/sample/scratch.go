@@ -201,7 +201,7 @@ func (sc *Scratch) reach(scores []float32, c curve, wantMass uint64, wantRank in
 }
 
 // reach is [Scratch.reach] over unsorted keys that are known to suffice. It
-// splits them and goes on in the part that holds the answer, so it takes time
+// splits them and continues in the part that holds the answer, so it takes time
 // in proportion to them; should the splits be unlucky, it sorts.
 func (c curve) reach(keys []key, wantMass uint64, wantRank int) (index int, mass uint64) {
 	for splits := 2 * bits.Len(uint(len(keys))); len(keys) > sortedMax && splits > 0; splits-- {

@@ -40,7 +40,7 @@ func (s *Scheduler) oldestBackground() (oldest *Seq) {
 }
 
 // hasForeground reports whether a sequence that is not in the background has
-// work. One that is paused has none. Where batches are static nobody could take
+// work. One that is paused has none. With static batches no sequence could take
 // the place of one that gives way, so none does.
 func (s *Scheduler) hasForeground() bool {
 	if s.cfg.Baseline.StaticBatches {

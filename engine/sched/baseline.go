@@ -1,9 +1,8 @@
 package sched
 
 // A Baseline turns mechanisms off, so that a benchmark can say what each is
-// worth on the machine at hand. Each is how servers worked before somebody
-// published the better way. The zero value turns nothing off, and nobody should
-// serve with any other.
+// worth on the machine at hand. Each is how servers worked before the better
+// way was published. The zero value turns nothing off; never serve with another.
 type Baseline struct {
 	// StaticBatches lets no sequence join those that run: the next batch starts
 	// when all of this one have ended.
@@ -19,7 +18,7 @@ type Baseline struct {
 	NoPrefixCache bool
 }
 
-// closed reports whether those that run are a batch that nobody may join.
+// closed reports whether the running sequences are a batch that no other may join.
 func (s *Scheduler) closed() bool { return s.cfg.Baseline.StaticBatches && len(s.running) > 0 }
 
 // firstTokens returns for how many tokens a sequence gets memory at admission.

@@ -32,7 +32,7 @@ const (
 	copyDoubt = time.Microsecond
 )
 
-// Copied records that so many blocks were copied, and how long it took.
+// Copied records that a number of blocks were copied, and the time it took.
 func (s *Scheduler) Copied(from, to kv.Tier, blocks int, took time.Duration) {
 	known := &s.copies.block[from][to]
 	each := max(took/time.Duration(blocks), 1)

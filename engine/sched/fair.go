@@ -8,14 +8,13 @@ import (
 )
 
 // A ledger remembers how much each class and each tenant has been served, in
-// tokens, so that turns can go to whoever had the least.
+// tokens, so that the least served goes next.
 //
 // Service is shared between classes in proportion to their weights, and evenly
 // between the tenants of a class, whatever the number of their requests: a
 // tenant with fifty requests gets as much as one with a single request.
-// Someone who comes after an absence starts level with the least served of
-// those present: absence earns nothing, and what was taken before it is
-// remembered.
+// A tenant that returns after an absence starts level with the least served of those
+// present: absence earns no credit, and earlier service still counts.
 type ledger struct {
 	weights [parley.Classes]float64
 	classes [parley.Classes]classAccount

@@ -73,7 +73,7 @@ func (q *Seq) note(cause Wait, now time.Time) {
 }
 
 // reclaim takes the seat and the memory of a running sequence for q: of a paused one,
-// or one in the background, for which nobody waits, else of a lower class, if q
+// or one in the background, for which no client waits, else of a lower class, if q
 // must not wait. It reports whether there was one.
 func (s *Scheduler) reclaim(q *Seq, now time.Time) bool {
 	i := slices.IndexFunc(s.running, func(v *Seq) bool { return v.Paused || v.Background && !q.Background })
@@ -88,7 +88,7 @@ func (s *Scheduler) reclaim(q *Seq, now time.Time) bool {
 	return false
 }
 
-// room makes room for so many tokens of a running sequence, at the cost of
+// room makes room for tokens of a running sequence in total, at the cost of
 // others if need be, or of the sequence itself. It reports whether the
 // sequence still runs.
 func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {

@@ -87,7 +87,7 @@ func (q *Seq) due(c *Config) time.Time { return q.arrived.Add(q.objective(c)) }
 func (s *Scheduler) aged(q *Seq, now time.Time) bool { return now.Sub(q.since) >= s.cfg.AgeMax }
 
 // goesFirst reports whether a sequence goes before all classes: it has waited too
-// long, and so long has its class had less than its share of the seats.
+// long, and its class has had less than its share of the seats for as long.
 func (s *Scheduler) goesFirst(q *Seq, now time.Time) bool {
 	owed := s.owed[q.Class]
 	return q == s.favoured || s.aged(q, now) && !owed.IsZero() && now.Sub(owed) >= s.cfg.AgeMax

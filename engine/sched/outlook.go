@@ -11,13 +11,13 @@ type Outlook struct {
 	// guess adds to that.
 	Work      Work
 	Pass, Row time.Duration
-	// Room is how much later the pass may begin without anybody noticing: none
+	// Room is how much later the pass may begin without a noticeable delay: none
 	// while prompts wait to be read.
 	Room time.Duration
 }
 
 // Outlook returns what the next pass will cost, if enough passes were measured
-// to tell and somebody writes.
+// and a sequence decodes.
 func (s *Scheduler) Outlook() (o Outlook, known bool) {
 	var work Work
 	waits := len(s.waiting) > 0
@@ -46,7 +46,7 @@ func (s *Scheduler) Outlook() (o Outlook, known bool) {
 // leaves that much less for the pass itself.
 func (s *Scheduler) Spend(d time.Duration) { s.spent = d }
 
-// Trim leaves a part no more than so many of its guesses.
+// Trim leaves part at most draft of its draft tokens.
 func (p *Plan) Trim(part *Part, draft int) {
 	less := max(0, part.Draft-draft)
 	whole := Work{}.add(part.Draft, len(part.Seq.Tokens))

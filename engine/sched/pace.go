@@ -21,7 +21,7 @@ func WorkOf(s *compute.Step) (w Work) {
 	return w
 }
 
-// add puts n tokens of a sequence, after so many computed ones, to the work.
+// add adds n tokens of a sequence with the given number of computed tokens.
 func (w Work) add(n, computed int) Work {
 	return Work{w.Rows + n, w.Lookback + n*computed + n*(n+1)/2}
 }
@@ -50,7 +50,7 @@ func (w Work) features() [3]float64 {
 // Known reports whether enough passes were measured to predict one.
 func (p *Pace) Known() bool { return p.passes >= 4 }
 
-// Predict returns how long a pass of so much work is expected to take.
+// Predict returns how long a pass of work w is expected to take.
 func (p *Pace) Predict(w Work) time.Duration {
 	var seconds float64
 	for i, f := range w.features() {
@@ -59,8 +59,8 @@ func (p *Pace) Predict(w Work) time.Duration {
 	return time.Duration(seconds * (1 + p.excess) * float64(time.Second))
 }
 
-// Price returns how long a pass of so much work is expected to take, and how
-// much longer with another row like those in it.
+// Price returns how long a pass of work w is expected to take, and how much longer
+// with another row like those in it.
 func (p *Pace) Price(w Work) (pass, row time.Duration) {
 	pass = p.Predict(w)
 	return pass, p.Predict(w.add(1, w.Lookback/max(1, w.Rows))) - pass
@@ -84,8 +84,8 @@ func (p *Pace) Learn(w Work, took time.Duration) {
 	}
 }
 
-// Fit returns the most tokens, up to most, that a sequence with so many
-// computed ones can add to the work so that the pass is expected to stay
+// Fit returns the most tokens, up to most, that a sequence with
+// computed tokens can add to the work so that the pass is expected to stay
 // within the limit.
 func (p *Pace) Fit(w Work, computed, most int, limit time.Duration) int {
 	low, high := 0, most

@@ -5,9 +5,9 @@
 // under a budget. A sequence that is one token behind is writing; one that is
 // far behind is reading its prompt; the scheduler does not care.
 //
-// # Whose turn it is
+// # What goes first
 //
-// Writers go first, because somebody is watching each of them. What readers
+// Writers go first, because a client is reading each of them. What readers
 // may add to a pass is bounded by time: the pass must be expected to stay
 // within the target, judged by the passes measured so far (see [Pace]), so
 // that no prompt, however long, makes the writers stutter. Without writers it
@@ -27,7 +27,7 @@
 // unless it has not got anywhere since it was preempted before. What a preempted
 // sequence had computed may stay in the cache; the rest is computed again. A
 // class may reserve a share of the pool and of the seats: others use the blocks for
-// their cache alone, so that requests within the share preempt nobody.
+// their cache alone, so that requests within the share preempt none.
 //
 // # Who gives up a seat
 //
@@ -42,11 +42,11 @@
 // # What gives way
 //
 // Background sequences are outside of all this: they are admitted, and get
-// turns, only in passes in which no other sequence waits or runs. So whoever
-// comes is delayed by them for the rest of one pass at most. They keep their
+// turns, only in passes in which no other sequence waits or runs. So a new
+// request is delayed by them for the rest of one pass at most. They keep their
 // blocks until another needs them.
 //
-// # Nobody starves
+// # No starvation
 //
 // Every pass in which a reader is present gives readers at least one token,
 // and chunkMin if that takes it at most half beyond the target, even if the
@@ -54,8 +54,8 @@
 // seats by weight, or none, for AgeMax, a request of it that has waited as long is
 // admitted before all others of any class, and runs to its end. When the
 // background has had no turn for BackgroundWait, the oldest of its sequences
-// stops being one: it runs to its end like any other, and the next is let in so
-// long after it.
+// stops being one: it runs to its end like any other, and the next is
+// admitted BackgroundWait after it.
 package sched
 
 import (
@@ -241,7 +241,7 @@ const (
 	quietFactor   = 8
 	quietFixed    = 20
 	ageMaxDefault = 30 * time.Second
-	// backgroundWaitDefault leaves a busy server to those who wait, and lets a
+	// backgroundWaitDefault leaves a busy server to interactive requests, and lets a
 	// thousand requests through in a day at the worst.
 	backgroundWaitDefault = time.Minute
 )
@@ -477,7 +477,7 @@ func (q *Seq) Settle() {
 }
 
 // chunk returns how many more tokens of a reader may join the pass, if readers
-// may use so much of it.
+// may use the given share of it.
 func (s *Scheduler) chunk(q *Seq, share float64) int {
 	behind := q.behind() - q.granted
 	if s.cfg.Target == 0 || s.cfg.Baseline.WholePrompts {
@@ -514,7 +514,7 @@ func (s *Scheduler) take(q *Seq, tokens, outputs *int, n int) {
 	*outputs -= part.Outputs
 }
 
-// share returns how far a sequence gets with so much of the budget.
+// share returns how far q gets with the given tokens and outputs of the budget.
 func share(q *Seq, tokens, outputs int) Part {
 	behind := q.behind()
 	n := min(behind, tokens)

@@ -138,8 +138,8 @@ func (v *Seq) yieldsBefore(b *Seq) bool {
 }
 
 // pressing reports whether q must not wait for a seat. It waits for one pass, if the
-// seats are certain to be free after it and its objective is met then: nobody knows
-// how long an answer will be, but it cannot be longer than it may.
+// seats are certain to be free after it and its objective is met then: the
+// length of an answer is unknown, but not its limit.
 func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
 	objective := q.objective(&s.cfg)
 	if q.admitted || objective == 0 || !s.pace.Known() || s.blocksShort(q) > 0 {

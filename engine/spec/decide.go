@@ -27,7 +27,7 @@ type Costs struct {
 	// DraftPass is a pass of the draft network, DraftRow each row in it.
 	DraftPass, DraftRow time.Duration
 	// Room is how long the draft network may read texts it is far behind with
-	// before the pass, without anybody having to wait noticeably. A few tokens
+	// before the pass without a noticeable delay. A few tokens
 	// are read in any case.
 	Room time.Duration
 	// Spare is how long a trial of guesses that do not seem worth it may take:
@@ -144,7 +144,7 @@ func (d *decider) sharers() (n int) {
 }
 
 // choose lets each writer bet for itself, if the draft network's passes are
-// shared by so many. Without sharers nobody uses it.
+// shared by that many sharers. With none, no writer uses it.
 func (d *decider) choose(sharers int) {
 	d.out = d.out[:0]
 	for i := range d.writers {
@@ -197,7 +197,7 @@ func (d *decider) debt(w *Writer, chance float64, depth int) float64 {
 	return float64(w.Behind) * float64(d.costs.DraftRow) / passes
 }
 
-// tokens returns how many tokens a pass with so many guesses brings.
+// tokens returns how many tokens a pass with depth draft tokens is expected to yield.
 func tokens(chance float64, depth int) float64 {
 	sum, all := 1.0, 1.0
 	for range depth {
@@ -208,7 +208,7 @@ func tokens(chance float64, depth int) float64 {
 }
 
 // prune takes back the guesses of the draft passes that are not worth their
-// fixed cost to those who take part in them, and returns how many remain. The
+// fixed cost to the sequences that take part, and returns how many remain. The
 // gain of a draft pass falls from each to the next: fewer take part, and their
 // chances are smaller.
 func (d *decider) prune() (passes int) {
@@ -223,8 +223,8 @@ func (d *decider) prune() (passes int) {
 	return passes
 }
 
-// gain returns what another draft pass after so many brings to those who take
-// part in it, before the pass itself is paid.
+// gain returns what another draft pass after passes yields to the sequences that take
+// part in it, before the cost of the pass itself.
 func (d *decider) gain(passes int) (sum float64) {
 	for i, out := range d.out {
 		if out.By == ByModel && out.Depth > passes {

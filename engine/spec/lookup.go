@@ -1,4 +1,5 @@
-// Package spec guesses tokens ahead, so that one pass can compute several.
+// Package spec drafts tokens for speculative decoding, so that one pass can compute
+// several.
 //
 // A guess costs a row in a pass and saves a whole pass when it is right. The
 // engine checks every guess by choosing the token at its place exactly as it
@@ -6,7 +7,7 @@
 // row's arithmetic on that row alone, so the answer is the same, token for
 // token, at any temperature. Only the time changes.
 //
-// [Lookup] guesses that a text goes on as it did the last time it came to the
+// [Lookup] guesses that a text continues as it did the last time it came to the
 // same words; a smaller network, which the engine runs, guesses what it would
 // write itself. [Luck] keeps how often guesses came true, and [Decide] weighs
 // that against what they cost: whether to guess, how far and by whom. All of
@@ -63,7 +64,7 @@ func (l *Lookup) Offer(most int) Offer {
 	return Offer{Most: min(most, len(l.tokens)-at), Chance: l.luck.Chance()}
 }
 
-// match returns where the text last went on from the tokens it ends in.
+// match returns where the text last continued from the tokens it ends in.
 func (l *Lookup) match() (at int, ok bool) {
 	n := len(l.tokens)
 	if n < gram {

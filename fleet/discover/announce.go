@@ -35,7 +35,7 @@ const (
 )
 
 // errUnknown says that the gateway does not know the token or credential.
-var errUnknown = errors.New("the gateway does not accept it")
+var errUnknown = errors.New("the gateway rejected it")
 
 // Run registers the worker again and again until ctx ends; then it leaves.
 func (a Announcer) Run(ctx context.Context) {
@@ -53,7 +53,7 @@ func (a Announcer) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && err.Error() != trouble:
-			a.Log.Warn("a gateway does not take this worker; it is asked again and again", "gateway", a.Gateway, "error", err)
+			a.Log.Warn("gateway rejected registration; retrying", "gateway", a.Gateway, "error", err)
 			trouble = err.Error()
 		case err == nil:
 			trouble = ""
@@ -87,7 +87,7 @@ func (a *Announcer) register(ctx context.Context) (again time.Duration, err erro
 		return 0, err
 	}
 	if good.Credential == "" {
-		return 0, errors.New("the gateway gave no credential")
+		return 0, errors.New("the gateway sent no credential")
 	}
 	a.Accept(good.Credential)
 	a.credential = good.Credential

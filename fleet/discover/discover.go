@@ -1,10 +1,9 @@
-// Package discover finds out which workers there are. A [Source] tells all of
-// them again whenever that changes: from a list, a file, DNS, Kubernetes, or
-// from the workers, who register themselves.
+// Package discover finds workers. A [Source] reports all of them whenever they change:
+// from a list, a file, DNS, Kubernetes, or from workers that register themselves.
 //
-// What a source cannot read it does not know, so it says nothing: workers are
-// not given up because a file is being written, a name server restarts or an
-// API server is upgraded. Whether a worker is well is for its probes to say.
+// A failed lookup reports nothing: workers are not dropped because a file is being
+// written, a name server restarts or an API server is upgraded. Probes decide whether a
+// worker is healthy.
 package discover
 
 import (
@@ -48,8 +47,8 @@ func (p *Place) complete() error {
 	return nil
 }
 
-// A Source tells all places whenever they change, and at first as soon as it
-// knows them, until ctx ends.
+// A Source reports all places whenever they change, and first as soon as it knows
+// them, until ctx ends.
 type Source func(ctx context.Context, tell func([]Place))
 
 // complete puts places in order, and reports what is wrong with them.
@@ -67,7 +66,7 @@ func complete(places []Place) ([]Place, error) {
 	return places, errors.Join(problems...)
 }
 
-// Static always tells the same places.
+// Static always reports the same places.
 func Static(places []Place) (Source, error) {
 	places, err := complete(slices.Clone(places))
 	return func(ctx context.Context, tell func([]Place)) {
@@ -76,8 +75,8 @@ func Static(places []Place) (Source, error) {
 	}, err
 }
 
-// poll asks again and again, and tells what has changed. An error changes
-// nothing; it is logged when it is a new one.
+// poll calls ask repeatedly and reports changes. An error changes nothing; it is
+// logged when it is a new one.
 func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Place, error), tell func([]Place)) {
 	var last []Place
 	told, trouble := false, ""
@@ -98,7 +97,7 @@ func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(c
 			return
 		case err != nil && err.Error() != trouble:
 			trouble = err.Error()
-			log.Warn("workers cannot be looked up, so those known stay", "error", err)
+			log.Warn("worker discovery failed; keeping known workers", "error", err)
 		case err == nil && (!told || !slices.EqualFunc(places, last, Place.equal)):
 			last, told, trouble = places, true, ""
 			tell(slices.Clone(places))

@@ -28,7 +28,7 @@ func SystemResolver() Resolver {
 // moment.
 const absentMost = 3
 
-// DNS tells the addresses of a name, such as that of a headless service. The URL's
+// DNS reports the addresses of a name, such as that of a headless service. The URL's
 // host is looked up and its port kept; one that begins with an underscore, such as
 // _http._tcp.workers, has SRV records, which name ports, too.
 func DNS(at string, every time.Duration, r Resolver, log *slog.Logger) (Source, error) {

@@ -16,8 +16,7 @@ import (
 // fileBytesMax bounds the file of a [File].
 const fileBytesMax = 4 << 20
 
-// File tells the places that a YAML or JSON file lists, and again when it was
-// changed: as a list of URLs, or of places with name, url, kind and labels.
+// File reports the places that a YAML or JSON file lists, and again when it changes: as a list of URLs, or of places with name, url, kind and labels.
 func File(path string, every time.Duration, log *slog.Logger) Source {
 	return func(ctx context.Context, tell func([]Place)) {
 		poll(ctx, every, orDefault(log), func(context.Context) ([]Place, error) { return readFile(path) }, tell)
@@ -48,11 +47,11 @@ func readFile(path string) ([]Place, error) {
 // written; a list without members is [].
 func ParsePlaces(data []byte) ([]Place, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, errors.New("the list of workers is empty: for none, write []")
+		return nil, errors.New("the list of workers is empty: write [] for none")
 	}
 	var list []listed
 	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("not a list of URLs, or of workers with name, url, kind and labels (model, models, key and events are said in the pool, beside the file's name): %w", err)
+		return nil, fmt.Errorf("not a list of URLs, or of workers with name, url, kind and labels (set model, models, key and events in the pool, next to the file's name): %w", err)
 	}
 	places := make([]Place, len(list))
 	for i, l := range list {

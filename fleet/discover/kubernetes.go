@@ -63,7 +63,7 @@ func (k Kubernetes) Source() (Source, error) {
 	if k.API == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" {
-			return nil, errors.New("this is not a pod of Kubernetes: say where its API server is")
+			return nil, errors.New("this is not a Kubernetes pod: set the address of the API server")
 		}
 		k.API = "https://" + net.JoinHostPort(host, cmp.Or(port, "443"))
 		k.TokenFile = cmp.Or(k.TokenFile, filepath.Join(accountDir, "token"))
@@ -96,7 +96,7 @@ func (k *Kubernetes) dialer() (*http.Client, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", k.CAFile)
+			return nil, fmt.Errorf("%s contains no certificate", k.CAFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
@@ -133,7 +133,7 @@ type watched struct {
 }
 
 // errExpired says that the version to watch from is too old: list again.
-var errExpired = errors.New("the API server has forgotten the version that was watched from")
+var errExpired = errors.New("the watched resource version has expired")
 
 // follow lists and watches until ctx ends. An error changes nothing that is known.
 func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
@@ -143,7 +143,7 @@ func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
 	report := func() {
 		places, err := complete(k.places(state.slices))
 		if err != nil {
-			k.Log.Warn("endpoints of Kubernetes are not workers", "service", k.Service, "error", err)
+			k.Log.Warn("invalid Kubernetes endpoints", "service", k.Service, "error", err)
 			return
 		}
 		if !told || !slices.EqualFunc(places, last, Place.equal) {
@@ -163,7 +163,7 @@ func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
 		case errors.Is(err, errExpired):
 			state.version = ""
 		default:
-			k.Log.Warn("the API server of Kubernetes cannot be asked, so the workers known stay", "service", k.Service, "error", err, "again_in", wait)
+			k.Log.Warn("Kubernetes API unreachable; keeping known workers", "service", k.Service, "error", err, "again_in", wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -199,7 +199,7 @@ func (k *Kubernetes) list(ctx context.Context, state *watched) error {
 		err = json.NewDecoder(io.LimitReader(body, listBytes)).Decode(&page)
 		body.Close()
 		if err != nil {
-			return fmt.Errorf("the list of endpoints cannot be read: %w", err)
+			return fmt.Errorf("cannot parse the list of endpoints: %w", err)
 		}
 		for _, s := range page.Items {
 			all[s.Metadata.Name] = s
@@ -237,7 +237,7 @@ func (w *watched) apply(line []byte) error {
 		Object json.RawMessage
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
-		return fmt.Errorf("an event cannot be read: %w", err)
+		return fmt.Errorf("cannot parse a watch event: %w", err)
 	}
 	if event.Type == "ERROR" {
 		var status struct {
@@ -251,7 +251,7 @@ func (w *watched) apply(line []byte) error {
 	}
 	var s slice
 	if err := json.Unmarshal(event.Object, &s); err != nil {
-		return fmt.Errorf("an event cannot be read: %w", err)
+		return fmt.Errorf("cannot parse a watch event: %w", err)
 	}
 	switch event.Type {
 	case "ADDED", "MODIFIED":
@@ -291,7 +291,7 @@ func (k *Kubernetes) get(ctx context.Context, query url.Values) (io.ReadCloser, 
 		return nil, errExpired
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	return nil, fmt.Errorf("the API server answers %s: %s", response.Status, strings.TrimSpace(string(text)))
+	return nil, fmt.Errorf("the API server answered %s: %s", response.Status, strings.TrimSpace(string(text)))
 }
 
 // places lists the endpoints that are ready, each once.

@@ -95,7 +95,7 @@ func PrivateNetworks() []netip.Prefix {
 // ttl, 0 means [RegisterFor].
 func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.Logger) (*Desk, error) {
 	if len(token) < TokenMin {
-		return nil, fmt.Errorf("the token with which workers register has %d characters: use at least %d, such as from `openssl rand -hex 16`", len(token), TokenMin)
+		return nil, fmt.Errorf("the join token has %d characters: use at least %d, such as from `openssl rand -hex 16`", len(token), TokenMin)
 	}
 	admissions = slices.Clone(admissions)
 	for i := range admissions {
@@ -136,8 +136,8 @@ type caller struct {
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from, known := d.identify(r)
 	if !known {
-		d.log.Warn("a worker showed a wrong token", "peer", r.RemoteAddr)
-		answer(w, http.StatusUnauthorized, "The token is wrong: give the worker the gateway's --fleet-join-token.")
+		d.log.Warn("worker registration rejected: wrong token", "peer", r.RemoteAddr)
+		answer(w, http.StatusUnauthorized, "Wrong token: start the worker with the gateway's --fleet-join-token.")
 		return
 	}
 	var asked Registration
@@ -159,7 +159,7 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		d.log.Warn("a worker was not registered", "worker", shortened(asked.Name), "url", shortened(asked.URL), "peer", r.RemoteAddr, "error", err)
+		d.log.Warn("worker registration rejected", "worker", shortened(asked.Name), "url", shortened(asked.URL), "peer", r.RemoteAddr, "error", err)
 		answer(w, deskStatus[parley.CodeOf(err)], err.Error())
 		return
 	}
@@ -197,7 +197,7 @@ func (d *Desk) identify(r *http.Request) (caller, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forget()
-	from.name = d.shown[digest] // a digest tells nothing of credentials that are like it
+	from.name = d.shown[digest] // a digest reveals nothing about similar credentials
 	return from, from.name != ""
 }
 
@@ -221,11 +221,11 @@ func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err er
 	known := d.entries[r.Name]
 	switch {
 	case known == nil && len(d.entries) >= deskEntriesMax:
-		return "", parley.Errorf(parley.Overloaded, "%d workers are registered: no more are accepted", deskEntriesMax)
+		return "", parley.Errorf(parley.Overloaded, "the limit of %d registered workers is reached", deskEntriesMax)
 	case known != nil && known.confirmed && known.URL != r.URL:
-		return "", parley.Errorf(parley.Conflict, "a worker at %s has the name %q: choose another name, or end that worker and wait %v", known.URL, r.Name, d.ttl)
+		return "", parley.Errorf(parley.Conflict, "a worker at %s already has the name %q: choose another name, or stop that worker and wait %v", known.URL, r.Name, d.ttl)
 	case known != nil && known.confirmed && known.peer != peer:
-		return "", parley.Errorf(parley.Conflict, "worker %q was registered from another address: end that worker and wait %v", r.Name, d.ttl)
+		return "", parley.Errorf(parley.Conflict, "worker %q was registered from another address: stop that worker and wait %v", r.Name, d.ttl)
 	}
 	if known != nil {
 		d.drop(known)
@@ -248,7 +248,7 @@ func (d *Desk) admit(r *Registration, peer netip.Addr) error {
 	r.Pool, r.Kind = cmp.Or(r.Pool, d.admissions[0].Pool), cmp.Or(r.Kind, kindDefault)
 	at := slices.IndexFunc(d.admissions, func(a Admission) bool { return a.Pool == r.Pool })
 	if at < 0 {
-		return parley.Errorf(parley.InvalidRequest, "there is no pool %q where workers may register: there are %s", r.Pool, d.poolNames())
+		return parley.Errorf(parley.InvalidRequest, "no pool %q accepts registrations; available: %s", r.Pool, d.poolNames())
 	}
 	// Labels could name sockets for events, anywhere.
 	r.Labels = nil
@@ -258,11 +258,11 @@ func (d *Desk) admit(r *Registration, peer netip.Addr) error {
 // check says why a worker may not join from an address.
 func (a *Admission) check(p *Place, peer netip.Addr) error {
 	if !slices.Contains(a.Kinds, p.Kind) {
-		return parley.Errorf(parley.Forbidden, "workers of the kind %q may not register in pool %s, only %s: allow them there with --fleet-join-kinds", p.Kind, a.Pool, strings.Join(a.Kinds, ", "))
+		return parley.Errorf(parley.Forbidden, "workers of kind %q may not register in pool %s, only %s: allow them with --fleet-join-kinds", p.Kind, a.Pool, strings.Join(a.Kinds, ", "))
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil {
-		return parley.Errorf(parley.InvalidRequest, "the URL cannot be read: %v", err)
+		return parley.Errorf(parley.InvalidRequest, "invalid URL: %v", err)
 	}
 	at := []netip.Addr{peer}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
@@ -270,7 +270,7 @@ func (a *Admission) check(p *Place, peer netip.Addr) error {
 	}
 	for _, ip := range at {
 		if !contains(a.Networks, ip) {
-			return parley.Errorf(parley.Forbidden, "%v is in no network whose workers may register in pool %s: allow it there with --fleet-join-networks", ip, a.Pool)
+			return parley.Errorf(parley.Forbidden, "%v is not in the networks that may register in pool %s: allow it with --fleet-join-networks", ip, a.Pool)
 		}
 	}
 	return nil
@@ -302,7 +302,7 @@ func (d *Desk) stay(r *Registration, from caller) error {
 	e.until = d.now().Add(d.ttl)
 	if !e.confirmed {
 		e.confirmed = true
-		d.log.Info("a worker registered", "worker", e.Name, "url", e.URL, "kind", e.Kind, "pool", e.pool, "peer", from.peer)
+		d.log.Info("worker registered", "worker", e.Name, "url", e.URL, "kind", e.Kind, "pool", e.pool, "peer", from.peer)
 		d.wake()
 	}
 	return nil
@@ -314,9 +314,9 @@ func (d *Desk) leave(name string, from caller) error {
 	defer d.mu.Unlock()
 	e := d.entries[from.name]
 	if e == nil || name != e.Name {
-		return parley.Errorf(parley.Forbidden, "a worker leaves with its own credential")
+		return parley.Errorf(parley.Forbidden, "a worker must leave with its own credential")
 	}
-	d.log.Info("a worker left", "worker", e.Name, "url", e.URL, "peer", from.peer)
+	d.log.Info("worker left", "worker", e.Name, "url", e.URL, "peer", from.peer)
 	d.drop(e)
 	return nil
 }
@@ -345,7 +345,7 @@ func (d *Desk) wake() {
 	d.changed = make(chan struct{})
 }
 
-// Source tells who is registered in a pool.
+// Source reports the workers that are registered in a pool.
 func (d *Desk) Source(pool string) Source {
 	return func(ctx context.Context, tell func([]Place)) {
 		var last []Place

@@ -9,29 +9,30 @@ import (
 	"parley"
 )
 
-// A Course is what is known of a call that has ended, to tell its stages from.
+// A Course is what was measured about a request that has ended; Stages derives its
+// timeline from it.
 type Course struct {
 	Came    time.Time
 	Elapsed time.Duration
-	// Handed is when it was ready for a worker, 0 if it never was, Waited how long it
-	// then waited for its turn, First when its first token came.
+	// Handed is when it was ready for a worker, 0 if it never was; Waited is how long it
+	// was then queued; First is when its first token came.
 	Handed, Waited, First time.Duration
-	// Shared answers were computed for another call.
+	// Shared means that the answer was computed for another request.
 	Shared bool
-	// Legs are the workers that were asked, More how many there were beside those.
+	// Legs are the attempts, one per worker; More counts further attempts.
 	Legs []parley.Leg
 	More int
-	// Where there is one engine, in this process, there are no legs: Usage is what it
+	// With a single engine in this process there are no legs: Usage is what it
 	// measured, Reason why there was no choice.
 	Usage  parley.Usage
 	Reason string
 }
 
-// InProcess is the kind of workers that are engines of this process.
+// InProcess is the worker kind of engines in this process.
 const InProcess = "in-process"
 
-// Stages tells where the time of the call went, in order. What others measured by
-// their clocks is put where it must have been by ours.
+// Stages returns where the time of the request went, in order. What workers measured
+// by their clocks is placed where it must have been by ours.
 func (c *Course) Stages() []Stage {
 	t := &teller{came: c.Came, until: c.Elapsed, stages: []Stage{}}
 	if c.Handed == 0 {
@@ -67,22 +68,22 @@ func moreNote(more int) string {
 	return fmt.Sprintf("%d more requests of this call went to workers than are shown", more)
 }
 
-// A teller puts stages one after the other.
+// A teller appends stages one after the other.
 type teller struct {
 	came time.Time
-	// at is where the next stage begins, until the latest that it may end, both
+	// at is where the next stage begins, until the latest time it may end, both
 	// counted from came.
 	at, until time.Duration
 	// number and worker are those of the leg.
 	number int
 	worker string
-	// written is how many tokens earlier workers wrote.
+	// written is how many tokens earlier attempts generated.
 	written int
 	stages  []Stage
 }
 
-// add tells a stage. One that took no time is told only of the router and of
-// workers: that they took part is worth knowing.
+// add appends a stage. Stages that took no time are kept only for the router and
+// workers: that they took part is worth showing.
 func (t *teller) add(where, name, note string, took time.Duration) {
 	took = max(min(took, t.until-t.at), 0)
 	if took == 0 && where != "router" && where != "worker" {
@@ -92,7 +93,7 @@ func (t *teller) add(where, name, note string, took time.Duration) {
 	t.at += took
 }
 
-// rest tells a stage that took what is left.
+// rest appends a stage that took the remaining time.
 func (t *teller) rest(where, name, note string) {
 	if left := t.until - t.at; left > 0 {
 		t.add(where, name, note, left)
@@ -101,7 +102,7 @@ func (t *teller) rest(where, name, note string) {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// leg tells of one worker.
+// leg appends the stages of one attempt.
 func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 	t.number, t.worker = number, l.Worker
 	t.at, t.until = l.Asked.Sub(t.came), elapsed
@@ -121,20 +122,21 @@ func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 	case l.Usage == nil || l.Usage.Outside:
 		t.silent(l, "a "+l.Kind+" worker does not tell its own times: the hop, its wait and its prefill are one")
 	default:
-		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker tells its prefill and decode, and not the rest", l.First.Sub(l.Sent)-l.Usage.Prefill)
+		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker reports only prefill and decode", l.First.Sub(l.Sent)-l.Usage.Prefill)
 		t.engine(l.Usage, nil, 0)
 	}
 	t.end(l)
 	t.written += l.Tokens
 }
 
-// inProcess tells of an engine that is asked by a call of a function.
+// inProcess appends the stages of an engine in this process.
 func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
 	t.add("worker", "hand to the engine", "in this process: no hop", first-t.at-u.Queued-u.Prefill)
 	t.engine(u, nil, 0)
 }
 
-// silent tells of a worker from outside, as it says nothing itself.
+// silent appends the stages of a worker that reports no timings, as the gateway saw
+// them.
 func (t *teller) silent(l *parley.Leg, note string) {
 	if l.First.IsZero() {
 		t.add("worker", "until it ended", note, t.until)
@@ -144,8 +146,9 @@ func (t *teller) silent(l *parley.Leg, note string) {
 	t.add("worker", "until its last token", "", t.until)
 }
 
-// stay tells of a worker that told what it measured. The hop is what we saw pass
-// and it did not: up to the first token, or to the end where none came.
+// stay appends the stages that a worker measured. The hop is the time that the
+// gateway measured and the worker did not: up to the first token, or to the end if
+// none came.
 func (t *teller) stay(l *parley.Leg) {
 	s, here, there := l.Stay, l.First.Sub(l.Sent), l.Stay.First
 	if l.First.IsZero() || s.First == 0 {
@@ -176,24 +179,24 @@ func (t *teller) stay(l *parley.Leg) {
 	}
 }
 
-// engine tells what an engine measured. Where it goes on with what others wrote it
-// has to compute that, too, before its first token.
+// engine appends what an engine measured. An engine that resumes an answer has to
+// compute its tokens, too, before its own first token.
 func (t *teller) engine(u *parley.Usage, s *parley.Stay, again time.Duration) {
 	t.add("engine", "wait for a seat", "as many answers ran as the worker computes at once (--seqs)", u.SeatWait)
 	t.add("engine", "wait for memory", "the key/value blocks of the prompt were in use", u.MemoryWait)
-	t.add("engine", "wait for a turn in the pass", "", u.TurnWait())
+	t.add("engine", "wait for compute", "", u.TurnWait())
 	t.add("engine", "prefill", missNote(u), u.Prefill)
 	t.add("engine", "compute what was written", fmt.Sprintf("%d tokens of the workers before", t.written), again)
 	t.add("engine", "decode", joined(preemptedNote(u), pausedNote(s)), u.Decode)
 }
 
-// misses are the reasons for which a prompt is not cached, in words.
+// misses describes the reasons for cache misses.
 var misses = map[string]string{
-	"short": "it is shorter than a block", "new": "nobody has sent it before", "diverged": "it differs from what was sent before",
+	"short": "it is shorter than a block", "new": "not seen before", "diverged": "it differs from what was sent before",
 	"evicted": "it was, and had to make room", "other-salt": "only another tenant has sent it",
 }
 
-// missNote says why a prompt had to be computed.
+// missNote describes why a prompt missed the cache.
 func missNote(u *parley.Usage) string {
 	if u.Miss == "" || u.Miss == "none" {
 		return ""
@@ -204,7 +207,7 @@ func missNote(u *parley.Usage) string {
 	return "not cached: " + u.Miss
 }
 
-// preemptedNote says how long an answer stood still because others went first.
+// preemptedNote describes how long an answer was preempted.
 func preemptedNote(u *parley.Usage) string {
 	switch u.Preemptions {
 	case 0:
@@ -215,7 +218,7 @@ func preemptedNote(u *parley.Usage) string {
 	return fmt.Sprintf("preempted %d times for %s", u.Preemptions, short(u.Preempted))
 }
 
-// joined puts notes together, without those that are empty.
+// joined joins the notes that are not empty.
 func joined(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
 }
@@ -227,7 +230,7 @@ func pausedNote(s *parley.Stay) string {
 	return "paused for " + short(s.Paused) + ": what it had written was not taken"
 }
 
-// short writes a time with three digits.
+// short formats a time with three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -240,14 +243,14 @@ func short(d time.Duration) string {
 	return d.String()
 }
 
-// ends are how legs end otherwise than well, in words.
+// ends describes how attempts fail.
 var ends = map[string]string{
 	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "told": "it refused the request",
 	"moved": "it was taken away from it", "outrun": "another worker was faster",
-	"left": "nobody waited for it any more",
+	"left": "cancelled",
 }
 
-// end says with the last stage of a leg why it ended, if it did not do so well.
+// end notes in the last stage of an attempt why it failed.
 func (t *teller) end(l *parley.Leg) {
 	last := &t.stages[len(t.stages)-1]
 	last.Fault = ends[l.End]

@@ -18,7 +18,7 @@ type Histogram struct {
 }
 
 // add counts what another histogram of the same kind counted. One with other
-// buckets is a mistake of whoever made the metric, and left out.
+// buckets is a mistake in the metric, and left out.
 func (h *Histogram) add(m *dto.Histogram) {
 	if h.Bounds == nil {
 		for _, b := range m.GetBucket() {

@@ -3,9 +3,9 @@ package admin
 import "time"
 
 const (
-	// Step is the time between two readings that are kept.
+	// Step is the time between two stored readings.
 	Step = 5 * time.Second
-	// Kept is for how long they are.
+	// Kept is how long readings are stored.
 	Kept = time.Hour
 )
 
@@ -22,10 +22,10 @@ func NewHistory() *History {
 	return &History{ring: make([]*Reading, 0, int(Kept/Step)+1)}
 }
 
-// Add takes a reading. It is kept if a step has passed since the last that was.
+// Add takes a reading. It is stored if a step has passed since the last stored one.
 func (h *History) Add(r *Reading) {
 	if h.latest != nil && !r.At.After(h.latest.At) {
-		return // a clock that was set back tells nothing new
+		return // the clock was set back
 	}
 	h.latest = r
 	if before := h.Before(ratesOver); before != nil {
@@ -47,11 +47,11 @@ func (h *History) Add(r *Reading) {
 	}
 }
 
-// workersKept is for how many readings each worker is remembered by itself: a
-// fleet may have hundreds, and an hour of them is of no use.
+// workersKept is how many readings keep each worker separately: a fleet may have
+// hundreds, and an hour of them is of no use.
 const workersKept = int(2 * time.Minute / Step)
 
-// forgetWorkers leaves one worker that stands for all.
+// forgetWorkers replaces the workers of a reading by one aggregate.
 func (r *Reading) forgetWorkers() {
 	if len(r.Workers) < 2 {
 		return
@@ -67,8 +67,8 @@ func (r *Reading) forgetWorkers() {
 	r.Workers = []Worker{all}
 }
 
-// compare works out what a worker did since an earlier reading. One that tells
-// of no totals has worked out its shares itself.
+// compare computes what a worker did since an earlier reading. A worker without totals
+// reports shares itself.
 func (w *Worker) compare(from *Reading, elapsed time.Duration) {
 	for i := range from.Workers {
 		b := &from.Workers[i]
@@ -85,7 +85,7 @@ func (w *Worker) compare(from *Reading, elapsed time.Duration) {
 	}
 }
 
-// at returns the i-th oldest reading that is kept.
+// at returns the i-th oldest stored reading.
 func (h *History) at(i int) *Reading { return h.ring[(h.next+i)%len(h.ring)] }
 
 // TTFTBounds are the upper bounds, in seconds, of what [Point.TTFTCounts] counts.
@@ -99,8 +99,8 @@ func (h *History) TTFTBounds() []float64 {
 // Latest returns the newest reading, nil if there is none.
 func (h *History) Latest() *Reading { return h.latest }
 
-// Before returns the newest reading that is at least so old as seen from the
-// latest one, else the oldest; nil if there is none before the latest.
+// Before returns the newest reading that is at least age older than the latest one,
+// else the oldest; nil if there is none before the latest.
 func (h *History) Before(age time.Duration) *Reading {
 	var found *Reading
 	for i := range h.ring {
@@ -113,7 +113,7 @@ func (h *History) Before(age time.Duration) *Reading {
 	return found
 }
 
-// Points returns the history as pictures of at least so long each, oldest first.
+// Points returns the history as points of at least step each, oldest first.
 func (h *History) Points(step time.Duration) []Point {
 	points := []Point{}
 	var from *Reading

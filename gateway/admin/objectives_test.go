@@ -79,9 +79,9 @@ func TestPoolsAreJudgedApart(t *testing.T) {
 	}
 	binds := map[string]string{}
 	for _, pool := range p.Pools {
-		binds[pool.Pool] = pool.Verdict.Binds
+		binds[pool.Pool] = pool.Verdict.Bottleneck
 	}
-	if len(binds) != 3 || binds["paid"] != ByNothing || binds["free"] != ByFailures || binds["typing"] != ByFailures {
+	if len(binds) != 3 || binds["paid"] != NoBottleneck || binds["free"] != ByFailures || binds["typing"] != ByFailures {
 		t.Errorf("the pools are %+v", p.Pools)
 	}
 }

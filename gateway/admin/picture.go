@@ -7,23 +7,23 @@ import (
 	"parley"
 )
 
-// A Picture says what a server does: what it holds at one moment, and how fast
-// and how well it has served over the time before.
+// A Picture is the state of a server at one moment, with its rates and latencies over
+// the time before.
 type Picture struct {
 	At time.Time `json:"at"`
-	// Verdict is what binds, in one sentence.
+	// Verdict names the bottleneck, in one sentence.
 	Verdict Verdict `json:"verdict"`
-	// Running are being computed, Waiting wait for their turn by tier.
+	// Running counts requests being computed, Waiting queued ones by tier.
 	Running int            `json:"running"`
 	Waiting map[string]int `json:"waiting"`
-	// WaitSeconds is how long one who came now would wait.
+	// WaitSeconds is how long a new request would be queued.
 	WaitSeconds float64 `json:"wait_seconds"`
 	Rates       Rates   `json:"rates"`
 	TTFT        Spread  `json:"ttft"`
 	Gap         Spread  `json:"gap"`
-	// Times are the other waits of answers.
+	// Times are the other latencies of answers.
 	Times Times `json:"times"`
-	// Finishes are the ends of answers in the last hour, by their reason.
+	// Finishes counts answers of the last hour by finish reason.
 	Finishes map[string]float64 `json:"finishes"`
 	// Hits is the share of prompt tokens that were not computed again.
 	Hits float64 `json:"hits"`
@@ -31,15 +31,15 @@ type Picture struct {
 	KV       float64   `json:"kv"`
 	Busy     float64   `json:"busy"`
 	Promises []Promise `json:"promises"`
-	// Pools says what binds each pool of workers, where there are several.
+	// Pools has the bottleneck of each pool of workers, if there are several.
 	Pools   []PoolPicture  `json:"pools,omitempty"`
 	Queues  []QueuePicture `json:"queues"`
 	Workers []Worker       `json:"workers"`
-	// fleet says that nobody but the workers can compute.
+	// fleet means that only Workers can compute.
 	fleet bool
 }
 
-// Rates are what happened in a second, on average over the last ten or so.
+// Rates are events per second, averaged over about the last ten.
 type Rates struct {
 	Requests      float64            `json:"requests"`
 	Prefill       float64            `json:"prefill_tokens"`
@@ -54,7 +54,7 @@ type Rates struct {
 	TurnedByClass map[string]float64 `json:"turned_away_by_tier"`
 }
 
-// A Spread is how times are distributed, in seconds, over the last minute.
+// A Spread has percentiles of a time in seconds over the last minute.
 type Spread struct {
 	P50   float64 `json:"p50"`
 	P95   float64 `json:"p95"`
@@ -62,8 +62,7 @@ type Spread struct {
 	Count uint64  `json:"count"`
 }
 
-// Times are how long answers waited for a turn, had their prompt computed, were
-// written, and took in all.
+// Times are how long answers were queued, prefilled and decoded, and their total time.
 type Times struct {
 	Queue   Spread `json:"queue"`
 	Prefill Spread `json:"prefill"`
@@ -71,12 +70,12 @@ type Times struct {
 	Whole   Spread `json:"whole"`
 }
 
-// timesBetween tells the times of what was answered from one reading to another.
+// timesBetween returns the times of requests answered between two readings.
 func timesBetween(from, to *Reading) Times {
 	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill), spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
 }
 
-// finishes counts the ends of answers from one reading to another.
+// finishes counts the answers that ended between two readings.
 func finishes(from, to *Reading) map[string]float64 {
 	counted := map[string]float64{}
 	for reason, n := range to.FinishTotal {
@@ -94,16 +93,16 @@ type QueuePicture struct {
 	Shedding map[string]float64 `json:"shedding"`
 }
 
-// The times that pictures look back over.
+// The windows of pictures.
 const (
 	ratesOver  = 10 * time.Second
 	spreadOver = time.Minute
 )
 
-// Now returns the picture of the present, or of nothing if nothing was read yet.
+// Now returns the current picture; an empty one if nothing was read yet.
 func (h *History) Now(objectives parley.Objectives) *Picture {
 	if h.latest == nil {
-		return &Picture{Waiting: map[string]int{}, Verdict: Verdict{Binds: ByNothing, Sentence: "Nothing is known yet: the server has just started."}}
+		return &Picture{Waiting: map[string]int{}, Verdict: Verdict{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
 	}
 	now := h.latest
 	p := between(h.before(ratesOver), now)
@@ -112,12 +111,12 @@ func (h *History) Now(objectives parley.Objectives) *Picture {
 	p.Times, p.Finishes = timesBetween(minute, now), finishes(h.before(Kept), now)
 	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
 	p.Promises = h.promises(objectives)
-	p.Verdict = Judge(p, brokenPromises(minute, now, objectives))
+	p.Verdict = Judge(p, missedObjectives(minute, now, objectives))
 	p.Pools = poolsOf(p)
 	return p
 }
 
-// before is Before, or the latest reading itself where there is no other.
+// before is Before, or the latest reading itself if there is no other.
 func (h *History) before(age time.Duration) *Reading {
 	if r := h.Before(age); r != nil {
 		return r
@@ -125,7 +124,7 @@ func (h *History) before(age time.Duration) *Reading {
 	return h.latest
 }
 
-// between makes the picture of the time from one reading to another.
+// between returns the picture of the time between two readings.
 func between(from, to *Reading) *Picture {
 	p := &Picture{At: to.At, Waiting: map[string]int{}, Rates: rates(from, to), Queues: []QueuePicture{}}
 	for i := range to.Queues {
@@ -178,7 +177,7 @@ func rates(from, to *Reading) Rates {
 	return r
 }
 
-// ended counts all requests that came to an end.
+// ended counts all requests that ended.
 func (r *Reading) ended() float64 {
 	return r.OKTotal + r.FailedTotal + r.TurnedAwayTotal + r.LimitedTotal + r.RefusedTotal + r.CancelledTotal
 }
@@ -188,7 +187,7 @@ func spread(from, to *Histogram) Spread {
 	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)), Count: h.Count}
 }
 
-// delta is how much a counter grew. One that was started anew grew by all it has.
+// delta is how much a counter grew. One that was reset grew by all it has.
 func delta(before, after float64) float64 {
 	if after < before {
 		return after
@@ -203,7 +202,7 @@ func share(part, all float64) float64 {
 	return round(part / all)
 }
 
-// round keeps four digits behind the point: more are noise, and cost bytes.
+// round keeps four decimals: more are noise, and cost bytes.
 func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // A Point is a picture reduced to what is drawn over time.

@@ -2,18 +2,18 @@ package admin
 
 import "slices"
 
-// A PoolPicture says how one pool of workers is.
+// A PoolPicture is the state of one pool of workers.
 type PoolPicture struct {
 	Pool string `json:"pool"`
-	// Up counts the workers that get work, of all Workers.
+	// Up counts the workers that get requests, of all Workers.
 	Up      int `json:"up"`
 	Workers int `json:"workers"`
-	// Waiting counts the requests that wait for their turn in it.
+	// Waiting counts the queued requests.
 	Waiting int     `json:"waiting"`
 	Verdict Verdict `json:"verdict"`
 }
 
-// name is the model's, with the pool where there may be several.
+// name is the model's, with the pool if there may be several.
 func (q *Queue) name() string {
 	if q.Pool == "" || q.Pool == LocalPool {
 		return q.Model
@@ -21,7 +21,7 @@ func (q *Queue) name() string {
 	return q.Model + " in pool " + q.Pool
 }
 
-// poolsOf judges each pool by itself, where there are several.
+// poolsOf judges each pool separately, if there are several.
 func poolsOf(p *Picture) (pools []PoolPicture) {
 	var names []string
 	for i := range p.Queues {
@@ -47,7 +47,7 @@ func poolsOf(p *Picture) (pools []PoolPicture) {
 	return pools
 }
 
-// within returns the part of the picture that is known of one pool.
+// within returns the part of the picture that belongs to one pool.
 func (p *Picture) within(pool string) *Picture {
 	own := &Picture{At: p.At, Waiting: map[string]int{}, fleet: p.fleet}
 	for _, q := range p.Queues {

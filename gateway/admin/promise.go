@@ -6,37 +6,37 @@ import (
 	"parley"
 )
 
-// A Promise is one objective, and how it is kept.
+// A Promise is one objective, and how well it is met.
 type Promise struct {
-	// Name is availability, ttft or gap. Objective is to whose requests the latter are
-	// promised.
+	// Name is availability, ttft or gap. Objective names the requests that the latter
+	// two apply to.
 	Name      string `json:"name"`
 	Objective string `json:"objective,omitempty"`
-	// Goal is the share of requests or tokens for which it is meant, Limit the time
-	// in seconds that they may take; 0 for availability.
+	// Goal is the share of requests or tokens that must meet Limit, a time in seconds;
+	// 0 for availability.
 	Goal  float64 `json:"goal"`
 	Limit float64 `json:"limit_seconds,omitempty"`
-	// Kept is the share for which it was kept over the last hour.
+	// Kept is the share that met it over the last hour.
 	Kept float64 `json:"kept"`
-	// Count is of how many.
+	// Count is the number of requests or tokens in Kept.
 	Count float64 `json:"count"`
-	// Burn is how fast the budget of errors is used up: 1 uses just all of it, over
-	// five minutes and over an hour. Both above 14.4 spend a month's budget in two
-	// days, and somebody must act at once.
+	// Burn is the burn rate of the error budget over five minutes and over an hour: 1
+	// spends exactly the budget. If both exceed 14.4, a month's budget is spent in two
+	// days, which needs immediate action.
 	Burn5m float64 `json:"burn_5m"`
 	Burn1h float64 `json:"burn_1h"`
 }
 
-// AvailabilityGoal is the share of requests that are to be answered.
+// AvailabilityGoal is the share of requests that must be answered.
 const AvailabilityGoal = 0.999
 
-// burnShort and burnLong are what budgets are watched over.
+// burnShort and burnLong are the windows of burn rates.
 const (
 	burnShort = 5 * time.Minute
 	burnLong  = Kept
 )
 
-// promises says how each objective is kept.
+// promises evaluates each objective.
 func (h *History) promises(objectives parley.Objectives) []Promise {
 	now, short, long := h.latest, h.before(burnShort), h.before(burnLong)
 	list := []Promise{promise("availability", AvailabilityGoal, 0, now, short, long, served)}
@@ -75,8 +75,8 @@ func promise(name string, goal, limit float64, now, short, long *Reading, count 
 	return p
 }
 
-// served counts requests that were not answered although nothing was wrong with
-// them. Those whose client left, or who asked for too much, say nothing of us.
+// served counts valid requests and those of them that were not answered. Requests
+// that were cancelled or exceeded a limit do not count.
 func served(from, to *Reading) (bad, all float64) {
 	bad = delta(from.FailedTotal, to.FailedTotal) + delta(from.TurnedAwayTotal, to.TurnedAwayTotal)
 	return bad, bad + delta(from.OKTotal, to.OKTotal)

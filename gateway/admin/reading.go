@@ -10,42 +10,41 @@ import (
 	"parley"
 )
 
-// A Reading is what the counters of a server say at one moment. Fields that end
-// in Total only grow.
+// A Reading has the counters of a server at one moment. Fields that end in Total only
+// grow.
 type Reading struct {
 	At time.Time
-	// Requests that ended well, that failed by our fault, that were turned away for
-	// want of room, that were over a limit of their tenant, that were wrong, and
-	// whose client left.
+	// Requests that succeeded, failed with a server error, were rejected for lack of
+	// capacity, exceeded a limit of their tenant, were invalid, and were cancelled.
 	OKTotal, FailedTotal, TurnedAwayTotal, LimitedTotal, RefusedTotal, CancelledTotal float64
-	// ShedTotal counts those turned away by class.
+	// ShedTotal counts rejected requests by class.
 	ShedTotal [parley.Classes]float64
-	// RetriesTotal counts requests that clients had sent before.
+	// RetriesTotal counts retries by clients.
 	RetriesTotal float64
 	// PromptTotal, CachedTotal and OutputTotal count tokens.
 	PromptTotal, CachedTotal, OutputTotal float64
 	InFlight                              float64
-	// TTFT and Gap are the waits for first tokens and between tokens, and Objectives
-	// the same for the requests of each objective.
+	// TTFT and Gap are the times to first token and between tokens, and Objectives the
+	// same for the requests of each objective.
 	TTFT, Gap  Histogram
 	Objectives map[string]*Tokens
-	// Waited, Prefill, Decode and Whole are how long answers waited for their turn,
-	// had their prompt computed, were written, and took from their request to their end.
+	// Waited, Prefill, Decode and Whole are how long answers were queued, prefilled and
+	// decoded, and their total time.
 	Waited, Prefill, Decode, Whole Histogram
-	// FinishTotal counts ends of answers by their reason.
+	// FinishTotal counts answers by finish reason.
 	FinishTotal map[string]float64
-	// Queues are the lines of those who wait, one for each model and pool.
+	// Queues has one queue for each model and pool.
 	Queues []Queue
-	// Fleet says that Workers are all who can compute: where there are none, nobody can.
+	// Fleet means that only Workers can compute.
 	Fleet bool
-	// Workers are who computes.
+	// Workers are the engines, local and remote.
 	Workers []Worker
 }
 
-// Tokens are the waits for first tokens and between tokens.
+// Tokens has the times to first token and between tokens.
 type Tokens struct{ TTFT, Gap Histogram }
 
-// objective returns the waits of the objective that a metric tells of.
+// objective returns the times of the objective that labels a metric.
 func (r *Reading) objective(m *dto.Metric) *Tokens {
 	name := label(m, "objective")
 	if r.Objectives[name] == nil {
@@ -57,7 +56,7 @@ func (r *Reading) objective(m *dto.Metric) *Tokens {
 	return r.Objectives[name]
 }
 
-// tokensOf returns the waits of an objective. Where nothing is told of objectives, the
+// tokensOf returns the times of an objective. Without metrics of objectives, the
 // default one has all.
 func (r *Reading) tokensOf(objective string) *Tokens {
 	switch t := r.Objectives[objective]; {
@@ -69,13 +68,13 @@ func (r *Reading) tokensOf(objective string) *Tokens {
 	return &Tokens{}
 }
 
-// A Queue is where the requests of one model and pool wait for their turn.
+// A Queue has the queued requests of one model and pool.
 type Queue struct {
 	Model    string                  `json:"model"`
 	Pool     string                  `json:"pool"`
 	Waiting  [parley.Classes]int     `json:"-"`
 	Shedding [parley.Classes]float64 `json:"-"`
-	// WaitSeconds is how long all waiting work will take.
+	// WaitSeconds is how long the queued work will take.
 	WaitSeconds     float64 `json:"wait_seconds"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	// ModelBreaker and WorkerBreaker are closed, trying or open.
@@ -83,42 +82,41 @@ type Queue struct {
 	WorkerBreaker string `json:"worker_breaker"`
 }
 
-// A Worker is one that computes, as far as it tells of itself.
+// A Worker is what one worker reports about itself.
 type Worker struct {
 	Name  string `json:"name"`
 	Pool  string `json:"pool"`
 	Model string `json:"model"`
-	// Kind is how it is spoken to, such as parley or vllm; Version is its program's.
+	// Kind is its protocol, such as parley or vllm; Version is its program's.
 	Kind    string `json:"kind,omitempty"`
 	Version string `json:"version,omitempty"`
-	// State is up, or why it gets no work: joining, draining, failing, down, asleep,
-	// waking. Trouble is what went wrong, where that is known.
+	// State is up, or why it gets no requests: joining, draining, failing, down, asleep,
+	// waking. Trouble is what went wrong, if known.
 	State   string `json:"state"`
 	Trouble string `json:"trouble,omitempty"`
-	// Sleeps says that it can be put to sleep and woken.
+	// Sleeps means that it can be put to sleep and woken.
 	Sleeps  bool `json:"sleeps,omitempty"`
 	Running int  `json:"running"`
 	Waiting int  `json:"waiting"`
 	// KV is the share of the key/value pool in use.
 	KV float64 `json:"kv"`
-	// Hits is the share of prompt tokens that were found in the cache, Busy that of
-	// the time in which passes were computed, Preemptions how many in a second.
+	// Hits is the cache hit rate of prompt tokens, Busy the share of time in which steps
+	// were computed, Preemptions their number per second.
 	Hits        float64 `json:"hits"`
 	Busy        float64 `json:"busy"`
 	Preemptions float64 `json:"preemptions"`
 
-	// The totals that these are worked out from, for those who tell them.
+	// The totals that these are computed from, if the worker reports them.
 	PreemptedTotal, AskedTotal, HitTotal, BusyTotal float64 `json:"-"`
 }
 
 // LocalPool is the pool of workers in the gateway's own process.
 const LocalPool = "local"
 
-// Up is the state of a worker that gets work.
+// Up is the state of a worker that gets requests.
 const Up = "up"
 
-// families are the metrics that readings are made of; each adds one of its
-// numbers.
+// families are the metrics that readings consist of; each adds one of its numbers.
 var families = map[string]func(r *Reading, m *dto.Metric){
 	"parley_outcomes_total": func(r *Reading, m *dto.Metric) {
 		if to := r.outcome(label(m, "outcome")); to != nil {
@@ -176,8 +174,8 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 	},
 }
 
-// Read takes a reading of what a registry gathered. Engines in this process are
-// told apart by their models; remote workers are not in it.
+// Read returns a reading of what a registry gathered. Engines in this process are
+// named by their models; remote workers are not included.
 func Read(gathered []*dto.MetricFamily, at time.Time) *Reading {
 	r := &Reading{At: at}
 	for _, f := range gathered {
@@ -203,8 +201,7 @@ const (
 	Cancelled  = "cancelled"
 )
 
-// OutcomeOf says what a request that ended with a code counts as; "" is one that
-// ended well.
+// OutcomeOf returns the outcome of a request that ended with code; "" means success.
 func OutcomeOf(code parley.Code) string {
 	switch code {
 	case "":
@@ -251,7 +248,7 @@ func (r *Reading) breaker(m *dto.Metric) {
 	}
 }
 
-// queue returns the queue that a metric tells of.
+// queue returns the queue that labels a metric.
 func (r *Reading) queue(m *dto.Metric) *Queue {
 	model, pool := label(m, "model"), label(m, "pool")
 	for i := range r.Queues {
@@ -263,7 +260,7 @@ func (r *Reading) queue(m *dto.Metric) *Queue {
 	return &r.Queues[len(r.Queues)-1]
 }
 
-// engine returns the worker of this process that a metric tells of.
+// engine returns the worker in this process that labels a metric.
 func (r *Reading) engine(m *dto.Metric) *Worker {
 	model := label(m, "model_name")
 	for i := range r.Workers {
@@ -288,7 +285,7 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// class returns the class of a name; what is not known is the lowest.
+// class returns the class of a name; the lowest for unknown names.
 func class(name string) parley.Class {
 	for c := range parley.Class(parley.Classes) {
 		if c.String() == name {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Life is what became of one request, told in stages.
+// A Life is the record of one request, with its timeline.
 type Life struct {
 	ID       string    `json:"id"`
 	ClientID string    `json:"client_id,omitempty"`
@@ -21,10 +21,10 @@ type Life struct {
 	Error    string    `json:"error,omitempty"`
 	Finish   string    `json:"finish,omitempty"`
 	Stream   bool      `json:"stream"`
-	// Worker computed it, for the reason given.
+	// Worker answered it; Reason is why it was chosen.
 	Worker       string `json:"worker,omitempty"`
 	WorkerReason string `json:"worker_reason,omitempty"`
-	// Miss says why the prompt was not found in the cache, in a word.
+	// Miss is the reason for the cache miss, in one word.
 	Miss         string  `json:"cache_miss,omitempty"`
 	Shared       bool    `json:"shared,omitempty"`
 	PromptTokens int     `json:"prompt_tokens"`
@@ -32,13 +32,13 @@ type Life struct {
 	OutputTokens int     `json:"output_tokens"`
 	TTFTms       float64 `json:"ttft_ms"`
 	TotalMs      float64 `json:"total_ms"`
-	// Stages are where the time went, in order. Of those that are remembered they are
-	// told from Course when somebody looks, as nobody looks at most.
+	// Stages are where the time went, in order. For stored requests they are derived
+	// from Course on demand, because most are never looked at.
 	Stages []Stage `json:"stages"`
 	Course *Course `json:"-"`
 }
 
-// Tell works the stages out, if they were not. It is not for several at once.
+// Tell derives the stages if they were not yet. It is not safe for concurrent use.
 func (l *Life) Tell() *Life {
 	if l != nil && l.Course != nil {
 		l.Stages, l.Course = l.Course.Stages(), nil
@@ -46,38 +46,38 @@ func (l *Life) Tell() *Life {
 	return l
 }
 
-// A Stage is a part of a request's life.
+// A Stage is one part of a request's timeline.
 type Stage struct {
 	// Where is gateway, queue, router, worker or engine.
 	Where string `json:"where"`
 	Name  string `json:"name"`
-	// StartMs is counted from the arrival.
+	// StartMs is counted from the request's arrival.
 	StartMs float64 `json:"start_ms"`
 	Ms      float64 `json:"ms"`
 	Note    string  `json:"note,omitempty"`
-	// Worker is whose stage it is, Leg which of the workers that were asked it is,
-	// from 1, and Fault why it was the last there, unless all went well.
+	// Worker is the worker of the stage, Leg the number of the attempt from 1, and
+	// Fault why the attempt failed, in its last stage.
 	Worker string `json:"worker,omitempty"`
 	Leg    int    `json:"leg,omitempty"`
 	Fault  string `json:"fault,omitempty"`
 }
 
-// RecentMax is how many requests are remembered.
+// RecentMax is how many requests are kept.
 const RecentMax = 2000
 
-// A Recent remembers the latest requests, in a ring, and finds them by their ids.
+// A Recent keeps the latest requests, in a ring, and finds them by their ids.
 type Recent struct {
 	ring []*Life
 	next int
 	byID map[string]*Life
 }
 
-// NewRecent returns a memory of nothing.
+// NewRecent returns an empty Recent.
 func NewRecent() *Recent { return &Recent{byID: map[string]*Life{}} }
 
-// Add remembers a request, and forgets the oldest if there are too many. One that
-// is computed apart from its client ends twice under one id: of the two lives the
-// one that was computed is kept.
+// Add stores a request, in place of the oldest if the ring is full. A request that is
+// computed detached from its client ends twice under one id: of the two, the one that
+// was computed is kept.
 func (r *Recent) Add(l *Life) {
 	if twin := r.byID[l.ID]; twin != nil && twin.ID == l.ID {
 		r.replace(twin, l)
@@ -96,8 +96,8 @@ func (r *Recent) Add(l *Life) {
 	}
 }
 
-// replace puts a life in the place of its twin if it tells more. Lives that were
-// handed out stay as they are.
+// replace puts life in the place of its twin if it has more details. Values that were
+// returned before stay unchanged.
 func (r *Recent) replace(twin, l *Life) {
 	if i := slices.Index(r.ring, twin); i >= 0 && twin.OutputTokens <= l.OutputTokens {
 		r.forget(twin)
@@ -116,14 +116,14 @@ func (r *Recent) forget(l *Life) {
 	}
 }
 
-// Find returns the request of that id, ours or its client's; nil if it is not, or
-// no longer, known.
+// Find returns the request with that id, the server's or the client's; nil if it is
+// not, or no longer, known.
 func (r *Recent) Find(id string) *Life { return r.byID[id].Tell() }
 
-// A Filter chooses among requests. Empty fields choose all.
+// A Filter selects requests. Empty fields select all.
 type Filter struct{ Model, Outcome, Tenant string }
 
-// List returns at most so many that a filter chooses, newest first.
+// List returns at most limit requests that f selects, newest first.
 func (r *Recent) List(f Filter, limit int) []*Life {
 	found := []*Life{}
 	for i := len(r.ring) - 1; i >= 0 && len(found) < limit; i-- {

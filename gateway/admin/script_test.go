@@ -206,7 +206,7 @@ func (s *script) worker(name string, words []string) {
 func (s *script) now() {
 	p := s.history.Now(defaultObjectives())
 	v := p.Verdict
-	fmt.Fprintf(&s.out, "> %s, happy %v: %s\n", v.Binds, v.Happy, v.Sentence)
+	fmt.Fprintf(&s.out, "> %s, happy %v: %s\n", v.Bottleneck, v.Happy, v.Sentence)
 	if v.Do != "" {
 		fmt.Fprintf(&s.out, ">   %s\n", v.Do)
 	}

@@ -9,58 +9,59 @@ import (
 	"parley"
 )
 
-// What can bind a server.
+// The values of [Verdict.Bottleneck].
 const (
-	ByNothing  = "nothing"
-	ByQueue    = "queue"
-	ByKV       = "kv"
-	ByCompute  = "compute"
-	ByClients  = "clients"
-	ByFailures = "failures"
+	NoBottleneck = "none"
+	ByQueue      = "queue"
+	ByKV         = "kv"
+	ByCompute    = "compute"
+	ByClients    = "clients"
+	ByFailures   = "failures"
 )
 
-// A Verdict says what keeps a server from serving more or faster, and why one
-// thinks so.
+// A Verdict names the bottleneck of a server: what keeps it from serving more
+// or faster.
 type Verdict struct {
-	// Binds is nothing, queue, kv, compute, clients or failures.
-	Binds string `json:"binds"`
-	// Happy: users are served as promised.
+	// Bottleneck is none, queue, kv, compute, clients or failures.
+	Bottleneck string `json:"bottleneck"`
+	// Happy reports that SLOs are met and no request failed or was rejected.
 	Happy    bool   `json:"happy"`
 	Sentence string `json:"sentence"`
-	// Do is what to do about it; empty if nothing need be done.
+	// Do is what the operator should do; empty if nothing.
 	Do string `json:"do,omitempty"`
 }
 
-// Where numbers begin to mean something.
+// Thresholds above which a number counts.
 const (
 	kvFull      = 0.9  // of a pool
 	busyAll     = 0.85 // of the time
 	cancelMany  = 0.3  // of the requests
 	retryMany   = 0.2
 	refusedMany = 0.5
-	rateLeast   = 0.1 // requests a second; fewer tell nothing of a share
+	rateLeast   = 0.1 // requests per second; a share of fewer means nothing
 )
 
-// Judge says what binds. The order is that of cause and effect: what fails, then
-// the memory, whose want makes others wait, then the processors, then lines that
-// are too short for no reason of either; clients last.
+// Judge finds the bottleneck. It looks in the order of cause and effect:
+// failures, then memory, whose lack makes requests wait, then compute, then
+// queue limits that are too tight for either; clients last. broken lists the
+// objectives that were missed.
 func Judge(p *Picture, broken []string) Verdict {
-	v := Verdict{Binds: ByNothing, Happy: true}
+	v := Verdict{Bottleneck: NoBottleneck, Happy: true}
 	for _, look := range []func(*Picture, []string) *Verdict{byFailures, byKV, byCompute, byQueue, byClients} {
 		if found := look(p, broken); found != nil {
 			v = *found
 			break
 		}
 	}
-	v.Happy = len(broken) == 0 && p.Rates.Failed+p.Rates.TurnedAway == 0 && v.Binds != ByFailures
-	if v.Binds == ByNothing {
-		v.Sentence = atEase(p, broken)
+	v.Happy = len(broken) == 0 && p.Rates.Failed+p.Rates.TurnedAway == 0 && v.Bottleneck != ByFailures
+	if v.Bottleneck == NoBottleneck {
+		v.Sentence = withoutBottleneck(p, broken)
 	}
 	return v
 }
 
-// brokenPromises names the objectives that were not met between two readings.
-func brokenPromises(from, to *Reading, objectives parley.Objectives) (broken []string) {
+// missedObjectives describes the objectives that were not met between two readings.
+func missedObjectives(from, to *Reading, objectives parley.Objectives) (broken []string) {
 	for i := range objectives {
 		o := &objectives[i]
 		before, after := from.tokensOf(o.Name), to.tokensOf(o.Name)
@@ -69,12 +70,12 @@ func brokenPromises(from, to *Reading, objectives parley.Objectives) (broken []s
 			whose = " of " + o.Name
 		}
 		if took := quantileOf(&before.TTFT, &after.TTFT, o.TTFTShare); o.TTFT > 0 && took > o.TTFT.Seconds() {
-			broken = append(broken, fmt.Sprintf("first tokens%s take %s (%s within %s are promised)",
-				whose, seconds(took), hundreds(o.TTFTShare), seconds(o.TTFT.Seconds())))
+			broken = append(broken, fmt.Sprintf("first tokens%s take %s (SLO: %s within %s)",
+				whose, seconds(took), percent(o.TTFTShare), seconds(o.TTFT.Seconds())))
 		}
 		if took := quantileOf(&before.Gap, &after.Gap, o.TPOTShare); o.TPOT > 0 && took > o.TPOT.Seconds() {
-			broken = append(broken, fmt.Sprintf("tokens%s come every %s (%s within %s are promised)",
-				whose, seconds(took), hundreds(o.TPOTShare), seconds(o.TPOT.Seconds())))
+			broken = append(broken, fmt.Sprintf("tokens%s come every %s (SLO: %s within %s)",
+				whose, seconds(took), percent(o.TPOTShare), seconds(o.TPOT.Seconds())))
 		}
 	}
 	return broken
@@ -85,12 +86,13 @@ func quantileOf(from, to *Histogram, share float64) float64 {
 	return h.Quantile(share)
 }
 
-// hundreds writes a share as people say it.
-func hundreds(share float64) string {
-	return strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + " of 100"
+// percent formats a share, such as 99.9%.
+func percent(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + "%"
 }
 
 func byFailures(p *Picture, _ []string) *Verdict {
+	const checkWorker = "Check the log of that worker; it gets requests again as soon as it answers."
 	var down, open []string
 	for i := range p.Workers {
 		if w := &p.Workers[i]; w.State == "down" || w.State == "failing" {
@@ -104,19 +106,35 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	}
 	switch {
 	case len(open) > 0:
-		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("Requests for %s are kept from their workers, because too many have failed.", list(open)),
-			Do: "Look at the log for the first failure; the breaker tries again by itself."}
+		return &Verdict{
+			Bottleneck: ByFailures,
+			Sentence:   fmt.Sprintf("The circuit breaker of %s is open: too many requests failed.", list(open)),
+			Do:         "Find the first failure in the log; the breaker retries by itself.",
+		}
 	case p.fleet && len(p.Workers) == 0:
-		return &Verdict{Binds: ByFailures, Sentence: "No worker has joined, so nobody can be answered.", Do: "Start one; the log says why those that the server knows of cannot join."}
+		return &Verdict{
+			Bottleneck: ByFailures,
+			Sentence:   "No worker has joined, so no request can be served.",
+			Do:         "Start a worker; the log says why known workers cannot join.",
+		}
 	case len(down) > 0 && len(down) == len(p.Workers):
-		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("%s %s not answer, and there is no other, so nobody can be answered.", list(down), does(len(down))),
-			Do: "Look at the log of that worker; it is used again as soon as it answers."}
+		return &Verdict{
+			Bottleneck: ByFailures,
+			Sentence:   fmt.Sprintf("%s %s not answer, and there is no other worker: no request can be served.", list(down), does(len(down))),
+			Do:         checkWorker,
+		}
 	case len(down) > 0:
-		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("%s %s not answer, so the others carry the load.", list(down), does(len(down))),
-			Do: "Look at the log of that worker; it is used again as soon as it answers."}
+		return &Verdict{
+			Bottleneck: ByFailures,
+			Sentence:   fmt.Sprintf("%s %s not answer; the other workers carry the load.", list(down), does(len(down))),
+			Do:         checkWorker,
+		}
 	case p.Rates.Failed > 0 && p.Rates.Failed >= (1-AvailabilityGoal)*p.Rates.Requests:
-		return &Verdict{Binds: ByFailures, Sentence: fmt.Sprintf("%.2g requests a second fail by our own fault, of %.3g.", p.Rates.Failed, p.Rates.Requests),
-			Do: "Look at the log for level ERROR; each line has the request id."}
+		return &Verdict{
+			Bottleneck: ByFailures,
+			Sentence:   fmt.Sprintf("%.2g of %.3g requests per second fail with server errors.", p.Rates.Failed, p.Rates.Requests),
+			Do:         "Look for level ERROR in the log; each line has the request id.",
+		}
 	}
 	return nil
 }
@@ -126,27 +144,33 @@ func byKV(p *Picture, broken []string) *Verdict {
 	if full == nil || full.KV < kvFull || p.Rates.Preemptions == 0 && p.waiting() == 0 && full.Waiting == 0 {
 		return nil
 	}
-	because := fmt.Sprintf("%d wait for memory", p.waiting()+full.Waiting)
+	because := fmt.Sprintf("%d requests wait for memory", p.waiting()+full.Waiting)
 	if p.Rates.Preemptions > 0 {
-		because = fmt.Sprintf("%.2g sequences a second are set back to make room", p.Rates.Preemptions)
+		because = fmt.Sprintf("%.2g sequences per second are preempted", p.Rates.Preemptions)
 	}
-	return &Verdict{Binds: ByKV, Sentence: fmt.Sprintf("The key/value memory of %s is %.0f%% in use, and %s%s.", full.Name, 100*full.KV, because, and(broken)),
-		Do: "Give it more with --kv-tokens, keep smaller values with --kv-type int8, or add a worker."}
+	return &Verdict{
+		Bottleneck: ByKV,
+		Sentence:   fmt.Sprintf("The key/value memory of %s is %.0f%% full, and %s%s.", full.Name, 100*full.KV, because, and(broken)),
+		Do:         "Enlarge it with --kv-tokens, use a smaller type with --kv-type int8, or add a worker.",
+	}
 }
 
 func byCompute(p *Picture, broken []string) *Verdict {
 	if p.Busy < busyAll || p.waiting() == 0 && len(broken) == 0 && p.Rates.TurnedAway == 0 {
 		return nil
 	}
-	what := beingAnswered(p.Running)
+	what := fmt.Sprintf("%d running", p.Running)
 	if n := p.waiting(); n > 0 {
-		what += fmt.Sprintf(" and %d wait for %s", n, seconds(p.WaitSeconds))
+		what += fmt.Sprintf(", %d queued for about %s", n, seconds(p.WaitSeconds))
 	}
 	if p.Rates.TurnedAway > 0 {
-		what += fmt.Sprintf(", %.2g a second are turned away", p.Rates.TurnedAway)
+		what += fmt.Sprintf(", %.2g per second rejected", p.Rates.TurnedAway)
 	}
-	return &Verdict{Binds: ByCompute, Sentence: fmt.Sprintf("The processors are busy %.0f%% of the time: %s%s.", 100*p.Busy, what, and(broken)),
-		Do: "Add a worker, serve a smaller model, or let fewer in."}
+	return &Verdict{
+		Bottleneck: ByCompute,
+		Sentence:   fmt.Sprintf("Compute is %.0f%% busy: %s%s.", 100*p.Busy, what, and(broken)),
+		Do:         "Add a worker, serve a smaller model, or admit fewer requests.",
+	}
 }
 
 func byQueue(p *Picture, broken []string) *Verdict {
@@ -154,12 +178,19 @@ func byQueue(p *Picture, broken []string) *Verdict {
 		return nil
 	}
 	if p.waiting() == 0 {
-		return &Verdict{Binds: ByQueue, Sentence: fmt.Sprintf("%.2g requests a second are turned away although the workers have room%s.", p.Rates.TurnedAway, and(broken)),
-			Do: "See which reason parley_shed_total gives; bounds of the queue are set with --queue-depth and --queue-wait."}
+		return &Verdict{
+			Bottleneck: ByQueue,
+			Sentence: fmt.Sprintf("%.2g requests per second are rejected although workers have capacity%s.",
+				p.Rates.TurnedAway, and(broken)),
+			Do: "See the reason in parley_shed_total; --queue-depth and --queue-wait set the limits of the queue.",
+		}
 	}
-	return &Verdict{Binds: ByQueue, Sentence: fmt.Sprintf("%d requests wait for their turn, about %s, while the workers are busy %.0f%% of the time%s.",
-		p.waiting(), seconds(p.WaitSeconds), 100*p.Busy, and(broken)),
-		Do: "Let the workers take more at once with --seqs, or wait: the queue learns what they bear."}
+	return &Verdict{
+		Bottleneck: ByQueue,
+		Sentence: fmt.Sprintf("%d requests are queued for about %s while workers are %.0f%% busy%s.",
+			p.waiting(), seconds(p.WaitSeconds), 100*p.Busy, and(broken)),
+		Do: "Raise --seqs so that workers run more at once, or wait: the queue adapts to their measured speed.",
+	}
 }
 
 func byClients(p *Picture, _ []string) *Verdict {
@@ -167,44 +198,53 @@ func byClients(p *Picture, _ []string) *Verdict {
 	if all < rateLeast {
 		return nil
 	}
-	switch {
-	case p.Rates.Retries > retryMany*all:
-		return &Verdict{Binds: ByClients, Sentence: fmt.Sprintf("%.0f%% of the requests were sent before: clients try again faster than we answer.", 100*p.Rates.Retries/all),
-			Do: "Have clients obey Retry-After; look who they are under Requests."}
-	case p.Rates.Cancelled > cancelMany*all:
-		return &Verdict{Binds: ByClients, Sentence: fmt.Sprintf("%.0f%% of the requests are left by their clients before the answer is complete.", 100*p.Rates.Cancelled/all),
-			Do: "See whether a time limit of the clients is shorter than their answers take."}
-	case p.Rates.Refused > refusedMany*all:
-		return &Verdict{Binds: ByClients, Sentence: fmt.Sprintf("%.0f%% of the requests are wrong and answered with an error.", 100*p.Rates.Refused/all),
-			Do: "Look at the latest ones under Requests: the error says what to change."}
-	case p.Rates.Limited > refusedMany*all:
-		return &Verdict{Binds: ByClients, Sentence: fmt.Sprintf("%.0f%% of the requests are over a limit of their own key.", 100*p.Rates.Limited/all),
-			Do: "Raise the limit of that key, or ask its holder to slow down."}
+	for _, kind := range []struct {
+		rate, least  float64
+		sentence, do string
+	}{
+		{
+			p.Rates.Retries, retryMany,
+			"%.0f%% of requests are retries: clients retry faster than the server answers.",
+			"Make clients honour Retry-After; find them under Requests.",
+		},
+		{
+			p.Rates.Cancelled, cancelMany,
+			"%.0f%% of requests are cancelled by their clients before the answer is complete.",
+			"Check whether a client timeout is shorter than an answer takes.",
+		},
+		{
+			p.Rates.Refused, refusedMany,
+			"%.0f%% of requests are invalid.",
+			"Look at the latest ones under Requests: the error says what to change.",
+		},
+		{
+			p.Rates.Limited, refusedMany,
+			"%.0f%% of requests exceed a limit or budget of their key or tenant.",
+			"Raise the limit, or ask the owner of the key to slow down.",
+		},
+	} {
+		if kind.rate > kind.least*all {
+			return &Verdict{Bottleneck: ByClients, Sentence: fmt.Sprintf(kind.sentence, 100*kind.rate/all), Do: kind.do}
+		}
 	}
 	return nil
 }
 
-// atEase is the sentence where nothing binds.
-func atEase(p *Picture, broken []string) string {
+// withoutBottleneck is the sentence of a server that has none.
+func withoutBottleneck(p *Picture, broken []string) string {
 	switch {
 	case len(broken) > 0:
-		return fmt.Sprintf("The workers have room, yet %s: single requests are large, or the machine is slow.", strings.Join(broken, " and "))
+		return fmt.Sprintf("Workers have capacity, yet %s: single requests are large, or the machine is slow.",
+			strings.Join(broken, " and "))
 	case p.Running == 0 && p.Rates.Requests == 0:
-		return "Nothing binds: nobody is asking for anything."
+		return "No bottleneck: the server is idle."
 	case p.Running == 0:
-		return "Nothing binds: requests are answered as they come, and nobody waits."
+		return "No bottleneck: requests are served as they arrive."
 	}
-	return fmt.Sprintf("Nothing binds: %s, nobody waits, and the key/value memory is %.0f%% in use.", beingAnswered(p.Running), 100*p.KV)
+	return fmt.Sprintf("No bottleneck: %d running, none queued, key/value memory %.0f%% full.", p.Running, 100*p.KV)
 }
 
-func beingAnswered(n int) string {
-	if n == 1 {
-		return "1 request is being answered"
-	}
-	return fmt.Sprintf("%d requests are being answered", n)
-}
-
-// waiting counts who waits, of all tiers.
+// waiting counts the queued requests of all tiers.
 func (p *Picture) waiting() (n int) {
 	for _, tier := range p.Waiting {
 		n += tier
@@ -235,7 +275,7 @@ func does(n int) string {
 	return "do"
 }
 
-// list names at most three.
+// list joins names, at most three of them.
 func list(names []string) string {
 	if len(names) > 3 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:2], ", "), len(names)-2)
@@ -243,7 +283,7 @@ func list(names []string) string {
 	return strings.Join(names, " and ")
 }
 
-// seconds writes a time as people say it.
+// seconds formats a time, such as 250 ms or 1.5 s.
 func seconds(s float64) string {
 	if s < 1 {
 		return fmt.Sprintf("%.0f ms", 1000*s)

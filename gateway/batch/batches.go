@@ -139,7 +139,7 @@ func (s *Store) change(r *record, how func(*record) bool) error {
 	return nil
 }
 
-// view returns a copy of a batch that nobody changes.
+// view returns a copy of a batch.
 func (s *Store) view(r *record) record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// places are those of the requests that are answered together. Who waits for one
-// gets it when a place is free and nobody waits whose tenant has fewer; so tenants
-// have equally many where all have enough to do, and one with many slow requests
-// holds up others for no longer than one of them takes.
+// places are the slots of requests that run at the same time. A request gets a free
+// slot when no tenant with fewer slots waits; so tenants with enough work have equally
+// many, and one with many slow requests delays others by at most one of them.
 type places struct {
 	mu      sync.Mutex
 	free    int
@@ -63,8 +62,8 @@ func (p *places) leave(tenant string) {
 	p.call()
 }
 
-// call gives free places to those who wait: first to the tenant that has the
-// fewest, and of those who have as many to who waits longest. The lock is held.
+// call gives free slots to waiting requests: to the tenant with the fewest slots, of
+// those to the one that has waited longest. The lock is held.
 func (p *places) call() {
 	for p.free > 0 && len(p.waiting) > 0 {
 		next := 0

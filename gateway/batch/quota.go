@@ -78,7 +78,7 @@ func (s *Shelf) room(more Usage) error {
 // diskReserve is how much space files leave free on the disk.
 const diskReserve = 256 << 20
 
-// diskRoom wants that the disk has room for so many bytes more.
+// diskRoom returns an error unless the disk has room for bytes more.
 func (s *Store) diskRoom(bytes int64) error {
 	free := s.free(s.dir)
 	if free == 0 || free-bytes >= diskReserve { // 0 where it cannot be asked

@@ -41,8 +41,8 @@ func (r *Runner) inTurn(ctx context.Context, tenant string, do func(context.Cont
 }
 
 // Rest waits for a time, as a request does whose author has no room for it now.
-// Where ctx is that of a request which a [Runner] makes, others have its place
-// meanwhile: an author with small limits holds up nobody else.
+// If ctx is that of a request which a [Runner] makes, others use its slot
+// meanwhile: an author with small limits delays no other.
 func Rest(ctx context.Context, d time.Duration) error {
 	p, placed := ctx.Value(placeKey{}).(*place)
 	if placed {

@@ -72,7 +72,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 func (r *Runner) expire() {
 	if err := r.Store.Expire(r.Now()); err != nil {
-		r.Log.Warn("old files of batches could not be removed", "error", err)
+		r.Log.Warn("batch file cleanup failed", "error", err)
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *Runner) startWaiting(ctx context.Context) {
 		r.under[id] = tenant
 		r.tasks.Go(func() {
 			if err := r.work(ctx, t); err != nil && ctx.Err() == nil {
-				r.Log.Error("a batch stopped; it goes on at the next start", "batch", id, "error", err)
+				r.Log.Error("batch stopped; resuming at the next start", "batch", id, "error", err)
 				return // it stays under way, so that the same fault does not come again and again
 			}
 			r.mu.Lock()

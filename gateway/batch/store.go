@@ -50,8 +50,7 @@ func (l Limits) withDefaults() Limits {
 // keepDefault is how long files of batches are kept, and batches themselves.
 const keepDefault = 30 * 24 * time.Hour
 
-// keepSeconds is how long a file is kept for which so many seconds were asked, 0 for
-// none.
+// keepSeconds is how long a file is kept if asked seconds were requested, 0 for none.
 func (l *Limits) keepSeconds(asked int) int64 {
 	seconds := cmp.Or(int64(asked), int64(cmp.Or(l.Keep, keepDefault).Seconds()))
 	if l.Keep > 0 {
@@ -103,7 +102,7 @@ type record struct {
 	ErrorsID string `json:"parley_errors_id"`
 	// KeepSeconds is how long they are kept.
 	KeepSeconds int64 `json:"parley_keep_seconds"`
-	// Order tells batches of the same second apart.
+	// Order sorts batches of the same second.
 	Order int64 `json:"parley_order"`
 	// End is what the batch becomes once it is finalized.
 	End openai.BatchStatus `json:"parley_end,omitempty"`

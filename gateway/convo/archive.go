@@ -64,7 +64,7 @@ type ArchivedMessage struct {
 	Completed    time.Time       `json:"completed,omitzero"`
 }
 
-// archiveMessage tells of m; what is in progress cannot go on elsewhere.
+// archiveMessage exports m; an answer in progress is exported as it is.
 func archiveMessage(m *Message) ArchivedMessage {
 	a := ArchivedMessage{
 		ID: m.ID, Parent: m.Parent, Kind: m.Kind, Role: m.Role, Content: m.Content, Status: m.Status, Model: m.Model,
@@ -149,7 +149,7 @@ func (a *Archive) check() error {
 		return err
 	}
 	if (c.Leaf == "") != (len(a.Messages) == 0) || c.Leaf != "" && !forest.has(c.Leaf) {
-		return parley.Invalid("archive", "The archive's current leaf %q is none of its messages.", c.Leaf)
+		return parley.Invalid("archive", "The archive's current leaf %q is not one of its messages.", c.Leaf)
 	}
 	return nil
 }

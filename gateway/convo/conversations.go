@@ -38,8 +38,7 @@ func (t *transaction) conversation(owner Owner, id string) (Conversation, error)
 		WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`, id, owner.Tenant, owner.User)
 }
 
-// lockConversation is conversation for one who will change it: until the end
-// of the transaction nobody else does.
+// lockConversation is conversation with a lock until the end of the transaction.
 func (t *transaction) lockConversation(owner Owner, id string) (Conversation, error) {
 	return only(t, scanConversation, `SELECT `+conversationColumns+` FROM conversations
 		WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`+t.LockRow(), id, owner.Tenant, owner.User)
@@ -72,8 +71,8 @@ func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewCon
 	return c, err
 }
 
-// makeConversation makes an empty conversation, if a quota has room for it and for so
-// many bytes of messages, or returns the one that was made with the same key.
+// makeConversation makes an empty conversation, if q has room for it and for
+// bytes of messages, or returns the one that was made with the same key.
 func (t *transaction) makeConversation(owner Owner, n *NewConversation, q *Quota, bytes int, now time.Time) (c Conversation, made bool, err error) {
 	id, full := newID("conv"), t.room(owner, q, 1, int64(bytes))
 	if n.Policy == "" {

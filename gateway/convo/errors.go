@@ -17,7 +17,7 @@ var (
 	// ended in another way.
 	ErrTaken = parley.Errorf(parley.Unavailable, "This answer was taken over or ended elsewhere.")
 	// ErrFull: the conversation or response holds as much as it may.
-	ErrFull = parley.Errorf(parley.InvalidRequest, "This conversation or response is full: go on in a new one.")
+	ErrFull = parley.Errorf(parley.InvalidRequest, "This conversation or response is full: continue in a new one.")
 	// ErrNotAlive: the process that should do the work has not said that it is
 	// alive, so its work would be taken for abandoned.
 	ErrNotAlive = parley.Errorf(parley.Unavailable, "This server could not renew its registration with the conversation store: try again.")

@@ -277,7 +277,7 @@ func NewMessageID() string { return newID("msg") }
 // NewResponseID returns a name for a response that is to be stored.
 func NewResponseID() string { return newID("resp") }
 
-// newID returns a name that nobody can guess and that no other thing has.
+// newID returns a unique name that cannot be guessed.
 func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Text()) }
 
 // storable returns text as both databases take it: valid UTF-8 without NUL.

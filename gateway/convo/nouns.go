@@ -152,8 +152,8 @@ type NewTurn struct {
 	Model string
 	// Process will write the answer. It must be alive: see Store.Beat.
 	Process string
-	// Answer is the id of the answer to be; made if empty. With it the call may
-	// be made again when nobody knows whether it was stored.
+	// Answer is the id of the answer to be; made if empty. With it the call can
+	// be retried when it is not known whether it was stored.
 	Answer string
 }
 
@@ -219,7 +219,7 @@ type RecoveredResponse struct {
 	ID    string
 }
 
-// A Retention says how long what nobody holds on to is kept. Zero fields mean
+// A Retention says how long unused data is kept. Zero fields mean
 // the defaults.
 type Retention struct {
 	// Deleted is how long a deletion can be undone; default 24 h.

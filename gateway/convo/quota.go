@@ -54,7 +54,7 @@ func (t *transaction) usage(owner Owner, alone bool) (u Usage, err error) {
 	return u, t.one(query, args, &u.Conversations, &u.Responses, &u.Bytes)
 }
 
-// room wants that a quota leaves room for so many more conversations and bytes.
+// room returns an error unless q has room for the given conversations and bytes.
 func (t *transaction) room(owner Owner, q *Quota, conversations, bytes int64) error {
 	for _, part := range []struct {
 		whose                string

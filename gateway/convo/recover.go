@@ -84,8 +84,8 @@ func (t *transaction) recover(now time.Time) (part Recovered, err error) {
 	return part, err
 }
 
-// interrupt ends an answer that was seen to be abandoned, unless somebody else
-// has done so meanwhile.
+// interrupt ends an answer that was seen to be abandoned, unless another
+// server has done so meanwhile.
 func (t *transaction) interrupt(a RecoveredAnswer, now time.Time) (bool, error) {
 	_, m, err := t.answer(a.Owner, AnswerID{Conversation: a.Conversation, Message: a.Message}, now)
 	if errors.Is(err, ErrNotFound) || err == nil && m.Status != InProgress {

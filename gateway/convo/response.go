@@ -39,7 +39,7 @@ type Response struct {
 
 // A NewResponse is what a response is made of.
 type NewResponse struct {
-	// ID is made if empty. With it the call may be made again when nobody knows
+	// ID is made if empty. With it the call can be retried when it is not known
 	// whether it was stored.
 	ID string
 	// Key makes the call repeatable; empty: every call makes one.
@@ -62,7 +62,7 @@ type Item struct {
 	Content json.RawMessage
 }
 
-// A Side tells input from output.
+// A Side is input or output.
 type Side string
 
 // The sides of a response.

@@ -93,7 +93,7 @@ type Store interface {
 	// FinishResponse ends a response, with its last events. Ending it again
 	// changes nothing.
 	FinishResponse(ctx context.Context, owner Owner, id string, outcome ResponseOutcome, now time.Time) (Response, error)
-	// CancelResponse asks whoever computes the response to stop; see Progress.
+	// CancelResponse asks the server that computes the response to stop; see Progress.
 	// One that has ended stays as it is.
 	CancelResponse(ctx context.Context, owner Owner, id string) (Response, error)
 	// ResumeResponse gives a response that a dead process left to process.

@@ -23,7 +23,7 @@ func (t *transaction) alive(process string, now time.Time) error {
 	return err
 }
 
-// fingerprintOf tells calls apart that use the same key.
+// fingerprintOf identifies a call, to detect different ones with the same key.
 func fingerprintOf(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -158,7 +158,7 @@ func (d *database) Checkpoint(ctx context.Context, owner Owner, id AnswerID, con
 	})
 }
 
-// grow notes that the conversation's contents take so many bytes more.
+// grow adds bytes to the size of the conversation.
 func (w *writer) grow(bytes int) error {
 	w.c.Bytes += int64(bytes)
 	if bytes > 0 && w.c.Bytes > ConversationBytesMax {
@@ -181,7 +181,7 @@ func (d *database) FinishTurn(ctx context.Context, owner Owner, id AnswerID, o O
 		if !m.writableBy(id.Process) {
 			return ErrTaken
 		}
-		// An answer is kept even where it makes the conversation too full to go on.
+		// An answer is kept even where it makes the conversation too full to continue.
 		before := len(m.Content)
 		o.apply(&m, now)
 		w.c.Bytes += int64(len(m.Content) - before)

@@ -110,8 +110,8 @@ func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, do func
 }
 
 // pause waits before another attempt: from 10 ms, doubling up to half a
-// second, each half by chance, so that those who failed together do not meet
-// again.
+// second, each half by chance, so that transactions that failed together do not
+// collide again.
 func pause(ctx context.Context, attempt int) {
 	longest := min(10*time.Millisecond<<min(attempt, 10), 500*time.Millisecond)
 	select {
@@ -152,7 +152,7 @@ func (t *Tx) LockRow() string { return t.dialect.lockRow }
 
 // findable returns ErrNoRow if an argument is a text that no database
 // keeps. Whatever is to be stored was checked before; so it is an id that
-// somebody made up.
+// a client made up.
 func findable(args []any) error {
 	for _, arg := range args {
 		if text, ok := arg.(string); ok && (!utf8.ValidString(text) || strings.ContainsRune(text, 0)) {

@@ -13,7 +13,7 @@ import (
 // A Schema is the tables of one package. The packages that share a database
 // bring theirs up to date independently of each other.
 type Schema struct {
-	// Versions is the table that tells which migrations were applied; each
+	// Versions is the table of applied migrations; each
 	// schema has its own.
 	Versions string
 	// Migrations has a directory of SQL files for each kind of database. Their

@@ -134,7 +134,7 @@ func (c *pgConn) ExecContext(ctx context.Context, query string, args []driver.Na
 }
 
 // QueryContext reads one row ahead: database/sql wants to know the columns
-// before it asks for a row, and the server tells them with the first.
+// before it asks for a row, and the server sends them with the first.
 func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.conn.Query(ctx, query, values(args)...)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // webhook. It never has a key's secret.
 type AlertDocument struct {
 	Object string `json:"object"`
-	// ID is the same whoever tells the alert, and however often it arrives.
+	// ID is the same for every delivery of an alert, from any gateway.
 	ID           string    `json:"id"`
 	CreatedAt    int64     `json:"created_at"`
 	Organization string    `json:"organization"`

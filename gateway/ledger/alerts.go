@@ -21,9 +21,9 @@ type Alert struct {
 	Standing          limit.Standing
 }
 
-// Claim notes an alert and reports whether it is the caller's to tell: for each
-// account and month it is one teller's, however many gateways and restarts there
-// are on one database. Whoever asks again under the same name hears the same.
+// Claim records an alert and reports whether the caller must send it: for each account
+// and month one teller does, however many gateways and restarts there are on one
+// database. Calling it again with the same teller gives the same result.
 func (l *Ledger) Claim(ctx context.Context, a *Alert, teller string) (mine bool, err error) {
 	err = l.db.Write(ctx, func(t *db.Tx) error {
 		s := &a.Standing
@@ -42,7 +42,7 @@ func (l *Ledger) Claim(ctx context.Context, a *Alert, teller string) (mine bool,
 
 const alertColumns = `account, month, at, organization, key_id, name, prefix, spent_micros, budget_micros, share`
 
-// Alerts returns what was told since a time, newest first, at most so many.
+// Alerts returns the alerts since a time, newest first, at most most.
 func (l *Ledger) Alerts(ctx context.Context, since time.Time, most int) (alerts []Alert, err error) {
 	err = l.db.Read(ctx, func(t *db.Tx) error {
 		alerts, err = db.All(t, scanAlert, `SELECT `+alertColumns+` FROM budget_alerts WHERE at >= $1 ORDER BY at DESC, account LIMIT $2`, db.Stamp(since), int64(most))

@@ -3,13 +3,13 @@
 //
 // An [Entry] is one generation: a request of a client, or a question of our own
 // such as for a title. It is written once, under its own id, before the client
-// hears the end of its answer: whoever has an answer finds it here, also after a
+// receives the end of its answer, so every complete answer is here, also after a
 // crash. Requests that end together are written together.
 //
 //	entry.go   what is kept of a request, and where its time went
 //	price.go   what tokens cost, in whole millionths
 //	ledger.go  writing, and the accounts of limits over a restart
 //	sum.go     what was used: by time, key, user, model
-//	alerts.go  which budgets were told to be nearly spent, and by whom
-//	teller.go  claims what is news of budgets and tells it; webhook.go posts it
+//	alerts.go  which budget alerts were sent, and by which gateway
+//	teller.go  claims budget alerts and sends them; webhook.go posts them
 package ledger

@@ -29,7 +29,7 @@ type Ledger struct {
 	mu      sync.Mutex
 	waiting []*pending
 	closed  bool
-	// wake tells the writer that entries wait.
+	// wake signals the writer that entries wait.
 	wake   chan struct{}
 	stop   context.CancelFunc
 	writer sync.WaitGroup
@@ -57,7 +57,7 @@ const (
 	closeWait    = 10 * time.Second
 )
 
-// Open brings the ledger's tables up to date. Whoever opened d closes it, after
+// Open brings the ledger's tables up to date. The caller closes d, after
 // [Ledger.Close].
 func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 	files, err := fs.Sub(migrationFiles, "migrations")
@@ -121,8 +121,8 @@ func (l *Ledger) write(ctx context.Context) {
 	}
 }
 
-// pause is how long to wait for more after a commit of so many entries: not at all
-// where few end, and a millisecond for each where many do. That grows to its end
+// pause is how long to wait for more after a commit of entries: not at all where few
+// end, and a millisecond for each where many do. That grows to its limit
 // only where more than a thousand end in a second, and there a commit for each few
 // would be a tenth of all work.
 func pause(entries int) time.Duration {
@@ -143,7 +143,7 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 	}
 	err := l.db.Write(l.lasting(ctx), func(t *db.Tx) error { return l.insert(t, batch) })
 	if err != nil {
-		l.log.Error("the ledger could not be written; it is tried again", "entries", len(batch), "error", err)
+		l.log.Error("ledger write failed; retrying", "entries", len(batch), "error", err)
 		l.mu.Lock()
 		l.waiting = append(batch, l.waiting...)
 		l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *Ledger) lasting(ctx context.Context) context.Context {
 	return ctx
 }
 
-// insertOf is the statement for so many rows.
+// insertOf is the statement for a number of rows.
 func insertOf(rows int) string {
 	row := strings.Count(columns, ",") + 1
 	var values []string

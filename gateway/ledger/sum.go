@@ -33,7 +33,7 @@ type Query struct {
 	From, To time.Time
 	// Width cuts the time into buckets from From on; 0 makes one of all.
 	Width time.Duration
-	// By tells sums apart.
+	// By are the fields to group by.
 	By []By
 	// Only names the values that count, for some; an empty list counts none.
 	Only map[By][]string

@@ -16,7 +16,7 @@ import (
 // A TellerConfig says what a teller works with.
 type TellerConfig struct {
 	// Ledger is where alerts are claimed and kept, so that of all gateways on one
-	// database one tells it.
+	// database one sends it.
 	Ledger *Ledger
 	// Key says what people call a key, and how its secret begins.
 	Key func(ctx context.Context, id string) (name, prefix string, err error)
@@ -30,10 +30,10 @@ type TellerConfig struct {
 	Log *slog.Logger
 }
 
-// A Teller tells once that a budget is nearly spent: in the log, as a metric, in
-// the ledger, where the operator's page finds it, and to a webhook. What is news is
-// decided in package limit, beside the sum that it is about. Nothing here may hold
-// up a request: queues are bounded, and who finds one full is not waited for.
+// A Teller sends an alert once when a budget is nearly spent: to the log, a metric, the
+// ledger, where the admin page finds it, and a webhook. Package limit decides when,
+// beside the sum of what was spent. Nothing here may delay a request: queues are
+// bounded, and alerts that find one full are dropped.
 //
 // It must be closed, after the book of limits that has its Watch.
 type Teller struct {
@@ -104,8 +104,8 @@ func (t *Teller) take(account string, s limit.Standing) bool {
 	}
 }
 
-// work tells what is queued until ctx ends, and then the rest, if the database is
-// there for it.
+// work sends what is queued until ctx ends, and then the rest, if the database is
+// reachable.
 func (t *Teller) work(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
@@ -122,8 +122,8 @@ func (t *Teller) work(ctx context.Context) {
 	}
 }
 
-// tell claims news and tells them if they are this process's to tell. What cannot
-// be claimed now is taken up with the account's next request.
+// tell claims an alert and sends it if this process must. What cannot be claimed now
+// is retried with the account's next request.
 func (t *Teller) tell(ctx context.Context, p piece) {
 	ctx, cancel := context.WithTimeout(ctx, claimMax)
 	defer cancel()
@@ -134,7 +134,7 @@ func (t *Teller) tell(ctx context.Context, p piece) {
 	}
 	if err != nil {
 		t.Watch.Again(p.account)
-		t.config.Log.Error("a budget is nearly spent, and that could not be noted; it is tried again with the next request", "organization", a.Organization, "key", a.Key, "error", err)
+		t.config.Log.Error("budget alert not recorded; retrying with the next request", "organization", a.Organization, "key", a.Key, "error", err)
 		return
 	}
 	if mine {
@@ -161,13 +161,12 @@ func (t *Teller) announce(a *Alert) {
 		about = append(about, "key", a.Name, "prefix", a.Prefix+"…")
 	}
 	t.alerts.WithLabelValues(of).Inc()
-	t.config.Log.Warn("a budget is nearly spent", append(about, "spent", a.Standing.Spent.String(), "budget", a.Standing.Budget.String(),
+	t.config.Log.Warn("budget nearly spent", append(about, "spent", a.Standing.Spent.String(), "budget", a.Standing.Budget.String(),
 		"used", a.Standing.Used().String(), "month", d.Month, "resets", (a.Standing.Month+1).Start())...)
 	t.hook.send(&d)
 }
 
-// Close tells what is queued, and gives the webhook a moment for what is on its
-// way.
+// Close sends what is queued, and gives the webhook a moment for what is in flight.
 func (t *Teller) Close() error {
 	t.stop()
 	t.working.Wait()

@@ -150,7 +150,7 @@ func TestWhatCannotBeClaimedComesAgain(t *testing.T) {
 		}
 	}
 	spend("1", 80)
-	until("it is tried again with the next request")
+	until("retrying with the next request")
 	back.Store(true)
 	spend("2", 1)
 	until("a budget is nearly spent\"")

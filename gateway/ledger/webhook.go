@@ -24,7 +24,7 @@ type webhook struct {
 	// pauses are what is waited for between tries.
 	pauses []time.Duration
 	queue  chan *AlertDocument
-	// ending is closed when nobody waits for another try.
+	// ending is closed when there are no more retries.
 	ending  chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -64,7 +64,7 @@ func (w *webhook) send(d *AlertDocument) {
 	case w.queue <- d:
 	default:
 		w.posts.WithLabelValues("dropped").Inc()
-		w.log.Error("an alert was not sent to the webhook: too many wait for it already", "alert", d.ID, "waiting", postsWaiting)
+		w.log.Error("budget alert dropped: webhook queue full", "alert", d.ID, "waiting", postsWaiting)
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *webhook) work() {
 	for d := range w.queue {
 		if err := w.deliver(d); err != nil {
 			w.posts.WithLabelValues("failed").Inc()
-			w.log.Error("the webhook could not be told that a budget is nearly spent", "alert", d.ID, "error", err)
+			w.log.Error("budget alert not delivered", "alert", d.ID, "error", err)
 			continue
 		}
 		w.posts.WithLabelValues("delivered").Inc()
@@ -134,7 +134,8 @@ func unnamed(err error) error {
 	return err
 }
 
-// close gives what waits one try each, within hookWait. Nobody may send any more.
+// close gives what waits one attempt each, within hookWait. send must not be called
+// afterwards.
 func (w *webhook) close() {
 	close(w.ending)
 	close(w.queue)

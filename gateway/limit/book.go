@@ -36,7 +36,7 @@ type Memory struct {
 	Load func(ctx context.Context) (map[string]State, error)
 	Save func(ctx context.Context, changed map[string]State) error
 
-	// Watch hears of budgets that are nearly spent; nil tells nobody.
+	// Watch is called for budgets that are nearly spent; nil for no alerts.
 	Watch *Watch
 	// Log hears when saving fails; default: slog.Default().
 	Log *slog.Logger
@@ -104,7 +104,7 @@ func (m *Memory) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := m.Keep(ctx); err != nil && ctx.Err() == nil {
-			m.Log.Error("the use of limits could not be saved; it is tried again", "error", err)
+			m.Log.Error("saving limit usage failed; retrying", "error", err)
 		}
 	}
 }
@@ -202,8 +202,8 @@ func (m *Memory) seedOne(ctx context.Context, account Account) error {
 // spentMax bounds how long it may take to find out what an account has spent.
 const spentMax = 30 * time.Second
 
-// askSpent finds out what an account has spent in the month of now: nothing, if there is
-// nobody to ask.
+// askSpent finds out what an account has spent in the month of now: nothing, if ask is
+// nil.
 func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) (Micros, error), account string, now time.Time) (Micros, error) {
 	if ask == nil {
 		return 0, nil

@@ -23,7 +23,7 @@ func ParseShare(text string) (Share, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	s := Share(n*float64(Whole) + 0.5)
 	if err != nil || !(n >= 0 && n <= 1) || s.Float() != n {
-		return 0, fmt.Errorf("%q is no share: write a number of 0 to 1 with at most three places, such as 0.8", text)
+		return 0, fmt.Errorf("%q is not a share: use a number from 0 to 1 with at most three decimals, such as 0.8", text)
 	}
 	return s, nil
 }
@@ -80,7 +80,7 @@ const (
 // left with the longest answer it may get, so hardly any gets all of it.
 const goneFrom Share = 990
 
-// reached reports whether so much of the budget is spent.
+// reached reports whether share of the budget is spent.
 func (s *Standing) reached(share Share) bool {
 	return s.Budget > 0 && share > 0 && int64(s.Spent)*int64(Whole) >= int64(s.Budget)*int64(share)
 }
@@ -153,7 +153,7 @@ type Watch struct {
 	mu   sync.Mutex
 }
 
-// look tells what is news of an account.
+// look reports an account whose budget is newly near its end.
 func (w *Watch) look(a *Account, s *State) {
 	if w == nil || s.Month == 0 {
 		return

@@ -17,14 +17,14 @@ type Use struct {
 // What does not last is charged by Reserve alone: a count of requests is final.
 func (u *Use) Lasts() bool { return u.Concurrent != 0 || u.Input != 0 || u.Output != 0 || u.Cost != 0 }
 
-// An Account is somebody's use and the limits that hold for it.
+// An Account is the usage of a key, user or organization and its limits.
 type Account struct {
 	Name   string
 	Limits Limits
 }
 
 // A Hold is what a request reserves of its accounts while it is answered: of all
-// of them or, if one refuses, of none. Whoever reserved it settles it, with the
+// of them or, if one refuses, of none. The caller that reserved it settles it, with the
 // same Hold.
 type Hold struct {
 	// ID names the hold; no other has the same.
@@ -52,21 +52,21 @@ const (
 
 // A Refusal is the limit that stands against a request.
 type Refusal struct {
-	// Refused is which limit; empty lets the request go on.
+	// Refused is which limit; empty admits the request.
 	Refused Reason
 	// Account is whose limit, as the hold counts its accounts.
 	Account int
-	// Period is the time that a rate is for; 0 for what is no rate.
+	// Period is the time that a rate is for; 0 if the limit is not a rate.
 	Period time.Duration
 	// Limit is what it allows, Left what is left of it, Asked what the request
 	// needs.
 	Limit, Left, Asked int64
-	// Wait is how long it takes until the request could go on if nobody else
-	// came; less than 0 says that it cannot.
+	// Wait is how long it takes until the request could be admitted if no other came;
+	// negative if it never can.
 	Wait time.Duration
 }
 
-// A Verdict says whether a request may go on, and what is left of the limits.
+// A Verdict says whether a request is admitted, and what is left of the limits.
 type Verdict struct {
 	Refusal
 	// Requests and Tokens are the tightest of their kind, after the request. For a
@@ -114,8 +114,8 @@ func (u *Use) amounts() [buckets]int64 {
 	return [buckets]int64{u.Requests, u.Requests, u.Input, u.Output, u.Light}
 }
 
-// concurrencyWait is what one who has too many answers at a time is told to wait:
-// nobody knows when one of them will end.
+// concurrencyWait is the retry time of a client with too many concurrent requests: it
+// is not known when one of them will end.
 const concurrencyWait = time.Second
 
 // A State is what an account has used. The zero value has used nothing.
@@ -127,8 +127,8 @@ type State struct {
 	// At is when the debts were true, in microseconds since 1970.
 	At   int64
 	Debt [buckets]int64
-	// Month is the one that Spent was spent in, as year·12 + month; 0 if nobody
-	// has said yet what was spent. Held is what is reserved.
+	// Month is the one that Spent was spent in, as year·12 + month; 0 if what was
+	// spent is not known yet. Held is what is reserved.
 	Month       int64
 	Spent, Held Micros
 	// Running is how many requests are under way.
@@ -162,7 +162,7 @@ func (s *State) flow(limits *Limits, now time.Time) {
 	}
 }
 
-// drained is what is left of a debt after so many microseconds. What has no limit
+// drained is what is left of a debt after elapsed microseconds. What has no limit
 // owes nothing. A debt may be of more than one period: the limit may have been
 // larger when it was made.
 func drained(debt, rate, elapsed int64) int64 {
@@ -217,8 +217,8 @@ func (s *State) left(i int, rate int64) int64 {
 	return max((rate*periods[i]-s.Debt[i])/periods[i], 0)
 }
 
-// wait returns how long it takes until a bucket has so much, 0 if it has, -1 if
-// it never will.
+// wait returns how long it takes until bucket i has amount, 0 if it has, -1 if it never
+// will.
 func (s *State) wait(i int, rate, amount int64) time.Duration {
 	if amount > rate {
 		return -1

@@ -110,7 +110,7 @@ func (m Micros) String() string {
 func ParseMicros(text string) (Micros, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
-	malformed := fmt.Errorf("%q is no amount of money: write it like 12.50, with at most six places", text)
+	malformed := fmt.Errorf("%q is not an amount of money: use a form like 12.50, with at most six decimals", text)
 	if len(fraction) > 6 || whole == "" || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
 		return 0, malformed
 	}

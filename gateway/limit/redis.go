@@ -24,10 +24,10 @@ type RedisConfig struct {
 	// Prefix begins all names of keys; default "parley".
 	Prefix string
 	// Gateways is how many share the limits. It matters only while Redis is out of
-	// reach: 0 then refuses all requests that have limits, a number lets this
-	// gateway go on with its part of them.
+	// reach: 0 then rejects all requests that have limits; with another
+	// number this gateway continues with its part of them.
 	Gateways int
-	// Lease is how long a reservation lives that nobody renews, so how long a
+	// Lease is how long a reservation lives without renewal, so how long a
 	// gateway that crashed keeps what it had reserved; default 60 s.
 	Lease time.Duration
 	// Timeout bounds one command; default 1 s.
@@ -35,8 +35,8 @@ type RedisConfig struct {
 	// Spent says what an account has spent in the month of now, for accounts with
 	// a budget that Redis does not know; nil is nothing.
 	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
-	// Watch hears of budgets that are nearly spent; nil tells nobody. While Redis is
-	// out of reach it hears nothing, and afterwards what was missed.
+	// Watch is called for budgets that are nearly spent; nil for no alerts. While Redis
+	// is unreachable it is not called, and afterwards for what was missed.
 	Watch *Watch
 	// Now is the clock; default: that of the Redis server, which all share.
 	Now func() time.Time
@@ -153,7 +153,7 @@ func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 	case err == nil || errors.Is(err, errSpent):
 		return v, err
 	}
-	if h.Use.Lasts() { // it may have been made all the same, and then nobody else would end it
+	if h.Use.Lasts() { // it may have been made all the same, and then nothing else would end it
 		r.tellLater(command{verb: "settle", hold: h})
 	}
 	if ctx.Err() != nil {
@@ -244,7 +244,7 @@ func (r *Redis) arguments(c *command) []any {
 	return arguments
 }
 
-// statesTold is how many numbers the script tells of an account.
+// statesTold is how many numbers the script returns for an account.
 const statesTold = buckets + 4
 
 // stateOf is what the script told of a hold's account.
@@ -348,7 +348,7 @@ func timesCost(u Use, n int) Use {
 	return u
 }
 
-// Close implements [Book]: it tells what was not told yet, if it can.
+// Close implements [Book]: it reports what was not reported yet, if it can.
 func (r *Redis) Close() error {
 	r.stop()
 	r.loop.Wait()

@@ -53,12 +53,12 @@ func (r *Redis) lost(err error) {
 	r.down = err
 	r.metrics.up.Set(0)
 	if r.config.Gateways == 0 {
-		r.config.Log.Error("Redis is out of reach: requests that have limits are refused until it is back", "error", err)
+		r.config.Log.Error("Redis unreachable: rejecting requests that have limits", "error", err)
 		return
 	}
 	r.local = NewMemory(r.now)
 	r.local.Spent = r.config.Spent
-	r.config.Log.Error("Redis is out of reach: this gateway goes on with its share of the limits", "gateways", r.config.Gateways, "error", err)
+	r.config.Log.Error("Redis unreachable: using this gateway's share of the limits", "gateways", r.config.Gateways, "error", err)
 }
 
 // found notes that Redis answers again.
@@ -68,7 +68,7 @@ func (r *Redis) found() {
 	if r.down != nil {
 		r.down, r.local = nil, nil
 		r.metrics.up.Set(1)
-		r.config.Log.Warn("Redis is back: limits are kept there again")
+		r.config.Log.Warn("Redis reachable again")
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *Redis) keep(ctx context.Context) {
 	}
 }
 
-// revive tells Redis what waits, and notes whether it is back.
+// revive reports to Redis what waits, and notes whether it is back.
 func (r *Redis) revive(ctx context.Context) error {
 	if _, down := r.share(); down {
 		if err := r.client.Ping(ctx).Err(); err != nil {

@@ -181,7 +181,7 @@ func (r *MessagesRequest) readTurns(v value) error {
 		return v.invalid("empty_array", "empty array. Expected at least one message.")
 	}
 	if last := &r.Messages[len(r.Messages)-1]; last.Role == "assistant" && len(last.ToolCalls) == 0 {
-		r.ContinueFinal, r.OpenTurn = true, false // the answer goes on from it
+		r.ContinueFinal, r.OpenTurn = true, false // the answer continues it
 	}
 	return nil
 }

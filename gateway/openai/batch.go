@@ -110,7 +110,7 @@ func ParseBatchLine(line []byte) (*BatchLine, error) {
 	return l, nil
 }
 
-// A Batch is a list of requests that are answered when nobody else asks. The
+// A Batch is a list of requests that are answered when the server is otherwise idle. The
 // members about what has not happened are left out.
 type Batch struct {
 	ID               string             `json:"id"`

@@ -14,7 +14,7 @@ type ChatRequest struct {
 	Generation
 	// Messages has at least one entry.
 	Messages []Message
-	// ContinueFinal asks to go on with the last message, which is then the
+	// ContinueFinal asks to continue the last message, which is then the
 	// assistant's, instead of opening a new turn.
 	ContinueFinal bool
 	// OpenTurn is false if the client asked for a prompt that does not end

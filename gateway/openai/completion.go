@@ -105,7 +105,7 @@ func (r *CompletionRequest) readBestOf(f *fields) {
 }
 
 // readPrompts takes the member called name: a text, a list of token ids, or a
-// list of at most so many of them.
+// list of at most most of them.
 func readPrompts(f *fields, name string, most int) (list []Prompt) {
 	v, ok := f.take(name)
 	if !ok {

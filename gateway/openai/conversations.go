@@ -92,7 +92,7 @@ type TurnRequest struct {
 	Parent, Edit, Again string
 	// Instructions are shown to the model before all messages, in this turn.
 	Instructions string
-	// Background lets the turn go on when its client leaves: others may follow it.
+	// Background lets the turn continue when its client hangs up: others may follow it.
 	Background bool
 }
 
@@ -118,8 +118,8 @@ func ParseTurn(body []byte) (*TurnRequest, error) {
 	return r, f.err
 }
 
-// ParseResume reads the body that asks to go on with an answer: that of a
-// turn, without anything to say. It may be empty.
+// ParseResume reads the body that asks to continue an answer: that of a
+// turn, without new messages. It may be empty.
 func ParseResume(body []byte) (*TurnRequest, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -246,7 +246,7 @@ type ConversationItem struct {
 	Context      json.RawMessage `json:"context,omitempty"`
 	Error        *ResponseError  `json:"error,omitempty"`
 	Timings      *Timings        `json:"timings,omitempty"`
-	// Outcome tells more of an incomplete message than Status can: cancelled,
+	// Outcome says more about an incomplete message than Status can: cancelled,
 	// failed or incomplete.
 	Outcome string `json:"outcome,omitempty"`
 }
@@ -278,7 +278,7 @@ func NewConversationItem(id, role, status string, items []Item) ConversationItem
 	return c
 }
 
-// LoneItem shows an item that is no message.
+// LoneItem shows an item that is not a message.
 func LoneItem(i Item) ConversationItem { return ConversationItem{itemShape: i.shape()} }
 
 // A ContextNote says what of a conversation the model was not shown, since not

@@ -11,8 +11,8 @@ import (
 	"parley"
 )
 
-// StatusClosed is the status logged for a caller who left before the answer
-// was complete. Nobody receives it.
+// StatusClosed is the status logged for a client that hung up before the
+// answer was complete. It is never sent.
 const StatusClosed = 499
 
 // An ErrorBody is the one shape in which a failure reaches a client.
@@ -34,7 +34,7 @@ type ErrorDetail struct {
 // A Failure is an error in the form in which it goes out over HTTP.
 type Failure struct {
 	Status int
-	// Header tells the client whether and when to try again.
+	// Header says whether and when the client should retry.
 	Header http.Header
 	Body   ErrorBody
 }
@@ -47,7 +47,7 @@ type rule struct {
 	code string
 	// retrySeconds is sent as retry-after; 0 sends none.
 	retrySeconds int
-	// final tells clients that trying again does not help, where they would.
+	// final says to clients that retrying does not help, where they would retry.
 	final bool
 }
 
@@ -128,7 +128,7 @@ func waitOf(err error) time.Duration {
 	return 0
 }
 
-// header tells whether and when to try again. Clients read the milliseconds
+// header says whether and when to retry. Clients read the milliseconds
 // first; seconds are whole and at least one.
 func (r rule) header(wait time.Duration) http.Header {
 	h := make(http.Header)
@@ -195,14 +195,14 @@ func MissingModel() error {
 // MissingKey is the error for a request without a key where one is needed.
 func MissingKey() error {
 	return withCode("missing_api_key", parley.Errorf(parley.Unauthenticated,
-		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). Whoever runs this server makes one with: parley keys create"))
+		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). The operator of this server creates one with: parley keys create"))
 }
 
 // MissingToken is the error for a call that carries no credential, to a server that has
 // no keys, about what is stored there or changes the server.
 func MissingToken() error {
 	return withCode("missing_local_token", parley.Errorf(parley.Unauthenticated,
-		"This server has no API keys, so what it stores and how it runs is only for the person who started it: open the link that 'parley serve' printed, or send its token in the header 'Authorization: Bearer …'. Or make a key with: parley keys create --admin --name me"))
+		"This server has no API keys, so stored data and administration need its local token: open the link that 'parley serve' printed, or send the token in the header 'Authorization: Bearer …'. Or create a key with: parley keys create --admin --name me"))
 }
 
 // RouteNotFound is the error for a path that does not exist.

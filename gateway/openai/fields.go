@@ -8,7 +8,7 @@ const membersMax = 1000
 
 // fields reads an object member by member and keeps the first error, so that
 // a parser is a plain list of what it takes. An explicit null counts as
-// absent; names nobody asks for are ignored; of two members with one name the
+// absent; unknown names are ignored; of two members with one name the
 // last is read.
 type fields struct {
 	at  value

@@ -48,8 +48,8 @@ type Route struct {
 	Worker string  `json:"worker,omitempty"`
 	Reason string  `json:"worker_reason,omitempty"`
 	TTFTMs float64 `json:"ttft_ms,omitempty"`
-	// Pool is where the worker stands, and Moves how often the answer had to go on
-	// with another one.
+	// Pool is where the worker stands, and Moves how often the answer failed over to
+	// another one.
 	Pool  string `json:"pool,omitempty"`
 	Moves int    `json:"moves,omitempty"`
 	// CostMicros is in millionths of the unit that prices are in.

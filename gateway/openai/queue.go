@@ -1,6 +1,6 @@
 package openai
 
-// A QueuePlace tells where a request stands that is being answered.
+// A QueuePlace is the position of a request.
 type QueuePlace struct {
 	Object string `json:"object"`
 	ID     string `json:"id"`
@@ -15,13 +15,13 @@ type QueuePlace struct {
 	EstimatedWait float64 `json:"estimated_wait_seconds"`
 }
 
-// A QueueList tells of the queues of all models.
+// A QueueList has the queues of all models.
 type QueueList struct {
 	Object string  `json:"object"`
 	Data   []Queue `json:"data"`
 }
 
-// A Queue tells how busy a model is.
+// A Queue says how busy a model is.
 type Queue struct {
 	Object string `json:"object"`
 	Model  string `json:"model"`
@@ -34,7 +34,7 @@ type Queue struct {
 	Tiers           []QueueTier `json:"tiers"`
 }
 
-// A QueueTier tells of a queue's requests of one tier.
+// A QueueTier has a queue's requests of one tier.
 type QueueTier struct {
 	Tier    string `json:"tier"`
 	Waiting int    `json:"waiting"`

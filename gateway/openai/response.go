@@ -182,7 +182,7 @@ func UsageOf(u parley.Usage) Usage {
 	}
 }
 
-// Timings tells where the time of a request went. It is an extra of this
+// Timings says where the time of a request went. It is an extra of this
 // server that clients ignore unless they know it.
 type Timings struct {
 	QueuedMs           float64 `json:"queued_ms"`
@@ -231,8 +231,8 @@ type ModelList struct {
 }
 
 // A Model is one entry of a [ModelList]. MaxModelLen, the context in tokens,
-// is an extra that some editors read; Unavailable, another, says why nobody can
-// chat with it now.
+// is an extra that some editors read; Unavailable, another, says why it
+// cannot be used now.
 type Model struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -258,7 +258,7 @@ func LogprobOf(p float32) float64 {
 }
 
 // TokenText returns the bytes of a token as a string for people. Bytes that
-// are no character alone are written as the interface does for plain
+// are not a character alone are written as the interface does for plain
 // completions: bytes:\xe2\x80.
 func TokenText(b []byte) string {
 	if utf8.Valid(b) {

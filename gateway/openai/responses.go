@@ -24,7 +24,7 @@ type ResponseRequest struct {
 	Instructions string
 	// StoreGiven says that the client said itself whether to store the response.
 	StoreGiven bool
-	// Background asks to go on without the client.
+	// Background asks to continue without the client.
 	Background bool
 	// Drop allows the oldest items to be left out if not all fit the context.
 	Drop bool

@@ -68,8 +68,8 @@ func (l *ResponseLog) emit(e responseEvent) {
 	l.events = append(l.events, raw)
 }
 
-// Begin tells that the response exists and is being computed; a queued one
-// first waits for its turn.
+// Begin reports that the response exists and is being computed; a queued one waits
+// first.
 func (l *ResponseLog) Begin() {
 	if l.Response.Background {
 		l.Response.Status = "queued"
@@ -185,7 +185,7 @@ func (l *ResponseLog) close(status string) {
 }
 
 // Complete ends a response that went well. Cut says that the model would have
-// gone on.
+// continued.
 func (l *ResponseLog) Complete(cut string, usage *ResponseUsage, now int64) {
 	l.Response.Usage, l.Response.CompletedAt = usage, &now
 	if cut != "" {
@@ -205,7 +205,7 @@ func (l *ResponseLog) Fail(why *ResponseError) {
 	l.end("failed")
 }
 
-// Cancel ends a response that nobody wants any more. There is no event for
+// Cancel ends a response that was cancelled. There is no event for
 // that: the log just ends.
 func (l *ResponseLog) Cancel() {
 	l.close("incomplete")
@@ -226,7 +226,7 @@ type ErrorEvent struct {
 	Sequence int64   `json:"sequence_number"`
 }
 
-// NewErrorEvent tells of an error as the event of that number.
+// NewErrorEvent returns an error as the event with a sequence number.
 func NewErrorEvent(detail ErrorDetail, sequence int64) ErrorEvent {
 	return ErrorEvent{"error", detail.Code, detail.Message, detail.Param, sequence}
 }
@@ -246,7 +246,7 @@ func EventType(event json.RawMessage) string {
 	var e struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(event, &e) // an event that is no JSON has no type
+	_ = json.Unmarshal(event, &e) // an event that is not JSON has no type
 	return e.Type
 }
 

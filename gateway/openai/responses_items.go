@@ -196,7 +196,7 @@ func (i *Item) readSummary(f *fields) {
 	i.Summary = string(text)
 }
 
-// SummaryMessage tells the model what was said before, in the words of a summary.
+// SummaryMessage returns the message that gives the model a summary of earlier turns.
 func SummaryMessage(summary string) Message {
 	return Message{Role: "system", Content: "Summary of the conversation before this:\n" + summary, HasContent: true}
 }

@@ -140,7 +140,7 @@ type InputTokens struct {
 	InputTokens int    `json:"input_tokens"`
 }
 
-// A List is a part of a list, with the cursors to go on from.
+// A List is a part of a list, with the cursors to continue from.
 type List struct {
 	Object  string `json:"object"`
 	Data    []any  `json:"data"`
@@ -161,7 +161,7 @@ func responseErrorCode(code parley.Code) string {
 	return "server_error"
 }
 
-// ResponseErrorOf returns err as a response tells it. The words of an internal
+// ResponseErrorOf returns err as it appears in a response. The words of an internal
 // error stay in the log.
 func ResponseErrorOf(err error, requestID string) *ResponseError {
 	return &ResponseError{Code: responseErrorCode(CodeOf(err)), Message: Describe(err, requestID).Body.Error.Message}

@@ -73,7 +73,7 @@ func ParseUsageQuery(query url.Values, groups ...string) (*UsageQuery, error) {
 	return q, q.readNames(query, groups)
 }
 
-// readPage goes on where a page ended.
+// readPage continues where a page ended.
 func (q *UsageQuery) readPage(text string) error {
 	if text == "" {
 		return nil

@@ -28,8 +28,7 @@ type Span struct {
 	Trace      [16]byte
 	ID, Parent [8]byte
 	Name       string
-	// Server spans answer somebody, Client spans ask another program; the others are
-	// parts of one.
+	// Server spans answer a request, Client spans send one; the others are internal.
 	Server, Client bool
 	Start, End     time.Time
 	Attributes     map[string]any // strings, lists of them, ints and bools
@@ -97,7 +96,7 @@ func (e *Exporter) Run(ctx context.Context) {
 	}
 }
 
-// send posts a batch. What a collector does not take is lost: traces are no
+// send posts a batch. What a collector does not take is lost: traces are not a
 // ledger.
 func (e *Exporter) send(ctx context.Context, batch []Span) {
 	if len(batch) == 0 {
@@ -109,7 +108,7 @@ func (e *Exporter) send(ctx context.Context, batch []Span) {
 		err = e.post(r)
 	}
 	if err != nil {
-		e.log.Warn("traces could not be sent", "spans", len(batch), "dropped", e.dropped.Load(), "error", err)
+		e.log.Warn("trace export failed", "spans", len(batch), "dropped", e.dropped.Load(), "error", err)
 	}
 }
 

@@ -146,8 +146,8 @@ func (l *Lead) write(e *entry) (bytes int, err error) {
 // errLease says that another gateway may lead by now.
 var errLease = errors.New("relay: the lease has expired")
 
-// send adds to the stream what is not empty, and lets the lease and the stream live so
-// long from now.
+// send adds to the stream what is not empty, and extends the lease and the stream
+// from now.
 func (l *Lead) send(lease, stream time.Duration, sealed []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.relay.config.Timeout)
 	defer cancel()

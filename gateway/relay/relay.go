@@ -65,7 +65,7 @@ const (
 	// lives.
 	readFor = 200 * time.Millisecond
 	// joinFor bounds how long a request waits to know whether others compute its answer,
-	// restFor is how long nobody asks after Redis has failed.
+	// restFor is how long Redis is left alone after a failure.
 	joinFor = 250 * time.Millisecond
 	restFor = 5 * time.Second
 	// readMost is how many entries of a stream are read at once.

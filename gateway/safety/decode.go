@@ -108,7 +108,7 @@ func decode(code string) (string, bool) {
 	return "", false
 }
 
-// isProse reports whether bytes are text that somebody wrote: readable, and
+// isProse reports whether bytes are natural text: readable, and
 // most of it letters and spaces.
 func isProse(b []byte) bool {
 	if len(b) < 8 || !utf8.Valid(b) {
@@ -152,7 +152,7 @@ func (p *page) turned(text string) (string, bool) {
 	return "", false
 }
 
-// plainShare is the share of common words, one in so many, from which a text
+// plainShare is the share of common words, one in plainShare, from which a text
 // is read as it stands.
 const plainShare = 8
 

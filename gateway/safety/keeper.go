@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// An Event is something that was found and what followed. It tells where, and
-// never what, unless the policy asks for the text.
+// An Event is something that was found and what followed. It says where, and
+// not what, unless the policy asks for the text.
 type Event struct {
 	ID      int64     `json:"id"`
 	Time    time.Time `json:"time"`
@@ -60,8 +60,7 @@ func NewKeeper(b *Book) *Keeper {
 // Book returns the policies that hold now.
 func (k *Keeper) Book() *Book { return k.book.Load() }
 
-// Replace lets other policies hold from now on. Requests under way go on with
-// those that they began with.
+// Replace installs other policies. Running requests keep the ones they began with.
 func (k *Keeper) Replace(b *Book) {
 	k.book.Store(b)
 	k.rulings.Store(nil)
@@ -74,7 +73,7 @@ type rulebook struct {
 	known sync.Map
 }
 
-// For returns what holds for a tenant at a model. Nobody may change it.
+// For returns the policy of a tenant for a model. It must not be changed.
 func (k *Keeper) For(tenant, model string) *Ruling {
 	book, rules := k.book.Load(), k.rulings.Load()
 	if rules == nil || rules.book != book {
@@ -134,8 +133,8 @@ func ReadBook(path string) (*Book, error) {
 
 // Watch reads the policies of a file again whenever it changes, until ctx
 // ends. A file that is still being written is left alone until it has been the
-// same for a whole period: half a policy may look like one. A file that is
-// wrong is reported, and what held before goes on to hold.
+// same for a whole period: half a policy may look like one. An invalid
+// file is reported, and the previous policies stay in effect.
 func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
 	var used, last stamp // none yet: it may have changed since it was read
 	tick := time.NewTicker(every)
@@ -155,15 +154,15 @@ func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, lo
 		used = now
 		b, err := ReadBook(path)
 		if err != nil {
-			log.Error("the safety policy was changed and is not used: the one before goes on to hold", "file", path, "error", err)
+			log.Error("safety policy reload failed; keeping the previous one", "file", path, "error", err)
 			continue
 		}
 		k.Replace(b)
-		log.Info("the safety policy was read again", "file", path)
+		log.Info("safety policy reloaded", "file", path)
 	}
 }
 
-// A stamp tells whether a file was changed.
+// A stamp detects changes of a file.
 type stamp struct {
 	modified time.Time
 	size     int64

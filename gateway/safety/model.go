@@ -7,8 +7,8 @@ type Head uint8
 
 // The heads. HeadHarm is a text that does harm, HeadInjection an attempt to
 // take a model over, HeadIllicit a request for help with what does harm. Those
-// behind them tell kinds of harm apart. HeadOrder is an order to whoever reads
-// the text, which nothing that a tool brings should be.
+// behind them distinguish kinds of harm. HeadOrder is an instruction to the reader of the
+// text, which no tool result should be.
 const (
 	HeadHarm Head = iota
 	HeadInjection

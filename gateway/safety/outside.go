@@ -66,7 +66,7 @@ func (m *Moderator) covers(c Category) bool {
 	return len(m.Categories) == 0 && c <= Injection || slices.Contains(m.Categories, c.String())
 }
 
-// keepOnly forgets what nobody asked for.
+// keepOnly drops what was not asked for.
 func (v *Verdict) keepOnly(asked func(Category) bool) {
 	v.Findings = slices.DeleteFunc(v.Findings, func(f Finding) bool { return !asked(f.Category) })
 	for c := range v.Scores {
@@ -93,7 +93,7 @@ func (o *outside) ask(ctx context.Context, name string, m *Moderator, text strin
 	} else {
 		v, err = askGuard(within, m, text, guard)
 	}
-	if ctx.Err() == nil { // a client that left is no fault of the moderator's
+	if ctx.Err() == nil { // a client that hung up is not the moderator's fault
 		o.note(name, err)
 	}
 	return v, err
@@ -151,7 +151,7 @@ func (o *outside) post(ctx context.Context, m *Moderator, text string) (*Verdict
 	return readModeration(data, len(text))
 }
 
-// readModeration reads an answer of /v1/moderations about a text of so many
+// readModeration reads an answer of /v1/moderations about a text of textBytes
 // bytes. A category of theirs such as "hate/threatening" counts for ours that
 // it is a kind of; what is flagged without a score has the score 1.
 func readModeration(data []byte, textBytes int) (*Verdict, error) {

@@ -38,7 +38,7 @@ type Rule struct {
 	// rest in user and tool.
 	Roles []string `yaml:"roles"`
 	// WhenDown says what follows if a moderator that was asked for this category
-	// does not answer: "open" goes on without it (default), "closed" refuses.
+	// does not answer: "open" continues without it (default), "closed" rejects.
 	WhenDown string `yaml:"when_down"`
 }
 
@@ -137,8 +137,7 @@ var nameKinds = []string{KindPerson, KindPlace, KindAddress, KindCompany, KindTi
 
 var allKinds = append(slices.Clone(formKinds), KindURL, KindDate, KindPrefix, KindPerson, KindPlace, KindAddress, KindCompany, KindTitle)
 
-// DefaultBook flags and never blocks: what somebody runs for themselves is
-// theirs to decide.
+// DefaultBook flags and never blocks: what to block is the operator's decision.
 func DefaultBook() *Book {
 	flag := Rules{}
 	for _, c := range Categories() {

@@ -86,7 +86,7 @@ const (
 	assignedStart
 )
 
-// signs tells of every byte what it may be the sign of. Most are looked at
+// signs says for every byte what it may begin. Most are looked at
 // once and no further.
 var signs = func() (t [256]uint8) {
 	mark := func(bytes string, flag uint8) {
@@ -140,7 +140,7 @@ func formAt(text string, i int) (Finding, bool) {
 	return Finding{}, false
 }
 
-// titleAt finds how somebody is addressed, before a name.
+// titleAt finds a title before a name.
 func titleAt(text string, i int) (Finding, bool) {
 	n := prefixFold(text[i:], "mr.", "mrs.", "ms.", "dr.", "prof.", "miss ", "mr ", "mrs ", "dr ")
 	if n == 0 {

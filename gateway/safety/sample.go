@@ -2,7 +2,7 @@ package safety
 
 import "slices"
 
-// A Sample is a text as the classifier sees it, for those who train it.
+// A Sample is a text as the classifier sees it, for training.
 type Sample struct {
 	// Words holds the buckets of each word, Context those of how the text meets
 	// the system prompt before it.
@@ -84,7 +84,7 @@ func innerOf(sentences [][2]int, n int) [][2]int {
 	})
 }
 
-// A TagSample is a text as the tagger sees it, for those who train it.
+// A TagSample is a text as the tagger sees it, for training.
 type TagSample struct {
 	// Features holds the buckets of each token, Starts and Ends its bytes.
 	Features     [][]uint32

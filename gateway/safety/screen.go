@@ -133,7 +133,7 @@ func (s *Screen) Judge(t Text) Verdict {
 }
 
 // asideMin is the length in bytes from which on names are looked for while the
-// classifier judges: whoever sent a long text waits for the slower of the two.
+// classifier judges: a long text waits for the slower of the two.
 const asideMin = 4 << 10
 
 // aside begins to find spans and returns what waits for them. What panics does
@@ -209,7 +209,7 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 }
 
 // A few words that are much worse than their surroundings count for themselves
-// in an answer, where nobody planned what stands beside them. They must be so
+// in an answer, where what surrounds them was not planned. They must be so
 // by closeMargin, since few words are judged less surely than many.
 const (
 	closeWords  = 16

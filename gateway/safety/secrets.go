@@ -178,7 +178,7 @@ func assignedAt(text string, i int) (Finding, bool) {
 	return secret("credential", at, end)
 }
 
-// entropy is how many bits a character of s tells.
+// entropy is the information per character of s, in bits.
 func entropy(s string) float64 {
 	var counts [256]int
 	for k := range len(s) {

@@ -46,8 +46,8 @@ func (s *Screen) NewStream(r *Ruling) *Stream {
 	return &Stream{screen: s, ruling: r, vault: NewVault(), quiet: !acts(&r.Output)}
 }
 
-// Push takes a piece of the answer that is so many tokens long. Nothing comes
-// out any more once the stream was halted.
+// Push takes a piece of the answer of the given number of tokens. It returns nothing
+// once the stream was halted.
 func (s *Stream) Push(piece string, tokens int) Passed {
 	if s.halted || piece == "" {
 		return Passed{Through: s.offset, Halted: s.halted}

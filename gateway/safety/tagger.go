@@ -19,7 +19,7 @@ const Tags = 1 + 2*8
 // A tag of a token: 0 is outside, 1+2k begins kind k, 2+2k continues it.
 type tag = uint8
 
-// A Tagger finds the spans of personal data that only their context tells:
+// A Tagger finds the spans of personal data that only their context reveals:
 // the weights of every feature for every tag, and of every tag after another.
 type Tagger struct {
 	weights [][Tags]int8
@@ -316,7 +316,7 @@ func JoinNeighbours(text string, found []Finding) []Finding {
 // joins are the kinds of which neighbours are one.
 var joins = map[string]bool{KindAddress: true}
 
-// ruled tells tokens which rule found them.
+// ruled marks tokens with the rule that found them.
 func ruled(tokens []token, found []Finding) {
 	k := 0
 	for i := range tokens {

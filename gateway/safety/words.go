@@ -113,7 +113,7 @@ func (p *page) read(text string, base int, extra mark) {
 	close(len(text))
 }
 
-// punctuate tells the last word of a sentence how it ended.
+// punctuate records in the last word of a sentence how it ended.
 func (p *page) punctuate(r rune) {
 	if len(p.words) == 0 {
 		return
@@ -290,7 +290,7 @@ const (
 	unseen
 )
 
-// kindOf tells what the character at i does to a word that is open or not.
+// kindOf returns what the character at i does to a word that is open or not.
 func kindOf(r rune, text string, i int, open bool) kind {
 	if r < utf8.RuneSelf {
 		return kindOfASCII(byte(r), text, i, open)

@@ -11,7 +11,7 @@ const (
 	unknownMax = 16384
 	// knownAge is for how long a key is believed without asking the store. The
 	// store is asked for changes all the time, so this counts only while it cannot
-	// be reached: then keys work for so long, and no longer.
+	// be reached: then keys work for this time, and no longer.
 	knownAge = 30 * time.Second
 	// unknownAge is for how long a key that does not exist is refused unasked.
 	unknownAge = 10 * time.Second

@@ -39,15 +39,15 @@ func checkKey(name, organization, user string, models []string, limits *limit.Li
 	case !printable(name, nameLengthMax):
 		return parley.Invalid("name", "The name of a key is at most %d printable characters.", nameLengthMax)
 	case !shortName.MatchString(organization):
-		return parley.Invalid("organization", "%q is no id of an organisation: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(organization))
+		return parley.Invalid("organization", "%q is not a valid organisation id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(organization))
 	case user != "" && !shortName.MatchString(user):
-		return parley.Invalid("user", "%q is no id of a user: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(user))
+		return parley.Invalid("user", "%q is not a valid user id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(user))
 	case len(models) > modelsMax:
 		return parley.Invalid("models", "%d models are listed: at most %d can be.", len(models), modelsMax)
 	}
 	for _, m := range models {
 		if m == "" || !printable(m, modelLengthMax) {
-			return parley.Invalid("models", "%q is no name of a model.", clip(m))
+			return parley.Invalid("models", "%q is not a valid model name.", clip(m))
 		}
 	}
 	if err := limits.Validate(); err != nil {

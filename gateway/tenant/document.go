@@ -35,7 +35,7 @@ type KeyDocument struct {
 	Admin         bool          `json:"admin"`
 	Blocked       bool          `json:"blocked"`
 	// Budget is how it stands with its budget; null if it has none of its own, or
-	// nobody was asked what it spent.
+	// its spending is unknown.
 	Budget *limit.StandingDocument `json:"budget"`
 }
 
@@ -230,7 +230,7 @@ type OrganizationDocument struct {
 	Models    []string     `json:"models"`
 	Limits    limit.Limits `json:"limits"`
 	// Budget is how it stands with its budget, which may be its tier's; null if there
-	// is none, or nobody was asked what it spent.
+	// is none, or its spending is unknown.
 	Budget *limit.StandingDocument `json:"budget"`
 }
 
@@ -289,7 +289,7 @@ func (r *OrganizationRequest) Change() (c OrganizationChange, err error) {
 	return c, err
 }
 
-// String tells a key apart for people: its name, if it has one, and its prefix.
+// String names a key for people: its name, if it has one, and its prefix.
 func (d *KeyDocument) String() string {
 	if d.Name == "" {
 		return d.RedactedValue

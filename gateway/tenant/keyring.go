@@ -26,13 +26,13 @@ const (
 // Why a key is refused.
 var (
 	errUnknown = parley.Errorf(parley.Unauthenticated, "Incorrect API key provided. Check it, or have a new one made with: parley keys create")
-	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask whoever runs this server.")
+	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask the operator of this server.")
 	errDeleted = parley.Errorf(parley.Unauthenticated, "The API key that asked for this was deleted. Ask again with another key.")
 	errExpired = parley.Errorf(parley.Unauthenticated, "This API key has expired. Have a new one made with: parley keys create")
 )
 
-// A Keyring tells who calls. It remembers the keys of a store, and follows its
-// changes until it is closed.
+// A Keyring identifies callers. It caches the keys of a store and follows its changes
+// until it is closed.
 type Keyring struct {
 	store *Store
 	tiers Tiers
@@ -52,7 +52,7 @@ type Keyring struct {
 	done sync.WaitGroup
 }
 
-// NewKeyring makes a keyring of a store. Whoever opened the store closes it,
+// NewKeyring makes a keyring of a store. The caller closes the store,
 // after the keyring.
 func NewKeyring(ctx context.Context, store *Store, tiers Tiers, log *slog.Logger) (*Keyring, error) {
 	k := &Keyring{store: store, tiers: tiers, log: log, now: time.Now, cache: newCache(), used: map[string]time.Time{}}
@@ -121,7 +121,7 @@ func (k *Keyring) OnChange(f func(context.Context)) {
 	k.changed = f
 }
 
-// Identify tells who shows a key, or why it is refused.
+// Identify returns the identity of a key, or why it is rejected.
 func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error) {
 	prefix, ok := prefixOf(secret)
 	if !ok {
@@ -199,9 +199,8 @@ func (k *Keyring) keep(v *verdict, now time.Time) {
 	}
 }
 
-// OfKey tells as whom work is done that was asked for with a key and is left to be
-// done without its client, such as a batch. It goes by what the key may do now,
-// whichever secret it has by now.
+// OfKey returns the identity under which detached work of a key runs, such as a batch.
+// It reflects what the key may do now, whichever secret it has.
 func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
@@ -219,8 +218,8 @@ func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	return k.tiers.identity(&r.organization, &r.key), nil
 }
 
-// Of tells as whom work is done that somebody in an organisation left to be done
-// without a client, and asked for without a key.
+// Of returns the identity under which detached work of an organisation runs when it
+// was requested without a key.
 func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, error) {
 	o, err := k.store.Organization(ctx, organization)
 	if err != nil {
@@ -248,7 +247,7 @@ func (k *Keyring) follow(ctx context.Context) {
 		}
 		err := k.Refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			k.log.Warn("the store of API keys cannot be reached: keys that were in use are accepted for a while", "for", knownAge, "error", err)
+			k.log.Warn("key store unreachable: accepting recently used keys", "for", knownAge, "error", err)
 		}
 		failing = err != nil
 		if now := time.Now(); !failing && now.Sub(noted) >= usedEvery {
@@ -268,6 +267,6 @@ func (k *Keyring) noteUsed(ctx context.Context) {
 		return
 	}
 	if err := k.store.Used(ctx, used); err != nil && ctx.Err() == nil {
-		k.log.Warn("it could not be noted when API keys were used", "error", err)
+		k.log.Warn("recording key usage failed", "error", err)
 	}
 }

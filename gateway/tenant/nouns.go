@@ -12,14 +12,14 @@ import (
 // from the start, so that the first key, made for it, still sees all that.
 const LocalOrganization = "local"
 
-// An Identity is who a call is answered for, and what that allows. It is a value
-// that nobody changes; lists in it are shared. The zero value is nobody.
+// An Identity is who a call is answered for, and what that allows. It is
+// immutable; lists in it are shared. The zero value is no identity.
 type Identity struct {
-	// Organization is the tenant: it owns what is kept, pays, and shares its
-	// cached context with nobody.
+	// Organization is the tenant: it owns what is kept, pays, and does not
+	// share its cached context.
 	Organization string
-	// User is who in the organisation calls; empty if the key names nobody. What
-	// one user keeps, others of the organisation do not see.
+	// User is the user in the organisation; empty if the key has none. Users do not
+	// see each other's data.
 	User string
 	// Key is the id of the key that was shown, or with which work was asked for
 	// that no client waits for; empty for [Local].
@@ -27,7 +27,7 @@ type Identity struct {
 	// Tier is the class in which calls are answered.
 	Tier parley.Class
 	// Limits are what the organisation may use, by its tier or its own. KeyLimits
-	// are what this key may use of that. Both hold; zero is no limit.
+	// are what this key may use of that. Both apply; zero means no limit.
 	Limits, KeyLimits limit.Limits
 	// TierLimits are those of Limits that it has by the tier, but for the budget. What
 	// keys of another tier use does not count for them.
@@ -37,7 +37,7 @@ type Identity struct {
 	UserLimits, EndUserLimits limit.Limits
 	// Quota is what the organisation may store, UserQuota what the user may of that.
 	Quota, UserQuota Quota
-	// Admin keys manage keys and see everybody's numbers.
+	// Admin keys manage keys and see all usage.
 	Admin bool
 	// Anonymous callers showed no credential, to a server that has no keys: they may
 	// have answers that are not stored, and nothing else.
@@ -55,8 +55,8 @@ func Anonymous() Identity {
 	return Identity{Organization: AnonymousOrganization, Tier: parley.Enterprise, Anonymous: true}
 }
 
-// Local is who shows the local token of a server that has no keys: whoever runs the
-// server for themselves, and has all of it.
+// Local is the identity of the local token of a server without keys: its operator, with
+// full access.
 func Local() Identity {
 	return Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
 }
@@ -90,7 +90,7 @@ type Organization struct {
 	Created time.Time
 }
 
-// A User is somebody in an organisation.
+// A User belongs to an organisation.
 type User struct {
 	Organization string
 	// ID is a short name such as "ann", chosen once.
@@ -116,7 +116,7 @@ type Key struct {
 	Limits limit.Limits
 	// Models are the names it may ask for; nil allows what its organisation may.
 	Models []string
-	// Admin keys manage keys and see everybody's numbers.
+	// Admin keys manage keys and see all usage.
 	Admin bool
 	// Blocked keys are refused until they are unblocked.
 	Blocked bool

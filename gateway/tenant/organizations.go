@@ -86,8 +86,8 @@ func (s *Store) ChangeOrganization(ctx context.Context, id string, c Organizatio
 	})
 }
 
-// DeleteOrganization removes one that has no keys, and its users. What it keeps
-// is purged with what nobody owns: never; delete its conversations first.
+// DeleteOrganization removes one that has no keys, and its users. Its data
+// is not deleted: delete its conversations first.
 func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
 		var keys int

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// A Quota is how much may be stored. Zero is no quota.
+// A Quota is how much may be stored. Zero means no limit.
 type Quota struct {
 	// StoreBytes bounds conversations and responses together, Conversations how many
 	// conversations there are.

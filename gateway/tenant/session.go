@@ -15,7 +15,7 @@ import (
 type Scope string
 
 const (
-	// ScopeChat sessions do not have the admin right, whoever opened them.
+	// ScopeChat sessions never have the admin right.
 	ScopeChat Scope = "chat"
 	// ScopeAdmin sessions have the rights of the key that opened them.
 	ScopeAdmin Scope = "admin"
@@ -122,7 +122,7 @@ func (s *Store) findSession(ctx context.Context, d digest) (one session, r recor
 	}))
 }
 
-// IdentifySession tells who is signed in with a cookie, or why it is refused. A session
+// IdentifySession returns the identity of a session cookie, or why it is rejected. A session
 // ends with the key, or the secret, that it was opened with.
 func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scope) (Identity, error) {
 	now, d := k.now(), sessionDigest(cookie)

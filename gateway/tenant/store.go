@@ -86,7 +86,7 @@ type NewKey struct {
 	Expires                  time.Time
 }
 
-// CreateKey makes a key and returns its secret, which nobody can tell later.
+// CreateKey makes a key and returns its secret, which is not stored.
 func (s *Store) CreateKey(ctx context.Context, n NewKey, now time.Time) (k Key, secret string, err error) {
 	if err := n.check(now); err != nil {
 		return k, "", err

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// chunk is how the Go runtime takes memory from the system: so much at once, at a
-// multiple of it.
+// chunk is how the Go runtime takes memory from the system: in units of this size, at
+// multiples of it.
 const chunk = 4 << 20
 
 // Worthwhile is the size from which on a slice should be asked for.

@@ -28,7 +28,7 @@ func TestLinesAreNarrow(t *testing.T) {
 		left[s.pkg] += len(found)
 		report(t, columnsLeft, s.pkg, found)
 	}
-	shrinking(t, "columnsLeft", columnsLeft, left)
+	shrinking(t, "columns", columnsLeft, left)
 }
 
 // wide lists the lines of a file that are too long.
@@ -61,7 +61,7 @@ func TestLiteralsAreOneFieldPerLine(t *testing.T) {
 		left[s.pkg] += len(found)
 		report(t, packedLeft, s.pkg, found)
 	}
-	shrinking(t, "packedLeft", packedLeft, left)
+	shrinking(t, "packed", packedLeft, left)
 }
 
 // packed lists the struct literals with many fields of which some share a line.

@@ -64,7 +64,7 @@ func TestTypeNamesAreFewPackages(t *testing.T) {
 				name, len(in), packagesPerTypeName, slices.Sorted(maps.Keys(in)))
 		}
 	}
-	shrinking(t, "crowdedNames", crowdedNames, crowded)
+	shrinking(t, "crowded", crowdedNames, crowded)
 }
 
 // participles are names of types that say what was done to a thing, or how it
@@ -85,7 +85,7 @@ func TestTypeNamesAreNouns(t *testing.T) {
 		found[s.pkg]++
 		report(t, participleTypes, s.pkg, []string{fmt.Sprintf("%s: type %s is a participle; find the noun", s.fset.Position(typ.Pos()), name)})
 	})
-	shrinking(t, "participleTypes", participleTypes, found)
+	shrinking(t, "participles", participleTypes, found)
 }
 
 // conventional are builtins that methods may be named after: a method shadows
@@ -103,7 +103,7 @@ func TestBuiltinsAreNotShadowed(t *testing.T) {
 			report(t, shadowLeft, s.pkg, []string{complaint})
 		}
 	}
-	shrinking(t, "shadowLeft", shadowLeft, left)
+	shrinking(t, "shadows", shadowLeft, left)
 }
 
 // shadows lists the variables, parameters, functions and methods of a file that

@@ -15,7 +15,7 @@ const (
 	Silent
 	// Resized: the screen has another size.
 	Resized
-	// Woken: somebody called Wake.
+	// Woken: Wake was called.
 	Woken
 )
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Device is the terminal that the program runs in. Whoever opened it closes
-// it, which leaves the terminal as it was found.
+// A Device is the terminal that the program runs in. The caller closes it,
+// which restores the terminal.
 type Device struct {
 	in, out *os.File
 	found   unix.Termios

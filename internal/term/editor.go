@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// An Outcome is what a key asks of whoever runs the editor.
+// An Outcome is what a key asks of the caller of the editor.
 type Outcome int
 
 const (
@@ -191,8 +191,8 @@ func (e *Editor) lineEnd(at int) int {
 	return at
 }
 
-// sameColumn returns the place that lies so many characters into the line that
-// starts at start, or its end.
+// sameColumn returns the position of column in the line that starts at start, or its
+// end.
 func (e *Editor) sameColumn(start, column int) int { return min(start+column, e.lineEnd(start)) }
 
 func isWord(r rune) bool {

@@ -138,8 +138,8 @@ func (k *Keys) paste(keys *[]Key) bool {
 	return ended
 }
 
-// plainText is pasted text with line breaks of one kind and without anything
-// that is no text.
+// plainText is pasted text with line breaks of one kind and without control
+// characters.
 func plainText(s string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 	return strings.Map(func(r rune) rune {
@@ -191,7 +191,7 @@ var sequences = map[string]Kind{
 	"OA": Up, "OB": Down, "OC": Right, "OD": Left, "OH": Home, "OF": End,
 	"[1~": Home, "[7~": Home, "[4~": End, "[8~": End, "[3~": Delete,
 	"[1;5C": WordRight, "[1;5D": WordLeft, "[1;3C": WordRight, "[1;3D": WordLeft, "[3;5~": KillWordRight, "[3;3~": KillWordRight,
-	"[13;2u": Newline, "[27;2;13~": Newline, // Shift-Enter, where the terminal tells it from Enter
+	"[13;2u": Newline, "[27;2;13~": Newline, // Shift-Enter, where the terminal distinguishes it from Enter
 }
 
 // escaped returns the key of a sequence that begins with an escape.

@@ -36,7 +36,7 @@ type Prose struct {
 	escaped               bool
 	style                 string // as last written
 
-	// The cursor stands after column cells. The word before it takes so many
+	// The cursor stands after column cells. The word before it takes wordCells
 	// cells, was written as word and began in the style wordStyle.
 	column, wordCells int
 	word              strings.Builder
@@ -159,7 +159,7 @@ func fenceOf(text string) string {
 	return ""
 }
 
-// newline ends a line. Styles do not go on in the next one: an answer may open
+// newline ends a line. Styles do not continue on the next one: an answer may open
 // what it never closes.
 func (p *Prose) newline() {
 	p.begin()
@@ -217,8 +217,8 @@ func (p *Prose) decide(next rune) {
 }
 
 // flanks reports whether marks between two characters can open and close a
-// style: they touch the text they mark, and an underscore is no mark within a
-// word.
+// style: they touch the text they mark, and an underscore is not a mark within
+// a word.
 func flanks(previous, next, mark rune) (opens, closes bool) {
 	space := func(r rune) bool { return r == 0 || unicode.IsSpace(r) }
 	opens, closes = !space(next), !space(previous)
@@ -228,8 +228,7 @@ func flanks(previous, next, mark rune) (opens, closes bool) {
 	return opens, closes
 }
 
-// toggle opens or closes the styles of so many marks, and reports whether it
-// did.
+// toggle opens or closes the styles of a number of marks, and reports whether it did.
 func (p *Prose) toggle(marks int, opens, closes bool) bool {
 	change := func(on *bool) bool {
 		if *on && closes {

@@ -8,7 +8,7 @@ import (
 // A view is the text of an editor, placed in rows of a screen.
 type view struct {
 	rows []row
-	// The cursor stands in this row, after so many cells.
+	// The cursor is in row cursorRow, after cursorCell cells.
 	cursorRow, cursorCell int
 }
 
@@ -18,7 +18,7 @@ type row struct {
 	cells int
 }
 
-// layout places text in rows of so many cells, each line of it after a prompt:
+// layout places text in rows of columns cells, each line of it after a prompt:
 // first before the first one, more before the others.
 func layout(first, more string, text []rune, at, columns int) view {
 	var v view
@@ -56,7 +56,7 @@ func layout(first, more string, text []rune, at, columns int) view {
 	return v
 }
 
-// clip leaves so many rows, the cursor's among them.
+// clip keeps at most rows rows, the cursor's among them.
 func (v view) clip(rows int) view {
 	rows = max(rows, 1)
 	if len(v.rows) <= rows {
@@ -102,7 +102,7 @@ func (p *painter) repaint(v view, columns int) string {
 	return start + p.paint(v)
 }
 
-// top goes up so many rows, and clears the screen from there on.
+// top moves up rows, and clears the screen from there on.
 func (p *painter) top(up int) string {
 	if up > 0 {
 		return fmt.Sprintf("\x1b[%dA\r\x1b[J", up)

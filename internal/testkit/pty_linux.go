@@ -25,8 +25,8 @@ type Terminal struct {
 	ended   chan struct{} // closed when the program has closed the terminal
 }
 
-// StartTerminal starts a command in a terminal of so many columns and rows. The
-// test ends it.
+// StartTerminal starts a command in a terminal of columns and rows. The test
+// ends it.
 func StartTerminal(t *testing.T, columns, rows int, command *exec.Cmd) *Terminal {
 	t.Helper()
 	master, slave := openPTY(t)

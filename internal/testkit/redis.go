@@ -76,7 +76,7 @@ func (r *Redis) Stop() {
 	}
 }
 
-// Pause makes it answer nobody, and forget nothing, until Resume.
+// Pause stops it, without losing data, until Resume.
 func (r *Redis) Pause(t testing.TB) {
 	t.Helper()
 	if err := r.process.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -84,7 +84,7 @@ func (r *Redis) Pause(t testing.TB) {
 	}
 }
 
-// Resume lets it go on.
+// Resume continues after Pause.
 func (r *Redis) Resume(t testing.TB) {
 	t.Helper()
 	if err := r.process.Process.Signal(syscall.SIGCONT); err != nil {

@@ -19,7 +19,7 @@ import (
 // checkEvery is how often files are looked at, at most.
 const checkEvery = time.Second
 
-// A fileState tells two versions of a file apart.
+// A fileState distinguishes versions of a file.
 type fileState struct {
 	size     int64
 	modified time.Time
@@ -75,9 +75,9 @@ func (r *reloaded[T]) current(now time.Time) T {
 		return r.value
 	}
 	if err := r.load(now); err != nil {
-		r.log.Error("files for TLS were changed and cannot be read, so the ones before stay in use", "error", err)
+		r.log.Error("certificate reload failed; keeping the previous one", "error", err)
 	} else {
-		r.log.Info("files for TLS were read again", "files", r.files)
+		r.log.Info("certificate reloaded", "files", r.files)
 	}
 	return r.value
 }

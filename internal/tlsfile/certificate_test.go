@@ -43,7 +43,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if err := os.WriteFile(certFile, bytes.Repeat([]byte("x"), 5000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := number(); n != 1 || !strings.Contains(log.String(), "the ones before stay in use") {
+	if n := number(); n != 1 || !strings.Contains(log.String(), "keeping the previous one") {
 		t.Errorf("certificate %d after a broken one: %s", n, log.String())
 	}
 	ca.Issue(dir, 2, time.Now().Add(time.Hour))

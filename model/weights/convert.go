@@ -87,8 +87,8 @@ func (c *Conversion) declared(w io.Writer) (*GGUFWriter, error) {
 }
 
 // Write writes the file, some rows at a time and on all processors, and says
-// what became of the weights. It refuses weights that are no numbers, or that
-// are too large for the type.
+// what became of the weights. It rejects weights that are NaN or too
+// large for the type.
 func (c *Conversion) Write(w io.Writer) ([]Stored, error) {
 	g, err := c.declared(w)
 	if err != nil {
@@ -299,7 +299,7 @@ func (r *rowConverter) convert(dst []byte, i int) (loss, error) {
 	}
 	lost := lossOf(r.values, r.stored)
 	if !lost.isFinite() {
-		return loss{}, fmt.Errorf("row %d has a weight that is no number, or that is too large for %s", i, r.p.dtype)
+		return loss{}, fmt.Errorf("row %d has a weight that is NaN or too large for %s", i, r.p.dtype)
 	}
 	return lost, nil
 }

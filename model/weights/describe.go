@@ -97,7 +97,7 @@ func sortedShares(shares map[string]*Share) []Share {
 	return list
 }
 
-// tensorClass tells the part of the model from a canonical name.
+// tensorClass returns the part of the model that a canonical name belongs to.
 func tensorClass(name string) class {
 	switch name {
 	case "token_embd.weight":

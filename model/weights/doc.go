@@ -14,7 +14,7 @@
 //
 // # Files are not trusted
 //
-// A model file is usually somebody else's. Every length, count and offset in
+// A model file usually comes from a third party. Every length, count and offset in
 // it is compared with the number of bytes that are really there before it is
 // used, so that the memory taken while reading is bounded by a small multiple
 // of the file's size, and no file can make the reader panic or read outside
@@ -28,7 +28,7 @@
 // Hugging Face's checkpoints rotate element i of a head together with element
 // i+d/2. llama.cpp's converter reorders the rows of the query and key
 // projections of Llama and Mistral models so that neighbours 2i and 2i+1
-// rotate together. The weights tell nothing about which it is, so
+// rotate together. The weights do not show which it is, so
 // [Rope.Interleaved] does: true for the GGUF architecture "llama", false for
 // everything else. [Convert] does the same reordering.
 //

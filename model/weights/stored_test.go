@@ -163,7 +163,7 @@ func TestConversionRefusesWhatIsNoNumber(t *testing.T) {
 		tensor, _ := ck.Tensor("blk.1.ffn_up.weight")
 		binary.LittleEndian.PutUint32(tensor.Data[4*(3*tensor.Cols()+7):], bits)
 		_, err = Convert(ck, io.Discard, ConvertOptions{Type: F16})
-		if err == nil || !strings.Contains(err.Error(), "blk.1.ffn_up.weight: row 3 has a weight that is no number, or that is too large for F16") {
+		if err == nil || !strings.Contains(err.Error(), "blk.1.ffn_up.weight: row 3 has a weight that is NaN or too large for F16") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

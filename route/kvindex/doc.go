@@ -46,11 +46,11 @@
 // nodes of blocks that were stored together mostly lie together, so it reads
 // memory in order. The tables are cut into shards that grow one at a time, so
 // that no operation waits for the whole to be moved. A worker that goes is struck
-// from the sets, which takes microseconds; the blocks that nobody holds then are
+// from the sets, which takes microseconds; the blocks that no worker holds then are
 // swept up some at a time. Without events and requests nothing is done at all.
 //
-// Storing or removing a block needs one line of memory whose place nobody could
-// foresee, and of an engine with its own names two; besides, it must find its node, of
+// Storing or removing a block needs one line of memory whose address is not
+// predictable, and of an engine with its own names two; besides, it must find its node, of
 // which four share a line, and one block in fifty stands a line further on than it
 // belongs. Events are worked at in steps of some blocks, and each step asks for the lines
 // of a later one, so that memory delivers many at once while others are worked at.

@@ -16,7 +16,7 @@ const (
 	Cleared             // the worker holds nothing any more
 )
 
-// An Event tells that blocks came to or went from one tier of a worker. A
+// An Event reports blocks added to or removed from one tier of a worker. A
 // worker that uses our names gives their Keys; all others give the engine's own
 // names, and with stored blocks their tokens.
 type Event struct {
@@ -160,7 +160,7 @@ func (x *Index) name(n *naming, keys []key, places []aim) {
 }
 
 // place notes that an engine has the blocks of a step, which begins at from, under
-// names of its own. Mostly nobody has them, and the names are new.
+// names of its own. Mostly no worker has them, and the names are new.
 func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
 	s, t, worker, users := &x.scratch, &x.table, x.workers[c.w], &x.salts.list[salt].users
 	keys, places, names := part(&s.keys, from, len(engine)), part(&s.places, from, len(engine)), part(&s.names, from, len(engine))
@@ -195,7 +195,7 @@ func (x *Index) aimAgain(w Worker, engine []uint64, names []aim, keys []key, pla
 	}
 }
 
-// placeOld does that for a block that somebody may have, or whose name may be known.
+// placeOld does that for a block that a worker may have, or whose name may be known.
 // Of two names for a block the first counts: a block has one alias for as long as the
 // engine is known to have it.
 func (x *Index) placeOld(c *change, engine uint64, known bool, k key, p aim, salt saltID) {

@@ -12,7 +12,7 @@ import (
 // worker among its holders, in the tier expected.
 type history struct {
 	places map[key]int32 // of the entries
-	// entries are linked in a circle through the first one, which is no block:
+	// entries are linked in a circle through the first one, which is not a block:
 	// its next is the latest, its previous the oldest.
 	entries []recent
 	free    []int32

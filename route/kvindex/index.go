@@ -47,7 +47,7 @@ type Config struct {
 	// PendingBlocks bounds the blocks in batches that wait for an earlier one,
 	// for each worker; 0 means 65,536.
 	PendingBlocks int
-	// Seed keeps places in tables secret from those who choose prompts.
+	// Seed keeps positions in tables secret from clients, who choose prompts.
 	Seed uint64
 }
 
@@ -70,7 +70,7 @@ func orDefault[T comparable](field *T, value T) {
 	}
 }
 
-// A Source says what a worker tells about its blocks.
+// A Source says what a worker reports about its blocks.
 type Source struct {
 	// Events is set if it publishes them. Otherwise only what was sent to it
 	// is known.
@@ -103,8 +103,8 @@ type Index struct {
 	cfg      Config
 	table    table
 	sets     sets
-	workers  []*worker // nil where nobody is
-	present  []uint64  // bits of those who are
+	workers  []*worker // nil if unused
+	present  []uint64  // a bit for each that is present
 	salts    salts
 	expireAt time.Time // nothing expires before; zero: nothing at all
 	scratch  scratch
@@ -135,7 +135,7 @@ type worker struct {
 	counts  Counts
 }
 
-// New returns an index that knows nobody.
+// New returns an index without workers.
 func New(cfg Config) (*Index, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -247,14 +247,14 @@ func (x *Index) release(w Worker, keys []key, tier Tier) {
 	x.workers[w].held[tier] -= c.done()
 }
 
-// forget frees the node of a block that nobody holds any more, and whose entry is gone.
+// forget frees the node of a block that no worker holds and whose entry is gone.
 func (x *Index) forget(b block) {
 	x.salts.done(b.salt)
 	x.table.remove(b)
 }
 
-// drop forgets all blocks of some tiers of a worker. Those that nobody holds any
-// more are swept up later, so that it takes microseconds.
+// drop forgets all blocks of some tiers of a worker. Those that no worker
+// holds any more are swept up later, so that it takes microseconds.
 func (x *Index) drop(w Worker, gone ...Tier) {
 	worker := x.workers[w]
 	for _, tier := range gone {
@@ -278,7 +278,7 @@ const (
 	forgetCost = 16
 )
 
-// sweep goes on looking for blocks that were abandoned, and forgets them.
+// sweep continues to look for abandoned blocks, and forgets them.
 func (x *Index) sweep() {
 	for left := sweepNodes; left > 0 && x.sets.abandoned > 0; left-- {
 		if x.swept++; x.swept >= x.table.used {

@@ -41,7 +41,7 @@ func newSets(seed uint64) sets {
 	return s
 }
 
-// widen makes room for so many words of workers in each tier.
+// widen makes room for width words of workers in each tier.
 func (s *sets) widen(width int) {
 	words := make([]uint64, len(s.about)*width*int(tiers))
 	single := make([]setID, 64*width*int(tiers))
@@ -256,7 +256,7 @@ func (s *sets) differInOne(a, b setID, bit int) bool {
 	return true
 }
 
-// fresh returns an id that nobody uses.
+// fresh returns an unused id.
 func (s *sets) fresh() setID {
 	if n := len(s.free); n > 0 {
 		id := s.free[n-1]

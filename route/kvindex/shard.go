@@ -20,11 +20,11 @@ type shard struct {
 // A line is what memory delivers at once: eight entries. An entry is a number and
 // some bits of its tag: the uppermost 16, the next 8, and seven in its mark. Byte i
 // of marks belongs to entry i. Its lower bits are the mark, or 0 if the entry is empty,
-// so that one operation on a word tells which entries are worth a look.
+// so that one operation on a word finds the entries that are worth a look.
 //
 // An entry stands in the line where it belongs or, if that is full, in the next
 // one that is not. Entries stay where they are until the shard is resized: a line
-// counts the entries that passed it on the way to their place, and a search goes on
+// counts the entries that passed it on the way to their place, and a search continues
 // only from a line that some have passed. It counts them apart in two groups, by a bit
 // of their tags, so that few searches do. The upper bits of bytes 0 to 3 are the count
 // of one group and those of 4 to 7 that of the other; at 15 it counts no more, and stays.
@@ -49,7 +49,7 @@ const (
 )
 
 // noLine is that of shards which have none. It is never written to: something seems
-// to have passed it, so that nobody believes to know what belongs there.
+// to have passed it, so that a search always continues.
 var noLine = line{marks: upperBits}
 
 // A place is where something belongs: in which shard, and its tag there.
@@ -227,8 +227,8 @@ func (s *shard) resize(count uint32) bool {
 }
 
 // size is how large an open table is. It grows and shrinks one shard at a time, so
-// that nobody waits for the whole to be moved. Its shards have about as many lines
-// each, and about as many entries: those who choose what is put there do not know
+// that no operation waits for the whole to be moved. Its shards have about as many lines
+// each, and about as many entries: the clients that choose the content do not know
 // where it belongs.
 type size struct {
 	entries, lines int
@@ -241,7 +241,8 @@ const (
 	entriesOf   = 2
 )
 
-// fits reports whether a table of so many shards is as large as it should be.
+// fits reports whether a table of the given number of shards is as large as it should
+// be.
 func (z *size) fits(shards int) bool {
 	return entriesOf*z.entries <= entriesMost*z.lines && (z.entries >= z.lines || z.lines <= shards)
 }

@@ -215,9 +215,9 @@ func (x *Index) ReplayEnded(w Worker) Ask {
 	return x.unreachable(w)
 }
 
-// unreachable goes on from the earliest waiting batch, as the ones before it
-// are not to be had. That is no loss if there are none before it: some engines
-// count from 1.
+// unreachable continues from the earliest waiting batch, because the ones before it
+// are not available. Nothing is lost if there are none before it: some engines count
+// from 1.
 func (x *Index) unreachable(w Worker) Ask {
 	s := &x.workers[w].stream
 	if s.next > 0 || s.pending[0].Seq > 1 {
@@ -353,5 +353,5 @@ func (x *Index) Stats(w Worker) Stats {
 	return Stats{State: x.State(w), Counts: k.counts, Held: k.held[Device] + k.held[Host] + k.held[Disk], Expected: k.held[expected]}
 }
 
-// Blocks returns how many blocks somebody holds.
+// Blocks returns how many blocks any worker holds.
 func (x *Index) Blocks() int { return x.table.size.entries - x.sets.abandoned }

@@ -16,10 +16,10 @@ type key = parley.BlockKey
 // reads memory in order and need not search. Nothing depends on it but speed.
 type nodeID uint32
 
-// nowhere is the node of a block that nobody holds. It has no holders.
+// nowhere is the node of a block without holders.
 const nowhere nodeID = 0
 
-// A node is a block that somebody holds.
+// A node is a block that a worker holds.
 type node struct {
 	key  key
 	set  setID  // its holders; none if the node is free
@@ -75,7 +75,7 @@ func (t *table) at(n nodeID) *node { return &t.chunks[n>>chunkBits][n%chunkNodes
 
 func (t *table) block(n nodeID) block { return block{t.at(n), n} }
 
-// A secret spreads numbers over the places of a table. Who does not know it
+// A secret spreads numbers over the places of a table. A client that does not know it
 // cannot aim at one of them.
 type secret struct{ blind, odd uint64 }
 
@@ -87,14 +87,14 @@ func (s *secret) spread(x uint64) uint64 {
 }
 
 // place returns where a key belongs. The number of its entry is that of the node,
-// which tells whether it is that of the key.
+// by which it is compared with the key.
 func (t *table) place(k key) place {
 	spread := t.secret.spread(uint64(k))
 	return place{&t.shards[spread>>(64-shardBits)], spread << shardBits}
 }
 
 // find returns the block of a key and its entry's spot; one that is nowhere if
-// nobody holds it.
+// no worker holds it.
 func (t *table) find(k key) (block, spot) {
 	p := t.place(k)
 	at := p.home(p.tag)
@@ -139,7 +139,7 @@ func (t *table) holders(k key) setID {
 // at something else, but for one alone it waits as long as ten blocks take.
 const (
 	step   = 16
-	window = 4 * step // no step's block is needed after so many others
+	window = 4 * step // no block of a step is needed after that many others
 )
 
 // some returns the part of all that a step is about which begins at a number.
@@ -148,8 +148,7 @@ func some[T any](all []T, from int) []T {
 	return all[from:min(from+step, len(all))]
 }
 
-// part returns what is known of the step that begins at a number, of so many blocks in
-// all.
+// part returns what is known of the step that begins at from, of all blocks.
 func part[T any](known *[window]T, from, all int) []T {
 	return known[from%window:][:max(min(step, all-from), 0)]
 }
@@ -244,7 +243,7 @@ func (t *table) fit() {
 	}
 }
 
-// each calls f with every block that somebody holds. f may remove it.
+// each calls f with every block that a worker holds. f may remove it.
 func (t *table) each(f func(b block)) {
 	for n := nodeID(1); n < t.used; n++ {
 		if b := t.block(n); b.set != none {

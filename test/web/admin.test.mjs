@@ -33,7 +33,7 @@ async function until(page, name, wanted) {
   }
 }
 
-test('numbers move while requests come, and one sentence says what binds', async () => {
+test('numbers move while requests come, and one sentence names the bottleneck', async () => {
   startLoad();
   const page = await openAdmin();
   const running = await until(page, 'running', (n) => n > 0);
@@ -43,11 +43,11 @@ test('numbers move while requests come, and one sentence says what binds', async
   assert.match(await page.locator('.verdict h1').innerText(), /\S+ \S+/);
   await page.waitForFunction(() => document.querySelectorAll('svg path.line[d^="M"]').length >= 6);
   await page.waitForFunction(() => document.querySelectorAll('svg path.line')[0].getAttribute('d').length > 20);
-  for (const wait of ['Prefill', 'First token', 'Between tokens', 'Decode', 'Whole answer']) {
+  for (const wait of ['Prefill', 'First token', 'Between tokens', 'Decode', 'Total']) {
     await page.waitForFunction((name) => /\d m?s/.test(document.querySelector(`[data-wait="${name}"]`)?.textContent ?? ''), wait);
   }
   await page.waitForFunction(() => document.querySelectorAll('[data-heat] rect').length > 0);
-  assert.match(await page.locator('[data-ends]').innerText(), /ended by (stop|length) \d+/);
+  assert.match(await page.locator('[data-ends]').innerText(), /by finish reason: .*(stop|length) \d+/);
   await wantAccessible(page, 'Now');
   await shot(page, 'admin-now');
   await page.closeClean();

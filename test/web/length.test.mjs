@@ -17,7 +17,7 @@ test('an answer that fills the context says so, and goes on', async () => {
   await answerAtLength(page);
   await say(page, 'Tell me a long story.');
   await page.waitForSelector('text=The context of 256 tokens is full.');
-  await page.waitForSelector('.composer >> text=Full: the oldest messages will be left out.');
+  await page.waitForSelector('.composer >> text=Full: the oldest messages will be dropped.');
   const [, answer] = await kept(rig, page);
   assert.equal(answer.finish_reason, 'length');
   await page.unroute('**/messages');
@@ -68,10 +68,10 @@ test('text files go along, pictures are refused, long pastes become files', asyn
   const page = await openPage(rig);
   const file = { name: 'main.go', mimeType: 'text/plain', buffer: Buffer.from('package main\n\nconst fence = "```"\n') };
   await page.setInputFiles('.chooser', [file, { name: 'cat.png', mimeType: 'image/png', buffer: Buffer.from([137, 80, 78, 71, 0]) }]);
-  await page.waitForSelector('text=cat.png cannot be read: the models here take text only.');
+  await page.waitForSelector('text=cat.png cannot be read: the models here accept only text.');
   await page.waitForSelector('.composer li:has-text("main.go")');
   await page.setInputFiles('.chooser', { name: 'data.bin', mimeType: '', buffer: Buffer.from([0, 1, 2, 255]) });
-  await page.waitForSelector('text=data.bin is not a text');
+  await page.waitForSelector('text=data.bin is not a text file');
   await page.reload();
   await page.waitForSelector('.composer li:has-text("main.go")'); // kept like the draft
   await say(page, 'What does it declare?');
@@ -102,7 +102,7 @@ test('text files go along, pictures are refused, long pastes become files', asyn
   await page.closeClean();
 });
 
-test('Enter makes a line for those who want that', async () => {
+test('Enter can be set to make a new line', async () => {
   const page = await openPage(rig);
   await page.click('[aria-label="Settings"]');
   await page.uncheck('dialog >> text=Enter sends the message');

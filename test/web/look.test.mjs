@@ -60,7 +60,7 @@ test('Markdown becomes tables, coloured code and formulas, and HTML stays text',
 });
 
 for (const colorScheme of ['light', 'dark']) {
-  test(`nobody is shut out, ${colorScheme}`, async () => {
+  test(`the pages are accessible, ${colorScheme}`, async () => {
     const made = await makeConversation(rig, conversation);
     const page = await openPage(rig, { colorScheme });
     await wantAccessible(page, 'empty');
@@ -77,7 +77,7 @@ for (const colorScheme of ['light', 'dark']) {
     await shot(page, `chat-${colorScheme}`);
     await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
     await shot(page, `chat-timeline-${colorScheme}`);
-    for (const name of ['Settings', 'Keys and help']) {
+    for (const name of ['Settings', 'Shortcuts and help']) {
       await page.locator(`button[aria-label="${name}"]`).click();
       await page.waitForSelector('dialog[open]');
       await wantAccessible(page, name);
@@ -109,7 +109,7 @@ test('a chosen theme outlasts a reload', async () => {
   await page.reload();
   await page.waitForSelector('#prompt');
   assert.equal(await settled(page, light), dark);
-  await page.click('[role=radio][aria-label="As the system"]');
+  await page.click('[role=radio][aria-label="System theme"]');
   assert.equal(await settled(page, dark), light);
   await page.closeClean();
 });

@@ -39,7 +39,7 @@ test('a key is made, limited and used for a first chat', async () => {
   keys.site = await makeKey(page, 'site', async (form) => {
     await form.locator('#key-tenant').fill('acme');
     await form.getByLabel('Tier').selectOption('pro');
-    await form.getByLabel('Requests a minute').fill('600');
+    await form.getByLabel('Requests per minute').fill('600');
     await form.getByLabel('Budget a month, in USD').fill('12.50');
     await wantAccessible(page, 'a new key');
     await shot(page, 'admin-key');
@@ -77,7 +77,7 @@ test('usage and cost by key, user, model, day, hour and minute, as a table too',
   await page.selectOption('#period', '24h');
   await page.locator('tr[data-used$=":00"]').first().waitFor();
   await page.selectOption('#period', '1h');
-  await page.getByRole('heading', { name: 'Cost a minute' }).waitFor();
+  await page.getByRole('heading', { name: 'Cost per minute' }).waitFor();
   assert.match(await page.locator('tr[data-used]').first().innerText(), /^20\d\d-\d\d-\d\d \d\d:\d\d\s/);
   await page.getByRole('button', { name: 'User', exact: true }).click();
   await page.waitForFunction(() => location.hash === '#usage/1h/user');
@@ -125,7 +125,7 @@ test('a key is changed, blocked and rotated, a tenant is bounded and blocked', a
   assert.deepEqual([(await chat(keys.site)).status, (await chat(fresh)).status], [401, 200]);
 
   await page.getByRole('button', { name: 'Change acme' }).click();
-  await form.getByLabel('At once').fill('7');
+  await form.getByLabel('Concurrent requests').fill('7');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator('tr[data-tenant="acme"]', { hasText: '7 at once' }).waitFor();
   await page.getByRole('button', { name: 'Block acme' }).click();

@@ -20,11 +20,11 @@ async function occupy() {
 
 const waits = (page) => page.locator('.live .vitals');
 
-test('who waits in line is told how many go before and how long it may take', async () => {
+test('a queued chat shows its position and the estimated wait', async () => {
   const release = await occupy();
   const first = await openPage(rig);
   await say(first, 'Hello!');
-  await waits(first).getByText('next in line').waitFor();
+  await waits(first).getByText('Queued: next').waitFor();
   const second = await openPage(rig, { colorScheme: 'dark' });
   await say(second, 'Hello to you, too!');
   await waits(second).getByText(/\d+ ahead/).waitFor();
@@ -32,7 +32,7 @@ test('who waits in line is told how many go before and how long it may take', as
   await wantAccessible(second, 'waiting');
   await shot(second, 'chat-waiting-dark');
 
-  // Whoever has enough of waiting leaves the line.
+  // Escape leaves the queue.
   await second.keyboard.press('Escape');
   await second.waitForSelector('text=Stopped.');
   await release();
@@ -43,7 +43,7 @@ test('who waits in line is told how many go before and how long it may take', as
   await second.closeClean();
 });
 
-test('who is turned away keeps the text, is told why, and is then answered', async () => {
+test('a rejected chat keeps its text, shows why, and is then answered', async () => {
   const releases = [await occupy()];
   const page = await openPage(rig);
   // The line is as long as it may be; those in it are answered when the first has ended.
@@ -67,7 +67,7 @@ test('who is turned away keeps the text, is told why, and is then answered', asy
 test('while a long prompt is read, the page tells how far that is', async () => {
   const page = await openPage(rig);
   await say(page, `${'The brave cat walks along the sea and looks at the ships. '.repeat(90)}\n\nWhat does the cat look at?`);
-  const reading = waits(page).getByText(/Reading [\d,]+ of [\d,]+ tokens/);
+  const reading = waits(page).getByText(/Processing prompt: [\d,]+ of [\d,]+ tokens/);
   await reading.waitFor();
   await page.waitForFunction(() => {
     const bar = document.querySelector('.live progress[aria-label="Prompt read"]');

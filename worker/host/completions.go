@@ -80,14 +80,14 @@ const maxTokensDefault = 16
 // request returns what the question asks of the engine, but for the prompt.
 func (q *question) request(chat bool) (*parley.Request, error) {
 	if q.Echo || len(q.Tools) > 0 && string(q.Tools) != "null" && string(q.Tools) != "[]" {
-		return nil, parley.Errorf(parley.InvalidRequest, "a worker knows neither tools nor echo: ask a gateway, parley serve, which does")
+		return nil, parley.Errorf(parley.InvalidRequest, "a worker supports neither tools nor echo: use a gateway, parley serve")
 	}
 	r := &parley.Request{ID: cmp.Or(q.RequestID, rand.Text()), Model: q.Model, Choices: 1, Class: parley.Pro}
 	if q.N != nil {
 		r.Choices = *q.N
 	}
 	if r.Choices < 1 || r.Choices > seqsDefault {
-		return nil, parley.Invalid("n", "n is %d: want 1 to %d", r.Choices, seqsDefault)
+		return nil, parley.Invalid("n", "n is %d: expected 1 to %d", r.Choices, seqsDefault)
 	}
 	if err := q.length(r, chat); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (q *question) request(chat bool) (*parley.Request, error) {
 	}
 	if q.CacheSalt != nil {
 		if *q.CacheSalt == "" {
-			return nil, parley.Invalid("cache_salt", "the salt is empty: leave it out for none")
+			return nil, parley.Invalid("cache_salt", "the salt is empty: omit it instead")
 		}
 		r.Salt = saltOf(*q.CacheSalt)
 	}
@@ -129,7 +129,7 @@ func (q *question) length(r *parley.Request, chat bool) error {
 		r.MaxTokens = maxTokensDefault
 	case len(raw) > 0 && string(raw) != "null":
 		if err := json.Unmarshal(raw, &r.MaxTokens); err != nil || r.MaxTokens < 1 {
-			return parley.Invalid("max_tokens", "max_tokens is %s: want a number of 1 or more", raw)
+			return parley.Invalid("max_tokens", "max_tokens is %s: expected a number of 1 or more", raw)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (q *question) sampling(s *parley.Sampling) error {
 	for name, bias := range q.LogitBias {
 		id, err := strconv.ParseInt(name, 10, 32)
 		if err != nil {
-			return parley.Invalid("logit_bias", "%q is not the id of a token", name)
+			return parley.Invalid("logit_bias", "%q is not a token id", name)
 		}
 		if s.LogitBias == nil {
 			s.LogitBias = map[parley.Token]float32{}
@@ -170,7 +170,7 @@ func (q *question) stop(s *parley.Stop) error {
 	if json.Unmarshal(q.Stop, &one) == nil {
 		s.Strings = []string{one}
 	} else if err := json.Unmarshal(q.Stop, &s.Strings); err != nil {
-		return parley.Invalid("stop", "stop must be a text or a list of texts")
+		return parley.Invalid("stop", "stop must be a string or a list of strings")
 	}
 	if slices.Contains(s.Strings, "") {
 		return parley.Invalid("stop", "a stop string is empty")
@@ -192,7 +192,7 @@ func (q *question) wantsLogprobs(r *parley.Request, chat bool) error {
 		r.Logprobs = true
 	}
 	if err := json.Unmarshal(q.Logprobs, into); err != nil || r.TopLogprobs < 0 || r.TopLogprobs > 20 {
-		return parley.Invalid("logprobs", "logprobs is %s: want 0 to 20, and for chats true beside top_logprobs", q.Logprobs)
+		return parley.Invalid("logprobs", "logprobs is %s: expected 0 to 20, and for chats true together with top_logprobs", q.Logprobs)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (h *Host) prompts(raw json.RawMessage) ([][]parley.Token, error) {
 	case json.Unmarshal(raw, &lists) == nil:
 		return lists, nil
 	default:
-		return nil, parley.Invalid("prompt", "the prompt must be a text, a list of texts, a list of token ids or a list of such lists")
+		return nil, parley.Invalid("prompt", "the prompt must be a string, a list of strings, a list of token ids or a list of such lists")
 	}
 	for _, text := range texts {
 		ids, err := h.Tokenizer.Encode(text, token.Options{ParseSpecial: true, AddSpecial: true})
@@ -274,11 +274,11 @@ func (m *message) text() (string, error) {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(m.Content, &parts); err != nil {
-		return "", parley.Invalid("messages", "a content must be a text or a list of parts")
+		return "", parley.Invalid("messages", "content must be a string or a list of parts")
 	}
 	for _, p := range parts {
 		if p.Type != "text" {
-			return "", parley.Invalid("messages", "parts of the type %q are not understood: this worker reads text", p.Type)
+			return "", parley.Invalid("messages", "parts of type %q are not supported: this worker accepts only text", p.Type)
 		}
 		text += p.Text
 	}

@@ -41,7 +41,7 @@ func ParseDevice(name string) (index int, err error) {
 	case name == DeviceAuto || name == DeviceCPU || name == DeviceCUDA || name == "":
 		return 0, nil
 	}
-	return 0, fmt.Errorf("%q is no device: use auto, cpu, cuda or cuda:N", name)
+	return 0, fmt.Errorf("%q is not a device: use auto, cpu, cuda or cuda:N", name)
 }
 
 // ChooseDevice returns the device of that name. Auto, or nothing, is the first
@@ -98,14 +98,14 @@ func PlanDevice(candidates []Candidate, log *slog.Logger) (plans []*Plan, availa
 		return nil, 0, err
 	}
 	if why != nil {
-		log.Info("computing on the processor", "because", why)
+		log.Info("using the CPU", "because", why)
 	}
 	if device.GPU {
 		plans, err = PlanMemory(onDevice(candidates, device), device.FreeBytes)
 		if err == nil || strings.HasPrefix(name, DeviceCUDA) {
 			return plans, device.FreeBytes, err
 		}
-		log.Warn("computing on the processor: the models do not fit the GPU", "device", device.Name, "because", err)
+		log.Warn("using the CPU: the models do not fit the GPU", "device", device.Name, "because", err)
 	}
 	if available, err = AvailableBytes(); err != nil {
 		return nil, 0, err

@@ -40,7 +40,7 @@ func TestWithoutGPUTheProcessorServes(t *testing.T) {
 		if err != nil || len(plans) != 1 || available <= 0 || plans[0].cfg.Device.GPU {
 			t.Errorf("%q: %d plans of %d bytes, %v", name, len(plans), available, err)
 		}
-		if said := strings.Contains(log.String(), "computing on the processor"); said != (name != "cpu") {
+		if said := strings.Contains(log.String(), "using the CPU"); said != (name != "cpu") {
 			t.Errorf("%q: the log says %q", name, log.String())
 		}
 		if err := ck.Close(); err != nil {

@@ -37,7 +37,7 @@ func (p *Plan) loadDraft(on compute.Backend, tokenizer *token.Tokenizer) (*draft
 	}
 	ck := p.Draft.ck
 	if err := sameVocabulary(p.ck, ck, tokenizer); err != nil {
-		return nil, fmt.Errorf("its draft model %s cannot guess for it: %w", p.Draft.Name, err)
+		return nil, fmt.Errorf("the draft model %s does not match: %w", p.Draft.Name, err)
 	}
 	backend, err := p.Draft.newBackend(on)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestDraftMustHaveTheSameVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h, err := Start(plans[0]); err == nil || !strings.Contains(err.Error(), "draft model tiny-llama cannot guess for it: it scores") {
+	if h, err := Start(plans[0]); err == nil || !strings.Contains(err.Error(), "draft model tiny-llama does not match: it scores") {
 		t.Errorf("a draft model of another vocabulary: %v, %v", h, err)
 	}
 }

@@ -78,11 +78,11 @@ func (s *Server) guarded(do route) http.Handler {
 // key or the credential of a gateway.
 func (s *Server) checkCredentials(r *http.Request) error {
 	if s.cfg.ClientCertificates && !hasCertificate(r) {
-		return parley.Errorf(parley.Unauthenticated, "this worker wants a client certificate of its --client-ca: give the gateway --worker-client-cert and --worker-client-key")
+		return parley.Errorf(parley.Unauthenticated, "this worker requires a client certificate signed by its --client-ca: set --worker-client-cert and --worker-client-key on the gateway")
 	}
 	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if (s.cfg.Key != "" || s.cfg.Registers) && !s.accepts(shown) {
-		return parley.Errorf(parley.Unauthenticated, "this worker wants its key as a bearer token")
+		return parley.Errorf(parley.Unauthenticated, "this worker requires its key as a bearer token")
 	}
 	return nil
 }
@@ -104,14 +104,14 @@ func (s *Server) checkOpen(r *http.Request) error {
 	if !s.isOpen() {
 		return nil
 	}
-	const remedy = "this worker has no key, so it answers programs on its own machine only"
+	const remedy = "this worker has no key, so it only answers programs on its own machine"
 	switch local.Check(r, nil) {
 	case local.Remote, local.Forwarded:
 		return parley.Errorf(parley.Forbidden, "%s: start it with --worker-key", remedy)
 	case local.Host:
-		return parley.Errorf(parley.Forbidden, "%s, by the names localhost and 127.0.0.1 and not %.100q: start it with --worker-key", remedy, r.Host)
+		return parley.Errorf(parley.Forbidden, "%s, under the names localhost and 127.0.0.1, not %.100q: start it with --worker-key", remedy, r.Host)
 	case local.Origin:
-		return parley.Errorf(parley.Forbidden, "%s, and no web pages", remedy)
+		return parley.Errorf(parley.Forbidden, "%s, not web pages", remedy)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func memAvailable(meminfo []byte) (int64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/meminfo does not say MemAvailable")
+	return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
 }
 
 // cgroupFree returns what the process's control group and those above it leave

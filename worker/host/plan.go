@@ -88,7 +88,7 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 	for _, c := range candidates {
 		p := newPlan(c)
 		if slices.ContainsFunc(plans, func(o *Plan) bool { return o.Name == p.Name }) {
-			return nil, fmt.Errorf("two models are called %s: give one of them another name with --model NAME=PATH", p.Name)
+			return nil, fmt.Errorf("two models are named %s: rename one of them with --model NAME=PATH", p.Name)
 		}
 		plans = append(plans, p)
 		free -= p.fixedBytes()

@@ -107,7 +107,7 @@ var statuses = map[parley.Code]int{
 
 func (s *Server) refuse(w *begun, r *http.Request, err error) {
 	if parley.CodeOf(err) == parley.Internal {
-		s.cfg.Log.Error("a request failed", "path", r.URL.Path, "error", err)
+		s.cfg.Log.Error("request failed", "path", r.URL.Path, "error", err)
 	}
 	if w.yes {
 		return
@@ -134,7 +134,7 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 		return parley.Errorf(parley.InvalidRequest, "the body could not be read: %v", err)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return parley.Errorf(parley.InvalidRequest, "the body is not the JSON that this route takes: %v", err)
+		return parley.Errorf(parley.InvalidRequest, "the body is not valid JSON for this route: %v", err)
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func (s *Server) hold() (*waking, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		return nil, parley.Errorf(parley.Unavailable, "this worker is draining: it finishes what it has and takes nothing new")
+		return nil, parley.Errorf(parley.Unavailable, "this worker is draining: it accepts no new requests")
 	}
 	if s.awake == nil || s.changing {
 		return nil, errAsleep()
@@ -345,7 +345,7 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 // register adds the metrics that do not begin anew with each waking.
 func (s *Server) register() {
 	for _, state := range []string{"awake", "discard_all"} {
-		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:engine_sleep_state", Help: "Whether the model sleeps.", ConstLabels: prometheus.Labels{"sleep_state": state}},
+		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:engine_sleep_state", Help: "1 while the model is asleep.", ConstLabels: prometheus.Labels{"sleep_state": state}},
 			func() float64 {
 				if s.Sleeping() == (state == "discard_all") {
 					return 1
@@ -356,7 +356,7 @@ func (s *Server) register() {
 	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "The key/value pool.",
 		ConstLabels: prometheus.Labels{"block_size": fmt.Sprint(compute.BlockTokens), "num_gpu_blocks": fmt.Sprint(s.awake.plan.blocks())}}, func() float64 { return 1 }))
 	if s.publisher != nil {
-		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_worker_events_dropped_total", Help: "Batches of events that subscribers lost because they did not keep up."},
+		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_worker_events_dropped_total", Help: "Event batches lost by slow subscribers."},
 			func() float64 { return float64(s.publisher.Dropped()) }))
 	}
 }

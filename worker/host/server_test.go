@@ -290,7 +290,7 @@ func TestRoutesOfVLLM(t *testing.T) {
 func checkBadBodies(t *testing.T, url string, key []string) {
 	t.Helper()
 	for body, want := range map[string]string{
-		`{`:                                      "not the JSON",
+		`{`:                                      "not valid JSON",
 		`{"prompt":{}}`:                          "the prompt must be",
 		`{"prompt":"x","n":0}`:                   "n is 0",
 		`{"prompt":"x","max_tokens":0}`:          "max_tokens is 0",
@@ -300,7 +300,7 @@ func checkBadBodies(t *testing.T, url string, key []string) {
 		`{"prompt":"x","echo":true}`:             "echo",
 		`{"prompt":[99999999]}`:                  "this model has tokens",
 		`{"prompt":"x","temperature":-1}`:        "temperature",
-		`{"prompt":"x","logit_bias":{"many":1}}`: "not the id",
+		`{"prompt":"x","logit_bias":{"many":1}}`: "not a token id",
 	} {
 		status, text := call(t, "POST", url+"/v1/completions", body, key...)
 		if status != 400 || !strings.Contains(text, want) {

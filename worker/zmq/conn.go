@@ -165,7 +165,7 @@ func checkReady(body []byte, as Role) error {
 			if strings.Contains(" "+partners[as]+" ", " "+value+" ") {
 				return nil
 			}
-			return fmt.Errorf("the other side is a %s socket, which does not talk to a %s", value, as)
+			return fmt.Errorf("the peer is a %s socket, which cannot talk to a %s", value, as)
 		}
 	}
 	return fmt.Errorf("%w: no type of socket", ErrProtocol)

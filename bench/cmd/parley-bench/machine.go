@@ -18,7 +18,7 @@ func machineText() string {
 func processorName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
-		return "processor not known"
+		return "unknown processor"
 	}
 	defer f.Close()
 	for scan := bufio.NewScanner(f); scan.Scan(); {
@@ -26,5 +26,5 @@ func processorName() string {
 			return strings.TrimSpace(value)
 		}
 	}
-	return "processor not known"
+	return "unknown processor"
 }

@@ -242,8 +242,7 @@ func (a *assembler) addToQueries(m isa, kv kvType, next neighbour) {
 // block it asks for the next one: blocks lie far apart, so the processor does
 // not foresee them, and to ask for all of one at once fills its buffers.
 //
-// If there are so many queries that they are not computed at once, it widens a
-// block beforehand.
+// With more queries than are computed at once, it widens a block beforehand.
 func (a *assembler) attendWhole(m isa, kv kvType) {
 	a.begin("attendWhole"+kv.name+m.suffix, "takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.",
 		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int", "valuesAt int", "dim int", "n int", "scale float32", "open []float32")
@@ -488,7 +487,7 @@ func (a *assembler) stateAddresses(base string, queries int) []string {
 }
 
 // addValueTile adds the weighted values to the states of some queries, and
-// goes on to the next ones. It takes as many dimensions at once as there are
+// continues with the next ones. It takes as many dimensions at once as there are
 // registers for, then 16.
 func (a *assembler) addValueTile(m isa, kv kvType, queries int, next neighbour) {
 	wide := min(4, (m.regs/m.parts-queries-1)/queries)

@@ -167,7 +167,7 @@ func (a *assembler) floatRows(m isa, w weightType, rows int) {
 }
 
 // gemmWide takes twelve rows whose inputs lie side by side, column after
-// column: with rows far apart, so many would fight for the same few places in the cache.
+// column: with rows far apart, twelve would compete for the same few cache sets.
 func (a *assembler) gemmWide(w weightType) {
 	m := avx512
 	doc := fmt.Sprintf("multiplies 12 rows with one %s panel. x is [cols][12]. With more, it adds to what dst holds.", w.name)

@@ -272,7 +272,7 @@ func (a neon) addValues(kv kvType) {
 }
 
 // addValueTile adds the weighted values to the states of some queries, and
-// goes on to the next ones. It takes as many dimensions at once as there are
+// continues with the next ones. It takes as many dimensions at once as there are
 // registers for, then 16.
 func (a neon) addValueTile(kv kvType, queries int) {
 	wide := min(4, (32-4-queries)/(4*queries))

@@ -221,7 +221,7 @@ func (a neon) gate(name string, gelu bool) {
 }
 
 // quantize rounds activations to int8, each block of 32 by its own scale, which
-// is no number if one of them is none. What is one number for a block stands in
+// is NaN if one of them is. What is one number for a block stands in
 // the lowest lane of its register.
 func (a neon) quantize() {
 	a.begin("quantize", "rounds blocks of 32 floats to int8, and writes the facts about each.",

@@ -12,8 +12,8 @@ const (
 )
 
 // quantize rounds activations to int8, each block of 32 by its own scale. The
-// greatest magnitude is that of the bits: what is no number is above all numbers
-// then, and becomes the scale.
+// greatest magnitude is that of the bits: a NaN is then above all numbers, and
+// becomes the scale.
 func (a *assembler) quantize(m isa) {
 	const notLess = 5
 	a.begin("quantize"+m.suffix, "rounds blocks of 32 floats to int8, and writes the facts about each.",

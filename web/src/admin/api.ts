@@ -1,7 +1,7 @@
 /** What /admin/api answers. Times are in seconds where nothing else is said. */
 
 export interface Verdict {
-  binds: 'nothing' | 'queue' | 'kv' | 'compute' | 'clients' | 'failures';
+  bottleneck: 'none' | 'queue' | 'kv' | 'compute' | 'clients' | 'failures';
   happy: boolean;
   sentence: string;
   do?: string;
@@ -84,8 +84,8 @@ export interface Picture {
   kv: number;
   busy: number;
   promises: Promised[] | null;
-  /** What binds each pool of workers, where there are several. */
-  pools?: { pool: string; up: number; workers: number; waiting: number; verdict: { binds: string; happy: boolean; sentence: string; do?: string } }[];
+  /** The bottleneck of each pool of workers, if there are several. */
+  pools?: { pool: string; up: number; workers: number; waiting: number; verdict: { bottleneck: string; happy: boolean; sentence: string; do?: string } }[];
   queues: Queue[] | null;
   workers: Worker[] | null;
 }

@@ -1,5 +1,5 @@
 /**
- * Files that go along with a message. A message is text, so a file becomes a
+ * Attached files with a message. A message is text, so a file becomes a
  * block of code whose first line names it; who shows the message finds it again.
  */
 
@@ -14,14 +14,14 @@ export const pastedMax = 4000;
 
 /** Reads a file as text, or says why that cannot be. */
 export async function readText(file: File): Promise<Attached> {
-  if (/^(image|audio|video)\//.test(file.type)) throw new Error(`${file.name} cannot be read: the models here take text only.`);
+  if (/^(image|audio|video)\//.test(file.type)) throw new Error(`${file.name} cannot be read: the models here accept only text.`);
   if (file.size > bytesMax) throw new Error(`${file.name} has ${Math.ceil(file.size / 1024)} KiB, and at most ${bytesMax / 1024} can be sent.`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
     if (text.includes('\0')) throw new Error();
     return { name: file.name, text: text.replace(/\r\n?/g, '\n').replace(/\n$/, '') };
   } catch {
-    throw new Error(`${file.name} is not a text: the models here take text only.`);
+    throw new Error(`${file.name} is not a text file: the models here accept only text.`);
   }
 }
 

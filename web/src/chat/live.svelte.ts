@@ -59,7 +59,7 @@ export class Live {
         });
         if (ended) return ended;
       } catch (err) {
-        if (this.#abort.signal.aborted) return { ok: false, failure: new Failure(0, 'This page has left.') };
+        if (this.#abort.signal.aborted) return { ok: false, failure: new Failure(0, 'The page was closed.') };
         if (!(err instanceof Failure)) throw err;
         const gone = !err.offline && err.status < 500;
         if (!this.message || gone || attempt >= retryMs.length * 4) return { ok: false, failure: err };
