@@ -94,12 +94,12 @@ func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Pic
 		fmt.Fprintf(out, "%-12s %9s  %s  %s\n", name, value, spark(lately, of), w.in(penDim, note))
 	}
 	row("running", fmt.Sprint(p.Running), fmt.Sprintf("%.1f requests/s", p.Rates.Requests), func(p *admin.Picture) float64 { return float64(p.Running) })
-	row("waiting", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)), func(p *admin.Picture) float64 { return p.WaitSeconds })
+	row("queued", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)), func(p *admin.Picture) float64 { return p.WaitSeconds })
 	row("first token", clockText(p.TTFT.P95), "p95; p50 "+clockText(p.TTFT.P50), func(p *admin.Picture) float64 { return p.TTFT.P95 })
 	row("tokens", clockText(p.Gap.P95), "between tokens, p95; p50 "+clockText(p.Gap.P50), func(p *admin.Picture) float64 { return p.Gap.P95 })
 	row("decode", fmt.Sprintf("%.0f/s", p.Rates.Decode), "tokens", func(p *admin.Picture) float64 { return p.Rates.Decode })
 	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; cache hit rate %.0f%%", 100*p.Hits), func(p *admin.Picture) float64 { return p.Rates.Prefill })
-	row("turned away", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, rate limited %.1f, invalid %.1f, cancelled %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
+	row("rejected", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, rate limited %.1f, invalid %.1f, cancelled %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
 		func(p *admin.Picture) float64 { return p.Rates.TurnedAway + p.Rates.Failed })
 	for _, q := range p.Queues {
 		if q.ModelBreaker != "closed" || q.WorkerBreaker != "closed" {

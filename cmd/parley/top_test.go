@@ -20,10 +20,10 @@ func busyPicture() *admin.Picture {
 	}
 }
 
-func TestTopSaysWhatBinds(t *testing.T) {
+func TestTopNamesTheBottleneck(t *testing.T) {
 	for _, width := range []int{20, 80, 300} {
 		got := drawTop("http://x", []*admin.Picture{{}, busyPicture()}, width, false)
-		for _, want := range []string{"97% in use", "Add a worker.", "91.00%", "within 1.0 s", "pro 1 free 3", "1.4 s", "480/s", "61% of prompts", "breaker of the model open", "down", "kv "} {
+		for _, want := range []string{"97% in use", "Add a worker.", "91.00%", "within 1.0 s", "pro 1 free 3", "1.4 s", "480/s", "hit rate 61%", "breaker of the model open", "down", "kv "} {
 			if !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
 				t.Errorf("width %d: there is no %q in\n%s", width, want, got)
 			}
@@ -40,7 +40,7 @@ func TestTopScreen(t *testing.T) {
 		t.Errorf("%d pictures are remembered", n)
 	}
 	s.lost(errCut)
-	if text := s.text(80); !strings.Contains(text, "Trying again") || !strings.Contains(text, "97%") {
+	if text := s.text(80); !strings.Contains(text, "Retrying") || !strings.Contains(text, "97%") {
 		t.Errorf("the screen says\n%s", text)
 	}
 	if got, want := frame("a\nb\nc\n", 2), "\x1b[Ha\x1b[K\nb\x1b[J"; got != want {
