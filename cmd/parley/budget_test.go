@@ -111,7 +111,7 @@ func TestBudgetAlert(t *testing.T) {
 		t.Errorf("%v: %s", err, list)
 	}
 	first := s.endAndRead(t)
-	line := regexp.MustCompile(`WARN.*a budget is nearly spent.* organization=acme key=site prefix=` + key[:11] + `… spent=0.0052 budget=0.01 used=0.52 `)
+	line := regexp.MustCompile(`WARN.*budget nearly spent.* organization=acme key=site prefix=` + key[:11] + `… spent=0.0052 budget=0.01 used=0.52 `)
 	if !line.MatchString(first) || strings.Contains(first, key) {
 		t.Errorf("the log is:\n%s", first)
 	}

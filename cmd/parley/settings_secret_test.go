@@ -52,7 +52,7 @@ func TestSecretFiles(t *testing.T) {
 			t.Errorf("--%s set nothing of %q", s.key, kept)
 		}
 		environ := func(name string) (string, bool) { return value, name == s.from.variable() }
-		if _, err := gather(map[string]*flagValue{s.key: f}, environ, ""); err == nil || !strings.Contains(err.Error(), "both given") {
+		if _, err := gather(map[string]*flagValue{s.key: f}, environ, ""); err == nil || !strings.Contains(err.Error(), "both set") {
 			t.Errorf("--%s beside its variable: %v", s.key, err)
 		}
 	}
