@@ -55,7 +55,9 @@ func (s *server) askHere(method, path string, headers ...string) *httptest.Respo
 	r.RemoteAddr = "127.0.0.1:9"
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 	}
 	w := httptest.NewRecorder()
 	s.gateway.ServeHTTP(w, r)

@@ -22,9 +22,15 @@ func (g *Gateway) home(c *call) error {
 }
 
 // shownModels are the models that a caller of a public route may know of: those that
-// its key may use. While there are no keys all are shown.
+// its key may use. While there are no keys, programs on this machine are shown all.
 func (g *Gateway) shownModels(c *call) (names []string) {
-	if keys := g.config.Keys; keys != nil && !keys.Empty() {
+	switch keys := g.config.Keys; {
+	case keys == nil:
+	case keys.Empty():
+		if g.checkLocal(c.request) != nil {
+			return nil
+		}
+	default:
 		who, err := g.identifyByKey(c)
 		if err != nil {
 			return nil

@@ -276,6 +276,17 @@ func TestModelNamesAreForTheirKeys(t *testing.T) {
 	}
 }
 
+// TestModelNamesStayOnTheMachine: a server without keys names its models to programs of
+// its machine, and not to a page whose name was made to point at it.
+func TestModelNamesStayOnTheMachine(t *testing.T) {
+	s, _ := startGuarded(t, &worker{}, newStoreName(t))
+	for host, want := range map[string]bool{"localhost": true, "evil.example": false} {
+		if w := s.askHere("GET", "/", "Host", host); w.Code != 200 || strings.Contains(w.Body.String(), modelID) != want {
+			t.Errorf("as %s: %d %.300s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // TestMetricsCanBeOpen reads metrics of a server that was told to show them.
 func TestMetricsCanBeOpen(t *testing.T) {
 	s, rig := startGuarded(t, &worker{}, newStoreName(t), func(c *Config) { c.MetricsOpen = true })
