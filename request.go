@@ -50,6 +50,8 @@ type Request struct {
 	// Objective is what the tenant was promised of this request, counted from its
 	// arrival at the gateway; the zero value promises nothing.
 	Objective SLO `json:",omitzero"`
+	// Waited is how long it has waited there for its turn.
+	Waited time.Duration `json:",omitzero"`
 	// Session names requests that continue each other, such as those of one
 	// conversation. A router prefers the worker that had the last one where it cannot
 	// see which tokens a worker has cached. Workers do not see it.

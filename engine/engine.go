@@ -122,11 +122,10 @@ type Engine struct {
 	cfg Config
 
 	mu      sync.Mutex
-	joining []*job                   // submitted, not yet seen by the loop
-	leaving []*job                   // given up by their callers
-	resumed []*job                   // read again after a pause
-	looks   []look                   // questions about the cache
-	shares  *[parley.Classes]float64 // of tenants, if they changed
+	joining []*job // submitted, not yet seen by the loop
+	leaving []*job // given up by their callers
+	resumed []*job // read again after a pause
+	looks   []look // questions about the cache
 	closed  bool
 	stats   Stats
 
@@ -264,7 +263,7 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	}
 	q := &j.choices[0].seq
 	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
-	q.Background, q.Objective = r.Background, firstTokenWithin(&r.Objective)
+	q.Background, q.Objective, q.Waited = r.Background, firstTokenWithin(&r.Objective), r.Waited
 	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
@@ -361,22 +360,6 @@ func (e *Engine) resume(j *job) {
 	defer e.mu.Unlock()
 	e.resumed = append(e.resumed, j)
 	e.rouse()
-}
-
-// SetTenantShares changes which part, 0 to 1, of the pool each tenant of a class may
-// keep cached before it is evicted ahead of others; 0 is the default of one half. It
-// counts before the next pass.
-func (e *Engine) SetTenantShares(shares [parley.Classes]float64) error {
-	for class, share := range shares {
-		if !(share >= 0 && share <= 1) {
-			return fmt.Errorf("engine: tenants of class %s have a share of %g of the cache: use 0 to 1", parley.Class(class), share)
-		}
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.shares = &shares
-	e.rouse()
-	return nil
 }
 
 func (e *Engine) rouse() {

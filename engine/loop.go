@@ -121,15 +121,11 @@ func (l *loop) restart(err error) {
 func (l *loop) attend() (closed bool) {
 	e := l.e
 	e.mu.Lock()
-	joining, leaving, resumed, shares := e.joining, e.leaving, e.resumed, e.shares
-	e.joining, e.leaving, e.resumed, e.shares, closed = nil, nil, nil, nil, e.closed
+	joining, leaving, resumed := e.joining, e.leaving, e.resumed
+	e.joining, e.leaving, e.resumed, closed = nil, nil, nil, e.closed
 	e.stats.Load = l.sched.Load()
 	e.mu.Unlock()
 
-	if shares != nil {
-		e.cfg.Sched.TenantShares = *shares // so that they survive a restart of the loop
-		l.sched.SetTenantShares(*shares)
-	}
 	for _, j := range joining {
 		j.open = len(j.choices)
 		l.owner[&j.choices[0].seq] = j.choices[0]

@@ -48,40 +48,33 @@ func TestTiersLoseTheirOwnBlocksFirst(t *testing.T) {
 	}
 }
 
-// TestTenantSharesChange floods the pool with prompts of one tenant of a class after
-// one of another tenant of it. While tenants of the class may keep a quarter, the flood
-// evicts itself; when they may keep all, it evicts the other tenant's prompt. The share
-// changes while the engine runs.
-func TestTenantSharesChange(t *testing.T) {
-	cfg := small
-	cfg.Cache.Policy = kv.LRU
-	e := newCounter(t, &counter{}, cfg)
-	ask := func(tenant string, number int) int {
-		prompt := long(number, 97)
-		_, last, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: 1, Class: parley.Pro, Tenant: tenant})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return last.Usage.CachedTokens
-	}
-	number := 3
+// TestTenantsLoseTheirOwnBlocksFirst floods the pool with prompts of one tenant of a
+// class after one of another tenant of it. Where tenants of the class may keep a
+// quarter, the flood evicts itself; where they may keep all, it evicts the other
+// tenant's prompt.
+func TestTenantsLoseTheirOwnBlocksFirst(t *testing.T) {
 	for _, c := range []struct {
 		share  float64
 		cached int
-	}{{0.25, 96}, {1, 0}, {0.25, 96}} {
-		if err := e.SetTenantShares([parley.Classes]float64{parley.Pro: c.share}); err != nil {
-			t.Fatal(err)
+	}{{0.25, 96}, {1, 0}} {
+		cfg := small
+		cfg.TenantShares[parley.Pro] = c.share
+		cfg.Cache.Policy = kv.LRU
+		e := newCounter(t, &counter{}, cfg)
+		ask := func(tenant string, number int) int {
+			r := &parley.Request{Prompt: long(number, 97), MaxTokens: 1, Class: parley.Pro, Tenant: tenant}
+			_, last, err := collect(t.Context(), e, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return last.Usage.CachedTokens
 		}
 		ask("quiet", 1)
-		for range 12 { // 72 blocks, and the pool has 40
-			number += 2
-			ask("loud", number)
+		for n := range 12 { // 72 blocks, and the pool has 40
+			ask("loud", 5+2*n)
 		}
 		if got := ask("quiet", 1); got != c.cached {
 			t.Errorf("with a share of %g the quiet tenant found %d tokens, wanted %d", c.share, got, c.cached)
 		}
-	}
-	if e.SetTenantShares([parley.Classes]float64{1.5}) == nil {
-		t.Error("a share of 1.5 was accepted")
 	}
 }

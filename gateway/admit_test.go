@@ -121,6 +121,11 @@ func TestWaitingIsTold(t *testing.T) {
 			t.Errorf("a complete request has the status %d", status)
 		}
 		s.wantMetric(`parley_queue_wait_seconds_count{pool="local",tier="pro"}`, "7")
+		for i, r := range w.asked { // the engine subtracts the wait from what was promised
+			if waited := r.Waited >= 2*time.Second; waited != (r.Tenant == "pro-anna") || !waited && r.Waited != 0 {
+				t.Errorf("request %d of %s is sent with a wait of %v", i, r.Tenant, r.Waited)
+			}
+		}
 	})
 }
 

@@ -281,7 +281,8 @@ func TestModelNamesAreForTheirKeys(t *testing.T) {
 func TestModelNamesStayOnTheMachine(t *testing.T) {
 	s, _ := startGuarded(t, &worker{}, newStoreName(t))
 	for host, want := range map[string]bool{"localhost": true, "evil.example": false} {
-		if w := s.askHere("GET", "/", "Host", host); w.Code != 200 || strings.Contains(w.Body.String(), modelID) != want {
+		w := s.askHere("GET", "/", "Host", host)
+		if w.Code != 200 || strings.Contains(w.Body.String(), modelID) != want {
 			t.Errorf("as %s: %d %.300s", host, w.Code, w.Body)
 		}
 	}

@@ -42,6 +42,7 @@ func appendCall(to []byte, c *call) ([]byte, bool) {
 			o.number("TPOT", int64(r.Objective.TPOT))
 		})
 	}
+	o.number("Waited", int64(r.Waited))
 	o.flag("Background", r.Background)
 	if r.Salt != (parley.Salt{}) {
 		o.bytes("Salt", r.Salt[:])

@@ -13,7 +13,7 @@ import (
 // TestQuickCallIsWhatJSONWouldBe compares byte by byte, for requests with all
 // combinations of members.
 func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
-	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 26, reflect.TypeFor[parley.SLO](): 3, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3, reflect.TypeFor[call](): 4} {
+	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 27, reflect.TypeFor[parley.SLO](): 3, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3, reflect.TypeFor[call](): 4} {
 		if kind.NumField() != members {
 			t.Errorf("%v has %d members, and appendCall knows %d: teach it the others", kind, kind.NumField(), members)
 		}
@@ -25,7 +25,7 @@ func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
 		q := &parley.Request{ID: "req_1", Model: []string{"", "polly", "a/b:1", "ü", "<x>", `"`}[some(6)], Prompt: make([]parley.Token, some(5)),
 			Choices: some(3), MaxTokens: some(100), Logprobs: some(2) == 1, TopLogprobs: some(5), PromptLogprobs: some(2) == 1, Progress: some(2) == 1, Embed: some(2) == 1,
 			Class: parley.Class(some(3)), Tenant: []string{"", "org"}[some(2)], Purpose: []parley.Purpose{"", parley.ForChat}[some(2)], Background: some(2) == 1,
-			Public: some(9), Sinks: some(9), Retain: time.Duration(some(9))}
+			Public: some(9), Sinks: some(9), Retain: time.Duration(some(9)), Waited: time.Duration(some(9))}
 		q.Sampling = parley.Sampling{Temperature: float32(some(300)) / 100, TopK: some(5), TopP: float32(some(10)) / 10, MinP: float32(some(2)) * 1e-7, RepetitionPenalty: float32(some(3)),
 			PresencePenalty: -float32(some(4)) / 3, FrequencyPenalty: float32(some(2)) * 1e20, Seed: uint64(some(2)) * random.Uint64()}
 		q.Objective = parley.SLO{

@@ -125,7 +125,7 @@ func (l *ledger) charge(class parley.Class, tenant string, tokens int) {
 
 // compare orders two requests by whose turn it is: the class served least in
 // proportion to its weight, in it the tenant served least, of a tenant the
-// request that came first. Of those in the background no account is kept.
+// request that is due first. Of those in the background no account is kept.
 func (l *ledger) compare(a, b *Seq) int {
 	if a.Background || b.Background {
 		return cmp.Compare(a.order, b.order)
@@ -138,7 +138,7 @@ func (l *ledger) compare(a, b *Seq) int {
 		t := l.classes[a.Class].tenants
 		return cmp.Or(cmp.Compare(t[a.Tenant].served, t[b.Tenant].served), cmp.Compare(a.order, b.order))
 	}
-	return cmp.Compare(a.order, b.order)
+	return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.order, b.order))
 }
 
 // jain returns Jain's index of fairness over the service that the present

@@ -200,7 +200,7 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
 	child.Prompt, child.Most, child.Salt, child.Public, child.Retain = q.Prompt, q.Most, q.Salt, q.Public, q.Retain
 	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
-	child.Objective, child.stays, child.since = q.Objective, q.stays, now
+	child.Objective, child.Waited, child.stays, child.since = q.Objective, q.Waited, q.stays, now
 	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
 	child.Cached, child.admitted = q.Cached, true
 	q.Forks--

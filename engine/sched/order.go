@@ -54,7 +54,7 @@ func (s *Scheduler) first(now time.Time) int {
 		}
 	}
 	if turns {
-		best = slices.MinFunc(s.heads, func(a, b *Seq) int { return a.due(&s.cfg).Compare(b.due(&s.cfg)) })
+		best = slices.MinFunc(s.heads, func(a, b *Seq) int { return a.due().Compare(b.due()) })
 	}
 	return slices.Index(s.waiting, best)
 }
@@ -62,7 +62,7 @@ func (s *Scheduler) first(now time.Time) int {
 // enterHeads makes q the first of those with its objective, if its turn is earlier.
 func (s *Scheduler) enterHeads(q *Seq) {
 	for i, h := range s.heads {
-		if h.objective(&s.cfg) == q.objective(&s.cfg) {
+		if h.Objective == q.Objective {
 			if s.ledger.compare(q, h) < 0 {
 				s.heads[i] = q
 			}
@@ -72,16 +72,8 @@ func (s *Scheduler) enterHeads(q *Seq) {
 	s.heads = append(s.heads, q)
 }
 
-// objective returns how long after its arrival a sequence's first token should come.
-func (q *Seq) objective(c *Config) time.Duration {
-	if q.Objective > 0 {
-		return q.Objective
-	}
-	return c.Objectives[q.Class]
-}
-
-// due returns when its first token should come.
-func (q *Seq) due(c *Config) time.Time { return q.arrived.Add(q.objective(c)) }
+// due returns when the first token of a sequence should come.
+func (q *Seq) due() time.Time { return q.arrived.Add(q.Objective - q.Waited) }
 
 // aged reports whether a sequence has waited for too long.
 func (s *Scheduler) aged(q *Seq, now time.Time) bool { return now.Sub(q.since) >= s.cfg.AgeMax }

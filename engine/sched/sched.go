@@ -95,9 +95,10 @@ type Seq struct {
 	// for those that lie in the first Public tokens.
 	Salt   parley.Salt
 	Public int
-	// Objective is how long after its arrival the first token should come; 0 is what
-	// the class has.
-	Objective time.Duration
+	// Objective is how long after the request's arrival at the gateway the first token
+	// should come; 0 means at once. Waited is how much of that had passed when it came
+	// here.
+	Objective, Waited time.Duration
 	// Retain is how long its blocks should stay in the cache after it.
 	Retain time.Duration
 	// Deadline is when the sequence is worth nothing any more; zero means never.
@@ -198,15 +199,11 @@ type Config struct {
 	// the latter is lent to them while the class has no use for it. A share above 0
 	// is at least one seat where there are several.
 	Reserve [parley.Classes]float64
-	// Objectives are how long after its arrival the first token of a class should
-	// come, where the request does not say; 0 means at once.
-	Objectives [parley.Classes]time.Duration
 	// CacheShares is the part, 0 to 1, of the pool that a class may keep cached
 	// before it is evicted ahead of others; 0 is what Cache says for all.
 	CacheShares [parley.Classes]float64
 	// TenantShares is the part, 0 to 1, of the pool that each tenant of a class may keep
-	// cached before it is evicted ahead of others; 0 is what Cache says for all. It can
-	// be changed later; see [Scheduler.SetTenantShares].
+	// cached before it is evicted ahead of others; 0 is what Cache says for all.
 	TenantShares [parley.Classes]float64
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
@@ -330,17 +327,10 @@ func New(cfg Config) (*Scheduler, error) {
 			cache.SetClassBudget(parley.Class(class).String(), int(share*float64(cfg.Blocks)))
 		}
 	}
-	s := &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights), pace: cfg.Pace}
-	s.SetTenantShares(cfg.TenantShares)
-	return s, nil
-}
-
-// SetTenantShares changes which part of the pool each tenant of a class may keep
-// cached; see [Config.TenantShares]. It counts at once.
-func (s *Scheduler) SetTenantShares(shares [parley.Classes]float64) {
-	for class, share := range shares {
-		s.cache.SetTenantShare(parley.Class(class).String(), share)
+	for class, share := range cfg.TenantShares {
+		cache.SetTenantShare(parley.Class(class).String(), share)
 	}
+	return &Scheduler{cfg: cfg, cache: cache, ledger: newLedger(cfg.Weights), pace: cfg.Pace}, nil
 }
 
 // Add puts a sequence among those that wait. It must [Config.Fit].

@@ -82,7 +82,8 @@ func runScript(t *testing.T, text string) string {
 		case "add":
 			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
 				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")), Background: slices.Contains(words, "background"),
-				Objective: time.Duration(number(words, "objective")) * time.Millisecond}
+				Objective: time.Duration(number(words, "objective")) * time.Millisecond,
+				Waited:    time.Duration(number(words, "waited")) * time.Millisecond}
 			q.Tokens = distinct(len(seqs), q.Prompt)
 			for name, other := range seqs {
 				if slices.Contains(words, "like="+name) {
@@ -202,7 +203,6 @@ func TestRandomLoad(t *testing.T) {
 		if seed%3 == 0 {
 			cfg.AgeMax = time.Duration(1+rng.IntN(200)) * time.Millisecond
 			cfg.Reserve = [parley.Classes]float64{parley.Pro: 0.2 * rng.Float64(), parley.Enterprise: 0.4 * rng.Float64()}
-			cfg.Objectives[parley.Enterprise] = time.Duration(rng.IntN(50)) * time.Millisecond
 		}
 		if seed >= 150 { // the baselines must keep the same laws
 			cfg.Baseline = Baseline{seed&1 > 0, seed&2 > 0, seed&4 > 0, seed&8 > 0}

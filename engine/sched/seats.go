@@ -141,7 +141,7 @@ func (v *Seq) yieldsBefore(b *Seq) bool {
 // seats are certain to be free after it and its objective is met then: the
 // length of an answer is unknown, but not its limit.
 func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
-	objective := q.objective(&s.cfg)
+	objective := q.Objective
 	if q.admitted || objective == 0 || !s.pace.Known() || s.blocksShort(q) > 0 {
 		return true
 	}
@@ -156,7 +156,7 @@ func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
 		}
 	}
 	pass := max(s.pace.Predict(work), s.cfg.Target)
-	return ending < s.seatsShort(q) || now.Add(pass+s.firstTokenIn(q)).After(q.due(&s.cfg))
+	return ending < s.seatsShort(q) || now.Add(pass+s.firstTokenIn(q)).After(q.due())
 }
 
 // firstTokenIn returns how long q is expected to take to its first token once it has

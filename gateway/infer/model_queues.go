@@ -154,7 +154,9 @@ func (q *modelQueues) answer(wrap func(parley.Worker) parley.Worker) source {
 				return
 			}
 			t := k.queue.Load()
-			t.run(ctx, wrap(t.compute), r, k, yield)
+			sent := *r
+			sent.Waited = k.went.Sub(k.Arrived)
+			t.run(ctx, wrap(t.compute), &sent, k, yield)
 		}
 	}
 }

@@ -120,8 +120,7 @@ type ClassShare struct {
 	// while it does not.
 	KVShare, KVReserve float64
 	// TenantKVShare is the part of the pool that each of its tenants may keep cached
-	// before it is evicted ahead of others; 0 is one half. [engine.Engine.SetTenantShares]
-	// changes it later.
+	// before it is evicted ahead of others; 0 is one half.
 	TenantKVShare float64
 }
 
