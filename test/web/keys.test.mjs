@@ -24,7 +24,8 @@ async function makeKey() {
 test('a server without keys wants its link for what is stored', async () => {
   const stranger = await openPage({ ...rig, server: {} });
   const dialog = signInOf(stranger);
-  await dialog.getByText(/no API keys/).first().waitFor();
+  await dialog.getByText(/no API keys/).waitFor();
+  assert.equal(await dialog.getByRole('alert').count(), 0); // the label has said it
   await wantAccessible(stranger, 'wants the token');
   await shot(stranger, 'chat-token-light');
   await dialog.locator('input').fill('local-wrong');

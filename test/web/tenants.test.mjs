@@ -39,13 +39,14 @@ test('a key is made, limited and used for a first chat', async () => {
   keys.site = await makeKey(page, 'site', async (form) => {
     await form.locator('#key-tenant').fill('acme');
     await form.getByLabel('Tier').selectOption('pro');
-    await form.getByLabel('Requests per minute').fill('600');
+    await form.getByLabel('Requests per minute', { exact: true }).fill('600');
+    await form.getByLabel('Light requests per minute').fill('900');
     await form.getByLabel('Budget a month, in USD').fill('12.50');
     await wantAccessible(page, 'a new key');
     await shot(page, 'admin-key');
   });
   const row = page.locator('tr[data-key="site"]');
-  assert.match(await row.innerText(), /acme\s+pro\s+600 requests\/min\s+\$0\.00 of \$12\.50/);
+  assert.match(await row.innerText(), /acme\s+pro\s+600 requests\/min\s+900 light requests\/min\s+\$0\.00 of \$12\.50/);
   await page.locator('tr[data-tenant="acme"]').waitFor();
   await wantAccessible(page, 'Keys');
   await shot(page, 'admin-keys');

@@ -2,6 +2,7 @@
 export interface Limits {
   requests_per_second?: number;
   requests_per_minute?: number;
+  light_requests_per_minute?: number;
   input_tokens_per_minute?: number;
   output_tokens_per_minute?: number;
   concurrent_requests?: number;
@@ -26,7 +27,7 @@ export const resetDay = (s: Standing): string => new Date(s.resets_at * 1000).to
 /** Limits as they stand in the fields of a form. Empty is no limit. The alert is in percent. */
 export type LimitTexts = Record<keyof Limits, string>;
 
-const names: (keyof Limits)[] = ['requests_per_second', 'requests_per_minute', 'input_tokens_per_minute', 'output_tokens_per_minute', 'concurrent_requests', 'monthly_budget', 'budget_alert'];
+const names: (keyof Limits)[] = ['requests_per_second', 'requests_per_minute', 'light_requests_per_minute', 'input_tokens_per_minute', 'output_tokens_per_minute', 'concurrent_requests', 'monthly_budget', 'budget_alert'];
 
 const percentOf = (share: number | undefined): string => (share === undefined ? '' : String(Math.round(1000 * share) / 10));
 
@@ -47,6 +48,7 @@ export function inWords(l: Limits, currency: string): string[] {
   return [
     of(l.requests_per_second, 'requests/s'),
     of(l.requests_per_minute, 'requests/min'),
+    of(l.light_requests_per_minute, 'light requests/min'),
     of(l.input_tokens_per_minute, 'prompt tokens/min'),
     of(l.output_tokens_per_minute, 'output tokens/min'),
     of(l.concurrent_requests, 'at once'),
