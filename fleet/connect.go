@@ -20,6 +20,9 @@ type Dialer struct {
 	// which have none; the zero value is [worker.Parley]. Its Key is shown to all that
 	// have no credential of their own.
 	Worker worker.Config
+	// ParleyKey is shown to Parley workers that have no other key. Servers of other
+	// kinds never see it, whatever names their kind.
+	ParleyKey string
 	// BlockTokens is the size of their blocks, for those that do not say; 0 means
 	// that of vLLM, 16.
 	BlockTokens int
@@ -30,6 +33,9 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 	cfg := d.Worker
 	cfg.URL, cfg.Key = at.URL, cmp.Or(at.Credential, cfg.Key)
 	cfg.Kind = cmp.Or(worker.Kind(at.Kind), cfg.Kind, worker.Parley)
+	if cfg.Kind == worker.Parley {
+		cfg.Key = cmp.Or(cfg.Key, d.ParleyKey)
+	}
 	cfg.Events, cfg.Replay = socketAt(at, "events", cfg.Events), socketAt(at, "replay", cfg.Replay)
 	remote, err := worker.Dial(cfg)
 	if err != nil {

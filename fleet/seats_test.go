@@ -206,6 +206,35 @@ func TestEventsFollowTheSeats(t *testing.T) {
 	})
 }
 
+// TestParleyKeyIsForParleyWorkers connects to a server that a list of workers names as one
+// of another kind, or as none: it sees the key of its entry, and never the one that all
+// Parley workers share.
+func TestParleyKeyIsForParleyWorkers(t *testing.T) {
+	var shown atomic.Value
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown.Store(r.Header.Get("Authorization"))
+		_, _ = w.Write([]byte(`{"data":[{"id":"a"}]}`))
+	}))
+	defer engine.Close()
+	for _, c := range []struct {
+		kind worker.Kind
+		key  string
+		want string
+	}{
+		{worker.OpenAIChat, "", ""},
+		{worker.OpenAIChat, "its own", "Bearer its own"},
+		{"", "", "Bearer shared"},
+	} {
+		d := Dialer{Pool: "default", Worker: worker.Config{Key: c.key}, ParleyKey: "shared"}
+		if m, err := d.Connect(t.Context(), discover.Place{URL: engine.URL, Kind: string(c.kind)}); err == nil {
+			m.Close()
+		}
+		if shown.Load() != c.want {
+			t.Errorf("a place of the kind %q whose entry has the key %q was shown %q", c.kind, c.key, shown.Load())
+		}
+	}
+}
+
 // TestProbesSayTheModels asks an engine elsewhere before and after it was started
 // with another model.
 func TestProbesSayTheModels(t *testing.T) {

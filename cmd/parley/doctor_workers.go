@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		d.say("worker", w.URL, err, "correct its URL")
 		return
 	}
-	c.key = d.settings.keyFor(w)
+	c.key = cmp.Or(w.Key, d.settings.parleyKey(w))
 	secure, err := d.settings.workerTLS(slog.New(slog.DiscardHandler))
 	if err != nil {
 		d.say("worker", w.URL, err, "correct the TLS files")

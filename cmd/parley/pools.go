@@ -161,9 +161,17 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 	if err != nil {
 		return err
 	}
-	dial := fleet.Dialer{Pool: p.Name, Worker: worker.Config{
-		Kind: worker.Kind(w.Kind), Names: b.namesAt(p, w), Key: s.keyFor(w), TLS: b.workerTLS, Networks: s.networksOf(w), Events: w.Events, Replay: w.Replay, Log: log,
-		Text: b.text, ContextTokens: b.served[0].ContextTokens,
+	dial := fleet.Dialer{Pool: p.Name, ParleyKey: s.parleyKey(w), Worker: worker.Config{
+		Kind:          worker.Kind(w.Kind),
+		Names:         b.namesAt(p, w),
+		Key:           w.Key,
+		TLS:           b.workerTLS,
+		Networks:      s.networksOf(w),
+		Events:        w.Events,
+		Replay:        w.Replay,
+		Log:           log,
+		Text:          b.text,
+		ContextTokens: b.served[0].ContextTokens,
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
 	return nil
@@ -185,13 +193,13 @@ func (s *settings) networksOf(w *workerConfig) []netip.Prefix {
 	return networks
 }
 
-// keyFor returns the key that is sent to the workers of an entry; empty for workers that
-// register, which have their own credentials.
-func (s *settings) keyFor(w *workerConfig) string {
-	if kind := worker.Kind(w.Kind); w.Key == "" && !w.Register && (kind == "" || kind == worker.Parley) {
-		return s.workerKey
+// parleyKey returns the key that is sent to the Parley workers of an entry which has
+// none of its own. Workers that register are called with credentials of their own.
+func (s *settings) parleyKey(w *workerConfig) string {
+	if kind := worker.Kind(w.Kind); w.Register || kind != "" && kind != worker.Parley {
+		return ""
 	}
-	return w.Key
+	return s.workerKey
 }
 
 // text returns the text of a prompt for workers that take no tokens.
