@@ -53,6 +53,72 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 	}
 }
 
+// TestSocketsEndWithTheirKey deletes a key, as another gateway would, while it is answered
+// over a WebSocket: the connection ends, and with it the work.
+func TestSocketsEndWithTheirKey(t *testing.T) {
+	w := &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}
+	s, rig := startGuarded(t, w, newStoreName(t))
+	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
+	for path, frame := range map[string]string{
+		"/v1/chat/completions": chatBody(""),
+		"/v1/responses":        `{"type":"response.create","model":"` + modelID + `","input":"Hi"}`,
+	} {
+		conn := s.mustDial(path, bearer(secret)...)
+		sendFrame(t, conn, frame)
+		framesUntil(t, conn, "delta")
+	}
+	idle := s.mustDial("/v1/responses", bearer(secret)...)
+	if err := rig.store.DeleteKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if _, _, err := idle.Read(t.Context()); err == nil || time.Since(begun) > revokedWithin {
+		t.Errorf("an idle connection ended after %v with %v", time.Since(begun), err)
+	}
+	s.wantIdle(w, begun)
+}
+
+// TestBackgroundEndsWithItsKey deletes a key while a response of it is computed in the
+// background: the work ends, and the response says that it failed.
+func TestBackgroundEndsWithItsKey(t *testing.T) {
+	w := &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}
+	s, rig := startGuarded(t, w, newStoreName(t))
+	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
+	other, _ := rig.key(tenant.NewKey{Organization: "acme"})
+	_, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"background":true`), bearer(secret)...)
+	path := "/v1/responses/" + parseObject(t, body).text("id")
+	for w.active.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := rig.store.DeleteKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	s.wantIdle(w, begun)
+	for status := ""; status != "failed" && status != "cancelled"; {
+		_, body := s.do("GET", path, "", bearer(other)...)
+		status = parseObject(t, body).text("status")
+		if time.Since(begun) > revokedWithin {
+			t.Fatalf("after %v the response is %.300s", time.Since(begun), body)
+		}
+	}
+}
+
+// revokedWithin is a second, in which gateways hear of a deleted key, and some patience
+// with a busy machine.
+const revokedWithin = 3 * time.Second
+
+// wantIdle waits until a worker computes nothing any more.
+func (s *server) wantIdle(w *worker, begun time.Time) {
+	s.t.Helper()
+	for w.active.Load() > 0 {
+		if time.Since(begun) > revokedWithin {
+			s.t.Fatalf("after %v the worker still answers %d requests", time.Since(begun), w.active.Load())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // streamOf opens a stream with a key and reads its beginning.
 func (s *server) streamOf(secret string) io.ReadCloser {
 	s.t.Helper()
