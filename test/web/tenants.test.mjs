@@ -46,7 +46,7 @@ test('a key is made, limited and used for a first chat', async () => {
     await shot(page, 'admin-key');
   });
   const row = page.locator('tr[data-key="site"]');
-  assert.match(await row.innerText(), /acme\s+pro\s+600 requests\/min\s+900 light requests\/min\s+\$0\.00 of \$12\.50/);
+  assert.match(await row.innerText(), /acme\s+pro\s+600 requests\/min, 900 light requests\/min\s+\$0\.00 of \$12\.50/);
   await page.locator('tr[data-tenant="acme"]').waitFor();
   await wantAccessible(page, 'Keys');
   await shot(page, 'admin-keys');
