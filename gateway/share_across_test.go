@@ -13,6 +13,7 @@ import (
 
 	"parley"
 	"parley/gateway/relay"
+	"parley/gateway/tenant"
 	"parley/internal/testkit"
 )
 
@@ -190,5 +191,45 @@ func TestWhatGatewaysDoNotShare(t *testing.T) {
 				t.Errorf("the workers were asked %v times", n)
 			}
 		})
+	}
+}
+
+// TestGatewaysShareWithinAScope has two users of an organisation ask the same of two
+// gateways at the same time, with the default scope of caches: a user's second request
+// follows the first one through Redis, and another user's is computed for itself.
+func TestGatewaysShareWithinAScope(t *testing.T) {
+	redis, store := testkit.StartRedis(t), newStoreName(t)
+	workers := bothSpeak(t, 100*time.Millisecond)
+	pro := parley.Pro
+	var pair [2]*server
+	var rig *tenantRig
+	for i := range pair {
+		r, err := relay.Open(t.Context(), relay.Config{URL: redis.URL, Secret: []byte("the salt of both of them"), Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		share := func(c *Config) { c.Share.Relay, c.SaltKey = r, []byte("the salt of both of them") }
+		pair[i], rig = startGuarded(t, workers[i], store, share)
+	}
+	alice, _ := rig.key(tenant.NewKey{Organization: "acme", User: "alice", Tier: &pro})
+	adam, _ := rig.key(tenant.NewKey{Organization: "acme", User: "adam", Tier: &pro})
+	const extra = `,"temperature":0`
+	leader, _ := pair[0].listens(t.Context(), alice, extra)
+	defer leader.Body.Close()
+	follower, followed := pair[1].listens(t.Context(), alice, extra)
+	defer follower.Body.Close()
+	other, computed := pair[1].listens(t.Context(), adam, extra)
+	defer other.Body.Close()
+	if follower.Header.Get("X-Answer-Shared") == "" || other.Header.Get("X-Answer-Shared") != "" {
+		t.Errorf("the same user: %v, another user: %v", follower.Header, other.Header)
+	}
+	for _, rest := range []io.Reader{followed, computed} {
+		if all, err := io.ReadAll(rest); err != nil || !strings.Contains(streamedText(string(all)), "eight") {
+			t.Errorf("%v: %.300s", err, all)
+		}
+	}
+	if n := [2]int{workers[0].times(), workers[1].times()}; n != [2]int{1, 1} {
+		t.Errorf("the workers were asked %v times", n)
 	}
 }
