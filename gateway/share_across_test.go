@@ -202,18 +202,22 @@ func TestGatewaysShareWithinAScope(t *testing.T) {
 	workers := bothSpeak(t, 100*time.Millisecond)
 	pro := parley.Pro
 	var pair [2]*server
-	var rig *tenantRig
+	var rigs [2]*tenantRig
+	secret := []byte("the salt of both of them")
 	for i := range pair {
-		r, err := relay.Open(t.Context(), relay.Config{URL: redis.URL, Secret: []byte("the salt of both of them"), Lease: time.Second})
+		r, err := relay.Open(t.Context(), relay.Config{URL: redis.URL, Secret: secret, Lease: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = r.Close() })
-		share := func(c *Config) { c.Share.Relay, c.SaltKey = r, []byte("the salt of both of them") }
-		pair[i], rig = startGuarded(t, workers[i], store, share)
+		share := func(c *Config) { c.Share.Relay, c.SaltKey = r, secret }
+		pair[i], rigs[i] = startGuarded(t, workers[i], store, share)
 	}
-	alice, _ := rig.key(tenant.NewKey{Organization: "acme", User: "alice", Tier: &pro})
-	adam, _ := rig.key(tenant.NewKey{Organization: "acme", User: "adam", Tier: &pro})
+	alice, _ := rigs[0].key(tenant.NewKey{Organization: "acme", User: "alice", Tier: &pro})
+	adam, _ := rigs[0].key(tenant.NewKey{Organization: "acme", User: "adam", Tier: &pro})
+	if err := rigs[1].ring.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	const extra = `,"temperature":0`
 	leader, _ := pair[0].listens(t.Context(), alice, extra)
 	defer leader.Body.Close()
