@@ -396,7 +396,7 @@ func (t *Title) tryAcquire(since time.Time) (h *Host, changed <-chan struct{}, e
 		return nil, l.changed, nil
 	}
 	for _, other := range plan.retire {
-		other.retiring = true
+		other.retiring = other.host != nil // one that comes or goes is asked again
 	}
 	if !ok {
 		return nil, l.changed, nil
@@ -488,7 +488,7 @@ func (t *Title) load(leaving []func() error) {
 	}
 	l.mu.Lock()
 	t.loading, t.failure, t.used = false, err, l.cfg.Now()
-	t.host, t.metrics = h, metrics
+	t.host, t.metrics, t.retiring = h, metrics, false
 	removed := t.removed
 	l.signal()
 	l.mu.Unlock()
