@@ -59,7 +59,8 @@ func TestObjectives(t *testing.T) {
 		{"small", Pro, ForChat, "default", time.Second, 50 * ms, 0.95},
 	} {
 		got := list[list.Of(c.model, c.class, c.purpose)]
-		if got.Name != c.name || got.TTFT != c.ttft || got.TPOT != c.tpot || got.TTFTShare != c.share || got.TPOTShare != 0.99 {
+		if got.Name != c.name || got.TTFT != c.ttft || got.TPOT != c.tpot || got.TTFTShare != c.share ||
+			got.TPOTShare != 0.99 {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}

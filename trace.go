@@ -18,7 +18,8 @@ type Trace struct {
 // ParseTrace reads a traceparent header; ok is false if it is none.
 func ParseTrace(header string) (t Trace, ok bool) {
 	parts := strings.Split(header, "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
+	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 ||
+		len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
 		return Trace{}, false
 	}
 	var version, flags [1]byte

@@ -215,7 +215,8 @@ func (s *Step) Validate(blocks int) error {
 	for i := range s.Seqs {
 		q := &s.Seqs[i]
 		if q.Row != row || q.Rows <= 0 || q.Past < 0 {
-			return fmt.Errorf("compute: sequence %d has rows %d+%d after %d tokens, wanted rows from %d", i, q.Row, q.Rows, q.Past, row)
+			return fmt.Errorf("compute: sequence %d has rows %d+%d after %d tokens, wanted rows from %d", i, q.Row,
+				q.Rows, q.Past, row)
 		}
 		if len(q.Blocks)*BlockTokens < q.Past+q.Rows {
 			return fmt.Errorf("compute: sequence %d has %d blocks for %d tokens", i, len(q.Blocks), q.Past+q.Rows)

@@ -23,9 +23,12 @@ func BenchmarkStep64(b *testing.B) {
 	}
 	cfg := Config{
 		Model: parley.Model{ID: "none", ContextTokens: context}, Vocab: vocab,
-		Bytes: func(parley.Token) []byte { return []byte("x") }, Forward: func(*compute.Step, []float32) {}, Move: func(kv.Move) error { return nil },
-		Sched: sched.Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: streams, Seqs: streams, Target: 50 * time.Millisecond},
-		Now:   time.Now,
+		Bytes: func(parley.Token) []byte {
+			return []byte("x")
+		}, Forward: func(*compute.Step, []float32) {}, Move: func(kv.Move) error { return nil },
+		Sched: sched.Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: streams, Seqs: streams,
+			Target: 50 * time.Millisecond},
+		Now: time.Now,
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1)}
 	if err := e.loop.init(e); err != nil {
@@ -72,7 +75,8 @@ func BenchmarkStep64(b *testing.B) {
 func join(b *testing.B, e *Engine, streams int) {
 	b.Helper()
 	for i := range streams {
-		r := &parley.Request{Prompt: long(i+2, 20), Sampling: parley.Sampling{Temperature: float32(i % 2)}, Stop: parley.Stop{IgnoreEnd: true}}
+		r := &parley.Request{Prompt: long(i+2, 20), Sampling: parley.Sampling{Temperature: float32(i % 2)},
+			Stop: parley.Stop{IgnoreEnd: true}}
 		j, err := e.newJob(b.Context(), r)
 		if err != nil {
 			b.Fatal(err)

@@ -57,7 +57,8 @@ func (l *loop) copied(moves []kv.Move, took time.Duration) {
 // copyFailed reports whether the content of a block is lost. Otherwise only the
 // copy is missing, which a later read will notice.
 func (l *loop) copyFailed(m kv.Move, err error) (lost bool) {
-	l.e.cfg.Log.Warn("block copy failed", "model", l.e.cfg.Model.ID, "block", m.Hash, "from", m.From, "to", m.To, "error", err)
+	l.e.cfg.Log.Warn("block copy failed", "model", l.e.cfg.Model.ID, "block", m.Hash, "from", m.From, "to", m.To,
+		"error", err)
 	l.e.mu.Lock()
 	l.e.stats.Damaged++
 	l.e.mu.Unlock()

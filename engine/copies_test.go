@@ -57,7 +57,8 @@ func TestTheDiskOutlivesTheEngine(t *testing.T) {
 // TestLeavingAtEveryStep cancels a request that comes back from the tiers after
 // each number of steps; the cleanup of newCounter sees that nothing is left.
 func TestLeavingAtEveryStepWithTiers(t *testing.T) {
-	cfg := sched.Config{Blocks: 12, StepTokens: 24, StepOutputs: 8, Seqs: 4, Cache: kv.Config{HostBlocks: 8, DiskBlocks: 40}}
+	cfg := sched.Config{Blocks: 12, StepTokens: 24, StepOutputs: 8, Seqs: 4,
+		Cache: kv.Config{HostBlocks: 8, DiskBlocks: 40}}
 	synctest.Test(t, func(t *testing.T) {
 		for steps := range 14 {
 			n := &counter{}
@@ -90,7 +91,8 @@ func TestLeavingAtEveryStepWithTiers(t *testing.T) {
 func TestAnAccountThatIsWrongIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newCounter(t, &counter{room: 1024}, sched.Config{Blocks: 60, StepTokens: 64, StepOutputs: 8, Seqs: 4})
-		first, stop := iter.Pull2(e.Generate(t.Context(), &parley.Request{Prompt: long(2, 40), MaxTokens: 600, Stop: parley.Stop{IgnoreEnd: true}}))
+		first, stop := iter.Pull2(e.Generate(t.Context(),
+			&parley.Request{Prompt: long(2, 40), MaxTokens: 600, Stop: parley.Stop{IgnoreEnd: true}}))
 		first()
 		next := func() {
 			r := &parley.Request{Prompt: long(3, 40), MaxTokens: 3}

@@ -198,7 +198,8 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 	t.Helper()
 	n.t, n.cells = t, map[[2]int32]parley.Token{}
 	cfg := Config{
-		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Width: n.width, Ends: []parley.Token{99},
+		Model: parley.Model{ID: "counter", ContextTokens: max(n.room, 256)}, Vocab: counterVocab, Width: n.width,
+		Ends:    []parley.Token{99},
 		Bytes:   counterBytes,
 		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock, Events: n.events,
 	}
@@ -218,7 +219,8 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		if err := errors.Join(e.Close(), n.close()); err != nil {
 			t.Error(err)
 		}
-		if load := e.loop.sched.Load(); load.Pool.InUse != 0 || load.Running != 0 || load.Waiting != [parley.Classes]int{} {
+		if load := e.loop.sched.Load(); load.Pool.InUse != 0 || load.Running != 0 ||
+			load.Waiting != [parley.Classes]int{} {
 			t.Errorf("left behind: %+v", load)
 		}
 		if err := e.loop.sched.Check(); err != nil {

@@ -101,8 +101,13 @@ func newDrafter(cfg *Config) *drafter {
 		return nil
 	}
 	return &drafter{
-		forward: cfg.Draft.Forward, now: cfg.Now, vocab: cfg.Vocab, rows: cfg.Sched.StepTokens,
-		luck: spec.Luck{Memory: draftMemory}, pages: make([]page, cfg.Sched.Blocks), logits: make([]float32, cfg.Sched.Seqs*cfg.Vocab),
+		forward: cfg.Draft.Forward,
+		now:     cfg.Now,
+		vocab:   cfg.Vocab,
+		rows:    cfg.Sched.StepTokens,
+		luck:    spec.Luck{Memory: draftMemory},
+		pages:   make([]page, cfg.Sched.Blocks),
+		logits:  make([]float32, cfg.Sched.Seqs*cfg.Vocab),
 	}
 }
 

@@ -41,7 +41,8 @@ func TestDraftReadsWhatItsSequencesSay(t *testing.T) {
 			all.StepTokens += s.StepTokens
 		})
 	}
-	t.Logf("%d guesses, %d preemptions, %d tokens from the cache, %d computed", all.Guesses[spec.ByModel].Right, all.Preempted, all.Cache.HitTokens, all.StepTokens)
+	t.Logf("%d guesses, %d preemptions, %d tokens from the cache, %d computed", all.Guesses[spec.ByModel].Right,
+		all.Preempted, all.Cache.HitTokens, all.StepTokens)
 	if all.Guesses[spec.ByModel].Right < 1000 || all.Preempted == 0 || all.Cache.HitTokens == 0 {
 		t.Error("something was not tested")
 	}
@@ -53,7 +54,8 @@ func TestDraftSavesPasses(t *testing.T) {
 	answer := func(t *testing.T, n *counter) (passes uint64, took time.Duration) {
 		e := newCounter(t, n, small)
 		began := time.Now()
-		if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1, 2, 3}, MaxTokens: 200, Stop: parley.Stop{IgnoreEnd: true}}); err != nil {
+		if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1, 2, 3}, MaxTokens: 200,
+			Stop: parley.Stop{IgnoreEnd: true}}); err != nil {
 			t.Fatal(err)
 		}
 		return e.Stats().Steps, time.Since(began)

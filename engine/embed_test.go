@@ -30,7 +30,8 @@ func TestEmbeddingIsTheMean(t *testing.T) {
 				}
 				got = d
 			}
-			if len(got.Embedding) != 2 || got.Embedding[0] != float32(want[0]) || got.Embedding[1] != float32(want[1]) || got.Usage.PromptTokens != 100 || got.Usage.OutputTokens != 0 {
+			if len(got.Embedding) != 2 || got.Embedding[0] != float32(want[0]) ||
+				got.Embedding[1] != float32(want[1]) || got.Usage.PromptTokens != 100 || got.Usage.OutputTokens != 0 {
 				t.Errorf("%v, want %v; usage %+v", got.Embedding, want, got.Usage)
 			}
 			ask(t, e, &parley.Request{Prompt: prompt, MaxTokens: 3})
@@ -42,10 +43,12 @@ func TestEmbeddingsAreChecked(t *testing.T) {
 	e := newCounter(t, &counter{width: 2}, small)
 	blind := newCounter(t, &counter{}, small)
 	var refused *parley.Error
-	if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: long(3, 5), Embed: true, Choices: 2}); !errors.As(err, &refused) {
+	if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: long(3, 5), Embed: true, Choices: 2}); !errors.As(
+		err, &refused) {
 		t.Errorf("two choices: %v", err)
 	}
-	if _, _, err := collect(t.Context(), blind, &parley.Request{Prompt: long(3, 5), Embed: true}); !errors.As(err, &refused) {
+	if _, _, err := collect(t.Context(), blind, &parley.Request{Prompt: long(3, 5), Embed: true}); !errors.As(err,
+		&refused) {
 		t.Errorf("a network without hidden states: %v", err)
 	}
 }

@@ -185,7 +185,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	e.programs = newPrograms()
-	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary { return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends) })
+	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary {
+		return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends)
+	})
 	if err := e.loop.init(e); err != nil {
 		return nil, err
 	}
@@ -196,9 +198,11 @@ func New(cfg Config) (*Engine, error) {
 func (c *Config) validate() error {
 	s := &c.Sched
 	return errors.Join(
-		positive("blocks", s.Blocks), positive("tokens per step", s.StepTokens), positive("outputs per step", s.StepOutputs),
+		positive("blocks", s.Blocks), positive("tokens per step", s.StepTokens),
+		positive("outputs per step", s.StepOutputs),
 		positive("sequences", s.Seqs), positive("vocabulary", c.Vocab), positive("context", c.Model.ContextTokens),
-		atMost("sequences", s.Seqs, "tokens per step", s.StepTokens), atMost("sequences", s.Seqs, "outputs per step", s.StepOutputs),
+		atMost("sequences", s.Seqs, "tokens per step", s.StepTokens),
+		atMost("sequences", s.Seqs, "outputs per step", s.StepOutputs),
 	)
 }
 
@@ -264,7 +268,8 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	q := &j.choices[0].seq
 	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
 	q.Background, q.Objective, q.Waited = r.Background, firstTokenWithin(&r.Objective), r.Waited
-	q.Class, q.Tenant, q.Salt, q.Public, q.Retain, q.Deadline = r.Class, r.Tenant, r.Salt, r.Public, r.Retain, r.Deadline
+	q.Class, q.Tenant, q.Salt, q.Public = r.Class, r.Tenant, r.Salt, r.Public
+	q.Retain, q.Deadline = r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
 	}
@@ -284,7 +289,8 @@ func firstTokenWithin(o *parley.SLO) time.Duration {
 func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
 	r := j.req
 	c := &choice{
-		job: j, index: index,
+		job:     j,
+		index:   index,
 		seq:     sched.Seq{Tokens: append(make([]parley.Token, 0, len(prompt)+64), prompt...)},
 		sampler: sample.New(r.Sampling, r.Prompt, e.cfg.Vocab, index),
 		stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
@@ -298,11 +304,13 @@ func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
 // tooBig says what of the sequence would fit.
 func (e *Engine) tooBig(q *sched.Seq) error {
 	if seats := e.cfg.Sched.Seats(q.Class); 1+q.Forks > seats {
-		return parley.Invalid("n", "%d choices were asked for; this server computes at most %d at once", 1+q.Forks, seats)
+		return parley.Invalid("n", "%d choices were asked for; this server computes at most %d at once", 1+q.Forks,
+			seats)
 	}
 	return &parley.Error{
 		Code: parley.ContextTooLong, Param: "max_tokens",
-		Message: fmt.Sprintf("%d tokens of prompt and answer need more memory than the server has for them: its pool holds %d tokens",
+		Message: fmt.Sprintf(
+			"%d tokens of prompt and answer need more memory than the server has for them: its pool holds %d tokens",
 			q.Most, e.cfg.Sched.Blocks*compute.BlockTokens),
 	}
 }
@@ -313,7 +321,8 @@ func (e *Engine) check(r *parley.Request) error {
 	}
 	for i, t := range r.Prompt {
 		if t < 0 || int(t) >= e.cfg.Vocab {
-			return parley.Invalid("prompt", "token %d of the prompt is %d: this model has tokens 0 to %d", i, t, e.cfg.Vocab-1)
+			return parley.Invalid("prompt", "token %d of the prompt is %d: this model has tokens 0 to %d", i, t,
+				e.cfg.Vocab-1)
 		}
 	}
 	if err := e.checkEmbed(r); err != nil {
@@ -326,7 +335,9 @@ func (e *Engine) check(r *parley.Request) error {
 		return err
 	}
 	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 && r.Sinks == 0 {
-		return parley.Errorf(parley.ContextTooLong, "the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt), e.cfg.Model.ContextTokens)
+		return parley.Errorf(parley.ContextTooLong,
+			"the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt),
+			e.cfg.Model.ContextTokens)
 	}
 	if int(r.Class) >= parley.Classes {
 		return fmt.Errorf("engine: class %d does not exist", r.Class)

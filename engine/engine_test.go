@@ -24,7 +24,8 @@ import (
 var small = sched.Config{Blocks: 40, StepTokens: 24, StepOutputs: 10, Seqs: 8}
 
 // collect reads an answer to its end.
-func collect(ctx context.Context, e *Engine, r *parley.Request) (tokens [][]parley.Token, last parley.Delta, err error) {
+func collect(ctx context.Context, e *Engine,
+	r *parley.Request) (tokens [][]parley.Token, last parley.Delta, err error) {
 	tokens = make([][]parley.Token, max(1, r.Choices))
 	for d, err := range e.Generate(ctx, r) {
 		if err != nil {
@@ -46,12 +47,14 @@ func TestManyStreamsThroughASmallPool(t *testing.T) {
 				prompt = append(prompt, parley.Token(i+p)%98)
 			}
 			want := expect(prompt, 1+i%20)
-			got, last, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: len(want), Stop: parley.Stop{IgnoreEnd: true}})
+			got, last, err := collect(t.Context(), e,
+				&parley.Request{Prompt: prompt, MaxTokens: len(want), Stop: parley.Stop{IgnoreEnd: true}})
 			if err != nil || !slices.Equal(got[0], want) {
 				t.Errorf("stream %d: %v, %v; want %v", i, got, err, want)
 				return
 			}
-			if last.Usage == nil || last.Usage.PromptTokens != len(prompt) || last.Usage.OutputTokens != len(want) || last.Finish != parley.FinishLength {
+			if last.Usage == nil || last.Usage.PromptTokens != len(prompt) || last.Usage.OutputTokens != len(want) ||
+				last.Finish != parley.FinishLength {
 				t.Errorf("stream %d ended with %+v, usage %+v", i, last, last.Usage)
 			}
 		})
@@ -139,7 +142,8 @@ func compareTight(t *testing.T, seed uint64) Stats {
 			r.Choices, r.PromptLogprobs, r.Grammar = 1, false, nil
 		}
 	}
-	roomy := newCounter(t, &counter{period: period}, sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
+	roomy := newCounter(t, &counter{period: period},
+		sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
 	var want [][][]parley.Token
 	for _, r := range requests {
 		want = append(want, askAll(t, roomy, []*parley.Request{r})...)
@@ -148,7 +152,8 @@ func compareTight(t *testing.T, seed uint64) Stats {
 	cfg.StepOutputs = cfg.Seqs + rng.IntN(20)
 	cfg.AgeMax = time.Duration(1+rng.IntN(3000)) * time.Millisecond
 	cfg.Cache.HostBlocks, cfg.Cache.DiskBlocks = rng.IntN(2)*rng.IntN(30), rng.IntN(2)*rng.IntN(60)
-	n := &counter{period: period, delay: time.Millisecond, speculate: rng.IntN(3) > 0, lossy: rng.IntN(2) * (2 + rng.IntN(5))}
+	n := &counter{period: period, delay: time.Millisecond, speculate: rng.IntN(3) > 0,
+		lossy: rng.IntN(2) * (2 + rng.IntN(5))}
 	if n.speculate && rng.IntN(2) > 0 {
 		n.draft = &counter{period: period - rng.IntN(2), delay: 50 * time.Microsecond}
 	}
@@ -223,7 +228,8 @@ func TestSamePromptIsNotComputedTwice(t *testing.T) {
 	}
 	salted := *r
 	salted.Salt = parley.Salt{1}
-	if _, last, err := collect(t.Context(), e, &salted); err != nil || last.Usage.CachedTokens != 0 || last.Usage.Miss != "other-salt" {
+	if _, last, err := collect(t.Context(), e, &salted); err != nil || last.Usage.CachedTokens != 0 ||
+		last.Usage.Miss != "other-salt" {
 		t.Errorf("under another salt: %+v, %v", last.Usage, err)
 	}
 }
@@ -232,14 +238,16 @@ func TestStopsInTheVeryStep(t *testing.T) {
 	n := &counter{}
 	e := newCounter(t, n, small)
 	// From [1] the counter says 2, 4, 8, 16, 32: "24816,32,".
-	got, last, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Strings: []string{"nowhere", "81"}}})
+	got, last, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50,
+		Stop: parley.Stop{Strings: []string{"nowhere", "81"}}})
 	if err != nil || !slices.Equal(got[0], []parley.Token{2, 4, 8, 16}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if last.Finish != parley.FinishStop || last.StopString != "81" {
 		t.Errorf("ended with %+v", last)
 	}
-	got, last, err = collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Tokens: []parley.Token{16}}})
+	got, last, err = collect(t.Context(), e,
+		&parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50, Stop: parley.Stop{Tokens: []parley.Token{16}}})
 	if err != nil || !slices.Equal(got[0], []parley.Token{2, 4, 8, 16}) || last.Finish != parley.FinishStop {
 		t.Errorf("stop token: got %v, %v, %+v", got, err, last)
 	}
@@ -252,7 +260,8 @@ func TestPromptLogprobsCoverThePrompt(t *testing.T) {
 		prompt[i] = parley.Token(i)
 	}
 	first := true
-	for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 2, PromptLogprobs: true, Logprobs: true, TopLogprobs: 2}) {
+	for d, err := range e.Generate(t.Context(),
+		&parley.Request{Prompt: prompt, MaxTokens: 2, PromptLogprobs: true, Logprobs: true, TopLogprobs: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,9 +291,12 @@ func TestRefusals(t *testing.T) {
 		"foreign":  {parley.Request{Prompt: []parley.Token{100}}, parley.InvalidRequest, "0 to 99"},
 		"negative": {parley.Request{Prompt: []parley.Token{-1}}, parley.InvalidRequest, "0 to 99"},
 		"long":     {parley.Request{Prompt: make([]parley.Token, 256)}, parley.ContextTooLong, "256"},
-		"memory":   {parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100}, parley.ContextTooLong, "160 tokens"},
-		"choices":  {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1, Choices: 5}, parley.InvalidRequest, "at most 4"},
-		"temper":   {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1, Sampling: parley.Sampling{Temperature: -1}}, parley.InvalidRequest, "temperature"},
+		"memory": {parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100}, parley.ContextTooLong,
+			"160 tokens"},
+		"choices": {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1, Choices: 5}, parley.InvalidRequest,
+			"at most 4"},
+		"temper": {parley.Request{Prompt: make([]parley.Token, 1), MaxTokens: 1,
+			Sampling: parley.Sampling{Temperature: -1}}, parley.InvalidRequest, "temperature"},
 	} {
 		_, _, err := collect(t.Context(), e, &f.r)
 		if parley.CodeOf(err) != f.code || !strings.Contains(err.Error(), f.says) {
@@ -302,7 +314,8 @@ func TestCancelAtEveryStep(t *testing.T) {
 			defer cancel()
 			time.AfterFunc(time.Duration(after)*time.Millisecond+time.Microsecond, cancel)
 			var seen error
-			for _, err := range e.Generate(ctx, &parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100, Choices: 2}) {
+			for _, err := range e.Generate(ctx,
+				&parley.Request{Prompt: make([]parley.Token, 100), MaxTokens: 100, Choices: 2}) {
 				seen = err
 			}
 			if parley.CodeOf(seen) != parley.Cancelled {
@@ -333,10 +346,12 @@ func TestLeavingTheLoopCancels(t *testing.T) {
 // every token.
 func TestSlowReaderPausesItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newCounter(t, &counter{delay: time.Millisecond, room: 1000}, sched.Config{Blocks: 200, StepTokens: 24, StepOutputs: 10, Seqs: 8})
+		e := newCounter(t, &counter{delay: time.Millisecond, room: 1000},
+			sched.Config{Blocks: 200, StepTokens: 24, StepOutputs: 10, Seqs: 8})
 		prompt := []parley.Token{1}
 		var slow, fast []parley.Token
-		for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 800, Stop: parley.Stop{IgnoreEnd: true}}) {
+		for d, err := range e.Generate(t.Context(),
+			&parley.Request{Prompt: prompt, MaxTokens: 800, Stop: parley.Stop{IgnoreEnd: true}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +360,8 @@ func TestSlowReaderPausesItself(t *testing.T) {
 				if steps := e.Stats().Steps; steps > 2*mailboxFull {
 					t.Errorf("%d steps were computed for nobody", steps)
 				}
-				got, _, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: 50, Stop: parley.Stop{IgnoreEnd: true}})
+				got, _, err := collect(t.Context(), e,
+					&parley.Request{Prompt: prompt, MaxTokens: 50, Stop: parley.Stop{IgnoreEnd: true}})
 				if fast = got[0]; err != nil {
 					t.Error(err)
 				}
@@ -382,7 +398,8 @@ func TestRequestDeadline(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, wait := range []time.Duration{5500 * time.Millisecond, 2500 * time.Millisecond} {
 			wg.Go(func() {
-				got, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 100, Deadline: time.Now().Add(wait)})
+				got, _, err := collect(t.Context(), e,
+					&parley.Request{Prompt: []parley.Token{1}, MaxTokens: 100, Deadline: time.Now().Add(wait)})
 				if parley.CodeOf(err) != parley.DeadlineExceeded || len(got[0]) > 6 {
 					t.Errorf("request %d: %v, %v", i, got, err)
 				}
@@ -431,7 +448,8 @@ func TestFaultOutsideAPass(t *testing.T) {
 		}
 	}
 	e := newCounter(t, n, small)
-	if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{66}, MaxTokens: 90}); err == nil || !strings.Contains(err.Error(), "no time") || strings.Contains(err.Error(), "the step failed") {
+	if _, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{66}, MaxTokens: 90}); err == nil ||
+		!strings.Contains(err.Error(), "no time") || strings.Contains(err.Error(), "the step failed") {
 		t.Errorf("the request gave %v", err)
 	}
 	got, _, err := collect(t.Context(), e, &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3})
@@ -469,7 +487,8 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("an empty config gave %v, which does not name %s", err, want)
 		}
 	}
-	if _, err := New(Config{Vocab: 1, Model: parley.Model{ContextTokens: 1}, Sched: sched.Config{Blocks: 1, StepTokens: 1, StepOutputs: 1, Seqs: 2}}); err == nil {
+	if _, err := New(Config{Vocab: 1, Model: parley.Model{ContextTokens: 1},
+		Sched: sched.Config{Blocks: 1, StepTokens: 1, StepOutputs: 1, Seqs: 2}}); err == nil {
 		t.Error("more sequences than a step has tokens were accepted")
 	}
 }

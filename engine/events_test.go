@@ -45,7 +45,8 @@ func TestEventsTellTheCache(t *testing.T) {
 	for name, kept := range map[string]int{"many": 1000, "few": 2} {
 		t.Run(name, func(t *testing.T) {
 			h := &heard{blocks: map[place]bool{}}
-			e := newCounter(t, &counter{events: h.take}, sched.Config{Blocks: 20, StepTokens: 64, StepOutputs: 64, Seqs: 4, Cache: kv.Config{Events: kept, HostBlocks: 8}})
+			e := newCounter(t, &counter{events: h.take}, sched.Config{Blocks: 20, StepTokens: 64, StepOutputs: 64,
+				Seqs: 4, Cache: kv.Config{Events: kept, HostBlocks: 8}})
 			for i := range 12 {
 				prompt := make([]parley.Token, 100)
 				for j := range prompt {
@@ -84,7 +85,9 @@ func TestSnapshotsOfClosedEngines(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Snapshot(t.Context(), func(iter.Seq[kv.Event]) { t.Error("taken") }); parley.CodeOf(err) != parley.Unavailable {
+	if err := e.Snapshot(t.Context(), func(iter.Seq[kv.Event]) {
+		t.Error("taken")
+	}); parley.CodeOf(err) != parley.Unavailable {
 		t.Errorf("%v", err)
 	}
 }

@@ -63,11 +63,16 @@ func (j *job) pause(held bool) {
 // usage counts what the job cost.
 func (j *job) usage(now time.Time) *parley.Usage {
 	u := &parley.Usage{
-		PromptTokens: len(j.req.Prompt), OutputTokens: j.output,
+		PromptTokens:  len(j.req.Prompt),
+		OutputTokens:  j.output,
 		DroppedTokens: j.dropped,
-		CachedTokens:  j.choices[0].seq.Cached.HitTokens, Miss: j.choices[0].seq.Cached.Miss.String(),
-		Queued: j.started.Sub(j.arrived), Prefill: j.first.Sub(j.started), Decode: now.Sub(j.first),
-		SeatWait: j.choices[0].seq.Waits[sched.ForSeat], MemoryWait: j.choices[0].seq.Waits[sched.ForMemory],
+		CachedTokens:  j.choices[0].seq.Cached.HitTokens,
+		Miss:          j.choices[0].seq.Cached.Miss.String(),
+		Queued:        j.started.Sub(j.arrived),
+		Prefill:       j.first.Sub(j.started),
+		Decode:        now.Sub(j.first),
+		SeatWait:      j.choices[0].seq.Waits[sched.ForSeat],
+		MemoryWait:    j.choices[0].seq.Waits[sched.ForMemory],
 	}
 	for _, c := range j.choices {
 		u.Preemptions += c.seq.Preempted

@@ -45,7 +45,8 @@ func (l *loop) init(e *Engine) error {
 		return err
 	}
 	s.Adopt(e.cfg.Found)
-	*l = loop{e: e, sched: s, owner: map[*sched.Seq]*choice{}, logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab)}
+	*l = loop{e: e, sched: s, owner: map[*sched.Seq]*choice{},
+		logits: make([]float32, e.cfg.Sched.StepOutputs*e.cfg.Vocab)}
 	l.guesses.typical, l.drafter = typicalFirst, newDrafter(&e.cfg)
 	return nil
 }
@@ -339,7 +340,8 @@ func (l *loop) scorePrompt(c *choice, p sched.Part, rows []float32) error {
 		c.job.promptLogprobs = c.job.promptLogprobs[:0]
 	}
 	var err error
-	c.job.promptLogprobs, err = sample.AppendLogprobs(c.job.promptLogprobs, rows[:len(next)*l.e.cfg.Vocab], next, c.job.req.TopLogprobs, &l.scratch)
+	c.job.promptLogprobs, err = sample.AppendLogprobs(c.job.promptLogprobs, rows[:len(next)*l.e.cfg.Vocab], next,
+		c.job.req.TopLogprobs, &l.scratch)
 	return err
 }
 

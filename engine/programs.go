@@ -38,7 +38,8 @@ type compiled struct {
 }
 
 func newPrograms() *programs {
-	return &programs{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), known: map[[sha256.Size]byte]*list.Element{}}
+	return &programs{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)),
+		known: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // get returns the program of g. It waits for a slot only if it must be compiled.

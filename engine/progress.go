@@ -19,7 +19,8 @@ func (l *loop) reportReading(c *choice) {
 		return
 	}
 	l.deliver(c, parley.Delta{Choice: c.index, Progress: &parley.Progress{
-		PromptTokens: q.Prompt, CachedTokens: q.Cached.HitTokens, DoneTokens: q.Computed, Spent: l.now.Sub(c.job.started),
+		PromptTokens: q.Prompt, CachedTokens: q.Cached.HitTokens, DoneTokens: q.Computed,
+		Spent: l.now.Sub(c.job.started),
 	}})
 }
 
@@ -34,7 +35,8 @@ func (l *loop) reportWaiting(now time.Time) {
 			continue
 		}
 		if ahead, waits := l.sched.Ahead(q); waits {
-			l.deliver(c, parley.Delta{Choice: c.index, Progress: &parley.Progress{Waiting: true, Ahead: ahead, PromptTokens: q.Prompt}})
+			l.deliver(c, parley.Delta{Choice: c.index,
+				Progress: &parley.Progress{Waiting: true, Ahead: ahead, PromptTokens: q.Prompt}})
 		}
 	}
 }

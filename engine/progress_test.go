@@ -13,10 +13,12 @@ import (
 // takes several passes.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newCounter(t, &counter{delay: 100 * time.Millisecond}, sched.Config{Blocks: 40, StepTokens: 24, StepOutputs: 4, Seqs: 1})
+		e := newCounter(t, &counter{delay: 100 * time.Millisecond},
+			sched.Config{Blocks: 40, StepTokens: 24, StepOutputs: 4, Seqs: 1})
 		first := make(chan error, 1)
 		go func() {
-			_, _, err := collect(t.Context(), e, &parley.Request{Prompt: make([]parley.Token, 5), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
+			_, _, err := collect(t.Context(), e,
+				&parley.Request{Prompt: make([]parley.Token, 5), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
 			first <- err
 		}()
 		synctest.Wait()
@@ -26,7 +28,8 @@ func TestProgress(t *testing.T) {
 		}
 		var waited, read []parley.Progress
 		tokens := 0
-		for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 2, Progress: true, Stop: parley.Stop{IgnoreEnd: true}}) {
+		for d, err := range e.Generate(t.Context(),
+			&parley.Request{Prompt: prompt, MaxTokens: 2, Progress: true, Stop: parley.Stop{IgnoreEnd: true}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +54,8 @@ func TestProgress(t *testing.T) {
 			t.Fatalf("read %+v", read)
 		}
 		for i, p := range read {
-			if p.DoneTokens != min(24*(i+1), 100) || p.CachedTokens != 0 || p.Spent != time.Duration(i+1)*100*time.Millisecond {
+			if p.DoneTokens != min(24*(i+1), 100) || p.CachedTokens != 0 ||
+				p.Spent != time.Duration(i+1)*100*time.Millisecond {
 				t.Errorf("pass %d: %+v", i, p)
 			}
 		}

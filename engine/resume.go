@@ -14,10 +14,13 @@ func (e *Engine) checkResume(r *parley.Request) error {
 		return nil
 	}
 	if n := max(1, r.Choices); len(r.Resume) != n {
-		return parley.Invalid("resume", "%d choices were asked for, and %d have been begun: give each one what it has said", n, len(r.Resume))
+		return parley.Invalid("resume",
+			"%d choices were asked for, and %d have been begun: give each one what it has said", n, len(r.Resume))
 	}
 	if r.Embed || r.PromptLogprobs {
-		return parley.Invalid("resume", "an embedding and log-probabilities of the prompt come before the answer: they cannot be asked for once it has begun")
+		return parley.Invalid("resume",
+			"an embedding and log-probabilities of the prompt come before the answer: they cannot be asked for "+
+				"once it has begun")
 	}
 	open := 0
 	for i := range r.Resume {
@@ -26,11 +29,14 @@ func (e *Engine) checkResume(r *parley.Request) error {
 			open++
 		}
 		if room := e.cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.Sinks == 0 {
-			return parley.Invalid("resume", "choice %d has %d tokens after a prompt of %d, more than a context of %d holds", i, len(w.Tokens), len(r.Prompt), e.cfg.Model.ContextTokens)
+			return parley.Invalid("resume",
+				"choice %d has %d tokens after a prompt of %d, more than a context of %d holds", i, len(w.Tokens),
+				len(r.Prompt), e.cfg.Model.ContextTokens)
 		}
 		for at, t := range w.Tokens {
 			if t < 0 || int(t) >= e.cfg.Vocab {
-				return parley.Invalid("resume", "token %d of choice %d is %d: this model has tokens 0 to %d", at, i, t, e.cfg.Vocab-1)
+				return parley.Invalid("resume", "token %d of choice %d is %d: this model has tokens 0 to %d", at, i, t,
+					e.cfg.Vocab-1)
 			}
 		}
 	}
@@ -68,7 +74,10 @@ func (l *loop) replay(c *choice, said []parley.Token) {
 		end, allowed := l.take(c, tok)
 		last := i == len(said)-1
 		if !allowed || end.finish != "" && !last {
-			l.fail(c.job, parley.Invalid("resume", "choice %d cannot have said %d tokens: it would have ended, or said something else, at token %d", c.index, len(said), i))
+			l.fail(c.job,
+				parley.Invalid("resume",
+					"choice %d cannot have said %d tokens: it would have ended, or said something else, at token %d",
+					c.index, len(said), i))
 			return
 		}
 		if end.finish != "" {

@@ -18,8 +18,10 @@ func TestAnAnswerGoesOnElsewhere(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
-			here := newCounter(t, &counter{period: 6}, sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
-			there := newCounter(t, &counter{period: 6, delay: time.Millisecond, speculate: seed%2 == 0}, sched.Config{Blocks: 20, StepTokens: 30, StepOutputs: 10, Seqs: 6})
+			here := newCounter(t, &counter{period: 6},
+				sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
+			there := newCounter(t, &counter{period: 6, delay: time.Millisecond, speculate: seed%2 == 0},
+				sched.Config{Blocks: 20, StepTokens: 30, StepOutputs: 10, Seqs: 6})
 			for _, r := range randomRequests(rng, 3) {
 				r.PromptLogprobs, r.Logprobs, r.TopLogprobs = false, true, 2
 				r.Sampling.FrequencyPenalty, r.Sampling.RepetitionPenalty = 0.3, 1.1
@@ -29,8 +31,10 @@ func TestAnAnswerGoesOnElsewhere(t *testing.T) {
 				whole := listen(t, here, r)
 				for range 4 {
 					cut := rng.IntN(len(whole))
-					if got, want := gather(r, append(whole[:cut:cut], listen(t, there, resumed(r, whole[:cut]))...)), gather(r, whole); !reflect.DeepEqual(got, want) {
-						t.Fatalf("seed %d: cut after %d of %d deltas\ngot  %+v\nwant %+v", seed, cut, len(whole), got, want)
+					if got, want := gather(r, append(whole[:cut:cut], listen(t, there,
+						resumed(r, whole[:cut]))...)), gather(r, whole); !reflect.DeepEqual(got, want) {
+						t.Fatalf("seed %d: cut after %d of %d deltas\ngot  %+v\nwant %+v", seed, cut, len(whole), got,
+							want)
 					}
 				}
 			}
@@ -79,7 +83,8 @@ func TestACompleteAnswerIsEnded(t *testing.T) {
 		want parley.Delta
 	}{
 		{parley.Request{MaxTokens: 3}, parley.Delta{Finish: parley.FinishLength}},
-		{parley.Request{Stop: parley.Stop{Strings: []string{"1,22"}}}, parley.Delta{Finish: parley.FinishStop, StopString: "1,22"}},
+		{parley.Request{Stop: parley.Stop{Strings: []string{"1,22"}}},
+			parley.Delta{Finish: parley.FinishStop, StopString: "1,22"}},
 		{parley.Request{Grammar: new(parley.Literal("11,22,33,"))}, parley.Delta{Finish: parley.FinishStop}},
 	} {
 		c.r.Prompt, c.r.Resume = long(3, 20), []parley.Written{{Tokens: []parley.Token{11, 22, 33}}}
@@ -87,7 +92,8 @@ func TestACompleteAnswerIsEnded(t *testing.T) {
 			c.r.Resume[0].Tokens = c.r.Resume[0].Tokens[:2]
 		}
 		got := listen(t, e, &c.r)
-		if len(got) != 1 || got[0].Finish != c.want.Finish || got[0].StopString != c.want.StopString || len(got[0].Tokens) != 0 || got[0].Usage == nil || got[0].Usage.OutputTokens != 0 {
+		if len(got) != 1 || got[0].Finish != c.want.Finish || got[0].StopString != c.want.StopString ||
+			len(got[0].Tokens) != 0 || got[0].Usage == nil || got[0].Usage.OutputTokens != 0 {
 			t.Errorf("got %+v, want %+v", got, c.want)
 		}
 	}

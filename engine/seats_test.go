@@ -26,7 +26,8 @@ func TestGivingUpASeatChangesNothing(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
-			alone := newCounter(t, &counter{period: 6}, sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
+			alone := newCounter(t, &counter{period: 6},
+				sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
 			cfg := sched.Config{Blocks: 60 + rng.IntN(100), StepTokens: 30, StepOutputs: 10, Seqs: 3 + rng.IntN(2)}
 			n := &counter{period: 6, delay: time.Millisecond, speculate: seed%2 == 0}
 			if seed%4 == 0 {
@@ -46,7 +47,8 @@ func TestGivingUpASeatChangesNothing(t *testing.T) {
 					}
 					u := deltas[len(deltas)-1].Usage
 					if most := len(want) + u.OutputTokens/compute.BlockTokens; u.Preemptions > most {
-						t.Errorf("seed %d: %d tokens in %d choices were preempted %d times", seed, u.OutputTokens, len(want), u.Preemptions)
+						t.Errorf("seed %d: %d tokens in %d choices were preempted %d times", seed, u.OutputTokens,
+							len(want), u.Preemptions)
 					}
 					preemptions.Add(int64(u.Preemptions))
 				})
@@ -74,7 +76,8 @@ func flood(t *testing.T, e *Engine, rng *rand.Rand) (stop func()) {
 				return
 			case <-time.After(time.Duration(1+random.IntN(25)) * time.Millisecond):
 			}
-			r := &parley.Request{Prompt: long(i, 1+random.IntN(30)), MaxTokens: 1 + random.IntN(8), Class: parley.Pro, Stop: parley.Stop{IgnoreEnd: true}}
+			r := &parley.Request{Prompt: long(i, 1+random.IntN(30)), MaxTokens: 1 + random.IntN(8), Class: parley.Pro,
+				Stop: parley.Stop{IgnoreEnd: true}}
 			wg.Go(func() {
 				if got, _, err := collect(t.Context(), e, r); err != nil || len(got[0]) != r.MaxTokens {
 					t.Errorf("a pro request: %v, %v", got, err)
@@ -98,7 +101,8 @@ func TestFirstTokenBehindFullSeats(t *testing.T) {
 		for i := range 2 * seats {
 			wg.Go(func() {
 				r := &parley.Request{Prompt: long(i, 20), MaxTokens: 1200, Stop: parley.Stop{IgnoreEnd: true}}
-				if got, _, err := collect(t.Context(), e, r); err != nil || !slices.Equal(got[0], expect(r.Prompt, r.MaxTokens)) {
+				if got, _, err := collect(t.Context(), e, r); err != nil ||
+					!slices.Equal(got[0], expect(r.Prompt, r.MaxTokens)) {
 					t.Errorf("a free answer of %d tokens: %v", len(got[0]), err)
 				}
 			})
@@ -107,7 +111,8 @@ func TestFirstTokenBehindFullSeats(t *testing.T) {
 		var steps []uint64
 		for i := range 100 {
 			before, first := e.Stats().Steps, uint64(0) // the pass that runs counts
-			for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: long(100+i, 30), MaxTokens: 5, Class: parley.Pro, Tenant: fmt.Sprint(i % 3), Stop: parley.Stop{IgnoreEnd: true}}) {
+			for d, err := range e.Generate(t.Context(), &parley.Request{Prompt: long(100+i, 30), MaxTokens: 5,
+				Class: parley.Pro, Tenant: fmt.Sprint(i % 3), Stop: parley.Stop{IgnoreEnd: true}}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +152,8 @@ func TestUsageNamesTheWait(t *testing.T) {
 			u := last.Usage
 			waits := map[string]time.Duration{"seat": u.SeatWait, "memory": u.MemoryWait}
 			for other, took := range waits {
-				if other == name && took < u.Queued-2*time.Millisecond || other != name && took != 0 || u.Queued < 10*time.Millisecond {
+				if other == name && took < u.Queued-2*time.Millisecond || other != name && took != 0 ||
+					u.Queued < 10*time.Millisecond {
 					t.Errorf("it waited %v for its first step, and that was for the %s: %v", u.Queued, name, waits)
 				}
 			}

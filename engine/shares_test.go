@@ -28,7 +28,8 @@ func TestTiersLoseTheirOwnBlocksFirst(t *testing.T) {
 				for i := range prompt {
 					prompt[i] = parley.Token(len(tenant)*13+i) % 90
 				}
-				_, last, err := collect(t.Context(), e, &parley.Request{Prompt: prompt, MaxTokens: 1, Class: class, Tenant: tenant})
+				_, last, err := collect(t.Context(), e,
+					&parley.Request{Prompt: prompt, MaxTokens: 1, Class: class, Tenant: tenant})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,10 +20,12 @@ const dropShare = 4
 // checkSinks reports what is wrong with a request that may outgrow the context.
 func checkSinks(r *parley.Request, context int) error {
 	if most := context / 2; r.Sinks < 0 || r.Sinks > most {
-		return parley.Invalid("attention_sink_tokens", "%d tokens cannot be kept for good in a context of %d: use 0 to %d", r.Sinks, context, most)
+		return parley.Invalid("attention_sink_tokens",
+			"%d tokens cannot be kept for good in a context of %d: use 0 to %d", r.Sinks, context, most)
 	}
 	if r.Sinks > 0 && r.PromptLogprobs {
-		return parley.Invalid("attention_sink_tokens", "log-probabilities of the prompt need the whole prompt: leave out one of the two")
+		return parley.Invalid("attention_sink_tokens",
+			"log-probabilities of the prompt need the whole prompt: leave out one of the two")
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func TestATextOutgrowsTheContext(t *testing.T) {
 			e := newCounter(t, &counter{speculate: name == "tight"}, cfg)
 			var requests []*parley.Request
 			for i, length := range []int{10, 255, 256, 257, 700} {
-				requests = append(requests, &parley.Request{Prompt: long(i+2, length), Sinks: 5 + 20*i, MaxTokens: 300 + i, Stop: parley.Stop{IgnoreEnd: true}})
+				requests = append(requests, &parley.Request{Prompt: long(i+2, length), Sinks: 5 + 20*i,
+					MaxTokens: 300 + i, Stop: parley.Stop{IgnoreEnd: true}})
 			}
 			for i, got := range askAll(t, e, requests) {
 				r := requests[i]
@@ -66,7 +67,8 @@ func TestWhatWasDroppedIsCounted(t *testing.T) {
 		t.Errorf("%+v, %v; want %d dropped", last.Usage, err, dropped)
 	}
 	unbounded := &parley.Request{Prompt: long(3, 20), Sinks: 16, Stop: parley.Stop{IgnoreEnd: true}}
-	if _, last, err = collect(t.Context(), e, unbounded); err != nil || last.Usage.OutputTokens != 256 || last.Finish != parley.FinishLength {
+	if _, last, err = collect(t.Context(), e, unbounded); err != nil || last.Usage.OutputTokens != 256 ||
+		last.Finish != parley.FinishLength {
 		t.Errorf("without a bound: %+v, %v", last, err)
 	}
 }

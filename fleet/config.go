@@ -68,8 +68,8 @@ type Config struct {
 	Registry prometheus.Registerer
 }
 
-// A Pool says which requests its workers serve. Empty fields exclude none; but answers to conversations and completions never share
-// workers unless Purpose is [AnyPurpose].
+// A Pool says which requests its workers serve. Empty fields exclude none; but answers to
+// conversations and completions never share workers unless Purpose is [AnyPurpose].
 type Pool struct {
 	// Name is what members say they belong to.
 	Name string
@@ -118,7 +118,8 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	if c.ProbeEvery < 0 || c.ProbeWait < 0 || c.WaitMax < 0 || c.EmptyWait < 0 || c.WakeMax < 0 || c.HedgeAfter < 0 || c.ProbeFailures < 0 || c.Tries < 0 || c.Losses < 0 || c.ReplayShare < 0 || c.ReplayBurst < 0 {
+	if c.ProbeEvery < 0 || c.ProbeWait < 0 || c.WaitMax < 0 || c.EmptyWait < 0 || c.WakeMax < 0 || c.HedgeAfter < 0 ||
+		c.ProbeFailures < 0 || c.Tries < 0 || c.Losses < 0 || c.ReplayShare < 0 || c.ReplayBurst < 0 {
 		wrong("a time, count or share is negative")
 	}
 	return errors.Join(append(problems, c.Breaker.Validate())...)

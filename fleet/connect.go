@@ -57,11 +57,17 @@ func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) 
 		block = 0 // it makes tokens of its own
 	}
 	m := Member{
-		Name: at.Name, Pool: d.Pool, Kind: string(cfg.Kind), Worker: remote,
-		BlockTokens: block, CapacityTokens: status.CapacityBlocks * block, Source: remote.Source(remote.Models()[0].ID),
-		TextOnly: !promises.TokenIDs, Resume: resuming(&promises),
-		Probe: func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },
-		Close: func() error { remote.Close(); return nil },
+		Name:           at.Name,
+		Pool:           d.Pool,
+		Kind:           string(cfg.Kind),
+		Worker:         remote,
+		BlockTokens:    block,
+		CapacityTokens: status.CapacityBlocks * block,
+		Source:         remote.Source(remote.Models()[0].ID),
+		TextOnly:       !promises.TokenIDs,
+		Resume:         resuming(&promises),
+		Probe:          func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },
+		Close:          func() error { remote.Close(); return nil },
 	}
 	if promises.Events {
 		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.Listener()) }
@@ -109,10 +115,17 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	}
 	capacity := s.CapacityBlocks * block
 	return Condition{
-		Models:   remote.Models(),
-		Draining: s.Draining, Sleeping: s.Sleeping && remote.Promises().Sleep, Instance: s.Instance, Running: s.Running,
-		CapacityTokens: capacity, UsedTokens: int(s.KVUse * float64(capacity)),
-		Version: s.Version, Waiting: s.Waiting, BusySeconds: s.BusySeconds, Preemptions: s.Preemptions,
+		Models:         remote.Models(),
+		Draining:       s.Draining,
+		Sleeping:       s.Sleeping && remote.Promises().Sleep,
+		Instance:       s.Instance,
+		Running:        s.Running,
+		CapacityTokens: capacity,
+		UsedTokens:     int(s.KVUse * float64(capacity)),
+		Version:        s.Version,
+		Waiting:        s.Waiting,
+		BusySeconds:    s.BusySeconds,
+		Preemptions:    s.Preemptions,
 	}, nil
 }
 

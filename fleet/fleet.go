@@ -51,7 +51,13 @@ func New(cfg Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, router: router, watch: route.NewWatch(cfg.Watch), budgets: map[string]*budget{}, changed: make(chan struct{})}
+	f := &Fleet{
+		cfg:     cfg,
+		router:  router,
+		watch:   route.NewWatch(cfg.Watch),
+		budgets: map[string]*budget{},
+		changed: make(chan struct{}),
+	}
 	for i := range cfg.Pools {
 		f.budgets[cfg.Pools[i].Name] = new(newBudget(cfg.ReplayShare, cfg.ReplayBurst))
 	}
@@ -101,7 +107,9 @@ func (f *Fleet) Join(w Member) error {
 	}
 	models := w.Worker.Models()
 	if !slices.ContainsFunc(models, f.serves) {
-		return fmt.Errorf("fleet: worker %s serves %s, which is not a model of this server: map the names with `models: {OURS: THEIRS}`", w.Name, namesOfModels(models))
+		return fmt.Errorf(
+			"fleet: worker %s serves %s, which is not a model of this server: map the names with `models: {OURS: "+
+				"THEIRS}`", w.Name, namesOfModels(models))
 	}
 	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
 		w.Follow = nil
@@ -111,7 +119,13 @@ func (f *Fleet) Join(w Member) error {
 	if f.find(w.Name) != nil {
 		return fmt.Errorf("fleet: worker %s exists already", w.Name)
 	}
-	m := &member{Member: w, state: Joining, breaker: queue.NewBreaker(f.cfg.Breaker), legs: map[*leg]struct{}{}, kick: make(chan struct{}, 1)}
+	m := &member{
+		Member:  w,
+		state:   Joining,
+		breaker: queue.NewBreaker(f.cfg.Breaker),
+		legs:    map[*leg]struct{}{},
+		kick:    make(chan struct{}, 1),
+	}
 	if err := f.reseat(m, models); err != nil {
 		f.unseat(m)
 		return err

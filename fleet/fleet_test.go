@@ -45,9 +45,12 @@ func gather(r *parley.Request, deltas []parley.Delta) (out []parley.Delta) {
 // penalties, schemas.
 func randomRequest(rng *rand.Rand, i int) *parley.Request {
 	r := &parley.Request{
-		ID: fmt.Sprint("r", i), Model: modelID, Tenant: fmt.Sprint(rng.IntN(4)), MaxTokens: 20 + rng.IntN(100), Choices: 1 + rng.IntN(3),
-		Sampling: parley.Sampling{Temperature: float32(rng.IntN(2)), Seed: rng.Uint64(), FrequencyPenalty: 0.5, RepetitionPenalty: 1.2},
-		Stop:     parley.Stop{IgnoreEnd: true, Strings: []string{string(spelling[rng.IntN(60)]) + string(spelling[rng.IntN(60)])}},
+		ID: fmt.Sprint("r", i), Model: modelID, Tenant: fmt.Sprint(rng.IntN(4)), MaxTokens: 20 + rng.IntN(100),
+		Choices: 1 + rng.IntN(3),
+		Sampling: parley.Sampling{Temperature: float32(rng.IntN(2)), Seed: rng.Uint64(), FrequencyPenalty: 0.5,
+			RepetitionPenalty: 1.2},
+		Stop: parley.Stop{IgnoreEnd: true,
+			Strings: []string{string(spelling[rng.IntN(60)]) + string(spelling[rng.IntN(60)])}},
 		Logprobs: rng.IntN(2) == 0, TopLogprobs: 2,
 	}
 	for range 1 + rng.IntN(120) {
@@ -55,7 +58,10 @@ func randomRequest(rng *rand.Rand, i int) *parley.Request {
 	}
 	switch rng.IntN(4) {
 	case 0:
-		r.Grammar = new(parley.JSONSchema([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer","maximum":999},"minItems":4,"maxItems":12},"b":{"type":"string","minLength":6,"maxLength":20}},"required":["a","b"],"additionalProperties":false}`), true))
+		r.Grammar = new(
+			parley.JSONSchema(
+				[]byte(
+					`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer","maximum":999},"minItems":4,"maxItems":12},"b":{"type":"string","minLength":6,"maxLength":20}},"required":["a","b"],"additionalProperties":false}`), true))
 		r.Stop.Strings = nil
 	case 1:
 		r.PromptLogprobs = true
@@ -106,7 +112,8 @@ func TestStreamsSurvive(t *testing.T) {
 						t.Errorf("seed %d, request %d:\ngot  %+v\nwant %+v", seed, i, a, b)
 					}
 					u := got[len(got)-1].Usage
-					if w := want[len(want)-1].Usage; u.OutputTokens != w.OutputTokens || u.PromptTokens != w.PromptTokens || u.Routing == nil || got[0].Routing == nil {
+					if w := want[len(want)-1].Usage; u.OutputTokens != w.OutputTokens ||
+						u.PromptTokens != w.PromptTokens || u.Routing == nil || got[0].Routing == nil {
 						t.Errorf("usage %+v, want %+v", u, w)
 					}
 					mu.Lock()
@@ -145,7 +152,8 @@ func two(t *testing.T, cfg Config) (*Fleet, [2]*frail) {
 }
 
 func ask(tokens int) *parley.Request {
-	return &parley.Request{Model: modelID, Prompt: []parley.Token{1, 2, 3, 4}, MaxTokens: tokens, Stop: parley.Stop{IgnoreEnd: true}}
+	return &parley.Request{Model: modelID, Prompt: []parley.Token{1, 2, 3, 4}, MaxTokens: tokens,
+		Stop: parley.Stop{IgnoreEnd: true}}
 }
 
 // TestErrorsGoElsewhere has one worker fail every request: none of their clients
@@ -334,7 +342,8 @@ func TestWaitingForAWorker(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		began = time.Now()
 		_, err := hear(t.Context(), f, ask(5))
-		if parley.CodeOf(err) != parley.Unavailable || time.Since(began) != 5*time.Second || !strings.Contains(err.Error(), "pool 'default': 1 down") {
+		if parley.CodeOf(err) != parley.Unavailable || time.Since(began) != 5*time.Second ||
+			!strings.Contains(err.Error(), "pool 'default': 1 down") {
 			t.Error(err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -42,7 +42,8 @@ func TestHedgesThatAreNotSent(t *testing.T) {
 					sent, moved = sent+s.Sent, moved+s.Moved
 				}
 				if sent != 1 || moved != 0 || f.budgets["default"].left != float64(test.burst) {
-					t.Errorf("%d were sent and %d moved of one request; %g is left of %d", sent, moved, f.budgets["default"].left, test.burst)
+					t.Errorf("%d were sent and %d moved of one request; %g is left of %d", sent, moved,
+						f.budgets["default"].left, test.burst)
 				}
 			})
 		})

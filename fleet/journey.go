@@ -10,7 +10,14 @@ import (
 
 // String says how a leg ended, as journeys tell it.
 func (v verdict) String() string {
-	return [...]string{arrived: "done", told: "told", refused: "refused", failed: "failed", lost: "lost", moved: "moved"}[v]
+	return [...]string{
+		arrived: "done",
+		told:    "told",
+		refused: "refused",
+		failed:  "failed",
+		lost:    "lost",
+		moved:   "moved",
+	}[v]
 }
 
 // How attempts end apart from verdicts: a hedged worker was faster, or the client hung
@@ -31,7 +38,13 @@ type record struct {
 // asked: in a trace, the leg is a place of its own.
 func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
 	l.record.Leg = parley.Leg{
-		Worker: l.routing.Worker, Pool: l.routing.Pool, Kind: l.member.Kind, Reason: l.routing.Reason, Asked: l.asked, Sent: now}
+		Worker: l.routing.Worker,
+		Pool:   l.routing.Pool,
+		Kind:   l.member.Kind,
+		Reason: l.routing.Reason,
+		Asked:  l.asked,
+		Sent:   now,
+	}
 	l.record.journey = parley.JourneyOf(ctx)
 	if trace, ok := parley.TraceOf(ctx); ok && l.record.journey != nil && l.record.journey.Traced {
 		rand.Read(trace.Span[:]) // never fails

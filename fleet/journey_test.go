@@ -50,7 +50,8 @@ func (w spanned) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 func TestJourneysHaveEachWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var spans [][8]byte
-		workers := []*frail{newFrail(spanned{newOracle(t, time.Millisecond), &spans}), newFrail(spanned{newOracle(t, time.Millisecond), &spans})}
+		workers := []*frail{newFrail(spanned{newOracle(t, time.Millisecond), &spans}),
+			newFrail(spanned{newOracle(t, time.Millisecond), &spans})}
 		f := newFleet(t, Config{SlowStart: -1}, joiner("w0", workers[0]), joiner("w1", workers[1]))
 		workers[0].set(nil, 5)
 		workers[1].set(nil, 5)
@@ -59,10 +60,12 @@ func TestJourneysHaveEachWorker(t *testing.T) {
 			t.Fatalf("%d legs, error %v", len(legs), err)
 		}
 		first, last := legs[0], legs[len(legs)-1]
-		if first.End != "lost" || !strings.Contains(first.Why, "connection reset") || first.Tokens == 0 || first.Usage != nil || first.Stay == nil || first.Stay.Whole != 0 {
+		if first.End != "lost" || !strings.Contains(first.Why, "connection reset") || first.Tokens == 0 ||
+			first.Usage != nil || first.Stay == nil || first.Stay.Whole != 0 {
 			t.Errorf("the first leg is %+v", first)
 		}
-		if last.End != "done" || last.Why != "" || last.Usage == nil || last.Stay == nil || last.Stay.Whole != 3 || last.Worker == first.Worker || last.Reason == "" {
+		if last.End != "done" || last.Why != "" || last.Usage == nil || last.Stay == nil || last.Stay.Whole != 3 ||
+			last.Worker == first.Worker || last.Reason == "" {
 			t.Errorf("the last leg is %+v", last)
 		}
 		for i, l := range legs {

@@ -73,9 +73,11 @@ func TestEventsOfAWorkerThatLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		batch := kvindex.Batch{Seq: 1000, Events: []kvindex.Event{{Engine: []uint64{1}, First: true, Tokens: ask(1).Prompt, BlockTokens: 16}}}
+		batch := kvindex.Batch{Seq: 1000,
+			Events: []kvindex.Event{{Engine: []uint64{1}, First: true, Tokens: ask(1).Prompt, BlockTokens: 16}}}
 		old.Reconnected()
-		for _, asked := range []kvindex.Ask{old.Apply(batch), old.ReplayEnded(), old.Wants(), old.Restore(1000, func(func(kvindex.Event) bool) {})} {
+		for _, asked := range []kvindex.Ask{old.Apply(batch), old.ReplayEnded(), old.Wants(),
+			old.Restore(1000, func(func(kvindex.Event) bool) {})} {
 			if asked != (kvindex.Ask{}) {
 				t.Errorf("a worker that left is asked for %s", asked)
 			}
@@ -106,7 +108,8 @@ func TestDrainedAgain(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Millisecond)
 		for _, name := range []string{"a", "b"} {
-			if err := errors.Join(f.Drain(name, 50*time.Millisecond), f.Resume(name), f.Drain(name, time.Minute)); err != nil {
+			if err := errors.Join(f.Drain(name, 50*time.Millisecond), f.Resume(name),
+				f.Drain(name, time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}

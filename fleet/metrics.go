@@ -19,18 +19,26 @@ type metrics struct {
 
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		fleet:   f,
-		moves:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_moves_total", Help: "Answers that failed over to another worker, by reason."}, []string{"why"}),
-		delayed: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_moves_delayed_total", Help: "Failovers that waited because the recomputation budget was spent."}),
-		waits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total", Help: "Times a request waited because no worker had capacity."}),
-		breaks:  prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total", Help: "Families of prompts that stopped hitting the cache because their prefix changes."}),
+		fleet: f,
+		moves: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_moves_total",
+			Help: "Answers that failed over to another worker, by reason."}, []string{"why"}),
+		delayed: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_moves_delayed_total",
+			Help: "Failovers that waited because the recomputation budget was spent."}),
+		waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total",
+			Help: "Times a request waited because no worker had capacity."}),
+		breaks: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total",
+			Help: "Families of prompts that stopped hitting the cache because their prefix changes."}),
 	}
-	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total", Help: "Requests hedged to a second worker because no token had arrived in time."})
-	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total", Help: "Times a worker was woken, by operators or for a request."})
+	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total",
+		Help: "Requests hedged to a second worker because no token had arrived in time."})
+	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total",
+		Help: "Times a worker was woken, by operators or for a request."})
 	if registry == nil {
 		return m, nil
 	}
-	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits), registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes), registry.Register(standings{f}))
+	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
+		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
+		registry.Register(standings{f}))
 }
 
 func (m *metrics) moved(v verdict) {
@@ -44,18 +52,28 @@ var (
 	workerLabels = []string{"worker", "pool"}
 	descUp       = prometheus.NewDesc("parley_fleet_worker_up", "1 for a worker that gets requests.", workerLabels, nil)
 	descAsleep   = prometheus.NewDesc("parley_fleet_worker_asleep", "1 for a worker that is asleep.", workerLabels, nil)
-	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Running answers of a worker.", workerLabels, nil)
-	descKV       = prometheus.NewDesc("parley_fleet_worker_kv_usage", "Share of a worker's key/value memory in use, as it reports.", workerLabels, nil)
-	descWaiting  = prometheus.NewDesc("parley_fleet_worker_waiting", "Requests queued in a worker, as it reports.", workerLabels, nil)
-	descSent     = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
-	descFailed   = prometheus.NewDesc("parley_fleet_worker_failed_total", "Requests that a worker answered with an error.", workerLabels, nil)
-	descLost     = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers cut off because a worker was lost.", workerLabels, nil)
-	descPrompt   = prometheus.NewDesc("parley_fleet_worker_prompt_tokens_total", "Prompt tokens of requests that a worker answered.", workerLabels, nil)
-	descCached   = prometheus.NewDesc("parley_fleet_worker_cached_tokens_total", "Prompt tokens that hit the worker's cache.", workerLabels, nil)
-	descBlocks   = prometheus.NewDesc("parley_fleet_index_blocks", "Cached blocks of a worker known to the router.", workerLabels, nil)
-	descDegraded = prometheus.NewDesc("parley_fleet_index_degraded", "1 while the index of a worker's blocks is incomplete because events were lost.", workerLabels, nil)
-	descGaps     = prometheus.NewDesc("parley_fleet_index_gaps_total", "Gaps in the sequence numbers of a worker's events.", workerLabels, nil)
-	descLosses   = prometheus.NewDesc("parley_fleet_index_losses_total", "Gaps that no replay filled.", workerLabels, nil)
+	descAnswers  = prometheus.NewDesc("parley_fleet_worker_answering", "Running answers of a worker.", workerLabels,
+		nil)
+	descKV = prometheus.NewDesc("parley_fleet_worker_kv_usage",
+		"Share of a worker's key/value memory in use, as it reports.", workerLabels, nil)
+	descWaiting = prometheus.NewDesc("parley_fleet_worker_waiting", "Requests queued in a worker, as it reports.",
+		workerLabels, nil)
+	descSent   = prometheus.NewDesc("parley_fleet_worker_sent_total", "Requests sent to a worker.", workerLabels, nil)
+	descFailed = prometheus.NewDesc("parley_fleet_worker_failed_total",
+		"Requests that a worker answered with an error.", workerLabels, nil)
+	descLost = prometheus.NewDesc("parley_fleet_worker_lost_total", "Answers cut off because a worker was lost.",
+		workerLabels, nil)
+	descPrompt = prometheus.NewDesc("parley_fleet_worker_prompt_tokens_total",
+		"Prompt tokens of requests that a worker answered.", workerLabels, nil)
+	descCached = prometheus.NewDesc("parley_fleet_worker_cached_tokens_total",
+		"Prompt tokens that hit the worker's cache.", workerLabels, nil)
+	descBlocks = prometheus.NewDesc("parley_fleet_index_blocks", "Cached blocks of a worker known to the router.",
+		workerLabels, nil)
+	descDegraded = prometheus.NewDesc("parley_fleet_index_degraded",
+		"1 while the index of a worker's blocks is incomplete because events were lost.", workerLabels, nil)
+	descGaps = prometheus.NewDesc("parley_fleet_index_gaps_total",
+		"Gaps in the sequence numbers of a worker's events.", workerLabels, nil)
+	descLosses = prometheus.NewDesc("parley_fleet_index_losses_total", "Gaps that no replay filled.", workerLabels, nil)
 )
 
 // Describe lists what is told.

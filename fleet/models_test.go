@@ -60,7 +60,8 @@ func TestModelsOfOneWorkerAreToldApart(t *testing.T) {
 				}
 			}
 		}
-		feed.Apply(kvindex.Batch{Events: []kvindex.Event{stored("", 10, 3), stored("adapter", 20, 2), stored("unknown", 30, 4)}})
+		feed.Apply(kvindex.Batch{Events: []kvindex.Event{stored("", 10, 3), stored("adapter", 20, 2),
+			stored("unknown", 30, 4)}})
 		want("stored", 3, 2)
 		feed.Apply(kvindex.Batch{Seq: 1, Events: []kvindex.Event{{Kind: kvindex.Removed, Engine: []uint64{21, 12}}}})
 		want("one of each removed", 2, 1)

@@ -26,7 +26,8 @@ func TestUnluckyRequestsGoOn(t *testing.T) {
 				workers = append(workers, newFrail(newOracle(t, 100*time.Millisecond)))
 				members = append(members, joiner(fmt.Sprint("w", i), workers[i]))
 			}
-			f := newFleet(t, Config{ProbeEvery: 5 * time.Millisecond, SlowStart: -1, Losses: 8, HedgeAfter: hedge}, members...)
+			f := newFleet(t, Config{ProbeEvery: 5 * time.Millisecond, SlowStart: -1, Losses: 8, HedgeAfter: hedge},
+				members...)
 			synctest.Wait()
 			ctx, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()

@@ -112,9 +112,10 @@ func (f *Fleet) NoWorkers(r *parley.Request) error {
 		parts = append(parts, "pool '"+p.Name+"': "+f.states(r.Model, p.Name))
 	}
 	return &parley.Error{
-		Code:    parley.Unavailable,
-		Wait:    retryEmpty,
-		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.Join(parts, "; ") + "). Try again later.",
+		Code: parley.Unavailable,
+		Wait: retryEmpty,
+		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.Join(parts,
+			"; ") + "). Try again later.",
 	}
 }
 

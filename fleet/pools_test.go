@@ -59,7 +59,8 @@ func TestAnswersStayInTheirPools(t *testing.T) {
 		workers["spare"].kill()
 		time.Sleep(5 * time.Second)
 		if _, err := hear(t.Context(), f, paidAsk(5)); parley.CodeOf(err) != parley.Unavailable ||
-			!strings.Contains(err.Error(), "pool 'paid': 1 down; pool 'spare': 1 down") || strings.Contains(err.Error(), "free") {
+			!strings.Contains(err.Error(), "pool 'paid': 1 down; pool 'spare': 1 down") ||
+			strings.Contains(err.Error(), "free") {
 			t.Error(err)
 		}
 		if n := workers["free"].asked.Load(); n != 0 {

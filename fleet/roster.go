@@ -43,7 +43,8 @@ func (r *roster) tell(ctx context.Context, places []discover.Place) {
 		now[p.Name] = p
 	}
 	for name, w := range r.wanted {
-		if p, ok := now[name]; !ok || p.URL != w.place.URL || p.Kind != w.place.Kind || p.Credential != w.place.Credential {
+		if p, ok := now[name]; !ok || p.URL != w.place.URL || p.Kind != w.place.Kind ||
+			p.Credential != w.place.Credential {
 			w.stop()
 			<-w.gone
 			delete(r.wanted, name)

@@ -96,7 +96,8 @@ func TestReasonsForNotJoining(t *testing.T) {
 			tell([]discover.Place{{Name: "a", URL: "1"}})
 			<-ctx.Done()
 		}, connect)
-		if said := log.String(); strings.Count(said, "connection refused") != 1 || strings.Count(said, "no model of this server") != 1 {
+		if said := log.String(); strings.Count(said, "connection refused") != 1 ||
+			strings.Count(said, "no model of this server") != 1 {
 			t.Errorf("the log is\n%s", said)
 		}
 	})
@@ -128,7 +129,8 @@ func TestAdmin(t *testing.T) {
 				t.Errorf("%+v: %d, %+v", row, w.Code, list.Data)
 			}
 		}
-		for secret, want := range map[string]bool{"0123456789abcdef": true, "": false, "wrong": false, "0123456789abcdef0": false} {
+		for secret, want := range map[string]bool{"0123456789abcdef": true, "": false, "wrong": false,
+			"0123456789abcdef0": false} {
 			if got := admin.MayOperate(secret); got != want {
 				t.Errorf("%q may operate: %v", secret, got)
 			}
@@ -160,10 +162,12 @@ func TestPromptsThatChange(t *testing.T) {
 			}
 		}
 		found := f.Findings()
-		if len(found) != 1 || found[0].Block != 2 || found[0].From != 36 || found[0].To != 38 || found[0].Tenant != "acme" {
+		if len(found) != 1 || found[0].Block != 2 || found[0].From != 36 || found[0].To != 38 ||
+			found[0].Tenant != "acme" {
 			t.Errorf("%+v", found)
 		}
-		if text := log.String(); !strings.Contains(text, "no longer found") || strings.Contains(text, "was=\"[") || strings.Contains(text, "now=\"[") {
+		if text := log.String(); !strings.Contains(text, "no longer found") || strings.Contains(text, "was=\"[") ||
+			strings.Contains(text, "now=\"[") {
 			t.Errorf("the log has tokens of the prompt: %s", text)
 		}
 	})

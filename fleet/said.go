@@ -76,7 +76,8 @@ func (s *said) resumable(r *parley.Request, how Resuming) bool {
 	case ResumeExact:
 		return true
 	case ResumeAsPrompt:
-		return len(s.choices) == 1 && r.Grammar == nil && r.Sinks == 0 && r.Sampling.PresencePenalty == 0 && r.Sampling.FrequencyPenalty == 0
+		return len(s.choices) == 1 && r.Grammar == nil && r.Sinks == 0 && r.Sampling.PresencePenalty == 0 &&
+			r.Sampling.FrequencyPenalty == 0
 	}
 	return false
 }

@@ -28,7 +28,8 @@ func TestPromptsAreScoredOnce(t *testing.T) {
 			began := time.Now()
 			got, err := hear(t.Context(), f, r)
 			if err != nil || !reflect.DeepEqual(gather(r, got), gather(r, want)) {
-				t.Fatalf("%d tokens, after %v: %v, got %v, want %v", len(prompt), time.Since(began), err, gather(r, got), gather(r, want))
+				t.Fatalf("%d tokens, after %v: %v, got %v, want %v", len(prompt), time.Since(began), err,
+					gather(r, got), gather(r, want))
 			}
 			if u := got[len(got)-1].Usage; u.Routing.Moves < 3 {
 				t.Errorf("it moved %d times", u.Routing.Moves)

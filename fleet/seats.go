@@ -40,7 +40,8 @@ func (f *Fleet) turn(m *member) {
 	if len(models) == 0 || m.seated(models) {
 		return
 	}
-	f.cfg.Log.Warn("worker models changed", "worker", m.Name, "models", namesOfModels(models), "ours", slices.ContainsFunc(models, f.serves), "answering", len(m.legs))
+	f.cfg.Log.Warn("worker models changed", "worker", m.Name, "models", namesOfModels(models), "ours",
+		slices.ContainsFunc(models, f.serves), "answering", len(m.legs))
 	if err := f.reseat(m, models); err != nil {
 		f.cfg.Log.Error("worker model could not be added", "worker", m.Name, "error", err)
 	}
@@ -82,7 +83,14 @@ func (f *Fleet) seatFor(m *member, model string) error {
 	if m.SourceOf != nil {
 		source = m.SourceOf(model)
 	}
-	id, err := f.router.Join(route.Member{Name: m.Name, Model: model, Pool: m.Pool, BlockTokens: m.BlockTokens, CapacityTokens: m.CapacityTokens, Source: source})
+	id, err := f.router.Join(route.Member{
+		Name:           m.Name,
+		Model:          model,
+		Pool:           m.Pool,
+		BlockTokens:    m.BlockTokens,
+		CapacityTokens: m.CapacityTokens,
+		Source:         source,
+	})
 	if err != nil {
 		return fmt.Errorf("fleet: worker %s: %w", m.Name, err)
 	}

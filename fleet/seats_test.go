@@ -67,7 +67,8 @@ func (w *turncoat) member(name string) Member {
 // turning is a fleet of two models whose workers both have the first.
 func turning(t *testing.T) (*Fleet, [2]*turncoat) {
 	a, b := newTurncoat(t, modelID), newTurncoat(t, modelID)
-	f := newFleet(t, Config{Models: []parley.Model{{ID: modelID, ContextTokens: room}, {ID: "other", ContextTokens: room}}, SlowStart: -1}, a.member("a"), b.member("b"))
+	f := newFleet(t, Config{Models: []parley.Model{{ID: modelID, ContextTokens: room},
+		{ID: "other", ContextTokens: room}}, SlowStart: -1}, a.member("a"), b.member("b"))
 	time.Sleep(900 * time.Millisecond)
 	return f, [2]*turncoat{a, b}
 }
@@ -123,7 +124,8 @@ func TestAWorkerComesBackWithAnotherModel(t *testing.T) {
 		if s := f.Standings(); moves == 0 || s[1].Moved != 0 || s[0].State != Up || s[0].Lost != 0 {
 			t.Errorf("%d moves: %+v", moves, s)
 		}
-		if a, b := f.modelsOf("a"), f.modelsOf("b"); !slices.Equal(a, []string{"other"}) || !slices.Equal(b, []string{modelID, "more"}) {
+		if a, b := f.modelsOf("a"), f.modelsOf("b"); !slices.Equal(a, []string{"other"}) ||
+			!slices.Equal(b, []string{modelID, "more"}) {
 			t.Errorf("they have the seats of %v and %v", a, b)
 		}
 		was := w[0].asked.Load()
@@ -140,7 +142,8 @@ func TestAWorkerComesBackWithAnotherModel(t *testing.T) {
 		}
 		for _, m := range f.members {
 			for _, s := range m.seats {
-				if d, err := f.router.Pick(&route.Request{Model: s.model, Pool: "default"}, time.Now()); err != nil || d.Worker != s.id {
+				if d, err := f.router.Pick(&route.Request{Model: s.model, Pool: "default"}, time.Now()); err != nil ||
+					d.Worker != s.id {
 					t.Errorf("%s of %s: %v, %v", s.model, m.Name, d, err)
 				}
 			}
@@ -244,7 +247,8 @@ func TestProbesSayTheModels(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": []map[string]any{{"id": model.Load()}}})
 	}))
 	defer engine.Close()
-	m, err := Dialer{Pool: "default", Worker: worker.Config{Names: map[string]string{"ours": "second"}}}.Connect(t.Context(), discover.Place{URL: engine.URL, Kind: string(worker.OpenAIChat)})
+	m, err := Dialer{Pool: "default", Worker: worker.Config{Names: map[string]string{"ours": "second"}}}.Connect(
+		t.Context(), discover.Place{URL: engine.URL, Kind: string(worker.OpenAIChat)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,17 +189,21 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 	}
 	switch {
 	case t.said.begun() && (l.member.TextOnly || t.said.texts > 0):
-		return &parley.Error{Code: parley.Unavailable, Message: "The worker generating this answer was lost, and answers from this kind of worker cannot be resumed. Retry the request."}
+		return &parley.Error{Code: parley.Unavailable,
+			Message: "The worker generating this answer was lost, and answers from this kind of worker cannot be " +
+				"resumed. Retry the request."}
 	case t.tries >= f.cfg.Tries:
 		return err
 	case t.ordeal.tooMuch(f.cfg.Losses):
-		return &parley.Error{Code: parley.Unavailable, Wait: -1, Message: "Every worker that got this request was lost before the first token, so it is not retried."}
+		return &parley.Error{Code: parley.Unavailable, Wait: -1,
+			Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
 	if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
 	}
 	f.metrics.moved(v)
-	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(), "moves", t.moves)
+	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(),
+		"moves", t.moves)
 	f.mu.Lock()
 	wait := f.budgetOf(l).spend(t.said.work(t.r), f.cfg.Now())
 	f.mu.Unlock()
@@ -280,13 +284,15 @@ func (f *Fleet) refusal(r *parley.Request, err error) error {
 	case !ok:
 		return err
 	case none.Refused[route.TooSmall] > 0 && !none.Waits():
-		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens", Message: "No worker has enough memory for a prompt and an answer of this length. Shorten either."}
+		return &parley.Error{Code: parley.ContextTooLong, Param: "max_tokens",
+			Message: "No worker has enough memory for a prompt and an answer of this length. Shorten either."}
 	}
 	if none.Refused[route.NoRoom] == 0 {
 		return f.NoWorkers(r)
 	}
 	return &parley.Error{Code: parley.Unavailable, Wait: time.Second,
-		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.TrimPrefix(err.Error(), "no worker can take the request, ") + "). Try again later."}
+		Message: "No worker for the model '" + r.Model + "' can take your request now (" + strings.TrimPrefix(
+			err.Error(), "no worker can take the request, ") + "). Try again later."}
 }
 
 // query is what the router is asked: the prompt as the worker would see it.
@@ -347,7 +353,8 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 			return f.send(t, q, d, now), nil, nil
 		}
 		err = fault
-		if none, ok := errors.AsType[*route.NoWorker](fault); ok && (none.Refused[route.NoRoom] > 0 || t.beside != nil && none.Refused[route.Avoided] > 0) {
+		if none, ok := errors.AsType[*route.NoWorker](fault); ok && (none.Refused[route.NoRoom] > 0 ||
+			t.beside != nil && none.Refused[route.Avoided] > 0) {
 			break // a worker is there, which will have room or answers already
 		}
 	}
@@ -395,7 +402,8 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.sent++
-	l := &leg{member: m, query: q, decision: d, routing: &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves}}
+	l := &leg{member: m, query: q, decision: d,
+		routing: &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves}}
 	m.legs[l] = struct{}{}
 	return l
 }

@@ -24,7 +24,8 @@ func (f *Fleet) Sleep(name string, within time.Duration) error {
 	case m.Member.Sleep == nil || m.Member.Wake == nil:
 		return cannotSleep(m)
 	case m.state != Up && m.state != Asleep:
-		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only a worker that is up can be put to sleep", name, m.state)
+		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only a worker that is up can be put to sleep",
+			name, m.state)
 	case m.tired || m.state == Asleep && !m.waking || f.context.Err() != nil:
 		return nil
 	case m.waking:
@@ -163,7 +164,8 @@ func (f *Fleet) rouseFor(r *parley.Request) {
 func (f *Fleet) sleeper(able func(*member) bool) *member {
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if m.state == Asleep && m.Member.Wake != nil && !m.drained && !m.leaving && !now.Before(m.wakeAfter) && able(m) {
+		if m.state == Asleep && m.Member.Wake != nil && !m.drained && !m.leaving && !now.Before(m.wakeAfter) &&
+			able(m) {
 			return m
 		}
 	}
@@ -175,7 +177,9 @@ func (f *Fleet) sleeper(able func(*member) bool) *member {
 func (f *Fleet) sleeps(r *parley.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.members, func(m *member) bool { return m.state == Asleep && !m.drained && f.mayServe(m, r) })
+	return slices.ContainsFunc(f.members, func(m *member) bool {
+		return m.state == Asleep && !m.drained && f.mayServe(m, r)
+	})
 }
 
 // rousing reports whether a worker that may serve a request is being woken.

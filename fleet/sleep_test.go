@@ -62,7 +62,8 @@ func (f *Fleet) stateOf(name string) State {
 func TestAsleep(t *testing.T) {
 	for _, within := range []time.Duration{-1, 10 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := &sleepy{frail: newFrail(newOracle(t, time.Millisecond))}, &sleepy{frail: newFrail(newOracle(t, time.Millisecond))}
+			a, b := &sleepy{frail: newFrail(newOracle(t, time.Millisecond))}, &sleepy{frail: newFrail(
+				newOracle(t, time.Millisecond))}
 			f := newFleet(t, Config{}, a.member("a"), b.member("b"))
 			time.Sleep(2 * time.Second)
 			var wg sync.WaitGroup
@@ -225,7 +226,8 @@ func TestRoomIsLearntAfterWaking(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		was := a.asked.Load()
-		if _, err := hear(t.Context(), f, ask(holds)); parley.CodeOf(err) != parley.ContextTooLong || a.asked.Load() != was {
+		if _, err := hear(t.Context(), f, ask(holds)); parley.CodeOf(err) != parley.ContextTooLong ||
+			a.asked.Load() != was {
 			t.Errorf("what does not fit was sent to it %d times: %v", a.asked.Load()-was, err)
 		}
 		if _, err := hear(t.Context(), f, ask(8)); err != nil {

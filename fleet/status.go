@@ -63,17 +63,34 @@ func (f *Fleet) Standings() (out []Standing) {
 	for _, m := range f.members {
 		out = append(out, f.standing(m, now))
 	}
-	slices.SortFunc(out, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Standing) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
 func (f *Fleet) standing(m *member, now time.Time) Standing {
 	s := Standing{
-		Name: m.Name, Pool: m.Pool, Kind: m.Kind, State: m.present(now), Sleeps: m.Sleep != nil && m.Wake != nil, Answering: len(m.legs),
-		Sent: m.sent, Failed: m.failed, Lost: m.lost, Moved: m.moved, PromptTokens: m.prompts, CachedTokens: m.cached,
-		Version: m.condition.Version, Running: m.condition.Running, Waiting: m.condition.Waiting,
-		BusySeconds: m.condition.BusySeconds, Preemptions: m.condition.Preemptions,
-		UsedTokens: m.condition.UsedTokens, CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens), Index: "none",
+		Name:           m.Name,
+		Pool:           m.Pool,
+		Kind:           m.Kind,
+		State:          m.present(now),
+		Sleeps:         m.Sleep != nil && m.Wake != nil,
+		Answering:      len(m.legs),
+		Sent:           m.sent,
+		Failed:         m.failed,
+		Lost:           m.lost,
+		Moved:          m.moved,
+		PromptTokens:   m.prompts,
+		CachedTokens:   m.cached,
+		Version:        m.condition.Version,
+		Running:        m.condition.Running,
+		Waiting:        m.condition.Waiting,
+		BusySeconds:    m.condition.BusySeconds,
+		Preemptions:    m.condition.Preemptions,
+		UsedTokens:     m.condition.UsedTokens,
+		CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens),
+		Index:          "none",
 	}
 	if m.state == Up {
 		s.UpSeconds = now.Sub(m.since).Seconds()
@@ -124,13 +141,15 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	if r.Purpose != "" {
 		family += " for " + string(r.Purpose)
 	}
-	found := f.watch.See(route.Sighting{Tenant: r.Tenant, Family: family, Tokens: r.Prompt, CachedTokens: u.CachedTokens})
+	found := f.watch.See(route.Sighting{Tenant: r.Tenant, Family: family, Tokens: r.Prompt,
+		CachedTokens: u.CachedTokens})
 	if found == nil {
 		return
 	}
 	f.metrics.breaks.Inc()
 	f.cfg.Log.Warn("prompt prefix changed", "tenant", found.Tenant, "family", found.Family,
-		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now", found.HitsNow)
+		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now",
+		found.HitsNow)
 	f.findings = append(f.findings, Finding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
 	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]
 }

@@ -36,7 +36,8 @@ const (
 // String returns the class's name, as error messages and tests show it.
 func (a access) String() string {
 	return [...]string{
-		"undeclared", "public", "sign-in", "stateless", "owned", "account", "operator", "fleet-operator", "fleet-join"}[a]
+		"undeclared", "public", "sign-in", "stateless", "owned", "account", "operator", "fleet-operator",
+		"fleet-join"}[a]
 }
 
 // operates reports whether the class is for operators of the server.
@@ -64,5 +65,6 @@ func (g *Gateway) checkOrigin(c *call) error {
 		return nil
 	}
 	return parley.Errorf(parley.Forbidden,
-		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin and that origin.", c.route)
+		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin "+
+			"and that origin.", c.route)
 }

@@ -148,7 +148,8 @@ func TestOperatorRoutesNeedAnAdminKey(t *testing.T) {
 	if n < 30 {
 		t.Errorf("only %d operator routes were asked", n)
 	}
-	for path, want := range map[string]int{"/metrics": 200, "/admin/api/now": 200, "/fleet/workers": 200, keysPath: 200} {
+	for path, want := range map[string]int{"/metrics": 200, "/admin/api/now": 200, "/fleet/workers": 200,
+		keysPath: 200} {
 		if w := s.askHere("GET", path, bearer(admin)...); w.Code != want {
 			t.Errorf("%s with an admin key: %d, want %d: %.150s", path, w.Code, want, w.Body)
 		}
@@ -201,7 +202,8 @@ func TestRefusalsAreLoggedWithTheirOrigin(t *testing.T) {
 		c.TrustedProxies = must(ParseProxies("127.0.0.0/8"))(t)
 	})
 	rig.key(tenant.NewKey{Admin: true})
-	s.askHere("POST", "/v1/chat/completions", append(bearer("sk-wrong"), "X-Forwarded-For", "203.0.113.9, 198.51.100.4")...)
+	s.askHere("POST", "/v1/chat/completions",
+		append(bearer("sk-wrong"), "X-Forwarded-For", "203.0.113.9, 198.51.100.4")...)
 	for _, part := range []string{"status=401", "remote=198.51.100.4"} {
 		if !strings.Contains(s.log.String(), part) {
 			t.Errorf("the log does not say %s:\n%s", part, s.log)
@@ -213,7 +215,8 @@ func TestRefusalsAreLoggedWithTheirOrigin(t *testing.T) {
 func TestCommandLineIsNotShown(t *testing.T) {
 	s, rig := startGuarded(t, &worker{}, newStoreName(t))
 	admin, _ := rig.key(tenant.NewKey{Admin: true})
-	if w := s.askHere("GET", "/debug/pprof/cmdline", bearer(admin)...); w.Code != 404 || strings.Contains(w.Body.String(), os.Args[0]) {
+	if w := s.askHere("GET", "/debug/pprof/cmdline", bearer(admin)...); w.Code != 404 ||
+		strings.Contains(w.Body.String(), os.Args[0]) {
 		t.Errorf("%d: %.100s", w.Code, w.Body)
 	}
 	if w := s.askHere("GET", "/debug/pprof/goroutine?debug=1", bearer(admin)...); w.Code != 200 {

@@ -95,7 +95,8 @@ func TestWaitingIsTold(t *testing.T) {
 		if !strings.HasPrefix(line, ": queue position=1 wait=") {
 			t.Errorf("the client is told %q", line)
 		}
-		if h := response.Header; h.Get("X-Queue-Position") != "1" || h.Get("X-Queue-Wait") == "" || h.Get("X-Queue-Estimated-Wait") == "" {
+		if h := response.Header; h.Get("X-Queue-Position") != "1" || h.Get("X-Queue-Wait") == "" ||
+			h.Get("X-Queue-Estimated-Wait") == "" {
 			t.Errorf("the headers say %v", h)
 		}
 		id := response.Header.Get("X-Request-Id")
@@ -107,7 +108,8 @@ func TestWaitingIsTold(t *testing.T) {
 			t.Errorf("another tenant gets %d", status)
 		}
 		_, list := s.do("GET", "/v1/queue", "", bearer("pro-anna")...)
-		if !strings.Contains(list, `"waiting":1`) || !strings.Contains(list, `{"tier":"pro","waiting":1,"shedding":0}`) {
+		if !strings.Contains(list, `"waiting":1`) ||
+			!strings.Contains(list, `{"tier":"pro","waiting":1,"shedding":0}`) {
 			t.Errorf("the queue is %s", list)
 		}
 		s.wantMetric(`parley_queue_waiting{model="tiny/llama:1",pool="local",tier="pro"}`, "1")
@@ -184,7 +186,8 @@ func TestTurnedAway(t *testing.T) {
 				if err != nil || response.StatusCode != status || !strings.Contains(body, text) {
 					t.Errorf("%s: %v, %s", key, err, body)
 				}
-				if status != 200 && (response.Header.Get("Retry-After") == "" || response.Header.Get("X-Queue-Wait") == "") {
+				if status != 200 && (response.Header.Get("Retry-After") == "" ||
+					response.Header.Get("X-Queue-Wait") == "") {
 					t.Errorf("%s: %v", key, response.Header)
 				}
 			})
@@ -208,7 +211,8 @@ func TestBoundsOnTime(t *testing.T) {
 		s := start(t, w)
 		before := time.Now()
 		status, body := s.chat("")
-		wantBody(t, body, `{"error":{"message":"The first token of the answer did not come within 1m0s.","type":"server_error","param":null,"code":"deadline_exceeded"}}`)
+		wantBody(t, body,
+			`{"error":{"message":"The first token of the answer did not come within 1m0s.","type":"server_error","param":null,"code":"deadline_exceeded"}}`)
 		if waited := time.Since(before); status != 504 || waited != time.Minute {
 			t.Errorf("%d after %v", status, waited)
 		}
@@ -217,7 +221,8 @@ func TestBoundsOnTime(t *testing.T) {
 		s = start(t, w, func(c *Config) { c.Admission.FirstTokenMax = time.Hour })
 		before = time.Now()
 		_, body = s.chat(`,"stream":true`)
-		if !strings.Contains(body, `"content":" two"`) || !strings.Contains(body, "whole answer did not come within 15m0s") {
+		if !strings.Contains(body, `"content":" two"`) ||
+			!strings.Contains(body, "whole answer did not come within 15m0s") {
 			t.Errorf("got %s", body)
 		}
 		if waited := time.Since(before); waited != 15*time.Minute {
@@ -245,7 +250,8 @@ func TestBreaker(t *testing.T) {
 			}
 		}
 		response, body := s.do("POST", "/v1/chat/completions", chatBody(""))
-		if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !strings.Contains(body, "was not tried") {
+		if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" ||
+			!strings.Contains(body, "was not tried") {
 			t.Errorf("%d %v: %s", response.StatusCode, response.Header, body)
 		}
 		if n := len(w.asked); n != 5 {
@@ -304,7 +310,8 @@ func TestWaitInsideAWorkerCounts(t *testing.T) {
 			first = time.Hour
 			begun := time.Now()
 			status, body := s.chat(stream)
-			if took := time.Since(begun); status != 429 && status != 503 || !strings.Contains(body, "reached the longest wait") || took != 5*time.Second {
+			if took := time.Since(begun); status != 429 && status != 503 ||
+				!strings.Contains(body, "reached the longest wait") || took != 5*time.Second {
 				t.Errorf("after %v: %d: %s", took, status, body)
 			}
 			if w.active.Load() != 0 {

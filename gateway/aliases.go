@@ -32,7 +32,8 @@ func (c *Config) checkAliases() error {
 	for name, alias := range c.Aliases {
 		for class, id := range alias {
 			if id != "" && !served(id) {
-				problems = append(problems, fmt.Errorf("the alias %q stands for %q in the tier %s, which is not served", name, id, parley.Class(class)))
+				problems = append(problems, fmt.Errorf(
+					"the alias %q stands for %q in the tier %s, which is not served", name, id, parley.Class(class)))
 			}
 		}
 	}

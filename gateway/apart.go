@@ -49,8 +49,14 @@ func (c *call) loosen() {
 	}
 	served := r.Context()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(served))
-	c.apart = &apart{call: c, ctx: ctx, cancel: cancel, to: to, over: make(chan struct{}),
-		held: context.AfterFunc(served, func() { cancel(context.Cause(served)) })}
+	c.apart = &apart{
+		call:   c,
+		ctx:    ctx,
+		cancel: cancel,
+		to:     to,
+		over:   make(chan struct{}),
+		held:   context.AfterFunc(served, func() { cancel(context.Cause(served)) }),
+	}
 	c.request = r.WithContext(ctx)
 	c.revocable(cancel)
 }

@@ -36,7 +36,9 @@ func (s *server) wire() *wire {
 // send writes a request as it travels.
 func (w *wire) send(version, method, path, body string) {
 	w.t.Helper()
-	if _, err := fmt.Fprintf(w, "%s %s HTTP/%s\r\nHost: parley\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, version, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(w,
+		"%s %s HTTP/%s\r\nHost: parley\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method,
+		path, version, len(body), body); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -65,7 +67,8 @@ func TestStreamGivesItsConnectionBack(t *testing.T) {
 		for range 3 {
 			w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
 			response, body := w.receive()
-			if streamedText(body) != "Hello there" || !strings.HasSuffix(body, "data: [DONE]\n\n") || response.Close || response.Header.Get("Date") == "" || response.Header.Get("X-Request-Id") == "" {
+			if streamedText(body) != "Hello there" || !strings.HasSuffix(body, "data: [DONE]\n\n") || response.Close ||
+				response.Header.Get("Date") == "" || response.Header.Get("X-Request-Id") == "" {
 				t.Fatalf("%v: %s", response.Header, body)
 			}
 			w.send("1.1", "GET", "/v1/models", "")
@@ -156,7 +159,8 @@ func TestCloseWaitsForStreams(t *testing.T) {
 			go func() { s.gateway.Close(ctx); close(ended) }()
 			_, body := w.receive()
 			<-ended
-			if whole := streamedText(body) == "Hello there"; whole != (patience == time.Minute) || !whole && !strings.Contains(body, "was stopped") {
+			if whole := streamedText(body) == "Hello there"; whole != (patience == time.Minute) ||
+				!whole && !strings.Contains(body, "was stopped") {
 				t.Errorf("with %v: %s", patience, body)
 			}
 		})

@@ -80,7 +80,8 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, tex
 	if !m.Demo { // which would make one up
 		said, _, err = c.ask(m, titleTask, text, titleTokens)
 	}
-	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded { // without room for one, the question names it
+	// without room for one, the question names it
+	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded {
 		return err
 	}
 	title := cleanTitle(said)
@@ -108,7 +109,9 @@ const stemRunes = 4
 func concerns(title, text string) bool {
 	text = strings.ToLower(text)
 	for word := range strings.FieldsSeq(strings.ToLower(title)) {
-		runes := []rune(strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
+		runes := []rune(strings.TrimFunc(word, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}))
 		if len(runes) >= stemRunes && strings.Contains(text, string(runes[:stemRunes])) {
 			return true
 		}
@@ -135,7 +138,9 @@ func cleanTitle(said string) string {
 		}
 		return r
 	}, line)
-	line = strings.TrimFunc(strings.TrimPrefix(line, "Title:"), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'“”*#.", r) })
+	line = strings.TrimFunc(strings.TrimPrefix(line, "Title:"), func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("\"'“”*#.", r)
+	})
 	if runes := []rune(line); len(runes) > titleRunes {
 		line = strings.TrimSpace(string(runes[:titleRunes])) + "…"
 	}

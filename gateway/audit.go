@@ -113,7 +113,8 @@ func (g *Gateway) appendAudit(c *call, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), auditWait)
 	defer cancel()
 	if err := g.config.Audit.Append(ctx, entry); err != nil {
-		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it", "id", c.id, "error", err)
+		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it", "id", c.id, "error",
+			err)
 	}
 }
 
@@ -164,7 +165,8 @@ func (g *Gateway) listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := auditList{Object: "list", Data: append([]audit.Entry{}, entries[:min(wanted, len(entries))]...), HasMore: len(entries) > wanted}
+	page := auditList{Object: "list", Data: append([]audit.Entry{}, entries[:min(wanted, len(entries))]...),
+		HasMore: len(entries) > wanted}
 	if n := len(page.Data); n > 0 {
 		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
 	}

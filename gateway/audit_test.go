@@ -62,7 +62,9 @@ func TestEveryChangeHasAnAuditName(t *testing.T) {
 func TestChangesAreAudited(t *testing.T) {
 	dsn := newStoreName(t)
 	var lines lockedBuffer
-	s, rig := startGuarded(t, &worker{}, dsn, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&lines, nil)) }, auditedBy(t, dsn))
+	s, rig := startGuarded(t, &worker{}, dsn, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(&lines, nil))
+	}, auditedBy(t, dsn))
 	secret, admin := rig.key(tenant.NewKey{Admin: true})
 	member, _ := rig.key(tenant.NewKey{Organization: "acme"})
 	ask := func(method, path, body string, want int) (answer map[string]any) {
@@ -93,7 +95,8 @@ func TestChangesAreAudited(t *testing.T) {
 			t.Errorf("no address or request: %v", e)
 		}
 	}
-	if want := "api_key.deleted api_key.deleted api_key.rotated api_key.updated api_key.created"; strings.Join(got, " ") != want {
+	if want := "api_key.deleted api_key.deleted api_key.rotated api_key.updated api_key.created"; strings.Join(got,
+		" ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}
 	updated := ask("GET", auditPath+"?type=api_key.updated", "", 200)["data"].([]any)[0].(map[string]any)
@@ -127,7 +130,8 @@ func TestRequestLinesNameTheCaller(t *testing.T) {
 		body := `{"model":"` + modelID + `","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`
 		s.from("192.0.2.9", "POST", "/v1/chat/completions", body, secret)
 		line := ""
-		for until := time.Now().Add(10 * time.Second); !strings.Contains(line, "msg=request") && time.Now().Before(until); {
+		for until := time.Now().Add(10 * time.Second); !strings.Contains(line, "msg=request") &&
+			time.Now().Before(until); {
 			time.Sleep(time.Millisecond) // the line is written after the answer
 			line = lines.String()
 		}

@@ -104,7 +104,8 @@ func (g *Gateway) startBatches() {
 // answerAlone answers a request that no client waits for, in the background: as
 // if it had come over the network, with its log line and its share of the
 // metrics.
-func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint string, body []byte) (openai.BatchResponse, error) {
+func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint string,
+	body []byte) (openai.BatchResponse, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(body))
 	if err != nil {
 		return openai.BatchResponse{}, err
@@ -118,7 +119,8 @@ func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint str
 		return openai.BatchResponse{}, err
 	}
 	final := w.header.Get("X-Should-Retry") == "false"
-	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes()), Final: final}, nil
+	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes()),
+		Final: final}, nil
 }
 
 // A memoryResponse keeps what is written to it.

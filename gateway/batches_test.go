@@ -71,7 +71,8 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := startWithBatches(t, &worker{}, dir)
-		status, body := s.upload("file", "line\n", "purpose", "batch", "expires_after[anchor]", "created_at", "expires_after[seconds]", "3600")
+		status, body := s.upload("file", "line\n", "purpose", "batch", "expires_after[anchor]", "created_at",
+			"expires_after[seconds]", "3600")
 		published.want(t, "OpenAIFile", body)
 		f := decode[openai.File](t, body)
 		if status != 200 || f.Bytes != 5 || f.Filename != "input.jsonl" || f.ExpiresAt != f.CreatedAt+3600 {
@@ -92,7 +93,8 @@ func TestFiles(t *testing.T) {
 		_, body = s.do("DELETE", "/v1/files/"+f.ID, "")
 		published.want(t, "DeleteFileResponse", body)
 		for _, path := range []string{"/v1/files/" + f.ID, "/v1/files/" + f.ID + "/content", "/v1/batches/x"} {
-			if response, body := s.do("GET", path, ""); response.StatusCode != 404 || !strings.Contains(body, "No such ") {
+			if response, body := s.do("GET", path, ""); response.StatusCode != 404 ||
+				!strings.Contains(body, "No such ") {
 				t.Errorf("%s gives %d: %s", path, response.StatusCode, body)
 			}
 		}
@@ -120,7 +122,8 @@ func TestUploadRefusals(t *testing.T) {
 			{[]string{"file", "x", "purpose", "fun"}, `Supported values are: 'batch', 'user_data'`},
 			{[]string{"file", "x", "file", "y", "purpose", "batch"}, `there are two`},
 			{[]string{"file", "x", "purpose", strings.Repeat("x", 2000)}, `more than 1024 bytes`},
-			{[]string{"file", "x", "purpose", "batch", "expires_after[anchor]", "created_at", "expires_after[seconds]", "1"}, `"param":"expires_after[seconds]"`},
+			{[]string{"file", "x", "purpose", "batch", "expires_after[anchor]", "created_at", "expires_after[seconds]",
+				"1"}, `"param":"expires_after[seconds]"`},
 			{many, `more than 16 parts`},
 		} {
 			if status, body := s.upload(c.parts...); status != 400 || !strings.Contains(body, c.want) {
@@ -128,12 +131,14 @@ func TestUploadRefusals(t *testing.T) {
 			}
 		}
 		contentType, body := form("file", strings.Repeat("x", 5000), "purpose", "batch")
-		for kind, text := range map[string]string{"application/json": "{}", "multipart/form-data": "x", contentType: body[:len(body)/2]} {
+		for kind, text := range map[string]string{"application/json": "{}", "multipart/form-data": "x",
+			contentType: body[:len(body)/2]} {
 			if response, answer := s.do("POST", "/v1/files", text, "Content-Type", kind); response.StatusCode != 400 {
 				t.Errorf("%s gives %d: %s", kind, response.StatusCode, answer)
 			}
 		}
-		response, _ := s.do("POST", "/v1/files", body, "Content-Type", contentType, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+		response, _ := s.do("POST", "/v1/files", body, "Content-Type", contentType, "Origin", "https://evil.example",
+			"Sec-Fetch-Site", "cross-site")
 		if response.StatusCode != 403 {
 			t.Errorf("a page of another site gets %d", response.StatusCode)
 		}
@@ -155,31 +160,38 @@ func TestBatch(t *testing.T) {
 		s := startWithBatches(t, w, dir)
 		var lines strings.Builder
 		for i := range 3 {
-			lines.WriteString(fmt.Sprintf(`{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, chatBody("")))
+			lines.WriteString(fmt.Sprintf(
+				`{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, chatBody("")))
 		}
-		lines.WriteString(`{"custom_id":"bad","method":"POST","url":"/v1/chat/completions","body":{"model":"nope","messages":[{"role":"user","content":"x"}]}}`)
+		lines.WriteString(
+			`{"custom_id":"bad","method":"POST","url":"/v1/chat/completions","body":{"model":"nope","messages":[{"role":"user","content":"x"}]}}`)
 		_, body := s.upload("purpose", "batch", "file", lines.String())
 		input := decode[openai.File](t, body)
-		_, body = s.do("POST", "/v1/batches", `{"input_file_id":"`+input.ID+`","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"k":"v"}}`)
+		_, body = s.do("POST", "/v1/batches",
+			`{"input_file_id":"`+input.ID+
+				`","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"k":"v"}}`)
 		published.want(t, "Batch", body)
 		id := decode[openai.Batch](t, body).ID
 		time.Sleep(time.Minute)
 		_, body = s.do("GET", "/v1/batches/"+id, "")
 		published.want(t, "Batch", body)
 		done := decode[openai.Batch](t, body)
-		if done.Status != openai.BatchCompleted || done.RequestCounts != (openai.BatchRequestCounts{Total: 4, Completed: 3, Failed: 1}) {
+		if done.Status != openai.BatchCompleted ||
+			done.RequestCounts != (openai.BatchRequestCounts{Total: 4, Completed: 3, Failed: 1}) {
 			t.Fatalf("%s", body)
 		}
 		_, output := s.do("GET", "/v1/files/"+done.OutputFileID+"/content", "")
 		for line := range strings.Lines(output) {
 			r := decode[openai.BatchResult](t, line)
 			published.want(t, "CreateChatCompletionResponse", string(r.Response.Body))
-			if r.Response.StatusCode != 200 || !strings.HasPrefix(r.Response.RequestID, "req_") || !strings.Contains(line, `"error":null`) {
+			if r.Response.StatusCode != 200 || !strings.HasPrefix(r.Response.RequestID, "req_") ||
+				!strings.Contains(line, `"error":null`) {
 				t.Errorf("%s", line)
 			}
 		}
 		_, failures := s.do("GET", "/v1/files/"+done.ErrorFileID+"/content", "")
-		if r := decode[openai.BatchResult](t, failures); r.CustomID != "bad" || r.Response.StatusCode != 404 || !strings.Contains(string(r.Response.Body), "model_not_found") {
+		if r := decode[openai.BatchResult](t, failures); r.CustomID != "bad" || r.Response.StatusCode != 404 ||
+			!strings.Contains(string(r.Response.Body), "model_not_found") {
 			t.Errorf("%s", failures)
 		}
 		for _, r := range w.asked {
@@ -190,7 +202,8 @@ func TestBatch(t *testing.T) {
 		_, body = s.do("GET", "/v1/batches", "")
 		published.want(t, "ListBatchesResponse", body)
 		response, body := s.do("POST", "/v1/batches/"+id+"/cancel", "")
-		if response.StatusCode != 409 || response.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "Cannot cancel a batch with status 'completed'") {
+		if response.StatusCode != 409 || response.Header.Get("X-Should-Retry") != "false" ||
+			!strings.Contains(body, "Cannot cancel a batch with status 'completed'") {
 			t.Errorf("%d: %s", response.StatusCode, body)
 		}
 		s.wantMetric(`parley_ttft_seconds_count{objective="default"}`, "0")
@@ -207,10 +220,14 @@ func TestBatchGoesOnAfterDrain(t *testing.T) {
 		s := startWithBatches(t, w, dir)
 		var lines strings.Builder
 		for i := range 40 {
-			lines.WriteString(fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"model":"%s","prompt":"x"}}`+"\n", i, modelID))
+			lines.WriteString(
+				fmt.Sprintf(
+					`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"model":"%s","prompt":"x"}}`+
+						"\n", i, modelID))
 		}
 		_, body := s.upload("purpose", "batch", "file", lines.String())
-		_, body = s.do("POST", "/v1/batches", `{"input_file_id":"`+decode[openai.File](t, body).ID+`","endpoint":"/v1/completions","completion_window":"24h"}`)
+		_, body = s.do("POST", "/v1/batches", `{"input_file_id":"`+decode[openai.File](t,
+			body).ID+`","endpoint":"/v1/completions","completion_window":"24h"}`)
 		id := decode[openai.Batch](t, body).ID
 		time.Sleep(1500 * time.Millisecond)
 		s.gateway.Drain()
@@ -240,7 +257,8 @@ func FuzzUpload(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { store.Close() })
-	for _, parts := range [][]string{{"file", "x", "purpose", "batch"}, {"purpose", "batch"}, {"file", strings.Repeat("x", 2000)}} {
+	for _, parts := range [][]string{{"file", "x", "purpose", "batch"}, {"purpose", "batch"},
+		{"file", strings.Repeat("x", 2000)}} {
 		contentType, body := form(parts...)
 		f.Add(contentType, []byte(body))
 		f.Add(contentType, []byte(body[:len(body)/2]))
@@ -286,18 +304,23 @@ func TestFilesOfOthersAreNotFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, call := range []string{"GET /v1/files/" + f.ID, "GET /v1/files/" + f.ID + "/content", "DELETE /v1/files/" + f.ID, "GET /v1/batches/" + b.ID, "POST /v1/batches/" + b.ID + "/cancel"} {
+		for _, call := range []string{"GET /v1/files/" + f.ID, "GET /v1/files/" + f.ID + "/content",
+			"DELETE /v1/files/" + f.ID, "GET /v1/batches/" + b.ID, "POST /v1/batches/" + b.ID + "/cancel"} {
 			method, path, _ := strings.Cut(call, " ")
-			if response, body := s.do(method, path, ""); response.StatusCode != 404 || strings.Contains(body, "secret") {
+			if response, body := s.do(method, path, ""); response.StatusCode != 404 ||
+				strings.Contains(body, "secret") {
 				t.Errorf("%s gives %d: %s", call, response.StatusCode, body)
 			}
 		}
-		if response, body := s.do("POST", "/v1/batches", `{"input_file_id":"`+f.ID+`","endpoint":"/v1/completions","completion_window":"24h"}`); response.StatusCode != 400 {
+		if response, body := s.do("POST", "/v1/batches",
+			`{"input_file_id":"`+f.ID+
+				`","endpoint":"/v1/completions","completion_window":"24h"}`); response.StatusCode != 400 {
 			t.Errorf("another's file is taken as an input: %s", body)
 		}
 		_, files := s.do("GET", "/v1/files", "")
 		_, batches := s.do("GET", "/v1/batches", "")
-		if strings.Contains(files, f.ID) || strings.Contains(batches, b.ID) || !strings.Contains(files, decode[openai.File](t, mine).ID) {
+		if strings.Contains(files, f.ID) || strings.Contains(batches, b.ID) ||
+			!strings.Contains(files, decode[openai.File](t, mine).ID) {
 			t.Errorf("listed: %s %s", files, batches)
 		}
 	})

@@ -87,7 +87,8 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 		b.id = fmt.Sprintf("%s-%d", c.id, c.bills)
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
-	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(b.hold.Use.Input, 0, b.hold.Use.Output)
+	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(
+		b.hold.Use.Input, 0, b.hold.Use.Output)
 	if c.background {
 		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
 	}
@@ -146,15 +147,17 @@ const budgetHeader = "X-Parley-Budget-Used"
 type levelHeaders [3]string
 
 var (
-	requestHeaders = levelHeaders{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}
-	tokenHeaders   = levelHeaders{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
+	requestHeaders = levelHeaders{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests",
+		"X-Ratelimit-Reset-Requests"}
+	tokenHeaders = levelHeaders{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
 )
 
 func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 	if l.Limit == 0 {
 		return
 	}
-	values := []string{strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Left, 10), l.Reset.Round(time.Millisecond).String()}
+	values := []string{strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Left, 10),
+		l.Reset.Round(time.Millisecond).String()}
 	for i, name := range names {
 		h[name] = values[i : i+1 : i+1]
 	}
@@ -216,7 +219,8 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 		}
 	}
 	if len(b.hold.Accounts) > 0 {
-		g.limits.Settle(&b.hold, limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
+		g.limits.Settle(&b.hold,
+			limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
 	}
 	if !c.beside {
 		c.slot.release()
@@ -229,10 +233,24 @@ func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 	route := routeOf(c)
 	c.learnStages(b, u)
 	return &ledger.Entry{
-		ID: b.id, At: c.gateway.config.Now(), Organization: who.Organization, User: who.User, Key: who.Key, Model: b.model, Tier: who.Tier, Route: c.route,
-		Input: int64(u.PromptTokens), Cached: int64(u.CachedTokens), Output: int64(u.OutputTokens),
-		Cost:   b.price.Of(int64(u.PromptTokens), int64(u.CachedTokens), int64(u.OutputTokens)),
-		Worker: route.Worker, Reason: route.Reason, Outcome: outcome, Shared: c.story.shared, Batch: c.background, Stages: c.spent,
+		ID:           b.id,
+		At:           c.gateway.config.Now(),
+		Organization: who.Organization,
+		User:         who.User,
+		Key:          who.Key,
+		Model:        b.model,
+		Tier:         who.Tier,
+		Route:        c.route,
+		Input:        int64(u.PromptTokens),
+		Cached:       int64(u.CachedTokens),
+		Output:       int64(u.OutputTokens),
+		Cost:         b.price.Of(int64(u.PromptTokens), int64(u.CachedTokens), int64(u.OutputTokens)),
+		Worker:       route.Worker,
+		Reason:       route.Reason,
+		Outcome:      outcome,
+		Shared:       c.story.shared,
+		Batch:        c.background,
+		Stages:       c.spent,
 	}
 }
 

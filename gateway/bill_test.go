@@ -58,14 +58,16 @@ func metered(t *testing.T) func(*Config) {
 // limited has all calls made by one organisation with these limits.
 func (s *server) limited(l limit.Limits) {
 	s.gateway.who = func(c *call) (tenant.Identity, error) {
-		return tenant.Identity{Organization: "acme", Key: "key_1", User: "ann", Tier: parley.Pro, Admin: c.request.Header.Get("X-Admin") != "", Limits: l}, nil
+		return tenant.Identity{Organization: "acme", Key: "key_1", User: "ann", Tier: parley.Pro,
+			Admin: c.request.Header.Get("X-Admin") != "", Limits: l}, nil
 	}
 }
 
 // used sums up the whole ledger.
 func (s *server) used() ledger.Sum {
 	s.t.Helper()
-	sums, err := s.gateway.config.Ledger.Sums(s.t.Context(), ledger.Query{From: time.Unix(1, 0), To: time.Now().Add(time.Hour)})
+	sums, err := s.gateway.config.Ledger.Sums(s.t.Context(),
+		ledger.Query{From: time.Unix(1, 0), To: time.Now().Add(time.Hour)})
 	if err != nil || len(sums) > 1 {
 		s.t.Fatalf("%v, %v", sums, err)
 	}
@@ -82,20 +84,23 @@ func TestLimitsAreTold(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello there", 0)})
 		s.limited(limit.Limits{RequestsPerMinute: 2, InputTokensPerMinute: 500, OutputTokensPerMinute: 50})
 		r, _ := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":20`))
-		for name, want := range map[string]string{"Limit-Requests": "2", "Remaining-Requests": "1", "Reset-Requests": "30s", "Limit-Tokens": "50", "Remaining-Tokens": "30", "Reset-Tokens": "24s"} {
+		for name, want := range map[string]string{"Limit-Requests": "2", "Remaining-Requests": "1",
+			"Reset-Requests": "30s", "Limit-Tokens": "50", "Remaining-Tokens": "30", "Reset-Tokens": "24s"} {
 			if got := r.Header.Get("X-Ratelimit-" + name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
 		}
 		s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":20,"stream":true`))
 		r, body := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":20`))
-		if r.StatusCode != 429 || r.Header.Get("Retry-After") != "30" || r.Header.Get("Retry-After-Ms") != "30000" || r.Header.Get("X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(body, "rate_limit_exceeded") ||
+		if r.StatusCode != 429 || r.Header.Get("Retry-After") != "30" || r.Header.Get("Retry-After-Ms") != "30000" ||
+			r.Header.Get("X-Ratelimit-Remaining-Requests") != "0" || !strings.Contains(body, "rate_limit_exceeded") ||
 			!strings.Contains(body, "2 requests a minute, 0 left, requested 1. Try again in 30s.") {
 			t.Errorf("%d, %v: %s", r.StatusCode, r.Header, body)
 		}
 		time.Sleep(30 * time.Second)
 		r, body = s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":51`))
-		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || !strings.Contains(body, "50 output tokens a minute, requested 51") {
+		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" ||
+			!strings.Contains(body, "50 output tokens a minute, requested 51") {
 			t.Errorf("what can never go: %d, %v: %s", r.StatusCode, r.Header, body)
 		}
 		s.wantMetric(`parley_limited_requests_total{limit="requests"}`, "1")
@@ -132,7 +137,8 @@ func TestSpentBudget(t *testing.T) {
 				Cost int64 `json:"cost_micros"`
 			}
 		}
-		if err := json.Unmarshal([]byte(strings.NewReplacer("prompt_tokens\"", "PromptTokens\"", "completion_tokens\"", "CompletionTokens\"").Replace(body)), &answer); err != nil {
+		if err := json.Unmarshal([]byte(strings.NewReplacer("prompt_tokens\"", "PromptTokens\"", "completion_tokens\"",
+			"CompletionTokens\"").Replace(body)), &answer); err != nil {
 			t.Fatal(err)
 		}
 		want := (answer.Usage.PromptTokens-2)*10 + 2 + answer.Usage.CompletionTokens*100
@@ -140,7 +146,8 @@ func TestSpentBudget(t *testing.T) {
 			t.Errorf("it costs %d, want %d: %s", answer.Timings.Cost, want, body)
 		}
 		r, body := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":60`))
-		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || r.Header.Get("Retry-After") != "" || !strings.Contains(body, `"insufficient_quota"`) {
+		if r.StatusCode != 429 || r.Header.Get("X-Should-Retry") != "false" || r.Header.Get("Retry-After") != "" ||
+			!strings.Contains(body, `"insufficient_quota"`) {
 			t.Errorf("%d, %v: %s", r.StatusCode, r.Header, body)
 		}
 		if got := s.used(); got.Requests != 1 || int64(got.Cost) != want {
@@ -193,10 +200,13 @@ func TestEveryEndIsSettled(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		after := s.used()
-		if before.Requests != 8 || after.Requests != 10 || after.Output-before.Output != 2*int64(len(tokensOf(t, "Hello there"))) {
+		if before.Requests != 8 || after.Requests != 10 ||
+			after.Output-before.Output != 2*int64(len(tokensOf(t, "Hello there"))) {
 			t.Errorf("the ledger has %+v, then %+v", before, after)
 		}
-		v, err := s.gateway.limits.Reserve(t.Context(), &limit.Hold{ID: "probe", Group: "acme", Accounts: []limit.Account{{Name: "acme", Limits: limit.Limits{ConcurrentRequests: 1, OutputTokensPerMinute: 50}}}, Use: limit.Use{Output: 50}})
+		v, err := s.gateway.limits.Reserve(t.Context(),
+			&limit.Hold{ID: "probe", Group: "acme", Accounts: []limit.Account{{Name: "acme",
+				Limits: limit.Limits{ConcurrentRequests: 1, OutputTokensPerMinute: 50}}}, Use: limit.Use{Output: 50}})
 		if err != nil || v.Refused != "" {
 			t.Errorf("something was not given back: %+v, %v", v, err)
 		}
@@ -243,9 +253,10 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 		})
 		closing(t, s)
 		chats := map[string]string{
-			"/v1/chat/completions":  chatBody(`,"max_tokens":9`),
-			"/v1/completions":       `{"model":"` + modelID + `","prompt":["a","b"],"max_tokens":9}`,
-			"/v1/messages":          `{"model":"` + modelID + `","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
+			"/v1/chat/completions": chatBody(`,"max_tokens":9`),
+			"/v1/completions":      `{"model":"` + modelID + `","prompt":["a","b"],"max_tokens":9}`,
+			"/v1/messages": `{"model":"` + modelID +
+				`","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
 			"/v1/responses":         `{"model":"` + modelID + `","input":"Hi","max_output_tokens":9}`,
 			"/v1/responses/compact": `{"model":"` + modelID + `","input":[{"role":"user","content":"Hi"}]}`,
 		}
@@ -262,7 +273,8 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 		for path, body := range chats {
 			before := s.used()
 			r, answer := s.do("POST", path, body)
-			if after := s.used(); r.StatusCode != 200 || after.Requests != before.Requests+1 || after.Output == before.Output || after.Cost == before.Cost {
+			if after := s.used(); r.StatusCode != 200 || after.Requests != before.Requests+1 ||
+				after.Output == before.Output || after.Cost == before.Cost {
 				t.Errorf("%s: %d, %s: from %+v to %+v", path, r.StatusCode, answer, before, after)
 			}
 		}
@@ -296,7 +308,8 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 // key: it counts as a request, but nothing is computed, so nothing is in the ledger
 // or taken of the limits of tokens.
 func TestReplaysAreNotMetered(t *testing.T) {
-	for _, c := range []struct{ name, extra string }{{"whole", ""}, {"stream", `,"stream":true`}, {"background", `,"background":true`}} {
+	for _, c := range []struct{ name, extra string }{{"whole", ""}, {"stream", `,"stream":true`},
+		{"background", `,"background":true`}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, metered(t))
@@ -331,23 +344,28 @@ func TestUsageInThePublishedShape(t *testing.T) {
 			}
 			return body
 		}
-		for _, query := range []string{"", "&group_by=model&group_by[]=api_key_id,batch&group_by=project_id&group_by=user_id&group_by=service_tier", "&bucket_width=1h&limit=3", "&models=none"} {
+		for _, query := range []string{"",
+			"&group_by=model&group_by[]=api_key_id,batch&group_by=project_id&group_by=user_id&group_by=service_tier",
+			"&bucket_width=1h&limit=3", "&models=none"} {
 			published.want(t, "UsageResponse", ask("usage/completions", query))
 		}
 		costs := ask("costs", "&group_by=line_item")
 		published.want(t, "UsageResponse", costs)
 		cost := s.used().Cost
-		if !strings.Contains(costs, `"value":`+cost.String()+`,"currency":"usd"`) || !strings.Contains(costs, `"line_item":"`+modelID+`"`) {
+		if !strings.Contains(costs, `"value":`+cost.String()+`,"currency":"usd"`) ||
+			!strings.Contains(costs, `"line_item":"`+modelID+`"`) {
 			t.Errorf("the cost of %s: %s", cost, costs)
 		}
 		all := ask("usage/completions", "&group_by=api_key_id")
 		if !strings.Contains(all, `"num_model_requests":3`) || !strings.Contains(all, `"api_key_id":"key_1"`) {
 			t.Errorf("%s", all)
 		}
-		if table := ask("usage/completions", "&group_by=model&format=csv"); !strings.Contains(table, ","+modelID+",3,") {
+		if table := ask("usage/completions", "&group_by=model&format=csv"); !strings.Contains(table,
+			","+modelID+",3,") {
 			t.Errorf("%s", table)
 		}
-		for _, query := range []string{"", "?start_time=x", "?start_time=1&bucket_width=2d", "?start_time=1&group_by=nonsense", "?start_time=1&limit=0", "?start_time=1&page=x"} {
+		for _, query := range []string{"", "?start_time=x", "?start_time=1&bucket_width=2d",
+			"?start_time=1&group_by=nonsense", "?start_time=1&limit=0", "?start_time=1&page=x"} {
 			if r, body := s.do("GET", "/v1/organization/usage/completions"+query, ""); r.StatusCode != 400 {
 				t.Errorf("%q: %d, %s", query, r.StatusCode, body)
 			}
@@ -374,7 +392,8 @@ func TestKeyHoldersSeeTheirOwn(t *testing.T) {
 		if err := s.gateway.config.Ledger.Append(t.Context(), &other); err != nil {
 			t.Fatal(err)
 		}
-		path := fmt.Sprintf("/v1/organization/usage/completions?start_time=%d&group_by=api_key_id", time.Now().AddDate(0, 0, -1).Unix())
+		path := fmt.Sprintf("/v1/organization/usage/completions?start_time=%d&group_by=api_key_id",
+			time.Now().AddDate(0, 0, -1).Unix())
 		s.chat("")
 		if _, own := s.do("GET", path, ""); strings.Contains(own, "key_2") || !strings.Contains(own, "key_1") {
 			t.Errorf("a key sees %s", own)
@@ -382,7 +401,8 @@ func TestKeyHoldersSeeTheirOwn(t *testing.T) {
 		if _, none := s.do("GET", path+"&api_key_ids=key_2", ""); strings.Contains(none, "key_") {
 			t.Errorf("a key that asks for another's sees %s", none)
 		}
-		if _, all := s.do("GET", path, "", "X-Admin", "1"); !strings.Contains(all, "key_2") || !strings.Contains(all, "key_1") {
+		if _, all := s.do("GET", path, "", "X-Admin", "1"); !strings.Contains(all, "key_2") ||
+			!strings.Contains(all, "key_1") {
 			t.Errorf("an admin sees %s", all)
 		}
 	})
@@ -397,7 +417,8 @@ func TestTurnsInTheBackgroundHaveLimits(t *testing.T) {
 		s.limited(limit.Limits{RequestsPerMinute: 2, OutputTokensPerMinute: 1000}) // one makes the conversation
 		path := s.converse("") + "/messages"
 		body := `{"model":"` + modelID + `","content":"Hi","background":true,"max_tokens":9}`
-		if status, o := s.call("POST", path, body); status != 200 || o.text("choices", "message", "content") != "Hello" {
+		if status, o := s.call("POST", path, body); status != 200 ||
+			o.text("choices", "message", "content") != "Hello" {
 			t.Errorf("%d: %v", status, o)
 		}
 		if status, o := s.call("POST", path, body); status != 429 {
@@ -430,8 +451,10 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
-			Log: slog.New(slog.DiscardHandler), Limits: book, Share: infer.Sharing{Off: true}, Admission: infer.Admission{Off: true}})
+		g, err := New(
+			Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
+				Log: slog.New(slog.DiscardHandler), Limits: book, Share: infer.Sharing{Off: true},
+				Admission: infer.Admission{Off: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +473,8 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 	for i := range 50 {
 		clients.Go(func() {
 			for n := range 20 {
-				r, err := http.Post(fronts[(i+n)%2].URL+"/v1/chat/completions", "application/json", strings.NewReader(chatBody(`,"max_tokens":30`)))
+				r, err := http.Post(fronts[(i+n)%2].URL+"/v1/chat/completions", "application/json",
+					strings.NewReader(chatBody(`,"max_tokens":30`)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -473,7 +497,8 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 	// The bucket was full, and filled again while this went on.
 	most := outputs + int64(float64(outputs)*time.Since(began).Minutes()) + 1
 	if written.Load() > most || good.Load() == 0 || refused.Load() == 0 {
-		t.Errorf("%d tokens were written, of at most %d; %d answers, %d refusals", written.Load(), most, good.Load(), refused.Load())
+		t.Errorf("%d tokens were written, of at most %d; %d answers, %d refusals", written.Load(), most, good.Load(),
+			refused.Load())
 	}
 	t.Logf("%d tokens of at most %d; %d answers, %d refusals", written.Load(), most, good.Load(), refused.Load())
 }

@@ -101,11 +101,14 @@ func (g *byteGate) refusal(key string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of[key] > 0 {
-		return &parley.Error{Code: parley.RateLimited, Wait: time.Second, Message: "The requests of your key that are being read have too many bytes together: " +
-			"of " + byteCount(g.perKey) + " that a key may have, " + byteCount(g.of[key]) + " are taken. Send large requests one after the other."}
+		return &parley.Error{Code: parley.RateLimited, Wait: time.Second,
+			Message: "The requests of your key that are being read have too many bytes together: " +
+				"of " + byteCount(g.perKey) + " that a key may have, " + byteCount(
+				g.of[key]) + " are taken. Send large requests one after the other."}
 	}
-	return &parley.Error{Code: parley.Overloaded, Wait: time.Second, Message: "The server is reading too many bytes of requests at the moment: " +
-		byteCount(g.used) + " of " + byteCount(g.total) + ". Try again in a while."}
+	return &parley.Error{Code: parley.Overloaded, Wait: time.Second,
+		Message: "The server is reading too many bytes of requests at the moment: " +
+			byteCount(g.used) + " of " + byteCount(g.total) + ". Try again in a while."}
 }
 
 // call gives bytes to those who wait. The lock is held.

@@ -87,7 +87,9 @@ func TestByteGateRefuses(t *testing.T) {
 // of the key is refused unread, and another key is answered.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) { c.BodyBytesMax, c.BodyBytesPerKey = 1<<20, 1<<20 })
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) {
+			c.BodyBytesMax, c.BodyBytesPerKey = 1<<20, 1<<20
+		})
 		s.gateway.who = func(c *call) (tenant.Identity, error) {
 			return tenant.Identity{Organization: c.request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
 		}
@@ -107,7 +109,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			t.Errorf("another key: %d: %s", r.StatusCode, body)
 		}
 		r, answer := s.do("POST", "/v1/chat/completions", chatBody(""), "X-Org", "slow")
-		if r.StatusCode != 429 || r.Header.Get("Retry-After") == "" || !strings.Contains(answer, "of 1 MiB that a key may have, 1 MiB are taken") {
+		if r.StatusCode != 429 || r.Header.Get("Retry-After") == "" ||
+			!strings.Contains(answer, "of 1 MiB that a key may have, 1 MiB are taken") {
 			t.Errorf("the same key: %d: %s", r.StatusCode, answer)
 		}
 		cancel()
@@ -170,7 +173,8 @@ func testRefusedByBytes(t *testing.T) {
 	}
 	for path, body := range bodies {
 		r, answer := s.do("POST", path, body)
-		if r.StatusCode != 400 || !strings.Contains(answer, "resulted in at least") || !strings.Contains(answer, "maximum context length is 100 tokens") {
+		if r.StatusCode != 400 || !strings.Contains(answer, "resulted in at least") ||
+			!strings.Contains(answer, "maximum context length is 100 tokens") {
 			t.Errorf("%s: %d: %.300s", path, r.StatusCode, answer)
 		}
 	}
@@ -191,7 +195,8 @@ func TestFindingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) { c.Models[0].ContextTokens = 1 << 20 })
 		text := strings.Repeat("write to ann@example.com ", 2000)
-		r, answer := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`","max_tokens":1,"messages":[{"role":"user","content":"`+text+`"}]}`)
+		r, answer := s.do("POST", "/v1/chat/completions",
+			`{"model":"`+modelID+`","max_tokens":1,"messages":[{"role":"user","content":"`+text+`"}]}`)
 		if r.StatusCode != 200 {
 			t.Fatalf("%d: %.300s", r.StatusCode, answer)
 		}

@@ -26,15 +26,23 @@ func TestContentNeverForgesControlTokens(t *testing.T) {
 	const tool = `"tools":[{"type":"function","function":{"name":"f","description":"BAD","parameters":{"type":"object","properties":{"x":{"type":"string","description":"BAD"}}}}}]`
 	for _, c := range []struct{ name, path, body string }{
 		{"user", "/v1/chat/completions", `"messages":[{"role":"user","content":"BAD"}]`},
-		{"system", "/v1/chat/completions", `"messages":[{"role":"system","content":"BAD"},{"role":"user","content":"a"}]`},
-		{"parts", "/v1/chat/completions", `"messages":[{"role":"user","content":[{"type":"text","text":"BAD"},{"type":"text","text":"BAD"}]}]`},
+		{"system", "/v1/chat/completions",
+			`"messages":[{"role":"system","content":"BAD"},{"role":"user","content":"a"}]`},
+		{"parts", "/v1/chat/completions",
+			`"messages":[{"role":"user","content":[{"type":"text","text":"BAD"},{"type":"text","text":"BAD"}]}]`},
 		{"name", "/v1/chat/completions", `"messages":[{"role":"user","name":"BAD","content":"a"}]`},
-		{"reasoning", "/v1/chat/completions", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"BAD"},{"role":"user","content":"a"}]`},
+		{"reasoning", "/v1/chat/completions",
+			`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"BAD"},{"role":"user","content":"a"}]`},
 		{"tool", "/v1/chat/completions", tool + `,"messages":[{"role":"user","content":"a"}]`},
-		{"call", "/v1/chat/completions", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"BAD"}]`},
-		{"kwargs", "/v1/chat/completions", `"chat_template_kwargs":{"mood":"BAD","documents":[{"text":"BAD"}]},"messages":[{"role":"user","content":"a"}]`},
-		{"continued", "/v1/chat/completions", `"add_generation_prompt":false,"continue_final_message":true,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"BAD"}]`},
-		{"messages", "/v1/messages", `"system":"BAD","messages":[{"role":"user","content":[{"type":"text","text":"BAD"}]}]`},
+		{"call", "/v1/chat/completions",
+			`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[` + call +
+				`]},{"role":"tool","tool_call_id":"c1","content":"BAD"}]`},
+		{"kwargs", "/v1/chat/completions",
+			`"chat_template_kwargs":{"mood":"BAD","documents":[{"text":"BAD"}]},"messages":[{"role":"user","content":"a"}]`},
+		{"continued", "/v1/chat/completions",
+			`"add_generation_prompt":false,"continue_final_message":true,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"BAD"}]`},
+		{"messages", "/v1/messages",
+			`"system":"BAD","messages":[{"role":"user","content":[{"type":"text","text":"BAD"}]}]`},
 		{"responses", "/v1/responses", `"store":false,"instructions":"BAD","input":[{"role":"user","content":"BAD"}]`},
 		{"fim", "/v1/fim/completions", `"prompt":"BAD","suffix":"BAD"`},
 		{"suffix", "/v1/completions", `"prompt":"BAD","suffix":"BAD"`},
@@ -61,7 +69,8 @@ func controlTokens(t *testing.T, path, body string) (n int) {
 		s := start(t, w, func(config *Config) {
 			config.Models[0].Template, config.Models[0].ContextTokens = templateOf(t, borderTemplate), 4000
 		})
-		if response, answer := s.do("POST", path, `{"model":"`+modelID+`","max_tokens":1,`+body+`}`); response.StatusCode != 200 {
+		if response, answer := s.do("POST", path,
+			`{"model":"`+modelID+`","max_tokens":1,`+body+`}`); response.StatusCode != 200 {
 			t.Fatalf("%s: %s", body, answer)
 		}
 		n = countSpecial(w.request(t).Prompt)

@@ -24,7 +24,8 @@ func standingOf(l limit.Limits, spent limit.Micros, usual limit.Share, now time.
 // AddBudgets says of keys that have a budget how they stand. The ledger is asked
 // once for all of them, and not at all if none has. Usual is the alert of those
 // that have none of their own.
-func AddBudgets(ctx context.Context, from *ledger.Ledger, keys []tenant.KeyDocument, usual limit.Share, now time.Time) error {
+func AddBudgets(ctx context.Context, from *ledger.Ledger, keys []tenant.KeyDocument, usual limit.Share,
+	now time.Time) error {
 	var ids []string
 	for i := range keys {
 		if keys[i].Limits.MonthlyBudget > 0 {
@@ -44,7 +45,8 @@ func AddBudgets(ctx context.Context, from *ledger.Ledger, keys []tenant.KeyDocum
 
 // addOrganizationBudgets does the same for organisations. Limits are what holds for
 // each of them.
-func (g *Gateway) addOrganizationBudgets(ctx context.Context, organizations []tenant.OrganizationDocument, limits []limit.Limits) error {
+func (g *Gateway) addOrganizationBudgets(ctx context.Context, organizations []tenant.OrganizationDocument,
+	limits []limit.Limits) error {
 	var ids []string
 	for i := range organizations {
 		if limits[i].MonthlyBudget > 0 {
@@ -99,13 +101,16 @@ func (g *Gateway) tellSecret(c *call, d tenant.KeyDocument) error {
 	ctx, cancel := context.WithTimeout(c.request.Context(), secretWait)
 	defer cancel()
 	if err := errors.Join(g.addBudget(ctx, &d), g.config.Keys.Refresh(ctx)); err != nil {
-		g.config.Log.Error("a key has a new secret, and the store went away after that: gateways go by it when the store is back", "key", d.ID, "error", err)
+		g.config.Log.Error(
+			"a key has a new secret, and the store went away after that: gateways go by it when the store is back",
+			"key", d.ID, "error", err)
 	}
 	return c.reply(http.StatusOK, d)
 }
 
 // organizationsShown returns organisations as clients see them.
-func (g *Gateway) organizationsShown(ctx context.Context, all ...tenant.Organization) ([]tenant.OrganizationDocument, error) {
+func (g *Gateway) organizationsShown(ctx context.Context,
+	all ...tenant.Organization) ([]tenant.OrganizationDocument, error) {
 	shown, limits := make([]tenant.OrganizationDocument, len(all)), make([]limit.Limits, len(all))
 	for i := range all {
 		shown[i], limits[i] = all[i].Document(), g.config.Keys.LimitsOf(&all[i])
@@ -141,7 +146,8 @@ func (g *Gateway) listAlerts(c *call) error {
 	if g.config.Ledger == nil {
 		return c.reply(http.StatusOK, list)
 	}
-	alerts, err := g.config.Ledger.Alerts(c.request.Context(), ledger.MonthOf(g.config.Now()).AddDate(0, -1, 0), alertsShown)
+	alerts, err := g.config.Ledger.Alerts(c.request.Context(), ledger.MonthOf(g.config.Now()).AddDate(0, -1, 0),
+		alertsShown)
 	if err != nil {
 		return err
 	}

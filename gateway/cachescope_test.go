@@ -31,7 +31,9 @@ func TestCacheScopes(t *testing.T) {
 		{ScopeKey, "", "", false},
 	} {
 		t.Run(fmt.Sprintf("%s %q %q", c.scope, c.first, c.second), func(t *testing.T) {
-			s, rig := startGuarded(t, newSlowEngine(t), newStoreName(t), func(config *Config) { config.CacheScope = c.scope })
+			s, rig := startGuarded(t, newSlowEngine(t), newStoreName(t), func(config *Config) {
+				config.CacheScope = c.scope
+			})
 			first, _ := rig.key(tenant.NewKey{Organization: "acme", User: c.first, Tier: &pro})
 			second, _ := rig.key(tenant.NewKey{Organization: "acme", User: c.second, Tier: &pro})
 			prompt := strings.Repeat("one two three four ", 12)
@@ -61,8 +63,10 @@ func TestSessionsBelongToIdentities(t *testing.T) {
 		ends          bool
 	}{
 		{"another organisation", tenant.NewKey{Organization: "a"}, tenant.NewKey{Organization: "b"}, false},
-		{"another user", tenant.NewKey{Organization: "a", User: "ann"}, tenant.NewKey{Organization: "a", User: "bob"}, false},
-		{"another key", tenant.NewKey{Organization: "a", User: "ann"}, tenant.NewKey{Organization: "a", User: "ann"}, false},
+		{"another user", tenant.NewKey{Organization: "a", User: "ann"}, tenant.NewKey{Organization: "a", User: "bob"},
+			false},
+		{"another key", tenant.NewKey{Organization: "a", User: "ann"}, tenant.NewKey{Organization: "a", User: "ann"},
+			false},
 		{"the same key in another header", tenant.NewKey{Organization: "a"}, tenant.NewKey{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,7 +82,8 @@ func TestSessionsBelongToIdentities(t *testing.T) {
 			body := fimBody(`,"prompt":"a","suffix":"c","user":"dev"`)
 			begun, done := make(chan struct{}), make(chan string)
 			go func() {
-				response := s.open(t.Context(), "POST", "/v1/fim/completions", strings.Replace(body, "{", `{"stream":true,`, 1), "X-Api-Key", first)
+				response := s.open(t.Context(), "POST", "/v1/fim/completions",
+					strings.Replace(body, "{", `{"stream":true,`, 1), "X-Api-Key", first)
 				defer response.Body.Close()
 				reader := bufio.NewReader(response.Body)
 				line, _ := reader.ReadString('\n')

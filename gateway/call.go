@@ -119,7 +119,8 @@ func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // send other types to any server without asking, and those are refused.
 func (c *call) body() ([]byte, error) {
 	if !isJSON(c.request.Header.Get("Content-Type")) {
-		return nil, parley.Invalid("", "The body must be JSON, declared with the header 'Content-Type: application/json'.")
+		return nil, parley.Invalid("",
+			"The body must be JSON, declared with the header 'Content-Type: application/json'.")
 	}
 	if encoding := c.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, parley.Invalid("", "The body must not be compressed: leave out the header 'Content-Encoding'.")

@@ -23,10 +23,12 @@ import (
 func writeCertificate(t *testing.T, certFile, keyFile string, number int64) {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(number), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(number), DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour)}
 	cert := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	private := must(x509.MarshalPKCS8PrivateKey(key))(t)
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert},
+		keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		must(0, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))(t)
 	}
 }

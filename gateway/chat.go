@@ -104,10 +104,21 @@ type chatShape struct {
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
-	s := &chatShape{call: c, model: m, logprobs: g.Logprobs, counting: g.CountUsage, promptTokens: c.story.promptTokens, chunk: openai.ChatChunk{
-		ID: "chatcmpl-" + c.suffix, Object: "chat.completion.chunk", Created: c.started.Unix(),
-		Model: m.ID, Choices: []openai.ChatChunkChoice{}, ServiceTier: tierUsed(g.ServiceTier),
-	}}
+	s := &chatShape{
+		call:         c,
+		model:        m,
+		logprobs:     g.Logprobs,
+		counting:     g.CountUsage,
+		promptTokens: c.story.promptTokens,
+		chunk: openai.ChatChunk{
+			ID:          "chatcmpl-" + c.suffix,
+			Object:      "chat.completion.chunk",
+			Created:     c.started.Unix(),
+			Model:       m.ID,
+			Choices:     []openai.ChatChunkChoice{},
+			ServiceTier: tierUsed(g.ServiceTier),
+		},
+	}
 	if g.IncludeUsage {
 		s.chunk.Usage = &openai.OptionalUsage{}
 	}
@@ -125,12 +136,18 @@ func tierUsed(asked string) string {
 
 func (s *chatShape) whole(choices []answer.CollectedChoice, u parley.Usage) *openai.ChatResponse {
 	r := &openai.ChatResponse{
-		ID: s.chunk.ID, Object: "chat.completion", Created: s.chunk.Created, Model: s.chunk.Model,
-		Usage: openai.UsageOf(u), ServiceTier: s.chunk.ServiceTier, Timings: s.call.timings(u),
+		ID:          s.chunk.ID,
+		Object:      "chat.completion",
+		Created:     s.chunk.Created,
+		Model:       s.chunk.Model,
+		Usage:       openai.UsageOf(u),
+		ServiceTier: s.chunk.ServiceTier,
+		Timings:     s.call.timings(u),
 	}
 	for i := range choices {
 		w := &choices[i]
-		r.Choices = append(r.Choices, openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.Tokens), FinishReason: w.Finish})
+		r.Choices = append(r.Choices,
+			openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.Tokens), FinishReason: w.Finish})
 	}
 	return r
 }
@@ -169,7 +186,8 @@ func (s *chatShape) opening(choice int) any {
 	if choice == 0 && s.first != nil {
 		return s.first
 	}
-	return s.with(openai.ChatChunkChoice{Index: choice, Delta: openai.ChatDelta{Role: "assistant", Content: new(string)}})
+	return s.with(
+		openai.ChatChunkChoice{Index: choice, Delta: openai.ChatDelta{Role: "assistant", Content: new(string)}})
 }
 
 func (s *chatShape) content(p answer.Piece) any {
@@ -178,7 +196,8 @@ func (s *chatShape) content(p answer.Piece) any {
 		delta.Content = &p.Text
 	}
 	for _, c := range p.Calls {
-		call := openai.ChatToolCall{Index: &c.Index, ID: c.ID, Function: openai.ChatToolFunction{Name: c.Name, Arguments: c.Arguments}}
+		call := openai.ChatToolCall{Index: &c.Index, ID: c.ID,
+			Function: openai.ChatToolFunction{Name: c.Name, Arguments: c.Arguments}}
 		if c.ID != "" {
 			call.Type = "function"
 		}

@@ -38,7 +38,8 @@ func TestChatWhole(t *testing.T) {
 		s.wantMetric(`parley_ttft_seconds_sum{objective="default"}`, "1")
 		s.wantMetric(`parley_inter_token_seconds_count{objective="default"}`, itoa(output-1))
 		s.wantMetric(`parley_inter_token_seconds_sum{objective="default"}`, itoa(output-1))
-		s.wantLog("route=/v1/chat/completions", "status=200", "model=tiny/llama:1", "ttft=1s", "queued=10ms", "finish=stop", "cancelled=false", "id=req_")
+		s.wantLog("route=/v1/chat/completions", "status=200", "model=tiny/llama:1", "ttft=1s", "queued=10ms",
+			"finish=stop", "cancelled=false", "id=req_")
 	})
 }
 
@@ -51,10 +52,13 @@ func TestChatPrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "x", 0)}
 		s := start(t, w)
-		s.chat(`,"seed":7,"temperature":0,"stop":"zz","max_tokens":3,"n":2,"logprobs":true,"top_logprobs":1,"logit_bias":{"5":2}`)
+		s.chat(
+			`,"seed":7,"temperature":0,"stop":"zz","max_tokens":3,"n":2,"logprobs":true,"top_logprobs":1,"logit_bias":{"5":2}`)
 		want := &parley.Request{
 			Model: modelID, Class: parley.Enterprise, Tenant: localTenant,
-			Prompt:  tokensOf(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
+			Prompt: tokensOf(t,
+				"<|im_start|>system\nYou are a helpful "+
+					"assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
 			Turns:   []parley.Turn{{Role: "user", Text: "Hi"}},
 			Choices: 2, MaxTokens: 3, Logprobs: true, TopLogprobs: 1,
 			Sampling: parley.Sampling{TopP: 1, Seed: 7, LogitBias: map[parley.Token]float32{5: 2}},
@@ -75,7 +79,8 @@ func TestChatSeedsDiffer(t *testing.T) {
 		s.chat("")
 		s.chat("")
 		if w.asked[0].Sampling.Seed == w.asked[1].Sampling.Seed || w.asked[0].ID == w.asked[1].ID {
-			t.Errorf("two requests have the seed %d and the ids %s, %s", w.asked[0].Sampling.Seed, w.asked[0].ID, w.asked[1].ID)
+			t.Errorf("two requests have the seed %d and the ids %s, %s", w.asked[0].Sampling.Seed, w.asked[0].ID,
+				w.asked[1].ID)
 		}
 	})
 }
@@ -97,7 +102,8 @@ func TestChatStream(t *testing.T) {
 			chunkHead+`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`,
 			chunkHead+`{"index":0,"delta":{"content":"A"},"logprobs":null,"finish_reason":null}]}`,
 			chunkHead+`{"index":0,"delta":{"content":" b"},"logprobs":null,"finish_reason":null}]}`,
-			chunkHead+`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`,
+			chunkHead+
+				`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`,
 			`data: [DONE]`), len(w.request(t).Prompt), 3))
 	})
 }
@@ -108,10 +114,14 @@ func TestChatStreamUsage(t *testing.T) {
 		s := start(t, w)
 		_, body := s.chat(`,"stream":true,"stream_options":{"include_usage":true},"service_tier":"fast"`)
 		wantBody(t, body, replaceNumbers(lines(
-			chunkHead+`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":"default"}`,
-			chunkHead+`{"index":0,"delta":{"content":"A"},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":"default"}`,
-			chunkHead+`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"usage":null,"service_tier":"default"}`,
-			chunkHead+`],"usage":{"prompt_tokens":PT,"completion_tokens":CT,"total_tokens":TT,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}},"service_tier":"default",`+
+			chunkHead+
+				`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":"default"}`,
+			chunkHead+
+				`{"index":0,"delta":{"content":"A"},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":"default"}`,
+			chunkHead+
+				`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"usage":null,"service_tier":"default"}`,
+			chunkHead+
+				`],"usage":{"prompt_tokens":PT,"completion_tokens":CT,"total_tokens":TT,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}},"service_tier":"default",`+
 				`"timings":{"queued_ms":10,"prefill_ms":20,"decode_ms":1000,"prompt_per_second":PS,"predicted_per_second":DS,"cached":2,"cache_miss":"new"}}`,
 			`data: [DONE]`), len(w.request(t).Prompt), 2))
 	})
@@ -135,7 +145,8 @@ func TestChatStreamKeepsUsageTogether(t *testing.T) {
 		if !strings.HasSuffix(strings.TrimSpace(body), `"cached":2,"cache_miss":"new"}}`+"\n\ndata: [DONE]") {
 			t.Errorf("the last chunk has no timings:\n%s", body)
 		}
-		if _, body := s.chat(""); !strings.Contains(body, `"content":"A b"`) || !strings.Contains(body, `"finish_reason":"stop"`) {
+		if _, body := s.chat(""); !strings.Contains(body, `"content":"A b"`) ||
+			!strings.Contains(body, `"finish_reason":"stop"`) {
 			t.Errorf("collected: %s", body)
 		}
 	})
@@ -147,16 +158,19 @@ func TestChatChoicesInterleaved(t *testing.T) {
 		s := start(t, w)
 		_, body := s.chat(`,"stream":true,"n":2`)
 		for _, want := range []string{
-			`{"index":0,"delta":{"role":"assistant","content":""}`, `{"index":1,"delta":{"role":"assistant","content":""}`,
+			`{"index":0,"delta":{"role":"assistant","content":""}`,
+			`{"index":1,"delta":{"role":"assistant","content":""}`,
 			`{"index":0,"delta":{"content":"A"}`, `{"index":1,"delta":{"content":"B"}`,
-			`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`, `{"index":1,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings"`,
+			`{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`,
+			`{"index":1,"delta":{},"logprobs":null,"finish_reason":"stop"}],"timings"`,
 		} {
 			if strings.Count(body, want) != 1 {
 				t.Errorf("not exactly one %s in\n%s", want, body)
 			}
 		}
 		_, whole := s.chat(`,"n":2`)
-		for _, want := range []string{`"index":0,"message":{"role":"assistant","content":"A"`, `"index":1,"message":{"role":"assistant","content":"B"`, `"completion_tokens":2,`} {
+		for _, want := range []string{`"index":0,"message":{"role":"assistant","content":"A"`,
+			`"index":1,"message":{"role":"assistant","content":"B"`, `"completion_tokens":2,`} {
 			if !strings.Contains(whole, want) {
 				t.Errorf("no %s in %s", want, whole)
 			}
@@ -169,7 +183,8 @@ func TestChatStopString(t *testing.T) {
 		w := &worker{script: speak(t, "one two three four", time.Second)}
 		s := start(t, w)
 		_, body := s.chat(`,"stop":["o t"],"logprobs":true`)
-		if !strings.Contains(body, `"content":"one tw","refusal"`) || !strings.Contains(body, `"finish_reason":"stop"`) {
+		if !strings.Contains(body, `"content":"one tw","refusal"`) ||
+			!strings.Contains(body, `"finish_reason":"stop"`) {
 			t.Errorf("got %s", body)
 		}
 		_, body = s.chat(`,"stop":["o t"],"stream":true`)
@@ -184,14 +199,16 @@ func TestChatLogprobs(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "A😀<|im_end|>", time.Second)})
 		_, whole := s.chat(`,"logprobs":true,"top_logprobs":2`)
 		first := `{"token":"A","logprob":-0.5,"bytes":[65],"top_logprobs":[{"token":"A","logprob":-0.5,"bytes":[65]},{"token":"\"","logprob":-3,"bytes":[34]}]}`
-		if !strings.Contains(whole, `"logprobs":{"content":[`+first+`,`) || !strings.Contains(whole, `],"refusal":null},"finish_reason":"stop"`) {
+		if !strings.Contains(whole, `"logprobs":{"content":[`+first+`,`) ||
+			!strings.Contains(whole, `],"refusal":null},"finish_reason":"stop"`) {
 			t.Errorf("got %s", whole)
 		}
 		if !strings.Contains(whole, `"token":"bytes:\\xf0`) || strings.Contains(whole, "im_end") {
 			t.Errorf("half characters are not spelled out, or the end token is listed: %s", whole)
 		}
 		_, streamed := s.chat(`,"logprobs":true,"top_logprobs":2,"stream":true`)
-		if got, want := strings.Count(streamed, `"top_logprobs"`), strings.Count(whole, `"top_logprobs"`); got != want || want < 2 {
+		if got, want := strings.Count(streamed, `"top_logprobs"`), strings.Count(whole,
+			`"top_logprobs"`); got != want || want < 2 {
 			t.Errorf("%d entries streamed, %d in the whole answer", got, want)
 		}
 		if strings.Contains(streamed, "\ufffd") {
@@ -205,7 +222,8 @@ func TestChatIncompleteEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		half := tokensOf(t, "A😀")[:2]
 		s := start(t, &worker{script: func(r *parley.Request) []say {
-			return []say{{delta: parley.Delta{Tokens: half, Finish: parley.FinishLength, Usage: &parley.Usage{PromptTokens: 3, OutputTokens: 2}}}}
+			return []say{{delta: parley.Delta{Tokens: half, Finish: parley.FinishLength,
+				Usage: &parley.Usage{PromptTokens: 3, OutputTokens: 2}}}}
 		}})
 		_, body := s.chat("")
 		if !strings.Contains(body, `"content":"A"`) || !strings.Contains(body, `"finish_reason":"length"`) {

@@ -22,7 +22,8 @@ type checkpointer struct {
 
 // checkpoint starts to store what content returns, whenever that has changed.
 // Lost is called if the answer is not ours to write any more.
-func (k *keeper) checkpoint(owner convo.Owner, id convo.AnswerID, content func() (json.RawMessage, bool), lost func(error)) *checkpointer {
+func (k *keeper) checkpoint(owner convo.Owner, id convo.AnswerID, content func() (json.RawMessage, bool),
+	lost func(error)) *checkpointer {
 	p := &checkpointer{done: make(chan struct{})}
 	p.loop.Go(func() {
 		tick := time.NewTicker(checkpointEvery)

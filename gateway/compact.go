@@ -38,7 +38,11 @@ func (g *Gateway) compact(c *call) error {
 	}
 	output := []openai.Item{{Type: openai.ItemCompaction, ID: "cmp_" + c.suffix, Summary: text}}
 	return c.reply(http.StatusOK, openai.Compaction{
-		ID: "resp_" + c.suffix, Object: "response.compaction", Output: append(output, open...), CreatedAt: c.started.Unix(), Usage: openai.ResponseUsageOf(used),
+		ID:        "resp_" + c.suffix,
+		Object:    "response.compaction",
+		Output:    append(output, open...),
+		CreatedAt: c.started.Unix(),
+		Usage:     openai.ResponseUsageOf(used),
 	})
 }
 

@@ -107,11 +107,21 @@ type completionShape struct {
 }
 
 func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer.Answer) *completionShape {
-	s := &completionShape{call: c, model: m, request: request, answer: a, echoes: make([]string, len(request.Prompts)),
+	s := &completionShape{
+		call:    c,
+		model:   m,
+		request: request,
+		answer:  a,
+		echoes:  make([]string, len(request.Prompts)),
 		chunk: openai.CompletionResponse{
-			ID: "cmpl-" + c.suffix, Object: "text_completion", Created: c.started.Unix(),
-			Model: m.ID, Choices: []openai.CompletionChoice{}, ServiceTier: tierUsed(request.ServiceTier),
-		}}
+			ID:          "cmpl-" + c.suffix,
+			Object:      "text_completion",
+			Created:     c.started.Unix(),
+			Model:       m.ID,
+			Choices:     []openai.CompletionChoice{},
+			ServiceTier: tierUsed(request.ServiceTier),
+		},
+	}
 	if request.IncludeUsage {
 		s.chunk.Usage = &openai.OptionalUsage{}
 	}
@@ -142,7 +152,8 @@ func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answ
 			list := s.echoLogprobs(prompt)
 			s.list(list, prompt, w.Tokens)
 			r.Choices = append(r.Choices, openai.CompletionChoice{
-				Index: len(r.Choices), Text: s.echoes[prompt] + w.Text.String(), Logprobs: list, FinishReason: &w.Finish,
+				Index: len(r.Choices), Text: s.echoes[prompt] + w.Text.String(), Logprobs: list,
+				FinishReason: &w.Finish,
 			})
 		}
 	}
@@ -205,7 +216,8 @@ func (s *completionShape) emptyLogprobs() *openai.CompletionLogprobs {
 	if !s.request.Logprobs {
 		return nil
 	}
-	return &openai.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]float64{}, TextOffset: []int{}}
+	return &openai.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{},
+		TopLogprobs: []map[string]float64{}, TextOffset: []int{}}
 }
 
 // echoLogprobs lists the tokens of an echoed prompt. The first has no

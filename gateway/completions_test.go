@@ -44,8 +44,9 @@ func TestCompletionPrompts(t *testing.T) {
 		}}
 		s := start(t, w)
 		_, body := s.complete(`,"prompt":["a","b"],"n":2`)
-		wantBody(t, choicesOf(body), `{"index":0,"text":"a0","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"a1","logprobs":null,"finish_reason":"stop"},`+
-			`{"index":2,"text":"b0","logprobs":null,"finish_reason":"stop"},{"index":3,"text":"b1","logprobs":null,"finish_reason":"stop"}`)
+		wantBody(t, choicesOf(body),
+			`{"index":0,"text":"a0","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"a1","logprobs":null,"finish_reason":"stop"},`+
+				`{"index":2,"text":"b0","logprobs":null,"finish_reason":"stop"},{"index":3,"text":"b1","logprobs":null,"finish_reason":"stop"}`)
 		if !strings.Contains(body, `"usage":{"prompt_tokens":2,"completion_tokens":8,`) {
 			t.Errorf("usage of two prompts: %s", body)
 		}
@@ -53,8 +54,10 @@ func TestCompletionPrompts(t *testing.T) {
 			t.Errorf("two requests are called %s", w.asked[0].ID)
 		}
 		_, body = s.complete(`,"prompt":[[52],[53]]`)
-		wantBody(t, choicesOf(body), strings.NewReplacer("X", tinyTokenizer().Decode([]parley.Token{52}, true), "Y", tinyTokenizer().Decode([]parley.Token{53}, true)).
-			Replace(`{"index":0,"text":"X0","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"Y0","logprobs":null,"finish_reason":"stop"}`))
+		wantBody(t, choicesOf(body), strings.NewReplacer("X", tinyTokenizer().Decode([]parley.Token{52}, true), "Y",
+			tinyTokenizer().Decode([]parley.Token{53}, true)).
+			Replace(
+				`{"index":0,"text":"X0","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"Y0","logprobs":null,"finish_reason":"stop"}`))
 		_, body = s.complete(`,"prompt":["a","b"],"stream":true`)
 		if n := strings.Count(body, `"finish_reason":"stop"`); n != 2 || strings.Count(body, "[DONE]") != 1 {
 			t.Errorf("%d choices end:\n%s", n, body)
@@ -76,7 +79,8 @@ func TestCompletionStream(t *testing.T) {
 			`{"index":0,"text":" b","logprobs":null,"finish_reason":null}],"usage":null}`,
 			`{"index":0,"text":"","logprobs":null,"finish_reason":"stop"}],"usage":null}`,
 		}
-		if len(got) != 5 || cmp.Diff(want, got[:4]) != "" || !strings.HasPrefix(got[4], `],"usage":{"prompt_tokens":2,`) {
+		if len(got) != 5 || cmp.Diff(want, got[:4]) != "" ||
+			!strings.HasPrefix(got[4], `],"usage":{"prompt_tokens":2,`) {
 			t.Errorf("got %s", strings.Join(got, "\n"))
 		}
 	})
@@ -86,9 +90,10 @@ func TestCompletionLogprobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "é!", time.Second)})
 		_, body := s.complete(`,"prompt":"é?","logprobs":1,"echo":true`)
-		wantBody(t, choicesOf(body), `{"index":0,"text":"é?é!","logprobs":{"tokens":["bytes:\\xc3","bytes:\\xa9","?","bytes:\\xc3","bytes:\\xa9","!"],`+
-			`"token_logprobs":[null,-1.5,-1.5,-0.5,-0.5,-0.5],"top_logprobs":[null,{"bytes:\\xa9":-1.5},{"?":-1.5},{"bytes:\\xc3":-0.5},{"bytes:\\xa9":-0.5},{"!":-0.5}],`+
-			`"text_offset":[0,0,1,2,2,3]},"finish_reason":"stop"}`)
+		wantBody(t, choicesOf(body),
+			`{"index":0,"text":"é?é!","logprobs":{"tokens":["bytes:\\xc3","bytes:\\xa9","?","bytes:\\xc3","bytes:\\xa9","!"],`+
+				`"token_logprobs":[null,-1.5,-1.5,-0.5,-0.5,-0.5],"top_logprobs":[null,{"bytes:\\xa9":-1.5},{"?":-1.5},{"bytes:\\xc3":-0.5},{"bytes:\\xa9":-0.5},{"!":-0.5}],`+
+				`"text_offset":[0,0,1,2,2,3]},"finish_reason":"stop"}`)
 		_, body = s.complete(`,"prompt":"Hi","logprobs":2`)
 		if !strings.Contains(body, `"top_logprobs":[{"\"":-3,"bytes:\\xc3":-0.5}`) {
 			t.Errorf("got %s", body)
@@ -101,7 +106,8 @@ func TestCompletionEchoAlone(t *testing.T) {
 		w := &worker{script: speak(t, "x", time.Second)}
 		s := start(t, w)
 		_, body := s.complete(`,"prompt":"a?","logprobs":0,"echo":true,"max_tokens":0`)
-		wantBody(t, choicesOf(body), `{"index":0,"text":"a?","logprobs":{"tokens":["a","?"],"token_logprobs":[null,-1.5],"top_logprobs":[null,{"?":-1.5}],"text_offset":[0,1]},"finish_reason":"length"}`)
+		wantBody(t, choicesOf(body),
+			`{"index":0,"text":"a?","logprobs":{"tokens":["a","?"],"token_logprobs":[null,-1.5],"top_logprobs":[null,{"?":-1.5}],"text_offset":[0,1]},"finish_reason":"length"}`)
 		if !strings.Contains(body, `"completion_tokens":0,"total_tokens":2,`) {
 			t.Errorf("got %s", body)
 		}
@@ -126,7 +132,8 @@ func TestCompletionBestOf(t *testing.T) {
 		}}
 		s := start(t, w)
 		_, body := s.complete(`,"prompt":"Hi","best_of":3,"n":2`)
-		wantBody(t, choicesOf(body), `{"index":0,"text":"b","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"a","logprobs":null,"finish_reason":"stop"}`)
+		wantBody(t, choicesOf(body),
+			`{"index":0,"text":"b","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"a","logprobs":null,"finish_reason":"stop"}`)
 		if !strings.Contains(body, `"completion_tokens":3,`) {
 			t.Errorf("got %s", body)
 		}
@@ -149,7 +156,8 @@ func TestCompletionEmptyPrompt(t *testing.T) {
 		w := &worker{script: speak(t, "b", time.Second)}
 		s := start(t, w)
 		s.complete(`,"prompt":""`)
-		if bos := tinyTokenizer().Special().BOS; bos == token.None || !cmp.Equal(w.request(t).Prompt, []parley.Token{bos}) {
+		if bos := tinyTokenizer().Special().BOS; bos == token.None ||
+			!cmp.Equal(w.request(t).Prompt, []parley.Token{bos}) {
 			t.Errorf("an empty prompt asks for %v", w.request(t).Prompt)
 		}
 	})

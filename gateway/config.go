@@ -203,7 +203,8 @@ func (c *Config) Validate() error {
 		wrong("SocketsPerKey is %d: it must be 0 (default) or more", c.SocketsPerKey)
 	}
 	if c.BodyBytesTotal < 0 || c.BodyBytesPerKey < 0 {
-		wrong("BodyBytesTotal is %d and BodyBytesPerKey %d: neither may be negative", c.BodyBytesTotal, c.BodyBytesPerKey)
+		wrong("BodyBytesTotal is %d and BodyBytesPerKey %d: neither may be negative", c.BodyBytesTotal,
+			c.BodyBytesPerKey)
 	}
 	if c.KeepAlive < 0 || c.KeepAlive > keepAliveLimit {
 		wrong("KeepAlive is %v: it must be 0 (default) to %v", c.KeepAlive, keepAliveLimit)

@@ -18,7 +18,8 @@ func TestConfigProblems(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"KeepAlive is 1m0s", "BodyBytesMax is -1", "WriteWaitMax -1ns", "the ID is empty", "there is no Worker",
+	for _, want := range []string{"KeepAlive is 1m0s", "BodyBytesMax is -1", "WriteWaitMax -1ns", "the ID is empty",
+		"there is no Worker",
 		"there is no Tokenizer", "the context is unknown", `"a" is used twice`, "2 models are marked"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
@@ -31,7 +32,8 @@ func TestConfigProblems(t *testing.T) {
 
 func TestServerTimeouts(t *testing.T) {
 	s := NewServer(":1", nil)
-	if s.WriteTimeout != 0 || s.ReadTimeout != 0 || s.IdleTimeout < 120*time.Second || s.ReadHeaderTimeout == 0 || s.MaxHeaderBytes == 0 {
+	if s.WriteTimeout != 0 || s.ReadTimeout != 0 || s.IdleTimeout < 120*time.Second || s.ReadHeaderTimeout == 0 ||
+		s.MaxHeaderBytes == 0 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -39,7 +41,8 @@ func TestServerTimeouts(t *testing.T) {
 func TestClientRequestID(t *testing.T) {
 	c := &call{request: mustRequest(t, t.Context(), "")}
 	c.request.Header["X-Client-Request-Id"] = []string{"a\nlevel=ERROR \x1b[31m é" + strings.Repeat("x", 200)}
-	if got := c.clientRequestID(); strings.ContainsAny(got, "\n\x1bé") || len(got) > 128 || !strings.HasPrefix(got, "alevel") {
+	if got := c.clientRequestID(); strings.ContainsAny(got, "\n\x1bé") || len(got) > 128 ||
+		!strings.HasPrefix(got, "alevel") {
 		t.Errorf("got %q", got)
 	}
 }

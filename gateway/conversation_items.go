@@ -21,7 +21,8 @@ func shownItem(m *convo.Message) openai.ConversationItem {
 	} else {
 		shown = openai.NewConversationItem(m.ID, m.Role, status, items)
 	}
-	shown.ParentID, shown.CreatedAt, shown.Model, shown.FinishReason = openai.Optional(m.Parent), m.Created.Unix(), m.Model, m.Finish
+	shown.ParentID, shown.CreatedAt, shown.Model, shown.FinishReason = openai.Optional(
+		m.Parent), m.Created.Unix(), m.Model, m.Finish
 	if m.Usage.PromptTokens > 0 {
 		u := openai.UsageOf(m.Usage)
 		shown.Usage = &u
@@ -59,7 +60,8 @@ func (g *Gateway) addItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	added, err := c.storeFor().AppendMessages(c.request.Context(), ownerOf(c), c.values["id"], "", messages, g.config.Now())
+	added, err := c.storeFor().AppendMessages(c.request.Context(), ownerOf(c), c.values["id"], "", messages,
+		g.config.Now())
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -74,7 +76,8 @@ func (g *Gateway) listItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := g.keeper.store.Messages(c.request.Context(), ownerOf(c), c.values["id"], c.request.URL.Query().Get("leaf"), page)
+	list, err := g.keeper.store.Messages(c.request.Context(), ownerOf(c), c.values["id"],
+		c.request.URL.Query().Get("leaf"), page)
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -100,7 +103,8 @@ func (c *call) noItem(err error) error {
 // deleteItem answers DELETE /v1/conversations/{id}/items/{item} with the
 // conversation.
 func (g *Gateway) deleteItem(c *call) error {
-	if err := g.keeper.store.DeleteMessage(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"], g.config.Now()); err != nil {
+	if err := g.keeper.store.DeleteMessage(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"],
+		g.config.Now()); err != nil {
 		return c.noItem(err)
 	}
 	return g.showConversation(c)

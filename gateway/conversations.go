@@ -15,7 +15,8 @@ import (
 func (g *Gateway) withStore(e endpoint) endpoint {
 	return func(c *call) error {
 		if g.keeper == nil {
-			return parley.Errorf(parley.Unavailable, "This server keeps no conversations: it was started without a store.")
+			return parley.Errorf(parley.Unavailable,
+				"This server keeps no conversations: it was started without a store.")
 		}
 		return e(c)
 	}
@@ -48,8 +49,13 @@ func (g *Gateway) createConversation(c *call) error {
 		return err
 	}
 	fresh := convo.NewConversation{
-		Key: c.request.Header.Get("Idempotency-Key"), Metadata: request.Metadata, Policy: c.tier().Policy,
-		Model: orEmpty(request.Model), Title: orEmpty(request.Title), Pinned: request.Pinned != nil && *request.Pinned, Temporary: request.Temporary != nil && *request.Temporary,
+		Key:       c.request.Header.Get("Idempotency-Key"),
+		Metadata:  request.Metadata,
+		Policy:    c.tier().Policy,
+		Model:     orEmpty(request.Model),
+		Title:     orEmpty(request.Title),
+		Pinned:    request.Pinned != nil && *request.Pinned,
+		Temporary: request.Temporary != nil && *request.Temporary,
 	}
 	if request.Policy != nil {
 		fresh.Policy = convo.Policy(*request.Policy)
@@ -97,9 +103,21 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 		metadata = map[string]string{}
 	}
 	shown := openai.Conversation{
-		ID: v.ID, Object: "conversation", CreatedAt: v.Created.Unix(), Metadata: metadata, ConversationID: v.ID, Owner: ownerOf(c).Tenant,
-		Model: v.Model, Title: v.Title, Pinned: v.Pinned, Temporary: v.Temporary, ContextPolicy: string(v.Policy),
-		CurrentLeaf: openai.Optional(v.Leaf), MessageCount: v.Messages, UpdatedAt: v.Updated.Unix(), Tier: c.identity.Tier.String(),
+		ID:             v.ID,
+		Object:         "conversation",
+		CreatedAt:      v.Created.Unix(),
+		Metadata:       metadata,
+		ConversationID: v.ID,
+		Owner:          ownerOf(c).Tenant,
+		Model:          v.Model,
+		Title:          v.Title,
+		Pinned:         v.Pinned,
+		Temporary:      v.Temporary,
+		ContextPolicy:  string(v.Policy),
+		CurrentLeaf:    openai.Optional(v.Leaf),
+		MessageCount:   v.Messages,
+		UpdatedAt:      v.Updated.Unix(),
+		Tier:           c.identity.Tier.String(),
 	}
 	if most := c.tier().Tokens; most > 0 {
 		shown.ContextTokensMax = &most
@@ -153,7 +171,14 @@ func (g *Gateway) search(c *call, query string, page convo.Page) error {
 	}
 	shown := make([]openai.Hit, len(list.Items))
 	for i, h := range list.Items {
-		shown[i] = openai.Hit{Object: "conversation.hit", ConversationID: h.Conversation, MessageID: openai.Optional(h.Message), Title: h.Title, CreatedAt: h.Created.Unix(), Snippet: []openai.HitSpan{}}
+		shown[i] = openai.Hit{
+			Object:         "conversation.hit",
+			ConversationID: h.Conversation,
+			MessageID:      openai.Optional(h.Message),
+			Title:          h.Title,
+			CreatedAt:      h.Created.Unix(),
+			Snippet:        []openai.HitSpan{},
+		}
 		for _, s := range h.Snippet {
 			shown[i].Snippet = append(shown[i].Snippet, openai.HitSpan(s))
 		}
@@ -179,13 +204,20 @@ func (g *Gateway) changeConversation(c *call) error {
 		}
 	}
 	if request.Leaf != nil {
-		if _, err := g.keeper.store.ChooseBranch(ctx, owner, id, *request.Leaf, g.config.Now()); errors.Is(err, convo.ErrNotFound) {
+		if _, err := g.keeper.store.ChooseBranch(ctx, owner, id, *request.Leaf, g.config.Now()); errors.Is(err,
+			convo.ErrNotFound) {
 			return openai.ThingNotFound("Conversation or item", id+"/"+*request.Leaf)
 		} else if err != nil {
 			return err
 		}
 	}
-	change := convo.Change{Title: request.Title, Model: request.Model, Pinned: request.Pinned, Policy: (*convo.Policy)(request.Policy), Metadata: request.Metadata}
+	change := convo.Change{
+		Title:    request.Title,
+		Model:    request.Model,
+		Pinned:   request.Pinned,
+		Policy:   (*convo.Policy)(request.Policy),
+		Metadata: request.Metadata,
+	}
 	v, err := g.keeper.store.ChangeConversation(ctx, owner, id, change, g.config.Now())
 	if err != nil {
 		return c.noConversation(err)
@@ -202,7 +234,8 @@ func (g *Gateway) deleteConversation(c *call) error {
 	if err := g.keeper.store.DeleteConversation(c.request.Context(), ownerOf(c), c.values["id"], now); err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, openai.DeletedConversation{ID: c.values["id"], Object: "conversation.deleted", Deleted: true, RestoreBefore: now.Add(undoFor).Unix()})
+	return c.reply(http.StatusOK, openai.DeletedConversation{ID: c.values["id"], Object: "conversation.deleted",
+		Deleted: true, RestoreBefore: now.Add(undoFor).Unix()})
 }
 
 // restoreConversation answers POST /v1/conversations/{id}/restore.

@@ -27,7 +27,8 @@ func (s *server) converse(extra string) string {
 // tell says something in a conversation and wants an answer.
 func (s *server) tell(path, content, extra string, headers ...string) object {
 	s.t.Helper()
-	status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+content+`"`+extra+`}`, headers...)
+	status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+content+`"`+extra+`}`,
+		headers...)
 	if status != 200 {
 		s.t.Fatalf("%d %v", status, o)
 	}
@@ -55,14 +56,17 @@ func TestConversationShapes(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{})
-		_, body := s.do("POST", "/v1/conversations", `{"metadata":{"a":"b"},"items":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Ho"}]}`)
+		_, body := s.do("POST", "/v1/conversations",
+			`{"metadata":{"a":"b"},"items":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Ho"}]}`)
 		published.want(t, "ConversationResource", body)
 		o := parseObject(t, body)
-		if o["message_count"] != 2.0 || o.text("context_policy") != "drop" || o.text("owner") != "local" || o.text("conversation_id") != o.text("id") {
+		if o["message_count"] != 2.0 || o.text("context_policy") != "drop" || o.text("owner") != "local" ||
+			o.text("conversation_id") != o.text("id") {
 			t.Errorf("got %s", body)
 		}
 		path := "/v1/conversations/" + o.text("id")
-		_, body = s.do("POST", path+"/items", `{"items":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"role":"system","content":"S"}]}`)
+		_, body = s.do("POST", path+"/items",
+			`{"items":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"role":"system","content":"S"}]}`)
 		published.want(t, "ConversationItemList", body)
 		_, body = s.do("GET", path+"/items", "")
 		published.want(t, "ConversationItemList", body)
@@ -77,12 +81,14 @@ func TestConversationShapes(t *testing.T) {
 		}
 		_, body = s.do("POST", path, `{"metadata":{"c":"d"},"title":"Mine","pinned":true,"context_policy":"refuse"}`)
 		published.want(t, "ConversationResource", body)
-		if o := parseObject(t, body); o.text("title") != "Mine" || o["pinned"] != true || o.text("metadata", "c") != "d" || o.text("context_policy") != "refuse" {
+		if o := parseObject(t, body); o.text("title") != "Mine" || o["pinned"] != true ||
+			o.text("metadata", "c") != "d" || o.text("context_policy") != "refuse" {
 			t.Errorf("got %s", body)
 		}
 		_, body = s.do("DELETE", path, "")
 		published.want(t, "DeletedConversationResource", body)
-		if status, o := s.call("GET", path, ""); status != 404 || !strings.Contains(o.text("error", "message"), "Conversation with id") {
+		if status, o := s.call("GET", path, ""); status != 404 ||
+			!strings.Contains(o.text("error", "message"), "Conversation with id") {
 			t.Errorf("a deleted conversation gives %d %v", status, o)
 		}
 		if status, o := s.call("POST", path+"/restore", ""); status != 200 || o.text("title") != "Mine" {
@@ -133,21 +139,27 @@ func TestTurn(t *testing.T) {
 		if o.text("choices", "message", "content") != "Yes" || "/v1/conversations/"+o.text("conversation_id") != path {
 			t.Errorf("got %s", body)
 		}
-		_, body = s.do("POST", path+"/messages", `{"content":[{"type":"input_text","text":"Two"}],"model":"`+modelID+`","stream":true,"stream_options":{"include_usage":true}}`)
+		_, body = s.do("POST", path+"/messages",
+			`{"content":[{"type":"input_text","text":"Two"}],"model":"`+modelID+
+				`","stream":true,"stream_options":{"include_usage":true}}`)
 		events := streamedEvents(body)
 		for _, e := range events {
 			published.want(t, "CreateChatCompletionStreamResponse", e)
 		}
-		if streamedText(body) != "Yes" || !strings.HasSuffix(body, "data: [DONE]\n\n") || parseObject(t, events[0]).text("message_id") == "" || !strings.Contains(events[len(events)-1], `"prompt_tokens"`) {
+		if streamedText(body) != "Yes" || !strings.HasSuffix(body, "data: [DONE]\n\n") || parseObject(t,
+			events[0]).text("message_id") == "" || !strings.Contains(events[len(events)-1], `"prompt_tokens"`) {
 			t.Errorf("got %s", body)
 		}
-		if want := "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nOne<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo<|im_end|>\n<|im_start|>assistant\n"; w.askedText(1) != want {
+		want := "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nOne<|im_end|>\n" +
+			"<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo<|im_end|>\n<|im_start|>assistant\n"
+		if w.askedText(1) != want {
 			t.Errorf("the prompt is %q", w.askedText(1))
 		}
 		wantTexts(t, s.spoken(path), "Be brief.", "One", "Yes", "Two", "Yes")
 		_, body = s.do("GET", path+"/items/"+o.text("message_id"), "")
 		published.want(t, "ConversationItem", body)
-		if item := parseObject(t, body); item.text("parent_id") != o.text("question_id") || item.at("usage", "prompt_tokens") == nil || item.text("model") != modelID {
+		if item := parseObject(t, body); item.text("parent_id") != o.text("question_id") ||
+			item.at("usage", "prompt_tokens") == nil || item.text("model") != modelID {
 			t.Errorf("got %s", body)
 		}
 		s.settled(w)
@@ -167,12 +179,14 @@ func TestBranches(t *testing.T) {
 		s.tell(path, "B", "")
 		edited := s.tell(path, "A2", `,"edit":"`+first.text("question_id")+`"`)
 		wantTexts(t, s.spoken(path), "A2", "answer 3")
-		_, again := s.call("POST", path+"/messages", `{"model":"`+modelID+`","regenerate":"`+edited.text("message_id")+`"}`)
+		_, again := s.call("POST", path+"/messages",
+			`{"model":"`+modelID+`","regenerate":"`+edited.text("message_id")+`"}`)
 		wantTexts(t, s.spoken(path), "A2", "answer 4")
 		if again.text("question_id") != edited.text("question_id") {
 			t.Errorf("got %v", again)
 		}
-		if _, o := s.call("POST", path, `{"current_leaf":"`+first.text("question_id")+`"}`); o.text("current_leaf") == "" {
+		if _, o := s.call("POST", path,
+			`{"current_leaf":"`+first.text("question_id")+`"}`); o.text("current_leaf") == "" {
 			t.Errorf("got %v", o)
 		}
 		wantTexts(t, s.spoken(path), "A", "answer 1", "B", "answer 2")
@@ -183,15 +197,19 @@ func TestBranches(t *testing.T) {
 			t.Errorf("got %v", tree)
 		}
 		for body, status := range map[string]int{
-			`{"content":"x","edit":"nobody"}`: 404, `{"content":"x","parent_id":"nobody"}`: 404, `{}`: 400, `{"content":"x","messages":[]}`: 400,
-			`{"content":"x","edit":"a","parent_id":"b"}`: 400, `{"content":"x","regenerate":"a"}`: 400, `{"content":"x","n":2}`: 400,
+			`{"content":"x","edit":"nobody"}`: 404, `{"content":"x","parent_id":"nobody"}`: 404, `{}`: 400,
+			`{"content":"x","messages":[]}`:              400,
+			`{"content":"x","edit":"a","parent_id":"b"}`: 400, `{"content":"x","regenerate":"a"}`: 400,
+			`{"content":"x","n":2}`: 400,
 		} {
-			if got, o := s.call("POST", path+"/messages", strings.Replace(body, "{", `{"model":"`+modelID+`",`, 1)); got != status && body != "{}" {
+			if got, o := s.call("POST", path+"/messages",
+				strings.Replace(body, "{", `{"model":"`+modelID+`",`, 1)); got != status && body != "{}" {
 				t.Errorf("%s gives %d: %v", body, got, o)
 			}
 		}
 		_, markdown := s.do("GET", path+"/export?format=markdown", "")
-		if want := "# Conversation\n\n## User\n\nA\n\n## Assistant\n\nanswer 1\n\n## User\n\nC\n\n## Assistant\n\nanswer 5\n"; markdown != want {
+		if want := "# Conversation\n\n## User\n\nA\n\n## Assistant\n\nanswer 1\n\n## User\n\nC\n\n## " +
+			"Assistant\n\nanswer 5\n"; markdown != want {
 			t.Errorf("got %s", markdown)
 		}
 		_, archive := s.do("GET", path+"/export", "")
@@ -217,8 +235,10 @@ func TestTurnTools(t *testing.T) {
 		if item.text("content", "text") != "I look." || item.text("tool_calls", "function", "name") != "weather" {
 			t.Errorf("got %v", item)
 		}
-		status, answer := s.call("POST", path+"/messages", `{"model":"`+modelID+`","tool_outputs":[{"tool_call_id":"`+id+`","output":"sunny"}]`+weatherTool+`}`)
-		if status != 200 || !strings.Contains(w.askedText(1), "sunny") || !strings.Contains(w.askedText(1), `{"city": "Rom"}`) {
+		status, answer := s.call("POST", path+"/messages",
+			`{"model":"`+modelID+`","tool_outputs":[{"tool_call_id":"`+id+`","output":"sunny"}]`+weatherTool+`}`)
+		if status != 200 || !strings.Contains(w.askedText(1), "sunny") ||
+			!strings.Contains(w.askedText(1), `{"city": "Rom"}`) {
 			t.Errorf("%d %v, prompt %q", status, answer, w.askedText(1))
 		}
 	})
@@ -231,10 +251,12 @@ func TestTurnKey(t *testing.T) {
 		path := s.converse("")
 		first := s.tell(path, "Hi", "", "Idempotency-Key", "k")
 		again := s.tell(path, "Hi", "", "Idempotency-Key", "k")
-		if first.text("message_id") != again.text("message_id") || again.text("choices", "message", "content") != "Yes" {
+		if first.text("message_id") != again.text("message_id") ||
+			again.text("choices", "message", "content") != "Yes" {
 			t.Errorf("%v and %v", first, again)
 		}
-		_, streamed := s.do("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi","stream":true}`, "Idempotency-Key", "k")
+		_, streamed := s.do("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi","stream":true}`,
+			"Idempotency-Key", "k")
 		if streamedText(streamed) != "Yes" {
 			t.Errorf("got %s", streamed)
 		}
@@ -263,7 +285,8 @@ func TestTurnBreaksOff(t *testing.T) {
 		}
 		w.script = speak(t, " and the rest<|im_end|>", time.Second)
 		status, whole := s.call("POST", path+"/messages/"+item.text("id")+"/resume", `{"model":"`+modelID+`"}`)
-		if status != 200 || whole.text("choices", "message", "content") != "one two and the rest" || whole.text("message_id") != item.text("id") {
+		if status != 200 || whole.text("choices", "message", "content") != "one two and the rest" ||
+			whole.text("message_id") != item.text("id") {
 			t.Errorf("%d %v", status, whole)
 		}
 		if got := w.askedText(1); !strings.HasSuffix(got, "assistant\none two") {
@@ -281,19 +304,25 @@ func TestTurnBreaksOff(t *testing.T) {
 
 func TestTurnFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{script: func(*parley.Request) []say { return []say{{err: parley.Errorf(parley.Overloaded, "No room.")}} }}
+		w := &worker{script: func(*parley.Request) []say {
+			return []say{{err: parley.Errorf(parley.Overloaded, "No room.")}}
+		}}
 		s := startKept(t, w, untitled)
 		path := s.converse("")
 		for _, extra := range []string{"", `,"stream":true`} {
-			if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"`+extra+`}`); status != 503 || o.text("error", "message") != "No room." {
+			if status, o := s.call("POST", path+"/messages",
+				`{"model":"`+modelID+`","content":"Hi"`+extra+`}`); status != 503 ||
+				o.text("error", "message") != "No room." {
 				t.Errorf("%d %v", status, o)
 			}
 		}
 		_, o := s.call("GET", path+"/items", "")
-		if item := object(o["data"].([]any)[0].(map[string]any)); item.text("status") != "incomplete" || item.text("error", "message") != "No room." {
+		if item := object(o["data"].([]any)[0].(map[string]any)); item.text("status") != "incomplete" ||
+			item.text("error", "message") != "No room." {
 			t.Errorf("got %v", item)
 		}
-		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("word ", 200)+`"}`); status != 400 || o.text("error", "code") != "context_length_exceeded" {
+		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("word ",
+			200)+`"}`); status != 400 || o.text("error", "code") != "context_length_exceeded" {
 			t.Errorf("%d %v", status, o)
 		}
 	})
@@ -303,12 +332,14 @@ func TestContextPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "ok<|im_end|>", 0)}
 		s := startKept(t, w, untitled, func(c *Config) { c.Models[0].ContextTokens = 300 })
-		for _, c := range []struct{ policy, left string }{{"refuse", ""}, {"drop", "drop"}, {"summarise", "summarise"}} {
+		for _, c := range []struct{ policy, left string }{{"refuse", ""}, {"drop", "drop"},
+			{"summarise", "summarise"}} {
 			path := s.converse(`,"context_policy":"` + c.policy + `"`)
 			var last object
 			status := 200
 			for n := 0; n < 12 && status == 200 && last["context"] == nil; n++ {
-				status, last = s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("long ", 12)+itoa(n)+`"}`)
+				status, last = s.call("POST", path+"/messages",
+					`{"model":"`+modelID+`","content":"`+strings.Repeat("long ", 12)+itoa(n)+`"}`)
 			}
 			if c.policy == "refuse" {
 				if status != 400 || last.text("error", "code") != "context_length_exceeded" {
@@ -316,7 +347,8 @@ func TestContextPolicies(t *testing.T) {
 				}
 				continue
 			}
-			if status != 200 || last.text("context", "policy") != c.left || last.at("context", "left_out_messages").(float64) < 2 {
+			if status != 200 || last.text("context", "policy") != c.left ||
+				last.at("context", "left_out_messages").(float64) < 2 {
 				t.Fatalf("%s: %d %v", c.policy, status, last)
 			}
 			_, item := s.call("GET", path+"/items/"+last.text("message_id"), "")
@@ -325,7 +357,9 @@ func TestContextPolicies(t *testing.T) {
 			}
 			if c.policy == "summarise" {
 				prompt := w.askedText(len(w.asked) - 1)
-				if item.text("context", "summary_shown") != "ok" || !strings.Contains(prompt, "Summary of the conversation before this:\nok") || !strings.Contains(w.askedText(len(w.asked)-2), "Summarise the conversation") {
+				if item.text("context", "summary_shown") != "ok" ||
+					!strings.Contains(prompt, "Summary of the conversation before this:\nok") ||
+					!strings.Contains(w.askedText(len(w.asked)-2), "Summarise the conversation") {
 					t.Errorf("got %v and %q", item, prompt)
 				}
 			}
@@ -360,7 +394,8 @@ func TestTitles(t *testing.T) {
 // TestTitleOfFewWords has a model that finds none.
 func TestTitleOfFewWords(t *testing.T) {
 	for asked, want := range map[string]string{
-		"Hi": "Hi", "Tell me a short story about a brave cat": "Tell me a short story about a…", "One line\nand more": "One line", "": "",
+		"Hi": "Hi", "Tell me a short story about a brave cat": "Tell me a short story about a…",
+		"One line\nand more": "One line", "": "",
 	} {
 		if got := opening(asked); got != want {
 			t.Errorf("%q gives %q", asked, got)
@@ -370,7 +405,8 @@ func TestTitleOfFewWords(t *testing.T) {
 		title, text string
 		want        bool
 	}{
-		{"Remember the number 811", "User: What is a KV cache?", false}, {"Caching Keys", "User: What is a KV cache?", true},
+		{"Remember the number 811", "User: What is a KV cache?", false},
+		{"Caching Keys", "User: What is a KV cache?", true},
 		{"On the Sea", "User: A day on the sea", false}, {"Grüße aus Köln", "User: viele GRÜSSE, viele grüße", true},
 	} {
 		if got := concerns(c.title, c.text); got != c.want {
@@ -393,16 +429,22 @@ func TestOthersConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "Yes<|im_end|>", 0)})
 		store, other := s.gateway.keeper.store, convo.Owner{Tenant: "other"}
-		c, err := store.CreateConversation(t.Context(), other, convo.NewConversation{Messages: []convo.NewMessage{{ID: "m", Role: "user", Content: []byte(`"x"`)}}}, time.Now())
+		c, err := store.CreateConversation(t.Context(), other,
+			convo.NewConversation{Messages: []convo.NewMessage{{ID: "m", Role: "user", Content: []byte(`"x"`)}}},
+			time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := "/v1/conversations/" + c.ID
 		for _, r := range []struct{ method, path, body string }{
-			{"GET", path, ""}, {"POST", path, `{"title":"x"}`}, {"DELETE", path, ""}, {"POST", path + "/restore", ""}, {"GET", path + "/export", ""}, {"GET", path + "/tree", ""},
-			{"GET", path + "/items", ""}, {"POST", path + "/items", `{"items":[{"role":"user","content":"x"}]}`}, {"GET", path + "/items/m", ""}, {"DELETE", path + "/items/m", ""},
-			{"POST", path + "/messages", `{"model":"` + modelID + `","content":"x"}`}, {"POST", path + "/messages/m/resume", `{"model":"` + modelID + `"}`},
-			{"POST", "/v1/responses", responseBody(`"x"`, `,"conversation":"`+c.ID+`"`)}, {"POST", path, `{"current_leaf":"m"}`},
+			{"GET", path, ""}, {"POST", path, `{"title":"x"}`}, {"DELETE", path, ""}, {"POST", path + "/restore", ""},
+			{"GET", path + "/export", ""}, {"GET", path + "/tree", ""},
+			{"GET", path + "/items", ""}, {"POST", path + "/items", `{"items":[{"role":"user","content":"x"}]}`},
+			{"GET", path + "/items/m", ""}, {"DELETE", path + "/items/m", ""},
+			{"POST", path + "/messages", `{"model":"` + modelID + `","content":"x"}`},
+			{"POST", path + "/messages/m/resume", `{"model":"` + modelID + `"}`},
+			{"POST", "/v1/responses", responseBody(`"x"`, `,"conversation":"`+c.ID+`"`)},
+			{"POST", path, `{"current_leaf":"m"}`},
 		} {
 			if status, o := s.call(r.method, r.path, r.body); status != 404 {
 				t.Errorf("%s %s gives %d: %v", r.method, r.path, status, o)
@@ -417,7 +459,8 @@ func TestOthersConversations(t *testing.T) {
 func TestNoConversationsWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{})
-		if status, o := s.call("POST", "/v1/conversations", "{}"); status != 503 || !strings.Contains(o.text("error", "message"), "without a store") {
+		if status, o := s.call("POST", "/v1/conversations", "{}"); status != 503 ||
+			!strings.Contains(o.text("error", "message"), "without a store") {
 			t.Errorf("%d %v", status, o)
 		}
 	})
@@ -431,11 +474,13 @@ func TestTurnPanic(t *testing.T) {
 		}}
 		s := startKept(t, w, untitled)
 		path := s.converse("")
-		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"}`); status != 500 || strings.Contains(o.text("error", "message"), "secret") {
+		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"}`); status != 500 ||
+			strings.Contains(o.text("error", "message"), "secret") {
 			t.Errorf("%d %v", status, o)
 		}
 		_, o := s.call("GET", path+"/items", "")
-		if item := object(o["data"].([]any)[0].(map[string]any)); item.text("status") != "incomplete" || item.text("content", "text") != "A" || strings.Contains(item.text("error", "message"), "secret") {
+		if item := object(o["data"].([]any)[0].(map[string]any)); item.text("status") != "incomplete" ||
+			item.text("content", "text") != "A" || strings.Contains(item.text("error", "message"), "secret") {
 			t.Errorf("got %v", item)
 		}
 		s.settled(w)

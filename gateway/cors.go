@@ -7,7 +7,8 @@ import (
 )
 
 // exposedHeaders are what pages of other origins may read of an answer.
-const exposedHeaders = "x-answer-shared, x-parley-budget-used, x-queue-wait, x-queue-position, x-queue-estimated-wait, x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
+const exposedHeaders = "x-answer-shared, x-parley-budget-used, x-queue-wait, x-queue-position, " +
+	"x-queue-estimated-wait, x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
 	"x-ratelimit-limit-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-requests, " +
 	"x-ratelimit-remaining-tokens, x-ratelimit-reset-requests, x-ratelimit-reset-tokens"
 
@@ -64,7 +65,8 @@ func allowedHeaders(wanted string) string {
 
 func headerAllowed(name string) bool {
 	switch name {
-	case "authorization", "content-type", "accept", "x-api-key", "x-client-request-id", "x-request-id", "user-agent", "idempotency-key":
+	case "authorization", "content-type", "accept", "x-api-key", "x-client-request-id", "x-request-id", "user-agent",
+		"idempotency-key":
 		return true
 	}
 	for _, prefix := range []string{"x-stainless-", "openai-", "anthropic-"} {

@@ -34,14 +34,16 @@ func (m *mute) Beat(ctx context.Context, process string, until time.Time) error 
 	return m.Store.Beat(ctx, process, until)
 }
 
-func (m *mute) AppendEvents(ctx context.Context, owner convo.Owner, id string, b convo.EventBatch) (convo.Progress, error) {
+func (m *mute) AppendEvents(ctx context.Context, owner convo.Owner, id string,
+	b convo.EventBatch) (convo.Progress, error) {
 	if m.dead.Load() {
 		return convo.Progress{}, m.why()
 	}
 	return m.Store.AppendEvents(ctx, owner, id, b)
 }
 
-func (m *mute) FinishResponse(ctx context.Context, owner convo.Owner, id string, o convo.ResponseOutcome, now time.Time) (convo.Response, error) {
+func (m *mute) FinishResponse(ctx context.Context, owner convo.Owner, id string, o convo.ResponseOutcome,
+	now time.Time) (convo.Response, error) {
 	if m.dead.Load() {
 		return convo.Response{}, m.why()
 	}

@@ -32,12 +32,14 @@ func (l *lossy) lose(step string, err error) error {
 	return errLost
 }
 
-func (l *lossy) BeginTurn(ctx context.Context, owner convo.Owner, conversation string, n convo.NewTurn, now time.Time) (convo.Turn, error) {
+func (l *lossy) BeginTurn(ctx context.Context, owner convo.Owner, conversation string, n convo.NewTurn,
+	now time.Time) (convo.Turn, error) {
 	turn, err := l.Store.BeginTurn(ctx, owner, conversation, n, now)
 	return turn, l.lose("begin", err)
 }
 
-func (l *lossy) FinishTurn(ctx context.Context, owner convo.Owner, id convo.AnswerID, o convo.Outcome, now time.Time) (convo.Message, error) {
+func (l *lossy) FinishTurn(ctx context.Context, owner convo.Owner, id convo.AnswerID, o convo.Outcome,
+	now time.Time) (convo.Message, error) {
 	if l.lose("hear", nil) != nil {
 		return convo.Message{}, errLost
 	}
@@ -45,17 +47,20 @@ func (l *lossy) FinishTurn(ctx context.Context, owner convo.Owner, id convo.Answ
 	return m, l.lose("finish", err)
 }
 
-func (l *lossy) ResumeTurn(ctx context.Context, owner convo.Owner, id convo.AnswerID, now time.Time) (convo.Message, error) {
+func (l *lossy) ResumeTurn(ctx context.Context, owner convo.Owner, id convo.AnswerID,
+	now time.Time) (convo.Message, error) {
 	m, err := l.Store.ResumeTurn(ctx, owner, id, now)
 	return m, l.lose("resume", err)
 }
 
-func (l *lossy) CreateResponse(ctx context.Context, owner convo.Owner, n convo.NewResponse, now time.Time) (convo.Response, error) {
+func (l *lossy) CreateResponse(ctx context.Context, owner convo.Owner, n convo.NewResponse,
+	now time.Time) (convo.Response, error) {
 	r, err := l.Store.CreateResponse(ctx, owner, n, now)
 	return r, l.lose("create", err)
 }
 
-func (l *lossy) FinishResponse(ctx context.Context, owner convo.Owner, id string, o convo.ResponseOutcome, now time.Time) (convo.Response, error) {
+func (l *lossy) FinishResponse(ctx context.Context, owner convo.Owner, id string, o convo.ResponseOutcome,
+	now time.Time) (convo.Response, error) {
 	if l.lose("hear", nil) != nil {
 		return convo.Response{}, errLost
 	}
@@ -130,7 +135,8 @@ func TestNothingStaysInProgress(t *testing.T) {
 				s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"}`)
 				time.Sleep(3 * beatEvery)
 				_, o := s.call("GET", path+"/items", "")
-				if item := object(o["data"].([]any)[0].(map[string]any)); item.text("role") != "assistant" || item.text("status") != status {
+				if item := object(o["data"].([]any)[0].(map[string]any)); item.text("role") != "assistant" ||
+					item.text("status") != status {
 					t.Errorf("got %v", item)
 				}
 				synctest.Wait()
@@ -165,7 +171,8 @@ func TestResponsesAreMadeOnce(t *testing.T) {
 					t.Errorf("the first call: %d %v", status, o)
 				}
 				time.Sleep(3 * beatEvery)
-				if status, o = s.call("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key", "k"); status != 200 || o.text("status") != "completed" {
+				if status, o = s.call("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key",
+					"k"); status != 200 || o.text("status") != "completed" {
 					t.Errorf("again: %d %v", status, o)
 				}
 				if asked := w.times(); asked != c.asked {

@@ -57,7 +57,8 @@ func (d *departures) watch(a *apart) bool {
 	}
 	d.last++
 	a.number = d.last
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(a.number)), Pad: int32(a.number >> 32)}
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(a.number)),
+		Pad: int32(a.number >> 32)}
 	if d.control(socket, unix.EPOLL_CTL_ADD, &event) != nil {
 		return false
 	}

@@ -191,7 +191,8 @@ func TestStreamsLetGoOfTheirRequests(t *testing.T) {
 	for name, extra := range map[string]string{
 		"an unknown member": `,"whatever":"` + long + `"`,
 		"a tool":            `,"tool_choice":"none","tools":[{"type":"function","function":{"name":"f","description":"` + long + `"}}]`,
-		"a schema":          `,"response_format":{"type":"json_schema","json_schema":{"name":"f","description":"` + long + `","schema":{"type":"object"}}}`,
+		"a schema": `,"response_format":{"type":"json_schema","json_schema":{"name":"f","description":"` +
+			long + `","schema":{"type":"object"}}}`,
 	} {
 		before := heapAfterAll()
 		const streams = 8

@@ -125,7 +125,8 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			return errNoEmbedding
 		}
 	}
-	bill.settle(&parley.Usage{PromptTokens: c.story.promptTokens, CachedTokens: c.story.usage.CachedTokens, Queued: c.story.usage.Queued, Prefill: c.story.usage.Prefill})
+	bill.settle(&parley.Usage{PromptTokens: c.story.promptTokens, CachedTokens: c.story.usage.CachedTokens,
+		Queued: c.story.usage.Queued, Prefill: c.story.usage.Prefill})
 	return nil
 }
 

@@ -53,12 +53,15 @@ func TestEmbeddings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &embedder{})
 		_, body := s.embed(`,"input":[[5,6,7],[8]],"dimensions":2`)
-		wantBody(t, body, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,0]},{"object":"embedding","index":1,"embedding":[1,0]}],`+
-			`"model":"tiny/llama:1","usage":{"prompt_tokens":4,"total_tokens":4}}`)
+		wantBody(t, body,
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,0]},{"object":"embedding","index":1,"embedding":[1,0]}],`+
+				`"model":"tiny/llama:1","usage":{"prompt_tokens":4,"total_tokens":4}}`)
 		published.want(t, "CreateEmbeddingResponse", body)
 		_, body = s.embed(`,"input":[9],"encoding_format":"base64"`)
-		wantBody(t, body, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"8wQ1PwAAAADzBDU/"}],"model":"tiny/llama:1","usage":{"prompt_tokens":1,"total_tokens":1}}`)
-		if status, body := s.embed(`,"input":"a <|im_end|> b"`); status != 200 || strings.Contains(body, `"prompt_tokens":3,`) {
+		wantBody(t, body,
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"8wQ1PwAAAADzBDU/"}],"model":"tiny/llama:1","usage":{"prompt_tokens":1,"total_tokens":1}}`)
+		if status, body := s.embed(`,"input":"a <|im_end|> b"`); status != 200 ||
+			strings.Contains(body, `"prompt_tokens":3,`) {
 			t.Errorf("special tokens are text: %d %s", status, body)
 		}
 		s.wantMetric(`parley_http_requests_total{code="200",route="/v1/embeddings"}`, "3")
@@ -70,9 +73,11 @@ func TestEmbeddingRefusals(t *testing.T) {
 		s := start(t, &embedder{})
 		for _, c := range []struct{ extra, want string }{
 			{``, `"param":"input","code":"missing_required_parameter"`},
-			{`,"input":[[1],[` + strings.Repeat("1,", 99) + `1]]`, `"message":"This model's maximum context length is 100 tokens. However, your input[1] resulted in 100 tokens. Please reduce the length of the input[1].","type":"invalid_request_error","param":"input[1]","code":"context_length_exceeded"`},
+			{`,"input":[[1],[` + strings.Repeat("1,", 99) + `1]]`,
+				`"message":"This model's maximum context length is 100 tokens. However, your input[1] resulted in 100 tokens. Please reduce the length of the input[1].","type":"invalid_request_error","param":"input[1]","code":"context_length_exceeded"`},
 			{`,"input":[1024]`, `"param":"input","code":"invalid_value"`},
-			{`,"input":"a","dimensions":4`, `"message":"Invalid 'dimensions': integer above maximum value. Expected a value <= 3, but got 4 instead.","type":"invalid_request_error","param":"dimensions","code":"integer_above_max_value"`},
+			{`,"input":"a","dimensions":4`,
+				`"message":"Invalid 'dimensions': integer above maximum value. Expected a value <= 3, but got 4 instead.","type":"invalid_request_error","param":"dimensions","code":"integer_above_max_value"`},
 		} {
 			if status, body := s.embed(c.extra); status != 400 || !strings.Contains(body, c.want) {
 				t.Errorf("%.40s gives %d: %s", c.extra, status, body)

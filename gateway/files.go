@@ -32,7 +32,8 @@ const (
 // fileStore returns where the files and batches of the call's owner are kept.
 func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 	if g.config.Batches == nil {
-		return nil, parley.Errorf(parley.Unavailable, "This server keeps no files: it has no data directory, or another process uses it.")
+		return nil, parley.Errorf(parley.Unavailable,
+			"This server keeps no files: it has no data directory, or another process uses it.")
 	}
 	return g.config.Batches.Of(ownerOf(c)).Within(c.fileQuota()), nil
 }
@@ -109,15 +110,18 @@ func (f *uploadForm) check() (seconds int, err error) {
 	case f.purpose == "":
 		return 0, parley.Invalid("purpose", "Missing required parameter: 'purpose'.")
 	}
-	return 0, parley.Invalid("purpose", "Invalid 'purpose': '%.64s'. Supported values are: '%s'.", f.purpose, strings.Join(openai.FilePurposes, "', '"))
+	return 0, parley.Invalid("purpose", "Invalid 'purpose': '%.64s'. Supported values are: '%s'.", f.purpose,
+		strings.Join(openai.FilePurposes, "', '"))
 }
 
 // readUpload reads a form of which one part is a file, which goes to the store
 // as it comes. The caller keeps the upload or drops it.
-func readUpload(contentType string, body io.Reader, store *batch.Shelf) (form *uploadForm, upload *batch.Upload, err error) {
+func readUpload(contentType string, body io.Reader,
+	store *batch.Shelf) (form *uploadForm, upload *batch.Upload, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return nil, nil, parley.Invalid("", "The body must be a form, declared with the header 'Content-Type: multipart/form-data'.")
+		return nil, nil, parley.Invalid("",
+			"The body must be a form, declared with the header 'Content-Type: multipart/form-data'.")
 	}
 	defer func() {
 		if err != nil && upload != nil {
@@ -187,7 +191,9 @@ func (f formErrors) Read(b []byte) (int, error) {
 
 func badForm(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return parley.Invalid("", "The upload was too slow: nothing came for %v, or it came with less than %d bytes a second.", uploadWaitMax, uploadRateMin)
+		return parley.Invalid("",
+			"The upload was too slow: nothing came for %v, or it came with less than %d bytes a second.",
+			uploadWaitMax, uploadRateMin)
 	}
 	return parley.Invalid("", "The form cannot be read: %v.", err)
 }
@@ -263,7 +269,8 @@ func (g *Gateway) readFile(c *call) error {
 	}
 	defer content.Close()
 	c.Header().Set("Content-Type", "application/octet-stream")
-	c.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
+	c.Header().Set("Content-Disposition",
+		mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
 	c.Header().Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(c.response, c.request, "", time.Unix(file.CreatedAt, 0), content)
 	return nil

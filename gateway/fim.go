@@ -116,7 +116,8 @@ func (m *model) encodeGap(before []parley.Token, gap *openai.Gap) ([]parley.Toke
 	if !gap.After.IsTokens {
 		var err error
 		if after, err = m.Tokenizer.EncodeInner(gap.After.Text); err != nil {
-			return nil, parley.Invalid(gap.After.Param, "Invalid '%s': the text cannot be tokenized: %v.", gap.After.Param, err)
+			return nil, parley.Invalid(gap.After.Param, "Invalid '%s': the text cannot be tokenized: %v.",
+				gap.After.Param, err)
 		}
 	}
 	opening, err := m.encode(gap.After.Param, "", token.Options{AddSpecial: true})

@@ -34,10 +34,12 @@ func TestFIMWhole(t *testing.T) {
 		published.want(t, "CreateChatCompletionResponse", body)
 		r := w.request(t)
 		gap := tinyTokenizer().Special().Gap
-		if !cmp.Equal(r.Prompt[:3], tokensOf(t, "<|fim_prefix|>a<|fim_suffix|>")) || len(r.Prompt) < 8 || r.Prompt[len(r.Prompt)-1] != gap.Middle {
+		if !cmp.Equal(r.Prompt[:3], tokensOf(t, "<|fim_prefix|>a<|fim_suffix|>")) || len(r.Prompt) < 8 ||
+			r.Prompt[len(r.Prompt)-1] != gap.Middle {
 			t.Errorf("asked for %v: special tokens in a file are text", r.Prompt)
 		}
-		if r.Retain != gapRetain || r.MaxTokens != 100-len(r.Prompt) || r.Sampling.Temperature != 0.2 || !cmp.Equal(r.Stop.Tokens, gap.Ends) {
+		if r.Retain != gapRetain || r.MaxTokens != 100-len(r.Prompt) || r.Sampling.Temperature != 0.2 ||
+			!cmp.Equal(r.Stop.Tokens, gap.Ends) {
 			t.Errorf("asked for %+v", r)
 		}
 	})
@@ -61,10 +63,13 @@ func TestFIMOptions(t *testing.T) {
 		{"one line", `,"prompt":"a","suffix":"c","single_line":true,"stop":"x"`, func(r *parley.Request) bool {
 			return cmp.Equal(r.Stop.Strings, []string{"x", "\n"})
 		}},
-		{"seed", `,"prompt":"a","suffix":"c","random_seed":5,"max_tokens":7,"temperature":1`, func(r *parley.Request) bool {
-			return r.Sampling.Seed == 5 && r.MaxTokens == 7 && r.Sampling.Temperature == 1
+		{"seed", `,"prompt":"a","suffix":"c","random_seed":5,"max_tokens":7,"temperature":1`,
+			func(r *parley.Request) bool {
+				return r.Sampling.Seed == 5 && r.MaxTokens == 7 && r.Sampling.Temperature == 1
+			}},
+		{"kept longer", `,"prompt":"a","suffix":"c","prompt_cache_key":"k"`, func(r *parley.Request) bool {
+			return r.Retain == 5*time.Minute
 		}},
-		{"kept longer", `,"prompt":"a","suffix":"c","prompt_cache_key":"k"`, func(r *parley.Request) bool { return r.Retain == 5*time.Minute }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,7 +162,8 @@ func testNewest(t *testing.T, path, first, second, stream string) {
 		t.Errorf("the newest gets %d: %s", response.StatusCode, text)
 	}
 	superseded := first == second && first != `"seed":1`
-	if got := strings.Contains(before.body, `"code":"superseded"`); got != superseded || strings.Contains(before.body, "three") == superseded {
+	if got := strings.Contains(before.body, `"code":"superseded"`); got != superseded ||
+		strings.Contains(before.body, "three") == superseded {
 		t.Errorf("the one before gets %d: %s", before.status, before.body)
 	}
 	if superseded && stream == "false" && before.status != 499 {
@@ -191,7 +197,8 @@ func TestCacheHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{})
 		for _, ttl := range []string{`"never"`, `"-1s"`, `"25h"`, `7`} {
-			if status, body := s.chat(`,"prompt_cache_options":{"ttl":` + ttl + `}`); status != 400 || !json.Valid([]byte(body)) || !strings.Contains(body, "prompt_cache_options.ttl") {
+			if status, body := s.chat(`,"prompt_cache_options":{"ttl":` + ttl + `}`); status != 400 ||
+				!json.Valid([]byte(body)) || !strings.Contains(body, "prompt_cache_options.ttl") {
 				t.Errorf("%s gives %d: %s", ttl, status, body)
 			}
 		}

@@ -82,7 +82,8 @@ func New(config Config) (*Gateway, error) {
 	if g.metrics, err = newMetrics(config.Registry, g.objectives); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
-	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry, g.pipelines); err != nil {
+	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry,
+		g.pipelines); err != nil {
 		return nil, err
 	}
 	if err := g.SetModels(config.Models); err != nil {
@@ -183,7 +184,8 @@ func (g *Gateway) dispatch(c *call) error {
 	run, ok := found.endpoint(c.request)
 	if !ok {
 		c.Header().Set("Allow", found.allowed())
-		return parley.Errorf(parley.MethodNotAllowed, "Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
+		return parley.Errorf(parley.MethodNotAllowed,
+			"Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
 			c.request.Method, found.name, found.allowed())
 	}
 	if err := g.checkOrigin(c); err != nil {

@@ -100,7 +100,8 @@ func ownerOf(c *call) convo.Owner {
 }
 
 // errNotAdmin says that a key has not the right that something needs.
-var errNotAdmin = parley.Errorf(parley.Forbidden, "This needs a key with the admin right. Make one with: parley keys create --admin")
+var errNotAdmin = parley.Errorf(parley.Forbidden,
+	"This needs a key with the admin right. Make one with: parley keys create --admin")
 
 // checkLocal lets a request pass that came from this machine, by a name of this
 // machine, and from no foreign web page. Without that, a page that anybody opens
@@ -112,9 +113,13 @@ func (g *Gateway) checkLocal(r *http.Request) error {
 	case local.Remote, local.Forwarded:
 		return parley.Errorf(parley.Forbidden, "%s. Make a key there with: parley keys create", remedy)
 	case local.Host:
-		return parley.Errorf(parley.Forbidden, "%s and by its local names: use localhost or 127.0.0.1 instead of '%.100s', or make a key with: parley keys create", remedy, r.Host)
+		return parley.Errorf(parley.Forbidden,
+			"%s and by its local names: use localhost or 127.0.0.1 instead of '%.100s', or make a key with: parley "+
+				"keys create", remedy, r.Host)
 	case local.Origin:
-		return parley.Errorf(parley.Forbidden, "%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.", remedy, cmp.Or(r.Header.Get("Origin"), "other sites"))
+		return parley.Errorf(parley.Forbidden,
+			"%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.",
+			remedy, cmp.Or(r.Header.Get("Origin"), "other sites"))
 	}
 	return nil
 }

@@ -104,10 +104,12 @@ func TestEveryRouteNeedsAKey(t *testing.T) {
 		for method := range r.methods {
 			headers := []string{"Content-Type", "application/json"}
 			if method == upgrade {
-				method, headers = "GET", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
+				method, headers = "GET", []string{"Connection", "Upgrade", "Upgrade", "websocket",
+					"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
 			}
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.name)
-			for what, more := range map[string][]string{"no key": nil, "a wrong key": bearer(wrong), "a foreign key": {"X-Api-Key", "sk-live"}} {
+			for what, more := range map[string][]string{"no key": nil, "a wrong key": bearer(wrong),
+				"a foreign key": {"X-Api-Key", "sk-live"}} {
 				response, body := s.do(method, path, "{}", append(headers, more...)...)
 				if want := response.StatusCode == 401; want == r.access.isOpen() {
 					t.Errorf("%s %s with %s gives %d: %.100s", method, path, what, response.StatusCode, body)
@@ -141,7 +143,8 @@ func TestKeysAreShown(t *testing.T) {
 		t.Errorf("Anthropic's clients are told %s", answer)
 	}
 	_, answer = s.do("POST", "/v1/chat/completions", chatBody(""))
-	if o := parseObject(t, answer); o.text("error", "code") != "missing_api_key" || o.text("error", "type") != "invalid_request_error" {
+	if o := parseObject(t, answer); o.text("error", "code") != "missing_api_key" ||
+		o.text("error", "type") != "invalid_request_error" {
 		t.Errorf("OpenAI's clients are told %s", answer)
 	}
 	_, answer = s.do("POST", "/v1/chat/completions", chatBody(""), bearer(secret+"x")...)
@@ -158,8 +161,9 @@ func TestWebSocketKeys(t *testing.T) {
 	if _, response, err := s.dial("/v1/chat/completions"); err == nil || response.StatusCode != 401 {
 		t.Errorf("without a key: %v", err)
 	}
-	conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions", &websocket.DialOptions{HTTPClient: s.client,
-		Subprotocols: []string{"realtime", "openai-insecure-api-key." + secret}})
+	conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions",
+		&websocket.DialOptions{HTTPClient: s.client,
+			Subprotocols: []string{"realtime", "openai-insecure-api-key." + secret}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +191,8 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 	other, _ := rig.key(tenant.NewKey{Organization: "other", User: "ann"})
 	admin, _ := rig.key(tenant.NewKey{Admin: true})
 	for _, organization := range []string{"acme", "other"} { // the test asks more than the free tier may
-		must(rig.store.ChangeOrganization(t.Context(), organization, tenant.OrganizationChange{Limits: &limit.Limits{RequestsPerSecond: 1000, RequestsPerMinute: 1000}}))(t)
+		must(rig.store.ChangeOrganization(t.Context(), organization,
+			tenant.OrganizationChange{Limits: &limit.Limits{RequestsPerSecond: 1000, RequestsPerMinute: 1000}}))(t)
 	}
 
 	_, o := s.call("POST", "/v1/conversations", `{"items":[{"role":"user","content":"Hi"}]}`, bearer(ann)...)
@@ -197,8 +202,10 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 	contentType, body := form("file", "line\n", "purpose", "batch")
 	_, o = s.call("POST", "/v1/files", body, append(bearer(ann), "Content-Type", contentType)...)
 	file := o.text("id")
-	_, o = s.call("POST", "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`, bearer(ann)...)
-	paths := []string{conversation, conversation + "/items", response, "/v1/files/" + file, "/v1/files/" + file + "/content", "/v1/batches/" + o.text("id")}
+	_, o = s.call("POST", "/v1/batches",
+		`{"input_file_id":"`+file+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`, bearer(ann)...)
+	paths := []string{conversation, conversation + "/items", response, "/v1/files/" + file,
+		"/v1/files/" + file + "/content", "/v1/batches/" + o.text("id")}
 	for _, path := range paths {
 		for name, secret := range map[string]string{"other": other, "bob": bob, "admin": admin} {
 			if r, answer := s.do("GET", path, "", bearer(secret)...); r.StatusCode != 404 {
@@ -212,7 +219,8 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 		}
 	}
 	conn := s.mustDial("/v1/responses", bearer(other)...)
-	sendFrame(t, conn, fmt.Sprintf(`{"type":"response.create","model":%q,"input":"x","previous_response_id":%q}`, modelID, strings.TrimPrefix(response, "/v1/responses/")))
+	sendFrame(t, conn, fmt.Sprintf(`{"type":"response.create","model":%q,"input":"x","previous_response_id":%q}`,
+		modelID, strings.TrimPrefix(response, "/v1/responses/")))
 	framesUntil(t, conn, "previous_response_not_found")
 	for _, list := range []string{"/v1/conversations", "/v1/files", "/v1/batches"} {
 		if _, o := s.call("GET", list, "", bearer(other)...); len(o["data"].([]any)) != 0 {
@@ -231,12 +239,14 @@ func TestTheTenantReachesTheWorker(t *testing.T) {
 	again, _ := rig.key(tenant.NewKey{Organization: "one"})
 	two, _ := rig.key(tenant.NewKey{Organization: "two"})
 	for _, secret := range []string{one, again, two} {
-		if status, _ := s.call("POST", "/v1/chat/completions", chatBody(`,"temperature":1`), bearer(secret)...); status != 200 {
+		if status, _ := s.call("POST", "/v1/chat/completions", chatBody(`,"temperature":1`),
+			bearer(secret)...); status != 200 {
 			t.Fatal(status)
 		}
 	}
 	a, b, c := w.asked[0], w.asked[1], w.asked[2]
-	if a.Tenant != "one" || b.Tenant != "one" || c.Tenant != "two" || a.Class != parley.Pro || b.Class != parley.Pro || c.Class != parley.Free {
+	if a.Tenant != "one" || b.Tenant != "one" || c.Tenant != "two" || a.Class != parley.Pro || b.Class != parley.Pro ||
+		c.Class != parley.Free {
 		t.Errorf("asked for %s %s, %s %s, %s %s", a.Tenant, a.Class, b.Tenant, b.Class, c.Tenant, c.Class)
 	}
 	if a.Salt != b.Salt || a.Salt == c.Salt || a.Salt == (parley.Salt{}) {
@@ -252,7 +262,8 @@ func TestModelsByTier(t *testing.T) {
 		mini.ID, mini.Worker, c.Models[0].Default = "mini", small, true
 		mini.ContextTokens = c.Models[0].contextTokens()
 		c.Models = append(c.Models, mini)
-		c.Aliases = map[string]Alias{"chat": {"mini", modelID, modelID}, "gpt-4.1": AliasOf(modelID), modelID: {parley.Free: "mini"}}
+		c.Aliases = map[string]Alias{"chat": {"mini", modelID, modelID}, "gpt-4.1": AliasOf(modelID),
+			modelID: {parley.Free: "mini"}}
 	})
 	pro := parley.Pro
 	free, _ := rig.key(tenant.NewKey{Organization: "f"})
@@ -260,15 +271,18 @@ func TestModelsByTier(t *testing.T) {
 	paid, _ := rig.key(tenant.NewKey{Organization: "p", Tier: &pro})
 	narrow, _ := rig.key(tenant.NewKey{Organization: "p", Models: []string{"chat"}})
 	ask := func(secret, name string) string {
-		_, o := s.call("POST", "/v1/chat/completions", `{"model":"`+name+`","messages":[{"role":"user","content":"Hi"}]}`, bearer(secret)...)
+		_, o := s.call("POST", "/v1/chat/completions",
+			`{"model":"`+name+`","messages":[{"role":"user","content":"Hi"}]}`, bearer(secret)...)
 		if code := o["error"]; code != nil {
 			return o.text("error", "code")
 		}
 		return o.text("model")
 	}
 	for _, c := range []struct{ secret, name, want string }{
-		{free, "chat", "mini"}, {paid, "chat", modelID}, {free, modelID, "mini"}, {paid, modelID, modelID}, {paid, "gpt-4.1", modelID}, {other, "", "mini"}, {paid, "", modelID},
-		{narrow, "chat", modelID}, {narrow, "mini", "model_not_found"}, {narrow, "gpt-4.1", "model_not_found"}, {paid, "nothing", "model_not_found"},
+		{free, "chat", "mini"}, {paid, "chat", modelID}, {free, modelID, "mini"}, {paid, modelID, modelID},
+		{paid, "gpt-4.1", modelID}, {other, "", "mini"}, {paid, "", modelID},
+		{narrow, "chat", modelID}, {narrow, "mini", "model_not_found"}, {narrow, "gpt-4.1", "model_not_found"},
+		{paid, "nothing", "model_not_found"},
 	} {
 		if got := ask(c.secret, c.name); got != c.want {
 			t.Errorf("%q gives %q, want %q", c.name, got, c.want)
@@ -325,7 +339,8 @@ func TestAdminRoutes(t *testing.T) {
 	admin, adminID := rig.key(tenant.NewKey{Admin: true, Name: "root"})
 	plain, _ := rig.key(tenant.NewKey{Organization: "acme"})
 	for _, path := range []string{keysPath, adminKeysPath, projectsPath} {
-		if status, o := s.call("GET", path, "", bearer(plain)...); status != 403 || o.text("error", "code") != "permission_denied" {
+		if status, o := s.call("GET", path, "", bearer(plain)...); status != 403 ||
+			o.text("error", "code") != "permission_denied" {
 			t.Errorf("a plain key gets %d at %s", status, path)
 		}
 	}
@@ -333,16 +348,20 @@ func TestAdminRoutes(t *testing.T) {
 		t.Helper()
 		return s.call(method, path, body, bearer(admin)...)
 	}
-	status, made := call("POST", keysPath, `{"name":"site","organization":"acme","user":"ann","tier":"pro","models":["a"],"limits":{"requests_per_minute":5,"monthly_budget":"2.50"},"expires_in_seconds":60}`)
-	if status != 200 || made.text("object") != "organization.api_key" || made.text("tier") != "pro" || made.text("limits", "monthly_budget") != "2.50" || made.text("owner", "type") != "user" || made["expires_at"] == nil {
+	status, made := call("POST", keysPath,
+		`{"name":"site","organization":"acme","user":"ann","tier":"pro","models":["a"],"limits":{"requests_per_minute":5,"monthly_budget":"2.50"},"expires_in_seconds":60}`)
+	if status != 200 || made.text("object") != "organization.api_key" || made.text("tier") != "pro" || made.text(
+		"limits", "monthly_budget") != "2.50" || made.text("owner", "type") != "user" || made["expires_at"] == nil {
 		t.Errorf("%d %v", status, made)
 	}
 	path := keysPath + "/" + made.text("id")
-	if _, shown := call("GET", path, ""); shown["value"] != nil || shown.text("redacted_value") != made.text("value")[:11]+"…" {
+	if _, shown := call("GET", path, ""); shown["value"] != nil ||
+		shown.text("redacted_value") != made.text("value")[:11]+"…" {
 		t.Errorf("shown as %v", shown)
 	}
 	_, changed := call("POST", path, `{"tier":null,"models":null,"name":"site 2","expires_at":null}`)
-	if changed["tier"] != nil || changed["models"] != nil || changed["expires_at"] != nil || changed.text("name") != "site 2" || changed.text("user") != "ann" {
+	if changed["tier"] != nil || changed["models"] != nil || changed["expires_at"] != nil ||
+		changed.text("name") != "site 2" || changed.text("user") != "ann" {
 		t.Errorf("changed to %v", changed)
 	}
 	_, rotated := call("POST", path+"/rotate", "")
@@ -351,7 +370,8 @@ func TestAdminRoutes(t *testing.T) {
 			t.Errorf("after the rotation: %d, want %d", status, want)
 		}
 	}
-	if _, o := call("GET", keysPath+"?limit=2", ""); len(o["data"].([]any)) != 2 || o["has_more"] != true || o.text("first_id") != adminID {
+	if _, o := call("GET", keysPath+"?limit=2", ""); len(o["data"].([]any)) != 2 || o["has_more"] != true ||
+		o.text("first_id") != adminID {
 		t.Errorf("listed %v", o)
 	}
 	if _, o := call("GET", adminKeysPath, ""); len(o["data"].([]any)) != 1 {
@@ -371,7 +391,8 @@ func adminProjects(t *testing.T, s *server, admin, plain, id string) {
 		t.Helper()
 		return s.call(method, path, body, bearer(admin)...)
 	}
-	if status, o := call("GET", projectsPath+"/acme/api_keys/"+id, ""); status != 200 || o.text("owner", "user", "id") != "ann" {
+	if status, o := call("GET", projectsPath+"/acme/api_keys/"+id, ""); status != 200 ||
+		o.text("owner", "user", "id") != "ann" {
 		t.Errorf("%d %v", status, o)
 	}
 	for _, method := range []string{"GET", "DELETE"} {
@@ -379,13 +400,16 @@ func adminProjects(t *testing.T, s *server, admin, plain, id string) {
 			t.Errorf("%s of another's key gives %d", method, status)
 		}
 	}
-	if status, o := call("POST", projectsPath, `{"name":"beta","tier":"enterprise","limits":{"requests_per_minute":9}}`); status != 200 || o.text("tier") != "enterprise" || o.text("status") != "active" {
+	if status, o := call("POST", projectsPath,
+		`{"name":"beta","tier":"enterprise","limits":{"requests_per_minute":9}}`); status != 200 ||
+		o.text("tier") != "enterprise" || o.text("status") != "active" {
 		t.Errorf("%d %v", status, o)
 	}
 	if _, o := call("POST", projectsPath+"/acme", `{"blocked":true}`); o.text("status") != "archived" {
 		t.Errorf("archived %v", o)
 	}
-	if status, o := s.call("GET", "/v1/models", "", bearer(plain)...); status != 401 || !strings.Contains(o.text("error", "message"), "blocked") {
+	if status, o := s.call("GET", "/v1/models", "", bearer(plain)...); status != 401 ||
+		!strings.Contains(o.text("error", "message"), "blocked") {
 		t.Errorf("a key of a blocked organisation: %d %v", status, o)
 	}
 	if _, o := call("GET", projectsPath+"/acme/users", ""); o.text("data", "id") != "ann" {
@@ -408,7 +432,8 @@ func adminProjects(t *testing.T, s *server, admin, plain, id string) {
 			t.Errorf("%s %s gives %d %v", c.method, c.path, status, o)
 		}
 	}
-	for _, bad := range []string{`{`, `{"nme":"x"}`, `{"tier":"gold"}`, `{"limits":{"requests_per_minute":-1}}`, `{"expires_at":1}`, `{"organization":"a b"}`, `{} {}`, `{"blocked":true}`} {
+	for _, bad := range []string{`{`, `{"nme":"x"}`, `{"tier":"gold"}`, `{"limits":{"requests_per_minute":-1}}`,
+		`{"expires_at":1}`, `{"organization":"a b"}`, `{} {}`, `{"blocked":true}`} {
 		if status, o := call("POST", keysPath, bad); status != 400 {
 			t.Errorf("%s gives %d %v", bad, status, o)
 		}
@@ -427,13 +452,16 @@ func TestNoKeyInLogs(t *testing.T) {
 	_, rotated := s.call("POST", keysPath+"/"+made.text("id")+"/rotate", "", bearer(admin)...)
 	secrets := []string{admin, made.text("value"), rotated.text("value"), "sk-from-elsewhere-0123456789"}
 	for _, secret := range secrets {
-		for _, headers := range [][]string{bearer(secret), {"X-Api-Key", secret}, {"Authorization", "Basic " + secret}} {
+		for _, headers := range [][]string{bearer(secret), {"X-Api-Key", secret},
+			{"Authorization", "Basic " + secret}} {
 			s.do("POST", "/v1/chat/completions", chatBody(""), headers...)
 			s.do("POST", "/v1/chat/completions", "{", headers...)
 			s.do("POST", "/v1/messages", "{", headers...)
 			s.do("GET", "/v1/nothing", "", headers...)
 		}
-		if conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions", &websocket.DialOptions{HTTPClient: s.client, Subprotocols: []string{"openai-insecure-api-key." + secret}}); err == nil {
+		if conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions",
+			&websocket.DialOptions{HTTPClient: s.client,
+				Subprotocols: []string{"openai-insecure-api-key." + secret}}); err == nil {
 			conn.CloseNow()
 		}
 	}
@@ -519,8 +547,10 @@ func TestWithoutKeys(t *testing.T) {
 		path, remote, secret string
 		want                 int
 	}{
-		{"/metrics", "127.0.0.1:9", "", 401}, {"/metrics", "192.0.2.7:9", "", 401}, {"/metrics", "192.0.2.7:9", admin, 200}, {"/metrics", "192.0.2.7:9", plain, 403},
-		{"/admin/api/now", "127.0.0.1:9", "", 401}, {"/admin/api/now", "192.0.2.7:9", admin, 200}, {"/admin/api/now", "192.0.2.7:9", plain, 403},
+		{"/metrics", "127.0.0.1:9", "", 401}, {"/metrics", "192.0.2.7:9", "", 401},
+		{"/metrics", "192.0.2.7:9", admin, 200}, {"/metrics", "192.0.2.7:9", plain, 403},
+		{"/admin/api/now", "127.0.0.1:9", "", 401}, {"/admin/api/now", "192.0.2.7:9", admin, 200},
+		{"/admin/api/now", "192.0.2.7:9", plain, 403},
 		{"/v1/models", "127.0.0.1:9", "", 401}, {"/healthz", "192.0.2.7:9", "", 200}, {"/", "192.0.2.7:9", "", 200},
 	} {
 		r := httptest.NewRequest("GET", "http://localhost:8080"+c.path, nil)

@@ -69,7 +69,16 @@ func newKeeper(config *Config) (*keeper, error) {
 	if config.Store == nil {
 		return nil, nil
 	}
-	k := &keeper{store: config.Store, ledger: config.Ledger, retention: config.Retention, process: "parley_" + randomSuffix(), now: config.Now, log: config.Log, runs: map[string]*run{}, debts: map[string]debt{}}
+	k := &keeper{
+		store:     config.Store,
+		ledger:    config.Ledger,
+		retention: config.Retention,
+		process:   "parley_" + randomSuffix(),
+		now:       config.Now,
+		log:       config.Log,
+		runs:      map[string]*run{},
+		debts:     map[string]debt{},
+	}
 	k.ctx, k.stop = context.WithCancelCause(context.Background())
 	if err := k.recover(); err != nil {
 		return nil, fmt.Errorf("conversation store: %w", err)
@@ -123,7 +132,8 @@ func (k *keeper) recover() error {
 	return k.bounded(func(ctx context.Context) error {
 		left, err := k.store.Recover(ctx, k.now())
 		if n := len(left.Answers) + len(left.Responses); n > 0 {
-			k.log.Warn("answers of a process that is gone were left incomplete", "answers", len(left.Answers), "responses", len(left.Responses))
+			k.log.Warn("answers of a process that is gone were left incomplete", "answers", len(left.Answers),
+				"responses", len(left.Responses))
 		}
 		return err
 	})
@@ -195,7 +205,8 @@ func persist(ctx context.Context, f func(context.Context) error) error {
 
 // unreached reports whether err says that the store could not be reached.
 func unreached(err error) bool {
-	return parley.CodeOf(err) == parley.Unavailable && !errors.Is(err, convo.ErrTaken) && !errors.Is(err, convo.ErrNotAlive)
+	return parley.CodeOf(err) == parley.Unavailable && !errors.Is(err, convo.ErrTaken) && !errors.Is(err,
+		convo.ErrNotAlive)
 }
 
 // detached runs f without a client. It is waited for when the server stops.

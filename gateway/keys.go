@@ -12,7 +12,8 @@ import (
 // The admin interface for keys and organisations; docs/keys.md describes it. All
 // of it needs the admin right, or no keys at all.
 
-const keysPath, adminKeysPath, projectsPath = "/v1/organization/api_keys", "/v1/organization/admin_api_keys", "/v1/organization/projects"
+const keysPath, adminKeysPath, projectsPath = "/v1/organization/api_keys", "/v1/organization/admin_api_keys",
+	"/v1/organization/projects"
 
 // listProjectKeys answers GET /v1/organization/projects/{project}/api_keys.
 func (g *Gateway) listProjectKeys(c *call) error {
@@ -51,7 +52,8 @@ type projectActor struct {
 }
 
 func projectKeyOf(d tenant.KeyDocument) projectKey {
-	k := projectKey{KeyDocument: d, Object: "organization.project.api_key", Access: "active", Owner: projectOwner{Type: d.Owner.Type}}
+	k := projectKey{KeyDocument: d, Object: "organization.project.api_key", Access: "active",
+		Owner: projectOwner{Type: d.Owner.Type}}
 	if d.Blocked {
 		k.Access = "inactive"
 	}
@@ -357,7 +359,8 @@ func (g *Gateway) listUsers(c *call) error {
 		HasMore bool           `json:"has_more"`
 	}{Object: "list", Data: []userDocument{}}
 	for _, u := range users {
-		list.Data = append(list.Data, userDocument{"organization.project.user", u.ID, u.Organization, "member", u.Created.Unix(), u.Blocked})
+		list.Data = append(list.Data,
+			userDocument{"organization.project.user", u.ID, u.Organization, "member", u.Created.Unix(), u.Blocked})
 	}
 	return c.reply(http.StatusOK, list)
 }
@@ -380,5 +383,11 @@ func (g *Gateway) changeUser(c *call) error {
 		return err
 	}
 	c.changes(project+"/"+user, nil, map[string]bool{"blocked": request.Blocked.Value})
-	return g.changed(c, userDocument{Object: "organization.project.user", ID: user, Project: project, Role: "member", Blocked: request.Blocked.Value})
+	return g.changed(c, userDocument{
+		Object:  "organization.project.user",
+		ID:      user,
+		Project: project,
+		Role:    "member",
+		Blocked: request.Blocked.Value,
+	})
 }

@@ -54,8 +54,10 @@ func bytesPerToken(t *token.Tokenizer) int {
 // space that is trimmed or collapsed, characters that are composed, replaced by
 // compatible ones, removed, or unknown and joined.
 var shortenedTexts = []string{
-	" ", "\n", "\t", "\u00a0", "\u3000", "\u200b", "\ufe0f", "a", "A", "\uff21", "\U0001d400", "e\u0301", "\u1112\u1161\u11ab",
-	"\u03b1\u0313\u0300\u0345", "\U00013000", "\U000e0001", "\U0010fffd", "\x01", "\ufffd", "\u4e00", "\u0e01", "-", "=",
+	" ", "\n", "\t", "\u00a0", "\u3000", "\u200b", "\ufe0f", "a", "A", "\uff21", "\U0001d400", "e\u0301",
+	"\u1112\u1161\u11ab",
+	"\u03b1\u0313\u0300\u0345", "\U00013000", "\U000e0001", "\U0010fffd", "\x01", "\ufffd", "\u4e00", "\u0e01", "-",
+	"=",
 }
 
 // leastTokens is how many tokens a text has at least, by its bytes alone.

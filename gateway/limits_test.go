@@ -21,11 +21,13 @@ func (s *server) batchOf(chats int, extra string, headers ...string) string {
 	s.t.Helper()
 	var lines strings.Builder
 	for i := range chats {
-		fmt.Fprintf(&lines, `{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, chatBody(extra))
+		fmt.Fprintf(&lines, `{"custom_id":"c%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i,
+			chatBody(extra))
 	}
 	contentType, body := form("purpose", "batch", "file", lines.String())
 	_, file := s.do("POST", "/v1/files", body, append([]string{"Content-Type", contentType}, headers...)...)
-	request := `{"input_file_id":"` + decode[openai.File](s.t, file).ID + `","endpoint":"/v1/chat/completions","completion_window":"24h"}`
+	request := `{"input_file_id":"` + decode[openai.File](s.t,
+		file).ID + `","endpoint":"/v1/chat/completions","completion_window":"24h"}`
 	r, made := s.do("POST", "/v1/batches", request, headers...)
 	if r.StatusCode != 200 {
 		s.t.Fatalf("%d: %s", r.StatusCode, made)
@@ -47,7 +49,8 @@ func (s *server) batchNow(id string, headers ...string) (now openai.Batch, failu
 // usedBy sums up the ledger of one key.
 func (s *server) usedBy(key string) (sum ledger.Sum) {
 	s.t.Helper()
-	sums, err := s.gateway.config.Ledger.Sums(s.t.Context(), ledger.Query{From: time.Unix(1, 0), To: time.Now().Add(time.Hour), Only: map[ledger.By][]string{ledger.ByKey: {key}}})
+	sums, err := s.gateway.config.Ledger.Sums(s.t.Context(), ledger.Query{From: time.Unix(1, 0),
+		To: time.Now().Add(time.Hour), Only: map[ledger.By][]string{ledger.ByKey: {key}}})
 	if err != nil || len(sums) > 1 {
 		s.t.Fatalf("%v, %v", sums, err)
 	}
@@ -72,14 +75,17 @@ func startKeyed(t *testing.T, w parley.Worker) (*server, *tenantRig) {
 func TestBatchesObeyTheirKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rig := startKeyed(t, &worker{script: speak(t, "Hello", 0)})
-		secret, id := rig.key(tenant.NewKey{Organization: "acme", User: "ann", Limits: limit.Limits{RequestsPerMinute: 4}}) // a file and a batch are two
+		// a file and a batch are two
+		secret, id := rig.key(tenant.NewKey{Organization: "acme", User: "ann",
+			Limits: limit.Limits{RequestsPerMinute: 4}})
 		other, _ := rig.key(tenant.NewKey{Organization: "acme", User: "ann"})
 		b := s.batchOf(5, `,"max_tokens":9`, bearer(secret)...)
 		time.Sleep(2 * time.Second)
 		if got := s.usedBy(id); got.Requests != 2 {
 			t.Errorf("at once the key's ledger has %+v", got)
 		}
-		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), bearer(secret)...); r.StatusCode != 429 || !strings.Contains(body, "Rate limit of your key reached") {
+		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), bearer(secret)...); r.StatusCode != 429 ||
+			!strings.Contains(body, "Rate limit of your key reached") {
 			t.Errorf("beside its batch the key gets %d: %s", r.StatusCode, body)
 		}
 		time.Sleep(time.Second) // the tier allows two a second
@@ -110,7 +116,8 @@ func TestBatchesOfASpentBudgetFailAtOnce(t *testing.T) {
 		b := s.batchOf(3, `,"max_tokens":9`, bearer(secret)...)
 		time.Sleep(time.Second / 2)
 		now, failures := s.batchNow(b, bearer(secret)...)
-		if now.Status != openai.BatchCompleted || now.RequestCounts.Failed != 3 || !strings.Contains(failures, "insufficient_quota") {
+		if now.Status != openai.BatchCompleted || now.RequestCounts.Failed != 3 ||
+			!strings.Contains(failures, "insufficient_quota") {
 			t.Errorf("%+v: %s", now, failures)
 		}
 		if got := s.usedBy(id); got.Requests != 0 {
@@ -167,7 +174,8 @@ func TestBatchesEndWithTheirKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, rig := startKeyed(t, &worker{script: speak(t, "Hello", 0)})
-				secret, id := rig.key(tenant.NewKey{Organization: "acme", User: "ann", Limits: limit.Limits{RequestsPerMinute: 3}})
+				secret, id := rig.key(tenant.NewKey{Organization: "acme", User: "ann",
+					Limits: limit.Limits{RequestsPerMinute: 3}})
 				b := s.batchOf(20, `,"max_tokens":9`, bearer(secret)...)
 				time.Sleep(time.Second)
 				if err := c.end(t, rig.store, id); err != nil {
@@ -179,7 +187,8 @@ func TestBatchesEndWithTheirKey(t *testing.T) {
 				}
 				reader, _ := rig.key(tenant.NewKey{Organization: "acme", User: "ann"})
 				now, failures := s.batchNow(b, bearer(reader)...)
-				if now.RequestCounts != (openai.BatchRequestCounts{Total: 20, Completed: 1, Failed: 19}) || strings.Count(failures, c.want) != 19 || strings.Count(failures, `"status_code":401`) != 19 {
+				if now.RequestCounts != (openai.BatchRequestCounts{Total: 20, Completed: 1, Failed: 19}) ||
+					strings.Count(failures, c.want) != 19 || strings.Count(failures, `"status_code":401`) != 19 {
 					t.Errorf("%+v: %.600s", now, failures)
 				}
 				if got := s.usedBy(id); got.Requests != 1 {
@@ -245,7 +254,8 @@ func (s *server) overSocket(path, frame, last string) string {
 			s.t.Fatalf("%v after %s", err, all.String())
 		}
 		all.Write(got)
-		if text := string(got); strings.Contains(text, last) || strings.Contains(text, `"error"`) && !strings.Contains(text, `"error":null`) {
+		if text := string(got); strings.Contains(text, last) ||
+			strings.Contains(text, `"error"`) && !strings.Contains(text, `"error":null`) {
 			return all.String()
 		}
 	}
@@ -268,7 +278,9 @@ func TestEveryWayIsHeldToLimits(t *testing.T) {
 			return s.overSocket("/v1/chat/completions", chatBody(`,"max_tokens":9`), "[DONE]")
 		},
 		"response socket": func(s *server) string {
-			return s.overSocket("/v1/responses", `{"type":"response.create","model":"`+modelID+`","input":"Hi","max_output_tokens":9}`, "response.completed")
+			return s.overSocket("/v1/responses",
+				`{"type":"response.create","model":"`+modelID+`","input":"Hi","max_output_tokens":9}`,
+				"response.completed")
 		},
 		"batch": func(s *server) string {
 			id := s.batchOf(1, `,"max_tokens":9`)
@@ -285,7 +297,8 @@ func TestEveryWayIsHeldToLimits(t *testing.T) {
 				s := w.server
 				answer := ask(s)
 				cost := w.wantSettled(answer, 1)
-				for want, l := range map[string]limit.Limits{"insufficient_quota": {MonthlyBudget: cost + 1}, "rate_limit_exceeded": {InputTokensPerMinute: 1}} {
+				for want, l := range map[string]limit.Limits{"insufficient_quota": {MonthlyBudget: cost + 1},
+					"rate_limit_exceeded": {InputTokensPerMinute: 1}} {
 					s.limited(l)
 					if answer := ask(s); !strings.Contains(answer, `"`+want+`"`) {
 						t.Errorf("with nothing left: %s", answer)
@@ -303,7 +316,8 @@ func (w *tally) wantSettled(answer string, asked int64) limit.Micros {
 	w.server.t.Helper()
 	synctest.Wait()
 	got := w.server.used()
-	if n := w.asked.Load(); n != asked || got.Requests != asked || got.Output != asked*int64(len(tokensOf(w.server.t, "Yes<|im_end|>"))) || got.Cost == 0 {
+	if n := w.asked.Load(); n != asked || got.Requests != asked ||
+		got.Output != asked*int64(len(tokensOf(w.server.t, "Yes<|im_end|>"))) || got.Cost == 0 {
 		w.server.t.Errorf("the worker was asked %d times, want %d; the ledger has %+v: %s", n, asked, got, answer)
 	}
 	w.wantLeft("after it", enough-got.Cost)
@@ -340,7 +354,8 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 		s := w.server
 		path := s.converse(`,"context_policy":"drop"`)
 		grow := func() (int, object) {
-			return s.call("POST", path+"/messages", `{"model":"`+modelID+`","max_tokens":1,"content":"`+strings.Repeat("long ", 12)+`"}`)
+			return s.call("POST", path+"/messages",
+				`{"model":"`+modelID+`","max_tokens":1,"content":"`+strings.Repeat("long ", 12)+`"}`)
 		}
 		policy := func(p string) { s.call("POST", path, `{"context_policy":"`+p+`"}`) }
 		for n := 0; ; n++ {
@@ -355,7 +370,8 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 		s.limited(limit.Limits{MonthlyBudget: cost + turn})
 		policy("summarise")
 		before := w.asked.Load()
-		if status, o := grow(); status != 429 || o.text("error", "code") != "insufficient_quota" || w.asked.Load() != before {
+		if status, o := grow(); status != 429 || o.text("error", "code") != "insufficient_quota" ||
+			w.asked.Load() != before {
 			t.Errorf("without a budget for the summary: %d: %v", status, o)
 		}
 		w.wantSettled("refused", before)
@@ -384,7 +400,8 @@ func TestTiersOfOneOrganization(t *testing.T) {
 	var accounts [2][]limit.Account
 	for i, class := range []parley.Class{parley.Pro, parley.Free} {
 		secret, _ := rig.key(tenant.NewKey{Organization: "acme", Tier: tier(class)})
-		if _, err := rig.store.ChangeOrganization(t.Context(), "acme", tenant.OrganizationChange{Limits: &limit.Limits{InputTokensPerMinute: 1000}}); err != nil {
+		if _, err := rig.store.ChangeOrganization(t.Context(), "acme",
+			tenant.OrganizationChange{Limits: &limit.Limits{InputTokensPerMinute: 1000}}); err != nil {
 			t.Fatal(err)
 		}
 		who := must(rig.ring.Identify(t.Context(), secret))(t)

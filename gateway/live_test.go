@@ -115,7 +115,9 @@ func TestErrorAfterPing(t *testing.T) {
 		}}
 		s := start(t, w)
 		status, body := s.chat(`,"stream":true`)
-		want := strings.Repeat(": ping\n\n", 3) + `data: {"error":{"message":"No room.","type":"server_error","param":null,"code":"overloaded","retry_after_ms":1000}}`
+		want := strings.Repeat(": ping\n\n",
+			3) +
+			`data: {"error":{"message":"No room.","type":"server_error","param":null,"code":"overloaded","retry_after_ms":1000}}`
 		if status != 200 {
 			t.Errorf("status %d", status)
 		}
@@ -131,7 +133,8 @@ func TestErrorBeforeFirstToken(t *testing.T) {
 		s := start(t, w)
 		for _, extra := range []string{"", `,"stream":true`} {
 			response, body := s.do("POST", "/v1/chat/completions", chatBody(extra))
-			if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || response.Header.Get("Content-Type") != "application/json" {
+			if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" ||
+				response.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("status %d, header %v", response.StatusCode, response.Header)
 			}
 			wantBody(t, body, `{"error":{"message":"No room.","type":"server_error","param":null,"code":"overloaded"}}`)
@@ -181,7 +184,9 @@ func TestErrorMidStream(t *testing.T) {
 // TestSlowClient reads nothing: the write deadline frees the worker.
 func TestSlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{script: func(r *parley.Request) []say { return speech(t, r, time.Millisecond, strings.Repeat("word ", 3000)) }}
+		w := &worker{script: func(r *parley.Request) []say {
+			return speech(t, r, time.Millisecond, strings.Repeat("word ", 3000))
+		}}
 		s := start(t, w)
 		response := s.open(t.Context(), "POST", "/v1/chat/completions", chatBody(`,"stream":true`))
 		before := time.Now()
@@ -219,7 +224,9 @@ func TestSlowWriter(t *testing.T) {
 
 func TestConcurrentStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{script: func(r *parley.Request) []say { return speech(t, r, time.Second, "seed "+itoa(int(r.Sampling.Seed))) }}
+		w := &worker{script: func(r *parley.Request) []say {
+			return speech(t, r, time.Second, "seed "+itoa(int(r.Sampling.Seed)))
+		}}
 		s := start(t, w)
 		var group sync.WaitGroup
 		for i := range 8 {
@@ -248,7 +255,8 @@ func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "one two", 10*time.Second)}
 		s := start(t, w)
-		if response, body := s.do("GET", "/readyz", ""); response.StatusCode != 200 || body != "{\"status\":\"ready\"}\n" {
+		if response, body := s.do("GET", "/readyz", ""); response.StatusCode != 200 ||
+			body != "{\"status\":\"ready\"}\n" {
 			t.Errorf("ready: %d %s", response.StatusCode, body)
 		}
 		done := make(chan string)
@@ -266,7 +274,8 @@ func TestDrain(t *testing.T) {
 			if path == "/readyz" {
 				method, body = "GET", ""
 			}
-			if response, _ := s.do(method, path, body); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
+			if response, _ := s.do(method, path, body); response.StatusCode != 503 ||
+				response.Header.Get("Retry-After") == "" {
 				t.Errorf("%s gives %d while draining", path, response.StatusCode)
 			}
 		}

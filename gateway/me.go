@@ -43,8 +43,15 @@ type meDocument struct {
 func (g *Gateway) showMe(c *call) error {
 	who, ctx := &c.identity, c.request.Context()
 	month := ledger.MonthOf(g.config.Now())
-	me := meDocument{Object: "organization.me", Organization: who.Organization, Tier: who.Tier.String(), Admin: who.Admin, Limits: who.Limits,
-		MonthStart: month.Unix(), Currency: g.config.Currency}
+	me := meDocument{
+		Object:       "organization.me",
+		Organization: who.Organization,
+		Tier:         who.Tier.String(),
+		Admin:        who.Admin,
+		Limits:       who.Limits,
+		MonthStart:   month.Unix(),
+		Currency:     g.config.Currency,
+	}
 	if who.Key != "" {
 		k, err := g.config.Keys.Store().Key(ctx, who.Key)
 		if err != nil {

@@ -41,7 +41,8 @@ func (g *Gateway) messages(c *call) error {
 	if err != nil {
 		return err
 	}
-	form := &messageShape{id: "msg_" + c.suffix, model: model.ID, keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
+	form := &messageShape{id: "msg_" + c.suffix, model: model.ID,
+		keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
 	if request.Stream {
 		return c.later(func() error {
 			defer stop()
@@ -131,7 +132,13 @@ func stopReason(a *answer.Answer, finish parley.Finish) (reason string, sequence
 }
 
 func (s *messageShape) empty() openai.ReplyMessage {
-	return openai.ReplyMessage{ID: s.id, Type: "message", Role: "assistant", Model: s.model, Content: []any{}}
+	return openai.ReplyMessage{
+		ID:      s.id,
+		Type:    "message",
+		Role:    "assistant",
+		Model:   s.model,
+		Content: []any{},
+	}
 }
 
 // whole returns the complete answer.
@@ -144,7 +151,8 @@ func (s *messageShape) whole(w *answer.CollectedChoice, a *answer.Answer) openai
 		m.Content = append(m.Content, openai.TextBlock{Type: "text", Text: w.Text.String()})
 	}
 	for _, call := range w.Calls {
-		m.Content = append(m.Content, openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(call.ID), Name: call.Name, Input: inputOf(call.Arguments.String())})
+		m.Content = append(m.Content, openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(call.ID), Name: call.Name,
+			Input: inputOf(call.Arguments.String())})
 	}
 	reason, sequence := stopReason(a, w.Finish)
 	m.StopReason, m.StopSequence, m.Usage = &reason, sequence, openai.MessageUsageOf(a.Usage, s.keep)
@@ -205,14 +213,16 @@ func (s *messageShape) content(p answer.Piece) (events []openai.MessageEvent) {
 		if s.open != kind {
 			events = append(events, s.shut()...)
 			s.open = kind
-			events = append(events, openai.MessageEvent{Type: "content_block_start", Index: s.at(), ContentBlock: block})
+			events = append(events,
+				openai.MessageEvent{Type: "content_block_start", Index: s.at(), ContentBlock: block})
 		}
 		if delta != nil {
 			events = append(events, openai.MessageEvent{Type: "content_block_delta", Index: s.at(), Delta: delta})
 		}
 	}
 	if p.Reasoning != "" {
-		add("thinking", openai.ThinkingBlock{Type: "thinking"}, openai.ThinkingDelta{Type: "thinking_delta", Thinking: p.Reasoning})
+		add("thinking", openai.ThinkingBlock{Type: "thinking"},
+			openai.ThinkingDelta{Type: "thinking_delta", Thinking: p.Reasoning})
 	}
 	if p.Text != "" {
 		add("text", openai.TextBlock{Type: "text"}, openai.TextDelta{Type: "text_delta", Text: p.Text})
@@ -249,7 +259,8 @@ func (s *messageShape) closing(a *answer.Answer, finish parley.Finish) []openai.
 	reason, sequence := stopReason(a, finish)
 	usage := openai.MessageUsageOf(a.Usage, s.keep)
 	return append(s.shut(),
-		openai.MessageEvent{Type: "message_delta", Delta: openai.StopDelta{StopReason: reason, StopSequence: sequence}, Usage: &usage},
+		openai.MessageEvent{Type: "message_delta", Delta: openai.StopDelta{StopReason: reason, StopSequence: sequence},
+			Usage: &usage},
 		openai.MessageEvent{Type: "message_stop"})
 }
 

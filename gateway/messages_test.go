@@ -21,7 +21,8 @@ func messagesBody(extra string) string {
 
 func (s *server) message(extra string) (int, string) {
 	s.t.Helper()
-	response, body := s.do("POST", "/v1/messages", messagesBody(extra), "X-Api-Key", "any", "Anthropic-Version", "2023-06-01")
+	response, body := s.do("POST", "/v1/messages", messagesBody(extra), "X-Api-Key", "any", "Anthropic-Version",
+		"2023-06-01")
 	if id := response.Header.Get("Request-Id"); id == "" || id != response.Header.Get("X-Request-Id") {
 		s.t.Errorf("request-id is %q", id)
 	}
@@ -34,9 +35,12 @@ func TestMessageWhole(t *testing.T) {
 		s := start(t, w)
 		_, body := s.message(`,"metadata":{"user_id":"u"},"temperature":0.5,"top_k":3,"stop_sequences":["x","y"]`)
 		r := w.request(t)
-		wantBody(t, body, `{"id":"msg_ID","type":"message","role":"assistant","model":"tiny/llama:1","content":[{"type":"text","text":"A b"}],"stop_reason":"end_turn","stop_sequence":null,`+
-			`"usage":{"input_tokens":`+itoa(len(r.Prompt)-2)+`,"cache_creation_input_tokens":0,"cache_read_input_tokens":2,"output_tokens":3}}`)
-		if r.MaxTokens != 50 || r.Sampling.TopK != 3 || r.Sampling.Temperature != 0.5 || !cmp.Equal(r.Stop.Strings, []string{"x", "y"}) || r.Retain != 0 {
+		wantBody(t, body,
+			`{"id":"msg_ID","type":"message","role":"assistant","model":"tiny/llama:1","content":[{"type":"text","text":"A b"}],"stop_reason":"end_turn","stop_sequence":null,`+
+				`"usage":{"input_tokens":`+itoa(
+				len(r.Prompt)-2)+`,"cache_creation_input_tokens":0,"cache_read_input_tokens":2,"output_tokens":3}}`)
+		if r.MaxTokens != 50 || r.Sampling.TopK != 3 || r.Sampling.Temperature != 0.5 ||
+			!cmp.Equal(r.Stop.Strings, []string{"x", "y"}) || r.Retain != 0 {
 			t.Errorf("asked for %+v", r)
 		}
 	})
@@ -49,7 +53,8 @@ func TestMessageStopReasons(t *testing.T) {
 	}{
 		{"A b", "", `"stop_reason":"end_turn","stop_sequence":null`, parley.FinishStop},
 		{"A b", "", `"stop_reason":"max_tokens","stop_sequence":null`, parley.FinishLength},
-		{"A bcd", `,"stop_sequences":["c","bc"]`, `"stop_reason":"stop_sequence","stop_sequence":"bc"`, parley.FinishStop},
+		{"A bcd", `,"stop_sequences":["c","bc"]`, `"stop_reason":"stop_sequence","stop_sequence":"bc"`,
+			parley.FinishStop},
 		{weatherCall, anthropicTool, `"stop_reason":"tool_use","stop_sequence":null`, parley.FinishStop},
 	} {
 		for _, stream := range []string{"", `,"stream":true`} {
@@ -107,11 +112,13 @@ func TestMessageStream(t *testing.T) {
 			default:
 				got = append(got, line)
 			}
-			if event.ContentBlock.Type == "tool_use" && (!strings.HasPrefix(event.ContentBlock.ID, "toolu_") || event.ContentBlock.Name != "weather") {
+			if event.ContentBlock.Type == "tool_use" && (!strings.HasPrefix(event.ContentBlock.ID, "toolu_") ||
+				event.ContentBlock.Name != "weather") {
 				t.Errorf("%s", e[1])
 			}
 		}
-		want := "message_start0 ping0 content_block_starttext0 content_block_stop0 content_block_starttool_use1 content_block_stop1 " +
+		want := "message_start0 ping0 content_block_starttext0 content_block_stop0 content_block_starttool_use1 " +
+			"content_block_stop1 " +
 			"content_block_starttool_use2 content_block_stop2 message_delta0 message_stop0"
 		if strings.Join(got, " ") != want {
 			t.Errorf("got %s\nwant %s", strings.Join(got, " "), want)
@@ -119,7 +126,8 @@ func TestMessageStream(t *testing.T) {
 		if strings.TrimSpace(text) != "Hm" || inputs["1"] != `{"city": "Rom"}` || inputs["2"] != inputs["1"] {
 			t.Errorf("%q %v", text, inputs)
 		}
-		if !strings.Contains(body, `"usage":{"input_tokens":`+itoa(len(w.request(t).Prompt)-2)+`,"cache_creation_input_tokens":0,"cache_read_input_tokens":2,`) {
+		if !strings.Contains(body, `"usage":{"input_tokens":`+itoa(
+			len(w.request(t).Prompt)-2)+`,"cache_creation_input_tokens":0,"cache_read_input_tokens":2,`) {
 			t.Errorf("%s", body)
 		}
 		s.settled(w)
@@ -134,7 +142,8 @@ func TestMessageToolUse(t *testing.T) {
 		var m struct {
 			Content []openai.ToolUseBlock `json:"content"`
 		}
-		if err := json.Unmarshal([]byte(body), &m); err != nil || len(m.Content) != 1 || string(m.Content[0].Input) != `{"city":"Rom"}` && string(m.Content[0].Input) != `{"city": "Rom"}` {
+		if err := json.Unmarshal([]byte(body), &m); err != nil || len(m.Content) != 1 ||
+			string(m.Content[0].Input) != `{"city":"Rom"}` && string(m.Content[0].Input) != `{"city": "Rom"}` {
 			t.Errorf("%v: %s", err, body)
 		}
 		if w.request(t).Grammar == nil {
@@ -153,7 +162,8 @@ func TestMessagePing(t *testing.T) {
 		for _, e := range named(t, body) {
 			got = append(got, e[0])
 		}
-		if want := "ping ping message_start ping content_block_start content_block_delta content_block_stop message_delta message_stop"; strings.Join(got, " ") != want {
+		if want := "ping ping message_start ping content_block_start content_block_delta content_block_stop " +
+			"message_delta message_stop"; strings.Join(got, " ") != want {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -161,15 +171,20 @@ func TestMessagePing(t *testing.T) {
 
 func TestMessageErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: func(*parley.Request) []say { return []say{{err: parley.Errorf(parley.Overloaded, "No room.")}} }})
+		s := start(t, &worker{script: func(*parley.Request) []say {
+			return []say{{err: parley.Errorf(parley.Overloaded, "No room.")}}
+		}})
 		for _, c := range []struct {
 			method, path, body string
 			status             int
 			want               string
 		}{
-			{"POST", "/v1/messages", `{"model":"x","messages":[{"role":"user","content":"x"}]}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Missing required parameter: 'max_tokens'."},"request_id":"req_ID"}`},
-			{"POST", "/v1/messages", `{"model":"x","max_tokens":5,"messages":[{"role":"user","content":"x"}]}`, 404, `"type":"not_found_error"`},
-			{"POST", "/v1/messages", messagesBody(``), 529, `{"type":"error","error":{"type":"overloaded_error","message":"No room."},"request_id":"req_ID"}`},
+			{"POST", "/v1/messages", `{"model":"x","messages":[{"role":"user","content":"x"}]}`, 400,
+				`{"type":"error","error":{"type":"invalid_request_error","message":"Missing required parameter: 'max_tokens'."},"request_id":"req_ID"}`},
+			{"POST", "/v1/messages", `{"model":"x","max_tokens":5,"messages":[{"role":"user","content":"x"}]}`, 404,
+				`"type":"not_found_error"`},
+			{"POST", "/v1/messages", messagesBody(``), 529,
+				`{"type":"error","error":{"type":"overloaded_error","message":"No room."},"request_id":"req_ID"}`},
 			{"GET", "/v1/messages", ``, 405, `"type":"invalid_request_error"`},
 			{"POST", "/v1/messages/nope", `{}`, 404, `"type":"not_found_error"`},
 			{"POST", "/v1/messages/count_tokens", `{}`, 400, `"type":"invalid_request_error"`},
@@ -182,11 +197,13 @@ func TestMessageErrors(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: func(r *parley.Request) []say {
-			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "A")}}, {after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")}}
+			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "A")}},
+				{after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")}}
 		}})
 		_, body := s.message(`,"stream":true`)
 		events := named(t, body)
-		if last := events[len(events)-1]; last[0] != "error" || !strings.Contains(last[1], `"type":"overloaded_error"`) {
+		if last := events[len(events)-1]; last[0] != "error" ||
+			!strings.Contains(last[1], `"type":"overloaded_error"`) {
 			t.Errorf("%s", body)
 		}
 	})
@@ -200,8 +217,10 @@ func TestMessageCache(t *testing.T) {
 		kept        bool
 	}{
 		{"none", `,"system":"Be brief."`, 0, false},
-		{"system", `,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]`, 5 * time.Minute, true},
-		{"an hour", `,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral","ttl":"1h"}}]`, time.Hour, true},
+		{"system", `,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]`,
+			5 * time.Minute, true},
+		{"an hour", `,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral","ttl":"1h"}}]`,
+			time.Hour, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &worker{script: speak(t, "A", 0)}
@@ -212,7 +231,8 @@ func TestMessageCache(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, u := w.request(t), m.Usage
-			if r.Retain != c.retain || u.CacheCreationInputTokens > 0 != c.kept || u.InputTokens+u.CacheCreationInputTokens+u.CacheReadInputTokens != len(r.Prompt) {
+			if r.Retain != c.retain || u.CacheCreationInputTokens > 0 != c.kept ||
+				u.InputTokens+u.CacheCreationInputTokens+u.CacheReadInputTokens != len(r.Prompt) {
 				t.Errorf("%s: kept for %v, %+v of %d", c.name, r.Retain, u, len(r.Prompt))
 			}
 		})
@@ -224,7 +244,8 @@ func TestCountTokens(t *testing.T) {
 		w := &worker{script: speak(t, "A", 0)}
 		s := start(t, w)
 		s.message(`,"system":"Be brief."`)
-		_, body := s.do("POST", "/v1/messages/count_tokens", `{"model":"`+modelID+`","system":"Be brief.","messages":[{"role":"user","content":"Hi"}]}`)
+		_, body := s.do("POST", "/v1/messages/count_tokens",
+			`{"model":"`+modelID+`","system":"Be brief.","messages":[{"role":"user","content":"Hi"}]}`)
 		wantBody(t, body, `{"input_tokens":`+itoa(len(w.request(t).Prompt))+`}`)
 	})
 }

@@ -45,7 +45,8 @@ func checkModerated(inputs []string) error {
 		bytes += len(text)
 	}
 	if bytes > moderatedBytesMax {
-		return parley.Invalid("input", "Invalid 'input': it has %d bytes, and a request may have %d. Send it in parts.", bytes, moderatedBytesMax)
+		return parley.Invalid("input",
+			"Invalid 'input': it has %d bytes, and a request may have %d. Send it in parts.", bytes, moderatedBytesMax)
 	}
 	return nil
 }
@@ -53,13 +54,18 @@ func checkModerated(inputs []string) error {
 // moderationKinds are OpenAI's categories and which of ours must both be found
 // for them.
 var moderationKinds = map[string][2]safety.Category{
-	"harassment": {safety.Harassment, safety.Harassment}, "harassment/threatening": {safety.Harassment, safety.Violence},
-	"hate": {safety.Hate, safety.Hate}, "hate/threatening": {safety.Hate, safety.Violence},
+	"harassment":             {safety.Harassment, safety.Harassment},
+	"harassment/threatening": {safety.Harassment, safety.Violence},
+	"hate":                   {safety.Hate, safety.Hate}, "hate/threatening": {safety.Hate, safety.Violence},
 	"illicit": {safety.Illicit, safety.Illicit}, "illicit/violent": {safety.Illicit, safety.Violence},
-	"self-harm": {safety.SelfHarm, safety.SelfHarm}, "self-harm/intent": {safety.SelfHarm, safety.SelfHarm}, "self-harm/instructions": {safety.SelfHarm, safety.Illicit},
-	"sexual": {safety.Sexual, safety.Sexual}, "sexual/minors": {safety.SexualMinors, safety.SexualMinors},
-	"violence": {safety.Violence, safety.Violence}, "violence/graphic": {safety.Violence, safety.Violence},
-	"injection": {safety.Injection, safety.Injection}, "secrets": {safety.Secrets, safety.Secrets}, "pii": {safety.PII, safety.PII},
+	"self-harm": {safety.SelfHarm, safety.SelfHarm}, "self-harm/intent": {safety.SelfHarm, safety.SelfHarm},
+	"self-harm/instructions": {safety.SelfHarm, safety.Illicit},
+	"sexual":                 {safety.Sexual, safety.Sexual},
+	"sexual/minors":          {safety.SexualMinors, safety.SexualMinors},
+	"violence":               {safety.Violence, safety.Violence},
+	"violence/graphic":       {safety.Violence, safety.Violence},
+	"injection":              {safety.Injection, safety.Injection}, "secrets": {safety.Secrets, safety.Secrets},
+	"pii": {safety.PII, safety.PII},
 }
 
 // flaggedFrom is the score from which on a text is flagged. Personal data is

@@ -12,10 +12,24 @@ import (
 func (c *call) life(status int, code parley.Code, elapsed time.Duration) *admin.Life {
 	s := &c.story
 	l := &admin.Life{
-		ID: c.id, ClientID: c.clientRequestID(), Tenant: c.identity.Organization, Tier: c.identity.Tier.String(), Route: c.route, Model: s.model,
-		Started: c.started, Status: status, Outcome: admin.OutcomeOf(code), Finish: string(s.finish), Stream: c.stream != nil,
-		Miss: s.usage.Miss, Shared: s.shared, PromptTokens: s.promptTokens, CachedTokens: s.usage.CachedTokens, OutputTokens: s.outputTokens,
-		TTFTms: millis(s.firstToken), TotalMs: millis(elapsed),
+		ID:           c.id,
+		ClientID:     c.clientRequestID(),
+		Tenant:       c.identity.Organization,
+		Tier:         c.identity.Tier.String(),
+		Route:        c.route,
+		Model:        s.model,
+		Started:      c.started,
+		Status:       status,
+		Outcome:      admin.OutcomeOf(code),
+		Finish:       string(s.finish),
+		Stream:       c.stream != nil,
+		Miss:         s.usage.Miss,
+		Shared:       s.shared,
+		PromptTokens: s.promptTokens,
+		CachedTokens: s.usage.CachedTokens,
+		OutputTokens: s.outputTokens,
+		TTFTms:       millis(s.firstToken),
+		TotalMs:      millis(elapsed),
 	}
 	if c.err != nil {
 		l.Error = shortened(c.err.Error(), lifeErrorMax)
@@ -41,7 +55,16 @@ func shortened(text string, most int) string {
 // course is what the stages of a call are told from.
 func (c *call) course(elapsed time.Duration) *admin.Course {
 	s := &c.story
-	course := &admin.Course{Came: c.started, Elapsed: elapsed, Handed: s.handed, Waited: c.place.Status().Waited, First: s.firstToken, Shared: s.shared, Usage: s.usage, Reason: routeOf(c).Reason}
+	course := &admin.Course{
+		Came:    c.started,
+		Elapsed: elapsed,
+		Handed:  s.handed,
+		Waited:  c.place.Status().Waited,
+		First:   s.firstToken,
+		Shared:  s.shared,
+		Usage:   s.usage,
+		Reason:  routeOf(c).Reason,
+	}
 	course.Legs, course.More = c.journey.Legs()
 	return course
 }

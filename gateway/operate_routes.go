@@ -24,7 +24,13 @@ type parts struct {
 
 // showParts answers GET /admin/api/about.
 func (g *Gateway) showParts(c *call) error {
-	return c.reply(http.StatusOK, parts{Fleet: g.config.Fleet != nil, Keys: g.config.Keys != nil, Usage: g.config.Ledger != nil, Audit: g.config.Audit != nil, Currency: g.config.Currency})
+	return c.reply(http.StatusOK, parts{
+		Fleet:    g.config.Fleet != nil,
+		Keys:     g.config.Keys != nil,
+		Usage:    g.config.Ledger != nil,
+		Audit:    g.config.Audit != nil,
+		Currency: g.config.Currency,
+	})
 }
 
 // showNow answers GET /admin/api/now.
@@ -116,7 +122,8 @@ func (g *Gateway) listRequests(c *call) error {
 		limit = n
 	}
 	g.operations.mu.Lock()
-	lives := g.operations.recent.List(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"), Tenant: query.Get("tenant")}, limit)
+	lives := g.operations.recent.List(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
+		Tenant: query.Get("tenant")}, limit)
 	g.operations.mu.Unlock()
 	return c.reply(http.StatusOK, requestList{"list", lives})
 }
@@ -128,7 +135,8 @@ func (g *Gateway) showRequest(c *call) error {
 	life := g.operations.recent.Find(c.values["id"])
 	g.operations.mu.Unlock()
 	if life == nil {
-		return parley.Errorf(parley.NotFound, "No request with the id '%s' is among the latest %d that have ended.", c.values["id"], admin.RecentMax)
+		return parley.Errorf(parley.NotFound, "No request with the id '%s' is among the latest %d that have ended.",
+			c.values["id"], admin.RecentMax)
 	}
 	return c.reply(http.StatusOK, life)
 }

@@ -13,8 +13,17 @@ import (
 // each worker that was asked, and below that what is known of the worker. A worker
 // that sends spans itself has those below its own, so that nothing is told twice.
 func spansOf(t *traced, l *admin.Life, legs []parley.Leg, elapsed time.Duration) []otlp.Span {
-	spans := []otlp.Span{{Trace: t.here.ID, ID: t.here.Span, Parent: t.parent, Name: spanName(l), Server: true, Start: l.Started, End: l.Started.Add(elapsed),
-		Attributes: spanAttributes(l), Error: spanError(l)}}
+	spans := []otlp.Span{{
+		Trace:      t.here.ID,
+		ID:         t.here.Span,
+		Parent:     t.parent,
+		Name:       spanName(l),
+		Server:     true,
+		Start:      l.Started,
+		End:        l.Started.Add(elapsed),
+		Attributes: spanAttributes(l),
+		Error:      spanError(l),
+	}}
 	asked := make([]otlp.Span, len(legs))
 	for i := range legs {
 		asked[i] = legSpan(t, &legs[i], spans[0].End)
@@ -43,8 +52,15 @@ func tellsItself(l *parley.Leg) bool { return l.Stay != nil && l.Stay.Traced }
 
 func stageSpan(t *traced, l *admin.Life, s *admin.Stage, parent [8]byte) otlp.Span {
 	start := l.Started.Add(fromMillis(s.StartMs))
-	span := otlp.Span{Trace: t.here.ID, ID: newSpanID(), Parent: parent, Name: s.Where + ": " + s.Name, Start: start, End: start.Add(fromMillis(s.Ms)),
-		Attributes: map[string]any{"parley.stage": s.Where}}
+	span := otlp.Span{
+		Trace:      t.here.ID,
+		ID:         newSpanID(),
+		Parent:     parent,
+		Name:       s.Where + ": " + s.Name,
+		Start:      start,
+		End:        start.Add(fromMillis(s.Ms)),
+		Attributes: map[string]any{"parley.stage": s.Where},
+	}
 	if s.Note != "" {
 		span.Attributes["parley.note"] = s.Note
 	}
@@ -54,9 +70,18 @@ func stageSpan(t *traced, l *admin.Life, s *admin.Stage, parent [8]byte) otlp.Sp
 // legSpan is a worker that was asked. Its place in the trace is what the worker
 // was told to be below.
 func legSpan(t *traced, l *parley.Leg, ended time.Time) otlp.Span {
-	s := otlp.Span{Trace: t.here.ID, ID: l.Span, Parent: t.here.Span, Name: askSpan, Client: l.Kind != admin.InProcess, Start: l.Sent, End: ended,
-		Attributes: map[string]any{"parley.stage": "worker", "parley.worker": l.Worker, "parley.pool": l.Pool, "parley.worker_kind": l.Kind, "parley.route_reason": l.Reason,
-			"parley.end": l.End, "gen_ai.usage.output_tokens": l.Tokens}}
+	s := otlp.Span{
+		Trace:  t.here.ID,
+		ID:     l.Span,
+		Parent: t.here.Span,
+		Name:   askSpan,
+		Client: l.Kind != admin.InProcess,
+		Start:  l.Sent,
+		End:    ended,
+		Attributes: map[string]any{"parley.stage": "worker", "parley.worker": l.Worker, "parley.pool": l.Pool,
+			"parley.worker_kind": l.Kind, "parley.route_reason": l.Reason,
+			"parley.end": l.End, "gen_ai.usage.output_tokens": l.Tokens},
+	}
 	if !l.Ended.IsZero() {
 		s.End = l.Ended
 	}
@@ -81,8 +106,15 @@ func inProcessSpan(t *traced, l *admin.Life) []otlp.Span {
 		}
 		start := l.Started.Add(fromMillis(s.StartMs))
 		if span == nil {
-			span = &otlp.Span{Trace: t.here.ID, ID: newSpanID(), Parent: t.here.Span, Name: askSpan, Start: start,
-				Attributes: map[string]any{"parley.stage": "worker", "parley.worker": l.Worker, "parley.worker_kind": admin.InProcess}}
+			span = &otlp.Span{
+				Trace:  t.here.ID,
+				ID:     newSpanID(),
+				Parent: t.here.Span,
+				Name:   askSpan,
+				Start:  start,
+				Attributes: map[string]any{"parley.stage": "worker", "parley.worker": l.Worker,
+					"parley.worker_kind": admin.InProcess},
+			}
 		}
 		span.End = start.Add(fromMillis(s.Ms))
 	}

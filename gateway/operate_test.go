@@ -50,7 +50,9 @@ func TestNowAndHistory(t *testing.T) {
 		s.do("POST", "/v1/chat/completions", `{"model":`)
 		time.Sleep(2 * time.Second)
 		p := decodeAs[admin.Picture](t, s.atHome(t.Context(), "/admin/api/now").Body.String())
-		if p.Verdict.Bottleneck != admin.NoBottleneck || p.Verdict.Happy || !strings.Contains(p.Verdict.Sentence, "tokens come every 100 ms") || p.Rates.Requests < 0.3 || p.Rates.Decode < 1 || p.TTFT.Count == 0 || p.TTFT.P95 < 0.05 || p.TTFT.P95 > 0.2 {
+		if p.Verdict.Bottleneck != admin.NoBottleneck || p.Verdict.Happy ||
+			!strings.Contains(p.Verdict.Sentence, "tokens come every 100 ms") || p.Rates.Requests < 0.3 ||
+			p.Rates.Decode < 1 || p.TTFT.Count == 0 || p.TTFT.P95 < 0.05 || p.TTFT.P95 > 0.2 {
 			t.Errorf("picture %+v", p)
 		}
 		if len(p.Promises) != 3 || p.Promises[0].Kept != 1 || p.Promises[0].Count < 50 || p.Promises[2].Kept != 0 {
@@ -93,7 +95,8 @@ func TestLivesOfRequests(t *testing.T) {
 		s.do("POST", "/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`)
 		synctest.Wait()
 		l := decodeAs[admin.Life](t, s.atHome(t.Context(), "/admin/api/requests/mine").Body.String())
-		if l.ID != response.Header.Get("X-Request-Id") || l.Outcome != admin.OK || l.Model != modelID || !l.Stream || l.Miss != "new" || l.CachedTokens != 2 || l.Worker == "" || l.TTFTms != 100 {
+		if l.ID != response.Header.Get("X-Request-Id") || l.Outcome != admin.OK || l.Model != modelID || !l.Stream ||
+			l.Miss != "new" || l.CachedTokens != 2 || l.Worker == "" || l.TTFTms != 100 {
 			t.Errorf("life %+v", l)
 		}
 		var told []string
@@ -105,7 +108,8 @@ func TestLivesOfRequests(t *testing.T) {
 			}
 			end = g.StartMs + g.Ms
 		}
-		if got := strings.Join(told, ", "); !strings.Contains(got, "engine: prefill, engine: decode") || end > l.TotalMs+0.01 {
+		if got := strings.Join(told, ", "); !strings.Contains(got, "engine: prefill, engine: decode") ||
+			end > l.TotalMs+0.01 {
 			t.Errorf("stages %s, until %v of %v ms", got, end, l.TotalMs)
 		}
 		list := decodeAs[requestList](t, s.atHome(t.Context(), "/admin/api/requests?outcome=refused").Body.String())
@@ -143,8 +147,12 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		tokens := tokensOf(t, "one two")
 		s := start(t, &worker{}, func(c *Config) {
 			c.Fleet = &admin.Fleet{Drain: set("draining"), Resume: set("up"), Sleep: set("asleep"), Wake: set("up"),
-				Workers:  func() []admin.Worker { return []admin.Worker{{Name: "a/b", Pool: "p", State: state, KV: 0.5}} },
-				Findings: func() []admin.Finding { return []admin.Finding{{Model: modelID, Was: tokens[:1], Now: tokens}} }}
+				Workers: func() []admin.Worker {
+					return []admin.Worker{{Name: "a/b", Pool: "p", State: state, KV: 0.5}}
+				},
+				Findings: func() []admin.Finding {
+					return []admin.Finding{{Model: modelID, Was: tokens[:1], Now: tokens}}
+				}}
 		})
 		tell := func(verb, body string) *httptest.ResponseRecorder {
 			time.Sleep(time.Second)
@@ -153,16 +161,20 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 				r.Header.Set("Content-Type", "application/json")
 			})
 		}
-		if w := tell("drain", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "draining" {
+		if w := tell("drain", `{"worker":"a/b"}`); w.Code != 200 ||
+			decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "draining" {
 			t.Errorf("drain gives %d: %s", w.Code, w.Body)
 		}
-		if w := tell("resume", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
+		if w := tell("resume", `{"worker":"a/b"}`); w.Code != 200 ||
+			decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
 			t.Errorf("resume gives %d: %s", w.Code, w.Body)
 		}
-		if w := tell("sleep", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "asleep" {
+		if w := tell("sleep", `{"worker":"a/b"}`); w.Code != 200 ||
+			decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "asleep" {
 			t.Errorf("sleep gives %d: %s", w.Code, w.Body)
 		}
-		if w := tell("wake", `{"worker":"a/b"}`); w.Code != 200 || decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
+		if w := tell("wake", `{"worker":"a/b"}`); w.Code != 200 ||
+			decodeAs[admin.Picture](t, w.Body.String()).Workers[0].State != "up" {
 			t.Errorf("wake gives %d: %s", w.Code, w.Body)
 		}
 		if w := tell("drain", `{"worker":"c"}`); w.Code != 404 {

@@ -50,7 +50,8 @@ func (g *Gateway) endTrace(c *call, l *admin.Life, elapsed time.Duration) {
 }
 
 // operations of the conventions for generative AI, by route.
-var genAIOperations = map[string]string{"/v1/completions": "text_completion", "/v1/fim/completions": "text_completion", "/v1/embeddings": "embeddings"}
+var genAIOperations = map[string]string{"/v1/completions": "text_completion", "/v1/fim/completions": "text_completion",
+	"/v1/embeddings": "embeddings"}
 
 func operationOf(route string) string {
 	if name, ok := genAIOperations[route]; ok {
@@ -72,14 +73,18 @@ func spanError(l *admin.Life) string {
 // spanAttributes are named by OpenTelemetry's conventions for generative AI.
 func spanAttributes(l *admin.Life) map[string]any {
 	a := map[string]any{
-		"gen_ai.operation.name": operationOf(l.Route), "gen_ai.provider.name": "parley", "gen_ai.request.model": l.Model, "gen_ai.response.model": l.Model, "gen_ai.response.id": l.ID,
-		"gen_ai.usage.input_tokens": l.PromptTokens, "gen_ai.usage.output_tokens": l.OutputTokens, "gen_ai.usage.cache_read.input_tokens": l.CachedTokens,
-		"http.route": l.Route, "http.response.status_code": l.Status, "parley.outcome": l.Outcome, "parley.tier": l.Tier, "parley.stream": l.Stream,
+		"gen_ai.operation.name": operationOf(l.Route), "gen_ai.provider.name": "parley",
+		"gen_ai.request.model": l.Model, "gen_ai.response.model": l.Model, "gen_ai.response.id": l.ID,
+		"gen_ai.usage.input_tokens": l.PromptTokens, "gen_ai.usage.output_tokens": l.OutputTokens,
+		"gen_ai.usage.cache_read.input_tokens": l.CachedTokens,
+		"http.route":                           l.Route, "http.response.status_code": l.Status,
+		"parley.outcome": l.Outcome, "parley.tier": l.Tier, "parley.stream": l.Stream,
 	}
 	if l.Finish != "" {
 		a["gen_ai.response.finish_reasons"] = []string{l.Finish}
 	}
-	for key, text := range map[string]string{"parley.worker": l.Worker, "parley.route_reason": l.WorkerReason, "parley.cache_miss": l.Miss, "error.type": spanErrorType(l)} {
+	for key, text := range map[string]string{"parley.worker": l.Worker, "parley.route_reason": l.WorkerReason,
+		"parley.cache_miss": l.Miss, "error.type": spanErrorType(l)} {
 		if text != "" {
 			a[key] = text
 		}

@@ -38,7 +38,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			ScopeSpans []struct{ Spans []collected }
 		}
 	}
-	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || json.NewDecoder(r.Body).Decode(&body) != nil {
+	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" ||
+		json.NewDecoder(r.Body).Decode(&body) != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -74,7 +75,8 @@ func TestTracesReachACollector(t *testing.T) {
 		t.Fatalf("spans %+v", taken.spans)
 	}
 	root := taken.spans[0]
-	if root.TraceID != parent[3:35] || root.ParentSpanID != parent[36:52] || root.Kind != 2 || root.Name != "chat "+modelID {
+	if root.TraceID != parent[3:35] || root.ParentSpanID != parent[36:52] || root.Kind != 2 ||
+		root.Name != "chat "+modelID {
 		t.Errorf("the first span is %+v", root)
 	}
 	below := map[string][]string{}
@@ -88,17 +90,21 @@ func TestTracesReachACollector(t *testing.T) {
 			t.Errorf("%+v does not belong to %+v", span, root)
 		}
 	}
-	if got := strings.Join(below["worker: ask"], ", "); got != "worker: hand to the engine, engine: wait for compute, engine: prefill, engine: decode" {
+	if got := strings.Join(below["worker: ask"],
+		", "); got != "worker: hand to the engine, engine: wait for compute, engine: prefill, engine: decode" {
 		t.Errorf("below the worker are %s", got)
 	}
-	if got := strings.Join(below[root.Name], ", "); !strings.HasPrefix(got, "worker: ask, gateway: read and render, ") || !strings.Contains(got, "router: choose a worker") || strings.Contains(got, "engine") {
+	if got := strings.Join(below[root.Name], ", "); !strings.HasPrefix(got,
+		"worker: ask, gateway: read and render, ") || !strings.Contains(got, "router: choose a worker") ||
+		strings.Contains(got, "engine") {
 		t.Errorf("below the call are %s", got)
 	}
 	told := map[string]any{}
 	for _, a := range root.Attributes {
 		told[a.Key] = a.Value
 	}
-	for _, key := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.response.finish_reasons"} {
+	for _, key := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.input_tokens",
+		"gen_ai.usage.output_tokens", "gen_ai.response.finish_reasons"} {
 		if told[key] == nil {
 			t.Errorf("there is no %s in %v", key, told)
 		}

@@ -60,16 +60,20 @@ safety:
 	}{
 		{what: "all answer", statusOfTwo: 200, statusOfOne: 200},
 		{what: "the open one is down", hateDown: true, statusOfTwo: 200, statusOfOne: 200},
-		{what: "the open one is down, and the other finds something", hateDown: true, finds: "violence", statusOfTwo: 400, statusOfOne: 200},
-		{what: "the closed one is down", violenceDown: true, statusOfTwo: 503, statusOfOne: 200, refusedForNobodyCouldCheck: true},
-		{what: "both are down", hateDown: true, violenceDown: true, bothDown: true, statusOfTwo: 503, statusOfOne: 503, refusedForNobodyCouldCheck: true},
+		{what: "the open one is down, and the other finds something", hateDown: true, finds: "violence",
+			statusOfTwo: 400, statusOfOne: 200},
+		{what: "the closed one is down", violenceDown: true, statusOfTwo: 503, statusOfOne: 200,
+			refusedForNobodyCouldCheck: true},
+		{what: "both are down", hateDown: true, violenceDown: true, bothDown: true, statusOfTwo: 503, statusOfOne: 503,
+			refusedForNobodyCouldCheck: true},
 	} {
 		hate.down.Store(c.hateDown)
 		violence.down.Store(c.violenceDown)
 		both.down.Store(c.bothDown)
 		violence.finds = c.finds
 		status, answer := two.chat("")
-		if status != c.statusOfTwo || strings.Contains(answer, "cannot be checked now") != c.refusedForNobodyCouldCheck {
+		if status != c.statusOfTwo ||
+			strings.Contains(answer, "cannot be checked now") != c.refusedForNobodyCouldCheck {
 			t.Errorf("%s: %d %s, want %d", c.what, status, answer, c.statusOfTwo)
 		}
 		if status, answer := one.chat(""); status != c.statusOfOne {
@@ -89,7 +93,8 @@ safety:
     moderators: [theirs]
   moderators: {theirs: {url: "`+serveLocal(t, m)+`", timeout: 5s, output: true}}
 `))
-	if status, answer := s.chat(""); status != 200 || strings.Contains(answer, "Hello") || !strings.Contains(answer, "Not that.") || !strings.Contains(answer, `"content_filter"`) {
+	if status, answer := s.chat(""); status != 200 || strings.Contains(answer, "Hello") ||
+		!strings.Contains(answer, "Not that.") || !strings.Contains(answer, `"content_filter"`) {
 		t.Errorf("what they flag was shown: %d %s", status, answer)
 	}
 	m.finds = "hate"
@@ -146,14 +151,16 @@ func TestNoRequestSeesHalfAPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "safety.yaml")
 		write := func(n int) {
-			text := changingPolicies[n%2] + strings.Repeat("\n", 1+n%2) // of other lengths, since files are told apart by length and time
+			// of other lengths, since files are told apart by length and time
+			text := changingPolicies[n%2] + strings.Repeat("\n", 1+n%2)
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		write(0)
 		keeper := safety.NewKeeper(must(safety.ReadBook(path))(t))
-		s := start(t, &worker{script: speak(t, "Listen: "+insult+" and more of it<|im_end|>", time.Millisecond)}, roomy, func(c *Config) { c.Safety = keeper })
+		s := start(t, &worker{script: speak(t, "Listen: "+insult+" and more of it<|im_end|>", time.Millisecond)},
+			roomy, func(c *Config) { c.Safety = keeper })
 		ctx, cancel := context.WithCancel(t.Context())
 		var beside, asking sync.WaitGroup
 		beside.Go(func() { keeper.Watch(ctx, path, 3*time.Millisecond, slog.New(slog.DiscardHandler)) })
@@ -187,7 +194,8 @@ func askUnderChange(t *testing.T, s *server, seen *[2]atomic.Int64) {
 	switch {
 	case strings.Contains(answer, "worthless"):
 		t.Errorf("the prompt was let in by the first policy and the answer out by the second: %s", answer)
-	case response.StatusCode == 200 && strings.Contains(answer, "The first refuses.") && strings.Contains(answer, `"content_filter"`):
+	case response.StatusCode == 200 && strings.Contains(answer, "The first refuses.") && strings.Contains(answer,
+		`"content_filter"`):
 		seen[0].Add(1)
 	case response.StatusCode == 400 && strings.Contains(answer, "The second refuses."):
 		seen[1].Add(1)

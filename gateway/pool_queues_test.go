@@ -117,7 +117,8 @@ func TestAPoolHasItsOwnQueue(t *testing.T) {
 		}
 		_, own := s.do("GET", "/v1/queue", "", "Authorization", "Bearer pro-anna")
 		_, theirs := s.do("GET", "/v1/queue", "", "Authorization", "Bearer free-crowd")
-		if strings.Contains(own, `"free"`+`,"waiting":2`) || !strings.Contains(own, `"pool":"paid"`) || !strings.Contains(theirs, `"pool":"free"`) ||
+		if strings.Contains(own, `"free"`+`,"waiting":2`) || !strings.Contains(own, `"pool":"paid"`) ||
+			!strings.Contains(theirs, `"pool":"free"`) ||
 			strings.Contains(own, `"pool":"free"`) || strings.Contains(theirs, `"pool":"paid"`) {
 			t.Errorf("the paid tenant sees %s, the free one %s", own, theirs)
 		}
@@ -129,7 +130,9 @@ func TestAPoolHasItsOwnQueue(t *testing.T) {
 func TestAFailingPoolKeepsItsBreakerToItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := startPools(t)
-		p.pools["free"].(*crowd).script = func(*parley.Request) []say { return []say{{err: errors.New("out of memory")}} }
+		p.pools["free"].(*crowd).script = func(*parley.Request) []say {
+			return []say{{err: errors.New("out of memory")}}
+		}
 		for range 5 {
 			if response, _, _ := s.send(t.Context(), "free-anna", ""); response.StatusCode != 500 {
 				t.Errorf("a failing pool answers %s", response.Status)
@@ -151,11 +154,14 @@ func TestAFailingPoolKeepsItsBreakerToItself(t *testing.T) {
 func TestAFailingPoolIsLeftForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := startPools(t)
-		p.pools["paid"].(*crowd).script = func(*parley.Request) []say { return []say{{err: errors.New("out of memory")}} }
+		p.pools["paid"].(*crowd).script = func(*parley.Request) []say {
+			return []say{{err: errors.New("out of memory")}}
+		}
 		for range 5 {
 			_, _, _ = s.send(t.Context(), "pro-anna", "")
 		}
-		if response, body, _ := s.send(t.Context(), "pro-anna", ""); response.StatusCode != 200 || !strings.Contains(body, `"pool":"shared"`) {
+		if response, body, _ := s.send(t.Context(), "pro-anna", ""); response.StatusCode != 200 ||
+			!strings.Contains(body, `"pool":"shared"`) {
 			t.Errorf("%s %s", response.Status, body)
 		}
 	})
@@ -200,7 +206,8 @@ func TestNoWorkerIsSaidWithinSeconds(t *testing.T) {
 		p.set("free", 0)
 		began := time.Now()
 		response, body, err := s.send(t.Context(), "free-anna", "")
-		if took := time.Since(began); err != nil || response.StatusCode != 503 || took < 5*time.Second || took > 7*time.Second ||
+		if took := time.Since(began); err != nil || response.StatusCode != 503 || took < 5*time.Second ||
+			took > 7*time.Second ||
 			!strings.Contains(body, "No worker of your pools is up.") {
 			t.Errorf("%v after %v: %s %v", response.Status, took, body, err)
 		}

@@ -26,15 +26,23 @@ func TestOnPostgres(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}{
-		{"ConversationShapes", TestConversationShapes}, {"ConversationListAndSearch", TestConversationListAndSearch}, {"Turn", TestTurn}, {"Branches", TestBranches},
-		{"TurnTools", TestTurnTools}, {"TurnKey", TestTurnKey}, {"TurnBreaksOff", TestTurnBreaksOff}, {"TurnFails", TestTurnFails},
-		{"ContextPolicies", TestContextPolicies}, {"Titles", TestTitles}, {"OthersConversations", TestOthersConversations}, {"TurnPanic", TestTurnPanic},
+		{"ConversationShapes", TestConversationShapes}, {"ConversationListAndSearch", TestConversationListAndSearch},
+		{"Turn", TestTurn}, {"Branches", TestBranches},
+		{"TurnTools", TestTurnTools}, {"TurnKey", TestTurnKey}, {"TurnBreaksOff", TestTurnBreaksOff},
+		{"TurnFails", TestTurnFails},
+		{"ContextPolicies", TestContextPolicies}, {"Titles", TestTitles},
+		{"OthersConversations", TestOthersConversations}, {"TurnPanic", TestTurnPanic},
 		{"TierCapsConversations", TestTierCapsConversations}, {"SummariesExtend", TestSummariesExtend},
-		{"ResponseWhole", TestResponseWhole}, {"ResponseStream", TestResponseStream}, {"ResponseTakenUpAgain", TestResponseTakenUpAgain}, {"ResponseChain", TestResponseChain},
-		{"InputItems", TestInputItems}, {"ResponseCutByLength", TestResponseCutByLength}, {"ResponseFails", TestResponseFails}, {"ResponseClientLeaves", TestResponseClientLeaves},
-		{"ResponseKey", TestResponseKey}, {"ResponseTruncation", TestResponseTruncation}, {"ResponseTools", TestResponseTools}, {"ResponseThoughts", TestResponseThoughts},
-		{"Background", TestBackground}, {"BackgroundOutlivesItsClient", TestBackgroundOutlivesItsClient}, {"BackgroundCancel", TestBackgroundCancel},
-		{"BackgroundFails", TestBackgroundFails}, {"CloseStopsBackground", TestCloseStopsBackground}, {"ResponseInConversation", TestResponseInConversation}, {"ResponseSocket", TestResponseSocket},
+		{"ResponseWhole", TestResponseWhole}, {"ResponseStream", TestResponseStream},
+		{"ResponseTakenUpAgain", TestResponseTakenUpAgain}, {"ResponseChain", TestResponseChain},
+		{"InputItems", TestInputItems}, {"ResponseCutByLength", TestResponseCutByLength},
+		{"ResponseFails", TestResponseFails}, {"ResponseClientLeaves", TestResponseClientLeaves},
+		{"ResponseKey", TestResponseKey}, {"ResponseTruncation", TestResponseTruncation},
+		{"ResponseTools", TestResponseTools}, {"ResponseThoughts", TestResponseThoughts},
+		{"Background", TestBackground}, {"BackgroundOutlivesItsClient", TestBackgroundOutlivesItsClient},
+		{"BackgroundCancel", TestBackgroundCancel},
+		{"BackgroundFails", TestBackgroundFails}, {"CloseStopsBackground", TestCloseStopsBackground},
+		{"ResponseInConversation", TestResponseInConversation}, {"ResponseSocket", TestResponseSocket},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dsn := postgresDSN(t)
@@ -81,7 +89,8 @@ func TestPostgresRestartsUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%v turns and %d responses over two restarts, %d tries in vain", turns, len(responses[0])+len(responses[1])+len(responses[2]), load.failures.Load())
+	t.Logf("%v turns and %d responses over two restarts, %d tries in vain", turns,
+		len(responses[0])+len(responses[1])+len(responses[2]), load.failures.Load())
 }
 
 // A restartLoad is what clients do until done is closed. Each answer that they
@@ -116,7 +125,8 @@ func (l *restartLoad) over() bool {
 // talk has one turn after the other in a conversation and returns how many.
 func (l *restartLoad) talk(t *testing.T, client int, path string) (turns int) {
 	for ; !l.over(); turns++ {
-		l.post(t, path+"/messages", fmt.Sprintf(`{"model":%q,"content":"Hi","parent_id":"root"}`, modelID), fmt.Sprintf("t%d-%d", client, turns))
+		l.post(t, path+"/messages", fmt.Sprintf(`{"model":%q,"content":"Hi","parent_id":"root"}`, modelID),
+			fmt.Sprintf("t%d-%d", client, turns))
 	}
 	return turns
 }
@@ -131,7 +141,8 @@ func (l *restartLoad) respond(t *testing.T, client int) (ids []string) {
 
 func (l *restartLoad) response(t *testing.T, key string) string {
 	var answer struct{ ID, Status string }
-	if err := json.Unmarshal(l.post(t, "/v1/responses", responseBody(`"Hi"`, ""), key), &answer); err != nil || answer.Status != "completed" {
+	if err := json.Unmarshal(l.post(t, "/v1/responses", responseBody(`"Hi"`, ""), key), &answer); err != nil ||
+		answer.Status != "completed" {
 		t.Errorf("%s: %+v, %v", key, answer, err)
 	}
 	return answer.ID

@@ -51,7 +51,8 @@ func newPromiseMetrics(objectives parley.Objectives, first, later *prometheus.Hi
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	m := &promiseMetrics{
-		total:  counter("parley_objective_total", "First tokens (indicator ttft) and gaps between tokens (tpot) that an objective is for."),
+		total: counter("parley_objective_total",
+			"First tokens (indicator ttft) and gaps between tokens (tpot) that an objective is for."),
 		missed: counter("parley_objective_missed_total", "Those of them that took longer than the objective promises."),
 		limit:  gauge("parley_objective_limit_seconds", "The longest time that an objective promises."),
 		share:  gauge("parley_objective_share", "The share of them that must be in time, such as 0.99."),

@@ -34,7 +34,8 @@ func TestObjectivesByTierAndPurpose(t *testing.T) {
 			{"pro-a", "/v1/chat/completions", chatBody(""), 700 * ms},
 			{"free-a", "/v1/chat/completions", chatBody(""), time.Second},
 		} {
-			if response, body := s.do("POST", c.path, c.body, "Authorization", "Bearer "+c.key); response.StatusCode != 200 {
+			if response, body := s.do("POST", c.path, c.body, "Authorization",
+				"Bearer "+c.key); response.StatusCode != 200 {
 				t.Fatal(body)
 			}
 			if told() != c.ttft {

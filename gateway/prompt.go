@@ -30,7 +30,8 @@ type model struct {
 }
 
 func newModel(served Served, now time.Time) *model {
-	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(), tools: answer.OpenToolbox(served.Tokenizer, served.Template, now)}
+	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(),
+		tools: answer.OpenToolbox(served.Tokenizer, served.Template, now)}
 	m.ContextTokens = served.contextTokens()
 	m.bytesPerToken = sync.OnceValue(func() int { return bytesPerToken(served.Tokenizer) })
 	setDefault(&m.OwnedBy, "parley")

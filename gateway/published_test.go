@@ -60,7 +60,8 @@ var publishedDescription = sync.OnceValues(func() (*published, error) {
 		}
 		for method, o := range methods {
 			content := o.Responses["200"].Content
-			p.operations[strings.ToUpper(method)+" "+path] = operation{content["application/json"].Schema, content["text/event-stream"].Schema}
+			p.operations[strings.ToUpper(method)+" "+path] = operation{content["application/json"].Schema,
+				content["text/event-stream"].Schema}
 		}
 	}
 	// What the description leaves out: streams of text completions, in which
@@ -214,7 +215,8 @@ func complete(answer map[string]any) {
 		}
 	}
 	for _, d := range list(answer, "data") {
-		if embedding, ok := d.(map[string]any); ok && embedding["object"] == "embedding" && reflect.TypeOf(embedding["embedding"]).Kind() == reflect.String {
+		if embedding, ok := d.(map[string]any); ok && embedding["object"] == "embedding" &&
+			reflect.TypeOf(embedding["embedding"]).Kind() == reflect.String {
 			embedding["embedding"] = []any{}
 		}
 	}
@@ -315,12 +317,14 @@ func (s *server) showConversations() {
 }
 
 func (s *server) showFiles() {
-	_, body := s.upload("purpose", "batch", "file", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":`+chatBody("")+`}`)
+	_, body := s.upload("purpose", "batch", "file",
+		`{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":`+chatBody("")+`}`)
 	file := parseObject(s.t, body).text("id")
 	s.do("GET", "/v1/files", "")
 	s.do("GET", "/v1/files/"+file, "")
 	s.do("GET", "/v1/files/"+file+"/content", "")
-	_, made := s.call("POST", "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
+	_, made := s.call("POST", "/v1/batches",
+		`{"input_file_id":"`+file+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
 	s.do("GET", "/v1/batches", "")
 	s.do("GET", "/v1/batches/"+made.text("id"), "")
 	s.do("POST", "/v1/batches/"+made.text("id")+"/cancel", "")

@@ -59,8 +59,10 @@ func (g *Gateway) quotas(ctx context.Context, c *call) (organization, user quota
 	}
 	if g.config.Batches != nil {
 		all, own := g.config.Batches.Of(ownerOf(c)).Usage()
-		organization.Used.FileBytes, organization.Used.Files, organization.Used.Batches = all.Bytes, all.Files, all.Batches
-		user.Used.FileBytes, user.Used.Files, user.Used.Batches = own.Bytes, own.Files, own.Batches
+		used := &organization.Used
+		used.FileBytes, used.Files, used.Batches = all.Bytes, all.Files, all.Batches
+		used = &user.Used
+		used.FileBytes, used.Files, used.Batches = own.Bytes, own.Files, own.Batches
 	}
 	return organization, user, nil
 }
@@ -83,7 +85,8 @@ func (c *call) countEndUser(body []byte) error {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(name))
-	account := limit.Account{Name: c.identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]), Limits: limits}
+	account := limit.Account{Name: c.identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
+		Limits: limits}
 	s := &slot{book: c.gateway.limits, next: c.slot, hold: limit.Hold{
 		ID:       c.id + "-user",
 		Group:    c.identity.Organization,

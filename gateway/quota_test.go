@@ -24,7 +24,8 @@ func (s *server) callers(tier tenant.Tier) {
 	s.gateway.who = func(c *call) (tenant.Identity, error) {
 		h := c.request.Header
 		return tenant.Identity{Organization: "acme", User: h.Get("X-User"), Key: h.Get("X-Key"), Tier: parley.Free,
-			UserLimits: tier.UserLimits, EndUserLimits: tier.EndUserLimits, Quota: tier.Quota, UserQuota: tier.UserQuota}, nil
+			UserLimits: tier.UserLimits, EndUserLimits: tier.EndUserLimits, Quota: tier.Quota,
+			UserQuota: tier.UserQuota}, nil
 	}
 }
 
@@ -34,7 +35,8 @@ func TestUsersHaveLimits(t *testing.T) {
 	books := map[string]func(t *testing.T) limit.Book{
 		"memory": func(*testing.T) limit.Book { return nil },
 		"redis": func(t *testing.T) limit.Book {
-			b := must(limit.OpenRedis(t.Context(), limit.RedisConfig{URL: testkit.StartRedis(t).URL, Timeout: 30 * time.Second}))(t)
+			b := must(limit.OpenRedis(t.Context(),
+				limit.RedisConfig{URL: testkit.StartRedis(t).URL, Timeout: 30 * time.Second}))(t)
 			t.Cleanup(func() { b.Close() })
 			return b
 		},
@@ -43,17 +45,20 @@ func TestUsersHaveLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) { c.Limits = open(t) })
 			ask := func(key, user, extra string) int {
-				r, _ := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":2`+extra), "X-Key", key, "X-User", user)
+				r, _ := s.do("POST", "/v1/chat/completions", chatBody(`,"max_tokens":2`+extra), "X-Key", key, "X-User",
+					user)
 				return r.StatusCode
 			}
 			s.callers(tenant.Tier{UserLimits: limit.Limits{RequestsPerMinute: 2}})
-			got := []int{ask("k1", "ann", ""), ask("k2", "ann", ""), ask("k3", "ann", ""), ask("k3", "bob", ""), ask("k4", "", "")}
+			got := []int{ask("k1", "ann", ""), ask("k2", "ann", ""), ask("k3", "ann", ""), ask("k3", "bob", ""),
+				ask("k4", "", "")}
 			if fmt.Sprint(got) != "[200 200 429 200 200]" {
 				t.Errorf("two of ann, with three keys, then others: %v", got)
 			}
 			s.callers(tenant.Tier{EndUserLimits: limit.Limits{RequestsPerMinute: 1, OutputTokensPerMinute: 100}})
 			named := func(key, field, name string) int { return ask(key, "", `,"`+field+`":"`+name+`"`) }
-			got = []int{named("k1", "user", "x"), named("k2", "safety_identifier", "x"), named("k1", "user", "y"), ask("k1", "", ""), ask("k1", "", "")}
+			got = []int{named("k1", "user", "x"), named("k2", "safety_identifier", "x"), named("k1", "user", "y"),
+				ask("k1", "", ""), ask("k1", "", "")}
 			if fmt.Sprint(got) != "[200 429 200 200 200]" {
 				t.Errorf("users that requests name: %v", got)
 			}
@@ -73,10 +78,12 @@ func TestQuotasAreServed(t *testing.T) {
 		t.Cleanup(func() { files.Close() })
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, metered(t), func(c *Config) { c.Batches = files })
 		closing(t, s)
-		s.callers(tenant.Tier{Quota: tenant.Quota{Conversations: 2, StoreBytes: 5000, Files: 1, Batches: 1}, UserQuota: tenant.Quota{Conversations: 1}})
+		s.callers(tenant.Tier{Quota: tenant.Quota{Conversations: 2, StoreBytes: 5000, Files: 1, Batches: 1},
+			UserQuota: tenant.Quota{Conversations: 1}})
 		full := func(what string, r *http.Response, body string) {
 			t.Helper()
-			if r.StatusCode != 429 || !strings.Contains(body, "insufficient_quota") || !strings.Contains(body, "may") || r.Header.Get("X-Should-Retry") != "false" {
+			if r.StatusCode != 429 || !strings.Contains(body, "insufficient_quota") ||
+				!strings.Contains(body, "may") || r.Header.Get("X-Should-Retry") != "false" {
 				t.Errorf("%s: %d: %s", what, r.StatusCode, body)
 			}
 		}
@@ -84,9 +91,11 @@ func TestQuotasAreServed(t *testing.T) {
 		path := "/v1/conversations/" + made.text("id")
 		r, body := s.do("POST", "/v1/conversations", `{}`, "X-User", "ann")
 		full("a second conversation", r, body)
-		r, body = s.do("POST", path+"/items", `{"items":[{"role":"user","content":"`+strings.Repeat("x", 6000)+`"}]}`, "X-User", "ann")
+		r, body = s.do("POST", path+"/items", `{"items":[{"role":"user","content":"`+strings.Repeat("x", 6000)+`"}]}`,
+			"X-User", "ann")
 		full("items", r, body)
-		r, body = s.do("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("x", 6000)+`"}`, "X-User", "ann")
+		r, body = s.do("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("x", 6000)+`"}`,
+			"X-User", "ann")
 		full("a turn", r, body)
 		_, archive := s.do("GET", path+"/export", "", "X-User", "ann")
 		r, body = s.do("POST", "/v1/conversations/import", archive, "X-User", "ann")
@@ -99,7 +108,9 @@ func TestQuotasAreServed(t *testing.T) {
 		r, body = upload()
 		full("a second file", r, body)
 		_, me := s.call("GET", "/v1/organization/me", "", "X-User", "ann")
-		for _, want := range [][]string{{"1", "quota", "used", "conversations"}, {"2", "quota", "limit", "conversations"}, {"1", "user_quota", "limit", "conversations"}, {"1", "quota", "used", "files"}, {"1", "quota", "limit", "batches"}} {
+		for _, want := range [][]string{{"1", "quota", "used", "conversations"},
+			{"2", "quota", "limit", "conversations"}, {"1", "user_quota", "limit", "conversations"},
+			{"1", "quota", "used", "files"}, {"1", "quota", "limit", "batches"}} {
 			if got := fmt.Sprint(me.at(want[1:]...)); got != want[0] {
 				t.Errorf("%v is %s, want %s: %v", want[1:], got, want[0], me)
 			}
@@ -141,7 +152,8 @@ func TestSlowUploadsEnd(t *testing.T) {
 		body.Close()
 		time.Sleep(time.Minute)
 	})
-	if a, b := uploadTime(1<<20, 200e6), uploadTime(-1, 200e6); a != uploadWaitMax+16*time.Second || b < 50*time.Minute || b > time.Hour {
+	if a, b := uploadTime(1<<20, 200e6), uploadTime(-1, 200e6); a != uploadWaitMax+16*time.Second ||
+		b < 50*time.Minute || b > time.Hour {
 		t.Errorf("a MiB may take %v, a file of unknown length %v", a, b)
 	}
 }
@@ -156,18 +168,23 @@ func TestTierCapsHoldEverywhere(t *testing.T) {
 		open := func(policy convo.Policy) *server {
 			return start(t, w, func(c *Config) {
 				c.Models[0].ContextTokens = 4000
-				c.TierContexts = TierContexts{parley.Free: {policy, most}, parley.Pro: {convo.Drop, 0}, parley.Enterprise: {convo.Drop, 0}}
+				c.TierContexts = TierContexts{parley.Free: {policy, most}, parley.Pro: {convo.Drop, 0},
+					parley.Enterprise: {convo.Drop, 0}}
 			})
 		}
 		as := func(s *server, tier parley.Class) {
-			s.gateway.who = func(*call) (tenant.Identity, error) { return tenant.Identity{Organization: "acme", Tier: tier}, nil }
+			s.gateway.who = func(*call) (tenant.Identity, error) {
+				return tenant.Identity{Organization: "acme", Tier: tier}, nil
+			}
 		}
-		turn := `{"role":"user","content":"` + strings.Repeat("tell ", 10) + `"},{"role":"assistant","content":"` + strings.Repeat("told ", 10) + `"},`
+		turn := `{"role":"user","content":"` + strings.Repeat("tell ",
+			10) + `"},{"role":"assistant","content":"` + strings.Repeat("told ", 10) + `"},`
 		messages := `"messages":[` + strings.Repeat(turn, 6) + `{"role":"user","content":"And now?"}]`
 		bodies := map[string]string{
 			"/v1/chat/completions": `{"model":"` + modelID + `","max_tokens":5,` + messages + `}`,
 			"/v1/messages":         `{"model":"` + modelID + `","max_tokens":5,` + messages + `}`,
-			"/v1/responses":        `{"model":"` + modelID + `","max_output_tokens":5,"input"` + strings.TrimPrefix(messages, `"messages"`) + `}`,
+			"/v1/responses": `{"model":"` + modelID + `","max_output_tokens":5,"input"` + strings.TrimPrefix(
+				messages, `"messages"`) + `}`,
 		}
 		dropping, refusing := open(convo.Drop), open(convo.Refuse)
 		for path, body := range bodies {
@@ -175,20 +192,24 @@ func TestTierCapsHoldEverywhere(t *testing.T) {
 			w.forget()
 			r, answer := dropping.do("POST", path, body)
 			if r.StatusCode != 200 || r.Header.Get(droppedHeader) == "" || len(w.request(t).Prompt) > most {
-				t.Errorf("%s: %d with %q dropped and %d tokens: %s", path, r.StatusCode, r.Header.Get(droppedHeader), len(w.request(t).Prompt), answer)
+				t.Errorf("%s: %d with %q dropped and %d tokens: %s", path, r.StatusCode, r.Header.Get(droppedHeader),
+					len(w.request(t).Prompt), answer)
 			}
 			as(dropping, parley.Pro)
 			if r, answer := dropping.do("POST", path, body); r.StatusCode != 200 || r.Header.Get(droppedHeader) != "" {
 				t.Errorf("%s of a tier without a cap: %d: %s", path, r.StatusCode, answer)
 			}
 			as(refusing, parley.Free)
-			if r, answer := refusing.do("POST", path, body); r.StatusCode != 400 || !strings.Contains(answer, "120 fit") {
+			if r, answer := refusing.do("POST", path, body); r.StatusCode != 400 ||
+				!strings.Contains(answer, "120 fit") {
 				t.Errorf("%s refused: %d: %s", path, r.StatusCode, answer)
 			}
 		}
 		as(dropping, parley.Free)
-		r, answer := dropping.do("POST", "/v1/completions", `{"model":"`+modelID+`","prompt":"`+strings.Repeat("tell ", 200)+`"}`)
-		if r.StatusCode != 400 || decode[openai.ErrorBody](t, answer).Error.Code == nil || !strings.Contains(answer, "maximum context length is 120 tokens") {
+		r, answer := dropping.do("POST", "/v1/completions",
+			`{"model":"`+modelID+`","prompt":"`+strings.Repeat("tell ", 200)+`"}`)
+		if r.StatusCode != 400 || decode[openai.ErrorBody](t, answer).Error.Code == nil ||
+			!strings.Contains(answer, "maximum context length is 120 tokens") {
 			t.Errorf("a plain prompt: %d: %s", r.StatusCode, answer)
 		}
 	})

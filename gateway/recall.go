@@ -49,7 +49,8 @@ func (g *Gateway) recallChain(ctx context.Context, owner convo.Owner, previous s
 		return nil, err
 	}
 	if !last.Status.Ended() {
-		return nil, parley.Invalid("previous_response_id", "The response '%s' is %s: wait until it is complete.", previous, last.Status)
+		return nil, parley.Invalid("previous_response_id", "The response '%s' is %s: wait until it is complete.",
+			previous, last.Status)
 	}
 	stored, err := g.keeper.store.Chain(ctx, owner, previous)
 	if errors.Is(err, convo.ErrNotFound) {
@@ -74,7 +75,8 @@ func parseItems(stored []convo.Item) ([]openai.Item, error) {
 
 // recallPath returns the messages of a conversation up to leaf, or to the
 // current one, oldest first.
-func (g *Gateway) recallPath(ctx context.Context, owner convo.Owner, conversation, leaf string) ([]convo.Message, error) {
+func (g *Gateway) recallPath(ctx context.Context, owner convo.Owner,
+	conversation, leaf string) ([]convo.Message, error) {
 	if g.keeper == nil {
 		return nil, openai.ThingNotFound("Conversation", conversation)
 	}
@@ -162,7 +164,8 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 	if parley.CodeOf(err) == parley.ContextTooLong && policy != convo.Refuse && policy != "" {
 		err, tokens = nil, math.MaxInt32 // too long even to count
 	}
-	if err != nil || tokens <= budget.Tokens || !capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
+	if err != nil || tokens <= budget.Tokens ||
+		!capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
 		return convo.Fit{Tokens: len(prompt)}, err
 	}
 	sizes, sum := make([]convo.Sized, len(request.Messages)), 0

@@ -34,7 +34,13 @@ type recorder struct {
 
 // record starts a recorder for a response that was just created.
 func (k *keeper) record(owner convo.Owner, id string, cancel context.CancelCauseFunc) *recorder {
-	r := &recorder{keeper: k, owner: owner, id: id, cancel: cancel, done: make(chan struct{})}
+	r := &recorder{
+		keeper: k,
+		owner:  owner,
+		id:     id,
+		cancel: cancel,
+		done:   make(chan struct{}),
+	}
 	r.loop.Go(r.run)
 	return r
 }

@@ -12,7 +12,8 @@ import (
 // whether the prompt ends inside thoughts. Control tokens come from the
 // template's own text only: a message, a tool or a document that spells one is
 // plain text to the model.
-func (m *model) renderChat(request *openai.ChatRequest, now time.Time) (prompt []parley.Token, thinking bool, err error) {
+func (m *model) renderChat(request *openai.ChatRequest,
+	now time.Time) (prompt []parley.Token, thinking bool, err error) {
 	if m.Template == nil {
 		return nil, false, parley.Invalid("model", "The model `%s` has no chat template. Use /v1/completions.", m.ID)
 	}

@@ -14,13 +14,17 @@ func TestRendered(t *testing.T) {
 		`{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}{% if m.reasoning_content is defined %}({{ m.reasoning_content }}){% endif %};{% endfor %}` +
 		`{% if enable_thinking is defined and not enable_thinking %}quiet{% endif %}{{ reasoning_effort }}{% if add_generation_prompt %}<assistant>{% endif %}`
 	for _, c := range []struct{ name, body, want string }{
-		{"roles", `"messages":[{"role":"developer","content":"a"},{"role":"user","name":"ann","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}]`,
+		{"roles",
+			`"messages":[{"role":"developer","content":"a"},{"role":"user","name":"ann","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}]`,
 			"<system>a;<user=ann>b\nc;<assistant>"},
-		{"tools", `"messages":[{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\": 1, \"a\": 2}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`,
+		{"tools",
+			`"messages":[{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\": 1, \"a\": 2}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`,
 			`<assistant>NONE[{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"z": 1, "a": 2}}}](hm);<tool>42;<assistant>`},
-		{"arguments", `"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","messages":[{"role":"user","content":"a"}]`, "<user>a;quietlow<assistant>"},
+		{"arguments",
+			`"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","messages":[{"role":"user","content":"a"}]`, "<user>a;quietlow<assistant>"},
 		{"closed", `"add_generation_prompt":false,"messages":[{"role":"user","content":"a"}]`, "<user>a;"},
-		{"continued", `"continue_final_message":true,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" Once upon "}]`, "<user>a;<assistant>Once upon"},
+		{"continued",
+			`"continue_final_message":true,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" Once upon "}]`, "<user>a;<assistant>Once upon"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -28,7 +32,8 @@ func TestRendered(t *testing.T) {
 				s := start(t, w, func(config *Config) {
 					config.Models[0].Template, config.Models[0].ContextTokens = templateOf(t, template), 1000
 				})
-				if response, body := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`","max_tokens":1,`+c.body+`}`); response.StatusCode != 200 {
+				if response, body := s.do("POST", "/v1/chat/completions",
+					`{"model":"`+modelID+`","max_tokens":1,`+c.body+`}`); response.StatusCode != 200 {
 					t.Fatal(body)
 				}
 				if diff := cmp.Diff(c.want, tinyTokenizer().Decode(w.request(t).Prompt, false)); diff != "" {
@@ -48,6 +53,7 @@ func TestTemplateRefuses(t *testing.T) {
 		if response.StatusCode != 400 {
 			t.Errorf("status %d", response.StatusCode)
 		}
-		wantBody(t, body, `{"error":{"message":"Roles must alternate.","type":"invalid_request_error","param":"messages","code":null}}`)
+		wantBody(t, body,
+			`{"error":{"message":"Roles must alternate.","type":"invalid_request_error","param":"messages","code":null}}`)
 	})
 }

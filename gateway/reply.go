@@ -41,7 +41,13 @@ type reply struct {
 // newReply starts the computation in the name of computing, and stores the
 // response, if it is to be, in the name of asking.
 func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequest) (*reply, error) {
-	r := &reply{call: computing, gateway: g, owner: ownerOf(asking), request: request, input: request.Input}
+	r := &reply{
+		call:    computing,
+		gateway: g,
+		owner:   ownerOf(asking),
+		request: request,
+		input:   request.Input,
+	}
 	var err error
 	if r.model, err = computing.model(request.Model); err != nil {
 		return nil, err
@@ -101,8 +107,15 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 		return err
 	}
 	fresh := convo.NewResponse{
-		ID: convo.NewResponseID(), Key: asking.request.Header.Get("Idempotency-Key"), Previous: r.request.Previous, Conversation: r.request.Conversation,
-		Model: r.model.ID, Background: r.request.Background, Request: request, Input: input, Process: k.process,
+		ID:           convo.NewResponseID(),
+		Key:          asking.request.Header.Get("Idempotency-Key"),
+		Previous:     r.request.Previous,
+		Conversation: r.request.Conversation,
+		Model:        r.model.ID,
+		Background:   r.request.Background,
+		Request:      request,
+		Input:        input,
+		Process:      k.process,
 	}
 	k.claim(fresh.ID)
 	var stored convo.Response
@@ -185,13 +198,14 @@ func (r *reply) whole() error {
 // stream sends the answer as events. An error that comes before the first of
 // them keeps its status.
 func (r *reply) stream(out eventSink) error {
-	err := r.answer.Each(r.ctx, r.call.keepAlive(func() error { return r.ping(out) }), func(pieces []answer.Piece) error {
-		for _, p := range pieces {
-			r.begin()
-			r.add(p)
-		}
-		return r.flush(out)
-	})
+	err := r.answer.Each(r.ctx, r.call.keepAlive(func() error { return r.ping(out) }),
+		func(pieces []answer.Piece) error {
+			for _, p := range pieces {
+				r.begin()
+				r.add(p)
+			}
+			return r.flush(out)
+		})
 	if err != nil {
 		return r.broken(err, out)
 	}

@@ -45,7 +45,8 @@ func (g *Gateway) rerank(c *call) error {
 	}
 	tokens := c.story.promptTokens
 	return c.reply(http.StatusOK, openai.Ranking{
-		ID: "rerank-" + c.suffix, Model: model.ID, Usage: openai.EmbeddingUsage{PromptTokens: tokens, TotalTokens: tokens},
+		ID: "rerank-" + c.suffix, Model: model.ID,
+		Usage:   openai.EmbeddingUsage{PromptTokens: tokens, TotalTokens: tokens},
 		Results: rank(request, vectors),
 	})
 }
@@ -60,7 +61,9 @@ func rank(request *openai.RerankRequest, vectors [][]float32) []openai.RankedDoc
 			results[i].Document = &openai.QuotedDocument{Text: documents[i].Text}
 		}
 	}
-	slices.SortStableFunc(results, func(a, b openai.RankedDocument) int { return cmp.Compare(b.RelevanceScore, a.RelevanceScore) })
+	slices.SortStableFunc(results, func(a, b openai.RankedDocument) int {
+		return cmp.Compare(b.RelevanceScore, a.RelevanceScore)
+	})
 	return results[:request.Top]
 }
 

@@ -37,7 +37,8 @@ func (g *Gateway) showResponse(c *call) error {
 	after := int64(-1)
 	if text := query.Get("starting_after"); text != "" {
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < -1 {
-			return parley.Invalid("starting_after", "Invalid 'starting_after': expected the number of an event, 0 or more.")
+			return parley.Invalid("starting_after",
+				"Invalid 'starting_after': expected the number of an event, 0 or more.")
 		}
 	}
 	return c.detached(true, func() error { return g.follow(c, ownerOf(c), r.ID, after, c.namedStream()) })
@@ -76,7 +77,9 @@ func (g *Gateway) cancelResponse(c *call) error {
 		return err
 	}
 	if !r.Background {
-		return parley.Invalid("", "Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection instead.")
+		return parley.Invalid("",
+			"Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection "+
+				"instead.")
 	}
 	if r, err = g.keeper.store.CancelResponse(c.request.Context(), ownerOf(c), id); err != nil {
 		return err
@@ -144,5 +147,11 @@ func listOf[T, S any](list convo.List[T], shown []S) openai.List {
 	for i := range shown {
 		data[i] = shown[i]
 	}
-	return openai.List{Object: "list", Data: data, FirstID: list.First, LastID: list.Last, HasMore: list.More}
+	return openai.List{
+		Object:  "list",
+		Data:    data,
+		FirstID: list.First,
+		LastID:  list.Last,
+		HasMore: list.More,
+	}
 }

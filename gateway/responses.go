@@ -260,7 +260,8 @@ func itemOf(stored *convo.Item) (openai.Item, error) {
 }
 
 // idPrefix is how the ids of items of a type begin.
-var idPrefix = map[string]string{openai.ItemCompaction: "cmp_", openai.ItemMessage: "msg_", openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
+var idPrefix = map[string]string{openai.ItemCompaction: "cmp_", openai.ItemMessage: "msg_",
+	openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
 
 // name gives items new ids: a client may send again what it was given before.
 func name(items []openai.Item) {

@@ -24,7 +24,8 @@ func TestResponseTools(t *testing.T) {
 		got := strings.Join(names, " ")
 		for _, want := range []string{
 			"response.output_item.done response.output_item.added response.function_call_arguments.delta",
-			"response.function_call_arguments.delta response.function_call_arguments.done response.output_item.done response.completed",
+			"response.function_call_arguments.delta response.function_call_arguments.done " +
+				"response.output_item.done response.completed",
 		} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in %s", want, got)
@@ -34,7 +35,8 @@ func TestResponseTools(t *testing.T) {
 			published.want(t, "ResponseStreamEvent", e)
 		}
 		o := parseObject(t, data[len(data)-1])
-		if o.text("response", "output", "arguments") != `{"city": "Rom"}` || o.text("response", "output", "type") != "function_call" || o.text("response", "tools", "name") != "weather" {
+		if o.text("response", "output", "arguments") != `{"city": "Rom"}` || o.text("response", "output",
+			"type") != "function_call" || o.text("response", "tools", "name") != "weather" {
 			t.Errorf("got %v", o)
 		}
 		call, callID := o.text("response", "output", "id"), o.text("response", "output", "call_id")
@@ -43,11 +45,15 @@ func TestResponseTools(t *testing.T) {
 		chained := w.askedText(1)
 		message := strings.Replace(call, "fc_", "msg_", 1)
 		message = message[:len(message)-1] + "0"
-		s.respond(`[{"role":"user","content":"Hi"},{"type":"item_reference","id":"`+message+`"},{"id":"`+call+`"},`+output+`]`, flatTool)
-		if referred := w.askedText(2); referred != chained || !strings.Contains(chained, "sunny") || !strings.Contains(chained, "I look.") {
+		s.respond(
+			`[{"role":"user","content":"Hi"},{"type":"item_reference","id":"`+message+`"},{"id":"`+call+`"},`+output+
+				`]`, flatTool)
+		if referred := w.askedText(2); referred != chained || !strings.Contains(chained, "sunny") ||
+			!strings.Contains(chained, "I look.") {
 			t.Errorf("by reference:\n%q\nby chain:\n%q", referred, chained)
 		}
-		if status, o := s.call("POST", "/v1/responses", responseBody(`[{"type":"item_reference","id":"msg_nobody_0"}]`, "")); status != 400 || o.text("error", "code") != "item_not_found" {
+		if status, o := s.call("POST", "/v1/responses", responseBody(`[{"type":"item_reference","id":"msg_nobody_0"}]`,
+			"")); status != 400 || o.text("error", "code") != "item_not_found" {
 			t.Errorf("%d %v", status, o)
 		}
 	})
@@ -64,11 +70,15 @@ func TestResponseThoughts(t *testing.T) {
 			published.want(t, "ResponseStreamEvent", e)
 		}
 		want := "response.output_item.added response.content_part.added response.reasoning_text.delta"
-		if got := strings.Join(names, " "); !strings.Contains(got, want) || !strings.Contains(got, "response.reasoning_text.done response.content_part.done response.output_item.done response.output_item.added") {
+		if got := strings.Join(names, " "); !strings.Contains(got, want) ||
+			!strings.Contains(got,
+				"response.reasoning_text.done response.content_part.done response.output_item.done "+
+					"response.output_item.added") {
 			t.Errorf("got %s", got)
 		}
 		output := parseObject(t, data[len(data)-1]).at("response", "output").([]any)
-		if thought := object(output[0].(map[string]any)); thought.text("type") != "reasoning" || thought.text("content", "text") != "Hm, well." || len(output) != 2 {
+		if thought := object(output[0].(map[string]any)); thought.text("type") != "reasoning" ||
+			thought.text("content", "text") != "Hm, well." || len(output) != 2 {
 			t.Errorf("got %v", output)
 		}
 	})
@@ -93,13 +103,16 @@ func TestBackground(t *testing.T) {
 		s.wantMetric("parley_requests_in_flight", "1")
 		_, live := s.do("GET", path+"?stream=true", "")
 		names, data := namedEvents(t, live)
-		if want := "response.created response.queued response.in_progress response.output_item.added"; !strings.HasPrefix(strings.Join(names, " "), want) || names[len(names)-1] != "response.completed" {
+		if want := "response.created response.queued response.in_progress " +
+			"response.output_item.added"; !strings.HasPrefix(strings.Join(names, " "), want) ||
+			names[len(names)-1] != "response.completed" {
 			t.Errorf("got %v", names)
 		}
 		for _, e := range data {
 			published.want(t, "ResponseStreamEvent", e)
 		}
-		if _, o := s.call("GET", path, ""); o.text("status") != "completed" || o.text("output", "content", "text") != "one two three four" {
+		if _, o := s.call("GET", path, ""); o.text("status") != "completed" ||
+			o.text("output", "content", "text") != "one two three four" {
 			t.Errorf("at the end: %v", o)
 		}
 		s.settled(w)
@@ -158,7 +171,8 @@ func TestBackgroundCancel(t *testing.T) {
 		if status, o := s.call("POST", "/v1/responses/"+whole.text("id")+"/cancel", ""); status != 400 {
 			t.Errorf("a synchronous one: %d %v", status, o)
 		}
-		if status, _ := s.call("POST", "/v1/responses", responseBody(`"Hi"`, `,"background":true,"store":false`)); status != 400 {
+		if status, _ := s.call("POST", "/v1/responses",
+			responseBody(`"Hi"`, `,"background":true,"store":false`)); status != 400 {
 			t.Errorf("without a store: %d", status)
 		}
 	})
@@ -167,11 +181,14 @@ func TestBackgroundCancel(t *testing.T) {
 // TestBackgroundFails shows a panic of the worker as a failure of the response.
 func TestBackgroundFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := startKept(t, &worker{script: func(*parley.Request) []say { return []say{{after: time.Second, panic: "secret"}} }})
+		s := startKept(t, &worker{script: func(*parley.Request) []say {
+			return []say{{after: time.Second, panic: "secret"}}
+		}})
 		o := s.respond(`"Hi"`, `,"background":true`)
 		time.Sleep(2 * time.Second)
 		_, o = s.call("GET", "/v1/responses/"+o.text("id"), "")
-		if o.text("status") != "failed" || o.text("error", "code") != "server_error" || strings.Contains(o.text("error", "message"), "secret") {
+		if o.text("status") != "failed" || o.text("error", "code") != "server_error" ||
+			strings.Contains(o.text("error", "message"), "secret") {
 			t.Errorf("got %v", o)
 		}
 		s.wantLog("secret", "level=ERROR")
@@ -191,7 +208,8 @@ func TestCloseStopsBackground(t *testing.T) {
 			t.Error("something still runs")
 		}
 		_, o = s.call("GET", "/v1/responses/"+o.text("id"), "")
-		if o.text("status") != "failed" || o.text("output", "content", "text") != "one two" || !strings.Contains(o.text("error", "message"), "stopped") {
+		if o.text("status") != "failed" || o.text("output", "content", "text") != "one two" ||
+			!strings.Contains(o.text("error", "message"), "stopped") {
 			t.Errorf("got %v", o)
 		}
 	})
@@ -210,7 +228,8 @@ func TestResponseOfDeadProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		path := "/v1/responses/" + o.text("id")
 		_, o = fresh.call("GET", path, "")
-		if o.text("status") != "failed" || !strings.HasPrefix(o.text("output", "content", "text"), "one") || o.text("output", "status") != "incomplete" {
+		if o.text("status") != "failed" || !strings.HasPrefix(o.text("output", "content", "text"), "one") ||
+			o.text("output", "status") != "incomplete" {
 			t.Errorf("got %v", o)
 		}
 		_, log := fresh.do("GET", path+"?stream=true", "")
@@ -227,7 +246,8 @@ func TestResponseInConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Yes<|im_end|>", 0)}
 		s := startKept(t, w)
-		c, err := s.gateway.keeper.store.CreateConversation(t.Context(), convo.Owner{Tenant: localTenant}, convo.NewConversation{}, time.Now())
+		c, err := s.gateway.keeper.store.CreateConversation(t.Context(), convo.Owner{Tenant: localTenant},
+			convo.NewConversation{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,10 +256,12 @@ func TestResponseInConversation(t *testing.T) {
 			t.Errorf("got %v", o)
 		}
 		s.respond(`"Two"`, `,"conversation":{"id":"`+c.ID+`"}`)
-		if got := w.askedText(1); !strings.Contains(got, "user\nOne<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo") {
+		if got := w.askedText(1); !strings.Contains(got,
+			"user\nOne<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo") {
 			t.Errorf("the prompt is %q", got)
 		}
-		if status, o := s.call("POST", "/v1/responses", responseBody(`"x"`, `,"conversation":"conv_nobody"`)); status != 404 {
+		if status, o := s.call("POST", "/v1/responses",
+			responseBody(`"x"`, `,"conversation":"conv_nobody"`)); status != 404 {
 			t.Errorf("%d %v", status, o)
 		}
 	})

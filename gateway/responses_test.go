@@ -128,7 +128,8 @@ func TestResponseWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Hello there<|im_end|>", time.Second)}
 		s := startKept(t, w)
-		response, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"instructions":"Be brief.","temperature":0.7,"metadata":{"a":"b"},"user":"u"`))
+		response, body := s.do("POST", "/v1/responses",
+			responseBody(`"Hi"`, `,"instructions":"Be brief.","temperature":0.7,"metadata":{"a":"b"},"user":"u"`))
 		if response.StatusCode != 200 {
 			t.Fatalf("%d: %s", response.StatusCode, body)
 		}
@@ -138,15 +139,19 @@ func TestResponseWhole(t *testing.T) {
 			want any
 			at   []string
 		}{
-			{"completed", []string{"status"}}, {"Hello there", []string{"output", "content", "text"}}, {"Be brief.", []string{"instructions"}},
-			{0.7, []string{"temperature"}}, {"b", []string{"metadata", "a"}}, {nil, []string{"error"}}, {2.0, []string{"usage", "input_tokens_details", "cached_tokens"}},
-			{0.0, []string{"usage", "input_tokens_details", "cache_write_tokens"}}, {0.0, []string{"usage", "output_tokens_details", "reasoning_tokens"}}, {true, []string{"store"}},
+			{"completed", []string{"status"}}, {"Hello there", []string{"output", "content", "text"}},
+			{"Be brief.", []string{"instructions"}},
+			{0.7, []string{"temperature"}}, {"b", []string{"metadata", "a"}}, {nil, []string{"error"}},
+			{2.0, []string{"usage", "input_tokens_details", "cached_tokens"}},
+			{0.0, []string{"usage", "input_tokens_details", "cache_write_tokens"}},
+			{0.0, []string{"usage", "output_tokens_details", "reasoning_tokens"}}, {true, []string{"store"}},
 		} {
 			if got := o.at(c.at...); got != c.want {
 				t.Errorf("%v is %v, want %v", c.at, got, c.want)
 			}
 		}
-		if want := "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; w.askedText(0) != want {
+		if want := "<|im_start|>system\nBe " +
+			"brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; w.askedText(0) != want {
 			t.Errorf("the prompt is %q", w.askedText(0))
 		}
 		_, stored := s.do("GET", "/v1/responses/"+o.text("id"), "")
@@ -156,15 +161,18 @@ func TestResponseWhole(t *testing.T) {
 	})
 }
 
-const textEvents = "response.created response.in_progress response.output_item.added response.content_part.added response.output_text.delta response.output_text.delta " +
+const textEvents = "response.created response.in_progress response.output_item.added response.content_part.added " +
+	"response.output_text.delta response.output_text.delta " +
 	"response.output_text.done response.content_part.done response.output_item.done response.completed"
 
 func TestResponseStream(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "A b<|im_end|>", time.Second)})
-		for _, extra := range []string{``, `,"store":false`, `,"include":["message.output_text.logprobs"],"top_logprobs":2`} {
-			response, body := s.do("POST", "/v1/responses", responseBody(`[{"role":"user","content":"Hi"}]`, `,"stream":true`+extra))
+		for _, extra := range []string{``, `,"store":false`,
+			`,"include":["message.output_text.logprobs"],"top_logprobs":2`} {
+			response, body := s.do("POST", "/v1/responses",
+				responseBody(`[{"role":"user","content":"Hi"}]`, `,"stream":true`+extra))
 			if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 				t.Fatalf("%d: %s", response.StatusCode, body)
 			}
@@ -182,7 +190,8 @@ func TestResponseStream(t *testing.T) {
 			if first := parseObject(t, data[0]); len(first.at("response", "output").([]any)) != 0 {
 				t.Errorf("the first event has output: %s", data[0])
 			}
-			if strings.Contains(extra, "logprobs") && last.at("response", "output", "content", "logprobs", "top_logprobs") == nil {
+			if strings.Contains(extra, "logprobs") && last.at("response", "output", "content", "logprobs",
+				"top_logprobs") == nil {
 				t.Errorf("no log-probabilities in %s", data[len(data)-1])
 			}
 		}
@@ -200,7 +209,8 @@ func TestResponseTakenUpAgain(t *testing.T) {
 		_, rest := s.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=3", "")
 		blocks := strings.SplitAfter(whole, "\n\n")
 		wantBody(t, rest, strings.Join(blocks[4:], ""))
-		if response, body := s.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=1000", ""); response.StatusCode != 200 || body != ": ping\n\n" {
+		if response, body := s.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=1000",
+			""); response.StatusCode != 200 || body != ": ping\n\n" {
 			t.Errorf("after the end: %d %q", response.StatusCode, body)
 		}
 		if status, _ := s.call("GET", "/v1/responses/"+id+"?stream=true&starting_after=x", ""); status != 400 {
@@ -214,8 +224,10 @@ func TestResponseChain(t *testing.T) {
 		w := &worker{script: speak(t, "Yes<|im_end|>", 0)}
 		s := startKept(t, w)
 		first := s.respond(`"One"`, `,"instructions":"Only now."`)
-		second := s.respond(`[{"role":"user","content":[{"type":"input_text","text":"Two"}]}]`, `,"previous_response_id":"`+first.text("id")+`"`)
-		if got := w.askedText(1); strings.Contains(got, "Only now") || !strings.Contains(got, "user\nOne<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo") {
+		second := s.respond(`[{"role":"user","content":[{"type":"input_text","text":"Two"}]}]`,
+			`,"previous_response_id":"`+first.text("id")+`"`)
+		if got := w.askedText(1); strings.Contains(got, "Only now") ||
+			!strings.Contains(got, "user\nOne<|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n<|im_start|>user\nTwo") {
 			t.Errorf("the prompt is %q", got)
 		}
 		if second.text("previous_response_id") != first.text("id") {
@@ -225,14 +237,17 @@ func TestResponseChain(t *testing.T) {
 		if got := o.text("data", "content", "text"); got != "Two" {
 			t.Errorf("the input is %v", o)
 		}
-		if status, o := s.call("DELETE", "/v1/responses/"+second.text("id"), ""); status != 200 || o["deleted"] != true || o.text("object") != "response" {
+		if status, o := s.call("DELETE", "/v1/responses/"+second.text("id"), ""); status != 200 ||
+			o["deleted"] != true || o.text("object") != "response" {
 			t.Errorf("%d %v", status, o)
 		}
 		if status, _ := s.call("GET", "/v1/responses/"+second.text("id"), ""); status != 404 {
 			t.Errorf("a deleted response gives %d", status)
 		}
-		status, o := s.call("POST", "/v1/responses", responseBody(`"x"`, `,"previous_response_id":"`+second.text("id")+`"`))
-		if status != 400 || o.text("error", "code") != "previous_response_not_found" || o.text("error", "param") != "previous_response_id" {
+		status, o := s.call("POST", "/v1/responses",
+			responseBody(`"x"`, `,"previous_response_id":"`+second.text("id")+`"`))
+		if status != 400 || o.text("error", "code") != "previous_response_not_found" ||
+			o.text("error", "param") != "previous_response_id" {
 			t.Errorf("%d %v", status, o)
 		}
 	})
@@ -242,7 +257,8 @@ func TestInputItems(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, roomy)
-		o := s.respond(`[{"role":"developer","content":"D"},{"role":"user","content":"U"},{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"R"}]},
+		o := s.respond(
+			`[{"role":"developer","content":"D"},{"role":"user","content":"U"},{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"R"}]},
 			{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"42"},{"role":"assistant","content":"A"}]`, "")
 		path := "/v1/responses/" + o.text("id") + "/input_items"
 		_, body := s.do("GET", path, "")
@@ -270,10 +286,12 @@ func TestInputItems(t *testing.T) {
 func TestResponseCutByLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: func(r *parley.Request) []say {
-			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "Hel"), Finish: parley.FinishLength, Usage: &parley.Usage{PromptTokens: 3, OutputTokens: 2}}}}
+			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "Hel"), Finish: parley.FinishLength,
+				Usage: &parley.Usage{PromptTokens: 3, OutputTokens: 2}}}}
 		}})
 		o := s.respond(`"Hi"`, `,"max_output_tokens":16`)
-		if o.text("status") != "incomplete" || o.text("incomplete_details", "reason") != "max_output_tokens" || o.text("output", "status") != "incomplete" || o["max_output_tokens"] != 16.0 {
+		if o.text("status") != "incomplete" || o.text("incomplete_details", "reason") != "max_output_tokens" ||
+			o.text("output", "status") != "incomplete" || o["max_output_tokens"] != 16.0 {
 			t.Errorf("got %v", o)
 		}
 		_, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"stream":true`))
@@ -291,12 +309,14 @@ func TestResponseFails(t *testing.T) {
 		}}
 		s := startKept(t, early)
 		for _, extra := range []string{"", `,"stream":true`} {
-			if status, o := s.call("POST", "/v1/responses", responseBody(`"Hi"`, extra)); status != 503 || o.text("error", "code") != "overloaded" {
+			if status, o := s.call("POST", "/v1/responses", responseBody(`"Hi"`, extra)); status != 503 ||
+				o.text("error", "code") != "overloaded" {
 				t.Errorf("%d %v", status, o)
 			}
 		}
 		late := &worker{script: func(r *parley.Request) []say {
-			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "A")}}, {after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")}}
+			return []say{{delta: parley.Delta{Tokens: tokensOf(t, "A")}},
+				{after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")}}
 		}}
 		s = startKept(t, late)
 		_, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"stream":true`))
@@ -304,10 +324,12 @@ func TestResponseFails(t *testing.T) {
 		last := data[len(data)-1]
 		published.want(t, "ResponseStreamEvent", last)
 		o := parseObject(t, last)
-		if names[len(names)-1] != "response.failed" || o.text("response", "error", "message") != "No room." || o.text("response", "error", "code") != "server_error" {
+		if names[len(names)-1] != "response.failed" || o.text("response", "error", "message") != "No room." ||
+			o.text("response", "error", "code") != "server_error" {
 			t.Errorf("got %s", last)
 		}
-		if _, stored := s.call("GET", "/v1/responses/"+o.text("response", "id"), ""); stored.text("status") != "failed" || stored.text("output", "content", "text") != "A" {
+		if _, stored := s.call("GET", "/v1/responses/"+o.text("response", "id"),
+			""); stored.text("status") != "failed" || stored.text("output", "content", "text") != "A" {
 			t.Errorf("stored: %v", stored)
 		}
 		s.settled(late)
@@ -331,7 +353,8 @@ func TestResponseClientLeaves(t *testing.T) {
 		}
 		cancel()
 		s.settled(w)
-		if _, o := s.call("GET", "/v1/responses/"+id, ""); o.text("status") != "cancelled" || o.text("output", "content", "text") != "one" {
+		if _, o := s.call("GET", "/v1/responses/"+id, ""); o.text("status") != "cancelled" ||
+			o.text("output", "content", "text") != "one" {
 			t.Errorf("got %v", o)
 		}
 	})
@@ -344,7 +367,8 @@ func TestResponseKey(t *testing.T) {
 		_, first := s.do("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key", "k")
 		_, again := s.do("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key", "k")
 		wantBody(t, again, first)
-		if status, o := s.call("POST", "/v1/responses", responseBody(`"Other"`, ""), "Idempotency-Key", "k"); status != 409 || o.text("error", "code") != "conflict" {
+		if status, o := s.call("POST", "/v1/responses", responseBody(`"Other"`, ""), "Idempotency-Key",
+			"k"); status != 409 || o.text("error", "code") != "conflict" {
 			t.Errorf("the key with another request: %d %v", status, o)
 		}
 		s.settled(w)
@@ -357,7 +381,8 @@ func TestResponseTruncation(t *testing.T) {
 		s := startKept(t, w)
 		turn := `{"role":"user","content":"` + strings.Repeat("long ", 8) + `"},{"role":"assistant","content":"ok"},`
 		input := `[` + strings.Repeat(turn, 6) + `{"role":"user","content":"last"}]`
-		if status, o := s.call("POST", "/v1/responses", responseBody(input, "")); status != 400 || o.text("error", "code") != "context_length_exceeded" || o.text("error", "param") != "input" {
+		if status, o := s.call("POST", "/v1/responses", responseBody(input, "")); status != 400 ||
+			o.text("error", "code") != "context_length_exceeded" || o.text("error", "param") != "input" {
 			t.Errorf("%d %v", status, o)
 		}
 		o := s.respond(input, `,"truncation":"auto"`)

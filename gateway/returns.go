@@ -14,7 +14,9 @@ import (
 // it is the server's again.
 func Serve(server *http.Server, l net.Listener) error {
 	r := &returns{Listener: l, came: make(chan arrival), closed: make(chan struct{})}
-	server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, returnsKey{}, r) }
+	server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, returnsKey{}, r)
+	}
 	go r.accept()
 	return server.Serve(r)
 }

@@ -14,7 +14,9 @@ import (
 // keys are unharmed.
 func TestStreamsEndWithTheirKey(t *testing.T) {
 	for what, revoke := range map[string]func(*testing.T, *tenantRig, string) error{
-		"deleted": func(t *testing.T, rig *tenantRig, key string) error { return rig.store.DeleteKey(t.Context(), key) },
+		"deleted": func(t *testing.T, rig *tenantRig, key string) error {
+			return rig.store.DeleteKey(t.Context(), key)
+		},
 		"blocked": func(t *testing.T, rig *tenantRig, key string) error {
 			blocked := true
 			_, err := rig.store.ChangeKey(t.Context(), key, tenant.KeyChange{Blocked: &blocked})
@@ -27,7 +29,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s, rig := startGuarded(t, &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}, newStoreName(t))
+			s, rig := startGuarded(t, &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>",
+				20*time.Millisecond)}, newStoreName(t))
 			secret, id := rig.key(tenant.NewKey{Organization: "acme"})
 			other, _ := rig.key(tenant.NewKey{Organization: "other"})
 			ended, kept := s.streamOf(secret), s.streamOf(other)
@@ -40,7 +43,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			rest, err := io.ReadAll(ended)
-			if took := time.Since(begun); err != nil || took > 3*time.Second || !strings.Contains(string(rest), "API key") {
+			if took := time.Since(begun); err != nil || took > 3*time.Second ||
+				!strings.Contains(string(rest), "API key") {
 				t.Errorf("after %v: %v, %.300s", took, err, rest[max(0, len(rest)-300):])
 			}
 			if _, err := io.ReadFull(kept, make([]byte, 200)); err != nil {

@@ -111,7 +111,8 @@ func match(pattern, path string) (map[string]string, bool) {
 func (r *route) endpoint(request *http.Request) (endpoint, bool) {
 	method := request.Method
 	switch {
-	case method == http.MethodGet && strings.EqualFold(request.Header.Get("Upgrade"), "websocket") && r.methods[upgrade] != nil:
+	case method == http.MethodGet && strings.EqualFold(request.Header.Get("Upgrade"), "websocket") &&
+		r.methods[upgrade] != nil:
 		method = upgrade
 	case method == http.MethodHead:
 		method = http.MethodGet

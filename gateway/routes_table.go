@@ -19,7 +19,8 @@ type routeRow struct {
 // addRoutes fills the route table: the one place where a path gets its access class.
 func (g *Gateway) addRoutes() {
 	for _, rows := range [][]routeRow{
-		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.storedRoutes(), g.conversationRoutes(), g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
+		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.storedRoutes(), g.conversationRoutes(),
+		g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
 	} {
 		for _, r := range rows {
 			g.routes.add(r)
@@ -55,7 +56,8 @@ func (g *Gateway) publicRoutes() []routeRow {
 	if g.config.Pages == nil {
 		return rows
 	}
-	for _, path := range []string{"/admin", "/assets/{file}", "/c/{id}", "/icon.svg", "/theme.js", "/licenses.txt", "/manifest.webmanifest"} {
+	for _, path := range []string{"/admin", "/assets/{file}", "/c/{id}", "/icon.svg", "/theme.js", "/licenses.txt",
+		"/manifest.webmanifest"} {
 		rows = append(rows, routeRow{"GET", path, public, false, g.page})
 	}
 	return rows
@@ -191,7 +193,9 @@ func (g *Gateway) keyRoutes() (rows []routeRow) {
 	for _, path := range []string{keysPath, adminKeysPath} {
 		admins := path == adminKeysPath
 		rows = append(rows, []routeRow{
-			{"GET", path, operator, false, func(c *call) error { return g.listKeys(c, tenant.KeyFilter{Admins: admins}) }},
+			{"GET", path, operator, false, func(c *call) error {
+				return g.listKeys(c, tenant.KeyFilter{Admins: admins})
+			}},
 			{"POST", path, operator, false, func(c *call) error { return g.createKey(c, admins) }},
 			{"GET", path + "/{key}", operator, false, g.showKey},
 			{"POST", path + "/{key}", operator, false, g.changeKey},

@@ -26,21 +26,27 @@ func TestRefusals(t *testing.T) {
 			{"method", "GET", "/v1/chat/completions", "", 405, `"code":"method_not_allowed"`},
 			{"method", "DELETE", "/v1/models/" + modelID, "", 405, `"code":"method_not_allowed"`},
 			{"model", "GET", "/v1/models/nope", "", 404, `"param":"model","code":"model_not_found"`},
-			{"model", "POST", "/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`, 404, "The model `nope` does not exist"},
-			{"no model", "POST", "/v1/completions", `{"prompt":"x"}`, 400, `"param":"model","code":"missing_required_parameter"`},
+			{"model", "POST", "/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`,
+				404, "The model `nope` does not exist"},
+			{"no model", "POST", "/v1/completions", `{"prompt":"x"}`, 400,
+				`"param":"model","code":"missing_required_parameter"`},
 			{"JSON", "POST", "/v1/chat/completions", `{"model":`, 400, `not valid JSON at byte 9`},
 			{"large", "POST", "/v1/chat/completions", strings.Repeat(" ", 4001), 413, `"code":"request_too_large"`},
 			{"context", "POST", "/v1/completions", `{"model":"` + modelID + `","prompt":"` + long + `"}`, 400,
 				`"message":"This model's maximum context length is 100 tokens. However, your prompt resulted in`},
-			{"context", "POST", "/v1/chat/completions", `{"model":"` + modelID + `","messages":[{"role":"user","content":"` + long + `"}]}`, 400,
+			{"context", "POST", "/v1/chat/completions",
+				`{"model":"` + modelID + `","messages":[{"role":"user","content":"` + long + `"}]}`, 400,
 				`"param":"messages","code":"context_length_exceeded"`},
 			{"context", "POST", "/v1/completions", `{"model":"` + modelID + `","prompt":[1,2,3],"max_tokens":98}`, 400,
 				`However, you requested 101 tokens (3 in the prompt, 98 in the completion).`},
-			{"vocabulary", "POST", "/v1/completions", `{"model":"` + modelID + `","prompt":[1024]}`, 400, `token id 1024 is outside the model's vocabulary of 1024 tokens`},
-			{"vocabulary", "POST", "/v1/chat/completions", chatBody(`,"logit_bias":{"5000":1}`), 400, `"param":"logit_bias.5000"`},
+			{"vocabulary", "POST", "/v1/completions", `{"model":"` + modelID + `","prompt":[1024]}`, 400,
+				`token id 1024 is outside the model's vocabulary of 1024 tokens`},
+			{"vocabulary", "POST", "/v1/chat/completions", chatBody(`,"logit_bias":{"5000":1}`), 400,
+				`"param":"logit_bias.5000"`},
 		} {
 			response, body := s.do(c.method, c.path, c.body)
-			if response.StatusCode != c.status || !strings.Contains(body, c.want) || !strings.HasPrefix(body, `{"error":{"message":`) {
+			if response.StatusCode != c.status || !strings.Contains(body, c.want) ||
+				!strings.HasPrefix(body, `{"error":{"message":`) {
 				t.Errorf("%s: %s %s gives %d: %s", c.name, c.method, c.path, response.StatusCode, body)
 			}
 			if (response.Header.Get("Allow") != "") != (c.status == 405) {
@@ -78,13 +84,16 @@ func TestBodyMustBeJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "x", 0)})
 		for kind, want := range map[string]int{
-			"application/json": 200, "application/json; charset=utf-8": 200, "text/plain": 400, "application/x-www-form-urlencoded": 400, "": 400, ";": 400,
+			"application/json": 200, "application/json; charset=utf-8": 200, "text/plain": 400,
+			"application/x-www-form-urlencoded": 400, "": 400, ";": 400,
 		} {
-			if response, body := s.do("POST", "/v1/chat/completions", chatBody(""), "Content-Type", kind); response.StatusCode != want {
+			if response, body := s.do("POST", "/v1/chat/completions", chatBody(""), "Content-Type",
+				kind); response.StatusCode != want {
 				t.Errorf("%q gives %d: %s", kind, response.StatusCode, body)
 			}
 		}
-		if response, _ := s.do("POST", "/v1/chat/completions", chatBody(""), "Content-Encoding", "gzip"); response.StatusCode != 400 {
+		if response, _ := s.do("POST", "/v1/chat/completions", chatBody(""), "Content-Encoding",
+			"gzip"); response.StatusCode != 400 {
 			t.Errorf("a compressed body gives %d", response.StatusCode)
 		}
 	})
@@ -93,7 +102,8 @@ func TestBodyMustBeJSON(t *testing.T) {
 func TestDefaultModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "x", 0)}, func(c *Config) { c.Models[0].Default = true })
-		if response, body := s.do("POST", "/v1/completions", `{"prompt":"x"}`); response.StatusCode != 200 || !strings.Contains(body, modelID) {
+		if response, body := s.do("POST", "/v1/completions", `{"prompt":"x"}`); response.StatusCode != 200 ||
+			!strings.Contains(body, modelID) {
 			t.Errorf("%d: %s", response.StatusCode, body)
 		}
 	})
@@ -128,7 +138,8 @@ func TestHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{})
 		response, body := s.do("GET", "/", "")
-		if response.StatusCode != 200 || !strings.Contains(body, "curl http://parley/v1/chat/completions") || !strings.Contains(body, modelID) {
+		if response.StatusCode != 200 || !strings.Contains(body, "curl http://parley/v1/chat/completions") ||
+			!strings.Contains(body, modelID) {
 			t.Errorf("%d: %s", response.StatusCode, body)
 		}
 		if response, body := s.do("HEAD", "/healthz", ""); response.StatusCode != 200 || body != "" {
@@ -155,12 +166,14 @@ func TestCORS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := start(t, &worker{})
 		response, _ := closed.do("OPTIONS", "/v1/chat/completions", "", "Origin", "https://a.example")
-		if response.StatusCode != 204 || response.Header.Get("Access-Control-Allow-Origin") != "" || response.Header.Get("Allow") != "OPTIONS, POST" {
+		if response.StatusCode != 204 || response.Header.Get("Access-Control-Allow-Origin") != "" ||
+			response.Header.Get("Allow") != "OPTIONS, POST" {
 			t.Errorf("by default: %d %v", response.StatusCode, response.Header)
 		}
 		open := start(t, &worker{}, func(c *Config) { c.AllowOrigins = []string{"https://a.example"} })
 		response, _ = open.do("OPTIONS", "/v1/chat/completions", "", "Origin", "https://a.example",
-			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "Authorization, x-stainless-os, x-evil")
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+			"Authorization, x-stainless-os, x-evil")
 		for name, want := range map[string]string{
 			"Access-Control-Allow-Origin": "https://a.example", "Access-Control-Allow-Methods": "OPTIONS, POST",
 			"Access-Control-Allow-Headers": "authorization, x-stainless-os",
@@ -207,7 +220,8 @@ func TestPanicInHandler(t *testing.T) {
 func TestClientHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "x", 0)})
-		s.do("POST", "/v1/chat/completions", chatBody(""), "X-Client-Request-Id", "mine-7", "X-Stainless-Retry-Count", "2",
+		s.do("POST", "/v1/chat/completions", chatBody(""), "X-Client-Request-Id", "mine-7", "X-Stainless-Retry-Count",
+			"2",
 			"Authorization", "Bearer any", "OpenAI-Organization", "org")
 		s.do("POST", "/v1/chat/completions", chatBody(""), "X-Stainless-Retry-Count", "0")
 		s.wantLog("client_id=mine-7")

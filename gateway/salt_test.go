@@ -21,7 +21,8 @@ func TestTenantsAreKeptApart(t *testing.T) {
 			who.Organization = name
 			s.chat(`,"seed":` + itoa(i) + `,"cache_salt":"mine","prompt_cache_key":"mine"`)
 		}
-		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt || w.asked[0].Salt == (parley.Salt{}) {
+		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt ||
+			w.asked[0].Salt == (parley.Salt{}) {
 			t.Errorf("%d requests, salts %v", len(w.asked), w.asked)
 		}
 	})
@@ -64,7 +65,8 @@ func TestSessionsOfRequests(t *testing.T) {
 			{`,"user":"anna"`, "pro-acme user anna"},
 			{`,"user":"anna","prompt_cache_key":"k"`, "pro-acme prompt_cache_key k"},
 		} {
-			if response, body, err := s.send(t.Context(), "pro-acme", c.extra); err != nil || response.StatusCode != 200 {
+			if response, body, err := s.send(t.Context(), "pro-acme", c.extra); err != nil ||
+				response.StatusCode != 200 {
 				t.Fatal(err, body)
 			}
 			if got := last(); got != c.want {
@@ -78,7 +80,8 @@ func TestSessionsOfRequests(t *testing.T) {
 		if got := last(); got != "local conversation "+id {
 			t.Errorf("the session of a turn is %q", got)
 		}
-		kept.call("POST", "/v1/responses", `{"model":"`+modelID+`","input":"Hi","prompt_cache_key":"k","conversation":"`+id+`"}`)
+		kept.call("POST", "/v1/responses",
+			`{"model":"`+modelID+`","input":"Hi","prompt_cache_key":"k","conversation":"`+id+`"}`)
 		if got := last(); got != "local conversation "+id {
 			t.Errorf("the session of a response in a conversation is %q", got)
 		}

@@ -187,7 +187,8 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 		if !ruling.LooksAt(p.origin) && !ruling.AsksOf(p.origin) {
 			continue
 		}
-		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system, Names: ruling.InputNames()})
+		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system,
+			Names: ruling.InputNames()})
 		decisions, sternest := ruling.DecideInput(&verdict, p.origin)
 		c.noteSafety("input", p.origin, p.index, *p.text, "", decisions)
 		if sternest != safety.Block {
@@ -198,7 +199,8 @@ func (c *call) screen(m *model, param, system string, parts []screenPart) error 
 		}
 		switch sternest {
 		case safety.Block:
-			return &parley.Error{Code: parley.Filtered, Param: param, Message: ruling.Refusal + " The safety policy of this server does not allow the request."}
+			return &parley.Error{Code: parley.Filtered, Param: param,
+				Message: ruling.Refusal + " The safety policy of this server does not allow the request."}
 		case safety.Redact:
 			*p.text = c.screening.vault.Redact(*p.text, decisions)
 			if p.set != nil {
@@ -234,9 +236,11 @@ func (c *call) askModerators(text string, origin safety.Origin, part int) (block
 	for name, err := range down {
 		closed := ruling.ClosedWithout(name, output)
 		c.gateway.metrics.moderatorFailures.WithLabelValues(name).Inc()
-		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.id, "refused", closed, "error", err)
+		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.id, "refused",
+			closed, "error", err)
 		if closed {
-			return false, parley.Errorf(parley.Unavailable, "The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
+			return false, parley.Errorf(parley.Unavailable,
+				"The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
 		}
 	}
 	for name, verdict := range found {
@@ -273,26 +277,37 @@ func (c *call) outputPolicy() *answer.OutputPolicy {
 		return nil
 	}
 	s := &c.screening
-	return answer.NewOutputPolicy(s.ruling, c.gateway.safety.Screen, s.vault, func(choice int, text string, decisions []safety.Decision) {
-		c.noteSafety("output", safety.FromModel, choice, text, "", decisions)
-	})
+	return answer.NewOutputPolicy(s.ruling, c.gateway.safety.Screen, s.vault,
+		func(choice int, text string, decisions []safety.Decision) {
+			c.noteSafety("output", safety.FromModel, choice, text, "", decisions)
+		})
 }
 
 // noteSafety counts, logs and remembers what was decided: where, and never
 // what, unless the policy asks for it. What is decided most sternly comes first.
-func (c *call) noteSafety(direction string, origin safety.Origin, part int, text, by string, decisions []safety.Decision) {
+func (c *call) noteSafety(direction string, origin safety.Origin, part int, text, by string,
+	decisions []safety.Decision) {
 	decisions = c.noteworthy(direction, decisions)
 	for _, d := range decisions {
 		e := safety.Event{
-			Time: c.gateway.config.Now(), Request: c.id, Tenant: c.identity.Organization, Model: c.story.model,
-			Direction: direction, Origin: origin, Part: part, Decision: d, By: by,
+			Time:      c.gateway.config.Now(),
+			Request:   c.id,
+			Tenant:    c.identity.Organization,
+			Model:     c.story.model,
+			Direction: direction,
+			Origin:    origin,
+			Part:      part,
+			Decision:  d,
+			By:        by,
 		}
 		if c.screening.ruling.LogText && d.End <= len(text) {
 			e.Text = text[d.Start:d.End]
 		}
 		e = c.gateway.safety.Note(e)
-		line := []any{"request_id", e.Request, "tenant", e.Tenant, "model", e.Model, "direction", direction, "origin", origin.String(), "part", part,
-			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End, "action", string(d.Action)}
+		line := []any{"request_id", e.Request, "tenant", e.Tenant, "model", e.Model, "direction", direction, "origin",
+			origin.String(), "part", part,
+			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End,
+			"action", string(d.Action)}
 		if by != "" {
 			line = append(line, "by", by)
 		}
@@ -324,6 +339,7 @@ func (c *call) noteworthy(direction string, decisions []safety.Decision) []safet
 // tellUnnoted logs how many findings of a request were not told one by one.
 func (c *call) tellUnnoted() {
 	if n := c.screening.unnoted; n > 0 {
-		c.gateway.config.Log.Info("safety", "request_id", c.id, "tenant", c.identity.Organization, "model", c.story.model, "more_findings", n)
+		c.gateway.config.Log.Info("safety", "request_id", c.id, "tenant", c.identity.Organization, "model",
+			c.story.model, "more_findings", n)
 	}
 }

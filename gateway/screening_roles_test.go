@@ -15,19 +15,29 @@ const apiSecret = "sk-proj-" + "4fJ9xQ2mZ7vLb1TnR8wYc3Kd6HsP0aGe5UiOqXtBzNyMhWkV
 
 // fieldBodies has one request for every field that a model reads, with BAD in it.
 var fieldBodies = []struct{ role, name, path, body string }{
-	{"system", "system", "/v1/chat/completions", `"messages":[{"role":"system","content":"BAD"},{"role":"user","content":"a"}]`},
-	{"system", "developer", "/v1/chat/completions", `"messages":[{"role":"developer","content":"BAD"},{"role":"user","content":"a"}]`},
+	{"system", "system", "/v1/chat/completions",
+		`"messages":[{"role":"system","content":"BAD"},{"role":"user","content":"a"}]`},
+	{"system", "developer", "/v1/chat/completions",
+		`"messages":[{"role":"developer","content":"BAD"},{"role":"user","content":"a"}]`},
 	{"system", "instructions", "/v1/responses", `"store":false,"instructions":"BAD","input":"a"`},
-	{"system", "messages system", "/v1/messages", `"max_tokens":9,"system":"BAD","messages":[{"role":"user","content":"a"}]`},
+	{"system", "messages system", "/v1/messages",
+		`"max_tokens":9,"system":"BAD","messages":[{"role":"user","content":"a"}]`},
 	{"user", "user", "/v1/chat/completions", `"messages":[{"role":"user","content":"BAD"}]`},
 	{"user", "name", "/v1/chat/completions", `"messages":[{"role":"user","name":"BAD","content":"a"}]`},
-	{"assistant", "assistant", "/v1/chat/completions", `"messages":[{"role":"assistant","content":"BAD"},{"role":"user","content":"a"}]`},
-	{"assistant", "reasoning", "/v1/chat/completions", `"messages":[{"role":"assistant","content":"b","reasoning_content":"BAD"},{"role":"user","content":"a"}]`},
-	{"assistant", "arguments", "/v1/chat/completions", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":\"BAD\"}"}}]},{"role":"tool","tool_call_id":"1","content":"b"}]`},
-	{"tool", "result", "/v1/chat/completions", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"BAD"}]`},
-	{"tool", "documents", "/v1/chat/completions", `"chat_template_kwargs":{"documents":[{"text":"BAD"}]},"messages":[{"role":"user","content":"a"}]`},
-	{"definition", "description", "/v1/chat/completions", `"tools":[{"type":"function","function":{"name":"f","description":"BAD"}}],"messages":[{"role":"user","content":"a"}]`},
-	{"definition", "parameters", "/v1/chat/completions", `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"string","description":"BAD"}}}}}],"messages":[{"role":"user","content":"a"}]`},
+	{"assistant", "assistant", "/v1/chat/completions",
+		`"messages":[{"role":"assistant","content":"BAD"},{"role":"user","content":"a"}]`},
+	{"assistant", "reasoning", "/v1/chat/completions",
+		`"messages":[{"role":"assistant","content":"b","reasoning_content":"BAD"},{"role":"user","content":"a"}]`},
+	{"assistant", "arguments", "/v1/chat/completions",
+		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":\"BAD\"}"}}]},{"role":"tool","tool_call_id":"1","content":"b"}]`},
+	{"tool", "result", "/v1/chat/completions",
+		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"BAD"}]`},
+	{"tool", "documents", "/v1/chat/completions",
+		`"chat_template_kwargs":{"documents":[{"text":"BAD"}]},"messages":[{"role":"user","content":"a"}]`},
+	{"definition", "description", "/v1/chat/completions",
+		`"tools":[{"type":"function","function":{"name":"f","description":"BAD"}}],"messages":[{"role":"user","content":"a"}]`},
+	{"definition", "parameters", "/v1/chat/completions",
+		`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"string","description":"BAD"}}}}}],"messages":[{"role":"user","content":"a"}]`},
 	{"user", "completion", "/v1/completions", `"prompt":"BAD"`},
 	{"user", "suffix", "/v1/fim/completions", `"prompt":"a","suffix":"BAD"`},
 	{"user", "embedding", "/v1/embeddings", `"input":"BAD"`},
@@ -87,11 +97,13 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &worker{script: speak(t, "Hello", 0)}
-				s := start(t, w, withPolicy(t, "safety: {default: {input: {pii: redact}}}"), roomy, func(config *Config) {
-					config.Models[0].Template = templateOf(t, borderTemplate)
-				})
+				s := start(t, w, withPolicy(t, "safety: {default: {input: {pii: redact}}}"), roomy,
+					func(config *Config) {
+						config.Models[0].Template = templateOf(t, borderTemplate)
+					})
 				body := strings.ReplaceAll(f.body, "BAD", "write to jane.roe@example.com")
-				if response, answer := s.do("POST", f.path, `{"model":"`+modelID+`",`+body+`}`); response.StatusCode != 200 {
+				if response, answer := s.do("POST", f.path,
+					`{"model":"`+modelID+`",`+body+`}`); response.StatusCode != 200 {
 					t.Fatal(answer)
 				}
 				prompt := tinyTokenizer().Decode(w.request(t).Prompt, false)
@@ -121,7 +133,8 @@ func TestModeratorsAreNotFollowed(t *testing.T) {
 		moderator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, status)
 		}))
-		policy := "safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [m]}, moderators: {m: {url: '" + moderator.URL + "'}}}"
+		policy := "safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [m]}, " +
+			"moderators: {m: {url: '" + moderator.URL + "'}}}"
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, policy), roomy)
 		response, body := s.do("POST", "/v1/chat/completions", userSays("My PIN is 9182."))
 		if response.StatusCode != http.StatusServiceUnavailable || len(stolen) != 0 {

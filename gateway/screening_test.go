@@ -78,7 +78,8 @@ func TestOrdersInToolResultsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, strictPolicy), roomy)
 		brought := func(text string) int {
-			response, _ := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`","messages":[{"role":"user","content":"Mail?"},
+			response, _ := s.do("POST", "/v1/chat/completions",
+				`{"model":"`+modelID+`","messages":[{"role":"user","content":"Mail?"},
 				{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
 				{"role":"tool","tool_call_id":"a","content":"`+text+`"}]}`)
 			return response.StatusCode
@@ -111,7 +112,8 @@ func TestAnswersAreHaltedInEveryDialect(t *testing.T) {
 					body = `{"model":"` + modelID + `","input":"Hi","stream":` + stream + `}`
 				}
 				response, answer := s.do("POST", path, body)
-				if response.StatusCode != 200 || !strings.Contains(answer, want) || strings.Contains(answer, "fuck") || !strings.Contains(answer, "No.") {
+				if response.StatusCode != 200 || !strings.Contains(answer, want) || strings.Contains(answer, "fuck") ||
+					!strings.Contains(answer, "No.") {
 					t.Errorf("%s stream %s: %d %s", path, stream, response.StatusCode, answer)
 				}
 			}
@@ -125,9 +127,13 @@ func TestAnswersAreHaltedInEveryDialect(t *testing.T) {
 
 func TestOneOfSeveralChoicesIsHalted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: func(r *parley.Request) []say { return speech(t, r, 0, insult+".", "All is well.") }}, withPolicy(t, strictPolicy), roomy)
-		_, answer := s.do("POST", "/v1/chat/completions", strings.Replace(userSays("Hi"), `"max_tokens":60`, `"n":2`, 1))
-		if !strings.Contains(answer, "content_filter") || !strings.Contains(answer, "All is well.") || strings.Contains(answer, "fuck") {
+		s := start(t, &worker{script: func(r *parley.Request) []say {
+			return speech(t, r, 0, insult+".", "All is well.")
+		}}, withPolicy(t, strictPolicy), roomy)
+		_, answer := s.do("POST", "/v1/chat/completions",
+			strings.Replace(userSays("Hi"), `"max_tokens":60`, `"n":2`, 1))
+		if !strings.Contains(answer, "content_filter") || !strings.Contains(answer, "All is well.") ||
+			strings.Contains(answer, "fuck") {
 			t.Error(answer)
 		}
 	})
@@ -138,7 +144,8 @@ func TestRedactedValuesComeBack(t *testing.T) {
 		w := &worker{script: speak(t, "Sent to [EMAIL_1] now.", 0)}
 		s := start(t, w, withPolicy(t, strictPolicy), roomy)
 		_, answer := s.do("POST", "/v1/chat/completions", userSays("Write to jane@example.com"))
-		if prompt := tinyTokenizer().Decode(w.request(t).Prompt, true); strings.Contains(prompt, "jane@") || !strings.Contains(prompt, "[EMAIL_1]") {
+		if prompt := tinyTokenizer().Decode(w.request(t).Prompt, true); strings.Contains(prompt, "jane@") ||
+			!strings.Contains(prompt, "[EMAIL_1]") {
 			t.Errorf("the model was shown %q", prompt)
 		}
 		if !strings.Contains(answer, "Sent to jane@example.com now.") {
@@ -150,7 +157,8 @@ func TestRedactedValuesComeBack(t *testing.T) {
 func TestModerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)})
-		response, body := s.do("POST", "/v1/moderations", `{"model":"omni-moderation-latest","input":["Good morning!","`+insult+`"]}`)
+		response, body := s.do("POST", "/v1/moderations",
+			`{"model":"omni-moderation-latest","input":["Good morning!","`+insult+`"]}`)
 		var answer struct {
 			Results []struct {
 				Flagged    bool
@@ -158,10 +166,12 @@ func TestModerations(t *testing.T) {
 				Scores     map[string]float32 `json:"category_scores"`
 			}
 		}
-		if err := json.Unmarshal([]byte(body), &answer); err != nil || response.StatusCode != 200 || len(answer.Results) != 2 {
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || response.StatusCode != 200 ||
+			len(answer.Results) != 2 {
 			t.Fatalf("%d %s", response.StatusCode, body)
 		}
-		if answer.Results[0].Flagged || !answer.Results[1].Flagged || !answer.Results[1].Categories["harassment"] || len(answer.Results[1].Categories) < 13 {
+		if answer.Results[0].Flagged || !answer.Results[1].Flagged || !answer.Results[1].Categories["harassment"] ||
+			len(answer.Results[1].Categories) < 13 {
 			t.Error(body)
 		}
 	})
@@ -175,7 +185,8 @@ func TestModeratorsOutside(t *testing.T) {
 			http.Error(w, "down", 500)
 			return
 		}
-		_, _ = w.Write([]byte(`{"results":[{"flagged":true,"categories":{"violence":true},"category_scores":{"violence":0.97}}]}`))
+		_, _ = w.Write(
+			[]byte(`{"results":[{"flagged":true,"categories":{"violence":true},"category_scores":{"violence":0.97}}]}`))
 	})
 	address := serveLocal(t, outside)
 	for _, when := range []string{"open", "closed"} {
@@ -210,12 +221,14 @@ func TestDecisionsAreLoggedWithoutTheText(t *testing.T) {
 				policy += "  log_text: true\n"
 			}
 			s := start(t, &worker{script: speak(t, "Hello", 0)}, withPolicy(t, policy), roomy)
-			if response, answer := s.do("POST", "/v1/chat/completions", userSays(insult)); response.StatusCode != http.StatusBadRequest {
+			if response, answer := s.do("POST", "/v1/chat/completions",
+				userSays(insult)); response.StatusCode != http.StatusBadRequest {
 				t.Fatalf("%d %s", response.StatusCode, answer)
 			}
 			synctest.Wait() // the request is logged after its answer
 			line := s.log.String()
-			for _, want := range []string{"direction=input", "category=harassment", "score=", "start=0", "end=", "action=block"} {
+			for _, want := range []string{"direction=input", "category=harassment", "score=", "start=0", "end=",
+				"action=block"} {
 				if !strings.Contains(line, want) {
 					t.Errorf("no %s in %s", want, line)
 				}

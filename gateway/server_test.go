@@ -134,7 +134,8 @@ func speech(t testing.TB, r *parley.Request, step time.Duration, texts ...string
 		for i, id := range ids {
 			d := parley.Delta{Choice: choice, Tokens: []parley.Token{id}}
 			if r.Logprobs {
-				d.Logprobs = []parley.Logprob{{Token: id, Logprob: -0.5, Top: []parley.TopLogprob{{Token: id, Logprob: -0.5}, {Token: 7, Logprob: -3}}}}
+				d.Logprobs = []parley.Logprob{{Token: id, Logprob: -0.5,
+					Top: []parley.TopLogprob{{Token: id, Logprob: -0.5}, {Token: 7, Logprob: -3}}}}
 			}
 			if r.PromptLogprobs && choice == 0 && i == 0 {
 				for _, id := range r.Prompt[1:] {
@@ -148,8 +149,9 @@ func speech(t testing.TB, r *parley.Request, step time.Duration, texts ...string
 			output++
 		}
 	}
-	said[len(said)-1].delta.Usage = &parley.Usage{PromptTokens: len(r.Prompt), CachedTokens: 2, Miss: "new", OutputTokens: output,
-		Queued: 10 * time.Millisecond, Prefill: 20 * time.Millisecond, Decode: time.Second}
+	said[len(said)-1].delta.Usage = &parley.Usage{PromptTokens: len(r.Prompt), CachedTokens: 2, Miss: "new",
+		OutputTokens: output,
+		Queued:       10 * time.Millisecond, Prefill: 20 * time.Millisecond, Decode: time.Second}
 	return said
 }
 

@@ -21,7 +21,8 @@ import (
 func startPair(t *testing.T, redis *testkit.Redis, workers [2]*worker) (pair [2]*server) {
 	t.Helper()
 	for i := range pair {
-		r, err := relay.Open(t.Context(), relay.Config{URL: redis.URL, Secret: []byte("the salt of both of them"), Lease: 600 * time.Millisecond})
+		r, err := relay.Open(t.Context(),
+			relay.Config{URL: redis.URL, Secret: []byte("the salt of both of them"), Lease: 600 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,8 @@ func bothSpeak(t *testing.T, each time.Duration) [2]*worker {
 // listens opens a stream and returns when its first token has come.
 func (s *server) listens(ctx context.Context, key, extra string) (body *http.Response, first *bufio.Reader) {
 	s.t.Helper()
-	response := s.open(ctx, "POST", "/v1/chat/completions", chatBody(extra+`,"stream":true`), "Authorization", "Bearer "+key)
+	response := s.open(ctx, "POST", "/v1/chat/completions", chatBody(extra+`,"stream":true`), "Authorization",
+		"Bearer "+key)
 	read := bufio.NewReader(response.Body)
 	for {
 		line, err := read.Peek(1)
@@ -64,7 +66,8 @@ func (s *server) listens(ctx context.Context, key, extra string) (body *http.Res
 // comes later streams what the other gateway computes, while it is computed.
 func TestOneGenerationForTwoGateways(t *testing.T) {
 	redis := testkit.StartRedis(t)
-	for _, extra := range []string{`,"temperature":0`, `,"seed":5,"temperature":1`, `,"temperature":0,"n":3`, `,"temperature":0,"logprobs":true,"top_logprobs":1`} {
+	for _, extra := range []string{`,"temperature":0`, `,"seed":5,"temperature":1`, `,"temperature":0,"n":3`,
+		`,"temperature":0,"logprobs":true,"top_logprobs":1`} {
 		t.Run(extra, func(t *testing.T) {
 			workers := bothSpeak(t, 100*time.Millisecond)
 			pair := startPair(t, redis, workers)
@@ -167,8 +170,10 @@ func TestWhatGatewaysDoNotShare(t *testing.T) {
 	}{
 		"other tenants": {keys: [2]string{"a", "b"}, extra: `,"temperature":0,"max_tokens":50`},
 		"no seed":       {keys: [2]string{"a", "a"}, extra: `,"temperature":1,"max_tokens":51`},
-		"no-store":      {keys: [2]string{"a", "a"}, extra: `,"temperature":0,"max_tokens":52`, header: []string{"Cache-Control", "no-store"}},
-		"no-cache":      {keys: [2]string{"a", "a"}, extra: `,"temperature":0,"max_tokens":53`, header: []string{"Cache-Control", "no-cache"}},
+		"no-store": {keys: [2]string{"a", "a"}, extra: `,"temperature":0,"max_tokens":52`,
+			header: []string{"Cache-Control", "no-store"}},
+		"no-cache": {keys: [2]string{"a", "a"}, extra: `,"temperature":0,"max_tokens":53`,
+			header: []string{"Cache-Control", "no-cache"}},
 		"Redis is away": {keys: [2]string{"a", "a"}, extra: `,"temperature":0,"max_tokens":54`, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 
 // ask sends a chat and returns the answer without what differs by request.
 func (s *server) ask(key, extra string, headers ...string) (header http.Header, body string) {
-	response := s.open(s.t.Context(), "POST", "/v1/chat/completions", chatBody(extra), append(headers, "Authorization", "Bearer "+key)...)
+	response := s.open(s.t.Context(), "POST", "/v1/chat/completions", chatBody(extra),
+		append(headers, "Authorization", "Bearer "+key)...)
 	defer response.Body.Close()
 	all, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != 200 {
@@ -37,7 +38,9 @@ func TestOneGenerationForAll(t *testing.T) {
 	for _, extra := range []string{`,"temperature":0`, `,"seed":5,"temperature":1`, `,"temperature":0,"n":3`,
 		`,"temperature":0,"logprobs":true,"top_logprobs":1`, `,"temperature":0,"stop":"three"`} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &worker{script: func(r *parley.Request) []say { return speech(t, r, time.Second, "one two three four", "five six") }}
+			w := &worker{script: func(r *parley.Request) []say {
+				return speech(t, r, time.Second, "one two three four", "five six")
+			}}
 			s := start(t, w)
 			var group sync.WaitGroup
 			texts := make([]string, 30)
@@ -90,7 +93,8 @@ func TestKeptAnswerIsTheSame(t *testing.T) {
 		_, computed := s.ask("a", extra)
 		_, kept := s.ask("a", extra)
 		created := `"created":`
-		if a, b := plain(computed), plain(kept); a[:strings.Index(a, created)] != b[:strings.Index(b, created)] || a[strings.Index(a, `"choices"`):] != b[strings.Index(b, `"choices"`):] {
+		if a, b := plain(computed), plain(kept); a[:strings.Index(a, created)] != b[:strings.Index(b, created)] ||
+			a[strings.Index(a, `"choices"`):] != b[strings.Index(b, `"choices"`):] {
 			t.Errorf("computed\n%s\nkept\n%s", a, b)
 		}
 	})
@@ -103,20 +107,32 @@ func TestWhatIsNotShared(t *testing.T) {
 		change        func(*Config)
 		shared        bool
 	}{
-		"equal":               {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`}, shared: true},
-		"another tenant":      {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`}},
-		"another seed":        {first: [2]string{"a", `,"seed":1`}, second: [2]string{"a", `,"seed":2`}},
-		"another length":      {first: [2]string{"a", `,"temperature":0,"max_tokens":5`}, second: [2]string{"a", `,"temperature":0,"max_tokens":6`}},
-		"another stop":        {first: [2]string{"a", `,"temperature":0,"stop":"x"`}, second: [2]string{"a", `,"temperature":0,"stop":"y"`}},
-		"no seed":             {first: [2]string{"a", ""}, second: [2]string{"a", ""}},
-		"seed without choice": {first: [2]string{"a", `,"temperature":0,"seed":1`}, second: [2]string{"a", `,"temperature":0,"seed":2`}, shared: true},
-		"no-store":            {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`}, header: "no-store"},
-		"no-cache in flight":  {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`}, header: "no-cache", shared: true},
-		"off":                 {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`}, change: func(c *Config) { c.Share.Off = true }},
-		"any temperature":     {first: [2]string{"a", ""}, second: [2]string{"a", ""}, change: func(c *Config) { c.Share.AnyTemperature = true }, shared: true},
-		"a public model":      {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`}, change: func(c *Config) { c.Share.PublicModels = []string{modelID} }, shared: true},
-		"a public prompt":     {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`}, change: func(c *Config) { c.Share.PublicPrompts = []string{"Hi"} }, shared: true},
-		"another prompt":      {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`}, change: func(c *Config) { c.Share.PublicPrompts = []string{"Ho"} }},
+		"equal": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`},
+			shared: true},
+		"another tenant": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`}},
+		"another seed":   {first: [2]string{"a", `,"seed":1`}, second: [2]string{"a", `,"seed":2`}},
+		"another length": {first: [2]string{"a", `,"temperature":0,"max_tokens":5`},
+			second: [2]string{"a", `,"temperature":0,"max_tokens":6`}},
+		"another stop": {first: [2]string{"a", `,"temperature":0,"stop":"x"`},
+			second: [2]string{"a", `,"temperature":0,"stop":"y"`}},
+		"no seed": {first: [2]string{"a", ""}, second: [2]string{"a", ""}},
+		"seed without choice": {first: [2]string{"a", `,"temperature":0,"seed":1`},
+			second: [2]string{"a", `,"temperature":0,"seed":2`}, shared: true},
+		"no-store": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`},
+			header: "no-store"},
+		"no-cache in flight": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`},
+			header: "no-cache", shared: true},
+		"off": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"a", `,"temperature":0`},
+			change: func(c *Config) { c.Share.Off = true }},
+		"any temperature": {first: [2]string{"a", ""}, second: [2]string{"a", ""}, change: func(c *Config) {
+			c.Share.AnyTemperature = true
+		}, shared: true},
+		"a public model": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`},
+			change: func(c *Config) { c.Share.PublicModels = []string{modelID} }, shared: true},
+		"a public prompt": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`},
+			change: func(c *Config) { c.Share.PublicPrompts = []string{"Hi"} }, shared: true},
+		"another prompt": {first: [2]string{"a", `,"temperature":0`}, second: [2]string{"b", `,"temperature":0`},
+			change: func(c *Config) { c.Share.PublicPrompts = []string{"Ho"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -239,7 +255,8 @@ func TestSlowMember(t *testing.T) {
 // TestSharedFailure: all members hear of it, and nothing of it is kept.
 func TestSharedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, end := range []say{{after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")}, {after: time.Second, panic: "no"}} {
+		for _, end := range []say{{after: time.Second, err: parley.Errorf(parley.Overloaded, "No room.")},
+			{after: time.Second, panic: "no"}} {
 			w := &worker{script: func(*parley.Request) []say { return []say{end} }}
 			s := start(t, w)
 			var group sync.WaitGroup

@@ -24,7 +24,8 @@ func newSlowEngine(t *testing.T) *engine.Engine {
 	e, err := engine.New(engine.Config{
 		Model: parley.Model{ID: modelID, ContextTokens: 256}, Vocab: vocab, Bytes: tinyTokenizer().Bytes,
 		Forward: func(s *compute.Step, logits []float32) {
-			time.Sleep(time.Duration(len(s.Tokens))*time.Millisecond + time.Duration(noise.ExpFloat64()*float64(5*time.Millisecond)))
+			time.Sleep(time.Duration(len(s.Tokens))*time.Millisecond + time.Duration(
+				noise.ExpFloat64()*float64(5*time.Millisecond)))
 			clear(logits)
 		},
 		Move:  func(kv.Move) error { return nil },
@@ -46,7 +47,8 @@ type probe struct {
 // ask sends a prompt for a tenant.
 func (s *server) probe(tenant, prompt string) (p probe) {
 	began := time.Now()
-	response, body := s.do("POST", "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1,"temperature":0}`, modelID, prompt), "Authorization", "Bearer "+tenant)
+	response, body := s.do("POST", "/v1/completions", fmt.Sprintf(
+		`{"model":%q,"prompt":%q,"max_tokens":1,"temperature":0}`, modelID, prompt), "Authorization", "Bearer "+tenant)
 	p.took = time.Since(began)
 	var answer struct {
 		Usage struct {

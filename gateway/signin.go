@@ -43,7 +43,8 @@ func (g *Gateway) signInRoutes() (rows []routeRow) {
 	if g.config.Keys == nil {
 		return nil
 	}
-	for path, scope := range map[string]tenant.Scope{"/session": tenant.ScopeChat, "/admin/session": tenant.ScopeAdmin} {
+	for path, scope := range map[string]tenant.Scope{"/session": tenant.ScopeChat,
+		"/admin/session": tenant.ScopeAdmin} {
 		rows = append(rows,
 			routeRow{"GET", path, signIn, false, func(c *call) error { return g.showSession(c, scope) }},
 			routeRow{"POST", path, signIn, false, func(c *call) error { return g.openSession(c, scope) }},
@@ -206,7 +207,8 @@ func (g *Gateway) isLocalToken(secret string) bool {
 // What a caller without the right credentials reads.
 var (
 	errWrongToken = parley.Errorf(parley.Unauthenticated,
-		"This is not the token of this server. 'parley serve' prints a link with it when it starts; each start has a new one.")
+		"This is not the token of this server. 'parley serve' prints a link with it when it starts; each start has "+
+			"a new one.")
 	errCrossSite = parley.Errorf(parley.Forbidden, "Pages of other sites may not use this session.")
 )
 

@@ -48,10 +48,12 @@ func (s *server) signIn(t *testing.T, path, secret string, headers ...string) (c
 func TestStrangersHaveStatelessAnswersOnly(t *testing.T) {
 	s, rig := startGuarded(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, newStoreName(t), withEverything, withToken)
 	asked := 0
-	for _, headers := range [][]string{nil, bearer("sk-anything"), bearer(localToken[1:]), {"Cookie", s.gateway.cookieName(tenant.ScopeAdmin) + "=x"}} {
+	for _, headers := range [][]string{nil, bearer("sk-anything"), bearer(localToken[1:]),
+		{"Cookie", s.gateway.cookieName(tenant.ScopeAdmin) + "=x"}} {
 		s.gateway.routes.each(func(method, path string) {
 			asked++
-			if w := s.askHere(method, path, headers...); w.Code != 401 || !strings.Contains(w.Body.String(), "parley serve") && len(headers) < 2 {
+			if w := s.askHere(method, path, headers...); w.Code != 401 ||
+				!strings.Contains(w.Body.String(), "parley serve") && len(headers) < 2 {
 				t.Errorf("%s %s with %q: %d: %.150s", method, path, headers, w.Code, w.Body)
 			}
 		}, owned, account, operator, fleetOperator)
@@ -61,8 +63,9 @@ func TestStrangersHaveStatelessAnswersOnly(t *testing.T) {
 	}
 	for path, body := range map[string]string{
 		"/v1/chat/completions": chatBody(""),
-		"/v1/messages":         `{"model":"` + modelID + `","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`,
-		"/v1/completions":      `{"model":"` + modelID + `","prompt":"x","max_tokens":2}`,
+		"/v1/messages": `{"model":"` + modelID +
+			`","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`,
+		"/v1/completions": `{"model":"` + modelID + `","prompt":"x","max_tokens":2}`,
 	} {
 		for _, headers := range [][]string{nil, bearer("sk-anything"), bearer(localToken)} {
 			if w := s.sends("POST", path, body, headers...); w.Code != 200 {
@@ -99,7 +102,8 @@ func TestResponsesWithoutToken(t *testing.T) {
 		if status != want {
 			t.Errorf("%s gives %d %v", extra, status, o)
 		}
-		if status == 401 && (o.text("error", "code") != "missing_local_token" || !strings.Contains(o.text("error", "message"), "Authorization: Bearer")) {
+		if status == 401 && (o.text("error", "code") != "missing_local_token" ||
+			!strings.Contains(o.text("error", "message"), "Authorization: Bearer")) {
 			t.Errorf("%s is told %v", extra, o)
 		}
 		if status == 200 && o["store"] != false {
@@ -146,8 +150,10 @@ func TestLocalSessions(t *testing.T) {
 		t.Errorf("the admin cookie: %s", attributes)
 	}
 	for path, want := range map[string][2]int{
-		"/v1/conversations": {200, 401}, "/v1/organization/me": {200, 401}, "/admin/api/now": {401, 200}, "/metrics": {401, 200},
-		adminOrganizationPrefix + "api_keys": {401, 200}, adminOrganizationPrefix + "me": {401, 200}, keysPath: {401, 200},
+		"/v1/conversations": {200, 401}, "/v1/organization/me": {200, 401}, "/admin/api/now": {401, 200},
+		"/metrics":                           {401, 200},
+		adminOrganizationPrefix + "api_keys": {401, 200}, adminOrganizationPrefix + "me": {401, 200},
+		keysPath: {401, 200},
 	} {
 		for i, cookie := range [][]string{chat, admin} {
 			if w := s.askHere("GET", path, cookie...); w.Code != want[i] {
@@ -175,7 +181,8 @@ func TestKeySessions(t *testing.T) {
 	secret, id := rig.key(tenant.NewKey{Admin: true, Name: "boss", Organization: "acme"})
 	rig.key(tenant.NewKey{Admin: true})
 	chat, _ := s.signIn(t, "/session", secret)
-	admin, attributes := s.signIn(t, "/admin/session", secret, "Origin", "https://chat.example", "Sec-Fetch-Site", "same-origin")
+	admin, attributes := s.signIn(t, "/admin/session", secret, "Origin", "https://chat.example", "Sec-Fetch-Site",
+		"same-origin")
 	if !strings.Contains(attributes, "Secure") {
 		t.Errorf("the cookie of a page over TLS: %s", attributes)
 	}
@@ -192,15 +199,19 @@ func TestKeySessions(t *testing.T) {
 	}
 	both("signed in", 200)
 	check("the chat's session", chat, "/admin/api/now", 401)
-	check("the chat's session as the admin's", []string{"Cookie", strings.Replace(chat[1], "_chat_", "_admin_", 1)}, "/admin/api/now", 401)
+	check("the chat's session as the admin's", []string{"Cookie", strings.Replace(chat[1], "_chat_", "_admin_", 1)},
+		"/admin/api/now", 401)
 	check("another site's page", append(chat, "Sec-Fetch-Site", "cross-site"), "/v1/models", 403)
-	if w := s.sends("POST", "/v1/conversations", "{}", append(chat, "Origin", "https://evil.example")...); w.Code != 403 {
+	if w := s.sends("POST", "/v1/conversations", "{}",
+		append(chat, "Origin", "https://evil.example")...); w.Code != 403 {
 		t.Errorf("another site's page posts: %d", w.Code)
 	}
-	if w := s.sends("POST", "/session", fmt.Sprintf(`{"key":%q}`, secret), "Origin", "https://evil.example"); w.Code != 403 {
+	if w := s.sends("POST", "/session", fmt.Sprintf(`{"key":%q}`, secret), "Origin",
+		"https://evil.example"); w.Code != 403 {
 		t.Errorf("another site's page signs in: %d", w.Code)
 	}
-	if o := parseObject(t, s.askHere("GET", "/session", chat...).Body.String()); o["signed_in"] != true || o.text("name") != "boss" || o.text("redacted_key") != secret[:11]+"…" {
+	if o := parseObject(t, s.askHere("GET", "/session", chat...).Body.String()); o["signed_in"] != true ||
+		o.text("name") != "boss" || o.text("redacted_key") != secret[:11]+"…" {
 		t.Errorf("the session is shown as %v", o)
 	}
 	yes, no := true, false
@@ -210,7 +221,8 @@ func TestKeySessions(t *testing.T) {
 	must(rig.store.ChangeKey(t.Context(), id, tenant.KeyChange{Blocked: &no}))(t)
 	must(0, rig.ring.Refresh(t.Context()))(t)
 	both("unblocked", 200)
-	if w := s.sends("DELETE", "/session", "", chat...); w.Code != 200 || !strings.Contains(w.Header().Get("Set-Cookie"), "Max-Age=0") {
+	if w := s.sends("DELETE", "/session", "", chat...); w.Code != 200 ||
+		!strings.Contains(w.Header().Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("sign-out: %d %v", w.Code, w.Header())
 	}
 	check("signed out", chat, "/v1/conversations", 401)
@@ -224,7 +236,8 @@ func TestKeySessions(t *testing.T) {
 	must(0, rig.store.DeleteKey(t.Context(), id))(t)
 	must(0, rig.ring.Refresh(t.Context()))(t)
 	check("deleted", admin, "/admin/api/now", 401)
-	if log := s.log.String(); strings.Contains(log, secret[11:]) || strings.Contains(log, strings.SplitN(chat[1], "=", 2)[1]) {
+	if log := s.log.String(); strings.Contains(log, secret[11:]) ||
+		strings.Contains(log, strings.SplitN(chat[1], "=", 2)[1]) {
 		t.Error("a secret is in the log")
 	}
 }
@@ -236,8 +249,9 @@ func TestSessionsOnSockets(t *testing.T) {
 	rig.key(tenant.NewKey{})
 	cookie, _ := s.signIn(t, "/session", secret)
 	dial := func(origin string) (*websocket.Conn, error) {
-		conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions", &websocket.DialOptions{HTTPClient: s.client,
-			HTTPHeader: http.Header{"Cookie": {cookie[1]}, "Origin": {origin}}})
+		conn, _, err := websocket.Dial(t.Context(), "ws://parley/v1/chat/completions",
+			&websocket.DialOptions{HTTPClient: s.client,
+				HTTPHeader: http.Header{"Cookie": {cookie[1]}, "Origin": {origin}}})
 		return conn, err
 	}
 	if _, err := dial("https://evil.example"); err == nil {
@@ -263,7 +277,8 @@ func TestModelNamesAreForTheirKeys(t *testing.T) {
 	wide, _ := rig.key(tenant.NewKey{Organization: "beta"})
 	for _, path := range []string{"/", "/v1/queue", "/v1/models"} {
 		for secret, want := range map[string]bool{narrow: false, wide: true} {
-			if w := s.askHere("GET", path, bearer(secret)...); w.Code != 200 || strings.Contains(w.Body.String(), modelID) != want {
+			if w := s.askHere("GET", path, bearer(secret)...); w.Code != 200 ||
+				strings.Contains(w.Body.String(), modelID) != want {
 				t.Errorf("%s with a key that may use the model %v: %d %.300s", path, want, w.Code, w.Body)
 			}
 		}
@@ -271,7 +286,8 @@ func TestModelNamesAreForTheirKeys(t *testing.T) {
 	if w := s.askHere("GET", "/"); w.Code != 200 || strings.Contains(w.Body.String(), modelID) {
 		t.Errorf("without a key: %d %.300s", w.Code, w.Body)
 	}
-	if w := s.askHere("GET", "/v1/queue", bearer(wide)...); strings.Contains(w.Body.String(), "enterprise") || !strings.Contains(w.Body.String(), "free") {
+	if w := s.askHere("GET", "/v1/queue", bearer(wide)...); strings.Contains(w.Body.String(), "enterprise") ||
+		!strings.Contains(w.Body.String(), "free") {
 		t.Errorf("a free key sees the queue of others: %s", w.Body)
 	}
 }

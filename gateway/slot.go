@@ -73,7 +73,8 @@ func (g *Gateway) take(c *call, use limit.Use) error {
 	if len(c.accounts) == 0 {
 		return nil
 	}
-	s := &slot{book: g.limits, hold: limit.Hold{ID: c.id + "-slot", Group: c.identity.Organization, Accounts: c.accounts, Use: use}}
+	s := &slot{book: g.limits,
+		hold: limit.Hold{ID: c.id + "-slot", Group: c.identity.Organization, Accounts: c.accounts, Use: use}}
 	if err := c.reserveHold(c.request.Context(), &s.hold, ""); err != nil {
 		return err
 	}
@@ -147,17 +148,24 @@ func refusedBy(r *limit.Refusal, whose, model string) error {
 	}
 	switch {
 	case r.Refused == limit.Budget:
-		return parley.Errorf(parley.QuotaExceeded, "You exceeded the budget of %s for this month: of %s, %s is left, and this request may cost up to %s. Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
+		return parley.Errorf(parley.QuotaExceeded,
+			"You exceeded the budget of %s for this month: of %s, %s is left, and this request may cost up to %s. "+
+				"Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
 			whose, limit.Micros(r.Limit), limit.Micros(r.Left), limit.Micros(r.Asked))
 	case r.Refused == limit.Concurrency:
-		return refused("Limit of %s reached: %d requests under way at a time. Wait until one has ended.", whose, r.Limit)
+		return refused("Limit of %s reached: %d requests under way at a time. Wait until one has ended.", whose,
+			r.Limit)
 	}
 	if model != "" {
 		model = " for " + model
 	}
-	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused, map[time.Duration]string{time.Second: "second", time.Minute: "minute"}[r.Period])
+	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused,
+		map[time.Duration]string{time.Second: "second", time.Minute: "minute"}[r.Period])
 	if r.Wait < 0 {
-		return refused("The request is too large for the limit of %s%s: %s, requested %d. Shorten the prompt or 'max_tokens'.", whose, model, rate, r.Asked)
+		return refused(
+			"The request is too large for the limit of %s%s: %s, requested %d. Shorten the prompt or 'max_tokens'.",
+			whose, model, rate, r.Asked)
 	}
-	return refused("Rate limit of %s reached%s: %s, %d left, requested %d. Try again in %v.", whose, model, rate, r.Left, r.Asked, r.Wait.Round(time.Millisecond))
+	return refused("Rate limit of %s reached%s: %s, %d left, requested %d. Try again in %v.", whose, model, rate,
+		r.Left, r.Asked, r.Wait.Round(time.Millisecond))
 }

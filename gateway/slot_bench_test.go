@@ -16,11 +16,13 @@ import (
 // limits of every kind.
 func BenchmarkLimitedChat(b *testing.B) {
 	w := &worker{script: speak(b, "Hello", 0)}
-	g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b)}}, Share: infer.Sharing{Off: true}})
+	g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(),
+		Template: tinyTemplate(b)}}, Share: infer.Sharing{Off: true}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	limits := limit.Limits{RequestsPerSecond: 1e8, RequestsPerMinute: 1e8, InputTokensPerMinute: 1e8, OutputTokensPerMinute: 1e8, ConcurrentRequests: 100}
+	limits := limit.Limits{RequestsPerSecond: 1e8, RequestsPerMinute: 1e8, InputTokensPerMinute: 1e8,
+		OutputTokensPerMinute: 1e8, ConcurrentRequests: 100}
 	g.who = func(*call) (tenant.Identity, error) {
 		return tenant.Identity{Organization: "acme", Key: "k", Tier: parley.Pro, Limits: limits, KeyLimits: limits}, nil
 	}

@@ -28,7 +28,8 @@ func TestEveryRouteCounts(t *testing.T) {
 		try := func(r *route, method string) {
 			limits := limit.Limits{RequestsPerMinute: 1, LightRequestsPerMinute: 1}
 			s.gateway.who = func(*call) (tenant.Identity, error) {
-				return tenant.Identity{Organization: method + r.name, Key: "key_1", Tier: parley.Pro, Limits: limits}, nil
+				return tenant.Identity{Organization: method + r.name, Key: "key_1", Tier: parley.Pro, Limits: limits},
+					nil
 			}
 			path := strings.NewReplacer("{id}", "none", "{item}", "none").Replace(r.name)
 			if path == modelsPrefix {
@@ -75,9 +76,10 @@ func TestRefusedRequestsCount(t *testing.T) {
 		bodies := map[string]string{
 			"/v1/messages/count_tokens": `{"model":"` + modelID + `","messages":[{"role":"user","content":"Hi"}]}`,
 			"/v1/moderations":           `{"input":"Hi"}`,
-			"/v1/chat/completions":      `{"model":"` + modelID + `","messages":[{"role":"user","content":"` + long + `"}]}`,
-			"/v1/rerank":                `{`,
-			"/v1/embeddings":            `{}`,
+			"/v1/chat/completions": `{"model":"` + modelID + `","messages":[{"role":"user","content":"` + long +
+				`"}]}`,
+			"/v1/rerank":     `{`,
+			"/v1/embeddings": `{}`,
 		}
 		for path, body := range bodies {
 			if r, answer := s.do("POST", path, body); r.StatusCode == 429 {
@@ -99,11 +101,13 @@ func TestReadsLeaveInferenceAlone(t *testing.T) {
 		s.limited(limit.Limits{RequestsPerMinute: 2, ConcurrentRequests: 1, LightRequestsPerMinute: 32})
 		path := s.converse("")
 		for i := range 30 {
-			if r, body := s.do("GET", "/v1/models", ""); r.StatusCode != 200 || i == 0 && r.Header.Get("X-Ratelimit-Limit-Requests") != "32" {
+			if r, body := s.do("GET", "/v1/models", ""); r.StatusCode != 200 ||
+				i == 0 && r.Header.Get("X-Ratelimit-Limit-Requests") != "32" {
 				t.Fatalf("%d, %v: %s", r.StatusCode, r.Header, body)
 			}
 		}
-		if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi","max_tokens":9}`); status != 200 {
+		if status, o := s.call("POST", path+"/messages",
+			`{"model":"`+modelID+`","content":"Hi","max_tokens":9}`); status != 200 {
 			t.Errorf("after 30 reads: %d: %v", status, o)
 		}
 		if r, _ := s.do("POST", path+"/messages/none/cancel", ""); r.StatusCode != 404 {
@@ -115,7 +119,8 @@ func TestReadsLeaveInferenceAlone(t *testing.T) {
 		for range 2 { // what came back while the answer was written
 			s.do("GET", "/v1/models", "")
 		}
-		if r, body := s.do("GET", "/v1/models", ""); r.StatusCode != 429 || !strings.Contains(body, "32 light requests a minute") {
+		if r, body := s.do("GET", "/v1/models", ""); r.StatusCode != 429 ||
+			!strings.Contains(body, "32 light requests a minute") {
 			t.Errorf("after 34: %d: %s", r.StatusCode, body)
 		}
 	})
@@ -127,13 +132,16 @@ func TestSlotsAreReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello there", time.Second)}, metered(t))
 		closing(t, s)
-		s.gateway.routes.add(routeRow{method: "POST", path: "/v1/panics", access: stateless, run: func(*call) error { panic("oh") }})
+		s.gateway.routes.add(routeRow{method: "POST", path: "/v1/panics", access: stateless, run: func(*call) error {
+			panic("oh")
+		}})
 		limits := limit.Limits{ConcurrentRequests: 1}
 		s.limited(limits)
 		free := func(when string) {
 			t.Helper()
 			synctest.Wait()
-			probe := &limit.Hold{ID: when, Group: "acme", Accounts: []limit.Account{{Name: "acme", Limits: limits}}, Use: fullUse}
+			probe := &limit.Hold{ID: when, Group: "acme", Accounts: []limit.Account{{Name: "acme", Limits: limits}},
+				Use: fullUse}
 			if v, err := s.gateway.limits.Reserve(t.Context(), probe); err != nil || v.Refused != "" {
 				t.Errorf("after %s: %+v, %v", when, v, err)
 			}

@@ -69,7 +69,9 @@ func (s *socketSet) enterFor(key string, most int) error {
 		return errShuttingDown
 	case s.of[key] >= most:
 		return &parley.Error{Code: parley.RateLimited, Wait: time.Second,
-			Message: fmt.Sprintf("Your key has %d WebSocket connections open, and may have no more. Close one, or send more requests over each.", most)}
+			Message: fmt.Sprintf(
+				"Your key has %d WebSocket connections open, and may have no more. Close one, or send more "+
+					"requests over each.", most)}
 	}
 	s.open.Add(1)
 	s.of[key]++
@@ -125,15 +127,20 @@ type frameHandler func(c *call, frame []byte) error
 // frame that tells of an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	if local.IsCrossOrigin(c.request, g.originAllowed) {
-		return parley.Errorf(parley.Forbidden, "Pages of %s may not connect to this server. Its operator can allow them.", cmp.Or(c.request.Header.Get("Origin"), "other sites"))
+		return parley.Errorf(parley.Forbidden,
+			"Pages of %s may not connect to this server. Its operator can allow them.",
+			cmp.Or(c.request.Header.Get("Origin"), "other sites"))
 	}
 	key := keyAccount(&c.identity)
 	if err := g.sockets.enterFor(key, g.config.SocketsPerKey); err != nil {
 		return err
 	}
 	defer g.sockets.leaveFor(key)
-	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})                                                                 // not every connection has one
-	conn, err := websocket.Accept(c.response, c.request, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols}) // the origin was checked above
+	// not every connection has one
+	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})
+	// the origin was checked above
+	conn, err := websocket.Accept(c.response, c.request,
+		&websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols})
 	if err != nil {
 		c.err = parley.Invalid("", "no WebSocket: %v", err) // the client was told
 		return nil
@@ -167,7 +174,8 @@ func (s *socket) forget() {
 }
 
 // serve answers frames until the connection ends or the server stops.
-func (s *socket) serve(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) (websocket.StatusCode, string) {
+func (s *socket) serve(c *call, handle frameHandler,
+	failed func(openai.ErrorDetail) any) (websocket.StatusCode, string) {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -189,7 +197,8 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	one := *c
 	one.suffix = randomSuffix()
 	one.id, one.started = "req_"+one.suffix, g.config.Now()
-	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s // headers have nowhere to go
+	// headers have nowhere to go
+	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
 	one.slot, one.light, one.bytes = nil, false, f.held

@@ -36,7 +36,8 @@ func (g *Gateway) responseSocket(c *call) error {
 			return err
 		}
 		if request.Background {
-			return parley.Invalid("background", "A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
+			return parley.Invalid("background",
+				"A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
 		}
 		return g.respond(c, request, eventSocket{c.socket})
 	}, func(detail openai.ErrorDetail) any { return openai.NewErrorEvent(detail, 0) })

@@ -72,8 +72,9 @@ func BenchmarkStream(b *testing.B) {
 	const tokens = 1000
 	w := &instant{tokens: tokens}
 	g, err := New(Config{
-		Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b), ContextTokens: 1 << 20}},
-		Log:    slog.New(slog.DiscardHandler),
+		Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b),
+			ContextTokens: 1 << 20}},
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -99,7 +100,8 @@ func (w *instant) Generate(_ context.Context, r *parley.Request) iter.Seq2[parle
 				return
 			}
 		}
-		yield(parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{PromptTokens: len(r.Prompt), OutputTokens: w.tokens}}, nil)
+		yield(parley.Delta{Finish: parley.FinishLength,
+			Usage: &parley.Usage{PromptTokens: len(r.Prompt), OutputTokens: w.tokens}}, nil)
 	}
 }
 

@@ -19,7 +19,8 @@ func (s *server) dial(path string, headers ...string) (*websocket.Conn, *http.Re
 	for i := 0; i < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
 	}
-	return websocket.Dial(s.t.Context(), "ws://parley"+path, &websocket.DialOptions{HTTPClient: s.client, HTTPHeader: h})
+	return websocket.Dial(s.t.Context(), "ws://parley"+path,
+		&websocket.DialOptions{HTTPClient: s.client, HTTPHeader: h})
 }
 
 func (s *server) mustDial(path string, headers ...string) *websocket.Conn {
@@ -145,7 +146,9 @@ func TestSocketCloseCancels(t *testing.T) {
 // TestSocketSlowClient does not read: the write deadline frees the worker.
 func TestSocketSlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{script: func(r *parley.Request) []say { return speech(t, r, time.Millisecond, strings.Repeat("word ", 3000)) }}
+		w := &worker{script: func(r *parley.Request) []say {
+			return speech(t, r, time.Millisecond, strings.Repeat("word ", 3000))
+		}}
 		s := start(t, w)
 		conn := s.mustDial("/v1/chat/completions")
 		sendFrame(t, conn, chatBody(``))
@@ -174,7 +177,8 @@ func TestSocketTooManyWait(t *testing.T) {
 func TestSocketOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{}, func(c *Config) { c.AllowOrigins = []string{"https://a.example"} })
-		for origin, ok := range map[string]bool{"": true, "https://a.example": true, "http://parley": true, "https://b.example": false, "null": false} {
+		for origin, ok := range map[string]bool{"": true, "https://a.example": true, "http://parley": true,
+			"https://b.example": false, "null": false} {
 			var headers []string
 			if origin != "" {
 				headers = []string{"Origin", origin}

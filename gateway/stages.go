@@ -36,7 +36,8 @@ func (m *metrics) addStages(options prometheus.HistogramOpts) {
 		m.stages[stage] = m.stageSeconds.WithLabelValues(stage.String())
 	}
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "parley_limited_requests_total", Help: "Requests that a limit of their caller refused, by limit."}, []string{"limit"})
+		Name: "parley_limited_requests_total", Help: "Requests that a limit of their caller refused, by limit."},
+		[]string{"limit"})
 }
 
 // observeStages counts the stages of a call that has ended and had an answer.

@@ -74,7 +74,8 @@ func (b *batching) Generate(ctx context.Context, r *parley.Request) iter.Seq2[pa
 				continue
 			}
 			if i == tokens+stormPrompt-2 {
-				d.Finish, d.Usage = parley.FinishLength, &parley.Usage{PromptTokens: len(r.Prompt), OutputTokens: tokens}
+				d.Finish, d.Usage = parley.FinishLength, &parley.Usage{PromptTokens: len(r.Prompt),
+					OutputTokens: tokens}
 			}
 			if !yield(d, nil) {
 				return
@@ -192,7 +193,9 @@ func TestStorm(t *testing.T) {
 	off, _ := runStorm(t, false)
 	from, to := int(stormCalm.Seconds()), int((stormCalm + stormLasts).Seconds())
 	with, without, after := mean(on[from:to]), mean(off[from:to]), mean(on[to+3:])
-	t.Logf("%d requests, %d turned away; goodput in the storm %.3f of capacity with the layers, %.3f without; from three seconds after it %.3f", s.asked, s.refused, with, without, after)
+	t.Logf(
+		"%d requests, %d turned away; goodput in the storm %.3f of capacity with the layers, %.3f without; from "+
+			"three seconds after it %.3f", s.asked, s.refused, with, without, after)
 	if with < 0.9 {
 		t.Errorf("with the layers goodput is %.3f of capacity: %.2f", with, on)
 	}
@@ -213,7 +216,8 @@ func drawStorm(t *testing.T, on, off []float64) {
 		Title: "Ten times as many clients as can be served, who try again at once",
 		X:     "seconds", Y: "whole answers, as a share of capacity", Step: 1, Level: 1, LevelLabel: "capacity",
 		From: stormCalm.Seconds(), To: (stormCalm + stormLasts).Seconds(), SpanLabel: "storm",
-		Lines: []chart.Line{{Label: "with the five layers", Values: smooth(on), Good: true}, {Label: "without them", Values: smooth(off)}},
+		Lines: []chart.Line{{Label: "with the five layers", Values: smooth(on), Good: true},
+			{Label: "without them", Values: smooth(off)}},
 	}
 	f, err := os.Create(filepath.Join(testkit.Root(), *stormPlot))
 	if err != nil {

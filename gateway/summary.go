@@ -96,7 +96,8 @@ func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, 
 	return "", old.messages, nil
 }
 
-const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
+const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: " +
+	"who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
 
 // summaryIntroTokens is set aside for the words that introduce a summary.
 const summaryIntroTokens = 24
@@ -107,7 +108,8 @@ func (c *call) summaryTokens(m *model) int { return min(512, c.tier().within(m.C
 // summarise has the model sum up messages, and what earlier says of those before
 // them. What does not fit its context at once is read in pieces, each with the
 // summary of those before it.
-func (c *call) summarise(m *model, earlier string, messages []openai.Message) (text string, used parley.Usage, err error) {
+func (c *call) summarise(m *model, earlier string,
+	messages []openai.Message) (text string, used parley.Usage, err error) {
 	text = earlier
 	var ids []parley.Token
 	for i := range messages {

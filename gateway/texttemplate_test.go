@@ -12,9 +12,11 @@ import (
 func TestTemplatesSayTheSame(t *testing.T) {
 	for _, shape := range []*chatShape{
 		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Object: "chat.completion.chunk", Created: 7, Model: "polly"}},
-		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Model: "a \"b\" <c>", ServiceTier: "default", Usage: &openai.OptionalUsage{}}},
+		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Model: "a \"b\" <c>", ServiceTier: "default",
+			Usage: &openai.OptionalUsage{}}},
 	} {
-		for _, text := range []string{"a", " the", "\n", "\"", "\\", "<b>&amp;", "é", "日本", "\x00\x1f\x7f", "\u2028", "\xff", templateText, "tab\there"} {
+		for _, text := range []string{"a", " the", "\n", "\"", "\\", "<b>&amp;", "é", "日本", "\x00\x1f\x7f", "\u2028",
+			"\xff", templateText, "tab\there"} {
 			want, err := openai.Encode(shape.content(answer.Piece{Text: text}))
 			if err != nil {
 				t.Fatal(err)

@@ -24,7 +24,8 @@ type TierContexts [parley.Classes]TierContext
 // DefaultTierContexts caps sessions of the free class, so that they cannot take
 // the memory of the others, and nobody else's.
 func DefaultTierContexts() TierContexts {
-	return TierContexts{parley.Free: {convo.Drop, 4096}, parley.Pro: {convo.Drop, 0}, parley.Enterprise: {convo.Drop, 0}}
+	return TierContexts{parley.Free: {convo.Drop, 4096}, parley.Pro: {convo.Drop, 0},
+		parley.Enterprise: {convo.Drop, 0}}
 }
 
 // tierTokensLeast is the least that a cap leaves: a question and some history.
@@ -35,7 +36,10 @@ func (t *TierContexts) Validate() error {
 	var problems []error
 	for class, c := range t {
 		if c.Tokens != 0 && c.Tokens < tierTokensLeast {
-			problems = append(problems, fmt.Errorf("TierContexts: conversations of the class %s may have %d tokens: it must be 0 (no cap) or at least %d", parley.Class(class), c.Tokens, tierTokensLeast))
+			problems = append(problems,
+				fmt.Errorf(
+					"TierContexts: conversations of the class %s may have %d tokens: it must be 0 (no cap) or at "+
+						"least %d", parley.Class(class), c.Tokens, tierTokensLeast))
 		}
 		switch c.Policy {
 		case convo.Refuse, convo.Drop, convo.Summarise:

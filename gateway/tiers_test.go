@@ -41,14 +41,17 @@ func TestTierCapsConversations(t *testing.T) {
 			w := &worker{script: speak(t, "ok<|im_end|>", 0)}
 			s := startKept(t, w, untitled, capped(policy, most), func(c *Config) { c.Models[0].ContextTokens = 5000 })
 			path := s.converse("")
-			if _, o := s.call("GET", path, ""); o.text("context_policy") != string(policy) || o["context_tokens_max"] != float64(most) || o.text("tier") != "enterprise" {
+			if _, o := s.call("GET", path, ""); o.text("context_policy") != string(policy) ||
+				o["context_tokens_max"] != float64(most) || o.text("tier") != "enterprise" {
 				t.Errorf("the conversation does not say its cap: %v", o)
 			}
 			status, last := 200, object{}
 			for n := 0; n < 20 && status == 200; n++ {
-				status, last = s.call("POST", path+"/messages", fmt.Sprintf(`{"model":%q,"content":%q}`, modelID, strings.Repeat("long ", 12)+itoa(n)))
+				status, last = s.call("POST", path+"/messages",
+					fmt.Sprintf(`{"model":%q,"content":%q}`, modelID, strings.Repeat("long ", 12)+itoa(n)))
 				for _, r := range w.asked {
-					if !strings.Contains(tinyTokenizer().Decode(r.Prompt, false), "Summarise the conversation") && len(r.Prompt) > most {
+					if !strings.Contains(tinyTokenizer().Decode(r.Prompt, false), "Summarise the conversation") &&
+						len(r.Prompt) > most {
 						t.Fatalf("%s: the model was shown %d tokens", policy, len(r.Prompt))
 					}
 				}
@@ -76,7 +79,9 @@ func TestSummariesExtend(t *testing.T) {
 			}
 			return speech(t, r, 0, "ok<|im_end|>")
 		}
-		s := startKept(t, w, untitled, capped(convo.Summarise, 400), func(c *Config) { c.Models[0].ContextTokens = 4000 })
+		s := startKept(t, w, untitled, capped(convo.Summarise, 400), func(c *Config) {
+			c.Models[0].ContextTokens = 4000
+		})
 		path := s.converse("")
 		for n := range 40 {
 			s.tell(path, fmt.Sprintf("%s turn%03d", strings.Repeat("long ", 12), n), "")

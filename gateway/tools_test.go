@@ -28,11 +28,13 @@ func roomy(config *Config) { config.Models[0].ContextTokens = 4000 }
 
 func TestToolCallWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, &worker{script: speak(t, "I look."+weatherCall+"\n"+weatherCall+"<|im_end|>", time.Second)}, roomy)
+		s := start(t, &worker{script: speak(t, "I look."+weatherCall+"\n"+weatherCall+"<|im_end|>", time.Second)},
+			roomy)
 		_, body := s.chat(weatherTool + `,"logprobs":true`)
 		body = callID.ReplaceAllString(body, "CALL")
 		call := `{"id":"CALL","type":"function","function":{"name":"weather","arguments":"{\"city\": \"Rom\"}"}}`
-		want := `"message":{"role":"assistant","content":"I look.","refusal":null,"tool_calls":[` + call + `,` + call + `]}`
+		want := `"message":{"role":"assistant","content":"I look.","refusal":null,"tool_calls":[` + call + `,` + call +
+			`]}`
 		if !strings.Contains(body, want) || !strings.Contains(body, `"finish_reason":"tool_calls"`) {
 			t.Errorf("got %s", body)
 		}
@@ -49,7 +51,8 @@ func TestToolCallAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, weatherCall, time.Second)}, roomy)
 		_, body := s.chat(weatherTool + `,"tool_choice":"required"`)
-		if !strings.Contains(body, `"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_`) {
+		if !strings.Contains(body,
+			`"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_`) {
 			t.Errorf("got %s", body)
 		}
 	})
@@ -70,7 +73,8 @@ func TestToolCallStream(t *testing.T) {
 		opened := false
 		for _, d := range deltas {
 			switch part := argumentsOf(d); {
-			case strings.HasPrefix(d, `{"tool_calls":[{"index":0,"id":"CALL","type":"function","function":{"name":"weather","arguments":"`):
+			case strings.HasPrefix(d,
+				`{"tool_calls":[{"index":0,"id":"CALL","type":"function","function":{"name":"weather","arguments":"`):
 				arguments, opened = arguments+part, true
 			case strings.HasPrefix(d, `{"tool_calls":[{"index":0,"function":{"arguments":"`):
 				arguments += part
@@ -100,7 +104,9 @@ func argumentsOf(delta string) string {
 // answer that was cut off.
 func TestToolsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{script: func(r *parley.Request) []say { return speech(t, r, time.Second, weatherCall, "No calls.") }}
+		w := &worker{script: func(r *parley.Request) []say {
+			return speech(t, r, time.Second, weatherCall, "No calls.")
+		}}
 		s := start(t, w, roomy)
 		for _, extra := range []string{"", `,"stream":true,"stream_options":{"include_usage":true}`} {
 			_, body := s.chat(weatherTool + `,"n":2` + extra)
@@ -123,7 +129,8 @@ func TestToolsTogether(t *testing.T) {
 			return said
 		}
 		_, body = s.chat(weatherTool)
-		if !strings.Contains(body, `"content":"Well","refusal":null}`) || !strings.Contains(body, `"finish_reason":"length"`) {
+		if !strings.Contains(body, `"content":"Well","refusal":null}`) ||
+			!strings.Contains(body, `"finish_reason":"length"`) {
 			t.Errorf("cut off: %s", body)
 		}
 	})
@@ -136,15 +143,17 @@ func TestToolPrompt(t *testing.T) {
 		s := start(t, w, roomy)
 		prompt := func(body string) string {
 			t.Helper()
-			if response, answer := s.do("POST", "/v1/chat/completions", `{"model":"`+modelID+`",`+body+`}`); response.StatusCode != 200 {
+			if response, answer := s.do("POST", "/v1/chat/completions",
+				`{"model":"`+modelID+`",`+body+`}`); response.StatusCode != 200 {
 				t.Fatal(answer)
 			}
 			return tinyTokenizer().Decode(w.asked[len(w.asked)-1].Prompt, false)
 		}
 		asked := `"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]`
 		got := prompt(asked + weatherTool)
-		want := "<|im_start|>system\nBe brief.\n\n" + strings.Replace(answer.ToolPreamble, "TOOLS", `{"type":"function","function":{"name":"weather","description":"How it is.",`+
-			`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}`, 1) +
+		want := "<|im_start|>system\nBe brief.\n\n" + strings.Replace(answer.ToolPreamble, "TOOLS",
+			`{"type":"function","function":{"name":"weather","description":"How it is.",`+
+				`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}`, 1) +
 			"<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -153,12 +162,16 @@ func TestToolPrompt(t *testing.T) {
 			t.Errorf("with tool_choice none the prompt is %s", got)
 		}
 		call := func(id string) string {
-			return `{"id":"` + id + `","type":"function","function":{"name":"weather","arguments":"{\"city\": \"Rom\"}"}}`
+			return `{"id":"` + id +
+				`","type":"function","function":{"name":"weather","arguments":"{\"city\": \"Rom\"}"}}`
 		}
-		got = prompt(`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So:","tool_calls":[` + call("1") + `,` + call("2") + `]},` +
-			`{"role":"tool","tool_call_id":"1","content":"dry"},{"role":"tool","tool_call_id":"2","content":"wet"}]`)
+		got = prompt(
+			`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So:","tool_calls":[` + call(
+				"1") + `,` + call("2") + `]},` +
+				`{"role":"tool","tool_call_id":"1","content":"dry"},{"role":"tool","tool_call_id":"2","content":"wet"}]`)
 		want = "<|im_start|>assistant\nSo:\n" + weatherCall + "\n" + weatherCall + "<|im_end|>\n<|im_start|>user\n" +
-			"<tool_response>\ndry\n</tool_response>\n<tool_response>\nwet\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+			"<tool_response>\ndry\n</tool_response>\n<tool_response>\nwet\n</tool_response><|im_end|>\n" +
+			"<|im_start|>assistant\n"
 		if !strings.HasSuffix(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
@@ -168,7 +181,10 @@ func TestToolPrompt(t *testing.T) {
 // TestFormatReachesTheWorker checks what answers are held to.
 func TestFormatReachesTheWorker(t *testing.T) {
 	schema := parley.JSONSchema([]byte(`{"type":"object"}`), false)
-	weather := answer.ToolGrammar{Name: "weather", Arguments: parley.JSONSchema([]byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`), true)}
+	weather := answer.ToolGrammar{Name: "weather",
+		Arguments: parley.JSONSchema(
+			[]byte(
+				`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`), true)}
 	calls := func(single bool) parley.Grammar {
 		return answer.Syntaxes[0].Calls([]answer.ToolGrammar{weather}, 1, single)
 	}
@@ -180,7 +196,8 @@ func TestFormatReachesTheWorker(t *testing.T) {
 		{jsonFormat, "json_schema", schema},
 		{`,"guided_choice":["a"]`, "choice", parley.Choice(parley.Literal("a"))},
 		{weatherTool, "tools", answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, false)},
-		{weatherTool + `,"parallel_tool_calls":false`, "tools", answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, true)},
+		{weatherTool + `,"parallel_tool_calls":false`, "tools",
+			answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, true)},
 		{weatherTool + `,"tool_choice":"required"`, "tools", calls(false)},
 		{weatherTool + `,"tool_choice":{"type":"function","function":{"name":"weather"}}`, "tools", calls(true)},
 		{weatherTool + jsonFormat, "json_schema", parley.Choice(schema, calls(false))},
@@ -208,24 +225,34 @@ func TestFormatReachesTheWorker(t *testing.T) {
 
 // TestRefusedGrammar turns what the engine says into what the client wrote.
 func TestRefusedGrammar(t *testing.T) {
-	tools := strings.Replace(weatherTool, `}}}]`, `}}},{"type":"function","function":{"name":"other","strict":true,"parameters":{"type":"object","properties":{"x":{}}}}}]`, 1)
+	tools := strings.Replace(weatherTool, `}}}]`,
+		`}}},{"type":"function","function":{"name":"other","strict":true,"parameters":{"type":"object","properties":{"x":{}}}}}]`, 1)
 	for _, c := range []struct{ extra, engine, message, param, code string }{
-		{jsonFormat, "at #/properties/x: no good", "Invalid schema for response_format 'cat': at #/properties/x: no good.", "response_format.json_schema.schema", "invalid_json_schema"},
-		{jsonFormat, "no good", "Invalid schema for response_format 'cat': no good.", "response_format.json_schema.schema", "invalid_json_schema"},
+		{jsonFormat, "at #/properties/x: no good",
+			"Invalid schema for response_format 'cat': at #/properties/x: no good.",
+			"response_format.json_schema.schema", "invalid_json_schema"},
+		{jsonFormat, "no good", "Invalid schema for response_format 'cat': no good.",
+			"response_format.json_schema.schema", "invalid_json_schema"},
 		{`,"guided_regex":"("`, "no good", "Invalid 'guided_regex': no good.", "guided_regex", "invalid_value"},
-		{tools, "at #/parts/1/parts/0/parts/1/parts/1/parts/1/properties/x: no good", "Invalid schema for function 'other': at #/properties/x: no good.",
+		{tools, "at #/parts/1/parts/0/parts/1/parts/1/parts/1/properties/x: no good",
+			"Invalid schema for function 'other': at #/properties/x: no good.",
 			"tools[1].function.parameters", "invalid_function_parameters"},
-		{tools + `,"tool_choice":"required"`, "at #/parts/0/parts/1/parts/0/parts/1: no good", "Invalid schema for function 'weather': no good.",
+		{tools + `,"tool_choice":"required"`, "at #/parts/0/parts/1/parts/0/parts/1: no good",
+			"Invalid schema for function 'weather': no good.",
 			"tools[0].function.parameters", "invalid_function_parameters"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := start(t, &worker{script: func(*parley.Request) []say { return []say{{err: parley.Invalid("grammar", "%s", c.engine)}} }}, roomy)
+			s := start(t, &worker{script: func(*parley.Request) []say {
+				return []say{{err: parley.Invalid("grammar", "%s", c.engine)}}
+			}}, roomy)
 			for _, extra := range []string{"", `,"stream":true`} {
 				status, body := s.chat(c.extra + extra)
 				if status != 400 {
 					t.Errorf("status %d", status)
 				}
-				wantBody(t, body, `{"error":{"message":"`+c.message+`","type":"invalid_request_error","param":"`+c.param+`","code":"`+c.code+`"}}`)
+				wantBody(t, body,
+					`{"error":{"message":"`+c.message+`","type":"invalid_request_error","param":"`+c.param+`","code":"`+
+						c.code+`"}}`)
 			}
 		})
 	}
@@ -247,7 +274,8 @@ func TestLooseTools(t *testing.T) {
 		if status != 200 || !strings.Contains(body, `"finish_reason":"tool_calls"`) {
 			t.Errorf("status %d: %s", status, body)
 		}
-		want := answer.Syntaxes[0].MayCall([]answer.ToolGrammar{{Name: "weather", Arguments: parley.JSONObject()}}, false)
+		want := answer.Syntaxes[0].MayCall([]answer.ToolGrammar{{Name: "weather", Arguments: parley.JSONObject()}},
+			false)
 		if diff := cmp.Diff(&want, w.asked[1].Grammar); diff != "" {
 			t.Error(diff)
 		}
@@ -259,7 +287,8 @@ func TestThoughtsAreApart(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "<think>Let me see.</think>\n\nYes.<|im_end|>", time.Second)})
 		s.gateway.served()[0].tools.Thoughts = answer.ThoughtMarkers[0]
 		_, body := s.chat("")
-		if !strings.Contains(body, `"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {
+		if !strings.Contains(body,
+			`"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {
 			t.Errorf("got %s", body)
 		}
 		// What opens thoughts is one with its last token.
@@ -269,7 +298,8 @@ func TestThoughtsAreApart(t *testing.T) {
 			t.Errorf("there is no %s in %s", counted, body)
 		}
 		_, body = s.chat(`,"stream":true,"stream_options":{"include_usage":true}`)
-		if !strings.Contains(body, `"delta":{"reasoning_content":"`) || streamedText(body) != "Yes." || !strings.Contains(body, counted) {
+		if !strings.Contains(body, `"delta":{"reasoning_content":"`) || streamedText(body) != "Yes." ||
+			!strings.Contains(body, counted) {
 			t.Errorf("got %s", body)
 		}
 	})

@@ -168,7 +168,13 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 	if err != nil {
 		return now, err
 	}
-	now = soFar{said: pieceOf(&m), promptTokens: m.Usage.PromptTokens, usage: m.Usage, timings: shownTimings(&m), over: m.Status.Ended()}
+	now = soFar{
+		said:         pieceOf(&m),
+		promptTokens: m.Usage.PromptTokens,
+		usage:        m.Usage,
+		timings:      shownTimings(&m),
+		over:         m.Status.Ended(),
+	}
 	now.said.OutputTokens = m.Usage.OutputTokens
 	if m.Err != nil {
 		now.why = m.Err
@@ -214,7 +220,8 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 			return c.noItem(err)
 		}
 		p := now.since(&before)
-		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil || now.promptTokens > 0 && !s.opened[0]
+		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil ||
+			now.promptTokens > 0 && !s.opened[0]
 		if request.Stream && isNews {
 			form.promptTokens = now.promptTokens
 			if err := s.sendPieces([]answer.Piece{p}, form); err != nil {
@@ -233,7 +240,8 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 }
 
 // waitToWatch waits for news, and pings a client that has heard none for long.
-func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent *time.Time, s *stream, streams bool) error {
+func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent *time.Time, s *stream,
+	streams bool) error {
 	patience := g.config.KeepAlive
 	if news == nil {
 		patience = pollEvery // another process writes it

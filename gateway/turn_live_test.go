@@ -37,7 +37,8 @@ func TestTurnGoesOnAlone(t *testing.T) {
 		s := startKept(t, w, untitled)
 		path := s.converse("")
 		ctx, cancel := context.WithCancel(t.Context())
-		response := s.open(ctx, "POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi","stream":true,"background":true}`)
+		response := s.open(ctx, "POST", path+"/messages",
+			`{"model":"`+modelID+`","content":"Hi","stream":true,"background":true}`)
 		untilText(t, response.Body, "one two")
 		cancel()
 		response.Body.Close()
@@ -49,12 +50,15 @@ func TestTurnGoesOnAlone(t *testing.T) {
 		stream := path + "/messages/" + item.text("id") + "/stream"
 		for _, counted := range []string{`"completion_tokens":4,`, `"completion_tokens":5,`} {
 			_, body := s.do("GET", stream, "")
-			if streamedText(body) != "one two three four" || !strings.Contains(body, counted) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"prompt_tokens"`) || !strings.Contains(body, `"worker":"local"`) {
+			if streamedText(body) != "one two three four" || !strings.Contains(body, counted) ||
+				!strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"prompt_tokens"`) ||
+				!strings.Contains(body, `"worker":"local"`) {
 				t.Errorf("got %s", body)
 			}
 		}
 		_, item = s.call("GET", path+"/items/"+item.text("id"), "")
-		if item.text("status") != "completed" || item.text("content", "text") != "one two three four" || item.at("timings", "ttft_ms").(float64) != 1000 {
+		if item.text("status") != "completed" || item.text("content", "text") != "one two three four" ||
+			item.at("timings", "ttft_ms").(float64) != 1000 {
 			t.Errorf("got %v", item)
 		}
 		s.settled(w)
@@ -69,18 +73,21 @@ func TestStopTurn(t *testing.T) {
 		path := s.converse("")
 		following := make(chan string, 1)
 		go func() {
-			_, body := s.do("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi","stream":true,"background":true}`)
+			_, body := s.do("POST", path+"/messages",
+				`{"model":"`+modelID+`","content":"Hi","stream":true,"background":true}`)
 			following <- body
 		}()
 		time.Sleep(2500 * time.Millisecond)
 		_, o := s.call("GET", path+"/items", "")
 		id := newest(o).text("id")
 		status, item := s.call("POST", path+"/messages/"+id+"/cancel", "")
-		if status != 200 || item.text("status") != "incomplete" || item.text("outcome") != "cancelled" || item.text("content", "text") != "one two" || item.text("error", "message") != "The answer was stopped." {
+		if status != 200 || item.text("status") != "incomplete" || item.text("outcome") != "cancelled" ||
+			item.text("content", "text") != "one two" || item.text("error", "message") != "The answer was stopped." {
 			t.Errorf("%d %v", status, item)
 		}
 		usage, timings := item["usage"].(map[string]any), item["timings"].(map[string]any)
-		if usage["prompt_tokens"].(float64) < 3 || usage["completion_tokens"].(float64) < 2 || timings["prefill_ms"] != 1000.0 || timings["decode_ms"] != 1000.0 {
+		if usage["prompt_tokens"].(float64) < 3 || usage["completion_tokens"].(float64) < 2 ||
+			timings["prefill_ms"] != 1000.0 || timings["decode_ms"] != 1000.0 {
 			t.Errorf("what was stopped cost %v and took %v", usage, timings)
 		}
 		if body := <-following; streamedText(body) != "one two" || !strings.Contains(body, "The answer was stopped.") {
@@ -91,7 +98,8 @@ func TestStopTurn(t *testing.T) {
 			t.Errorf("stopping again gives %d", status)
 		}
 		w.script = speak(t, " and on<|im_end|>", 0)
-		_, body := s.do("POST", path+"/messages/"+id+"/resume", `{"model":"`+modelID+`","stream":true,"background":true}`)
+		_, body := s.do("POST", path+"/messages/"+id+"/resume",
+			`{"model":"`+modelID+`","stream":true,"background":true}`)
 		if streamedText(body) != "one two and on" {
 			t.Errorf("going on gives %s", body)
 		}
@@ -110,13 +118,15 @@ func TestBackgroundTurnWhole(t *testing.T) {
 		w := &worker{script: speak(t, "Yes<|im_end|>", time.Second)}
 		s := startKept(t, w, untitled)
 		path := s.converse("")
-		if o := s.tell(path, "Hi", `,"background":true,"instructions":"Be brief."`); o.text("choices", "message", "content") != "Yes" {
+		if o := s.tell(path, "Hi", `,"background":true,"instructions":"Be brief."`); o.text("choices", "message",
+			"content") != "Yes" {
 			t.Errorf("got %v", o)
 		}
 		if got := w.askedText(0); !strings.Contains(got, "Be brief.") {
 			t.Errorf("the prompt is %q", got)
 		}
-		status, o := s.call("POST", s.converse(`,"context_policy":"refuse"`)+"/messages", `{"model":"`+modelID+`","content":"`+strings.Repeat("long ", 200)+`","background":true,"stream":true}`)
+		status, o := s.call("POST", s.converse(`,"context_policy":"refuse"`)+"/messages",
+			`{"model":"`+modelID+`","content":"`+strings.Repeat("long ", 200)+`","background":true,"stream":true}`)
 		if status != 400 || o.text("error", "code") != "context_length_exceeded" {
 			t.Errorf("%d %v", status, o)
 		}
@@ -140,8 +150,10 @@ func TestProgressInStreams(t *testing.T) {
 				return said
 			}
 			return append([]say{
-				{delta: parley.Delta{Progress: &parley.Progress{Waiting: true, Ahead: 3, Wait: 2 * time.Second, PromptTokens: 50}}},
-				{after: time.Second, delta: parley.Delta{Progress: &parley.Progress{PromptTokens: 50, CachedTokens: 16, DoneTokens: 32, Spent: 500 * time.Millisecond}}},
+				{delta: parley.Delta{Progress: &parley.Progress{Waiting: true, Ahead: 3, Wait: 2 * time.Second,
+					PromptTokens: 50}}},
+				{after: time.Second, delta: parley.Delta{Progress: &parley.Progress{PromptTokens: 50, CachedTokens: 16,
+					DoneTokens: 32, Spent: 500 * time.Millisecond}}},
 			}, said...)
 		}}
 		s := startKept(t, w, untitled)
@@ -149,7 +161,8 @@ func TestProgressInStreams(t *testing.T) {
 		for _, r := range []struct{ path, body string }{
 			{"/v1/chat/completions", chatBody(`,"stream":true,"return_progress":true`)},
 			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"return_progress":true}`},
-			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
+			{path + "/messages",
+				`{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
 		} {
 			_, body := s.do("POST", r.path, r.body)
 			for _, want := range []string{
@@ -161,7 +174,8 @@ func TestProgressInStreams(t *testing.T) {
 				}
 			}
 		}
-		if _, body := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true`)); strings.Contains(body, "progress") {
+		if _, body := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true`)); strings.Contains(body,
+			"progress") {
 			t.Errorf("got %s", body)
 		}
 	})
@@ -177,12 +191,14 @@ func TestWaitingInStreams(t *testing.T) {
 		for _, r := range []struct{ path, body string }{
 			{"/v1/chat/completions", chatBody(`,"stream":true,"return_progress":true`)},
 			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"return_progress":true}`},
-			{path + "/messages", `{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
+			{path + "/messages",
+				`{"model":"` + modelID + `","content":"Hi","stream":true,"background":true,"return_progress":true}`},
 		} {
 			var group sync.WaitGroup
 			s.occupy(&group, "free-busy", 2, 2*time.Second)
 			_, body := s.do("POST", r.path, r.body)
-			if n := strings.Count(body, `"waiting":true`); n < 2 || strings.Contains(body, ": queue position") || streamedText(body) != "one two three four five" {
+			if n := strings.Count(body, `"waiting":true`); n < 2 || strings.Contains(body, ": queue position") ||
+				streamedText(body) != "one two three four five" {
 				t.Errorf("%s was told %d times:\n%s", r.body, n, body)
 			}
 			group.Wait()
@@ -206,7 +222,8 @@ func TestHeldIsNotBegun(t *testing.T) {
 			over <- body
 		}()
 		time.Sleep(time.Second)
-		if held := s.metric(`parley_queue_held_tokens{model="` + modelID + `",pool="local"}`); held == "0" || held == "absent" {
+		if held := s.metric(`parley_queue_held_tokens{model="` + modelID + `",pool="local"}`); held == "0" ||
+			held == "absent" {
 			t.Errorf("the queue counts %s tokens that are not begun", held)
 		}
 		if body := <-over; !strings.Contains(body, "did not come within 1m0s") {
@@ -218,11 +235,15 @@ func TestHeldIsNotBegun(t *testing.T) {
 
 func TestPagesForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "page "+r.URL.Path) })
+		pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "page "+r.URL.Path)
+		})
 		s := start(t, &worker{}, func(c *Config) { c.Pages = pages })
 		for _, r := range []struct{ path, accept, want string }{
-			{"/", "text/html,application/xhtml+xml", "page /"}, {"/", "*/*", "Parley speaks"}, {"/", "", "Parley speaks"},
-			{"/c/conv_1", "text/html", "page /c/conv_1"}, {"/assets/a-1.js", "*/*", "page /assets/a-1.js"}, {"/assets/a/b", "*/*", "Unknown request URL"},
+			{"/", "text/html,application/xhtml+xml", "page /"}, {"/", "*/*", "Parley speaks"},
+			{"/", "", "Parley speaks"},
+			{"/c/conv_1", "text/html", "page /c/conv_1"}, {"/assets/a-1.js", "*/*", "page /assets/a-1.js"},
+			{"/assets/a/b", "*/*", "Unknown request URL"},
 		} {
 			if _, body := s.do("GET", r.path, "", "Accept", r.accept); !strings.Contains(body, r.want) {
 				t.Errorf("%s for %q gives %s", r.path, r.accept, body)

@@ -23,7 +23,8 @@ func (t *turn) recall(ctx context.Context) error {
 	if err != nil || len(fit.Out) == 0 {
 		return err
 	}
-	t.note = &openai.ContextNote{Type: openai.ContextPart, Policy: string(t.conversation.Policy), Messages: len(fit.Out)}
+	t.note = &openai.ContextNote{Type: openai.ContextPart, Policy: string(t.conversation.Policy),
+		Messages: len(fit.Out)}
 	kept := without(t.request.Messages, fit.Out)
 	if fit.Summarise {
 		old := forgotten{path: path}

@@ -59,7 +59,13 @@ func (w *telling) end(why error) {
 func (w *telling) standing() soFar {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := soFar{said: w.said().Piece(), promptTokens: w.promptTokens, progress: w.progress, over: w.over, why: w.why}
+	now := soFar{
+		said:         w.said().Piece(),
+		promptTokens: w.promptTokens,
+		progress:     w.progress,
+		over:         w.over,
+		why:          w.why,
+	}
 	now.said.OutputTokens = w.outputTokens
 	return now
 }
@@ -91,7 +97,13 @@ func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error)
 		parts = append(parts, openai.ItemPart{Type: "output_text", Text: text})
 	}
 	for _, c := range said.Calls {
-		parts = append(parts, openai.Item{Type: openai.ItemFunctionCall, CallID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Status: callStatus})
+		parts = append(parts, openai.Item{
+			Type:      openai.ItemFunctionCall,
+			CallID:    c.ID,
+			Name:      c.Name,
+			Arguments: c.Arguments.String(),
+			Status:    callStatus,
+		})
 	}
 	return openai.Encode(parts)
 }
@@ -105,7 +117,8 @@ func pieceOf(m *convo.Message) (p answer.Piece) {
 		case openai.ItemReasoning:
 			p.Reasoning += item.Text()
 		case openai.ItemFunctionCall:
-			p.Calls = append(p.Calls, answer.CallPiece{Index: len(p.Calls), ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
+			p.Calls = append(p.Calls,
+				answer.CallPiece{Index: len(p.Calls), ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
 		}
 	}
 	p.Finish = m.Finish

@@ -20,7 +20,8 @@ func (t *turn) shapeFor(c *call, request *openai.TurnRequest) turnShape {
 }
 
 func (s turnShape) place() openai.TurnPlace {
-	return openai.TurnPlace{ConversationID: s.turn.conversation.ID, MessageID: s.turn.id.Message, QuestionID: s.turn.parent, Context: s.turn.note}
+	return openai.TurnPlace{ConversationID: s.turn.conversation.ID, MessageID: s.turn.id.Message,
+		QuestionID: s.turn.parent, Context: s.turn.note}
 }
 
 func (s turnShape) placed(inner any) any {

@@ -34,9 +34,17 @@ func (g *Gateway) showUsage(c *call) error {
 	for i := range sums {
 		s := &sums[i]
 		r := openai.UsageResult{
-			Object: "organization.usage.completions.result", InputTokens: s.Input, InputCachedTokens: s.Cached, InputUncachedTokens: s.Input - s.Cached,
-			OutputTokens: s.Output, NumModelRequests: s.Requests, ProjectID: group(q, s, "project_id"), UserID: group(q, s, "user_id"),
-			APIKeyID: group(q, s, "api_key_id"), Model: group(q, s, "model"), ServiceTier: group(q, s, "service_tier"),
+			Object:              "organization.usage.completions.result",
+			InputTokens:         s.Input,
+			InputCachedTokens:   s.Cached,
+			InputUncachedTokens: s.Input - s.Cached,
+			OutputTokens:        s.Output,
+			NumModelRequests:    s.Requests,
+			ProjectID:           group(q, s, "project_id"),
+			UserID:              group(q, s, "user_id"),
+			APIKeyID:            group(q, s, "api_key_id"),
+			Model:               group(q, s, "model"),
+			ServiceTier:         group(q, s, "service_tier"),
 		}
 		if text := group(q, s, "batch"); text != nil {
 			batch := *text == "1"
@@ -60,8 +68,12 @@ func (g *Gateway) showCosts(c *call) error {
 	for i := range sums {
 		s := &sums[i]
 		results[s.Bucket] = append(results[s.Bucket], openai.CostsResult{
-			Object: "organization.costs.result", Amount: openai.CostAmount{Value: json.Number(s.Cost.String()), Currency: g.config.Currency},
-			LineItem: group(q, s, "line_item"), ProjectID: group(q, s, "project_id"), UserID: group(q, s, "user_id"), APIKeyID: group(q, s, "api_key_id"),
+			Object:    "organization.costs.result",
+			Amount:    openai.CostAmount{Value: json.Number(s.Cost.String()), Currency: g.config.Currency},
+			LineItem:  group(q, s, "line_item"),
+			ProjectID: group(q, s, "project_id"),
+			UserID:    group(q, s, "user_id"),
+			APIKeyID:  group(q, s, "api_key_id"),
 		})
 	}
 	return c.reply(http.StatusOK, q.Page(results))
@@ -88,7 +100,8 @@ func (g *Gateway) sums(c *call, groups ...string) (*openai.UsageQuery, []ledger.
 	if now := g.config.Now(); q.End.IsZero() || q.End.After(now) {
 		q.End = now.Add(time.Second) // what ended in this one counts
 	}
-	asked := ledger.Query{From: q.Start, To: q.Start.Add(time.Duration(q.Buckets()) * q.Width), Width: q.Width, Only: map[ledger.By][]string{}}
+	asked := ledger.Query{From: q.Start, To: q.Start.Add(time.Duration(q.Buckets()) * q.Width), Width: q.Width,
+		Only: map[ledger.By][]string{}}
 	if asked.To.After(q.End) {
 		asked.To = q.End
 	}
@@ -153,7 +166,8 @@ func wantsCSV(r *http.Request) bool {
 func (c *call) replyCSV(q *openai.UsageQuery, sums []ledger.Sum) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
-	_ = w.Write(append(append([]string{"start_time"}, q.GroupBy...), "requests", "input_tokens", "cached_tokens", "output_tokens", "cost"))
+	_ = w.Write(append(append([]string{"start_time"}, q.GroupBy...), "requests", "input_tokens", "cached_tokens",
+		"output_tokens", "cost"))
 	for i := range sums {
 		s := &sums[i]
 		row := []string{q.Start.Add(time.Duration(s.Bucket) * q.Width).Format(time.RFC3339)}

@@ -94,7 +94,8 @@ func among(r *runner, ids []parley.Token) [][]float32 {
 			if s != mid {
 				part = slices.Concat(part[len(part)/2:], part[:s])
 			}
-			step.Seqs = append(step.Seqs, compute.Seq{Row: len(step.Tokens), Rows: len(part), Past: past[s], Blocks: r.blocks[s*per:][:per]})
+			step.Seqs = append(step.Seqs,
+				compute.Seq{Row: len(step.Tokens), Rows: len(part), Past: past[s], Blocks: r.blocks[s*per:][:per]})
 			if s == mid {
 				for i := range part {
 					step.Outputs = append(step.Outputs, int32(len(step.Tokens)+i))

@@ -28,7 +28,9 @@ func TestGivenGoldens(t *testing.T) {
 			g := golden{name: filepath.Base(dir), dir: dir, outputs: file}
 			if exact := worstLogit(t, &g); exact > tolerance {
 				g.rounded = true
-				t.Logf("with exact rotary frequencies a logit is off by %g, so the reference is taken to have rounded them", exact)
+				t.Logf(
+					"with exact rotary frequencies a logit is off by %g, so the reference is taken to have "+
+						"rounded them", exact)
 			}
 			testGolden(t, g, g.runner(t, cpu.NewRef()))
 			testGolden(t, g, g.runner(t, newFast(t, 2, "")))

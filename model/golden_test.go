@@ -110,7 +110,8 @@ func goldens(t *testing.T) (all []golden) {
 		all = append(all, golden{name, testkit.Golden(name), testkit.Golden(name, "golden.json"), true, compute.KVF32})
 	}
 	for _, name := range testkit.SyntheticModels(t) {
-		all = append(all, golden{name, testkit.SyntheticModel(t, name), testkit.Golden("synthetic", name, "golden.json"), false, compute.KVF32})
+		all = append(all, golden{name, testkit.SyntheticModel(t, name),
+			testkit.Golden("synthetic", name, "golden.json"), false, compute.KVF32})
 	}
 	return all
 }

@@ -94,7 +94,8 @@ func checkDivergence(t *testing.T, what string, want, got [][]float32, budget fl
 		}
 	}
 	mean := sum / float64(len(want))
-	t.Logf("%s, %d positions: KL %.2e nats, worst %.2e, %.4f agree", what, len(want), mean, worst, float64(same)/float64(len(want)))
+	t.Logf("%s, %d positions: KL %.2e nats, worst %.2e, %.4f agree", what, len(want), mean, worst,
+		float64(same)/float64(len(want)))
 	if !(mean <= budget) {
 		t.Errorf("%s: KL %.2e nats, want at most %.1e", what, mean, budget)
 	}

@@ -166,10 +166,14 @@ func (l *loader) attention(i int) attention {
 	cfg := l.net.cfg
 	heads := compute.Heads{Query: cfg.Heads, KV: cfg.KVHeads, Dim: cfg.HeadDim}
 	a := attention{
-		q: l.layer(i, "attn_q.weight"), qb: l.layerOptional(i, "attn_q.bias"),
-		k: l.layer(i, "attn_k.weight"), kb: l.layerOptional(i, "attn_k.bias"),
-		v: l.layer(i, "attn_v.weight"), vb: l.layerOptional(i, "attn_v.bias"),
-		o: l.layer(i, "attn_output.weight"), ob: l.layerOptional(i, "attn_output.bias"),
+		q:    l.layer(i, "attn_q.weight"),
+		qb:   l.layerOptional(i, "attn_q.bias"),
+		k:    l.layer(i, "attn_k.weight"),
+		kb:   l.layerOptional(i, "attn_k.bias"),
+		v:    l.layer(i, "attn_v.weight"),
+		vb:   l.layerOptional(i, "attn_v.bias"),
+		o:    l.layer(i, "attn_output.weight"),
+		ob:   l.layerOptional(i, "attn_output.bias"),
 		look: compute.Attention{Heads: heads, Scale: cfg.AttnScale},
 		qkv:  compute.QKV{Heads: heads, NormEps: cfg.NormEps, NormOffset: cfg.NormOffset},
 		rope: ropeGlobal,
@@ -187,10 +191,13 @@ func (l *loader) attention(i int) attention {
 // mlp loads the gated MLP of layer i.
 func (l *loader) mlp(i int) feedForward {
 	return feedForward{mlp: compute.MLP{
-		Gate: l.layer(i, "ffn_gate.weight"), GateBias: l.layerOptional(i, "ffn_gate.bias"), // [ffn, hidden], [ffn]
-		Up: l.layer(i, "ffn_up.weight"), UpBias: l.layerOptional(i, "ffn_up.bias"), // [ffn, hidden], [ffn]
-		Down: l.layer(i, "ffn_down.weight"), DownBias: l.layerOptional(i, "ffn_down.bias"), // [hidden, ffn], [hidden]
-		Act: activation(l.net.cfg),
+		Gate:     l.layer(i, "ffn_gate.weight"),       // [ffn, hidden]
+		GateBias: l.layerOptional(i, "ffn_gate.bias"), // [ffn]
+		Up:       l.layer(i, "ffn_up.weight"),         // [ffn, hidden]
+		UpBias:   l.layerOptional(i, "ffn_up.bias"),   // [ffn]
+		Down:     l.layer(i, "ffn_down.weight"),       // [hidden, ffn]
+		DownBias: l.layerOptional(i, "ffn_down.bias"), // [hidden]
+		Act:      activation(l.net.cfg),
 	}}
 }
 

@@ -79,7 +79,8 @@ func check(ck *weights.Checkpoint) error {
 		return fmt.Errorf("model: architecture %q is not supported", cfg.Architecture)
 	}
 	if cfg.AttnSoftcap != 0 || cfg.FinalSoftcap != 0 {
-		return fmt.Errorf("model: soft-capped scores (attention %g, logits %g) are not supported", cfg.AttnSoftcap, cfg.FinalSoftcap)
+		return fmt.Errorf("model: soft-capped scores (attention %g, logits %g) are not supported", cfg.AttnSoftcap,
+			cfg.FinalSoftcap)
 	}
 	return ck.CheckTensors()
 }
@@ -133,7 +134,13 @@ func (m *Model) AwaitChosen() []parley.Token { return m.net.be.(compute.Chooser)
 
 // KVShape returns the geometry of a pool of so many blocks of the type for the model.
 func KVShape(cfg *weights.Config, blocks int, kind compute.KVType) compute.KVShape {
-	return compute.KVShape{Layers: cfg.Layers, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Blocks: blocks, Type: kind}
+	return compute.KVShape{
+		Layers:  cfg.Layers,
+		KVHeads: cfg.KVHeads,
+		HeadDim: cfg.HeadDim,
+		Blocks:  blocks,
+		Type:    kind,
+	}
 }
 
 // ActivationBytes returns what Load takes for activations, apart from the

@@ -35,7 +35,9 @@ func TestFastNumericsStayClose(t *testing.T) {
 	}
 	for _, budget := range fastBudgets {
 		for _, g := range models {
-			t.Run(g.name+"/"+budget.quant.String(), func(t *testing.T) { testFastNumerics(t, g, budget.quant, budget.tiny) })
+			t.Run(g.name+"/"+budget.quant.String(), func(t *testing.T) {
+				testFastNumerics(t, g, budget.quant, budget.tiny)
+			})
 		}
 	}
 }

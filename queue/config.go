@@ -59,11 +59,13 @@ func (c *Config) Validate() error {
 			wrong("the weight of tier %s is %g: it must be 0 (default) to 1000000", name, t.Weight)
 		}
 		if t.DepthMax < 0 || t.WaitMax < 0 {
-			wrong("the depth of tier %s is %d and its longest wait %v: neither may be negative", name, t.DepthMax, t.WaitMax)
+			wrong("the depth of tier %s is %d and its longest wait %v: neither may be negative", name, t.DepthMax,
+				t.WaitMax)
 		}
 	}
 	if c.DepthMax < 0 || c.Hold < 0 || c.TokenMax < 0 || c.RetryMax < 0 {
-		wrong("DepthMax is %d, Hold %v, TokenMax %v and RetryMax %v: none may be negative", c.DepthMax, c.Hold, c.TokenMax, c.RetryMax)
+		wrong("DepthMax is %d, Hold %v, TokenMax %v and RetryMax %v: none may be negative", c.DepthMax, c.Hold,
+			c.TokenMax, c.RetryMax)
 	}
 	s := c.Shed.withDefaults()
 	if s.Stop < 0 || s.Stop >= s.Start {
@@ -78,7 +80,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.TokenMax, tokenDefault)
 	setDefault(&c.RetryMax, retryDefault)
 	weights := [parley.Classes]float64{parley.Free: 1, parley.Pro: 4, parley.Enterprise: 16}
-	depths := [parley.Classes]int{parley.Free: max(1, c.DepthMax/2), parley.Pro: max(1, c.DepthMax*3/4), parley.Enterprise: c.DepthMax}
+	depths := [parley.Classes]int{parley.Free: max(1, c.DepthMax/2), parley.Pro: max(1, c.DepthMax*3/4),
+		parley.Enterprise: c.DepthMax}
 	for class := range c.Tiers {
 		t := &c.Tiers[class]
 		setDefault(&t.Weight, weights[class])

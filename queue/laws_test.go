@@ -25,7 +25,8 @@ func TestRandomLife(t *testing.T) {
 		}
 		life.drain()
 		for _, e := range life.all {
-			if e.state != Refused && e.state != Displaced && e.state != Expired && e.state != Cancelled && e.state != Finished {
+			if e.state != Refused && e.state != Displaced && e.state != Expired && e.state != Cancelled &&
+				e.state != Finished {
 				t.Fatalf("seed %d: an entry ended as %v", seed, e.state)
 			}
 			if life.ends[e] != 1 {
@@ -58,9 +59,11 @@ func newLife(t *testing.T, seed uint64) *life {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	cfg := Config{DepthMax: 1 + rng.IntN(30), Shed: Shed{Start: time.Second, DepthMin: 4, Off: rng.IntN(3) == 0}}
 	for class := range cfg.Tiers {
-		cfg.Tiers[class] = Tier{Weight: 1 + float64(rng.IntN(20)), DepthMax: 1 + rng.IntN(cfg.DepthMax), WaitMax: time.Duration(1+rng.IntN(20)) * time.Second}
+		cfg.Tiers[class] = Tier{Weight: 1 + float64(rng.IntN(20)), DepthMax: 1 + rng.IntN(cfg.DepthMax),
+			WaitMax: time.Duration(1+rng.IntN(20)) * time.Second}
 	}
-	return &life{t: t, rng: rng, q: mustNew(t, cfg), now: time.Unix(1000, 0), ends: map[*Entry]int{}, last: map[string]uint64{}}
+	return &life{t: t, rng: rng, q: mustNew(t, cfg), now: time.Unix(1000, 0), ends: map[*Entry]int{},
+		last: map[string]uint64{}}
 }
 
 func (l *life) step() {
@@ -194,7 +197,8 @@ func TestFairnessBound(t *testing.T) {
 		var largest [parley.Classes][4]float64
 		push := func(class, tenant int) {
 			// Tenant 0 asks for much at once, tenant 3 for little.
-			e := &Entry{Class: parley.Class(class), Tenant: string(rune('a' + tenant)), Prompt: 1 + rng.IntN(2000>>tenant), MaxOutput: 1 + rng.IntN(1000>>tenant)}
+			e := &Entry{Class: parley.Class(class), Tenant: string(rune('a' + tenant)),
+				Prompt: 1 + rng.IntN(2000>>tenant), MaxOutput: 1 + rng.IntN(1000>>tenant)}
 			if v := q.Push(e, now); v.Refused != "" {
 				t.Fatalf("refused: %v", v)
 			}
@@ -232,7 +236,8 @@ func checkBound(t *testing.T, q *Queue, served, largest *[parley.Classes][4]floa
 			most[class] = max(most[class], largest[class][i]/q.tiers[class].Weight)
 			for j := range served[class] {
 				if ahead := served[class][i] - served[class][j]; ahead > largest[class][i]+largest[class][j] {
-					t.Fatalf("tenant %d of tier %d is %.0f ahead of %d, with entries of up to %.0f and %.0f", i, class, ahead, j, largest[class][i], largest[class][j])
+					t.Fatalf("tenant %d of tier %d is %.0f ahead of %d, with entries of up to %.0f and %.0f", i, class,
+						ahead, j, largest[class][i], largest[class][j])
 				}
 			}
 		}
@@ -240,7 +245,8 @@ func checkBound(t *testing.T, q *Queue, served, largest *[parley.Classes][4]floa
 	for i := range tiers {
 		for j := range tiers {
 			if ahead := tiers[i] - tiers[j]; ahead > most[i]+most[j]+1e-6 {
-				t.Fatalf("tier %d is %.1f ahead of %d, with entries of up to %.1f and %.1f", i, ahead, j, most[i], most[j])
+				t.Fatalf("tier %d is %.1f ahead of %d, with entries of up to %.1f and %.1f", i, ahead, j, most[i],
+					most[j])
 			}
 		}
 	}
@@ -345,7 +351,8 @@ func TestNobodyStarves(t *testing.T) {
 		flood := func() {
 			for class := range parley.Class(parley.Classes) {
 				for tenant := range 3 {
-					q.Push(&Entry{Class: class, Tenant: string(rune('a' + tenant)), Prompt: 1 + rng.IntN(most/2), MaxOutput: 1 + rng.IntN(most/2)}, now)
+					q.Push(&Entry{Class: class, Tenant: string(rune('a' + tenant)), Prompt: 1 + rng.IntN(most/2),
+						MaxOutput: 1 + rng.IntN(most/2)}, now)
 				}
 			}
 		}
@@ -388,7 +395,8 @@ func TestOutlookComesTrue(t *testing.T) {
 		now := time.Unix(1000, 0)
 		var entries []*Entry
 		for range 5 + rng.IntN(60) {
-			e := &Entry{Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(tenants))), Prompt: 100, MaxOutput: 100}
+			e := &Entry{Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(tenants))),
+				Prompt: 100, MaxOutput: 100}
 			q.Push(e, now)
 			entries = append(entries, e)
 			if rng.IntN(3) == 0 {
@@ -515,7 +523,8 @@ func steadyState(t testing.TB, waiting int) (cycle func()) {
 		names[i] = fmt.Sprint("tenant ", i)
 	}
 	fill := func(e *Entry) {
-		*e = Entry{Class: parley.Class(rng.IntN(parley.Classes)), Tenant: names[rng.IntN(len(names))], Prompt: 1 + rng.IntN(2000), MaxOutput: 1 + rng.IntN(500)}
+		*e = Entry{Class: parley.Class(rng.IntN(parley.Classes)), Tenant: names[rng.IntN(len(names))],
+			Prompt: 1 + rng.IntN(2000), MaxOutput: 1 + rng.IntN(500)}
 		if v := q.Push(e, now); v.Refused != "" {
 			t.Fatalf("refused: %v", v)
 		}

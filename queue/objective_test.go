@@ -55,7 +55,8 @@ func TestAShortPromiseShedsEarly(t *testing.T) {
 		now := time.Unix(1000, 0)
 		for i := range 6000 { // a minute, twice as much as is served
 			now = now.Add(10 * time.Millisecond)
-			e := &Entry{Tenant: string(rune('a' + i%20)), Prompt: 100, MaxOutput: 100, Objective: parley.SLO{TTFT: ttft}}
+			e := &Entry{Tenant: string(rune('a' + i%20)), Prompt: 100, MaxOutput: 100,
+				Objective: parley.SLO{TTFT: ttft}}
 			q.Push(e, now)
 			for q.Expire(now) != nil || q.Trim(now) != nil {
 			}

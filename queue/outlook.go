@@ -91,7 +91,8 @@ func (q *Queue) before(e *Entry, own int) (sum amount) {
 	}
 	for class := range q.tiers {
 		if other := &q.tiers[class]; parley.Class(class) != e.Class {
-			sum.reach(other.served*other.Weight, level*other.Weight, parley.Class(class) > e.Class, other.work, other.waiting)
+			sum.reach(other.served*other.Weight, level*other.Weight, parley.Class(class) > e.Class, other.work,
+				other.waiting)
 		}
 	}
 	return sum
@@ -145,7 +146,14 @@ type Load struct {
 // Load returns the present numbers.
 func (q *Queue) Load(now time.Time) Load {
 	q.observe(now)
-	l := Load{Work: q.work, Held: q.intake.held, Limit: int(q.intake.limit), PerSecond: q.pace.perSecond, Standing: q.standing(), Totals: q.totals}
+	l := Load{
+		Work:      q.work,
+		Held:      q.intake.held,
+		Limit:     int(q.intake.limit),
+		PerSecond: q.pace.perSecond,
+		Standing:  q.standing(),
+		Totals:    q.totals,
+	}
 	for class := range q.tiers {
 		l.Waiting[class] = q.tiers[class].waiting
 		l.Tenants[class] = q.tiers[class].present.len()

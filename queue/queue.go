@@ -67,7 +67,8 @@ const (
 
 // String returns the state's name.
 func (s State) String() string {
-	return [...]string{"fresh", "waiting", "held", "running", "refused", "displaced", "expired", "cancelled", "finished"}[s]
+	return [...]string{"fresh", "waiting", "held", "running", "refused", "displaced", "expired", "cancelled",
+		"finished"}[s]
 }
 
 // State returns where the entry is.

@@ -120,7 +120,8 @@ func (s *script) run(words []string) {
 		s.tell("position %d, %v", o.Position, o.Wait.Round(time.Millisecond))
 	case "load":
 		l := s.q.Load(s.now)
-		s.tell("waiting %v, work %d, held %d of %d, %.0f/s, standing %v, shedding %.2f", l.Waiting, l.Work, l.Held, l.Limit, l.PerSecond, l.Standing.Round(time.Millisecond), l.Shedding)
+		s.tell("waiting %v, work %d, held %d of %d, %.0f/s, standing %v, shedding %.2f", l.Waiting, l.Work, l.Held,
+			l.Limit, l.PerSecond, l.Standing.Round(time.Millisecond), l.Shedding)
 	case "wait":
 		s.now = s.now.Add(time.Duration(atoi(words[1])) * time.Millisecond)
 		s.expire()
@@ -140,14 +141,16 @@ func (s *script) expire() {
 
 func (s *script) configure(words []string) {
 	ms := func(key string) time.Duration { return time.Duration(number(words, key)) * time.Millisecond }
-	cfg := Config{DepthMax: number(words, "depth"), Shed: Shed{Start: ms("start"), Stop: ms("stop"), DepthMin: number(words, "min")}}
+	cfg := Config{DepthMax: number(words, "depth"),
+		Shed: Shed{Start: ms("start"), Stop: ms("stop"), DepthMin: number(words, "min")}}
 	cfg.Tiers[parley.Free] = Tier{DepthMax: number(words, "free-depth"), WaitMax: ms("free-wait")}
 	cfg.Tiers[parley.Pro].DepthMax = number(words, "pro-depth")
 	s.q = mustNew(s.t, cfg)
 }
 
 func (s *script) push(words []string) {
-	e := &Entry{Tenant: word(words, "tenant"), Prompt: number(words, "prompt"), MaxOutput: number(words, "most"), Choices: number(words, "choices")}
+	e := &Entry{Tenant: word(words, "tenant"), Prompt: number(words, "prompt"), MaxOutput: number(words, "most"),
+		Choices: number(words, "choices")}
 	for class := range parley.Class(parley.Classes) {
 		if word(words, "class") == class.String() {
 			e.Class = class
@@ -159,7 +162,8 @@ func (s *script) push(words []string) {
 	s.entries[words[1]] = e
 	v := s.q.Push(e, s.now)
 	if v.Refused != "" {
-		s.tell("refused: %s, wait %v, retry after %v", v.Refused, v.Wait.Round(time.Millisecond), v.Retry.Round(time.Millisecond))
+		s.tell("refused: %s, wait %v, retry after %v", v.Refused, v.Wait.Round(time.Millisecond),
+			v.Retry.Round(time.Millisecond))
 	}
 	if v.Displaced != nil {
 		s.tell("displaced %s", s.name(v.Displaced))
@@ -233,7 +237,8 @@ func checkQueue(t testing.TB, q *Queue) {
 				}
 				n, w, ahead = n+1, w+e.work, ahead+e.work
 			}
-			if n != tenant.waiting || w != tenant.work || tenant.running < 0 || (n > 0) != slices.Contains(x.present.items, tenant) || tenant.resting != (n+tenant.running == 0) {
+			if n != tenant.waiting || w != tenant.work || tenant.running < 0 ||
+				(n > 0) != slices.Contains(x.present.items, tenant) || tenant.resting != (n+tenant.running == 0) {
 				t.Fatalf("tenant %s has %d entries of %d work: %+v", name, n, w, tenant)
 			}
 			if tenant.resting {

@@ -108,7 +108,13 @@ type shedder struct {
 }
 
 func newShedder(cfg Shed) shedder {
-	return shedder{Shed: cfg, configured: cfg, coming: rush{over: rushTime}, left: rush{over: leaveTime}, came: rush{over: leaveTime}}
+	return shedder{
+		Shed:       cfg,
+		configured: cfg,
+		coming:     rush{over: rushTime},
+		left:       rush{over: leaveTime},
+		came:       rush{over: leaveTime},
+	}
 }
 
 // A rush is work that was counted over the last while. It is counted in slots of

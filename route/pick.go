@@ -58,7 +58,8 @@ const (
 	reasons
 )
 
-var reasonWords = [reasons]string{"of another model", "of another pool", "not ready", "avoided", "too small", "without room", "busy", "over the watermark"}
+var reasonWords = [reasons]string{"of another model", "of another pool", "not ready", "avoided", "too small",
+	"without room", "busy", "over the watermark"}
 
 // A How is the rule that a worker was picked by.
 type How uint8

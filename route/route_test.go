@@ -84,7 +84,8 @@ func (r *Router) present() (ids []ID) {
 
 func randomMember(rng *rand.Rand) Member {
 	m := Member{
-		Name: fmt.Sprint("w", rng.IntN(1000)), Model: []string{"big", "small"}[rng.IntN(2)], Pool: []string{"chat", "code"}[rng.IntN(2)],
+		Name: fmt.Sprint("w", rng.IntN(1000)), Model: []string{"big", "small"}[rng.IntN(2)],
+		Pool:        []string{"chat", "code"}[rng.IntN(2)],
 		BlockTokens: []int{0, 16, 16, 64}[rng.IntN(4)], Source: kvindex.Source{Events: rng.IntN(2) == 0},
 	}
 	if rng.IntN(4) > 0 {
@@ -164,7 +165,9 @@ func checkDecision(t *testing.T, r *Router, q *Request, d *Decision) {
 		t.Fatalf("%v: the counts do not add up", d)
 	}
 	w := r.workers[d.Worker]
-	if w.memory() > r.cfg.HighWatermark && slices.ContainsFunc(able, func(id ID) bool { return r.workers[id].memory() <= r.cfg.HighWatermark }) {
+	if w.memory() > r.cfg.HighWatermark && slices.ContainsFunc(able, func(id ID) bool {
+		return r.workers[id].memory() <= r.cfg.HighWatermark
+	}) {
 		t.Fatalf("%v is over the watermark, others are not", d)
 	}
 }
@@ -198,8 +201,10 @@ func TestLoadBound(t *testing.T) {
 			r.Done(&d)
 			work, share := r.means()
 			for _, w := range r.workers {
-				if own := float64(len(hot)); w.work > r.cfg.BurstBound*work+own || w.share > r.cfg.ShareBound*share+own {
-					t.Fatalf("seed %d, request %d: a worker has %.0f and %.0f, the mean is %.0f and %.0f", seed, i, w.work, w.share, work, share)
+				if own := float64(len(hot)); w.work > r.cfg.BurstBound*work+own ||
+					w.share > r.cfg.ShareBound*share+own {
+					t.Fatalf("seed %d, request %d: a worker has %.0f and %.0f, the mean is %.0f and %.0f", seed, i,
+						w.work, w.share, work, share)
 				}
 			}
 		}
@@ -293,7 +298,8 @@ func TestSameSeedSameDecisions(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for _, cfg := range []Config{{WorkWeight: -1}, {BurstBound: 1}, {ShareBound: 0.5}, {WorkHalf: -1}, {HighWatermark: 2}, {TieTokens: -1}} {
+	for _, cfg := range []Config{{WorkWeight: -1}, {BurstBound: 1}, {ShareBound: 0.5}, {WorkHalf: -1},
+		{HighWatermark: 2}, {TieTokens: -1}} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v was accepted", cfg)
 		}
@@ -307,7 +313,8 @@ func BenchmarkPick(b *testing.B) {
 	tokens := make([]parley.Token, 3000)
 	names := parley.AppendBlockKeys(nil, 0, parley.Salt{}, tokens, 16)
 	for i := range 100 {
-		id := join(b, r, Member{Name: fmt.Sprint("w", i), BlockTokens: 16, Source: kvindex.Source{Events: true}}, Status{Ready: true})
+		id := join(b, r, Member{Name: fmt.Sprint("w", i), BlockTokens: 16, Source: kvindex.Source{Events: true}},
+			Status{Ready: true})
 		x, w := r.Index(id)
 		x.Apply(w, kvindex.Batch{Events: []kvindex.Event{{Keys: names[:64]}}})
 	}

@@ -80,7 +80,8 @@ func (c *Config) setDefaults() error {
 		{"TieTokens", float64(c.TieTokens), 0, 1e6},
 	} {
 		if !(row.is >= row.from && row.is <= row.to) {
-			problems = append(problems, fmt.Errorf("route: %s is %g: expected %g to %g", row.what, row.is, row.from, row.to))
+			problems = append(problems,
+				fmt.Errorf("route: %s is %g: expected %g to %g", row.what, row.is, row.from, row.to))
 		}
 	}
 	return errors.Join(problems...)

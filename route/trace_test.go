@@ -101,7 +101,8 @@ func (s sharing) make(n int) (uses []use) {
 		ids, at := systems[tenant], start
 		for more := true; more; more = rng.Float64() > 1/s.turns {
 			ids = grow(ids, 1+int(rng.ExpFloat64()*s.turnBlocks))
-			uses = append(uses, use{time.Duration(at * float64(time.Second)), len(ids)*traceTokens - rng.IntN(traceTokens), ids})
+			uses = append(uses,
+				use{time.Duration(at * float64(time.Second)), len(ids)*traceTokens - rng.IntN(traceTokens), ids})
 			at += 20 + rng.ExpFloat64()*60
 		}
 	}
@@ -139,7 +140,8 @@ type fleet struct {
 }
 
 func newFleet(t testing.TB, workers, tokens int) *fleet {
-	f := &fleet{blocks: tokens / traceTokens, seen: make([]uint64, workers), total: make([]float64, workers), window: make([]float64, workers)}
+	f := &fleet{blocks: tokens / traceTokens, seen: make([]uint64, workers), total: make([]float64, workers),
+		window: make([]float64, workers)}
 	for range workers {
 		c, err := kv.NewCache(kv.Config{Blocks: f.blocks, BlockTokens: traceTokens, Policy: kv.LRU, Events: 1024})
 		if err != nil {
@@ -209,7 +211,8 @@ func (f *fleet) tell(t testing.TB, w int) {
 	}
 	batch := kvindex.Batch{Seq: f.seen[w]}
 	for e := range events {
-		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Keys: []parley.BlockKey{e.Hash.Key()}})
+		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier),
+			Keys: []parley.BlockKey{e.Hash.Key()}})
 	}
 	f.seen[w] = f.caches[w].Seq()
 	x, number := f.router.Index(ID(w))
@@ -265,7 +268,8 @@ func routed(t testing.TB, uses []use, workers, tokens int, cfg Config) result {
 		t.Fatal(err)
 	}
 	for w := range workers {
-		id, err := f.router.Join(Member{Name: fmt.Sprint("w", w), BlockTokens: traceTokens, Source: kvindex.Source{Events: true}})
+		id, err := f.router.Join(Member{Name: fmt.Sprint("w", w), BlockTokens: traceTokens,
+			Source: kvindex.Source{Events: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +308,8 @@ var fleets = []struct {
 // for with -v, simpler rules; best is what was found by those that balance.
 func compareOn(t *testing.T, name string, uses []use, workers, tokens int, others bool) (own, best result) {
 	own = routed(t, uses, workers, tokens, Config{})
-	t.Logf("%s, %2d x %3.1f M: hit ratio, busiest to mean over all, its 95th percentile over minutes: %v", name, workers, float64(tokens)/1e6, own)
+	t.Logf("%s, %2d x %3.1f M: hit ratio, busiest to mean over all, its 95th percentile over minutes: %v", name,
+		workers, float64(tokens)/1e6, own)
 	if others || testing.Verbose() {
 		rr, least := simply(t, uses, workers, tokens, roundRobin), simply(t, uses, workers, tokens, leastLoaded)
 		best = result{hit: max(rr.hit, least.hit), busiest: max(rr.busiest, least.busiest)}
@@ -326,7 +331,8 @@ func TestConversationTrace(t *testing.T) {
 	for _, f := range fleets {
 		t.Run(fmt.Sprintf("%dx%d", f.workers, f.tokens), func(t *testing.T) {
 			t.Parallel()
-			if got, _ := compareOn(t, "conversation trace", uses, f.workers, f.tokens, false); got.hit < f.bar.hit || got.busiest > f.bar.busiest || got.p95 > f.bar.p95 {
+			if got, _ := compareOn(t, "conversation trace", uses, f.workers, f.tokens, false); got.hit < f.bar.hit ||
+				got.busiest > f.bar.busiest || got.p95 > f.bar.p95 {
 				t.Errorf("%v, want at least %v", got, f.bar)
 			}
 		})

@@ -74,7 +74,9 @@ func (f *Finding) String() string {
 	if f.To > 0 {
 		where = fmt.Sprintf("between tokens %d and %d", f.From, f.To)
 	}
-	return fmt.Sprintf("prompts of %s/%s: hits fell from %.0f%% to %.0f%%, because block %d changes from one to the next, %s; they agreed for %d tokens before",
+	return fmt.Sprintf(
+		"prompts of %s/%s: hits fell from %.0f%% to %.0f%%, because block %d changes from one to the next, %s; "+
+			"they agreed for %d tokens before",
 		f.Tenant, f.Family, 100*f.HitsBefore, 100*f.HitsNow, f.Block, where, f.StableTokens)
 }
 
@@ -260,7 +262,11 @@ func (f *family) explain(blockTokens int) *Finding {
 	}
 	f.told = true
 	out := &Finding{
-		Tenant: f.key.tenant, Family: f.key.family, HitsBefore: f.normal, HitsNow: f.lately, Block: best,
+		Tenant:       f.key.tenant,
+		Family:       f.key.family,
+		HitsBefore:   f.normal,
+		HitsNow:      f.lately,
+		Block:        best,
 		StableTokens: f.stable * blockTokens,
 	}
 	comesBack := true

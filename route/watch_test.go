@@ -39,7 +39,8 @@ func (a *watched) ask(times int, edit func(system []parley.Token, n int) []parle
 			}
 			a.held[name] = true
 		}
-		if f := a.watch.See(Sighting{Tenant: "acme", Family: "support", Tokens: tokens, CachedTokens: cached}); f != nil {
+		if f := a.watch.See(Sighting{Tenant: "acme", Family: "support", Tokens: tokens,
+			CachedTokens: cached}); f != nil {
 			findings = append(findings, f)
 		}
 	}
@@ -64,11 +65,13 @@ func TestWatchFindsTheTimestamp(t *testing.T) {
 	if len(f) != 1 {
 		t.Fatalf("%d findings", len(f))
 	}
-	want := "prompts of acme/support: hits fell from 75% to 35%, because block 3 changes from one to the next, between tokens 52 and 58; they agreed for 640 tokens before"
+	want := "prompts of acme/support: hits fell from 75% to 35%, because block 3 changes from one to the next, " +
+		"between tokens 52 and 58; they agreed for 640 tokens before"
 	if got := f[0].String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if !slices.Equal(f[0].Was, []parley.Token{1052, 1053, 1054, 1055, 1056, 1057}) || len(f[0].Now) != 6 || f[0].Now[1] != 1053 {
+	if !slices.Equal(f[0].Was, []parley.Token{1052, 1053, 1054, 1055, 1056, 1057}) || len(f[0].Now) != 6 ||
+		f[0].Now[1] != 1053 {
 		t.Errorf("was %v, now %v", f[0].Was, f[0].Now)
 	}
 	if f := a.ask(100, nil); f != nil {
@@ -115,7 +118,8 @@ func TestWatchFindsWhatShifts(t *testing.T) {
 		}
 		return system
 	})
-	if len(f) != 1 || f[0].Block != 6 || f[0].From != 100 || f[0].To != 0 || !strings.Contains(f[0].String(), "from token 100 on") {
+	if len(f) != 1 || f[0].Block != 6 || f[0].From != 100 || f[0].To != 0 ||
+		!strings.Contains(f[0].String(), "from token 100 on") {
 		t.Errorf("got %v", f)
 	}
 }

@@ -122,7 +122,8 @@ func (m *addedMatcher) longest(text string, pos int) (t *addedToken, end int) {
 
 // cut calls plain for text between matches and found for each match, in
 // order. Control tokens outside of authored are text like any other.
-func (m *addedMatcher) cut(text string, authored authorship, plain func(string, int) error, found func(parley.Token)) error {
+func (m *addedMatcher) cut(text string, authored authorship, plain func(string, int) error,
+	found func(parley.Token)) error {
 	done := 0
 	for pos := 0; ; {
 		t, start, end := m.find(text, pos)

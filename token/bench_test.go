@@ -62,7 +62,8 @@ func hardTexts() map[string]string {
 		"letter": repeat("a"), "spaces": repeat(" "), "newlines": repeat("\n"), "digits": repeat("1234567890"),
 		"emoji": repeat("😀"), "emojis": emojis.String(), "bytes": string(bytes), "less": repeat("<"),
 		"brackets": repeat("<|"), "letters": letters.String(), "upper": repeat("A"), "marks": repeat("\u0301"),
-		"han": han.String(), "tabs": repeat("\t "), "crlf": repeat(" \r\n"), "quotes": repeat("'"), "mark▁": repeat("▁"),
+		"han": han.String(), "tabs": repeat("\t "), "crlf": repeat(" \r\n"), "quotes": repeat("'"),
+		"mark▁": repeat("▁"),
 	}
 }
 

@@ -119,7 +119,8 @@ func mergedEveryWay(m *bpe, word string) map[string][]parley.Token {
 func TestCacheKeepsWordsApart(t *testing.T) {
 	c := newWordCache()
 	s := new(scratch)
-	words := map[string][]parley.Token{"a": {1}, "ab": {2, 3}, strings.Repeat("x", cachedWordMax): {4, 5, 6, 7, 8, 9}, "": {}}
+	words := map[string][]parley.Token{"a": {1}, "ab": {2, 3}, strings.Repeat("x", cachedWordMax): {4, 5, 6, 7, 8, 9},
+		"": {}}
 	for word, ids := range words {
 		c.store(c.hash(word), word, ids, s)
 		got, ok := c.find(c.hash(word), word)

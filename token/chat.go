@@ -86,7 +86,8 @@ func NewChatTemplate(source string, special map[string]string) (*ChatTemplate, e
 // refuses is a [parley.InvalidRequest] with the template's own message.
 func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (Prompt, error) {
 	if opts.ContinueFinal && opts.AddGenerationPrompt {
-		return Prompt{}, parley.Invalid("continue_final_message", "continue_final_message and add_generation_prompt exclude each other; send one of them")
+		return Prompt{}, parley.Invalid("continue_final_message",
+			"continue_final_message and add_generation_prompt exclude each other; send one of them")
 	}
 	vars, err := c.variables(messages, opts)
 	if err != nil {
@@ -119,7 +120,8 @@ func (c *ChatTemplate) variables(messages []Message, opts RenderOptions) (*jinja
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Kwargs)) {
 		if slices.Contains(reservedNames, name) {
-			return nil, parley.Invalid("chat_template_kwargs", "chat_template_kwargs cannot set %q; use the request field of that name", name)
+			return nil, parley.Invalid("chat_template_kwargs",
+				"chat_template_kwargs cannot set %q; use the request field of that name", name)
 		}
 		v, err := jinja.FromGo(opts.Kwargs[name])
 		if err != nil {
@@ -230,7 +232,8 @@ func renderError(err error) error {
 	case jinja.Raised:
 		return parley.Invalid("messages", "%s", failure.Message)
 	case jinja.LimitError:
-		return parley.Errorf(parley.TooLarge, "the conversation is too large for the model's chat template: %s", failure.Message)
+		return parley.Errorf(parley.TooLarge, "the conversation is too large for the model's chat template: %s",
+			failure.Message)
 	}
 	return parley.Invalid("messages", "the model's chat template cannot render this conversation: %v", failure)
 }
@@ -246,7 +249,9 @@ func endOfFinal(rendered jinja.Text, messages []Message) (int, error) {
 	trimmed := strings.TrimSpace(content)
 	at := lastData(rendered, trimmed)
 	if at < 0 {
-		return 0, parley.Invalid("messages", "continue_final_message: the chat template does not print the last message as it is, so it cannot be continued")
+		return 0, parley.Invalid("messages",
+			"continue_final_message: the chat template does not print the last message as it is, so it cannot be "+
+				"continued")
 	}
 	startsPlain := strings.TrimLeftFunc(content, unicode.IsSpace) == content
 	if startsPlain && strings.HasPrefix(text[at:], content) {

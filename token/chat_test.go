@@ -50,7 +50,8 @@ func TestChatGolden(t *testing.T) {
 			if len(golden.Chats) == 0 {
 				t.Fatal("the golden file has no chats")
 			}
-			chat := mustChat(t, string(source), map[string]string{"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"})
+			chat := mustChat(t, string(source),
+				map[string]string{"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"})
 			for i, want := range golden.Chats {
 				var messages []Message
 				for _, m := range want.Messages {
@@ -69,7 +70,9 @@ func TestChatGolden(t *testing.T) {
 }
 
 func TestMessageKeys(t *testing.T) {
-	chat := mustChat(t, "{{ messages|tojson }}{{ tools|tojson }}{{ documents is none }}{{ add_generation_prompt }}{{ bos_token }}{{ eos_token is defined }}{{ think }}", map[string]string{"bos_token": "<s>"})
+	chat := mustChat(t,
+		"{{ messages|tojson }}{{ tools|tojson }}{{ documents is none }}{{ add_generation_prompt }}{{ bos_token "+
+			"}}{{ eos_token is defined }}{{ think }}", map[string]string{"bos_token": "<s>"})
 	extra := jinja.NewMap()
 	extra.Set("tool_plan", "plan")
 	messages := []Message{
@@ -80,7 +83,8 @@ func TestMessageKeys(t *testing.T) {
 		}},
 		{Role: "tool", Content: jinja.NewList("x"), ToolCallID: "1", Extra: extra},
 	}
-	got, err := chat.Render(messages, RenderOptions{Tools: json.RawMessage(`[{"z":1,"a":2}]`), Kwargs: map[string]any{"think": true}})
+	got, err := chat.Render(messages,
+		RenderOptions{Tools: json.RawMessage(`[{"z":1,"a":2}]`), Kwargs: map[string]any{"think": true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +127,8 @@ func TestContinueFinal(t *testing.T) {
 		{"space before", plain, " so far ", "<user>q</>\n<assistant> so far"},
 		{"no text", plain, nil, ""},
 		{"not printed", "{{ messages|length }}", "so far", ""},
-		{"parts", "{% for m in messages %}{{ m.content[-1].text if m.content is not string }}!{% endfor %}", parts, "!</>"},
+		{"parts", "{% for m in messages %}{{ m.content[-1].text if m.content is not string }}!{% endfor %}", parts,
+			"!</>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			messages := []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: c.content}}
@@ -142,9 +147,11 @@ func TestChatErrors(t *testing.T) {
 		code         parley.Code
 		message      string
 	}{
-		{"raised", `{{ raise_exception("Only user turns, please.") }}`, RenderOptions{}, parley.InvalidRequest, "Only user turns, please."},
+		{"raised", `{{ raise_exception("Only user turns, please.") }}`, RenderOptions{}, parley.InvalidRequest,
+			"Only user turns, please."},
 		{"wrong type", `{{ "a" + messages }}`, RenderOptions{}, parley.InvalidRequest, "line 1"},
-		{"too much", `{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}`, RenderOptions{Limits: jinja.Limits{Steps: 1000}}, parley.TooLarge, "1000 steps"},
+		{"too much", `{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}`,
+			RenderOptions{Limits: jinja.Limits{Steps: 1000}}, parley.TooLarge, "1000 steps"},
 		{"reserved", ``, RenderOptions{Kwargs: map[string]any{"messages": 1}}, parley.InvalidRequest, "messages"},
 		{"strange", ``, RenderOptions{Kwargs: map[string]any{"x": struct{}{}}}, parley.InvalidRequest, "struct"},
 		{"tools", ``, RenderOptions{Tools: json.RawMessage(`{`)}, parley.InvalidRequest, "tools"},

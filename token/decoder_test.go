@@ -144,7 +144,8 @@ func TestByteFallbackRoundTrip(t *testing.T) {
 }
 
 func FuzzDecoder(f *testing.F) {
-	toks := []*Tokenizer{oneOf(f, "llama3"), oneOf(f, "template"), oneOf(f, "spm-always"), oneOf(f, "spm-rx"), oneOf(f, "spm-nounk")}
+	toks := []*Tokenizer{oneOf(f, "llama3"), oneOf(f, "template"), oneOf(f, "spm-always"), oneOf(f, "spm-rx"),
+		oneOf(f, "spm-nounk")}
 	f.Add([]byte{0, 1, 2, 250, 255, 100, 3, 4, 5, 230, 190, 20, 90})
 	f.Add([]byte("\xe2\x96\x81<0x0A>"))
 	f.Fuzz(func(t *testing.T, data []byte) {

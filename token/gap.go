@@ -55,12 +55,14 @@ var gapFamilies = []struct {
 }
 
 // gapEndNames are tokens after which a gap is filled.
-var gapEndNames = []string{"<|fim_pad|>", "<fim_pad>", "<|file_sep|>", "<file_sep>", "<|file_separator|>", "<|repo_name|>", "<repo_name>", "▁<EOT>"}
+var gapEndNames = []string{"<|fim_pad|>", "<fim_pad>", "<|file_sep|>", "<file_sep>", "<|file_separator|>",
+	"<|repo_name|>", "<repo_name>", "▁<EOT>"}
 
 // findGap looks for a family's marks in the vocabulary.
 func (t *Tokenizer) findGap() Gap {
 	for _, family := range gapFamilies {
-		g := Gap{Prefix: t.idOf(family.prefix), Suffix: t.idOf(family.suffix), Middle: t.idOf(family.middle), order: family.order}
+		g := Gap{Prefix: t.idOf(family.prefix), Suffix: t.idOf(family.suffix), Middle: t.idOf(family.middle),
+			order: family.order}
 		if g.Known() {
 			return g
 		}

@@ -51,7 +51,8 @@ func TestGapOrders(t *testing.T) {
 			return strings.Join(parts, " ")
 		}
 		for _, w := range []struct{ got, want string }{
-			{written(gap), c.order}, {written(gap.Reordered(true)), c.afterFirst}, {written(gap.Reordered(false)), c.beforeFirst}} {
+			{written(gap), c.order}, {written(gap.Reordered(true)), c.afterFirst},
+			{written(gap.Reordered(false)), c.beforeFirst}} {
 			if w.got != w.want {
 				t.Errorf("%s: %s, want %s", c.marks, w.got, w.want)
 			}
@@ -65,7 +66,8 @@ func TestGapOrders(t *testing.T) {
 }
 
 func TestGapUnknown(t *testing.T) {
-	for _, marks := range [][]string{nil, {"<fim_prefix>", "<fim_suffix>"}, {"<fim_prefix>", "[SUFFIX]", "<|fim_middle|>"}, {"[PREFIX]"}} {
+	for _, marks := range [][]string{nil, {"<fim_prefix>", "<fim_suffix>"},
+		{"<fim_prefix>", "[SUFFIX]", "<|fim_middle|>"}, {"[PREFIX]"}} {
 		if gap := gapVocabulary(t, marks...).Special().Gap; gap.Known() || len(gap.Ends) > 0 {
 			t.Errorf("%q are taken for marks: %+v", marks, gap)
 		}
@@ -79,7 +81,8 @@ func TestEncodeInner(t *testing.T) {
 	tok := gapVocabulary(t, "<0xE2>", "<0x98>", "<0xBA>")
 	first, err := tok.Encode("ab", Options{})
 	inner, innerErr := tok.EncodeInner("ab")
-	if err != nil || innerErr != nil || !slices.Equal(first, []parley.Token{7, 6}) || !slices.Equal(inner, []parley.Token{8}) {
+	if err != nil || innerErr != nil || !slices.Equal(first, []parley.Token{7, 6}) ||
+		!slices.Equal(inner, []parley.Token{8}) {
 		t.Errorf("got %v %v %v %v: only the first text begins with a space", first, inner, err, innerErr)
 	}
 	level := tiny(t)

@@ -82,7 +82,8 @@ func checkTrained(t *testing.T, tok *Tokenizer, rows []trained) {
 			fail("%v decode to %q, want %q", row.IDs, text, row.Decoded)
 		}
 		if row.WithSpecial != nil {
-			if got, err := tok.Encode(row.Text, Options{ParseSpecial: true, AddSpecial: true}); err != nil || !slices.Equal(got, row.WithSpecial) {
+			if got, err := tok.Encode(row.Text, Options{ParseSpecial: true, AddSpecial: true}); err != nil ||
+				!slices.Equal(got, row.WithSpecial) {
 				fail("%q with special tokens: %v, %v; want %v", row.Text, got, err, row.WithSpecial)
 			}
 			if text := tok.Decode(row.IDs, true); text != *row.DecodedSkip {

@@ -139,8 +139,9 @@ func (g *ggufVocabulary) finish(t *Tokenizer, addBOS bool) {
 		t.addEnd(g.token(key))
 	}
 	gap := &t.known.Gap
-	roles := map[string]*parley.Token{"fim_pre_token_id": &gap.Prefix, "fim_suf_token_id": &gap.Suffix, "fim_mid_token_id": &gap.Middle,
-		"prefix_token_id": &gap.Prefix, "suffix_token_id": &gap.Suffix, "middle_token_id": &gap.Middle}
+	roles := map[string]*parley.Token{"fim_pre_token_id": &gap.Prefix, "fim_suf_token_id": &gap.Suffix,
+		"fim_mid_token_id": &gap.Middle,
+		"prefix_token_id":  &gap.Prefix, "suffix_token_id": &gap.Suffix, "middle_token_id": &gap.Middle}
 	for key, role := range roles {
 		if id := g.token(key); id != None {
 			*role = id
@@ -309,7 +310,8 @@ func numbersOf[T anyNumber](get func(string) (any, bool), key string) ([]T, erro
 	return nil, fmt.Errorf("tokenizer.ggml.%s is %T, not a list of numbers", key, v)
 }
 
-func convert[T anyNumber, S int8 | int16 | int32 | int64 | int | uint8 | uint16 | uint32 | uint64 | float32 | float64](from []S) []T {
+func convert[T anyNumber, S int8 | int16 | int32 | int64 | int | uint8 | uint16 | uint32 | uint64 | float32 |
+	float64](from []S) []T {
 	to := make([]T, len(from))
 	for i, n := range from {
 		to[i] = T(n)

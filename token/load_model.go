@@ -169,7 +169,8 @@ func (f *modelFile) buildUnigram(v *vocabulary, byteLevel bool) (model, [sha256.
 		return nil, [sha256.Size]byte{}, errors.New("model: a Unigram vocabulary is a list of texts with scores")
 	case f.UnknownID != nil:
 		if unknown = *f.UnknownID; unknown < 0 || int(unknown) >= len(f.texts) {
-			return nil, [sha256.Size]byte{}, fmt.Errorf("model: unk_id %d is not in the vocabulary of %d", unknown, len(f.texts))
+			return nil, [sha256.Size]byte{}, fmt.Errorf("model: unk_id %d is not in the vocabulary of %d", unknown,
+				len(f.texts))
 		}
 	}
 	for _, score := range f.scores {
@@ -207,8 +208,13 @@ func (f *modelFile) buildBPE(v *vocabulary, byteLevel bool) (model, [sha256.Size
 // newBPE returns a model that knows the vocabulary's single characters and
 // nothing to merge yet.
 func newBPE(v *vocabulary, byteLevel bool) *bpe {
-	m := &bpe{byteLevel: byteLevel, firstSpelling: math.MaxInt32, fallback: v.byteTokens(),
-		unknown: missing, cache: newWordCache()}
+	m := &bpe{
+		byteLevel:     byteLevel,
+		firstSpelling: math.MaxInt32,
+		fallback:      v.byteTokens(),
+		unknown:       missing,
+		cache:         newWordCache(),
+	}
 	if byteLevel {
 		for b := range m.byteIDs {
 			m.byteIDs[b] = v.id(string(byteToChar[b]))
@@ -235,7 +241,8 @@ func (m *bpe) setMerges(v *vocabulary, merges [][2]string) (sum [sha256.Size]byt
 		a, b := v.id(pair[0]), v.id(pair[1])
 		id, ok := v.ids[string(joined)]
 		if a == missing || b == missing || !ok {
-			return sum, fmt.Errorf("merge %d of %q and %q needs tokens that are not in the vocabulary", rank, clip(pair[0]), clip(pair[1]))
+			return sum, fmt.Errorf("merge %d of %q and %q needs tokens that are not in the vocabulary", rank,
+				clip(pair[0]), clip(pair[1]))
 		}
 		m.pairs.set(a, b, merge{uint32(rank), int32(id)})
 		numbers = appendPair(numbers[:0], a, b)

@@ -321,14 +321,16 @@ func (j decoderJSON) step(kind string) (decodeStep, error) {
 	case "Strip":
 		r, width := utf8.DecodeRuneInString(j.Content)
 		if width != len(j.Content) || width == 0 || j.Start < 0 || j.Stop < 0 {
-			return nil, fmt.Errorf("content %q of Strip is not one character, or its start %d or stop %d is negative", clip(j.Content), j.Start, j.Stop)
+			return nil, fmt.Errorf("content %q of Strip is not one character, or its start %d or stop %d is negative",
+				clip(j.Content), j.Start, j.Stop)
 		}
 		return stripStep{r, j.Start, j.Stop}, nil
 	case "Metaspace":
 		if utf8.RuneCountInString(j.Replacement) != 1 {
 			return nil, fmt.Errorf("replacement %q of Metaspace is not one character", clip(j.Replacement))
 		}
-		never := j.PrependScheme == prependNever || j.PrependScheme == "" && j.AddPrefixSpace != nil && !*j.AddPrefixSpace
+		never := j.PrependScheme == prependNever ||
+			j.PrependScheme == "" && j.AddPrefixSpace != nil && !*j.AddPrefixSpace
 		return metaspaceStep{j.Replacement, !never}, nil
 	case "BPEDecoder":
 		return suffixStep{j.Suffix}, nil

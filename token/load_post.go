@@ -80,7 +80,8 @@ func (j postJSON) template() (before, after []parley.Token, err error) {
 		case part.SpecialToken != nil:
 			special, ok := j.SpecialTokens[part.SpecialToken.ID]
 			if !ok {
-				return nil, nil, fmt.Errorf("the template uses %q, which it does not define", clip(part.SpecialToken.ID))
+				return nil, nil, fmt.Errorf("the template uses %q, which it does not define",
+					clip(part.SpecialToken.ID))
 			}
 			if seen {
 				after = append(after, special.IDs...)
@@ -129,7 +130,8 @@ func (t *Tokenizer) configure(c tokenizerConfig) {
 	}
 	t.findKnown(t.named(string(c.BOS)), t.named(string(c.EOS)), t.named(string(c.PAD)), unknown)
 	// Only the classes below build their template from these wishes.
-	obeys := slices.Contains([]string{"LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast",
+	obeys := slices.Contains([]string{"LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer",
+		"CodeLlamaTokenizerFast",
 		"GemmaTokenizer", "GemmaTokenizerFast", "CohereTokenizer", "CohereTokenizerFast"}, c.Class)
 	if !obeys {
 		return

@@ -15,35 +15,42 @@ const smallest = `{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, 
 
 func TestParseRefuses(t *testing.T) {
 	for name, document := range map[string]string{
-		"nothing":           ``,
-		"not an object":     `[]`,
-		"no model":          `{}`,
-		"trailing text":     smallest + `x`,
-		"unfinished":        smallest[:40],
-		"WordPiece":         `{"model": {"type": "WordPiece", "vocab": {}}}`,
-		"dropout":           `{"model": {"type": "BPE", "dropout": 0.5, "vocab": {}, "merges": []}}`,
-		"huge id":           `{"model": {"type": "BPE", "vocab": {"a": 8000000}, "merges": []}}`,
-		"overflowing id":    `{"model": {"type": "BPE", "vocab": {"a": 99999999999999999999}, "merges": []}}`,
-		"negative id":       `{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}`,
-		"unknown merge":     `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}`,
-		"merge of three":    `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}}`,
-		"merge of one":      `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}}`,
-		"bad escape":        `{"model": {"type": "BPE", "vocab": {"\q": 0}, "merges": []}}`,
-		"not UTF-8":         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"\xff\": 0}, \"merges\": []}}",
-		"deep":              `{"normalizer": ` + strings.Repeat("[", 1000) + `}`,
-		"normalizer":        strings.Replace(smallest, "{", `{"normalizer": {"type": "Magic"}, `, 1),
-		"pre-tokenizer":     strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Magic"}, `, 1),
-		"pattern":           strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "("}}, `, 1),
-		"no pattern":        strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Split", "behavior": "Isolated"}, `, 1),
-		"behavior":          strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Split", "behavior": "Odd", "pattern": {"String": "a"}}, `, 1),
-		"scheme":            strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "odd"}, `, 1),
-		"replacement":       strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Metaspace", "replacement": "__"}, `, 1),
-		"decoder":           strings.Replace(smallest, "{", `{"decoder": {"type": "Magic"}, `, 1),
-		"post-processor":    strings.Replace(smallest, "{", `{"post_processor": {"type": "Magic"}, `, 1),
-		"undefined special": strings.Replace(smallest, "{", `{"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}}]}, `, 1),
-		"special id":        strings.Replace(smallest, "{", `{"post_processor": {"type": "RobertaProcessing", "cls": ["x", 99], "sep": ["y", 0]}, `, 1),
-		"unigram unk":       `{"model": {"type": "Unigram", "unk_id": 5, "vocab": [["a", -1.5]]}}`,
-		"unigram empty":     `{"model": {"type": "Unigram", "vocab": []}}`,
+		"nothing":        ``,
+		"not an object":  `[]`,
+		"no model":       `{}`,
+		"trailing text":  smallest + `x`,
+		"unfinished":     smallest[:40],
+		"WordPiece":      `{"model": {"type": "WordPiece", "vocab": {}}}`,
+		"dropout":        `{"model": {"type": "BPE", "dropout": 0.5, "vocab": {}, "merges": []}}`,
+		"huge id":        `{"model": {"type": "BPE", "vocab": {"a": 8000000}, "merges": []}}`,
+		"overflowing id": `{"model": {"type": "BPE", "vocab": {"a": 99999999999999999999}, "merges": []}}`,
+		"negative id":    `{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}`,
+		"unknown merge":  `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}`,
+		"merge of three": `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}}`,
+		"merge of one":   `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}}`,
+		"bad escape":     `{"model": {"type": "BPE", "vocab": {"\q": 0}, "merges": []}}`,
+		"not UTF-8":      "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"\xff\": 0}, \"merges\": []}}",
+		"deep":           `{"normalizer": ` + strings.Repeat("[", 1000) + `}`,
+		"normalizer":     strings.Replace(smallest, "{", `{"normalizer": {"type": "Magic"}, `, 1),
+		"pre-tokenizer":  strings.Replace(smallest, "{", `{"pre_tokenizer": {"type": "Magic"}, `, 1),
+		"pattern": strings.Replace(smallest, "{",
+			`{"pre_tokenizer": {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "("}}, `, 1),
+		"no pattern": strings.Replace(smallest, "{",
+			`{"pre_tokenizer": {"type": "Split", "behavior": "Isolated"}, `, 1),
+		"behavior": strings.Replace(smallest, "{",
+			`{"pre_tokenizer": {"type": "Split", "behavior": "Odd", "pattern": {"String": "a"}}, `, 1),
+		"scheme": strings.Replace(smallest, "{",
+			`{"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "odd"}, `, 1),
+		"replacement": strings.Replace(smallest, "{",
+			`{"pre_tokenizer": {"type": "Metaspace", "replacement": "__"}, `, 1),
+		"decoder":        strings.Replace(smallest, "{", `{"decoder": {"type": "Magic"}, `, 1),
+		"post-processor": strings.Replace(smallest, "{", `{"post_processor": {"type": "Magic"}, `, 1),
+		"undefined special": strings.Replace(smallest, "{",
+			`{"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}}]}, `, 1),
+		"special id": strings.Replace(smallest, "{",
+			`{"post_processor": {"type": "RobertaProcessing", "cls": ["x", 99], "sep": ["y", 0]}, `, 1),
+		"unigram unk":   `{"model": {"type": "Unigram", "unk_id": 5, "vocab": [["a", -1.5]]}}`,
+		"unigram empty": `{"model": {"type": "Unigram", "vocab": []}}`,
 	} {
 		if _, err := Parse([]byte(document), nil); err == nil {
 			t.Errorf("%s was accepted", name)
@@ -100,7 +107,8 @@ func TestUnigramWithoutUnknown(t *testing.T) {
 }
 
 func ggufMeta(changes map[string]any) func(string) (any, bool) {
-	meta := map[string]any{"model": "llama", "tokens": []string{"<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "▁a", "ab", "[T]"},
+	meta := map[string]any{"model": "llama",
+		"tokens": []string{"<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "▁a", "ab", "[T]"},
 		"scores": []float32{0, 0, 0, 0, -5, -6, -7, -1, -2, 0}, "token_type": []int32{2, 3, 3, 6, 1, 1, 1, 1, 1, 4}}
 	maps.Copy(meta, changes)
 	return func(key string) (any, bool) {
@@ -135,8 +143,10 @@ func TestGGUFLlama(t *testing.T) {
 }
 
 func TestGGUFWishes(t *testing.T) {
-	tok, err := FromGGUF(ggufMeta(map[string]any{"add_bos_token": false, "add_eos_token": true, "add_space_prefix": false,
-		"eos_token_id": uint32(9), "eot_token_id": int64(2), "fim_pre_token_id": uint16(5), "token_type": []uint8{2, 3, 3, 6, 1, 1, 1, 1, 1, 3}}))
+	tok, err := FromGGUF(
+		ggufMeta(map[string]any{"add_bos_token": false, "add_eos_token": true, "add_space_prefix": false,
+			"eos_token_id": uint32(9), "eot_token_id": int64(2), "fim_pre_token_id": uint16(5),
+			"token_type": []uint8{2, 3, 3, 6, 1, 1, 1, 1, 1, 3}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +185,8 @@ func TestGGUFPatterns(t *testing.T) {
 		tokens = append(tokens, string(c))
 	}
 	for pre := range ggufSplits {
-		tok, err := FromGGUF(ggufMeta(map[string]any{"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": nil, "merges": []string{}}))
+		tok, err := FromGGUF(ggufMeta(map[string]any{"model": "gpt2", "pre": pre, "tokens": tokens, "token_type": nil,
+			"merges": []string{}}))
 		if err != nil {
 			t.Errorf("%s: %v", pre, err)
 			continue

@@ -81,7 +81,8 @@ func (a authorship) section(at, n int) (part authorship) {
 // normalized. To see where the spans went, the section is normalized once more
 // with a character at their borders that normalizers leave alone. Where that
 // changes the outcome, the whole section counts as data.
-func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, authored authorship, s *scratch) (authorship, error) {
+func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, authored authorship,
+	s *scratch) (authorship, error) {
 	if authored.all || len(authored.own) == 0 {
 		return authored, nil
 	}

@@ -24,7 +24,8 @@ func BenchmarkChatPrompt(b *testing.B) {
 		chat := mustChat(b, string(source), map[string]string{"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"})
 		var messages []Message
 		for i := range 20 {
-			messages = append(messages, Message{Role: []string{"user", "assistant"}[i%2], Content: english[i*800 : (i+1)*800]})
+			messages = append(messages,
+				Message{Role: []string{"user", "assistant"}[i%2], Content: english[i*800 : (i+1)*800]})
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

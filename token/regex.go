@@ -117,7 +117,8 @@ func atomEnd(pattern string, i int) int {
 }
 
 // wordClass is \w in the pattern language of tokenizer files.
-const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}²³¹¼-¾` + "Ⓐ-ⓩ\U0001F130-\U0001F149\U0001F150-\U0001F169\U0001F170-\U0001F189"
+const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}²³¹¼-¾` +
+	"Ⓐ-ⓩ\U0001F130-\U0001F149\U0001F150-\U0001F169\U0001F170-\U0001F189"
 
 // spellClasses writes out the classes that the engine understands
 // differently: \w, and properties with the characters of Unicode 16.

@@ -9,11 +9,14 @@ import (
 
 // Names under which vocabularies keep tokens with a role.
 var (
-	endNames = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|eom_id|>", "<|eot|>", "<end_of_turn>", "<turn|>",
-		"<|END_OF_TURN_TOKEN|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<|endofresponse|>", "<EOT>", "[EOT]", "<eos>", "</s>"}
+	endNames = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|eom_id|>", "<|eot|>",
+		"<end_of_turn>", "<turn|>",
+		"<|END_OF_TURN_TOKEN|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<|endofresponse|>",
+		"<EOT>", "[EOT]", "<eos>", "</s>"}
 	// markNames stand in answers around calls and thoughts: whoever reads an
 	// answer needs to see them, and a grammar to write them.
-	markNames = []string{"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>", "<think>", "</think>", "[THINK]", "[/THINK]"}
+	markNames = []string{"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>",
+		"<think>", "</think>", "[THINK]", "[/THINK]"}
 )
 
 // resultNames stand around the results of calls in a prompt.

@@ -27,10 +27,13 @@ const (
 	lowers           = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
 	punctuationPaths = `| ?[^\s\p{L}\p{N}]+[\r\n/]*` + lineTail
 	casedWords       = uppers + `*` + lowers + `+|` + uppers + `+` + lowers + `*`
-	casedContracted  = uppers + `*` + lowers + `+` + anyContractions + `?|` + uppers + `+` + lowers + `*` + anyContractions + `?`
-	casedSpelledOut  = uppers + `*` + lowers + `+` + spelledOut + `?|` + uppers + `+` + lowers + `*` + spelledOut + `?`
-	deepseekWords    = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-	deepseekHan      = `[一-龥぀-ゟ゠-ヿ]+`
+	casedContracted  = uppers + `*` + lowers + `+` + anyContractions + `?|` + uppers + `+` + lowers + `*` +
+		anyContractions + `?`
+	casedSpelledOut = uppers + `*` + lowers + `+` + spelledOut + `?|` + uppers + `+` + lowers + `*` + spelledOut + `?`
+	deepseekWords   = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+" +
+		"|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" +
+		"| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+	deepseekHan = `[一-龥぀-ゟ゠-ヿ]+`
 )
 
 // knownScanner returns the scanner written for a pattern, if there is one.
@@ -60,12 +63,14 @@ func buildKnownScanners() (known map[string]scanner, complete map[string]bool) {
 		`\p{N}{1,3}`:  scanNumbers(3),
 		`\p{N}+`:      scanNumbers(1 << 30),
 	}
-	digits := map[string]int{`|\p{N}`: 1, `|\p{N}{1}`: 1, `|\p{N}{1,1}`: 1, `|\p{N}{1,2}`: 2, `|\p{N}{1,3}`: 3, `|\p{N}+`: 1 << 30}
+	digits := map[string]int{`|\p{N}`: 1, `|\p{N}{1}`: 1, `|\p{N}{1,1}`: 1, `|\p{N}{1,2}`: 2, `|\p{N}{1,3}`: 3,
+		`|\p{N}+`: 1 << 30}
 	for spelled, digitsMax := range digits {
 		for _, start := range []string{anyContractions, shortFold, spelledOut} {
 			folds := start != spelledOut
 			known[start+letters+spelled+punctuationLines+lineTail] = lineWords{digitsMax, letter, folds}.scan
-			known[start+lettersAndMarks+spelled+punctuationMarks+lineTail] = lineWords{digitsMax, letter | mark, folds}.scan
+			known[start+lettersAndMarks+spelled+punctuationMarks+lineTail] = lineWords{digitsMax, letter | mark,
+				folds}.scan
 		}
 		known[casedWords+spelled+punctuationPaths] = casedScanner{digitsMax, false, false}.scan
 		known[casedContracted+spelled+punctuationPaths] = casedScanner{digitsMax, true, true}.scan

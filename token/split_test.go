@@ -9,9 +9,12 @@ import (
 
 // nasty is an alphabet in which every property and every literal of the known
 // patterns occurs.
-var nasty = []string{"a", "b", "S", "s", "t", "T", "re", "Re", "ve", "ll", "L", "m", "d", "D", "'", "'", "’", "ſ", "é", "É", "ǅ", "ʰ", "ª", "中", "你",
-	"カ", "ん", "가", "ا", "\u0301", "\u064b", "\u0e31", "\u20dd", "1", "2", "99", "٣", "½", "Ⅷ", "²", " ", " ", "  ", "\t", "\n", "\r", "\r\n", "\u00a0", "\u2028",
-	"\u3000", "\u0085", ".", ",", "!", "(", "/", "//", "_", "-", "$", "+", "<", "|", "\\", "`", "€", "№", "。", "「", "😀", "👍🏽", "\u200d", "\u200b", "\ufeff",
+var nasty = []string{"a", "b", "S", "s", "t", "T", "re", "Re", "ve", "ll", "L", "m", "d", "D", "'", "'", "’", "ſ", "é",
+	"É", "ǅ", "ʰ", "ª", "中", "你",
+	"カ", "ん", "가", "ا", "\u0301", "\u064b", "\u0e31", "\u20dd", "1", "2", "99", "٣", "½", "Ⅷ", "²", " ", " ", "  ",
+	"\t", "\n", "\r", "\r\n", "\u00a0", "\u2028",
+	"\u3000", "\u0085", ".", ",", "!", "(", "/", "//", "_", "-", "$", "+", "<", "|", "\\", "`", "€", "№", "。", "「",
+	"😀", "👍🏽", "\u200d", "\u200b", "\ufeff",
 	"\u0000", "\u007f", "\U00020000", "\U00010400", "\U00010428", "\ue000", "\ufffd", "\U0010ffff"}
 
 func nastyText(random *rand.Rand) string {
@@ -118,7 +121,8 @@ func TestBehaviors(t *testing.T) {
 		mergedWithPrevious: "a-|-|b-|c-",
 		mergedWithNext:     "a|-|-b|-c|-",
 	} {
-		pieces, err := patternSplit{pattern: literalMatcher("-"), then: then}.split(nil, piece{"a--b-c-", true}, new(scratch))
+		pieces, err := patternSplit{pattern: literalMatcher("-"), then: then}.split(nil, piece{"a--b-c-", true},
+			new(scratch))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,8 @@ func (t *Tokenizer) AppendEncode(dst []parley.Token, text string, o Options) ([]
 	return t.appendEncode(dst, text, o.AddSpecial, authorship{all: o.ParseSpecial})
 }
 
-func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial bool, authored authorship) ([]parley.Token, error) {
+func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial bool,
+	authored authorship) ([]parley.Token, error) {
 	s, _ := t.scratch.Get().(*scratch)
 	if s == nil {
 		s = new(scratch)
@@ -108,7 +109,8 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 
 // appendSection encodes text between added tokens, which begins at byte at of
 // the whole text.
-func (t *Tokenizer) appendSection(dst []parley.Token, text string, at int, authored authorship, s *scratch) ([]parley.Token, error) {
+func (t *Tokenizer) appendSection(dst []parley.Token, text string, at int, authored authorship,
+	s *scratch) ([]parley.Token, error) {
 	section, first := text, at == 0
 	text, err := t.normalize(section, s)
 	if err != nil {

@@ -71,14 +71,17 @@ func TestKnownTokens(t *testing.T) {
 func TestOutsideTheVocabulary(t *testing.T) {
 	tok := tiny(t)
 	for _, id := range []parley.Token{-1, parley.Token(tok.Size()), 1 << 30} {
-		if _, ok := tok.Text(id); ok || tok.Bytes(id) != nil || tok.IsSpecial(id) || tok.Decode([]parley.Token{id}, false) != "" {
+		if _, ok := tok.Text(id); ok || tok.Bytes(id) != nil || tok.IsSpecial(id) ||
+			tok.Decode([]parley.Token{id}, false) != "" {
 			t.Errorf("%d is taken for a token", id)
 		}
 	}
 }
 
 func TestConfiguration(t *testing.T) {
-	document := variants(t)[slices.IndexFunc(variants(t), func(v variant) bool { return v.Name == "template" })].document(t)
+	document := variants(t)[slices.IndexFunc(variants(t), func(v variant) bool {
+		return v.Name == "template"
+	})].document(t)
 	for config, want := range map[string][]parley.Token{
 		`{}`: {1},
 		`{"tokenizer_class": "LlamaTokenizer", "bos_token": {"content": "<s>"}, "add_bos_token": false}`:                                       {},
@@ -179,9 +182,12 @@ func TestCharsmap(t *testing.T) {
 }
 
 func FuzzEncodeDecode(f *testing.F) {
-	byteLevel := []*Tokenizer{oneOf(f, "llama3"), oneOf(f, "o200k"), oneOf(f, "deepseek3"), oneOf(f, "falcon"), oneOf(f, "starcoder")}
-	others := []*Tokenizer{oneOf(f, "template"), oneOf(f, "unigram"), oneOf(f, "qwen2nfc"), oneOf(f, "gpt2nfd"), oneOf(f, "spm-rx")}
-	for _, seed := range append(nasty, "Hello, world! it's 12345\r\n\n  x", "<|im_start|>user\n", "\xff\xe2\x96 ok", strings.Repeat("ab", 200)) {
+	byteLevel := []*Tokenizer{oneOf(f, "llama3"), oneOf(f, "o200k"), oneOf(f, "deepseek3"), oneOf(f, "falcon"),
+		oneOf(f, "starcoder")}
+	others := []*Tokenizer{oneOf(f, "template"), oneOf(f, "unigram"), oneOf(f, "qwen2nfc"), oneOf(f, "gpt2nfd"),
+		oneOf(f, "spm-rx")}
+	for _, seed := range append(nasty, "Hello, world! it's 12345\r\n\n  x", "<|im_start|>user\n", "\xff\xe2\x96 ok",
+		strings.Repeat("ab", 200)) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

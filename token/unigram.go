@@ -33,7 +33,8 @@ type unigramNode struct {
 	start int32 // where the last token begins, or missing when not reached
 }
 
-var errNoUnknown = errors.New("the text has a character that is not in the vocabulary, and the vocabulary has no unknown token")
+var errNoUnknown = errors.New(
+	"the text has a character that is not in the vocabulary, and the vocabulary has no unknown token")
 
 func (m *unigram) appendWord(dst []parley.Token, word string, s *scratch) ([]parley.Token, error) {
 	if len(word) > cachedWordMax {
@@ -173,8 +174,15 @@ func newUnigram(v *vocabulary, scores []float64, unknown int32, byteFallback boo
 	for _, text := range v.texts {
 		total += len(text)
 	}
-	m := &unigram{trie: newUnigramTrie(total), scores: scores, unknown: unknown, byteFallback: byteFallback,
-		ids: maps.Clone(v.ids), fallback: v.byteTokens(), cache: newWordCache()}
+	m := &unigram{
+		trie:         newUnigramTrie(total),
+		scores:       scores,
+		unknown:      unknown,
+		byteFallback: byteFallback,
+		ids:          maps.Clone(v.ids),
+		fallback:     v.byteTokens(),
+		cache:        newWordCache(),
+	}
 	worst := math.Inf(1)
 	for id := range scores {
 		worst = min(worst, scores[id])

@@ -28,7 +28,8 @@ func newVocabulary(texts []string, ids []int64) (*vocabulary, error) {
 	last := int64(-1)
 	for i, id := range ids {
 		if id < 0 || id >= vocabularyMax || id > int64(len(ids))*holesMax+1<<16 {
-			return nil, fmt.Errorf("token %q has id %d, which does not fit a vocabulary of %d tokens", clip(texts[i]), id, len(ids))
+			return nil, fmt.Errorf("token %q has id %d, which does not fit a vocabulary of %d tokens", clip(texts[i]),
+				id, len(ids))
 		}
 		last = max(last, id)
 	}

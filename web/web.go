@@ -39,8 +39,10 @@ func Licenses() string { return licenses }
 // not a file of it or was in it when it was built, which is told by its hash. No
 // other site may frame it.
 func policyOf(page []byte) string {
-	return "default-src 'none'; script-src 'self'" + hashes(page, scripts) + "; style-src 'self'" + hashes(page, styles) +
-		"; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; script-src 'self'" + hashes(page, scripts) + "; style-src 'self'" + hashes(page,
+		styles) +
+		"; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; " +
+		"form-action 'none'; frame-ancestors 'none'"
 }
 
 // Scripts and styles that stand in a page itself.
@@ -124,9 +126,12 @@ func newFile(name string, plain []byte) *file {
 	}
 	sum := sha256.Sum256(plain)
 	f := &file{
-		kind: kind, tag: hex.EncodeToString(sum[:8]), forever: strings.HasPrefix(name, "assets/"), plain: plain,
-		policy: policyOf(nil),
-		packed: sync.OnceValue(func() []byte { return pack(plain) }),
+		kind:    kind,
+		tag:     hex.EncodeToString(sum[:8]),
+		forever: strings.HasPrefix(name, "assets/"),
+		plain:   plain,
+		policy:  policyOf(nil),
+		packed:  sync.OnceValue(func() []byte { return pack(plain) }),
 	}
 	if path.Ext(name) == ".html" {
 		f.policy = policyOf(plain)

@@ -20,7 +20,8 @@ import (
 )
 
 // sources are what the pages are built from: vite.config.ts lists the same.
-var sources = []string{"admin.html", "index.html", "package-lock.json", "package.json", "prerender.ts", "public", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts", "vite.plan.config.ts"}
+var sources = []string{"admin.html", "index.html", "package-lock.json", "package.json", "prerender.ts", "public",
+	"src", "svelte.config.js", "tsconfig.json", "vite.config.ts", "vite.plan.config.ts"}
 
 // sourcesHash is what the build records of them.
 func sourcesHash(t *testing.T) string {
@@ -49,7 +50,8 @@ func TestBuiltPagesAreFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := strings.TrimSpace(string(recorded)), sourcesHash(t); got != want {
-		t.Errorf("the built pages are older than their sources: run make web (built from %s, sources are %s)", got, want)
+		t.Errorf("the built pages are older than their sources: run make web (built from %s, sources are %s)", got,
+			want)
 	}
 }
 
@@ -71,7 +73,8 @@ func TestPagesAreSmall(t *testing.T) {
 	}
 	t.Logf("%d files, %d bytes, %d compressed", len(pages.files), plain, packed)
 	if plain > plainBytesMax || packed > packedBytesMax {
-		t.Errorf("the pages have %d bytes and %d compressed, more than %d and %d", plain, packed, plainBytesMax, packedBytesMax)
+		t.Errorf("the pages have %d bytes and %d compressed, more than %d and %d", plain, packed, plainBytesMax,
+			packedBytesMax)
 	}
 }
 
@@ -100,7 +103,9 @@ func TestPagesAreSelfContained(t *testing.T) {
 func small(t *testing.T) *Pages {
 	t.Helper()
 	pages, err := newPages(fstest.MapFS{
-		"index.html":             {Data: append([]byte("<style>p{}</style><style>b{}</style><script>let a;\n</script><script src=\"/x.js\"></script>"), bytes.Repeat([]byte("<p>hello</p>"), 100)...)},
+		"index.html": {Data: append(
+			[]byte("<style>p{}</style><style>b{}</style><script>let a;\n</script><script src=\"/x.js\"></script>"),
+			bytes.Repeat([]byte("<p>hello</p>"), 100)...)},
 		"assets/chat-a1b2.js":    {Data: []byte("x")},
 		"assets/base-c3d4.js":    {Data: bytes.Repeat([]byte("let a;"), 100)},
 		"assets/base-c3d4.js.br": {Data: []byte("smaller")},
@@ -127,7 +132,8 @@ func TestPaths(t *testing.T) {
 	p := small(t)
 	for path, want := range map[string]int{
 		"/": 200, "/index.html": 200, "/c/conv_1": 200, "/icon.svg": 200, "/assets/chat-a1b2.js": 200,
-		"/c/a/b": 404, "/assets/base-c3d4.js": 200, "/assets/base-c3d4.js.br": 404, "/assets/": 404, "/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
+		"/c/a/b": 404, "/assets/base-c3d4.js": 200, "/assets/base-c3d4.js.br": 404, "/assets/": 404,
+		"/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
 	} {
 		if got := get(p, path); got.StatusCode != want || p.Has(path) != (want == 200) {
 			t.Errorf("%s gives %d, and Has says %v", path, got.StatusCode, p.Has(path))
@@ -138,7 +144,8 @@ func TestPaths(t *testing.T) {
 func TestEncodings(t *testing.T) {
 	p := small(t)
 	for accept, want := range map[string]string{
-		"": "", "br": "", "gzip": "gzip", "gzip, deflate, br": "gzip", "deflate, GZIP;q=0.5": "gzip", "gzip;q=0": "", "gzip; q=0.0, br": "", "*": "gzip", "gzip;q=x": "",
+		"": "", "br": "", "gzip": "gzip", "gzip, deflate, br": "gzip", "deflate, GZIP;q=0.5": "gzip", "gzip;q=0": "",
+		"gzip; q=0.0, br": "", "*": "gzip", "gzip;q=x": "",
 	} {
 		r := get(p, "/", "Accept-Encoding", accept)
 		body, _ := io.ReadAll(r.Body)
@@ -159,7 +166,8 @@ func TestEncodings(t *testing.T) {
 	for accept, want := range map[string]string{"gzip, br": "br", "br;q=0, gzip": "gzip", "": ""} {
 		r := get(p, "/assets/base-c3d4.js", "Accept-Encoding", accept)
 		body, _ := io.ReadAll(r.Body)
-		if got := r.Header.Get("Content-Encoding"); got != want || (string(body) == "smaller") != (want == "br") || r.Header.Get("Vary") == "" {
+		if got := r.Header.Get("Content-Encoding"); got != want || (string(body) == "smaller") != (want == "br") ||
+			r.Header.Get("Vary") == "" {
 			t.Errorf("%q gives %q with %d bytes", accept, got, len(body))
 		}
 	}
@@ -178,7 +186,8 @@ func TestCaching(t *testing.T) {
 	if tag == "" || first.Header.Get("Cache-Control") != "no-cache" {
 		t.Errorf("got %v", first.Header)
 	}
-	for copies, want := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200} {
+	for copies, want := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200,
+		"": 200} {
 		r := get(p, "/", "Accept-Encoding", "gzip", "If-None-Match", copies)
 		body, _ := io.ReadAll(r.Body)
 		if r.StatusCode != want || want == 304 && len(body) > 0 || r.Header.Get("ETag") != tag {
@@ -200,7 +209,8 @@ func TestPolicy(t *testing.T) {
 	p := small(t)
 	allowed := get(p, "/").Header.Get("Content-Security-Policy")
 	for _, want := range []string{
-		"script-src 'self' 'sha256-" + hashOf("let a;\n") + "';", "style-src 'self' 'sha256-" + hashOf("p{}") + "' 'sha256-" + hashOf("b{}") + "';",
+		"script-src 'self' 'sha256-" + hashOf("let a;\n") + "';",
+		"style-src 'self' 'sha256-" + hashOf("p{}") + "' 'sha256-" + hashOf("b{}") + "';",
 	} {
 		if !strings.Contains(allowed, want) {
 			t.Errorf("the policy %q lacks %q", allowed, want)
@@ -209,7 +219,8 @@ func TestPolicy(t *testing.T) {
 	for _, path := range []string{"/", "/icon.svg", "/assets/chat-a1b2.js"} {
 		h := get(p, path).Header
 		csp := h.Get("Content-Security-Policy")
-		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || strings.Contains(csp, "http") {
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") ||
+			strings.Contains(csp, "*") || strings.Contains(csp, "http") {
 			t.Errorf("%s has the policy %q", path, csp)
 		}
 		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Type") == "" {

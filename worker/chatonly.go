@@ -14,8 +14,9 @@ func chatBody(r *Remote, q *parley.Request) (any, error) {
 		messages[i] = map[string]string{"role": t.Role, "content": t.Text}
 	}
 	b := map[string]any{
-		"model": r.theirName(q.Model), "messages": messages, "stream": true, "stream_options": map[string]any{"include_usage": true},
-		"temperature": q.Sampling.Temperature, "n": max(1, q.Choices),
+		"model": r.theirName(q.Model), "messages": messages, "stream": true,
+		"stream_options": map[string]any{"include_usage": true},
+		"temperature":    q.Sampling.Temperature, "n": max(1, q.Choices),
 	}
 	if q.MaxTokens > 0 {
 		b["max_tokens"] = q.MaxTokens
@@ -41,7 +42,8 @@ func responseFormat(g *parley.Grammar) map[string]any {
 	if g.Kind == parley.GrammarObject {
 		return map[string]any{"type": "json_object"}
 	}
-	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "schema": g.Schema, "strict": true}}
+	return map[string]any{"type": "json_schema",
+		"json_schema": map[string]any{"name": "answer", "schema": g.Schema, "strict": true}}
 }
 
 // readChat reads one event of /v1/chat/completions. What the engine thought, and

@@ -32,8 +32,12 @@ const idleMax = time.Minute
 // long as it takes.
 func newClient(c *Config, patience time.Duration) *http.Client {
 	t := &http.Transport{
-		DialContext: c.dialer().DialContext, DialTLSContext: c.dialTLS, DisableCompression: true,
-		MaxIdleConns: connectionsIdleMax, MaxIdleConnsPerHost: connectionsIdleMax, IdleConnTimeout: idleMax,
+		DialContext:           c.dialer().DialContext,
+		DialTLSContext:        c.dialTLS,
+		DisableCompression:    true,
+		MaxIdleConns:          connectionsIdleMax,
+		MaxIdleConnsPerHost:   connectionsIdleMax,
+		IdleConnTimeout:       idleMax,
 		ResponseHeaderTimeout: patience,
 	}
 	return &http.Client{Transport: t, CheckRedirect: stayHere}
@@ -183,7 +187,8 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 		e.Wait = time.Duration(seconds) * time.Second
 	}
 	if e.Code == parley.Unavailable {
-		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(status) + ": " + f.Message
+		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(
+			status) + ": " + f.Message
 	}
 	return e
 }
@@ -211,7 +216,8 @@ func codeOf(status int, message string) parley.Code {
 // for that.
 func tooLong(message string) bool {
 	m := strings.ToLower(message)
-	return strings.Contains(m, "context") && (strings.Contains(m, "length") || strings.Contains(m, "size") || strings.Contains(m, "exceed"))
+	return strings.Contains(m, "context") && (strings.Contains(m, "length") || strings.Contains(m, "size") ||
+		strings.Contains(m, "exceed"))
 }
 
 // explain finds what an error's body says: OpenAI's {"error": {"message"}}, our

@@ -27,7 +27,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				t.Errorf("a %s worker that redirects with %d is said to be well", kind, status)
 			}
 			var last error
-			for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, Model: "m", MaxTokens: 1}) {
+			for _, err := range r.Generate(t.Context(),
+				&parley.Request{Prompt: []parley.Token{1}, Model: "m", MaxTokens: 1}) {
 				last = err
 			}
 			if last == nil {
@@ -44,7 +45,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 // TestWorkersStayInTheirNetworks connects to a worker by a name: what it resolves to
 // must be in the networks, for HTTP and for the native wire.
 func TestWorkersStayInTheirNetworks(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{}`))
+	}))
 	defer s.Close()
 	byName := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	for network, allowed := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {

@@ -139,7 +139,8 @@ type completionUsage struct {
 func (a *assembly) use(u *completionUsage) {
 	if u != nil {
 		a.told = true
-		a.usage.PromptTokens, a.usage.OutputTokens, a.usage.CachedTokens = u.PromptTokens, u.CompletionTokens, u.Details.CachedTokens
+		a.usage.PromptTokens, a.usage.CachedTokens = u.PromptTokens, u.Details.CachedTokens
+		a.usage.OutputTokens = u.CompletionTokens
 	}
 }
 

@@ -60,7 +60,9 @@ const answersMax = 1 << 16
 // client has left. An error is one that the client can still be told of.
 func (d *Door) Serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Upgrade") != wireProtocol || r.ProtoMajor != 1 {
-		return &parley.Error{Code: parley.InvalidRequest, Message: "this route needs HTTP/1.1 and the headers 'Connection: Upgrade' and 'Upgrade: " + wireProtocol + "'"}
+		return &parley.Error{Code: parley.InvalidRequest,
+			Message: "this route needs HTTP/1.1 and the headers 'Connection: Upgrade' and 'Upgrade: " + wireProtocol +
+				"'"}
 	}
 	control := http.NewResponseController(w)
 	conn, buffered, err := control.Hijack()
@@ -73,7 +75,8 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer d.leave(v)
 	_ = conn.SetDeadline(time.Time{}) // the server's own no longer holds
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", wireProtocol); err != nil {
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		wireProtocol); err != nil {
 		return nil // the client has left
 	}
 	v.listen(r.Context(), buffered.Reader)
@@ -305,7 +308,8 @@ func (a *answering) answer(ctx context.Context, q *parley.Request) (err error) {
 			return nil
 		}
 	}
-	return unsendable(a.sendFault(parley.Errorf(parley.Unavailable, "the worker ended the answer without a delta that carries usage")))
+	return unsendable(a.sendFault(
+		parley.Errorf(parley.Unavailable, "the worker ended the answer without a delta that carries usage")))
 }
 
 // sendFault says why there is no more.

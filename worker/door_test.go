@@ -59,7 +59,8 @@ func knock(t *testing.T, url string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: worker\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", GeneratePath, wireProtocol); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: worker\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		GeneratePath, wireProtocol); err != nil {
 		t.Fatal(err)
 	}
 	return conn

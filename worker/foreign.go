@@ -112,10 +112,12 @@ func (a *assembly) take(r *Remote, speak dialect, message []byte) error {
 			Code int `json:"code"`
 		}
 		_ = json.Unmarshal(failed.Error, &coded)
-		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)), message, "")
+		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)),
+			message, "")
 	}
 	if err := speak.read(a, message); err != nil {
-		return parley.Errorf(parley.Unavailable, "worker %s (%s) sent an invalid answer: %v", r.cfg.URL, r.cfg.Kind, err)
+		return parley.Errorf(parley.Unavailable, "worker %s (%s) sent an invalid answer: %v", r.cfg.URL, r.cfg.Kind,
+			err)
 	}
 	return nil
 }
@@ -133,7 +135,8 @@ func fold(q *parley.Request, can Resuming) (*parley.Request, error) {
 		return q, nil
 	}
 	s := &q.Sampling
-	plain := len(q.Resume) == 1 && !q.Resume[0].Done && q.Grammar == nil && s.PresencePenalty == 0 && s.FrequencyPenalty == 0
+	plain := len(q.Resume) == 1 && !q.Resume[0].Done && q.Grammar == nil && s.PresencePenalty == 0 &&
+		s.FrequencyPenalty == 0
 	said := q.Resume[0].Tokens
 	if can == ResumeNone || can == ResumePlain && !plain || q.MaxTokens > 0 && len(said) >= q.MaxTokens {
 		return nil, parley.Errorf(parley.Unavailable, "this engine cannot resume an answer begun by another one")
@@ -161,11 +164,13 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 	case q.Choices > 1 && !p.Choices:
 		return parley.Invalid("n", "engines of kind %s return one choice per request", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
-		return parley.Invalid("stop_token_ids", "engines of kind %s return no token ids, so stop tokens are not supported", k)
+		return parley.Invalid("stop_token_ids",
+			"engines of kind %s return no token ids, so stop tokens are not supported", k)
 	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k == OpenAIChat):
 		return parley.Invalid("ignore_eos", "engines of kind %s do not support ignore_eos", k)
 	case k == OpenAIChat && len(q.Turns) == 0:
-		return parley.Invalid("messages", "engines of kind %s accept only text conversations: no tools, and no other prompts", k)
+		return parley.Invalid("messages",
+			"engines of kind %s accept only text conversations: no tools, and no other prompts", k)
 	case q.Grammar != nil && !holds(p.Grammar, q.Grammar):
 		return parley.Invalid("response_format", "engines of kind %s do not support this grammar", k)
 	}

@@ -139,11 +139,13 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 
 func TestTextIsNeededWhereIdsAreNotTaken(t *testing.T) {
 	for _, kind := range Kinds() {
-		if _, err := Dial(Config{URL: "http://x:1", Kind: kind}); (err == nil) != (PromisesOf(kind).TokenPrompts || kind == OpenAIChat) {
+		if _, err := Dial(Config{URL: "http://x:1", Kind: kind}); (err == nil) != (PromisesOf(kind).TokenPrompts ||
+			kind == OpenAIChat) {
 			t.Errorf("%s without a tokenizer: %v", kind, err)
 		}
 	}
-	for _, bad := range []Config{{URL: "x", Kind: VLLM}, {URL: "http://x", Kind: "other"}, {URL: "http://x", Kind: VLLM, Window: -1}} {
+	for _, bad := range []Config{{URL: "x", Kind: VLLM}, {URL: "http://x", Kind: "other"},
+		{URL: "http://x", Kind: VLLM, Window: -1}} {
 		if _, err := Dial(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
@@ -159,25 +161,37 @@ func TestProbes(t *testing.T) {
 		VLLM: {map[string]string{
 			"/health": "", "/version": `{"version":"0.27.1"}`, "/is_sleeping": `{"is_sleeping":true}`,
 			"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":4096}]}`,
-			"/metrics": "# HELP x y\nvllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\nvllm:num_requests_running{engine=\"1\",model_name=\"m\"} 1.0\n" +
-				"vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 2.0\nvllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.25\n" +
-				"vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"1000\"} 1.0\nvllm:bad{ 1\nnonsense\n",
-		}, Status{Version: "0.27.1", Models: []parley.Model{{ID: "m", ContextTokens: 4096}}, Running: 4, Waiting: 2, KVUse: 0.25, CapacityBlocks: 1000, BlockTokens: 16, Sleeping: true}},
+			"/metrics": "# HELP x y\nvllm:num_requests_running{engine=\"0\",model_name=\"m\"} " +
+				"3.0\nvllm:num_requests_running{engine=\"1\",model_name=\"m\"} 1.0\n" +
+				"vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} " +
+				"2.0\nvllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.25\n" +
+				"vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"1000\"} 1.0\nvllm:bad{ " +
+				"1\nnonsense\n",
+		}, Status{Version: "0.27.1", Models: []parley.Model{{ID: "m", ContextTokens: 4096}}, Running: 4, Waiting: 2,
+			KVUse: 0.25, CapacityBlocks: 1000, BlockTokens: 16, Sleeping: true}},
 		SGLang: {map[string]string{
 			"/health": "", "/v1/models": `{"data":[{"id":"m","max_model_len":8192}]}`,
-			"/metrics": "sglang:num_running_reqs{model_name=\"m\"} 5\nsglang:num_queue_reqs{model_name=\"m\"} 1\nsglang:token_usage{model_name=\"m\"} 0.5\nsglang:page_size 16\nsglang:num_pages 77\n",
-		}, Status{Models: []parley.Model{{ID: "m", ContextTokens: 8192}}, Running: 5, Waiting: 1, KVUse: 0.5, CapacityBlocks: 77, BlockTokens: 16}},
+			"/metrics": "sglang:num_running_reqs{model_name=\"m\"} 5\nsglang:num_queue_reqs{model_name=\"m\"} " +
+				"1\nsglang:token_usage{model_name=\"m\"} 0.5\nsglang:page_size 16\nsglang:num_pages 77\n",
+		}, Status{Models: []parley.Model{{ID: "m", ContextTokens: 8192}}, Running: 5, Waiting: 1, KVUse: 0.5,
+			CapacityBlocks: 77, BlockTokens: 16}},
 		LlamaCpp: {map[string]string{
-			"/health": `{"status":"ok"}`, "/props": `{"default_generation_settings":{"n_ctx":2048},"build_info":"b6500"}`,
-			"/v1/models": `{"data":[{"id":"m"}]}`, "/metrics": "llamacpp:requests_processing 1\nllamacpp:requests_deferred 4\n",
+			"/health":    `{"status":"ok"}`,
+			"/props":     `{"default_generation_settings":{"n_ctx":2048},"build_info":"b6500"}`,
+			"/v1/models": `{"data":[{"id":"m"}]}`,
+			"/metrics":   "llamacpp:requests_processing 1\nllamacpp:requests_deferred 4\n",
 		}, Status{Version: "b6500", Models: []parley.Model{{ID: "m", ContextTokens: 2048}}, Running: 1, Waiting: 4}},
 		Ollama: {map[string]string{
-			"/api/version": `{"version":"0.12.0"}`, "/api/tags": `{"models":[{"name":"llama3:latest"},{"name":"qwen:7b"}]}`,
-		}, Status{Version: "0.12.0", Models: []parley.Model{{ID: "llama3", ContextTokens: 99}, {ID: "qwen:7b", ContextTokens: 99}}}},
-		OpenAI: {map[string]string{"/v1/models": `{"data":[{"id":"gpt"}]}`}, Status{Models: []parley.Model{{ID: "gpt", ContextTokens: 99}}}},
+			"/api/version": `{"version":"0.12.0"}`,
+			"/api/tags":    `{"models":[{"name":"llama3:latest"},{"name":"qwen:7b"}]}`,
+		}, Status{Version: "0.12.0",
+			Models: []parley.Model{{ID: "llama3", ContextTokens: 99}, {ID: "qwen:7b", ContextTokens: 99}}}},
+		OpenAI: {map[string]string{"/v1/models": `{"data":[{"id":"gpt"}]}`},
+			Status{Models: []parley.Model{{ID: "gpt", ContextTokens: 99}}}},
 		Parley: {map[string]string{
 			AboutPath: `{"version":"1","instance":"i","pool":"chat","models":[{"ID":"m","ContextTokens":512}],"running":1,"waiting":2,"kv_use":0.5,"blocks":64,"block_tokens":16,"draining":true}`,
-		}, Status{Version: "1", Instance: "i", Pool: "chat", Models: []parley.Model{{ID: "m", ContextTokens: 512}}, Running: 1, Waiting: 2, KVUse: 0.5, CapacityBlocks: 64, BlockTokens: 16, Draining: true}},
+		}, Status{Version: "1", Instance: "i", Pool: "chat", Models: []parley.Model{{ID: "m", ContextTokens: 512}},
+			Running: 1, Waiting: 2, KVUse: 0.5, CapacityBlocks: 64, BlockTokens: 16, Draining: true}},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, ok := c.routes[r.URL.Path]
@@ -221,7 +235,8 @@ func TestOptionalRoutes(t *testing.T) {
 			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
 		case "/metrics":
 			w.WriteHeader(http.StatusNotImplemented)
-			_, _ = io.WriteString(w, `{"error":{"code":501,"message":"This server does not support metrics endpoint.","type":"not_supported_error"}}`)
+			_, _ = io.WriteString(w,
+				`{"error":{"code":501,"message":"This server does not support metrics endpoint.","type":"not_supported_error"}}`)
 		default:
 			http.NotFound(w, r)
 		}
@@ -262,7 +277,8 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		r := &Remote{cfg: Config{Kind: Kind(kind)}}
-		a := newAssembly(&parley.Request{Prompt: []parley.Token{1}, Choices: 2, Logprobs: true, TopLogprobs: 2, Stop: parley.Stop{Tokens: []parley.Token{3}}})
+		a := newAssembly(&parley.Request{Prompt: []parley.Token{1}, Choices: 2, Logprobs: true, TopLogprobs: 2,
+			Stop: parley.Stop{Tokens: []parley.Token{3}}})
 		ends := 0
 		for message, err := range speak.stream(bytes.NewReader(answer)) {
 			if err == nil {

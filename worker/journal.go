@@ -124,7 +124,8 @@ func (j *Journal) Serve(w http.ResponseWriter, r *http.Request, instance string)
 	}
 	_, _, lost, _ := j.From(from)
 	if named := r.URL.Query().Get("instance"); lost || named != instance || from > j.Seq()+1 {
-		return parley.Errorf(parley.Conflict, "batch %d of process %.64q is not kept here: GET %s, and continue from there", from, named, SnapshotPath)
+		return parley.Errorf(parley.Conflict,
+			"batch %d of process %.64q is not kept here: GET %s, and continue from there", from, named, SnapshotPath)
 	}
 	if !j.enter() {
 		return parley.Errorf(parley.Overloaded, "the limit of %d event readers is reached", journalStreamsMax)
@@ -132,7 +133,13 @@ func (j *Journal) Serve(w http.ResponseWriter, r *http.Request, instance string)
 	defer j.leave()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set(InstanceHeader, instance)
-	s := journalStream{journal: j, request: r, to: w, control: http.NewResponseController(w), next: from}
+	s := journalStream{
+		journal: j,
+		request: r,
+		to:      w,
+		control: http.NewResponseController(w),
+		next:    from,
+	}
 	return s.run()
 }
 

@@ -167,7 +167,8 @@ func (r *Remote) snapshot(ctx context.Context) (instance string, b kvindex.Batch
 		return "", b, r.unreachable(ctx, err)
 	}
 	if len(body) > snapshotMax {
-		return "", b, parley.Errorf(parley.Unavailable, "the snapshot of worker %s exceeds %d bytes", r.cfg.URL, snapshotMax)
+		return "", b, parley.Errorf(parley.Unavailable, "the snapshot of worker %s exceeds %d bytes", r.cfg.URL,
+			snapshotMax)
 	}
 	if b, err = readEvents(body); err != nil {
 		return "", b, r.garbled(ctx, err)

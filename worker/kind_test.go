@@ -9,10 +9,15 @@ import (
 
 // rows are the promises as docs/workers.md calls them, in its order.
 var rows = []struct{ field, row string }{
-	{"TokenIDs", "token ids in answers"}, {"TokenPrompts", "token ids as prompts"}, {"Events", "events of the cache"}, {"Replay", "events repeated"},
-	{"Snapshot", "snapshot of the cache"}, {"ModelEvents", "events tell models apart"}, {"Salts", "salts"}, {"Cancel", "cancel within a step"}, {"Backpressure", "backpressure to the engine"},
-	{"Metrics", "metrics of load"}, {"ExactSeeds", "exact seeds and greedy"}, {"Grammar", "grammar"}, {"Resume", "resumes answers begun elsewhere"},
-	{"Choices", "several choices"}, {"Logprobs", "log-probabilities"}, {"PromptLogprobs", "log-probabilities of prompts"}, {"Embed", "embeddings"}, {"Sleep", "sleep and wake"}, {"Whole", "the whole request"},
+	{"TokenIDs", "token ids in answers"}, {"TokenPrompts", "token ids as prompts"}, {"Events", "events of the cache"},
+	{"Replay", "events repeated"},
+	{"Snapshot", "snapshot of the cache"}, {"ModelEvents", "events tell models apart"}, {"Salts", "salts"},
+	{"Cancel", "cancel within a step"}, {"Backpressure", "backpressure to the engine"},
+	{"Metrics", "metrics of load"}, {"ExactSeeds", "exact seeds and greedy"}, {"Grammar", "grammar"},
+	{"Resume", "resumes answers begun elsewhere"},
+	{"Choices", "several choices"}, {"Logprobs", "log-probabilities"},
+	{"PromptLogprobs", "log-probabilities of prompts"}, {"Embed", "embeddings"}, {"Sleep", "sleep and wake"},
+	{"Whole", "the whole request"},
 }
 
 // TestPublishedTable compares the table for users with the one that counts.

@@ -65,7 +65,8 @@ func chain(events []BlockEvent) int {
 	for n := 1; n < len(events); n++ {
 		e := &events[n]
 		if e.Kind != first.Kind || e.Tier != first.Tier || e.Kind == kvindex.Cleared ||
-			e.Kind == kvindex.Stored && (e.Parent != events[n-1].Hash || (len(e.Tokens) == 0) != (len(first.Tokens) == 0)) {
+			e.Kind == kvindex.Stored && (e.Parent != events[n-1].Hash ||
+				(len(e.Tokens) == 0) != (len(first.Tokens) == 0)) {
 			return n
 		}
 	}
@@ -157,7 +158,8 @@ func (r *batchReader) events(u *unpacker) (out []kvindex.Event, err error) {
 // appendJoined appends an event. Some engines evict each block by an event of its
 // own; an index takes many at once with less effort.
 func appendJoined(out []kvindex.Event, e kvindex.Event) []kvindex.Event {
-	if n := len(out); n > 0 && e.Kind == kvindex.Removed && out[n-1].Kind == e.Kind && out[n-1].Tier == e.Tier && out[n-1].Model == e.Model {
+	if n := len(out); n > 0 && e.Kind == kvindex.Removed && out[n-1].Kind == e.Kind && out[n-1].Tier == e.Tier &&
+		out[n-1].Model == e.Model {
 		last := &out[n-1]
 		last.Keys, last.Engine = append(last.Keys, e.Keys...), append(last.Engine, e.Engine...)
 		return out
@@ -185,7 +187,8 @@ type fields struct {
 // storedPlaces and removedPlaces are the names of an array's elements after its
 // tag.
 var (
-	storedPlaces  = []string{"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality"}
+	storedPlaces = []string{"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium",
+		"lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality"}
 	removedPlaces = []string{"block_hashes", "medium", "group_idx", "locality"}
 )
 

@@ -41,12 +41,14 @@ func chainOf(tokens []parley.Token, salt parley.Salt) (out []BlockEvent) {
 func TestForeignRoutersReadOurBatches(t *testing.T) {
 	stored := chainOf(tokensFrom(1, 48), parley.Salt{})
 	removed := BlockEvent{Kind: kvindex.Removed, Tier: kvindex.Host, Hash: stored[2].Hash}
-	payload := appendBatch(nil, time.Unix(1, 5e8), "", []BlockEvent{stored[0], stored[1], stored[2], removed, {Kind: kvindex.Cleared}}, 16)
+	payload := appendBatch(nil, time.Unix(1, 5e8), "",
+		[]BlockEvent{stored[0], stored[1], stored[2], removed, {Kind: kvindex.Cleared}}, 16)
 	foreign, err := (&batchReader{}).read(payload)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := foreign[0]; !e.First || e.BlockTokens != 16 || len(e.Engine) != 3 || !slices.Equal(e.Tokens, tokensFrom(1, 48)) ||
+	if e := foreign[0]; !e.First || e.BlockTokens != 16 || len(e.Engine) != 3 ||
+		!slices.Equal(e.Tokens, tokensFrom(1, 48)) ||
 		e.Engine[0] != binary.BigEndian.Uint64(stored[0].Hash[24:]) {
 		t.Errorf("as a foreign router reads it: %+v", e)
 	}
@@ -98,7 +100,8 @@ func ints(tokens []parley.Token) (out []any) {
 func TestForeignBatches(t *testing.T) {
 	salt := parley.Salt{1, 2, 3}
 	two := ints(tokensFrom(1, 32))
-	plain := kvindex.Event{Kind: kvindex.Stored, Engine: []uint64{10, 11}, First: true, Tokens: tokensFrom(1, 32), BlockTokens: 16}
+	plain := kvindex.Event{Kind: kvindex.Stored, Engine: []uint64{10, 11}, First: true, Tokens: tokensFrom(1, 32),
+		BlockTokens: 16}
 	salted := plain
 	salted.Salt, salted.Salted = salt, true
 	deeper := plain
@@ -117,28 +120,43 @@ func TestForeignBatches(t *testing.T) {
 		event any
 		want  []kvindex.Event
 	}{
-		"vLLM map":        {[][2]any{{"type", "BlockStored"}, {"block_hashes", []any{10, 11}}, {"parent_block_hash", nil}, {"token_ids", two}, {"block_size", 16}, {"lora_id", nil}, {"medium", "GPU"}, {"lora_name", nil}, {"group_idx", 0}, {"kv_cache_spec_kind", "full_attention"}}, []kvindex.Event{plain}},
-		"vLLM array":      {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil}, []kvindex.Event{plain}},
-		"simulator array": {[]any{"BlockStored", []any{10, 11}, 0, two, 16, nil, "GPU", nil, nil}, []kvindex.Event{plain}},
-		"vLLM bytes":      {[]any{"BlockStored", []any{append(make([]byte, 31), 10), append(make([]byte, 31), 11)}, nil, two, 16}, []kvindex.Event{plain}},
-		"vLLM parent":     {[]any{"BlockStored", []any{10, 11}, 9, two, 16}, []kvindex.Event{deeper}},
-		"vLLM salt":       {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, []any{[]any{hex.EncodeToString(salt[:])}, nil}}, []kvindex.Event{salted}},
-		"SGLang salt":     {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", [][2]any{{"cache_salt", hex.EncodeToString(salt[:])}}}, []kvindex.Event{salted}},
-		"SGLang signed":   {[]any{"BlockStored", []any{-1, 11}, nil, two, 16, nil, "GPU"}, []kvindex.Event{negative}},
-		"SGLang host":     {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "CPU_PINNED"}, []kvindex.Event{host}},
-		"adapter":         {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora"}, []kvindex.Event{adapted}},
-		"adapter's keys":  {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora", []any{[]any{"lora", hex.EncodeToString(salt[:])}, []any{"lora"}}}, []kvindex.Event{adaptedSalted}},
-		"our model":       {[][2]any{{"type", "BlockRemoved"}, {"model", "polly"}, {"block_hashes", []any{10}}}, []kvindex.Event{{Kind: kvindex.Removed, Model: "polly", Engine: []uint64{10}}}},
-		"images":          {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, []any{[]any{[]any{"img", 0}}, nil}}, []kvindex.Event{elsewhere}},
-		"foreign salt":    {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, []any{[]any{"tenant-a"}, nil}}, []kvindex.Event{elsewhere}},
-		"sliding window":  {[][2]any{{"type", "BlockStored"}, {"block_hashes", []any{10}}, {"group_idx", 1}, {"kv_cache_spec_kind", "sliding_window"}}, nil},
-		"removed":         {[]any{"BlockRemoved", []any{10}, "GPU"}, []kvindex.Event{{Kind: kvindex.Removed, Engine: []uint64{10}}}},
-		"other group":     {[]any{"BlockRemoved", []any{10}, "GPU", 3}, nil},
-		"cleared":         {[]any{"AllBlocksCleared"}, []kvindex.Event{{Kind: kvindex.Cleared}}},
-		"cleared map":     {[][2]any{{"type", "AllBlocksCleared"}}, []kvindex.Event{{Kind: kvindex.Cleared}}},
-		"unknown":         {[]any{"BlockMoved", []any{10}, [][2]any{{"x", 1.5}}}, nil},
-		"later fields":    {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, nil, 0, "full_attention", nil, "LOCAL", "new", []any{1}}, []kvindex.Event{plain}},
-		"remote":          {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, nil, 0, "full_attention", nil, "REMOTE"}, []kvindex.Event{elsewhere}},
+		"vLLM map": {[][2]any{{"type", "BlockStored"}, {"block_hashes", []any{10, 11}},
+			{"parent_block_hash", nil}, {"token_ids", two}, {"block_size", 16}, {"lora_id", nil}, {"medium", "GPU"},
+			{"lora_name", nil}, {"group_idx", 0}, {"kv_cache_spec_kind", "full_attention"}}, []kvindex.Event{plain}},
+		"vLLM array": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil}, []kvindex.Event{plain}},
+		"simulator array": {[]any{"BlockStored", []any{10, 11}, 0, two, 16, nil, "GPU", nil, nil},
+			[]kvindex.Event{plain}},
+		"vLLM bytes": {[]any{"BlockStored", []any{append(make([]byte, 31), 10), append(make([]byte, 31), 11)}, nil,
+			two, 16}, []kvindex.Event{plain}},
+		"vLLM parent": {[]any{"BlockStored", []any{10, 11}, 9, two, 16}, []kvindex.Event{deeper}},
+		"vLLM salt": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil,
+			[]any{[]any{hex.EncodeToString(salt[:])}, nil}}, []kvindex.Event{salted}},
+		"SGLang salt": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU",
+			[][2]any{{"cache_salt", hex.EncodeToString(salt[:])}}}, []kvindex.Event{salted}},
+		"SGLang signed": {[]any{"BlockStored", []any{-1, 11}, nil, two, 16, nil, "GPU"}, []kvindex.Event{negative}},
+		"SGLang host":   {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "CPU_PINNED"}, []kvindex.Event{host}},
+		"adapter": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora"},
+			[]kvindex.Event{adapted}},
+		"adapter's keys": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, 1, "GPU", "lora",
+			[]any{[]any{"lora", hex.EncodeToString(salt[:])}, []any{"lora"}}}, []kvindex.Event{adaptedSalted}},
+		"our model": {[][2]any{{"type", "BlockRemoved"}, {"model", "polly"}, {"block_hashes", []any{10}}},
+			[]kvindex.Event{{Kind: kvindex.Removed, Model: "polly", Engine: []uint64{10}}}},
+		"images": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil,
+			[]any{[]any{[]any{"img", 0}}, nil}}, []kvindex.Event{elsewhere}},
+		"foreign salt": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil,
+			[]any{[]any{"tenant-a"}, nil}}, []kvindex.Event{elsewhere}},
+		"sliding window": {[][2]any{{"type", "BlockStored"}, {"block_hashes", []any{10}}, {"group_idx", 1},
+			{"kv_cache_spec_kind", "sliding_window"}}, nil},
+		"removed": {[]any{"BlockRemoved", []any{10}, "GPU"},
+			[]kvindex.Event{{Kind: kvindex.Removed, Engine: []uint64{10}}}},
+		"other group": {[]any{"BlockRemoved", []any{10}, "GPU", 3}, nil},
+		"cleared":     {[]any{"AllBlocksCleared"}, []kvindex.Event{{Kind: kvindex.Cleared}}},
+		"cleared map": {[][2]any{{"type", "AllBlocksCleared"}}, []kvindex.Event{{Kind: kvindex.Cleared}}},
+		"unknown":     {[]any{"BlockMoved", []any{10}, [][2]any{{"x", 1.5}}}, nil},
+		"later fields": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, nil, 0, "full_attention",
+			nil, "LOCAL", "new", []any{1}}, []kvindex.Event{plain}},
+		"remote": {[]any{"BlockStored", []any{10, 11}, nil, two, 16, nil, "GPU", nil, nil, 0, "full_attention", nil,
+			"REMOTE"}, []kvindex.Event{elsewhere}},
 	} {
 		got, err := (&batchReader{}).read(pack(nil, []any{1.5, []any{c.event}, 0}))
 		if err != nil {
@@ -151,19 +169,23 @@ func TestForeignBatches(t *testing.T) {
 
 // TestCapturedBatch reads what the simulator was seen to send.
 func TestCapturedBatch(t *testing.T) {
-	payload := append([]byte{0x93, 0xcb, 0x41, 0xda, 0xbe, 0x3f, 0x66, 0x2c, 0xc6, 0xa2, 0x91, 0x99, 0xab}, "BlockStored"...)
-	payload = append(payload, 0x92, 0xcf, 0x99, 0xe0, 0x4b, 0xfb, 0x87, 0xb8, 0x1f, 0x24, 0xcf, 0xc2, 0x73, 0x5e, 0x25, 0xa2, 0xb2, 0x60, 0x65, 0x00, 0xdc, 0x00, 0x20)
+	payload := append([]byte{0x93, 0xcb, 0x41, 0xda, 0xbe, 0x3f, 0x66, 0x2c, 0xc6, 0xa2, 0x91, 0x99, 0xab},
+		"BlockStored"...)
+	payload = append(payload, 0x92, 0xcf, 0x99, 0xe0, 0x4b, 0xfb, 0x87, 0xb8, 0x1f, 0x24, 0xcf, 0xc2, 0x73, 0x5e, 0x25,
+		0xa2, 0xb2, 0x60, 0x65, 0x00, 0xdc, 0x00, 0x20)
 	payload = append(payload, slices.Repeat([]byte{7}, 32)...)
 	payload = append(append(append(payload, 0x10, 0xc0, 0xa3), "GPU"...), 0xc0, 0xc0, 0x00)
 	got, err := (&batchReader{}).read(payload)
-	if err != nil || len(got) != 1 || !got[0].First || got[0].Engine[1] != 0xc2735e25a2b26065 || len(got[0].Tokens) != 32 {
+	if err != nil || len(got) != 1 || !got[0].First || got[0].Engine[1] != 0xc2735e25a2b26065 ||
+		len(got[0].Tokens) != 32 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func FuzzBatch(f *testing.F) {
 	f.Add(appendBatch(nil, time.Unix(1, 0), "m", chainOf(tokensFrom(1, 48), parley.Salt{}), 16))
-	f.Add(pack(nil, []any{1.5, []any{[]any{"BlockStored", []any{10}, nil, []any{1}, 1, nil, "GPU", [][2]any{{"cache_salt", "x"}}}}, 0}))
+	f.Add(pack(nil, []any{1.5,
+		[]any{[]any{"BlockStored", []any{10}, nil, []any{1}, 1, nil, "GPU", [][2]any{{"cache_salt", "x"}}}}, 0}))
 	f.Add([]byte{0x93, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		if events, err := (&batchReader{}).read(payload); err == nil {
@@ -214,8 +236,10 @@ func (m *mirror) listener() Listener {
 		return do()
 	}
 	return Listener{
-		Connected:   func() { locked(func() kvindex.Ask { m.index.Reconnected(m.id); return kvindex.Ask{} }) },
-		Batch:       func(b kvindex.Batch) kvindex.Ask { return locked(func() kvindex.Ask { return m.index.Apply(m.id, b) }) },
+		Connected: func() { locked(func() kvindex.Ask { m.index.Reconnected(m.id); return kvindex.Ask{} }) },
+		Batch: func(b kvindex.Batch) kvindex.Ask {
+			return locked(func() kvindex.Ask { return m.index.Apply(m.id, b) })
+		},
 		ReplayEnded: func() kvindex.Ask { return locked(func() kvindex.Ask { return m.index.ReplayEnded(m.id) }) },
 		Snapshot: func(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
 			return locked(func() kvindex.Ask { return m.index.Restore(m.id, seq, blocks) })
@@ -243,7 +267,8 @@ func (m *mirror) until(t *testing.T, held int) {
 
 func publisherFor(t *testing.T, keep int) (*Publisher, Config) {
 	t.Helper()
-	p, err := NewPublisher(PublisherConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0", BlockTokens: 16, Keep: keep, Tokens: true})
+	p, err := NewPublisher(PublisherConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0", BlockTokens: 16, Keep: keep,
+		Tokens: true})
 	if err != nil {
 		t.Fatal(err)
 	}

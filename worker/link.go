@@ -51,7 +51,13 @@ var (
 )
 
 func newLink(conn net.Conn, silence time.Duration) *link {
-	l := &link{conn: conn, silence: silence, most: lineMax, born: time.Now(), streams: map[uint64]*inflow{}}
+	l := &link{
+		conn:    conn,
+		silence: silence,
+		most:    lineMax,
+		born:    time.Now(),
+		streams: map[uint64]*inflow{},
+	}
 	l.out.to, l.lines = conn, bufio.NewReaderSize(l, linkBuffer)
 	return l
 }

@@ -90,7 +90,9 @@ func TestAWorkerThatIgnoresTheWindow(t *testing.T) {
 // found to be broken.
 func FuzzLink(f *testing.F) {
 	for _, said := range []string{
-		"1 {\"delta\":{\"tokens\":[5]}}\n2 {\"delta\":{\"tokens\":[6]}}\n1 {\"delta\":{\"tokens\":[7],\"finish\":\"stop\",\"usage\":{\"OutputTokens\":2}}}\n2 {\"error\":{\"code\":\"overloaded\",\"message\":\"full\"}}\n",
+		"1 {\"delta\":{\"tokens\":[5]}}\n2 {\"delta\":{\"tokens\":[6]}}\n1 " +
+			"{\"delta\":{\"tokens\":[7],\"finish\":\"stop\",\"usage\":{\"OutputTokens\":2}}}\n2 " +
+			"{\"error\":{\"code\":\"overloaded\",\"message\":\"full\"}}\n",
 		"0 !\n1 {\"delta\":{\"tokens\":[5,6]}}\n3 {\"delta\":{}}\n",
 		"1 {\"delta\":{\"tokens\":[5]}}\n1 nonsense\n1 {\"delta\":{\"tokens\":[6]}}\n",
 		"1 {\"delta\":{\"tokens\":[5]},\"error\":{\"code\":\"internal\"}}\nno line\n",
@@ -119,7 +121,8 @@ func FuzzLink(f *testing.F) {
 				}
 				return true
 			})
-			if want := plainly(said, uint64(i+1)); !slices.Equal(got.tokens, want.tokens) || got.code != want.code || !reflect.DeepEqual(got.usage, want.usage) {
+			if want := plainly(said, uint64(i+1)); !slices.Equal(got.tokens, want.tokens) || got.code != want.code ||
+				!reflect.DeepEqual(got.usage, want.usage) {
 				t.Errorf("request %d of %q: %+v, and read plainly %+v", i+1, said, got, want)
 			}
 			l.drop(in, true)

@@ -13,9 +13,11 @@ import (
 // ids. Its samplers are asked for in the order that ours have, and no others.
 func llamaBody(r *Remote, q *parley.Request) (any, error) {
 	b := map[string]any{
-		"prompt": q.Prompt, "stream": true, "return_tokens": true, "cache_prompt": true, "n_predict": -1, "n_cmpl": max(1, q.Choices),
-		"temperature": q.Sampling.Temperature, "samplers": []string{"penalties", "top_k", "top_p", "min_p", "temperature"},
-		"top_k": 0, "top_p": 1, "min_p": 0, "repeat_penalty": 1,
+		"prompt": q.Prompt, "stream": true, "return_tokens": true, "cache_prompt": true, "n_predict": -1,
+		"n_cmpl":      max(1, q.Choices),
+		"temperature": q.Sampling.Temperature,
+		"samplers":    []string{"penalties", "top_k", "top_p", "min_p", "temperature"},
+		"top_k":       0, "top_p": 1, "min_p": 0, "repeat_penalty": 1,
 		// All that was said counts; newer servers refuse -1 for that.
 		"repeat_last_n": cmp.Or(r.contextTokens(q.Model), len(q.Prompt)+q.MaxTokens),
 	}

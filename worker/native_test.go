@@ -50,7 +50,8 @@ func (w *counting) Generate(ctx context.Context, r *parley.Request) iter.Seq2[pa
 					yield(parley.Delta{}, w.fail)
 					return
 				}
-				d.Finish, d.Usage = parley.FinishLength, &parley.Usage{PromptTokens: len(r.Prompt), OutputTokens: r.MaxTokens}
+				d.Finish, d.Usage = parley.FinishLength, &parley.Usage{PromptTokens: len(r.Prompt),
+					OutputTokens: r.MaxTokens}
 			}
 			if !yield(d, nil) {
 				return
@@ -157,7 +158,8 @@ func TestSlowReadersPauseTheWorker(t *testing.T) {
 			synctest.Wait()
 			untold := d.Count() + window/4 // the most that is read and not told yet
 			given := int(w.given.Load())
-			if least, most := read+window-untold, read+window+1; given < least || given > most { // one is in the worker's hand
+			// one is in the worker's hand
+			if least, most := read+window-untold, read+window+1; given < least || given > most {
 				t.Fatalf("%d tokens were computed when %d were read: want %d to %d", given, read, least, most)
 			}
 		}
@@ -217,7 +219,9 @@ func TestBrokenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := &Door{To: w}
-	s := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { _ = door.Serve(rw, req) })}
+	s := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		_ = door.Serve(rw, req)
+	})}
 	go s.Serve(l)
 	r = dial(t, Config{URL: "http://" + l.Addr().String(), Kind: Parley})
 	n := 0
@@ -306,7 +310,8 @@ func TestOneConnectionForAll(t *testing.T) {
 		all.Go(func() {
 			for n := range 10 {
 				next := parley.Token(0)
-				for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: i + n + 1}) {
+				for d, err := range r.Generate(t.Context(),
+					&parley.Request{Prompt: []parley.Token{1}, MaxTokens: i + n + 1}) {
 					if err != nil {
 						t.Error(err)
 					}
@@ -416,7 +421,8 @@ func TestSilenceAfterTheFirstToken(t *testing.T) {
 		r := linked(t, near, Config{})
 		began, tokens := time.Now(), 0
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 9}) {
-			if tokens += d.Count(); err != nil && (parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), errNoSign.Error())) {
+			if tokens += d.Count(); err != nil && (parley.CodeOf(err) != parley.Unavailable ||
+				!strings.Contains(err.Error(), errNoSign.Error())) {
 				t.Error(err)
 			}
 		}
@@ -461,7 +467,8 @@ func (slowWorker) Models() []parley.Model { return nil }
 func (w slowWorker) Generate(context.Context, *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
 		time.Sleep(w.after)
-		yield(parley.Delta{Tokens: []parley.Token{1}, Finish: parley.FinishLength, Usage: &parley.Usage{OutputTokens: 1}}, nil)
+		yield(parley.Delta{Tokens: []parley.Token{1}, Finish: parley.FinishLength,
+			Usage: &parley.Usage{OutputTokens: 1}}, nil)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // ollamaBody writes q for Ollama's /api/generate, which takes and gives text.
 // The prompt is rendered already, so it is sent raw.
 func ollamaBody(r *Remote, q *parley.Request) (any, error) {
-	o := map[string]any{"temperature": q.Sampling.Temperature, "num_predict": -1, "top_k": 0, "top_p": 1, "repeat_penalty": 1}
+	o := map[string]any{"temperature": q.Sampling.Temperature, "num_predict": -1, "top_k": 0, "top_p": 1,
+		"repeat_penalty": 1}
 	if q.MaxTokens > 0 {
 		o["num_predict"] = q.MaxTokens
 	}
@@ -26,7 +27,8 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 	if len(q.Stop.Strings) > 0 {
 		o["stop"] = q.Stop.Strings
 	}
-	b := map[string]any{"model": r.theirName(q.Model), "prompt": r.cfg.Text(q.Model, q.Prompt), "raw": true, "stream": true, "options": o}
+	b := map[string]any{"model": r.theirName(q.Model), "prompt": r.cfg.Text(q.Model, q.Prompt), "raw": true,
+		"stream": true, "options": o}
 	if q.Grammar != nil {
 		b["format"] = schemaOf(q.Grammar)
 	}
@@ -59,8 +61,9 @@ func readOllama(a *assembly, message []byte) error {
 			return err
 		}
 		a.told = true
-		a.usage = parley.Usage{PromptTokens: cmp.Or(chunk.PromptEvalCount, len(a.q.Prompt)), OutputTokens: chunk.EvalCount,
-			Prefill: time.Duration(chunk.PromptEval), Decode: time.Duration(chunk.Eval)}
+		a.usage = parley.Usage{PromptTokens: cmp.Or(chunk.PromptEvalCount, len(a.q.Prompt)),
+			OutputTokens: chunk.EvalCount,
+			Prefill:      time.Duration(chunk.PromptEval), Decode: time.Duration(chunk.Eval)}
 	}
 	a.add(0, d)
 	return nil

@@ -86,7 +86,10 @@ func TestAConnectionThatNobodyWaitsFor(t *testing.T) {
 	if _, err := http.ReadRequest(lines); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wireProtocol + "\r\n\r\n")); err != nil {
+	if _, err := conn.Write(
+		[]byte(
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wireProtocol +
+				"\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))

@@ -44,8 +44,19 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	return Status{
-		Version: a.Version, Instance: a.Instance, Pool: a.Pool, Models: a.Models, Running: a.Running, Waiting: a.Waiting, BusySeconds: a.BusySeconds, Preemptions: a.Preemptions,
-		KVUse: a.KVUse, CapacityBlocks: a.Blocks, BlockTokens: a.BlockTokens, Sleeping: a.Sleeping, Draining: a.Draining,
+		Version:        a.Version,
+		Instance:       a.Instance,
+		Pool:           a.Pool,
+		Models:         a.Models,
+		Running:        a.Running,
+		Waiting:        a.Waiting,
+		BusySeconds:    a.BusySeconds,
+		Preemptions:    a.Preemptions,
+		KVUse:          a.KVUse,
+		CapacityBlocks: a.Blocks,
+		BlockTokens:    a.BlockTokens,
+		Sleeping:       a.Sleeping,
+		Draining:       a.Draining,
 	}, nil
 }
 
@@ -164,7 +175,8 @@ func (r *Remote) probeOllama(ctx context.Context) (Status, error) {
 	}
 	s.Version = version.Version
 	for _, m := range tags.Models {
-		s.Models = append(s.Models, parley.Model{ID: strings.TrimSuffix(m.Name, ":latest"), ContextTokens: r.cfg.ContextTokens})
+		s.Models = append(s.Models,
+			parley.Model{ID: strings.TrimSuffix(m.Name, ":latest"), ContextTokens: r.cfg.ContextTokens})
 	}
 	return s, nil
 }
@@ -173,7 +185,8 @@ func (r *Remote) probeOllama(ctx context.Context) (Status, error) {
 // them switched off.
 func (r *Remote) measure(ctx context.Context, s *Status) error {
 	resp, err := r.send(ctx, "/metrics", nil)
-	if code := parley.CodeOf(err); err != nil && (code == parley.NotFound || code == parley.Unavailable && isStatus(err, http.StatusNotImplemented)) {
+	if code := parley.CodeOf(err); err != nil && (code == parley.NotFound ||
+		code == parley.Unavailable && isStatus(err, http.StatusNotImplemented)) {
 		return nil
 	}
 	if err != nil {

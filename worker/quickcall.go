@@ -11,7 +11,8 @@ import (
 // any JSON costs. Whatever is different is left to the other way.
 func appendCall(to []byte, c *call) ([]byte, bool) {
 	r := &c.Request
-	if r.Turns != nil || r.Grammar != nil || r.Sampling.LogitBias != nil || r.Stop.Strings != nil || r.Resume != nil || !r.Deadline.IsZero() {
+	if r.Turns != nil || r.Grammar != nil || r.Sampling.LogitBias != nil || r.Stop.Strings != nil || r.Resume != nil ||
+		!r.Deadline.IsZero() {
 		return to, false
 	}
 	o := quickObject{to: append(to, '{')}
@@ -147,7 +148,8 @@ func (o *quickObject) bytes(name string, list []byte) {
 }
 
 func (o *quickObject) sampling(s *parley.Sampling) {
-	if s.Temperature == 0 && s.TopK == 0 && s.TopP == 0 && s.MinP == 0 && s.RepetitionPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && s.Seed == 0 {
+	if s.Temperature == 0 && s.TopK == 0 && s.TopP == 0 && s.MinP == 0 && s.RepetitionPenalty == 0 &&
+		s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && s.Seed == 0 {
 		return
 	}
 	o.object("Sampling", func() {

@@ -79,7 +79,8 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("worker %s: %s accepts no token ids, so the model's tokenizer is needed", c.URL, c.Kind)
 	}
 	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {
-		return fmt.Errorf("worker %s: window %d, silence %s and context %d must not be negative", c.URL, c.Window, c.Silence, c.ContextTokens)
+		return fmt.Errorf("worker %s: window %d, silence %s and context %d must not be negative", c.URL, c.Window,
+			c.Silence, c.ContextTokens)
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func answerOnce(conn net.Conn) {
 	}
 	_, _ = io.Copy(io.Discard, req.Body)
 	const body = "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
-	resp := http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
+	resp := http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body))}
 	if resp.Write(conn) == nil {
 		_, _ = in.Peek(1) // the second request has begun
 	}

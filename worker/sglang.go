@@ -13,7 +13,8 @@ import (
 
 // sglangBody writes q for SGLang's own /generate, which takes and gives ids.
 func sglangBody(r *Remote, q *parley.Request) (any, error) {
-	s := map[string]any{"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "skip_special_tokens": false, "no_stop_trim": true}
+	s := map[string]any{"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "skip_special_tokens": false,
+		"no_stop_trim": true}
 	r.putLength(s, "max_new_tokens", q)
 	if s["max_new_tokens"] == nil {
 		s["max_new_tokens"] = math.MaxInt32 // it takes what the context leaves

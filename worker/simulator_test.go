@@ -22,7 +22,9 @@ func startSimulator(t *testing.T, more ...string) Config {
 	t.Helper()
 	program := os.Getenv("PARLEY_VLLM_SIM")
 	if program == "" {
-		t.Skip("NOT RUN: vLLM's events from a foreign program. Build llm-d-inference-sim (github.com/llm-d) and name it in PARLEY_VLLM_SIM")
+		t.Skip(
+			"NOT RUN: vLLM's events from a foreign program. Build llm-d-inference-sim (github.com/llm-d) and name " +
+				"it in PARLEY_VLLM_SIM")
 	}
 	in, events := relay(t)
 	ports := make([]string, 2)
@@ -39,8 +41,10 @@ func startSimulator(t *testing.T, more ...string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, append([]string{"--model", "m", "--port", ports[0], "--mode", "echo", "--force-dummy-tokenizer", "--enable-sleep-mode",
-		"--enable-kvcache", "--kv-cache-size", "64", "--block-size", "16", "--zmq-endpoint", in, "--kv-events-replay-endpoint", at(ports[1])}, more...)...)
+	cmd := exec.Command(program, append([]string{"--model", "m", "--port", ports[0], "--mode", "echo",
+		"--force-dummy-tokenizer", "--enable-sleep-mode",
+		"--enable-kvcache", "--kv-cache-size", "64", "--block-size", "16", "--zmq-endpoint", in,
+		"--kv-events-replay-endpoint", at(ports[1])}, more...)...)
 	cmd.Env = append(os.Environ(), "VLLM_SERVER_DEV_MODE=1", "POD_IP=127.0.0.1")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -126,9 +130,13 @@ func TestSimulatorsEvents(t *testing.T) {
 				t.Fatalf("%+v", s)
 			}
 			early := newFollowed(t, r)
-			early.await(t, "listening", func(s kvindex.Stats) bool { return s.State == kvindex.Exact || s.State == kvindex.Joining })
+			early.await(t, "listening", func(s kvindex.Stats) bool {
+				return s.State == kvindex.Exact || s.State == kvindex.Joining
+			})
 			prompts := askMany(t, r, 8)
-			early.await(t, "exact", func(s kvindex.Stats) bool { return s.State == kvindex.Exact && s.Held == 64 && s.Removed > 0 })
+			early.await(t, "exact", func(s kvindex.Stats) bool {
+				return s.State == kvindex.Exact && s.Held == 64 && s.Removed > 0
+			})
 			early.compare(t, prompts)
 			other := dial(t, r.cfg)
 			awaitUp(t, other)
@@ -249,7 +257,8 @@ func TestSimulatorSleeps(t *testing.T) {
 	}
 	askMany(t, r, 1)
 	other := dial(t, Config{URL: r.cfg.URL, Kind: SGLang})
-	if err := other.Sleep(t.Context()); parley.CodeOf(err) != parley.Conflict || !strings.Contains(err.Error(), "does not support sleep") {
+	if err := other.Sleep(t.Context()); parley.CodeOf(err) != parley.Conflict ||
+		!strings.Contains(err.Error(), "does not support sleep") {
 		t.Errorf("of a kind that promises no sleep: %v", err)
 	}
 }

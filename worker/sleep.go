@@ -17,11 +17,14 @@ func (r *Remote) Wake(ctx context.Context) error { return r.rest(ctx, "/wake_up"
 
 func (r *Remote) rest(ctx context.Context, path string) error {
 	if !PromisesOf(r.cfg.Kind).Sleep {
-		return parley.Errorf(parley.Conflict, "worker %s is a %s server, which does not support sleep", r.cfg.URL, r.cfg.Kind)
+		return parley.Errorf(parley.Conflict, "worker %s is a %s server, which does not support sleep", r.cfg.URL,
+			r.cfg.Kind)
 	}
 	resp, err := r.sendBy(ctx, r.patient, path, struct{}{})
 	if parley.CodeOf(err) == parley.NotFound {
-		return parley.Errorf(parley.Conflict, "worker %s has no routes for sleep: vLLM has them with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1", r.cfg.URL)
+		return parley.Errorf(parley.Conflict,
+			"worker %s has no routes for sleep: vLLM has them with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1",
+			r.cfg.URL)
 	}
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ func (w pausing) Generate(_ context.Context, r *parley.Request) iter.Seq2[parley
 			return
 		}
 		time.Sleep(w.pause)
-		yield(parley.Delta{Tokens: []parley.Token{2}, Finish: parley.FinishLength, Usage: &parley.Usage{OutputTokens: 2}}, nil)
+		yield(parley.Delta{Tokens: []parley.Token{2}, Finish: parley.FinishLength,
+			Usage: &parley.Usage{OutputTokens: 2}}, nil)
 	}
 }
 
@@ -56,7 +57,8 @@ func TestWorkersTellTheirOwnTimes(t *testing.T) {
 	if whole.First != first.First || whole.Whole < whole.First+pause {
 		t.Errorf("at the end: %+v after %+v", whole, first)
 	}
-	r = dial(t, Config{URL: serveWire(t, pausing{pause: pause, fail: parley.Errorf(parley.Overloaded, "full")}), Kind: Parley})
+	r = dial(t,
+		Config{URL: serveWire(t, pausing{pause: pause, fail: parley.Errorf(parley.Overloaded, "full")}), Kind: Parley})
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}}) {
 		if parley.CodeOf(err) != parley.Overloaded || d.Stay == nil || d.Stay.First != 0 || d.Stay.Whole < pause {
 			t.Errorf("with the error %v: %+v", err, d.Stay)
@@ -95,8 +97,10 @@ func TestTracesAreToldOnce(t *testing.T) {
 		trace parley.Trace
 		fail  error
 		want  int
-	}{{kept, nil, 1}, {kept, errors.New("broken"), 1}, {parley.Trace{ID: kept.ID, Span: kept.Span}, nil, 0}, {parley.Trace{}, nil, 0}} {
-		r := dial(t, Config{URL: serveDoor(t, &Door{To: pausing{fail: c.fail}, Traced: func(a Answer) { told <- a }}), Kind: Parley})
+	}{{kept, nil, 1}, {kept, errors.New("broken"), 1}, {parley.Trace{ID: kept.ID, Span: kept.Span}, nil, 0},
+		{parley.Trace{}, nil, 0}} {
+		r := dial(t, Config{URL: serveDoor(t, &Door{To: pausing{fail: c.fail}, Traced: func(a Answer) { told <- a }}),
+			Kind: Parley})
 		ctx := t.Context()
 		if c.trace.ID != [16]byte{} {
 			ctx = parley.WithTrace(ctx, c.trace)
@@ -110,7 +114,8 @@ func TestTracesAreToldOnce(t *testing.T) {
 		}
 		for range c.want {
 			a := <-told
-			if a.Trace != c.trace || a.Request != "r" || (a.Err != nil) != (c.fail != nil) || (a.Usage != nil) != (c.fail == nil) || a.Ended.Sub(a.Came) < a.Stay.Whole {
+			if a.Trace != c.trace || a.Request != "r" || (a.Err != nil) != (c.fail != nil) ||
+				(a.Usage != nil) != (c.fail == nil) || a.Ended.Sub(a.Came) < a.Stay.Whole {
 				t.Errorf("told %+v", a)
 			}
 		}

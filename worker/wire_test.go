@@ -61,7 +61,8 @@ func fill(t *testing.T, v reflect.Value, r *rand.Rand) {
 		case reflect.TypeFor[time.Time]():
 			v.Set(reflect.ValueOf(time.Unix(1_800_000_000, 0).Add(time.Minute)))
 		case reflect.TypeFor[parley.Grammar]():
-			v.Set(reflect.ValueOf(parley.FreeText(parley.GrammarTrigger{Text: "<", Then: parley.Sequence(parley.Regex("a+"), parley.Repeat(parley.Literal("b"), 1, 3)), Again: true})))
+			v.Set(reflect.ValueOf(parley.FreeText(parley.GrammarTrigger{Text: "<",
+				Then: parley.Sequence(parley.Regex("a+"), parley.Repeat(parley.Literal("b"), 1, 3)), Again: true})))
 		default:
 			for _, field := range v.Fields() {
 				fill(t, field, r)
@@ -113,7 +114,8 @@ func TestNothingOfADeltaIsLost(t *testing.T) {
 }
 
 func TestLogOfZeroTravels(t *testing.T) {
-	d := parley.Delta{Tokens: []parley.Token{1}, Logprobs: []parley.Logprob{{Token: 1, Logprob: float32(math.Inf(-1)), Top: []parley.TopLogprob{{Token: 2, Logprob: float32(math.Inf(-1))}}}}}
+	d := parley.Delta{Tokens: []parley.Token{1}, Logprobs: []parley.Logprob{{Token: 1, Logprob: float32(math.Inf(-1)),
+		Top: []parley.TopLogprob{{Token: 2, Logprob: float32(math.Inf(-1))}}}}}
 	line, err := appendFrame(nil, &frame{Delta: &d})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +182,8 @@ func FuzzCall(f *testing.F) {
 // of an answer is known to the quick way.
 func TestLastFramesAreReadQuickly(t *testing.T) {
 	want := &parley.Delta{Tokens: []parley.Token{5}, Finish: parley.FinishStop, Usage: &parley.Usage{
-		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6, Decode: 7,
+		PromptTokens: 1, CachedTokens: 2, Miss: "short", OutputTokens: 3, DroppedTokens: 4, Queued: 5, Prefill: 6,
+		Decode:   7,
 		SeatWait: 12, MemoryWait: 13, Preemptions: 14, Preempted: 15},
 		Stay: &parley.Stay{Admitted: 8, First: 9, Whole: 10, Paused: 11, Traced: true}}
 	line, err := appendFrame(nil, &frame{Delta: want})
@@ -198,7 +201,9 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"delta":{"tokens":[0,12,999999999]}}`))
 	f.Add([]byte(`{"delta":{"tokens":[01]}}`))
 	f.Add([]byte(`{"delta":{"tokens":[1,]}}`))
-	f.Add([]byte(`{"delta":{"choice":1,"tokens":[7],"finish":"length","usage":{"PromptTokens":3,"Miss":"new","OutputTokens":1,"Queued":12,"Prefill":3,"Decode":9}}}`))
+	f.Add(
+		[]byte(
+			`{"delta":{"choice":1,"tokens":[7],"finish":"length","usage":{"PromptTokens":3,"Miss":"new","OutputTokens":1,"Queued":12,"Prefill":3,"Decode":9}}}`))
 	f.Add([]byte(`{"delta":{"finish":"stop","finish":"stop"}}`))
 	f.Add([]byte(`{"delta":{"tokens":[7],"stay":{"Admitted":12,"First":90,"Traced":true}}}`))
 	f.Add([]byte(`{"error":{"code":"unavailable","message":"x"},"stay":{"Admitted":12,"Whole":90}}`))
@@ -206,7 +211,8 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if tokens, ok := plainTokens(nil, line); ok {
 			var slow frame
-			if err := json.Unmarshal(line, &slow); err != nil || slow.Delta == nil || !slices.Equal(slow.Delta.Tokens, tokens) {
+			if err := json.Unmarshal(line, &slow); err != nil || slow.Delta == nil ||
+				!slices.Equal(slow.Delta.Tokens, tokens) {
 				t.Fatalf("%s is %v, and read as any JSON %+v, %v", line, tokens, slow.Delta, err)
 			}
 		}

@@ -29,7 +29,8 @@ func working(t *testing.T, cfg host.Config) *host.Host {
 func TestAskNotesEveryToken(t *testing.T) {
 	h := working(t, host.Config{KVTokens: 1024})
 	whole, err := ask(t.Context(), h, plain(fresh(1, 20), 30), nil)
-	if err != nil || len(whole.came) != 30 || whole.first() <= 0 || whole.perSecond() <= 0 || len(whole.gapsAfter(whole.sent)) != 29 {
+	if err != nil || len(whole.came) != 30 || whole.first() <= 0 || whole.perSecond() <= 0 ||
+		len(whole.gapsAfter(whole.sent)) != 29 {
 		t.Errorf("%d tokens, %v", len(whole.came), err)
 	}
 	if left := whole.gapsAfter(whole.came[9]); len(left) > 20 {
@@ -68,7 +69,8 @@ func TestAskKeepsWhatCameBeforeTheEnd(t *testing.T) {
 // A batch of eight whose answers have 2 and 40 tokens keeps its seats until the
 // last has ended; the wanted tokens are the same, padded or not.
 func TestBatchesRunOneAfterTheOther(t *testing.T) {
-	h := working(t, host.Config{KVTokens: 4096, Seqs: batchSeats, Baseline: sched.Baseline{StaticBatches: true}, NoSpeculation: true})
+	h := working(t, host.Config{KVTokens: 4096, Seqs: batchSeats, Baseline: sched.Baseline{StaticBatches: true},
+		NoSpeculation: true})
 	answers := make([]int, 2*batchSeats)
 	for i := range answers {
 		answers[i] = 2 + 38*(i%2)
@@ -114,7 +116,8 @@ func TestRoundsAlternateAndStopAtAFault(t *testing.T) {
 	}
 	order = ""
 	fault := errors.New("fault")
-	if _, err := l.alternate(t.Context(), 3, mark("a", 1, nil), mark("b", 0, fault)); !errors.Is(err, fault) || order != "ab" {
+	if _, err := l.alternate(t.Context(), 3, mark("a", 1, nil), mark("b", 0, fault)); !errors.Is(err, fault) ||
+		order != "ab" {
 		t.Errorf("%q %v", order, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

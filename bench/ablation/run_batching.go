@@ -50,7 +50,9 @@ func runBatching(ctx context.Context, l *lab, rounds int) (Sample, error) {
 		return s, err
 	}
 	kind, err := inBatches(ctx, off, batchLengths(0), false)
-	s.Note = fmt.Sprintf("%d seats, answers as long as Azure's over %d; %.2fx over batches that do not compute what has ended", batchSeats, batchShorter, stat.Median(s.On)/kind)
+	s.Note = fmt.Sprintf(
+		"%d seats, answers as long as Azure's over %d; %.2fx over batches that do not compute what has ended",
+		batchSeats, batchShorter, stat.Median(s.On)/kind)
 	return s, err
 }
 

@@ -26,9 +26,13 @@ const talkRequests = 12_000
 // prompt for all, long questions, short answers, and of the conversations most
 // end with the first answer while some go on for long.
 var talks = traffic.Workload{
-	Kind: traffic.Conversation, Seed: 1, SharedTokens: traffic.MooncakeBlockTokens,
-	Prompt: traffic.LogNormal(8000, 1.4, 100_000), Output: traffic.LogNormal(343, 0.8, 2000),
-	Turns: traffic.LogNormal(1.6, 1.5, 40), Open: 400,
+	Kind:         traffic.Conversation,
+	Seed:         1,
+	SharedTokens: traffic.MooncakeBlockTokens,
+	Prompt:       traffic.LogNormal(8000, 1.4, 100_000),
+	Output:       traffic.LogNormal(343, 0.8, 2000),
+	Turns:        traffic.LogNormal(1.6, 1.5, 40),
+	Open:         400,
 }
 
 // talkGaps are the times between their requests.
@@ -41,7 +45,8 @@ var talkGaps = traffic.Gaps{Mean: 294 * time.Millisecond, CV: 1}
 func runEviction(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	rows, from := l.Trace, "the trace"
 	if rows == nil {
-		rows, from = rowsOf(traffic.Stamp(traffic.Take(talks.Stream(0, 1), talkRequests), talkGaps.From(1))), "conversations made up"
+		rows, from = rowsOf(traffic.Stamp(traffic.Take(talks.Stream(0, 1), talkRequests),
+			talkGaps.From(1))), "conversations made up"
 	}
 	var s Sample
 	var err error

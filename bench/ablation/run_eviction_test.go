@@ -34,8 +34,10 @@ func TestRowsShareWhatRequestsShare(t *testing.T) {
 			t.Errorf("turn %d of conversation %d does not begin as the turn before", r.Turn, r.Conversation)
 		}
 		for other, blocks := range last {
-			if other != r.Conversation && (blocks[0] != row.Blocks[0] || len(blocks) > 1 && len(row.Blocks) > 1 && blocks[1] == row.Blocks[1]) {
-				t.Errorf("conversations %d and %d share something other than their system prompt", other, r.Conversation)
+			if other != r.Conversation && (blocks[0] != row.Blocks[0] ||
+				len(blocks) > 1 && len(row.Blocks) > 1 && blocks[1] == row.Blocks[1]) {
+				t.Errorf("conversations %d and %d share something other than their system prompt", other,
+					r.Conversation)
 			}
 		}
 		last[r.Conversation] = row.Blocks
@@ -65,11 +67,14 @@ func TestEvictionOnMadeUpConversations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var steps []int
-	results, err := Run(t.Context(), Options{Mechanisms: rows, Progress: func(done, total int) { steps = append(steps, done, total) }})
+	results, err := Run(t.Context(), Options{Mechanisms: rows, Progress: func(done, total int) {
+		steps = append(steps, done, total)
+	}})
 	if err != nil || len(results) != 1 {
 		t.Fatalf("%+v %v", results, err)
 	}
-	if r := results[0]; !r.Met || len(r.OnRounds) != 12 || !strings.Contains(r.Note, "12000 requests of conversations made up") {
+	if r := results[0]; !r.Met || len(r.OnRounds) != 12 ||
+		!strings.Contains(r.Note, "12000 requests of conversations made up") {
 		t.Errorf("%+v", r)
 	}
 	if !slices.Equal(steps, []int{12, 24, 24, 24}) {

@@ -39,7 +39,8 @@ func runPaging(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	s, err := l.alternate(ctx, rounds,
 		func(ctx context.Context, round int) (float64, error) { return runningOf(ctx, off, round, length) },
 		func(ctx context.Context, round int) (float64, error) { return runningOf(ctx, on, round, length) })
-	s.Note = fmt.Sprintf("a pool of %d tokens, prompts and answers as long as Azure's, a context of %d", pagingPool, randomTokens)
+	s.Note = fmt.Sprintf("a pool of %d tokens, prompts and answers as long as Azure's, a context of %d", pagingPool,
+		randomTokens)
 	return s, err
 }
 
@@ -130,8 +131,14 @@ func runInt8KV(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	}
 	budget := kvBytes(shape, compute.KVBF16) * (kvSessions*kvSessionTokens + kvSessionTokens/2) / compute.BlockTokens
 	start := func(kind compute.KVType) (*host.Host, error) {
-		return l.start(random, host.Config{KVType: kind, KVTokens: int(budget/kvBytes(shape, kind)) * compute.BlockTokens,
-			ContextTokens: kvSessionTokens, Target: -1, NoSpeculation: true, Baseline: sched.Baseline{ReserveWhole: true}})
+		return l.start(random, host.Config{
+			KVType:        kind,
+			KVTokens:      int(budget/kvBytes(shape, kind)) * compute.BlockTokens,
+			ContextTokens: kvSessionTokens,
+			Target:        -1,
+			NoSpeculation: true,
+			Baseline:      sched.Baseline{ReserveWhole: true},
+		})
 	}
 	off, err := start(compute.KVBF16)
 	if err != nil {
@@ -144,7 +151,8 @@ func runInt8KV(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	s, err := l.alternate(ctx, rounds,
 		func(ctx context.Context, round int) (float64, error) { return sessionsOf(ctx, off, round) },
 		func(ctx context.Context, round int) (float64, error) { return sessionsOf(ctx, on, round) })
-	s.Note = fmt.Sprintf("%s of keys and values, sessions of %d tokens, all writing at the same moment", host.Size(budget), kvSessionTokens)
+	s.Note = fmt.Sprintf("%s of keys and values, sessions of %d tokens, all writing at the same moment",
+		host.Size(budget), kvSessionTokens)
 	return s, err
 }
 

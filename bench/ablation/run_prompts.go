@@ -28,7 +28,8 @@ func runPrefixCache(ctx context.Context, l *lab, rounds int) (Sample, error) {
 		return Sample{}, err
 	}
 	first := func(ctx context.Context, w parley.Worker, question int) (float64, error) {
-		prompt := content.Tokens([]traffic.Part{{Key: 1, Tokens: prefixShared}, {Key: uint64(question), Tokens: prefixNew}})
+		prompt := content.Tokens([]traffic.Part{{Key: 1, Tokens: prefixShared},
+			{Key: uint64(question), Tokens: prefixNew}})
 		a, err := ask(ctx, w, plain(prompt, 1), nil)
 		if err != nil {
 			return 0, err
@@ -71,7 +72,14 @@ func runChunkedPrefill(ctx context.Context, l *lab, rounds int) (Sample, error) 
 	if err != nil {
 		return Sample{}, err
 	}
-	j := jam{streams: 8, answerTokens: longAnswer, prompt: 2000, pause: 500 * time.Millisecond, least: 5 * time.Second, most: time.Minute}
+	j := jam{
+		streams:      8,
+		answerTokens: longAnswer,
+		prompt:       2000,
+		pause:        500 * time.Millisecond,
+		least:        5 * time.Second,
+		most:         time.Minute,
+	}
 	if l.Quick {
 		j.least = 3 * time.Second
 	}
@@ -93,7 +101,13 @@ func runGap(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	j := jam{streams: 16, answerTokens: longAnswer, prompt: randomTokens - 1, least: 30 * time.Second, most: 2 * time.Minute}
+	j := jam{
+		streams:      16,
+		answerTokens: longAnswer,
+		prompt:       randomTokens - 1,
+		least:        30 * time.Second,
+		most:         2 * time.Minute,
+	}
 	if l.Quick {
 		j.least, j.most = 10*time.Second, 10*time.Second
 	}

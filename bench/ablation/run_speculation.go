@@ -14,11 +14,14 @@ import (
 // repeated are some that they answer in the same words when asked again.
 var (
 	questions = []string{
-		"Tell me a short story about a brave cat.", "What is a KV cache?", "Write a thank-you note to my teacher.", "Hello! Who are you?",
-		"What is continuous batching?", "Tell me a story about a tiny dragon.", "What does the word 'harbor' mean?", "Give me three tips for a good night's sleep.",
+		"Tell me a short story about a brave cat.", "What is a KV cache?", "Write a thank-you note to my teacher.",
+		"Hello! Who are you?",
+		"What is continuous batching?", "Tell me a story about a tiny dragon.", "What does the word 'harbor' mean?",
+		"Give me three tips for a good night's sleep.",
 	}
 	repeated = []string{
-		"Tell me a short story about a brave cat.", "What is a KV cache?", "Write a short note to invite my friend to a party.", "What is continuous batching?", "What is TTFT?",
+		"Tell me a short story about a brave cat.", "What is a KV cache?",
+		"Write a short note to invite my friend to a party.", "What is continuous batching?", "What is TTFT?",
 	}
 )
 
@@ -85,7 +88,8 @@ func runFullLoad(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	off, on, err := l.startBoth(polly, host.Config{Seqs: fullStreams, NoSpeculation: true}, host.Config{Seqs: fullStreams, Draft: mini, DraftName: pollyMini})
+	off, on, err := l.startBoth(polly, host.Config{Seqs: fullStreams, NoSpeculation: true},
+		host.Config{Seqs: fullStreams, Draft: mini, DraftName: pollyMini})
 	if err != nil {
 		return Sample{}, err
 	}
@@ -113,7 +117,8 @@ func runFullLoad(ctx context.Context, l *lab, rounds int) (Sample, error) {
 }
 
 // comparePaces answers the prompts one after the other on both sides.
-func (l *lab) comparePaces(ctx context.Context, rounds int, off, on *host.Host, prompts [][]parley.Token) (Sample, error) {
+func (l *lab) comparePaces(ctx context.Context, rounds int, off, on *host.Host,
+	prompts [][]parley.Token) (Sample, error) {
 	pace := func(h *host.Host) side {
 		return func(ctx context.Context, _ int) (float64, error) { return paceOf(ctx, h, prompts) }
 	}

@@ -22,7 +22,8 @@ func (r *Report) WriteText(out io.Writer) error {
 		if x.Rule != Within {
 			off, gain = number(x.OffMedian), times(x.Gain)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s, %s\t%s\t%s\t%s\t%s\t%s\t%s: %s\n", x.verdict(), x.Name, x.Metric, x.Unit, off, number(x.OnMedian), gain, x.intervalText(), x.floorText(), x.Source, x.Claim)
+		fmt.Fprintf(w, "%s\t%s\t%s, %s\t%s\t%s\t%s\t%s\t%s\t%s: %s\n", x.verdict(), x.Name, x.Metric, x.Unit, off,
+			number(x.OnMedian), gain, x.intervalText(), x.floorText(), x.Source, x.Claim)
 	}
 	w.Flush()
 	fmt.Fprintln(&text)
@@ -38,7 +39,8 @@ func (r *Report) WriteText(out io.Writer) error {
 }
 
 func (r *Report) lengthText() string {
-	text := fmt.Sprintf("%s, %v", r.Started.UTC().Format("2006-01-02 15:04 UTC"), (time.Duration(r.Seconds) * time.Second))
+	text := fmt.Sprintf("%s, %v", r.Started.UTC().Format("2006-01-02 15:04 UTC"),
+		(time.Duration(r.Seconds) * time.Second))
 	if r.Quick {
 		text += ", quick: fewer and shorter rounds"
 	}
@@ -104,15 +106,26 @@ func number(v float64) string {
 // Plot draws the gains beside their floors. Where there is only one side, the
 // gain is how far the number stayed below its limit.
 func (r *Report) Plot() *chart.Plot {
-	p := &chart.Plot{Title: "What each mechanism is worth: on against off", Axis: "times better, with its interval; the stroke is the floor"}
+	p := &chart.Plot{Title: "What each mechanism is worth: on against off",
+		Axis: "times better, with its interval; the stroke is the floor"}
 	for i := range r.Results {
 		x := &r.Results[i]
-		row := chart.Row{Label: x.Name + ": " + x.Metric, Value: x.Gain, Low: x.Interval.Low, High: x.Interval.High, Goal: x.Floor, Good: x.Met, Bad: !x.Met, Note: times(x.Gain)}
+		row := chart.Row{
+			Label: x.Name + ": " + x.Metric,
+			Value: x.Gain,
+			Low:   x.Interval.Low,
+			High:  x.Interval.High,
+			Goal:  x.Floor,
+			Good:  x.Met,
+			Bad:   !x.Met,
+			Note:  times(x.Gain),
+		}
 		if x.Claimed != "" {
 			row.Note += ", published " + x.Claimed
 		}
 		if x.Rule == Within {
-			row.Value, row.Low, row.High, row.Goal = x.Floor/x.OnMedian, x.Floor/x.Interval.High, x.Floor/x.Interval.Low, 1
+			row.Value, row.Low, row.High, row.Goal = x.Floor/x.OnMedian, x.Floor/x.Interval.High, x.Floor/
+				x.Interval.Low, 1
 			row.Note = fmt.Sprintf("%s of %s %s", number(x.OnMedian), number(x.Floor), x.Unit)
 		}
 		p.Rows = append(p.Rows, row)

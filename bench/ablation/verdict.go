@@ -41,7 +41,13 @@ type Result struct {
 
 // judge makes a result of what was measured.
 func judge(m Mechanism, s Sample, took time.Duration) (Result, error) {
-	r := Result{Mechanism: m, OffRounds: s.Off, OnRounds: s.On, Note: s.Note, Seconds: took.Round(100 * time.Millisecond).Seconds()}
+	r := Result{
+		Mechanism: m,
+		OffRounds: s.Off,
+		OnRounds:  s.On,
+		Note:      s.Note,
+		Seconds:   took.Round(100 * time.Millisecond).Seconds(),
+	}
 	if len(s.On) == 0 {
 		return r, errors.New("no round was measured")
 	}

@@ -44,7 +44,8 @@ type hit struct {
 // newClient returns a client that keeps as many connections as are used.
 func newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Minute}
-	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 10_000, MaxIdleConns: 10_000, DisableCompression: true}}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 10_000,
+		MaxIdleConns: 10_000, DisableCompression: true}}
 }
 
 var done = []byte("data: [DONE]")
@@ -52,9 +53,11 @@ var done = []byte("data: [DONE]")
 // fire sends one request and reads the whole answer. A stream that does not end
 // as it should, or an answer without its length, is an error.
 func (t *Target) fire(ctx context.Context, c *http.Client, s shot, opened func()) (h hit) {
-	body := fmt.Sprintf(`{"model":%q,"max_tokens":%d,"seed":%d,"stream":%v,"messages":[{"role":"user","content":"Tell me something about gateways, please."}]}`,
+	body := fmt.Sprintf(
+		`{"model":%q,"max_tokens":%d,"seed":%d,"stream":%v,"messages":[{"role":"user","content":"Tell me something about gateways, please."}]}`,
 		t.Model, s.tokens, s.pace.Microseconds(), s.stream)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+"/v1/chat/completions", bytes.NewReader([]byte(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+"/v1/chat/completions",
+		bytes.NewReader([]byte(body)))
 	if err != nil {
 		return hit{err: err}
 	}

@@ -14,7 +14,8 @@ func TestCrewIsWaitedFor(t *testing.T) {
 	defer cancel()
 	last := filepath.Join(t.TempDir(), "last")
 	crew := NewCrew(ctx)
-	cmd := crew.Command("sh", "-c", `trap 'sleep .2; echo done > "$0"; exit 0' INT; echo ready; while :; do sleep .01; done`, last)
+	cmd := crew.Command("sh", "-c",
+		`trap 'sleep .2; echo done > "$0"; exit 0' INT; echo ready; while :; do sleep .01; done`, last)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -147,7 +147,8 @@ type round struct {
 }
 
 // inTurns measures each target once in every round, and returns its rounds.
-func (b *Bench) inTurns(ctx context.Context, r *Result, targets []Target, measure func(context.Context, Target) (float64, error)) ([][]float64, error) {
+func (b *Bench) inTurns(ctx context.Context, r *Result, targets []Target,
+	measure func(context.Context, Target) (float64, error)) ([][]float64, error) {
 	var all []round
 	for calm := 0; calm < rounds && len(all) < roundsMax; {
 		var one round
@@ -331,7 +332,8 @@ func (t *Target) holdOpen(ctx context.Context, n int, profiles string) (float64,
 	}
 	after, err := usageOf(t.PID)
 	if profiles != "" && t.Key != "" {
-		err = errors.Join(err, fetch(ctx, t.URL+"/debug/pprof/heap?gc=1", filepath.Join(profiles, "open-streams.pprof")),
+		err = errors.Join(err,
+			fetch(ctx, t.URL+"/debug/pprof/heap?gc=1", filepath.Join(profiles, "open-streams.pprof")),
 			fetch(ctx, t.URL+"/debug/pprof/goroutine?debug=1", filepath.Join(profiles, "open-streams-goroutines.txt")))
 	}
 	cancel(nil)

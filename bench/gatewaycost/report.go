@@ -52,7 +52,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		if len(result.Rounds) > 0 {
 			spread = fmt.Sprintf("%.2f - %.2f", slices.Min(result.Rounds), slices.Max(result.Rounds))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%s\t%s\t%g %s\t%s\n", verdict, result.Name, result.Value, result.Unit, spread, scaled, result.Bar, result.Unit, strings.Join(beside, ", "))
+		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%s\t%s\t%g %s\t%s\n", verdict, result.Name, result.Value, result.Unit,
+			spread, scaled, result.Bar, result.Unit, strings.Join(beside, ", "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -62,8 +63,13 @@ func (r *Report) WriteText(w io.Writer) error {
 		disturbed += r.Results[i].Disturbed
 	}
 	if disturbed > 0 {
-		fmt.Fprintf(w, "\n%d more rounds do not count: the machine below this one took more than %g %% of their time.\n", disturbed, 100*stolenMax)
+		fmt.Fprintf(w,
+			"\n%d more rounds do not count: the machine below this one took more than %g %% of their time.\n",
+			disturbed, 100*stolenMax)
 	}
-	_, err := fmt.Fprintf(w, "\nScaled is what is judged: the same on a machine as fast as the one that the bars of processor time were set on, where nginx takes %d us for\na request that is not streamed. Without nginx nothing is scaled.\n", referenceNginx)
+	_, err := fmt.Fprintf(w,
+		"\nScaled is what is judged: the same on a machine as fast as the one that the bars of processor time were "+
+			"set on, where nginx takes %d us for\na request that is not streamed. Without nginx nothing is scaled.\n",
+		referenceNginx)
 	return err
 }

@@ -19,7 +19,8 @@ func TestVolleyTellsACutStream(t *testing.T) {
 	server := httptest.NewServer(up.Handler())
 	defer server.Close()
 	target := Target{Name: "up", URL: server.URL, Model: "m"}
-	for _, s := range []shot{{tokens: 3}, {tokens: 3, stream: true}, {tokens: 3, stream: true, pace: time.Millisecond}} {
+	for _, s := range []shot{{tokens: 3}, {tokens: 3, stream: true},
+		{tokens: 3, stream: true, pace: time.Millisecond}} {
 		hits, err := target.volley(t.Context(), 10, 3, s)
 		if err != nil || len(hits) != 10 || hits[9].first == 0 {
 			t.Errorf("%+v: %v, %v", s, hits, err)
@@ -31,7 +32,8 @@ func TestVolleyTellsACutStream(t *testing.T) {
 		t.Error("a stream that does not end was taken for whole")
 	}
 	missing := Target{Name: "none", URL: server.URL + "/nowhere", Model: "m"}
-	if _, err := missing.volley(t.Context(), 1, 1, shot{tokens: 1}); err == nil || !strings.Contains(err.Error(), "status 404") {
+	if _, err := missing.volley(t.Context(), 1, 1, shot{tokens: 1}); err == nil ||
+		!strings.Contains(err.Error(), "status 404") {
 		t.Errorf("a wrong path: %v", err)
 	}
 }
@@ -57,12 +59,14 @@ func TestUsageOfThisProcess(t *testing.T) {
 // slowness, and a fast one does not meet them by its speed.
 func TestBarsAreThoseOfAMachine(t *testing.T) {
 	results := []Result{
-		{Name: perRequestName, Unit: "us", Value: 300, Bar: 200, Beside: map[string]float64{"nginx": 2 * referenceNginx}},
+		{Name: perRequestName, Unit: "us", Value: 300, Bar: 200,
+			Beside: map[string]float64{"nginx": 2 * referenceNginx}},
 		{Name: "a chunk", Unit: "us", Value: 50, Bar: 20},
 		{Name: "memory", Unit: "KB", Value: 41, Bar: 40},
 	}
 	scale(results)
-	if r := results; r[0].Scaled != 150 || !r[0].Met() || r[1].Scaled != 25 || r[1].Met() || r[2].Scaled != 0 || r[2].Met() {
+	if r := results; r[0].Scaled != 150 || !r[0].Met() || r[1].Scaled != 25 || r[1].Met() || r[2].Scaled != 0 ||
+		r[2].Met() {
 		t.Errorf("%+v", results)
 	}
 	results[0].Beside["nginx"] = referenceNginx / 2.0
@@ -87,7 +91,8 @@ func TestTheCalmestRoundsCount(t *testing.T) {
 	if want := [][]float64{{1, 6, 2, 4, 7}, {10, 60, 20, 40, 70}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if before, after := (clock{100, 5}), (clock{300, 15}); after.stolenSince(before) != .05 || after.stolenSince(after) != 0 {
+	if before, after := (clock{100, 5}), (clock{300, 15}); after.stolenSince(before) != .05 ||
+		after.stolenSince(after) != 0 {
 		t.Errorf("got %v", after.stolenSince(before))
 	}
 	r := Report{Results: []Result{{Name: "a", Disturbed: 2}, {Name: "b", Disturbed: 1}}}

@@ -70,7 +70,13 @@ func (u *Upstream) Handler() http.Handler {
 		_ = door.Serve(w, r) // what goes wrong is the client's to see
 	})
 	mux.HandleFunc("GET "+worker.AboutPath, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(worker.About{Version: "toll", Instance: "toll", Models: u.Models(), Blocks: 1 << 20, BlockTokens: 16})
+		_ = json.NewEncoder(w).Encode(worker.About{
+			Version:     "toll",
+			Instance:    "toll",
+			Models:      u.Models(),
+			Blocks:      1 << 20,
+			BlockTokens: 16,
+		})
 	})
 	mux.HandleFunc("POST /v1/chat/completions", u.chat)
 	return mux
@@ -91,13 +97,16 @@ func (u *Upstream) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	if !asked.Stream {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"x","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}`,
+		fmt.Fprintf(w,
+			`{"id":"x","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}`,
 			u.Model.ID, strings.Repeat(u.Text, asked.MaxTokens), asked.MaxTokens)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
-	chunk := []byte("data: " + `{"id":"x","object":"chat.completion.chunk","created":1,"model":` + strconv.Quote(u.Model.ID) + `,"choices":[{"index":0,"delta":{"content":` + strconv.Quote(u.Text) + `},"finish_reason":null}]}` + "\n\n")
+	chunk := []byte("data: " + `{"id":"x","object":"chat.completion.chunk","created":1,"model":` + strconv.Quote(
+		u.Model.ID) + `,"choices":[{"index":0,"delta":{"content":` + strconv.Quote(
+		u.Text) + `},"finish_reason":null}]}` + "\n\n")
 	for range asked.MaxTokens {
 		if wait(r.Context(), time.Duration(asked.Seed)*time.Microsecond) != nil {
 			return

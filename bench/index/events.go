@@ -60,7 +60,8 @@ func (f *fleet) measure(name string, floor float64) Result {
 func ownNames(o *Options) ([]Result, error) {
 	tokens := make([]parley.Token, eventBlocks*blockTokens)
 	keys := func(to []parley.BlockKey, w, n int) []parley.BlockKey {
-		return parley.AppendBlockKeys(to[:0], 0, parley.Salt{1}, tokensFrom(tokens, uint64(w)<<32|uint64(n)), blockTokens)
+		return parley.AppendBlockKeys(to[:0], 0, parley.Salt{1}, tokensFrom(tokens, uint64(w)<<32|uint64(n)),
+			blockTokens)
 	}
 	full := o.Blocks / eventBlocks
 	f, err := newFleet(o, func(w, n int, b *kvindex.Batch) {
@@ -88,8 +89,14 @@ func engineNames(o *Options) ([]Result, error) {
 	f, err := newFleet(o, func(w, n int, b *kvindex.Batch) {
 		if b.Events == nil {
 			b.Events = make([]kvindex.Event, 1, 2)
-			b.Events[0] = kvindex.Event{First: true, BlockTokens: blockTokens, Salted: true, Salt: parley.Salt{1},
-				Engine: make([]uint64, eventBlocks), Tokens: make([]parley.Token, eventBlocks*blockTokens)}
+			b.Events[0] = kvindex.Event{
+				First:       true,
+				BlockTokens: blockTokens,
+				Salted:      true,
+				Salt:        parley.Salt{1},
+				Engine:      make([]uint64, eventBlocks),
+				Tokens:      make([]parley.Token, eventBlocks*blockTokens),
+			}
 		}
 		tokensFrom(b.Events[0].Tokens, uint64(w)<<32|uint64(n))
 		for i := range eventBlocks {
@@ -107,7 +114,8 @@ func engineNames(o *Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Result{f.measure("blocks of events, names of the engine", 2*lineTime(o.Workers*o.Blocks*48))}, held(f.index, o)
+	return []Result{f.measure("blocks of events, names of the engine", 2*lineTime(o.Workers*o.Blocks*48))},
+		held(f.index, o)
 }
 
 // engineName is what an engine calls block i of prompt n of worker w.

@@ -21,7 +21,9 @@ func lookups(o *Options) (results []Result, err error) {
 		held func(w int) int
 	}{
 		{"lookup of 128K tokens that all workers hold", func(int) int { return len(keys) }},
-		{"lookup of 128K tokens of which each holds another part", func(w int) int { return len(keys) * (w + 1) / o.Workers }},
+		{"lookup of 128K tokens of which each holds another part", func(w int) int {
+			return len(keys) * (w + 1) / o.Workers
+		}},
 	} {
 		x, err := newIndex(o)
 		if err != nil {
@@ -49,7 +51,9 @@ func lookups(o *Options) (results []Result, err error) {
 func hashing(o *Options) ([]Result, error) {
 	tokens := prompt()
 	var keys []parley.BlockKey
-	spent := rounds(o.Rounds, timed(func() { keys = parley.AppendBlockKeys(keys[:0], 0, parley.Salt{1}, tokens, blockTokens) }))
+	spent := rounds(o.Rounds, timed(func() {
+		keys = parley.AppendBlockKeys(keys[:0], 0, parley.Salt{1}, tokens, blockTokens)
+	}))
 	return []Result{lapse("hashing of 128K tokens", spent, time.Millisecond, "ms", 1.5)}, nil
 }
 
@@ -61,15 +65,19 @@ func memory(o *Options) ([]Result, error) {
 		fill func(x *kvindex.Index, w kvindex.Worker, tokens []parley.Token)
 	}{
 		{"memory of a block, our names", 40, func(x *kvindex.Index, w kvindex.Worker, tokens []parley.Token) {
-			x.Apply(w, kvindex.Batch{Events: []kvindex.Event{{Keys: parley.AppendBlockKeys(nil, 0, parley.Salt{1}, tokens, blockTokens)}}})
+			x.Apply(w,
+				kvindex.Batch{Events: []kvindex.Event{{Keys: parley.AppendBlockKeys(nil, 0, parley.Salt{1}, tokens,
+					blockTokens)}}})
 		}},
-		{"memory of a block, names of the engine", 100, func(x *kvindex.Index, w kvindex.Worker, tokens []parley.Token) {
-			e := kvindex.Event{First: true, BlockTokens: blockTokens, Tokens: tokens, Engine: make([]uint64, o.Blocks)}
-			for i := range e.Engine {
-				e.Engine[i] = engineName(int(w), 0, i)
-			}
-			x.Apply(w, kvindex.Batch{Events: []kvindex.Event{e}})
-		}},
+		{"memory of a block, names of the engine", 100,
+			func(x *kvindex.Index, w kvindex.Worker, tokens []parley.Token) {
+				e := kvindex.Event{First: true, BlockTokens: blockTokens, Tokens: tokens,
+					Engine: make([]uint64, o.Blocks)}
+				for i := range e.Engine {
+					e.Engine[i] = engineName(int(w), 0, i)
+				}
+				x.Apply(w, kvindex.Batch{Events: []kvindex.Event{e}})
+			}},
 		{"memory of a block, only expected", 120, func(x *kvindex.Index, w kvindex.Worker, tokens []parley.Token) {
 			x.Expect(w, parley.AppendBlockKeys(nil, 0, parley.Salt{1}, tokens, blockTokens), time.Unix(0, 0))
 		}},
@@ -89,7 +97,14 @@ func memory(o *Options) ([]Result, error) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		bytes := float64(after.HeapAlloc-before.HeapAlloc) / float64(x.Blocks())
-		results = append(results, Result{Name: kind.name, Value: bytes, Best: bytes, Unit: "B", Bar: kind.bar, AtMost: true})
+		results = append(results, Result{
+			Name:   kind.name,
+			Value:  bytes,
+			Best:   bytes,
+			Unit:   "B",
+			Bar:    kind.bar,
+			AtMost: true,
+		})
 	}
 	return results, nil
 }

@@ -56,7 +56,9 @@ func (r *Report) Missed() (names []string) {
 
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s\n%s\n%s\n%d workers with %d blocks of 16 tokens each; one processor; medians of the calm rounds, the best of them beside it, and the median of all\n\n",
+	fmt.Fprintf(w,
+		"%s\n%s\n%s\n%d workers with %d blocks of 16 tokens each; one processor; medians of the calm rounds, the "+
+			"best of them beside it, and the median of all\n\n",
 		r.Program, r.Machine, r.Started.UTC().Format("2006-01-02 15:04 MST"), r.Workers, r.Blocks)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tmeasured\tmedian\tbest\tbar\tmemory alone\tall rounds")
@@ -76,11 +78,14 @@ func (r *Report) WriteText(w io.Writer) error {
 		if result.AllRounds > 0 {
 			all = fmt.Sprintf("%.2f (%d of %d count)", result.AllValue, result.Rounds, result.AllRounds)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%.2f\t%s %g\t%s\t%s\n", verdict, result.Name, result.Value, result.Unit, result.Best, bound, result.Bar, floor, all)
+		fmt.Fprintf(table, "%s\t%s\t%.2f %s\t%.2f\t%s %g\t%s\t%s\n", verdict, result.Name, result.Value, result.Unit,
+			result.Best, bound, result.Bar, floor, all)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nCalm are rounds before and after which the core did a piece of other work, always the same, within %.0f %% of the least time: it was not shared with another machine.\n", 100*(calmWithin-1))
+	_, err := fmt.Fprintf(w,
+		"\nCalm are rounds before and after which the core did a piece of other work, always the same, within %.0f "+
+			"%% of the least time: it was not shared with another machine.\n", 100*(calmWithin-1))
 	return err
 }

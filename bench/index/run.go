@@ -84,8 +84,16 @@ func lapse(name string, l lap, unit time.Duration, word string, bar float64) Res
 
 // result tells of rounds in another unit than time.
 func (l lap) result(name, unit string, bar float64, in func(time.Duration) float64) Result {
-	return Result{Name: name, Unit: unit, Bar: bar, Value: in(l.calm[len(l.calm)/2]), Best: in(l.calm[0]),
-		Rounds: len(l.calm), AllRounds: len(l.all), AllValue: in(l.all[len(l.all)/2])}
+	return Result{
+		Name:      name,
+		Unit:      unit,
+		Bar:       bar,
+		Value:     in(l.calm[len(l.calm)/2]),
+		Best:      in(l.calm[0]),
+		Rounds:    len(l.calm),
+		AllRounds: len(l.all),
+		AllValue:  in(l.all[len(l.all)/2]),
+	}
 }
 
 // line is what memory delivers at once.

@@ -38,13 +38,15 @@ func TestTheCalmestRoundsCount(t *testing.T) {
 		t.Error("what is calm is not what is within 3 %")
 	}
 	made := 0
-	if l := rounds(2, func() time.Duration { made++; return 1 }); len(l.calm) != 2 || len(l.all) != made || made > 2*roundsMax {
+	if l := rounds(2, func() time.Duration { made++; return 1 }); len(l.calm) != 2 || len(l.all) != made ||
+		made > 2*roundsMax {
 		t.Errorf("%d and %d of %d rounds", len(l.calm), len(l.all), made)
 	}
 }
 
 func TestMetComparesAsTheBarSays(t *testing.T) {
-	r := Report{Results: []Result{{Name: "slow", Value: 9, Bar: 10}, {Name: "fast", Value: 10, Bar: 10}, {Name: "short", Value: 9, Bar: 10, AtMost: true}, {Name: "long", Value: 11, Bar: 10, AtMost: true}}}
+	r := Report{Results: []Result{{Name: "slow", Value: 9, Bar: 10}, {Name: "fast", Value: 10, Bar: 10},
+		{Name: "short", Value: 9, Bar: 10, AtMost: true}, {Name: "long", Value: 11, Bar: 10, AtMost: true}}}
 	if missed := strings.Join(r.Missed(), " "); missed != "slow long" {
 		t.Errorf("missed: %s", missed)
 	}

@@ -40,7 +40,8 @@ type GPUResult struct {
 func (r GPUResult) Rate() float64 { return float64(r.Load.Tokens()) / r.Pass.Seconds() }
 
 // MeasureGPU loads a model on a GPU and measures passes of each load.
-func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads []GPULoad, atMost time.Duration) (results []GPUResult, load time.Duration, err error) {
+func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads []GPULoad,
+	atMost time.Duration) (results []GPUResult, load time.Duration, err error) {
 	limits := model.Limits{Rows: 1, Outputs: 1, KV: kind}
 	for _, l := range loads {
 		limits.Rows, limits.Outputs = max(limits.Rows, l.Tokens()), max(limits.Outputs, l.Batch)

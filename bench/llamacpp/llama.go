@@ -78,12 +78,14 @@ func (l *Lab) peerVersion(ctx context.Context) (string, error) {
 			return "llama.cpp " + strings.TrimSpace(version), nil
 		}
 	}
-	return "", fmt.Errorf("%s --version says %.200q: expected a line that begins with \"version: \"", l.LlamaServer, said)
+	return "", fmt.Errorf("%s --version says %.200q: expected a line that begins with \"version: \"", l.LlamaServer,
+		said)
 }
 
 func checkMeasured(s Speed, n Length) error {
 	if (n.Prompt > 0) != (s.Prefill > 0) || (n.Generate > 0) != (s.Decode > 0) {
-		return fmt.Errorf("%d prompt and %d generated tokens were asked for, and %g and %g tokens/s came back", n.Prompt, n.Generate, s.Prefill, s.Decode)
+		return fmt.Errorf("%d prompt and %d generated tokens were asked for, and %g and %g tokens/s came back",
+			n.Prompt, n.Generate, s.Prefill, s.Decode)
 	}
 	return nil
 }

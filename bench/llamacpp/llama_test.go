@@ -16,7 +16,9 @@ func TestParseLlama(t *testing.T) {
 	if err != nil || s.Prefill != 1024 || s.Decode != 64 {
 		t.Errorf("%+v %v", s, err)
 	}
-	for _, bad := range []string{"", "error: no model", "{}", `[{"n_prompt":512,"samples_ns":[]}]`, `[{"n_prompt":512,"samples_ns":[0]}]`, `[{"n_prompt":0,"samples_ns":[5]}]`, `[{"n_prompt":-5,"samples_ns":[5]}]`} {
+	for _, bad := range []string{"", "error: no model", "{}", `[{"n_prompt":512,"samples_ns":[]}]`,
+		`[{"n_prompt":512,"samples_ns":[0]}]`, `[{"n_prompt":0,"samples_ns":[5]}]`,
+		`[{"n_prompt":-5,"samples_ns":[5]}]`} {
 		if s, err := parseLlama([]byte(bad)); err == nil {
 			t.Errorf("%q gave %+v", bad, s)
 		}
@@ -30,7 +32,8 @@ func FuzzParseLlama(f *testing.F) {
 	f.Add([]byte(llamaOutput))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parseLlama(data)
-		if err == nil && (s.Prefill < 0 || s.Decode < 0 || math.IsNaN(s.Prefill+s.Decode) || math.IsInf(s.Prefill+s.Decode, 0)) {
+		if err == nil && (s.Prefill < 0 || s.Decode < 0 || math.IsNaN(s.Prefill+s.Decode) ||
+			math.IsInf(s.Prefill+s.Decode, 0)) {
 			t.Errorf("%q gave %+v", data, s)
 		}
 	})
@@ -50,11 +53,14 @@ func TestTailKeepsTheEnd(t *testing.T) {
 }
 
 func TestParseFootprint(t *testing.T) {
-	got, err := parseFootprint("Name:\tparley\nVmRSS:\t    1234 kB\nRssAnon:\t    1000 kB\nRssFile:\t     200 kB\nRssShmem:\t      34 kB\nThreads:\t9\n")
+	got, err := parseFootprint(
+		"Name:\tparley\nVmRSS:\t    1234 kB\nRssAnon:\t    1000 kB\nRssFile:\t     200 kB\nRssShmem:\t      34 " +
+			"kB\nThreads:\t9\n")
 	if err != nil || got.own != 1034<<10 || got.files != 200<<10 || got.all() != 1234<<10 {
 		t.Errorf("%+v %v", got, err)
 	}
-	for _, bad := range []string{"", "VmRSS: 5 kB", "RssAnon: many kB", "RssAnon: -5 kB", "RssFile: 99999999999999999999 kB"} {
+	for _, bad := range []string{"", "VmRSS: 5 kB", "RssAnon: many kB", "RssAnon: -5 kB",
+		"RssFile: 99999999999999999999 kB"} {
 		if got, err := parseFootprint(bad); err == nil {
 			t.Errorf("%q gave %+v", bad, got)
 		}

@@ -24,7 +24,8 @@ import (
 // does not count.
 func Measure(ck *weights.Checkpoint, o cpu.Options, n Length) (s Speed, err error) {
 	if n.Prompt < 0 || n.Generate < 0 || n.Prompt+n.Generate == 0 || max(n.Prompt, n.Generate) > ck.Config.Context {
-		return s, fmt.Errorf("%d prompt and %d generated tokens: expected some, and at most %d", n.Prompt, n.Generate, ck.Config.Context)
+		return s, fmt.Errorf("%d prompt and %d generated tokens: expected some, and at most %d", n.Prompt, n.Generate,
+			ck.Config.Context)
 	}
 	backend, err := cpu.New(o)
 	if err != nil {
@@ -32,7 +33,8 @@ func Measure(ck *weights.Checkpoint, o cpu.Options, n Length) (s Speed, err erro
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	blocks := (max(n.Prompt, n.Generate) + compute.BlockTokens - 1) / compute.BlockTokens
-	network, err := model.Load(ck, backend, model.Limits{Rows: max(n.Prompt, 1), Outputs: 1, Blocks: blocks, KV: compute.KVBF16})
+	network, err := model.Load(ck, backend,
+		model.Limits{Rows: max(n.Prompt, 1), Outputs: 1, Blocks: blocks, KV: compute.KVBF16})
 	if err != nil {
 		return s, err
 	}
@@ -84,7 +86,8 @@ func (r *runner) pass(past, n int) {
 
 // measureOurs measures in a process of its own, as llama-bench is one.
 func (l *Lab) measureOurs(ctx context.Context, path string, n Length) (s Speed, err error) {
-	args := []string{"cpu", "--measure", path, "--threads", strconv.Itoa(l.Threads), "--prompt", strconv.Itoa(n.Prompt), "--generate", strconv.Itoa(n.Generate)}
+	args := []string{"cpu", "--measure", path, "--threads", strconv.Itoa(l.Threads), "--prompt",
+		strconv.Itoa(n.Prompt), "--generate", strconv.Itoa(n.Generate)}
 	out, err := output(exec.CommandContext(ctx, l.Self, append(args, l.numerics()...)...))
 	if err != nil {
 		return s, err

@@ -68,7 +68,13 @@ func (l *Lab) Run(ctx context.Context) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(l.scratch)) }()
-	report = &Report{Schema: Schema, Peer: version, Threads: l.Threads, Fast: l.Fast, Started: time.Now()}
+	report = &Report{
+		Schema:  Schema,
+		Peer:    version,
+		Threads: l.Threads,
+		Fast:    l.Fast,
+		Started: time.Now(),
+	}
 	for _, e := range chosen {
 		samples, fault := l.experiment(ctx, e)
 		for i := 0; i < len(samples) && fault == nil; i++ {

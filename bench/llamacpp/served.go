@@ -51,7 +51,8 @@ func (p *pair) stop() {
 // fresh returns a request that has nothing in common with those of another
 // number.
 func fresh(number uint64, prompt, output int) traffic.Request {
-	return traffic.Request{Prompt: []traffic.Part{{Role: traffic.User, Key: number, Tokens: prompt}}, OutputTokens: output}
+	return traffic.Request{Prompt: []traffic.Part{{Role: traffic.User, Key: number, Tokens: prompt}},
+		OutputTokens: output}
 }
 
 // The numbers of requests: each round of each experiment has its own, so that
@@ -108,7 +109,8 @@ func failures(records []load.Record) string {
 	for i := range records {
 		if r := &records[i]; r.Outcome != load.Completed || r.OutputTokens != r.WantedTokens {
 			if n++; n == 1 {
-				first = fmt.Sprintf("%s %s %s, %d of %d tokens", r.Outcome, r.Kind, r.Message, r.OutputTokens, r.WantedTokens)
+				first = fmt.Sprintf("%s %s %s, %d of %d tokens", r.Outcome, r.Kind, r.Message, r.OutputTokens,
+					r.WantedTokens)
 			}
 		}
 	}
@@ -130,7 +132,8 @@ func (s *server) cachedTTFT(ctx context.Context, round int) (float64, error) {
 	var ttft time.Duration
 	for i := range 2 {
 		r := fresh(numberOf(round, cachedNumbers, 0), cachedTokens, 1)
-		r.Prompt = append(r.Prompt, traffic.Part{Role: traffic.User, Key: numberOf(round, cachedNumbers, 1+i), Tokens: newTokens})
+		r.Prompt = append(r.Prompt,
+			traffic.Part{Role: traffic.User, Key: numberOf(round, cachedNumbers, 1+i), Tokens: newTokens})
 		record := s.Send(ctx, &r, time.Now())
 		if bad := failures([]load.Record{record}); bad != "" {
 			return 0, errors.New(bad)
@@ -166,7 +169,8 @@ func (s *server) crowdGap(ctx context.Context, round int) (gap float64, fault st
 	for i := range longUsers {
 		var long []traffic.Request
 		for k := range longRequests {
-			long = append(long, fresh(numberOf(round, crowdNumbers, crowdUsers+longRequests*i+k), longPrompt, longOutput))
+			long = append(long,
+				fresh(numberOf(round, crowdNumbers, crowdUsers+longRequests*i+k), longPrompt, longOutput))
 		}
 		plan.Users = append(plan.Users, slices.Values(long))
 	}

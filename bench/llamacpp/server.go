@@ -42,7 +42,8 @@ func (l *Lab) startOurs(ctx context.Context, model string, r room) (*server, err
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "--addr", "127.0.0.1:" + port, "--model", "bench=" + model, "--data", l.scratch, "--log-level", "error",
+	args := []string{"serve", "--addr", "127.0.0.1:" + port, "--model", "bench=" + model, "--data", l.scratch,
+		"--log-level", "error",
 		"--speculate", "off", "--threads", strconv.Itoa(l.Threads), "--kv-tokens", strconv.Itoa(r.tokens),
 		"--queue-wait", patience, "--first-token-max", patience}
 	return start(ctx, exec.CommandContext(ctx, l.Parley, append(args, l.numerics()...)...), port)
@@ -55,7 +56,8 @@ func (l *Lab) startTheirs(ctx context.Context, model string, r room) (*server, e
 		return nil, err
 	}
 	threads := strconv.Itoa(l.Threads)
-	return start(ctx, exec.CommandContext(ctx, l.LlamaServer, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", threads, "-tb", threads,
+	return start(ctx, exec.CommandContext(ctx, l.LlamaServer, "-m", model, "--host", "127.0.0.1", "--port", port, "-t",
+		threads, "-tb", threads,
 		"-np", strconv.Itoa(r.answers), "-cb", "-c", strconv.Itoa(r.tokens)), port)
 }
 
@@ -81,8 +83,15 @@ func newHTTP() *http.Client {
 }
 
 func start(ctx context.Context, cmd *exec.Cmd, port string) (*server, error) {
-	client, err := load.NewClient(load.Target{URL: "http://127.0.0.1:" + port + "/v1", Model: "bench", Send: load.IDs, IgnoreEnd: true, Timeout: requestTimeout,
-		Content: traffic.Content{First: traffic.DefaultFirst}, HTTP: newHTTP()})
+	client, err := load.NewClient(load.Target{
+		URL:       "http://127.0.0.1:" + port + "/v1",
+		Model:     "bench",
+		Send:      load.IDs,
+		IgnoreEnd: true,
+		Timeout:   requestTimeout,
+		Content:   traffic.Content{First: traffic.DefaultFirst},
+		HTTP:      newHTTP(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +137,8 @@ func (s *server) firstToken(ctx context.Context, prompt traffic.Request) (time.D
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case time.Since(s.begun) > readyMax:
-			return 0, fmt.Errorf("%s answers nothing after %v: %s%s", s.cmd.Path, readyMax, record.Message, s.said.text())
+			return 0, fmt.Errorf("%s answers nothing after %v: %s%s", s.cmd.Path, readyMax, record.Message,
+				s.said.text())
 		}
 		select {
 		case <-s.ended:

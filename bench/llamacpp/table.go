@@ -95,21 +95,59 @@ func experiments(fast bool) (list []experiment) {
 			prefill = b.fastPrefill
 		}
 		list = append(list, experiment{bare, b.Model, []Check{
-			{Name: "decode/" + b.Name(), Metric: decodeMetric, Unit: "tokens/s", Rule: Times, Bar: b.decode},
-			{Name: "prefill/" + b.Name(), Metric: "prefill, 512 tokens", Unit: "tokens/s", Rule: Times, Bar: prefill},
+			{
+				Name:   "decode/" + b.Name(),
+				Metric: decodeMetric,
+				Unit:   "tokens/s",
+				Rule:   Times,
+				Bar:    b.decode,
+			},
+			{
+				Name:   "prefill/" + b.Name(),
+				Metric: "prefill, 512 tokens",
+				Unit:   "tokens/s",
+				Rule:   Times,
+				Bar:    prefill,
+			},
 		}})
 	}
 	for _, m := range servedModels {
 		list = append(list,
 			experiment{neighbour, m, []Check{
-				{Name: "neighbour/" + m.Name(), Metric: "share of quiet decode speed beside a busy core", Unit: "share", Rule: AtLeast, Bar: 0.5},
+				{
+					Name:   "neighbour/" + m.Name(),
+					Metric: "share of quiet decode speed beside a busy core",
+					Unit:   "share",
+					Rule:   AtLeast,
+					Bar:    0.5,
+				},
 			}},
 			experiment{streams, m, []Check{
-				{Name: "streams/" + m.Name(), Metric: "8 streams together", Unit: "tokens/s", Rule: Times, Bar: 2},
-				{Name: "cached/" + m.Name(), Metric: "time to first token, 1400 of 1500 cached", Unit: "ms", LessIsBetter: true, Rule: Times, Bar: 2},
+				{
+					Name:   "streams/" + m.Name(),
+					Metric: "8 streams together",
+					Unit:   "tokens/s",
+					Rule:   Times,
+					Bar:    2,
+				},
+				{
+					Name:         "cached/" + m.Name(),
+					Metric:       "time to first token, 1400 of 1500 cached",
+					Unit:         "ms",
+					LessIsBetter: true,
+					Rule:         Times,
+					Bar:          2,
+				},
 			}},
 			experiment{crowd, m, []Check{
-				{Name: "crowd/" + m.Name(), Metric: "64 streams while long prompts come: longest gap, p99", Unit: "ms", LessIsBetter: true, Rule: Times, Bar: 3},
+				{
+					Name:         "crowd/" + m.Name(),
+					Metric:       "64 streams while long prompts come: longest gap, p99",
+					Unit:         "ms",
+					LessIsBetter: true,
+					Rule:         Times,
+					Bar:          3,
+				},
 			}},
 			experiment{launch, m, launchChecks(m)})
 	}
@@ -118,8 +156,22 @@ func experiments(fast bool) (list []experiment) {
 
 // launchChecks: how long a start may take is promised for the larger model.
 func launchChecks(m Model) []Check {
-	memory := Check{Name: "memory/" + m.Name(), Metric: "resident, over weights and key/value pool", Unit: "share", LessIsBetter: true, Rule: AtMost, Bar: 1.1}
-	start := Check{Name: "start/" + m.Name(), Metric: "from exec to first token, files in memory", Unit: "s", LessIsBetter: true, Rule: AtMost, Bar: 2}
+	memory := Check{
+		Name:         "memory/" + m.Name(),
+		Metric:       "resident, over weights and key/value pool",
+		Unit:         "share",
+		LessIsBetter: true,
+		Rule:         AtMost,
+		Bar:          1.1,
+	}
+	start := Check{
+		Name:         "start/" + m.Name(),
+		Metric:       "from exec to first token, files in memory",
+		Unit:         "s",
+		LessIsBetter: true,
+		Rule:         AtMost,
+		Bar:          2,
+	}
 	return []Check{memory, start}
 }
 
@@ -154,7 +206,8 @@ func selected(list []experiment, words []string) ([]experiment, error) {
 	}
 	for _, w := range words {
 		if !found[w] && !slices.ContainsFunc(Table(false), func(c Check) bool { return strings.Contains(c.Name, w) }) {
-			return nil, fmt.Errorf("no check has %q in its name: expected a part of such as %s", w, list[0].checks[0].Name)
+			return nil, fmt.Errorf("no check has %q in its name: expected a part of such as %s", w,
+				list[0].checks[0].Name)
 		}
 	}
 	return out, nil

@@ -10,7 +10,8 @@ import (
 // WriteText writes the report for people, and for the repository.
 func (r *Report) WriteText(out io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s against %s\n# %s, %d threads%s\n# %s, %.0f s\n", r.Program, r.Peer, r.Machine, r.Threads, r.numericsText(), r.Started.UTC().Format("2006-01-02 15:04 MST"), r.Seconds)
+	fmt.Fprintf(&text, "# %s against %s\n# %s, %d threads%s\n# %s, %.0f s\n", r.Program, r.Peer, r.Machine, r.Threads,
+		r.numericsText(), r.Started.UTC().Format("2006-01-02 15:04 MST"), r.Seconds)
 	if n := len(r.BandwidthGB); n > 0 {
 		fmt.Fprintf(&text, "# all threads read %s GB/s from memory\n", rounds(r.BandwidthGB))
 	}
@@ -19,7 +20,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	fmt.Fprintln(w, "verdict\tcheck\tparley\tllama.cpp\tunit\tjudged\tinterval\tbar")
 	for i := range r.Results {
 		x := &r.Results[i]
-		fmt.Fprintf(w, "%s\t%s\t%.4g\t%.4g\t%s\t%s\t%.3g - %.3g (%.3g%%)\t%s %g\n", x.Verdict, x.Name, x.OurMedian, x.TheirMedian, x.Unit, x.scoreText(),
+		fmt.Fprintf(w, "%s\t%s\t%.4g\t%.4g\t%s\t%s\t%.3g - %.3g (%.3g%%)\t%s %g\n", x.Verdict, x.Name, x.OurMedian,
+			x.TheirMedian, x.Unit, x.scoreText(),
 			x.Interval.Low, x.Interval.High, 100*x.Interval.Coverage, x.barText(), x.Bar)
 	}
 	w.Flush()
@@ -53,7 +55,8 @@ func (x *Result) barText() string {
 func (r *Report) writeDetails(out *strings.Builder) {
 	for i := range r.Results {
 		x := &r.Results[i]
-		fmt.Fprintf(out, "\n%s: %s, %s\n  parley     %s\n  llama.cpp  %s\n", x.Name, x.Metric, x.Unit, rounds(x.OurRounds), rounds(x.TheirRounds))
+		fmt.Fprintf(out, "\n%s: %s, %s\n  parley     %s\n  llama.cpp  %s\n", x.Name, x.Metric, x.Unit,
+			rounds(x.OurRounds), rounds(x.TheirRounds))
 		if x.Fault != "" {
 			fmt.Fprintf(out, "  fault: %s\n", x.Fault)
 		}

@@ -111,7 +111,9 @@ func (l *Lab) bare(t *trial, e experiment, path string) error {
 	if length.Generate > 0 {
 		t.notes = func() []string {
 			most := stat.Median(seen)
-			return []string{fmt.Sprintf("a token reads %.4g GB of weights, for which the measured bandwidth allows %.4g tokens/s: decode reaches %.0f%% of it here, %.0f%% there",
+			return []string{fmt.Sprintf(
+				"a token reads %.4g GB of weights, for which the measured bandwidth allows %.4g tokens/s: decode "+
+					"reaches %.0f%% of it here, %.0f%% there",
 				perToken/1e9, most, 100*stat.Median(ours)/most, 100*stat.Median(theirs)/most)}
 		}
 	}
@@ -180,7 +182,8 @@ func (l *Lab) streams(ctx context.Context, t *trial, e experiment, path string) 
 const theirTries = 5
 
 // retried measures with other prompts until nothing fails, and says what did.
-func retried(ctx context.Context, round, tries int, measure func(context.Context, int) (float64, error)) (number float64, failed []string, err error) {
+func retried(ctx context.Context, round, tries int,
+	measure func(context.Context, int) (float64, error)) (number float64, failed []string, err error) {
 	for try := range tries {
 		number, err = measure(ctx, round+try*RoundsMax)
 		if err == nil || ctx.Err() != nil {
@@ -233,7 +236,8 @@ func (l *Lab) launch(t *trial, e experiment, path string) error {
 		return func(ctx context.Context, round int) (numbers []float64, _ string, err error) {
 			got, err := launchOnce(ctx, func() (*server, error) { return start(ctx, path, r) })
 			if round == 0 {
-				notes = append(notes, fmt.Sprintf("%s: %.4g GB of its own and %.4g GB of files; weights and a pool of %d tokens are %.4g GB",
+				notes = append(notes, fmt.Sprintf(
+					"%s: %.4g GB of its own and %.4g GB of files; weights and a pool of %d tokens are %.4g GB",
 					name, float64(got.memory.own)/1e9, float64(got.memory.files)/1e9, r.tokens, float64(needed)/1e9))
 			}
 			for _, c := range e.checks {

@@ -22,7 +22,8 @@ func who(name string, turns *[]string, fault string, err error) side {
 
 func TestRoundsAlternate(t *testing.T) {
 	var turns []string
-	trial := &trial{ours: who("ours", &turns, "", nil), theirs: who("theirs", &turns, "their fault", nil), after: func(int) error { return nil }}
+	trial := &trial{ours: who("ours", &turns, "", nil), theirs: who("theirs", &turns, "their fault", nil),
+		after: func(int) error { return nil }}
 	samples := make([]Sample, 2)
 	for round := range 3 {
 		if err := trial.round(t.Context(), round, samples); err != nil {
@@ -32,7 +33,8 @@ func TestRoundsAlternate(t *testing.T) {
 	if want := "ours theirs theirs ours ours theirs"; strings.Join(turns, " ") != want {
 		t.Errorf("%v, want %s", turns, want)
 	}
-	if want := []float64{0, 1, 2}; !slices.Equal(samples[0].Ours, want) || !slices.Equal(samples[0].Theirs, want) || samples[1].Fault != "" {
+	if want := []float64{0, 1, 2}; !slices.Equal(samples[0].Ours, want) || !slices.Equal(samples[0].Theirs, want) ||
+		samples[1].Fault != "" {
 		t.Errorf("%+v", samples)
 	}
 }
@@ -52,14 +54,16 @@ func TestWritingAModelCanBeInterrupted(t *testing.T) {
 
 func TestRoundsTellWhatWentWrong(t *testing.T) {
 	var turns []string
-	trial := &trial{ours: who("ours", &turns, "a request failed", nil), theirs: who("theirs", &turns, "", nil), after: func(int) error { return nil }}
+	trial := &trial{ours: who("ours", &turns, "a request failed", nil), theirs: who("theirs", &turns, "", nil),
+		after: func(int) error { return nil }}
 	samples := make([]Sample, 1)
 	if err := trial.round(t.Context(), 0, samples); err != nil || samples[0].Fault != "a request failed" {
 		t.Errorf("%+v %v", samples, err)
 	}
 	broken := errors.New("out of memory")
 	trial.theirs = who("theirs", &turns, "", broken)
-	if err := trial.round(t.Context(), 1, samples); !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "llama.cpp: ") {
+	if err := trial.round(t.Context(), 1, samples); !errors.Is(err, broken) ||
+		!strings.HasPrefix(err.Error(), "llama.cpp: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -82,7 +86,8 @@ func TestFailuresCountShortAnswersToo(t *testing.T) {
 	if text := failures([]load.Record{whole, whole}); text != "" {
 		t.Error(text)
 	}
-	if text := failures([]load.Record{whole, short, refused}); !strings.HasPrefix(text, "2 of 3 requests failed, such as: completed") {
+	if text := failures([]load.Record{whole, short, refused}); !strings.HasPrefix(text,
+		"2 of 3 requests failed, such as: completed") {
 		t.Error(text)
 	}
 }
@@ -91,7 +96,8 @@ func TestFailuresCountShortAnswersToo(t *testing.T) {
 func TestNumbersAreNeverUsedTwice(t *testing.T) {
 	seen := map[uint64]bool{}
 	for round := range theirTries * RoundsMax {
-		for of, n := range map[int]int{streamsNumbers: streamUsers, cachedNumbers: 3, crowdNumbers: crowdUsers + longUsers*longRequests} {
+		for of, n := range map[int]int{streamsNumbers: streamUsers, cachedNumbers: 3,
+			crowdNumbers: crowdUsers + longUsers*longRequests} {
 			for i := range n {
 				number := numberOf(round, of, i)
 				if seen[number] || number == 0 {
@@ -113,7 +119,8 @@ func TestRetriedUsesOtherPrompts(t *testing.T) {
 		return 7, nil
 	}
 	number, failed, err := retried(t.Context(), 2, 5, flaky)
-	if number != 7 || err != nil || len(failed) != 2 || !slices.Equal(rounds, []int{2, 2 + RoundsMax, 2 + 2*RoundsMax}) {
+	if number != 7 || err != nil || len(failed) != 2 ||
+		!slices.Equal(rounds, []int{2, 2 + RoundsMax, 2 + 2*RoundsMax}) {
 		t.Errorf("%g %q %v after rounds %v", number, failed, err, rounds)
 	}
 	rounds = nil

@@ -55,7 +55,13 @@ type Result struct {
 
 // judge makes a result of what was measured.
 func judge(c Check, s Sample) (Result, error) {
-	r := Result{Check: c, OurRounds: s.Ours, TheirRounds: s.Theirs, Fault: s.Fault, Notes: s.Notes}
+	r := Result{
+		Check:       c,
+		OurRounds:   s.Ours,
+		TheirRounds: s.Theirs,
+		Fault:       s.Fault,
+		Notes:       s.Notes,
+	}
 	ratios, err := stat.Ratios(s.Ours, s.Theirs)
 	if c.LessIsBetter {
 		ratios, err = stat.Ratios(s.Theirs, s.Ours)
@@ -139,7 +145,8 @@ func ReadReport(from io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("no report of parley-bench cpu: %w", err)
 	}
 	if r.Schema != Schema {
-		return nil, fmt.Errorf("a document of schema %.40q: expected %q, as parley-bench cpu --json writes it", r.Schema, Schema)
+		return nil, fmt.Errorf("a document of schema %.40q: expected %q, as parley-bench cpu --json writes it",
+			r.Schema, Schema)
 	}
 	if len(r.Results) == 0 {
 		return nil, errors.New("the report has no results")

@@ -36,7 +36,8 @@ func TestJudge(t *testing.T) {
 	} {
 		r, err := judge(c.check, Sample{Ours: c.ours, Theirs: c.theirs, Fault: c.fault})
 		if err != nil || r.Verdict != c.want || math.Abs(r.Score-c.score) > 1e-9 {
-			t.Errorf("%+v with %v against %v: %s, score %g, %v; want %s and %g", c.check, c.ours, c.theirs, r.Verdict, r.Score, err, c.want, c.score)
+			t.Errorf("%+v with %v against %v: %s, score %g, %v; want %s and %g", c.check, c.ours, c.theirs, r.Verdict,
+				r.Score, err, c.want, c.score)
 		}
 	}
 	if _, err := judge(times, Sample{Ours: []float64{1}, Theirs: []float64{0}}); err == nil {
@@ -46,7 +47,8 @@ func TestJudge(t *testing.T) {
 
 func sampleReport(t *testing.T) *Report {
 	t.Helper()
-	r := &Report{Schema: Schema, Program: "parley 1", Peer: "llama.cpp build 7", Machine: "a machine", Threads: 2, Started: time.Unix(0, 0), Seconds: 3, BandwidthGB: []float64{24, 26}}
+	r := &Report{Schema: Schema, Program: "parley 1", Peer: "llama.cpp build 7", Machine: "a machine", Threads: 2,
+		Started: time.Unix(0, 0), Seconds: 3, BandwidthGB: []float64{24, 26}}
 	for _, c := range Table(false) {
 		x, err := judge(c, Sample{Ours: []float64{2, 3}, Theirs: []float64{1, 1}, Notes: []string{"a note"}})
 		if err != nil {
@@ -77,7 +79,8 @@ func TestReportIsReadBack(t *testing.T) {
 	if a.String() != b.String() || !slices.Equal(r.Missed(), again.Missed()) {
 		t.Errorf("read back, the report is another:\n%s\n%s", a.String(), b.String())
 	}
-	for _, want := range []string{"parley 1 against llama.cpp build 7", "2 threads", "24 26 GB/s", "MISSED   memory/llama-135m-q8_0", "(50%)", "  a note"} {
+	for _, want := range []string{"parley 1 against llama.cpp build 7", "2 threads", "24 26 GB/s",
+		"MISSED   memory/llama-135m-q8_0", "(50%)", "  a note"} {
 		if !strings.Contains(a.String(), want) {
 			t.Errorf("%q is not in\n%s", want, a.String())
 		}
@@ -87,7 +90,8 @@ func TestReportIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var svg bytes.Buffer
-	if err := plot.WriteSVG(&svg); err != nil || !strings.Contains(svg.String(), "prefill/llama-1b-bf16") || strings.Contains(svg.String(), "memory/") {
+	if err := plot.WriteSVG(&svg); err != nil || !strings.Contains(svg.String(), "prefill/llama-1b-bf16") ||
+		strings.Contains(svg.String(), "memory/") {
 		t.Errorf("%v\n%s", err, svg.String())
 	}
 }
@@ -109,7 +113,9 @@ func TestReadReportRefuses(t *testing.T) {
 }
 
 func FuzzReadReport(f *testing.F) {
-	f.Add([]byte(`{"schema":"parley-peer/1","results":[{"name":"x","rule":"times","score":2,"our_median":2,"their_median":1,"interval":{"low":1,"high":3}}]}`))
+	f.Add(
+		[]byte(
+			`{"schema":"parley-peer/1","results":[{"name":"x","rule":"times","score":2,"our_median":2,"their_median":1,"interval":{"low":1,"high":3}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ReadReport(bytes.NewReader(data))
 		if err != nil {

@@ -37,7 +37,8 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.limit < 1 || f.limit > 1000 || f.since < 0 {
-				return fmt.Errorf("--limit is %d and --since %v: use 1 to 1000 entries and a duration such as 24h: %w", f.limit, f.since, errUsage)
+				return fmt.Errorf("--limit is %d and --since %v: use 1 to 1000 entries and a duration such as 24h: %w",
+					f.limit, f.since, errUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -58,7 +59,8 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 			return printAudit(cmd.OutOrStdout(), entries)
 		},
 	}
-	cmd.Flags().StringVar(&f.action, "action", "", "show only `ACTION`, such as api_key.created, or all of a kind with a trailing dot, such as worker.")
+	cmd.Flags().StringVar(&f.action, "action", "",
+		"show only `ACTION`, such as api_key.created, or all of a kind with a trailing dot, such as worker.")
 	cmd.Flags().StringVar(&f.actor, "actor", "", "show changes made by the key, user or organisation `ID`")
 	cmd.Flags().StringVar(&f.target, "target", "", "show changes of the object `ID`")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `DURATION`, such as 24h (default: all)")
@@ -115,7 +117,8 @@ func printAudit(out io.Writer, entries []audit.Entry) error {
 		if e.Status >= 400 {
 			status = "refused " + strconv.Itoa(e.Status)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format(time.DateTime), e.Action, e.Target, actorName(&e.Actor), e.Remote, status)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format(time.DateTime), e.Action, e.Target,
+			actorName(&e.Actor), e.Remote, status)
 	}
 	return w.Flush()
 }

@@ -29,7 +29,8 @@ func command(t *testing.T, key string, args ...string) string {
 func TestAuditCommand(t *testing.T) {
 	data := t.TempDir()
 	var admin struct{ ID, Value string }
-	if err := json.Unmarshal([]byte(command(t, "", "keys", "create", "me", "--admin", "--data", data, "--json")), &admin); err != nil {
+	if err := json.Unmarshal([]byte(command(t, "", "keys", "create", "me", "--admin", "--data", data, "--json")),
+		&admin); err != nil {
 		t.Fatal(err)
 	}
 	s := startServerIn(t, data, "--model", "polly-mini")
@@ -43,7 +44,8 @@ func TestAuditCommand(t *testing.T) {
 		}
 	}
 	var list struct{ Data []audit.Entry }
-	if err := json.Unmarshal([]byte(command(t, admin.Value, "audit", "--url", s.url, "--json", "--action", "api_key.")), &list); err != nil {
+	if err := json.Unmarshal(
+		[]byte(command(t, admin.Value, "audit", "--url", s.url, "--json", "--action", "api_key.")), &list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Data) != 3 || list.Data[2].Actor.Kind != audit.Command || list.Data[0].Actor.Key != admin.ID {

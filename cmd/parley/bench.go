@@ -113,7 +113,8 @@ func findModel(ctx context.Context, target *load.Target) (load.Model, error) {
 	case ctx.Err() != nil:
 		return load.Model{}, fmt.Errorf("nothing was measured: %w", errInterrupted)
 	case errors.Is(err, load.ErrNoServer):
-		return load.Model{}, fmt.Errorf("%w: start one with `parley serve` in another terminal, or name another with --url", err)
+		return load.Model{},
+			fmt.Errorf("%w: start one with `parley serve` in another terminal, or name another with --url", err)
 	case err != nil && target.Model == "":
 		return load.Model{}, fmt.Errorf("%w: name the model with --model", err)
 	case target.Model == "" && len(models) == 0:
@@ -130,7 +131,8 @@ func findModel(ctx context.Context, target *load.Target) (load.Model, error) {
 }
 
 // measure runs the plan and shows how far it is.
-func measure(ctx context.Context, client *load.Client, plan load.Plan, f *benchFlags, messages io.Writer) (*load.Result, error) {
+func measure(ctx context.Context, client *load.Client, plan load.Plan, f *benchFlags,
+	messages io.Writer) (*load.Result, error) {
 	bar := newProgress(messages, "bench", countAmount)
 	total := int64(plan.RequestsMax)
 	plan.Progress = func(done int, elapsed time.Duration) {
@@ -152,7 +154,9 @@ func nothingSent(about *load.Description, model load.Model) error {
 	if about.LeftOutRequests == 0 {
 		return errors.New("nothing was sent: no request was due within --duration")
 	}
-	return fmt.Errorf("nothing was sent: no request fits the context of %d tokens of %s: lower --prompt-tokens and --output-tokens, or --scale of a trace",
+	return fmt.Errorf(
+		"nothing was sent: no request fits the context of %d tokens of %s: lower --prompt-tokens and "+
+			"--output-tokens, or --scale of a trace",
 		model.ContextTokens, model.ID)
 }
 

@@ -77,7 +77,8 @@ func judged(changes []load.Change) (out []judgedChange) {
 
 func printComparison(out io.Writer, paths []string, a, b *load.Report, changes []load.Change) {
 	for i, r := range []*load.Report{a, b} {
-		fmt.Fprintf(out, "%c  %s: %s, %s\n   %s\n", 'A'+i, paths[i], r.Target.Model, loadText(&r.Load), outcomeText(&r.Requests))
+		fmt.Fprintf(out, "%c  %s: %s, %s\n   %s\n", 'A'+i, paths[i], r.Target.Model, loadText(&r.Load),
+			outcomeText(&r.Requests))
 	}
 	if !a.Load.Same(b.Load) || a.Target.Send != b.Target.Send {
 		fmt.Fprintln(out, "note: the runs had different loads")
@@ -86,7 +87,8 @@ func printComparison(out io.Writer, paths []string, a, b *load.Report, changes [
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\tA\tB\tunit\tB/A\t95% interval\tB is\t")
 	for _, c := range changes {
-		fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%.3f\t%.3f - %.3f\t%s\t\n", c.Metric, c.A, c.B, c.Unit, c.Ratio, c.Low, c.High, c.Verdict())
+		fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%.3f\t%.3f - %.3f\t%s\t\n", c.Metric, c.A, c.B, c.Unit, c.Ratio, c.Low,
+			c.High, c.Verdict())
 	}
 	w.Flush()
 }

@@ -64,42 +64,57 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", benchURL, "measure the server whose API begins at this `URL`")
 	flags.StringVar(&f.model, "model", "", "ask for this `MODEL` (default: the first that the server lists)")
-	flags.StringVar(&f.send, "send", string(load.Chat), "send prompts as `FORM`: chat or text, of plain words, or ids, exact token ids")
-	flags.StringVar(&f.tokenIDs, "token-ids", fmt.Sprintf("%d-%d", traffic.DefaultFirst, traffic.DefaultFirst+traffic.DefaultChoices-1), "with --send ids, use the ids in this `RANGE`")
-	flags.BoolVar(&f.ignoreEnd, "ignore-eos", true, "ask for answers of just the length wanted; set it to false for servers that do not know ignore_eos")
+	flags.StringVar(&f.send, "send", string(load.Chat),
+		"send prompts as `FORM`: chat or text, of plain words, or ids, exact token ids")
+	flags.StringVar(&f.tokenIDs, "token-ids", fmt.Sprintf("%d-%d", traffic.DefaultFirst,
+		traffic.DefaultFirst+traffic.DefaultChoices-1), "with --send ids, use the ids in this `RANGE`")
+	flags.BoolVar(&f.ignoreEnd, "ignore-eos", true,
+		"ask for answers of just the length wanted; set it to false for servers that do not know ignore_eos")
 	flags.BoolVar(&f.allowRemote, "allow-remote", false, "allow a server that is not this machine")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "give up on an answer after this `TIME`")
 
 	flags.IntVar(&f.users, "users", 8, "closed loop: this `NUMBER` of users at once")
 	flags.DurationVar(&f.think, "think", 0, "closed loop: each user thinks for this `TIME` on average (exponential)")
 	flags.Float64Var(&f.rate, "rate", 0, "open loop: this `NUMBER` of requests a second")
-	flags.StringVar(&f.arrival, "arrival", "poisson", "open loop: requests arrive as `PROCESS`: poisson, gamma or fixed")
-	flags.Float64Var(&f.cv, "cv", 2, "with --arrival gamma, this coefficient of `VARIATION`: 1 is poisson, more comes in bursts")
-	flags.IntVar(&f.inFlight, "in-flight", 4096, "open loop: drop requests, and count them, when this `NUMBER` is under way")
+	flags.StringVar(&f.arrival, "arrival", "poisson",
+		"open loop: requests arrive as `PROCESS`: poisson, gamma or fixed")
+	flags.Float64Var(&f.cv, "cv", 2,
+		"with --arrival gamma, this coefficient of `VARIATION`: 1 is poisson, more comes in bursts")
+	flags.IntVar(&f.inFlight, "in-flight", 4096,
+		"open loop: drop requests, and count them, when this `NUMBER` is under way")
 
-	flags.IntVar(&f.requests, "requests", 0, fmt.Sprintf("send this `NUMBER` of requests (default %d; all within --duration if that is given; the whole of a trace)", benchRequests))
+	flags.IntVar(&f.requests, "requests", 0,
+		fmt.Sprintf(
+			"send this `NUMBER` of requests (default %d; all within --duration if that is given; the whole of "+
+				"a trace)", benchRequests))
 	flags.DurationVar(&f.duration, "duration", 10*time.Minute, "start no request after this `TIME`")
 	flags.IntVar(&f.warmUp, "warmup", 2, "send this `NUMBER` of requests first, which do not count")
 
-	flags.StringVar(&f.workload, "workload", string(traffic.Independent), "send this `KIND` of requests: independent, shared-prefix or conversation")
+	flags.StringVar(&f.workload, "workload", string(traffic.Independent),
+		"send this `KIND` of requests: independent, shared-prefix or conversation")
 	flags.Var(lengthFlag{&f.prompt}, "prompt-tokens", "`LENGTH` of the prompt, or of what is new in it")
 	flags.Var(lengthFlag{&f.output}, "output-tokens", "`LENGTH` of the answer")
-	flags.IntVar(&f.sharedTokens, "shared-tokens", 0, "system prompt of this many `TOKENS` that a group shares, or all conversations (default 512 for shared-prefix)")
-	flags.IntVar(&f.historyTokens, "history-tokens", 0, "shared-prefix: history of this many `TOKENS` that each user has")
+	flags.IntVar(&f.sharedTokens, "shared-tokens", 0,
+		"system prompt of this many `TOKENS` that a group shares, or all conversations (default 512 for shared-prefix)")
+	flags.IntVar(&f.historyTokens, "history-tokens", 0,
+		"shared-prefix: history of this many `TOKENS` that each user has")
 	flags.IntVar(&f.groups, "groups", 8, "shared-prefix: this `NUMBER` of groups")
 	flags.IntVar(&f.groupUsers, "group-users", 4, "shared-prefix: this `NUMBER` of users in each group")
 	flags.Var(lengthFlag{&f.turns}, "turns", "conversation: this `NUMBER` of turns, or a range")
 	flags.IntVar(&f.talksOpen, "conversations", 8, "conversation, open loop: this `NUMBER` of conversations at once")
 
 	flags.StringVar(&f.trace, "trace", "", "replay the requests recorded in this `FILE`, which may be gzipped")
-	flags.StringVar(&f.traceFormat, "trace-format", "", "the trace's `FORMAT`: mooncake or azure (default: azure for .csv)")
+	flags.StringVar(&f.traceFormat, "trace-format", "",
+		"the trace's `FORMAT`: mooncake or azure (default: azure for .csv)")
 	flags.Float64Var(&f.speed, "speed", 1, "replay this many `TIMES` as fast")
 	flags.Float64Var(&f.scale, "scale", 1, "multiply the trace's lengths by this `FACTOR`; shared prefixes stay shared")
-	flags.DurationVar(&f.spread, "spread", 0, "move requests with one timestamp apart over this `TIME` (Mooncake's come in batches of 3s)")
+	flags.DurationVar(&f.spread, "spread", 0,
+		"move requests with one timestamp apart over this `TIME` (Mooncake's come in batches of 3s)")
 
 	slo := parley.DefaultSLO()
 	flags.DurationVar(&f.slo.TTFT, "slo-ttft", slo.TTFT, "objective: first token within this `TIME`; 0 for none")
-	flags.DurationVar(&f.slo.CachedTTFT, "slo-ttft-cached", slo.CachedTTFT, "objective where at least half of the prompt was cached: first token within this `TIME`; 0 for the same")
+	flags.DurationVar(&f.slo.CachedTTFT, "slo-ttft-cached", slo.CachedTTFT,
+		"objective where at least half of the prompt was cached: first token within this `TIME`; 0 for the same")
 	flags.DurationVar(&f.slo.TPOT, "slo-tpot", slo.TPOT, "objective: later tokens within this `TIME` each; 0 for none")
 	flags.Uint64Var(&f.seed, "seed", 1, "the `NUMBER` that decides everything random")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON, with one sample for each request")
@@ -115,7 +130,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 var (
 	apartFlags = [][2]string{{"users", "rate"}, {"think", "rate"}, {"rate", "trace"}, {"arrival", "trace"},
 		{"workload", "trace"}, {"prompt-tokens", "trace"}, {"output-tokens", "trace"}}
-	belongFlags = [][2]string{{"arrival", "rate"}, {"cv", "rate"}, {"trace-format", "trace"}, {"speed", "trace"}, {"scale", "trace"}, {"spread", "trace"}}
+	belongFlags = [][2]string{{"arrival", "rate"}, {"cv", "rate"}, {"trace-format", "trace"}, {"speed", "trace"},
+		{"scale", "trace"}, {"spread", "trace"}}
 )
 
 // check finds what is wrong with the flags before anything is sent.
@@ -132,7 +148,8 @@ func (f *benchFlags) check(changed func(string) bool) error {
 			problems = append(problems, fmt.Errorf("--%s needs --%s", pair[0], pair[1]))
 		}
 	}
-	problems = append(problems, oneOf("send", f.send, load.Forms()), oneOf("arrival", f.arrival, arrivals), oneOf("workload", f.workload, traffic.Kinds()))
+	problems = append(problems, oneOf("send", f.send, load.Forms()), oneOf("arrival", f.arrival, arrivals),
+		oneOf("workload", f.workload, traffic.Kinds()))
 	if f.traceFormat != "" {
 		problems = append(problems, oneOf("trace-format", f.traceFormat, traffic.Formats()))
 	}
@@ -143,7 +160,8 @@ func (f *benchFlags) check(changed func(string) bool) error {
 		problems = append(problems, fmt.Errorf("--warmup %d: expected 0 to 1000", f.warmUp))
 	}
 	if f.timeout <= 0 || min(f.slo.TTFT, f.slo.CachedTTFT, f.slo.TPOT) < 0 {
-		problems = append(problems, errors.New("--timeout must be more than 0, and --slo-ttft, --slo-ttft-cached and --slo-tpot 0 or more"))
+		problems = append(problems,
+			errors.New("--timeout must be more than 0, and --slo-ttft, --slo-ttft-cached and --slo-tpot 0 or more"))
 	}
 	_, _, err := f.idRange()
 	return errors.Join(append(problems, err)...)
@@ -162,8 +180,14 @@ func (f *benchFlags) idRange() (first parley.Token, choices int, err error) {
 func (f *benchFlags) target() load.Target {
 	first, choices, _ := f.idRange() // checked before
 	return load.Target{
-		URL: f.url, Model: f.model, Key: os.Getenv("PARLEY_API_KEY"), Send: load.Form(f.send), IgnoreEnd: f.ignoreEnd,
-		Content: traffic.Content{Seed: f.seed, First: first, Choices: choices}, Timeout: f.timeout, AllowRemote: f.allowRemote,
+		URL:         f.url,
+		Model:       f.model,
+		Key:         os.Getenv("PARLEY_API_KEY"),
+		Send:        load.Form(f.send),
+		IgnoreEnd:   f.ignoreEnd,
+		Content:     traffic.Content{Seed: f.seed, First: first, Choices: choices},
+		Timeout:     f.timeout,
+		AllowRemote: f.allowRemote,
 	}
 }
 
@@ -242,8 +266,16 @@ func (f *benchFlags) streams(p *load.Plan, about *load.Description) (streamOf, i
 // generator returns the workload that the flags describe.
 func (f *benchFlags) generator(about *load.Description) (*traffic.Workload, error) {
 	w := &traffic.Workload{
-		Kind: traffic.Kind(f.workload), Seed: f.seed, Prompt: f.prompt, Output: f.output,
-		SharedTokens: f.sharedTokens, HistoryTokens: f.historyTokens, Groups: f.groups, GroupUsers: f.groupUsers, Turns: f.turns, Open: 1,
+		Kind:          traffic.Kind(f.workload),
+		Seed:          f.seed,
+		Prompt:        f.prompt,
+		Output:        f.output,
+		SharedTokens:  f.sharedTokens,
+		HistoryTokens: f.historyTokens,
+		Groups:        f.groups,
+		GroupUsers:    f.groupUsers,
+		Turns:         f.turns,
+		Open:          1,
 	}
 	if w.Kind == traffic.SharedPrefix && !f.changed("shared-tokens") {
 		w.SharedTokens = 512

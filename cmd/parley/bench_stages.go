@@ -92,8 +92,13 @@ func stagesSince(before, after map[string]*stageCount) (times []load.StageTime) 
 		for i := range d.counts {
 			d.counts[i] -= was.counts[i]
 		}
-		times = append(times, load.StageTime{Name: stage.String(), Mean: millis(d.sum / d.n), P50: millis(d.quantile(0.5)), P95: millis(d.quantile(0.95)),
-			Budget: load.Millis(ledger.StageBudgets[stage])})
+		times = append(times, load.StageTime{
+			Name:   stage.String(),
+			Mean:   millis(d.sum / d.n),
+			P50:    millis(d.quantile(0.5)),
+			P95:    millis(d.quantile(0.95)),
+			Budget: load.Millis(ledger.StageBudgets[stage]),
+		})
 	}
 	return times
 }

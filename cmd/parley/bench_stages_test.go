@@ -25,7 +25,8 @@ parley_stage_seconds_count{stage="auth"} 25
 parley_stage_seconds_count{stage="queue"} 5
 `))
 	got := stagesSince(before, after)
-	if len(got) != 1 || got[0] != (load.StageTime{Name: "auth", Mean: load.Millis(time.Millisecond), P50: load.Millis(time.Millisecond), P95: load.Millis(1900 * time.Microsecond), Budget: load.Millis(3 * time.Millisecond)}) {
+	if len(got) != 1 || got[0] != (load.StageTime{Name: "auth", Mean: load.Millis(time.Millisecond), P50: load.Millis(
+		time.Millisecond), P95: load.Millis(1900 * time.Microsecond), Budget: load.Millis(3 * time.Millisecond)}) {
 		t.Errorf("%+v", got)
 	}
 	var text strings.Builder

@@ -58,12 +58,14 @@ func workloadText(l *load.Description) []string {
 		}
 		return []string{text}
 	}
-	parts := []string{fmt.Sprintf("%s requests, %s prompt and %s output tokens", l.Workload, l.PromptTokens, l.OutputTokens)}
+	parts := []string{fmt.Sprintf("%s requests, %s prompt and %s output tokens", l.Workload, l.PromptTokens,
+		l.OutputTokens)}
 	if l.SharedTokens > 0 {
 		parts = append(parts, fmt.Sprintf("%d shared tokens", l.SharedTokens))
 	}
 	if l.Groups > 0 {
-		parts = append(parts, fmt.Sprintf("%d groups of %d users with %d tokens of history", l.Groups, l.GroupUsers, l.HistoryTokens))
+		parts = append(parts,
+			fmt.Sprintf("%d groups of %d users with %d tokens of history", l.Groups, l.GroupUsers, l.HistoryTokens))
 	}
 	if l.Turns != "" {
 		parts = append(parts, l.Turns+" turns")
@@ -76,7 +78,8 @@ func printTotals(out io.Writer, r *load.Report) {
 	q, t := &r.Requests, &r.Tokens
 	fmt.Fprintf(w, "requests\t%s in %v\n", outcomeText(q), time.Duration(r.Elapsed).Round(time.Millisecond))
 	if n := q.Completed; n > 0 {
-		fmt.Fprintf(w, "prompts\t%d tokens, %d on average; %.1f%% cached\n", t.Prompt, t.Prompt/n, percent(t.Cached, t.Prompt))
+		fmt.Fprintf(w, "prompts\t%d tokens, %d on average; %.1f%% cached\n", t.Prompt, t.Prompt/n,
+			percent(t.Cached, t.Prompt))
 		fmt.Fprintf(w, "answers\t%d tokens, %d on average; %d wanted\n", t.Output, t.Output/n, t.WantedOutput)
 	}
 	fmt.Fprintf(w, "throughput\t%.2f requests/s, %.1f output tokens/s, %.1f tokens/s with prompts\n",
@@ -144,7 +147,9 @@ func printNotes(out io.Writer, r *load.Report) {
 		fmt.Fprintf(out, "note: %d requests were left out: too long for the model's context\n", n)
 	}
 	if late := time.Duration(r.Latency.Late.P99); late > lateWorth {
-		fmt.Fprintf(out, "note: this program sent one request in a hundred more than %v late: it lacked processor time, and the server looks slower than it is\n", late.Round(time.Millisecond))
+		fmt.Fprintf(out,
+			"note: this program sent one request in a hundred more than %v late: it lacked processor time, and the "+
+				"server looks slower than it is\n", late.Round(time.Millisecond))
 	}
 	if r.Interrupted {
 		fmt.Fprintln(out, "note: the run was interrupted; this is what it had measured")

@@ -49,17 +49,24 @@ func TestBenchMeasuresARealServer(t *testing.T) {
 		says                  string
 	}{
 		{"--users 2 --requests 6 --prompt-tokens 20 --output-tokens 7", 6, -1, 42, "closed loop: 2 users"},
-		{"--rate 50 --arrival gamma --cv 2 --requests 8 --prompt-tokens 20 --output-tokens 5 --send ids", 8, 160, 40, "gamma arrivals with CV 2"},
-		{"--rate 50 --arrival fixed --duration 200ms --prompt-tokens 4-9 --output-tokens 2 --send text", 10, -1, 20, "fixed arrivals"},
-		{"--workload shared-prefix --groups 2 --group-users 2 --shared-tokens 30 --history-tokens 10 --prompt-tokens 5 --output-tokens 3 --requests 6 --send ids", 6, 270, 18, "2 groups of 2 users"},
-		{"--workload conversation --turns 2 --prompt-tokens 5 --output-tokens 4 --requests 6 --users 2", 6, -1, 24, "2 turns"},
-		{"--send ids --speed 100 --scale 0.1 --trace " + trace, 2, 51 + 51 + 28 + 51 + 51 + 1, 70, "1 requests were left out"},
-		{"--send ids --users 2 --scale 0.1 --trace " + trace, 2, 51 + 51 + 28 + 51 + 51 + 1, 70, "tiny.jsonl, lengths times 0.1"},
+		{"--rate 50 --arrival gamma --cv 2 --requests 8 --prompt-tokens 20 --output-tokens 5 --send ids", 8, 160, 40,
+			"gamma arrivals with CV 2"},
+		{"--rate 50 --arrival fixed --duration 200ms --prompt-tokens 4-9 --output-tokens 2 --send text", 10, -1, 20,
+			"fixed arrivals"},
+		{"--workload shared-prefix --groups 2 --group-users 2 --shared-tokens 30 --history-tokens 10 " +
+			"--prompt-tokens 5 --output-tokens 3 --requests 6 --send ids", 6, 270, 18, "2 groups of 2 users"},
+		{"--workload conversation --turns 2 --prompt-tokens 5 --output-tokens 4 --requests 6 --users 2", 6, -1, 24,
+			"2 turns"},
+		{"--send ids --speed 100 --scale 0.1 --trace " + trace, 2, 51 + 51 + 28 + 51 + 51 + 1, 70,
+			"1 requests were left out"},
+		{"--send ids --users 2 --scale 0.1 --trace " + trace, 2, 51 + 51 + 28 + 51 + 51 + 1, 70,
+			"tiny.jsonl, lengths times 0.1"},
 	} {
 		file := filepath.Join(t.TempDir(), "report.json")
 		args := append(strings.Fields(run.args), "--url", s.url, "--out", file)
 		text, err := benched(t, args...)
-		if err != nil || !strings.Contains(text, run.says) || !strings.Contains(text, "0 rejected, 0 failed") || !strings.Contains(text, "SLO: ") {
+		if err != nil || !strings.Contains(text, run.says) || !strings.Contains(text, "0 rejected, 0 failed") ||
+			!strings.Contains(text, "SLO: ") {
 			t.Errorf("%s: %v\n%s", run.args, err, text)
 			continue
 		}
@@ -67,7 +74,8 @@ func TestBenchMeasuresARealServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Requests.Completed != run.sent || len(r.Samples) != run.sent || r.Tokens.Output != run.output || r.Tokens.CountedRequests != 0 ||
+		if r.Requests.Completed != run.sent || len(r.Samples) != run.sent || r.Tokens.Output != run.output ||
+			r.Tokens.CountedRequests != 0 ||
 			(run.prompts >= 0 && r.Tokens.Prompt != run.prompts) || r.Target.Model != "polly-mini" {
 			t.Errorf("%s: %+v %+v", run.args, r.Requests, r.Tokens)
 		}
@@ -77,13 +85,16 @@ func TestBenchMeasuresARealServer(t *testing.T) {
 			}
 		}
 	}
-	if _, err := benched(t, "--url", s.url, "--prompt-tokens", "4000"); err == nil || !strings.Contains(err.Error(), "fits the context of 2048 tokens of polly-mini") {
+	if _, err := benched(t, "--url", s.url, "--prompt-tokens", "4000"); err == nil ||
+		!strings.Contains(err.Error(), "fits the context of 2048 tokens of polly-mini") {
 		t.Errorf("too long a prompt: %v", err)
 	}
-	if _, err := benched(t, "--url", s.url, "--model", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if _, err := benched(t, "--url", s.url, "--model", "nobody"); err == nil ||
+		!strings.Contains(err.Error(), "nobody") {
 		t.Errorf("an unknown model: %v", err)
 	}
-	if text, err := benched(t, "--url", s.url, "--requests", "2", "--output-tokens", "2", "--json"); err != nil || !strings.Contains(text, `"schema": "parley-bench/1"`) {
+	if text, err := benched(t, "--url", s.url, "--requests", "2", "--output-tokens", "2", "--json"); err != nil ||
+		!strings.Contains(text, `"schema": "parley-bench/1"`) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -108,7 +119,8 @@ func TestBenchInterruptedReportsWhatItHas(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		fmt.Fprint(w,
+			"data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	defer server.Close()
 	exe, err := exec.LookPath("parley")
@@ -116,7 +128,8 @@ func TestBenchInterruptedReportsWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
-	cmd := exec.CommandContext(t.Context(), exe, "bench", "--url", server.URL, "--users", "1", "--requests", "100", "--warmup", "0", "--out", file)
+	cmd := exec.CommandContext(t.Context(), exe, "bench", "--url", server.URL, "--users", "1", "--requests", "100",
+		"--warmup", "0", "--out", file)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

@@ -44,7 +44,8 @@ cached tokens or the 95th percentile of the wait misses its bar.`,
 	flags.IntVar(&typing.OutputTokens, "output-tokens", 16, "ask for completions of this `NUMBER` of tokens")
 	flags.BoolVar(&typing.AfterFirst, "suffix-first", true, "have the text after the cursor read first")
 	flags.Float64Var(&cachedBar, "cached-bar", 0.97, "miss if less than this `SHARE` of the prompts' tokens was cached")
-	flags.DurationVar(&firstBar, "first-bar", 200*time.Millisecond, "miss if the 95th percentile of the wait for the first text is longer than this `TIME`")
+	flags.DurationVar(&firstBar, "first-bar", 200*time.Millisecond,
+		"miss if the 95th percentile of the wait for the first text is longer than this `TIME`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := findModel(cmd.Context(), &target); err != nil {
 			return err
@@ -58,10 +59,13 @@ cached tokens or the 95th percentile of the wait misses its bar.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%d keystrokes in %d tokens: %.2f%% cached; first text p50 %s, p95 %s, max %s\n", len(typed.FirstText),
-			typed.PromptTokens/len(typed.FirstText), 100*typed.CachedShare(), rounded(typed.Percentile(0.5)), rounded(typed.Percentile(0.95)), rounded(typed.Percentile(1)))
+		fmt.Fprintf(cmd.OutOrStdout(),
+			"%d keystrokes in %d tokens: %.2f%% cached; first text p50 %s, p95 %s, max %s\n", len(typed.FirstText),
+			typed.PromptTokens/len(typed.FirstText), 100*typed.CachedShare(), rounded(typed.Percentile(0.5)),
+			rounded(typed.Percentile(0.95)), rounded(typed.Percentile(1)))
 		if typed.CachedShare() < cachedBar || typed.Percentile(0.95) > firstBar {
-			return fmt.Errorf("%w: wanted %.2f%% cached and a 95th percentile of %s", errBarMissed, 100*cachedBar, firstBar)
+			return fmt.Errorf("%w: wanted %.2f%% cached and a 95th percentile of %s", errBarMissed, 100*cachedBar,
+				firstBar)
 		}
 		return nil
 	}

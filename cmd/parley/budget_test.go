@@ -80,8 +80,11 @@ func (s *server) endAndRead(t *testing.T) string {
 // places, and not again after a restart.
 func TestBudgetAlert(t *testing.T) {
 	data, receiver := t.TempDir(), newHook(t)
-	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--monthly-budget", "0.01", "--budget-alert", "0.5", "--data", data)
-	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--metrics-open"} // an answer costs 0.0004
+	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--monthly-budget", "0.01", "--budget-alert",
+		"0.5", "--data", data)
+	// an answer costs 0.0004
+	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL,
+		"--metrics-open"}
 	s := startServerIn(t, data, args...)
 	answers, used := 0, ""
 	for used == "" && answers < 25 {
@@ -101,17 +104,22 @@ func TestBudgetAlert(t *testing.T) {
 		t.Errorf("answer %d is refused, and %s used", answers, used)
 	}
 	until(t, "the webhook is told", func() bool { return len(receiver.heard()) > 0 })
-	if metrics := string(s.metrics(t)); !strings.Contains(metrics, `parley_budget_alerts_total{of="key"} 1`) || !strings.Contains(metrics, `parley_budget_webhook_total{outcome="delivered"} 1`) {
+	if metrics := string(s.metrics(t)); !strings.Contains(metrics, `parley_budget_alerts_total{of="key"} 1`) ||
+		!strings.Contains(metrics, `parley_budget_webhook_total{outcome="delivered"} 1`) {
 		t.Error("the metrics do not tell the alert")
 	}
-	if list, err := cli(t, "keys", "list", "--data", data); err != nil || !strings.Contains(list, " 0.01 of 0.01 (100%, spent) ") {
+	if list, err := cli(t, "keys", "list", "--data", data); err != nil ||
+		!strings.Contains(list, " 0.01 of 0.01 (100%, spent) ") {
 		t.Errorf("%v: %s", err, list)
 	}
-	if list, err := cli(t, "keys", "list", "--json", "--data", data); err != nil || !strings.Contains(list, `"used": 1,`) || !strings.Contains(list, `"state": "spent"`) || !strings.Contains(list, `"budget_alert": 0.5`) {
+	if list, err := cli(t, "keys", "list", "--json", "--data", data); err != nil || !strings.Contains(list,
+		`"used": 1,`) || !strings.Contains(list, `"state": "spent"`) || !strings.Contains(list, `"budget_alert": 0.5`) {
 		t.Errorf("%v: %s", err, list)
 	}
 	first := s.endAndRead(t)
-	line := regexp.MustCompile(`WARN.*budget nearly spent.* organization=acme key=site prefix=` + key[:11] + `… spent=0.0052 budget=0.01 used=0.52 `)
+	line := regexp.MustCompile(
+		`WARN.*budget nearly spent.* organization=acme key=site prefix=` + key[:11] +
+			`… spent=0.0052 budget=0.01 used=0.52 `)
 	if !line.MatchString(first) || strings.Contains(first, key) {
 		t.Errorf("the log is:\n%s", first)
 	}
@@ -120,11 +128,13 @@ func TestBudgetAlert(t *testing.T) {
 	if status, _ := again.spendOne(t, key); status != 429 {
 		t.Errorf("after a restart: %d", status)
 	}
-	if said := first + again.endAndRead(t); strings.Count(said, "budget nearly spent") != 1 || len(receiver.heard()) != 1 {
+	if said := first + again.endAndRead(t); strings.Count(said, "budget nearly spent") != 1 ||
+		len(receiver.heard()) != 1 {
 		t.Errorf("it is told %d times:\n%s", len(receiver.heard()), said)
 	}
 	told, _ := receiver.heard()[0]["text"].(string)
-	if !strings.HasPrefix(told, "The key site ("+key[:11]+"…) of acme has spent 0.0052 of its budget of 0.01 usd for ") {
+	if !strings.HasPrefix(told,
+		"The key site ("+key[:11]+"…) of acme has spent 0.0052 of its budget of 0.01 usd for ") {
 		t.Errorf("the webhook hears %q", told)
 	}
 }
@@ -152,7 +162,9 @@ func until(t *testing.T, what string, holds func() bool) {
 func TestBudgetAlertOfTwoGateways(t *testing.T) {
 	receiver, store, redis := newHook(t), testkit.PostgresDSN(t), testkit.StartRedis(t)
 	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--store", store)
-	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--store", store, "--redis", redis.URL, "--tiers", "enterprise.monthly-budget=0.02", "--tiers", "enterprise.budget-alert=0.7"}
+	args := []string{"--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL,
+		"--store", store, "--redis", redis.URL, "--tiers", "enterprise.monthly-budget=0.02", "--tiers",
+		"enterprise.budget-alert=0.7"}
 	both := []*server{startServer(t, args...), startServer(t, args...)}
 	used := ""
 	for i := range 50 {
@@ -177,8 +189,10 @@ func TestBudgetAlertOfTwoGateways(t *testing.T) {
 // budgetMetrics are what a server counts when a budget is nearly spent.
 func budgetMetrics(t *testing.T) map[string]bool {
 	data, receiver := t.TempDir(), newHook(t)
-	key := makeKey(t, "site", "--tier", "enterprise", "--monthly-budget", "0.001", "--budget-alert", "0.3", "--data", data)
-	s := startServerIn(t, data, "--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook", receiver.URL, "--metrics-open")
+	key := makeKey(t, "site", "--tier", "enterprise", "--monthly-budget", "0.001", "--budget-alert", "0.3", "--data",
+		data)
+	s := startServerIn(t, data, "--model", "polly-mini", "--prices", "polly-mini=0/0/100", "--budget-webhook",
+		receiver.URL, "--metrics-open")
 	if status, _ := s.spendOne(t, key); status != 200 {
 		t.Fatalf("status %d", status)
 	}

@@ -42,7 +42,8 @@ func talk(ctx context.Context, url string, seed int) (turns []heardStream, err e
 		return nil, err
 	}
 	for turn := range 3 {
-		body := fmt.Sprintf(`{"content":"Tell me part %d of the story of ship %d.","stream":true,"temperature":1,"seed":%d,"ignore_eos":true,"max_tokens":90}`, turn+1, seed, seed+turn)
+		body := fmt.Sprintf(
+			`{"content":"Tell me part %d of the story of ship %d.","stream":true,"temperature":1,"seed":%d,"ignore_eos":true,"max_tokens":90}`, turn+1, seed, seed+turn)
 		said, err := hearAt(ctx, url+"/v1/conversations/"+made.ID+"/messages", body)
 		if err != nil {
 			return turns, fmt.Errorf("turn %d: %w", turn, err)
@@ -111,15 +112,18 @@ func (s *talks) count(same bool) {
 func TestLimitsOfGatewaysSideBySide(t *testing.T) {
 	const perMinute, asked = 40, 120
 	redis := testkit.StartRedis(t)
-	c := startCrew(t, 1, "--store", testkit.PostgresDSN(t), "--redis", redis.URL, "--tiers", "pro.requests-per-second=1000")
+	c := startCrew(t, 1, "--store", testkit.PostgresDSN(t), "--redis", redis.URL, "--tiers",
+		"pro.requests-per-second=1000")
 	other := &crew{t: t, front: c.gateway()}
 	other.ready(1)
-	key, err := cli(t, "keys", "create", "site", "--org", "acme", "--tier", "pro", "--requests-per-minute", strconv.Itoa(perMinute), "--url", c.front.url)
+	key, err := cli(t, "keys", "create", "site", "--org", "acme", "--tier", "pro", "--requests-per-minute",
+		strconv.Itoa(perMinute), "--url", c.front.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Until a gateway knows that there are keys, this machine needs none.
-	for until := time.Now().Add(time.Minute); statusWith(t, other.front.url, "") != http.StatusUnauthorized; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); statusWith(t, other.front.url,
+		"") != http.StatusUnauthorized; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the other gateway does not know the key")
 		}
@@ -127,10 +131,12 @@ func TestLimitsOfGatewaysSideBySide(t *testing.T) {
 	began := time.Now()
 	status := takeAll(t, key, asked, c.front.url, other.front.url)
 	most := perMinute + int(perMinute*time.Since(began).Minutes()) + 1 // it fills again meanwhile
-	if given := status[http.StatusOK]; given < perMinute || given > most || given+status[http.StatusTooManyRequests] != asked {
+	if given := status[http.StatusOK]; given < perMinute || given > most ||
+		given+status[http.StatusTooManyRequests] != asked {
 		t.Errorf("of %d a minute there were %v: want %d to %d", perMinute, status, perMinute, most)
 	}
-	t.Logf("%d a minute are allowed: %v in %v at two gateways", perMinute, status, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d a minute are allowed: %v in %v at two gateways", perMinute, status,
+		time.Since(began).Round(time.Millisecond))
 }
 
 // takeAll sends short requests with a key, some at once, to each of the gateways in
@@ -143,7 +149,9 @@ func takeAll(t *testing.T, key string, asked int, gateways ...string) map[int]in
 	for client := range 8 {
 		clients.Go(func() {
 			for i := range asked / 8 {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateways[(client+i)%len(gateways)]+"/v1/completions", strings.NewReader(`{"model":"polly-mini","prompt":"x","max_tokens":1}`))
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+					gateways[(client+i)%len(gateways)]+"/v1/completions",
+					strings.NewReader(`{"model":"polly-mini","prompt":"x","max_tokens":1}`))
 				if err != nil {
 					t.Error(err)
 					return
@@ -181,7 +189,8 @@ func TestWorkersHoldLittle(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range asked {
 		clients.Go(func() {
-			body := fmt.Sprintf(`{"model":"polly-mini","max_tokens":60,"ignore_eos":true,"messages":[{"role":"user","content":"%d %s"}]}`, i, strings.Repeat("a ship and the sea ", 30))
+			body := fmt.Sprintf(
+				`{"model":"polly-mini","max_tokens":60,"ignore_eos":true,"messages":[{"role":"user","content":"%d %s"}]}`, i, strings.Repeat("a ship and the sea ", 30))
 			resp, err := http.Post(c.front.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 			if err != nil {
 				t.Error(err)
@@ -219,7 +228,8 @@ func gauge(t *testing.T, url, name string) (sum int) {
 		t.Error(err)
 		return 0
 	}
-	for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(string(bodyOf(t, resp)), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(
+		string(bodyOf(t, resp)), -1) {
 		v, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			t.Error(err)

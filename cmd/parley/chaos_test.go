@@ -106,7 +106,8 @@ func (c *crew) gateway() *server {
 // start runs a worker.
 func (c *crew) start(h *hand, more ...string) {
 	command := append(slices.Clone(h.within), c.exe)
-	h.cmd = exec.Command(command[0], append(append(command[1:], "worker", "--model", "polly-mini", "--addr", h.addr, "--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"), slices.Concat(h.more, more)...)...)
+	h.cmd = exec.Command(command[0], append(append(command[1:], "worker", "--model", "polly-mini", "--addr", h.addr,
+		"--data", h.data, "--threads", "1", "--drain", "2s", "--log-level", "warn"), slices.Concat(h.more, more)...)...)
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		c.t.Error(err)
@@ -190,7 +191,9 @@ func wishes() (bodies []string) {
 		if strings.Contains(extra, "%") {
 			extra = fmt.Sprintf(extra, 100+i)
 		}
-		bodies = append(bodies, fmt.Sprintf(`{"model":"polly-mini","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a long story about number %d, a ship and the sea."}],%s}`, 120+10*i, i, extra))
+		bodies = append(bodies,
+			fmt.Sprintf(
+				`{"model":"polly-mini","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a long story about number %d, a ship and the sea."}],%s}`, 120+10*i, i, extra))
 	}
 	return bodies
 }
@@ -308,7 +311,10 @@ func (c *crew) under(what string, do func()) {
 	do()
 	close(ended)
 	streams.Wait()
-	c.t.Logf("%s: %d streams, %d failed or altered; %d conversations, %d failed or altered; %d legs went on with another worker", what, whole.Load(), wrong.Load(), conversations.held, conversations.wrong, c.moved()-before)
+	c.t.Logf(
+		"%s: %d streams, %d failed or altered; %d conversations, %d failed or altered; %d legs went on with "+
+			"another worker", what, whole.Load(), wrong.Load(), conversations.held, conversations.wrong,
+		c.moved()-before)
 	if c.moved() == before {
 		c.t.Errorf("%s: nothing had to move, so nothing was shown", what)
 	}

@@ -60,13 +60,16 @@ Pasted text, even of several lines, is not sent before Enter is pressed.`,
   parley chat "What is the capital of France?"         one answer
   git diff | parley chat "write a commit message"      a prompt and text from a pipe
   parley chat --format json "three colours as JSON" | jq .`,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.model, "model", "m", "", "use `MODEL`, one of the server's models or the path of a file to load (default: the server's first)")
+	flags.StringVarP(&f.model, "model", "m", "",
+		"use `MODEL`, one of the server's models or the path of a file to load (default: the server's first)")
 	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
 	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
-	flags.StringArrayVar(&f.set, "set", nil, "set the sampling parameter `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; repeatable")
+	flags.StringArrayVar(&f.set, "set", nil,
+		"set the sampling parameter `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; repeatable")
 	flags.StringVar(&f.format, "format", "", "constrain the answer to `FORMAT`: json, or the path of a JSON schema")
 	flags.StringVar(&f.think, "think", "", "switch a reasoning model's thinking `on|off` (default: the model's own)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print timings and cache usage to standard error")
@@ -119,7 +122,8 @@ func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
 	interactive := prompt == "" && term.IsTerminal(os.Stdin)
 	switch {
 	case interactive && !term.IsTerminal(os.Stdout):
-		return fmt.Errorf("no prompt, and standard input is not a terminal: run parley chat \"your question\": %w", errUsage)
+		return fmt.Errorf("no prompt, and standard input is not a terminal: run parley chat \"your question\": %w",
+			errUsage)
 	case interactive && f.json:
 		return fmt.Errorf("--json needs a prompt: run parley chat --json \"your question\": %w", errUsage)
 	case prompt == "" && !interactive:
@@ -173,7 +177,8 @@ func formatOf(flag string) (any, error) {
 	if !json.Valid(schema) {
 		return nil, fmt.Errorf("--format: %s is not valid JSON: %w", flag, errUsage)
 	}
-	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "schema": json.RawMessage(schema)}}, nil
+	return map[string]any{"type": "json_schema",
+		"json_schema": map[string]any{"name": "answer", "schema": json.RawMessage(schema)}}, nil
 }
 
 // pipedBytesMax bounds what is read from a pipe. It is more than a server takes.
@@ -228,7 +233,8 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 		return nil, err
 	}
 	if named {
-		return nil, fmt.Errorf("%w: start one there with `parley serve`, or omit --url and PARLEY_URL to run without a server", err)
+		return nil, fmt.Errorf(
+			"%w: start one there with `parley serve`, or omit --url and PARLEY_URL to run without a server", err)
 	}
 	if ctx.Err() != nil {
 		return nil, errInterrupted
@@ -325,9 +331,10 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 // completeModels makes the shell offer the models of the server, or where none
 // answers the built-in ones. The shell waits, so the server has little time.
 func completeModels(cmd *cobra.Command, flag string, url *string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return offeredModels(cmd.Context(), *url), cobra.ShellCompDirectiveDefault
-	})
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return offeredModels(cmd.Context(), *url), cobra.ShellCompDirectiveDefault
+		})
 	if err != nil {
 		panic(err) // the flag does not exist: a mistake in the caller
 	}

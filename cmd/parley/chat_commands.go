@@ -29,7 +29,8 @@ func init() {
 		{"help", "?", "", "list the commands", (*chat).help},
 		{"model", "", "[NAME]", "switch the model, or list the models", (*chat).changeModel},
 		{"system", "", "[TEXT|none]", "set or show the system prompt", (*chat).changeSystem},
-		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default resets it", (*chat).set},
+		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default resets it",
+			(*chat).set},
 		{"show", "", "", "show the conversation so far", (*chat).show},
 		{"retry", "", "", "generate the last answer again", (*chat).retryLast},
 		{"clear", "", "", "clear the conversation", (*chat).clear},
@@ -50,7 +51,10 @@ func (c *chat) obey(text string) (said string, err error) {
 			return cmd.run(c, strings.TrimSpace(argument))
 		}
 	}
-	return "", fmt.Errorf("unknown command /%s: /help lists the commands. To send a text that begins with a slash, begin it with two", firstLine(name))
+	return "",
+		fmt.Errorf(
+			"unknown command /%s: /help lists the commands. To send a text that begins with a slash, begin it "+
+				"with two", firstLine(name))
 }
 
 func firstLine(text string) string {
@@ -197,11 +201,13 @@ func (c *chat) stats(string) (string, error) {
 	lines := c.last.story()
 	for _, m := range c.models {
 		if u := c.last.Usage; m.ID == c.talk.Model && m.MaxModelLen > 0 && u != nil {
-			lines = append(lines, fmt.Sprintf("context: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen, 100*u.TotalTokens/m.MaxModelLen))
+			lines = append(lines, fmt.Sprintf("context: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen,
+				100*u.TotalTokens/m.MaxModelLen))
 		}
 	}
 	t := &c.totals
-	lines = append(lines, fmt.Sprintf("total: %d answers, %d output tokens, %d prompt tokens, %d of them cached", t.answers, t.output, t.prompt, t.cached))
+	lines = append(lines, fmt.Sprintf("total: %d answers, %d output tokens, %d prompt tokens, %d of them cached",
+		t.answers, t.output, t.prompt, t.cached))
 	return strings.Join(lines, "\n"), nil
 }
 

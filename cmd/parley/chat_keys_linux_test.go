@@ -33,7 +33,8 @@ func TestChatWithKeys(t *testing.T) {
 	if err == nil || !strings.Contains(string(refused), "set PARLEY_API_KEY to an API key") {
 		t.Fatalf("without a key: %v\n%s", err, refused)
 	}
-	if said, err := c.command("--url", server.url, "hello").CombinedOutput(); err == nil || strings.Contains(string(said), "parley serve") {
+	if said, err := c.command("--url", server.url, "hello").CombinedOutput(); err == nil ||
+		strings.Contains(string(said), "parley serve") {
 		t.Errorf("a server that was named: %v\n%s", err, said)
 	}
 	c.vars = append(c.vars, "PARLEY_API_KEY="+key)

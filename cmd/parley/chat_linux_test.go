@@ -31,7 +31,8 @@ func (c *chatter) command(args ...string) *exec.Cmd {
 		c.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(c.t.Context(), exe, append([]string{"chat"}, args...)...)
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+c.home, "TEST_DEFAULT_URL="+nowhere, "PARLEY_URL=", "NO_COLOR=", "TERM=xterm")
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+c.home, "TEST_DEFAULT_URL="+nowhere, "PARLEY_URL=", "NO_COLOR=",
+		"TERM=xterm")
 	cmd.Env = append(cmd.Env, c.vars...)
 	return cmd
 }
@@ -74,7 +75,8 @@ func TestChatWithoutServer(t *testing.T) {
 	x.Type("/stats\r")
 	x.WaitFor("of 2048 tokens used")
 	text := x.WaitFor("total: 1 answers")
-	for _, part := range []string{"first token", "tokens/s", "15 prompt tokens, 0 cached (the rest too short to be cached)"} {
+	for _, part := range []string{"first token", "tokens/s",
+		"15 prompt tokens, 0 cached (the rest too short to be cached)"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("/stats does not tell %q", part)
 		}
@@ -260,7 +262,8 @@ func TestChatTellsWhatItWaitsFor(t *testing.T) {
 func takeTheSeat(t *testing.T, url string) (leave func()) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
-	body := strings.NewReader(`{"stream":true,"ignore_eos":true,"messages":[{"role":"user","content":"Tell me a long story."}]}`)
+	body := strings.NewReader(
+		`{"stream":true,"ignore_eos":true,"messages":[{"role":"user","content":"Tell me a long story."}]}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", body)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +297,8 @@ func TestChatInPipes(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
-	if text := out.String(); !strings.Contains(text, "Paris") || strings.Contains(text, "\x1b") || !strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\n\n") {
+	if text := out.String(); !strings.Contains(text, "Paris") || strings.Contains(text, "\x1b") ||
+		!strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\n\n") {
 		t.Errorf("standard output has %q", text)
 	}
 	if errs.Len() > 0 {

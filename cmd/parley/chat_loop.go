@@ -130,7 +130,10 @@ func (s *session) tell(ctx context.Context) error {
 	defer s.stopOnInterrupt(cancel)()
 	q := s.talk.question()
 	s.shape(&q)
-	show := &teller{session: s, waits: waitLine{out: s.device, columns: func() int { n, _ := s.device.Size(); return n }, pale: s.pale}}
+	show := &teller{session: s, waits: waitLine{out: s.device, columns: func() int {
+		n, _ := s.device.Size()
+		return n
+	}, pale: s.pale}}
 	hear := hearing{say: show.say}
 	if q.Progress = s.reports() && obeysCodes(); q.Progress {
 		hear.wait = show.waits.show

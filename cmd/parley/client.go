@@ -49,11 +49,13 @@ func serverURL(flag string) (text string, named bool) {
 // Nothing is sent yet.
 func newClient(address string) (*client, error) {
 	u, err := url.Parse(address)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" ||
+		u.User != nil {
 		return nil, fmt.Errorf("%q is not a server address: expected one such as %s: %w", address, defaultURL, errUsage)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
-	return &client{root: strings.TrimRight(u.String(), "/"), key: os.Getenv("PARLEY_API_KEY"), http: &http.Client{}}, nil
+	return &client{root: strings.TrimRight(u.String(), "/"), key: os.Getenv("PARLEY_API_KEY"), http: &http.Client{}},
+		nil
 }
 
 // documentBytesMax bounds what is read of an answer that is not a stream.
@@ -89,7 +91,10 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 			err = wrapped.Err // it would name the address once more
 		}
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
-			return nil, fmt.Errorf("the certificate of the server at %s is not trusted: %w: set SSL_CERT_FILE to the file of its certificate authority", c.root, err)
+			return nil,
+				fmt.Errorf(
+					"the certificate of the server at %s is not trusted: %w: set SSL_CERT_FILE to the file of its "+
+						"certificate authority", c.root, err)
 		}
 		return nil, fmt.Errorf("%w at %s: %w", load.ErrNoServer, c.root, err)
 	}
@@ -110,7 +115,9 @@ var errNoFleet = errors.New("the server has no fleet: start it with --worker or 
 func (c *client) refused(status int, message string) error {
 	switch {
 	case status == http.StatusUnauthorized && c.ofFleet:
-		return fmt.Errorf("the server answered %d: %s Set PARLEY_API_KEY to an admin key, or PARLEY_FLEET_OPERATE_TOKEN to the operate token", status, message)
+		return fmt.Errorf(
+			"the server answered %d: %s Set PARLEY_API_KEY to an admin key, or PARLEY_FLEET_OPERATE_TOKEN to the "+
+				"operate token", status, message)
 	case status == http.StatusNotFound && c.ofFleet && strings.HasPrefix(message, "Unknown request URL"):
 		return errNoFleet
 	case status == http.StatusUnauthorized:

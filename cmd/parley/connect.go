@@ -49,14 +49,20 @@ func (c *connection) someKey() string { return firstOf(c.key, anyKey) }
 // from its own documentation; docs/terminal.md says for which versions.
 var apps = []app{
 	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }},
-	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string { return "claude --settings " + path }},
-	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue, func(string) string {
-		return "reload the editor window, and choose the model in Continue"
+	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string {
+		return "claude --settings " + path
 	}},
+	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue,
+		func(string) string {
+			return "reload the editor window, and choose the model in Continue"
+		}},
 	{"open-webui", "Open WebUI", localFile("open-webui.env"), mergeOpenWebUI, func(path string) string {
-		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path + " ...; read only at its first start)"
+		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path +
+			" ...; read only at its first start)"
 	}},
-	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string { return "choose the model in the chat's model picker" }},
+	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string {
+		return "choose the model in the chat's model picker"
+	}},
 }
 
 func appNames() (names []string) {
@@ -84,7 +90,8 @@ Codex, which reads the variable itself.`,
   parley connect codex --write && codex --profile parley
   parley connect claude-code --write --model llama
   parley connect claude-code --write --file ~/.claude/settings.json     for every session`,
-		Args: exactly(1, "one of "+strings.Join(appNames(), ", ")), ValidArgs: appNames(),
+		Args:      exactly(1, "one of "+strings.Join(appNames(), ", ")),
+		ValidArgs: appNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.IndexFunc(apps, func(a app) bool { return a.name == args[0] })
 			if i < 0 {
@@ -211,7 +218,8 @@ func (a *app) write(c *connection, file string, done *connected) ([]byte, error)
 	}
 	content, err := a.merge(old, c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: the file was not changed; `parley connect %s` prints what to add", file, err, a.name)
+		return nil, fmt.Errorf("%s: %w: the file was not changed; `parley connect %s` prints what to add", file, err,
+			a.name)
 	}
 	if string(content) == string(old) {
 		return content, nil

@@ -97,7 +97,8 @@ func (f *tomlFile) section(table string) (start, end int, found bool) {
 			return start, i, true
 		case header && name == table:
 			start, inside, found = i+1, true, true
-		case header && strings.HasPrefix(name, table+".") && table != "", !header && table != "" && strings.HasPrefix(line, table+"."):
+		case header && strings.HasPrefix(name, table+".") && table != "", !header && table != "" &&
+			strings.HasPrefix(line, table+"."):
 			f.err = fmt.Errorf("it defines %q in a form that cannot be edited", table)
 		}
 	}
@@ -151,7 +152,8 @@ func tomlText(text string) string {
 // address itself.
 func mergeClaude(old []byte, c *connection) ([]byte, error) {
 	var variables [][2]string
-	for _, name := range []string{"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL"} {
+	for _, name := range []string{"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL",
+		"ANTHROPIC_DEFAULT_HAIKU_MODEL"} {
 		variables = append(variables, [2]string{name, c.model.ID})
 	}
 	variables = append([][2]string{{"ANTHROPIC_BASE_URL", c.root}, {"ANTHROPIC_AUTH_TOKEN", c.someKey()}}, variables...)
@@ -186,7 +188,8 @@ func mergeVSCode(old []byte, c *connection) ([]byte, error) {
 	const name, vendor = "Parley", "customendpoint"
 	var models []map[string]any
 	for _, m := range c.models {
-		entry := map[string]any{"id": m.ID, "name": m.ID, "url": c.api() + "/chat/completions", "toolCalling": true, "vision": false}
+		entry := map[string]any{"id": m.ID, "name": m.ID, "url": c.api() + "/chat/completions", "toolCalling": true,
+			"vision": false}
 		if m.MaxModelLen > 0 {
 			entry["maxOutputTokens"] = m.MaxModelLen / 4
 			entry["maxInputTokens"] = m.MaxModelLen - m.MaxModelLen/4
@@ -312,7 +315,8 @@ func mergeOpenWebUI(old []byte, c *connection) ([]byte, error) {
 	if len(old) > 0 {
 		lines = strings.Split(strings.TrimRight(string(old), "\n"), "\n")
 	}
-	for _, v := range [][2]string{{"OPENAI_API_BASE_URL", c.api()}, {"OPENAI_API_KEY", c.someKey()}, {"DEFAULT_MODELS", c.model.ID}} {
+	for _, v := range [][2]string{{"OPENAI_API_BASE_URL", c.api()}, {"OPENAI_API_KEY", c.someKey()},
+		{"DEFAULT_MODELS", c.model.ID}} {
 		line := v[0] + "=" + v[1]
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), v[0]+"=") })
 		if at < 0 {
@@ -343,7 +347,8 @@ const continueMark = "Parley "
 func mergeContinue(old []byte, c *connection) ([]byte, error) {
 	var models []continueModel
 	for _, m := range c.models {
-		entry := continueModel{continueMark + m.ID, "openai", m.ID, c.api(), c.someKey(), []string{"chat", "edit", "apply"}, nil}
+		entry := continueModel{continueMark + m.ID, "openai", m.ID, c.api(), c.someKey(),
+			[]string{"chat", "edit", "apply"}, nil}
 		if m.MaxModelLen > 0 {
 			entry.Options = map[string]int{"contextLength": m.MaxModelLen}
 		}
@@ -365,7 +370,8 @@ func mergeContinue(old []byte, c *connection) ([]byte, error) {
 		return nil, err
 	}
 	var check struct{ Models []continueModel }
-	if err := yaml.Unmarshal(merged, &check); err != nil || !slices.ContainsFunc(check.Models, func(m continueModel) bool { return m.Name == models[0].Name }) {
+	if err := yaml.Unmarshal(merged, &check); err != nil ||
+		!slices.ContainsFunc(check.Models, func(m continueModel) bool { return m.Name == models[0].Name }) {
 		return nil, errors.New("its list of models cannot be edited")
 	}
 	return merged, nil
@@ -433,7 +439,8 @@ func beforeAsides(lines []string, least, end int) int {
 
 func isOurs(n ast.Node) bool {
 	var entry struct{ Name, Provider string }
-	return yaml.NodeToValue(n, &entry) == nil && strings.HasPrefix(entry.Name, continueMark) && entry.Provider == "openai"
+	return yaml.NodeToValue(n, &entry) == nil && strings.HasPrefix(entry.Name, continueMark) &&
+		entry.Provider == "openai"
 }
 
 func prefixed(prefix string, lines []string) []string {

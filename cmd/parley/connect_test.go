@@ -12,7 +12,8 @@ import (
 	"parley/gateway/openai"
 )
 
-var testConnection = connection{root: "http://127.0.0.1:8080", key: "sk-\"1\"", model: openai.Model{ID: "org/m:1", MaxModelLen: 4096},
+var testConnection = connection{root: "http://127.0.0.1:8080", key: "sk-\"1\"",
+	model:  openai.Model{ID: "org/m:1", MaxModelLen: 4096},
 	models: []openai.Model{{ID: "org/m:1", MaxModelLen: 4096}, {ID: "two"}}}
 
 // parsers read what apps read.
@@ -51,7 +52,8 @@ func parseTOML(t *testing.T, text []byte) any {
 	if err != nil {
 		t.Skip("no python3 to read TOML with")
 	}
-	cmd := exec.CommandContext(t.Context(), python, "-c", "import sys, json, tomllib; json.dump(tomllib.loads(sys.stdin.read()), sys.stdout)")
+	cmd := exec.CommandContext(t.Context(), python, "-c",
+		"import sys, json, tomllib; json.dump(tomllib.loads(sys.stdin.read()), sys.stdout)")
 	cmd.Stdin = strings.NewReader(string(text))
 	out, err := cmd.Output()
 	if err != nil {
@@ -87,18 +89,27 @@ func TestConnectKeepsWhatIsThere(t *testing.T) {
 		want map[string][]any // a value and where it is found
 	}{
 		"codex": {
-			old: []string{"", "approval_policy = \"never\"\nmodel = \"old\"\n\n[mcp_servers.x]\ncommand = \"y\"\nnote = \"\"\"\n[model_providers.parley]\n\"\"\"\n",
+			old: []string{"",
+				"approval_policy = \"never\"\nmodel = \"old\"\n\n[mcp_servers.x]\ncommand = \"y\"\nnote = " +
+					"\"\"\"\n[model_providers.parley]\n\"\"\"\n",
 				"[model_providers.parley]\nname=\"Old\"\nhttp_headers = { x = \"1\" }\n[other]\nname = \"z\"\n"},
-			want: map[string][]any{"org/m:1": {"model"}, "parley": {"model_provider"}, "http://127.0.0.1:8080/v1": {"model_providers", "parley", "base_url"},
-				"responses": {"model_providers", "parley", "wire_api"}, "PARLEY_API_KEY": {"model_providers", "parley", "env_key"}},
+			want: map[string][]any{"org/m:1": {"model"}, "parley": {"model_provider"},
+				"http://127.0.0.1:8080/v1": {"model_providers", "parley", "base_url"},
+				"responses":                {"model_providers", "parley", "wire_api"},
+				"PARLEY_API_KEY":           {"model_providers", "parley", "env_key"}},
 		},
 		"claude-code": {
-			old:  []string{"", "{}", `{"permissions":{"allow":["Bash"]},"env":{"OTHER":"1","ANTHROPIC_MODEL":"x"},"model":"opus <b>"}`},
-			want: map[string][]any{"http://127.0.0.1:8080": {"env", "ANTHROPIC_BASE_URL"}, "sk-\"1\"": {"env", "ANTHROPIC_AUTH_TOKEN"}, "org/m:1": {"env", "ANTHROPIC_DEFAULT_HAIKU_MODEL"}},
+			old: []string{"", "{}",
+				`{"permissions":{"allow":["Bash"]},"env":{"OTHER":"1","ANTHROPIC_MODEL":"x"},"model":"opus <b>"}`},
+			want: map[string][]any{"http://127.0.0.1:8080": {"env", "ANTHROPIC_BASE_URL"},
+				"sk-\"1\"": {"env", "ANTHROPIC_AUTH_TOKEN"}, "org/m:1": {"env", "ANTHROPIC_DEFAULT_HAIKU_MODEL"}},
 		},
 		"continue": {
-			old: []string{"", "name: x\nversion: 1\nschema: v1\n", "name: x\nmodels:\n- name: a\n  provider: ollama\n  model: b\n", "models:\n    - name: a\n      provider: b\nrules:\n    - one\n",
-				"models:\n  - name: Parley old\n    provider: openai\n  # mine\n  - name: a   # ollama\n    provider:  b\n\n# rules\nrules:\n  - one\n"},
+			old: []string{"", "name: x\nversion: 1\nschema: v1\n",
+				"name: x\nmodels:\n- name: a\n  provider: ollama\n  model: b\n",
+				"models:\n    - name: a\n      provider: b\nrules:\n    - one\n",
+				"models:\n  - name: Parley old\n    provider: openai\n  # mine\n  - name: a   # ollama\n    " +
+					"provider:  b\n\n# rules\nrules:\n  - one\n"},
 			want: map[string][]any{},
 		},
 		"open-webui": {
@@ -132,7 +143,9 @@ func checkMerge(t *testing.T, a *app, old string, want map[string][]any) {
 	if err != nil || string(again) != string(merged) {
 		t.Errorf("a second time gives, %v,\n%s\nafter\n%s", err, again, merged)
 	}
-	for _, kept := range []string{"approval_policy", "mcp_servers", "http_headers", "[other]", "permissions", "OTHER", "opus <b>", "PORT=3000", "Mine", "ollama", "- one", "  # mine\n  - name: a   # ollama\n    provider:  b\n", "\n\n# rules\n"} {
+	for _, kept := range []string{"approval_policy", "mcp_servers", "http_headers", "[other]", "permissions", "OTHER",
+		"opus <b>", "PORT=3000", "Mine", "ollama", "- one", "  # mine\n  - name: a   # ollama\n    provider:  b\n",
+		"\n\n# rules\n"} {
 		if strings.Contains(old, kept) && !strings.Contains(string(merged), kept) {
 			t.Errorf("%q is gone:\n%s", kept, merged)
 		}
@@ -154,7 +167,8 @@ func TestConnectListsEveryModel(t *testing.T) {
 
 func TestConnectRefusesWhatItCannotEdit(t *testing.T) {
 	for name, olds := range map[string][]string{
-		"codex":       {"model = \"\"\"\nx\"\"\"\n", "model_providers.parley.name = \"x\"\n", "[model_providers.parley.http_headers]\nx = \"1\"\n"},
+		"codex": {"model = \"\"\"\nx\"\"\"\n", "model_providers.parley.name = \"x\"\n",
+			"[model_providers.parley.http_headers]\nx = \"1\"\n"},
 		"claude-code": {"// c\n{}", "[]", `{"env": 3}`},
 		"continue":    {"models: 3\n", "- x\n", "models: [{name: a}]\n", "a: b\n---\nc: d\n"},
 		"vscode":      {"{}", "[] // c"},

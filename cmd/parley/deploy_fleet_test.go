@@ -90,7 +90,8 @@ func (c *crew) changePrompts() {
 		if i >= 80 {
 			begin = fmt.Sprintf("At %d:%d o'clock. ", 7*i, i*i)
 		}
-		body := fmt.Sprintf(`{"stream":true,"max_tokens":1,"messages":[{"role":"user","content":%q}]}`, begin+strings.Repeat("Tell me of the lighthouse and its keeper. ", 12))
+		body := fmt.Sprintf(`{"stream":true,"max_tokens":1,"messages":[{"role":"user","content":%q}]}`,
+			begin+strings.Repeat("Tell me of the lighthouse and its keeper. ", 12))
 		if _, err := hearAll(c.t.Context(), c.front.url, body); err != nil {
 			c.t.Fatal(err)
 		}
@@ -98,7 +99,8 @@ func (c *crew) changePrompts() {
 }
 
 func storyBody(i, tokens int) string {
-	return fmt.Sprintf(`{"stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Story %d: tell me of a lighthouse."}]}`, tokens, i)
+	return fmt.Sprintf(
+		`{"stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Story %d: tell me of a lighthouse."}]}`, tokens, i)
 }
 
 // guessedMetrics are what a fleet counts whose worker's events have a hole that
@@ -106,19 +108,21 @@ func storyBody(i, tokens int) string {
 func guessedMetrics(t *testing.T) map[string]bool {
 	registry := prometheus.NewRegistry()
 	served := []parley.Model{{ID: "m", ContextTokens: 512}}
-	f, err := fleet.New(fleet.Config{Models: served, Pools: []fleet.Pool{{Name: "a", Purpose: fleet.AnyPurpose}}, Registry: registry})
+	f, err := fleet.New(fleet.Config{Models: served, Pools: []fleet.Pool{{Name: "a", Purpose: fleet.AnyPurpose}},
+		Registry: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	heard := make(chan struct{})
-	err = f.Join(fleet.Member{Name: "w", Pool: "a", Worker: failingWorker{served}, BlockTokens: 16, Source: kvindex.Source{Events: true}, Follow: func(ctx context.Context, to *fleet.Feed) error {
-		to.Apply(kvindex.Batch{Seq: 1})
-		to.Apply(kvindex.Batch{Seq: 9})
-		close(heard)
-		<-ctx.Done()
-		return ctx.Err()
-	}})
+	err = f.Join(fleet.Member{Name: "w", Pool: "a", Worker: failingWorker{served}, BlockTokens: 16,
+		Source: kvindex.Source{Events: true}, Follow: func(ctx context.Context, to *fleet.Feed) error {
+			to.Apply(kvindex.Batch{Seq: 1})
+			to.Apply(kvindex.Batch{Seq: 9})
+			close(heard)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,8 @@ var metricName = regexp.MustCompile(`\b(?:parley|process|vllm)[_:][a-z0-9_:]+`)
 // TestEveryMetricOfTheDashboardsMoves runs a server under every kind of load, and
 // wants each metric that an alert or a dashboard names to be there and not 0.
 func TestEveryMetricOfTheDashboardsMoves(t *testing.T) {
-	s := startServer(t, "--model", "polly", "--kv-tokens", "1024", "--seqs", "3", "--queue-depth", "12", "--slo-tpot", "12ms", "--log-level", "error")
+	s := startServer(t, "--model", "polly", "--kv-tokens", "1024", "--seqs", "3", "--queue-depth", "12", "--slo-tpot",
+		"12ms", "--log-level", "error")
 	seen := map[string]bool{}
 	look := func() {
 		for _, m := range parseMetrics(s.metrics(t)) {
@@ -144,7 +145,10 @@ func (s *server) storm(t *testing.T, look func()) {
 				ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 			}
 			defer cancel()
-			s.askOnce(ctx, t, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"ignore_eos":true,"temperature":0,"max_tokens":%d}`, prompt, 240+5*i), i%4)
+			s.askOnce(ctx, t,
+				fmt.Sprintf(
+					`{"messages":[{"role":"user","content":%q}],"ignore_eos":true,"temperature":0,"max_tokens":%d}`,
+					prompt, 240+5*i), i%4)
 		})
 	}
 	done := make(chan struct{})
@@ -205,7 +209,8 @@ func failingMetrics(t *testing.T) map[string]bool {
 	}
 	defer front.Close(t.Context())
 	for range 50 {
-		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/chat/completions", strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/chat/completions",
+			strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
 		r.Header.Set("Content-Type", "application/json")
 		front.ServeHTTP(httptest.NewRecorder(), r)
 	}

@@ -43,7 +43,8 @@ func TestTheDiskTierSurvivesAKill(t *testing.T) {
 	}
 }
 
-var copiedToDisk = regexp.MustCompile(`(?m)^parley_engine_copied_bytes_total\{from="device",model_name="polly",to="disk"\} (\S+)$`)
+var copiedToDisk = regexp.MustCompile(
+	`(?m)^parley_engine_copied_bytes_total\{from="device",model_name="polly",to="disk"\} (\S+)$`)
 
 // awaitCopies waits until the server has nothing more to copy to the disk.
 func (s *server) awaitCopies(t *testing.T) {

@@ -51,7 +51,8 @@ func newDoctor() *cobra.Command {
 	var file, url string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check configuration, store, workers, clocks and fingerprints",
+		Use:   "doctor",
+		Short: "Check configuration, store, workers, clocks and fingerprints",
 		Long: `Check the configuration of a server: pass the same flags, variables and --config file as
 for parley serve. Opens the models and the store, contacts Redis and the workers, compares
 clocks, and has every worker tokenize the same texts and render the same conversation as
@@ -60,11 +61,13 @@ nonsense. If a server runs at --url, also checks the state of its workers and of
 event streams.
 
 The exit code is 1 if there is a problem; warnings do not count.`,
-		Example: "  parley doctor\n  parley doctor --config parley.yaml\n  parley doctor --json | jq '.[] | select(.state == \"problem\")'",
-		Args:    cobra.NoArgs,
+		Example: "  parley doctor\n  parley doctor --config parley.yaml\n  parley doctor --json | jq '.[] | " +
+			"select(.state == \"problem\")'",
+		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
-	cmd.Flags().StringVar(&url, "url", "", "also check the server at `ADDRESS` (default: PARLEY_URL, or the address it would listen on)")
+	cmd.Flags().StringVar(&url, "url", "",
+		"also check the server at `ADDRESS` (default: PARLEY_URL, or the address it would listen on)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	flags := addFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +90,13 @@ func (d *doctor) say(about, name string, err error, textOrFix string) {
 		d.found = append(d.found, doctorFinding{About: about, Name: name, State: doctorOK, Says: textOrFix})
 		return
 	}
-	d.found = append(d.found, doctorFinding{About: about, Name: name, State: doctorProblem, Says: err.Error(), Fix: textOrFix})
+	d.found = append(d.found, doctorFinding{
+		About: about,
+		Name:  name,
+		State: doctorProblem,
+		Says:  err.Error(),
+		Fix:   textOrFix,
+	})
 }
 
 func (d *doctor) warn(about, name, says, fix string) {
@@ -146,9 +155,11 @@ func (d *doctor) examineModels() {
 	for i := range served {
 		m := &served[i]
 		sum := m.Tokenizer.Fingerprint()
-		d.say("models", m.ID, nil, fmt.Sprintf("vocabulary fingerprint %x, context %d tokens", sum[:4], m.ContextTokens))
+		d.say("models", m.ID, nil,
+			fmt.Sprintf("vocabulary fingerprint %x, context %d tokens", sum[:4], m.ContextTokens))
 		if m.Template == nil {
-			d.warn("models", m.ID, "has no chat template, so it only serves plain completions", "use a checkpoint that has one")
+			d.warn("models", m.ID, "has no chat template, so it only serves plain completions",
+				"use a checkpoint that has one")
 		}
 	}
 }
@@ -202,7 +213,8 @@ const clockSkewMax = 2 * time.Second
 
 func (d *doctor) compareClock(of string, there time.Time) {
 	if skew := time.Since(there).Abs(); skew > clockSkewMax {
-		d.warn("clock", of, fmt.Sprintf("differs from this machine's by %v", skew.Round(100*time.Millisecond)), "synchronise both with NTP")
+		d.warn("clock", of, fmt.Sprintf("differs from this machine's by %v", skew.Round(100*time.Millisecond)),
+			"synchronise both with NTP")
 		return
 	}
 	d.say("clock", of, nil, "agrees with this machine's")

@@ -14,7 +14,8 @@ import (
 // diagnose runs the doctor and returns what it found, and whether it was content.
 func diagnose(t *testing.T, args ...string) (found []doctorFinding, content bool) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "parley", append([]string{"doctor", "--json", "--model", "polly-mini", "--data", t.TempDir(), "--addr", "127.0.0.1:1"}, args...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "parley", append([]string{"doctor", "--json", "--model", "polly-mini",
+		"--data", t.TempDir(), "--addr", "127.0.0.1:1"}, args...)...).Output()
 	if fault := json.Unmarshal(out, &found); fault != nil {
 		t.Fatalf("%v, %v: %s", err, fault, out)
 	}
@@ -22,7 +23,9 @@ func diagnose(t *testing.T, args ...string) (found []doctorFinding, content bool
 }
 
 func has(found []doctorFinding, about, state string) bool {
-	return slices.ContainsFunc(found, func(f doctorFinding) bool { return f.About == about && f.State == state && f.Says != "" })
+	return slices.ContainsFunc(found, func(f doctorFinding) bool {
+		return f.About == about && f.State == state && f.Says != ""
+	})
 }
 
 func TestDoctorOfAHealthyServer(t *testing.T) {
@@ -57,7 +60,8 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found, content := diagnose(t, "--config", config, "--store", filepath.Join(blocked, "x.db"), "--redis", "redis://127.0.0.1:1/0", "--url", "http://127.0.0.1:1")
+	found, content := diagnose(t, "--config", config, "--store", filepath.Join(blocked, "x.db"), "--redis",
+		"redis://127.0.0.1:1/0", "--url", "http://127.0.0.1:1")
 	if content {
 		t.Error("it is content")
 	}
@@ -86,7 +90,9 @@ func TestDoctorOfAFleet(t *testing.T) {
 	}
 	found, content := diagnose(t, args...)
 	for _, about := range []string{"worker", "tokens", "template", "events"} {
-		if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctorFinding) bool { return f.About != about || f.State != doctorOK })); n != 2 {
+		if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctorFinding) bool {
+			return f.About != about || f.State != doctorOK
+		})); n != 2 {
 			t.Errorf("good is said of %s of %d workers: %+v", about, n, found)
 		}
 	}
@@ -99,7 +105,10 @@ func TestDoctorOfAFleet(t *testing.T) {
 func TestDoctorSeesLostEvents(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
-			_, _ = w.Write([]byte("parley_fleet_index_degraded{pool=\"default\",worker=\"w1\"} 1\nparley_fleet_index_degraded{pool=\"default\",worker=\"w2\"} 0\n"))
+			_, _ = w.Write(
+				[]byte(
+					"parley_fleet_index_degraded{pool=\"default\",worker=\"w1\"} " +
+						"1\nparley_fleet_index_degraded{pool=\"default\",worker=\"w2\"} 0\n"))
 			return
 		}
 		_, _ = w.Write([]byte(`{"verdict":{"sentence":"Nothing binds."}}`))
@@ -107,7 +116,9 @@ func TestDoctorSeesLostEvents(t *testing.T) {
 	defer server.Close()
 	found, _ := diagnose(t, "--url", server.URL)
 	for name, state := range map[string]string{"w1": doctorWarning, "w2": doctorOK} {
-		if !slices.ContainsFunc(found, func(f doctorFinding) bool { return f.About == "events" && f.Name == name && f.State == state }) {
+		if !slices.ContainsFunc(found, func(f doctorFinding) bool {
+			return f.About == "events" && f.Name == name && f.State == state
+		}) {
 			t.Errorf("of the events of %s it is not said that they are %s: %+v", name, state, found)
 		}
 	}

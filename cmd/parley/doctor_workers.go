@@ -44,7 +44,8 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		d.say("worker", w.URL, err, "correct the TLS files")
 		return
 	}
-	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true}, CheckRedirect: c.http.CheckRedirect}
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true},
+		CheckRedirect: c.http.CheckRedirect}
 	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		d.say("worker", w.URL, err, "start it, or remove it from its pool")
@@ -72,7 +73,8 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 
 // tokenTexts are what vocabularies and templates are told apart by: spaces,
 // numbers, other scripts, and what looks like a special token.
-var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naïve Übergröße 你好 🙂", "<|im_start|>\n\n\tdef f(x): return x"}
+var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naïve Übergröße 你好 🙂",
+	"<|im_start|>\n\n\tdef f(x): return x"}
 
 // compareTokens has a worker tokenize the same as we do. A worker that cannot is
 // not wrong: foreign engines differ.
@@ -84,11 +86,13 @@ func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *
 		}
 		theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "prompt": text, "add_special_tokens": false})
 		if err != nil {
-			d.warn("tokens", where, fmt.Sprintf("cannot check its tokenizer for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+			d.warn("tokens", where, fmt.Sprintf("cannot check its tokenizer for %s: %v", m.ID, err),
+				"make sure that it serves the same checkpoint")
 			return
 		}
 		if !slices.Equal(ours, theirs) {
-			d.say("tokens", where, fmt.Errorf("its vocabulary for %s differs: %q is %v here and %v there", m.ID, text, ours, theirs), "serve the same checkpoint on both")
+			d.say("tokens", where, fmt.Errorf("its vocabulary for %s differs: %q is %v here and %v there", m.ID, text,
+				ours, theirs), "serve the same checkpoint on both")
 			return
 		}
 	}
@@ -96,7 +100,8 @@ func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *
 }
 
 // templateTalk is what chat templates are told apart by.
-var templateTalk = []token.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi"}, {Role: "assistant", Content: "Hello!"}, {Role: "user", Content: "Who are you?"}}
+var templateTalk = []token.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi"},
+	{Role: "assistant", Content: "Hello!"}, {Role: "user", Content: "Who are you?"}}
 
 // compareTemplate has a worker render the same conversation as we do. Gateways
 // render for their workers; but who talks to such a worker himself, or puts
@@ -120,13 +125,17 @@ func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m
 	theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "messages": talk, "add_generation_prompt": true})
 	switch {
 	case err != nil:
-		d.warn("template", where, fmt.Sprintf("cannot check its chat template for %s: %v", m.ID, err), "make sure that it serves the same checkpoint")
+		d.warn("template", where, fmt.Sprintf("cannot check its chat template for %s: %v", m.ID, err),
+			"make sure that it serves the same checkpoint")
 	case !slices.Equal(ours, theirs):
 		at := 0
 		for at < min(len(ours), len(theirs)) && ours[at] == theirs[at] {
 			at++
 		}
-		d.say("template", where, fmt.Errorf("its chat template for %s differs: one conversation is %d tokens here and %d there, different from token %d on", m.ID, len(ours), len(theirs), at), "serve the same checkpoint on both")
+		d.say("template", where,
+			fmt.Errorf(
+				"its chat template for %s differs: one conversation is %d tokens here and %d there, different from "+
+					"token %d on", m.ID, len(ours), len(theirs), at), "serve the same checkpoint on both")
 	default:
 		d.say("template", where, nil, "its chat template for "+m.ID+" matches")
 	}
@@ -172,7 +181,8 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 	d.compareClock("server "+address, p.At)
 	for i := range p.Workers {
 		if w := &p.Workers[i]; w.State == string(fleet.Down) || w.State == string(fleet.Failing) {
-			d.say("worker", w.Name, fmt.Errorf("the server reports it as %s", w.State), "check its log; it gets requests again as soon as it answers")
+			d.say("worker", w.Name, fmt.Errorf("the server reports it as %s", w.State),
+				"check its log; it gets requests again as soon as it answers")
 		}
 	}
 	d.examineEvents(ctx, c)
@@ -192,7 +202,8 @@ func (d *doctor) examineEvents(ctx context.Context, c *client) {
 		}
 		worker := label(line[strings.Index(line, "{")+1:], "worker")
 		if m.value > 0 {
-			d.warn("events", worker, "cache events were lost, so routing to it is approximate", "check that its events socket is reachable; the gateway requests a snapshot by itself")
+			d.warn("events", worker, "cache events were lost, so routing to it is approximate",
+				"check that its events socket is reachable; the gateway requests a snapshot by itself")
 			continue
 		}
 		d.say("events", worker, nil, "no cache events are missing")

@@ -28,7 +28,10 @@ func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings) error {
 	if tcp, ok := addr.(*net.TCPAddr); !keys.Empty() || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines, and there are no API keys: create one first with\n\n  parley keys create --admin --name me%s\n\nor listen only on this machine with --addr 127.0.0.1:8080", s.addr, s.storeFlags())
+	return fmt.Errorf(
+		"%s can be reached from other machines, and there are no API keys: create one first with\n\n  parley keys "+
+			"create --admin --name me%s\n\nor listen only on this machine with --addr 127.0.0.1:8080", s.addr,
+		s.storeFlags())
 }
 
 // storeFlags are the flags by which another command finds the same store. They are
@@ -46,7 +49,8 @@ func (s *settings) storeFlags() string {
 // workerTLS returns how this server speaks TLS with workers; nil as the system would.
 func (s *settings) workerTLS(log *slog.Logger) (func() *tls.Config, error) {
 	if (s.workerClientCert == "") != (s.workerClientKey == "") {
-		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: set both or neither: %w", errUsage)
+		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: set both or neither: %w",
+			errUsage)
 	}
 	var own *tlsfile.Certificate
 	if s.workerClientCert != "" {
@@ -97,7 +101,8 @@ func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, erro
 
 // makeToken gives a server without keys a token, and returns the link with it and what
 // to do when the server ends.
-func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config, log *slog.Logger) (link accessLink, forget func()) {
+func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config,
+	log *slog.Logger) (link accessLink, forget func()) {
 	if !open {
 		return link, func() {}
 	}
@@ -120,5 +125,7 @@ func (s *settings) warnPlain(addr net.Addr, open bool, log *slog.Logger) {
 	if open || s.tlsCert != "" || len(s.proxies) > 0 || local.IsLoopback(addr.String()) {
 		return
 	}
-	log.Warn("keys, prompts and answers cross the network in clear text: use TLS with --tls-cert and --tls-key, or a reverse proxy named with --trusted-proxies", "addr", addr.String())
+	log.Warn(
+		"keys, prompts and answers cross the network in clear text: use TLS with --tls-cert and --tls-key, or a "+
+			"reverse proxy named with --trusted-proxies", "addr", addr.String())
 }

@@ -30,20 +30,27 @@ type drill struct {
 
 var drills = []drill{
 	{"oom", "Demand for key/value memory exceeds the pool",
-		"Prompts and answers need many times the key/value memory. What can never fit must be\nrejected at once; the rest must wait or be preempted, and complete.",
+		"Prompts and answers need many times the key/value memory. What can never fit must be\nrejected at once; " +
+			"the rest must wait or be preempted, and complete.",
 		[]string{"--share", "off"}, []string{"--kv-tokens", "512"}, drillMemory},
 	{"cascade", "A worker is lost under overload, and clients retry",
-		"Sixty clients send long prompts at once and retry when rejected; meanwhile a worker is\nkilled. The other workers must resume its answers, admitted requests must be served, the\nqueue must stay short, and recovery must be immediate.",
-		[]string{"--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share", "off"}, []string{"--seqs", "4"}, drillCascade},
+		"Sixty clients send long prompts at once and retry when rejected; meanwhile a worker is\nkilled. The other " +
+			"workers must resume its answers, admitted requests must be served, the\nqueue must stay short, and " +
+			"recovery must be immediate.",
+		[]string{"--queue-depth", "8", "--slo-tpot", "12ms", "--shed-start", "1s", "--shed-stop", "300ms", "--share",
+			"off"}, []string{"--seqs", "4"}, drillCascade},
 	{"viral", "All clients ask the same question at once",
-		"Two hundred clients ask the same question at once. It must be computed once, and every\nclient must get the answer.",
+		"Two hundred clients ask the same question at once. It must be computed once, and every\nclient must get " +
+			"the answer.",
 		nil, nil, drillViral},
 }
 
 func newDrill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drill", Short: "Rehearse a failure on a separate fleet",
-		Long: "Rehearse a failure: start a gateway and workers on this machine, cause the failure, and\nshow from numbers before, during and after whether the protection held. No running server\nis touched. See docs/runbook.md.",
+		Long: "Rehearse a failure: start a gateway and workers on this machine, cause the failure, and\nshow from " +
+			"numbers before, during and after whether the protection held. No running server\nis touched. See " +
+			"docs/runbook.md.",
 	}
 	for i := range drills {
 		cmd.AddCommand(newOneDrill(&drills[i]))
@@ -55,7 +62,14 @@ func newOneDrill(d *drill) *cobra.Command {
 	var asJSON bool
 	var plan drillPlan
 	cmd := &cobra.Command{
-		Use: d.name, Short: d.short, Long: d.long, Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " + d.name + " --addr 127.0.0.1:8081 --pause 20s   # and open the link that `parley link --admin --url http://127.0.0.1:8081` prints", Args: cobra.NoArgs,
+		Use:   d.name,
+		Short: d.short,
+		Long:  d.long,
+		Example: "  parley drill " + d.name + "\n  parley drill " + d.name + " --workers 3 --json\n  parley drill " +
+			d.name +
+			" --addr 127.0.0.1:8081 --pause 20s   # and open the link that `parley link --admin --url " +
+			"http://127.0.0.1:8081` prints",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := d.practise(cmd.Context(), plan)
 			if err != nil {
@@ -74,8 +88,10 @@ func newOneDrill(d *drill) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	cmd.Flags().IntVar(&plan.workers, "workers", 2, "start `N` workers; 0 uses an engine in the gateway")
-	cmd.Flags().StringVar(&plan.addr, "addr", "", "have the gateway listen on `ADDRESS` (default: a free port of this machine)")
-	cmd.Flags().DurationVar(&plan.pause, "pause", 0, "pause for `DURATION` before and after the failure, so you can watch")
+	cmd.Flags().StringVar(&plan.addr, "addr", "",
+		"have the gateway listen on `ADDRESS` (default: a free port of this machine)")
+	cmd.Flags().DurationVar(&plan.pause, "pause", 0,
+		"pause for `DURATION` before and after the failure, so you can watch")
 	return cmd
 }
 
@@ -170,12 +186,15 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 	if p.Sentence == "" || now.Verdict.Bottleneck != admin.NoBottleneck {
 		p.Sentence = now.Verdict.Sentence
 	}
-	p.KV, p.Waiting, p.Preemptions = max(p.KV, now.KV), max(p.Waiting, waiting), max(p.Preemptions, now.Rates.Preemptions)
+	p.KV, p.Waiting, p.Preemptions = max(p.KV, now.KV), max(p.Waiting, waiting), max(p.Preemptions,
+		now.Rates.Preemptions)
 }
 
 // insist sends a request, again if it is turned away, and counts what came.
 func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
-	body, _ := json.Marshal(map[string]any{"messages": []message{{"user", a.prompt}}, "max_tokens": a.tokens, "ignore_eos": true, "temperature": 0}) // strings and numbers
+	// strings and numbers
+	body, _ := json.Marshal(map[string]any{"messages": []message{{"user", a.prompt}}, "max_tokens": a.tokens,
+		"ignore_eos": true, "temperature": 0})
 	for try := 0; ; try++ {
 		status := r.once(ctx, body, try)
 		switch {
@@ -220,7 +239,8 @@ func (d *drillReport) print(out io.Writer, of *drill) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PHASE\tANSWERED\tSHED\tREJECTED\tFAILED\tSLOWEST\tKV USED\tQUEUED")
 	for _, p := range d.Phases {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%.0f%%\t%d\n", p.Phase, p.Answered, p.TurnedAway, p.Refused, p.Failed, clockText(p.SlowestSeconds), 100*p.KV, p.Waiting)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%.0f%%\t%d\n", p.Phase, p.Answered, p.TurnedAway, p.Refused, p.Failed,
+			clockText(p.SlowestSeconds), 100*p.KV, p.Waiting)
 	}
 	if err := w.Flush(); err != nil {
 		return err

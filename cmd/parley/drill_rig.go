@@ -54,8 +54,10 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 	if err != nil {
 		return nil, err
 	}
-	rig := &drillRig{client: c, pause: plan.pause, key: rand.Text(), report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
-	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly", "--log-level", "error"}, d.flags...)
+	rig := &drillRig{client: c, pause: plan.pause, key: rand.Text(),
+		report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
+	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly",
+		"--log-level", "error"}, d.flags...)
 	if plan.workers == 0 {
 		front = append(front, d.engine...)
 	}
@@ -107,7 +109,8 @@ func (r *drillRig) startWorker(ctx context.Context, dir string, flags []string) 
 	if err != nil {
 		return "", err
 	}
-	process, err := startSelf(ctx, &bytes.Buffer{}, r.key, append([]string{"worker", "--addr", address, "--data", dir, "--model", "polly", "--log-level", "error"}, flags...))
+	process, err := startSelf(ctx, &bytes.Buffer{}, r.key, append([]string{"worker", "--addr", address, "--data", dir,
+		"--model", "polly", "--log-level", "error"}, flags...))
 	if err != nil {
 		return "", err
 	}

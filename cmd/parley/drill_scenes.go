@@ -55,7 +55,8 @@ func drillCascade(ctx context.Context, r *drillRig) error {
 	<-killed
 	if len(r.workers) > 1 {
 		moved, err := r.counted(ctx, "parley_fleet_moves_total")
-		r.check(err == nil && moved > 0, fmt.Sprintf("another worker resumes the answers of the killed one (%.0f moved)", moved))
+		r.check(err == nil && moved > 0,
+			fmt.Sprintf("another worker resumes the answers of the killed one (%.0f moved)", moved))
 	}
 	r.check(p.Failed == 0, fmt.Sprintf("every client gets an answer or a reason (%d did not)", p.Failed))
 	r.check(p.TurnedAway > 0, fmt.Sprintf("excess requests are rejected at once (%d)", p.TurnedAway))
@@ -113,7 +114,8 @@ func drillViral(ctx context.Context, r *drillRig) error {
 		return err
 	}
 	r.check(p.Answered == 200, fmt.Sprintf("every client gets the answer, %d of 200", p.Answered))
-	r.check(after-before <= 4*32, fmt.Sprintf("it is computed about once: %.0f tokens for %d answers of 32", after-before, p.Answered))
+	r.check(after-before <= 4*32,
+		fmt.Sprintf("it is computed about once: %.0f tokens for %d answers of 32", after-before, p.Answered))
 	r.usual(ctx, "after")
 	return ctx.Err()
 }

@@ -10,9 +10,11 @@ import (
 // one where the gateway computes itself.
 func TestDrills(t *testing.T) {
 	practise := func(t *testing.T, workers int, args ...string) {
-		out, err := exec.CommandContext(t.Context(), "parley", append(append([]string{"drill"}, args...), "--json")...).Output()
+		out, err := exec.CommandContext(t.Context(), "parley",
+			append(append([]string{"drill"}, args...), "--json")...).Output()
 		var report drillReport
-		if json.Unmarshal(out, &report) != nil || err != nil || !report.Held || report.Workers != workers || len(report.Phases) != 3 || len(report.Checks) < 4 {
+		if json.Unmarshal(out, &report) != nil || err != nil || !report.Held || report.Workers != workers ||
+			len(report.Phases) != 3 || len(report.Checks) < 4 {
 			t.Errorf("%v: %s", err, out)
 		}
 	}

@@ -82,7 +82,8 @@ func renderChart(t *testing.T, release string, change func(values yamlObject)) (
 			return out.String(), err
 		},
 		"nindent": func(n int, text string) string {
-			return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+strings.Repeat(" ", n))
+			return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n",
+				"\n"+strings.Repeat(" ", n))
 		},
 		"toYaml": func(v any) (string, error) { out, err := yaml.Marshal(v); return string(out), err },
 		"quote":  func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
@@ -101,7 +102,8 @@ func renderChart(t *testing.T, release string, change func(values yamlObject)) (
 			t.Fatal(err)
 		}
 	}
-	data := map[string]any{"Values": map[string]any(values), "Release": map[string]any{"Name": release, "Namespace": "llm", "Service": "Helm"}}
+	data := map[string]any{"Values": map[string]any(values),
+		"Release": map[string]any{"Name": release, "Namespace": "llm", "Service": "Helm"}}
 	for _, name := range files[1:] {
 		var out bytes.Buffer
 		if err := chart.ExecuteTemplate(&out, name, data); err != nil {
@@ -135,7 +137,8 @@ func checkManifests(t *testing.T, what string, objects []yamlObject) {
 		case "Service":
 			checkService(t, what, o, objects)
 		case "RoleBinding":
-			if names["Role/"+o.text("roleRef", "name")] == nil || names["ServiceAccount/"+o.text("subjects", 0, "name")] == nil {
+			if names["Role/"+o.text("roleRef", "name")] == nil ||
+				names["ServiceAccount/"+o.text("subjects", 0, "name")] == nil {
 				t.Errorf("%s: the role binding binds what is not there", what)
 			}
 		case "ConfigMap":
@@ -149,7 +152,8 @@ func checkManifests(t *testing.T, what string, objects []yamlObject) {
 func checkDeployment(t *testing.T, what string, o yamlObject, names map[string]yamlObject) {
 	t.Helper()
 	name := o.text("metadata", "name")
-	if labels := o.at("spec", "template", "metadata", "labels"); labels == nil || !reflect.DeepEqual(labels, o.at("spec", "selector", "matchLabels")) {
+	if labels := o.at("spec", "template", "metadata", "labels"); labels == nil ||
+		!reflect.DeepEqual(labels, o.at("spec", "selector", "matchLabels")) {
 		t.Errorf("%s: %s selects other pods than its own", what, name)
 	}
 	pod := yamlObject(o.at("spec", "template", "spec").(map[string]any))
@@ -169,7 +173,8 @@ func checkDeployment(t *testing.T, what string, o yamlObject, names map[string]y
 		t.Errorf("%s: %s runs as %s, which is not there", what, name, account)
 	}
 	for _, probe := range []string{"readinessProbe"} {
-		if pod.text("containers", 0, probe, "httpGet", "path") == "" || pod.text("containers", 0, probe, "httpGet", "port") != pod.text("containers", 0, "ports", 0, "name") {
+		if pod.text("containers", 0, probe, "httpGet", "path") == "" ||
+			pod.text("containers", 0, probe, "httpGet", "port") != pod.text("containers", 0, "ports", 0, "name") {
 			t.Errorf("%s: %s of %s asks nobody", what, probe, name)
 		}
 	}
@@ -178,11 +183,13 @@ func checkDeployment(t *testing.T, what string, o yamlObject, names map[string]y
 func checkService(t *testing.T, what string, o yamlObject, objects []yamlObject) {
 	t.Helper()
 	for _, d := range objects {
-		if d.text("kind") != "Deployment" || !reflect.DeepEqual(d.at("spec", "template", "metadata", "labels"), o.at("spec", "selector")) {
+		if d.text("kind") != "Deployment" ||
+			!reflect.DeepEqual(d.at("spec", "template", "metadata", "labels"), o.at("spec", "selector")) {
 			continue
 		}
 		for i := 0; o.text("spec", "ports", i, "name") != ""; i++ {
-			if got := d.text("spec", "template", "spec", "containers", 0, "ports", i, "name"); got != o.text("spec", "ports", i, "targetPort") {
+			if got := d.text("spec", "template", "spec", "containers", 0, "ports", i, "name"); got != o.text("spec",
+				"ports", i, "targetPort") {
 				t.Errorf("%s: port %d of service %s goes to %q", what, i, o.text("metadata", "name"), got)
 			}
 		}
@@ -194,7 +201,8 @@ func checkService(t *testing.T, what string, o yamlObject, objects []yamlObject)
 // TestKubernetesExamples checks the manifests, and the chart as it is and as it can
 // be changed.
 func TestKubernetesExamples(t *testing.T) {
-	checkManifests(t, "manifests", append(readYAML(t, "parley.yaml", readExample(t, "kubernetes", "parley.yaml")), readYAML(t, "vllm.yaml", readExample(t, "kubernetes", "vllm.yaml"))...))
+	checkManifests(t, "manifests", append(readYAML(t, "parley.yaml", readExample(t, "kubernetes", "parley.yaml")),
+		readYAML(t, "vllm.yaml", readExample(t, "kubernetes", "vllm.yaml"))...))
 	plain := renderChart(t, "prod", func(yamlObject) {})
 	checkManifests(t, "chart", plain)
 	ours := renderChart(t, "own", func(v yamlObject) {
@@ -202,11 +210,13 @@ func TestKubernetesExamples(t *testing.T) {
 		v["workers"].(map[string]any)["extraArgs"] = []any{"--threads=8"}
 	})
 	checkManifests(t, "chart with Parley workers", ours)
-	if args := fmt.Sprint(ours[len(ours)-3].at("spec", "template", "spec", "containers", 0, "args")); args != "[worker --model=qwen=/model --addr=0.0.0.0:8000 --threads=8]" {
+	if args := fmt.Sprint(ours[len(ours)-3].at("spec", "template", "spec", "containers", 0,
+		"args")); args != "[worker --model=qwen=/model --addr=0.0.0.0:8000 --threads=8]" {
 		t.Errorf("Parley workers are started with %s", args)
 	}
 	for _, o := range ours { // beyond loopback a worker does not start without it
-		if env := fmt.Sprint(o.at("spec", "template", "spec", "containers", 0, "env")); o.text("kind") == "Deployment" && !strings.Contains(env, "PARLEY_WORKER_KEY") {
+		if env := fmt.Sprint(o.at("spec", "template", "spec", "containers", 0, "env")); o.text(
+			"kind") == "Deployment" && !strings.Contains(env, "PARLEY_WORKER_KEY") {
 			t.Errorf("%s has no key of the workers: %s", o.text("metadata", "name"), env)
 		}
 	}
@@ -226,8 +236,10 @@ func TestHelmRendersTheChart(t *testing.T) {
 	if out, err := exec.Command(helm, "lint", "--strict", chart).CombinedOutput(); err != nil {
 		t.Errorf("helm lint: %s", out)
 	}
-	for release, sets := range map[string][]string{"prod": nil, "own": {"--set", "workers.kind=parley,workers.image=parley:latest"}} {
-		out, err := exec.Command(helm, append([]string{"template", release, chart, "--namespace", "llm"}, sets...)...).Output()
+	for release, sets := range map[string][]string{"prod": nil,
+		"own": {"--set", "workers.kind=parley,workers.image=parley:latest"}} {
+		out, err := exec.Command(helm,
+			append([]string{"template", release, chart, "--namespace", "llm"}, sets...)...).Output()
 		if err != nil {
 			t.Fatalf("%s: %v", release, err)
 		}
@@ -235,12 +247,14 @@ func TestHelmRendersTheChart(t *testing.T) {
 		checkManifests(t, "helm template "+release, theirs)
 		ours := renderChart(t, release, func(v yamlObject) {
 			if sets != nil {
-				v["workers"].(map[string]any)["kind"], v["workers"].(map[string]any)["image"] = "parley", "parley:latest"
+				workers := v["workers"].(map[string]any)
+				workers["kind"], workers["image"] = "parley", "parley:latest"
 			}
 		})
 		for _, o := range ours {
 			if !slices.ContainsFunc(theirs, func(x yamlObject) bool { return reflect.DeepEqual(x, o) }) {
-				t.Errorf("%s: Helm renders %s %s otherwise than the test does", release, o.text("kind"), o.text("metadata", "name"))
+				t.Errorf("%s: Helm renders %s %s otherwise than the test does", release, o.text("kind"),
+					o.text("metadata", "name"))
 			}
 		}
 		if len(ours) != len(theirs) {
@@ -266,7 +280,8 @@ func TestComposeExample(t *testing.T) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(testkit.Root(), o.text("services", "gateway", "build", "dockerfile"))); err != nil {
+	if _, err := os.Stat(
+		filepath.Join(testkit.Root(), o.text("services", "gateway", "build", "dockerfile"))); err != nil {
 		t.Error(err)
 	}
 	texts, err := parseFile("parley.yaml", readExample(t, "compose", "parley.yaml"))
@@ -283,7 +298,8 @@ func TestComposeExample(t *testing.T) {
 // reach to tell how its first key is made, without which it does not start; and
 // gateways side by side to share what is spent of limits.
 func TestExamplesTellTheFirstKey(t *testing.T) {
-	for told, shared := range map[string]string{"docker/Dockerfile": "", "compose/compose.yaml": "compose/compose.yaml", "kubernetes/parley.yaml": "kubernetes/parley.yaml",
+	for told, shared := range map[string]string{"docker/Dockerfile": "",
+		"compose/compose.yaml": "compose/compose.yaml", "kubernetes/parley.yaml": "kubernetes/parley.yaml",
 		"helm/parley/templates/NOTES.txt": "helm/parley/templates/gateway.yaml"} {
 		if text := readExample(t, told); !bytes.Contains(text, []byte("keys create --admin --name me")) {
 			t.Errorf("%s does not say how the first key is made", told)
@@ -292,7 +308,8 @@ func TestExamplesTellTheFirstKey(t *testing.T) {
 			continue
 		}
 		text := string(readExample(t, shared))
-		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_OPERATE_TOKEN", "PARLEY_SALT_KEY"} {
+		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_OPERATE_TOKEN",
+			"PARLEY_SALT_KEY"} {
 			known := slices.ContainsFunc(serveSettings, func(s setting) bool { return s.variable() == variable })
 			if !known || !strings.Contains(text, variable) {
 				t.Errorf("%s does not set %s, or there is no such setting", shared, variable)
@@ -314,7 +331,8 @@ func TestDockerfile(t *testing.T) {
 		}
 		if from, found := strings.CutPrefix(rest, "--from=build "); word == "COPY" && found {
 			fields := strings.Fields(from)
-			if path := fields[len(fields)-2]; path != "/etc/ssl/certs/ca-certificates.crt" && !strings.Contains(build, path) {
+			if path := fields[len(fields)-2]; path != "/etc/ssl/certs/ca-certificates.crt" && !strings.Contains(build,
+				path) {
 				t.Errorf("%s is copied and was not built", path)
 			}
 		}

@@ -63,6 +63,7 @@ func newExitCodes() *cobra.Command {
 	for _, c := range exitCodes {
 		fmt.Fprintf(&out, "  %3d  %s\n", c.code, c.meaning)
 	}
-	out.WriteString("\nFor example, a script can start a server if none runs:\n\n  parley models || [ $? -ne 3 ] || parley serve &")
+	out.WriteString(
+		"\nFor example, a script can start a server if none runs:\n\n  parley models || [ $? -ne 3 ] || parley serve &")
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: out.String()}
 }

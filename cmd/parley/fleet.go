@@ -23,7 +23,8 @@ func newFleet() *cobra.Command {
 		Long: `A server started with --worker, or with pools in its --config, uses workers in other
 processes. These commands show their state, drain one before a restart, and start a
 gateway with workers on this machine to try it out. See docs/fleet.md.`,
-		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  parley fleet sleep w2\n  parley fleet up --workers 3",
+		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  " +
+			"parley fleet sleep w2\n  parley fleet up --workers 3",
 	}
 	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetUp())
 	return cmd
@@ -59,16 +60,20 @@ func (s *serverCommand) fleetClient() (*client, error) {
 	return c, nil
 }
 
-const fleetTokenHelp = "\n\nIf the server has keys, set PARLEY_API_KEY to an admin key, or\nPARLEY_FLEET_OPERATE_TOKEN to its --fleet-operate-token."
+const fleetTokenHelp = "\n\nIf the server has keys, set PARLEY_API_KEY to an admin key, " +
+	"or\nPARLEY_FLEET_OPERATE_TOKEN to its --fleet-operate-token."
 
 func newFleetStatus() *cobra.Command {
 	s := &serverCommand{}
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the workers of a server and their state",
-		Long:    "Show the workers of a server: pool, state, running answers, cache hit rate, and how\naccurately their caches are known." + fleetTokenHelp,
-		Example: "  parley fleet status\n  parley fleet status --json | jq '.[] | select(.state != \"up\")'\n  parley fleet status --watch",
-		Args:    cobra.NoArgs,
+		Use:   "status",
+		Short: "Show the workers of a server and their state",
+		Long: "Show the workers of a server: pool, state, running answers, cache hit rate, and how\naccurately " +
+			"their caches are known." + fleetTokenHelp,
+		Example: "  parley fleet status\n  parley fleet status --json | jq '.[] | select(.state != \"up\")'\n  " +
+			"parley fleet status --watch",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.fleetClient()
 			if err != nil {
@@ -139,7 +144,8 @@ func printStandings(out io.Writer, workers []fleet.Standing) error {
 		if s.Degraded {
 			index += "!"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, s.State, upTime(s.UpSeconds),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, s.State,
+			upTime(s.UpSeconds),
 			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
 	}
 	return w.Flush()

@@ -17,8 +17,11 @@ func (o order) command() *cobra.Command {
 	s := &serverCommand{}
 	var within time.Duration
 	cmd := &cobra.Command{
-		Use: o.verb + " WORKER", Short: o.short, Long: o.long + fleetTokenHelp, Example: o.example,
-		Args: cobra.ExactArgs(1),
+		Use:     o.verb + " WORKER",
+		Short:   o.short,
+		Long:    o.long + fleetTokenHelp,
+		Example: o.example,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/fleet/workers/" + url.PathEscape(args[0]) + "/" + o.verb
 			if o.waits && cmd.Flags().Changed("within") {
@@ -36,8 +39,11 @@ func (o order) command() *cobra.Command {
 
 func newFleetDrain() *cobra.Command {
 	return order{
-		verb: "drain", short: "Send a worker no new requests", waits: true,
-		long:    "Send a worker no new requests, for example before a restart. Its answers finish; with\n--within, other workers resume those that have not finished by then.",
+		verb:  "drain",
+		short: "Send a worker no new requests",
+		waits: true,
+		long: "Send a worker no new requests, for example before a restart. Its answers finish; with\n--within, " +
+			"other workers resume those that have not finished by then.",
 		example: "  parley fleet drain w2\n  parley fleet drain w2 --within 30s",
 	}.command()
 }
@@ -45,14 +51,17 @@ func newFleetDrain() *cobra.Command {
 func newFleetResume() *cobra.Command {
 	return order{
 		verb: "resume", short: "End the drain of a worker",
-		long:    "Send requests to a drained worker again, or to one that is about to sleep. Use\n`parley fleet wake` for a sleeping worker.",
+		long: "Send requests to a drained worker again, or to one that is about to sleep. Use\n`parley fleet " +
+			"wake` for a sleeping worker.",
 		example: "  parley fleet resume w2",
 	}.command()
 }
 
 func newFleetSleep() *cobra.Command {
 	return order{
-		verb: "sleep", short: "Have a worker release its memory", waits: true,
+		verb:  "sleep",
+		short: "Have a worker release its memory",
+		waits: true,
 		long: `Have a worker release its memory, weights and caches, when its answers have finished;
 with --within, other workers resume those that have not finished by then. It stays in the
 list as asleep. "parley fleet wake" wakes it, or a request for its model that no other

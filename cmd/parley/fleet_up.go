@@ -33,13 +33,15 @@ type upPlan struct {
 func newFleetUp() *cobra.Command {
 	p := &upPlan{}
 	cmd := &cobra.Command{
-		Use: "up", Short: "Start a gateway and workers on this machine, and watch them",
+		Use:   "up",
+		Short: "Start a gateway and workers on this machine, and watch them",
 		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
 them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
 answers go on with another one, and it is started again after five seconds. On a machine
 with several GPUs, --devices all starts a worker for each of them.`,
-		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --devices all --model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
-		Args:    cobra.NoArgs,
+		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --devices all " +
+			"--model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -49,8 +51,11 @@ with several GPUs, --devices all starts a worker for each of them.`,
 	cmd.Flags().StringSliceVar(&p.devices, "devices", nil,
 		"start one worker for each of these `DEVICES`, as cuda:0,cuda:1, or all: one for each GPU")
 	cmd.MarkFlagsMutuallyExclusive("workers", "devices")
-	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"}, "serve this `MODEL`, as serve and worker take it")
-	cmd.Flags().StringVar(&p.dir, "dir", "", "keep logs and data in this `DIRECTORY` (default: a temporary one, which goes when all ended as they were told to)")
+	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"},
+		"serve this `MODEL`, as serve and worker take it")
+	cmd.Flags().StringVar(&p.dir, "dir", "",
+		"keep logs and data in this `DIRECTORY` (default: a temporary one, which goes when all ended as they were "+
+			"told to)")
 	return cmd
 }
 
@@ -180,7 +185,9 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	try := fmt.Sprintf("Chat with it on %s or with `parley chat --url http://%s`, or kill a worker mid-answer: kill -9 $(pgrep -f 'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
+	try := fmt.Sprintf(
+		"Chat with it on %s or with `parley chat --url http://%s`, or kill a worker mid-answer: kill -9 $(pgrep -f "+
+			"'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
 	if err := watchFleet(ctx, c, out, try); err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func TestFleetUp(t *testing.T) {
 
 // TestFleetUpWithoutItsModel tells why no worker starts.
 func TestFleetUpWithoutItsModel(t *testing.T) {
-	text, err := fleetUp(t, unused(t), "--workers", "2", "--model", "nobody.gguf", "--dir", t.TempDir()).CombinedOutput()
+	text, err := fleetUp(t, unused(t), "--workers", "2", "--model", "nobody.gguf", "--dir",
+		t.TempDir()).CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "nobody.gguf") || !strings.Contains(string(text), ".log") {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -100,16 +101,20 @@ func TestFleetStatusSaysWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty := startServerIn(t, data, "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-operate-token", "0123456789abcdef")
-	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil || !strings.Contains(err.Error(), "PARLEY_FLEET_OPERATE_TOKEN") {
+	empty := startServerIn(t, data, "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-operate-token",
+		"0123456789abcdef")
+	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil ||
+		!strings.Contains(err.Error(), "PARLEY_FLEET_OPERATE_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	t.Setenv("PARLEY_API_KEY", key)
-	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil || !strings.Contains(out, "No worker has joined") {
+	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil ||
+		!strings.Contains(out, "No worker has joined") {
 		t.Errorf("with an admin key: %q, %v", out, err)
 	}
 	t.Setenv("PARLEY_FLEET_OPERATE_TOKEN", "0123456789abcdef")
-	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil || !strings.Contains(out, "No worker has joined") {
+	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil ||
+		!strings.Contains(out, "No worker has joined") {
 		t.Errorf("without a worker: %q, %v", out, err)
 	}
 	until(t, "the server says that nobody can be answered", func() bool {

@@ -51,7 +51,8 @@ const floodMemoryMax = 200 << 20
 func TestFloodOfLargeRequests(t *testing.T) {
 	data := t.TempDir()
 	secret := makeKey(t, "flood", "--data", data, "--tier", "free")
-	s := startServerIn(t, data, "--model", "polly-mini", "--tiers", "free.requests-per-minute=none", "--tiers", "free.requests-per-second=none", "--tiers", "free.concurrent-requests=none")
+	s := startServerIn(t, data, "--model", "polly-mini", "--tiers", "free.requests-per-minute=none", "--tiers",
+		"free.requests-per-second=none", "--tiers", "free.concurrent-requests=none")
 	smile := strings.Repeat("😀", 3_500_000)
 	bodies := map[string]string{
 		"/v1/chat/completions":      `{"messages":[{"role":"user","content":"` + smile + `"}]}`,
@@ -62,7 +63,8 @@ func TestFloodOfLargeRequests(t *testing.T) {
 		"/v1/responses":             `{"input":"` + smile + `","store":false}`,
 		"/v1/embeddings":            `{"input":"` + smile + `"}`,
 	}
-	if status, answer := s.post(t, secret, "/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":4}`); status != http.StatusOK {
+	if status, answer := s.post(t, secret, "/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"Hi"}],"max_tokens":4}`); status != http.StatusOK {
 		t.Fatalf("before the flood: %d: %s", status, answer)
 	}
 	resetPeak(t, s.cmd.Process.Pid)

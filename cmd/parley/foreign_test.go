@@ -146,7 +146,8 @@ func TestServersWithChatAlone(t *testing.T) {
 		for range behind.lines {
 		}
 	}()
-	a, b := newDoor(t, behind.url, "/v1/models", "/v1/chat/completions"), newDoor(t, behind.url, "/v1/models", "/v1/chat/completions")
+	a, b := newDoor(t, behind.url, "/v1/models", "/v1/chat/completions"), newDoor(t, behind.url, "/v1/models",
+		"/v1/chat/completions")
 	c := frontOf(t, `model: polly-mini
 pools:
   - name: foreign
@@ -162,7 +163,8 @@ pools:
 	if got, err := hearAll(t.Context(), c.front.url, body); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: got %+v, want %+v", err, got, want)
 	}
-	if status, text := post(t, c.front.url+"/v1/completions", `{"model":"polly-mini","prompt":"Once"}`); status != 400 || !strings.Contains(text, "only text conversations") {
+	if status, text := post(t, c.front.url+"/v1/completions",
+		`{"model":"polly-mini","prompt":"Once"}`); status != 400 || !strings.Contains(text, "only text conversations") {
 		t.Errorf("a completion gives %d: %s", status, text)
 	}
 	leave(t, c.front.url+"/v1/chat/completions", body)
@@ -218,7 +220,8 @@ pools:
 `)
 	c.ready(1)
 	s := c.standings()[0]
-	if len(s.Models) != 2 || !strings.Contains(strings.Join(s.Models, " "), "ours") || !strings.Contains(strings.Join(s.Models, " "), "polly-mini") {
+	if len(s.Models) != 2 || !strings.Contains(strings.Join(s.Models, " "), "ours") ||
+		!strings.Contains(strings.Join(s.Models, " "), "polly-mini") {
 		t.Errorf("it has %v", s.Models)
 	}
 	for _, model := range []string{"polly-mini", "ours"} {
@@ -241,7 +244,9 @@ func TestUnknownModelsDoNotJoin(t *testing.T) {
 	}))
 	defer behind.Close()
 	path := filepath.Join(t.TempDir(), "parley.yaml")
-	if err := os.WriteFile(path, []byte("model: polly-mini\npools: [{name: p, workers: [{url: \""+behind.URL+"\", kind: openai}]}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("model: polly-mini\npools: [{name: p, workers: [{url: \""+behind.URL+"\", kind: openai}]}]\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startServer(t, "--config", path)
@@ -249,7 +254,8 @@ func TestUnknownModelsDoNotJoin(t *testing.T) {
 	for {
 		select {
 		case line := <-s.lines:
-			if strings.Contains(line, "serves somebody/else, which is no model of this server") && strings.Contains(line, "models: {OURS: THEIRS}") {
+			if strings.Contains(line, "serves somebody/else, which is no model of this server") &&
+				strings.Contains(line, "models: {OURS: THEIRS}") {
 				return
 			}
 		case <-after:

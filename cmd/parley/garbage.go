@@ -93,7 +93,8 @@ func nextCollection() <-chan struct{} {
 // heapInUse is what the last collection left and looked through, in bytes: what Go takes
 // its percentage of.
 func heapInUse() (sum uint64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(samples)
 	for i := range samples {
 		sum += samples[i].Value.Uint64()
@@ -152,7 +153,8 @@ func (r *rest) settle(allocated, spare uint64) { *r = rest{allocated: allocated,
 // found it so.
 func spareMemory() (allocated, spare uint64) {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
 	for _, s := range samples[2:] {
 		spare += s.Value.Uint64()

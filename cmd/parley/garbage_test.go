@@ -11,7 +11,8 @@ import (
 )
 
 func TestGarbageHasItsRoom(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: percentMax, 1 << 20: percentMax, 16 << 20: 300, 32 << 20: 150, 48 << 20: 100, 96 << 20: 50, largeHeap: percentMin, 8 << 30: 100} {
+	for inUse, want := range map[uint64]int{0: percentMax, 1 << 20: percentMax, 16 << 20: 300, 32 << 20: 150,
+		48 << 20: 100, 96 << 20: 50, largeHeap: percentMin, 8 << 30: 100} {
 		if got := garbagePercent(inUse); got != want {
 			t.Errorf("with %d bytes in use: %d percent, want %d", inUse, got, want)
 		}
@@ -71,11 +72,12 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 		looks []look
 		due   int // the look at which memory is given back; -1 is at none
 	}{
-		"nothing happens":      {[]look{{20, 10}, {1, 11}, {1, 12}, {1, 13}, {1, 14}, {1, 15}}, -1},
-		"a burst, and rest":    {[]look{{20, 10}, {160, 90}, {1, 90}, {1, 90}, {1, 90}, {1, 90}}, 4},
-		"a burst in bits":      {[]look{{20, 10}, {160, 90}, {1, 90}, {9, 90}, {1, 90}, {1, 90}, {1, 90}}, 6},
-		"steady load":          {[]look{{20, 10}, {500, 60}, {500, 60}, {500, 60}, {500, 60}, {500, 60}}, -1},
-		"hardly any load":      {[]look{{20, 10}, {3, 13}, {3, 16}, {3, 19}, {3, 22}, {3, 25}, {3, 28}, {3, 31}, {3, 34}, {3, 37}}, 8},
+		"nothing happens":   {[]look{{20, 10}, {1, 11}, {1, 12}, {1, 13}, {1, 14}, {1, 15}}, -1},
+		"a burst, and rest": {[]look{{20, 10}, {160, 90}, {1, 90}, {1, 90}, {1, 90}, {1, 90}}, 4},
+		"a burst in bits":   {[]look{{20, 10}, {160, 90}, {1, 90}, {9, 90}, {1, 90}, {1, 90}, {1, 90}}, 6},
+		"steady load":       {[]look{{20, 10}, {500, 60}, {500, 60}, {500, 60}, {500, 60}, {500, 60}}, -1},
+		"hardly any load": {[]look{{20, 10}, {3, 13}, {3, 16}, {3, 19}, {3, 22}, {3, 25}, {3, 28}, {3, 31},
+			{3, 34}, {3, 37}}, 8},
 		"too little to bother": {[]look{{20, 10}, {160, 31}, {1, 31}, {1, 31}, {1, 31}, {1, 31}}, -1},
 	} {
 		var r rest

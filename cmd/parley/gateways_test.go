@@ -24,7 +24,8 @@ func TestGatewaysSideBySide(t *testing.T) {
 	path := newConversation(t, both[0])
 	found := 0
 	for turn := range 6 {
-		status, answer := both[turn%2].fetch(t, "POST", path+"/messages", `{"content":"Tell me more about the sea, the ship and those who sail on it, please.","temperature":0,"max_tokens":40}`)
+		status, answer := both[turn%2].fetch(t, "POST", path+"/messages",
+			`{"content":"Tell me more about the sea, the ship and those who sail on it, please.","temperature":0,"max_tokens":40}`)
 		if status != http.StatusOK {
 			t.Fatalf("turn %d: %d %v", turn, status, answer)
 		}
@@ -75,7 +76,8 @@ func killOne(t *testing.T, both []*server) {
 	for i, path := range paths {
 		_, shown := both[1].fetch(t, "GET", path, "")
 		count, said := int64(shown["message_count"].(float64)), acknowledged[i].Load()
-		if t.Logf("%d turns were acknowledged before the gateway was killed, and there are %d messages", said, count); said == 0 || count < 2*said {
+		if t.Logf("%d turns were acknowledged before the gateway was killed, and there are %d messages", said,
+			count); said == 0 || count < 2*said {
 			t.Error("what was acknowledged is not there")
 		}
 		until := time.Now().Add(time.Minute) // the turn that was cut is open until the dead gateway is missed
@@ -90,7 +92,8 @@ func killOne(t *testing.T, both []*server) {
 
 // say has a turn, and reports whether it was acknowledged: all of the answer came.
 func say(at string) bool {
-	response, err := http.Post(at+"/messages", "application/json", strings.NewReader(`{"content":"Hello!","max_tokens":8}`))
+	response, err := http.Post(at+"/messages", "application/json",
+		strings.NewReader(`{"content":"Hello!","max_tokens":8}`))
 	if err != nil {
 		return false
 	}

@@ -21,9 +21,11 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
 	for _, p := range plans {
 		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s%s\t%s\t%s\t%d\t\n", p.Name,
-			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p), host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p),
+			host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
 		if d := p.Draft; d != nil {
-			fmt.Fprintf(w, "its draft %s\t%s\t%s\t%s\tincluded\t\t\n", d.Name, host.Size(d.WeightBytes), host.Size(d.KVBytes), host.Size(d.ActivationBytes))
+			fmt.Fprintf(w, "its draft %s\t%s\t%s\t%s\tincluded\t\t\n", d.Name, host.Size(d.WeightBytes),
+				host.Size(d.KVBytes), host.Size(d.ActivationBytes))
 		}
 	}
 	w.Flush()
@@ -61,7 +63,8 @@ Talk to it:
 
 or use any OpenAI client with the base URL %s/v1%s.
 %s%sCtrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open), b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
+`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open),
+		b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
 }
 
 func keyHeader(open bool) string {
@@ -83,7 +86,8 @@ func (s *settings) openNote(open bool) string {
 	if !open {
 		return ""
 	}
-	return "There are no API keys: only programs on this machine get answers, and only the link opens stored data. To create a key: parley keys create --admin --name me" + s.storeFlags() + "\n"
+	return "There are no API keys: only programs on this machine get answers, and only the link opens stored data. " +
+		"To create a key: parley keys create --admin --name me" + s.storeFlags() + "\n"
 }
 
 // text shows the link of a server without keys.

@@ -90,8 +90,15 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	return &http.Response{
-		StatusCode: answer.status, Status: http.StatusText(answer.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: answer.sent, Body: &directBody{body, cancel}, ContentLength: -1, Request: r,
+		StatusCode:    answer.status,
+		Status:        http.StatusText(answer.status),
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        answer.sent,
+		Body:          &directBody{body, cancel},
+		ContentLength: -1,
+		Request:       r,
 	}, nil
 }
 

@@ -33,7 +33,8 @@ func TestDirectCarriesAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || string(body) != "one two" || resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Said") != "hello" {
+	if err != nil || string(body) != "one two" || resp.StatusCode != http.StatusTeapot ||
+		resp.Header.Get("X-Said") != "hello" {
 		t.Errorf("%q, %d, %v, %v", body, resp.StatusCode, resp.Header, err)
 	}
 	resp.Body.Close()

@@ -95,7 +95,8 @@ func printKV(out io.Writer, s *weights.Summary, context int) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "KV type\tper token\tfull context\t")
 	for _, kv := range s.KVCache {
-		fmt.Fprintf(w, "%s\t%s\t%s\t\n", kv.Type, host.Size(kv.BytesPerToken), host.Size(kv.BytesPerToken*int64(context)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t\n", kv.Type, host.Size(kv.BytesPerToken),
+			host.Size(kv.BytesPerToken*int64(context)))
 	}
 	w.Flush()
 }

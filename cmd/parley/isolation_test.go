@@ -78,7 +78,8 @@ func (i *isolated) member(organization, tier string) {
 // answers waits until the gateway answers a key with a status.
 func (i *isolated) answers(key string, status int) {
 	i.t.Helper()
-	for until := time.Now().Add(time.Minute); statusWith(i.t, i.front.url, key) != status; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); statusWith(i.t, i.front.url,
+		key) != status; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			i.t.Fatalf("the gateway does not answer %d within a minute", status)
 		}
@@ -218,7 +219,8 @@ func (i *isolated) starts(organization, path, body string) {
 	for n := range 10 {
 		a, err := i.ask(i.t.Context(), organization, path, fmt.Sprintf(body, n))
 		if err != nil || a.status != 200 || a.queued > startMost {
-			i.t.Errorf("request %d: %d after %v in the queue, want 200 within %v: %v %s", n, a.status, a.queued, startMost, err, a.body)
+			i.t.Errorf("request %d: %d after %v in the queue, want 200 within %v: %v %s", n, a.status, a.queued,
+				startMost, err, a.body)
 		}
 	}
 	if i.waiting() == 0 {
@@ -234,7 +236,8 @@ func TestAFailingPoolOpensNoOtherBreaker(t *testing.T) {
 			fmt.Fprint(w, `{"object":"list","data":[{"id":"polly-mini","object":"model"}]}`)
 			return
 		}
-		http.Error(w, `{"error":{"message":"CUDA out of memory","type":"server_error"}}`, http.StatusInternalServerError)
+		http.Error(w, `{"error":{"message":"CUDA out of memory","type":"server_error"}}`,
+			http.StatusInternalServerError)
 	}))
 	defer broken.Close()
 	i := startIsolated(t, strings.Replace(tierPools, "tiers: [free], workers: [{worker}]",
@@ -247,7 +250,8 @@ func TestAFailingPoolOpensNoOtherBreaker(t *testing.T) {
 	for range 8 {
 		flood.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = i.ask(ctx, "free", "/v1/chat/completions", `{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
+				_, _ = i.ask(ctx, "free", "/v1/chat/completions",
+					`{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
 			}
 		})
 	}
@@ -257,7 +261,8 @@ func TestAFailingPoolOpensNoOtherBreaker(t *testing.T) {
 		}
 	}
 	for n := range 20 {
-		a, err := i.ask(t.Context(), "paid", "/v1/chat/completions", fmt.Sprintf(`{"max_tokens":4,"messages":[{"role":"user","content":"%d"}]}`, n))
+		a, err := i.ask(t.Context(), "paid", "/v1/chat/completions",
+			fmt.Sprintf(`{"max_tokens":4,"messages":[{"role":"user","content":"%d"}]}`, n))
 		if err != nil || a.status != 200 || a.queued > startMost {
 			t.Errorf("request %d: %d after %v: %v %s", n, a.status, a.queued, err, a.body)
 		}
@@ -283,14 +288,16 @@ func TestAPoolWithoutWorkersSaysSo(t *testing.T) {
 	_ = i.workers[0].cmd.Process.Kill()
 	_ = i.workers[0].cmd.Wait()
 	began := time.Now()
-	a, err := i.ask(t.Context(), "paid", "/v1/chat/completions", `{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
+	a, err := i.ask(t.Context(), "paid", "/v1/chat/completions",
+		`{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
 	took := time.Since(began)
 	var problem struct{ Error struct{ Message string } }
 	_ = json.Unmarshal([]byte(a.body), &problem)
 	if err != nil || a.status != 503 || took > 20*time.Second || !strings.Contains(problem.Error.Message, "'paid'") {
 		t.Errorf("%d after %v: %v %s", a.status, took, err, a.body)
 	}
-	a, err = i.ask(t.Context(), "free", "/v1/chat/completions", `{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
+	a, err = i.ask(t.Context(), "free", "/v1/chat/completions",
+		`{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
 	if err != nil || a.status != 200 || a.queued > startMost {
 		t.Errorf("the other pool: %d after %v: %v %s", a.status, a.queued, err, a.body)
 	}

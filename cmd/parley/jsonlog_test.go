@@ -27,7 +27,8 @@ const (
 // askWith posts a body with a key and returns the status and the request's id.
 func askWith(t *testing.T, url, key, body string) (status int, id string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,10 @@ func askWith(t *testing.T, url, key, body string) (status int, id string) {
 func TestLogsOfJSON(t *testing.T) {
 	data := t.TempDir()
 	policy := filepath.Join(data, "safety.yaml")
-	if err := os.WriteFile(policy, []byte("safety:\n  default:\n    input: {injection: {action: block, threshold: 0.3}}\n    refusal: \"Not this.\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(policy,
+		[]byte(
+			"safety:\n  default:\n    input: {injection: {action: block, threshold: 0.3}}\n    refusal: \"Not "+
+				"this.\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	redis := testkit.StartRedis(t)
@@ -57,7 +61,8 @@ func TestLogsOfJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startServerIn(t, data, "--model", "polly-mini", "--log-format", "json", "--log-level", "debug", "--safety-policy", policy, "--redis", redis.URL)
+	s := startServerIn(t, data, "--model", "polly-mini", "--log-format", "json", "--log-level", "debug",
+		"--safety-policy", policy, "--redis", redis.URL)
 	limited := makeKey(t, "limited", "--org", "acme", "--data", data)
 	until(t, "the key is known", func() bool { return statusWith(t, s.url, limited) == 200 })
 	asks := []struct {
@@ -65,12 +70,14 @@ func TestLogsOfJSON(t *testing.T) {
 		status          int
 	}{
 		{"ok", key, `{"max_tokens":8,"messages":[{"role":"user","content":"` + secretPrompt + `"}]}`, 200},
-		{"ok, streamed", key, `{"stream":true,"max_tokens":8,"messages":[{"role":"user","content":"` + secretPrompt + `"}]}`, 200},
+		{"ok, streamed", key,
+			`{"stream":true,"max_tokens":8,"messages":[{"role":"user","content":"` + secretPrompt + `"}]}`, 200},
 		{"no such model", key, `{"model":"nope","messages":[{"role":"user","content":"` + secretPrompt + `"}]}`, 404},
 		{"not JSON", key, `{"messages":[{"role":"user","content":"` + secretPrompt + `"`, 400},
 		{"wrong type", key, `{"messages":"` + secretPrompt + `"}`, 400},
 		{"wrong role", key, `{"messages":[{"role":"bard","content":"` + secretPrompt + `"}]}`, 400},
-		{"wrong key", "sk-parley-not-a-key-of-ours", `{"messages":[{"role":"user","content":"` + secretPrompt + `"}]}`, 401},
+		{"wrong key", "sk-parley-not-a-key-of-ours", `{"messages":[{"role":"user","content":"` + secretPrompt + `"}]}`,
+			401},
 		{"blocked", key, `{"max_tokens":8,"messages":[{"role":"user","content":"` + secretBlock + `"}]}`, 0},
 	}
 	ids := map[string]string{}
@@ -139,7 +146,8 @@ func TestFailuresInJSON(t *testing.T) {
 	}
 	for _, command := range []string{"serve", "worker"} {
 		var out bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), exe, command, "--addr", "127.0.0.1:0", "--data", t.TempDir(), "--model", "/nowhere.gguf", "--log-format", "json")
+		cmd := exec.CommandContext(t.Context(), exe, command, "--addr", "127.0.0.1:0", "--data", t.TempDir(),
+			"--model", "/nowhere.gguf", "--log-format", "json")
 		cmd.Stderr = &out
 		if err := cmd.Run(); err == nil {
 			t.Errorf("%s started", command)

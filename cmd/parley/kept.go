@@ -136,14 +136,25 @@ func register(registry prometheus.Registerer, metrics []prometheus.Collector) (e
 // and saved for one.
 func (k *kept) openLimits(ctx context.Context, e *economy, registry prometheus.Registerer, log *slog.Logger) error {
 	if e.redis == "" {
-		m, err := limit.OpenMemory(ctx, &limit.Memory{Spent: k.spent, Watch: k.budgets.Watch, Log: log, Save: k.ledger.SaveAccounts,
+		m, err := limit.OpenMemory(ctx, &limit.Memory{
+			Spent: k.spent,
+			Watch: k.budgets.Watch,
+			Log:   log,
+			Save:  k.ledger.SaveAccounts,
 			Load: func(ctx context.Context) (map[string]limit.State, error) {
 				return k.ledger.LoadAccounts(ctx, time.Now())
-			}})
+			},
+		})
 		k.limits = m
 		return err
 	}
-	r, err := limit.OpenRedis(ctx, limit.RedisConfig{URL: e.redis, Gateways: e.gateways, Spent: k.spent, Watch: k.budgets.Watch, Log: log})
+	r, err := limit.OpenRedis(ctx, limit.RedisConfig{
+		URL:      e.redis,
+		Gateways: e.gateways,
+		Spent:    k.spent,
+		Watch:    k.budgets.Watch,
+		Log:      log,
+	})
 	if err != nil {
 		return fmt.Errorf("%w (name another with --redis)", err)
 	}

@@ -34,7 +34,8 @@ server, with an admin key in PARLEY_API_KEY.`,
 	}
 	desk := &keyDesk{}
 	desk.addFlags(cmd.PersistentFlags())
-	cmd.AddCommand(newKeysCreate(desk), newKeysList(desk), newKeysRotate(desk), newKeysBlock(desk, true), newKeysBlock(desk, false), newKeysDelete(desk))
+	cmd.AddCommand(newKeysCreate(desk), newKeysList(desk), newKeysRotate(desk), newKeysBlock(desk, true),
+		newKeysBlock(desk, false), newKeysDelete(desk))
 	return cmd
 }
 
@@ -60,9 +61,12 @@ first key.`,
 	f.StringVar(&name, "name", "", "name the key `NAME`")
 	f.StringVar(&organization, "org", tenant.LocalOrganization, "create it for `ORGANISATION`")
 	f.StringVar(&user, "user", "", "create it for `USER` of the organisation, who has separate conversations")
-	f.StringVar(&tier, "tier", "", "serve it in `TIER`: free, pro or enterprise (default: the organisation's; a new one is free)")
-	f.StringSliceVar(&models, "model", nil, "allow only `MODEL`, a model or alias; repeatable (default: what the tier allows)")
-	f.StringVar(&expires, "expires", "", "expire it after `DURATION`, such as 90d or 12h, or at the end of a date such as 2027-01-31 (default never)")
+	f.StringVar(&tier, "tier", "",
+		"serve it in `TIER`: free, pro or enterprise (default: the organisation's; a new one is free)")
+	f.StringSliceVar(&models, "model", nil,
+		"allow only `MODEL`, a model or alias; repeatable (default: what the tier allows)")
+	f.StringVar(&expires, "expires", "",
+		"expire it after `DURATION`, such as 90d or 12h, or at the end of a date such as 2027-01-31 (default never)")
 	f.BoolVar(&admin, "admin", false, "make it an admin key: it manages keys and sees all usage")
 	amounts := addLimitFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -72,7 +76,8 @@ first key.`,
 		if len(args) == 1 {
 			name = args[0]
 		}
-		request := tenant.KeyRequest{Name: tenant.Some(name), Organization: tenant.Some(organization), User: tenant.Some(user), Admin: tenant.Some(admin)}
+		request := tenant.KeyRequest{Name: tenant.Some(name), Organization: tenant.Some(organization),
+			User: tenant.Some(user), Admin: tenant.Some(admin)}
 		if tier != "" {
 			request.Tier = tenant.Some(&tier)
 		}
@@ -142,7 +147,8 @@ func addLimitFlags(f interface {
 	add("output-tokens-per-minute", "allow `N` output tokens per minute")
 	add("concurrent-requests", "allow `N` concurrent requests")
 	add("monthly-budget", "allow it to spend `AMOUNT` per month, such as 25.00")
-	add("budget-alert", "alert when it has spent this `SHARE` of its budget, such as 0.9 (default: the server's --budget-alert)")
+	add("budget-alert",
+		"alert when it has spent this `SHARE` of its budget, such as 0.9 (default: the server's --budget-alert)")
 	return flags
 }
 
@@ -169,18 +175,24 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 }
 
 func newKeysList(desk *keyDesk) *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the keys", Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return desk.with(cmd.Context(), func(at keyPlace) error {
-			keys, err := at.list(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if desk.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
-			}
-			return printKeys(cmd.OutOrStdout(), keys, time.Now())
-		})
-	}}
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the keys",
+		Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return desk.with(cmd.Context(), func(at keyPlace) error {
+				keys, err := at.list(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if desk.json {
+					return printJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
+				}
+				return printKeys(cmd.OutOrStdout(), keys, time.Now())
+			})
+		},
+	}
 }
 
 func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
@@ -192,8 +204,10 @@ func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
 	fmt.Fprintln(w, "ID\tNAME\tKEY\tORGANISATION\tUSER\tTIER\tMODELS\tRIGHT\tBUDGET USED\tSTATE\tLAST USED")
 	for i := range keys {
 		k := &keys[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue, k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
-			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin], budgetUsed(k.Budget), keyState(k, now), since(k.LastUsedAt, now))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue,
+			k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
+			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin],
+			budgetUsed(k.Budget), keyState(k, now), since(k.LastUsedAt, now))
 	}
 	return w.Flush()
 }
@@ -244,8 +258,13 @@ func since(at *int64, now time.Time) string {
 }
 
 // one makes a command that does something with one key.
-func oneKey(desk *keyDesk, use, short string, run func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error) *cobra.Command {
-	return &cobra.Command{Use: use + " KEY", Short: short, Long: short + ".\n\nKEY is the id, the name or the prefix of a key, as shown by parley keys list.", Args: cobra.ExactArgs(1),
+func oneKey(desk *keyDesk, use, short string,
+	run func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use + " KEY",
+		Short: short,
+		Long:  short + ".\n\nKEY is the id, the name or the prefix of a key, as shown by parley keys list.",
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return desk.with(cmd.Context(), func(at keyPlace) error {
 				keys, err := at.list(cmd.Context())
@@ -258,7 +277,8 @@ func oneKey(desk *keyDesk, use, short string, run func(cmd *cobra.Command, at ke
 				}
 				return run(cmd, at, k)
 			})
-		}}
+		},
+	}
 }
 
 // findKey returns the key that a person means.
@@ -287,15 +307,18 @@ func findKey(keys []tenant.KeyDocument, text string) (found tenant.KeyDocument, 
 
 func newKeysRotate(desk *keyDesk) *cobra.Command {
 	var grace time.Duration
-	cmd := oneKey(desk, "rotate", "Give a key a new secret and show it once; the old one expires at once, or after --grace", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
-		rotated, err := at.rotate(cmd.Context(), k.ID, grace)
-		if err != nil {
-			return err
-		}
-		return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
-	})
+	cmd := oneKey(desk, "rotate",
+		"Give a key a new secret and show it once; the old one expires at once, or after --grace",
+		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+			rotated, err := at.rotate(cmd.Context(), k.ID, grace)
+			if err != nil {
+				return err
+			}
+			return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
+		})
 	cmd.Example = "  parley keys rotate site\n  parley keys rotate site --grace 24h"
-	cmd.Flags().DurationVar(&grace, "grace", 0, "keep the old secret valid for `DURATION`, such as 24h, so that clients can switch; at most 2160h")
+	cmd.Flags().DurationVar(&grace, "grace", 0,
+		"keep the old secret valid for `DURATION`, such as 24h, so that clients can switch; at most 2160h")
 	return cmd
 }
 
@@ -314,12 +337,13 @@ func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {
 }
 
 func newKeysDelete(desk *keyDesk) *cobra.Command {
-	return oneKey(desk, "delete", "Delete a key permanently; its organisation's data stays", func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
-		if err := at.remove(cmd.Context(), k.ID); err != nil {
-			return err
-		}
-		return desk.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true}, k.String()+" is deleted.")
-	})
+	return oneKey(desk, "delete", "Delete a key permanently; its organisation's data stays",
+		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+			if err := at.remove(cmd.Context(), k.ID); err != nil {
+				return err
+			}
+			return desk.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true}, k.String()+" is deleted.")
+		})
 }
 
 // showSecret prints a new secret: alone on standard output, so that it can be
@@ -331,7 +355,9 @@ func (d *keyDesk) showSecret(out, beside io.Writer, k tenant.KeyDocument) error 
 	if _, err := fmt.Fprintln(out, k.Value); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(beside, "This is the key %s of the organisation %s. It is not shown again.\nUse it as the API key of clients, and as PARLEY_API_KEY for parley commands.\n", k.ID, k.Organization)
+	_, err := fmt.Fprintf(beside,
+		"This is the key %s of the organisation %s. It is not shown again.\nUse it as the API key of clients, and "+
+			"as PARLEY_API_KEY for parley commands.\n", k.ID, k.Organization)
 	return err
 }
 

@@ -230,7 +230,8 @@ func (s *keyServer) change(ctx context.Context, id string, r tenant.KeyRequest) 
 }
 
 func (s *keyServer) rotate(ctx context.Context, id string, grace time.Duration) (d tenant.KeyDocument, err error) {
-	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate", tenant.Rotation{GraceSeconds: int64(grace / time.Second)}, &d)
+	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate",
+		tenant.Rotation{GraceSeconds: int64(grace / time.Second)}, &d)
 }
 
 func (s *keyServer) remove(ctx context.Context, id string) error {

@@ -65,7 +65,8 @@ func TestKeysOfARunningServer(t *testing.T) {
 	if err != nil || statusWith(t, s.url, site) != 200 {
 		t.Fatalf("a key by the server: %v", err)
 	}
-	if list, err := cli(t, "keys", "list", "--url", s.url); err != nil || !strings.Contains(list, "site") || !strings.Contains(list, "admin") || strings.Contains(list, site) {
+	if list, err := cli(t, "keys", "list", "--url", s.url); err != nil || !strings.Contains(list, "site") ||
+		!strings.Contains(list, "admin") || strings.Contains(list, site) {
 		t.Errorf("%v: %s", err, list)
 	}
 	fresh, err := cli(t, "keys", "rotate", "site", "--url", s.url)
@@ -104,9 +105,14 @@ func TestKeysOfARunningServer(t *testing.T) {
 // find its store, and to tell no password.
 func TestCommandThatMakesAKey(t *testing.T) {
 	for want, change := range map[string]func(*settings){
-		"To create a key: parley keys create --admin --name me\n":                                             func(*settings) {},
-		"To create a key: parley keys create --admin --name me --data \"elsewhere\"\n":                        func(s *settings) { s.data = "elsewhere" },
-		"To create a key: parley keys create --admin --name me --store \"postgres://…@db.internal/parley\"\n": func(s *settings) { s.store = "postgres://parley:secret@db.internal/parley" },
+		"To create a key: parley keys create --admin " +
+			"--name me\n": func(*settings) {},
+		"To create a key: parley keys create --admin --name me --data " +
+			"\"elsewhere\"\n": func(s *settings) { s.data = "elsewhere" },
+		"To create a key: parley keys create --admin --name me --store " +
+			"\"postgres://…@db.internal/parley\"\n": func(s *settings) {
+			s.store = "postgres://parley:secret@db.internal/parley"
+		},
 	} {
 		s := defaultSettings()
 		change(s)

@@ -64,7 +64,9 @@ func TestLedgerSurvivesCrashes(t *testing.T) {
 // answer says of its use.
 func (s *server) charge(client, n int) (id string, used charged, err error) {
 	stream := n%2 == 1
-	body := fmt.Sprintf(`{"model":"polly-mini","max_tokens":%d,"stream":%v,"messages":[{"role":"user","content":"%d and %d"}]`, 2+n%7, stream, client, n)
+	body := fmt.Sprintf(
+		`{"model":"polly-mini","max_tokens":%d,"stream":%v,"messages":[{"role":"user","content":"%d and %d"}]`, 2+n%7,
+		stream, client, n)
 	if stream {
 		body += `,"stream_options":{"include_usage":true}`
 	}
@@ -142,7 +144,8 @@ func checkUsage(t *testing.T, data string) {
 	var want charged
 	rows := ledgerRows(t, data)
 	for _, c := range rows {
-		want.Input, want.Cached, want.Output, want.Cost = want.Input+c.Input, want.Cached+c.Cached, want.Output+c.Output, want.Cost+c.Cost
+		want.Input, want.Cached, want.Output, want.Cost = want.Input+c.Input, want.Cached+c.Cached, want.Output+
+			c.Output, want.Cost+c.Cost
 	}
 	s := startServerIn(t, data, "--model", "polly-mini")
 	exe, err := exec.LookPath("parley")

@@ -8,13 +8,15 @@ import (
 )
 
 // errNoToken says that there is no link, and why that may be.
-var errNoToken = errors.New("no server without keys, started by this user, runs there: if the server has keys, sign in on its page with one")
+var errNoToken = errors.New(
+	"no server without keys, started by this user, runs there: if the server has keys, sign in on its page with one")
 
 func newLink() *cobra.Command {
 	s := &serverCommand{}
 	var admin bool
 	cmd := &cobra.Command{
-		Use: "link", Short: "Print the sign-in link of a server without keys",
+		Use:   "link",
+		Short: "Print the sign-in link of a server without keys",
 		Long: `Print the link that signs a browser in to a server without keys that you started on this
 machine. "parley serve" prints the same link when it starts.`,
 		Example: "  parley link\n  parley link --admin\n  xdg-open $(parley link)",

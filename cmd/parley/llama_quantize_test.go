@@ -26,12 +26,15 @@ func TestLlamaReadsQuantizedModels(t *testing.T) {
 	for _, kind := range []string{"q8_0", "q4_0", "q4_k"} {
 		t.Run(kind, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), kind+".gguf")
-			if out, err := exec.CommandContext(t.Context(), "parley", "model", "quantize", testkit.Root()+"/internal/builtin/polly.gguf", path, "--type", kind).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "parley", "model", "quantize",
+				testkit.Root()+"/internal/builtin/polly.gguf", path, "--type", kind).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			theirs := startLlamaWith(t, "-m", path, "-c", "1024", "-np", "1", "-t", "2", "-ctk", "f32", "-ctv", "f32", "-fa", "off")
+			theirs := startLlamaWith(t, "-m", path, "-c", "1024", "-np", "1", "-t", "2", "-ctk", "f32", "-ctv", "f32",
+				"-fa", "off")
 			for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				if resp, err := http.Get(theirs + "/health"); err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK {
+				if resp, err := http.Get(theirs + "/health"); err == nil && resp.Body.Close() == nil &&
+					resp.StatusCode == http.StatusOK {
 					break
 				} else if time.Now().After(until) {
 					t.Fatalf("llama-server does not read the model: %v", err)
@@ -39,7 +42,8 @@ func TestLlamaReadsQuantizedModels(t *testing.T) {
 			}
 			ours := startServer(t, "--model", "polly="+path, "--kv-type", "f32", "--log-level", "error")
 			same := 0
-			questions := []string{"What is the capital of France?", "Who are you?", "Tell me a short story.", "What is two and three?", "Write a haiku about the sea."}
+			questions := []string{"What is the capital of France?", "Who are you?", "Tell me a short story.",
+				"What is two and three?", "Write a haiku about the sea."}
 			for _, question := range questions {
 				if agree(t, ours.url, theirs, question) {
 					same++
@@ -57,7 +61,9 @@ func TestLlamaReadsQuantizedModels(t *testing.T) {
 // part at a token that was not nearly as likely.
 func agree(t *testing.T, ours, theirs, question string) bool {
 	t.Helper()
-	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"temperature":0,"max_tokens":60,"logprobs":true,"top_logprobs":5}`, question)
+	body := fmt.Sprintf(
+		`{"messages":[{"role":"user","content":%q}],"temperature":0,"max_tokens":60,"logprobs":true,"top_logprobs":5}`,
+		question)
 	var own, other greedyAnswer
 	for at, c := range map[string]*greedyAnswer{ours: &own, theirs: &other} {
 		status, text := post(t, at+"/v1/chat/completions", body)
@@ -81,7 +87,8 @@ func agree(t *testing.T, ours, theirs, question string) bool {
 				next = max(next, top.Logprob)
 			}
 		}
-		t.Logf("%q: after %d tokens %q (%.4f), llama.cpp goes on with %.20q (%.4f)", question, i, chosen.Token, chosen.Logprob, rest, next)
+		t.Logf("%q: after %d tokens %q (%.4f), llama.cpp goes on with %.20q (%.4f)", question, i, chosen.Token,
+			chosen.Logprob, rest, next)
 		if chosen.Logprob-next > tieMost {
 			t.Errorf("%q: that is no tie", question)
 		}

@@ -16,7 +16,8 @@ import (
 // startLlama starts llama-server with polly-mini and returns where it is.
 func startLlama(t *testing.T) string {
 	t.Helper()
-	return startLlamaWith(t, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "-c", "4096", "-np", "4", "-t", "1", "--alias", "polly-mini")
+	return startLlamaWith(t, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "-c", "4096", "-np", "4", "-t",
+		"1", "--alias", "polly-mini")
 }
 
 // startLlamaWith starts llama-server, which PARLEY_LLAMA_SERVER names, and returns
@@ -25,7 +26,9 @@ func startLlamaWith(t *testing.T, args ...string) string {
 	t.Helper()
 	program := os.Getenv("PARLEY_LLAMA_SERVER")
 	if program == "" {
-		t.Skip("NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in PARLEY_LLAMA_SERVER")
+		t.Skip(
+			"NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in " +
+				"PARLEY_LLAMA_SERVER")
 	}
 	addr, err := freeAddress()
 	if err != nil {
@@ -35,7 +38,8 @@ func startLlamaWith(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, append(args, "--host", "127.0.0.1", "--port", addr[strings.LastIndex(addr, ":")+1:], "--metrics", "--no-warmup")...)
+	cmd := exec.Command(program, append(args, "--host", "127.0.0.1", "--port", addr[strings.LastIndex(addr, ":")+1:],
+		"--metrics", "--no-warmup")...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -64,7 +68,8 @@ pools:
     workers: [{url: "`+doors[0].URL+`", kind: llamacpp}, {url: "`+doors[1].URL+`", kind: llamacpp}]
 `)
 	c.ready(2)
-	status, text := post(t, c.front.url+"/v1/chat/completions", `{"model":"polly-mini","temperature":0,"messages":[{"role":"user","content":"What is the capital of France?"}]}`)
+	status, text := post(t, c.front.url+"/v1/chat/completions",
+		`{"model":"polly-mini","temperature":0,"messages":[{"role":"user","content":"What is the capital of France?"}]}`)
 	if status != http.StatusOK || !strings.Contains(text, "Paris") {
 		t.Errorf("%d: %s", status, text)
 	}
@@ -74,7 +79,8 @@ pools:
 		t.Fatalf("%v: %+v", err, want)
 	}
 	leave(t, c.front.url+"/v1/chat/completions", body)
-	for until := time.Now().Add(time.Minute); doors[0].left.Load()+doors[1].left.Load() == 0; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); doors[0].left.Load()+doors[1].left.Load() == 0; time.Sleep(
+		10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("nobody noticed that the client left")
 		}

@@ -11,7 +11,10 @@ import (
 // each model: what their caches hold is known from their events.
 func TestLocalWorkersAreKnownExactly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "parley.yaml")
-	if err := os.WriteFile(path, []byte("model: [polly-mini, small=polly-mini]\npools: [{name: here, purpose: any, workers: [{in_process: true}]}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte(
+			"model: [polly-mini, small=polly-mini]\npools: [{name: here, purpose: any, workers: [{in_process: "+
+				"true}]}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	front := startServer(t, "--config", path, "--log-level", "warn")
@@ -27,7 +30,8 @@ func TestLocalWorkersAreKnownExactly(t *testing.T) {
 	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		list := c.standings()
 		busy, idle := list[0], list[1]
-		if busy.Name != "local/here/polly-mini" || idle.Name != "local/here/small" || busy.Index != "exact" || idle.Index != "exact" {
+		if busy.Name != "local/here/polly-mini" || idle.Name != "local/here/small" || busy.Index != "exact" ||
+			idle.Index != "exact" {
 			t.Fatalf("%+v", list)
 		}
 		if busy.Blocks > 4 && idle.Blocks == 0 && busy.CapacityTokens > 0 {

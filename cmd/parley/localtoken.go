@@ -57,7 +57,8 @@ func keepToken(addr net.Addr, token string) (file string, remove func(), err err
 		}
 		return file, func() { removeToken(file, token) }, nil
 	}
-	return "", nil, fmt.Errorf("cannot store the local token, so commands of this user cannot read it: %w", errors.Join(problems...))
+	return "", nil, fmt.Errorf("cannot store the local token, so commands of this user cannot read it: %w",
+		errors.Join(problems...))
 }
 
 // removeToken removes a file unless another server has written its own token there.

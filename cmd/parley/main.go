@@ -42,7 +42,8 @@ var (
 )
 
 // exitCodesLine ends every help.
-const exitCodesLine = "\nExit codes: 0 success, 1 failure, 2 usage error, 3 no server, 130 interrupted; see parley help exit-codes."
+const exitCodesLine = "\nExit codes: 0 success, 1 failure, 2 usage error, 3 no server, 130 interrupted; see parley " +
+	"help exit-codes."
 
 // newRoot returns the command line. It sets none of cobra's templates: with them the
 // linker keeps every exported method of every type, a sixth of the program.
@@ -63,8 +64,9 @@ It includes two small models, so these work right away:
   parley bench --users 8                        measure the server in another terminal
   parley model inspect model.gguf               show the contents and memory needs of a model file
   parley plan --model llama-3-70b --tp 8        how many GPUs a load needs, and what they cost`,
-		SilenceErrors: true, SilenceUsage: true,
-		Version: strings.TrimPrefix(thisBuild().String(), "parley "),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       strings.TrimPrefix(thisBuild().String(), "parley "),
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
 	root.AddCommand(

@@ -13,7 +13,8 @@ import (
 
 func newMan() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIRECTORY", Short: "Write the manual pages",
+		Use:     "man DIRECTORY",
+		Short:   "Write the manual pages",
 		Long:    `Write the manual pages of all commands to a directory, in the format of man(1).`,
 		Example: "  parley man ~/.local/share/man/man1 && man parley-chat",
 		Args:    exactly(1, "the directory to write to"),

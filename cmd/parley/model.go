@@ -128,9 +128,10 @@ Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 
 // complete makes the shell offer these values for a flag.
 func complete(cmd *cobra.Command, flag string, values []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values, cobra.ShellCompDirectiveNoFileComp
-	})
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return values, cobra.ShellCompDirectiveNoFileComp
+		})
 	if err != nil {
 		panic(err) // the flag does not exist: a mistake in this file
 	}
@@ -180,6 +181,7 @@ func printFallbacks(out io.Writer, fallbacks []weights.Fallback) {
 		tensors[s]++
 	}
 	for _, s := range order {
-		fmt.Fprintf(out, "%d tensors are stored as %s: their row length is not a multiple of %d, as %s needs\n", tensors[s], s.got, s.want.BlockLen(), s.want)
+		fmt.Fprintf(out, "%d tensors are stored as %s: their row length is not a multiple of %d, as %s needs\n",
+			tensors[s], s.got, s.want.BlockLen(), s.want)
 	}
 }

@@ -38,7 +38,8 @@ func newModels() *cobra.Command {
 	s := &serverCommand{}
 	var available bool
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the models of a server, or that can be pulled",
+		Use:   "models",
+		Short: "List the models of a server, or that can be pulled",
 		Long: `List the models of a server, the one that is asked by default first.
 
 With --available it lists the catalogue instead: models that parley pull takes by a short
@@ -68,7 +69,8 @@ tokens, and whether that fits this machine. The models in the model folder are s
 		},
 	}
 	s.add(cmd)
-	cmd.Flags().BoolVar(&available, "available", false, "list the models of the catalogue that parley pull takes by name")
+	cmd.Flags().BoolVar(&available, "available", false,
+		"list the models of the catalogue that parley pull takes by name")
 	return cmd
 }
 

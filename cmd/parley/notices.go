@@ -70,13 +70,16 @@ func isTold(err error) bool {
 // plans reports where memory will go.
 func (n *notices) plans(plans []*host.Plan, available int64) {
 	for _, p := range plans {
-		n.log.Info("memory plan", "model", p.Name, "bytes", p.Bytes(), "available_bytes", available, "weight_bytes", p.WeightBytes, "kv_bytes", p.KVBytes,
-			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens", p.ContextTokens)
+		n.log.Info("memory plan", "model", p.Name, "bytes", p.Bytes(), "available_bytes", available, "weight_bytes",
+			p.WeightBytes, "kv_bytes", p.KVBytes,
+			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens",
+			p.ContextTokens)
 	}
 }
 
 // greet reports that the server is ready.
 func (n *notices) greet(addr net.Addr, s *settings, b *back, open bool, link accessLink) {
 	url := s.scheme() + "://" + addr.String()
-	n.log.Info("Parley is ready on "+url, "url", url, "version", version, "models", b.names(), "device", b.computedBy(), "data", s.data, "keys", !open, "token_file", link.file)
+	n.log.Info("Parley is ready on "+url, "url", url, "version", version, "models", b.names(), "device",
+		b.computedBy(), "data", s.data, "keys", !open, "token_file", link.file)
 }

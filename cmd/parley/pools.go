@@ -42,7 +42,8 @@ type back struct {
 }
 
 // openBack starts what computes. It is closed even if there is an error.
-func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer) (b *back, err error) {
+func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger,
+	out io.Writer) (b *back, err error) {
 	b = &back{}
 	if s.computes() {
 		if b.hosts, b.freeBytes, err = startHosts(s, registry, log, out); err != nil {
@@ -75,14 +76,21 @@ func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) 
 	for i, c := range candidates {
 		front, fault := host.OpenFront(c)
 		if err = errors.Join(err, fault); fault == nil {
-			models = append(models, gateway.Served{ID: front.Name, Tokenizer: front.Tokenizer, Template: front.Template, ContextTokens: front.ContextTokens, Default: i == 0})
+			models = append(models, gateway.Served{
+				ID:            front.Name,
+				Tokenizer:     front.Tokenizer,
+				Template:      front.Template,
+				ContextTokens: front.ContextTokens,
+				Default:       i == 0,
+			})
 		}
 	}
 	return models, err
 }
 
 // gatherFleet makes a fleet of the pools, and lets its workers be found.
-func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer, log *slog.Logger) error {
+func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer,
+	log *slog.Logger) error {
 	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.hedgeAfter, EmptyWait: s.admission.WorkerWait}
 	for _, m := range b.served {
 		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
@@ -139,7 +147,8 @@ func (s *settings) joinAdmission(pool string, w *workerConfig) discover.Admissio
 }
 
 // find lets workers join from where a line of the configuration says.
-func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, desk *discover.Desk, log *slog.Logger) error {
+func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, desk *discover.Desk,
+	log *slog.Logger) error {
 	if w.InProcess {
 		return b.joinHosts(p)
 	}
@@ -154,7 +163,16 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 		source, err = discover.DNS(w.DNS, 5*time.Second, discover.SystemResolver(), log)
 	case w.Kubernetes != nil:
 		k := w.Kubernetes
-		source, err = discover.Kubernetes{Service: k.Service, Namespace: k.Namespace, Port: k.Port, Scheme: k.Scheme, API: k.API, TokenFile: k.TokenFile, CAFile: k.CAFile, Log: log}.Source()
+		source, err = discover.Kubernetes{
+			Service:   k.Service,
+			Namespace: k.Namespace,
+			Port:      k.Port,
+			Scheme:    k.Scheme,
+			API:       k.API,
+			TokenFile: k.TokenFile,
+			CAFile:    k.CAFile,
+			Log:       log,
+		}.Source()
 	case w.Register:
 		source = desk.Source(p.Name)
 	}
@@ -248,8 +266,13 @@ func localMember(name, pool string, h *host.Host) fleet.Member {
 	source := h.Source()
 	capacity := source.CapacityBlocks * compute.BlockTokens
 	return fleet.Member{
-		Name: name, Pool: pool, Kind: "in-process", Worker: h,
-		BlockTokens: compute.BlockTokens, CapacityTokens: capacity, Source: source,
+		Name:           name,
+		Pool:           pool,
+		Kind:           "in-process",
+		Worker:         h,
+		BlockTokens:    compute.BlockTokens,
+		CapacityTokens: capacity,
+		Source:         source,
 		Probe: func(context.Context) (fleet.Condition, error) {
 			s := h.Stats()
 			return fleet.Condition{

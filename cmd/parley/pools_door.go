@@ -30,8 +30,22 @@ func (b *back) door() *admin.Fleet {
 func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 	for i := range standings {
 		s := &standings[i]
-		w := admin.Worker{Name: s.Name, Pool: s.Pool, Model: strings.Join(s.Models, ", "), Kind: s.Kind, Version: s.Version, State: string(s.State), Trouble: s.Trouble, Sleeps: s.Sleeps, Running: max(s.Answering, s.Running), Waiting: s.Waiting,
-			BusyTotal: s.BusySeconds, PreemptedTotal: float64(s.Preemptions), AskedTotal: float64(s.PromptTokens), HitTotal: float64(s.CachedTokens)}
+		w := admin.Worker{
+			Name:           s.Name,
+			Pool:           s.Pool,
+			Model:          strings.Join(s.Models, ", "),
+			Kind:           s.Kind,
+			Version:        s.Version,
+			State:          string(s.State),
+			Trouble:        s.Trouble,
+			Sleeps:         s.Sleeps,
+			Running:        max(s.Answering, s.Running),
+			Waiting:        s.Waiting,
+			BusyTotal:      s.BusySeconds,
+			PreemptedTotal: float64(s.Preemptions),
+			AskedTotal:     float64(s.PromptTokens),
+			HitTotal:       float64(s.CachedTokens),
+		}
 		if s.CapacityTokens > 0 {
 			w.KV = float64(s.UsedTokens) / float64(s.CapacityTokens)
 		}
@@ -41,6 +55,18 @@ func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 }
 
 func shownFinding(f *fleet.Finding) admin.Finding {
-	return admin.Finding{At: f.At.Unix(), Model: f.Model, Tenant: f.Tenant, Family: f.Family, HitsBefore: f.HitsBefore, HitsNow: f.HitsNow,
-		From: f.From, To: f.To, StableTokens: f.StableTokens, Was: f.Was, Now: f.Now, Text: f.Text}
+	return admin.Finding{
+		At:           f.At.Unix(),
+		Model:        f.Model,
+		Tenant:       f.Tenant,
+		Family:       f.Family,
+		HitsBefore:   f.HitsBefore,
+		HitsNow:      f.HitsNow,
+		From:         f.From,
+		To:           f.To,
+		StableTokens: f.StableTokens,
+		Was:          f.Was,
+		Now:          f.Now,
+		Text:         f.Text,
+	}
 }

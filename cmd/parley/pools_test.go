@@ -44,11 +44,13 @@ func TestPoolsOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	pools := s.allPools()
-	if len(pools) != 3 || len(pools[0].Workers) != 2 || len(pools[1].Workers) != 4 || pools[1].Workers[2].Kubernetes.Service != "llm" || !s.computes() || s.joinToken == "" {
+	if len(pools) != 3 || len(pools[0].Workers) != 2 || len(pools[1].Workers) != 4 ||
+		pools[1].Workers[2].Kubernetes.Service != "llm" || !s.computes() || s.joinToken == "" {
 		t.Fatalf("%+v", pools)
 	}
 	vip, err := pools[0].pool()
-	if err != nil || vip.Purpose != parley.ForChat || !slices.Equal(vip.Classes, []parley.Class{parley.Pro, parley.Enterprise}) || vip.Tenants[0] != "acme" {
+	if err != nil || vip.Purpose != parley.ForChat ||
+		!slices.Equal(vip.Classes, []parley.Class{parley.Pro, parley.Enterprise}) || vip.Tenants[0] != "acme" {
 		t.Errorf("%+v, %v", vip, err)
 	}
 	if last := pools[2]; last.Name != "default" || last.Workers[0].URL != "http://10.0.0.8:8000" {

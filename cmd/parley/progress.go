@@ -38,7 +38,13 @@ func byteAmount(bytes float64) string { return host.Size(int64(bytes)) }
 func countAmount(n float64) string    { return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64) }
 
 func newProgress(out io.Writer, name string, amount amountText) *progress {
-	return &progress{out: out, name: name, amount: amount, terminal: isTerminal(out), started: time.Now()}
+	return &progress{
+		out:      out,
+		name:     name,
+		amount:   amount,
+		terminal: isTerminal(out),
+		started:  time.Now(),
+	}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -62,7 +68,8 @@ func (p *progress) update(done, total int64) {
 func (p *progress) line(done, total int64, elapsed time.Duration) string {
 	filled := int(progressWidth * done / total)
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", progressWidth-filled)
-	line := fmt.Sprintf("%s %s %3d%% %s of %s", p.name, bar, 100*done/total, p.amount(float64(done)), p.amount(float64(total)))
+	line := fmt.Sprintf("%s %s %3d%% %s of %s", p.name, bar, 100*done/total, p.amount(float64(done)),
+		p.amount(float64(total)))
 	if done == 0 || elapsed <= 0 {
 		return line
 	}

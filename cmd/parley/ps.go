@@ -46,7 +46,8 @@ const rateOver = time.Second
 func newPs() *cobra.Command {
 	s := &serverCommand{}
 	cmd := &cobra.Command{
-		Use: "ps", Short: "Show the load of a server: requests, memory, speed",
+		Use:   "ps",
+		Short: "Show the load of a server: requests, memory, speed",
 		Long: `Show the load of a server: for each model the running and queued requests, the share of
 its key/value memory in use, the cache hit rate of prompt tokens, and the tokens
 generated per second, measured for one second while requests run.
@@ -141,7 +142,8 @@ func (s *serverState) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "MODEL\tRUNNING\tQUEUED\tKV USED\tCACHE HITS\tTOKENS/S")
 	for _, m := range s.Models {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.Running, m.Waiting, 100*m.KVUsed, 100*m.CacheHits, m.TokensPerSecond)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.Running, m.Waiting, 100*m.KVUsed,
+			100*m.CacheHits, m.TokensPerSecond)
 	}
 	return w.Flush()
 }

@@ -77,7 +77,8 @@ func TestPs(t *testing.T) {
 	if state.URL != s.url || len(state.Models) != 2 || state.UptimeSeconds < 0 {
 		t.Fatalf("%+v", state)
 	}
-	if m := state.Models[0]; m.Model != "polly" || m.Running != 1 || m.Waiting != 0 || m.KVUsed <= 0 || m.TokensPerSecond <= 0 {
+	if m := state.Models[0]; m.Model != "polly" || m.Running != 1 || m.Waiting != 0 || m.KVUsed <= 0 ||
+		m.TokensPerSecond <= 0 {
 		t.Errorf("%+v", m)
 	}
 	text := told(t, "ps", "--url", s.url)
@@ -107,7 +108,8 @@ COMP_LINE="parley chat --url ` + s.url + ` --model org/one:t"
 COMP_POINT=${#COMP_LINE}
 COMP_WORDS=(parley chat --url "` + s.url + `" --model org/one : t)
 COMP_CWORD=7
-_get_comp_words_by_ref() { cur="org/one:t"; prev="--model"; words=(parley chat --url "` + s.url + `" --model org/one:t); cword=5; }
+_get_comp_words_by_ref() { cur="org/one:t"; prev="--model"; words=(parley chat --url "` + s.url +
+		`" --model org/one:t); cword=5; }
 _init_completion() { _get_comp_words_by_ref; }
 __start_parley
 printf '%s\n' "${COMPREPLY[@]}"`
@@ -125,7 +127,8 @@ func TestUntrustedCertificate(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	_, err := cli(t, "ps", "--url", s.URL)
-	if err == nil || errors.Is(err, load.ErrNoServer) || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+	if err == nil || errors.Is(err, load.ErrNoServer) || !strings.Contains(err.Error(), "is not trusted") ||
+		!strings.Contains(err.Error(), "SSL_CERT_FILE") {
 		t.Errorf("it says %v", err)
 	}
 }

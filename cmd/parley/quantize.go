@@ -104,7 +104,8 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 		return err
 	}
 	bar := newProgress(messages, filepath.Base(out), byteAmount)
-	plan, err := weights.PlanConversion(ck, weights.ConvertOptions{Type: kind, Name: nameFor(ck, f.name), Progress: bar.update})
+	plan, err := weights.PlanConversion(ck,
+		weights.ConvertOptions{Type: kind, Name: nameFor(ck, f.name), Progress: bar.update})
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
@@ -124,8 +125,15 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 		return fmt.Errorf("%s: %w", in, err)
 	}
 	summary := &quantized{
-		In: in, Out: out, Type: kind, BytesBefore: sourceBytes(ck), BytesAfter: plan.FileBytes, Seconds: time.Since(begun).Seconds(),
-		SourceTypes: typesOf(ck), Stored: stored, Fallbacks: append([]weights.Fallback{}, plan.Fallbacks...),
+		In:          in,
+		Out:         out,
+		Type:        kind,
+		BytesBefore: sourceBytes(ck),
+		BytesAfter:  plan.FileBytes,
+		Seconds:     time.Since(begun).Seconds(),
+		SourceTypes: typesOf(ck),
+		Stored:      stored,
+		Fallbacks:   append([]weights.Fallback{}, plan.Fallbacks...),
 	}
 	if f.json {
 		return printJSON(result, summary)
@@ -188,7 +196,8 @@ func checkRoom(path string, bytes int64) error {
 		return fmt.Errorf("%s: %w", filepath.Dir(path), err)
 	}
 	if bytes > room {
-		return fmt.Errorf("%s needs %s, and only %s can be written there: free some space, or choose a smaller --type", path, host.Size(bytes), host.Size(room))
+		return fmt.Errorf("%s needs %s, and only %s can be written there: free some space, or choose a smaller --type",
+			path, host.Size(bytes), host.Size(room))
 	}
 	return nil
 }
@@ -217,14 +226,18 @@ func (q *quantized) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "type\ttensors\tparameters\tbytes\tRMS error\trelative\t")
 	for _, s := range q.Stored {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.3g\t%.3f%%\t\n", s.Type, s.Tensors, count(s.Parameters), host.Size(s.Bytes), s.RMSError, 100*s.RelativeError)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.3g\t%.3f%%\t\n", s.Type, s.Tensors, count(s.Parameters), host.Size(s.Bytes),
+			s.RMSError, 100*s.RelativeError)
 	}
 	w.Flush()
 	printFallbacks(out, q.Fallbacks)
 	if lossy := q.lossySources(); len(lossy) > 0 {
-		fmt.Fprintf(out, "note: the model was already quantized (%s), and that error is not in the table: use the original weights if you have them\n", strings.Join(lossy, ", "))
+		fmt.Fprintf(out,
+			"note: the model was already quantized (%s), and that error is not in the table: use the original "+
+				"weights if you have them\n", strings.Join(lossy, ", "))
 	}
-	fmt.Fprintf(out, "%s: %s, was %s (%.0f%%), in %.1fs\n", q.Out, host.Size(q.BytesAfter), host.Size(q.BytesBefore), 100*float64(q.BytesAfter)/float64(q.BytesBefore), q.Seconds)
+	fmt.Fprintf(out, "%s: %s, was %s (%.0f%%), in %.1fs\n", q.Out, host.Size(q.BytesAfter), host.Size(q.BytesBefore),
+		100*float64(q.BytesAfter)/float64(q.BytesBefore), q.Seconds)
 }
 
 // lossySources are the types of the source that lost something already and

@@ -15,7 +15,10 @@ func TestWorkersRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "parley.yaml")
-	if err := os.WriteFile(path, []byte("model: polly-mini\nfleet_join_token: 0123456789abcdef\nfleet_operate_token: fedcba9876543210\npools: [{name: own, purpose: any, workers: [{register: true}]}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte(
+			"model: polly-mini\nfleet_join_token: 0123456789abcdef\nfleet_operate_token: fedcba9876543210\npools: "+
+				"[{name: own, purpose: any, workers: [{register: true}]}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	front := startServer(t, "--config", path, "--log-level", "warn")

@@ -22,7 +22,8 @@ type spoken struct {
 
 func (s *server) speaks(t *testing.T, header, body string) *spoken {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +77,16 @@ func TestTwoServersShareAnAnswer(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store.db")
 	var pair [2]*server
 	for i := range pair {
-		pair[i] = startServer(t, "--model", "polly-mini", "--store", store, "--redis", redis.URL, "--titles", "off", "--log-level", "warn", "--speculate", "off")
+		pair[i] = startServer(t, "--model", "polly-mini", "--store", store, "--redis", redis.URL, "--titles", "off",
+			"--log-level", "warn", "--speculate", "off")
 		go func() {
 			for range pair[i].lines {
 			}
 		}()
 	}
 	ask := func(n int) string {
-		return fmt.Sprintf(`{"model":"polly-mini","stream":true,"temperature":0,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me about rivers."}]}`, n)
+		return fmt.Sprintf(
+			`{"model":"polly-mini","stream":true,"temperature":0,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me about rivers."}]}`, n)
 	}
 	const tokens = 1500
 	alone := pair[1].speaks(t, "no-store", ask(tokens))
@@ -103,7 +106,8 @@ func TestTwoServersShareAnAnswer(t *testing.T) {
 	for !second.listen(1 << 20) {
 	}
 	if second.text.String() != alone.text.String() {
-		t.Errorf("the second server's client had %d bytes when the first was killed, then read\n%s\nwant\n%s", had, &second.text, &alone.text)
+		t.Errorf("the second server's client had %d bytes when the first was killed, then read\n%s\nwant\n%s", had,
+			&second.text, &alone.text)
 	}
 	if first.text.Len() >= second.text.Len() {
 		t.Error("the answer was complete before the first server was killed: this tests nothing")

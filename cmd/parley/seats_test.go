@@ -41,7 +41,8 @@ func startCrowded(t *testing.T) *crowded {
 		*key = made
 	}
 	config := filepath.Join(t.TempDir(), "parley.yaml")
-	none := "{requests_per_second: none, requests_per_minute: none, input_tokens_per_minute: none, output_tokens_per_minute: none, concurrent_requests: none}"
+	none := "{requests_per_second: none, requests_per_minute: none, input_tokens_per_minute: none, " +
+		"output_tokens_per_minute: none, concurrent_requests: none}"
 	if err := os.WriteFile(config, []byte("tiers:\n  free: "+none+"\n  pro: "+none+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ type answered struct {
 }
 
 func (c *crowded) ask(ctx context.Context, key, question string, tokens int) (a answered, err error) {
-	body := fmt.Sprintf(`{"model":"polly-mini","temperature":0,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, tokens, question)
+	body := fmt.Sprintf(
+		`{"model":"polly-mini","temperature":0,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, tokens, question)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -161,7 +163,8 @@ func TestPaidGoesBeforeFullSeats(t *testing.T) {
 			}
 		})
 	}
-	for until := time.Now().Add(time.Minute); c.metric("parley_engine_running") < crowdedSeats; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); c.metric("parley_engine_running") < crowdedSeats; time.Sleep(
+		5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the seats do not fill")
 		}
@@ -176,7 +179,8 @@ func TestPaidGoesBeforeFullSeats(t *testing.T) {
 		queued, _ := strconv.ParseFloat(a.header.Get("X-Queue-Wait"), 64)
 		waits = append(waits, 1000*queued+a.Timings.QueuedMs+a.Timings.PrefillMs)
 	}
-	step := 1000 * (c.metric("parley_engine_step_seconds_sum") - took) / (c.metric("parley_engine_step_seconds_count") - steps)
+	step := 1000 * (c.metric("parley_engine_step_seconds_sum") - took) / (c.metric(
+		"parley_engine_step_seconds_count") - steps)
 	slices.Sort(waits)
 	t.Logf("steps of %.2f ms, first tokens after %.2f ms (median), %.2f ms (most); %v seats were given up",
 		step, waits[len(waits)/2], waits[len(waits)-1], c.metric("parley_engine_seat_preemptions_total"))
@@ -195,7 +199,8 @@ func TestPaidGoesBeforeFullSeats(t *testing.T) {
 			t.Errorf("a paid request has a stage %s", text)
 		}
 	}
-	if !strings.Contains(free, `"wait for a seat"`) || strings.Contains(free, `"wait for memory"`) || !strings.Contains(free, `"note":"preempted `) {
+	if !strings.Contains(free, `"wait for a seat"`) || strings.Contains(free, `"wait for memory"`) ||
+		!strings.Contains(free, `"note":"preempted `) {
 		t.Errorf("free requests waited for seats alone, and gave up theirs; told is %s", free)
 	}
 }

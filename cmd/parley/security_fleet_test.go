@@ -48,7 +48,8 @@ func TestSecurityJoinToken(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &given); err != nil || status != 200 || given.Credential == "" {
 		t.Fatalf("%d %s", status, text)
 	}
-	if status, text := call("POST", "/fleet/register", given.Credential, place("w", "http://127.0.0.1:9", "parley")); status != 200 {
+	if status, text := call("POST", "/fleet/register", given.Credential,
+		place("w", "http://127.0.0.1:9", "parley")); status != 200 {
 		t.Fatalf("%d %s", status, text)
 	}
 	for _, c := range []struct {
@@ -59,11 +60,14 @@ func TestSecurityJoinToken(t *testing.T) {
 		{"reads findings", "GET", "/fleet/findings", join, "", 401},
 		{"drains", "POST", "/fleet/workers/w/drain", join, "", 401},
 		{"drains with a worker's credential", "POST", "/fleet/workers/w/drain", given.Credential, "", 401},
-		{"registers with the operate token", "POST", "/fleet/register", operate, place("x", "http://127.0.0.1:9", "parley"), 401},
+		{"registers with the operate token", "POST", "/fleet/register", operate,
+			place("x", "http://127.0.0.1:9", "parley"), 401},
 		{"registers without", "POST", "/fleet/register", "", place("x", "http://127.0.0.1:9", "parley"), 401},
 		{"registers another kind", "POST", "/fleet/register", join, place("evil", thief.URL, "openai"), 403},
-		{"registers in another network", "POST", "/fleet/register", join, place("evil", "http://192.0.2.66:8000", "parley"), 403},
-		{"registers the cloud's secrets", "POST", "/fleet/register", join, place("evil", "http://169.254.169.254", "parley"), 403},
+		{"registers in another network", "POST", "/fleet/register", join,
+			place("evil", "http://192.0.2.66:8000", "parley"), 403},
+		{"registers the cloud's secrets", "POST", "/fleet/register", join,
+			place("evil", "http://169.254.169.254", "parley"), 403},
 		{"takes the name", "POST", "/fleet/register", join, place("w", thief.URL, "parley"), 409},
 		{"removes it", "DELETE", "/fleet/register", join, `{"name":"w"}`, 403},
 		{"operator lists", "GET", "/fleet/workers", operate, "", 200},

@@ -59,7 +59,8 @@ http {
 	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", filepath.Join(dir, "nginx.conf"))
+	cmd := exec.CommandContext(t.Context(), program, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c",
+		filepath.Join(dir, "nginx.conf"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,8 @@ const helloChat = `{"model":"polly-mini","max_tokens":4,"messages":[{"role":"use
 // the owner has stored, nor make the first key, nor operate.
 func TestSecurityWithoutKeys(t *testing.T) {
 	data := t.TempDir()
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token", "operate-token-0123456789")
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-operate-token",
+		"operate-token-0123456789")
 	owner := func(method, path, body string) string {
 		t.Helper()
 		c, err := newClient(s.url)
@@ -161,17 +163,22 @@ func TestSecurityWithoutKeys(t *testing.T) {
 	}
 	for _, o := range outsiders(t, s) {
 		for _, c := range []struct{ method, path, body string }{
-			{"GET", "/v1/conversations", ""}, {"GET", "/v1/conversations?q=secret", ""}, {"GET", "/v1/files", ""}, {"GET", "/v1/batches", ""},
+			{"GET", "/v1/conversations", ""}, {"GET", "/v1/conversations?q=secret", ""}, {"GET", "/v1/files", ""},
+			{"GET", "/v1/batches", ""},
 			{"GET", "/v1/organization/usage/completions?start_time=0", ""}, {"GET", "/v1/queue", ""},
-			{"POST", "/v1/organization/admin_api_keys", `{"name":"evil"}`}, {"POST", "/v1/organization/api_keys", `{"name":"evil"}`},
+			{"POST", "/v1/organization/admin_api_keys", `{"name":"evil"}`},
+			{"POST", "/v1/organization/api_keys", `{"name":"evil"}`},
 			{"POST", "/admin/api/organization/admin_api_keys", `{"name":"evil"}`},
-			{"GET", "/metrics", ""}, {"GET", "/admin/api/now", ""}, {"GET", "/admin/api/requests", ""}, {"GET", "/debug/pprof/cmdline", ""},
+			{"GET", "/metrics", ""}, {"GET", "/admin/api/now", ""}, {"GET", "/admin/api/requests", ""},
+			{"GET", "/debug/pprof/cmdline", ""},
 			{"GET", "/fleet/workers", ""}, {"GET", "/fleet/findings", ""}, {"POST", "/fleet/workers/x/drain", ""},
 			{"POST", "/v1/responses", `{"model":"polly-mini","input":"Hi","store":true}`},
 			{"POST", "/session", `{"key":"local-ABCDEFGHIJKLMNOPQRSTUVWXYZ"}`},
 		} {
-			for _, headers := range [][]string{nil, {"Host", "localhost"}, {"Authorization", "Bearer sk-anything"}, {"X-Forwarded-For", "127.0.0.1"}} {
-				if status, text := o.ask(t, c.method, c.path, c.body, headers...); status != 401 && status != 403 || strings.Contains(text, "secret plan") {
+			for _, headers := range [][]string{nil, {"Host", "localhost"}, {"Authorization", "Bearer sk-anything"},
+				{"X-Forwarded-For", "127.0.0.1"}} {
+				if status, text := o.ask(t, c.method, c.path, c.body, headers...); status != 401 && status != 403 ||
+					strings.Contains(text, "secret plan") {
 					t.Errorf("%s: %s %s with %q: %d %.200s", o.way, c.method, c.path, headers, status, text)
 				}
 			}
@@ -217,24 +224,31 @@ func TestSecurityWithKeys(t *testing.T) {
 	data := t.TempDir()
 	admin := makeKey(t, "me", "--admin", "--data", data)
 	const joinToken, operateToken = "join-token-0123456789", "operate-token-0123456789"
-	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-join-token", joinToken, "--fleet-operate-token", operateToken)
+	s := startServerIn(t, data, "--model", "polly-mini", "--worker", nowhere, "--fleet-join-token", joinToken,
+		"--fleet-operate-token", operateToken)
 	for _, o := range outsiders(t, s) {
-		for _, path := range []string{"/metrics", "/admin/api/now", "/admin/api/requests", "/debug/pprof/", "/debug/pprof/cmdline", "/fleet/workers", "/fleet/findings", "/v1/models"} {
+		for _, path := range []string{"/metrics", "/admin/api/now", "/admin/api/requests", "/debug/pprof/",
+			"/debug/pprof/cmdline", "/fleet/workers", "/fleet/findings", "/v1/models"} {
 			if status, text := o.ask(t, "GET", path, ""); status != 401 {
 				t.Errorf("%s: %s: %d %.200s", o.way, path, status, text)
 			}
 		}
-		if status, text := o.ask(t, "GET", "/debug/pprof/cmdline", "", "Authorization", "Bearer "+admin); status != 404 || strings.Contains(text, operateToken) {
+		if status, text := o.ask(t, "GET", "/debug/pprof/cmdline", "", "Authorization",
+			"Bearer "+admin); status != 404 || strings.Contains(text, operateToken) {
 			t.Errorf("%s: the command line: %d %.200s", o.way, status, text)
 		}
-		if status, text := o.ask(t, "POST", "/fleet/workers/x/drain", "", "Origin", "https://evil.example", "Content-Type", "text/plain"); status != 403 && status != 401 {
+		if status, text := o.ask(t, "POST", "/fleet/workers/x/drain", "", "Origin", "https://evil.example",
+			"Content-Type", "text/plain"); status != 403 && status != 401 {
 			t.Errorf("%s: a foreign page drains a worker: %d %.200s", o.way, status, text)
 		}
-		if status, text := o.ask(t, "GET", "/debug/pprof/profile?seconds=1", "", "Sec-Fetch-Site", "cross-site", "Authorization", "Bearer "+admin); status != 403 {
+		if status, text := o.ask(t, "GET", "/debug/pprof/profile?seconds=1", "", "Sec-Fetch-Site", "cross-site",
+			"Authorization", "Bearer "+admin); status != 403 {
 			t.Errorf("%s: a foreign page runs a profile: %d %.200s", o.way, status, text)
 		}
-		for secret, want := range map[string]int{admin: 200, operateToken: 200, operateToken + "x": 401, joinToken: 401} {
-			if status, text := o.ask(t, "GET", "/fleet/workers", "", "Authorization", "Bearer "+secret); status != want {
+		for secret, want := range map[string]int{admin: 200, operateToken: 200, operateToken + "x": 401,
+			joinToken: 401} {
+			if status, text := o.ask(t, "GET", "/fleet/workers", "", "Authorization",
+				"Bearer "+secret); status != want {
 				t.Errorf("%s: the fleet with a credential: %d, want %d: %.200s", o.way, status, want, text)
 			}
 		}
@@ -247,9 +261,11 @@ func TestSecurityWithKeys(t *testing.T) {
 // TestSecurityLocalToken looks at the file with the token: no other user can read it, it
 // goes with its server, each server has its own, and the JSON log does not have it.
 func TestSecurityLocalToken(t *testing.T) {
-	one, two := startServerIn(t, t.TempDir(), "--model", "polly-mini"), startServerIn(t, t.TempDir(), "--model", "polly-mini", "--log-format", "json")
+	one, two := startServerIn(t, t.TempDir(), "--model", "polly-mini"), startServerIn(t, t.TempDir(), "--model",
+		"polly-mini", "--log-format", "json")
 	first, second := localTokenOf(one.url), localTokenOf(two.url)
-	if len(first) < 32 || first == second || localTokenOf(strings.Replace(one.url, "127.0.0.1", "localhost", 1)) != first {
+	if len(first) < 32 || first == second ||
+		localTokenOf(strings.Replace(one.url, "127.0.0.1", "localhost", 1)) != first {
 		t.Errorf("the tokens are %q and %q", first, second)
 	}
 	port := one.url[strings.LastIndex(one.url, ":")+1:]
@@ -263,7 +279,8 @@ func TestSecurityLocalToken(t *testing.T) {
 	}
 	owner := outsider{"owner", one.url}
 	for secret, want := range map[string]int{first: 200, second: 401} {
-		if status, _ := owner.ask(t, "GET", "/v1/conversations", "", "Authorization", "Bearer "+secret); status != want {
+		if status, _ := owner.ask(t, "GET", "/v1/conversations", "", "Authorization",
+			"Bearer "+secret); status != want {
 			t.Errorf("a token: %d, want %d", status, want)
 		}
 	}

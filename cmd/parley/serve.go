@@ -61,7 +61,9 @@ come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C e
 // settingsHelp lists the variable and the file's key of each setting.
 func settingsHelp() string {
 	var out strings.Builder
-	out.WriteString("Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, variables over the file:\n\n")
+	out.WriteString(
+		"Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, " +
+			"variables over the file:\n\n")
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
 	for i := range serveSettings {
@@ -148,7 +150,8 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
 	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{Keep: s.keepFiles})
 	if errors.Is(err, batch.ErrInUse) {
-		log.Warn("files and batches disabled: another server uses the data directory; choose another with --data", "data", s.data)
+		log.Warn("files and batches disabled: another server uses the data directory; choose another with --data",
+			"data", s.data)
 		return nil, nil
 	}
 	return store, err
@@ -197,7 +200,8 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use: stop the program that listens there, or choose another address with --addr", addr)
+		return nil,
+			fmt.Errorf("%s is in use: stop the program that listens there, or choose another address with --addr", addr)
 	}
 	return l, err
 }
@@ -317,7 +321,8 @@ func closeAll(hosts []*host.Host) error {
 
 // serveUntilDone serves until ctx ends, then lets running answers finish for
 // at most drain. A second signal ends the process at once.
-func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, front *gateway.Gateway, drain time.Duration, out io.Writer) error {
+func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, front *gateway.Gateway,
+	drain time.Duration, out io.Writer) error {
 	failed := make(chan error, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { failed <- gateway.Serve(server, l) })
@@ -327,7 +332,8 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 		return err
 	case <-ctx.Done():
 	}
-	fmt.Fprintf(out, "\nDraining: running answers may finish for up to %s. Press Ctrl-C again to stop at once.\n", drain)
+	fmt.Fprintf(out, "\nDraining: running answers may finish for up to %s. Press Ctrl-C again to stop at once.\n",
+		drain)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)

@@ -40,7 +40,8 @@ func startServerIn(t *testing.T, data string, args ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{lines: make(chan string, 1000)}
-	s.cmd = exec.CommandContext(t.Context(), exe, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, args...)...)
+	s.cmd = exec.CommandContext(t.Context(), exe,
+		append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, args...)...)
 	out, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +79,10 @@ func (s *server) read(out io.Reader, found chan<- string) {
 // stream opens a long streaming answer and returns its body.
 func (s *server) stream(t *testing.T, tokens int) io.ReadCloser {
 	t.Helper()
-	body := fmt.Sprintf(`{"model":"polly","stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a story."}]}`, tokens)
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body))
+	body := fmt.Sprintf(
+		`{"model":"polly","stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a story."}]}`, tokens)
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost,
+		s.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +122,8 @@ func TestServeTalks(t *testing.T) {
 			break
 		}
 	}
-	if answer.Model != "polly" || len(answer.Choices) != 1 || !strings.Contains(answer.Choices[0].Message.Content, "Paris") {
+	if answer.Model != "polly" || len(answer.Choices) != 1 ||
+		!strings.Contains(answer.Choices[0].Message.Content, "Paris") {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -129,10 +133,13 @@ func checkMetrics(t *testing.T, s *server) {
 	t.Helper()
 	text := s.metrics(t)
 	for _, want := range []string{
-		`parley_engine_answers_total{finished_reason="stop",model_name="polly"} 1`, `vllm:request_success_total{finished_reason="stop",model_name="polly"} 1`,
-		`parley_engine_prefix_misses_total{model_name="polly",reason="short"} 1`, `parley_engine_repairs_total{model_name="polly"} 0`,
+		`parley_engine_answers_total{finished_reason="stop",model_name="polly"} 1`,
+		`vllm:request_success_total{finished_reason="stop",model_name="polly"} 1`,
+		`parley_engine_prefix_misses_total{model_name="polly",reason="short"} 1`,
+		`parley_engine_repairs_total{model_name="polly"} 0`,
 		`vllm:num_requests_running{model_name="polly"} 0`, `vllm:kv_cache_usage_perc{model_name="polly"} 0`,
-		`vllm:time_to_first_token_seconds_count{model_name="polly"} 1`, `parley_engine_waiting{class="free",model_name="polly"} 0`,
+		`vllm:time_to_first_token_seconds_count{model_name="polly"} 1`,
+		`parley_engine_waiting{class="free",model_name="polly"} 0`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("/metrics does not say %s", want)

@@ -92,7 +92,18 @@ type settings struct {
 type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
-	return &settings{addr: "127.0.0.1:8080", data: dataDir(), drain: 30 * time.Second, logFormat: "text", draft: draftAuto, slo: parley.Objective{SLO: parley.DefaultSLO()}, kvType: compute.KVBF16, tiers: gateway.DefaultTierContexts(), tenantTiers: tenant.DefaultTiers(), economy: economy{alert: limit.AlertDefault}}
+	return &settings{
+		addr:        "127.0.0.1:8080",
+		data:        dataDir(),
+		drain:       30 * time.Second,
+		logFormat:   "text",
+		draft:       draftAuto,
+		slo:         parley.Objective{SLO: parley.DefaultSLO()},
+		kvType:      compute.KVBF16,
+		tiers:       gateway.DefaultTierContexts(),
+		tenantTiers: tenant.DefaultTiers(),
+		economy:     economy{alert: limit.AlertDefault},
+	}
 }
 
 // dataDir returns where the user's system keeps the data of programs.
@@ -121,8 +132,25 @@ func (s *settings) storeName() string {
 // hostConfig returns how a model is hosted under these settings.
 func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 	return host.Config{
-		Name: name, KVTokens: s.kvTokens, KVType: s.kvType, KVHostBytes: s.kvHost, KVDiskBytes: s.kvDisk, DataDir: s.data, ContextTokens: s.context, Seqs: s.seqs, StepTokens: s.stepTokens, Target: s.target, BackgroundWait: s.background, SLO: s.slo.SLO, NoSpeculation: s.plodding,
-		DeviceName: s.device, Threads: s.threads, Path: s.cpu, Numerics: s.numerics, Log: log, Classes: s.shares(),
+		Name:           name,
+		KVTokens:       s.kvTokens,
+		KVType:         s.kvType,
+		KVHostBytes:    s.kvHost,
+		KVDiskBytes:    s.kvDisk,
+		DataDir:        s.data,
+		ContextTokens:  s.context,
+		Seqs:           s.seqs,
+		StepTokens:     s.stepTokens,
+		Target:         s.target,
+		BackgroundWait: s.background,
+		SLO:            s.slo.SLO,
+		NoSpeculation:  s.plodding,
+		DeviceName:     s.device,
+		Threads:        s.threads,
+		Path:           s.cpu,
+		Numerics:       s.numerics,
+		Log:            log,
+		Classes:        s.shares(),
 	}
 }
 
@@ -171,50 +199,107 @@ func (s *setting) apply(to *settings, text string) error {
 
 // serveSettings is the one list of what serve can be told.
 var serveSettings = withSecretFiles(slices.Concat([]setting{
-	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on `ADDRESS` (default 127.0.0.1:8080)", set: setAddr},
-	{key: "model", wants: "PATH or name=PATH", many: true, set: setModel,
-		help: "serve the model at `[NAME=]PATH`, a GGUF file or a directory of safetensors; repeatable (default: the built-in polly and polly-mini)"},
-	{key: "data", wants: "a directory", help: "store data in `DIRECTORY` (default: your account's data directory)", set: setText(func(s *settings) *string { return &s.data })},
-	{key: "store", wants: "the path of a file or postgres://user@host/name", secret: true, secretFile: "store-url-file", holds: hasPassword, set: setText(func(s *settings) *string { return &s.store }),
-		help: "store conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)"},
-	{key: "titles", wants: "on or off", help: "have the model write titles for conversations: `on` or off (default on)", set: setTitles},
-	{key: "conversations", wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096", many: true, set: setTier,
-		help: "limit the history of conversations by tier, `TIER=POLICY[:TOKENS]`: the tier is free, pro or enterprise; the policy for old turns, unless a conversation sets its own, is refuse, drop or summarise; TOKENS is the most history shown to the model; repeatable (default free=drop:4096, otherwise drop)"},
-	{key: "drain", wants: "a time such as 30s", help: "after Ctrl-C, let running answers finish for up to `DURATION` (default 30s)", set: setTime(func(s *settings) *time.Duration { return &s.drain })},
+	{key: "addr", wants: "an address such as 127.0.0.1:8080", help: "listen on `ADDRESS` (default 127.0.0.1:8080)",
+		set: setAddr},
+	{
+		key:   "model",
+		wants: "PATH or name=PATH",
+		many:  true,
+		set:   setModel,
+		help: "serve the model at `[NAME=]PATH`, a GGUF file or a directory of safetensors; repeatable (default: " +
+			"the built-in polly and polly-mini)",
+	},
+	{key: "data", wants: "a directory", help: "store data in `DIRECTORY` (default: your account's data directory)",
+		set: setText(func(s *settings) *string { return &s.data })},
+	{
+		key:        "store",
+		wants:      "the path of a file or postgres://user@host/name",
+		secret:     true,
+		secretFile: "store-url-file",
+		holds:      hasPassword,
+		set:        setText(func(s *settings) *string { return &s.store }),
+		help: "store conversations and responses in this SQLite file or PostgreSQL database, a `PATH` or " +
+			"postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)",
+	},
+	{key: "titles", wants: "on or off",
+		help: "have the model write titles for conversations: `on` or off (default on)", set: setTitles},
+	{
+		key:   "conversations",
+		wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096",
+		many:  true,
+		set:   setTier,
+		help: "limit the history of conversations by tier, `TIER=POLICY[:TOKENS]`: the tier is free, pro or " +
+			"enterprise; the policy for old turns, unless a conversation sets its own, is refuse, drop or " +
+			"summarise; TOKENS is the most history shown to the model; repeatable (default free=drop:4096, " +
+			"otherwise drop)",
+	},
+	{key: "drain", wants: "a time such as 30s",
+		help: "after Ctrl-C, let running answers finish for up to `DURATION` (default 30s)",
+		set:  setTime(func(s *settings) *time.Duration { return &s.drain })},
 	{key: "keep-alive", wants: "a time such as 5m, or never", set: setKeepAlive,
 		help: "unload an idle model of the model folder after `DURATION`; never keeps it loaded (default 5m)"},
-	{key: "kv-tokens", wants: "a number of tokens, 0 or more", help: "size each model's key/value pool for this many `TOKENS`; 0 uses what fits", set: setCount(func(s *settings) *int { return &s.kvTokens })},
+	{key: "kv-tokens", wants: "a number of tokens, 0 or more",
+		help: "size each model's key/value pool for this many `TOKENS`; 0 uses what fits",
+		set:  setCount(func(s *settings) *int { return &s.kvTokens })},
 	{key: "kv-type", wants: "one of f32, bf16, int8, fp8", set: setKVType,
-		help: "store keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller types fit more tokens into the same memory (default bf16)"},
+		help: "store keys and values as `TYPE`: f32, bf16, int8 or fp8; smaller types fit more tokens into the " +
+			"same memory (default bf16)"},
 	{key: "kv-host", wants: "a size such as 4GiB", set: setSize(func(s *settings) *int64 { return &s.kvHost }),
-		help: "offload keys and values of idle conversations to host memory, up to `SIZE` per model, such as 4GiB; useful with a GPU (default none)"},
+		help: "offload keys and values of idle conversations to host memory, up to `SIZE` per model, such as 4GiB; " +
+			"useful with a GPU (default none)"},
 	{key: "kv-disk", wants: "a size such as 20GiB", set: setSize(func(s *settings) *int64 { return &s.kvDisk }),
-		help: "offload keys and values of idle conversations to disk, in the data directory, up to `SIZE` per model; they survive a restart (default none)"},
-	{key: "context", wants: "a number of tokens, 0 or more", help: "limit prompt plus answer to `TOKENS`; 0 means the model's own limit", set: setCount(func(s *settings) *int { return &s.context })},
-	{key: "seqs", wants: "a number, 0 or more", help: "generate at most `N` answers concurrently; 0 means 128", set: setCount(func(s *settings) *int { return &s.seqs })},
-	{key: "step-tokens", wants: "a number of tokens, 0 or more", help: "compute at most `TOKENS` in one forward pass; 0 means 512", set: setCount(func(s *settings) *int { return &s.stepTokens })},
-	{key: "tpot-target", wants: "a time such as 50ms", help: "let prefill slow running answers to at most `DURATION` per token (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.target })},
+		help: "offload keys and values of idle conversations to disk, in the data directory, up to `SIZE` per " +
+			"model; they survive a restart (default none)"},
+	{key: "context", wants: "a number of tokens, 0 or more",
+		help: "limit prompt plus answer to `TOKENS`; 0 means the model's own limit",
+		set:  setCount(func(s *settings) *int { return &s.context })},
+	{key: "seqs", wants: "a number, 0 or more", help: "generate at most `N` answers concurrently; 0 means 128",
+		set: setCount(func(s *settings) *int { return &s.seqs })},
+	{key: "step-tokens", wants: "a number of tokens, 0 or more",
+		help: "compute at most `TOKENS` in one forward pass; 0 means 512",
+		set:  setCount(func(s *settings) *int { return &s.stepTokens })},
+	{key: "tpot-target", wants: "a time such as 50ms",
+		help: "let prefill slow running answers to at most `DURATION` per token (default 50ms)",
+		set:  setTime(func(s *settings) *time.Duration { return &s.target })},
 	{key: "background-wait", wants: "a time such as 1m, or never", set: setBackground,
-		help: "admit one batch request after interactive load was continuous for `DURATION`; never disables this (default 1m)"},
-	{key: "slo-ttft", wants: "a time such as 1s", help: "SLO for the time to first token, a `DURATION` (default 1s)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
-	{key: "slo-ttft-cached", wants: "a time such as 700ms", help: "SLO for the time to first token when at least half of the prompt was cached, a `DURATION` (default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
-	{key: "slo-tpot", wants: "a time such as 50ms", help: "SLO for the mean time between tokens, a `DURATION` (default 50ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
-	{key: "speculate", wants: "on or off", help: "use speculative decoding where it saves time: `on` or off; answers are the same (default on)", set: setSpeculate},
+		help: "admit one batch request after interactive load was continuous for `DURATION`; never disables this " +
+			"(default 1m)"},
+	{key: "slo-ttft", wants: "a time such as 1s", help: "SLO for the time to first token, a `DURATION` (default 1s)",
+		set: setTime(func(s *settings) *time.Duration { return &s.slo.TTFT })},
+	{key: "slo-ttft-cached", wants: "a time such as 700ms",
+		help: "SLO for the time to first token when at least half of the prompt was cached, a `DURATION` " +
+			"(default 700ms)", set: setTime(func(s *settings) *time.Duration { return &s.slo.CachedTTFT })},
+	{key: "slo-tpot", wants: "a time such as 50ms",
+		help: "SLO for the mean time between tokens, a `DURATION` (default 50ms)",
+		set:  setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
+	{key: "speculate", wants: "on or off",
+		help: "use speculative decoding where it saves time: `on` or off; answers are the same (default on)",
+		set:  setSpeculate},
 	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
-		help: "use a smaller `MODEL` with the same vocabulary for speculative decoding: a built-in model's name, a path, off, or auto, which pairs polly with polly-mini (default auto)"},
+		help: "use a smaller `MODEL` with the same vocabulary for speculative decoding: a built-in model's name, a " +
+			"path, off, or auto, which pairs polly with polly-mini (default auto)"},
 	{key: "device", wants: "auto, cpu, cuda or cuda:N", set: setDevice,
-		help: "compute on `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which uses the first GPU that the models fit on, otherwise the CPU (default auto)"},
-	{key: "threads", wants: "a number, 0 or more", help: "compute with `N` threads; 0 means one per processor", set: setCount(func(s *settings) *int { return &s.threads })},
-	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon", help: "use the instruction set `NAME`: auto, plain, avx2, avx512, amx or neon (default auto)", set: setCPU},
+		help: "compute on `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which uses the " +
+			"first GPU that the models fit on, otherwise the CPU (default auto)"},
+	{key: "threads", wants: "a number, 0 or more", help: "compute with `N` threads; 0 means one per processor",
+		set: setCount(func(s *settings) *int { return &s.threads })},
+	{key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon",
+		help: "use the instruction set `NAME`: auto, plain, avx2, avx512, amx or neon (default auto)", set: setCPU},
 	{key: "numerics", wants: "exact or fast", set: setNumerics,
-		help: "compute with `exact` numerics, where an answer does not depend on other requests, or with fast ones, which speed up prefill on processors with AMX (default exact)"},
-	{key: "log-format", wants: "text or json", help: "write the log as `text` or json (default text)", set: setLogFormat},
+		help: "compute with `exact` numerics, where an answer does not depend on other requests, or with fast " +
+			"ones, which speed up prefill on processors with AMX (default exact)"},
+	{key: "log-format", wants: "text or json", help: "write the log as `text` or json (default text)",
+		set: setLogFormat},
 	{key: "log-addresses", wants: "on or off", set: setLogAddresses,
 		help: "include client addresses in the log and the audit log: `on` or off (default on)"},
-	{key: "audit-keep", wants: "a time such as 8760h", set: setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
+	{key: "audit-keep", wants: "a time such as 8760h",
+		set:  setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
 		help: "delete audit log entries after `DURATION` (default: keep all)"},
-	{key: "log-level", wants: "debug, info, warn or error", help: "log at `LEVEL` and above: debug, info, warn or error (default info)", set: func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings, safetySettings))
+	{key: "log-level", wants: "debug, info, warn or error",
+		help: "log at `LEVEL` and above: debug, info, warn or error (default info)",
+		set:  func(s *settings, text string) error { return s.logLevel.UnmarshalText([]byte(text)) }},
+}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings,
+	safetySettings))
 
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {

@@ -22,16 +22,37 @@ type economy struct {
 
 // economySettings are about money and limits.
 var economySettings = []setting{
-	{key: "prices", wants: "MODEL=INPUT/OUTPUT, MODEL=INPUT/CACHED/OUTPUT or MODEL@TIER=…, such as polly=0.10/0.05/0.40", many: true, set: setPrice,
-		help: "set the price per million tokens, `MODEL[@TIER]=INPUT[/CACHED]/OUTPUT`; repeatable (default: free)"},
-	{key: "redis", wants: "an address such as redis://host:6379/0", secret: true, secretFile: "redis-url-file", holds: hasPassword, set: setText(func(s *settings) *string { return &s.economy.redis }),
-		help: "share limits among servers through the Redis or Valkey at `URL` (default: each server counts for itself)"},
+	{
+		key:   "prices",
+		wants: "MODEL=INPUT/OUTPUT, MODEL=INPUT/CACHED/OUTPUT or MODEL@TIER=…, such as polly=0.10/0.05/0.40",
+		many:  true,
+		set:   setPrice,
+		help:  "set the price per million tokens, `MODEL[@TIER]=INPUT[/CACHED]/OUTPUT`; repeatable (default: free)",
+	},
+	{
+		key:        "redis",
+		wants:      "an address such as redis://host:6379/0",
+		secret:     true,
+		secretFile: "redis-url-file",
+		holds:      hasPassword,
+		set:        setText(func(s *settings) *string { return &s.economy.redis }),
+		help: "share limits among servers through the Redis or Valkey at `URL` (default: each server counts " +
+			"for itself)",
+	},
 	{key: "redis-down", wants: "refuse or share=N", set: setRedisDown,
-		help: "while Redis is unreachable, `refuse` requests that have limits, or with share=N apply one Nth of each limit (default refuse)"},
+		help: "while Redis is unreachable, `refuse` requests that have limits, or with share=N apply one Nth of " +
+			"each limit (default refuse)"},
 	{key: "budget-alert", wants: "a share of 0 (off) to 1 such as 0.8", set: setBudgetAlert,
-		help: "alert once a month when a key or organisation has spent this `SHARE` of its monthly budget, unless it has its own share; 0 disables it (default 0.8)"},
-	{key: "budget-webhook", wants: "an address such as https://example.com/hook", secret: true, set: setBudgetWebhook,
-		help: "also post budget alerts to `URL`, as JSON with a \"text\" field that chat services display (default: none)"},
+		help: "alert once a month when a key or organisation has spent this `SHARE` of its monthly budget, unless " +
+			"it has its own share; 0 disables it (default 0.8)"},
+	{
+		key:    "budget-webhook",
+		wants:  "an address such as https://example.com/hook",
+		secret: true,
+		set:    setBudgetWebhook,
+		help: "also post budget alerts to `URL`, as JSON with a \"text\" field that chat services display " +
+			"(default: none)",
+	},
 }
 
 func setPrice(s *settings, text string) error {

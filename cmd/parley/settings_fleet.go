@@ -20,36 +20,95 @@ import (
 
 // fleetSettings are about workers in other processes.
 var fleetSettings = []setting{
-	{key: "worker", wants: "[KIND=]URL, with a kind of " + kindNames(), many: true, set: setWorker,
-		help: "use the worker at `[KIND=]URL` instead of an engine in this process, such as vllm=http://10.0.0.7:8000; KIND defaults to parley; repeatable"},
-	{key: "pools", wants: "a list of pools as docs/fleet.md shows it", tree: true, holds: poolsHoldKeys, set: setPools,
-		help: "use pools of workers, a `YAML` list; see docs/fleet.md"},
-	{key: "worker-key", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.workerKey }),
-		help: "send `KEY` to the Parley workers of --worker, and of pools whose entry has no key"},
+	{
+		key:   "worker",
+		wants: "[KIND=]URL, with a kind of " + kindNames(),
+		many:  true,
+		set:   setWorker,
+		help: "use the worker at `[KIND=]URL` instead of an engine in this process, such as " +
+			"vllm=http://10.0.0.7:8000; KIND defaults to parley; repeatable",
+	},
+	{
+		key:   "pools",
+		wants: "a list of pools as docs/fleet.md shows it",
+		tree:  true,
+		holds: poolsHoldKeys,
+		set:   setPools,
+		help:  "use pools of workers, a `YAML` list; see docs/fleet.md",
+	},
+	{
+		key:    "worker-key",
+		wants:  wantsSecret,
+		secret: true,
+		set:    setSecret(func(s *settings) *string { return &s.workerKey }),
+		help:   "send `KEY` to the Parley workers of --worker, and of pools whose entry has no key",
+	},
 	{key: "worker-ca", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerCA }),
 		help: "trust the certificate authorities in `FILE` for https workers (default: the system's)"},
-	{key: "worker-client-cert", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientCert }),
+	{key: "worker-client-cert", wants: "the path of a PEM file",
+		set:  setText(func(s *settings) *string { return &s.workerClientCert }),
 		help: "present the client certificate in `FILE` to https workers with a --client-ca; reloaded when it changes"},
-	{key: "worker-client-key", wants: "the path of a PEM file", set: setText(func(s *settings) *string { return &s.workerClientKey }),
+	{key: "worker-client-key", wants: "the path of a PEM file",
+		set:  setText(func(s *settings) *string { return &s.workerClientKey }),
 		help: "private key of --worker-client-cert, a `FILE`"},
-	{key: "fleet-join-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
-		help: "let workers register with `TOKEN`; it grants nothing else"},
-	{key: "fleet-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.joinToken }),
-		help: "old name of --fleet-join-token, a `TOKEN`"},
-	{key: "fleet-operate-token", wants: wantsSecret, secret: true, set: setSecret(func(s *settings) *string { return &s.operateToken }),
-		help: "let operators view and control the fleet with `TOKEN`, in addition to admin keys"},
-	{key: "fleet-join-networks", wants: "networks such as 10.1.0.0/16, or private, or any", many: true, set: setJoinNetworks,
-		help: "let workers register from `NETWORK`, such as 10.1.0.0/16, private (addresses not routed on the Internet) or any; repeatable (default private)"},
-	{key: "fleet-join-kinds", wants: "one of " + kindNames(), many: true, set: setJoinKinds,
-		help: "let workers of this `KIND` register; repeatable (default parley)"},
-	{key: "hedge-after", wants: "a time such as 2s", set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
-		help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that begins first (default: off)"},
-	{key: "salt-key", wants: wantsSecret, secret: true, set: setSaltKey,
-		help: "derive the cache salts that separate tenants from this secret `TEXT`; servers that share workers need the same (default: a random one in the store)"},
+	{
+		key:    "fleet-join-token",
+		wants:  wantsSecret,
+		secret: true,
+		set:    setSecret(func(s *settings) *string { return &s.joinToken }),
+		help:   "let workers register with `TOKEN`; it grants nothing else",
+	},
+	{
+		key:    "fleet-token",
+		wants:  wantsSecret,
+		secret: true,
+		set:    setSecret(func(s *settings) *string { return &s.joinToken }),
+		help:   "old name of --fleet-join-token, a `TOKEN`",
+	},
+	{
+		key:    "fleet-operate-token",
+		wants:  wantsSecret,
+		secret: true,
+		set:    setSecret(func(s *settings) *string { return &s.operateToken }),
+		help:   "let operators view and control the fleet with `TOKEN`, in addition to admin keys",
+	},
+	{
+		key:   "fleet-join-networks",
+		wants: "networks such as 10.1.0.0/16, or private, or any",
+		many:  true,
+		set:   setJoinNetworks,
+		help: "let workers register from `NETWORK`, such as 10.1.0.0/16, private (addresses not routed on the " +
+			"Internet) or any; repeatable (default private)",
+	},
+	{
+		key:   "fleet-join-kinds",
+		wants: "one of " + kindNames(),
+		many:  true,
+		set:   setJoinKinds,
+		help:  "let workers of this `KIND` register; repeatable (default parley)",
+	},
+	{key: "hedge-after", wants: "a time such as 2s",
+		set: setTime(func(s *settings) *time.Duration { return &s.hedgeAfter }),
+		help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that " +
+			"begins first (default: off)"},
+	{
+		key:    "salt-key",
+		wants:  wantsSecret,
+		secret: true,
+		set:    setSaltKey,
+		help: "derive the cache salts that separate tenants from this secret `TEXT`; servers that share workers " +
+			"need the same (default: a random one in the store)",
+	},
 	{key: "cache-scope", wants: "organization, user or key", set: setCacheScope,
 		help: "share cached context and answers within `SCOPE`: organization, user or key (default user)"},
-	{key: "public-prompt", wants: "a text, or @ and the name of a file", many: true, set: setPublicPrompt,
-		help: "let all tenants share the cached context of conversations whose system message is or begins with `TEXT`, or with the content of @FILE; repeatable"},
+	{
+		key:   "public-prompt",
+		wants: "a text, or @ and the name of a file",
+		many:  true,
+		set:   setPublicPrompt,
+		help: "let all tenants share the cached context of conversations whose system message is or begins with " +
+			"`TEXT`, or with the content of @FILE; repeatable",
+	},
 }
 
 const wantsSecret = "a text of at least 16 characters, such as from `openssl rand -hex 16`"
@@ -206,7 +265,8 @@ func (w *workerConfig) check() error {
 func (w *workerConfig) checkAccess() (err error) {
 	switch {
 	case w.Register && (w.Key != "" || w.KeyFile != ""):
-		return fmt.Errorf("register and key are both set: a worker that registers has its own credential, so remove key")
+		return fmt.Errorf(
+			"register and key are both set: a worker that registers has its own credential, so remove key")
 	case !w.Register && (len(w.Networks) > 0 || len(w.Kinds) > 0):
 		return fmt.Errorf("networks and kinds apply only to workers that register: remove them, or set register")
 	case w.Key != "" && w.KeyFile != "":
@@ -319,7 +379,8 @@ func setPublicPrompt(s *settings, text string) error {
 func (s *settings) allPools() []poolConfig {
 	pools := s.pools
 	if len(s.workers) > 0 {
-		pools = append(pools[:len(pools):len(pools)], poolConfig{Name: fleet.DefaultPool().Name, Purpose: string(fleet.AnyPurpose), Workers: s.workers})
+		pools = append(pools[:len(pools):len(pools)],
+			poolConfig{Name: fleet.DefaultPool().Name, Purpose: string(fleet.AnyPurpose), Workers: s.workers})
 	}
 	return pools
 }

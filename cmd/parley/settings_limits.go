@@ -15,17 +15,24 @@ import (
 // stored is kept.
 var limitSettings = []setting{
 	{key: "body-total", wants: "a size such as 256MiB", set: setSize(func(s *settings) *int64 { return &s.bodyTotal }),
-		help: "limit request bodies in memory to `SIZE` in total; further requests wait briefly, then are rejected (default 256MiB)"},
-	{key: "body-per-key", wants: "a size such as 16MiB", set: setSize(func(s *settings) *int64 { return &s.bodyPerKey }),
+		help: "limit request bodies in memory to `SIZE` in total; further requests wait briefly, then are rejected " +
+			"(default 256MiB)"},
+	{key: "body-per-key", wants: "a size such as 16MiB",
+		set:  setSize(func(s *settings) *int64 { return &s.bodyPerKey }),
 		help: "limit request bodies in memory to `SIZE` per key (default 16MiB)"},
 	{key: "sockets-per-key", wants: "a number of at least 1", set: setSockets,
 		help: "limit WebSocket connections to `N` per key (default 32)"},
-	{key: "keep-conversations", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.retention.Conversations }),
-		help: "delete conversations, pinned ones included, that were not changed for `DURATION`, such as 90d (default never)"},
-	{key: "keep-responses", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.retention.Responses }),
+	{key: "keep-conversations", wants: keepWants,
+		set: setKeep(func(s *settings) *time.Duration { return &s.retention.Conversations }),
+		help: "delete conversations, pinned ones included, that were not changed for `DURATION`, such as 90d " +
+			"(default never)"},
+	{key: "keep-responses", wants: keepWants, set: setKeep(func(s *settings) *time.Duration {
+		return &s.retention.Responses
+	}),
 		help: "delete stored responses without a follow-up for `DURATION` (default 30d)"},
 	{key: "keep-files", wants: keepWants, set: setKeep(func(s *settings) *time.Duration { return &s.keepFiles }),
-		help: "delete files and finished batches after `DURATION`, whatever expiry their upload asked for (default 30d, unless the upload asked for more)"},
+		help: "delete files and finished batches after `DURATION`, whatever expiry their upload asked for (default " +
+			"30d, unless the upload asked for more)"},
 	{key: "keep-ledger", wants: "a time of at least 32d, or never", set: setKeepLedger,
 		help: "delete ledger entries after `DURATION`, such as 400d (default never)"},
 }
@@ -102,11 +109,15 @@ func userSettings() (list []tierSetting) {
 	for _, r := range rates {
 		list = append(list, limitOf("user-"+r.name, func(t *tenant.Tier) *int64 { return r.field(&t.UserLimits) }))
 		if r.name != "light-requests-per-minute" {
-			list = append(list, limitOf("end-user-"+r.name, func(t *tenant.Tier) *int64 { return r.field(&t.EndUserLimits) }))
+			list = append(list, limitOf("end-user-"+r.name, func(t *tenant.Tier) *int64 {
+				return r.field(&t.EndUserLimits)
+			}))
 		}
 	}
 	for prefix, of := range map[string]func(*tenant.Tier) *tenant.Quota{
-		"": func(t *tenant.Tier) *tenant.Quota { return &t.Quota }, "user-": func(t *tenant.Tier) *tenant.Quota { return &t.UserQuota },
+		"": func(t *tenant.Tier) *tenant.Quota {
+			return &t.Quota
+		}, "user-": func(t *tenant.Tier) *tenant.Quota { return &t.UserQuota },
 	} {
 		list = append(list,
 			sizeOf(prefix+"store-bytes", func(t *tenant.Tier) *int64 { return &of(t).StoreBytes }),

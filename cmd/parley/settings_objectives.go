@@ -24,9 +24,11 @@ var objectiveSettings = []setting{
 		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TPOTShare }),
 	},
 	{
-		key: "objectives", wants: "a list of objectives as docs/overload.md shows it", tree: true,
-		help: "SLOs for specific models, tiers and purposes, a `YAML` list; see docs/overload.md",
-		set:  setObjectives,
+		key:   "objectives",
+		wants: "a list of objectives as docs/overload.md shows it",
+		tree:  true,
+		help:  "SLOs for specific models, tiers and purposes, a `YAML` list; see docs/overload.md",
+		set:   setObjectives,
 	},
 }
 
@@ -86,12 +88,14 @@ func (c *objectiveConfig) objective() (o parley.Objective, err error) {
 		TPOTShare: c.TPOTShare,
 	}
 	if o.Name == parley.DefaultObjective {
-		return o, fmt.Errorf("the objective name %q is reserved for --slo-ttft and --slo-tpot: choose another name", o.Name)
+		return o, fmt.Errorf("the objective name %q is reserved for --slo-ttft and --slo-tpot: choose another name",
+			o.Name)
 	}
 	switch o.Purpose {
 	case "", parley.ForChat, parley.ForComplete:
 	default:
-		return o, fmt.Errorf("the purpose of objective %s is %q: use chat or complete, or leave it out", c.Name, c.Purpose)
+		return o, fmt.Errorf("the purpose of objective %s is %q: use chat or complete, or leave it out", c.Name,
+			c.Purpose)
 	}
 	for _, name := range c.Tiers {
 		class, ok := classNamed(name)

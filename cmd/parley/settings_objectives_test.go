@@ -33,7 +33,8 @@ func TestObjectivesOfTheFile(t *testing.T) {
 		t.Fatalf("%+v %g %g %+v", front.SLO, front.TTFTShare, front.TPOTShare, front.Objectives)
 	}
 	paid := front.Objectives[1]
-	if front.Objectives[0].Purpose != parley.ForComplete || len(paid.Classes) != 2 || paid.TTFT != 700*time.Millisecond ||
+	if front.Objectives[0].Purpose != parley.ForComplete || len(paid.Classes) != 2 ||
+		paid.TTFT != 700*time.Millisecond ||
 		paid.TPOT != 40*time.Millisecond || paid.TTFTShare != 0.999 || paid.TPOTShare != 0.95 {
 		t.Errorf("%+v", front.Objectives)
 	}

@@ -112,9 +112,15 @@ func checkReadable(path string, values map[string][]string) (warning string, err
 	case len(secrets) == 0:
 		return "", nil
 	case mode&0o007 != 0:
-		return "", fmt.Errorf("%s contains secrets (%s), and every user of this machine can read or change it (mode %04o): run\n\n  chmod 600 %s\n\nor move each secret into its own file and use an option such as --worker-key-file", path, names, mode, path)
+		return "",
+			fmt.Errorf(
+				"%s contains secrets (%s), and every user of this machine can read or change it (mode %04o): "+
+					"run\n\n  chmod 600 %s\n\nor move each secret into its own file and use an option such as "+
+					"--worker-key-file", path, names, mode, path)
 	case mode&0o070 != 0:
-		return fmt.Sprintf("%s contains secrets (%s), and its group can read or change it (mode %04o): to prevent that, run chmod 600 %s", path, names, mode, path), nil
+		return fmt.Sprintf(
+			"%s contains secrets (%s), and its group can read or change it (mode %04o): to prevent that, run "+
+				"chmod 600 %s", path, names, mode, path), nil
 	}
 	return "", nil
 }

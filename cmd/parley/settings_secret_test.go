@@ -47,12 +47,14 @@ func TestSecretFiles(t *testing.T) {
 			t.Errorf("--%s: %v", s.key, err)
 			continue
 		}
-		kept := []string{got.store, got.workerKey, got.joinToken, got.operateToken, string(got.saltKey), got.economy.redis, got.economy.hook}
+		kept := []string{got.store, got.workerKey, got.joinToken, got.operateToken, string(got.saltKey),
+			got.economy.redis, got.economy.hook}
 		if !slices.Contains(kept, value) {
 			t.Errorf("--%s set nothing of %q", s.key, kept)
 		}
 		environ := func(name string) (string, bool) { return value, name == s.from.variable() }
-		if _, err := gather(map[string]*flagValue{s.key: f}, environ, ""); err == nil || !strings.Contains(err.Error(), "both set") {
+		if _, err := gather(map[string]*flagValue{s.key: f}, environ, ""); err == nil ||
+			!strings.Contains(err.Error(), "both set") {
 			t.Errorf("--%s beside its variable: %v", s.key, err)
 		}
 	}
@@ -61,7 +63,8 @@ func TestSecretFiles(t *testing.T) {
 		writeSecret(t, "tooshort", 0o600): "16 characters", writeSecret(t, "", 0o600): "16 characters",
 		writeSecret(t, strings.Repeat("x", secretBytesMax+1), 0o600): "more than", "/nowhere/at/all": "no such file",
 	} {
-		if err := (&flagValue{of: &key}).Set(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "tooshort") {
+		if err := (&flagValue{of: &key}).Set(path); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "tooshort") {
 			t.Errorf("%s: %v, want %q and no secret", path, err, want)
 		}
 	}
@@ -73,9 +76,12 @@ func TestShortSecretsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range []string{"--fleet-token", "--fleet-join-token", "--fleet-operate-token", "--worker-key", "--salt-key"} {
-		out, err := exec.CommandContext(t.Context(), exe, "serve", "--addr", "127.0.0.1:0", "--model", "polly-mini", "--data", t.TempDir(), flag, "%").CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "16 characters") || !strings.Contains(string(out), flag) || strings.Contains(string(out), "%") {
+	for _, flag := range []string{"--fleet-token", "--fleet-join-token", "--fleet-operate-token", "--worker-key",
+		"--salt-key"} {
+		out, err := exec.CommandContext(t.Context(), exe, "serve", "--addr", "127.0.0.1:0", "--model", "polly-mini",
+			"--data", t.TempDir(), flag, "%").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "16 characters") || !strings.Contains(string(out), flag) ||
+			strings.Contains(string(out), "%") {
 			t.Errorf("%s: %v: %s", flag, err, out)
 		}
 	}
@@ -102,7 +108,8 @@ func TestReadableConfigurations(t *testing.T) {
 		{"worker_key_file: " + writeSecret(t, "0123456789abcdef", 0o600) + "\n", 0o644, false, false},
 	} {
 		s, err := gather(nil, noVariables, writeSecret(t, c.text, c.mode))
-		if refused := err != nil && strings.Contains(err.Error(), "chmod 600"); refused != c.refused || err != nil && !refused {
+		if refused := err != nil && strings.Contains(err.Error(), "chmod 600"); refused != c.refused ||
+			err != nil && !refused {
 			t.Errorf("%q with mode %o: %v", c.text, c.mode, err)
 		}
 		if err == nil && (s.warning != "") != c.warned {
@@ -118,7 +125,8 @@ func TestReadableConfigurations(t *testing.T) {
 // logs and in its profile of itself.
 func TestSecretsAreNotShown(t *testing.T) {
 	const secret = "0123456789abcdef-the-secret"
-	front := startServerIn(t, t.TempDir(), "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--log-level", "debug",
+	front := startServerIn(t, t.TempDir(), "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--log-level",
+		"debug",
 		"--fleet-join-token", secret, "--salt-key="+secret, "--worker-key", secret, "--fleet-operate-token", secret)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.url+"/debug/pprof/cmdline", nil)
 	if err != nil {
@@ -133,7 +141,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	if text, err := io.ReadAll(resp.Body); err != nil || strings.Contains(string(text), secret) {
 		t.Errorf("%v: %s", err, text)
 	}
-	args := []string{"parley", "serve", "--worker-key", secret, "--salt-key=" + secret, "--pools", secret, "--addr", "a"}
+	args := []string{"parley", "serve", "--worker-key", secret, "--salt-key=" + secret, "--pools", secret, "--addr",
+		"a"}
 	redactArguments(args)
 	if joined := strings.Join(args, " "); strings.Contains(joined, secret) || !strings.HasSuffix(joined, "--addr a") {
 		t.Error(joined)

@@ -15,18 +15,45 @@ import (
 
 // tenantSettings say who may call, and what each tier gets.
 var tenantSettings = []setting{
-	{key: "tls-cert", wants: "the path of a PEM file", help: "serve TLS with the certificate in `FILE`, reloaded when it changes", set: setText(func(s *settings) *string { return &s.tlsCert })},
-	{key: "tls-key", wants: "the path of a PEM file", help: "private key of --tls-cert, a `FILE`", set: setText(func(s *settings) *string { return &s.tlsKey })},
-	{key: "allow-origin", wants: "an origin such as https://chat.example.com, or *", many: true, set: setMany(func(s *settings) *[]string { return &s.origins }),
-		help: "let web pages of `ORIGIN` call the server, such as https://chat.example.com, or * for all; repeatable (default: only its own pages)"},
-	{key: "metrics-open", wants: "true or false", bare: "true", set: setMetricsOpen,
-		help: "serve /metrics without a key"},
+	{key: "tls-cert", wants: "the path of a PEM file",
+		help: "serve TLS with the certificate in `FILE`, reloaded when it changes",
+		set:  setText(func(s *settings) *string { return &s.tlsCert })},
+	{key: "tls-key", wants: "the path of a PEM file", help: "private key of --tls-cert, a `FILE`",
+		set: setText(func(s *settings) *string { return &s.tlsKey })},
+	{
+		key:   "allow-origin",
+		wants: "an origin such as https://chat.example.com, or *",
+		many:  true,
+		set:   setMany(func(s *settings) *[]string { return &s.origins }),
+		help: "let web pages of `ORIGIN` call the server, such as https://chat.example.com, or * for all; " +
+			"repeatable (default: only its own pages)",
+	},
+	{
+		key:   "metrics-open",
+		wants: "true or false",
+		bare:  "true",
+		set:   setMetricsOpen,
+		help:  "serve /metrics without a key",
+	},
 	{key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
-		help: "trust X-Forwarded-For and Forwarded from reverse proxies in these networks, `CIDR,...`, for the client's address in logs and limits; grants no rights"},
-	{key: "tiers", wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(tierSettingNames(), ", "), many: true, set: setTierOf,
-		help: "configure a tier, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or free.models=polly-mini; repeatable (docs/keys.md)"},
-	{key: "aliases", wants: "NAME=MODEL or NAME.TIER=MODEL", many: true, set: setAlias,
-		help: "serve a model under an additional name, `NAME[.TIER]=MODEL`, for all tiers or for one; repeatable"},
+		help: "trust X-Forwarded-For and Forwarded from reverse proxies in these networks, `CIDR,...`, for the " +
+			"client's address in logs and limits; grants no rights"},
+	{
+		key: "tiers",
+		wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(
+			tierSettingNames(), ", "),
+		many: true,
+		set:  setTierOf,
+		help: "configure a tier, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or " +
+			"free.models=polly-mini; repeatable (docs/keys.md)",
+	},
+	{
+		key:   "aliases",
+		wants: "NAME=MODEL or NAME.TIER=MODEL",
+		many:  true,
+		set:   setAlias,
+		help:  "serve a model under an additional name, `NAME[.TIER]=MODEL`, for all tiers or for one; repeatable",
+	},
 }
 
 func setMetricsOpen(s *settings, text string) (err error) {
@@ -150,7 +177,9 @@ func setTierOf(s *settings, text string) error {
 	path, value, _ := strings.Cut(text, "=")
 	tier, name, _ := strings.Cut(path, ".")
 	class, ok := tenant.ParseClass(tier)
-	i := slices.IndexFunc(tierSettings, func(t tierSetting) bool { return t.name == strings.ReplaceAll(name, "_", "-") })
+	i := slices.IndexFunc(tierSettings, func(t tierSetting) bool {
+		return t.name == strings.ReplaceAll(name, "_", "-")
+	})
 	if !ok || i < 0 {
 		return errNotWanted
 	}
@@ -216,7 +245,8 @@ func (s *settings) checkTierModels(served []gateway.Served) error {
 	for class := range s.tenantTiers {
 		for _, m := range s.tenantTiers[class].Models {
 			if !slices.Contains(names, m) {
-				return fmt.Errorf("the tier %s lists the model %q, which is not served: the models and aliases are %s", parley.Class(class), m, strings.Join(names, ", "))
+				return fmt.Errorf("the tier %s lists the model %q, which is not served: the models and aliases are %s",
+					parley.Class(class), m, strings.Join(names, ", "))
 			}
 		}
 	}

@@ -84,10 +84,12 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if want := (gateway.TierContexts{{Policy: "summarise", Tokens: 2048}, {Policy: "refuse"}, {Policy: "drop"}}); s.tiers != want {
+	if want := (gateway.TierContexts{{Policy: "summarise", Tokens: 2048}, {Policy: "refuse"},
+		{Policy: "drop"}}); s.tiers != want {
 		t.Errorf("got %v, want %v", s.tiers, want)
 	}
-	for _, text := range []string{"", "free", "free=", "vip=drop", "free=drop:", "free=drop:-1", "free=drop:5", "free=forget:4096"} {
+	for _, text := range []string{"", "free", "free=", "vip=drop", "free=drop:", "free=drop:-1", "free=drop:5",
+		"free=forget:4096"} {
 		if setTier(defaultSettings(), text) == nil {
 			t.Errorf("%q was accepted", text)
 		}
@@ -138,7 +140,8 @@ func TestOverloadSettings(t *testing.T) {
 		holds     func(*settings) bool
 	}{
 		{"queue-wait", "30s", func(s *settings) bool {
-			return s.admission.Queue.Tiers[0].WaitMax == 30*time.Second && s.admission.Queue.Tiers[2].WaitMax == 30*time.Second
+			return s.admission.Queue.Tiers[0].WaitMax == 30*time.Second &&
+				s.admission.Queue.Tiers[2].WaitMax == 30*time.Second
 		}},
 		{"queue-wait", "pro=5s", func(s *settings) bool {
 			return s.admission.Queue.Tiers[0].WaitMax == 0 && s.admission.Queue.Tiers[1].WaitMax == 5*time.Second
@@ -157,8 +160,10 @@ func TestOverloadSettings(t *testing.T) {
 			t.Errorf("%s %s: %v, %+v", c.key, c.text, err, s)
 		}
 	}
-	for _, c := range [][2]string{{"queue-wait", "gold=5s"}, {"queue-wait", "0s"}, {"queue-wait", "soon"}, {"tier-weight", "3"}, {"tier-weight", "pro=0"},
-		{"tier-weight", "pro=NaN"}, {"shed-start", "never"}, {"share", "yes"}, {"breaker", "perhaps"}, {"share-public", ""}, {"share-cache", "much"}, {"cache-scope", "planet"}} {
+	for _, c := range [][2]string{{"queue-wait", "gold=5s"}, {"queue-wait", "0s"}, {"queue-wait", "soon"},
+		{"tier-weight", "3"}, {"tier-weight", "pro=0"},
+		{"tier-weight", "pro=NaN"}, {"shed-start", "never"}, {"share", "yes"}, {"breaker", "perhaps"},
+		{"share-public", ""}, {"share-cache", "much"}, {"cache-scope", "planet"}} {
 		if _, err := apply(c[0], c[1]); err == nil {
 			t.Errorf("%s %q was accepted", c[0], c[1])
 		}

@@ -24,7 +24,8 @@ func TestViralPrompt(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 1000 {
 		group.Go(func() {
-			response, err := client.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(body(i%2 == 0)))
+			response, err := client.Post(s.url+"/v1/chat/completions", "application/json",
+				strings.NewReader(body(i%2 == 0)))
 			if err != nil {
 				t.Error(err)
 				return

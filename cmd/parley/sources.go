@@ -55,7 +55,8 @@ func gather(flags map[string]*flagValue, environ func(string) (string, bool), fi
 }
 
 // gatherOver settles every setting over defaults of the caller's.
-func gatherOver(out *settings, flags map[string]*flagValue, environ func(string) (string, bool), file string) (*settings, error) {
+func gatherOver(out *settings, flags map[string]*flagValue, environ func(string) (string, bool),
+	file string) (*settings, error) {
 	fromFile, err := readFile(file)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,8 @@ func parseFile(path string, text []byte) (map[string][]string, error) {
 		}
 		entries, ok := mapping(doc.Body)
 		if !ok {
-			return nil, fmt.Errorf("%s:%d: expected keys and values such as \"addr: 127.0.0.1:8080\"", path, doc.Body.GetToken().Position.Line)
+			return nil, fmt.Errorf("%s:%d: expected keys and values such as \"addr: 127.0.0.1:8080\"", path,
+				doc.Body.GetToken().Position.Line)
 		}
 		for _, e := range entries {
 			if err := readEntry(out, e); err != nil {

@@ -62,8 +62,10 @@ func TestKilledInMidTurn(t *testing.T) {
 	s := startServerIn(t, data, "--titles", "off")
 	_, made := s.fetch(t, "POST", "/v1/conversations", `{"model":"polly"}`)
 	path := "/v1/conversations/" + made["id"].(string)
-	_, later := s.fetch(t, "POST", "/v1/responses", `{"model":"polly","input":"Tell me a story.","background":true,"ignore_eos":true,"max_output_tokens":1900}`)
-	response, err := http.Post(s.url+path+"/messages", "application/json", strings.NewReader(`{"content":"Tell me a story.","stream":true,"temperature":0,"ignore_eos":true,"max_tokens":1900}`))
+	_, later := s.fetch(t, "POST", "/v1/responses",
+		`{"model":"polly","input":"Tell me a story.","background":true,"ignore_eos":true,"max_output_tokens":1900}`)
+	response, err := http.Post(s.url+path+"/messages", "application/json", strings.NewReader(
+		`{"content":"Tell me a story.","stream":true,"temperature":0,"ignore_eos":true,"max_tokens":1900}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +90,14 @@ func TestKilledInMidTurn(t *testing.T) {
 	if kept["status"] != "incomplete" {
 		t.Errorf("after the crash: %v", kept)
 	}
-	status, whole := s.fetch(t, "POST", path+"/messages/"+kept["id"].(string)+"/resume", `{"temperature":0,"max_tokens":20,"ignore_eos":true}`)
+	status, whole := s.fetch(t, "POST", path+"/messages/"+kept["id"].(string)+"/resume",
+		`{"temperature":0,"max_tokens":20,"ignore_eos":true}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %v", status, whole)
 	}
 	last := s.lastItem(t, path)
-	if got := textOf(last); !strings.HasPrefix(got, textOf(kept)) || len(got) <= len(textOf(kept)) || last["id"] != kept["id"] {
+	if got := textOf(last); !strings.HasPrefix(got, textOf(kept)) || len(got) <= len(textOf(kept)) ||
+		last["id"] != kept["id"] {
 		t.Errorf("resumed: %q after %q", got, textOf(kept))
 	}
 	_, lost := s.fetch(t, "GET", "/v1/responses/"+later["id"].(string), "")
@@ -106,7 +110,8 @@ func TestStoreThatCannotBe(t *testing.T) {
 	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
 		s := defaultSettings()
 		s.store = dsn
-		if _, err := openKept(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil || !strings.Contains(err.Error(), "--store") {
+		if _, err := openKept(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil ||
+			!strings.Contains(err.Error(), "--store") {
 			t.Errorf("%s gives %v", dsn, err)
 		}
 	}

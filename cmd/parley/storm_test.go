@@ -44,7 +44,8 @@ func stormOn(t *testing.T, args ...string) float64 {
 	full := s.answered(t, stormUsual, time.Minute, 3*time.Second, 10*time.Second)
 	each := time.Duration(float64(stormUsual) / full * float64(time.Second))
 	stormy := s.answered(t, 10*stormUsual, stormPatience*each, 2*stormPatience*each+3*time.Second, 15*time.Second)
-	t.Logf("%v: %.2f answers a second when full, of %v each; %.2f in the storm", args, full, each.Round(time.Millisecond), stormy)
+	t.Logf("%v: %.2f answers a second when full, of %v each; %.2f in the storm", args, full,
+		each.Round(time.Millisecond), stormy)
 	return stormy / full
 }
 
@@ -80,7 +81,8 @@ func (s *server) answered(t *testing.T, clients int, patience, settle, measure t
 func (s *server) asked(ctx context.Context, by http.RoundTripper, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	body := strings.NewReader(`{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":200}`)
+	body := strings.NewReader(
+		`{"messages":[{"role":"user","content":"Tell me a story."}],"ignore_eos":true,"max_tokens":200}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/chat/completions", body)
 	if err != nil {
 		return false

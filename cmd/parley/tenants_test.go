@@ -18,18 +18,21 @@ func TestExampleTiers(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := &s.tenantTiers[parley.Free]
-	want := limit.Limits{RequestsPerSecond: 1, RequestsPerMinute: 10, LightRequestsPerMinute: 600, InputTokensPerMinute: 20000, OutputTokensPerMinute: 5000, ConcurrentRequests: 1, MonthlyBudget: 1_000_000}
+	want := limit.Limits{RequestsPerSecond: 1, RequestsPerMinute: 10, LightRequestsPerMinute: 600,
+		InputTokensPerMinute: 20000, OutputTokensPerMinute: 5000, ConcurrentRequests: 1, MonthlyBudget: 1_000_000}
 	if free.Limits != want || len(free.Models) != 1 || free.Models[0] != "polly-mini" {
 		t.Errorf("free gets %+v", free)
 	}
 	if s.tenantTiers[parley.Enterprise].Limits != (limit.Limits{}) {
 		t.Errorf("enterprise gets %+v", s.tenantTiers[parley.Enterprise].Limits)
 	}
-	if s.aliases["chat"] != (gateway.Alias{"polly-mini", "polly", "polly"}) || s.aliases["gpt-4o-mini"] != gateway.AliasOf("polly-mini") {
+	if s.aliases["chat"] != (gateway.Alias{"polly-mini", "polly", "polly"}) ||
+		s.aliases["gpt-4o-mini"] != gateway.AliasOf("polly-mini") {
 		t.Errorf("aliases %v", s.aliases)
 	}
 	shares := s.hostConfig("polly", nil).Classes
-	if shares != [parley.Classes]host.ClassShare{{Weight: 1, KVShare: 0.25}, {Weight: 4, KVShare: 0.75}, {Weight: 16, KVReserve: 0.2}} {
+	if shares != [parley.Classes]host.ClassShare{{Weight: 1, KVShare: 0.25}, {Weight: 4, KVShare: 0.75},
+		{Weight: 16, KVReserve: 0.2}} {
 		t.Errorf("the engine is told %+v", shares)
 	}
 	front := s.frontConfig()
@@ -47,7 +50,9 @@ func TestTenantFlags(t *testing.T) {
 	for i := range serveSettings {
 		flags[serveSettings[i].key] = &flagValue{of: &serveSettings[i]}
 	}
-	for _, set := range [][2]string{{"tiers", "pro.models=a,b"}, {"tiers", "pro.kv-share=0.5"}, {"tiers", "pro.tenant-kv-share=0.1"}, {"tiers", "free.monthly-budget=none"}, {"tiers", "enterprise.requests-per-second=1_000"},
+	for _, set := range [][2]string{{"tiers", "pro.models=a,b"}, {"tiers", "pro.kv-share=0.5"},
+		{"tiers", "pro.tenant-kv-share=0.1"}, {"tiers", "free.monthly-budget=none"},
+		{"tiers", "enterprise.requests-per-second=1_000"},
 		{"aliases", "gpt-4.1=a"}, {"aliases", "gpt-4.1.free=b"}} {
 		if err := flags[set[0]].Set(set[1]); err != nil {
 			t.Errorf("%s: %v", set[1], err)
@@ -67,7 +72,9 @@ func TestTenantFlags(t *testing.T) {
 	if s.aliases["gpt-4.1"] != (gateway.Alias{"b", "a", "a"}) {
 		t.Errorf("aliases %v", s.aliases)
 	}
-	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"}, {"tiers", "free.tenant-kv-share=1.5"}, {"tiers", "free.requests-per-minute=0"}, {"tiers", "free.weight=-1"}, {"aliases", "=a"}, {"aliases", "a"}, {"aliases", "a="}} {
+	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"},
+		{"tiers", "free.tenant-kv-share=1.5"}, {"tiers", "free.requests-per-minute=0"}, {"tiers", "free.weight=-1"},
+		{"aliases", "=a"}, {"aliases", "a"}, {"aliases", "a="}} {
 		if err := flags[bad[0]].Set(bad[1]); err == nil {
 			t.Errorf("%s is taken", bad[1])
 		}

@@ -60,7 +60,9 @@ func TestTimelineOfAnAnswerThatMoved(t *testing.T) {
 		args = append(args, "--worker", w.url)
 	}
 	s := startServer(t, args...)
-	resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"stream":true,"ignore_eos":true,"max_tokens":1900,"messages":[{"role":"user","content":"Tell me a story."}]}`))
+	resp, err := http.Post(s.url+"/v1/chat/completions", "application/json",
+		strings.NewReader(
+			`{"stream":true,"ignore_eos":true,"max_tokens":1900,"messages":[{"role":"user","content":"Tell me a story."}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func TestTimelineOfAnAnswerThatMoved(t *testing.T) {
 	parts := partsOf(&l)
 	wantParts(t, parts[""], "gateway: read and render")
 	for name := range workers {
-		wantParts(t, parts[name], "router: choose a worker", "worker: hop, there and back", "worker: receive and admit", "engine: decode")
+		wantParts(t, parts[name], "router: choose a worker", "worker: hop, there and back",
+			"worker: receive and admit", "engine: decode")
 	}
 	wantParts(t, parts[l.Worker], "engine: prefill")
 	faults := 0
@@ -132,7 +135,8 @@ func TestTimelineOfForeignWorkers(t *testing.T) {
 		"in-process": {nil, "in this process: no hop", "hop,"},
 	} {
 		s := startServer(t, append([]string{"--model", "polly-mini", "--log-level", "error"}, c.args...)...)
-		_, id := askWith(t, s.url, "", `{"model":"polly-mini","max_tokens":8,"messages":[{"role":"user","content":"Hi"}]}`)
+		_, id := askWith(t, s.url, "",
+			`{"model":"polly-mini","max_tokens":8,"messages":[{"role":"user","content":"Hi"}]}`)
 		l := lifeOf(t, s.url, id)
 		told := false
 		for _, stage := range l.Stages {

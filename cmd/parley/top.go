@@ -29,7 +29,8 @@ type topCommand struct {
 func newTop() *cobra.Command {
 	t := &topCommand{}
 	cmd := &cobra.Command{
-		Use: "top", Short: "Watch a server: load, bottleneck and SLOs",
+		Use:   "top",
+		Short: "Watch a server: load, bottleneck and SLOs",
 		Long: `Watch a server: the bottleneck in one sentence, running and queued requests, latency
 against SLOs, tokens per second, and each worker's memory. It is the /admin page for a
 terminal. Press q to quit.
@@ -65,7 +66,8 @@ func (t *topCommand) run(ctx context.Context, out io.Writer) error {
 	}
 	if t.asJSON {
 		lines := json.NewEncoder(out)
-		return interrupted(ctx, startHint(followPictures(ctx, c, func(p *admin.Picture) error { return lines.Encode(p) })))
+		return interrupted(ctx,
+			startHint(followPictures(ctx, c, func(p *admin.Picture) error { return lines.Encode(p) })))
 	}
 	return t.watch(ctx, c)
 }

@@ -77,7 +77,8 @@ func drawPromises(out *strings.Builder, w pen, p *admin.Picture) {
 			name += ", " + x.Objective
 		}
 		fmt.Fprintf(out, "%-12s %s  %s\n", name, w.tone(x.Burn5m > 1, kept),
-			w.in(penDim, fmt.Sprintf("of %.1f%%%s; error budget burn rate %.1fx over 5 min, %.1fx over 1 h", 100*x.Goal, within, x.Burn5m, x.Burn1h)))
+			w.in(penDim, fmt.Sprintf("of %.1f%%%s; error budget burn rate %.1fx over 5 min, %.1fx over 1 h",
+				100*x.Goal, within, x.Burn5m, x.Burn1h)))
 	}
 	out.WriteString("\n")
 }
@@ -93,17 +94,29 @@ func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Pic
 	row := func(name, value, note string, of func(*admin.Picture) float64) {
 		fmt.Fprintf(out, "%-12s %9s  %s  %s\n", name, value, spark(lately, of), w.in(penDim, note))
 	}
-	row("running", fmt.Sprint(p.Running), fmt.Sprintf("%.1f requests/s", p.Rates.Requests), func(p *admin.Picture) float64 { return float64(p.Running) })
-	row("queued", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)), func(p *admin.Picture) float64 { return p.WaitSeconds })
-	row("first token", clockText(p.TTFT.P95), "p95; p50 "+clockText(p.TTFT.P50), func(p *admin.Picture) float64 { return p.TTFT.P95 })
-	row("tokens", clockText(p.Gap.P95), "between tokens, p95; p50 "+clockText(p.Gap.P50), func(p *admin.Picture) float64 { return p.Gap.P95 })
-	row("decode", fmt.Sprintf("%.0f/s", p.Rates.Decode), "tokens", func(p *admin.Picture) float64 { return p.Rates.Decode })
-	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; cache hit rate %.0f%%", 100*p.Hits), func(p *admin.Picture) float64 { return p.Rates.Prefill })
-	row("rejected", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway), fmt.Sprintf("failed %.1f, rate limited %.1f, invalid %.1f, cancelled %.1f", p.Rates.Failed, p.Rates.Limited, p.Rates.Refused, p.Rates.Cancelled),
+	row("running", fmt.Sprint(p.Running), fmt.Sprintf("%.1f requests/s", p.Rates.Requests),
+		func(p *admin.Picture) float64 { return float64(p.Running) })
+	row("queued", fmt.Sprint(waiting), strings.TrimSpace(tiers+" about "+clockText(p.WaitSeconds)),
+		func(p *admin.Picture) float64 { return p.WaitSeconds })
+	row("first token", clockText(p.TTFT.P95), "p95; p50 "+clockText(p.TTFT.P50), func(p *admin.Picture) float64 {
+		return p.TTFT.P95
+	})
+	row("tokens", clockText(p.Gap.P95), "between tokens, p95; p50 "+clockText(p.Gap.P50),
+		func(p *admin.Picture) float64 { return p.Gap.P95 })
+	row("decode", fmt.Sprintf("%.0f/s", p.Rates.Decode), "tokens", func(p *admin.Picture) float64 {
+		return p.Rates.Decode
+	})
+	row("prefill", fmt.Sprintf("%.0f/s", p.Rates.Prefill), fmt.Sprintf("tokens; cache hit rate %.0f%%", 100*p.Hits),
+		func(p *admin.Picture) float64 { return p.Rates.Prefill })
+	row("rejected", fmt.Sprintf("%.1f/s", p.Rates.TurnedAway),
+		fmt.Sprintf("failed %.1f, rate limited %.1f, invalid %.1f, cancelled %.1f", p.Rates.Failed, p.Rates.Limited,
+			p.Rates.Refused, p.Rates.Cancelled),
 		func(p *admin.Picture) float64 { return p.Rates.TurnedAway + p.Rates.Failed })
 	for _, q := range p.Queues {
 		if q.ModelBreaker != "closed" || q.WorkerBreaker != "closed" {
-			fmt.Fprintf(out, "%s\n", w.in(penBad, fmt.Sprintf("%s in pool %s: breaker of the model %s, of the worker %s", q.Model, q.Pool, q.ModelBreaker, q.WorkerBreaker)))
+			fmt.Fprintf(out, "%s\n",
+				w.in(penBad, fmt.Sprintf("%s in pool %s: breaker of the model %s, of the worker %s", q.Model, q.Pool,
+					q.ModelBreaker, q.WorkerBreaker)))
 		}
 	}
 	out.WriteString("\n")
@@ -112,7 +125,8 @@ func drawLoad(out *strings.Builder, w pen, p *admin.Picture, lately []*admin.Pic
 func drawWorkers(out *strings.Builder, w pen, p *admin.Picture, width int) {
 	bars := max(6, min(24, (width-58)/2))
 	for _, x := range p.Workers {
-		fmt.Fprintf(out, "%-20.20s %s  kv %s %3.0f%%  busy %s %3.0f%%  %d running\n", x.Name, w.tone(x.State != admin.Up, fmt.Sprintf("%-8s", x.State)),
+		fmt.Fprintf(out, "%-20.20s %s  kv %s %3.0f%%  busy %s %3.0f%%  %d running\n", x.Name,
+			w.tone(x.State != admin.Up, fmt.Sprintf("%-8s", x.State)),
 			bar(x.KV, bars), 100*x.KV, bar(x.Busy, bars), 100*x.Busy, x.Running)
 	}
 }

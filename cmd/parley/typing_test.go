@@ -49,6 +49,7 @@ func TestTypingReadsLittleAgain(t *testing.T) {
 	}
 	typing.AfterFirst, typing.Keystrokes = false, 5
 	if again, err := client.Type(t.Context(), typing); err != nil || again.CachedShare() > 0.7 {
-		t.Errorf("with the text before the cursor first, %.2f%% were cached (%v): the measurement tells nothing", 100*again.CachedShare(), err)
+		t.Errorf("with the text before the cursor first, %.2f%% were cached (%v): the measurement tells nothing",
+			100*again.CachedShare(), err)
 	}
 }

@@ -48,17 +48,20 @@ type usageFlags struct {
 func newUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Show usage and cost by organisation, key, model or day",
+		Use:   "usage",
+		Short: "Show usage and cost by organisation, key, model or day",
 		Long: `Show usage and cost by model, organisation, key or day (in UTC).
 
 The numbers are sums over the server's ledger of all answered requests. Prices are set
 with parley serve --prices. With an ordinary key in PARLEY_API_KEY you see its own usage,
 with an admin key all usage.`,
-		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by day --csv > usage.csv\n  parley usage --json | jq '.data[].cost'",
-		Args:    cobra.NoArgs,
+		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by day --csv > usage.csv\n  " +
+			"parley usage --json | jq '.data[].cost'",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
-				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by, f.days, errUsage)
+				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by,
+					f.days, errUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -91,7 +94,8 @@ with an admin key all usage.`,
 // day.
 func (c *client) usage(ctx context.Context, group string, days int, now time.Time) ([]usageRow, error) {
 	today := now.UTC().Truncate(24 * time.Hour)
-	query := url.Values{"start_time": {strconv.FormatInt(today.AddDate(0, 0, 1-days).Unix(), 10)}, "limit": {"180"}, "bucket_width": {"1d"}, "format": {"csv"}}
+	query := url.Values{"start_time": {strconv.FormatInt(today.AddDate(0, 0, 1-days).Unix(), 10)}, "limit": {"180"},
+		"bucket_width": {"1d"}, "format": {"csv"}}
 	if group != "" {
 		query.Set("group_by", group)
 	}
@@ -192,10 +196,12 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 	}
 	switch {
 	case f.asJSON:
-		return printJSON(out, map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
+		return printJSON(out,
+			map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
 	case f.asCSV:
 		w := csv.NewWriter(out)
-		_ = w.Write(append(f.heads("key_name", "organization"), "requests", "input_tokens", "cached_tokens", "output_tokens", "cost"))
+		_ = w.Write(append(f.heads("key_name", "organization"), "requests", "input_tokens", "cached_tokens",
+			"output_tokens", "cost"))
 		for i := range rows {
 			_ = w.Write(f.cells(&rows[i]))
 		}

@@ -62,7 +62,9 @@ Ctrl-C lets running answers finish.`,
 // workerSettingsHelp lists the variable and the file's key of each setting.
 func workerSettingsHelp() string {
 	var out strings.Builder
-	out.WriteString("Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, variables over the file:\n\n")
+	out.WriteString(
+		"Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, " +
+			"variables over the file:\n\n")
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
 	for _, s := range workerList() {
@@ -135,10 +137,17 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 			}
 			return list[0], nil
 		},
-		Planned: func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
-		Version: version, Pool: s.worker.pool, Log: log,
-		Key: s.workerKey, Registers: len(s.worker.register) > 0, ClientCertificates: s.worker.clientCA != "",
-		Events: s.worker.events, Replay: s.worker.replayAddress(), Topic: s.worker.topic, EventTokens: s.worker.eventTokens,
+		Planned:            func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
+		Version:            version,
+		Pool:               s.worker.pool,
+		Log:                log,
+		Key:                s.workerKey,
+		Registers:          len(s.worker.register) > 0,
+		ClientCertificates: s.worker.clientCA != "",
+		Events:             s.worker.events,
+		Replay:             s.worker.replayAddress(),
+		Topic:              s.worker.topic,
+		EventTokens:        s.worker.eventTokens,
 	}
 	return cfg
 }
@@ -150,7 +159,8 @@ func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Ser
 	if err != nil {
 		return nil, fmt.Errorf("%w (--gateway-ca)", err)
 	}
-	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise, s.scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
+	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise,
+		s.scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
 	if u, err := url.Parse(said.URL); err == nil {
 		said.Name = u.Host
 	}
@@ -182,7 +192,8 @@ func (s *settings) clearTextWarning(addr net.Addr) string {
 	if s.tlsCert != "" || local.IsLoopback(addr.String()) {
 		return ""
 	}
-	return "WARNING: prompts, answers and keys cross the network in clear text. Use --tls-cert and --tls-key, or a trusted network.\n"
+	return "WARNING: prompts, answers and keys cross the network in clear text. Use --tls-cert and --tls-key, or a " +
+		"trusted network.\n"
 }
 
 // mayListenForGateways refuses to serve other machines without a credential: any host
@@ -192,5 +203,8 @@ func (s *settings) mayListenForGateways(addr net.Addr) error {
 	if s.workerKey != "" || len(s.worker.register) > 0 || s.worker.clientCA != "" || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines, and the worker has no key: generate one with `openssl rand -hex 16`, set it on the worker and its gateways with PARLEY_WORKER_KEY or --worker-key-file, or listen only on this machine with --addr %s", s.addr, workerAddr)
+	return fmt.Errorf(
+		"%s can be reached from other machines, and the worker has no key: generate one with `openssl rand -hex "+
+			"16`, set it on the worker and its gateways with PARLEY_WORKER_KEY or --worker-key-file, or listen "+
+			"only on this machine with --addr %s", s.addr, workerAddr)
 }

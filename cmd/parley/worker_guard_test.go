@@ -177,7 +177,8 @@ func TestWorkersStayOnTheirMachine(t *testing.T) {
 			t.Errorf("on %s: %s", addr, out)
 		}
 	}
-	if out := worker("--addr", "127.0.0.1:0", "--worker-key", "short"); strings.Contains(out, `"short"`) || !strings.Contains(out, "16 characters") {
+	if out := worker("--addr", "127.0.0.1:0", "--worker-key", "short"); strings.Contains(out, `"short"`) ||
+		!strings.Contains(out, "16 characters") {
 		t.Errorf("a short key: %s", out)
 	}
 	if out := worker("--addr", "127.0.0.1:0", "--events-tokens", "on"); !strings.Contains(out, "--events") {

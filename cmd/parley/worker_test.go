@@ -37,7 +37,8 @@ func startWorker(t *testing.T, args ...string) *workerProcess {
 		t.Fatal(err)
 	}
 	p := &workerProcess{done: make(chan error, 1)}
-	p.cmd = exec.Command(exe, append([]string{"worker", "--addr", "127.0.0.1:0", "--data", t.TempDir(), "--model", "polly-mini", "--kv-tokens", "16384"}, args...)...)
+	p.cmd = exec.Command(exe, append([]string{"worker", "--addr", "127.0.0.1:0", "--data", t.TempDir(), "--model",
+		"polly-mini", "--kv-tokens", "16384"}, args...)...)
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,8 @@ func startWorker(t *testing.T, args ...string) *workerProcess {
 }
 
 func storyRequest(tokens int) *parley.Request {
-	return &parley.Request{Prompt: []parley.Token{5, 6, 7, 8, 9, 10, 11, 12}, MaxTokens: tokens, Stop: parley.Stop{IgnoreEnd: true}}
+	return &parley.Request{Prompt: []parley.Token{5, 6, 7, 8, 9, 10, 11, 12}, MaxTokens: tokens,
+		Stop: parley.Stop{IgnoreEnd: true}}
 }
 
 func (p *workerProcess) status(t *testing.T) worker.Status {
@@ -93,7 +95,8 @@ func (p *workerProcess) untilIdle(t *testing.T) {
 // with a signal while it answers.
 func TestWorkerProcess(t *testing.T) {
 	one, two := startWorker(t, "--pool", "chat"), startWorker(t)
-	if s := one.status(t); s.Pool != "chat" || s.Instance == two.status(t).Instance || s.CapacityBlocks != 1024 || s.Version != version {
+	if s := one.status(t); s.Pool != "chat" || s.Instance == two.status(t).Instance || s.CapacityBlocks != 1024 ||
+		s.Version != version {
 		t.Errorf("%+v", s)
 	}
 	q := storyRequest(40)
@@ -230,7 +233,8 @@ func TestManyLeavers(t *testing.T) {
 
 func TestWorkerSettings(t *testing.T) {
 	for _, args := range [][]string{
-		{"--model", "polly", "--model", "polly-mini"}, {"--events", "nowhere"}, {"--titles", "on"}, {"--events", "127.0.0.1:99999"},
+		{"--model", "polly", "--model", "polly-mini"}, {"--events", "nowhere"}, {"--titles", "on"},
+		{"--events", "127.0.0.1:99999"},
 	} {
 		cmd := newRoot()
 		cmd.SetArgs(append([]string{"worker", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, args...))
@@ -239,7 +243,8 @@ func TestWorkerSettings(t *testing.T) {
 			t.Errorf("%q was taken", args)
 		}
 	}
-	if help := newWorker().Long; !strings.Contains(help, "PARLEY_EVENTS_REPLAY") || strings.Contains(help, "PARLEY_TITLES") {
+	if help := newWorker().Long; !strings.Contains(help, "PARLEY_EVENTS_REPLAY") ||
+		strings.Contains(help, "PARLEY_TITLES") {
 		t.Errorf("the help lists other settings than a worker's:\n%s", help)
 	}
 }

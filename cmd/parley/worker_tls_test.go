@@ -138,12 +138,14 @@ func TestWorkerOverTLS(t *testing.T) {
 func TestExpiredWorker(t *testing.T) {
 	x := &tlsTest{t, testkit.NewCA(t, "ca"), nil}
 	certFile, keyFile := x.ca.Issue(t.TempDir(), 1, time.Now().Add(-time.Minute))
-	r, err := worker.Dial(worker.Config{URL: x.startSecure(certFile, keyFile), Kind: worker.Parley, TLS: x.client(x.ca, nil, 0)})
+	r, err := worker.Dial(worker.Config{URL: x.startSecure(certFile, keyFile), Kind: worker.Parley,
+		TLS: x.client(x.ca, nil, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := r.Probe(t.Context()); parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "expired") {
+	if _, err := r.Probe(t.Context()); parley.CodeOf(err) != parley.Unavailable ||
+		!strings.Contains(err.Error(), "expired") {
 		t.Errorf("a worker whose certificate has expired: %v", err)
 	}
 }
@@ -157,7 +159,9 @@ func TestFleetOverTLS(t *testing.T) {
 	url := x.startSecure(certFile, keyFile, "--client-ca", x.ca.File)
 	const token = "0123456789abcdef"
 	path := filepath.Join(t.TempDir(), "parley.yaml")
-	pools := fmt.Sprintf("model: polly-mini\nfleet_join_token: %s\nfleet_operate_token: fedcba9876543210\npools: [{name: own, purpose: any, workers: [{register: true}, {url: %q}]}]\n", token, url)
+	pools := fmt.Sprintf(
+		"model: polly-mini\nfleet_join_token: %s\nfleet_operate_token: fedcba9876543210\npools: [{name: own, "+
+			"purpose: any, workers: [{register: true}, {url: %q}]}]\n", token, url)
 	if err := os.WriteFile(path, []byte(pools), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +172,10 @@ func TestFleetOverTLS(t *testing.T) {
 		for range front.lines {
 		}
 	}()
-	x.startSecure(certFile, keyFile, "--client-ca", x.ca.File, "--register", front.url, "--gateway-ca", x.ca.File, "--fleet-join-token", token)
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: x.client(x.ca, nil, 0)(), DisableKeepAlives: true}}
+	x.startSecure(certFile, keyFile, "--client-ca", x.ca.File, "--register", front.url, "--gateway-ca", x.ca.File,
+		"--fleet-join-token", token)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: x.client(x.ca, nil, 0)(),
+		DisableKeepAlives: true}}
 	ask := func(path string) string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.url+path, nil)
 		if err != nil {

@@ -12,22 +12,39 @@ import (
 // answer, and in it one for each of its stages and the engine's. The gateway that
 // asked has the span above them.
 func answerSpans(a *worker.Answer) []otlp.Span {
-	whole := otlp.Span{Trace: a.Trace.ID, Parent: a.Trace.Span, Name: "worker: answer", Server: true, Start: a.Came, End: a.Ended, Attributes: map[string]any{
-		"gen_ai.operation.name": "generate_content", "gen_ai.provider.name": "parley", "gen_ai.request.model": a.Model, "gen_ai.response.id": a.Request,
-		"gen_ai.usage.output_tokens": a.OutputTokens, "parley.stage": "worker",
-	}}
+	whole := otlp.Span{
+		Trace:  a.Trace.ID,
+		Parent: a.Trace.Span,
+		Name:   "worker: answer",
+		Server: true,
+		Start:  a.Came,
+		End:    a.Ended,
+		Attributes: map[string]any{
+			"gen_ai.operation.name": "generate_content", "gen_ai.provider.name": "parley",
+			"gen_ai.request.model": a.Model, "gen_ai.response.id": a.Request,
+			"gen_ai.usage.output_tokens": a.OutputTokens, "parley.stage": "worker",
+		},
+	}
 	rand.Read(whole.ID[:]) // never fails
 	if a.Err != nil {
 		whole.Error = a.Err.Error()
 	}
 	u := a.Usage
 	if u != nil {
-		whole.Attributes["gen_ai.usage.input_tokens"], whole.Attributes["gen_ai.usage.cache_read.input_tokens"] = u.PromptTokens, u.CachedTokens
+		whole.Attributes["gen_ai.usage.input_tokens"] = u.PromptTokens
+		whole.Attributes["gen_ai.usage.cache_read.input_tokens"] = u.CachedTokens
 	}
 	spans := []otlp.Span{whole}
 	at := a.Came
 	for _, stage := range answerStages(a) {
-		s := otlp.Span{Trace: a.Trace.ID, Parent: whole.ID, Name: stage.where + ": " + stage.name, Start: at, End: at.Add(stage.took), Attributes: map[string]any{"parley.stage": stage.where}}
+		s := otlp.Span{
+			Trace:      a.Trace.ID,
+			Parent:     whole.ID,
+			Name:       stage.where + ": " + stage.name,
+			Start:      at,
+			End:        at.Add(stage.took),
+			Attributes: map[string]any{"parley.stage": stage.where},
+		}
 		if stage.name == "prefill" && u.Miss != "" {
 			s.Attributes["parley.cache_miss"] = u.Miss
 		}

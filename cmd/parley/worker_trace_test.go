@@ -69,7 +69,9 @@ func (c *spanCatcher) has(trace string, names ...string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, name := range names {
-		if !slices.ContainsFunc(c.spans, func(s caughtSpan) bool { return s.TraceID == trace && strings.HasPrefix(s.Name, name) }) {
+		if !slices.ContainsFunc(c.spans, func(s caughtSpan) bool {
+			return s.TraceID == trace && strings.HasPrefix(s.Name, name)
+		}) {
 			return false
 		}
 	}
@@ -96,7 +98,8 @@ const (
 // askTraced asks for a short answer within a trace of the client.
 func askTraced(t *testing.T, url string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(`{"max_tokens":8,"ignore_eos":true,"messages":[{"role":"user","content":"Hi"}]}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions",
+		strings.NewReader(`{"max_tokens":8,"ignore_eos":true,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,8 @@ func TestTracesAcrossProcesses(t *testing.T) {
 			taken := &spanCatcher{}
 			receiver := httptest.NewServer(taken)
 			defer receiver.Close()
-			args := []string{"--model", "polly-mini", "--otlp-endpoint", receiver.URL, "--log-level", "error", "--speculate", "off"}
+			args := []string{"--model", "polly-mini", "--otlp-endpoint", receiver.URL, "--log-level", "error",
+				"--speculate", "off"}
 			var behind *workerProcess
 			if !c.inside {
 				worker := []string{"--speculate", "off"}
@@ -137,7 +141,8 @@ func TestTracesAcrossProcesses(t *testing.T) {
 			s := startServer(t, args...)
 			askTraced(t, s.url)
 			wanted := []string{"chat ", "worker: ask", "engine: decode"}
-			for until := time.Now().Add(time.Minute); !taken.has(tracedBy, wanted...); time.Sleep(50 * time.Millisecond) {
+			for until := time.Now().Add(time.Minute); !taken.has(tracedBy,
+				wanted...); time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(until) {
 					t.Fatalf("only these came: %+v", taken.spans)
 				}
@@ -179,17 +184,21 @@ func endAll(t *testing.T, s *server, behind *workerProcess) {
 // unhurried leaves out stages that may take no time at all.
 func unhurried(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return strings.HasSuffix(line, ": wait for a turn") || strings.HasSuffix(line, ": wait for compute") || strings.HasSuffix(line, ": hand to the engine") || strings.HasSuffix(line, ": write")
+		return strings.HasSuffix(line, ": wait for a turn") || strings.HasSuffix(line, ": wait for compute") ||
+			strings.HasSuffix(line, ": hand to the engine") || strings.HasSuffix(line, ": write")
 	})
 }
 
 func wantedTree(traced, inside bool) []string {
-	top := []string{"parley chat polly-mini", "  parley gateway: read and render", "  parley router: choose a worker", "  parley worker: ask"}
+	top := []string{"parley chat polly-mini", "  parley gateway: read and render", "  parley router: choose a worker",
+		"  parley worker: ask"}
 	switch {
 	case inside:
 		return append(top, "    parley engine: prefill", "    parley engine: decode")
 	case traced:
-		return append(top, "    parley-worker worker: answer", "      parley-worker worker: receive and admit", "      parley-worker engine: prefill", "      parley-worker engine: decode")
+		return append(top, "    parley-worker worker: answer", "      parley-worker worker: receive and admit",
+			"      parley-worker engine: prefill", "      parley-worker engine: decode")
 	}
-	return append(top, "    parley worker: hop, there and back", "    parley worker: receive and admit", "    parley engine: prefill", "    parley engine: decode", "    parley worker: send the end")
+	return append(top, "    parley worker: hop, there and back", "    parley worker: receive and admit",
+		"    parley engine: prefill", "    parley engine: decode", "    parley worker: send the end")
 }

@@ -62,7 +62,13 @@ const LookbackLayers = 2
 func (l Lookback) Scenario() Scenario {
 	return func(b Bench) []float32 {
 		steps, blocks := l.extent()
-		b.Pool(compute.KVShape{Layers: LookbackLayers, KVHeads: l.Heads.KV, HeadDim: l.Heads.Dim, Blocks: blocks, Type: l.Kind})
+		b.Pool(compute.KVShape{
+			Layers:  LookbackLayers,
+			KVHeads: l.Heads.KV,
+			HeadDim: l.Heads.Dim,
+			Blocks:  blocks,
+			Type:    l.Kind,
+		})
 		outs := make([][]float32, len(l.Talks))
 		past := make([]int, len(l.Talks))
 		for s := range steps {
@@ -95,7 +101,8 @@ func (l Lookback) assemble(s int, past []int) (step compute.Step, owners []int, 
 		if s >= len(c.Chunks) {
 			continue
 		}
-		step.Seqs = append(step.Seqs, compute.Seq{Row: len(step.Tokens), Rows: c.Chunks[s], Past: past[i], Blocks: c.Blocks})
+		step.Seqs = append(step.Seqs,
+			compute.Seq{Row: len(step.Tokens), Rows: c.Chunks[s], Past: past[i], Blocks: c.Blocks})
 		owners = append(owners, i)
 		for range c.Chunks[s] {
 			r := NewRand(uint64(i*100000 + past[i]))

@@ -104,7 +104,8 @@ func GatedMLP(gate, up, down weights.DType, act compute.Activation, rows, hidden
 			Act:  act,
 		}
 		if biases {
-			m.GateBias, m.UpBias, m.DownBias = b.Weight(Vector(r, inner)), b.Weight(Vector(r, inner)), b.Weight(Vector(r, hidden))
+			m.GateBias, m.UpBias, m.DownBias = b.Weight(Vector(r, inner)), b.Weight(Vector(r, inner)), b.Weight(
+				Vector(r, hidden))
 		}
 		src, dst := b.Buffer(rows, hidden, Floats(r, rows*hidden)), b.Buffer(rows, hidden, nil)
 		b.Begin(PlainStep(rows), nil)

@@ -119,7 +119,8 @@ func (b Bench) Buffer(rows, cols int, values []float32) compute.Buffer {
 	if values == nil {
 		return buf
 	}
-	table := weights.Tensor{Name: "values", Type: weights.F32, Shape: []int{rows, cols}, Data: make([]byte, 4*rows*cols)}
+	table := weights.Tensor{Name: "values", Type: weights.F32, Shape: []int{rows, cols},
+		Data: make([]byte, 4*rows*cols)}
 	for i, v := range values {
 		PutFloat(table.Data, weights.F32, i, v)
 	}

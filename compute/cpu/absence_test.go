@@ -67,7 +67,9 @@ func (j *doers) run(worker, _, _ int) {
 // while it holds an item, on a clock that moves when it is looked at.
 func TestPoolGoesOnWithoutWorkersThatAreHeldUp(t *testing.T) {
 	var clock atomic.Int64
-	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock.Add(int64(time.Microsecond))) }, func() int64 { return 0 })
+	p := newPoolWithClock(2, func() time.Duration {
+		return time.Duration(clock.Add(int64(time.Microsecond)))
+	}, func() int64 { return 0 })
 	defer p.close()
 	delay := func() {
 		job := &heldUp{release: make(chan struct{})}
@@ -116,7 +118,9 @@ func TestPoolClosesWhileWorkersAreAway(t *testing.T) {
 func TestPoolTriesWorkersThatComeBack(t *testing.T) {
 	var clock atomic.Int64
 	var switched int64
-	p := newPoolWithClock(2, func() time.Duration { return time.Duration(clock.Load()) }, func() int64 { return switched })
+	p := newPoolWithClock(2, func() time.Duration {
+		return time.Duration(clock.Load())
+	}, func() int64 { return switched })
 	defer p.close()
 	h := &p.helpers[1]
 	for _, crowd := range []bool{true, true, false} {

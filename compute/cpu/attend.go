@@ -249,7 +249,14 @@ func (j *attendJob) attendSegment(s *attendScratch, states []float32, item *atte
 	t := &j.tiles[item.tile]
 	first, last := max(t.first, segment*segmentBlocks), min(t.last, (segment+1)*segmentBlocks-1)
 	for h := range item.heads {
-		v := blockView{j: j, tile: t, head: item.head + h, scratch: s, states: states[h*perHead*size:], queries: s.queries[h*perHead*j.a.Heads.Dim:]}
+		v := blockView{
+			j:       j,
+			tile:    t,
+			head:    item.head + h,
+			scratch: s,
+			states:  states[h*perHead*size:],
+			queries: s.queries[h*perHead*j.a.Heads.Dim:],
+		}
 		v.attend(first, last+1)
 	}
 }
@@ -357,7 +364,8 @@ func (v *blockView) attendWhole(from, to int) {
 		j.c.kv.head(block, j.layer, v.head)
 	}
 	keys, valuesAt := j.c.kv.from(j.layer, v.head)
-	j.kernels.whole(v.states, v.scratch.scores, v.queries, keys, blocks, int(j.c.kv.shape.BlockBytes()), valuesAt, j.a.Heads.Dim, v.tile.rows*j.group, j.a.Scale, v.scratch.open)
+	j.kernels.whole(v.states, v.scratch.scores, v.queries, keys, blocks, int(j.c.kv.shape.BlockBytes()), valuesAt,
+		j.a.Heads.Dim, v.tile.rows*j.group, j.a.Scale, v.scratch.open)
 }
 
 // attendBlock takes one block into the states.
@@ -418,7 +426,8 @@ func (v *blockView) absorb() {
 // weigh turns the scores of some rows into weights.
 func (v *blockView) weigh(row, end, from, to int) {
 	g, dim := v.j.group, v.j.a.Heads.Dim
-	v.j.kernels.weigh(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to, v.j.a.Scale)
+	v.j.kernels.weigh(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim,
+		(end-row)*g, from, to, v.j.a.Scale)
 }
 
 // add adds the weighted values of some tokens to the states of some rows.
@@ -427,5 +436,6 @@ func (v *blockView) add(row, end, from, to int) {
 		return
 	}
 	g, dim := v.j.group, v.j.a.Heads.Dim
-	v.j.kernels.addValues(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim, (end-row)*g, from, to)
+	v.j.kernels.addValues(v.states[row*g*(stateHead+dim):], v.scratch.scores[(row-v.begin)*g*lanes:], v.values, dim,
+		(end-row)*g, from, to)
 }

@@ -15,15 +15,18 @@ func TestAttention(t *testing.T) {
 		{Chunks: []int{2, 64, 1}, Blocks: blockTable(67, 20)},
 	}
 	for i, dim := range []int{64, 24, 2, 40, 80, 96, 128, 256} {
-		for k, heads := range []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim}, {Query: 8, KV: 1, Dim: dim}} {
+		for k, heads := range []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim},
+			{Query: 8, KV: 1, Dim: dim}} {
 			for _, window := range []int{0, 1, 20} {
 				if i > 1 && (window > 0 || k != i%3) {
 					continue
 				}
-				t.Run(fmt.Sprintf("dim_%d_heads_%d_of_%d_window_%d", dim, heads.Query, heads.KV, window), func(t *testing.T) {
-					l := computetest.Lookback{Heads: heads, Window: window, Talks: talks, Interleaved: heads.KV == 3, Norms: heads.KV == 1}
-					scenario(l.Scenario()).compare(t, budgetAttention)
-				})
+				t.Run(fmt.Sprintf("dim_%d_heads_%d_of_%d_window_%d", dim, heads.Query, heads.KV, window),
+					func(t *testing.T) {
+						l := computetest.Lookback{Heads: heads, Window: window, Talks: talks,
+							Interleaved: heads.KV == 3, Norms: heads.KV == 1}
+						scenario(l.Scenario()).compare(t, budgetAttention)
+					})
 			}
 		}
 	}
@@ -49,7 +52,8 @@ func TestAttentionWithManyThreads(t *testing.T) {
 		l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 3, Dim: 16}, Kind: kind}
 		l.Talks = []computetest.Conversation{{Chunks: []int{tokens, 1, 3}, Blocks: blockTable(tokens+4, 0)}}
 		for i := range 20 {
-			l.Talks = append(l.Talks, computetest.Conversation{Chunks: []int{1 + i, 1, 1}, Blocks: blockTable(i+3, 1000+2*i)})
+			l.Talks = append(l.Talks,
+				computetest.Conversation{Chunks: []int{1 + i, 1, 1}, Blocks: blockTable(i+3, 1000+2*i)})
 		}
 		want := scenario(l.Scenario()).on(t, Options{Threads: 1})
 		for _, threads := range []int{2, 64} {

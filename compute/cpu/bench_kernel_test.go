@@ -26,12 +26,14 @@ func BenchmarkPackedKernels(b *testing.B) {
 					start := time.Now()
 					if k.tiles != nil {
 						k.tiles.unpack[q.kind](open, panel, blocks)
-						k.tiles.gemm[q.kind](rows/tileRows, dst, panelOutputs, act, facts, stride, open, blocks, products)
+						k.tiles.gemm[q.kind](rows/tileRows, dst, panelOutputs, act, facts, stride, open, blocks,
+							products)
 						best = min(best, time.Since(start))
 						continue
 					}
 					for row := 0; row < rows; row += k.packedRows {
-						k.gemmPacked[q.kind](k.packedRows, dst[row*panelOutputs:], panelOutputs, act[row*stride:], facts[row*stride:], stride, panel, blocks, nil, 0)
+						k.gemmPacked[q.kind](k.packedRows, dst[row*panelOutputs:], panelOutputs, act[row*stride:],
+							facts[row*stride:], stride, panel, blocks, nil, 0)
 					}
 					best = min(best, time.Since(start))
 				}

@@ -48,16 +48,20 @@ func newRandomModel(d bench, s modelShape, kind weights.DType, pool compute.KVTy
 	m := &randomModel{bench: d, modelShape: s, logits: make([]float32, rows*s.vocab), spent: map[string]time.Duration{}}
 	r := newRand(1)
 	q, kv := s.heads.Query*s.heads.Dim, s.heads.KV*s.heads.Dim
-	m.Pool(compute.KVShape{Layers: s.layers, KVHeads: s.heads.KV, HeadDim: s.heads.Dim, Blocks: len(blockTable(tokens, 0)), Type: pool})
+	m.Pool(compute.KVShape{Layers: s.layers, KVHeads: s.heads.KV, HeadDim: s.heads.Dim,
+		Blocks: len(blockTable(tokens, 0)), Type: pool})
 	m.fillKV(r, pool)
 	m.x, m.y, m.att = d.Buffer(rows, s.hidden, nil), d.Buffer(rows, s.hidden, nil), d.Buffer(rows, q, nil)
-	m.qkv = compute.QKV{Q: d.Buffer(rows, q, nil), K: d.Buffer(rows, kv, nil), V: d.Buffer(rows, kv, nil), Heads: s.heads}
+	m.qkv = compute.QKV{Q: d.Buffer(rows, q, nil), K: d.Buffer(rows, kv, nil), V: d.Buffer(rows, kv, nil),
+		Heads: s.heads}
 	m.table, m.norm = d.Weight(randomTensor(r, kind, s.vocab, s.hidden)), d.Weight(vectorTensor(r, s.hidden))
-	wq, wk, wo := randomTensor(r, kind, q, s.hidden), randomTensor(r, kind, kv, s.hidden), randomTensor(r, kind, s.hidden, q)
+	wq, wk, wo := randomTensor(r, kind, q, s.hidden), randomTensor(r, kind, kv, s.hidden), randomTensor(r, kind,
+		s.hidden, q)
 	gate, down := randomTensor(r, kind, s.inner, s.hidden), randomTensor(r, kind, s.hidden, s.inner)
 	for range s.layers {
 		m.blocks = append(m.blocks, modelLayer{
-			qkv: []compute.Projection{{Out: m.qkv.Q, W: d.Weight(wq)}, {Out: m.qkv.K, W: d.Weight(wk)}, {Out: m.qkv.V, W: d.Weight(wk)}},
+			qkv: []compute.Projection{{Out: m.qkv.Q, W: d.Weight(wq)}, {Out: m.qkv.K, W: d.Weight(wk)},
+				{Out: m.qkv.V, W: d.Weight(wk)}},
 			out: []compute.Projection{{Out: m.y, W: d.Weight(wo)}},
 			mlp: compute.MLP{Gate: d.Weight(gate), Up: d.Weight(gate), Down: d.Weight(down)},
 		})
@@ -122,7 +126,8 @@ func benchPass(b *testing.B, shape modelShape, kind weights.DType, pool compute.
 	m := newRandomModel(newBench(b, ""), shape, kind, pool, l.seqs*l.rows, perSeq*l.seqs*compute.BlockTokens)
 	step := &compute.Step{Tokens: plainStep(l.seqs * l.rows).Tokens}
 	for i := range l.seqs {
-		step.Seqs = append(step.Seqs, compute.Seq{Row: i * l.rows, Rows: l.rows, Past: l.past, Blocks: blockTable(l.past+l.rows, i*perSeq)})
+		step.Seqs = append(step.Seqs,
+			compute.Seq{Row: i * l.rows, Rows: l.rows, Past: l.past, Blocks: blockTable(l.past+l.rows, i*perSeq)})
 		step.Outputs = append(step.Outputs, int32((i+1)*l.rows-1))
 	}
 	ropes := []compute.Rope{{InvFreq: invFreq(shape.heads.Dim), Scale: 1}}
@@ -141,14 +146,16 @@ func benchPass(b *testing.B, shape modelShape, kind weights.DType, pool compute.
 // BenchmarkModel measures prompts and decoding.
 func BenchmarkModel(b *testing.B) {
 	for _, shape := range modelShapes {
-		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16, weights.BF16} {
+		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16,
+			weights.BF16} {
 			if shape.hidden%kind.BlockLen() != 0 {
 				continue
 			}
 			for _, l := range []modelLoad{{1, 1, 128}, {8, 1, 128}, {1, 64, 0}, {1, 512, 0}} {
-				b.Run(fmt.Sprintf("%s/%s/%d_of_%d_after_%d", shape.name, kind, l.seqs, l.rows, l.past), func(b *testing.B) {
-					benchPass(b, shape, kind, compute.KVF32, l)
-				})
+				b.Run(fmt.Sprintf("%s/%s/%d_of_%d_after_%d", shape.name, kind, l.seqs, l.rows, l.past),
+					func(b *testing.B) {
+						benchPass(b, shape, kind, compute.KVF32, l)
+					})
 			}
 		}
 	}
@@ -158,7 +165,8 @@ func BenchmarkModel(b *testing.B) {
 // context cost in a small model, where attention weighs most.
 func BenchmarkContext(b *testing.B) {
 	for kind := range compute.KVType(compute.KVTypes) {
-		for _, l := range []modelLoad{{1, 1, 512}, {8, 1, 512}, {16, 1, 512}, {16, 1, 1880}, {64, 1, 512}, {1, 1, 4000}, {8, 1, 4000}, {16, 1, 4000}, {1, 512, 0}, {1, 512, 3500}} {
+		for _, l := range []modelLoad{{1, 1, 512}, {8, 1, 512}, {16, 1, 512}, {16, 1, 1880}, {64, 1, 512},
+			{1, 1, 4000}, {8, 1, 4000}, {16, 1, 4000}, {1, 512, 0}, {1, 512, 3500}} {
 			b.Run(fmt.Sprintf("%v/%d_of_%d_after_%d", kind, l.seqs, l.rows, l.past), func(b *testing.B) {
 				benchPass(b, modelShapes[0], weights.Q8_0, kind, l)
 			})

@@ -62,7 +62,8 @@ func benchLinear(b *testing.B, path string, kind weights.DType, rows, out, cols 
 func BenchmarkLinear(b *testing.B) {
 	shapes := []struct{ out, cols int }{{2048, 2048}, {8192, 2048}, {2048, 8192}, {128256, 2048}, {1536, 576}}
 	for _, path := range []string{"fast", "amx", "avx512", "avx2"} {
-		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16, weights.BF16} {
+		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F16,
+			weights.BF16} {
 			for _, rows := range []int{1, 2, 4, 8, 16, 24, 36, 48, 96, 512} {
 				for _, s := range shapes {
 					if rows == 512 && s.out > 10000 || s.cols%kind.BlockLen() != 0 {
@@ -81,7 +82,8 @@ func BenchmarkLinear(b *testing.B) {
 func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.Heads, seqs, rows, past int) {
 	d := newBench(b, path)
 	const poolBytes = 200 << 20 // more than a cache holds
-	layer := compute.KVShape{Layers: 1, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: seqs * (past + rows) / compute.BlockTokens, Type: kind}
+	layer := compute.KVShape{Layers: 1, KVHeads: heads.KV, HeadDim: heads.Dim,
+		Blocks: seqs * (past + rows) / compute.BlockTokens, Type: kind}
 	layers := max(1, min(30, int(poolBytes/layer.Bytes())))
 	perSeq := (past + rows + compute.BlockTokens - 1) / compute.BlockTokens
 	shape := compute.KVShape{Layers: layers, KVHeads: heads.KV, HeadDim: heads.Dim, Blocks: perSeq * seqs, Type: kind}
@@ -94,7 +96,8 @@ func benchAttend(b *testing.B, path string, kind compute.KVType, heads compute.H
 	step := plainStep(seqs * rows)
 	step.Seqs = nil
 	for i := range seqs {
-		step.Seqs = append(step.Seqs, compute.Seq{Row: i * rows, Rows: rows, Past: past, Blocks: blockTable(past+rows, i*perSeq)})
+		step.Seqs = append(step.Seqs,
+			compute.Seq{Row: i * rows, Rows: rows, Past: past, Blocks: blockTable(past+rows, i*perSeq)})
 	}
 	width := heads.Query * heads.Dim
 	q, dst := d.Buffer(seqs*rows, width, randomFloats(r, seqs*rows*width)), d.Buffer(seqs*rows, width, nil)
@@ -124,7 +127,9 @@ func BenchmarkAttend(b *testing.B) {
 			{"1B_decode_8x2K", headsOf1B, 8, 1, 2047}, {"1B_prefill_512_at_1536", headsOf1B, 1, 512, 1536},
 			{"135M_decode_2K", headsOf135M, 1, 1, 2047}, {"135M_prefill_512", headsOf135M, 1, 512, 0},
 		} {
-			b.Run(path+"/"+s.name, func(b *testing.B) { benchAttend(b, path, compute.KVF32, s.heads, s.seqs, s.rows, s.past) })
+			b.Run(path+"/"+s.name, func(b *testing.B) {
+				benchAttend(b, path, compute.KVF32, s.heads, s.seqs, s.rows, s.past)
+			})
 		}
 	}
 }
@@ -167,7 +172,8 @@ func BenchmarkStoreKVTypes(b *testing.B) {
 	for kind := range compute.KVType(compute.KVTypes) {
 		b.Run(kind.String(), func(b *testing.B) {
 			d, r, h := newBench(b, ""), newRand(1), headsOf1B
-			d.Pool(compute.KVShape{Layers: 1, KVHeads: h.KV, HeadDim: h.Dim, Blocks: rows / compute.BlockTokens, Type: kind})
+			d.Pool(compute.KVShape{Layers: 1, KVHeads: h.KV, HeadDim: h.Dim, Blocks: rows / compute.BlockTokens,
+				Type: kind})
 			fill := func(heads int) compute.Buffer {
 				return d.Buffer(rows, heads*h.Dim, randomFloats(r, rows*heads*h.Dim))
 			}

@@ -140,11 +140,15 @@ func (y *yard) floatGemms(k *kernelSet, r *rand.Rand, kind weights.DType, cols i
 	for _, more := range []bool{false, true} {
 		for rows := 1; rows <= k.floatRows; rows++ {
 			dst, x := y.floats((rows-1)*35+panelOutputs), fenced(y, randomFloats(r, (rows-1)*(cols+3)+cols))
-			y.inside(fmt.Sprintf("%s, %d rows of %d", kind, rows, cols), func() { gemm(rows, dst, 35, x, cols+3, panel, cols, more) })
+			y.inside(fmt.Sprintf("%s, %d rows of %d", kind, rows, cols), func() {
+				gemm(rows, dst, 35, x, cols+3, panel, cols, more)
+			})
 		}
 		if wide != nil {
 			dst, x := y.floats((tileRows-1)*35+panelOutputs), fenced(y, randomFloats(r, tileRows*cols))
-			y.inside(fmt.Sprintf("%s, a tile of %d columns", kind, cols), func() { wide(dst, 35, x, panel, cols, more) })
+			y.inside(fmt.Sprintf("%s, a tile of %d columns", kind, cols), func() {
+				wide(dst, 35, x, panel, cols, more)
+			})
 		}
 	}
 }
@@ -152,8 +156,10 @@ func (y *yard) floatGemms(k *kernelSet, r *rand.Rand, kind weights.DType, cols i
 func TestRowKernelsStayInside(t *testing.T) {
 	forEachYard(t, func(y *yard, k *kernelSet, r *rand.Rand) {
 		for _, n := range []int{0, 1, 15, 16, 17, 31, 48, 65} {
-			a, b, c, d := fenced(y, randomFloats(r, n)), fenced(y, randomFloats(r, n)), fenced(y, randomFloats(r, n)), fenced(y, randomFloats(r, n))
-			pairs, cos, sin := fenced(y, randomFloats(r, 2*n)), fenced(y, randomFloats(r, n)), fenced(y, randomFloats(r, n))
+			a, b, c, d := fenced(y, randomFloats(r, n)), fenced(y, randomFloats(r, n)), fenced(y,
+				randomFloats(r, n)), fenced(y, randomFloats(r, n))
+			pairs, cos, sin := fenced(y, randomFloats(r, 2*n)), fenced(y, randomFloats(r, n)), fenced(y,
+				randomFloats(r, n))
 			for what, do := range map[string]func(){
 				"add":         func() { k.add(a, b) },
 				"addWeighted": func() { k.addWeighted(a, b, 2) },
@@ -211,6 +217,7 @@ func (y *yard) attend(k *kernelSet, r *rand.Rand, kind compute.KVType, dim, n in
 	}
 	first, valuesAt := pool.from(0, 1)
 	y.inside("whole blocks of "+what, func() {
-		f.whole(states, scores, q, first, fenced(y, []int32{0, 1, 1}), int(pool.shape.BlockBytes()), valuesAt, dim, n, 0.5, y.floats(openedBlock(dim)))
+		f.whole(states, scores, q, first, fenced(y, []int32{0, 1, 1}), int(pool.shape.BlockBytes()), valuesAt, dim, n,
+			0.5, y.floats(openedBlock(dim)))
 	})
 }

@@ -89,11 +89,13 @@ func (b brainClass) parts() int { return int(b) + 1 }
 
 // gemmBrainFunc multiplies rows with steps of a panel: n times 32 rows, or as
 // many as the configuration says.
-type gemmBrainFunc func(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, config []byte, more bool)
+type gemmBrainFunc func(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int,
+	config []byte, more bool)
 
 // gemmFewFunc multiplies up to brainFew rows with steps of a panel as it is stored.
 // It gives the bits of a gemmBrainFunc.
-type gemmFewFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int, more bool)
+type gemmFewFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int,
+	more bool)
 
 // brainKernels are what a processor does whose matrix unit takes bfloat16. What
 // they compute is defined by their twins (see [plainBrainGemm]).
@@ -268,7 +270,8 @@ func (c *CPU) passPiece(w *worker, in *input, p *product, from, to, start, end, 
 // passFew multiplies few rows with a panel as it is stored.
 func (c *CPU) passFew(w *worker, in *input, p *product, panel, start, end int) {
 	out, stride := p.target(w, panel, start)
-	p.w.brain.few(end-start, out, stride, in.few[start*in.fewStride:], in.fewStride, p.w.panel(panel), stepsOf(p.w.cols), false)
+	p.w.brain.few(end-start, out, stride, in.few[start*in.fewStride:], in.fewStride, p.w.panel(panel),
+		stepsOf(p.w.cols), false)
 	if !p.isFull(panel) {
 		p.deliver(w, panel, start, end-start)
 	}
@@ -316,7 +319,8 @@ var brainConfigs = func() (all [2*brainTile + 1][64]byte) {
 		config := &all[rows]
 		config[0] = 1 // the only palette there is
 		first := min(rows, brainTile)
-		for tile, n := range []int{first, first, rows - first, rows - first, brainTile, brainTile, first, rows - first} {
+		for tile, n := range []int{first, first, rows - first, rows - first, brainTile, brainTile, first,
+			rows - first} {
 			if n > 0 {
 				config[16+2*tile], config[48+tile] = 64, byte(n)
 			}

@@ -37,7 +37,8 @@ func TestSplitEqualsTwinExactly(t *testing.T) {
 			k.floats[class](wide, src, steps)
 			for i, v := range wide {
 				if v != brainAt(want[2*i:]) {
-					t.Errorf("float %d of %d steps as %d parts is %v, wanted %v", i, steps, class.parts(), v, brainAt(want[2*i:]))
+					t.Errorf("float %d of %d steps as %d parts is %v, wanted %v", i, steps, class.parts(), v,
+						brainAt(want[2*i:]))
 				}
 			}
 		}
@@ -118,7 +119,8 @@ func TestBrainTilesEqualTwinExactly(t *testing.T) {
 			want := slices.Clone(got)
 			for _, more := range []bool{true, false} {
 				last := min(rows, 2*brainTile)
-				k.gemm[class][(last-1)/brainTile](max(1, rows/(2*brainTile)), got, 40, c.act, c.actStride, c.panel, steps, brainConfigs[last][:], more)
+				k.gemm[class][(last-1)/brainTile](max(1, rows/(2*brainTile)), got, 40, c.act, c.actStride, c.panel,
+					steps, brainConfigs[last][:], more)
 				plainBrainGemm(class, rows, want, 40, c.act, c.actStride, c.panel, steps, more)
 				if err := sameBits(got, want); err != nil {
 					t.Errorf("%s: %v", fmt.Sprintf("class %d, %d rows, %d steps", class, rows, steps), err)

@@ -96,14 +96,21 @@ const maxThreads = 1024
 // New returns a backend. It must be closed.
 func New(o Options) (*CPU, error) {
 	if o.Threads < 0 || o.Threads > maxThreads {
-		return nil, fmt.Errorf("cpu: %d threads: use 1 to %d, or 0 for as many as there are cores", o.Threads, maxThreads)
+		return nil, fmt.Errorf("cpu: %d threads: use 1 to %d, or 0 for as many as there are cores", o.Threads,
+			maxThreads)
 	}
 	kernels, err := pickPath(paths(), o.Path)
 	if err != nil {
 		return nil, err
 	}
 	if o.Share != nil {
-		return &CPU{kernels: kernels, numerics: o.Numerics, pool: o.Share.pool, shared: true, workers: o.Share.workers}, nil
+		return &CPU{
+			kernels:  kernels,
+			numerics: o.Numerics,
+			pool:     o.Share.pool,
+			shared:   true,
+			workers:  o.Share.workers,
+		}, nil
 	}
 	if o.Threads == 0 {
 		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
@@ -267,14 +274,16 @@ func ScratchBytes(l compute.Limits, threads int) int64 {
 	row := int64(l.Width)
 	perThread := int64(4*(unpackCols+unpackCols*panelOutputs)) + openReserve
 	quantized := int64(inner+tileRows) * int64(quantizedBytes(l.Width))
-	split := int64(inner)*int64(brainRowBytes(l.Width, 2)) + 4*int64(min(inner, fewSlots))*int64(fewRowFloats(l.Width, 2))
+	split := int64(inner)*int64(brainRowBytes(l.Width, 2)) + 4*int64(min(inner, fewSlots))*int64(
+		fewRowFloats(l.Width, 2))
 	return quantized + split + int64(inner)*12*row + int64(gathered)*4*row + int64(threads)*perThread
 }
 
 // Reserve takes the scratch memory for steps within the limits.
 func (c *CPU) Reserve(l compute.Limits) error {
 	if min(l.Rows, l.Outputs, l.Width, l.Experts) < 0 || l.Rows > maxElements/max(1, l.Width)/max(1, l.Experts) {
-		return fmt.Errorf("cpu: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each", l.Rows, l.Outputs, l.Width, l.Experts)
+		return fmt.Errorf("cpu: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each",
+			l.Rows, l.Outputs, l.Width, l.Experts)
 	}
 	c.pool.settle()
 	inner, gathered := scratchRows(l)

@@ -34,7 +34,8 @@ func newRowwise(kind weights.DType) *rowwise {
 	return &rowwise{
 		gate: randomTensor(r, kind, inner, rowwiseHidden), up: randomTensor(r, kind, inner, rowwiseHidden),
 		down:   randomTensor(r, weights.F32, rowwiseHidden, inner),
-		square: randomTensor(r, kind, rowwiseHidden, rowwiseHidden), table: randomTensor(r, kind, rowwiseVocab, rowwiseHidden),
+		square: randomTensor(r, kind, rowwiseHidden, rowwiseHidden),
+		table:  randomTensor(r, kind, rowwiseVocab, rowwiseHidden),
 		router: randomTensor(r, weights.F32, experts, rowwiseHidden),
 		bias:   vectorTensor(r, rowwiseHidden), norm: vectorTensor(r, rowwiseHidden),
 	}
@@ -71,10 +72,12 @@ func (m *rowwise) scenario(rows int) scenario {
 func TestRowsDoNotDependOnTheirNumber(t *testing.T) {
 	const most = tiledFrom + 40
 	forEachPath(t, func(t *testing.T, path string) {
-		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F32, weights.F16, weights.BF16, weights.Q5_K} {
+		for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q4_K, weights.Q6_K, weights.F32,
+			weights.F16, weights.BF16, weights.Q5_K} {
 			m := newRowwise(kind)
 			all := m.scenario(most).on(t, Options{Threads: 1, Path: path})
-			rowCounts := []int{1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 23, 24, 25, 37, 48, tiledFrom - 1, tiledFrom, tiledFrom + 1, tiledFrom + 9, most - 1}
+			rowCounts := []int{1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 23, 24, 25, 37, 48, tiledFrom - 1, tiledFrom,
+				tiledFrom + 1, tiledFrom + 9, most - 1}
 			if path == "plain" || kind == weights.Q5_K {
 				rowCounts = []int{1, 7, tiledFrom} // these have one code for any number of rows, and are slow
 			}
@@ -156,7 +159,8 @@ func TestAttentionDoesNotDependOnChunksBlocksOrThreads(t *testing.T) {
 			for _, threads := range []int{1, 2, 3, 5} {
 				chunks, blocks := partition(r, tokens), blockTable(tokens, 3)
 				r.Shuffle(len(blocks), func(a, b int) { blocks[a], blocks[b] = blocks[b], blocks[a] })
-				l.Talks = []computetest.Conversation{{Chunks: chunks, Blocks: blocks}, {Chunks: []int{1, 17, 5}, Blocks: []int32{1, 0}}}
+				l.Talks = []computetest.Conversation{{Chunks: chunks, Blocks: blocks},
+					{Chunks: []int{1, 17, 5}, Blocks: []int32{1, 0}}}
 				got := scenario(l.Scenario()).on(t, Options{Threads: threads, Path: path})[:len(want)]
 				if err := sameBits(byLayer(got, chunks, width), want); err != nil {
 					t.Errorf("%+v, %d threads, chunks %v: %v", heads, threads, chunks, err)
@@ -171,13 +175,16 @@ func TestVectorPathsAgreeExactly(t *testing.T) {
 	if len(names) < 3 {
 		t.Skipf("this machine has only the paths %v", names)
 	}
-	l := computetest.Lookback{Heads: compute.Heads{Query: 9, KV: 3, Dim: 96}, Norms: true, Talks: []computetest.Conversation{{Chunks: []int{50, 1}, Blocks: blockTable(51, 0)}}}
+	l := computetest.Lookback{Heads: compute.Heads{Query: 9, KV: 3, Dim: 96}, Norms: true,
+		Talks: []computetest.Conversation{{Chunks: []int{50, 1}, Blocks: blockTable(51, 0)}}}
 	scenarios := map[string]scenario{}
 	for l.Kind = range compute.KVType(compute.KVTypes) {
 		scenarios[fmt.Sprintf("attention over %v", l.Kind)] = scenario(l.Scenario())
 	}
 	for _, kind := range allTypes {
-		if kind == weights.BF16 && slices.ContainsFunc(paths(), func(p path) bool { return p.supported && p.kernels.brain != nil }) {
+		if kind == weights.BF16 && slices.ContainsFunc(paths(), func(p path) bool {
+			return p.supported && p.kernels.brain != nil
+		}) {
 			continue // a matrix unit for bfloat16 adds in another order
 		}
 		scenarios[fmt.Sprintf("rows of %s", kind)] = newRowwise(kind).scenario(13)
@@ -231,18 +238,22 @@ func wholeStep(b bench, rows int) func() {
 	}
 	table, norm := b.Weight(randomTensor(r, weights.Q8_0, vocab, hidden)), b.Weight(vectorTensor(r, hidden))
 	m := compute.MLP{
-		Gate: b.Weight(randomTensor(r, weights.Q8_0, inner, hidden)), Up: b.Weight(randomTensor(r, weights.F16, inner, hidden)),
+		Gate: b.Weight(randomTensor(r, weights.Q8_0, inner, hidden)),
+		Up:   b.Weight(randomTensor(r, weights.F16, inner, hidden)),
 		Down: b.Weight(randomTensor(r, weights.Q4_K, hidden, inner)),
 	}
-	e := compute.Experts{Router: b.Weight(randomTensor(r, weights.F32, 3, hidden)), MLPs: []compute.MLP{m, m, m}, TopK: 2}
+	e := compute.Experts{Router: b.Weight(randomTensor(r, weights.F32, 3, hidden)), MLPs: []compute.MLP{m, m, m},
+		TopK: 2}
 	x, y := b.Buffer(rows, hidden, nil), b.Buffer(rows, hidden, nil)
-	qkv := compute.QKV{Q: b.Buffer(rows, 256, nil), K: b.Buffer(rows, 128, nil), V: b.Buffer(rows, 128, nil), Heads: heads}
+	qkv := compute.QKV{Q: b.Buffer(rows, 256, nil), K: b.Buffer(rows, 128, nil), V: b.Buffer(rows, 128, nil),
+		Heads: heads}
 	ps := []compute.Projection{
 		{Out: qkv.Q, W: b.Weight(randomTensor(r, weights.Q6_K, 256, hidden))},
 		{Out: qkv.K, W: b.Weight(randomTensor(r, weights.Q5_0, 128, hidden))},
 		{Out: qkv.V, W: b.Weight(randomTensor(r, weights.BF16, 128, hidden))},
 	}
-	step, ropes, logits := plainStep(rows), []compute.Rope{{InvFreq: invFreq(64), Scale: 1}}, make([]float32, rows*vocab)
+	step, ropes, logits := plainStep(rows), []compute.Rope{{InvFreq: invFreq(64), Scale: 1}}, make([]float32,
+		rows*vocab)
 	step.Seqs[0].Past, step.Seqs[0].Blocks = past, blockTable(past+rows, 0)
 	a := compute.Attention{Heads: heads, Scale: 0.125}
 	return func() {

@@ -27,7 +27,8 @@ func TestNoNumberStaysVisible(t *testing.T) {
 					for o, v := range got {
 						isNumber := math.Abs(float64(v)) <= math.MaxFloat32
 						if row := o / outputs; row == spoiled && isNumber || row != spoiled && v != want[o] {
-							t.Fatalf("%s, %d rows, %v in row %d: output %d of row %d is %v, was %v", kind, rows, bad, spoiled, o%outputs, row, v, want[o])
+							t.Fatalf("%s, %d rows, %v in row %d: output %d of row %d is %v, was %v", kind, rows, bad,
+								spoiled, o%outputs, row, v, want[o])
 						}
 					}
 				}
@@ -56,10 +57,12 @@ func spoiledLinear(kind weights.DType, rows, cols, outputs int, x []float32) sce
 // is no number, as an earlier sequence may have left it there.
 func TestOldBlocksDoNotMatter(t *testing.T) {
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
-		for i, heads := range []compute.Heads{{Query: 6, KV: 2, Dim: 64}, {Query: 2, KV: 2, Dim: 24}, {Query: 8, KV: 1, Dim: 128}} {
+		for i, heads := range []compute.Heads{{Query: 6, KV: 2, Dim: 64}, {Query: 2, KV: 2, Dim: 24},
+			{Query: 8, KV: 1, Dim: 128}} {
 			for _, window := range []int{0, 20} {
 				l := computetest.Lookback{Heads: heads, Kind: kind, Window: window}
-				l.Talks = []computetest.Conversation{{Chunks: []int{1, 37, 1, 5}, Blocks: []int32{3, 1, 4}}, {Chunks: []int{17, 1}, Blocks: []int32{0, 2}}}
+				l.Talks = []computetest.Conversation{{Chunks: []int{1, 37, 1, 5}, Blocks: []int32{3, 1, 4}},
+					{Chunks: []int{17, 1}, Blocks: []int32{0, 2}}}
 				run := func(fill byte) []float32 {
 					c, err := New(Options{Threads: 1 + i, Path: path})
 					if err != nil {
@@ -101,8 +104,10 @@ func TestFailedStepLeavesNothingBehind(t *testing.T) {
 		}
 		defer c.Close()
 		b, r := bench{TB: t, Backend: c}, newRand(1)
-		w, wrong := b.Weight(randomTensor(r, weights.Q8_0, 40, cols)), b.Weight(randomTensor(r, weights.Q8_0, 40, 2*cols))
-		x, first, second := b.Buffer(rows, cols, randomFloats(r, rows*cols)), b.Buffer(rows, 40, nil), b.Buffer(rows, 40, nil)
+		w, wrong := b.Weight(randomTensor(r, weights.Q8_0, 40, cols)), b.Weight(
+			randomTensor(r, weights.Q8_0, 40, 2*cols))
+		x, first, second := b.Buffer(rows, cols, randomFloats(r, rows*cols)), b.Buffer(rows, 40, nil), b.Buffer(rows,
+			40, nil)
 		b.Begin(plainStep(rows), nil)
 		if !panics(func() { b.Linear(x, []compute.Projection{{Out: first, W: w}, {Out: second, W: wrong}}) }) {
 			t.Fatal("a matrix with other columns was multiplied")

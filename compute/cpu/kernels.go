@@ -27,10 +27,12 @@ const (
 // a panel of quantized weights. facts begins with those about the first row's
 // first block. With every block it may prefetch a number of cache lines of what
 // is needed next, from its beginning on and also beyond its end.
-type gemmPackedFunc func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int, next []byte, lines int)
+type gemmPackedFunc func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte,
+	blocks int, next []byte, lines int)
 
 // gemmFloatFunc multiplies up to floatRows rows with a panel [cols][32].
-type gemmFloatFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool)
+type gemmFloatFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int,
+	more bool)
 
 // gemmWideFunc multiplies tileRows rows, side by side in columns, with a panel [cols][32].
 type gemmWideFunc func(dst []float32, dstStride int, x []float32, panel []byte, cols int, more bool)
@@ -68,7 +70,8 @@ type attendKernels struct {
 	weigh     func(states, scores []float32, values []byte, dim, n, from, to int, scale float32)
 	addValues func(states, weights []float32, values []byte, dim, n, from, to int)
 	// whole does all three for blocks that all queries see whole. It may be nil.
-	whole func(states, scores, q []float32, keys []byte, blocks []int32, blockBytes, valuesAt, dim, n int, scale float32, open []float32)
+	whole func(states, scores, q []float32, keys []byte, blocks []int32, blockBytes, valuesAt, dim, n int,
+		scale float32, open []float32)
 }
 
 // A path is a kernel set and whether this processor can run it.
@@ -85,7 +88,8 @@ func pickPath(all []path, name string) (*kernelSet, error) {
 			return p.kernels, nil
 		}
 		if name == p.kernels.name {
-			return nil, fmt.Errorf("cpu: this processor has not all instructions of path %q: use another or leave it open", name)
+			return nil, fmt.Errorf(
+				"cpu: this processor has not all instructions of path %q: use another or leave it open", name)
 		}
 		names = append(names, p.kernels.name)
 	}

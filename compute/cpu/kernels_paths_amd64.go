@@ -7,18 +7,30 @@ import (
 )
 
 var avx512Kernels = kernelSet{
-	name: "avx512", packedRows: 6, floatRows: 6,
+	name:       "avx512",
+	packedRows: 6,
+	floatRows:  6,
 	gemmPacked: [packKinds]gemmPackedFunc{
 		packQ8: gemmQ8AVX512, packQ4: gemmQ4AVX512, packQ4K: gemmQ4KAVX512, packQ6K: gemmQ6KAVX512,
 	},
-	gemmF32: gemmF32AVX512, gemmF16: gemmF16AVX512, gemmBF16: gemmBF16AVX512,
-	wideF32: wideF32AVX512, wideF16: wideF16AVX512, wideBF16: wideBF16AVX512,
-	quantize:   quantizeAVX512,
-	pack:       [packKinds]func(dst, src []byte, rowBytes, blocks int){packQ8: packQ8AVX512, packQ4: packQ4AVX512},
-	sumSquares: sumSquaresAVX512, scaleNorm: scaleNormAVX512,
-	addTo: addToAVX512, addScaled: addScaledAVX512, scaleTo: scaleToAVX512, blend: blendAVX512,
-	gateSiLU: gateSiLUAVX512, gateGELU: gateGELUAVX512,
-	rotate: rotateAVX512, rotatePairs: rotatePairsAVX512,
+	gemmF32:     gemmF32AVX512,
+	gemmF16:     gemmF16AVX512,
+	gemmBF16:    gemmBF16AVX512,
+	wideF32:     wideF32AVX512,
+	wideF16:     wideF16AVX512,
+	wideBF16:    wideBF16AVX512,
+	quantize:    quantizeAVX512,
+	pack:        [packKinds]func(dst, src []byte, rowBytes, blocks int){packQ8: packQ8AVX512, packQ4: packQ4AVX512},
+	sumSquares:  sumSquaresAVX512,
+	scaleNorm:   scaleNormAVX512,
+	addTo:       addToAVX512,
+	addScaled:   addScaledAVX512,
+	scaleTo:     scaleToAVX512,
+	blend:       blendAVX512,
+	gateSiLU:    gateSiLUAVX512,
+	gateGELU:    gateGELUAVX512,
+	rotate:      rotateAVX512,
+	rotatePairs: rotatePairsAVX512,
 	attend: [compute.KVTypes]attendKernels{
 		compute.KVF32:  {scoresF32AVX512, weighF32AVX512, addValuesF32AVX512, attendWholeF32AVX512},
 		compute.KVBF16: {scoresBF16AVX512, weighBF16AVX512, addValuesBF16AVX512, attendWholeBF16AVX512},
@@ -28,16 +40,26 @@ var avx512Kernels = kernelSet{
 }
 
 var avx2Kernels = kernelSet{
-	name: "avx2", packedRows: 2, floatRows: 3,
+	name:       "avx2",
+	packedRows: 2,
+	floatRows:  3,
 	gemmPacked: [packKinds]gemmPackedFunc{
 		packQ8: gemmQ8AVX2, packQ4: gemmQ4AVX2, packQ4K: gemmQ4KAVX2, packQ6K: gemmQ6KAVX2,
 	},
-	gemmF32: gemmF32AVX2, gemmF16: gemmF16AVX2, gemmBF16: gemmBF16AVX2,
-	quantize:   quantizeAVX2,
-	sumSquares: sumSquaresAVX2, scaleNorm: scaleNormAVX2,
-	addTo: addToAVX2, addScaled: addScaledAVX2, scaleTo: scaleToAVX2, blend: blendAVX2,
-	gateSiLU: gateSiLUAVX2, gateGELU: gateGELUAVX2,
-	rotate: rotateAVX2, rotatePairs: rotatePairsAVX2,
+	gemmF32:     gemmF32AVX2,
+	gemmF16:     gemmF16AVX2,
+	gemmBF16:    gemmBF16AVX2,
+	quantize:    quantizeAVX2,
+	sumSquares:  sumSquaresAVX2,
+	scaleNorm:   scaleNormAVX2,
+	addTo:       addToAVX2,
+	addScaled:   addScaledAVX2,
+	scaleTo:     scaleToAVX2,
+	blend:       blendAVX2,
+	gateSiLU:    gateSiLUAVX2,
+	gateGELU:    gateGELUAVX2,
+	rotate:      rotateAVX2,
+	rotatePairs: rotatePairsAVX2,
 	attend: [compute.KVTypes]attendKernels{
 		compute.KVF32:  {scoresF32AVX2, weighF32AVX2, addValuesF32AVX2, attendWholeF32AVX2},
 		compute.KVBF16: {scoresBF16AVX2, weighBF16AVX2, addValuesBF16AVX2, attendWholeBF16AVX2},
@@ -66,8 +88,10 @@ var amxKernels = func() kernelSet {
 
 // brainAMX are the kernels for matrix units that take bfloat16.
 var brainAMX = brainKernels{
-	rows:     [brainClasses]func(dst []byte, src []float32, steps int){brainRounded: roundRowsAVX512, brainSplit: splitRowsAVX512},
-	floats:   [brainClasses]func(dst, src []float32, steps int){brainRounded: roundFloatsAVX512, brainSplit: splitFloatsAVX512},
+	rows: [brainClasses]func(dst []byte, src []float32, steps int){brainRounded: roundRowsAVX512,
+		brainSplit: splitRowsAVX512},
+	floats: [brainClasses]func(dst, src []float32, steps int){brainRounded: roundFloatsAVX512,
+		brainSplit: splitFloatsAVX512},
 	roundF16: roundF16AVX512,
 	roundPacked: [packKinds]func(dst, panel []byte, blocks int){
 		packQ8: roundQ8AVX512, packQ4: roundQ4AVX512, packQ4K: roundQ4KAVX512, packQ6K: roundQ6KAVX512,

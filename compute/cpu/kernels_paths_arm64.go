@@ -13,16 +13,26 @@ import (
 // under emulation. Their speed on a real processor has not been measured: the
 // numbers of rows below follow from how many registers there are.
 var neonKernels = kernelSet{
-	name: "neon", packedRows: 4, floatRows: 6,
+	name:       "neon",
+	packedRows: 4,
+	floatRows:  6,
 	gemmPacked: [packKinds]gemmPackedFunc{
 		packQ8: gemmQ8NEON, packQ4: gemmQ4NEON, packQ4K: gemmQ4KNEON, packQ6K: gemmQ6KNEON,
 	},
-	gemmF32: gemmF32NEON, gemmF16: gemmF16NEON, gemmBF16: gemmBF16NEON,
-	quantize:   quantizeNEON,
-	sumSquares: sumSquaresNEON, scaleNorm: scaleNormNEON,
-	addTo: addToNEON, addScaled: addScaledNEON, scaleTo: scaleToNEON, blend: blendNEON,
-	gateSiLU: gateSiLUNEON, gateGELU: gateGELUNEON,
-	rotate: rotateNEON, rotatePairs: rotatePairsNEON,
+	gemmF32:     gemmF32NEON,
+	gemmF16:     gemmF16NEON,
+	gemmBF16:    gemmBF16NEON,
+	quantize:    quantizeNEON,
+	sumSquares:  sumSquaresNEON,
+	scaleNorm:   scaleNormNEON,
+	addTo:       addToNEON,
+	addScaled:   addScaledNEON,
+	scaleTo:     scaleToNEON,
+	blend:       blendNEON,
+	gateSiLU:    gateSiLUNEON,
+	gateGELU:    gateGELUNEON,
+	rotate:      rotateNEON,
+	rotatePairs: rotatePairsNEON,
 	attend: [compute.KVTypes]attendKernels{
 		compute.KVF32:  {scoresF32NEON, weighF32NEON, addValuesF32NEON, nil},
 		compute.KVBF16: {scoresBF16NEON, weighBF16NEON, addValuesBF16NEON, nil},

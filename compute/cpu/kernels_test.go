@@ -48,7 +48,8 @@ func TestQuantizeEqualsTwin(t *testing.T) {
 					src[i] = 0
 				}
 			}
-			got, want := make([]byte, quantizedBytes(blocks*quantBlock)), make([]byte, quantizedBytes(blocks*quantBlock))
+			got, want := make([]byte, quantizedBytes(blocks*quantBlock)), make([]byte,
+				quantizedBytes(blocks*quantBlock))
 			k.quantize(got, got[blocks*quantBlock:], src, blocks)
 			plainQuantize(want, want[blocks*quantBlock:], src, blocks)
 			if !bytes.Equal(got, want) {
@@ -152,7 +153,8 @@ func TestTilesEqualRowsExactly(t *testing.T) {
 				k.tiles.unpack[q.kind](open, panel, blocks)
 				k.tiles.gemm[q.kind](tiles, got, 40, act, facts, stride, open, blocks, products)
 				for row := 0; row < rows; row += k.packedRows {
-					k.gemmPacked[q.kind](k.packedRows, want[row*40:], 40, act[row*stride:], facts[row*stride:], stride, panel, blocks, nil, 0)
+					k.gemmPacked[q.kind](k.packedRows, want[row*40:], 40, act[row*stride:], facts[row*stride:], stride,
+						panel, blocks, nil, 0)
 				}
 				if err := sameBits(got, want); err != nil {
 					t.Errorf("%s, %d tiles, %d blocks: %v", kind, tiles, blocks, err)
@@ -194,7 +196,8 @@ func TestGemmFloatEqualsTwin(t *testing.T) {
 		for _, pair := range []struct {
 			kind       weights.DType
 			fast, twin gemmFloatFunc
-		}{{weights.F32, k.gemmF32, plainGemmF32}, {weights.F16, k.gemmF16, plainGemmF16}, {weights.BF16, k.gemmBF16, plainGemmBF16}} {
+		}{{weights.F32, k.gemmF32, plainGemmF32}, {weights.F16, k.gemmF16, plainGemmF16},
+			{weights.BF16, k.gemmBF16, plainGemmBF16}} {
 			for rows := 1; rows <= k.floatRows; rows++ {
 				for _, cols := range []int{1, 2, 31, 100} {
 					panel := randomTensor(r, pair.kind, cols, panelOutputs).Data
@@ -255,7 +258,8 @@ func TestActivationsFarFromZero(t *testing.T) {
 		for i, x := range values {
 			for act, got := range []float32{silu[i], gelu[i]} {
 				want := refActivate(compute.Activation(act), x)
-				if d := math.Abs(float64(got - want)); !(d <= 1e-6*math.Abs(float64(want))+1e-30) && !(act == 1 && d < 1e-6) {
+				if d := math.Abs(float64(got - want)); !(d <= 1e-6*math.Abs(float64(want))+1e-30) &&
+					!(act == 1 && d < 1e-6) {
 					t.Errorf("%s: activation %d of %v is %v, wanted %v", path, act, x, got, want)
 				}
 			}
@@ -360,7 +364,8 @@ func testWhole(t *testing.T, k *attendKernels, r *rand.Rand, kind compute.KVType
 	}
 	want := slices.Clone(got)
 	keys, valuesAt := pool.from(layer, head)
-	k.whole(got, scores, q, keys, blocks, int(pool.shape.BlockBytes()), valuesAt, dim, n, scale, make([]float32, openedBlock(dim)))
+	k.whole(got, scores, q, keys, blocks, int(pool.shape.BlockBytes()), valuesAt, dim, n, scale,
+		make([]float32, openedBlock(dim)))
 	for _, block := range blocks {
 		keys, values := pool.head(block, layer, head)
 		k.scores(scores, q, keys, dim, n)

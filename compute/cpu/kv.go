@@ -22,13 +22,17 @@ func (c *CPU) NewKV(s compute.KVShape) error {
 		return fmt.Errorf("cpu: the backend has a pool already")
 	}
 	if !s.Type.Valid() {
-		return fmt.Errorf("cpu: a pool of type %v is not possible: use one of %s", s.Type, strings.Join(compute.KVTypeNames(), ", "))
+		return fmt.Errorf("cpu: a pool of type %v is not possible: use one of %s", s.Type,
+			strings.Join(compute.KVTypeNames(), ", "))
 	}
 	if s.Layers < 1 || s.KVHeads < 1 || s.Blocks < 1 || s.HeadDim < 2 || s.HeadDim%2 != 0 {
-		return fmt.Errorf("cpu: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the last one even", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
+		return fmt.Errorf(
+			"cpu: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the "+
+				"last one even", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
 	}
 	if s.Layers > maxElements/2/s.KVHeads/s.HeadDim/compute.BlockTokens/s.Blocks {
-		return fmt.Errorf("cpu: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
+		return fmt.Errorf("cpu: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers,
+			s.KVHeads, s.HeadDim)
 	}
 	memory, err := c.memory.take(s.Bytes())
 	if err != nil {

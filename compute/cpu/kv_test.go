@@ -31,7 +31,8 @@ func TestAttentionOverRoundedContext(t *testing.T) {
 	}
 	for kind := range compute.KVType(compute.KVTypes) {
 		for i, dim := range []int{64, 24, 2, 40, 80, 128, 256} {
-			heads := []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim}, {Query: 8, KV: 1, Dim: dim}}[i%3]
+			heads := []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim},
+				{Query: 8, KV: 1, Dim: dim}}[i%3]
 			t.Run(fmt.Sprintf("%v/dim_%d_heads_%d_of_%d", kind, dim, heads.Query, heads.KV), func(t *testing.T) {
 				l := computetest.Lookback{Heads: heads, Kind: kind, Still: true, Window: 20 * (i % 2), Talks: talks}
 				scenario(l.Scenario()).compare(t, budgetAttention)
@@ -131,7 +132,8 @@ func TestRoundingAtTheLimits(t *testing.T) {
 		}
 		huge := []float32{math.MaxFloat32 / 2, -math.MaxFloat32 / 4, 0}
 		roundKV(kind, huge)
-		if huge[0] < math.MaxFloat32/3 || huge[0] > math.MaxFloat32*0.51 || huge[1] > -math.MaxFloat32/5 || huge[2] != 0 {
+		if huge[0] < math.MaxFloat32/3 || huge[0] > math.MaxFloat32*0.51 || huge[1] > -math.MaxFloat32/5 ||
+			huge[2] != 0 {
 			t.Errorf("%v: huge numbers became %v", kind, huge)
 		}
 		for _, bad := range []float32{inf, nan} {
@@ -168,7 +170,8 @@ func nearestFP8(v float32) byte {
 }
 
 func TestFP8Values(t *testing.T) {
-	for code, want := range map[byte]float32{0x00: 0, 0x01: 1. / 512, 0x07: 7. / 512, 0x08: 1. / 64, 0x38: 1, 0xb9: -1.125, 0x7e: 448} {
+	for code, want := range map[byte]float32{0x00: 0, 0x01: 1. / 512, 0x07: 7. / 512, 0x08: 1. / 64, 0x38: 1,
+		0xb9: -1.125, 0x7e: 448} {
 		if got := fp8Values[code]; got != want {
 			t.Errorf("code %#x is %v, want %v", code, got, want)
 		}
@@ -184,7 +187,8 @@ func TestFP8Values(t *testing.T) {
 		if got := toFP8(v); got != byte(code) {
 			t.Errorf("%v has code %#x, want %#x", v, got, code)
 		}
-		for _, near := range []float32{v * 1.0625, v * 1.03125, v + 1./1024, v - 1./1024, math.Nextafter32(v*1.0625, 0), math.Nextafter32(v*1.0625, 500)} {
+		for _, near := range []float32{v * 1.0625, v * 1.03125, v + 1./1024, v - 1./1024,
+			math.Nextafter32(v*1.0625, 0), math.Nextafter32(v*1.0625, 500)} {
 			if got, want := toFP8(near), nearestFP8(near); got != want {
 				t.Errorf("%v has code %#x, want %#x", near, got, want)
 			}
@@ -222,7 +226,8 @@ func TestTokensAreStoredAlone(t *testing.T) {
 				t.Errorf("%v: dimension %d has other bytes", kind, d)
 			}
 		}
-		if a, b := (plainAttend{kind}).scales(alone, dim), (plainAttend{kind}).scales(among, dim); a[token] != b[token] {
+		if a, b := (plainAttend{kind}).scales(alone, dim), (plainAttend{kind}).scales(among,
+			dim); a[token] != b[token] {
 			t.Errorf("%v: the scale is %v alone, %v among others", kind, a[token], b[token])
 		}
 	}
@@ -264,10 +269,12 @@ func TestCopyBlocks(t *testing.T) {
 func TestMovedBlocksGiveTheSameBits(t *testing.T) {
 	const tokens, blocks = 60, 4
 	forEachKVType(t, func(t *testing.T, path string, kind compute.KVType) {
-		l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, Kind: kind, Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
+		l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, Kind: kind,
+			Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
 		run := func(moves bool) scenario {
 			return func(b bench) []float32 {
-				b.Pool(compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 3 * blocks, Type: kind})
+				b.Pool(compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 3 * blocks,
+					Type: kind})
 				table, past, outs := blockTable(tokens+3, 0), []int{0}, [][]float32{nil}
 				for step := range l.Talks[0].Chunks {
 					l.Talks[0].Blocks = table
@@ -296,10 +303,12 @@ func TestMovedBlocksGiveTheSameBits(t *testing.T) {
 // of the pool between its steps, spoils it there, and brings it back in other blocks.
 func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
 	const tokens, blocks = 60, 4
-	l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64}, Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
+	l := computetest.Lookback{Heads: compute.Heads{Query: 6, KV: 2, Dim: 64},
+		Talks: []computetest.Conversation{{Chunks: []int{tokens, 1, 2}}}}
 	run := func(moves bool) scenario {
 		return func(b bench) []float32 {
-			shape := compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 2 * blocks, Type: l.Kind}
+			shape := compute.KVShape{Layers: computetest.LookbackLayers, KVHeads: 2, HeadDim: 64, Blocks: 2 * blocks,
+				Type: l.Kind}
 			b.Pool(shape)
 			table, past, outs := blockTable(tokens+3, 0), []int{0}, [][]float32{nil}
 			bytes, noise := make([]byte, shape.BlockBytes()), make([]byte, shape.BlockBytes())
@@ -346,7 +355,9 @@ func TestBlocksOfAnotherLengthAreRefused(t *testing.T) {
 	for _, b := range []compute.Backend{c, NewRef()} {
 		bench{TB: t, Backend: b}.Pool(shape)
 		for _, n := range []int64{0, shape.BlockBytes() - 1, shape.BlockBytes() + 1} {
-			for what, do := range map[string]func([]byte){"read": func(p []byte) { b.ReadBlock(p, 0) }, "written": func(p []byte) { b.WriteBlock(0, p) }} {
+			for what, do := range map[string]func([]byte){"read": func(p []byte) {
+				b.ReadBlock(p, 0)
+			}, "written": func(p []byte) { b.WriteBlock(0, p) }} {
 				if !panics(func() { do(make([]byte, n)) }) {
 					t.Errorf("%s: a block of %d bytes was %s", b.Name(), n, what)
 				}

@@ -84,7 +84,8 @@ func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
 	in := c.prepare(s.data, len(c.rows), s.cols, f)
 	for i := range ps {
 		out := ps[i].Out.(*buffer)
-		c.jobs.multiply.add(span{in: in, first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
+		c.jobs.multiply.add(
+			span{in: in, first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
 	}
 	c.multiply()
 }
@@ -116,7 +117,8 @@ func (c *CPU) addGated(in input, m *compute.MLP, row, width int) {
 		in:     in,
 		first:  c.product(m.Gate, m.GateBias, in.stride, c.hidden[row*width:], width),
 		second: c.product(m.Up, m.UpBias, in.stride, c.up[row*width:], width),
-		gated:  true, act: m.Act,
+		gated:  true,
+		act:    m.Act,
 	})
 }
 

@@ -14,7 +14,8 @@ func takeMemory(bytes int64) ([]byte, error) {
 	if bytes == 0 {
 		return nil, nil
 	}
-	b, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	b, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: cannot take %d MiB of memory: %w", bytes>>20, err)
 	}

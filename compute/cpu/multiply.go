@@ -332,7 +332,8 @@ func (c *CPU) multiplyStored(w *worker, in *input, p *product, panel, start, end
 }
 
 // passFloats multiplies the rows start..end with some columns of a panel, the first of which is given.
-func (c *CPU) passFloats(w *worker, in *input, p *product, panel, start, end int, t weights.DType, packed []byte, col, cols int) {
+func (c *CPU) passFloats(w *worker, in *input, p *product, panel, start, end int, t weights.DType, packed []byte,
+	col, cols int) {
 	gemm, wide := c.kernels.floats(t)
 	full, more := p.isFull(panel), col > 0
 	for row, rows := start, 0; row < end; row += rows {

@@ -37,7 +37,8 @@ func TestFastNumerics(t *testing.T) {
 		kind := []weights.DType{weights.F16, weights.BF16}[r.IntN(2)]
 		scenarioLinear(kind, 1+r.IntN(100), 1+r.IntN(1000), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
 		kind = []weights.DType{weights.Q8_0, weights.Q4_0}[r.IntN(2)]
-		scenarioLinear(kind, tiledFrom+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t, budgetFast)
+		scenarioLinear(kind, tiledFrom+r.IntN(100), 32*(1+r.IntN(31)), 2+r.IntN(90), 1+r.IntN(40)).compareFast(t,
+			budgetFast)
 	}
 }
 
@@ -86,7 +87,8 @@ func TestNamesOfNumerics(t *testing.T) {
 			t.Fatal(err)
 		}
 		arithmetic, rest, _ := strings.Cut(c.Name(), ",")
-		if fast := c.kernels.brain != nil; strings.Contains(arithmetic, "fast") != fast || strings.Contains(rest, "no fast") == fast {
+		if fast := c.kernels.brain != nil; strings.Contains(arithmetic, "fast") != fast ||
+			strings.Contains(rest, "no fast") == fast {
 			t.Errorf("a backend on %s calls itself %q", path, c.Name())
 		}
 		_ = c.Close()

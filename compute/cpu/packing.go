@@ -59,10 +59,40 @@ const (
 const scaleBytes = 2 * panelOutputs
 
 var packings = map[weights.DType]*packing{
-	weights.Q8_0: {kind: packQ8, run: 1, bits: 8, subs: 1, zero: 128, file: packQ8Run},
-	weights.Q4_0: {kind: packQ4, run: 1, bits: 4, subs: 1, zero: 8, file: packQ4Run},
-	weights.Q4_K: {kind: packQ4K, head: 4 * panelOutputs, run: 8, bits: 4, subs: 1, mins: true, file: packQ4KRun},
-	weights.Q6_K: {kind: packQ6K, head: 2 * panelOutputs, run: 8, bits: 6, subs: 2, zero: 32, file: packQ6KRun},
+	weights.Q8_0: {
+		kind: packQ8,
+		run:  1,
+		bits: 8,
+		subs: 1,
+		zero: 128,
+		file: packQ8Run,
+	},
+	weights.Q4_0: {
+		kind: packQ4,
+		run:  1,
+		bits: 4,
+		subs: 1,
+		zero: 8,
+		file: packQ4Run,
+	},
+	weights.Q4_K: {
+		kind: packQ4K,
+		head: 4 * panelOutputs,
+		run:  8,
+		bits: 4,
+		subs: 1,
+		mins: true,
+		file: packQ4KRun,
+	},
+	weights.Q6_K: {
+		kind: packQ6K,
+		head: 2 * panelOutputs,
+		run:  8,
+		bits: 6,
+		subs: 2,
+		zero: 32,
+		file: packQ6KRun,
+	},
 }
 
 func (q *packing) blockBytes() int { return scaleBytes + q.bits*blockWeights/8 }
@@ -103,7 +133,8 @@ func putGroup(dst []byte, group, output int, v uint32) {
 // packGroups copies a block of one output whose weights a panel has as the file
 // does, in groups of four bytes, and flips some bits of each. The groups are arrays so
 // that none is checked: all of a model is packed before it answers.
-func packGroups[From [4]uint32 | [8]uint32, To [4][panelOutputs]uint32 | [8][panelOutputs]uint32](dst, src []byte, output int, flip uint32) {
+func packGroups[From [4]uint32 | [8]uint32, To [4][panelOutputs]uint32 | [8][panelOutputs]uint32](dst, src []byte,
+	output int, flip uint32) {
 	var from *From
 	var to *To
 	_, _ = dst[scaleBytes+unsafe.Sizeof(*to)-1], src[2+unsafe.Sizeof(*from)-1]

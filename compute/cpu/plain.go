@@ -11,19 +11,29 @@ import (
 // plainKernels are the twins in Go of the generated kernels. They define
 // what those compute, and serve processors that have none.
 var plainKernels = kernelSet{
-	name: "plain", packedRows: 6, floatRows: 6,
+	name:       "plain",
+	packedRows: 6,
+	floatRows:  6,
 	gemmPacked: [packKinds]gemmPackedFunc{
 		packQ8:  plainGemmPacked(weights.Q8_0),
 		packQ4:  plainGemmPacked(weights.Q4_0),
 		packQ4K: plainGemmPacked(weights.Q4_K),
 		packQ6K: plainGemmPacked(weights.Q6_K),
 	},
-	gemmF32: plainGemmF32, gemmF16: plainGemmF16, gemmBF16: plainGemmBF16,
-	quantize:   plainQuantize,
-	sumSquares: plainSumSquares, scaleNorm: plainScaleNorm,
-	addTo: plainAddTo, addScaled: plainAddScaled, scaleTo: plainScaleTo, blend: plainBlend,
-	gateSiLU: plainGateSiLU, gateGELU: plainGateGELU,
-	rotate: plainRotate, rotatePairs: plainRotatePairs,
+	gemmF32:     plainGemmF32,
+	gemmF16:     plainGemmF16,
+	gemmBF16:    plainGemmBF16,
+	quantize:    plainQuantize,
+	sumSquares:  plainSumSquares,
+	scaleNorm:   plainScaleNorm,
+	addTo:       plainAddTo,
+	addScaled:   plainAddScaled,
+	scaleTo:     plainScaleTo,
+	blend:       plainBlend,
+	gateSiLU:    plainGateSiLU,
+	gateGELU:    plainGateGELU,
+	rotate:      plainRotate,
+	rotatePairs: plainRotatePairs,
 	attend: [compute.KVTypes]attendKernels{
 		compute.KVF32:  plainAttendKernels(compute.KVF32),
 		compute.KVBF16: plainAttendKernels(compute.KVBF16),
@@ -51,12 +61,14 @@ func plainGemmF16(rows int, dst []float32, dstStride int, x []float32, xStride i
 	plainGemm(rows, dst, dstStride, x, xStride, view[uint16](panel), cols, more, weights.FromF16)
 }
 
-func plainGemmBF16(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int, more bool) {
+func plainGemmBF16(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, cols int,
+	more bool) {
 	plainGemm(rows, dst, dstStride, x, xStride, view[uint16](panel), cols, more, weights.FromBF16)
 }
 
 // plainGemm widens a column of the panel once for all rows.
-func plainGemm[T any](rows int, dst []float32, dstStride int, x []float32, xStride int, panel []T, cols int, more bool, widen func(T) float32) {
+func plainGemm[T any](rows int, dst []float32, dstStride int, x []float32, xStride int, panel []T, cols int, more bool,
+	widen func(T) float32) {
 	if !more {
 		for r := range rows {
 			clear(dst[r*dstStride:][:panelOutputs])

@@ -9,7 +9,8 @@ import (
 
 // plainBrainGemm is the twin of the kernels that multiply bfloat16. A product
 // of two such numbers is exact, so it does not matter whether it is fused with the sum.
-func plainBrainGemm(class brainClass, rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int, more bool) {
+func plainBrainGemm(class brainClass, rows int, dst []float32, dstStride int, act []byte, actStride int, panel []byte,
+	steps int, more bool) {
 	for r := range rows {
 		for o := range panelOutputs {
 			var sum float32

@@ -52,7 +52,8 @@ func floatAt(b []byte) float32 { return math.Float32frombits(binary.LittleEndian
 // plainGemmPacked returns the twin of the kernels for a packing.
 func plainGemmPacked(t weights.DType) gemmPackedFunc {
 	q := packings[t]
-	return func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int, _ []byte, _ int) {
+	return func(rows int, dst []float32, dstStride int, act, facts []byte, actStride int, panel []byte, blocks int,
+		_ []byte, _ int) {
 		for r := range rows {
 			clear(dst[r*dstStride:][:panelOutputs])
 		}
@@ -61,7 +62,8 @@ func plainGemmPacked(t weights.DType) gemmPackedFunc {
 			run := panel[b/q.run*q.runBytes():][:q.runBytes()]
 			q.open(&open, run[:q.head], run[q.head+b%q.run*q.blockBytes():][:q.blockBytes()])
 			for r := range rows {
-				q.addBlock(dst[r*dstStride:][:panelOutputs], &open, act[r*actStride+b*quantBlock:][:quantBlock], facts[r*actStride+b*factBytes:][:factBytes])
+				q.addBlock(dst[r*dstStride:][:panelOutputs], &open, act[r*actStride+b*quantBlock:][:quantBlock],
+					facts[r*actStride+b*factBytes:][:factBytes])
 			}
 		}
 	}
@@ -94,7 +96,8 @@ func (q *packing) addBlock(dst []float32, b *openBlock, act, fact []byte) {
 
 func plainQuantize(dst, facts []byte, src []float32, blocks int) {
 	for b := range blocks {
-		plainQuantizeBlock(dst[b*quantBlock:][:quantBlock], facts[b*factBytes:][:factBytes], src[b*quantBlock:][:quantBlock])
+		plainQuantizeBlock(dst[b*quantBlock:][:quantBlock], facts[b*factBytes:][:factBytes],
+			src[b*quantBlock:][:quantBlock])
 	}
 }
 

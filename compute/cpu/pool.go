@@ -97,8 +97,11 @@ func newPool(threads int) *pool {
 
 func newPoolWithClock(threads int, now func() time.Duration, switches func() int64) *pool {
 	p := &pool{
-		finished: make(chan struct{}, 1), wake: make(chan struct{}, threads),
-		helpers: make([]helper, threads), now: now, switches: switches,
+		finished: make(chan struct{}, 1),
+		wake:     make(chan struct{}, threads),
+		helpers:  make([]helper, threads),
+		now:      now,
+		switches: switches,
 	}
 	for worker := 1; worker < threads; worker++ {
 		p.workers.Go(func() { p.serve(worker) })

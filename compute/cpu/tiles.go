@@ -34,7 +34,8 @@ type tileKernels struct {
 
 // gemmTilesFunc multiplies n tiles of rows with unpacked blocks. It reads one
 // block beyond them.
-type gemmTilesFunc func(n int, dst []float32, dstStride int, act, facts []byte, actStride int, open []byte, blocks int, products []byte)
+type gemmTilesFunc func(n int, dst []float32, dstStride int, act, facts []byte, actStride int, open []byte, blocks int,
+	products []byte)
 
 // openBytes returns the size of an unpacked block.
 func (q *packing) openBytes() int {
@@ -47,7 +48,8 @@ func (q *packing) openBytes() int {
 
 // tiled reports whether the matrix unit computes the span.
 func (c *CPU) tiled(s *span) bool {
-	return c.kernels.tiles != nil && s.in.rows >= tiledFrom && s.first.w.quantizes() && (!s.gated || s.second.w.quantizes())
+	return c.kernels.tiles != nil && s.in.rows >= tiledFrom && s.first.w.quantizes() && (!s.gated ||
+		s.second.w.quantizes())
 }
 
 // openPanels returns how many panels of a matrix are unpacked at a time.

@@ -126,7 +126,8 @@ func (c *CPU) UploadTable(t weights.Tensor) (compute.Weight, error) {
 // checkTensor reports what is wrong with a tensor before memory is taken for it.
 func checkTensor(t weights.Tensor) error {
 	if !t.Type.Computable() {
-		return fmt.Errorf("cpu: tensor %s has type %s, which cannot be computed with: convert the model", t.Name, t.Type)
+		return fmt.Errorf("cpu: tensor %s has type %s, which cannot be computed with: convert the model", t.Name,
+			t.Type)
 	}
 	elements := 1
 	for _, d := range t.Shape {
@@ -137,7 +138,8 @@ func checkTensor(t weights.Tensor) error {
 	}
 	row := t.Type.RowBytes(t.Cols())
 	if row == 0 || row*t.Rows() != len(t.Data) {
-		return fmt.Errorf("cpu: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged", t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
+		return fmt.Errorf("cpu: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged",
+			t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
 	}
 	return nil
 }

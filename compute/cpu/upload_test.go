@@ -16,7 +16,8 @@ func TestNewRefusesWhatItCannotDo(t *testing.T) {
 		}
 	}
 	unsupported := path{&kernelSet{name: "future"}, false}
-	if _, err := pickPath([]path{unsupported, {&plainKernels, true}}, "future"); err == nil || !strings.Contains(err.Error(), "instructions") {
+	if _, err := pickPath([]path{unsupported, {&plainKernels, true}}, "future"); err == nil ||
+		!strings.Contains(err.Error(), "instructions") {
 		t.Errorf("a path without its instructions gives %v", err)
 	}
 	if k, err := pickPath([]path{unsupported, {&plainKernels, true}}, ""); err != nil || k != &plainKernels {
@@ -43,7 +44,8 @@ func TestUploadChecksSizes(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	for _, s := range []compute.KVShape{{}, {Layers: 1, KVHeads: 1, HeadDim: 3, Blocks: 1}, {Layers: 1 << 30, KVHeads: 1 << 20, HeadDim: 128, Blocks: 1 << 30}} {
+	for _, s := range []compute.KVShape{{}, {Layers: 1, KVHeads: 1, HeadDim: 3, Blocks: 1},
+		{Layers: 1 << 30, KVHeads: 1 << 20, HeadDim: 128, Blocks: 1 << 30}} {
 		if err := c.NewKV(s); err == nil {
 			t.Errorf("a pool of %+v was accepted", s)
 		}
@@ -78,7 +80,8 @@ func TestPackedBytesIsWhatUploadTakes(t *testing.T) {
 }
 
 func TestReserveTakesWhatIsAnnounced(t *testing.T) {
-	for _, l := range []compute.Limits{{Rows: 512, Outputs: 64, Width: 8192}, {Rows: 64, Outputs: 64, Width: 1000, Experts: 4}} {
+	for _, l := range []compute.Limits{{Rows: 512, Outputs: 64, Width: 8192},
+		{Rows: 64, Outputs: 64, Width: 1000, Experts: 4}} {
 		c, err := New(Options{Threads: 3})
 		if err != nil {
 			t.Fatal(err)

@@ -52,7 +52,8 @@ func TestChunkingChangesNoBits(t *testing.T) {
 		for _, window := range []int{0, 280} {
 			t.Run(fmt.Sprintf("%v_window_%d", kind, window), func(t *testing.T) {
 				run := func(chunks ...int) []float32 {
-					l := computetest.Lookback{Heads: compute.Heads{Query: 3, KV: 1, Dim: 24}, Kind: kind, Window: window}
+					l := computetest.Lookback{Heads: compute.Heads{Query: 3, KV: 1, Dim: 24}, Kind: kind,
+						Window: window}
 					l.Talks = []computetest.Conversation{
 						{Chunks: chunks, Blocks: computetest.BlockTable(tokens, 0)},
 						{Chunks: []int{17, 1, 1}, Blocks: computetest.BlockTable(40, tokens)},
@@ -150,7 +151,8 @@ func TestDecodeStepsAreOneLaunch(t *testing.T) {
 			got := r.forward(r.decode(seqs, past))
 			met := past > 0 && seqs <= 4
 			if met != (d.launches == launches) || met != (d.replays == replays+1) {
-				t.Errorf("%s: step %d had %d launches and %d replays", name, past, d.launches-launches, d.replays-replays)
+				t.Errorf("%s: step %d had %d launches and %d replays", name, past, d.launches-launches,
+					d.replays-replays)
 			}
 			step := plain.decode(seqs, past)
 			step.Hidden = make([]float32, seqs*plain.m.Width()) // what reads hidden states is not recorded

@@ -98,7 +98,8 @@ func FreeBytes(index int) (int64, error) {
 // Name says which device computes. What comes before the comma decides its arithmetic.
 func (c *CUDA) Name() string {
 	d := c.device
-	return fmt.Sprintf("cuda %s sm_%d%d, %d multiprocessors, CUDA %d.%d", d.Name, d.Major, d.Minor, d.Multiprocessor, d.Driver/1000, d.Driver%1000/10)
+	return fmt.Sprintf("cuda %s sm_%d%d, %d multiprocessors, CUDA %d.%d", d.Name, d.Major, d.Minor, d.Multiprocessor,
+		d.Driver/1000, d.Driver%1000/10)
 }
 
 // Err returns what went wrong on the device, nil while it works. An error
@@ -129,7 +130,8 @@ func (c *CUDA) must(err error) {
 func (c *CUDA) take(bytes int64, what string) (address, error) {
 	at, err := c.driver.allocate(bytes)
 	if err != nil {
-		return 0, fmt.Errorf("cuda: %s has no %.1f MiB left for %s: %w", c.device.Name, float64(bytes)/(1<<20), what, err)
+		return 0, fmt.Errorf("cuda: %s has no %.1f MiB left for %s: %w", c.device.Name, float64(bytes)/(1<<20), what,
+			err)
 	}
 	c.memory = append(c.memory, at)
 	return at, nil

@@ -119,7 +119,8 @@ func comparePrompt(t *testing.T, ours, ref *runner, p testkit.PromptOutput) {
 		off := rms(minus(got[pos], want[pos])) / rms(want[pos])
 		worst = max(worst, off)
 		if off > budgetModel {
-			t.Errorf("position %d: the differences have %.3f of the root mean square, more than %v", pos, off, budgetModel)
+			t.Errorf("position %d: the differences have %.3f of the root mean square, more than %v", pos, off,
+				budgetModel)
 		}
 		token, _ := best(got[pos])
 		expected, ahead := best(want[pos])
@@ -128,7 +129,8 @@ func comparePrompt(t *testing.T, ours, ref *runner, p testkit.PromptOutput) {
 		}
 		clear++
 		if token != expected || token != p.ArgmaxByPosition[pos] {
-			t.Errorf("position %d: the best token is %d, the reference's %d, the golden one %d", pos, token, expected, p.ArgmaxByPosition[pos])
+			t.Errorf("position %d: the best token is %d, the reference's %d, the golden one %d", pos, token, expected,
+				p.ArgmaxByPosition[pos])
 		}
 	}
 	t.Logf("differences of at most %.4f; %d of %d choices are clear", worst, clear, len(got))

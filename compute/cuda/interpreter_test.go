@@ -84,7 +84,8 @@ func (d *interpreter) load(source string, kernels []kernelShape) ([]function, er
 }
 
 func (d *interpreter) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
-	l := recordedLaunch{d.kernels[f-1], grid, k.threads, k.shared, append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
+	l := recordedLaunch{d.kernels[f-1], grid, k.threads, k.shared,
+		append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
 	if d.capturing {
 		d.captured = append(d.captured, l)
 		return nil
@@ -94,7 +95,8 @@ func (d *interpreter) launch(f function, grid [2]int, k *kernelShape, args unsaf
 }
 
 func (d *interpreter) run(l recordedLaunch) error {
-	return d.device.Launch(l.kernel, ptx.Dim{l.grid[0], l.grid[1], 1}, ptx.Dim{l.threads, 1, 1}, ptx.Dim{}, l.shared, l.args)
+	return d.device.Launch(l.kernel, ptx.Dim{l.grid[0], l.grid[1], 1}, ptx.Dim{l.threads, 1, 1}, ptx.Dim{}, l.shared,
+		l.args)
 }
 
 func (d *interpreter) beginCapture() error { d.capturing, d.captured = true, nil; return nil }

@@ -131,13 +131,15 @@ func matrixShapes(t weights.DType) []matrixKernel {
 	var all []matrixKernel
 	if quantized(t) {
 		for _, s := range []struct{ strips, rows, stages int }{{2, 8, l.few}, {4, 32, l.many}, {4, 64, l.many}} {
-			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32, l.sharedQ(s.strips, s.rows/8, s.stages), false}
+			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32,
+				l.sharedQ(s.strips, s.rows/8, s.stages), false}
 			all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 		}
 		return all
 	}
 	for _, s := range matrixTiles {
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads, s.stages * (s.strips*2048 + s.rows/8*1024), false}
+		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads,
+			s.stages * (s.strips*2048 + s.rows/8*1024), false}
 		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all

@@ -176,7 +176,8 @@ func (g *gpu) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointe
 		g.early.value[0] = 1
 		g.config.attributes, g.config.count = uintptr(unsafe.Pointer(&g.early)), 1
 	}
-	return g.do("cuLaunchKernelEx", uintptr(unsafe.Pointer(&g.config)), uintptr(f), uintptr(unsafe.Pointer(&g.params)), 0)
+	return g.do("cuLaunchKernelEx", uintptr(unsafe.Pointer(&g.config)), uintptr(f), uintptr(unsafe.Pointer(&g.params)),
+		0)
 }
 
 func (g *gpu) beginCapture() error {

@@ -25,9 +25,11 @@ type library struct {
 // versions are named with the one whose arguments are used here.
 var symbols = []string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
-	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent", "cuGetErrorName",
+	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
+	"cuGetErrorName",
 	"cuGetErrorString", "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocHost_v2", "cuMemFreeHost",
-	"cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
+	"cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+	"cuMemcpyDtoDAsync_v2",
 	"cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2",
 	"cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
 	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2",
@@ -41,7 +43,8 @@ var openLibrary = sync.OnceValues(func() (*library, error) {
 	keepCompiled()
 	handle, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return nil, fmt.Errorf("cuda: there is no NVIDIA driver here (libcuda.so.1 was not found): install one to use a GPU")
+		return nil,
+			fmt.Errorf("cuda: there is no NVIDIA driver here (libcuda.so.1 was not found): install one to use a GPU")
 	}
 	l := &library{handle: handle, calls: map[string]uintptr{}}
 	for _, name := range symbols {

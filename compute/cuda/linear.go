@@ -182,7 +182,8 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		}
 	}
 	// Of two for as many rows the second has more outputs.
-	if best+1 < len(all) && all[best+1].rows == all[best].rows && all[best+1].blocks(rows, outputs) >= c.device.Multiprocessor {
+	if best+1 < len(all) && all[best+1].rows == all[best].rows && all[best+1].blocks(rows,
+		outputs) >= c.device.Multiprocessor {
 		best++
 	}
 	// Tiles that leave multiprocessors without work are too large.
@@ -242,7 +243,13 @@ func (c *CUDA) linearArgsOf(in *input, jobs []job, k *matrixKernel) linearArgs {
 		args.x, args.scales, args.sums = c.x8.at, c.x8Scales.at, c.x8Sum.at
 	}
 	for i, j := range jobs {
-		args.job[i] = linearJob{w: j.w, bias: j.bias, out: j.out, outputs: int32(j.rows), ld: int32(j.ld)}
+		args.job[i] = linearJob{
+			w:       j.w,
+			bias:    j.bias,
+			out:     j.out,
+			outputs: int32(j.rows),
+			ld:      int32(j.ld),
+		}
 	}
 	return args
 }
@@ -268,7 +275,13 @@ func (c *CUDA) productPair(in *input, gate, up, down *job, act int32) (hidden in
 
 // rowsOf is all rows of a buffer as an input.
 func (c *CUDA) rowsOf(b *buffer, rows int) input {
-	return input{at: b.at, cols: b.cols, count: c.field(stepRows), rows: rows, packed: c.packed}
+	return input{
+		at:     b.at,
+		cols:   b.cols,
+		count:  c.field(stepRows),
+		rows:   rows,
+		packed: c.packed,
+	}
 }
 
 func (c *CUDA) runLinear(q *command, rows int) {
@@ -303,7 +316,16 @@ func (c *CUDA) gated(in *input, gate, up, down job, act int32, room int) {
 		gate.out, gate.ld = c.grow(&c.gate, bytes, "the inside of an MLP"), inner
 		up.out, up.ld = c.grow(&c.up, bytes, "the inside of an MLP"), inner
 		c.product(in, []job{gate, up})
-		hidden = input{at: gate.out, up: up.out, act: act, cols: inner, count: in.count, rows: in.rows, tiles: in.tiles, tile: in.tile}
+		hidden = input{
+			at:    gate.out,
+			up:    up.out,
+			act:   act,
+			cols:  inner,
+			count: in.count,
+			rows:  in.rows,
+			tiles: in.tiles,
+			tile:  in.tile,
+		}
 	}
 	c.product(&hidden, []job{down})
 }

@@ -52,7 +52,8 @@ func (c *CUDA) tablesOf(e *compute.Experts) (*expertTables, error) {
 		return t, nil
 	}
 	if len(e.MLPs) > maxExperts || e.TopK > maxChosen {
-		return nil, fmt.Errorf("a mixture of %d experts of which %d are used is too large: at most %d and %d", len(e.MLPs), e.TopK, maxExperts, maxChosen)
+		return nil, fmt.Errorf("a mixture of %d experts of which %d are used is too large: at most %d and %d",
+			len(e.MLPs), e.TopK, maxExperts, maxChosen)
 	}
 	of := func(pick func(m *mlp) *weight) (job, error) {
 		m := mlpOf(&e.MLPs[0])
@@ -96,7 +97,13 @@ func (c *CUDA) widened(w *weight) (*weight, error) {
 	}
 	args := widenArgs{at, w.at, int32(w.rows), int32(w.cols), int32(w.kind)}
 	start(c, &c.widen, c.blocksFor(w.rows*w.cols), 1, &args)
-	return &weight{kind: weights.F32, rows: w.rows, cols: w.cols, at: at, name: w.name}, nil
+	return &weight{
+		kind: weights.F32,
+		rows: w.rows,
+		cols: w.cols,
+		at:   at,
+		name: w.name,
+	}, nil
 }
 
 // addresses writes where one matrix of each expert lies to the device.
@@ -126,7 +133,15 @@ func (c *CUDA) runMixture(q *command, rows int) {
 	}
 	tile, slots := c.runRoute(q, t, rows)
 	m := &c.mixture
-	in := input{at: q.src.at, cols: q.src.cols, count: m.number.at, rows: slots, list: m.sources.at, tiles: m.tiles.at, tile: tile}
+	in := input{
+		at:    q.src.at,
+		cols:  q.src.cols,
+		count: m.number.at,
+		rows:  slots,
+		list:  m.sources.at,
+		tiles: m.tiles.at,
+		tile:  tile,
+	}
 	room := t.slots(max(rows, c.limits.Rows), mixtureTiles[1])
 	out := c.grow(&m.out, 4*int64(room)*int64(q.dst.cols), "the results of experts")
 	down := t.down
@@ -161,7 +176,8 @@ func (c *CUDA) runRoute(q *command, t *expertTables, rows int) (tile, slots int)
 	in := c.rowsOf(q.src, rows)
 	c.product(&in, []job{jobOf(t.router, nil, scores, t.experts)})
 	c.packed = in.packed
-	start(c, &c.route, rows, 1, &routeArgs{scores, chosen, factors, c.step.device, int32(t.experts), int32(t.topK), t.norm})
+	start(c, &c.route, rows, 1,
+		&routeArgs{scores, chosen, factors, c.step.device, int32(t.experts), int32(t.topK), t.norm})
 	args := slotArgs{
 		chosen:  chosen,
 		slots:   c.grow(&m.slots, most, "slots of experts"),

@@ -57,7 +57,8 @@ func TestLinearOddShapes(t *testing.T) {
 	r := computetest.NewRand(7)
 	for range 6 {
 		kind := []weights.DType{weights.F32, weights.F16, weights.BF16}[r.IntN(3)]
-		compare(t, computetest.Linear(kind, 1+r.IntN(67), 1+r.IntN(500), 2+r.IntN(90), 1+r.IntN(40)), linearBudget(kind))
+		compare(t, computetest.Linear(kind, 1+r.IntN(67), 1+r.IntN(500), 2+r.IntN(90), 1+r.IntN(40)),
+			linearBudget(kind))
 		kind = []weights.DType{weights.Q8_0, weights.Q4_0, weights.Q5_1}[r.IntN(3)]
 		compare(t, computetest.Linear(kind, 1+r.IntN(70), 32*(1+r.IntN(15)), 2+r.IntN(90), 1+r.IntN(40)), budgetQ8)
 	}
@@ -90,7 +91,8 @@ func TestGatedMLP(t *testing.T) {
 		compare(t, computetest.GatedMLP(weights.F32, weights.F32, weights.F32, act, 5, 100, 133, true), budgetMLP)
 		compare(t, computetest.GatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 256, false), budgetMLPQ8)
 		compare(t, computetest.GatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 160, true), budgetMLPQ8)
-		compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, 9, 96, 200, true), budgetMLPBrain)
+		compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, 9, 96, 200, true),
+			budgetMLPBrain)
 	}
 }
 
@@ -118,12 +120,15 @@ func TestAttention(t *testing.T) {
 		{Chunks: []int{1, 16, 1}, Blocks: []int32{0, 12}},
 	}
 	for i, dim := range []int{64, 24, 2, 80, 128, 256} {
-		heads := []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim}, {Query: 8, KV: 1, Dim: dim}}[i%3]
+		heads := []compute.Heads{{Query: 4, KV: 4, Dim: dim}, {Query: 9, KV: 3, Dim: dim},
+			{Query: 8, KV: 1, Dim: dim}}[i%3]
 		for _, window := range []int{0, 20} {
-			t.Run(fmt.Sprintf("dim_%d_heads_%d_of_%d_window_%d", dim, heads.Query, heads.KV, window), func(t *testing.T) {
-				l := computetest.Lookback{Heads: heads, Window: window, Talks: talks, Interleaved: heads.KV == 3, Norms: heads.KV == 1}
-				compareOn(t, hopper-i%2, l.Scenario(), budgetAttention)
-			})
+			t.Run(fmt.Sprintf("dim_%d_heads_%d_of_%d_window_%d", dim, heads.Query, heads.KV, window),
+				func(t *testing.T) {
+					l := computetest.Lookback{Heads: heads, Window: window, Talks: talks, Interleaved: heads.KV == 3,
+						Norms: heads.KV == 1}
+					compareOn(t, hopper-i%2, l.Scenario(), budgetAttention)
+				})
 		}
 	}
 }

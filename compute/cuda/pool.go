@@ -45,15 +45,20 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 		return fmt.Errorf("cuda: the backend has a pool already")
 	}
 	if !s.Type.Valid() {
-		return fmt.Errorf("cuda: a pool of type %v is not possible: use one of %s", s.Type, strings.Join(compute.KVTypeNames(), ", "))
+		return fmt.Errorf("cuda: a pool of type %v is not possible: use one of %s", s.Type,
+			strings.Join(compute.KVTypeNames(), ", "))
 	}
 	widest := headWidths[len(headWidths)-1]
 	if s.Layers < 1 || s.KVHeads < 1 || s.Blocks < 1 || s.HeadDim < 2 || s.HeadDim%2 != 0 || s.HeadDim > widest {
-		return fmt.Errorf("cuda: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the last one even and at most %d",
+		return fmt.Errorf(
+			"cuda: a pool of %d blocks for %d layers, %d heads of %d is not possible: all must be positive, the "+
+				"last one even and at most %d",
 			s.Blocks, s.Layers, s.KVHeads, s.HeadDim, widest)
 	}
-	if s.Layers > maxElements/2/s.KVHeads/s.HeadDim/compute.BlockTokens/s.Blocks || s.Blocks > 1<<31/compute.BlockTokens-1 {
-		return fmt.Errorf("cuda: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers, s.KVHeads, s.HeadDim)
+	if s.Layers > maxElements/2/s.KVHeads/s.HeadDim/compute.BlockTokens/s.Blocks ||
+		s.Blocks > 1<<31/compute.BlockTokens-1 {
+		return fmt.Errorf("cuda: a pool of %d blocks for %d layers, %d heads of %d is too large", s.Blocks, s.Layers,
+			s.KVHeads, s.HeadDim)
 	}
 	at, err := c.take(s.Bytes(), fmt.Sprintf("%d blocks of the key/value pool: use fewer", s.Blocks))
 	if err != nil {

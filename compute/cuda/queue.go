@@ -215,7 +215,8 @@ func at(queue []command, i int) *command {
 func overwritten(b *buffer, queue []command) bool {
 	for i := range queue {
 		q := &queue[i]
-		if q.src == b || q.op == opRopeStore && (q.dst == b || q.key == b || q.value == b) || q.op == opAdd && q.dst == b {
+		if q.src == b || q.op == opRopeStore && (q.dst == b || q.key == b || q.value == b) ||
+			q.op == opAdd && q.dst == b {
 			return false
 		}
 		if q.dst == b {
@@ -250,7 +251,14 @@ func (c *CUDA) Embed(dst compute.Buffer, table compute.Weight, scale float32) {
 
 // Norm queues an RMS norm.
 func (c *CUDA) Norm(dst, src compute.Buffer, w compute.Weight, eps, offset float32) {
-	c.enqueue(command{op: opNorm, dst: buf(dst), src: buf(src), w: mat(w), x: eps, y: offset})
+	c.enqueue(command{
+		op:  opNorm,
+		dst: buf(dst),
+		src: buf(src),
+		w:   mat(w),
+		x:   eps,
+		y:   offset,
+	})
 }
 
 // Linear queues projections of the same input.
@@ -290,7 +298,15 @@ func (c *CUDA) RopeStore(layer, rope int, x *compute.QKV) {
 
 // Attend queues attention.
 func (c *CUDA) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
-	c.enqueue(command{op: opAttend, dst: buf(dst), src: buf(q), layer: layer, x: a.Scale, heads: a.Heads, window: a.Window})
+	c.enqueue(command{
+		op:     opAttend,
+		dst:    buf(dst),
+		src:    buf(q),
+		layer:  layer,
+		x:      a.Scale,
+		heads:  a.Heads,
+		window: a.Window,
+	})
 }
 
 // GatedMLP queues an MLP.
@@ -374,7 +390,8 @@ func (c *CUDA) pinOnce(dst []float32) {
 // Reserve takes the scratch memory for steps within the limits.
 func (c *CUDA) Reserve(l compute.Limits) error {
 	if min(l.Rows, l.Outputs, l.Width, l.Experts) < 0 || l.Rows > maxElements/max(1, l.Width)/max(1, l.Experts) {
-		return fmt.Errorf("cuda: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each", l.Rows, l.Outputs, l.Width, l.Experts)
+		return fmt.Errorf("cuda: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each",
+			l.Rows, l.Outputs, l.Width, l.Experts)
 	}
 	c.limits = l
 	return c.reserve(l)

@@ -97,7 +97,8 @@ func bytesOf[T any](s []T) []byte {
 // checkTensor reports what is wrong with a tensor before memory is taken for it.
 func checkTensor(t weights.Tensor) error {
 	if !t.Type.Computable() {
-		return fmt.Errorf("cuda: tensor %s has type %s, which cannot be computed with: convert the model", t.Name, t.Type)
+		return fmt.Errorf("cuda: tensor %s has type %s, which cannot be computed with: convert the model", t.Name,
+			t.Type)
 	}
 	elements := 1
 	for _, d := range t.Shape {

@@ -27,12 +27,17 @@ func qwenTokens(t testing.TB) (size int, bytesOf func(parley.Token) []byte, ends
 // places are texts after which a mask is measured: those in which a constrained
 // answer mostly stands.
 var places = []struct{ name, schema, text string }{
-	{"in a string", `{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{"name": "Ann`},
-	{"at a key", `{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{`},
-	{"after a value", `{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{"name": "Ann"`},
+	{"in a string",
+		`{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{"name": "Ann`},
+	{"at a key",
+		`{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{`},
+	{"after a value",
+		`{"type":"object","properties":{"name":{"type":"string"},"b":{"type":"integer"}},"required":["name","b"],"additionalProperties":false}`, `{"name": "Ann"`},
 	{"in a number", `{"type":"array","items":{"type":"integer"}}`, `[1`},
-	{"in a counted string", `{"type":"object","properties":{"s":{"type":"string","maxLength":100}},"required":["s"]}`, `{"s":"An`},
-	{"near its end", `{"type":"object","properties":{"s":{"type":"string","maxLength":10}},"required":["s"]}`, `{"s":"Annabel`},
+	{"in a counted string", `{"type":"object","properties":{"s":{"type":"string","maxLength":100}},"required":["s"]}`,
+		`{"s":"An`},
+	{"near its end", `{"type":"object","properties":{"s":{"type":"string","maxLength":10}},"required":["s"]}`,
+		`{"s":"Annabel`},
 	{"in a pattern", `{"type":"string","pattern":"^[a-z]+(-[a-z]+)*$"}`, `"an`},
 	{"at any value", `{}`, ``},
 	{"in a name of any", `{"type":"object"}`, `{"a`},
@@ -48,7 +53,8 @@ type vocabulary struct {
 var vocabularies = []vocabulary{{"polly", pollyTokens}, {"qwen2", qwenTokens}}
 
 // reach returns a matcher behind text, which it spells in single bytes.
-func reach(b *testing.B, m *grammar.Masker, p *grammar.Program, single map[byte]parley.Token, text string) *grammar.Matcher {
+func reach(b *testing.B, m *grammar.Masker, p *grammar.Program, single map[byte]parley.Token,
+	text string) *grammar.Matcher {
 	at := m.Start(p)
 	for i := range len(text) {
 		if !at.Accept(single[text[i]]) {
@@ -103,7 +109,8 @@ func BenchmarkStep(b *testing.B) {
 			}
 			for _, c := range places {
 				b.Run(c.name, func(b *testing.B) {
-					at := reach(b, grammar.NewMasker(v, 1<<22), compile(b, parley.JSONSchema([]byte(c.schema), true)), single, c.text)
+					at := reach(b, grammar.NewMasker(v, 1<<22), compile(b, parley.JSONSchema([]byte(c.schema), true)),
+						single, c.text)
 					var token parley.Token
 					for mask := at.Mask(); !mask.Allows(token); token++ {
 					}

@@ -26,16 +26,20 @@ type facts struct {
 }
 
 // silent are the keywords that say nothing about which values are allowed.
-var silent = map[string]bool{"title": true, "description": true, "default": true, "examples": true, "example": true, "deprecated": true,
-	"readOnly": true, "writeOnly": true, "$schema": true, "$id": true, "id": true, "$comment": true, "$defs": true, "definitions": true, "$anchor": true,
+var silent = map[string]bool{"title": true, "description": true, "default": true, "examples": true, "example": true,
+	"deprecated": true,
+	"readOnly":   true, "writeOnly": true, "$schema": true, "$id": true, "id": true, "$comment": true, "$defs": true,
+	"definitions": true, "$anchor": true,
 	"contentEncoding": true, "contentMediaType": true, "discriminator": true, "strict": true}
 
 func isSilent(name string) bool { return silent[name] || strings.HasPrefix(name, "x-") }
 
 // free reports whether the facts allow every value.
 func (f *facts) free() bool {
-	return f.kinds == isAnything && len(f.objects) == 0 && len(f.arrays) == 0 && f.minItems == 0 && f.maxItems < 0 && f.minMembers == 0 &&
-		f.maxMembers < 0 && !f.heldText() && f.numbers.least == nil && f.numbers.most == nil && f.numbers.multiples == nil
+	return f.kinds == isAnything && len(f.objects) == 0 && len(f.arrays) == 0 && f.minItems == 0 && f.maxItems < 0 &&
+		f.minMembers == 0 &&
+		f.maxMembers < 0 && !f.heldText() && f.numbers.least == nil && f.numbers.most == nil &&
+		f.numbers.multiples == nil
 }
 
 // heldText reports whether strings are held to anything.
@@ -61,8 +65,10 @@ func (c *schemaCompiler) gather(parts []part) *facts {
 }
 
 // keywordsKnown are those that gather reads.
-var keywordsKnown = []string{"type", "nullable", "enum", "const", "minLength", "maxLength", "pattern", "format", "minimum", "maximum",
-	"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "items", "prefixItems", "additionalItems", "minItems", "maxItems", "properties",
+var keywordsKnown = []string{"type", "nullable", "enum", "const", "minLength", "maxLength", "pattern", "format",
+	"minimum", "maximum",
+	"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "items", "prefixItems", "additionalItems", "minItems",
+	"maxItems", "properties",
 	"required", "additionalProperties", "minProperties", "maxProperties"}
 
 // refuseStrangers finds keywords that cannot be held. Some say nothing with
@@ -70,7 +76,8 @@ var keywordsKnown = []string{"type", "nullable", "enum", "const", "minLength", "
 func (c *schemaCompiler) refuseStrangers(p part) {
 	for i, name := range p.schema.names {
 		v := p.schema.values[i]
-		idle := name == "uniqueItems" && v.is(false) || name == "unevaluatedProperties" && p.schema.get("properties") != nil
+		idle := name == "uniqueItems" && v.is(false) ||
+			name == "unevaluatedProperties" && p.schema.get("properties") != nil
 		if p.less&groupOf[name] == 0 && !isSilent(name) && !idle && !slices.Contains(keywordsKnown, name) {
 			c.unsupported(name, "here")
 		}

@@ -46,13 +46,15 @@ func (m *schemaMaker) schema(depth int) string {
 	}
 	switch m.random.IntN(kinds) {
 	case 0:
-		return m.pick(`{"type":"null"}`, `{"type":"boolean"}`, `{"const":"x"}`, `{"enum":[1,"a",[2]]}`, `{"type":["string","null"],"maxLength":4}`)
+		return m.pick(`{"type":"null"}`, `{"type":"boolean"}`, `{"const":"x"}`, `{"enum":[1,"a",[2]]}`,
+			`{"type":["string","null"],"maxLength":4}`)
 	case 1, 2:
 		return m.number()
 	case 3, 4:
 		return m.text()
 	case 5:
-		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, m.schema(depth-1), m.random.IntN(3), 2+m.random.IntN(3))
+		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, m.schema(depth-1),
+			m.random.IntN(3), 2+m.random.IntN(3))
 	case 6:
 		return fmt.Sprintf(`{"%s":[%s,%s]}`, m.pick("anyOf", "oneOf"), m.schema(depth-1), m.schema(depth-1))
 	case 7:
@@ -66,13 +68,16 @@ func (m *schemaMaker) number() string {
 	most := least + 1 + m.random.IntN(300)
 	kind := m.pick("integer", "number")
 	extra := m.pick("", "", fmt.Sprintf(`,"multipleOf":%d`, 1+m.random.IntN(3)), `,"multipleOf":0.5`)
-	return fmt.Sprintf(`{"type":"%s","%s":%d.%d,"%s":%d%s}`, kind, m.pick("minimum", "exclusiveMinimum"), least, m.random.IntN(5)*2,
+	return fmt.Sprintf(`{"type":"%s","%s":%d.%d,"%s":%d%s}`, kind, m.pick("minimum", "exclusiveMinimum"), least,
+		m.random.IntN(5)*2,
 		m.pick("maximum", "exclusiveMaximum"), most+2, extra)
 }
 
 func (m *schemaMaker) text() string {
-	return m.pick(`{"type":"string","maxLength":5}`, `{"type":"string","minLength":2,"maxLength":4}`, `{"type":"string","pattern":"^[a-c]{1,3}$"}`,
-		`{"type":"string","pattern":"x","maxLength":6}`, `{"type":"string","format":"date"}`, `{"type":"string","pattern":"^\\S\\d?$","minLength":2}`)
+	return m.pick(`{"type":"string","maxLength":5}`, `{"type":"string","minLength":2,"maxLength":4}`,
+		`{"type":"string","pattern":"^[a-c]{1,3}$"}`,
+		`{"type":"string","pattern":"x","maxLength":6}`, `{"type":"string","format":"date"}`,
+		`{"type":"string","pattern":"^\\S\\d?$","minLength":2}`)
 }
 
 func (m *schemaMaker) object(depth int) string {
@@ -85,7 +90,8 @@ func (m *schemaMaker) object(depth int) string {
 		}
 	}
 	others := m.pick("", `,"additionalProperties":false`, `,"additionalProperties":{"type":"boolean"}`)
-	return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]%s}`, strings.Join(properties, ","), strings.Join(required, ","), others)
+	return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]%s}`, strings.Join(properties, ","),
+		strings.Join(required, ","), others)
 }
 
 func (m *schemaMaker) document() string {

@@ -19,7 +19,8 @@ func nested(n int, before, s, after string) string {
 func doubling(n int, keyword string) string {
 	var defs []string
 	for i := range n {
-		defs = append(defs, fmt.Sprintf(`"d%d":{"%s":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1))
+		defs = append(defs,
+			fmt.Sprintf(`"d%d":{"%s":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1))
 	}
 	return fmt.Sprintf(`{"$defs":{%s,"d%d":{"type":"integer"}},"$ref":"#/$defs/d0"}`, strings.Join(defs, ","), n)
 }
@@ -39,34 +40,45 @@ func many(n int, format string) string {
 // hostile are schemas meant to take time or memory, and what becomes of them: a
 // part of the error, or "" if they compile.
 var hostile = map[string]struct{ schema, refusal string }{
-	"a reference to itself":        {`{"$ref":"#"}`, "itself"},
-	"references in a ring":         {`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}`, "itself"},
-	"left recursion":               {`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, "itself"},
-	"left recursion by all of":     {`{"allOf":[{"$ref":"#"},{"type":"null"}]}`, "itself"},
-	"no finite value":              {`{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "no text"},
-	"no value at all":              {`{"allOf":[{"type":"string"},{"type":"integer"}]}`, "no text"},
-	"an impossible range":          {`{"type":"integer","minimum":3,"maximum":2}`, "no text"},
-	"an unknown reference":         {`{"$ref":"#/$defs/x"}`, "does not name"},
-	"a foreign reference":          {`{"$ref":"http://example.com/s"}`, "does not name"},
-	"2^63 items":                   {`{"type":"array","items":{},"maxItems":9223372036854775808}`, "maxItems"},
-	"2^63 characters":              {`{"type":"string","minLength":9223372036854775807}`, "minLength"},
-	"a negative count":             {`{"type":"array","minItems":-1}`, "minItems"},
-	"a million items":              {`{"type":"array","items":{"type":"array","items":{"type":"string","maxLength":1000000},"maxItems":1000000},"minItems":1000,"maxItems":1000000}`, ""},
-	"a thousand nested arrays":     {nested(1000, `{"type":"array","items":`, `{}`, `}`), "nested"},
-	"deep brackets":                {nested(100000, `[`, ``, `]`), "JSON"},
-	"nested arrays":                {nested(45, `{"type":"array","items":`, `{}`, `}`), ""},
-	"nested counted arrays":        {nested(45, `{"type":"array","maxItems":7,"items":`, `{}`, `}`), ""},
-	"any of, doubling":             {doubling(60, "anyOf"), ""},
-	"all of, doubling":             {doubling(60, "allOf"), ""},
-	"all of any of":                {`{"allOf":[` + many(30, `{"anyOf":[{"properties":{"a%[1]d":{"type":"null"}}},{"properties":{"b%[1]d":{"type":"null"}}}]}`) + `]}`, "too "},
-	"any of, ambiguous":            {`{"$defs":{"a":{"type":"object","properties":{"x":{"$ref":"#/$defs/c"}}},"b":{"type":"object","properties":{"x":{"$ref":"#/$defs/c"}}},"c":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}},"$ref":"#/$defs/c"}`, ""},
-	"a thousand alternatives":      {`{"anyOf":[` + many(1000, `{"type":"object","properties":{"k":{"const":"v%d"},"w":{"type":"string"}},"required":["k","w"]}`) + `]}`, ""},
-	"a thousand references":        {`{"$defs":{` + many(1000, `"d%d":{"type":"object","properties":{"a":{"type":"string"}}}`) + `},"anyOf":[` + many(1000, `{"$ref":"#/$defs/d%d"}`) + `]}`, "begin"},
-	"a chain of references":        {`{"$defs":{` + many(1000, `"d%d":{"$ref":"#/$defs/d0x"}`) + `,"d0x":{"type":"null"}},"$ref":"#/$defs/d999"}`, ""},
-	"ten thousand values":          {`{"enum":[` + many(10000, `"value %d"`) + `]}`, ""},
-	"a hundred optional":           {`{"type":"object","properties":{` + many(100, `"property%d":{"type":"string"}`) + `}}`, ""},
-	"five hundred optional":        {`{"type":"object","properties":{` + many(500, `"property%d":{"type":"string"}`) + `}}`, "too "},
-	"two thousand required":        {`{"type":"object","properties":{` + many(2000, `"property%d":{"type":"string"}`) + `},"required":[` + many(2000, `"property%d"`) + `]}`, ""},
+	"a reference to itself": {`{"$ref":"#"}`, "itself"},
+	"references " +
+		"in a ring": {`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}`, "itself"},
+	"left recursion":           {`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, "itself"},
+	"left recursion by all of": {`{"allOf":[{"$ref":"#"},{"type":"null"}]}`, "itself"},
+	"no finite value":          {`{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "no text"},
+	"no value at all":          {`{"allOf":[{"type":"string"},{"type":"integer"}]}`, "no text"},
+	"an impossible range":      {`{"type":"integer","minimum":3,"maximum":2}`, "no text"},
+	"an unknown reference":     {`{"$ref":"#/$defs/x"}`, "does not name"},
+	"a foreign reference":      {`{"$ref":"http://example.com/s"}`, "does not name"},
+	"2^63 items":               {`{"type":"array","items":{},"maxItems":9223372036854775808}`, "maxItems"},
+	"2^63 characters":          {`{"type":"string","minLength":9223372036854775807}`, "minLength"},
+	"a negative count":         {`{"type":"array","minItems":-1}`, "minItems"},
+	"a million items":          {`{"type":"array","items":{"type":"array","items":{"type":"string","maxLength":1000000},"maxItems":1000000},"minItems":1000,"maxItems":1000000}`, ""},
+	"a thousand nested arrays": {nested(1000, `{"type":"array","items":`, `{}`, `}`), "nested"},
+	"deep brackets":            {nested(100000, `[`, ``, `]`), "JSON"},
+	"nested arrays":            {nested(45, `{"type":"array","items":`, `{}`, `}`), ""},
+	"nested counted arrays":    {nested(45, `{"type":"array","maxItems":7,"items":`, `{}`, `}`), ""},
+	"any of, doubling":         {doubling(60, "anyOf"), ""},
+	"all of, doubling":         {doubling(60, "allOf"), ""},
+	"all of any of": {`{"allOf":[` + many(30,
+		`{"anyOf":[{"properties":{"a%[1]d":{"type":"null"}}},{"properties":{"b%[1]d":{"type":"null"}}}]}`) + `]}`,
+		"too "},
+	"any of, " +
+		"ambiguous": {`{"$defs":{"a":{"type":"object","properties":{"x":{"$ref":"#/$defs/c"}}},"b":{"type":"object","properties":{"x":{"$ref":"#/$defs/c"}}},"c":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}},"$ref":"#/$defs/c"}`, ""},
+	"a thousand alternatives": {`{"anyOf":[` + many(1000,
+		`{"type":"object","properties":{"k":{"const":"v%d"},"w":{"type":"string"}},"required":["k","w"]}`) + `]}`, ""},
+	"a thousand references": {`{"$defs":{` + many(1000,
+		`"d%d":{"type":"object","properties":{"a":{"type":"string"}}}`) + `},"anyOf":[` + many(1000,
+		`{"$ref":"#/$defs/d%d"}`) + `]}`, "begin"},
+	"a chain of references": {`{"$defs":{` + many(1000,
+		`"d%d":{"$ref":"#/$defs/d0x"}`) + `,"d0x":{"type":"null"}},"$ref":"#/$defs/d999"}`, ""},
+	"ten thousand values": {`{"enum":[` + many(10000, `"value %d"`) + `]}`, ""},
+	"a hundred optional": {`{"type":"object","properties":{` + many(100,
+		`"property%d":{"type":"string"}`) + `}}`, ""},
+	"five hundred optional": {`{"type":"object","properties":{` + many(500,
+		`"property%d":{"type":"string"}`) + `}}`, "too "},
+	"two thousand required": {`{"type":"object","properties":{` + many(2000,
+		`"property%d":{"type":"string"}`) + `},"required":[` + many(2000, `"property%d"`) + `]}`, ""},
 	"an exponential pattern":       {`{"type":"string","pattern":"(a|b)*a(a|b){30}$"}`, "too "},
 	"a nested pattern":             {`{"type":"string","pattern":"^(((a+)+)+)+$"}`, ""},
 	"a long pattern":               {`{"type":"string","pattern":"` + strings.Repeat("a", 5000) + `"}`, "pattern"},
@@ -86,12 +98,14 @@ var hostile = map[string]struct{ schema, refusal string }{
 	"no schema":                    {`5`, "object"},
 	"a type that is none":          {`{"type":"strnig"}`, "strnig"},
 	"not":                          {`{"not":{"type":"string"}}`, `"not"`},
-	"conditions":                   {`{"type":"object","properties":{"a":{"if":{},"then":{}}}}`, `#/properties/a: the keyword "if"`},
-	"conditions, referred to":      {`{"$defs":{"x":{"items":{"then":{}}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, `#/$defs/x/items: the keyword "then"`},
-	"unique items":                 {`{"type":"array","uniqueItems":true}`, `"uniqueItems"`},
-	"pattern properties":           {`{"type":"object","patternProperties":{"^a":{}}}`, `"patternProperties"`},
-	"a format that is none":        {`{"type":"string","format":"stardate"}`, `"stardate"`},
-	"dependencies":                 {`{"type":"object","dependentRequired":{"a":["b"]}}`, `"dependentRequired"`},
+	"conditions": {`{"type":"object","properties":{"a":{"if":{},"then":{}}}}`,
+		`#/properties/a: the keyword "if"`},
+	"conditions, referred to": {`{"$defs":{"x":{"items":{"then":{}}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`,
+		`#/$defs/x/items: the keyword "then"`},
+	"unique items":          {`{"type":"array","uniqueItems":true}`, `"uniqueItems"`},
+	"pattern properties":    {`{"type":"object","patternProperties":{"^a":{}}}`, `"patternProperties"`},
+	"a format that is none": {`{"type":"string","format":"stardate"}`, `"stardate"`},
+	"dependencies":          {`{"type":"object","dependentRequired":{"a":["b"]}}`, `"dependentRequired"`},
 }
 
 func TestHostileSchemasAreBounded(t *testing.T) {
@@ -104,7 +118,8 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 				t.Errorf("%d steps", steps)
 			case c.refusal == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case c.refusal != "" && (err == nil || parley.CodeOf(err) != parley.InvalidRequest || !strings.Contains(err.Error(), c.refusal)):
+			case c.refusal != "" && (err == nil || parley.CodeOf(err) != parley.InvalidRequest ||
+				!strings.Contains(err.Error(), c.refusal)):
 				t.Errorf("got the error %v, want one about %q", err, c.refusal)
 			}
 		})

@@ -32,25 +32,39 @@ func all(byte) bool { return true }
 
 // pieces are tokens as vocabularies have them: words, punctuation that crosses
 // the parts of a value, broken characters, and runs.
-var pieces = append(strings.Split(`{" }} }, ", ": ":" ":{ "} "]  [" ][ [[ [{ {}  [] true false null tru lse 12 007 -1 1.5 e5 abc the "a "abc ab a" \" \\ \n \u00 \ud83d\ude00 "b": "b":1 }}} ]]] ,{" ,[ <tool </tool <tool_call> call> <to`, " "),
-	"\n  ", "\n", ", ", "  ", ": ", "é", "日本", "\xe6\x97", "\xa5x", "\xf0\x9f", " the", "\":\"", "\", \"", strings.Repeat(" ", 20), "é\"", "\t", "aaaaaaaaaaaaaaaaaaaaaaaa", "ab\"}", "abc", "abc",
-	strings.Repeat("a", 30), strings.Repeat("é", 20), strings.Repeat("ab ", 14)+"\"", strings.Repeat("x", 28)+"\"}", "\xa5"+strings.Repeat("b", 40), strings.Repeat("1", 26))
+var pieces = append(
+	strings.Split(
+		`{" }} }, ", ": ":" ":{ "} "]  [" ][ [[ [{ {}  [] true false null tru lse 12 007 -1 1.5 e5 abc the "a "abc ab a" \" \\ \n \u00 \ud83d\ude00 "b": "b":1 }}} ]]] ,{" ,[ <tool </tool <tool_call> call> <to`, " "),
+	"\n  ", "\n", ", ", "  ", ": ", "é", "日本", "\xe6\x97", "\xa5x", "\xf0\x9f", " the", "\":\"", "\", \"",
+	strings.Repeat(" ", 20), "é\"", "\t", "aaaaaaaaaaaaaaaaaaaaaaaa", "ab\"}", "abc", "abc",
+	strings.Repeat("a", 30), strings.Repeat("é", 20), strings.Repeat("ab ", 14)+"\"", strings.Repeat("x", 28)+"\"}",
+	"\xa5"+strings.Repeat("b", 40), strings.Repeat("1", 26))
 
 // masked are grammars of all kinds, for comparing masks with single steps.
 var masked = map[string]parley.Grammar{
-	"any":      parley.JSONSchema([]byte(`{}`), true),
-	"object":   parley.JSONObject(),
-	"members":  parley.JSONSchema([]byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"array","items":{"type":"string","maxLength":30}}},"additionalProperties":{"type":"number"}}`), true),
-	"counted":  parley.JSONSchema([]byte(`{"type":"array","items":{"type":"string","minLength":2,"maxLength":40},"minItems":2,"maxItems":100}`), true),
-	"long":     parley.JSONSchema([]byte(`{"type":"string","minLength":30,"maxLength":1000000}`), true),
-	"tree":     parley.JSONSchema([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}},"required":["a"]}`), true),
-	"ambig":    parley.JSONSchema([]byte(`{"$defs":{"x":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"y":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}},"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]}`), true),
-	"pattern":  parley.JSONSchema([]byte(`{"type":"string","pattern":"^(a|b\"|é)*c"}`), true),
-	"number":   parley.JSONSchema([]byte(`{"type":"array","items":{"type":"number","minimum":-1.5,"maximum":120}}`), true),
-	"short":    parley.JSONSchema([]byte(`{"type":"array","items":{"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"type":"string","minLength":3,"maxLength":28}},"required":["a","b"],"additionalProperties":false}}`), true),
-	"regex":    parley.Regex(`(?i)[a-z ]+(日本)?\n*`),
-	"repeat":   parley.Repeat(parley.Choice(parley.Literal("ab"), parley.Literal("abc"), parley.Regex("1+")), 2, 9),
-	"tools":    parley.FreeText(parley.GrammarTrigger{Text: "<tool_call>", Then: parley.Sequence(parley.JSONObject(), parley.Literal("</tool")), Again: true}),
+	"any":    parley.JSONSchema([]byte(`{}`), true),
+	"object": parley.JSONObject(),
+	"members": parley.JSONSchema(
+		[]byte(
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"array","items":{"type":"string","maxLength":30}}},"additionalProperties":{"type":"number"}}`), true),
+	"counted": parley.JSONSchema([]byte(
+		`{"type":"array","items":{"type":"string","minLength":2,"maxLength":40},"minItems":2,"maxItems":100}`), true),
+	"long": parley.JSONSchema([]byte(`{"type":"string","minLength":30,"maxLength":1000000}`), true),
+	"tree": parley.JSONSchema(
+		[]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}},"required":["a"]}`), true),
+	"ambig": parley.JSONSchema(
+		[]byte(
+			`{"$defs":{"x":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},"y":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}},"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]}`), true),
+	"pattern": parley.JSONSchema([]byte(`{"type":"string","pattern":"^(a|b\"|é)*c"}`), true),
+	"number": parley.JSONSchema([]byte(`{"type":"array","items":{"type":"number","minimum":-1.5,"maximum":120}}`),
+		true),
+	"short": parley.JSONSchema(
+		[]byte(
+			`{"type":"array","items":{"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"type":"string","minLength":3,"maxLength":28}},"required":["a","b"],"additionalProperties":false}}`), true),
+	"regex":  parley.Regex(`(?i)[a-z ]+(日本)?\n*`),
+	"repeat": parley.Repeat(parley.Choice(parley.Literal("ab"), parley.Literal("abc"), parley.Regex("1+")), 2, 9),
+	"tools": parley.FreeText(parley.GrammarTrigger{Text: "<tool_call>",
+		Then: parley.Sequence(parley.JSONObject(), parley.Literal("</tool")), Again: true}),
 	"optional": parley.Sequence(parley.Optional(parley.Literal("abc")), parley.Optional(parley.JSONObject())),
 }
 
@@ -67,7 +81,9 @@ func TestMasksAgreeWithSingleSteps(t *testing.T) {
 	vocabularies := map[string]*Vocabulary{
 		"bytes":         vocabularyOf(all, pieces...),
 		"no high bytes": vocabularyOf(func(b byte) bool { return b < 0x80 }, pieces...),
-		"few bytes":     vocabularyOf(func(b byte) bool { return strings.IndexByte(`{}[]":,ab01c<`, b) >= 0 }, pieces...),
+		"few bytes": vocabularyOf(func(b byte) bool {
+			return strings.IndexByte(`{}[]":,ab01c<`, b) >= 0
+		}, pieces...),
 	}
 	for kind, v := range vocabularies {
 		for name, g := range masked {
@@ -97,7 +113,8 @@ func walkAndCompare(t *testing.T, v *Vocabulary, at *Matcher, random *rand.Rand,
 		for token := range parley.Token(v.size) {
 			want := brute(at, token)
 			if mask.Allows(token) != want || at.Allowed(token) != want {
-				t.Fatalf("after %q: token %q: mask says %v, Allowed says %v, a step says %v", text, v.spell[token], mask.Allows(token), at.Allowed(token), want)
+				t.Fatalf("after %q: token %q: mask says %v, Allowed says %v, a step says %v", text, v.spell[token],
+					mask.Allows(token), at.Allowed(token), want)
 			}
 			if want && token != end {
 				allowed = append(allowed, token)

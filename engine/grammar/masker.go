@@ -210,7 +210,8 @@ func (m *Masker) inText(at place, s segment) (left int, ok bool) {
 // closesText reports whether a node takes the quote that ends a string, and its
 // rule ends there.
 func closesText(p *Program, n *node) bool {
-	return len(n.edges) == 1 && n.edges[0].lo == '"' && n.edges[0].hi == '"' && p.nodes[n.edges[0].to].pure && !n.accept && len(n.calls) == 0
+	return len(n.edges) == 1 && n.edges[0].lo == '"' && n.edges[0].hi == '"' && p.nodes[n.edges[0].to].pure &&
+		!n.accept && len(n.calls) == 0
 }
 
 // learn computes the partial masks inside strings, which are the largest and the

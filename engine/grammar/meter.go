@@ -66,7 +66,9 @@ func (m *meter) where() string {
 // step counts n steps.
 func (m *meter) step(n int) {
 	if m.steps += n; m.steps > m.most() {
-		m.refuse("the grammar is too complex: it needs more than %d steps to compile; use fewer alternatives, shorter patterns or fewer properties", m.most())
+		m.refuse(
+			"the grammar is too complex: it needs more than %d steps to compile; use fewer alternatives, shorter "+
+				"patterns or fewer properties", m.most())
 	}
 }
 

@@ -127,7 +127,13 @@ func (n *numbers) machine(m *meter) *machine {
 
 // positive writes down the numbers of the span from 0 up.
 func (n *numbers) positive(s *sketch, end int32) {
-	g := magnitudes{sketch: s, end: end, integer: n.integer, least: &bound{whole: "0"}, most: n.most}
+	g := magnitudes{
+		sketch:  s,
+		end:     end,
+		integer: n.integer,
+		least:   &bound{whole: "0"},
+		most:    n.most,
+	}
 	if n.most != nil && n.most.negative {
 		return
 	}
@@ -142,7 +148,13 @@ func (n *numbers) negative(s *sketch, end int32) {
 	if n.least != nil && !n.least.negative {
 		return
 	}
-	g := magnitudes{sketch: s, end: end, integer: n.integer, least: &bound{whole: "0", exclusive: true}, most: n.least}
+	g := magnitudes{
+		sketch:  s,
+		end:     end,
+		integer: n.integer,
+		least:   &bound{whole: "0", exclusive: true},
+		most:    n.least,
+	}
 	if n.most != nil && n.most.negative {
 		g.least = n.most
 	}
@@ -175,7 +187,8 @@ func (g *magnitudes) write(from int32) {
 		if short || long {
 			continue
 		}
-		at := digits{n: length, atLeast: length == len(g.least.whole), atMost: g.most != nil && length == len(g.most.whole)}
+		at := digits{n: length, atLeast: length == len(g.least.whole),
+			atMost: g.most != nil && length == len(g.most.whole)}
 		first := byte('1')
 		if length == 1 {
 			first = '0'

@@ -58,14 +58,16 @@ func newSpeaker(t *testing.T, name string) *speaker {
 func (s *speaker) room() int { return len(s.blocks) * compute.BlockTokens }
 
 // answer continues a prompt under a grammar until the answer must end.
-func (s *speaker) answer(t *testing.T, prompt []parley.Token, at *grammar.Matcher, seed uint64) (text []byte, whole bool, forced, right int) {
+func (s *speaker) answer(t *testing.T, prompt []parley.Token, at *grammar.Matcher,
+	seed uint64) (text []byte, whole bool, forced, right int) {
 	t.Helper()
 	sampler := sample.New(parley.Sampling{Temperature: 1, Seed: seed}, prompt, s.Vocab(), 0)
 	var scratch sample.Scratch
 	scores := make([]float32, s.Vocab())
 	fresh, past := prompt, 0
 	for past+len(fresh) < s.room() {
-		s.Forward(&compute.Step{Tokens: fresh, Seqs: []compute.Seq{{Rows: len(fresh), Past: past, Blocks: s.blocks}}, Outputs: []int32{int32(len(fresh) - 1)}}, s.logits)
+		s.Forward(&compute.Step{Tokens: fresh, Seqs: []compute.Seq{{Rows: len(fresh), Past: past, Blocks: s.blocks}},
+			Outputs: []int32{int32(len(fresh) - 1)}}, s.logits)
 		past += len(fresh)
 		at.Mask().Apply(scores, s.logits)
 		chosen, err := sampler.Choose(scores, &scratch)
@@ -141,7 +143,8 @@ func TestPollyCallsTools(t *testing.T) {
 	}
 	masker := grammar.NewMasker(grammar.NewVocabulary(s.Vocab(), s.bytesOf, s.tokenizer.Special().EOS), 8<<20)
 	arguments := `{"type":"object","properties":{"city":{"type":"string","maxLength":10}},"required":["city"],"additionalProperties":false}`
-	call := parley.Sequence(parley.Literal(`<tool_call>{"name": "weather", "arguments": `), parley.JSONSchema([]byte(arguments), true), parley.Literal("}</tool_call>"))
+	call := parley.Sequence(parley.Literal(`<tool_call>{"name": "weather", "arguments": `),
+		parley.JSONSchema([]byte(arguments), true), parley.Literal("}</tool_call>"))
 	start := masker.Start(compile(t, parley.Repeat(call, 1, 2)))
 	for seed := range uint64(5) {
 		text, whole, _, _ := s.answer(t, prompt, start.Fork(), seed)

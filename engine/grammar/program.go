@@ -108,7 +108,8 @@ func (p *Program) add(r rule, base int32, starts []int32) {
 			n.edges = append(n.edges, edge{e.lo, e.hi, base + e.to})
 		}
 		for _, c := range s.calls {
-			n.calls = append(n.calls, link{start: starts[c.rule], back: base + c.to, last: r.machine.nodes[c.to].pure()})
+			n.calls = append(n.calls,
+				link{start: starts[c.rule], back: base + c.to, last: r.machine.nodes[c.to].pure()})
 		}
 		p.nodes = append(p.nodes, n)
 	}
@@ -153,7 +154,9 @@ func (p *Program) classesTo(from int32, wanted func(to int32) bool) (all classes
 	if p.characters(from, wanted) {
 		all |= classCharacter
 	}
-	if to, ok := p.spread([]int32{from}, asciiEnd, 0xFF); ok && !slices.ContainsFunc(to, func(n int32) bool { return !wanted(n) }) {
+	if to, ok := p.spread([]int32{from}, asciiEnd, 0xFF); ok && !slices.ContainsFunc(to, func(n int32) bool {
+		return !wanted(n)
+	}) {
 		all |= classCharacter | classFragment
 	}
 	return all
@@ -163,8 +166,10 @@ func (p *Program) classesTo(from int32, wanted func(to int32) bool) (all classes
 // one of the wanted. It follows the well-formed encodings.
 func (p *Program) characters(from int32, wanted func(to int32) bool) bool {
 	type way struct{ first, last, lo, hi, more int }
-	ways := []way{{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
-		{0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}}
+	ways := []way{{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
+		{0xED, 0xED, 0x80, 0x9F, 1},
+		{0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2},
+		{0xF4, 0xF4, 0x80, 0x8F, 2}}
 	for _, w := range ways {
 		places, all := p.spread([]int32{from}, w.first, w.last)
 		places, second := p.spread(places, w.lo, w.hi)

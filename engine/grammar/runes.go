@@ -51,7 +51,8 @@ func (s *sketch) runes(from int32, ranges []rune, d dialect) int32 {
 
 // raw takes the UTF-8 encoding of one character between lo and hi.
 func (s *sketch) raw(from, to int32, lo, hi rune) {
-	for _, part := range [][2]rune{{0, 0x7F}, {0x80, 0x7FF}, {0x800, surrogateBefore}, {surrogateAfter, 0xFFFF}, {0x10000, utf8.MaxRune}} {
+	for _, part := range [][2]rune{{0, 0x7F}, {0x80, 0x7FF}, {0x800, surrogateBefore}, {surrogateAfter, 0xFFFF},
+		{0x10000, utf8.MaxRune}} {
 		if a, b := max(lo, part[0]), min(hi, part[1]); a <= b {
 			s.encoded(from, to, utf8.AppendRune(nil, a), utf8.AppendRune(nil, b))
 		}

@@ -50,8 +50,13 @@ type definition struct {
 
 // schema takes a JSON value that a schema allows.
 func (c *compiler) schema(s *sketch, from int32, raw []byte, strict bool) int32 {
-	sc := &schemaCompiler{compiler: c, strict: strict, root: parseDocument(c.meter, raw),
-		numbers: map[*value]int{}, known: map[string]ruleID{}}
+	sc := &schemaCompiler{
+		compiler: c,
+		strict:   strict,
+		root:     parseDocument(c.meter, raw),
+		numbers:  map[*value]int{},
+		known:    map[string]ruleID{},
+	}
 	path := c.meter.path
 	to := sc.value(s, from, []part{{schema: sc.root}})
 	for len(sc.pending) > 0 {
@@ -120,7 +125,8 @@ func (n *normaliser) add(p part, above []*value) {
 		n.c.meter.refuse("a schema must be an object, true or false")
 	}
 	if slices.Contains(above, p.schema) {
-		n.c.meter.refuse("a value may not be defined as itself: a $ref leads back to where it stands with nothing in between")
+		n.c.meter.refuse(
+			"a value may not be defined as itself: a $ref leads back to where it stands with nothing in between")
 	}
 	if n.seen[p] {
 		return
@@ -139,7 +145,9 @@ func (n *normaliser) add(p part, above []*value) {
 			n.add(part{schema: schema}, above)
 		}
 	}
-	if slices.ContainsFunc(p.schema.names, func(name string) bool { return !isSilent(name) && p.less&groupOf[name] == 0 }) {
+	if slices.ContainsFunc(p.schema.names, func(name string) bool {
+		return !isSilent(name) && p.less&groupOf[name] == 0
+	}) {
 		n.parts = append(n.parts, p)
 	}
 }
@@ -250,7 +258,8 @@ func (c *schemaCompiler) satisfies(v *value, f *facts, inside *machine) bool {
 		return false
 	case v.kind == isString:
 		length := utf8.RuneCountInString(v.text)
-		return length >= f.minLength && (f.maxLength < 0 || length <= f.maxLength) && (inside == nil || inside.matches(quote(v.text)))
+		return length >= f.minLength && (f.maxLength < 0 || length <= f.maxLength) && (inside == nil ||
+			inside.matches(quote(v.text)))
 	}
 	return true
 }

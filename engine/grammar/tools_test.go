@@ -12,8 +12,10 @@ import (
 // nested objects, lists, choices and words about each.
 func bigTool(n int) string {
 	words := strings.Repeat("What this is for, at some length. ", 4)
-	names := []string{"path", "pattern", "limit", "offset", "recursive", "include", "exclude", "old_string", "new_string", "replace_all", "command", "timeout_ms",
-		"working_directory", "environment", "run_in_background", "query", "repository", "branch", "title", "body", "labels", "assignees", "draft", "maintainer_can_modify"}
+	names := []string{"path", "pattern", "limit", "offset", "recursive", "include", "exclude", "old_string",
+		"new_string", "replace_all", "command", "timeout_ms",
+		"working_directory", "environment", "run_in_background", "query", "repository", "branch", "title", "body",
+		"labels", "assignees", "draft", "maintainer_can_modify"}
 	var properties []string
 	for i := range 24 {
 		kind := []string{
@@ -26,14 +28,17 @@ func bigTool(n int) string {
 		}[i%6]
 		properties = append(properties, fmt.Sprintf(`%q:`+kind, names[(i+n)%len(names)], words))
 	}
-	return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%q,%q],"additionalProperties":false}`, strings.Join(properties, ","), names[n%len(names)], names[(n+2)%len(names)])
+	return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%q,%q],"additionalProperties":false}`,
+		strings.Join(properties, ","), names[n%len(names)], names[(n+2)%len(names)])
 }
 
 // bigTools is a call of one of so many functions.
 func bigTools(count int) parley.Grammar {
 	var calls []parley.Grammar
 	for n := range count {
-		calls = append(calls, parley.Sequence(parley.Literal(fmt.Sprintf(`{"name": "function_number_%d", "arguments": `, n)), parley.JSONSchema([]byte(bigTool(n)), true), parley.Literal("}")))
+		calls = append(calls,
+			parley.Sequence(parley.Literal(fmt.Sprintf(`{"name": "function_number_%d", "arguments": `, n)),
+				parley.JSONSchema([]byte(bigTool(n)), true), parley.Literal("}")))
 	}
 	return parley.Repeat(parley.Choice(calls...), 1, 0)
 }
@@ -70,7 +75,8 @@ func TestHostileTools(t *testing.T) {
 	for _, name := range []string{"five hundred optional", "patterns together", "many divisors"} {
 		var calls []parley.Grammar
 		for n := range 80 {
-			calls = append(calls, parley.Sequence(parley.Literal(fmt.Sprintf("f%d(", n)), parley.JSONSchema([]byte(hostile[name].schema), true)))
+			calls = append(calls, parley.Sequence(parley.Literal(fmt.Sprintf("f%d(", n)),
+				parley.JSONSchema([]byte(hostile[name].schema), true)))
 		}
 		g := parley.Choice(calls...)
 		if steps, err := compileCounting(&g); err == nil || steps > stepsMax+nodesMax {

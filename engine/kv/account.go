@@ -27,7 +27,13 @@ type ledger struct {
 }
 
 func newLedger(link, budget int) ledger {
-	return ledger{accounts: make([]account, 1), byName: map[string]int32{}, byClass: map[int32]int{}, budget: max(budget, 1), link: link}
+	return ledger{
+		accounts: make([]account, 1),
+		byName:   map[string]int32{},
+		byClass:  map[int32]int{},
+		budget:   max(budget, 1),
+		link:     link,
+	}
 }
 
 // reset clears what is cached and who runs, keeping accounts and budgets.

@@ -10,12 +10,14 @@ import (
 )
 
 func TestConfigIsChecked(t *testing.T) {
-	bad := Config{Blocks: 0, HostBlocks: -1, DiskBlocks: -1, BlockTokens: -1, Policy: 9, WatermarkBlocks: 5, TenantShare: 2, ClassShare: -1, RetainShare: 3, RetainMax: -1, Ghosts: -1, Events: -1}
+	bad := Config{Blocks: 0, HostBlocks: -1, DiskBlocks: -1, BlockTokens: -1, Policy: 9, WatermarkBlocks: 5,
+		TenantShare: 2, ClassShare: -1, RetainShare: 3, RetainMax: -1, Ghosts: -1, Events: -1}
 	_, err := NewCache(bad)
 	if err == nil {
 		t.Fatal("a config of nonsense was accepted")
 	}
-	for _, word := range []string{"0 blocks", "host", "disk", "tokens", "policy", "watermark", "tenant", "class", "retain share", "retention", "ghosts", "events"} {
+	for _, word := range []string{"0 blocks", "host", "disk", "tokens", "policy", "watermark", "tenant", "class",
+		"retain share", "retention", "ghosts", "events"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not mention %q: %v", word, err)
 		}
@@ -24,7 +26,8 @@ func TestConfigIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Config(); got.BlockTokens != 16 || got.TenantShare != 0.5 || got.Ghosts != 800 || got.RetainMax != time.Hour {
+	if got := c.Config(); got.BlockTokens != 16 || got.TenantShare != 0.5 || got.Ghosts != 800 ||
+		got.RetainMax != time.Hour {
 		t.Errorf("the defaults are %+v", got)
 	}
 }
@@ -37,7 +40,8 @@ func TestMisuseIsHarmless(t *testing.T) {
 	}
 	now := time.Unix(5, 0)
 	var q, other Table
-	if c.Grow(&q, 2, now) || c.Fork(&q, &other, 1, now) || c.Seal(&q, parley.BlockHash{}, make([]parley.Token, 2)) == nil {
+	if c.Grow(&q, 2, now) || c.Fork(&q, &other, 1, now) ||
+		c.Seal(&q, parley.BlockHash{}, make([]parley.Token, 2)) == nil {
 		t.Error("a table that was not admitted could be used")
 	}
 	c.Release(&q, now)
@@ -70,7 +74,8 @@ func TestHalfEqualNames(t *testing.T) {
 	first, second := parley.BlockHash{1, 31: 1}, parley.BlockHash{1, 31: 2}
 	var a, b Table
 	for q, h := range map[*Table]parley.BlockHash{&a: first, &b: second} {
-		if _, ok := c.Admit(q, &Claim{Prompt: []parley.Token{7, 8}, Hashes: []parley.BlockHash{h}}, 2, time.Time{}); !ok {
+		if _, ok := c.Admit(q, &Claim{Prompt: []parley.Token{7, 8}, Hashes: []parley.BlockHash{h}}, 2,
+			time.Time{}); !ok {
 			t.Fatal("no room")
 		}
 	}

@@ -8,7 +8,8 @@ import (
 // Check reports every way in which the account disagrees with itself or with
 // the tables. It looks at everything and is meant for tests and rare audits.
 func (c *Cache) Check() error {
-	k := checker{c: c, refs: make([]int32, len(c.nodes)), kids: make([][tiers]int32, len(c.nodes)), spans: make([]span, len(c.spans))}
+	k := checker{c: c, refs: make([]int32, len(c.nodes)), kids: make([][tiers]int32, len(c.nodes)),
+		spans: make([]span, len(c.spans))}
 	k.tables()
 	k.free()
 	for id := 1; id < len(c.nodes); id++ {
@@ -43,9 +44,12 @@ func (k *checker) tables() {
 		for j, id := range t.nodes {
 			n := &k.c.nodes[id]
 			k.refs[id]++
-			k.bad(t.Blocks[j] != n.slot || n.tier != Device, "table %d has block %d at %d, but node %d is in slot %d of tier %s", i, t.Blocks[j], j, id, n.slot, n.tier)
+			k.bad(t.Blocks[j] != n.slot || n.tier != Device,
+				"table %d has block %d at %d, but node %d is in slot %d of tier %s", i, t.Blocks[j], j, id, n.slot,
+				n.tier)
 			k.bad(j < t.sealed && !n.sealed, "table %d has %d sealed blocks, but number %d is not", i, t.sealed, j)
-			k.bad(n.sealed && j > 0 && n.parent != t.nodes[j-1], "node %d follows %d in table %d, but its parent is %d", id, t.nodes[max(j-1, 0)], i, n.parent)
+			k.bad(n.sealed && j > 0 && n.parent != t.nodes[j-1],
+				"node %d follows %d in table %d, but its parent is %d", id, t.nodes[max(j-1, 0)], i, n.parent)
 		}
 	}
 }
@@ -70,7 +74,8 @@ func (k *checker) free() {
 		}
 		for slot, id := range k.c.copies.owner {
 			if id != 0 && t == Disk {
-				k.bad(seen[slot] || k.c.nodes[id].copy != int32(slot)+1, "slot %d on disk is not only the copy of node %d", slot, id)
+				k.bad(seen[slot] || k.c.nodes[id].copy != int32(slot)+1,
+					"slot %d on disk is not only the copy of node %d", slot, id)
 				seen[slot] = true
 				k.use[t].Copies++
 			}
@@ -97,7 +102,8 @@ func (k *checker) node(id int32) {
 	if n.sealed {
 		k.kids[n.parent][n.tier]++
 		parent := &k.c.nodes[n.parent]
-		k.bad(n.parent != 0 && (!parent.sealed || parent.tier > n.tier), "node %d in tier %s hangs from %d in tier %s, sealed=%t", id, n.tier, n.parent, parent.tier, parent.sealed)
+		k.bad(n.parent != 0 && (!parent.sealed || parent.tier > n.tier),
+			"node %d in tier %s hangs from %d in tier %s, sealed=%t", id, n.tier, n.parent, parent.tier, parent.sealed)
 		k.bad(k.c.lookup(&n.hash) != id, "node %d is not found under its hash", id)
 	}
 }
@@ -113,13 +119,15 @@ func (k *checker) spansAgree() {
 	retained := 0
 	for id := 1; id < len(c.spans); id++ {
 		s, want := &c.spans[id], &k.spans[id]
-		k.bad(s.count != want.count || s.ghosts != want.ghosts, "span %d counts %v blocks and %d ghosts, but has %v and %d", id, s.count, s.ghosts, want.count, want.ghosts)
+		k.bad(s.count != want.count || s.ghosts != want.ghosts,
+			"span %d counts %v blocks and %d ghosts, but has %v and %d", id, s.count, s.ghosts, want.count, want.ghosts)
 		if s.heapAt != 0 {
 			retained += int(s.count[Device])
 		}
 		for t := range tiers {
 			ready := s.count[t] > 0 && c.childless(s.deep[t], t) && (t != Device || s.heapAt == 0)
-			k.bad(ready != s.inCell[t], "span %d can lose a block in tier %s: %t, but it is listed so: %t", id, t, ready, s.inCell[t])
+			k.bad(ready != s.inCell[t], "span %d can lose a block in tier %s: %t, but it is listed so: %t", id, t,
+				ready, s.inCell[t])
 		}
 	}
 	k.bad(retained != c.retainedBlocks, "%d blocks are retained, but %d are counted", retained, c.retainedBlocks)
@@ -129,7 +137,8 @@ func (k *checker) totals() {
 	c := k.c
 	sealed := int32(0)
 	for id := range c.nodes {
-		k.bad(c.nodes[id].kids != k.kids[id], "node %d counts %v children, but has %v", id, c.nodes[id].kids, k.kids[id])
+		k.bad(c.nodes[id].kids != k.kids[id], "node %d counts %v children, but has %v", id, c.nodes[id].kids,
+			k.kids[id])
 		for _, n := range k.kids[id] {
 			sealed += n
 		}
@@ -138,7 +147,9 @@ func (k *checker) totals() {
 	for t := range tiers {
 		u := k.use[t]
 		k.bad(u.Cached != c.cached[t], "tier %s has %d cached blocks, but counts %d", t, u.Cached, c.cached[t])
-		k.bad(u.Free+u.Cached+u.InUse+u.Copies != c.total[t], "tier %s: %d free + %d cached + %d in use + %d copies are not %d", t, u.Free, u.Cached, u.InUse, u.Copies, c.total[t])
+		k.bad(u.Free+u.Cached+u.InUse+u.Copies != c.total[t],
+			"tier %s: %d free + %d cached + %d in use + %d copies are not %d", t, u.Free, u.Cached, u.InUse, u.Copies,
+			c.total[t])
 		k.bad(t == Disk && u.Copies != c.copies.n, "%d copies are on disk, but %d are counted", u.Copies, c.copies.n)
 	}
 	for _, l := range []*ledger{&c.tenants, &c.classes} {
@@ -174,7 +185,13 @@ func (c *Cache) rebuild() {
 		for i, id := range t.nodes {
 			n := &c.nodes[id]
 			if !used[id] {
-				*n = node{hash: n.hash, content: n.content, keep: n.keep, hits: n.hits, slot: t.Blocks[i]}
+				*n = node{
+					hash:    n.hash,
+					content: n.content,
+					keep:    n.keep,
+					hits:    n.hits,
+					slot:    t.Blocks[i],
+				}
 				used[id], held[n.slot] = true, true
 			}
 			n.refs++

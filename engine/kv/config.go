@@ -109,7 +109,8 @@ func (c *Config) Validate() error {
 	bad(c.DiskBlocks < 0 || c.DiskBlocks > blocksMost, "%d disk blocks, want 0 to %d", c.DiskBlocks, blocksMost)
 	bad(c.BlockTokens < 0, "blocks of %d tokens, want 1 or more, or 0 for %d", c.BlockTokens, defaultBlockTokens)
 	bad(c.Policy > LRU, "policy %d is unknown", c.Policy)
-	bad(c.WatermarkBlocks < 0 || c.WatermarkBlocks >= max(c.Blocks, 1), "a watermark of %d blocks, want less than the %d there are", c.WatermarkBlocks, c.Blocks)
+	bad(c.WatermarkBlocks < 0 || c.WatermarkBlocks >= max(c.Blocks, 1),
+		"a watermark of %d blocks, want less than the %d there are", c.WatermarkBlocks, c.Blocks)
 	for _, s := range []struct {
 		name  string
 		share float64

@@ -42,8 +42,8 @@
 //
 // Behind the device may stand host memory and disk. A block evicted from one
 // tier moves to the next if it is worth more than the least worthy block there;
-// a hit on it moves it up again, and what was on disk stays there as a copy. A child never stands in a higher tier than its
-// parent.
+// a hit on it moves it up again, and what was on disk stays there as a copy. A child never stands
+// in a higher tier than its parent.
 //
 // # Law
 //

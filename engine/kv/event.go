@@ -86,7 +86,13 @@ func (l *eventLog) blank(id int32) {
 
 func (c *Cache) storedEvent(id int32) Event {
 	n := &c.nodes[id]
-	return Event{Kind: Stored, Hash: n.hash, Parent: c.nodes[n.parent].hash, Tier: n.tier, Tokens: c.log.of(id)}
+	return Event{
+		Kind:   Stored,
+		Hash:   n.hash,
+		Parent: c.nodes[n.parent].hash,
+		Tier:   n.tier,
+		Tokens: c.log.of(id),
+	}
 }
 
 func (l *eventLog) removed(hash parley.BlockHash, t Tier) {

@@ -19,7 +19,8 @@ func TestFerryKeepsOrder(t *testing.T) {
 		direct, ferried := newFakeMemory(cfg), newFakeMemory(cfg)
 		var f Ferry
 		for step := range 100 {
-			m := Move{From: Tier(rng.IntN(int(tiers))), To: Tier(rng.IntN(int(tiers))), FromSlot: int32(rng.IntN(slots)), ToSlot: int32(rng.IntN(slots))}
+			m := Move{From: Tier(rng.IntN(int(tiers))), To: Tier(rng.IntN(int(tiers))),
+				FromSlot: int32(rng.IntN(slots)), ToSlot: int32(rng.IntN(slots))}
 			direct.do([]Move{m})
 			f.Add([]Move{m})
 			wanted := []int32{int32(rng.IntN(slots)), int32(rng.IntN(slots))}
@@ -28,7 +29,8 @@ func TestFerryKeepsOrder(t *testing.T) {
 				ferried.do(f.TakeFor(nil, wanted))
 				for _, b := range wanted {
 					if direct[Device][b][0] != ferried[Device][b][0] || f.Waits([]int32{b}) != 0 {
-						t.Fatalf("seed %d, step %d: block %d holds %d, want %d", seed, step, b, ferried[Device][b][0], direct[Device][b][0])
+						t.Fatalf("seed %d, step %d: block %d holds %d, want %d", seed, step, b, ferried[Device][b][0],
+							direct[Device][b][0])
 					}
 					// The pass writes to the block: no copy may read or write it late.
 					direct[Device][b][0] = uint64(step + 1)

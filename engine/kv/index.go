@@ -20,7 +20,8 @@ type indexEntry struct {
 // newIndex returns an index for up to most keys.
 func newIndex(most int, seed uint64) index {
 	width := max(bits.Len(uint(most)+uint(most)/2), 4)
-	return index{entries: make([]indexEntry, 1<<width), shift: uint8(64 - width), odd: (seed+0x9e3779b97f4a7c15)*0xbf58476d1ce4e5b9 | 1}
+	return index{entries: make([]indexEntry, 1<<width), shift: uint8(64 - width),
+		odd: (seed+0x9e3779b97f4a7c15)*0xbf58476d1ce4e5b9 | 1}
 }
 
 func (x *index) home(key uint64) int { return int((key ^ key>>32) * x.odd >> x.shift) }

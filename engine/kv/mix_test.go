@@ -57,7 +57,8 @@ func TestMixes(t *testing.T) {
 		learned, _ := replay(t, m.uses, 1000*traceTokens, Learned)
 		t.Logf("%-50s LRU %s, default %s", row.name, ratio(lru, asked), ratio(learned, asked))
 		if float64(learned) < row.timesLRU*float64(lru) || float64(learned) < row.least*float64(asked) {
-			t.Errorf("%s: the default policy found %s of the blocks, LRU %s", row.name, ratio(learned, asked), ratio(lru, asked))
+			t.Errorf("%s: the default policy found %s of the blocks, LRU %s", row.name, ratio(learned, asked),
+				ratio(lru, asked))
 		}
 	}
 }
@@ -137,7 +138,8 @@ func TestOneTenantCannotPushOutTheRest(t *testing.T) {
 				passThrough(t, c, m.text(30), "loud", now)
 			}
 		}
-		t.Logf("share %.1f: the quiet tenant found %d of %d blocks; the loud one keeps %d", share, hits, asks*200, c.TenantCached("loud"))
+		t.Logf("share %.1f: the quiet tenant found %d of %d blocks; the loud one keeps %d", share, hits, asks*200,
+			c.TenantCached("loud"))
 		if kept := hits > (asks-2)*200; kept != (share < 1) {
 			t.Errorf("with a share of %.1f the quiet tenant found %d of %d blocks", share, hits, asks*200)
 		}
@@ -210,6 +212,7 @@ func TestWaste(t *testing.T) {
 		t.Logf("reserving %d tokens for each would waste %.1f %%", most, 100*(1-float64(used)/float64(slots)))
 	}
 	if s.ReleasedTokens != uint64(used) || requests < 19_000 || waste > 0.01 {
-		t.Errorf("%d requests used %d tokens, counted %d in %d slots: waste %.4f, want under 0.01", requests, used, s.ReleasedTokens, s.ReleasedSlots, waste)
+		t.Errorf("%d requests used %d tokens, counted %d in %d slots: waste %.4f, want under 0.01", requests, used,
+			s.ReleasedTokens, s.ReleasedSlots, waste)
 	}
 }

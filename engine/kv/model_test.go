@@ -73,15 +73,18 @@ func TestRandomLife(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		cfg := Config{
-			Blocks: 4 + rng.IntN(40), BlockTokens: 1 + rng.IntN(4), HostBlocks: rng.IntN(3) * rng.IntN(20), DiskBlocks: rng.IntN(2) * rng.IntN(20),
-			Policy: Policy(rng.IntN(2)), Ghosts: 1 + rng.IntN(100), Events: 4096, Seed: seed, RetainShare: rng.Float64(), TenantShare: rng.Float64(),
+			Blocks: 4 + rng.IntN(40), BlockTokens: 1 + rng.IntN(4), HostBlocks: rng.IntN(3) * rng.IntN(20),
+			DiskBlocks: rng.IntN(2) * rng.IntN(20),
+			Policy:     Policy(rng.IntN(2)), Ghosts: 1 + rng.IntN(100), Events: 4096, Seed: seed,
+			RetainShare: rng.Float64(), TenantShare: rng.Float64(),
 		}
 		cfg.WatermarkBlocks = rng.IntN(cfg.Blocks)
 		c, err := NewCache(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}, disk: make([]Found, cfg.DiskBlocks)}
+		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{},
+			disk: make([]Found, cfg.DiskBlocks)}
 		for step := range 500 {
 			w.step()
 			w.do()
@@ -93,7 +96,8 @@ func TestRandomLife(t *testing.T) {
 		w.finish()
 		sum.add(c.Stats())
 	}
-	if slices.Contains(sum.Misses[:], 0) || slices.Contains(sum.HitBlocks[:], 0) || slices.Contains(sum.Evicted[:], 0) || sum.Deduplicated == 0 || sum.RetainRefused == 0 {
+	if slices.Contains(sum.Misses[:], 0) || slices.Contains(sum.HitBlocks[:], 0) ||
+		slices.Contains(sum.Evicted[:], 0) || sum.Deduplicated == 0 || sum.RetainRefused == 0 {
 		t.Errorf("something never happened: %+v", sum)
 	}
 }
@@ -142,13 +146,15 @@ func (w *world) arrive() {
 	}
 	q.prompt = len(q.tokens)
 	q.extendHashes(w.c.cfg.BlockTokens)
-	claim := &Claim{Prompt: q.tokens, Hashes: q.hashes, Tenant: fmt.Sprint(w.rng.IntN(3)), Class: fmt.Sprint(w.rng.IntN(2))}
+	claim := &Claim{Prompt: q.tokens, Hashes: q.hashes, Tenant: fmt.Sprint(w.rng.IntN(3)),
+		Class: fmt.Sprint(w.rng.IntN(2))}
 	claim.Retain = time.Duration(w.rng.IntN(2)*w.rng.IntN(20)) * time.Second
 	room := w.rng.IntN(len(q.tokens) + 5)
 	fits := w.c.Fits(claim, room)
 	a, ok := w.c.Admit(&q.table, claim, room, w.now)
 	if ok != fits || !ok && len(w.seqs) == 0 && w.c.BlocksFor(max(room, len(q.tokens))) <= w.c.cfg.Blocks {
-		w.t.Errorf("a claim of %d tokens and room for %d: fits %t, admitted %t, %d sequences run, %+v", len(q.tokens), room, fits, ok, len(w.seqs), w.c.Use(Device))
+		w.t.Errorf("a claim of %d tokens and room for %d: fits %t, admitted %t, %d sequences run, %+v", len(q.tokens),
+			room, fits, ok, len(w.seqs), w.c.Use(Device))
 	}
 	if !ok {
 		return
@@ -202,7 +208,8 @@ func (w *world) compute(q *modelSeq) {
 }
 
 func (w *world) fork(q *modelSeq) {
-	child := &modelSeq{tokens: slices.Clone(q.tokens[:q.computed]), prompt: q.prompt, computed: q.computed, salt: q.salt}
+	child := &modelSeq{tokens: slices.Clone(q.tokens[:q.computed]), prompt: q.prompt, computed: q.computed,
+		salt: q.salt}
 	child.extendHashes(w.c.cfg.BlockTokens)
 	if w.c.Fork(&q.table, &child.table, q.computed, w.now) {
 		w.seqs = append(w.seqs, child)
@@ -289,7 +296,9 @@ func TestRepair(t *testing.T) {
 	}
 	for name, damage := range damages {
 		s := &script{t: t, seqs: map[string]*scriptSeq{}}
-		s.run("config blocks=12 size=2 events=8\nadmit a aabbcc\ncompute a\nadmit b aabbdd\ncompute b\nrelease b\nadmit b aaxxyy\ncompute b\nadmit c 1122\ncompute c\nrelease c")
+		s.run(
+			"config blocks=12 size=2 events=8\nadmit a aabbcc\ncompute a\nadmit b aabbdd\ncompute b\nrelease " +
+				"b\nadmit b aaxxyy\ncompute b\nadmit c 1122\ncompute c\nrelease c")
 		before := slices.Clone(s.seqs["a"].table.Blocks)
 		if err := s.c.Repair(); err != nil {
 			t.Fatalf("nothing is wrong, but Repair found %v", err)
@@ -336,12 +345,14 @@ func TestAdopt(t *testing.T) {
 	taken := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		cfg := Config{Blocks: 8 + rng.IntN(30), BlockTokens: 2, DiskBlocks: 1 + rng.IntN(60), Events: 4096, Ghosts: 50, Seed: seed}
+		cfg := Config{Blocks: 8 + rng.IntN(30), BlockTokens: 2, DiskBlocks: 1 + rng.IntN(60), Events: 4096, Ghosts: 50,
+			Seed: seed}
 		c, err := NewCache(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{}, disk: make([]Found, cfg.DiskBlocks)}
+		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{},
+			disk: make([]Found, cfg.DiskBlocks)}
 		for range 300 {
 			w.step()
 			w.do()
@@ -355,7 +366,8 @@ func TestAdopt(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for id := range c.nodes {
-			if n := &c.nodes[id]; n.sealed && (n.tier == Disk || n.copy != 0) && completeOnDisk(c, int32(id)) && heir.lookup(&n.hash) == 0 {
+			if n := &c.nodes[id]; n.sealed && (n.tier == Disk || n.copy != 0) && completeOnDisk(c, int32(id)) &&
+				heir.lookup(&n.hash) == 0 {
 				t.Errorf("seed %d: block %x is on disk with all before it, but not found", seed, n.hash[:6])
 			}
 		}
@@ -401,7 +413,8 @@ func TestAdoptRefuses(t *testing.T) {
 		}
 	}
 	c, _ := NewCache(Config{Blocks: 4, DiskBlocks: 4})
-	twice := []Found{{name(2), name(1), 1}, {name(1), parley.BlockHash{}, 0}, {name(1), parley.BlockHash{}, 2}, {name(3), name(1), 1}}
+	twice := []Found{{name(2), name(1), 1}, {name(1), parley.BlockHash{}, 0}, {name(1), parley.BlockHash{}, 2},
+		{name(3), name(1), 1}}
 	if n := c.Adopt(twice); n != 2 || c.Check() != nil {
 		t.Errorf("%d blocks were taken of two, %v", n, c.Check())
 	}

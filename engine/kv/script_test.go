@@ -156,7 +156,8 @@ func (s *script) admit(words []string) {
 	q := &scriptSeq{text: words[2]}
 	copy(q.salt[:], word(words, "salt"))
 	claim := &Claim{
-		Prompt: tokensOf(q.text), Hashes: q.hashes(s.c.cfg.BlockTokens), Tenant: word(words, "tenant"), Class: word(words, "class"),
+		Prompt: tokensOf(q.text), Hashes: q.hashes(s.c.cfg.BlockTokens), Tenant: word(words, "tenant"),
+		Class:  word(words, "class"),
 		Retain: time.Duration(number(words, "retain")) * time.Second,
 	}
 	room := max(number(words, "room"), len(claim.Prompt))
@@ -166,7 +167,8 @@ func (s *script) admit(words []string) {
 		return
 	}
 	s.seqs[words[1]] = q
-	s.say("%d of %d tokens known, block %d missed: %s; blocks %v", a.HitTokens, len(claim.Prompt), a.MissBlock, a.Miss, q.table.Blocks)
+	s.say("%d of %d tokens known, block %d missed: %s; blocks %v", a.HitTokens, len(claim.Prompt), a.MissBlock, a.Miss,
+		q.table.Blocks)
 }
 
 func (s *script) onSeq(words []string) {

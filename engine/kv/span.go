@@ -167,7 +167,14 @@ func (c *Cache) newSpan(deep int32, blocks int, kind uint8, t *Table, keep int64
 		c.spans = append(c.spans, span{})
 	}
 	c.order++
-	c.spans[id] = span{kind: kind, tenant: t.tenant, class: t.class, since: c.now, keep: keep, order: c.order}
+	c.spans[id] = span{
+		kind:   kind,
+		tenant: t.tenant,
+		class:  t.class,
+		since:  c.now,
+		keep:   keep,
+		order:  c.order,
+	}
 	s := &c.spans[id]
 	tier := c.nodes[deep].tier
 	s.deep[tier], s.count[tier] = deep, int32(blocks)

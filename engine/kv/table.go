@@ -353,7 +353,9 @@ func (c *Cache) unuse(id int32) {
 // which is safe because equal names mean equal bits.
 func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) error {
 	if t.place == 0 || t.sealed >= len(t.nodes) || tokens != nil && len(tokens) != c.cfg.BlockTokens {
-		return fmt.Errorf("kv: sealing block %d of a table of %d blocks with %d tokens, want %d and a block that is full", t.sealed, len(t.nodes), len(tokens), c.cfg.BlockTokens)
+		return fmt.Errorf(
+			"kv: sealing block %d of a table of %d blocks with %d tokens, want %d and a block that is full", t.sealed,
+			len(t.nodes), len(tokens), c.cfg.BlockTokens)
 	}
 	if t.private {
 		return nil
@@ -423,12 +425,14 @@ func (c *Cache) adopt(t *Table, own, other int32) bool {
 func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
 	c.tick(now)
 	full, partial := tokens/c.cfg.BlockTokens, tokens%c.cfg.BlockTokens > 0
-	if parent.place == 0 || child.place != 0 || c.BlocksFor(tokens) > len(parent.nodes) || partial && c.Available() == 0 {
+	if parent.place == 0 || child.place != 0 || c.BlocksFor(tokens) > len(parent.nodes) ||
+		partial && c.Available() == 0 {
 		return false
 	}
 	nodes, blocks, revived := child.nodes[:0], child.Blocks[:0], child.revived[:0]
 	*child = *parent
-	child.nodes, child.Blocks, child.revived = append(nodes, parent.nodes[:full]...), append(blocks, parent.Blocks[:full]...), revived
+	child.nodes, child.Blocks, child.revived = append(nodes, parent.nodes[:full]...), append(blocks,
+		parent.Blocks[:full]...), revived
 	child.sealed, child.tokens = min(parent.sealed, full), tokens
 	for _, id := range child.nodes {
 		c.nodes[id].refs++
@@ -437,7 +441,8 @@ func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
 	if partial {
 		id, _ := c.newNode()
 		child.nodes, child.Blocks = append(child.nodes, id), append(child.Blocks, c.nodes[id].slot)
-		c.moves = append(c.moves, Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.nodes[id].slot})
+		c.moves = append(c.moves,
+			Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.nodes[id].slot})
 	}
 	return true
 }

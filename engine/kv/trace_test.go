@@ -187,9 +187,11 @@ func TestConversationTrace(t *testing.T) {
 			t.Errorf("%d tokens: LRU found %s of %d blocks, want %s of 288500", row.tokens, got, asked, row.lru)
 		}
 		learned, _ := replay(t, uses, row.tokens, Learned)
-		t.Logf("%11d tokens: LRU %s, default %s, clairvoyant 0%s", row.tokens, ratio(hits, asked), ratio(learned, asked), row.clairvoyant)
+		t.Logf("%11d tokens: LRU %s, default %s, clairvoyant 0%s", row.tokens, ratio(hits, asked),
+			ratio(learned, asked), row.clairvoyant)
 		if float64(learned)/float64(asked) < row.bar-0.00005 {
-			t.Errorf("%d tokens: the default policy found %s, want at least %.3f", row.tokens, ratio(learned, asked), row.bar)
+			t.Errorf("%d tokens: the default policy found %s, want at least %.3f", row.tokens, ratio(learned, asked),
+				row.bar)
 		}
 		if row.tokens == 100_000_000 && hits != 105_710 {
 			t.Errorf("with room for everything %d blocks were found, want 105710", hits)
@@ -209,7 +211,8 @@ func TestAgentTrace(t *testing.T) {
 		learned, _ := replay(t, uses, tokens, Learned)
 		t.Logf("%11d tokens: LRU %s, default %s", tokens, ratio(hits, asked), ratio(learned, asked))
 		if float64(learned) < 0.998*float64(hits) {
-			t.Errorf("%d tokens: the default policy found %s, LRU %s", tokens, ratio(learned, asked), ratio(hits, asked))
+			t.Errorf("%d tokens: the default policy found %s, LRU %s", tokens, ratio(learned, asked),
+				ratio(hits, asked))
 		}
 	}
 }

@@ -45,7 +45,8 @@ func BenchmarkChoose(b *testing.B) {
 		"top_p=0.9":   {Temperature: 1, TopP: 0.9},
 		"temperature": {Temperature: 1},
 		"min_p=0.05":  {Temperature: 1, MinP: 0.05},
-		"chat":        {Temperature: 0.7, TopK: 20, TopP: 0.8, PresencePenalty: 1, LogitBias: map[parley.Token]float32{5: -100}},
+		"chat": {Temperature: 0.7, TopK: 20, TopP: 0.8, PresencePenalty: 1,
+			LogitBias: map[parley.Token]float32{5: -100}},
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkChoose(b, s, logits) })
 	}

@@ -76,7 +76,8 @@ func compare(t *testing.T, rng *rand.Rand, s parley.Sampling, vocab, tokens int,
 		got, gotErr := fast.Choose(logits, scratch)
 		want, wantErr := slow.choose(logits)
 		if got != want || !errors.Is(gotErr, wantErr) {
-			t.Fatalf("%+v over %d tokens, draw %d: chose %d (%v), the full sort %d (%v)", s, vocab, len(slow.answer), got, gotErr, want, wantErr)
+			t.Fatalf("%+v over %d tokens, draw %d: chose %d (%v), the full sort %d (%v)", s, vocab, len(slow.answer),
+				got, gotErr, want, wantErr)
 		}
 		fast.Accept(got)
 		slow.answer = append(slow.answer, got)
@@ -142,7 +143,8 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 		// The statistic has mean n and deviation sqrt(2n) for n degrees of freedom.
 		freedom := float64(len(kept) - 1)
 		if limit := freedom + 4*math.Sqrt(2*freedom); statistic > limit || drawn != draws {
-			t.Errorf("%+v: statistic %.1f over %v degrees, want below %.1f; %v of %d draws were allowed", s, statistic, freedom, limit, drawn, draws)
+			t.Errorf("%+v: statistic %.1f over %v degrees, want below %.1f; %v of %d draws were allowed", s, statistic,
+				freedom, limit, drawn, draws)
 		}
 	}
 }
@@ -173,17 +175,22 @@ func TestChoicesAndSeedsAreIndependent(t *testing.T) {
 }
 
 func FuzzChoose(f *testing.F) {
-	f.Add([]byte("some bytes that are read as scores"), float32(1), 3, float32(0.9), float32(0.1), float32(1.2), float32(0.5), uint64(1))
-	f.Add([]byte{0, 0, 0x80, 0x7f, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff}, float32(0.1), 0, float32(0), float32(0), float32(0), float32(0), uint64(9))
-	f.Add(make([]byte, 400), float32(math.Inf(1)), -1, float32(math.NaN()), float32(2), float32(-1), float32(math.Inf(-1)), uint64(0))
-	f.Fuzz(func(t *testing.T, data []byte, temperature float32, topK int, topP, minP, repetition, penalty float32, seed uint64) {
+	f.Add([]byte("some bytes that are read as scores"), float32(1), 3, float32(0.9), float32(0.1), float32(1.2),
+		float32(0.5), uint64(1))
+	f.Add([]byte{0, 0, 0x80, 0x7f, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff}, float32(0.1), 0, float32(0), float32(0),
+		float32(0), float32(0), uint64(9))
+	f.Add(make([]byte, 400), float32(math.Inf(1)), -1, float32(math.NaN()), float32(2), float32(-1),
+		float32(math.Inf(-1)), uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, temperature float32, topK int, topP, minP, repetition, penalty float32,
+		seed uint64) {
 		vocab := min(len(data)/4, 4096)
 		logits := make([]float32, vocab)
 		for i := range logits {
 			logits[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		}
-		s := parley.Sampling{Temperature: temperature, TopK: topK, TopP: topP, MinP: minP, Seed: seed, RepetitionPenalty: repetition,
-			PresencePenalty: penalty, FrequencyPenalty: penalty / 2, LogitBias: map[parley.Token]float32{2: penalty}}
+		s := parley.Sampling{Temperature: temperature, TopK: topK, TopP: topP, MinP: minP, Seed: seed,
+			RepetitionPenalty: repetition,
+			PresencePenalty:   penalty, FrequencyPenalty: penalty / 2, LogitBias: map[parley.Token]float32{2: penalty}}
 		prompt, answer := []parley.Token{0, 1}, []parley.Token{1, 2, 2}
 		fast := New(s, prompt, vocab, 1)
 		for _, token := range answer {

@@ -27,12 +27,14 @@ func Logprobs(logits []float32, token parley.Token, top int, scratch *Scratch) p
 // of tokens[i]. It is meant for a prompt, whose rows come many at a time; all
 // of them together cost one allocation for the alternatives. It fails if
 // logits are not the same number of scores for each token.
-func AppendLogprobs(dst []parley.Logprob, logits []float32, tokens []parley.Token, top int, scratch *Scratch) ([]parley.Logprob, error) {
+func AppendLogprobs(dst []parley.Logprob, logits []float32, tokens []parley.Token, top int,
+	scratch *Scratch) ([]parley.Logprob, error) {
 	if len(tokens) == 0 {
 		return dst, nil
 	}
 	if len(logits)%len(tokens) != 0 {
-		return dst, fmt.Errorf("%d scores are not the same number for each of %d tokens: pass whole rows", len(logits), len(tokens))
+		return dst, fmt.Errorf("%d scores are not the same number for each of %d tokens: pass whole rows", len(logits),
+			len(tokens))
 	}
 	vocab := len(logits) / len(tokens)
 	top = max(0, min(top, vocab))
@@ -48,7 +50,8 @@ func AppendLogprobs(dst []parley.Logprob, logits []float32, tokens []parley.Toke
 
 // logprobs does one row. It appends the alternatives to those of other rows
 // and returns them all.
-func logprobs(logits []float32, token parley.Token, top int, alternatives []parley.TopLogprob, scratch *Scratch) (parley.Logprob, []parley.TopLogprob) {
+func logprobs(logits []float32, token parley.Token, top int, alternatives []parley.TopLogprob,
+	scratch *Scratch) (parley.Logprob, []parley.TopLogprob) {
 	row, best := scratch.finite(logits)
 	n := normOf(row, best)
 	entry := parley.Logprob{Token: token, Logprob: LeastLogprob}
@@ -60,7 +63,8 @@ func logprobs(logits []float32, token parley.Token, top int, alternatives []parl
 	}
 	start := len(alternatives)
 	for _, k := range scratch.rank(row, top) {
-		alternatives = append(alternatives, parley.TopLogprob{Token: parley.Token(k.index()), Logprob: n.logprob(k.score())})
+		alternatives = append(alternatives,
+			parley.TopLogprob{Token: parley.Token(k.index()), Logprob: n.logprob(k.score())})
 	}
 	entry.Top = alternatives[start:len(alternatives):len(alternatives)]
 	return entry, alternatives

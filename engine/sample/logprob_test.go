@@ -56,7 +56,8 @@ func TestLogprobsAreAlwaysNumbers(t *testing.T) {
 		{nil, 0, LeastLogprob},
 		{[]float32{5, 5, 5, 5}, 0, float32(-2 * math.Ln2)},
 	} {
-		if got := Logprobs(c.logits, c.token, 0, scratch); got.Logprob != c.want && !near(got.Logprob, float64(c.want)) || got.Top != nil {
+		if got := Logprobs(c.logits, c.token, 0, scratch); got.Logprob != c.want && !near(got.Logprob,
+			float64(c.want)) || got.Top != nil {
 			t.Errorf("token %d of %v: %+v, want %v and no alternatives", c.token, c.logits, got, c.want)
 		}
 	}

@@ -36,7 +36,8 @@ func (s *slowSampler) adjusted(logits []float32) []float32 {
 				inAnswer++
 			}
 		}
-		if r := s.sampling.RepetitionPenalty; r > 0 && !math.IsInf(float64(r), 0) && (inAnswer > 0 || slices.Contains(s.prompt, token)) {
+		if r := s.sampling.RepetitionPenalty; r > 0 && !math.IsInf(float64(r), 0) && (inAnswer > 0 ||
+			slices.Contains(s.prompt, token)) {
 			if score > 0 {
 				score /= r
 			} else {

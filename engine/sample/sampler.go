@@ -19,7 +19,8 @@ const shortlistMax = 1024
 
 // ErrNoToken means that every score was NaN or minus infinity, so that there
 // is no token to choose. The scores, and so the model, are broken.
-var ErrNoToken = errors.New("no token has a score above minus infinity: the model's output is broken, check its weights")
+var ErrNoToken = errors.New(
+	"no token has a score above minus infinity: the model's output is broken, check its weights")
 
 // Check returns a [parley.Error] naming the first field of s that a sampler
 // for a vocabulary of that many tokens cannot honour, or nil. It says what is
@@ -37,7 +38,8 @@ func Check(s parley.Sampling, vocab int) error {
 	case !(s.MinP >= 0 && s.MinP <= 1):
 		return parley.Invalid("min_p", "min_p %v must be between 0 and 1", s.MinP)
 	case !isFinite(s.RepetitionPenalty) || s.RepetitionPenalty < 0:
-		return parley.Invalid("repetition_penalty", "repetition_penalty %v must be a number of 0 or more", s.RepetitionPenalty)
+		return parley.Invalid("repetition_penalty", "repetition_penalty %v must be a number of 0 or more",
+			s.RepetitionPenalty)
 	case !isFinite(s.PresencePenalty):
 		return parley.Invalid("presence_penalty", "presence_penalty %v must be a number", s.PresencePenalty)
 	case !isFinite(s.FrequencyPenalty):
@@ -49,7 +51,8 @@ func Check(s parley.Sampling, vocab int) error {
 func checkBias(bias map[parley.Token]float32, vocab int) error {
 	for _, token := range slices.Sorted(maps.Keys(bias)) {
 		if token < 0 || int(token) >= vocab {
-			return parley.Invalid("logit_bias", "logit_bias names token %d, but the model has tokens 0 to %d", token, vocab-1)
+			return parley.Invalid("logit_bias", "logit_bias names token %d, but the model has tokens 0 to %d", token,
+				vocab-1)
 		}
 		if !isFinite(bias[token]) {
 			return parley.Invalid("logit_bias", "logit_bias of token %d is %v and must be a number", token, bias[token])
@@ -103,7 +106,8 @@ func New(s parley.Sampling, prompt []parley.Token, vocab int, choice int) *Sampl
 // verified.
 func (s *Sampler) Choose(logits []float32, scratch *Scratch) (parley.Token, error) {
 	if len(logits) != s.vocab || len(logits) > MaxVocab {
-		return 0, fmt.Errorf("%d scores for a vocabulary of %d tokens, at most %d: pass one row of scores", len(logits), s.vocab, MaxVocab)
+		return 0, fmt.Errorf("%d scores for a vocabulary of %d tokens, at most %d: pass one row of scores",
+			len(logits), s.vocab, MaxVocab)
 	}
 	scores, best := scratch.finite(s.adjust.apply(logits, scratch))
 	switch {

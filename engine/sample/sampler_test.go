@@ -37,27 +37,45 @@ func TestStepsComeInTheDocumentedOrder(t *testing.T) {
 	}{
 		{name: "zero value is the best score", logits: []float32{1, 3, 2}, want: 1},
 		{name: "lowest id wins a tie", logits: []float32{1, 3, 3}, want: 1},
-		{name: "bias is added", sampling: parley.Sampling{LogitBias: bias(0, 2.5)}, logits: []float32{1, 3, 2}, want: 0},
-		{name: "bias of -100 bans", sampling: parley.Sampling{LogitBias: bias(1, -100)}, logits: []float32{-20, 30, -25}, want: 0},
-		{name: "bias of 100 forces", sampling: parley.Sampling{LogitBias: bias(2, 100)}, logits: []float32{-20, 30, -25}, want: 2},
+		{name: "bias is added", sampling: parley.Sampling{LogitBias: bias(0, 2.5)}, logits: []float32{1, 3, 2},
+			want: 0},
+		{name: "bias of -100 bans", sampling: parley.Sampling{LogitBias: bias(1, -100)},
+			logits: []float32{-20, 30, -25}, want: 0},
+		{name: "bias of 100 forces", sampling: parley.Sampling{LogitBias: bias(2, 100)},
+			logits: []float32{-20, 30, -25}, want: 2},
 		{name: "bias comes before repetition", sampling: parley.Sampling{LogitBias: bias(0, 4), RepetitionPenalty: 2},
 			prompt: []parley.Token{0}, logits: []float32{-1, 1.6}, want: 1}, // 3/2 < 1.6, but -2+4 > 1.6
-		{name: "repetition divides what is positive", sampling: parley.Sampling{RepetitionPenalty: 2}, prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 1},
-		{name: "repetition multiplies what is negative", sampling: parley.Sampling{RepetitionPenalty: 2}, prompt: []parley.Token{0}, logits: []float32{-2, -3}, want: 1},
-		{name: "repetition counts the answer", sampling: parley.Sampling{RepetitionPenalty: 2}, answer: []parley.Token{0}, logits: []float32{3, 2}, want: 1},
-		{name: "repetition counts once", sampling: parley.Sampling{RepetitionPenalty: 2}, prompt: []parley.Token{0, 0, 0}, answer: []parley.Token{0}, logits: []float32{3, 1.4}, want: 0},
-		{name: "repetition comes before the subtractions", sampling: parley.Sampling{RepetitionPenalty: 2, PresencePenalty: 1},
-			answer: []parley.Token{0}, logits: []float32{4, 1.2}, want: 1}, // 4/2-1 < 1.2, but (4-1)/2 > 1.2
-		{name: "presence leaves the prompt alone", sampling: parley.Sampling{PresencePenalty: 2}, prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 0},
-		{name: "presence counts the answer", sampling: parley.Sampling{PresencePenalty: 2}, answer: []parley.Token{0}, logits: []float32{3, 2}, want: 1},
-		{name: "presence counts once", sampling: parley.Sampling{PresencePenalty: 0.9}, answer: []parley.Token{0, 0, 0}, logits: []float32{3, 2}, want: 0},
-		{name: "frequency leaves the prompt alone", sampling: parley.Sampling{FrequencyPenalty: 2}, prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 0},
-		{name: "frequency counts each time", sampling: parley.Sampling{FrequencyPenalty: 0.4}, answer: []parley.Token{0, 0, 0}, logits: []float32{3, 2}, want: 1},
-		{name: "a negative penalty rewards", sampling: parley.Sampling{PresencePenalty: -2}, answer: []parley.Token{1}, logits: []float32{3, 2}, want: 1},
-		{name: "top_k of 1 is greedy", sampling: parley.Sampling{Temperature: 5, TopK: 1}, logits: []float32{1, 3, 3}, want: 1},
-		{name: "a tiny top_p is greedy", sampling: parley.Sampling{Temperature: 5, TopP: 1e-6}, logits: []float32{1, 3, 2}, want: 1},
-		{name: "min_p of 1 is greedy", sampling: parley.Sampling{Temperature: 5, MinP: 1}, logits: []float32{1, 3, 2}, want: 1},
-		{name: "a tiny temperature is greedy", sampling: parley.Sampling{Temperature: 1e-30}, logits: []float32{1, 3, 2}, want: 1},
+		{name: "repetition divides what is positive", sampling: parley.Sampling{RepetitionPenalty: 2},
+			prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 1},
+		{name: "repetition multiplies what is negative", sampling: parley.Sampling{RepetitionPenalty: 2},
+			prompt: []parley.Token{0}, logits: []float32{-2, -3}, want: 1},
+		{name: "repetition counts the answer", sampling: parley.Sampling{RepetitionPenalty: 2},
+			answer: []parley.Token{0}, logits: []float32{3, 2}, want: 1},
+		{name: "repetition counts once", sampling: parley.Sampling{RepetitionPenalty: 2},
+			prompt: []parley.Token{0, 0, 0}, answer: []parley.Token{0}, logits: []float32{3, 1.4}, want: 0},
+		{name: "repetition comes before the subtractions",
+			sampling: parley.Sampling{RepetitionPenalty: 2, PresencePenalty: 1},
+			answer:   []parley.Token{0}, logits: []float32{4, 1.2}, want: 1}, // 4/2-1 < 1.2, but (4-1)/2 > 1.2
+		{name: "presence leaves the prompt alone", sampling: parley.Sampling{PresencePenalty: 2},
+			prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 0},
+		{name: "presence counts the answer", sampling: parley.Sampling{PresencePenalty: 2}, answer: []parley.Token{0},
+			logits: []float32{3, 2}, want: 1},
+		{name: "presence counts once", sampling: parley.Sampling{PresencePenalty: 0.9},
+			answer: []parley.Token{0, 0, 0}, logits: []float32{3, 2}, want: 0},
+		{name: "frequency leaves the prompt alone", sampling: parley.Sampling{FrequencyPenalty: 2},
+			prompt: []parley.Token{0}, logits: []float32{3, 2}, want: 0},
+		{name: "frequency counts each time", sampling: parley.Sampling{FrequencyPenalty: 0.4},
+			answer: []parley.Token{0, 0, 0}, logits: []float32{3, 2}, want: 1},
+		{name: "a negative penalty rewards", sampling: parley.Sampling{PresencePenalty: -2}, answer: []parley.Token{1},
+			logits: []float32{3, 2}, want: 1},
+		{name: "top_k of 1 is greedy", sampling: parley.Sampling{Temperature: 5, TopK: 1}, logits: []float32{1, 3, 3},
+			want: 1},
+		{name: "a tiny top_p is greedy", sampling: parley.Sampling{Temperature: 5, TopP: 1e-6},
+			logits: []float32{1, 3, 2}, want: 1},
+		{name: "min_p of 1 is greedy", sampling: parley.Sampling{Temperature: 5, MinP: 1}, logits: []float32{1, 3, 2},
+			want: 1},
+		{name: "a tiny temperature is greedy", sampling: parley.Sampling{Temperature: 1e-30},
+			logits: []float32{1, 3, 2}, want: 1},
 	} {
 		sampler := New(c.sampling, c.prompt, len(c.logits), 0)
 		for _, token := range c.answer {
@@ -85,7 +103,8 @@ func TestFiltersKeepWhatTheyShould(t *testing.T) {
 		{"top_p is a share of top_k", parley.Sampling{Temperature: 1, TopK: 2, TopP: 0.55}, []parley.Token{1}},
 		{"min_p", parley.Sampling{Temperature: 1, MinP: 0.3}, []parley.Token{1, 3, 4}},
 		{"min_p after temperature", parley.Sampling{Temperature: 2, MinP: 0.45}, []parley.Token{0, 1, 3, 4}},
-		{"top_p is a share of what min_p drops too", parley.Sampling{Temperature: 1, TopP: 0.65, MinP: 0.7}, []parley.Token{1, 3}},
+		{"top_p is a share of what min_p drops too", parley.Sampling{Temperature: 1, TopP: 0.65, MinP: 0.7},
+			[]parley.Token{1, 3}},
 		{"min_p after top_p", parley.Sampling{Temperature: 1, TopP: 0.95, MinP: 0.3}, []parley.Token{1, 3, 4}},
 	} {
 		sampler := New(c.sampling, nil, len(logits), 0)
@@ -119,7 +138,8 @@ func TestScoresThatAreNotNumbers(t *testing.T) {
 				t.Errorf("temperature %v: chose %d from %v, want %d", temperature, got, c.logits, c.want)
 			}
 		}
-		if _, err := New(s, nil, 4, 0).Choose([]float32{nan, -inf, nan, -inf}, new(Scratch)); !errors.Is(err, ErrNoToken) {
+		if _, err := New(s, nil, 4, 0).Choose([]float32{nan, -inf, nan, -inf}, new(Scratch)); !errors.Is(err,
+			ErrNoToken) {
 			t.Errorf("temperature %v: nothing to choose gave %v, want ErrNoToken", temperature, err)
 		}
 	}
@@ -188,7 +208,8 @@ func TestSameSeedSameTextWhateverElseRuns(t *testing.T) {
 func TestTheCallersScoresAreLeftAsTheyAre(t *testing.T) {
 	logits := []float32{1, float32(math.Inf(1)), float32(math.NaN()), -4, float32(math.Copysign(0, -1))}
 	before := fmt.Sprint(logits)
-	s := parley.Sampling{Temperature: 1, TopP: 0.5, TopK: 3, RepetitionPenalty: 1.5, LogitBias: map[parley.Token]float32{0: 2}}
+	s := parley.Sampling{Temperature: 1, TopP: 0.5, TopK: 3, RepetitionPenalty: 1.5,
+		LogitBias: map[parley.Token]float32{0: 2}}
 	scratch := new(Scratch)
 	mustChoose(t, New(s, []parley.Token{3}, 5, 0), logits, scratch)
 	Logprobs(logits, 1, 3, scratch)
@@ -222,7 +243,8 @@ func TestCheckNamesTheField(t *testing.T) {
 		"repetition_penalty": {{RepetitionPenalty: -1}, {RepetitionPenalty: nan}},
 		"presence_penalty":   {{PresencePenalty: nan}},
 		"frequency_penalty":  {{FrequencyPenalty: -inf}},
-		"logit_bias":         {{LogitBias: map[parley.Token]float32{10: 1}}, {LogitBias: map[parley.Token]float32{-1: 1}}, {LogitBias: map[parley.Token]float32{1: nan}}},
+		"logit_bias": {{LogitBias: map[parley.Token]float32{10: 1}},
+			{LogitBias: map[parley.Token]float32{-1: 1}}, {LogitBias: map[parley.Token]float32{1: nan}}},
 	} {
 		for _, s := range samplings {
 			problem, ok := errors.AsType[*parley.Error](Check(s, 10))
@@ -231,7 +253,8 @@ func TestCheckNamesTheField(t *testing.T) {
 			}
 		}
 	}
-	good := parley.Sampling{Temperature: 2, TopK: 99, TopP: 1, MinP: 1, RepetitionPenalty: 1.3, PresencePenalty: -2, FrequencyPenalty: 2, LogitBias: map[parley.Token]float32{9: -100}}
+	good := parley.Sampling{Temperature: 2, TopK: 99, TopP: 1, MinP: 1, RepetitionPenalty: 1.3, PresencePenalty: -2,
+		FrequencyPenalty: 2, LogitBias: map[parley.Token]float32{9: -100}}
 	if err := errors.Join(Check(good, 10), Check(parley.Sampling{}, MaxVocab)); err != nil {
 		t.Error(err)
 	}

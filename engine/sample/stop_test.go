@@ -131,8 +131,11 @@ func FuzzStopper(f *testing.F) {
 			if matched != want || done != (want != "") {
 				t.Fatalf("after %q: %v with %q, want %q", soFar.String(), done, matched, want)
 			}
-			if contains := slices.ContainsFunc(stop, func(s string) bool { return s != "" && strings.Contains(soFar.String(), s) }); contains != done {
-				t.Fatalf("after %q: done is %v, but the text holds one of %q is %v", soFar.String(), done, stop, contains)
+			if contains := slices.ContainsFunc(stop, func(s string) bool {
+				return s != "" && strings.Contains(soFar.String(), s)
+			}); contains != done {
+				t.Fatalf("after %q: done is %v, but the text holds one of %q is %v", soFar.String(), done, stop,
+					contains)
 			}
 			if done {
 				return

@@ -62,13 +62,15 @@ func TestEveryDistanceHasABucket(t *testing.T) {
 		t.Errorf("horizon is in bucket %d, want the last, %d, below the mark %d", got, bucketsUsed-1, noBucket)
 	}
 	if weightAt(0) != weightOne || weightAt(horizonSteps+1) != 0 {
-		t.Errorf("weights at 0 and past the horizon are %d and %d, want %d and 0", weightAt(0), weightAt(horizonSteps+1), uint64(weightOne))
+		t.Errorf("weights at 0 and past the horizon are %d and %d, want %d and 0", weightAt(0),
+			weightAt(horizonSteps+1), uint64(weightOne))
 	}
 }
 
 func TestKeysSortByScoreThenIndex(t *testing.T) {
 	inf := float32(math.Inf(1))
-	scores := []float32{0, -1, 3, float32(math.Copysign(0, -1)), 3, -inf, inf, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0, -1e-30}
+	scores := []float32{0, -1, 3, float32(math.Copysign(0, -1)), 3, -inf, inf, math.MaxFloat32, -math.MaxFloat32,
+		math.SmallestNonzeroFloat32, 0, -1e-30}
 	var keys []key
 	for i, score := range scores {
 		keys = append(keys, keyOf(score, i))

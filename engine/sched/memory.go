@@ -42,7 +42,15 @@ func (s *Scheduler) begin(q *Seq, now time.Time) Wait {
 	case s.blocksShort(q) > 0:
 		return ForMemory
 	}
-	claim := kv.Claim{Prompt: q.Tokens, Hashes: q.hashes, Tenant: q.Tenant, Class: q.Class.String(), Retain: q.Retain, Above: s.tooSlow(), Again: q.admitted}
+	claim := kv.Claim{
+		Prompt: q.Tokens,
+		Hashes: q.hashes,
+		Tenant: q.Tenant,
+		Class:  q.Class.String(),
+		Retain: q.Retain,
+		Above:  s.tooSlow(),
+		Again:  q.admitted,
+	}
 	if q.EveryRow || q.Whole || s.cfg.Baseline.NoPrefixCache {
 		claim.Hashes = nil
 	}

@@ -82,7 +82,8 @@ func TestFitStaysWithinTheLimit(t *testing.T) {
 		w, computed, limit := randomWork(rng), rng.IntN(8000), time.Duration(rng.IntN(60))*time.Millisecond
 		n := p.Fit(w, computed, 500, limit)
 		if n > 0 && p.Predict(w.add(n, computed)) > limit || n < 500 && p.Predict(w.add(n+1, computed)) <= limit {
-			t.Fatalf("%+v and %d tokens after %d: predicted %v under %v", w, n, computed, p.Predict(w.add(n, computed)), limit)
+			t.Fatalf("%+v and %d tokens after %d: predicted %v under %v", w, n, computed,
+				p.Predict(w.add(n, computed)), limit)
 		}
 	}
 }

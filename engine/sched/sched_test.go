@@ -23,7 +23,8 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	config blocks=N tokens=N outputs=N seqs=N [target=MS] [reserve=PERCENT for enterprise]
 //	       [host=N] [disk=N] [copy=MS for each block]
 //	       [static-batches] [reserve-whole] [whole-prompts] [no-prefix-cache]
-//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS] [objective=MS] [background]
+//	add NAME prompt=N most=N [like=NAME] [forks=N] [every] [class=0|1|2] [tenant=N] [deadline=MS] [objective=MS]
+//	       [background]
 //	pass                a sequence that caught up wants one more token
 //	wait MS
 //	remove NAME
@@ -73,17 +74,23 @@ func runScript(t *testing.T, text string) string {
 		switch words[0] {
 		case "config":
 			copies = copyScript{each: time.Duration(number(words, "copy")) * time.Millisecond}
-			s = mustNew(t, Config{Cache: kv.Config{HostBlocks: number(words, "host"), DiskBlocks: number(words, "disk")},
-				Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"), StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
-				Target:  time.Duration(number(words, "target")) * time.Millisecond,
-				Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100},
-				Baseline: Baseline{StaticBatches: slices.Contains(words, "static-batches"), ReserveWhole: slices.Contains(words, "reserve-whole"),
-					WholePrompts: slices.Contains(words, "whole-prompts"), NoPrefixCache: slices.Contains(words, "no-prefix-cache")}})
+			s = mustNew(t,
+				Config{Cache: kv.Config{HostBlocks: number(words, "host"), DiskBlocks: number(words, "disk")},
+					Blocks: number(words, "blocks"), StepTokens: number(words, "tokens"),
+					StepOutputs: number(words, "outputs"), Seqs: number(words, "seqs"),
+					Target:  time.Duration(number(words, "target")) * time.Millisecond,
+					Reserve: [parley.Classes]float64{parley.Enterprise: float64(number(words, "reserve")) / 100},
+					Baseline: Baseline{StaticBatches: slices.Contains(words, "static-batches"),
+						ReserveWhole:  slices.Contains(words, "reserve-whole"),
+						WholePrompts:  slices.Contains(words, "whole-prompts"),
+						NoPrefixCache: slices.Contains(words, "no-prefix-cache")}})
 		case "add":
-			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"), EveryRow: slices.Contains(words, "every"),
-				Class: parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")), Background: slices.Contains(words, "background"),
-				Objective: time.Duration(number(words, "objective")) * time.Millisecond,
-				Waited:    time.Duration(number(words, "waited")) * time.Millisecond}
+			q := &Seq{Prompt: number(words, "prompt"), Most: number(words, "most"), Forks: number(words, "forks"),
+				EveryRow: slices.Contains(words, "every"),
+				Class:    parley.Class(number(words, "class")), Tenant: fmt.Sprint(number(words, "tenant")),
+				Background: slices.Contains(words, "background"),
+				Objective:  time.Duration(number(words, "objective")) * time.Millisecond,
+				Waited:     time.Duration(number(words, "waited")) * time.Millisecond}
 			q.Tokens = distinct(len(seqs), q.Prompt)
 			for name, other := range seqs {
 				if slices.Contains(words, "like="+name) {
@@ -154,7 +161,8 @@ func (c copyScript) do(s *Scheduler, moves []kv.Move, now time.Time, out *string
 	return whole
 }
 
-func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, copies copyScript, now time.Time, out *strings.Builder) time.Duration {
+func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, copies copyScript, now time.Time,
+	out *strings.Builder) time.Duration {
 	plan := s.Next(now)
 	names := map[*Seq]string{}
 	for name, q := range seqs {
@@ -178,7 +186,8 @@ func pass(t *testing.T, s *Scheduler, seqs map[string]*Seq, copies copyScript, n
 		}
 	}
 	load := s.Load()
-	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running, load.Waiting[0]+load.Waiting[1]+load.Waiting[2], load.Pool.InUse, load.Pool.Total)
+	fmt.Fprintf(out, "| running %d, waiting %d, blocks %d of %d\n", load.Running,
+		load.Waiting[0]+load.Waiting[1]+load.Waiting[2], load.Pool.InUse, load.Pool.Total)
 	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
@@ -192,7 +201,8 @@ func TestRandomLoad(t *testing.T) {
 	var preempted, yielded, hits uint64
 	defer func() {
 		if preempted <= yielded || yielded == 0 || hits == 0 {
-			t.Errorf("%d preemptions, %d for seats, and %d cached tokens: the load tests too little", preempted, yielded, hits)
+			t.Errorf("%d preemptions, %d for seats, and %d cached tokens: the load tests too little", preempted,
+				yielded, hits)
 		}
 	}()
 	for seed := range uint64(200) {
@@ -202,7 +212,8 @@ func TestRandomLoad(t *testing.T) {
 		cfg.StepOutputs = cfg.Seqs + rng.IntN(5)
 		if seed%3 == 0 {
 			cfg.AgeMax = time.Duration(1+rng.IntN(200)) * time.Millisecond
-			cfg.Reserve = [parley.Classes]float64{parley.Pro: 0.2 * rng.Float64(), parley.Enterprise: 0.4 * rng.Float64()}
+			cfg.Reserve = [parley.Classes]float64{parley.Pro: 0.2 * rng.Float64(),
+				parley.Enterprise: 0.4 * rng.Float64()}
 		}
 		if seed >= 150 { // the baselines must keep the same laws
 			cfg.Baseline = Baseline{seed&1 > 0, seed&2 > 0, seed&4 > 0, seed&8 > 0}
@@ -245,7 +256,8 @@ func TestRandomLoad(t *testing.T) {
 
 func arrival(rng *rand.Rand, cfg *Config) *Seq {
 	q := &Seq{Prompt: 1 + rng.IntN(120), Forks: rng.IntN(3), EveryRow: rng.IntN(4) == 0,
-		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5))), Background: rng.IntN(4) == 0}
+		Class: parley.Class(rng.IntN(parley.Classes)), Tenant: string(rune('a' + rng.IntN(5))),
+		Background: rng.IntN(4) == 0}
 	q.Tokens, q.Most = distinct(rng.IntN(6), q.Prompt), q.Prompt+1+rng.IntN(60)
 	if rng.IntN(3) > 0 || !cfg.Fit(q) {
 		return nil
@@ -262,7 +274,8 @@ func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 		}
 		tokens += p.Tokens
 		outputs += p.Outputs
-		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > len(p.Seq.Tokens) || len(p.Seq.Table.Blocks)*compute.BlockTokens < after {
+		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > len(p.Seq.Tokens) ||
+			len(p.Seq.Table.Blocks)*compute.BlockTokens < after {
 			t.Fatalf("part %+v of %+v", p, p.Seq)
 		}
 		if p.Seq.Computed+p.Tokens == len(p.Seq.Tokens) && p.Outputs < 1 {

@@ -134,7 +134,8 @@ func (v *Seq) mayYield(q *Seq) bool {
 // yieldsBefore orders the sequences that may yield: the lowest class, in it the one
 // that was preempted least often, then the newest.
 func (v *Seq) yieldsBefore(b *Seq) bool {
-	return cmp.Or(cmp.Compare(v.Class, b.Class), cmp.Compare(v.Preempted, b.Preempted), cmp.Compare(b.order, v.order)) < 0
+	return cmp.Or(cmp.Compare(v.Class, b.Class), cmp.Compare(v.Preempted, b.Preempted),
+		cmp.Compare(b.order, v.order)) < 0
 }
 
 // pressing reports whether q must not wait for a seat. It waits for one pass, if the

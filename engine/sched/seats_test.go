@@ -123,7 +123,8 @@ func TestPreemptedStayCached(t *testing.T) {
 	}
 	v.pass()
 	if q.Preempted != 1 || q.recomputed >= compute.BlockTokens || q.Away == 0 {
-		t.Errorf("preempted %d times for %v, and %d of %d tokens were computed again", q.Preempted, q.Away, q.recomputed, len(q.Tokens))
+		t.Errorf("preempted %d times for %v, and %d of %d tokens were computed again", q.Preempted, q.Away,
+			q.recomputed, len(q.Tokens))
 	}
 }
 

@@ -24,11 +24,13 @@ type virtual struct {
 }
 
 func newVirtual(t *testing.T, cfg Config) *virtual {
-	return &virtual{t: t, s: mustNew(t, cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{}, done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}, cost: linear}
+	return &virtual{t: t, s: mustNew(t, cfg), now: time.Unix(1000, 0), last: map[*Seq]time.Time{},
+		done: map[*Seq]time.Duration{}, born: map[*Seq]time.Time{}, cost: linear}
 }
 
 func (v *virtual) add(class parley.Class, tenant string, prompt, output int) *Seq {
-	q := &Seq{Prompt: prompt, Tokens: distinct(len(v.born), prompt), Most: prompt + output, Class: class, Tenant: tenant}
+	q := &Seq{Prompt: prompt, Tokens: distinct(len(v.born), prompt), Most: prompt + output, Class: class,
+		Tenant: tenant}
 	if !v.s.cfg.Fit(q) {
 		v.t.Fatalf("%d+%d tokens do not fit", prompt, output)
 	}
@@ -122,7 +124,8 @@ func TestManyRequestsDoNotCrowdOutOne(t *testing.T) {
 		}
 	}
 	if later < 40 {
-		t.Errorf("the single request took %v (alone %v); only %d of fifty took longer", v.done[single], alone.done[lonely], later)
+		t.Errorf("the single request took %v (alone %v); only %d of fifty took longer", v.done[single],
+			alone.done[lonely], later)
 	}
 }
 
@@ -143,7 +146,8 @@ func TestTurnsFollowWeights(t *testing.T) {
 	}
 	for c := 1; c < parley.Classes; c++ {
 		if ratio := got[c] / got[c-1]; ratio < 3.5 || ratio > 4.5 {
-			t.Errorf("classes got %v tokens: %s has %.2f times what %s has, want 4", got, parley.Class(c), ratio, parley.Class(c-1))
+			t.Errorf("classes got %v tokens: %s has %.2f times what %s has, want 4", got, parley.Class(c), ratio,
+				parley.Class(c-1))
 		}
 	}
 }
@@ -195,7 +199,8 @@ func TestNobodyStarves(t *testing.T) {
 		}
 	}
 	if took := v.done[poor]; took < cfg.AgeMax || took > cfg.AgeMax+2*longest {
-		t.Errorf("the free request took %v: want the age of %v and then at most two of the %v that the others take", took, cfg.AgeMax, longest)
+		t.Errorf("the free request took %v: want the age of %v and then at most two of the %v that the others take",
+			took, cfg.AgeMax, longest)
 	}
 }
 
@@ -247,7 +252,8 @@ func TestBackgroundMoves(t *testing.T) {
 // TestReservedShareNeedsNobodyElse fills the server with free requests. An
 // enterprise request within the reserved share starts in the next pass.
 func TestReservedShareNeedsNobodyElse(t *testing.T) {
-	cfg := Config{Blocks: 64, StepTokens: 64, StepOutputs: 32, Seqs: 32, Reserve: [parley.Classes]float64{parley.Enterprise: 0.25}}
+	cfg := Config{Blocks: 64, StepTokens: 64, StepOutputs: 32, Seqs: 32,
+		Reserve: [parley.Classes]float64{parley.Enterprise: 0.25}}
 	v := newVirtual(t, cfg)
 	for range 40 {
 		v.add(parley.Free, "x", 30, 60)
@@ -295,10 +301,12 @@ func TestPausedMakesRoom(t *testing.T) {
 }
 
 func BenchmarkStep64(b *testing.B) {
-	s := mustNew(b, Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: 256, Seqs: 256, Target: 50 * time.Millisecond})
+	s := mustNew(b,
+		Config{Blocks: 1 << 16, StepTokens: 512, StepOutputs: 256, Seqs: 256, Target: 50 * time.Millisecond})
 	now := time.Unix(1000, 0)
 	for i := range 64 {
-		s.Add(&Seq{Prompt: 100, Tokens: distinct(i, 100), Most: 1 << 30, Class: parley.Class(i % 3), Tenant: fmt.Sprint(i % 10)}, now)
+		s.Add(&Seq{Prompt: 100, Tokens: distinct(i, 100), Most: 1 << 30, Class: parley.Class(i % 3),
+			Tenant: fmt.Sprint(i % 10)}, now)
 	}
 	b.ReportAllocs()
 	for b.Loop() {

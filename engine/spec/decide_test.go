@@ -89,7 +89,8 @@ func TestDecideLosesNothing(t *testing.T) {
 			}
 		}
 		if r := rate(ws, got, c); r < plain || r < best*0.9 {
-			t.Fatalf("%d writers, %+v: %v tokens a second, %v without guesses, %v with one depth for all\n%v", n, c, r, plain, best, got)
+			t.Fatalf("%d writers, %+v: %v tokens a second, %v without guesses, %v with one depth for all\n%v", n, c, r,
+				plain, best, got)
 		}
 	}
 }
@@ -170,7 +171,8 @@ func TestDecideTriesWhatItCanAfford(t *testing.T) {
 	costs := machine(4*ms, 2*ms, 1, 3)
 	// Two guesses cost two rows in the pass, two draft passes, and rows in them.
 	for spare, want := range map[time.Duration]Decision{
-		0: {}, 2*2*ms + 2*4*ms + 2*2*ms: {}, 2*2*ms + 2*4*ms + 2*2*ms + 1: {Depth: 2, By: ByModel, Read: 1, Trial: true},
+		0: {}, 2*2*ms + 2*4*ms + 2*2*ms: {},
+		2*2*ms + 2*4*ms + 2*2*ms + 1: {Depth: 2, By: ByModel, Read: 1, Trial: true},
 	} {
 		costs.Spare = spare
 		got, _ := Decide(nil, ws, costs)
@@ -191,7 +193,8 @@ func TestDecideWithoutAnybody(t *testing.T) {
 	if got, draft := Decide([]Decision{{Depth: 7}}, nil, Costs{}); len(got) != 0 || draft != 0 {
 		t.Errorf("%v, %v", got, draft)
 	}
-	if got, _ := Decide([]Decision{{Depth: 7}}, writers(2, Offer{}, Offer{8, 1}), Costs{}); fmt.Sprint(got) != fmt.Sprint(make([]Decision, 2)) {
+	if got, _ := Decide([]Decision{{Depth: 7}}, writers(2, Offer{}, Offer{8, 1}),
+		Costs{}); fmt.Sprint(got) != fmt.Sprint(make([]Decision, 2)) {
 		t.Errorf("while nothing is known of the costs: %v", got)
 	}
 }

@@ -67,7 +67,8 @@ func (l *layout) head() []byte {
 
 // openFile opens a file of that layout, or begins one, and lists its blocks.
 func openFile(path string, l layout) (*file, []kv.Found, error) {
-	if l.blockBytes < 1 || l.slots < 1 || l.slots > math.MaxInt32 || int64(l.slots) > math.MaxInt64/4/max(l.blockBytes, pageBytes) {
+	if l.blockBytes < 1 || l.slots < 1 || l.slots > math.MaxInt32 ||
+		int64(l.slots) > math.MaxInt64/4/max(l.blockBytes, pageBytes) {
 		return nil, nil, fmt.Errorf("tier: %d blocks of %d bytes are not possible", l.slots, l.blockBytes)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -79,7 +80,8 @@ func openFile(path string, l layout) (*file, []kv.Found, error) {
 	}
 	d := &file{File: f, layout: l}
 	if err := lock(f); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("tier: %s is in use by another process: give this one a --data directory of its own", path), f.Close())
+		return nil, nil, errors.Join(fmt.Errorf(
+			"tier: %s is in use by another process: give this one a --data directory of its own", path), f.Close())
 	}
 	found, err := d.load()
 	if err != nil {
@@ -124,7 +126,8 @@ func (d *file) begin() error {
 		return err
 	}
 	if free, ok := freeBytes(filepath.Dir(d.Name())); ok && free < d.bytes() {
-		return fmt.Errorf("the disk tier wants %d MiB and only %d MiB are free: ask for less with --kv-disk", d.bytes()>>20, free>>20)
+		return fmt.Errorf("the disk tier wants %d MiB and only %d MiB are free: ask for less with --kv-disk",
+			d.bytes()>>20, free>>20)
 	}
 	if err := d.Truncate(d.bytes()); err != nil {
 		return err

@@ -64,7 +64,8 @@ func Open(cfg Config) (*Store, []kv.Found, error) {
 	}
 	if cfg.DiskBlocks > 0 {
 		s.transit = make([]byte, cfg.BlockBytes)
-		if s.file, found, err = openFile(cfg.Path, layout{cfg.Fingerprint, cfg.BlockBytes, cfg.DiskBlocks}); err != nil {
+		if s.file, found, err = openFile(cfg.Path,
+			layout{cfg.Fingerprint, cfg.BlockBytes, cfg.DiskBlocks}); err != nil {
 			return nil, nil, errors.Join(err, s.Close())
 		}
 	}

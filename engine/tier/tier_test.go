@@ -34,7 +34,8 @@ func (p pool) device() Device {
 }
 
 func config(t *testing.T, p pool, host, disk int) Config {
-	return Config{Device: p.device(), BlockBytes: int64(len(p[0])), HostBlocks: host, DiskBlocks: disk, Path: filepath.Join(t.TempDir(), "blocks")}
+	return Config{Device: p.device(), BlockBytes: int64(len(p[0])), HostBlocks: host, DiskBlocks: disk,
+		Path: filepath.Join(t.TempDir(), "blocks")}
 }
 
 func mustOpen(t *testing.T, cfg Config) (*Store, []kv.Found) {
@@ -69,7 +70,8 @@ func TestMoves(t *testing.T) {
 		block := rng.IntN(slots)
 		fill(block, i+1)
 		want[kv.Device][block] = i + 1
-		m := kv.Move{From: kv.Tier(rng.IntN(kv.Tiers)), To: kv.Tier(rng.IntN(kv.Tiers)), FromSlot: int32(rng.IntN(slots)), ToSlot: int32(rng.IntN(slots))}
+		m := kv.Move{From: kv.Tier(rng.IntN(kv.Tiers)), To: kv.Tier(rng.IntN(kv.Tiers)),
+			FromSlot: int32(rng.IntN(slots)), ToSlot: int32(rng.IntN(slots))}
 		content := want[m.From][m.FromSlot]
 		if m.From == m.To && m.From != kv.Device || content == 0 {
 			continue
@@ -200,7 +202,8 @@ func TestKilled(t *testing.T) {
 			for j := range p[0] {
 				p[0][j] = byte(i * j)
 			}
-			if err := s.Move(kv.Move{Hash: name(i % 256), From: kv.Device, To: kv.Disk, ToSlot: int32(i % slots)}); err != nil {
+			if err := s.Move(kv.Move{Hash: name(i % 256), From: kv.Device, To: kv.Disk,
+				ToSlot: int32(i % slots)}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Println(i)
@@ -253,7 +256,8 @@ func FuzzOpen(f *testing.F) {
 		}
 		s, found := mustOpen(t, cfg)
 		for _, f := range found {
-			if err := s.Move(kv.Move{Hash: f.Hash, From: kv.Disk, To: kv.Device, FromSlot: f.Slot}); err != nil && !errors.Is(err, ErrDamaged) {
+			if err := s.Move(kv.Move{Hash: f.Hash, From: kv.Disk, To: kv.Device, FromSlot: f.Slot}); err != nil &&
+				!errors.Is(err, ErrDamaged) {
 				t.Error(err)
 			}
 		}
@@ -264,7 +268,8 @@ func FuzzOpen(f *testing.F) {
 func BenchmarkRestore(b *testing.B) {
 	const size, slots = 1 << 20, 256
 	p := newPool(slots, size)
-	s, _, err := Open(Config{Device: p.device(), BlockBytes: size, HostBlocks: slots, DiskBlocks: slots, Path: filepath.Join(b.TempDir(), "blocks")})
+	s, _, err := Open(Config{Device: p.device(), BlockBytes: size, HostBlocks: slots, DiskBlocks: slots,
+		Path: filepath.Join(b.TempDir(), "blocks")})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -272,12 +277,14 @@ func BenchmarkRestore(b *testing.B) {
 	for _, from := range []kv.Tier{kv.Host, kv.Disk} {
 		b.Run(from.String(), func(b *testing.B) {
 			for i := range int32(slots) {
-				if err := s.Move(kv.Move{Hash: name(int(i)), From: kv.Device, To: from, FromSlot: i, ToSlot: i}); err != nil {
+				if err := s.Move(kv.Move{Hash: name(int(i)), From: kv.Device, To: from, FromSlot: i,
+					ToSlot: i}); err != nil {
 					b.Fatal(err)
 				}
 			}
 			restore := func(slot int32) {
-				if err := s.Move(kv.Move{Hash: name(int(slot)), From: from, To: kv.Device, FromSlot: slot, ToSlot: slot}); err != nil {
+				if err := s.Move(kv.Move{Hash: name(int(slot)), From: from, To: kv.Device, FromSlot: slot,
+					ToSlot: slot}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -108,7 +108,8 @@ func (a *Announcer) call(ctx context.Context, method, token string) (good regist
 	}
 	ctx, cancel := context.WithTimeout(ctx, announceMax)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.Gateway, "/")+"/fleet/register", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(a.Gateway, "/")+"/fleet/register",
+		bytes.NewReader(body))
 	if err != nil {
 		return good, err
 	}

@@ -34,7 +34,8 @@ type Place struct {
 
 // equal reports whether two places are the same worker.
 func (p Place) equal(q Place) bool {
-	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && p.Credential == q.Credential && maps.Equal(p.Labels, q.Labels)
+	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && p.Credential == q.Credential &&
+		maps.Equal(p.Labels, q.Labels)
 }
 
 // complete fills in the name, and reports what is wrong.
@@ -77,7 +78,8 @@ func Static(places []Place) (Source, error) {
 
 // poll calls ask repeatedly and reports changes. An error changes nothing; it is
 // logged when it is a new one.
-func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Place, error), tell func([]Place)) {
+func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Place, error),
+	tell func([]Place)) {
 	var last []Place
 	told, trouble := false, ""
 	timer := time.NewTimer(0)

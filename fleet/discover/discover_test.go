@@ -94,7 +94,8 @@ func TestFile(t *testing.T) {
 		}
 		write("- http://a:1\n- name: b\n  url: http://b:1\n  kind: vllm\n")
 		b.is(t, "a:1", "b")
-		for _, bad := range []string{"", "- http://a:1\n- nonsense", "{", "- url: [1]", "- http://a:1\n- http://a:1", "- url: http://c:1\n  model: theirs\n"} {
+		for _, bad := range []string{"", "- http://a:1\n- nonsense", "{", "- url: [1]", "- http://a:1\n- http://a:1",
+			"- url: http://c:1\n  model: theirs\n"} {
 			write(bad)
 			b.is(t, "a:1", "b")
 		}
@@ -131,14 +132,15 @@ func TestDNS(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		s, err := DNS("http://workers:8000", time.Second, Resolver{IP: func(_ context.Context, network, host string) ([]netip.Addr, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if network != "ip" || host != "workers" {
-				t.Errorf("%s %s was looked up", network, host)
-			}
-			return addresses, fault
-		}}, nil)
+		s, err := DNS("http://workers:8000", time.Second,
+			Resolver{IP: func(_ context.Context, network, host string) ([]netip.Addr, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if network != "ip" || host != "workers" {
+					t.Errorf("%s %s was looked up", network, host)
+				}
+				return addresses, fault
+			}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,9 +167,10 @@ func TestDNS(t *testing.T) {
 
 func TestServiceRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := DNS("https://_http._tcp.workers", time.Second, Resolver{SRV: func(context.Context, string, string, string) (string, []*net.SRV, error) {
-			return "", []*net.SRV{{Target: "b.example.", Port: 2}, {Target: "a.example.", Port: 1}}, nil
-		}}, nil)
+		s, err := DNS("https://_http._tcp.workers", time.Second,
+			Resolver{SRV: func(context.Context, string, string, string) (string, []*net.SRV, error) {
+				return "", []*net.SRV{{Target: "b.example.", Port: 2}, {Target: "a.example.", Port: 1}}, nil
+			}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,17 +203,21 @@ type cluster struct {
 }
 
 func newCluster() *cluster {
-	return &cluster{version: 100, base: 101, slices: map[string]string{}, changed: make(chan struct{}), cut: make(chan struct{})}
+	return &cluster{version: 100, base: 101, slices: map[string]string{}, changed: make(chan struct{}),
+		cut: make(chan struct{})}
 }
 
 // endpoints is a slice with so many ready addresses, and one of each other kind.
 func endpoints(name string, version int, addresses ...string) string {
 	var list []string
 	for _, a := range addresses {
-		list = append(list, fmt.Sprintf(`{"addresses":[%q],"conditions":{"ready":true},"targetRef":{"name":"pod-%s"},"zone":"z1"}`, a, a))
+		list = append(list, fmt.Sprintf(
+			`{"addresses":[%q],"conditions":{"ready":true},"targetRef":{"name":"pod-%s"},"zone":"z1"}`, a, a))
 	}
-	list = append(list, `{"addresses":["9.9.9.9"],"conditions":{"ready":false}}`, `{"addresses":["9.9.9.8"],"conditions":{"ready":true,"terminating":true}}`)
-	return fmt.Sprintf(`{"metadata":{"name":%q,"resourceVersion":"%d"},"endpoints":[%s],"ports":[{"name":"metrics","port":9},{"name":"http","port":8000}]}`, name, version, strings.Join(list, ","))
+	list = append(list, `{"addresses":["9.9.9.9"],"conditions":{"ready":false}}`,
+		`{"addresses":["9.9.9.8"],"conditions":{"ready":true,"terminating":true}}`)
+	return fmt.Sprintf(
+		`{"metadata":{"name":%q,"resourceVersion":"%d"},"endpoints":[%s],"ports":[{"name":"metrics","port":9},{"name":"http","port":8000}]}`, name, version, strings.Join(list, ","))
 }
 
 // set changes a slice; without addresses it is deleted.
@@ -256,7 +263,8 @@ func (c *cluster) setFailing(failing bool) {
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices" || q.Get("labelSelector") != "kubernetes.io/service-name=llm" || r.Header.Get("Authorization") != "Bearer secret" {
+	if r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices" ||
+		q.Get("labelSelector") != "kubernetes.io/service-name=llm" || r.Header.Get("Authorization") != "Bearer secret" {
 		http.Error(w, "forbidden", http.StatusForbidden)
 		return
 	}
@@ -294,7 +302,9 @@ func (c *cluster) list(w http.ResponseWriter, next string) {
 	for _, n := range names {
 		items = append(items, json.RawMessage(c.slices[n]))
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]string{"resourceVersion": fmt.Sprint(c.version), "continue": rest}, "items": items})
+	_ = json.NewEncoder(w).Encode(
+		map[string]any{"metadata": map[string]string{"resourceVersion": fmt.Sprint(c.version), "continue": rest},
+			"items": items})
 }
 
 func (c *cluster) watch(w http.ResponseWriter, r *http.Request) {
@@ -349,7 +359,8 @@ func TestKubernetes(t *testing.T) {
 			if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Kubernetes{Service: "llm", Namespace: "prod", API: "http://api", TokenFile: secret, Port: "http", Client: client}.Source()
+			s, err := Kubernetes{Service: "llm", Namespace: "prod", API: "http://api", TokenFile: secret, Port: "http",
+				Client: client}.Source()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +414,8 @@ func TestKubernetes(t *testing.T) {
 
 func TestKubernetesIsChecked(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	for _, k := range []Kubernetes{{}, {Service: "x"}, {Service: "x", API: "http://a"}, {Service: "x", Namespace: "n", API: "http://a", CAFile: "/nowhere"}} {
+	for _, k := range []Kubernetes{{}, {Service: "x"}, {Service: "x", API: "http://a"},
+		{Service: "x", Namespace: "n", API: "http://a", CAFile: "/nowhere"}} {
 		if _, err := k.Source(); err == nil {
 			t.Errorf("%+v is taken", k)
 		}

@@ -34,7 +34,10 @@ const absentMost = 3
 func DNS(at string, every time.Duration, r Resolver, log *slog.Logger) (Source, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("expected a URL whose host is to be looked up, such as http://workers.example.com:8000, not " + strconv.Quote(at))
+		return nil,
+			errors.New(
+				"expected a URL whose host is to be looked up, such as http://workers.example.com:8000, not " +
+					strconv.Quote(at))
 	}
 	look := r.addresses
 	if strings.HasPrefix(u.Hostname(), "_") {

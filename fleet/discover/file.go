@@ -16,7 +16,8 @@ import (
 // fileBytesMax bounds the file of a [File].
 const fileBytesMax = 4 << 20
 
-// File reports the places that a YAML or JSON file lists, and again when it changes: as a list of URLs, or of places with name, url, kind and labels.
+// File reports the places that a YAML or JSON file lists, and again when it changes: as a list of
+// URLs, or of places with name, url, kind and labels.
 func File(path string, every time.Duration, log *slog.Logger) Source {
 	return func(ctx context.Context, tell func([]Place)) {
 		poll(ctx, every, orDefault(log), func(context.Context) ([]Place, error) { return readFile(path) }, tell)
@@ -51,7 +52,10 @@ func ParsePlaces(data []byte) ([]Place, error) {
 	}
 	var list []listed
 	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("not a list of URLs, or of workers with name, url, kind and labels (set model, models, key and events in the pool, next to the file's name): %w", err)
+		return nil,
+			fmt.Errorf(
+				"not a list of URLs, or of workers with name, url, kind and labels (set model, models, key and "+
+					"events in the pool, next to the file's name): %w", err)
 	}
 	places := make([]Place, len(list))
 	for i, l := range list {

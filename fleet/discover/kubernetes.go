@@ -163,7 +163,8 @@ func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
 		case errors.Is(err, errExpired):
 			state.version = ""
 		default:
-			k.Log.Warn("Kubernetes API unreachable; keeping known workers", "service", k.Service, "error", err, "again_in", wait)
+			k.Log.Warn("Kubernetes API unreachable; keeping known workers", "service", k.Service, "error", err,
+				"again_in", wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -213,8 +214,9 @@ func (k *Kubernetes) list(ctx context.Context, state *watched) error {
 
 // watch takes changes in until the server ends the watch.
 func (k *Kubernetes) watch(ctx context.Context, state *watched, report func()) error {
-	body, err := k.get(ctx, url.Values{"watch": {"1"}, "resourceVersion": {state.version}, "allowWatchBookmarks": {"true"},
-		"timeoutSeconds": {strconv.Itoa(int(watchMax.Seconds()))}})
+	body, err := k.get(ctx,
+		url.Values{"watch": {"1"}, "resourceVersion": {state.version}, "allowWatchBookmarks": {"true"},
+			"timeoutSeconds": {strconv.Itoa(int(watchMax.Seconds()))}})
 	if err != nil {
 		return err
 	}
@@ -266,7 +268,8 @@ func (w *watched) apply(line []byte) error {
 // get asks the API server for the slices of the service.
 func (k *Kubernetes) get(ctx context.Context, query url.Values) (io.ReadCloser, error) {
 	query.Set("labelSelector", sliceLabel+"="+k.Service)
-	at := strings.TrimSuffix(k.API, "/") + "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(k.Namespace) + "/endpointslices?" + query.Encode()
+	at := strings.TrimSuffix(k.API, "/") + "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(
+		k.Namespace) + "/endpointslices?" + query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
@@ -303,7 +306,8 @@ func (k *Kubernetes) places(all map[string]slice) []Place {
 			continue
 		}
 		for _, e := range s.Endpoints {
-			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready ||
+				e.Conditions.Terminating != nil && *e.Conditions.Terminating {
 				continue
 			}
 			host := net.JoinHostPort(e.Addresses[0], strconv.Itoa(port))

@@ -87,7 +87,8 @@ const TokenMin = 16
 func PrivateNetworks() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("10.0.0.0/8"),
-		netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fc00::/7"),
+		netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("fc00::/7"),
 	}
 }
 
@@ -95,7 +96,9 @@ func PrivateNetworks() []netip.Prefix {
 // ttl, 0 means [RegisterFor].
 func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.Logger) (*Desk, error) {
 	if len(token) < TokenMin {
-		return nil, fmt.Errorf("the join token has %d characters: use at least %d, such as from `openssl rand -hex 16`", len(token), TokenMin)
+		return nil,
+			fmt.Errorf("the join token has %d characters: use at least %d, such as from `openssl rand -hex 16`",
+				len(token), TokenMin)
 	}
 	admissions = slices.Clone(admissions)
 	for i := range admissions {
@@ -159,7 +162,8 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		d.log.Warn("worker registration rejected", "worker", shortened(asked.Name), "url", shortened(asked.URL), "peer", r.RemoteAddr, "error", err)
+		d.log.Warn("worker registration rejected", "worker", shortened(asked.Name), "url", shortened(asked.URL),
+			"peer", r.RemoteAddr, "error", err)
 		answer(w, deskStatus[parley.CodeOf(err)], err.Error())
 		return
 	}
@@ -223,15 +227,24 @@ func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err er
 	case known == nil && len(d.entries) >= deskEntriesMax:
 		return "", parley.Errorf(parley.Overloaded, "the limit of %d registered workers is reached", deskEntriesMax)
 	case known != nil && known.confirmed && known.URL != r.URL:
-		return "", parley.Errorf(parley.Conflict, "a worker at %s already has the name %q: choose another name, or stop that worker and wait %v", known.URL, r.Name, d.ttl)
+		return "", parley.Errorf(parley.Conflict,
+			"a worker at %s already has the name %q: choose another name, or stop that worker and wait %v", known.URL,
+			r.Name, d.ttl)
 	case known != nil && known.confirmed && known.peer != peer:
-		return "", parley.Errorf(parley.Conflict, "worker %q was registered from another address: stop that worker and wait %v", r.Name, d.ttl)
+		return "", parley.Errorf(parley.Conflict,
+			"worker %q was registered from another address: stop that worker and wait %v", r.Name, d.ttl)
 	}
 	if known != nil {
 		d.drop(known)
 	}
 	credential = rand.Text()
-	e := &entry{Place: r.Place, pool: r.Pool, peer: peer, digest: sha256.Sum256([]byte(credential)), until: d.now().Add(d.ttl)}
+	e := &entry{
+		Place:  r.Place,
+		pool:   r.Pool,
+		peer:   peer,
+		digest: sha256.Sum256([]byte(credential)),
+		until:  d.now().Add(d.ttl),
+	}
 	e.Credential = credential
 	d.entries[e.Name], d.shown[e.digest] = e, e.Name
 	return credential, nil
@@ -248,7 +261,8 @@ func (d *Desk) admit(r *Registration, peer netip.Addr) error {
 	r.Pool, r.Kind = cmp.Or(r.Pool, d.admissions[0].Pool), cmp.Or(r.Kind, kindDefault)
 	at := slices.IndexFunc(d.admissions, func(a Admission) bool { return a.Pool == r.Pool })
 	if at < 0 {
-		return parley.Errorf(parley.InvalidRequest, "no pool %q accepts registrations; available: %s", r.Pool, d.poolNames())
+		return parley.Errorf(parley.InvalidRequest, "no pool %q accepts registrations; available: %s", r.Pool,
+			d.poolNames())
 	}
 	// Labels could name sockets for events, anywhere.
 	r.Labels = nil
@@ -258,7 +272,9 @@ func (d *Desk) admit(r *Registration, peer netip.Addr) error {
 // check says why a worker may not join from an address.
 func (a *Admission) check(p *Place, peer netip.Addr) error {
 	if !slices.Contains(a.Kinds, p.Kind) {
-		return parley.Errorf(parley.Forbidden, "workers of kind %q may not register in pool %s, only %s: allow them with --fleet-join-kinds", p.Kind, a.Pool, strings.Join(a.Kinds, ", "))
+		return parley.Errorf(parley.Forbidden,
+			"workers of kind %q may not register in pool %s, only %s: allow them with --fleet-join-kinds", p.Kind,
+			a.Pool, strings.Join(a.Kinds, ", "))
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -270,7 +286,9 @@ func (a *Admission) check(p *Place, peer netip.Addr) error {
 	}
 	for _, ip := range at {
 		if !contains(a.Networks, ip) {
-			return parley.Errorf(parley.Forbidden, "%v is not in the networks that may register in pool %s: allow it with --fleet-join-networks", ip, a.Pool)
+			return parley.Errorf(parley.Forbidden,
+				"%v is not in the networks that may register in pool %s: allow it with --fleet-join-networks", ip,
+				a.Pool)
 		}
 	}
 	return nil
@@ -302,7 +320,8 @@ func (d *Desk) stay(r *Registration, from caller) error {
 	e.until = d.now().Add(d.ttl)
 	if !e.confirmed {
 		e.confirmed = true
-		d.log.Info("worker registered", "worker", e.Name, "url", e.URL, "kind", e.Kind, "pool", e.pool, "peer", from.peer)
+		d.log.Info("worker registered", "worker", e.Name, "url", e.URL, "kind", e.Kind, "pool", e.pool, "peer",
+			from.peer)
 		d.wake()
 	}
 	return nil
@@ -376,7 +395,9 @@ func (d *Desk) present(pool string) (places []Place, changed <-chan struct{}, ne
 	d.forget()
 	now := d.now()
 	next = d.ttl
-	for _, e := range slices.SortedFunc(maps.Values(d.entries), func(a, b *entry) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, e := range slices.SortedFunc(maps.Values(d.entries), func(a, b *entry) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
 		next = min(next, e.until.Sub(now))
 		if e.pool == pool && e.confirmed {
 			places = append(places, e.Place)

@@ -106,7 +106,8 @@ func TestRegistering(t *testing.T) {
 			t.Errorf("it may not leave: %d", status)
 		}
 		b.is(t)
-		if text := d.log.String(); !strings.Contains(text, "url=http://a:1") || !strings.Contains(text, "peer=10.0.0.1") || strings.Contains(text, mine) {
+		if text := d.log.String(); !strings.Contains(text, "url=http://a:1") ||
+			!strings.Contains(text, "peer=10.0.0.1") || strings.Contains(text, mine) {
 			t.Errorf("the log has no URL or peer, or a credential: %s", text)
 		}
 	})
@@ -125,13 +126,14 @@ func TestNamesCannotBeTaken(t *testing.T) {
 			method, token, body string
 			want                int
 		}{
-			"another URL":             {"POST", joinToken, evil, 409},
-			"another host, same URL":  {"POST", joinToken, good, 409},
-			"leaves with the token":   {"DELETE", joinToken, `{"name":"w"}`, 403},
-			"leaves as another":       {"DELETE", theirs, `{"name":"w"}`, 403},
-			"stays as another":        {"POST", theirs, good, 403},
-			"moves to another URL":    {"POST", theirs, `{"name":"other","url":"http://10.0.0.1:8000"}`, 403},
-			"moves to another pool":   {"POST", theirs, `{"name":"other","url":"http://10.0.0.66:8000","pool":"x"}`, 400},
+			"another URL":            {"POST", joinToken, evil, 409},
+			"another host, same URL": {"POST", joinToken, good, 409},
+			"leaves with the token":  {"DELETE", joinToken, `{"name":"w"}`, 403},
+			"leaves as another":      {"DELETE", theirs, `{"name":"w"}`, 403},
+			"stays as another":       {"POST", theirs, good, 403},
+			"moves to another URL":   {"POST", theirs, `{"name":"other","url":"http://10.0.0.1:8000"}`, 403},
+			"moves to another pool": {"POST", theirs, `{"name":"other","url":"http://10.0.0.66:8000","pool":"x"}`,
+				400},
 			"credential of the other": {"POST", mine, evil, 403},
 		} {
 			if got, _ := d.call(c.method, "10.0.0.66", c.token, c.body); got != c.want {
@@ -207,7 +209,9 @@ func TestAnnouncing(t *testing.T) {
 		for name, shown := range map[string]string{"good": joinToken, "evil": "wrong"} {
 			workers.Go(func() {
 				said := Registration{Place: Place{Name: name, URL: "http://" + name + ":1"}}
-				Announcer{Gateway: "http://gateway", Token: shown, Said: said, Client: client, Accept: func(c string) { accepted <- name + c }}.Run(ctx)
+				Announcer{Gateway: "http://gateway", Token: shown, Said: said, Client: client, Accept: func(c string) {
+					accepted <- name + c
+				}}.Run(ctx)
 			})
 		}
 		time.Sleep(5 * RegisterFor)
@@ -235,7 +239,9 @@ func TestAnnouncing(t *testing.T) {
 // is redirected to.
 func TestAnnouncerStaysWithItsGateway(t *testing.T) {
 	var stolen string
-	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen += r.Header.Get("Authorization") + "!" }))
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		stolen += r.Header.Get("Authorization") + "!"
+	}))
 	defer thief.Close()
 	gateway := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	defer gateway.Close()

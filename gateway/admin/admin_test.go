@@ -53,7 +53,8 @@ func TestReadTakesWhatPrometheusIsTold(t *testing.T) {
 		r.MustRegister(g)
 		g.Set(v)
 	}
-	for outcome, n := range map[string]float64{OK: 7, Failed: 1, TurnedAway: 2, Limited: 3, Refused: 4, Cancelled: 5, "unheard": 99} {
+	for outcome, n := range map[string]float64{OK: 7, Failed: 1, TurnedAway: 2, Limited: 3, Refused: 4, Cancelled: 5,
+		"unheard": 99} {
 		count("parley_outcomes_total", prometheus.Labels{"outcome": outcome}, n)
 	}
 	count("parley_shed_total", prometheus.Labels{"reason": "late", "tier": "pro"}, 2)
@@ -71,10 +72,12 @@ func TestReadTakesWhatPrometheusIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := Read(gathered, time.Unix(9, 0))
-	if got.OKTotal != 7 || got.FailedTotal != 1 || got.TurnedAwayTotal != 2 || got.LimitedTotal != 3 || got.RefusedTotal != 4 || got.CancelledTotal != 5 {
+	if got.OKTotal != 7 || got.FailedTotal != 1 || got.TurnedAwayTotal != 2 || got.LimitedTotal != 3 ||
+		got.RefusedTotal != 4 || got.CancelledTotal != 5 {
 		t.Errorf("outcomes %+v", got)
 	}
-	if got.ShedTotal[parley.Pro] != 2 || len(got.Queues) != 1 || got.Queues[0].Waiting[parley.Enterprise] != 6 || got.Queues[0].WaitSeconds != 1.5 || got.Queues[0].WorkerBreaker != "open" {
+	if got.ShedTotal[parley.Pro] != 2 || len(got.Queues) != 1 || got.Queues[0].Waiting[parley.Enterprise] != 6 ||
+		got.Queues[0].WaitSeconds != 1.5 || got.Queues[0].WorkerBreaker != "open" {
 		t.Errorf("shed %v, queues %+v", got.ShedTotal, got.Queues)
 	}
 	if len(got.Workers) != 1 || got.Workers[0].KV != 0.4 || got.Workers[0].Running != 3 || got.Workers[0].State != Up {
@@ -87,8 +90,10 @@ func TestReadTakesWhatPrometheusIsTold(t *testing.T) {
 
 func TestEveryCodeHasAnOutcome(t *testing.T) {
 	var r Reading
-	for _, code := range []parley.Code{"", parley.InvalidRequest, parley.ContextTooLong, parley.TooLarge, parley.Unauthenticated, parley.Forbidden, parley.NotFound, parley.Conflict,
-		parley.MethodNotAllowed, parley.RateLimited, parley.QuotaExceeded, parley.Overloaded, parley.Unavailable, parley.Cancelled, parley.DeadlineExceeded, parley.Internal} {
+	for _, code := range []parley.Code{"", parley.InvalidRequest, parley.ContextTooLong, parley.TooLarge,
+		parley.Unauthenticated, parley.Forbidden, parley.NotFound, parley.Conflict,
+		parley.MethodNotAllowed, parley.RateLimited, parley.QuotaExceeded, parley.Overloaded, parley.Unavailable,
+		parley.Cancelled, parley.DeadlineExceeded, parley.Internal} {
 		if r.outcome(OutcomeOf(code)) == nil {
 			t.Errorf("code %q counts as %q, which nobody reads", code, OutcomeOf(code))
 		}
@@ -107,7 +112,8 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 		t.Errorf("found %+v", l)
 	}
 	list := r.List(Filter{Model: "m1"}, 2)
-	if len(list) != 2 || list[0].ID != fmt.Sprint("req_", RecentMax+9) || list[1].ID != fmt.Sprint("req_", RecentMax+7) {
+	if len(list) != 2 || list[0].ID != fmt.Sprint("req_", RecentMax+9) ||
+		list[1].ID != fmt.Sprint("req_", RecentMax+7) {
 		t.Errorf("listed %+v", list)
 	}
 }

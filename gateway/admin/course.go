@@ -89,7 +89,15 @@ func (t *teller) add(where, name, note string, took time.Duration) {
 	if took == 0 && where != "router" && where != "worker" {
 		return
 	}
-	t.stages = append(t.stages, Stage{Where: where, Name: name, StartMs: millis(t.at), Ms: millis(took), Note: note, Worker: t.worker, Leg: t.number})
+	t.stages = append(t.stages, Stage{
+		Where:   where,
+		Name:    name,
+		StartMs: millis(t.at),
+		Ms:      millis(took),
+		Note:    note,
+		Worker:  t.worker,
+		Leg:     t.number,
+	})
 	t.at += took
 }
 
@@ -122,7 +130,8 @@ func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 	case l.Usage == nil || l.Usage.Outside:
 		t.silent(l, "a "+l.Kind+" worker does not tell its own times: the hop, its wait and its prefill are one")
 	default:
-		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker reports only prefill and decode", l.First.Sub(l.Sent)-l.Usage.Prefill)
+		t.add("worker", "hop, wait and hand over", "a "+l.Kind+" worker reports only prefill and decode",
+			l.First.Sub(l.Sent)-l.Usage.Prefill)
 		t.engine(l.Usage, nil, 0)
 	}
 	t.end(l)
@@ -154,7 +163,8 @@ func (t *teller) stay(l *parley.Leg) {
 	if l.First.IsZero() || s.First == 0 {
 		here, there = l.Ended.Sub(l.Sent), s.Whole
 	}
-	t.add("worker", "hop, there and back", fmt.Sprintf("%s passed here, %s there", short(here), short(there)), here-there)
+	t.add("worker", "hop, there and back", fmt.Sprintf("%s passed here, %s there", short(here), short(there)),
+		here-there)
 	t.add("worker", "receive and admit", "", s.Admitted)
 	u := l.Usage
 	switch {

@@ -42,7 +42,8 @@ func (h *Histogram) since(before *Histogram) Histogram {
 	if before.Count > h.Count || !slices.Equal(before.Bounds, h.Bounds) {
 		return *h
 	}
-	d := Histogram{Bounds: h.Bounds, Counts: make([]uint64, len(h.Counts)), Count: h.Count - before.Count, Sum: h.Sum - before.Sum}
+	d := Histogram{Bounds: h.Bounds, Counts: make([]uint64, len(h.Counts)), Count: h.Count - before.Count,
+		Sum: h.Sum - before.Sum}
 	for i := range d.Counts {
 		d.Counts[i] = h.Counts[i] - min(before.Counts[i], h.Counts[i])
 	}

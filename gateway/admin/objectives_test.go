@@ -55,7 +55,8 @@ func TestObjectivesAreJudgedApart(t *testing.T) {
 	if kept["typing"] != 0 || kept["paid"] != 1 || kept["default"] != 1 {
 		t.Errorf("kept are %v", kept)
 	}
-	if s := p.Verdict.Sentence; !strings.Contains(s, "first tokens of typing take") || strings.Contains(s, "paid") || p.Verdict.Happy {
+	if s := p.Verdict.Sentence; !strings.Contains(s, "first tokens of typing take") || strings.Contains(s, "paid") ||
+		p.Verdict.Happy {
 		t.Errorf("the verdict is %+v", p.Verdict)
 	}
 }
@@ -81,7 +82,8 @@ func TestPoolsAreJudgedApart(t *testing.T) {
 	for _, pool := range p.Pools {
 		binds[pool.Pool] = pool.Verdict.Bottleneck
 	}
-	if len(binds) != 3 || binds["paid"] != NoBottleneck || binds["free"] != ByFailures || binds["typing"] != ByFailures {
+	if len(binds) != 3 || binds["paid"] != NoBottleneck || binds["free"] != ByFailures ||
+		binds["typing"] != ByFailures {
 		t.Errorf("the pools are %+v", p.Pools)
 	}
 }

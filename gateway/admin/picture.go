@@ -72,7 +72,8 @@ type Times struct {
 
 // timesBetween returns the times of requests answered between two readings.
 func timesBetween(from, to *Reading) Times {
-	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill), spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
+	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill),
+		spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
 }
 
 // finishes counts the answers that ended between two readings.
@@ -102,7 +103,8 @@ const (
 // Now returns the current picture; an empty one if nothing was read yet.
 func (h *History) Now(objectives parley.Objectives) *Picture {
 	if h.latest == nil {
-		return &Picture{Waiting: map[string]int{}, Verdict: Verdict{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
+		return &Picture{Waiting: map[string]int{},
+			Verdict: Verdict{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
 	}
 	now := h.latest
 	p := between(h.before(ratesOver), now)
@@ -166,9 +168,15 @@ func rates(from, to *Reading) Rates {
 		return round(delta(before, after) / elapsed)
 	}
 	r := Rates{
-		Requests: per(from.ended(), to.ended()), Prefill: per(from.PromptTotal-from.CachedTotal, to.PromptTotal-to.CachedTotal), Decode: per(from.OutputTotal, to.OutputTotal),
-		Failed: per(from.FailedTotal, to.FailedTotal), TurnedAway: per(from.TurnedAwayTotal, to.TurnedAwayTotal), Limited: per(from.LimitedTotal, to.LimitedTotal),
-		Refused: per(from.RefusedTotal, to.RefusedTotal), Cancelled: per(from.CancelledTotal, to.CancelledTotal), Retries: per(from.RetriesTotal, to.RetriesTotal),
+		Requests:      per(from.ended(), to.ended()),
+		Prefill:       per(from.PromptTotal-from.CachedTotal, to.PromptTotal-to.CachedTotal),
+		Decode:        per(from.OutputTotal, to.OutputTotal),
+		Failed:        per(from.FailedTotal, to.FailedTotal),
+		TurnedAway:    per(from.TurnedAwayTotal, to.TurnedAwayTotal),
+		Limited:       per(from.LimitedTotal, to.LimitedTotal),
+		Refused:       per(from.RefusedTotal, to.RefusedTotal),
+		Cancelled:     per(from.CancelledTotal, to.CancelledTotal),
+		Retries:       per(from.RetriesTotal, to.RetriesTotal),
 		TurnedByClass: map[string]float64{},
 	}
 	for c := range parley.Class(parley.Classes) {
@@ -184,7 +192,8 @@ func (r *Reading) ended() float64 {
 
 func spread(from, to *Histogram) Spread {
 	h := to.since(from)
-	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)), Count: h.Count}
+	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)),
+		Count: h.Count}
 }
 
 // delta is how much a counter grew. One that was reset grew by all it has.
@@ -235,8 +244,22 @@ func pointOf(from, to *Reading) Point {
 		waiting += n
 	}
 	return Point{
-		At: p.At.Unix(), Running: p.Running, Waiting: waiting, KV: round(p.KV), Busy: p.Busy, Hits: p.Hits, Requests: p.Rates.Requests,
-		Prefill: p.Rates.Prefill, Decode: p.Rates.Decode, TTFT50: p.TTFT.P50, TTFT95: p.TTFT.P95, Gap50: p.Gap.P50, Gap95: p.Gap.P95,
-		Failed: p.Rates.Failed, TurnedAway: p.Rates.TurnedAway, Preemptions: p.Rates.Preemptions, TTFTCounts: to.TTFT.within(&from.TTFT),
+		At:          p.At.Unix(),
+		Running:     p.Running,
+		Waiting:     waiting,
+		KV:          round(p.KV),
+		Busy:        p.Busy,
+		Hits:        p.Hits,
+		Requests:    p.Rates.Requests,
+		Prefill:     p.Rates.Prefill,
+		Decode:      p.Rates.Decode,
+		TTFT50:      p.TTFT.P50,
+		TTFT95:      p.TTFT.P95,
+		Gap50:       p.Gap.P50,
+		Gap95:       p.Gap.P95,
+		Failed:      p.Rates.Failed,
+		TurnedAway:  p.Rates.TurnedAway,
+		Preemptions: p.Rates.Preemptions,
+		TTFTCounts:  to.TTFT.within(&from.TTFT),
 	}
 }

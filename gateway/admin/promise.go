@@ -61,7 +61,8 @@ func (h *History) promises(objectives parley.Objectives) []Promise {
 func firsts(t *Tokens) *Histogram { return &t.TTFT }
 func gaps(t *Tokens) *Histogram   { return &t.Gap }
 
-func promise(name string, goal, limit float64, now, short, long *Reading, count func(from, to *Reading) (bad, all float64)) Promise {
+func promise(name string, goal, limit float64, now, short, long *Reading,
+	count func(from, to *Reading) (bad, all float64)) Promise {
 	p := Promise{Name: name, Goal: goal, Limit: limit, Kept: 1}
 	bad, all := count(long, now)
 	p.Count = all

@@ -123,7 +123,9 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 			*to += number(m)
 		}
 	},
-	"parley_shed_total":           func(r *Reading, m *dto.Metric) { r.ShedTotal[class(label(m, "tier"))] += number(m) },
+	"parley_shed_total": func(r *Reading, m *dto.Metric) {
+		r.ShedTotal[class(label(m, "tier"))] += number(m)
+	},
 	"parley_client_retries_total": func(r *Reading, m *dto.Metric) { r.RetriesTotal += number(m) },
 	"parley_prompt_tokens_total":  func(r *Reading, m *dto.Metric) { r.PromptTotal += number(m) },
 	"parley_cached_tokens_total":  func(r *Reading, m *dto.Metric) { r.CachedTotal += number(m) },
@@ -163,10 +165,12 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 	"parley_queue_tokens_per_second":      func(r *Reading, m *dto.Metric) { r.queue(m).TokensPerSecond = number(m) },
 	"parley_breaker_state":                (*Reading).breaker,
 
-	"parley_engine_running":                 func(r *Reading, m *dto.Metric) { r.engine(m).Running += int(number(m)) },
-	"parley_engine_waiting":                 func(r *Reading, m *dto.Metric) { r.engine(m).Waiting += int(number(m)) },
-	"parley_engine_kv_usage":                func(r *Reading, m *dto.Metric) { r.engine(m).KV = number(m) },
-	"parley_engine_preemptions_total":       func(r *Reading, m *dto.Metric) { r.engine(m).PreemptedTotal += number(m) },
+	"parley_engine_running":  func(r *Reading, m *dto.Metric) { r.engine(m).Running += int(number(m)) },
+	"parley_engine_waiting":  func(r *Reading, m *dto.Metric) { r.engine(m).Waiting += int(number(m)) },
+	"parley_engine_kv_usage": func(r *Reading, m *dto.Metric) { r.engine(m).KV = number(m) },
+	"parley_engine_preemptions_total": func(r *Reading, m *dto.Metric) {
+		r.engine(m).PreemptedTotal += number(m)
+	},
 	"parley_engine_prefix_tokens_total":     func(r *Reading, m *dto.Metric) { r.engine(m).AskedTotal += number(m) },
 	"parley_engine_prefix_hit_tokens_total": func(r *Reading, m *dto.Metric) { r.engine(m).HitTotal += number(m) },
 	"parley_engine_step_seconds": func(r *Reading, m *dto.Metric) {

@@ -80,7 +80,8 @@ func (h *Histogram) observe(x float64, n uint64) {
 }
 
 func runScript(t *testing.T, text string) string {
-	s := &script{t: t, history: NewHistory(), reading: Reading{At: time.Unix(1_000_000, 0).UTC(), TTFT: newHistogram(), Gap: newHistogram()}}
+	s := &script{t: t, history: NewHistory(),
+		reading: Reading{At: time.Unix(1_000_000, 0).UTC(), TTFT: newHistogram(), Gap: newHistogram()}}
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		if strings.HasPrefix(line, ">") {
 			continue
@@ -105,11 +106,13 @@ func (s *script) run(verb string, words []string) {
 		s.now()
 	case "promises":
 		for _, p := range s.history.Now(defaultObjectives()).Promises {
-			fmt.Fprintf(&s.out, "> %s: kept %.4f of %.0f (goal %.3f), burn %.2f in 5 min, %.2f in an hour\n", p.Name, p.Kept, p.Count, p.Goal, p.Burn5m, p.Burn1h)
+			fmt.Fprintf(&s.out, "> %s: kept %.4f of %.0f (goal %.3f), burn %.2f in 5 min, %.2f in an hour\n", p.Name,
+				p.Kept, p.Count, p.Goal, p.Burn5m, p.Burn1h)
 		}
 	case "points":
 		for _, p := range s.history.Points(time.Duration(s.number(words[0])) * time.Second) {
-			fmt.Fprintf(&s.out, "> %d: running %d waiting %d kv %.2f requests %.2f/s decode %.1f/s ttft95 %.3f\n", p.At-1_000_000, p.Running, p.Waiting, p.KV, p.Requests, p.Decode, p.TTFT95)
+			fmt.Fprintf(&s.out, "> %d: running %d waiting %d kv %.2f requests %.2f/s decode %.1f/s ttft95 %.3f\n",
+				p.At-1_000_000, p.Running, p.Waiting, p.KV, p.Requests, p.Decode, p.TTFT95)
 		}
 	default:
 		s.t.Fatalf("the script says %q", verb)
@@ -118,8 +121,10 @@ func (s *script) run(verb string, words []string) {
 
 func (s *script) read(words []string) {
 	r := &s.reading
-	counters := map[string]*float64{"ok": &r.OKTotal, "failed": &r.FailedTotal, "turned": &r.TurnedAwayTotal, "limited": &r.LimitedTotal, "refused": &r.RefusedTotal,
-		"cancelled": &r.CancelledTotal, "retries": &r.RetriesTotal, "prompt": &r.PromptTotal, "cached": &r.CachedTotal, "output": &r.OutputTotal, "shed": &r.ShedTotal[parley.Free]}
+	counters := map[string]*float64{"ok": &r.OKTotal, "failed": &r.FailedTotal, "turned": &r.TurnedAwayTotal,
+		"limited": &r.LimitedTotal, "refused": &r.RefusedTotal,
+		"cancelled": &r.CancelledTotal, "retries": &r.RetriesTotal, "prompt": &r.PromptTotal, "cached": &r.CachedTotal,
+		"output": &r.OutputTotal, "shed": &r.ShedTotal[parley.Free]}
 	r.TTFT.Counts, r.Gap.Counts = slices.Clone(r.TTFT.Counts), slices.Clone(r.Gap.Counts)
 	for _, w := range words[1:] {
 		name, value, _ := strings.Cut(w, "=")
@@ -158,7 +163,8 @@ func (s *script) number(text string) float64 {
 func (s *script) queue(model string, words []string) {
 	i := slices.IndexFunc(s.reading.Queues, func(q Queue) bool { return q.Model == model })
 	if i < 0 {
-		s.reading.Queues = append(s.reading.Queues, Queue{Model: model, ModelBreaker: "closed", WorkerBreaker: "closed"})
+		s.reading.Queues = append(s.reading.Queues,
+			Queue{Model: model, ModelBreaker: "closed", WorkerBreaker: "closed"})
 		i = len(s.reading.Queues) - 1
 	}
 	q := &s.reading.Queues[i]
@@ -214,8 +220,11 @@ func (s *script) now() {
 	for _, tier := range slices.Sorted(maps.Keys(p.Waiting)) {
 		tiers = append(tiers, fmt.Sprintf("%s %d", tier, p.Waiting[tier]))
 	}
-	fmt.Fprintf(&s.out, ">   running %d, waiting [%s], kv %.2f, busy %.2f, hits %.2f; %.2f requests/s, prefill %.1f, decode %.1f; ttft95 %.3f gap95 %.4f\n",
-		p.Running, strings.Join(tiers, ", "), p.KV, p.Busy, p.Hits, p.Rates.Requests, p.Rates.Prefill, p.Rates.Decode, p.TTFT.P95, p.Gap.P95)
+	fmt.Fprintf(&s.out,
+		">   running %d, waiting [%s], kv %.2f, busy %.2f, hits %.2f; %.2f requests/s, prefill %.1f, decode %.1f; "+
+			"ttft95 %.3f gap95 %.4f\n",
+		p.Running, strings.Join(tiers, ", "), p.KV, p.Busy, p.Hits, p.Rates.Requests, p.Rates.Prefill, p.Rates.Decode,
+		p.TTFT.P95, p.Gap.P95)
 }
 
 func defaultObjectives() parley.Objectives {

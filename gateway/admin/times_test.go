@@ -17,8 +17,10 @@ func TestTimesAndEnds(t *testing.T) {
 		registry.MustRegister(h)
 		return h
 	}
-	ttft, decode, whole := histogram("parley_ttft_seconds"), histogram("parley_decode_seconds"), histogram("parley_answer_seconds")
-	stages := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "parley_stage_seconds", Buckets: []float64{0.1, 1, 10}}, []string{"stage"})
+	ttft, decode, whole := histogram("parley_ttft_seconds"), histogram("parley_decode_seconds"), histogram(
+		"parley_answer_seconds")
+	stages := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "parley_stage_seconds",
+		Buckets: []float64{0.1, 1, 10}}, []string{"stage"})
 	ends := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_finish_total"}, []string{"reason"})
 	registry.MustRegister(stages, ends)
 	h := NewHistory()
@@ -43,14 +45,16 @@ func TestTimesAndEnds(t *testing.T) {
 	ends.WithLabelValues("length").Inc()
 	read(115)
 	p := h.Now(nil)
-	if x := p.Times; x.Queue.Count != 1 || x.Queue.P99 > 0.1 || x.Prefill.Count != 1 || x.Prefill.P50 < 0.1 || x.Prefill.P50 > 1 || x.Decode.P50 < 1 || x.Whole.P50 < 1 {
+	if x := p.Times; x.Queue.Count != 1 || x.Queue.P99 > 0.1 || x.Prefill.Count != 1 || x.Prefill.P50 < 0.1 ||
+		x.Prefill.P50 > 1 || x.Decode.P50 < 1 || x.Whole.P50 < 1 {
 		t.Errorf("times %+v", x)
 	}
 	if len(p.Finishes) != 2 || p.Finishes["stop"] != 2 || p.Finishes["length"] != 1 {
 		t.Errorf("ends %v", p.Finishes)
 	}
 	points := h.Points(15 * time.Second)
-	if len(points) != 1 || !slices.Equal(points[0].TTFTCounts, []uint64{1, 2, 0, 1}) || !slices.Equal(h.TTFTBounds(), []float64{0.1, 1, 10}) {
+	if len(points) != 1 || !slices.Equal(points[0].TTFTCounts, []uint64{1, 2, 0, 1}) ||
+		!slices.Equal(h.TTFTBounds(), []float64{0.1, 1, 10}) {
 		t.Errorf("points %+v within %v", points, h.TTFTBounds())
 	}
 }

@@ -120,8 +120,9 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	case len(down) > 0 && len(down) == len(p.Workers):
 		return &Verdict{
 			Bottleneck: ByFailures,
-			Sentence:   fmt.Sprintf("%s %s not answer, and there is no other worker: no request can be served.", list(down), does(len(down))),
-			Do:         checkWorker,
+			Sentence: fmt.Sprintf("%s %s not answer, and there is no other worker: no request can be served.",
+				list(down), does(len(down))),
+			Do: checkWorker,
 		}
 	case len(down) > 0:
 		return &Verdict{
@@ -132,8 +133,9 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	case p.Rates.Failed > 0 && p.Rates.Failed >= (1-AvailabilityGoal)*p.Rates.Requests:
 		return &Verdict{
 			Bottleneck: ByFailures,
-			Sentence:   fmt.Sprintf("%.2g of %.3g requests per second fail with server errors.", p.Rates.Failed, p.Rates.Requests),
-			Do:         "Look for level ERROR in the log; each line has the request id.",
+			Sentence: fmt.Sprintf("%.2g of %.3g requests per second fail with server errors.", p.Rates.Failed,
+				p.Rates.Requests),
+			Do: "Look for level ERROR in the log; each line has the request id.",
 		}
 	}
 	return nil
@@ -150,8 +152,9 @@ func byKV(p *Picture, broken []string) *Verdict {
 	}
 	return &Verdict{
 		Bottleneck: ByKV,
-		Sentence:   fmt.Sprintf("The key/value memory of %s is %.0f%% full, and %s%s.", full.Name, 100*full.KV, because, and(broken)),
-		Do:         "Enlarge it with --kv-tokens, use a smaller type with --kv-type int8, or add a worker.",
+		Sentence: fmt.Sprintf("The key/value memory of %s is %.0f%% full, and %s%s.", full.Name, 100*full.KV,
+			because, and(broken)),
+		Do: "Enlarge it with --kv-tokens, use a smaller type with --kv-type int8, or add a worker.",
 	}
 }
 

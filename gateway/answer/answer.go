@@ -225,7 +225,8 @@ func Join(pieces []Piece, p Piece) []Piece {
 
 // IsText reports whether a piece adds text and nothing else.
 func (p *Piece) IsText() bool {
-	return p.Text != "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" && p.Progress == nil
+	return p.Text != "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
+		p.Progress == nil
 }
 
 // addCall appends a fragment, or adds it to the last one of its call.

@@ -64,7 +64,8 @@ func TestTokensFollowTheText(t *testing.T) {
 			t.Errorf("after %q the text is %q and the tokens say %q", text, p.Text, shown.String())
 		}
 	}
-	pieces, err := a.accept(infer.Event{Step: infer.Step{Delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}}})
+	pieces, err := a.accept(
+		infer.Event{Step: infer.Step{Delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}}})
 	if err != nil || pieces[0].Finish != parley.FinishStop || len(pieces[0].Tokens) != 0 {
 		t.Errorf("at the end: %+v, %v", pieces, err)
 	}

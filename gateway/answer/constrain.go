@@ -151,7 +151,8 @@ func (box *Tools) afterThoughts(g *parley.Grammar, thinking bool) *parley.Gramma
 	if box.Thoughts == nil {
 		return g
 	}
-	rest := parley.Sequence(parley.Regex(textBefore(box.Thoughts.shut)), parley.Literal(box.Thoughts.shut), parley.Regex(`\s{0,2}`))
+	rest := parley.Sequence(parley.Regex(textBefore(box.Thoughts.shut)), parley.Literal(box.Thoughts.shut),
+		parley.Regex(`\s{0,2}`))
 	thoughts := rest
 	if !thinking {
 		thoughts = parley.Optional(parley.Sequence(parley.Literal(box.Thoughts.Open), rest))

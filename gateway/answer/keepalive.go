@@ -36,7 +36,13 @@ type pinger struct {
 }
 
 func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
-	p := &pinger{KeepAlive: k, answer: a, take: take, mu: newChanMutex(), last: time.Now()}
+	p := &pinger{
+		KeepAlive: k,
+		answer:    a,
+		take:      take,
+		mu:        newChanMutex(),
+		last:      time.Now(),
+	}
 	if k.Every > 0 {
 		p.broken = make(chan struct{})
 		p.mu.Lock()

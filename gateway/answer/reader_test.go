@@ -68,7 +68,9 @@ var readings = []struct {
 	{"text", "hermes", "Hello <b>there</b> {\"name\": 1}", false, reading{Text: "Hello <b>there</b> {\"name\": 1}"}},
 	{"call", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\\\"\"]}}\n</tool_call>", false,
 		reading{Calls: []string{`call_1 f{"a": [1, "}\""]}`}, Complete: 1}},
-	{"text and calls", "hermes", "I look.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"name\": \"g-2\", \"arguments\": {\"x\": {}}}\n</tool_call>\n", false,
+	{"text and calls", "hermes",
+		"I look.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"name\": \"g-2\", " +
+			"\"arguments\": {\"x\": {}}}\n</tool_call>\n", false,
 		reading{Text: "I look.\n", Calls: []string{"call_1 f{}", `call_2 g-2{"x": {}}`}, Complete: 2}},
 	{"text after calls", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> done", false,
 		reading{Text: " done", Calls: []string{"call_1 f{}"}, Complete: 1}},
@@ -77,31 +79,44 @@ var readings = []struct {
 		reading{Text: "<tool_call>", Calls: []string{"call_1 f{}"}, Complete: 1}},
 	{"arguments first", "hermes", "<tool_call>\n{\"arguments\": {}, \"name\": \"f\"}\n</tool_call>", false,
 		reading{Text: "<tool_call>\n{\"arguments\": {}, \"name\": \"f\"}\n</tool_call>"}},
-	{"broken tail", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}, oh", false, reading{Text: "}, oh", Calls: []string{"call_1 f{}"}, Complete: 1}},
+	{"broken tail", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}, oh", false,
+		reading{Text: "}, oh", Calls: []string{"call_1 f{}"}, Complete: 1}},
 	{"cut in the head", "hermes", "Well. <tool_call>\n{\"name\": \"f", true, reading{Text: "Well. "}},
-	{"ended in the head", "hermes", "Well. <tool_call>\n{\"name\": \"f", false, reading{Text: "Well. <tool_call>\n{\"name\": \"f"}},
-	{"cut in the arguments", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"b", true, reading{Calls: []string{`call_1 f{"a": "b`}}},
-	{"cut in the tail", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool", true, reading{Calls: []string{"call_1 f{}"}, Complete: 1}},
-	{"thoughts", "hermes", "\n<think>\nIs it <tool_call>? </thin </think>\n\nYes <think>", false, reading{Reasoning: "\nIs it <tool_call>? </thin ", Text: "Yes <think>"}},
-	{"thoughts and a call", "hermes", "<think>hm</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", false,
+	{"ended in the head", "hermes", "Well. <tool_call>\n{\"name\": \"f", false,
+		reading{Text: "Well. <tool_call>\n{\"name\": \"f"}},
+	{"cut in the arguments", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"b", true,
+		reading{Calls: []string{`call_1 f{"a": "b`}}},
+	{"cut in the tail", "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool", true,
+		reading{Calls: []string{"call_1 f{}"}, Complete: 1}},
+	{"thoughts", "hermes", "\n<think>\nIs it <tool_call>? </thin </think>\n\nYes <think>", false,
+		reading{Reasoning: "\nIs it <tool_call>? </thin ", Text: "Yes <think>"}},
+	{"thoughts and a call", "hermes",
+		"<think>hm</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", false,
 		reading{Reasoning: "hm", Calls: []string{"call_1 f{}"}, Complete: 1}},
 	{"thoughts without end", "hermes", "<think>hm </thi", true, reading{Reasoning: "hm </thi"}},
 	{"nearly thoughts", "hermes", " <thin", false, reading{Text: " <thin"}},
 	{"nothing", "hermes", "", false, reading{}},
 	{"space", "hermes", "  \n", false, reading{Text: "  \n"}},
-	{"call", "llama", "{\"name\": \"f\", \"parameters\": {\"a\": 1}}", false, reading{Calls: []string{`call_1 f{"a": 1}`}, Complete: 1}},
-	{"marked call", "llama", "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": 1}}", false, reading{Calls: []string{`call_1 f{"a": 1}`}, Complete: 1}},
-	{"later object", "llama", "So: {\"name\": \"f\", \"parameters\": {}}", false, reading{Text: "So: {\"name\": \"f\", \"parameters\": {}}"}},
+	{"call", "llama", "{\"name\": \"f\", \"parameters\": {\"a\": 1}}", false,
+		reading{Calls: []string{`call_1 f{"a": 1}`}, Complete: 1}},
+	{"marked call", "llama", "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": 1}}", false,
+		reading{Calls: []string{`call_1 f{"a": 1}`}, Complete: 1}},
+	{"later object", "llama", "So: {\"name\": \"f\", \"parameters\": {}}", false,
+		reading{Text: "So: {\"name\": \"f\", \"parameters\": {}}"}},
 	{"other object", "llama", "{\"name\": \"f\", \"age\": {}}", false, reading{Text: "{\"name\": \"f\", \"age\": {}}"}},
 	{"code", "llama", "<|python_tag|>print(1)", false, reading{Text: "<|python_tag|>print(1)"}},
-	{"list", "mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {\"a\": [\"]\"]}}]", false,
+	{"list", "mistral",
+		"[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {\"a\": [\"]\"]}}]", false,
 		reading{Calls: []string{"call_1 f{}", `call_2 g{"a": ["]"]}`}, Complete: 2}},
 	{"list twice opened", "mistral", "[TOOL_CALLS][TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]", false,
 		reading{Text: "[TOOL_CALLS]", Calls: []string{"call_1 f{}"}, Complete: 1}},
-	{"list with a word", "mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}} and", false, reading{Text: " and", Calls: []string{"call_1 f{}"}, Complete: 1}},
-	{"ids", "mistral-ids", "Hm[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]abcdefgh2[ARGS]{}", false,
+	{"list with a word", "mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}} and", false,
+		reading{Text: " and", Calls: []string{"call_1 f{}"}, Complete: 1}},
+	{"ids", "mistral-ids", "Hm[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]abcdefgh2[ARGS]{}",
+		false,
 		reading{Text: "Hm", Calls: []string{`abcdefgh1 f{"a": 1}`, "abcdefgh2 g{}"}, Complete: 2}},
-	{"args", "mistral-args", "[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}", false, reading{Calls: []string{`call_1 f{"a": 1}`, "call_2 g{}"}, Complete: 2}},
+	{"args", "mistral-args", "[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}", false,
+		reading{Calls: []string{`call_1 f{"a": 1}`, "call_2 g{}"}, Complete: 2}},
 }
 
 func TestReader(t *testing.T) {
@@ -110,13 +125,14 @@ func TestReader(t *testing.T) {
 			c.want.Contents = c.want.Text
 			for split := range len(c.text) + 1 {
 				first := true
-				got := readIn(testReader(syntaxNamed(t, c.syntax), ThoughtMarkers[0], false), c.text, c.cut, func(left int) int {
-					if first && split > 0 && split < left {
-						first = false
-						return split
-					}
-					return left
-				})
+				got := readIn(testReader(syntaxNamed(t, c.syntax), ThoughtMarkers[0], false), c.text, c.cut,
+					func(left int) int {
+						if first && split > 0 && split < left {
+							first = false
+							return split
+						}
+						return left
+					})
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Fatalf("cut at %d: %s", split, diff)
 				}
@@ -129,7 +145,8 @@ func TestReader(t *testing.T) {
 // anything else.
 func TestReaderHoldsLittle(t *testing.T) {
 	r := testReader(Syntaxes[0], nil, false)
-	for _, c := range []struct{ add, shown string }{{"One <", "One "}, {"tool", ""}, {"s", "<tools"}, {" two", " two"}, {"<tool_call", ""}, {"ing", "<tool_calling"}} {
+	for _, c := range []struct{ add, shown string }{{"One <", "One "}, {"tool", ""}, {"s", "<tools"}, {" two", " two"},
+		{"<tool_call", ""}, {"ing", "<tool_calling"}} {
 		r.read(c.add)
 		if got := r.pieces()[0].Text; got != c.shown {
 			t.Errorf("after %q: %q, want %q", c.add, got, c.shown)
@@ -138,13 +155,16 @@ func TestReaderHoldsLittle(t *testing.T) {
 	r.read("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"")
 	first := r.pieces()[0].Calls
 	r.read("long")
-	if next := r.pieces()[0].Calls; len(first) != 1 || first[0].Name != "f" || first[0].Arguments != `{"a": "` || len(next) != 1 || next[0].Arguments != "long" || next[0].ID != "" {
+	if next := r.pieces()[0].Calls; len(first) != 1 || first[0].Name != "f" || first[0].Arguments != `{"a": "` ||
+		len(next) != 1 || next[0].Arguments != "long" || next[0].ID != "" {
 		t.Errorf("first %+v, then %+v", first, next)
 	}
 }
 
 func TestReaderStartsInThoughts(t *testing.T) {
-	got := readIn(testReader(nil, ThoughtMarkers[1], true), "so it is[/THINK] Yes.", false, func(left int) int { return left })
+	got := readIn(testReader(nil, ThoughtMarkers[1], true), "so it is[/THINK] Yes.", false, func(left int) int {
+		return left
+	})
 	if diff := cmp.Diff(reading{Reasoning: "so it is", Text: "Yes.", Contents: "Yes."}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -152,7 +172,9 @@ func TestReaderStartsInThoughts(t *testing.T) {
 
 func TestTextAroundCallsKeepsItsOrder(t *testing.T) {
 	r := testReader(Syntaxes[0], ThoughtMarkers[0], false)
-	r.read("<think>a</think>b<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>c<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>")
+	r.read(
+		"<think>a</think>b<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>c<tool_call>{\"name\": \"g\", " +
+			"\"arguments\": {}}</tool_call>")
 	pieces := r.pieces()
 	want := []Piece{
 		{Reasoning: "a", Text: "b", Calls: []CallPiece{{0, "call_1", "f", "{}"}}},
@@ -176,14 +198,17 @@ func FuzzReader(f *testing.F) {
 		s := Syntaxes[int(which)%len(Syntaxes)]
 		want := readIn(testReader(s, ThoughtMarkers[0], thinking), text, cutOff, func(left int) int { return left })
 		random := rand.New(rand.NewPCG(seed, 1))
-		got := readIn(testReader(s, ThoughtMarkers[0], thinking), text, cutOff, func(left int) int { return 1 + random.IntN(left) })
+		got := readIn(testReader(s, ThoughtMarkers[0], thinking), text, cutOff, func(left int) int {
+			return 1 + random.IntN(left)
+		})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
 		if got.Text != got.Contents {
 			t.Fatalf("the text is %q, its bytes are said to be %q", got.Text, got.Contents)
 		}
-		if len(got.Calls) == 0 && got.Reasoning == "" && !cutOff && !thinking && !strings.Contains(text, ThoughtMarkers[0].Open) && got.Text != text {
+		if len(got.Calls) == 0 && got.Reasoning == "" && !cutOff && !thinking && !strings.Contains(text,
+			ThoughtMarkers[0].Open) && got.Text != text {
 			t.Fatalf("%q was read as %q", text, got.Text)
 		}
 	})

@@ -45,7 +45,8 @@ type OutputPolicy struct {
 // NewOutputPolicy returns the policy for answers, or nil if nothing is looked for in
 // them and nothing was taken out of the prompt.
 func NewOutputPolicy(
-	r *safety.Ruling, s *safety.Screen, v *safety.Vault, note func(choice int, text string, decisions []safety.Decision),
+	r *safety.Ruling, s *safety.Screen, v *safety.Vault,
+	note func(choice int, text string, decisions []safety.Decision),
 ) *OutputPolicy {
 	if r == nil || !r.LooksAtOutput() && (!r.Restore || v.Empty()) {
 		return nil
@@ -196,7 +197,8 @@ func (c *choice) screened(pieces []Piece, tokens int) []Piece {
 		c.finish = FinishFiltered
 	}
 	return slices.DeleteFunc(pieces, func(p Piece) bool {
-		return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" && p.Progress == nil
+		return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
+			p.Progress == nil
 	})
 }
 

@@ -40,9 +40,24 @@ type toolSyntax struct {
 // Syntaxes are the ways to write calls. The first is what models are told to
 // use whose own way is not among them.
 var Syntaxes = []*toolSyntax{
-	{name: "hermes", begin: "<tool_call>", call: "\n{\"name\": \"$NAME\", \"arguments\": $ARGUMENTS}\n</tool_call>", between: "\n"},
-	{name: "llama", begin: "{", call: "\"name\": \"$NAME\", \"parameters\": $ARGUMENTS}", mark: "<|python_tag|>", onlyFirst: true, single: true},
-	{name: "mistral", begin: "[TOOL_CALLS][", call: "{\"name\": \"$NAME\", \"arguments\": $ARGUMENTS}", between: ", ", list: true, shortIDs: true},
+	{name: "hermes", begin: "<tool_call>", call: "\n{\"name\": \"$NAME\", \"arguments\": $ARGUMENTS}\n</tool_call>",
+		between: "\n"},
+	{
+		name:      "llama",
+		begin:     "{",
+		call:      "\"name\": \"$NAME\", \"parameters\": $ARGUMENTS}",
+		mark:      "<|python_tag|>",
+		onlyFirst: true,
+		single:    true,
+	},
+	{
+		name:     "mistral",
+		begin:    "[TOOL_CALLS][",
+		call:     "{\"name\": \"$NAME\", \"arguments\": $ARGUMENTS}",
+		between:  ", ",
+		list:     true,
+		shortIDs: true,
+	},
 	{name: "mistral-ids", begin: "[TOOL_CALLS]", call: "$NAME[CALL_ID]$ID[ARGS]$ARGUMENTS", shortIDs: true},
 	{name: "mistral-args", begin: "[TOOL_CALLS]", call: "$NAME[ARGS]$ARGUMENTS", shortIDs: true},
 }
@@ -198,7 +213,8 @@ func OpenToolbox(t *token.Tokenizer, template *token.ChatTemplate, now time.Time
 	for _, content := range []any{nil, ""} {
 		prompt, err := template.Render([]token.Message{
 			{Role: "user", Content: "probe"},
-			{Role: "assistant", Content: content, ToolCalls: []token.ToolCall{{ID: probeID, Name: probeName, Arguments: probeArguments}}},
+			{Role: "assistant", Content: content,
+				ToolCalls: []token.ToolCall{{ID: probeID, Name: probeName, Arguments: probeArguments}}},
 			{Role: "tool", Content: probeResult, ToolCallID: probeID, Name: probeName},
 		}, token.RenderOptions{Tools: probeTools(), Now: now})
 		text := prompt.String()
@@ -218,8 +234,10 @@ func OpenToolbox(t *token.Tokenizer, template *token.ChatTemplate, now time.Time
 }
 
 func probeTools() json.RawMessage {
-	return json.RawMessage(`[{"type":"function","function":{"name":"` + probeName + `","description":"","parameters":{"type":"object","properties":{"` +
-		probeParameter + `":{"type":"string","description":""}},"required":["` + probeParameter + `"]}}}]`)
+	return json.RawMessage(
+		`[{"type":"function","function":{"name":"` + probeName +
+			`","description":"","parameters":{"type":"object","properties":{"` +
+			probeParameter + `":{"type":"string","description":""}},"required":["` + probeParameter + `"]}}}]`)
 }
 
 // tellsOfTools reports whether a template tells the model of its tools.
@@ -307,7 +325,8 @@ func (s *toolSyntax) Calls(tools []ToolGrammar, least int, single bool) parley.G
 		return parley.Repeat(parley.Sequence(parley.Literal(s.begin), s.oneCall(tools), parley.Literal("]")), least, 1)
 	}
 	more := parley.Repeat(parley.Sequence(parley.Literal(s.between), s.oneCall(tools)), 0, 0)
-	return parley.Repeat(parley.Sequence(parley.Literal(s.begin), s.oneCall(tools), more, parley.Literal("]")), least, 1)
+	return parley.Repeat(parley.Sequence(parley.Literal(s.begin), s.oneCall(tools), more, parley.Literal("]")), least,
+		1)
 }
 
 // betweenCalls may stand after a call. At the end it does no harm.
@@ -340,7 +359,8 @@ func unlike(openings ...string) []parley.Grammar {
 		first.WriteString(regexp.QuoteMeta(opening[:1]))
 		for i := 1; i < len(opening); i++ {
 			texts = append(texts, parley.Literal(opening[:i]),
-				parley.Sequence(parley.Literal(opening[:i]), parley.Regex("[^"+regexp.QuoteMeta(opening[i:i+1])+"]"), parley.FreeText()))
+				parley.Sequence(parley.Literal(opening[:i]), parley.Regex("[^"+regexp.QuoteMeta(opening[i:i+1])+"]"),
+					parley.FreeText()))
 		}
 	}
 	return append(texts, parley.Literal(""), parley.Sequence(parley.Regex("[^"+first.String()+"]"), parley.FreeText()))

@@ -70,7 +70,8 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prompt, err := template.Render(messages, token.RenderOptions{Tools: tools, AddGenerationPrompt: true, Now: now})
+			prompt, err := template.Render(messages,
+				token.RenderOptions{Tools: tools, AddGenerationPrompt: true, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +84,9 @@ func TestTemplates(t *testing.T) {
 			anywhere := *box.syntax
 			anywhere.onlyFirst = false
 			got := readIn(testReader(&anywhere, nil, false), text, false, func(left int) int { return left })
-			if !slices.ContainsFunc(got.Calls, func(c string) bool { return strings.HasSuffix(c, `lookup{"key": "blue"}`) }) {
+			if !slices.ContainsFunc(got.Calls, func(c string) bool {
+				return strings.HasSuffix(c, `lookup{"key": "blue"}`)
+			}) {
 				t.Errorf("read %q from:\n%s", got.Calls, text)
 			}
 		})
@@ -118,7 +121,10 @@ func follow(t *testing.T, g parley.Grammar, text string) (allowed string, comple
 }
 
 var someTools = []ToolGrammar{
-	{"look", parley.JSONSchema([]byte(`{"type":"object","properties":{"at":{"type":"string","maxLength":3}},"required":["at"],"additionalProperties":false}`), true)},
+	{"look",
+		parley.JSONSchema(
+			[]byte(
+				`{"type":"object","properties":{"at":{"type":"string","maxLength":3}},"required":["at"],"additionalProperties":false}`), true)},
 	{"look_up", parley.Literal("{}")},
 }
 
@@ -146,7 +152,8 @@ func TestSyntaxesWriteWhatTheyRead(t *testing.T) {
 			for _, call := range got.Calls {
 				_, call, _ = strings.Cut(call, " ")
 				name, arguments, _ := strings.Cut(call, "{")
-				if !slices.ContainsFunc(someTools, func(t ToolGrammar) bool { return t.Name == name }) || !json.Valid([]byte("{"+arguments)) {
+				if !slices.ContainsFunc(someTools, func(t ToolGrammar) bool { return t.Name == name }) ||
+					!json.Valid([]byte("{"+arguments)) {
 					t.Errorf("%s: a call of %s with %s", s.name, name, arguments)
 				}
 			}
@@ -192,7 +199,8 @@ func TestWhatModelsMayWrite(t *testing.T) {
 		{"text and calls", hermes.MayCall(someTools, false), "Hm.\n" + call + "\n" + call, "", true},
 		{"no text after calls", hermes.MayCall(someTools, false), call + "\nSo", call + "\n", false},
 		{"no half call", hermes.MayCall(someTools, false), "<tool_call>\n{\"name\": \"look", "", false},
-		{"no other tool", hermes.MayCall(someTools, false), "<tool_call>\n{\"name\": \"loop", "<tool_call>\n{\"name\": \"loo", false},
+		{"no other tool", hermes.MayCall(someTools, false), "<tool_call>\n{\"name\": \"loop",
+			"<tool_call>\n{\"name\": \"loo", false},
 		{"one call at most", hermes.MayCall(someTools, true), call + "\n<", call + "\n", false},
 		{"calls only", hermes.Calls(someTools, 1, false), "So", "", false},
 		{"llama text", llama.MayCall(someTools, false), "So {\"name\": 1}", "", true},
@@ -202,8 +210,10 @@ func TestWhatModelsMayWrite(t *testing.T) {
 		{"llama near the mark", llama.MayCall(someTools, false), "<|pyramid|> {", "", true},
 		{"llama no other object", llama.MayCall(someTools, false), `{"name": "no`, `{"name": "`, false},
 		{"llama one call", llama.MayCall(someTools, false), object + object, object, false},
-		{"mistral list", mistral.MayCall(someTools, false), `[TOOL_CALLS][{"name": "look_up", "arguments": {}}, {"name": "look_up", "arguments": {}}]`, "", true},
-		{"mistral one", mistral.MayCall(someTools, true), `[TOOL_CALLS][{"name": "look_up", "arguments": {}}, `, `[TOOL_CALLS][{"name": "look_up", "arguments": {}}`, false},
+		{"mistral list", mistral.MayCall(someTools, false),
+			`[TOOL_CALLS][{"name": "look_up", "arguments": {}}, {"name": "look_up", "arguments": {}}]`, "", true},
+		{"mistral one", mistral.MayCall(someTools, true), `[TOOL_CALLS][{"name": "look_up", "arguments": {}}, `,
+			`[TOOL_CALLS][{"name": "look_up", "arguments": {}}`, false},
 		{"no thoughts", thoughtful, "yes", "", true},
 		{"thoughts", thoughtful, "<think>a <</thi b</think>\n\nyes", "", true},
 		{"thoughts end", thoughtful, "<think>a</think>no", "<think>a</think>", false},

@@ -120,7 +120,8 @@ func (l *Log) Append(ctx context.Context, e Entry) error {
 	e.Target = printable(e.Target) // may be any path of a request
 	l.log.LogAttrs(ctx, slog.LevelInfo, "audit", e.attributes()...)
 	err := l.db.WriteReserved(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(`INSERT INTO audit_log (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		_, err := t.Exec(
+			`INSERT INTO audit_log (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 			e.ID, db.Stamp(e.At), e.Action, e.Target, e.Actor.Kind, e.Actor.Organization, e.Actor.User, e.Actor.Key,
 			e.Remote, e.Request, e.Status, string(e.Before), string(e.After))
 		return err
@@ -152,7 +153,8 @@ func printable(text string) string {
 const columns = `id, at, action, target, actor_kind, organization, user_id, key_id, remote, request_id, status, before_change, after_change`
 
 func (e *Entry) attributes() []slog.Attr {
-	attrs := []slog.Attr{slog.String("audit_id", e.ID), slog.String("action", e.Action), slog.String("actor", e.Actor.Kind)}
+	attrs := []slog.Attr{slog.String("audit_id", e.ID), slog.String("action", e.Action),
+		slog.String("actor", e.Actor.Kind)}
 	for _, a := range []struct{ name, value string }{
 		{"target", e.Target},
 		{"organization", e.Actor.Organization},

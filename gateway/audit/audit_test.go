@@ -69,7 +69,8 @@ func TestEntriesAreListedAsWritten(t *testing.T) {
 		if got, want := fmt.Sprintf("%+v", list[0]), fmt.Sprintf("%+v", want); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		for _, part := range []string{"action=api_key.updated", "organization=acme", "key=key_2", "remote=192.0.2.7", `after="{\"blocked\":true}"`} {
+		for _, part := range []string{"action=api_key.updated", "organization=acme", "key=key_2", "remote=192.0.2.7",
+			`after="{\"blocked\":true}"`} {
 			if !strings.Contains(lines.String(), part) {
 				t.Errorf("the log line has no %s: %s", part, lines)
 			}
@@ -80,7 +81,8 @@ func TestEntriesAreListedAsWritten(t *testing.T) {
 func TestFiltersAndPages(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *Log, _ *bytes.Buffer) {
 		for i := range 10 {
-			e := Entry{At: start.Add(time.Duration(i) * time.Minute), Action: "api_key.created", Target: fmt.Sprintf("key_%d", i)}
+			e := Entry{At: start.Add(time.Duration(i) * time.Minute), Action: "api_key.created",
+				Target: fmt.Sprintf("key_%d", i)}
 			if i%2 == 1 {
 				e.Action, e.Actor.Key = "worker.drained", "key_0"
 			}

@@ -71,7 +71,8 @@ func upload(t *testing.T, s *Store, text, purpose string) openai.File {
 func create(t *testing.T, s *Store, text string) string {
 	t.Helper()
 	f := upload(t, s, text, openai.FilePurpose)
-	b, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint, Metadata: map[string]string{"a": "b"}}, annsKey, time.Now())
+	b, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint,
+		Metadata: map[string]string{"a": "b"}}, annsKey, time.Now())
 	if err != nil || b.Status != openai.BatchValidating || b.ExpiresAt-b.CreatedAt != 86400 {
 		t.Fatalf("%+v %v", b, err)
 	}
@@ -98,12 +99,13 @@ type answerFunc func(context.Context, string, []byte) (openai.BatchResponse, err
 // run works batches off until stop is called, which waits.
 func run(s *Store, answer answerFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &Runner{Store: s, Answer: func(ctx context.Context, by Author, endpoint string, body []byte) (openai.BatchResponse, error) {
-		if by != (Author{ann, annsKey}) {
-			return openai.BatchResponse{}, fmt.Errorf("answered for %v", by)
-		}
-		return answer(ctx, endpoint, body)
-	}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	r := &Runner{Store: s,
+		Answer: func(ctx context.Context, by Author, endpoint string, body []byte) (openai.BatchResponse, error) {
+			if by != (Author{ann, annsKey}) {
+				return openai.BatchResponse{}, fmt.Errorf("answered for %v", by)
+			}
+			return answer(ctx, endpoint, body)
+		}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	done := make(chan struct{})
 	go func() {
 		r.Run(ctx)
@@ -158,11 +160,13 @@ func mustBatch(t *testing.T, s *Store, id string) openai.Batch {
 func checkAnswers(t *testing.T, s *Store, b openai.Batch, n int) {
 	t.Helper()
 	output, failures := results(t, s, b.OutputFileID), results(t, s, b.ErrorFileID)
-	if len(output)+len(failures) != n || b.RequestCounts != (openai.BatchRequestCounts{Total: n, Completed: len(output), Failed: len(failures)}) {
+	if len(output)+len(failures) != n ||
+		b.RequestCounts != (openai.BatchRequestCounts{Total: n, Completed: len(output), Failed: len(failures)}) {
 		t.Errorf("%d answers and %d failures for %d requests: %+v", len(output), len(failures), n, b.RequestCounts)
 	}
 	for id, r := range output {
-		if want := `{"prompt":"` + id + `"}`; string(r.Response.Body) != want || r.Response.StatusCode != 200 || strings.HasSuffix(id, "7") {
+		if want := `{"prompt":"` + id + `"}`; string(r.Response.Body) != want || r.Response.StatusCode != 200 ||
+			strings.HasSuffix(id, "7") {
 			t.Errorf("%s is answered %+v", id, r.Response)
 		}
 	}
@@ -190,7 +194,8 @@ func TestBatchIsAnswered(t *testing.T) {
 		id := create(t, s, input(100))
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		if b := mustBatch(t, s, id); b.Status != openai.BatchInProgress || b.RequestCounts.Total != 100 || b.RequestCounts.Completed+b.RequestCounts.Failed != requestsAtOnce {
+		if b := mustBatch(t, s, id); b.Status != openai.BatchInProgress || b.RequestCounts.Total != 100 ||
+			b.RequestCounts.Completed+b.RequestCounts.Failed != requestsAtOnce {
 			t.Errorf("under way: %+v", b)
 		}
 		if err := s.Of(ann).Delete(mustBatch(t, s, id).InputFileID); parley.CodeOf(err) != parley.Conflict {
@@ -198,7 +203,8 @@ func TestBatchIsAnswered(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b := mustBatch(t, s, id)
-		if b.Status != openai.BatchCompleted || b.CompletedAt == 0 || b.FinalizingAt == 0 || b.InProgressAt == 0 || b.Metadata["a"] != "b" {
+		if b.Status != openai.BatchCompleted || b.CompletedAt == 0 || b.FinalizingAt == 0 || b.InProgressAt == 0 ||
+			b.Metadata["a"] != "b" {
 			t.Errorf("%+v", b)
 		}
 		checkAnswers(t, s, b, 100)
@@ -364,7 +370,8 @@ func TestExpiry(t *testing.T) {
 		id := create(t, s, input(60))
 		time.Sleep(31 * time.Hour)
 		b := mustBatch(t, s, id)
-		if b.Status != openai.BatchExpired || b.ExpiredAt == 0 || b.RequestCounts.Completed+b.RequestCounts.Failed != 60 {
+		if b.Status != openai.BatchExpired || b.ExpiredAt == 0 ||
+			b.RequestCounts.Completed+b.RequestCounts.Failed != 60 {
 			t.Errorf("%+v", b)
 		}
 		late := 0
@@ -434,7 +441,8 @@ func TestBadInput(t *testing.T) {
 				time.Sleep(time.Minute)
 				stop()
 				b := mustBatch(t, s, id)
-				if b.Status != openai.BatchFailed || b.FailedAt == 0 || b.Errors == nil || b.Errors.Data[0].Code != c.code || b.Errors.Data[0].Line != c.line {
+				if b.Status != openai.BatchFailed || b.FailedAt == 0 || b.Errors == nil ||
+					b.Errors.Data[0].Code != c.code || b.Errors.Data[0].Line != c.line {
 					t.Errorf("%+v %+v", b, b.Errors)
 				}
 			})
@@ -466,7 +474,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v, %+v", err, s.used[ann])
 	}
 	create(t, s, "x")
-	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, annsKey, time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
+	if _, err := s.Of(ann).Create(&openai.BatchRequest{InputFileID: slices.Collect(maps.Keys(s.files))[0]}, annsKey,
+		time.Now()); parley.CodeOf(err) != parley.QuotaExceeded {
 		t.Errorf("a second batch gives %v", err)
 	}
 }
@@ -497,7 +506,8 @@ func TestFiles(t *testing.T) {
 	if _, err := s.Of(ann).Files(openai.Page{Limit: 9, After: "file-x"}); parley.CodeOf(err) != parley.NotFound {
 		t.Error(err)
 	}
-	if err := errors.Join(s.Of(ann).Delete(ids[0]), os.WriteFile(s.path("files", "file-x.data"), nil, 0o600), os.WriteFile(s.path("files", ids[1]+".json.part"), nil, 0o600)); err != nil {
+	if err := errors.Join(s.Of(ann).Delete(ids[0]), os.WriteFile(s.path("files", "file-x.data"), nil, 0o600),
+		os.WriteFile(s.path("files", ids[1]+".json.part"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Of(ann).Delete(ids[0]); parley.CodeOf(err) != parley.NotFound {
@@ -516,7 +526,8 @@ func TestFiles(t *testing.T) {
 }
 
 func FuzzValidate(f *testing.F) {
-	for _, text := range []string{"", input(3), "{}", strings.Repeat("\n", 100), input(2) + input(1), strings.Repeat("x", 300)} {
+	for _, text := range []string{"", input(3), "{}", strings.Repeat("\n", 100), input(2) + input(1),
+		strings.Repeat("x", 300)} {
 		f.Add([]byte(text))
 	}
 	limits := &Limits{Lines: 4, LineBytes: 200}
@@ -563,12 +574,14 @@ func TestOwners(t *testing.T) {
 		_, _, readErr := his.Read(f.ID)
 		_, batchErr := his.Batch(id)
 		_, cancelErr := his.Cancel(id, time.Now())
-		for what, err := range map[string]error{"file": fileErr, "content": readErr, "delete": his.Delete(f.ID), "batch": batchErr, "cancel": cancelErr} {
+		for what, err := range map[string]error{"file": fileErr, "content": readErr, "delete": his.Delete(f.ID),
+			"batch": batchErr, "cancel": cancelErr} {
 			if parley.CodeOf(err) != parley.NotFound {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if _, err := his.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint}, "", time.Now()); parley.CodeOf(err) != parley.InvalidRequest {
+		if _, err := his.Create(&openai.BatchRequest{InputFileID: f.ID, Endpoint: endpoint}, "",
+			time.Now()); parley.CodeOf(err) != parley.InvalidRequest {
 			t.Errorf("another's file is an input: %v", err)
 		}
 		files, _ := his.Files(openai.Page{Limit: 10})
@@ -576,7 +589,8 @@ func TestOwners(t *testing.T) {
 		if len(files.Data)+len(batches.Data) != 0 {
 			t.Errorf("listed: %v %v", files, batches)
 		}
-		if mine, err := s.Of(ann).File(f.ID); err != nil || mine.ID != f.ID || mustBatch(t, s, id).Status != openai.BatchValidating {
+		if mine, err := s.Of(ann).File(f.ID); err != nil || mine.ID != f.ID ||
+			mustBatch(t, s, id).Status != openai.BatchValidating {
 			t.Errorf("%v, %v", mine, err)
 		}
 		if err := s.Close(); err != nil {

@@ -19,10 +19,12 @@ const window = 24 * time.Hour
 func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (openai.Batch, error) {
 	f, err := s.File(r.InputFileID)
 	if err != nil {
-		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': no such File object: %.64s", r.InputFileID)
+		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': no such File object: %.64s",
+			r.InputFileID)
 	}
 	if f.Purpose != openai.FilePurpose {
-		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': the file's purpose is '%s', but it must be '%s'.", f.Purpose, openai.FilePurpose)
+		return openai.Batch{}, parley.Invalid("input_file_id",
+			"Invalid 'input_file_id': the file's purpose is '%s', but it must be '%s'.", f.Purpose, openai.FilePurpose)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,11 +33,21 @@ func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (opena
 	}
 	rec := &record{
 		Batch: openai.Batch{
-			ID: newID("batch_"), Object: "batch", Endpoint: r.Endpoint, InputFileID: r.InputFileID, CompletionWindow: "24h",
-			Status: openai.BatchValidating, CreatedAt: now.Unix(), ExpiresAt: now.Add(window).Unix(), Metadata: r.Metadata,
+			ID:               newID("batch_"),
+			Object:           "batch",
+			Endpoint:         r.Endpoint,
+			InputFileID:      r.InputFileID,
+			CompletionWindow: "24h",
+			Status:           openai.BatchValidating,
+			CreatedAt:        now.Unix(),
+			ExpiresAt:        now.Add(window).Unix(),
+			Metadata:         r.Metadata,
 		},
-		Owner: s.owner, Key: key,
-		OutputID: newID("file-"), ErrorsID: newID("file-"), Order: now.UnixNano(),
+		Owner:       s.owner,
+		Key:         key,
+		OutputID:    newID("file-"),
+		ErrorsID:    newID("file-"),
+		Order:       now.UnixNano(),
 		KeepSeconds: s.limits.keepSeconds(r.OutputSeconds),
 	}
 	if err := s.describe("batches", rec.ID, rec); err != nil {
@@ -84,7 +96,9 @@ func (s *Shelf) Batches(p openai.Page) (openai.BatchList, error) {
 		}
 	}
 	s.mu.Unlock()
-	data, more, ok := page(all, p, func(r record) string { return r.ID }, func(a, b record) int { return cmp.Compare(a.Order, b.Order) })
+	data, more, ok := page(all, p, func(r record) string {
+		return r.ID
+	}, func(a, b record) int { return cmp.Compare(a.Order, b.Order) })
 	if !ok {
 		return openai.BatchList{}, openai.ObjectNotFound("Batch", p.After)
 	}

@@ -98,7 +98,8 @@ func TestWhatIsFinalIsNotAskedAgain(t *testing.T) {
 		var asked atomic.Int64
 		stop := start(s, func(context.Context, Author) openai.BatchResponse {
 			asked.Add(1)
-			return openai.BatchResponse{StatusCode: 429, Body: []byte(`{"error":{"code":"insufficient_quota"}}`), Final: true}
+			return openai.BatchResponse{StatusCode: 429, Body: []byte(`{"error":{"code":"insufficient_quota"}}`),
+				Final: true}
 		})
 		id := createFor(t, s, ann, 3)
 		time.Sleep(time.Millisecond)

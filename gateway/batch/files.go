@@ -36,7 +36,13 @@ func (s *Shelf) NewUpload() (*Upload, error) {
 		return nil, err
 	}
 	s.count(s.owner, Usage{Files: 1})
-	return &Upload{store: s.Store, shelf: s, owner: s.owner, file: f, id: id}, nil
+	return &Upload{
+		store: s.Store,
+		shelf: s,
+		owner: s.owner,
+		file:  f,
+		id:    id,
+	}, nil
 }
 
 // diskEvery is after how many bytes of an upload the disk is asked again for room.
@@ -50,7 +56,8 @@ func (u *Upload) Write(p []byte) (int, error) {
 	switch {
 	case u.bytes+int64(len(p)) > s.limits.FileBytes:
 		s.mu.Unlock()
-		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the %d bytes that are taken.", s.limits.FileBytes)
+		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the %d bytes that are taken.",
+			s.limits.FileBytes)
 	}
 	err := u.shelf.room(Usage{Bytes: int64(len(p))})
 	if err == nil && (u.bytes+int64(len(p)))/diskEvery != u.bytes/diskEvery {
@@ -78,7 +85,15 @@ func (u *Upload) Drop() error {
 // Keep completes the file. If it fails, the file is dropped.
 func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (openai.File, error) {
 	s := u.store
-	f := file{openai.File{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: name, Purpose: purpose, Status: "processed"}, u.owner}
+	f := file{openai.File{
+		ID:        u.id,
+		Object:    "file",
+		Bytes:     u.bytes,
+		CreatedAt: now.Unix(),
+		Filename:  name,
+		Purpose:   purpose,
+		Status:    "processed",
+	}, u.owner}
 	f.ExpiresAt = f.CreatedAt + s.limits.keepSeconds(keepSeconds)
 	if err := u.file.Sync(); err != nil {
 		return openai.File{}, errors.Join(err, u.Drop())
@@ -154,7 +169,8 @@ func (s *Shelf) Delete(id string) error {
 	}
 	for _, r := range s.batches {
 		if !r.Status.Over() && r.InputFileID == id {
-			return parley.Errorf(parley.Conflict, "The file %s is the input of the batch %s, which is not over: cancel it first.", id, r.ID)
+			return parley.Errorf(parley.Conflict,
+				"The file %s is the input of the batch %s, which is not over: cancel it first.", id, r.ID)
 		}
 	}
 	return s.remove(f)

@@ -31,7 +31,8 @@ type journal struct {
 
 // openJournal takes up what there is of the results of a batch.
 func (s *Store) openJournal(r *record) (*journal, error) {
-	j := &journal{store: s, id: r.ID, done: map[string]bool{}, counts: openai.BatchRequestCounts{Total: r.RequestCounts.Total}}
+	j := &journal{store: s, id: r.ID, done: map[string]bool{},
+		counts: openai.BatchRequestCounts{Total: r.RequestCounts.Total}}
 	var err error
 	if j.output, err = j.takeUp("output", &j.counts.Completed); err != nil {
 		return nil, err
@@ -164,8 +165,15 @@ func (j *journal) publish(r *record, now time.Time) (outputID, errorID string, e
 		{"output", r.OutputID, r.ID + "_output.jsonl", j.counts.Completed, &outputID},
 		{"errors", r.ErrorsID, r.ID + "_error.jsonl", j.counts.Failed, &errorID},
 	} {
-		published, err := j.store.adopt(j.path(part.kind), file{openai.File{ID: part.id, Object: "file", CreatedAt: now.Unix(), ExpiresAt: now.Unix() + r.KeepSeconds,
-			Filename: part.name, Purpose: openai.OutputPurpose, Status: "processed"}, r.Owner})
+		published, err := j.store.adopt(j.path(part.kind), file{openai.File{
+			ID:        part.id,
+			Object:    "file",
+			CreatedAt: now.Unix(),
+			ExpiresAt: now.Unix() + r.KeepSeconds,
+			Filename:  part.name,
+			Purpose:   openai.OutputPurpose,
+			Status:    "processed",
+		}, r.Owner})
 		if err != nil {
 			return "", "", err
 		}

@@ -76,7 +76,8 @@ func validate(r io.Reader, endpoint string, limits *Limits) (total int, faults [
 			return fault(openai.BatchError{Code: "duplicate_custom_id", Param: "custom_id", Line: number,
 				Message: fmt.Sprintf("The custom_id '%.64s' is used twice. Each line needs its own.", line.CustomID)})
 		case total == limits.Lines:
-			faults = append(faults, openai.BatchError{Code: "too_many_tasks", Line: number, Message: fmt.Sprintf("The file has more than %d requests.", limits.Lines)})
+			faults = append(faults, openai.BatchError{Code: "too_many_tasks", Line: number,
+				Message: fmt.Sprintf("The file has more than %d requests.", limits.Lines)})
 			return enough
 		}
 		seen[line.CustomID] = true
@@ -85,12 +86,14 @@ func validate(r io.Reader, endpoint string, limits *Limits) (total int, faults [
 	})
 	switch {
 	case errors.Is(err, errLineTooLong):
-		faults, err = append(faults, openai.BatchError{Code: "line_too_long", Message: fmt.Sprintf("%v: more than %d bytes.", err, limits.LineBytes)}), nil
+		faults, err = append(faults, openai.BatchError{Code: "line_too_long",
+			Message: fmt.Sprintf("%v: more than %d bytes.", err, limits.LineBytes)}), nil
 	case errors.Is(err, enough):
 		err = nil
 	}
 	if err == nil && total == 0 && len(faults) == 0 {
-		faults = []openai.BatchError{{Code: "empty_file", Message: "The input file is empty. Each line is one request."}}
+		faults = []openai.BatchError{{Code: "empty_file",
+			Message: "The input file is empty. Each line is one request."}}
 	}
 	return total, slices.Clip(faults), err
 }

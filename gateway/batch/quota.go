@@ -32,7 +32,8 @@ func (s *Shelf) Usage() (organization, user Usage) {
 func (s *Shelf) usage() (organization, user Usage) {
 	for owner, u := range s.used {
 		if owner.Tenant == s.owner.Tenant {
-			organization = Usage{organization.Files + u.Files, organization.Bytes + u.Bytes, organization.Batches + u.Batches}
+			organization = Usage{organization.Files + u.Files, organization.Bytes + u.Bytes,
+				organization.Batches + u.Batches}
 		}
 	}
 	if u := s.used[s.owner]; u != nil {
@@ -56,7 +57,8 @@ func (s *Shelf) room(more Usage) error {
 		used                Usage
 		files, bytes, batch int64
 	}{
-		{"Your organisation", organization, orElse(q.Files, int64(s.limits.Files)), orElse(q.Bytes, s.limits.TotalBytes), orElse(q.Batches, int64(s.limits.Batches))},
+		{"Your organisation", organization, orElse(q.Files, int64(s.limits.Files)),
+			orElse(q.Bytes, s.limits.TotalBytes), orElse(q.Batches, int64(s.limits.Batches))},
 		{"You", user, q.UserFiles, q.UserBytes, q.UserBatches},
 	} {
 		for _, of := range []struct {
@@ -68,7 +70,8 @@ func (s *Shelf) room(more Usage) error {
 			{"batches", "Those that are over are removed after 30 days.", part.used.Batches, more.Batches, part.batch},
 		} {
 			if of.limit > 0 && of.more > 0 && of.used+of.more > of.limit {
-				return parley.Errorf(parley.QuotaExceeded, "%s may keep %d %s, and %d are kept. %s", part.whose, of.limit, of.what, of.used, of.remedy)
+				return parley.Errorf(parley.QuotaExceeded, "%s may keep %d %s, and %d are kept. %s", part.whose,
+					of.limit, of.what, of.used, of.remedy)
 			}
 		}
 	}
@@ -85,5 +88,6 @@ func (s *Store) diskRoom(bytes int64) error {
 		return nil
 	}
 	return &parley.Error{Code: parley.Unavailable, Message: fmt.Sprintf(
-		"The server's disk has %d MB left, of which %d MB are kept free: there is no room for the file now. Try again later, or delete files.", free/1e6, int64(diskReserve)/1e6)}
+		"The server's disk has %d MB left, of which %d MB are kept free: there is no room for the file now. Try "+
+			"again later, or delete files.", free/1e6, int64(diskReserve)/1e6)}
 }

@@ -69,7 +69,8 @@ func TestQuotasAreOfAnOrganisation(t *testing.T) {
 	must(0, s.Close())(t)
 	s = must(Open(dir, Limits{}))(t)
 	defer s.Close()
-	if after, user := s.Of(convo.Owner{Tenant: "x", User: "u"}).Usage(); after != before || after != (Usage{3, 11, 1}) || user != (Usage{1, 3, 1}) {
+	if after, user := s.Of(convo.Owner{Tenant: "x", User: "u"}).Usage(); after != before ||
+		after != (Usage{3, 11, 1}) || user != (Usage{1, 3, 1}) {
 		t.Errorf("before a restart %+v, after it %+v, of the user %+v", before, after, user)
 	}
 }
@@ -91,7 +92,8 @@ func TestFilesLeaveRoomOnTheDisk(t *testing.T) {
 	}
 	must(0, u.Drop())(t)
 	free--
-	if _, err := keep(x, "small"); parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "disk has") {
+	if _, err := keep(x, "small"); parley.CodeOf(err) != parley.Unavailable ||
+		!strings.Contains(err.Error(), "disk has") {
 		t.Errorf("on a full disk: %v", err)
 	}
 }

@@ -198,7 +198,8 @@ func (r *Runner) answerAll(ctx context.Context, t task, j *journal) error {
 		return err
 	}
 	defer input.Close()
-	within, cancel := context.WithDeadlineCause(ctx, time.Now().Add(time.Unix(state.ExpiresAt, 0).Sub(r.Now())), errExpired)
+	within, cancel := context.WithDeadlineCause(ctx, time.Now().Add(time.Unix(state.ExpiresAt, 0).Sub(r.Now())),
+		errExpired)
 	defer cancel()
 	within, stop := context.WithCancelCause(within)
 	defer stop(nil)
@@ -272,7 +273,8 @@ func (r *Runner) answer(ctx context.Context, t task, j *journal, line *openai.Ba
 			j.add(failed(line.CustomID, err))
 			break
 		}
-		if turnedAway := response.StatusCode == 429 || response.StatusCode == 503; !turnedAway || response.Final || try == triesMax {
+		if turnedAway := response.StatusCode == 429 || response.StatusCode == 503; !turnedAway || response.Final ||
+			try == triesMax {
 			j.add(openai.BatchResult{ID: newID("batch_req_"), CustomID: line.CustomID, Response: &response})
 			break
 		}

@@ -115,7 +115,15 @@ func (r *record) author() Author { return Author{r.Owner, r.Key} }
 // Open opens the store in a directory, which it makes if need be. What an
 // earlier process did not complete is cleaned away. The caller must close it.
 func Open(dir string, limits Limits) (*Store, error) {
-	s := &Store{dir: dir, limits: limits.withDefaults(), files: map[string]file{}, batches: map[string]*record{}, used: map[convo.Owner]*Usage{}, free: db.FreeBytes, news: make(chan struct{}, 1)}
+	s := &Store{
+		dir:     dir,
+		limits:  limits.withDefaults(),
+		files:   map[string]file{},
+		batches: map[string]*record{},
+		used:    map[convo.Owner]*Usage{},
+		free:    db.FreeBytes,
+		news:    make(chan struct{}, 1),
+	}
 	for _, sub := range []string{"files", "batches"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("batches: %w", err)

@@ -67,11 +67,23 @@ type ArchivedMessage struct {
 // archiveMessage exports m; an answer in progress is exported as it is.
 func archiveMessage(m *Message) ArchivedMessage {
 	a := ArchivedMessage{
-		ID: m.ID, Parent: m.Parent, Kind: m.Kind, Role: m.Role, Content: m.Content, Status: m.Status, Model: m.Model,
-		InputTokens: m.Usage.PromptTokens, CachedTokens: m.Usage.CachedTokens, OutputTokens: m.Usage.OutputTokens,
-		CostMicros: m.CostMicros, Finish: m.Finish,
-		QueuedMicros: m.Usage.Queued.Microseconds(), PromptMicros: m.Usage.Prefill.Microseconds(), DecodeMicros: m.Usage.Decode.Microseconds(),
-		Created: m.Created, Completed: m.Completed,
+		ID:           m.ID,
+		Parent:       m.Parent,
+		Kind:         m.Kind,
+		Role:         m.Role,
+		Content:      m.Content,
+		Status:       m.Status,
+		Model:        m.Model,
+		InputTokens:  m.Usage.PromptTokens,
+		CachedTokens: m.Usage.CachedTokens,
+		OutputTokens: m.Usage.OutputTokens,
+		CostMicros:   m.CostMicros,
+		Finish:       m.Finish,
+		QueuedMicros: m.Usage.Queued.Microseconds(),
+		PromptMicros: m.Usage.Prefill.Microseconds(),
+		DecodeMicros: m.Usage.Decode.Microseconds(),
+		Created:      m.Created,
+		Completed:    m.Completed,
 	}
 	if m.Err != nil {
 		a.ErrorCode, a.ErrorText = m.Err.Code, m.Err.Message
@@ -85,12 +97,26 @@ func archiveMessage(m *Message) ArchivedMessage {
 // message is the inverse of archiveMessage.
 func (a *ArchivedMessage) message() Message {
 	m := Message{
-		ID: a.ID, Parent: a.Parent, Kind: a.Kind, Role: a.Role, Content: a.Content, Text: PlainText(a.Content), Status: a.Status, Model: a.Model,
+		ID:      a.ID,
+		Parent:  a.Parent,
+		Kind:    a.Kind,
+		Role:    a.Role,
+		Content: a.Content,
+		Text:    PlainText(a.Content),
+		Status:  a.Status,
+		Model:   a.Model,
 		Usage: parley.Usage{
-			PromptTokens: a.InputTokens, CachedTokens: a.CachedTokens, OutputTokens: a.OutputTokens,
-			Queued: micros(a.QueuedMicros), Prefill: micros(a.PromptMicros), Decode: micros(a.DecodeMicros),
+			PromptTokens: a.InputTokens,
+			CachedTokens: a.CachedTokens,
+			OutputTokens: a.OutputTokens,
+			Queued:       micros(a.QueuedMicros),
+			Prefill:      micros(a.PromptMicros),
+			Decode:       micros(a.DecodeMicros),
 		},
-		CostMicros: a.CostMicros, Finish: a.Finish, Created: a.Created, Completed: a.Completed,
+		CostMicros: a.CostMicros,
+		Finish:     a.Finish,
+		Created:    a.Created,
+		Completed:  a.Completed,
 	}
 	if a.ErrorCode != "" {
 		m.Err = &parley.Error{Code: a.ErrorCode, Message: a.ErrorText}
@@ -103,17 +129,21 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // ParseArchive reads what WriteJSON wrote, and checks all of it.
 func ParseArchive(data []byte) (*Archive, error) {
 	if len(data) > ArchiveBytesMax {
-		return nil, parley.Errorf(parley.TooLarge, "An archive may have at most %d bytes, not %d.", ArchiveBytesMax, len(data))
+		return nil, parley.Errorf(parley.TooLarge, "An archive may have at most %d bytes, not %d.", ArchiveBytesMax,
+			len(data))
 	}
 	var a Archive
 	if err := json.Unmarshal(data, &a); err != nil {
 		return nil, parley.Invalid("archive", "This is not an export of a conversation: %v.", err)
 	}
 	if a.Format != archiveFormat {
-		return nil, parley.Invalid("archive", "This is not an export of a conversation: its format is %q, not %q.", a.Format, archiveFormat)
+		return nil, parley.Invalid("archive", "This is not an export of a conversation: its format is %q, not %q.",
+			a.Format, archiveFormat)
 	}
 	if a.Version < 1 || a.Version > ArchiveVersion {
-		return nil, parley.Invalid("archive", "The archive has version %d, and this server reads versions up to %d: import it into a newer one.", a.Version, ArchiveVersion)
+		return nil, parley.Invalid("archive",
+			"The archive has version %d, and this server reads versions up to %d: import it into a newer one.",
+			a.Version, ArchiveVersion)
 	}
 	if err := a.check(); err != nil {
 		return nil, err
@@ -129,7 +159,8 @@ func (a *Archive) check() error {
 		return err
 	}
 	if len(a.Messages) > MessagesMax {
-		return parley.Invalid("messages", "An archive may have at most %d messages, not %d.", MessagesMax, len(a.Messages))
+		return parley.Invalid("messages", "An archive may have at most %d messages, not %d.", MessagesMax,
+			len(a.Messages))
 	}
 	if err := checkTimes(c.Created, c.Updated); err != nil {
 		return err
@@ -155,7 +186,13 @@ func (a *Archive) check() error {
 }
 
 func (a *ArchivedMessage) check() error {
-	m := NewMessage{ID: a.ID, Kind: a.Kind, Role: a.Role, Content: a.Content, Model: a.Model}
+	m := NewMessage{
+		ID:      a.ID,
+		Kind:    a.Kind,
+		Role:    a.Role,
+		Content: a.Content,
+		Model:   a.Model,
+	}
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -165,7 +202,8 @@ func (a *ArchivedMessage) check() error {
 	if err := checkNames("finish_reason", string(a.Finish), "error_code", string(a.ErrorCode)); err != nil {
 		return err
 	}
-	for _, n := range []int64{int64(a.InputTokens), int64(a.CachedTokens), int64(a.OutputTokens), a.CostMicros, a.QueuedMicros, a.PromptMicros, a.DecodeMicros} {
+	for _, n := range []int64{int64(a.InputTokens), int64(a.CachedTokens), int64(a.OutputTokens), a.CostMicros,
+		a.QueuedMicros, a.PromptMicros, a.DecodeMicros} {
 		if n < 0 || n > 1<<53 {
 			return parley.Invalid("messages", "Counts of tokens, cost and time must be 0 or more.")
 		}
@@ -188,7 +226,13 @@ func (a *Archive) nodes() []Node {
 	nodes := make([]Node, len(a.Messages))
 	for i := range a.Messages {
 		m := &a.Messages[i]
-		nodes[i] = Node{ID: m.ID, Parent: m.Parent, Seq: int64(i + 1), Role: m.Role, Status: m.Status}
+		nodes[i] = Node{
+			ID:     m.ID,
+			Parent: m.Parent,
+			Seq:    int64(i + 1),
+			Role:   m.Role,
+			Status: m.Status,
+		}
 	}
 	return nodes
 }

@@ -48,7 +48,8 @@ func benchTurn(b *testing.B, sc *scene) {
 	}
 	turn, err := sc.BeginTurn(b.Context(), ann, sc.id, n, at(1))
 	if err == nil {
-		_, err = sc.FinishTurn(b.Context(), ann, turn.ID(), Outcome{Status: Completed, Content: said("There is none by law; the federal city is Bern.")}, at(2))
+		_, err = sc.FinishTurn(b.Context(), ann, turn.ID(),
+			Outcome{Status: Completed, Content: said("There is none by law; the federal city is Bern.")}, at(2))
 	}
 	if err != nil {
 		b.Error(err)

@@ -27,7 +27,8 @@ func NewForest(nodes []Node) (*Forest, error) {
 			return nil, parley.Invalid("messages", "Message %d has the id %q, which is empty or taken.", i, n.ID)
 		}
 		if _, known := f.at[n.Parent]; n.Parent != "" && !known {
-			return nil, parley.Invalid("messages", "Message %d (%q) follows %q, which does not come before it.", i, n.ID, n.Parent)
+			return nil, parley.Invalid("messages", "Message %d (%q) follows %q, which does not come before it.", i,
+				n.ID, n.Parent)
 		}
 		f.at[n.ID] = i
 		f.children[n.Parent] = append(f.children[n.Parent], i)

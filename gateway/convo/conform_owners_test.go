@@ -90,8 +90,10 @@ var reaches = map[string]func(ctx context.Context, s Store, o Owner, v *victim) 
 		return []error{err}
 	},
 	"CreateResponse": func(ctx context.Context, s Store, o Owner, v *victim) []error {
-		_, previous := s.CreateResponse(ctx, o, NewResponse{Previous: v.response, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
-		_, conversation := s.CreateResponse(ctx, o, NewResponse{Conversation: v.conversation, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
+		_, previous := s.CreateResponse(ctx, o,
+			NewResponse{Previous: v.response, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
+		_, conversation := s.CreateResponse(ctx, o,
+			NewResponse{Conversation: v.conversation, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
 		return []error{previous, conversation}
 	},
 	"Response": func(ctx context.Context, s Store, o Owner, v *victim) []error {
@@ -116,7 +118,8 @@ var reaches = map[string]func(ctx context.Context, s Store, o Owner, v *victim) 
 		return []error{err}
 	},
 	"FinishResponse": func(ctx context.Context, s Store, o Owner, v *victim) []error {
-		_, err := s.FinishResponse(ctx, o, v.response, ResponseOutcome{Status: Failed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here"}}, at(5))
+		_, err := s.FinishResponse(ctx, o, v.response,
+			ResponseOutcome{Status: Failed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here"}}, at(5))
 		return []error{err}
 	},
 	"CancelResponse": func(ctx context.Context, s Store, o Owner, v *victim) []error {
@@ -151,7 +154,8 @@ func conformOwners(t *testing.T, s Store) {
 		if !listed {
 			continue
 		}
-		for _, thief := range []Owner{{Tenant: "acme", User: "bob"}, {Tenant: "evil", User: "ann"}, {Tenant: "acme"}, {Tenant: "acmeann"}} {
+		for _, thief := range []Owner{{Tenant: "acme", User: "bob"}, {Tenant: "evil", User: "ann"}, {Tenant: "acme"},
+			{Tenant: "acmeann"}} {
 			for i, err := range reach(ctx, s, thief, v) {
 				if !errors.Is(err, ErrNotFound) {
 					t.Errorf("%s, call %d by %v: got %v, want ErrNotFound", method.Name, i, thief, err)
@@ -190,7 +194,10 @@ func witness(t *testing.T, s Store, v *victim) []any {
 	t.Helper()
 	ctx := t.Context()
 	return []any{
-		must(s.Conversation(ctx, ann, v.conversation))(t), must(s.Export(ctx, ann, v.conversation))(t), must(s.Response(ctx, ann, v.response))(t),
-		must(s.ResponseItems(ctx, ann, v.response, Input, Page{}))(t), must(s.Conversations(ctx, ann, Filter{}, Page{}))(t), must(s.Summary(ctx, ann, v.conversation, v.turn.Answer.ID))(t),
+		must(s.Conversation(ctx, ann, v.conversation))(t), must(s.Export(ctx, ann, v.conversation))(t),
+		must(s.Response(ctx, ann, v.response))(t),
+		must(s.ResponseItems(ctx, ann, v.response, Input, Page{}))(t),
+		must(s.Conversations(ctx, ann, Filter{}, Page{}))(t),
+		must(s.Summary(ctx, ann, v.conversation, v.turn.Answer.ID))(t),
 	}
 }

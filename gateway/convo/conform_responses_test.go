@@ -35,16 +35,20 @@ func created(t testing.TB, s Store, n NewResponse, now time.Time) Response {
 func ended(t testing.TB, s Store, n NewResponse, now time.Time) Response {
 	t.Helper()
 	r := created(t, s, n, now)
-	return must(s.FinishResponse(t.Context(), ann, r.ID, ResponseOutcome{Status: Completed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: r.Process}}, now))(t)
+	return must(s.FinishResponse(t.Context(), ann, r.ID,
+		ResponseOutcome{Status: Completed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: r.Process}}, now))(t)
 }
 
 func conformResponses(t *testing.T, s Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
-	n := NewResponse{Key: "k", Conversation: sc.id, Model: "polly", Background: true, Request: json.RawMessage(`{"model":"polly"}`), Process: "here",
-		Input: []Item{{ID: "msg_1", Content: said("one")}, {Content: said("two")}, {ID: "msg_3", Content: said("three")}}}
+	n := NewResponse{Key: "k", Conversation: sc.id, Model: "polly", Background: true,
+		Request: json.RawMessage(`{"model":"polly"}`), Process: "here",
+		Input: []Item{{ID: "msg_1", Content: said("one")}, {Content: said("two")},
+			{ID: "msg_3", Content: said("three")}}}
 	r := must(s.CreateResponse(ctx, ann, n, at(1)))(t)
-	want := Response{ID: r.ID, Conversation: sc.id, Model: "polly", Status: Queued, Background: true, Request: n.Request, Process: "here", Created: at(1)}
+	want := Response{ID: r.ID, Conversation: sc.id, Model: "polly", Status: Queued, Background: true,
+		Request: n.Request, Process: "here", Created: at(1)}
 	same(t, "created", r, want)
 	same(t, "created again", must(s.CreateResponse(ctx, ann, n, at(2)))(t), want)
 	n.Model = "polly-mini"
@@ -52,7 +56,8 @@ func conformResponses(t *testing.T, s Store) {
 	fails(t, err, ErrKeyReused)
 
 	list := must(s.ResponseItems(ctx, ann, r.ID, Input, Page{Limit: 2}))(t)
-	if !list.More || len(list.Items) != 2 || list.Items[0].ID != "msg_3" || !bytes.Equal(list.Items[1].Content, said("two")) || list.Items[1].ID == "" {
+	if !list.More || len(list.Items) != 2 || list.Items[0].ID != "msg_3" ||
+		!bytes.Equal(list.Items[1].Content, said("two")) || list.Items[1].ID == "" {
 		t.Errorf("the newest input: %+v", list)
 	}
 	rest := must(s.ResponseItems(ctx, ann, r.ID, Input, Page{After: list.Last}))(t)
@@ -64,9 +69,11 @@ func conformResponses(t *testing.T, s Store) {
 		t.Errorf("after the cancel: %+v", cancelled)
 	}
 	usage := parley.Usage{PromptTokens: 5, CachedTokens: 4, OutputTokens: 3}
-	outcome := ResponseOutcome{Status: Cancelled, Output: []Item{{ID: "msg_9", Content: said("out")}}, Body: json.RawMessage(`{"status":"cancelled"}`), Usage: usage, CostMicros: 9,
+	outcome := ResponseOutcome{Status: Cancelled, Output: []Item{{ID: "msg_9", Content: said("out")}},
+		Body: json.RawMessage(`{"status":"cancelled"}`), Usage: usage, CostMicros: 9,
 		Err: parley.Errorf(parley.Cancelled, "stopped"), Batch: EventBatch{Process: "here", Events: events(0, 3)}}
-	want.CancelAsked, want.Status, want.Body, want.Usage, want.CostMicros, want.Err, want.Events, want.Completed = true, Cancelled, outcome.Body, usage, 9, outcome.Err, 3, at(3)
+	want.CancelAsked, want.Status, want.Body, want.Usage = true, Cancelled, outcome.Body, usage
+	want.CostMicros, want.Err, want.Events, want.Completed = 9, outcome.Err, 3, at(3)
 	same(t, "finished", must(s.FinishResponse(ctx, ann, r.ID, outcome, at(3)))(t), want)
 	same(t, "finished again", must(s.FinishResponse(ctx, ann, r.ID, outcome, at(4)))(t), want)
 	same(t, "read", must(s.Response(ctx, ann, r.ID))(t), want)
@@ -80,13 +87,16 @@ func conformResponses(t *testing.T, s Store) {
 	fails(t, s.DeleteResponse(ctx, ann, r.ID), ErrNotFound)
 	_, err = s.Events(ctx, ann, r.ID, -1, 10)
 	fails(t, err, ErrNotFound)
-	_, err = s.CreateResponse(ctx, ann, NewResponse{Previous: r.ID, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
+	_, err = s.CreateResponse(ctx, ann, NewResponse{Previous: r.ID, Request: json.RawMessage(`{}`), Process: "here"},
+		at(5))
 	fails(t, err, ErrNotFound)
 	_, err = s.CreateResponse(ctx, ann, NewResponse{Request: json.RawMessage(`{}`), Process: "nobody"}, at(5))
 	fails(t, err, ErrNotAlive)
-	_, err = s.CreateResponse(ctx, ann, NewResponse{Previous: "a", Conversation: "b", Request: json.RawMessage(`{}`), Process: "here"}, at(5))
+	_, err = s.CreateResponse(ctx, ann,
+		NewResponse{Previous: "a", Conversation: "b", Request: json.RawMessage(`{}`), Process: "here"}, at(5))
 	refused(t, err, parley.InvalidRequest)
-	_, err = s.CreateResponse(ctx, ann, NewResponse{Input: []Item{{ID: "a", Content: said("")}, {ID: "a", Content: said("")}}, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
+	_, err = s.CreateResponse(ctx, ann, NewResponse{Input: []Item{{ID: "a", Content: said("")},
+		{ID: "a", Content: said("")}}, Request: json.RawMessage(`{}`), Process: "here"}, at(5))
 	refused(t, err, parley.InvalidRequest)
 }
 
@@ -97,7 +107,8 @@ func conformEvents(t *testing.T, s Store) {
 	log := events(0, 137)
 	add := func(first, n int) Progress {
 		t.Helper()
-		return must(s.AppendEvents(ctx, ann, r.ID, EventBatch{Process: "here", First: int64(first), Events: log[first : first+n]}))(t)
+		return must(s.AppendEvents(ctx, ann, r.ID,
+			EventBatch{Process: "here", First: int64(first), Events: log[first : first+n]}))(t)
 	}
 	same(t, "first batch", add(0, 3), Progress{Next: 3})
 	if got := must(s.Response(ctx, ann, r.ID))(t).Status; got != InProgress {
@@ -119,7 +130,8 @@ func conformEvents(t *testing.T, s Store) {
 	page = must(s.Events(ctx, ann, r.ID, 120, 50))(t)
 	same(t, "nothing yet", page, EventPage{First: 121, Status: InProgress})
 
-	outcome := ResponseOutcome{Status: Incomplete, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here", First: 121, Events: log[121:]}}
+	outcome := ResponseOutcome{Status: Incomplete, Body: json.RawMessage(`{}`),
+		Batch: EventBatch{Process: "here", First: 121, Events: log[121:]}}
 	must(s.FinishResponse(ctx, ann, r.ID, outcome, at(2)))(t)
 	must(s.FinishResponse(ctx, ann, r.ID, outcome, at(3)))(t)
 	page = must(s.Events(ctx, ann, r.ID, 120, 50))(t)
@@ -142,7 +154,8 @@ func conformTold(t *testing.T, s Store) {
 	sc.turn(t, "q", "a", 1)
 	r := created(t, s, NewResponse{Conversation: sc.id}, at(2))
 	outcome := ResponseOutcome{Status: Completed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here"},
-		Messages: []NewMessage{{Role: "user", Content: said("in")}, {ID: "msg_out", Role: "assistant", Content: said("out")}}}
+		Messages: []NewMessage{{Role: "user", Content: said("in")},
+			{ID: "msg_out", Role: "assistant", Content: said("out")}}}
 	must(s.FinishResponse(ctx, ann, r.ID, outcome, at(3)))(t)
 	must(s.FinishResponse(ctx, ann, r.ID, outcome, at(4)))(t)
 	same(t, "path", sc.path(t, ""), []string{"q", "a", "in", "out"})
@@ -167,7 +180,8 @@ func conformChain(t *testing.T, s Store) {
 		in := []Item{{ID: fmt.Sprint("in", i), Content: said("q")}, {ID: fmt.Sprint("in2", i), Content: said("q")}}
 		out := []Item{{ID: fmt.Sprint("out", i), Content: said("a")}}
 		last = created(t, s, NewResponse{Previous: last.ID, Input: in}, at(i))
-		must(s.FinishResponse(ctx, ann, last.ID, ResponseOutcome{Status: Completed, Output: out, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here"}}, at(i)))(t)
+		must(s.FinishResponse(ctx, ann, last.ID, ResponseOutcome{Status: Completed, Output: out,
+			Body: json.RawMessage(`{}`), Batch: EventBatch{Process: "here"}}, at(i)))(t)
 		want = append(append(want, in...), out...)
 	}
 	same(t, "chain", must(s.Chain(ctx, ann, last.ID))(t), want)
@@ -190,7 +204,8 @@ func conformRecoverResponses(t *testing.T, s Store) {
 	same(t, "too early", must(s.Recover(ctx, at(1000)))(t), Recovered{})
 	same(t, "recovered", must(s.Recover(ctx, at(1001)))(t), Recovered{Responses: []RecoveredResponse{{ann, left.ID}}})
 	r := must(s.Response(ctx, ann, left.ID))(t)
-	if r.Status != Incomplete || r.Err == nil || r.Err.Code != parley.Unavailable || r.Events != 2 || !r.Completed.Equal(at(1001)) {
+	if r.Status != Incomplete || r.Err == nil || r.Err.Code != parley.Unavailable || r.Events != 2 ||
+		!r.Completed.Equal(at(1001)) {
 		t.Errorf("the response left is %+v", r)
 	}
 	if r := must(s.Response(ctx, ann, running.ID))(t); r.Status != Queued {
@@ -212,7 +227,8 @@ func conformTransfer(t *testing.T, s Store) {
 	second := sc.turn(t, "q2", "a2", 2)
 	again := must(s.BeginTurn(ctx, ann, sc.id, NewTurn{Parent: second.Question.ID, Process: "here"}, at(3)))(t)
 	check(t, s.Checkpoint(ctx, ann, again.ID(), said("half")))
-	must(s.ChangeConversation(ctx, ann, sc.id, Change{Title: new("moved"), Metadata: map[string]string{"a": "b"}}, at(4)))(t)
+	must(s.ChangeConversation(ctx, ann, sc.id, Change{Title: new("moved"), Metadata: map[string]string{"a": "b"}},
+		at(4)))(t)
 
 	archive := must(s.Export(ctx, ann, sc.id))(t)
 	var file bytes.Buffer
@@ -230,7 +246,8 @@ func conformTransfer(t *testing.T, s Store) {
 		}
 		return texts
 	}
-	same(t, "imported path", texts(bob, copied.ID), []string{"q1 <b>&completed", "a1completed", "q2completed", "halfincomplete"})
+	same(t, "imported path", texts(bob, copied.ID),
+		[]string{"q1 <b>&completed", "a1completed", "q2completed", "halfincomplete"})
 	twice := must(s.Export(ctx, bob, copied.ID))(t)
 	for i := range twice.Messages { // ids and nothing else differ
 		twice.Messages[i].ID, twice.Messages[i].Parent = archive.Messages[i].ID, archive.Messages[i].Parent
@@ -241,5 +258,7 @@ func conformTransfer(t *testing.T, s Store) {
 	}
 	var page bytes.Buffer
 	check(t, archive.WriteMarkdown(&page))
-	same(t, "markdown", page.String(), "# moved\n\n## User\n\nq1 <b>&\n\n## Assistant\n\na1\n\n## User\n\nq2\n\n## Assistant\n\nhalf\n\n*(incomplete)*\n")
+	same(t, "markdown", page.String(),
+		"# moved\n\n## User\n\nq1 <b>&\n\n## Assistant\n\na1\n\n## User\n\nq2\n\n## "+
+			"Assistant\n\nhalf\n\n*(incomplete)*\n")
 }

@@ -65,7 +65,8 @@ func TestStoresConform(t *testing.T) {
 // same compares values of this package, but for what it keeps to itself.
 func same(t testing.TB, what string, got, want any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Conversation{}, Response{}, Hit{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Conversation{}, Response{}, Hit{}),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
@@ -89,9 +90,11 @@ func refused(t testing.TB, err error, want parley.Code) {
 func conformConversations(t *testing.T, s Store) {
 	ctx := t.Context()
 	made := must(s.CreateConversation(ctx, ann, NewConversation{
-		Model: "polly", Title: "Häuser & Gärten", Pinned: true, Metadata: map[string]string{"a": "b", "nul": "\x00"}, Policy: Drop,
+		Model: "polly", Title: "Häuser & Gärten", Pinned: true, Metadata: map[string]string{"a": "b", "nul": "\x00"},
+		Policy: Drop,
 	}, at(0)))(t)
-	want := Conversation{ID: made.ID, Model: "polly", Title: "Häuser & Gärten", Pinned: true, Metadata: map[string]string{"a": "b", "nul": "\x00"}, Policy: Drop, Created: at(0), Updated: at(0)}
+	want := Conversation{ID: made.ID, Model: "polly", Title: "Häuser & Gärten", Pinned: true,
+		Metadata: map[string]string{"a": "b", "nul": "\x00"}, Policy: Drop, Created: at(0), Updated: at(0)}
 	same(t, "made", made, want)
 	if !strings.HasPrefix(made.ID, "conv_") {
 		t.Errorf("the id is %q", made.ID)
@@ -99,7 +102,8 @@ func conformConversations(t *testing.T, s Store) {
 	same(t, "read", must(s.Conversation(ctx, ann, made.ID))(t), want)
 
 	want.Title, want.Pinned, want.Policy, want.Updated = "Gärten", false, Summarise, at(5)
-	changed := must(s.ChangeConversation(ctx, ann, made.ID, Change{Title: &want.Title, Pinned: &want.Pinned, Policy: &want.Policy}, at(5)))(t)
+	changed := must(s.ChangeConversation(ctx, ann, made.ID,
+		Change{Title: &want.Title, Pinned: &want.Pinned, Policy: &want.Policy}, at(5)))(t)
 	same(t, "changed", changed, want)
 	want.Model, want.Metadata = "polly-mini", map[string]string{}
 	must(s.ChangeConversation(ctx, ann, made.ID, Change{Model: &want.Model, Metadata: want.Metadata}, at(5)))(t)
@@ -116,7 +120,9 @@ func conformConversations(t *testing.T, s Store) {
 	}
 	check(t, s.Ping(ctx))
 
-	begun := must(s.CreateConversation(ctx, ann, NewConversation{Key: "with items", Messages: []NewMessage{{Role: "system", Content: said("be kind")}, {Role: "user", Content: said("hi")}}}, at(7)))(t)
+	begun := must(s.CreateConversation(ctx, ann,
+		NewConversation{Key: "with items", Messages: []NewMessage{{Role: "system", Content: said("be kind")},
+			{Role: "user", Content: said("hi")}}}, at(7)))(t)
 	same(t, "begun", must(s.Conversation(ctx, ann, begun.ID))(t), begun)
 	same(t, "what it begins with", (&scene{s, begun.ID}).path(t, ""), []string{"be kind", "hi"})
 	again := must(s.CreateConversation(ctx, ann, NewConversation{Key: "with items"}, at(8)))(t)
@@ -258,7 +264,8 @@ func conformSearch(t *testing.T, s Store) {
 	} {
 		same(t, query, find(query), want)
 	}
-	for _, query := range []string{"", "?!", strings.Repeat("a", QueryMax+1), strings.Repeat("a b c d e f g h i j ", 3)} {
+	for _, query := range []string{"", "?!", strings.Repeat("a", QueryMax+1),
+		strings.Repeat("a b c d e f g h i j ", 3)} {
 		if _, err := s.Search(ctx, ann, query, Page{}); err == nil && len(query) < 60 {
 			t.Errorf("the query %q was accepted", query)
 		}
@@ -282,12 +289,14 @@ func conformAppend(t *testing.T, s Store) {
 		{ID: "fc_1", Kind: "function_call", Content: []byte(`{"name":"f","arguments":"{}"}`)},
 		{Kind: "function_call_output", Content: []byte(`{"call_id":"1","output":"12 degrees\u0000"}`)},
 	}, at(1)))(t)
-	want := Message{ID: "fc_1", Conversation: sc.id, Parent: added[0].ID, Seq: 2, Kind: "function_call", Content: []byte(`{"name":"f","arguments":"{}"}`), Status: Completed, Created: at(1), Completed: at(1)}
+	want := Message{ID: "fc_1", Conversation: sc.id, Parent: added[0].ID, Seq: 2, Kind: "function_call",
+		Content: []byte(`{"name":"f","arguments":"{}"}`), Status: Completed, Created: at(1), Completed: at(1)}
 	same(t, "added", added[1], want)
 	same(t, "read", must(s.Message(ctx, ann, sc.id, "fc_1"))(t), want)
 	same(t, "path", sc.path(t, ""), []string{"be kind", "", "12 degrees"})
 
-	_, err := s.AppendMessages(ctx, ann, sc.id, "", []NewMessage{{Content: said("x")}, {ID: "fc_1", Content: said("y")}}, at(2))
+	_, err := s.AppendMessages(ctx, ann, sc.id, "",
+		[]NewMessage{{Content: said("x")}, {ID: "fc_1", Content: said("y")}}, at(2))
 	refused(t, err, parley.InvalidRequest)
 	_, err = s.AppendMessages(ctx, ann, sc.id, "msg_none", []NewMessage{{Content: said("x")}}, at(2))
 	fails(t, err, ErrNotFound)
@@ -356,7 +365,8 @@ func conformRandomTrees(t *testing.T, s Store) {
 		if n := len(ids); n > 0 && random.IntN(10) > 0 {
 			parent = ids[random.IntN(n)]
 		}
-		added := must(s.AppendMessages(ctx, ann, sc.id, parent, []NewMessage{{Role: "user", Content: said("x")}}, at(1)))(t)
+		added := must(s.AppendMessages(ctx, ann, sc.id, parent, []NewMessage{{Role: "user", Content: said("x")}},
+			at(1)))(t)
 		ids = append(ids, added[0].ID)
 	}
 	forest := must(NewForest(must(s.Tree(ctx, ann, sc.id))(t)))(t)

@@ -16,8 +16,10 @@ func conformTurns(t *testing.T, s Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	turn := must(s.BeginTurn(ctx, ann, sc.id, asked("hello"), at(1)))(t)
-	question := Message{ID: turn.Question.ID, Conversation: sc.id, Seq: 1, Kind: "message", Role: "user", Content: said("hello"), Text: "hello", Status: Completed, Created: at(1), Completed: at(1)}
-	answer := Message{ID: turn.Answer.ID, Conversation: sc.id, Parent: question.ID, Seq: 2, Kind: "message", Role: "assistant", Content: emptyContent, Status: InProgress, Process: "here", Model: "polly", Created: at(1)}
+	question := Message{ID: turn.Question.ID, Conversation: sc.id, Seq: 1, Kind: "message", Role: "user",
+		Content: said("hello"), Text: "hello", Status: Completed, Created: at(1), Completed: at(1)}
+	answer := Message{ID: turn.Answer.ID, Conversation: sc.id, Parent: question.ID, Seq: 2, Kind: "message",
+		Role: "assistant", Content: emptyContent, Status: InProgress, Process: "here", Model: "polly", Created: at(1)}
 	same(t, "begun", turn, Turn{Question: question, Answer: answer, Begun: true})
 	same(t, "question read", must(s.Message(ctx, ann, sc.id, question.ID))(t), question)
 	same(t, "answer read", must(s.Message(ctx, ann, sc.id, answer.ID))(t), answer)
@@ -33,9 +35,12 @@ func conformTurns(t *testing.T, s Store) {
 	_, err = s.FinishTurn(ctx, ann, stranger, Outcome{Status: Completed, Content: said("no")}, at(3))
 	fails(t, err, ErrTaken)
 
-	usage := parley.Usage{PromptTokens: 12, CachedTokens: 8, OutputTokens: 3, Queued: time.Millisecond, Prefill: 2500 * time.Microsecond, Decode: time.Second}
-	outcome := Outcome{Status: Completed, Content: said("hi there"), Finish: parley.FinishStop, Usage: usage, CostMicros: 77}
-	answer.Content, answer.Text, answer.Status, answer.Finish, answer.Usage, answer.CostMicros, answer.Completed = said("hi there"), "hi there", Completed, parley.FinishStop, usage, 77, at(4)
+	usage := parley.Usage{PromptTokens: 12, CachedTokens: 8, OutputTokens: 3, Queued: time.Millisecond,
+		Prefill: 2500 * time.Microsecond, Decode: time.Second}
+	outcome := Outcome{Status: Completed, Content: said("hi there"), Finish: parley.FinishStop, Usage: usage,
+		CostMicros: 77}
+	answer.Content, answer.Text, answer.Status, answer.Finish, answer.Usage, answer.CostMicros, answer.Completed = said(
+		"hi there"), "hi there", Completed, parley.FinishStop, usage, 77, at(4)
 	same(t, "finished", must(s.FinishTurn(ctx, ann, turn.ID(), outcome, at(4)))(t), answer)
 	same(t, "finished again", must(s.FinishTurn(ctx, ann, turn.ID(), outcome, at(9)))(t), answer)
 	same(t, "read", must(s.Message(ctx, ann, sc.id, answer.ID))(t), answer)
@@ -43,14 +48,17 @@ func conformTurns(t *testing.T, s Store) {
 	fails(t, err, ErrTaken)
 	fails(t, s.Checkpoint(ctx, ann, turn.ID(), said("late")), ErrTaken)
 	c := must(s.Conversation(ctx, ann, sc.id))(t)
-	if c.Leaf != answer.ID || c.Messages != 2 || c.Bytes != int64(len(said("hello"))+len(said("hi there"))) || !c.Updated.Equal(at(4)) {
+	if c.Leaf != answer.ID || c.Messages != 2 || c.Bytes != int64(len(said("hello"))+len(said("hi there"))) ||
+		!c.Updated.Equal(at(4)) {
 		t.Errorf("the conversation is %+v", c)
 	}
 
 	failing := must(s.BeginTurn(ctx, ann, sc.id, asked("next"), at(5)))(t)
 	check(t, s.Checkpoint(ctx, ann, failing.ID(), said("half")))
-	failed := must(s.FinishTurn(ctx, ann, failing.ID(), Outcome{Status: Failed, Err: parley.Errorf(parley.Overloaded, "no room\x00")}, at(6)))(t)
-	if failed.Text != "half" || failed.Err == nil || failed.Err.Code != parley.Overloaded || failed.Err.Message != "no room" {
+	failed := must(s.FinishTurn(ctx, ann, failing.ID(),
+		Outcome{Status: Failed, Err: parley.Errorf(parley.Overloaded, "no room\x00")}, at(6)))(t)
+	if failed.Text != "half" || failed.Err == nil || failed.Err.Code != parley.Overloaded ||
+		failed.Err.Message != "no room" {
 		t.Errorf("the failed answer is %+v", failed)
 	}
 	same(t, "failed, read", must(s.Message(ctx, ann, sc.id, failed.ID))(t), failed)
@@ -105,7 +113,8 @@ func conformSameCall(t *testing.T, s Store) {
 		same(t, "path", sc.path(t, ""), []string{"once", ""})
 		same(t, "taken up by its own process", must(s.ResumeTurn(ctx, ann, first.ID(), at(3)))(t), first.Answer)
 
-		r := NewResponse{ID: NewResponseID(), Key: key, Model: "m", Request: json.RawMessage(`{}`), Input: []Item{{Content: json.RawMessage(`"hi"`)}}, Process: "here"}
+		r := NewResponse{ID: NewResponseID(), Key: key, Model: "m", Request: json.RawMessage(`{}`),
+			Input: []Item{{Content: json.RawMessage(`"hi"`)}}, Process: "here"}
 		made := must(s.CreateResponse(ctx, ann, r, at(1)))(t)
 		same(t, "the same response", must(s.CreateResponse(ctx, ann, r, at(2)))(t), made)
 		if made.ID != r.ID {
@@ -132,7 +141,8 @@ func conformResume(t *testing.T, s Store) {
 	same(t, "resumed", resumed, want)
 	_, err = s.FinishTurn(ctx, ann, turn.ID(), Outcome{Status: Completed, Content: said("ghost")}, at(1002))
 	fails(t, err, ErrTaken)
-	done := must(s.FinishTurn(ctx, ann, takeover, Outcome{Status: Completed, Content: said("half and half")}, at(1003)))(t)
+	done := must(s.FinishTurn(ctx, ann, takeover, Outcome{Status: Completed, Content: said("half and half")},
+		at(1003)))(t)
 	same(t, "path", sc.path(t, ""), []string{"q", "half and half"})
 	_, err = s.ResumeTurn(ctx, ann, takeover, at(1004))
 	refused(t, err, parley.InvalidRequest)
@@ -157,7 +167,8 @@ func conformRecover(t *testing.T, s Store) {
 	r := must(s.Recover(ctx, at(1001)))(t)
 	same(t, "recovered", r, Recovered{Answers: []RecoveredAnswer{{ann, sc.id, abandoned.Answer.ID}}})
 	m := must(s.Message(ctx, ann, sc.id, abandoned.Answer.ID))(t)
-	if m.Status != Incomplete || m.Text != "the tortoise was" || m.Err == nil || m.Err.Code != parley.Unavailable || !m.Completed.Equal(at(1001)) {
+	if m.Status != Incomplete || m.Text != "the tortoise was" || m.Err == nil || m.Err.Code != parley.Unavailable ||
+		!m.Completed.Equal(at(1001)) {
 		t.Errorf("the recovered answer is %+v", m)
 	}
 	if hits := must(s.Search(ctx, ann, "tortoise", Page{}))(t); len(hits.Items) != 1 {
@@ -168,7 +179,8 @@ func conformRecover(t *testing.T, s Store) {
 		t.Errorf("the running answer is %s", m.Status)
 	}
 	// A process that was only slow may still end what nobody took over.
-	late := must(s.FinishTurn(ctx, ann, abandoned.ID(), Outcome{Status: Completed, Content: said("the tortoise was slow")}, at(1002)))(t)
+	late := must(s.FinishTurn(ctx, ann, abandoned.ID(),
+		Outcome{Status: Completed, Content: said("the tortoise was slow")}, at(1002)))(t)
 	if late.Status != Completed || late.Err != nil {
 		t.Errorf("the late answer is %+v", late)
 	}
@@ -204,7 +216,8 @@ func conformLimits(t *testing.T, s Store) {
 	}
 	huge := json.RawMessage(`"` + strings.Repeat("x", ContentBytesMax) + `"`)
 	for name, m := range map[string]NewMessage{
-		"not JSON": {Content: []byte("{")}, "nothing": {}, "huge": {Content: huge}, "role": {Role: "narrator", Content: said("x")}, "root": {ID: Root, Content: said("x")},
+		"not JSON": {Content: []byte("{")}, "nothing": {}, "huge": {Content: huge},
+		"role": {Role: "narrator", Content: said("x")}, "root": {ID: Root, Content: said("x")},
 	} {
 		_, err := s.AppendMessages(ctx, ann, sc.id, "", []NewMessage{m}, at(1))
 		if parley.CodeOf(err) != parley.InvalidRequest {

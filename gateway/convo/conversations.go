@@ -15,7 +15,8 @@ const conversationColumns = `id, model, title, pinned, temporary, policy, metada
 func scanConversation(r db.Row, c *Conversation) error {
 	var metadata string
 	var created, updated int64
-	err := r.Scan(&c.ID, &c.Model, &c.Title, &c.Pinned, &c.Temporary, &c.Policy, &metadata, &c.Leaf, &c.seq, &c.Messages, &c.Bytes, &created, &updated)
+	err := r.Scan(&c.ID, &c.Model, &c.Title, &c.Pinned, &c.Temporary, &c.Policy, &metadata, &c.Leaf, &c.seq,
+		&c.Messages, &c.Bytes, &created, &updated)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,8 @@ func checked(owner Owner, checks ...error) error {
 	return nil
 }
 
-func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewConversation, now time.Time) (c Conversation, err error) {
+func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewConversation,
+	now time.Time) (c Conversation, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return c, err
 	}
@@ -73,14 +75,17 @@ func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewCon
 
 // makeConversation makes an empty conversation, if q has room for it and for
 // bytes of messages, or returns the one that was made with the same key.
-func (t *transaction) makeConversation(owner Owner, n *NewConversation, q *Quota, bytes int, now time.Time) (c Conversation, made bool, err error) {
+func (t *transaction) makeConversation(owner Owner, n *NewConversation, q *Quota, bytes int,
+	now time.Time) (c Conversation, made bool, err error) {
 	id, full := newID("conv"), t.room(owner, q, 1, int64(bytes))
 	if n.Policy == "" {
 		n.Policy = Refuse
 	}
-	added, err := t.exec(`INSERT INTO conversations (id, tenant, user_id, retry_key, model, title, pinned, temporary, policy, metadata, leaf, seq, messages, bytes, created, updated, deleted)
+	added, err := t.exec(
+		`INSERT INTO conversations (id, tenant, user_id, retry_key, model, title, pinned, temporary, policy, metadata, leaf, seq, messages, bytes, created, updated, deleted)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', 0, 0, 0, $11, $11, 0) ON CONFLICT DO NOTHING`,
-		id, owner.Tenant, owner.User, n.Key, n.Model, n.Title, db.Flag(n.Pinned), db.Flag(n.Temporary), string(n.Policy), metadataText(n.Metadata), db.Stamp(now))
+		id, owner.Tenant, owner.User, n.Key, n.Model, n.Title, db.Flag(n.Pinned), db.Flag(n.Temporary),
+		string(n.Policy), metadataText(n.Metadata), db.Stamp(now))
 	if err != nil {
 		return c, false, err
 	}
@@ -102,7 +107,8 @@ func (t *transaction) makeConversation(owner Owner, n *NewConversation, q *Quota
 	return c, true, err
 }
 
-func (t *transaction) createConversation(owner Owner, n NewConversation, q *Quota, now time.Time) (Conversation, error) {
+func (t *transaction) createConversation(owner Owner, n NewConversation, q *Quota,
+	now time.Time) (Conversation, error) {
 	c, made, err := t.makeConversation(owner, &n, q, sizeOf(n.Messages), now)
 	if err != nil || !made || len(n.Messages) == 0 {
 		return c, err
@@ -125,12 +131,14 @@ func (d *database) Conversation(ctx context.Context, owner Owner, id string) (c 
 	return c, err
 }
 
-func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter, page Page) (list List[Conversation], err error) {
+func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter,
+	page Page) (list List[Conversation], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
 		return list, err
 	}
-	query := `SELECT ` + conversationColumns + ` FROM conversations WHERE tenant = $1 AND user_id = $2 AND deleted = 0 AND temporary = 0`
+	query := `SELECT ` + conversationColumns +
+		` FROM conversations WHERE tenant = $1 AND user_id = $2 AND deleted = 0 AND temporary = 0`
 	args := []any{owner.Tenant, owner.User, s.limit + 1}
 	if filter.Pinned != nil {
 		args = append(args, db.Flag(*filter.Pinned))
@@ -153,7 +161,8 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 	return list, err
 }
 
-func (d *database) ChangeConversation(ctx context.Context, owner Owner, id string, change Change, now time.Time) (c Conversation, err error) {
+func (d *database) ChangeConversation(ctx context.Context, owner Owner, id string, change Change,
+	now time.Time) (c Conversation, err error) {
 	if err := checked(owner, change.check()); err != nil {
 		return c, err
 	}
@@ -163,7 +172,8 @@ func (d *database) ChangeConversation(ctx context.Context, owner Owner, id strin
 		}
 		change.apply(&c)
 		c.Updated = db.Unstamp(db.Stamp(now))
-		_, err := t.exec(`UPDATE conversations SET model = $2, title = $3, pinned = $4, policy = $5, metadata = $6, updated = $7 WHERE id = $1`,
+		_, err := t.exec(
+			`UPDATE conversations SET model = $2, title = $3, pinned = $4, policy = $5, metadata = $6, updated = $7 WHERE id = $1`,
 			id, c.Model, c.Title, db.Flag(c.Pinned), string(c.Policy), metadataText(c.Metadata), db.Stamp(now))
 		if err != nil || change.Title == nil {
 			return err
@@ -195,7 +205,8 @@ func (d *database) DeleteConversation(ctx context.Context, owner Owner, id strin
 		return err
 	}
 	return d.writeReserved(ctx, func(t *transaction) error {
-		return t.touch(`UPDATE conversations SET deleted = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`,
+		return t.touch(
+			`UPDATE conversations SET deleted = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`,
 			id, owner.Tenant, owner.User, max(1, db.Stamp(now)))
 	})
 }
@@ -205,7 +216,9 @@ func (d *database) UndeleteConversation(ctx context.Context, owner Owner, id str
 		return c, err
 	}
 	err = d.write(ctx, func(t *transaction) error {
-		err := t.touch(`UPDATE conversations SET deleted = 0 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted > 0`, id, owner.Tenant, owner.User)
+		err := t.touch(
+			`UPDATE conversations SET deleted = 0 WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted > 0`, id,
+			owner.Tenant, owner.User)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

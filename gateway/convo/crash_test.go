@@ -40,7 +40,8 @@ func writeUntilKilled(dsn string) int {
 			break
 		}
 		fmt.Println("begun", turn.Answer.ID)
-		if _, err = s.FinishTurn(ctx, ann, turn.ID(), Outcome{Status: Completed, Content: said(fmt.Sprint("answer ", i))}, at(i)); err == nil {
+		if _, err = s.FinishTurn(ctx, ann, turn.ID(),
+			Outcome{Status: Completed, Content: said(fmt.Sprint("answer ", i))}, at(i)); err == nil {
 			fmt.Println("done", turn.Answer.ID)
 		}
 	}

@@ -67,7 +67,10 @@ func FitContext(policy Policy, path []Sized, budget Budget) (Fit, error) {
 		return Fit{Tokens: total}, nil
 	}
 	if policy == Refuse || policy == "" {
-		return Fit{}, tooLong("The conversation has %d tokens, and %d fit: begin a new one, shorten it, or let its oldest turns be dropped or summarised.", total, budget.Tokens)
+		return Fit{},
+			tooLong(
+				"The conversation has %d tokens, and %d fit: begin a new one, shorten it, or let its oldest turns "+
+					"be dropped or summarised.", total, budget.Tokens)
 	}
 	room := budget.Tokens
 	if policy == Summarise {
@@ -75,7 +78,8 @@ func FitContext(policy Policy, path []Sized, budget Budget) (Fit, error) {
 	}
 	cut, tokens := chooseCut(path, total, room)
 	if tokens > room {
-		return Fit{}, tooLong("The last message and the instructions have %d tokens, and %d fit: shorten it.", tokens, room)
+		return Fit{}, tooLong("The last message and the instructions have %d tokens, and %d fit: shorten it.", tokens,
+			room)
 	}
 	return Fit{Cut: cut, Out: leftOut(path, cut), Summarise: policy == Summarise, Tokens: tokens}, nil
 }

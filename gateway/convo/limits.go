@@ -48,14 +48,17 @@ const (
 // CheckMetadata returns what is wrong with metadata, if anything is.
 func CheckMetadata(metadata map[string]string) error {
 	if len(metadata) > MetadataPairsMax {
-		return parley.Invalid("metadata", "There may be at most %d pairs of metadata, not %d.", MetadataPairsMax, len(metadata))
+		return parley.Invalid("metadata", "There may be at most %d pairs of metadata, not %d.", MetadataPairsMax,
+			len(metadata))
 	}
 	for key, value := range metadata {
 		if n := utf8.RuneCountInString(key); n > MetadataKeyMax {
-			return parley.Invalid("metadata", "A metadata key may have at most %d characters, not %d.", MetadataKeyMax, n)
+			return parley.Invalid("metadata", "A metadata key may have at most %d characters, not %d.", MetadataKeyMax,
+				n)
 		}
 		if n := utf8.RuneCountInString(value); n > MetadataValueMax {
-			return parley.Invalid("metadata", "The metadata value of %q may have at most %d characters, not %d.", key, MetadataValueMax, n)
+			return parley.Invalid("metadata", "The metadata value of %q may have at most %d characters, not %d.", key,
+				MetadataValueMax, n)
 		}
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
 			return parley.Invalid("metadata", "Metadata must be valid UTF-8.")
@@ -178,7 +181,8 @@ func checkMessages(messages []NewMessage, least, most int) error {
 }
 
 func (t *NewTurn) check() error {
-	if err := checkNames("key", t.Key, "parent", t.Parent, "model", t.Model, "process", t.Process, "answer", t.Answer); err != nil {
+	if err := checkNames("key", t.Key, "parent", t.Parent, "model", t.Model, "process", t.Process, "answer",
+		t.Answer); err != nil {
 		return err
 	}
 	if t.Process == "" {
@@ -215,7 +219,8 @@ func (r *NewResponse) check() error {
 		return parley.Invalid("process", "A response needs the name of the process that computes it.")
 	}
 	if r.Previous != "" && r.Conversation != "" {
-		return parley.Invalid("previous_response_id", "A response follows either previous_response_id or conversation: give one of them.")
+		return parley.Invalid("previous_response_id",
+			"A response follows either previous_response_id or conversation: give one of them.")
 	}
 	if err := checkContent("request", r.Request); err != nil {
 		return err

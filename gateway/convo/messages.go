@@ -15,8 +15,10 @@ const messageColumns = `m.conversation, m.id, m.parent, m.seq, m.kind, m.role, m
 func scanMessage(r db.Row, m *Message) error {
 	var code, text string
 	var queued, prefill, decode, created, completed int64
-	err := r.Scan(&m.Conversation, &m.ID, &m.Parent, &m.Seq, &m.Kind, &m.Role, (*[]byte)(&m.Content), &m.Text, &m.Status, &m.Process, &m.Model,
-		&m.Usage.PromptTokens, &m.Usage.CachedTokens, &m.Usage.OutputTokens, &m.CostMicros, &m.Finish, &code, &text, &queued, &prefill, &decode, &created, &completed)
+	err := r.Scan(&m.Conversation, &m.ID, &m.Parent, &m.Seq, &m.Kind, &m.Role, (*[]byte)(&m.Content), &m.Text,
+		&m.Status, &m.Process, &m.Model,
+		&m.Usage.PromptTokens, &m.Usage.CachedTokens, &m.Usage.OutputTokens, &m.CostMicros, &m.Finish, &code, &text,
+		&queued, &prefill, &decode, &created, &completed)
 	m.Err = unkept(code, text)
 	m.Usage.Queued, m.Usage.Prefill, m.Usage.Decode = micros(queued), micros(prefill), micros(decode)
 	m.Created, m.Completed = db.Unstamp(created), db.Unstamp(completed)
@@ -25,7 +27,8 @@ func scanMessage(r db.Row, m *Message) error {
 
 // message returns one message of a conversation whose owner was checked.
 func (t *transaction) message(conversation, id string) (Message, error) {
-	return only(t, scanMessage, `SELECT `+messageColumns+` FROM messages m WHERE m.conversation = $1 AND m.id = $2`, conversation, id)
+	return only(t, scanMessage, `SELECT `+messageColumns+` FROM messages m WHERE m.conversation = $1 AND m.id = $2`,
+		conversation, id)
 }
 
 // A turnKey is what an answer keeps of the call that began its turn.
@@ -35,11 +38,14 @@ type turnKey struct{ key, fingerprint, question string }
 func (t *transaction) insert(m *Message, k turnKey) error {
 	code, text := kept(m.Err)
 	u := &m.Usage
-	_, err := t.exec(`INSERT INTO messages (conversation, id, parent, seq, kind, role, content, text, status, process, model, tokens_in, tokens_cached, tokens_out,
+	_, err := t.exec(
+		`INSERT INTO messages (conversation, id, parent, seq, kind, role, content, text, status, process, model, tokens_in, tokens_cached, tokens_out,
 			cost_micros, finish, error_code, error_text, queued, prefill, decode, created, completed, retry_key, fingerprint, question)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)`,
-		m.Conversation, m.ID, m.Parent, m.Seq, m.Kind, m.Role, blob(m.Content), m.Text, string(m.Status), m.Process, m.Model, u.PromptTokens, u.CachedTokens, u.OutputTokens,
-		m.CostMicros, string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), db.Stamp(m.Created), db.Stamp(m.Completed), k.key, k.fingerprint, k.question)
+		m.Conversation, m.ID, m.Parent, m.Seq, m.Kind, m.Role, blob(m.Content), m.Text, string(m.Status), m.Process,
+		m.Model, u.PromptTokens, u.CachedTokens, u.OutputTokens,
+		m.CostMicros, string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(),
+		u.Decode.Microseconds(), db.Stamp(m.Created), db.Stamp(m.Completed), k.key, k.fingerprint, k.question)
 	return err
 }
 
@@ -102,7 +108,8 @@ func (w *writer) insert(m *Message, k turnKey) error {
 
 // close writes what the conversation keeps of its messages.
 func (w *writer) close() error {
-	_, err := w.t.exec(`UPDATE conversations SET leaf = $2, seq = $3, messages = $4, bytes = $5, updated = $6 WHERE id = $1`,
+	_, err := w.t.exec(
+		`UPDATE conversations SET leaf = $2, seq = $3, messages = $4, bytes = $5, updated = $6 WHERE id = $1`,
 		w.c.ID, w.c.Leaf, w.c.seq, w.c.Messages, w.c.Bytes, db.Stamp(w.now))
 	return err
 }
@@ -110,8 +117,16 @@ func (w *writer) close() error {
 // newMessage returns n as a completed message.
 func newMessage(n *NewMessage, parent string, now time.Time) Message {
 	m := Message{
-		ID: n.ID, Parent: parent, Kind: n.Kind, Role: n.Role, Content: n.Content, Text: PlainText(n.Content), Model: n.Model,
-		Status: Completed, Created: db.Unstamp(db.Stamp(now)), Completed: db.Unstamp(db.Stamp(now)),
+		ID:        n.ID,
+		Parent:    parent,
+		Kind:      n.Kind,
+		Role:      n.Role,
+		Content:   n.Content,
+		Text:      PlainText(n.Content),
+		Model:     n.Model,
+		Status:    Completed,
+		Created:   db.Unstamp(db.Stamp(now)),
+		Completed: db.Unstamp(db.Stamp(now)),
 	}
 	if m.ID == "" {
 		m.ID = NewMessageID()
@@ -140,13 +155,16 @@ func sizeOf(messages []NewMessage) (bytes int) {
 	return bytes
 }
 
-func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage, now time.Time) (added []Message, err error) {
+func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage,
+	now time.Time) (added []Message, err error) {
 	if err := checked(owner, checkMessages(messages, 1, AppendMax)); err != nil {
 		return nil, err
 	}
 	size := sizeOf(messages)
 	if size > ContentBytesMax {
-		return nil, parley.Invalid("items", "The items have %d bytes together, and those of one request may have %d: send them in several requests.", size, ContentBytesMax)
+		return nil, parley.Invalid("items",
+			"The items have %d bytes together, and those of one request may have %d: send them in several requests.",
+			size, ContentBytesMax)
 	}
 	err = d.writeWithin(ctx, owner, func(t *transaction) error {
 		w, err := t.open(owner, conversation, now)
@@ -199,7 +217,8 @@ func (w *writer) free(id string) error {
 	return err
 }
 
-func (d *database) Messages(ctx context.Context, owner Owner, conversation, leaf string, page Page) (list List[Message], err error) {
+func (d *database) Messages(ctx context.Context, owner Owner, conversation, leaf string,
+	page Page) (list List[Message], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
 		return list, err
@@ -272,7 +291,8 @@ func (d *database) Tree(ctx context.Context, owner Owner, conversation string) (
 
 func (t *transaction) tree(conversation string) ([]Node, error) {
 	scanNode := func(r db.Row, n *Node) error { return r.Scan(&n.ID, &n.Parent, &n.Seq, &n.Role, &n.Status) }
-	return all(t, scanNode, `SELECT id, parent, seq, role, status FROM messages WHERE conversation = $1 ORDER BY seq`, conversation)
+	return all(t, scanNode, `SELECT id, parent, seq, role, status FROM messages WHERE conversation = $1 ORDER BY seq`,
+		conversation)
 }
 
 func (d *database) DeleteMessage(ctx context.Context, owner Owner, conversation, id string, now time.Time) error {
@@ -302,17 +322,20 @@ func (d *database) DeleteMessage(ctx context.Context, owner Owner, conversation,
 
 // remove takes m out of its conversation; its children follow its parent.
 func (t *transaction) remove(m *Message) error {
-	if _, err := t.exec(`UPDATE messages SET parent = $3 WHERE conversation = $1 AND parent = $2`, m.Conversation, m.ID, m.Parent); err != nil {
+	if _, err := t.exec(`UPDATE messages SET parent = $3 WHERE conversation = $1 AND parent = $2`, m.Conversation,
+		m.ID, m.Parent); err != nil {
 		return err
 	}
-	if _, err := t.exec(`DELETE FROM documents WHERE conversation = $1 AND message = $2`, m.Conversation, m.ID); err != nil {
+	if _, err := t.exec(`DELETE FROM documents WHERE conversation = $1 AND message = $2`, m.Conversation,
+		m.ID); err != nil {
 		return err
 	}
 	_, err := t.exec(`DELETE FROM messages WHERE conversation = $1 AND id = $2`, m.Conversation, m.ID)
 	return err
 }
 
-func (d *database) ChooseBranch(ctx context.Context, owner Owner, conversation, message string, now time.Time) (leaf string, err error) {
+func (d *database) ChooseBranch(ctx context.Context, owner Owner, conversation, message string,
+	now time.Time) (leaf string, err error) {
 	if err := checked(owner); err != nil {
 		return "", err
 	}
@@ -339,7 +362,8 @@ func (d *database) ChooseBranch(ctx context.Context, owner Owner, conversation, 
 	return leaf, err
 }
 
-func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, upTo string, s Summary, now time.Time) error {
+func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, upTo string, s Summary,
+	now time.Time) error {
 	if err := checked(owner, checkContent("summary", s.Content), checkName("model", s.Model)); err != nil {
 		return err
 	}
@@ -350,7 +374,8 @@ func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, u
 		if _, err := t.message(conversation, upTo); err != nil {
 			return err
 		}
-		_, err := t.exec(`INSERT INTO summaries (conversation, message, content, model, tokens, created) VALUES ($1, $2, $3, $4, $5, $6)
+		_, err := t.exec(
+			`INSERT INTO summaries (conversation, message, content, model, tokens, created) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (conversation, message) DO UPDATE SET content = excluded.content, model = excluded.model, tokens = excluded.tokens, created = excluded.created`,
 			conversation, upTo, blob(s.Content), s.Model, s.Tokens, db.Stamp(now))
 		return err

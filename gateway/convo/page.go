@@ -58,7 +58,13 @@ func (p Page) scan() (scan, error) {
 	if err := checkNames("after", p.After, "before", p.Before); err != nil {
 		return scan{}, err
 	}
-	s := scan{cursor: p.After + p.Before, limit: p.Limit, turn: p.Before != "", compare: "<", order: "DESC"}
+	s := scan{
+		cursor:  p.After + p.Before,
+		limit:   p.Limit,
+		turn:    p.Before != "",
+		compare: "<",
+		order:   "DESC",
+	}
 	if s.limit == 0 {
 		s.limit = pageDefault
 	}
@@ -101,7 +107,8 @@ func parsePlace(cursor string) (place, error) {
 	number, name, found := strings.Cut(string(text), ".")
 	n, bad := strconv.ParseInt(number, 36, 64)
 	if err != nil || bad != nil || !found || checkName("after", name) != nil {
-		return place{}, parley.Invalid("after", "This is not a cursor of this list: use one that an earlier answer gave.")
+		return place{}, parley.Invalid("after",
+			"This is not a cursor of this list: use one that an earlier answer gave.")
 	}
 	return place{n, name}, nil
 }

@@ -16,7 +16,8 @@ import (
 func TestForest(t *testing.T) {
 	// a - b - d - f
 	//   \ c   \ e      g
-	forest := must(NewForest([]Node{{ID: "a"}, {ID: "b", Parent: "a"}, {ID: "c", Parent: "a"}, {ID: "d", Parent: "b"}, {ID: "e", Parent: "b"}, {ID: "f", Parent: "d"}, {ID: "g"}}))(t)
+	forest := must(NewForest([]Node{{ID: "a"}, {ID: "b", Parent: "a"}, {ID: "c", Parent: "a"}, {ID: "d", Parent: "b"},
+		{ID: "e", Parent: "b"}, {ID: "f", Parent: "d"}, {ID: "g"}}))(t)
 	same(t, "path", forest.Path("f"), []string{"a", "b", "d", "f"})
 	same(t, "path of a first one", forest.Path("g"), []string{"g"})
 	same(t, "path of none", forest.Path("x"), []string(nil))
@@ -26,7 +27,8 @@ func TestForest(t *testing.T) {
 	same(t, "siblings", forest.Siblings("b"), []string{"b", "c"})
 	same(t, "first ones", forest.Siblings("a"), []string{"a", "g"})
 	same(t, "siblings of none", forest.Siblings("x"), []string(nil))
-	for _, bad := range [][]Node{{{ID: "a", Parent: "a"}}, {{ID: "a", Parent: "b"}, {ID: "b", Parent: "a"}}, {{ID: "a"}, {ID: "a"}}, {{}}} {
+	for _, bad := range [][]Node{{{ID: "a", Parent: "a"}}, {{ID: "a", Parent: "b"}, {ID: "b", Parent: "a"}},
+		{{ID: "a"}, {ID: "a"}}, {{}}} {
 		_, err := NewForest(bad)
 		refused(t, err, parley.InvalidRequest)
 	}
@@ -40,7 +42,8 @@ func TestFitContext(t *testing.T) {
 			for _, digit := range word[1:] {
 				tokens = 10*tokens + int(digit-'0')
 			}
-			messages = append(messages, Sized{map[byte]string{'s': "system", 'u': "user", 'a': "assistant", 't': "tool"}[word[0]], tokens})
+			messages = append(messages,
+				Sized{map[byte]string{'s': "system", 'u': "user", 'a': "assistant", 't': "tool"}[word[0]], tokens})
 		}
 		return messages
 	}
@@ -55,16 +58,24 @@ func TestFitContext(t *testing.T) {
 		{"all fits", Refuse, "s5 u10 a10", Budget{Tokens: 25}, Fit{Tokens: 25}, false},
 		{"refused", Refuse, "s5 u10 a10 u1", Budget{Tokens: 25}, Fit{}, true},
 		{"no policy refuses", "", "u10 a10 u10", Budget{Tokens: 25}, Fit{}, true},
-		{"the first turn goes", Drop, "s5 u10 a10 u10 a10 u10", Budget{Tokens: 40}, Fit{Cut: 3, Out: []int{1, 2}, Tokens: 35}, false},
-		{"whole turns go", Drop, "u10 a10 t10 a10 u10 a10 u10", Budget{Tokens: 60}, Fit{Cut: 4, Out: []int{0, 1, 2, 3}, Tokens: 30}, false},
-		{"instructions in the middle stay", Drop, "u10 s5 a10 u10 a10 u10", Budget{Tokens: 40}, Fit{Cut: 3, Out: []int{0, 2}, Tokens: 35}, false},
-		{"a stride at a time", Drop, "u5 a5 u5 a5 u5 a5 u5 a5 u1", Budget{Tokens: 40}, Fit{Cut: 2, Out: []int{0, 1}, Tokens: 31}, false},
-		{"the same cut a turn later", Drop, "u5 a5 u5 a5 u5 a5 u5 a5 u1 a4 u4", Budget{Tokens: 40}, Fit{Cut: 2, Out: []int{0, 1}, Tokens: 39}, false},
-		{"a stride too long is not needed", Drop, "u1 a1 u39", Budget{Tokens: 40}, Fit{Cut: 2, Out: []int{0, 1}, Tokens: 39}, false},
+		{"the first turn goes", Drop, "s5 u10 a10 u10 a10 u10", Budget{Tokens: 40},
+			Fit{Cut: 3, Out: []int{1, 2}, Tokens: 35}, false},
+		{"whole turns go", Drop, "u10 a10 t10 a10 u10 a10 u10", Budget{Tokens: 60},
+			Fit{Cut: 4, Out: []int{0, 1, 2, 3}, Tokens: 30}, false},
+		{"instructions in the middle stay", Drop, "u10 s5 a10 u10 a10 u10", Budget{Tokens: 40},
+			Fit{Cut: 3, Out: []int{0, 2}, Tokens: 35}, false},
+		{"a stride at a time", Drop, "u5 a5 u5 a5 u5 a5 u5 a5 u1", Budget{Tokens: 40},
+			Fit{Cut: 2, Out: []int{0, 1}, Tokens: 31}, false},
+		{"the same cut a turn later", Drop, "u5 a5 u5 a5 u5 a5 u5 a5 u1 a4 u4", Budget{Tokens: 40},
+			Fit{Cut: 2, Out: []int{0, 1}, Tokens: 39}, false},
+		{"a stride too long is not needed", Drop, "u1 a1 u39", Budget{Tokens: 40},
+			Fit{Cut: 2, Out: []int{0, 1}, Tokens: 39}, false},
 		{"the last question stays", Drop, "u10 a10 u30", Budget{Tokens: 25}, Fit{}, true},
 		{"one question only", Drop, "s10 u30", Budget{Tokens: 25}, Fit{}, true},
-		{"room for a summary", Summarise, "s5 u10 a10 u10 a10 u10", Budget{Tokens: 45, SummaryTokens: 5}, Fit{Cut: 3, Out: []int{1, 2}, Summarise: true, Tokens: 35}, false},
-		{"no summary while all fits", Summarise, "u10 a10 u10", Budget{Tokens: 30, SummaryTokens: 20}, Fit{Tokens: 30}, false},
+		{"room for a summary", Summarise, "s5 u10 a10 u10 a10 u10", Budget{Tokens: 45, SummaryTokens: 5},
+			Fit{Cut: 3, Out: []int{1, 2}, Summarise: true, Tokens: 35}, false},
+		{"no summary while all fits", Summarise, "u10 a10 u10", Budget{Tokens: 30, SummaryTokens: 20}, Fit{Tokens: 30},
+			false},
 		{"empty", Drop, "", Budget{}, Fit{}, false},
 	} {
 		got, err := FitContext(c.policy, path(c.path), c.budget)
@@ -98,7 +109,8 @@ func TestFitContextHolds(t *testing.T) {
 					sum += m.Tokens
 				}
 			}
-			if sum != fit.Tokens || sum > room || fit.Cut > 0 && path[fit.Cut].Role != "user" || slices.Contains(fit.Out, 0) {
+			if sum != fit.Tokens || sum > room || fit.Cut > 0 && path[fit.Cut].Role != "user" ||
+				slices.Contains(fit.Out, 0) {
 				t.Fatalf("%v under %v: %+v, sum %d", path, budget, fit, sum)
 			}
 			if fit.Cut < cut {
@@ -123,7 +135,8 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%v came back as %v, %v", p, got, err)
 		}
 	}
-	for _, bad := range []string{"", "!", "YQ", place{1, "a\nb"}.encode(), place{1, strings.Repeat("x", NameMax+1)}.encode()} {
+	for _, bad := range []string{"", "!", "YQ", place{1, "a\nb"}.encode(),
+		place{1, strings.Repeat("x", NameMax+1)}.encode()} {
 		if p, err := parsePlace(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, p)
 		}
@@ -146,6 +159,8 @@ func FuzzParsePlace(f *testing.F) {
 
 func TestPlainText(t *testing.T) {
 	for content, want := range map[string]string{
+		"\"\xff\"": "\uFFFD",
+
 		`"plain"`: "plain",
 		`[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"x"},{"type":"output_text","text":"b"}]`: "a\nb",
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`:                               "a",
@@ -156,7 +171,6 @@ func TestPlainText(t *testing.T) {
 		`[[[[[[[[[["too deep"]]]]]]]]]]`:                                                                              "",
 		`{"text":5}`:                                                                                                  "",
 		`not JSON`:                                                                                                    "",
-		"\"\xff\"":                                                                                                    "\uFFFD",
 		`[{"content":"a","type":"message"},{"content":"b"}]`:                                                          "a\nb",
 	} {
 		if got := PlainText(json.RawMessage(content)); got != want {
@@ -221,7 +235,8 @@ func FuzzSearch(f *testing.F) {
 func TestSnippets(t *testing.T) {
 	long := strings.Repeat("word ", 100) + "the needle is\n\n  here " + strings.Repeat("word ", 100)
 	spans := snippetOf(long, []string{"needle"})
-	if len(spans) != 3 || !spans[1].Hit || spans[1].Text != "needle" || len(spans[0].Text) > snippetBefore || len(spans[2].Text) > snippetAfter || !strings.Contains(spans[2].Text, "is here") {
+	if len(spans) != 3 || !spans[1].Hit || spans[1].Text != "needle" || len(spans[0].Text) > snippetBefore ||
+		len(spans[2].Text) > snippetAfter || !strings.Contains(spans[2].Text, "is here") {
 		t.Errorf("got %+v", spans)
 	}
 	same(t, "no hit", snippetOf("a\tb", []string{"x"}), []Span{{Text: "a b"}})
@@ -230,10 +245,13 @@ func TestSnippets(t *testing.T) {
 // sampleArchive is an archive with everything in it.
 func sampleArchive() *Archive {
 	now := time.Date(2026, 5, 1, 10, 0, 0, 123000, time.UTC)
-	return &Archive{Format: archiveFormat, Version: 1, Conversation: ArchivedConversation{Title: "t", Metadata: map[string]string{"a": "b"}, Policy: Drop, Leaf: "b", Created: now, Updated: now}, Messages: []ArchivedMessage{
-		{ID: "a", Role: "user", Content: said("q"), Status: Completed, Created: now, Completed: now},
-		{ID: "b", Parent: "a", Role: "assistant", Content: said("a"), Status: Failed, ErrorCode: parley.Overloaded, ErrorText: "full", InputTokens: 3, CostMicros: 4, DecodeMicros: 5, Created: now},
-	}}
+	return &Archive{Format: archiveFormat, Version: 1,
+		Conversation: ArchivedConversation{Title: "t", Metadata: map[string]string{"a": "b"}, Policy: Drop, Leaf: "b",
+			Created: now, Updated: now}, Messages: []ArchivedMessage{
+			{ID: "a", Role: "user", Content: said("q"), Status: Completed, Created: now, Completed: now},
+			{ID: "b", Parent: "a", Role: "assistant", Content: said("a"), Status: Failed, ErrorCode: parley.Overloaded,
+				ErrorText: "full", InputTokens: 3, CostMicros: 4, DecodeMicros: 5, Created: now},
+		}}
 }
 
 func TestArchiveIsChecked(t *testing.T) {

@@ -69,12 +69,15 @@ func (t *transaction) room(owner Owner, q *Quota, conversations, bytes int64) er
 			return err
 		}
 		if part.conversations > 0 && conversations > 0 && used.Conversations+conversations > part.conversations {
-			return outOfRoom("%s may store %d conversations, and %d are stored. Delete some with DELETE /v1/conversations/{id}.",
+			return outOfRoom(
+				"%s may store %d conversations, and %d are stored. Delete some with DELETE /v1/conversations/{id}.",
 				part.whose, part.conversations, used.Conversations)
 		}
 		if part.bytes > 0 && bytes > 0 && used.Bytes+bytes > part.bytes {
-			return outOfRoom("%s may store %d bytes of conversations and responses, %d are stored, and this needs %d more. "+
-				"Delete conversations with DELETE /v1/conversations/{id}, or responses with DELETE /v1/responses/{id}.",
+			return outOfRoom(
+				"%s may store %d bytes of conversations and responses, %d are stored, and this needs %d more. "+
+					"Delete conversations with DELETE /v1/conversations/{id}, or responses with DELETE "+
+					"/v1/responses/{id}.",
 				part.whose, part.bytes, used.Bytes, bytes)
 		}
 	}

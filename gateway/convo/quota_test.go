@@ -29,7 +29,8 @@ func stored(t *testing.T, s Store) (sums map[Owner]Usage) {
 		}
 		rows, err := all(tx, func(r db.Row, v *row) error {
 			return r.Scan(&v.Tenant, &v.User, &v.Conversations, &v.Responses, &v.Bytes)
-		}, `SELECT tenant, user_id, 1, 0, bytes FROM conversations UNION ALL SELECT tenant, user_id, 0, 1, bytes FROM responses`)
+		},
+			`SELECT tenant, user_id, 1, 0, bytes FROM conversations UNION ALL SELECT tenant, user_id, 0, 1, bytes FROM responses`)
 		for _, v := range rows {
 			u := sums[v.Owner]
 			sums[v.Owner] = Usage{u.Conversations + v.Conversations, u.Responses + v.Responses, u.Bytes + v.Bytes}
@@ -54,7 +55,8 @@ func TestUsageDoesNotDrift(t *testing.T) {
 				}
 			}
 		}
-		c := must(s.CreateConversation(ctx, ann, NewConversation{Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(t)
+		c := must(s.CreateConversation(ctx, ann,
+			NewConversation{Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(t)
 		same("creating")
 		turn := must(s.BeginTurn(ctx, ann, c.ID, asked("why"), at(1)))(t)
 		check(t, s.Checkpoint(ctx, ann, turn.ID(), said("because")))
@@ -64,11 +66,13 @@ func TestUsageDoesNotDrift(t *testing.T) {
 		same("deleting a message")
 		archive := must(s.Export(ctx, ann, c.ID))(t)
 		for range 20 {
-			archive.Messages = append(archive.Messages, ArchivedMessage{ID: fmt.Sprint("m", len(archive.Messages)), Role: "user", Status: Completed, Content: said(strings.Repeat("large ", 50_000))})
+			archive.Messages = append(archive.Messages, ArchivedMessage{ID: fmt.Sprint("m", len(archive.Messages)),
+				Role: "user", Status: Completed, Content: said(strings.Repeat("large ", 50_000))})
 		}
 		must(s.Import(ctx, bob, archive, at(4)))(t)
 		same("importing")
-		r := must(s.CreateResponse(ctx, bob, NewResponse{Request: json.RawMessage(`{}`), Process: "here", Input: []Item{{Content: said("hi")}}}, at(5)))(t)
+		r := must(s.CreateResponse(ctx, bob, NewResponse{Request: json.RawMessage(`{}`), Process: "here",
+			Input: []Item{{Content: said("hi")}}}, at(5)))(t)
 		must(s.AppendEvents(ctx, bob, r.ID, EventBatch{Process: "here", Events: events(0, 3)}))(t)
 		same("a response")
 		check(t, s.DeleteResponse(ctx, bob, r.ID))
@@ -125,7 +129,8 @@ func TestQuotas(t *testing.T) {
 		refused(err, "may store 100000 bytes", "are stored, and this needs 600")
 		_, err = s.BeginTurn(ctx, ann, c.ID, asked(strings.Repeat("x", 60_000)), at(3))
 		refused(err)
-		_, err = s.CreateResponse(ctx, bob, NewResponse{Request: json.RawMessage(`{}`), Process: "here", Input: []Item{{Content: large[0].Content}}}, at(3))
+		_, err = s.CreateResponse(ctx, bob, NewResponse{Request: json.RawMessage(`{}`), Process: "here",
+			Input: []Item{{Content: large[0].Content}}}, at(3))
 		refused(err)
 		archive := must(s.Export(ctx, ann, c.ID))(t)
 		_, err = s.Import(ctx, eve, archive, at(4))
@@ -143,7 +148,8 @@ func TestInterruptedImport(t *testing.T) {
 		d := s.(*database)
 		messages := make([]Message, 8)
 		for i := range messages {
-			messages[i] = newMessage(&NewMessage{Role: "user", Content: said(strings.Repeat("needle ", 100_000))}, "", at(0))
+			messages[i] = newMessage(&NewMessage{Role: "user", Content: said(strings.Repeat("needle ", 100_000))}, "",
+				at(0))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancelled := func(*Conversation) { cancel() }
@@ -157,7 +163,8 @@ func TestInterruptedImport(t *testing.T) {
 		// A crash leaves what was committed.
 		var c Conversation
 		check(t, d.write(t.Context(), func(tx *transaction) (err error) {
-			if c, _, err = tx.makeConversation(ann, &NewConversation{Title: "haystack"}, &Quota{}, 0, at(0)); err != nil {
+			if c, _, err = tx.makeConversation(ann, &NewConversation{Title: "haystack"}, &Quota{}, 0,
+				at(0)); err != nil {
 				return err
 			}
 			_, err = tx.exec(`UPDATE conversations SET deleted = $2 WHERE id = $1`, c.ID, -db.Stamp(at(0)))
@@ -227,7 +234,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := s.CreateConversation(ctx, Owner{Tenant: "flood", User: fmt.Sprint(i)}, NewConversation{Messages: large}, at(n)); err != nil {
+				if _, err := s.CreateConversation(ctx, Owner{Tenant: "flood", User: fmt.Sprint(i)},
+					NewConversation{Messages: large}, at(n)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -237,7 +245,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	var waits []float64
 	for began := time.Now(); time.Since(began) < 8*time.Second; time.Sleep(10 * time.Millisecond) {
 		asked := time.Now()
-		must(s.CreateConversation(ctx, ann, NewConversation{Title: "small", Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(t)
+		must(s.CreateConversation(ctx, ann,
+			NewConversation{Title: "small", Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(t)
 		waits = append(waits, float64(time.Since(asked).Milliseconds()))
 	}
 	close(stop)
@@ -247,7 +256,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	if *exact {
 		bar = 250
 	}
-	t.Logf("%d small writes beside the flood: median %.0f ms, p99 %.0f ms, longest %.0f ms", len(waits), stat.Median(waits), p99, waits[len(waits)-1])
+	t.Logf("%d small writes beside the flood: median %.0f ms, p99 %.0f ms, longest %.0f ms", len(waits),
+		stat.Median(waits), p99, waits[len(waits)-1])
 	if p99 > bar {
 		t.Errorf("p99 is %.0f ms, and may be %.0f", p99, bar)
 	}

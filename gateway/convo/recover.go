@@ -66,8 +66,10 @@ func (t *transaction) recover(now time.Time) (part Recovered, err error) {
 	scanAnswer := func(r db.Row, a *RecoveredAnswer) error {
 		return r.Scan(&a.Owner.Tenant, &a.Owner.User, &a.Conversation, &a.Message)
 	}
-	stale, err := all(t, scanAnswer, `SELECT c.tenant, c.user_id, c.id, m.id FROM messages m JOIN conversations c ON c.id = m.conversation
-		WHERE m.status = 'in_progress' AND c.deleted = 0 AND `+dead+`m.process) ORDER BY c.id, m.seq LIMIT $2`, db.Stamp(now), recoverAtOnce)
+	stale, err := all(t, scanAnswer,
+		`SELECT c.tenant, c.user_id, c.id, m.id FROM messages m JOIN conversations c ON c.id = m.conversation
+		WHERE m.status = 'in_progress' AND c.deleted = 0 AND `+dead+`m.process) ORDER BY c.id, m.seq LIMIT $2`,
+		db.Stamp(now), recoverAtOnce)
 	if err != nil {
 		return part, err
 	}
@@ -115,9 +117,11 @@ func (t *transaction) recoverResponses(now time.Time) ([]RecoveredResponse, erro
 		return r.Scan(&rr.ID, &rr.Owner.Tenant, &rr.Owner.User)
 	}
 	code, text := kept(errInterrupted)
-	return all(t, scanResponse, `UPDATE responses SET status = 'incomplete', error_code = $3, error_text = $4, completed = $1
+	return all(t, scanResponse,
+		`UPDATE responses SET status = 'incomplete', error_code = $3, error_text = $4, completed = $1
 		WHERE status IN ('queued', 'in_progress') AND `+dead+`responses.process)
-		AND id IN (SELECT r.id FROM responses r WHERE r.status IN ('queued', 'in_progress') AND `+dead+`r.process) ORDER BY r.id LIMIT $2)
+		AND id IN (SELECT r.id FROM responses r WHERE r.status IN ('queued', 'in_progress') AND `+dead+
+			`r.process) ORDER BY r.id LIMIT $2)
 		RETURNING id, tenant, user_id`, db.Stamp(now), recoverAtOnce, code, text)
 }
 
@@ -147,7 +151,8 @@ func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) err
 	for _, p := range marks {
 		// The outer condition is checked again on a row that another transaction was
 		// changing when the inner one had chosen it.
-		statement := `UPDATE conversations SET deleted = $2 WHERE ` + p.which + ` AND id IN (SELECT id FROM conversations WHERE ` + p.which + ` LIMIT $3)`
+		statement := `UPDATE conversations SET deleted = $2 WHERE ` + p.which +
+			` AND id IN (SELECT id FROM conversations WHERE ` + p.which + ` LIMIT $3)`
 		if err := d.purge(ctx, statement, p.before, discarded, purgeAtOnce); err != nil {
 			return err
 		}
@@ -155,8 +160,10 @@ func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) err
 	if err := d.discardAll(ctx, -db.Stamp(now.Add(-stagedMax))); err != nil {
 		return err
 	}
-	return d.purge(ctx, `DELETE FROM responses WHERE used <= $1 AND id IN (SELECT r.id FROM responses r WHERE r.used <= $1 AND r.status NOT IN ('queued', 'in_progress')
-			AND NOT EXISTS (SELECT 1 FROM responses f WHERE f.previous = r.id) LIMIT $2)`, before(keep.Responses, keepResponses), purgeResponsesAtOnce)
+	return d.purge(ctx,
+		`DELETE FROM responses WHERE used <= $1 AND id IN (SELECT r.id FROM responses r WHERE r.used <= $1 AND r.status NOT IN ('queued', 'in_progress')
+			AND NOT EXISTS (SELECT 1 FROM responses f WHERE f.previous = r.id) LIMIT $2)`,
+		before(keep.Responses, keepResponses), purgeResponsesAtOnce)
 }
 
 // A purgeStep says which conversations are to be removed, as before says.

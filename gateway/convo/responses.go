@@ -19,8 +19,10 @@ const responseColumns = `id, previous, conversation, model, status, background, 
 func scanResponse(r db.Row, v *Response) error {
 	var code, text string
 	var queued, prefill, decode, created, completed int64
-	err := r.Scan(&v.ID, &v.Previous, &v.Conversation, &v.Model, &v.Status, &v.Background, &v.CancelAsked, (*[]byte)(&v.Request), (*[]byte)(&v.Body),
-		&v.Usage.PromptTokens, &v.Usage.CachedTokens, &v.Usage.OutputTokens, &v.CostMicros, &code, &text, &queued, &prefill, &decode, &v.Process, &v.Events, &v.bytes, &created, &completed)
+	err := r.Scan(&v.ID, &v.Previous, &v.Conversation, &v.Model, &v.Status, &v.Background, &v.CancelAsked,
+		(*[]byte)(&v.Request), (*[]byte)(&v.Body),
+		&v.Usage.PromptTokens, &v.Usage.CachedTokens, &v.Usage.OutputTokens, &v.CostMicros, &code, &text, &queued,
+		&prefill, &decode, &v.Process, &v.Events, &v.bytes, &created, &completed)
 	v.Err = unkept(code, text)
 	v.Usage.Queued, v.Usage.Prefill, v.Usage.Decode = micros(queued), micros(prefill), micros(decode)
 	v.Created, v.Completed = db.Unstamp(created), db.Unstamp(completed)
@@ -28,12 +30,16 @@ func scanResponse(r db.Row, v *Response) error {
 }
 
 func (t *transaction) response(owner Owner, id string) (Response, error) {
-	return only(t, scanResponse, `SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`, id, owner.Tenant, owner.User)
+	return only(t, scanResponse,
+		`SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`, id, owner.Tenant,
+		owner.User)
 }
 
 // lockResponse is response for one who will change it.
 func (t *transaction) lockResponse(owner Owner, id string) (Response, error) {
-	return only(t, scanResponse, `SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`+t.LockRow(), id, owner.Tenant, owner.User)
+	return only(t, scanResponse,
+		`SELECT `+responseColumns+` FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`+t.LockRow(), id,
+		owner.Tenant, owner.User)
 }
 
 func (r *NewResponse) fingerprint() string {
@@ -44,7 +50,8 @@ func (r *NewResponse) fingerprint() string {
 	return fingerprintOf(parts...)
 }
 
-func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewResponse, now time.Time) (r Response, err error) {
+func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewResponse,
+	now time.Time) (r Response, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return r, err
 	}
@@ -69,7 +76,8 @@ func (t *transaction) responseOf(owner Owner, n *NewResponse) (r Response, err e
 		return r, ErrNotFound
 	}
 	var id, before string
-	err = t.one(`SELECT id, fingerprint FROM responses WHERE tenant = $1 AND user_id = $2 AND (retry_key = $3 AND retry_key <> '' OR id = $4)`, []any{owner.Tenant, owner.User, n.Key, n.ID}, &id, &before)
+	err = t.one(
+		`SELECT id, fingerprint FROM responses WHERE tenant = $1 AND user_id = $2 AND (retry_key = $3 AND retry_key <> '' OR id = $4)`, []any{owner.Tenant, owner.User, n.Key, n.ID}, &id, &before)
 	if err == nil && before != n.fingerprint() {
 		err = ErrKeyReused
 	}
@@ -84,7 +92,8 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 		return r, err
 	}
 	if n.Previous != "" {
-		if err := t.touch(`UPDATE responses SET used = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3`, n.Previous, owner.Tenant, owner.User, db.Stamp(now)); err != nil {
+		if err := t.touch(`UPDATE responses SET used = $4 WHERE id = $1 AND tenant = $2 AND user_id = $3`, n.Previous,
+			owner.Tenant, owner.User, db.Stamp(now)); err != nil {
 			return r, err
 		}
 	}
@@ -101,10 +110,12 @@ func (t *transaction) createResponse(owner Owner, n *NewResponse, now time.Time)
 	if bytes > ResponseBytesMax {
 		return r, ErrFull
 	}
-	added, err := t.exec(`INSERT INTO responses (id, tenant, user_id, retry_key, fingerprint, previous, conversation, model, status, background, cancel_asked, request, body,
+	added, err := t.exec(
+		`INSERT INTO responses (id, tenant, user_id, retry_key, fingerprint, previous, conversation, model, status, background, cancel_asked, request, body,
 			tokens_in, tokens_cached, tokens_out, cost_micros, error_code, error_text, queued, prefill, decode, process, events, bytes, created, used, completed)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, 0, 0, 0, 0, '', '', 0, 0, 0, $13, 0, $14, $15, $15, 0) ON CONFLICT DO NOTHING`,
-		id, owner.Tenant, owner.User, n.Key, n.fingerprint(), n.Previous, n.Conversation, n.Model, string(status), db.Flag(n.Background), blob(n.Request), []byte{},
+		id, owner.Tenant, owner.User, n.Key, n.fingerprint(), n.Previous, n.Conversation, n.Model, string(status),
+		db.Flag(n.Background), blob(n.Request), []byte{},
 		n.Process, bytes, db.Stamp(now))
 	if err == nil && added == 0 {
 		return t.responseOf(owner, n) // another call was faster
@@ -145,7 +156,8 @@ func (t *transaction) addItems(id string, side Side, items []Item) error {
 		}
 		rows[i] = []any{int64(i), item.ID, blob(item.Content)}
 	}
-	return t.insertRows(`INSERT INTO response_items (response, side, n, id, content) VALUES `, []any{id, string(side)}, rows)
+	return t.insertRows(`INSERT INTO response_items (response, side, n, id, content) VALUES `, []any{id, string(side)},
+		rows)
 }
 
 // rowsAtOnce is how many rows one statement inserts.
@@ -189,7 +201,8 @@ type placedItem struct {
 
 func scanItem(r db.Row, v *placedItem) error { return r.Scan(&v.n, &v.ID, (*[]byte)(&v.Content)) }
 
-func (d *database) ResponseItems(ctx context.Context, owner Owner, id string, side Side, page Page) (list List[Item], err error) {
+func (d *database) ResponseItems(ctx context.Context, owner Owner, id string, side Side,
+	page Page) (list List[Item], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
 		return list, err
@@ -198,10 +211,12 @@ func (d *database) ResponseItems(ctx context.Context, owner Owner, id string, si
 		if _, err := t.response(owner, id); err != nil {
 			return err
 		}
-		query, args := `SELECT n, id, content FROM response_items WHERE response = $1 AND side = $2`, []any{id, string(side), s.limit + 1}
+		query, args := `SELECT n, id, content FROM response_items WHERE response = $1 AND side = $2`, []any{id,
+			string(side), s.limit + 1}
 		if s.cursor != "" {
 			var n int64
-			if err := t.one(`SELECT n FROM response_items WHERE response = $1 AND side = $2 AND id = $3`, []any{id, string(side), s.cursor}, &n); err != nil {
+			if err := t.one(`SELECT n FROM response_items WHERE response = $1 AND side = $2 AND id = $3`,
+				[]any{id, string(side), s.cursor}, &n); err != nil {
 				return err
 			}
 			query, args = query+` AND n `+s.compare+` $4`, append(args, n)
@@ -230,7 +245,8 @@ func (d *database) Chain(ctx context.Context, owner Owner, id string) (items []I
 		if err != nil {
 			return err
 		}
-		scanned, err := all(t, scanItem, chainQuery+`SELECT i.n, i.id, i.content FROM chain c JOIN response_items i ON i.response = c.id
+		scanned, err := all(t, scanItem,
+			chainQuery+`SELECT i.n, i.id, i.content FROM chain c JOIN response_items i ON i.response = c.id
 			ORDER BY c.depth DESC, i.side, i.n`, id, owner.Tenant, owner.User, depth)
 		items = itemsOf(scanned)
 		return err
@@ -250,7 +266,8 @@ const chainQuery = `WITH RECURSIVE chain (id, previous, depth) AS (
 // in the middle, and one that is too long, cannot be continued.
 func (t *transaction) chainDepth(owner Owner, id string) (depth int64, err error) {
 	var first string
-	err = t.one(chainQuery+`SELECT depth, previous FROM chain ORDER BY depth DESC LIMIT 1`, []any{id, owner.Tenant, owner.User, ChainMax}, &depth, &first)
+	err = t.one(chainQuery+`SELECT depth, previous FROM chain ORDER BY depth DESC LIMIT 1`,
+		[]any{id, owner.Tenant, owner.User, ChainMax}, &depth, &first)
 	if err == nil && first != "" {
 		err = ErrNotFound
 		if depth == ChainMax {
@@ -261,7 +278,9 @@ func (t *transaction) chainDepth(owner Owner, id string) (depth int64, err error
 		return 0, err
 	}
 	var bytes int64
-	err = t.one(chainQuery+`SELECT CAST(coalesce(sum(length(i.content)), 0) AS BIGINT) FROM chain c JOIN response_items i ON i.response = c.id`, []any{id, owner.Tenant, owner.User, depth}, &bytes)
+	err = t.one(
+		chainQuery+
+			`SELECT CAST(coalesce(sum(length(i.content)), 0) AS BIGINT) FROM chain c JOIN response_items i ON i.response = c.id`, []any{id, owner.Tenant, owner.User, depth}, &bytes)
 	if err == nil && bytes > ChainBytesMax {
 		err = ErrFull
 	}
@@ -284,7 +303,8 @@ func (d *database) AppendEvents(ctx context.Context, owner Owner, id string, bat
 			return err
 		}
 		p = Progress{Next: r.Events, CancelAsked: r.CancelAsked}
-		_, err = t.exec(`UPDATE responses SET status = 'in_progress', events = $2, bytes = $3 WHERE id = $1`, id, r.Events, r.bytes)
+		_, err = t.exec(`UPDATE responses SET status = 'in_progress', events = $2, bytes = $3 WHERE id = $1`, id,
+			r.Events, r.bytes)
 		return err
 	})
 	return p, err
@@ -293,7 +313,8 @@ func (d *database) AppendEvents(ctx context.Context, owner Owner, id string, bat
 // addEvents adds what is new in batch to the log of r.
 func (t *transaction) addEvents(r *Response, batch *EventBatch) error {
 	if batch.First > r.Events {
-		return parley.Errorf(parley.Internal, "events of %s: the batch begins with number %d, and the log ends before %d", r.ID, batch.First, r.Events)
+		return parley.Errorf(parley.Internal,
+			"events of %s: the batch begins with number %d, and the log ends before %d", r.ID, batch.First, r.Events)
 	}
 	known := min(r.Events-batch.First, int64(len(batch.Events)))
 	var rows [][]any
@@ -308,7 +329,8 @@ func (t *transaction) addEvents(r *Response, batch *EventBatch) error {
 	return t.insertRows(`INSERT INTO response_events (response, n, event) VALUES `, []any{r.ID}, rows)
 }
 
-func (d *database) Events(ctx context.Context, owner Owner, id string, after int64, limit int) (page EventPage, err error) {
+func (d *database) Events(ctx context.Context, owner Owner, id string, after int64,
+	limit int) (page EventPage, err error) {
 	if limit < 1 || limit > EventBatchMax {
 		return page, parley.Invalid("limit", "limit must be 1 to %d, not %d.", EventBatchMax, limit)
 	}
@@ -322,14 +344,17 @@ func (d *database) Events(ctx context.Context, owner Owner, id string, after int
 			return err
 		}
 		page = EventPage{First: max(after, -1) + 1, Status: r.Status}
-		page.Events, err = all(t, scanEvent, `SELECT event FROM response_events WHERE response = $1 AND n >= $2 ORDER BY n LIMIT $3`, id, page.First, limit)
+		page.Events, err = all(t, scanEvent,
+			`SELECT event FROM response_events WHERE response = $1 AND n >= $2 ORDER BY n LIMIT $3`, id, page.First,
+			limit)
 		page.More = page.First+int64(len(page.Events)) < r.Events
 		return err
 	})
 	return page, err
 }
 
-func (d *database) FinishResponse(ctx context.Context, owner Owner, id string, o ResponseOutcome, now time.Time) (r Response, err error) {
+func (d *database) FinishResponse(ctx context.Context, owner Owner, id string, o ResponseOutcome,
+	now time.Time) (r Response, err error) {
 	if err := checked(owner, o.check()); err != nil {
 		return r, err
 	}
@@ -380,7 +405,8 @@ func (t *transaction) finishResponse(r *Response, o *ResponseOutcome, now time.T
 	r.Err, r.Completed = unkept(kept(o.Err)), db.Unstamp(db.Stamp(now))
 	code, text := kept(o.Err)
 	u := &r.Usage
-	_, err := t.exec(`UPDATE responses SET status = $2, body = $3, tokens_in = $4, tokens_cached = $5, tokens_out = $6, cost_micros = $7, error_code = $8, error_text = $9,
+	_, err := t.exec(
+		`UPDATE responses SET status = $2, body = $3, tokens_in = $4, tokens_cached = $5, tokens_out = $6, cost_micros = $7, error_code = $8, error_text = $9,
 			queued = $10, prefill = $11, decode = $12, events = $13, bytes = $14, completed = $15 WHERE id = $1`,
 		r.ID, string(r.Status), blob(r.Body), u.PromptTokens, u.CachedTokens, u.OutputTokens, r.CostMicros, code, text,
 		u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), r.Events, r.bytes, db.Stamp(now))
@@ -402,7 +428,8 @@ func (d *database) CancelResponse(ctx context.Context, owner Owner, id string) (
 	return r, err
 }
 
-func (d *database) ResumeResponse(ctx context.Context, owner Owner, id, process string, now time.Time) (r Response, err error) {
+func (d *database) ResumeResponse(ctx context.Context, owner Owner, id, process string,
+	now time.Time) (r Response, err error) {
 	if err := checked(owner, checkName("process", process)); err != nil {
 		return r, err
 	}
@@ -421,7 +448,8 @@ func (d *database) ResumeResponse(ctx context.Context, owner Owner, id, process 
 			return ErrRunning
 		}
 		r.Status, r.Process, r.Completed, r.Err = InProgress, process, time.Time{}, nil
-		_, err := t.exec(`UPDATE responses SET status = $2, process = $3, completed = 0, error_code = '', error_text = '' WHERE id = $1`, id, string(r.Status), process)
+		_, err := t.exec(
+			`UPDATE responses SET status = $2, process = $3, completed = 0, error_code = '', error_text = '' WHERE id = $1`, id, string(r.Status), process)
 		return err
 	})
 	return r, err
@@ -432,6 +460,7 @@ func (d *database) DeleteResponse(ctx context.Context, owner Owner, id string) e
 		return err
 	}
 	return d.writeReserved(ctx, func(t *transaction) error {
-		return t.touch(`DELETE FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`, id, owner.Tenant, owner.User)
+		return t.touch(`DELETE FROM responses WHERE id = $1 AND tenant = $2 AND user_id = $3`, id, owner.Tenant,
+			owner.User)
 	})
 }

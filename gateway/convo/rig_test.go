@@ -101,7 +101,8 @@ func newScene(t testing.TB, s Store) *scene {
 func (s *scene) turn(t testing.TB, question, answer string, seconds int) Turn {
 	t.Helper()
 	turn := must(s.BeginTurn(t.Context(), ann, s.id, asked(question), at(seconds)))(t)
-	turn.Answer = must(s.FinishTurn(t.Context(), ann, turn.ID(), Outcome{Status: Completed, Content: said(answer), Finish: "stop"}, at(seconds)))(t)
+	turn.Answer = must(s.FinishTurn(t.Context(), ann, turn.ID(),
+		Outcome{Status: Completed, Content: said(answer), Finish: "stop"}, at(seconds)))(t)
 	return turn
 }
 

@@ -21,7 +21,8 @@ func (t *transaction) indexWords(owner Owner, conversation, message, words strin
 		return err
 	}
 	_, err := t.exec(`INSERT INTO documents (conversation, message, created, words) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (conversation, message) DO UPDATE SET words = excluded.words`, conversation, message, db.Stamp(created), ownerWord(owner)+" "+words)
+		ON CONFLICT (conversation, message) DO UPDATE SET words = excluded.words`, conversation, message,
+		db.Stamp(created), ownerWord(owner)+" "+words)
 	return err
 }
 

@@ -45,7 +45,8 @@ func (d *database) writePiece(ctx context.Context, do func(*transaction) error) 
 
 // load makes a conversation of messages that together are large. finish may change
 // it before it is shown.
-func (d *database) load(ctx context.Context, owner Owner, n NewConversation, messages []Message, finish func(*Conversation), now time.Time) (c Conversation, err error) {
+func (d *database) load(ctx context.Context, owner Owner, n NewConversation, messages []Message,
+	finish func(*Conversation), now time.Time) (c Conversation, err error) {
 	bytes := 0
 	for i := range messages {
 		bytes += len(messages[i].Content)
@@ -79,7 +80,8 @@ func (d *database) load(ctx context.Context, owner Owner, n NewConversation, mes
 
 // loadMessages writes the messages of a staged conversation, and then lets search
 // find them, piece by piece.
-func (d *database) loadMessages(ctx context.Context, owner Owner, c *Conversation, staged int64, messages []Message, now time.Time) error {
+func (d *database) loadMessages(ctx context.Context, owner Owner, c *Conversation, staged int64, messages []Message,
+	now time.Time) error {
 	for rest := messages; len(rest) > 0; {
 		n := pieceOf(len(rest), func(i int) int { return len(rest[i].Content) })
 		err := d.writePiece(ctx, func(t *transaction) error {
@@ -157,7 +159,8 @@ func (d *database) show(ctx context.Context, c *Conversation, staged int64, now 
 		if err := t.stagedStill(c.ID, staged); err != nil {
 			return err
 		}
-		_, err := t.exec(`UPDATE conversations SET deleted = 0, leaf = $2, updated = $3 WHERE id = $1`, c.ID, c.Leaf, db.Stamp(now))
+		_, err := t.exec(`UPDATE conversations SET deleted = 0, leaf = $2, updated = $3 WHERE id = $1`, c.ID, c.Leaf,
+			db.Stamp(now))
 		return err
 	})
 }

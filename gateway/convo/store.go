@@ -47,7 +47,8 @@ type Store interface {
 	// AppendMessages adds completed messages, each the child of the one before,
 	// the first the child of parent (empty: the current leaf; Root: none). The
 	// last becomes the current leaf.
-	AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage, now time.Time) ([]Message, error)
+	AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage,
+		now time.Time) ([]Message, error)
 	// DeleteMessage removes one message; its children become its parent's.
 	DeleteMessage(ctx context.Context, owner Owner, conversation, id string, now time.Time) error
 	// ChooseBranch makes the newest end of the branch through message the
@@ -92,7 +93,8 @@ type Store interface {
 	Events(ctx context.Context, owner Owner, id string, after int64, limit int) (EventPage, error)
 	// FinishResponse ends a response, with its last events. Ending it again
 	// changes nothing.
-	FinishResponse(ctx context.Context, owner Owner, id string, outcome ResponseOutcome, now time.Time) (Response, error)
+	FinishResponse(ctx context.Context, owner Owner, id string, outcome ResponseOutcome,
+		now time.Time) (Response, error)
 	// CancelResponse asks the server that computes the response to stop; see Progress.
 	// One that has ended stays as it is.
 	CancelResponse(ctx context.Context, owner Owner, id string) (Response, error)

@@ -14,7 +14,8 @@ func (d *database) Export(ctx context.Context, owner Owner, id string) (a *Archi
 		if err != nil {
 			return err
 		}
-		messages, err := all(t, scanMessage, `SELECT `+messageColumns+` FROM messages m WHERE m.conversation = $1 ORDER BY m.seq`, id)
+		messages, err := all(t, scanMessage,
+			`SELECT `+messageColumns+` FROM messages m WHERE m.conversation = $1 ORDER BY m.seq`, id)
 		if err != nil {
 			return err
 		}
@@ -25,9 +26,17 @@ func (d *database) Export(ctx context.Context, owner Owner, id string) (a *Archi
 }
 
 func archiveOf(c *Conversation, messages []Message) *Archive {
-	a := &Archive{Format: archiveFormat, Version: ArchiveVersion, Messages: make([]ArchivedMessage, len(messages)), Conversation: ArchivedConversation{
-		Title: c.Title, Model: c.Model, Pinned: c.Pinned, Metadata: c.Metadata, Policy: c.Policy, Leaf: c.Leaf, Created: c.Created, Updated: c.Updated,
-	}}
+	a := &Archive{Format: archiveFormat, Version: ArchiveVersion, Messages: make([]ArchivedMessage, len(messages)),
+		Conversation: ArchivedConversation{
+			Title:    c.Title,
+			Model:    c.Model,
+			Pinned:   c.Pinned,
+			Metadata: c.Metadata,
+			Policy:   c.Policy,
+			Leaf:     c.Leaf,
+			Created:  c.Created,
+			Updated:  c.Updated,
+		}}
 	for i := range messages {
 		a.Messages[i] = archiveMessage(&messages[i])
 	}
@@ -43,7 +52,13 @@ func (d *database) Import(ctx context.Context, owner Owner, a *Archive, now time
 	for i := range a.Messages {
 		messages[i] = imported(&a.Messages[i], named)
 	}
-	n := NewConversation{Title: from.Title, Model: from.Model, Pinned: from.Pinned, Metadata: from.Metadata, Policy: from.Policy}
+	n := NewConversation{
+		Title:    from.Title,
+		Model:    from.Model,
+		Pinned:   from.Pinned,
+		Metadata: from.Metadata,
+		Policy:   from.Policy,
+	}
 	return d.load(ctx, owner, n, messages, func(c *Conversation) { c.Leaf = named[from.Leaf] }, now)
 }
 

@@ -47,7 +47,8 @@ func (t *NewTurn) size() int64 {
 	return int64(len(t.Question.Content))
 }
 
-func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation string, n NewTurn, now time.Time) (turn Turn, err error) {
+func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation string, n NewTurn,
+	now time.Time) (turn Turn, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return turn, err
 	}
@@ -76,7 +77,8 @@ func (t *transaction) turnOf(conversation string, n *NewTurn) (turn Turn, err er
 		return turn, ErrNotFound
 	}
 	var answer, before, question string
-	err = t.one(`SELECT id, fingerprint, question FROM messages WHERE conversation = $1 AND (retry_key = $2 AND retry_key <> '' OR id = $3)`, []any{conversation, n.Key, n.Answer}, &answer, &before, &question)
+	err = t.one(
+		`SELECT id, fingerprint, question FROM messages WHERE conversation = $1 AND (retry_key = $2 AND retry_key <> '' OR id = $3)`, []any{conversation, n.Key, n.Answer}, &answer, &before, &question)
 	if err != nil {
 		return turn, err
 	}
@@ -114,9 +116,11 @@ func (w *writer) begin(n *NewTurn) (turn Turn, err error) {
 		}
 		parent, key.question = turn.Question.ID, turn.Question.ID
 	} else if parent == "" {
-		return turn, parley.Invalid("parent", "There is nothing to answer: give a question, or the message to answer again.")
+		return turn, parley.Invalid("parent",
+			"There is nothing to answer: give a question, or the message to answer again.")
 	}
-	turn.Answer = newMessage(&NewMessage{ID: n.Answer, Role: "assistant", Content: emptyContent, Model: n.Model}, parent, w.now)
+	turn.Answer = newMessage(&NewMessage{ID: n.Answer, Role: "assistant", Content: emptyContent, Model: n.Model},
+		parent, w.now)
 	turn.Answer.Status, turn.Answer.Process, turn.Answer.Completed = InProgress, n.Process, time.Time{}
 	if err := w.add(&turn.Answer, key); err != nil {
 		return turn, err
@@ -153,7 +157,8 @@ func (d *database) Checkpoint(ctx context.Context, owner Owner, id AnswerID, con
 		if err := w.grow(len(content) - len(m.Content)); err != nil {
 			return err
 		}
-		_, err = t.exec(`UPDATE messages SET content = $3 WHERE conversation = $1 AND id = $2`, m.Conversation, m.ID, blob(content))
+		_, err = t.exec(`UPDATE messages SET content = $3 WHERE conversation = $1 AND id = $2`, m.Conversation, m.ID,
+			blob(content))
 		return err
 	})
 }
@@ -168,7 +173,8 @@ func (w *writer) grow(bytes int) error {
 	return err
 }
 
-func (d *database) FinishTurn(ctx context.Context, owner Owner, id AnswerID, o Outcome, now time.Time) (m Message, err error) {
+func (d *database) FinishTurn(ctx context.Context, owner Owner, id AnswerID, o Outcome,
+	now time.Time) (m Message, err error) {
 	if err := checked(owner, o.check()); err != nil {
 		return m, err
 	}
@@ -219,7 +225,8 @@ func (o *Outcome) apply(m *Message, now time.Time) {
 // the reason for a cache miss nor what was thought.
 func storedUsage(u parley.Usage) parley.Usage {
 	u.Miss, u.ReasoningTokens = "", 0
-	u.Queued, u.Prefill, u.Decode = u.Queued.Truncate(time.Microsecond), u.Prefill.Truncate(time.Microsecond), u.Decode.Truncate(time.Microsecond)
+	u.Queued, u.Prefill, u.Decode = u.Queued.Truncate(time.Microsecond), u.Prefill.Truncate(
+		time.Microsecond), u.Decode.Truncate(time.Microsecond)
 	return u
 }
 
@@ -227,11 +234,14 @@ func storedUsage(u parley.Usage) parley.Usage {
 func (t *transaction) finish(owner Owner, m *Message) error {
 	code, text := kept(m.Err)
 	u := &m.Usage
-	_, err := t.exec(`UPDATE messages SET content = $3, text = $4, status = $5, tokens_in = $6, tokens_cached = $7, tokens_out = $8, cost_micros = $9,
+	_, err := t.exec(
+		`UPDATE messages SET content = $3, text = $4, status = $5, tokens_in = $6, tokens_cached = $7, tokens_out = $8, cost_micros = $9,
 			finish = $10, error_code = $11, error_text = $12, queued = $13, prefill = $14, decode = $15, completed = $16
 		WHERE conversation = $1 AND id = $2`,
-		m.Conversation, m.ID, blob(m.Content), m.Text, string(m.Status), u.PromptTokens, u.CachedTokens, u.OutputTokens, m.CostMicros,
-		string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(), db.Stamp(m.Completed))
+		m.Conversation, m.ID, blob(m.Content), m.Text, string(m.Status), u.PromptTokens, u.CachedTokens,
+		u.OutputTokens, m.CostMicros,
+		string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(),
+		db.Stamp(m.Completed))
 	if err != nil {
 		return err
 	}
@@ -259,7 +269,8 @@ func (d *database) ResumeTurn(ctx context.Context, owner Owner, id AnswerID, now
 			}
 		}
 		m.Status, m.Process, m.Completed, m.Err, m.Finish = InProgress, id.Process, time.Time{}, nil, ""
-		_, err := t.exec(`UPDATE messages SET status = $3, process = $4, completed = 0, error_code = '', error_text = '', finish = '' WHERE conversation = $1 AND id = $2`,
+		_, err := t.exec(
+			`UPDATE messages SET status = $3, process = $4, completed = 0, error_code = '', error_text = '', finish = '' WHERE conversation = $1 AND id = $2`,
 			m.Conversation, m.ID, string(m.Status), m.Process)
 		return err
 	})

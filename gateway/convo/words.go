@@ -29,7 +29,8 @@ const (
 )
 
 // spaceless are the scripts written without spaces between words.
-var spaceless = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+var spaceless = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
+	unicode.Khmer, unicode.Myanmar}
 
 // A token is a word of a text and where it stands.
 type token struct {
@@ -105,7 +106,8 @@ func yieldRun(text string, start, end int, split bool, yield func(token) bool) b
 	for start < end {
 		_, first := utf8.DecodeRuneInString(text[start:])
 		_, second := utf8.DecodeRuneInString(text[start+first : end])
-		if word := fold(text[start : start+first+second]); word != "" && !yield(token{word, start, start + first + second}) {
+		if word := fold(text[start : start+first+second]); word != "" &&
+			!yield(token{word, start, start + first + second}) {
 			return false
 		}
 		start += first

@@ -29,7 +29,8 @@ func begin(ctx context.Context, dsn string) (*DB, error) {
 		return nil, err
 	}
 	first := &fstest.MapFile{Data: []byte(beginning)}
-	if err := d.Migrate(ctx, Schema{"versions", fstest.MapFS{"sqlite/0001_begin.sql": first, "postgres/0001_begin.sql": first}}); err != nil {
+	if err := d.Migrate(ctx, Schema{"versions",
+		fstest.MapFS{"sqlite/0001_begin.sql": first, "postgres/0001_begin.sql": first}}); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
@@ -97,7 +98,8 @@ func TestParseDSN(t *testing.T) {
 			t.Errorf("%s: %s %s %v", dsn, kind, place, err)
 		}
 	}
-	for _, dsn := range []string{"", "sqlite:", ":memory:", "sqlite::memory:", "mysql://root:secret@h/d", "sqlite:%zz", "a\x00b"} {
+	for _, dsn := range []string{"", "sqlite:", ":memory:", "sqlite::memory:", "mysql://root:secret@h/d", "sqlite:%zz",
+		"a\x00b"} {
 		_, _, err := parseDSN(dsn)
 		if err == nil || !strings.Contains(err.Error(), "give the path") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", dsn, err)
@@ -144,7 +146,8 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 func TestSQLiteSettings(t *testing.T) {
 	d := opened(t, sqliteDSN(t))
 	for name, pool := range map[string]*sql.DB{"writer": d.writer, "reader": d.reader} {
-		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000"} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1",
+			"busy_timeout": "10000"} {
 			var got string
 			check(t, pool.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
 			if got != want {
@@ -175,7 +178,8 @@ func TestBrokenMigrationChangesNothing(t *testing.T) {
 		for _, kind := range []string{"sqlite/", "postgres/"} {
 			files[kind+"0001_begin.sql"] = &fstest.MapFile{Data: []byte(beginning)}
 			files[kind+"0002_more.sql"] = &fstest.MapFile{Data: []byte(`CREATE TABLE more (a TEXT)`)}
-			files[kind+"0003_broken.sql"] = &fstest.MapFile{Data: []byte(`CREATE TABLE yet_more (a TEXT); DROP TABLE nothing_of_that_name`)}
+			files[kind+"0003_broken.sql"] = &fstest.MapFile{Data: []byte(
+				`CREATE TABLE yet_more (a TEXT); DROP TABLE nothing_of_that_name`)}
 		}
 		schema := Schema{"versions", files}
 		if err := d.Migrate(t.Context(), schema); err == nil || !strings.Contains(err.Error(), "0003_broken.sql") {

@@ -38,9 +38,12 @@ func (d *DB) explain(ctx context.Context, err error) error {
 	case d.dialect.full(err):
 		return wrap(errFull, err)
 	case unsure:
-		return wrap(parley.Errorf(parley.Unavailable, "The store went away while it was storing this: try again with the same idempotency key, and it will be stored once."), err)
+		return wrap(parley.Errorf(parley.Unavailable,
+			"The store went away while it was storing this: try again with the same idempotency key, and it will "+
+				"be stored once."), err)
 	case d.unavailable(err):
-		return wrap(parley.Errorf(parley.Unavailable, "The store cannot be reached now: nothing was stored; try again."), err)
+		return wrap(
+			parley.Errorf(parley.Unavailable, "The store cannot be reached now: nothing was stored; try again."), err)
 	}
 	return fmt.Errorf("store: %w", err)
 }

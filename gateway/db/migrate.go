@@ -40,7 +40,9 @@ func (d *DB) Migrate(ctx context.Context, s Schema) error {
 			return err
 		}
 		if have > len(names) {
-			return fmt.Errorf("it was written by a newer parley: its schema is number %d, and this one knows %d; run the newer parley, or give this one a store of its own", have, len(names))
+			return fmt.Errorf(
+				"it was written by a newer parley: its schema is number %d, and this one knows %d; run the newer "+
+					"parley, or give this one a store of its own", have, len(names))
 		}
 		for i, name := range names[have:] {
 			if err := t.apply(s.Versions, files, have+i+1, name); err != nil {
@@ -62,7 +64,9 @@ func (t *Tx) schemaVersion(versions string) (int, error) {
 			return 0, err
 		}
 	}
-	if _, err := t.Exec(`CREATE TABLE IF NOT EXISTS ` + versions + ` (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied BIGINT NOT NULL)`); err != nil {
+	if _, err := t.Exec(
+		`CREATE TABLE IF NOT EXISTS ` + versions +
+			` (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied BIGINT NOT NULL)`); err != nil {
 		return 0, err
 	}
 	var version int
@@ -80,6 +84,7 @@ func (t *Tx) apply(versions string, from fs.FS, version int, name string) error 
 	if _, err := t.tx.ExecContext(t.ctx, string(text)); err != nil {
 		return fmt.Errorf("migration %s: %w", name, err)
 	}
-	_, err = t.Exec(`INSERT INTO `+versions+` (version, name, applied) VALUES ($1, $2, $3)`, version, name, time.Now().UnixMicro())
+	_, err = t.Exec(`INSERT INTO `+versions+` (version, name, applied) VALUES ($1, $2, $3)`, version, name,
+		time.Now().UnixMicro())
 	return err
 }

@@ -32,12 +32,16 @@ func parseDSN(dsn string) (kind Kind, place string, err error) {
 		// sqlite:///absolute and sqlite://relative are what other tools write.
 		place, err = url.PathUnescape(strings.TrimPrefix(rest, "//"))
 	case strings.Contains(dsn, "://"):
-		return "", "", fmt.Errorf("the store %q is of no known kind: give the path of an SQLite file, or postgres://user@host/name", scheme+"://…")
+		return "", "",
+			fmt.Errorf(
+				"the store %q is of no known kind: give the path of an SQLite file, or postgres://user@host/name",
+				scheme+"://…")
 	default:
 		place = dsn
 	}
 	if err != nil || place == "" || strings.HasPrefix(place, ":memory:") || strings.ContainsRune(place, 0) {
-		return "", "", fmt.Errorf("the store %q names no file: give the path of one, such as parley.db, or postgres://user@host/name", dsn)
+		return "", "", fmt.Errorf(
+			"the store %q names no file: give the path of one, such as parley.db, or postgres://user@host/name", dsn)
 	}
 	return SQLite, place, nil
 }

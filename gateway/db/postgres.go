@@ -56,7 +56,11 @@ func openPostgres(ctx context.Context, address string) (*DB, error) {
 	pool.SetConnMaxIdleTime(postgresIdleMax)
 	place := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 	if err := pool.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("the store at %s does not answer: %w; check that PostgreSQL runs there and that the user, password and database name are right", place, err), pool.Close())
+		return nil,
+			errors.Join(
+				fmt.Errorf(
+					"the store at %s does not answer: %w; check that PostgreSQL runs there and that the user, "+
+						"password and database name are right", place, err), pool.Close())
 	}
 	return &DB{dialect: postgresDialect, place: place, writer: pool, reader: pool}, nil
 }
@@ -65,7 +69,8 @@ func openPostgres(ctx context.Context, address string) (*DB, error) {
 func postgresConfig(address string) (*pgx.ConnConfig, int, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the address of the store cannot be read: %w; write postgres://user:password@host:5432/name", err)
+		return nil, 0, fmt.Errorf(
+			"the address of the store cannot be read: %w; write postgres://user:password@host:5432/name", err)
 	}
 	connections := postgresConnections
 	if text, ok := config.RuntimeParams["pool_max_conns"]; ok {
@@ -110,5 +115,6 @@ func postgresAway(err error) bool {
 	}
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
-	return connect || network || errors.Is(err, errConnectionLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return connect || network || errors.Is(err, errConnectionLost) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }

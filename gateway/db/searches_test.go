@@ -74,7 +74,9 @@ func TestWhoLeavesEndsNothingForTheRest(t *testing.T) {
 func TestFailuresAreShared(t *testing.T) {
 	var s Searches[int]
 	broken := errors.New("broken")
-	if _, err := s.Find(t.Context(), "1", func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
+	if _, err := s.Find(t.Context(), "1", func(context.Context) (int, error) {
+		return 0, broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("told %v", err)
 	}
 	_, err := s.Find(t.Context(), "1", func(context.Context) (int, error) { panic("a bug") })

@@ -43,7 +43,8 @@ var sqliteDialect = dialect{
 // for this account alone.
 func openSQLite(_ context.Context, path string) (*DB, error) {
 	if err := makeFile(path); err != nil {
-		return nil, fmt.Errorf("the store cannot be made: %w; give the path of a file in a directory that can be written", err)
+		return nil,
+			fmt.Errorf("the store cannot be made: %w; give the path of a file in a directory that can be written", err)
 	}
 	writer, err := openSQLitePool(path, url.Values{"_txlock": {"immediate"}}, 1)
 	if err != nil {
@@ -53,7 +54,13 @@ func openSQLite(_ context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	d := &DB{dialect: sqliteDialect, place: path, writer: writer, reader: reader, reserve: &reserve{path: path + ".reserve"}}
+	d := &DB{
+		dialect: sqliteDialect,
+		place:   path,
+		writer:  writer,
+		reader:  reader,
+		reserve: &reserve{path: path + ".reserve"},
+	}
 	d.reserve.keep(time.Now())
 	return d, nil
 }
@@ -71,7 +78,8 @@ func makeFile(path string) error {
 
 func openSQLitePool(path string, more url.Values, connections int) (*sql.DB, error) {
 	query := sqliteSettings.Encode() + "&" + more.Encode()
-	name := (&url.URL{Scheme: "file", Opaque: strings.ReplaceAll(url.PathEscape(path), "%2F", "/"), RawQuery: query}).String()
+	name := (&url.URL{Scheme: "file", Opaque: strings.ReplaceAll(url.PathEscape(path), "%2F", "/"),
+		RawQuery: query}).String()
 	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,14 @@ type Generation struct {
 // The caller must call Stop.
 func generate(ctx context.Context, from source, requests []*parley.Request, atOnce int) *Generation {
 	ctx, cancel := context.WithCancel(ctx)
-	return &Generation{Context: ctx, Cancel: cancel, from: from, requests: requests, atOnce: atOnce, leave: func() {}}
+	return &Generation{
+		Context:  ctx,
+		Cancel:   cancel,
+		from:     from,
+		requests: requests,
+		atOnce:   atOnce,
+		leave:    func() {},
+	}
 }
 
 // Pumped returns what happens to the requests; the first call begins with them.

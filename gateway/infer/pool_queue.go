@@ -49,8 +49,9 @@ const (
 func (a *Admission) Validate() error {
 	var problems []error
 	if min(a.FirstTokenMax, a.AnswerMax, a.NoticeEvery, a.WorkerWait) < 0 {
-		problems = append(problems, fmt.Errorf("FirstTokenMax is %v, AnswerMax %v, NoticeEvery %v and WorkerWait %v: none may be negative",
-			a.FirstTokenMax, a.AnswerMax, a.NoticeEvery, a.WorkerWait))
+		problems = append(problems,
+			fmt.Errorf("FirstTokenMax is %v, AnswerMax %v, NoticeEvery %v and WorkerWait %v: none may be negative",
+				a.FirstTokenMax, a.AnswerMax, a.NoticeEvery, a.WorkerWait))
 	}
 	return errors.Join(append(problems, a.Queue.Validate(), a.Breaker.Validate())...)
 }
@@ -196,13 +197,18 @@ func refusal(why queue.Reason, wait, retry time.Duration) error {
 	case queue.Late:
 		return openai.Busy(wait, retry)
 	case queue.TooLong:
-		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy: your request reached the longest wait in the queue. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry,
+			Message: "The server is busy: your request reached the longest wait in the queue. Try again later."}
 	case queue.ForOther:
-		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy: your queued request was displaced by one of a higher tier, or of a tenant with fewer queued requests. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry,
+			Message: "The server is busy: your queued request was displaced by one of a higher tier, or of a " +
+				"tenant with fewer queued requests. Try again later."}
 	case queue.Overload:
-		return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is overloaded and rejects a share of all requests. Try again later."}
+		return &parley.Error{Code: parley.Overloaded, Wait: retry,
+			Message: "The server is overloaded and rejects a share of all requests. Try again later."}
 	}
-	return &parley.Error{Code: parley.Overloaded, Wait: retry, Message: "The server is busy, and its queue is full. Try again later."}
+	return &parley.Error{Code: parley.Overloaded, Wait: retry,
+		Message: "The server is busy, and its queue is full. Try again later."}
 }
 
 // end refuses a waiting request. The lock is held.

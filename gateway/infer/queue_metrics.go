@@ -17,9 +17,13 @@ type admissionMetrics struct {
 func newAdmissionMetrics() *admissionMetrics {
 	return &admissionMetrics{
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_shed_total", Help: "Requests that were turned away, by reason (late, full, overload, displaced, expired, breaker, no_worker), tier and pool of workers."}, []string{"reason", "tier", "pool"}),
+			Name: "parley_shed_total",
+			Help: "Requests that were turned away, by reason (late, full, overload, displaced, expired, breaker, " +
+				"no_worker), tier and pool of workers."}, []string{"reason", "tier", "pool"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "parley_queue_wait_seconds", Help: "Time from a request's arrival in the queue to its turn, by tier and pool of workers.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 18)}, []string{"tier", "pool"}),
+			Name:    "parley_queue_wait_seconds",
+			Help:    "Time from a request's arrival in the queue to its turn, by tier and pool of workers.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 18)}, []string{"tier", "pool"}),
 	}
 }
 
@@ -35,19 +39,29 @@ func (m *admissionMetrics) waited(class parley.Class, pool string, d time.Durati
 type queueCollector struct{ models func() []*Model }
 
 var (
-	queueWaiting = prometheus.NewDesc("parley_queue_waiting", "Requests that wait for their turn.", []string{"model", "pool", "tier"}, nil)
-	queueWork    = prometheus.NewDesc("parley_queue_work_tokens", "Tokens that the waiting requests are expected to cost.", []string{"model", "pool"}, nil)
-	queueHeld    = prometheus.NewDesc("parley_queue_held_tokens", "Prompt tokens with the workers that are not begun.", []string{"model", "pool"}, nil)
-	queueLimit   = prometheus.NewDesc("parley_queue_held_limit_tokens", "The most of them that workers may hold, as learned.", []string{"model", "pool"}, nil)
-	queuePace    = prometheus.NewDesc("parley_queue_tokens_per_second", "Tokens that the workers get done in a second while requests wait; 0 if not known yet.", []string{"model", "pool"}, nil)
-	queueWait    = prometheus.NewDesc("parley_queue_estimated_wait_seconds", "Time that all waiting work will take.", []string{"model", "pool"}, nil)
-	queueShed    = prometheus.NewDesc("parley_queue_shedding_ratio", "Share of arriving requests that is turned away because of overload.", []string{"model", "pool", "tier"}, nil)
-	breakerState = prometheus.NewDesc("parley_breaker_state", "State of a circuit breaker: 0 closed, 1 trying, 2 open.", []string{"kind", "model", "pool"}, nil)
+	queueWaiting = prometheus.NewDesc("parley_queue_waiting", "Requests that wait for their turn.",
+		[]string{"model", "pool", "tier"}, nil)
+	queueWork = prometheus.NewDesc("parley_queue_work_tokens",
+		"Tokens that the waiting requests are expected to cost.", []string{"model", "pool"}, nil)
+	queueHeld = prometheus.NewDesc("parley_queue_held_tokens", "Prompt tokens with the workers that are not begun.",
+		[]string{"model", "pool"}, nil)
+	queueLimit = prometheus.NewDesc("parley_queue_held_limit_tokens",
+		"The most of them that workers may hold, as learned.", []string{"model", "pool"}, nil)
+	queuePace = prometheus.NewDesc("parley_queue_tokens_per_second",
+		"Tokens that the workers get done in a second while requests wait; 0 if not known yet.",
+		[]string{"model", "pool"}, nil)
+	queueWait = prometheus.NewDesc("parley_queue_estimated_wait_seconds", "Time that all waiting work will take.",
+		[]string{"model", "pool"}, nil)
+	queueShed = prometheus.NewDesc("parley_queue_shedding_ratio",
+		"Share of arriving requests that is turned away because of overload.", []string{"model", "pool", "tier"}, nil)
+	breakerState = prometheus.NewDesc("parley_breaker_state",
+		"State of a circuit breaker: 0 closed, 1 trying, 2 open.", []string{"kind", "model", "pool"}, nil)
 )
 
 // Describe names what is collected.
 func (q queueCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueWaiting, queueWork, queueHeld, queueLimit, queuePace, queueWait, queueShed, breakerState} {
+	for _, d := range []*prometheus.Desc{queueWaiting, queueWork, queueHeld, queueLimit, queuePace, queueWait,
+		queueShed, breakerState} {
 		out <- d
 	}
 }

@@ -66,13 +66,20 @@ type shares struct {
 }
 
 func newShares(config Sharing, now func() time.Time) *shares {
-	return &shares{config: config, now: now, metrics: newShareMetrics(), flights: map[shareKey]*flight{}, kept: newAnswerCache(config.CacheBytes, config.TTL)}
+	return &shares{
+		config:  config,
+		now:     now,
+		metrics: newShareMetrics(),
+		flights: map[shareKey]*flight{},
+		kept:    newAnswerCache(config.CacheBytes, config.TTL),
+	}
 }
 
 // openShares makes the shares of a gateway, and registers their metrics.
 func openShares(config Sharing, now func() time.Time, r *prometheus.Registry) (*shares, error) {
 	s := newShares(config, now)
-	return s, errors.Join(r.Register(s.metrics.requests), r.Register(s.metrics.tokens), r.Register(s.metrics.relayed), r.Register(shareCollector{s}))
+	return s, errors.Join(r.Register(s.metrics.requests), r.Register(s.metrics.tokens), r.Register(s.metrics.relayed),
+		r.Register(shareCollector{s}))
 }
 
 // A SharePolicy says with whom the answer to a job may be shared.
@@ -159,7 +166,13 @@ func (s *shares) find(ctx context.Context, w SharePolicy, key shareKey, r *parle
 // longer joined. The lock is held.
 func (s *shares) lead(ctx context.Context, w SharePolicy, key shareKey, r *parley.Request, next source) *flight {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	f := &flight{class: r.Class, members: 1, cancel: cancel, moved: make(chan struct{}, 1), ended: make(chan struct{})}
+	f := &flight{
+		class:   r.Class,
+		members: 1,
+		cancel:  cancel,
+		moved:   make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+	}
 	s.flights[key] = f
 	go func() {
 		defer close(f.ended)
@@ -209,8 +222,13 @@ func replay(deltas []parley.Delta, yield func(Step, error) bool) {
 // notComputed says in a delta's usage that nothing was computed for it.
 func notComputed(d parley.Delta) parley.Delta {
 	if d.Usage != nil {
-		d.Usage = &parley.Usage{PromptTokens: d.Usage.PromptTokens, CachedTokens: d.Usage.PromptTokens, Miss: "none",
-			OutputTokens: d.Usage.OutputTokens, DroppedTokens: d.Usage.DroppedTokens}
+		d.Usage = &parley.Usage{
+			PromptTokens:  d.Usage.PromptTokens,
+			CachedTokens:  d.Usage.PromptTokens,
+			Miss:          "none",
+			OutputTokens:  d.Usage.OutputTokens,
+			DroppedTokens: d.Usage.DroppedTokens,
+		}
 	}
 	return d
 }

@@ -31,7 +31,8 @@ func keyOf(w SharePolicy, r *parley.Request, loose *parley.Grammar) shareKey {
 		binary.LittleEndian.PutUint32(word[:], uint32(t))
 		k.Write(word[:])
 	}
-	k.number(uint64(max(r.Choices, 1)), uint64(r.MaxTokens), bit(r.Logprobs), uint64(r.TopLogprobs), bit(r.PromptLogprobs), bit(r.Embed), bit(r.Progress), uint64(r.Sinks))
+	k.number(uint64(max(r.Choices, 1)), uint64(r.MaxTokens), bit(r.Logprobs), uint64(r.TopLogprobs),
+		bit(r.PromptLogprobs), bit(r.Embed), bit(r.Progress), uint64(r.Sinks))
 	k.sampling(w, &r.Sampling)
 	k.number(uint64(len(r.Stop.Strings)), uint64(len(r.Stop.Tokens)), bit(r.Stop.IgnoreEnd))
 	k.text(r.Stop.Strings...)

@@ -44,7 +44,9 @@ func TestFlightStaysNearItsFastestMember(t *testing.T) {
 // TestKeyHoldsAllThatDecides changes every field of a request and wants another
 // key, or the same where the field decides nothing.
 func TestKeyHoldsAllThatDecides(t *testing.T) {
-	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true, "Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true, "Session": true,
+	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true,
+		"Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true,
+		"Session":        true,
 		"Objective.TTFT": true, "Objective.CachedTTFT": true, "Objective.TPOT": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
 	key := func(r *parley.Request) shareKey { return keyOf(SharePolicy{Scope: "a", Repeatable: true}, r, nil) }
@@ -68,7 +70,9 @@ func TestKeyHoldsAllThatDecides(t *testing.T) {
 	}
 	r := base
 	visit("", reflect.ValueOf(&r).Elem(), &r)
-	if key(&base) == keyOf(SharePolicy{Scope: "b", Repeatable: true}, &base, nil) || key(&base) == keyOf(SharePolicy{Scope: "a"}, &base, nil) || key(&base) == keyOf(SharePolicy{Scope: "a", Repeatable: true}, &base, &parley.Grammar{}) {
+	if key(&base) == keyOf(SharePolicy{Scope: "b", Repeatable: true}, &base, nil) ||
+		key(&base) == keyOf(SharePolicy{Scope: "a"}, &base, nil) ||
+		key(&base) == keyOf(SharePolicy{Scope: "a", Repeatable: true}, &base, &parley.Grammar{}) {
 		t.Error("the scope, the seed or the loose grammar is not in the key")
 	}
 }

@@ -33,8 +33,16 @@ type AlertKey struct {
 // Document returns an alert as JSON shows it.
 func (a *Alert) Document(currency string) AlertDocument {
 	s := &a.Standing
-	d := AlertDocument{Object: "budget.alert", ID: a.Account + "@" + s.Month.String(), CreatedAt: a.At.Unix(), Organization: a.Organization,
-		Month: s.Month.String(), Budget: s.Document(), Currency: currency, Text: sentence(a, currency)}
+	d := AlertDocument{
+		Object:       "budget.alert",
+		ID:           a.Account + "@" + s.Month.String(),
+		CreatedAt:    a.At.Unix(),
+		Organization: a.Organization,
+		Month:        s.Month.String(),
+		Budget:       s.Document(),
+		Currency:     currency,
+		Text:         sentence(a, currency),
+	}
 	if a.Key != "" {
 		d.Key = &AlertKey{a.Key, a.Name, a.Prefix + "…"}
 	}
@@ -47,7 +55,8 @@ func sentence(a *Alert, currency string) string {
 	if a.Key != "" {
 		who = "The key " + shownKey(a) + " of " + a.Organization
 	}
-	return fmt.Sprintf("%s has spent %s of its budget of %s %s for %s (%d %%). Once it is spent, requests are refused until %s.",
+	return fmt.Sprintf(
+		"%s has spent %s of its budget of %s %s for %s (%d %%). Once it is spent, requests are refused until %s.",
 		who, s.Spent, s.Budget, currency, s.Month, s.Used()*100/limit.Whole, (s.Month + 1).Start().Format("2006-01-02"))
 }
 

@@ -27,13 +27,17 @@ type Alert struct {
 func (l *Ledger) Claim(ctx context.Context, a *Alert, teller string) (mine bool, err error) {
 	err = l.db.Write(ctx, func(t *db.Tx) error {
 		s := &a.Standing
-		_, err := t.Exec(`INSERT INTO budget_alerts (`+alertColumns+`, teller) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (account, month) DO NOTHING`,
-			a.Account, int64(s.Month), db.Stamp(a.At), a.Organization, a.Key, a.Name, a.Prefix, int64(s.Spent), int64(s.Budget), int64(s.Alert), teller)
+		_, err := t.Exec(
+			`INSERT INTO budget_alerts (`+alertColumns+
+				`, teller) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (account, month) DO NOTHING`,
+			a.Account, int64(s.Month), db.Stamp(a.At), a.Organization, a.Key, a.Name, a.Prefix, int64(s.Spent),
+			int64(s.Budget), int64(s.Alert), teller)
 		if err != nil {
 			return err
 		}
 		var whose string
-		err = t.One(`SELECT teller FROM budget_alerts WHERE account = $1 AND month = $2`, []any{a.Account, int64(s.Month)}, &whose)
+		err = t.One(`SELECT teller FROM budget_alerts WHERE account = $1 AND month = $2`,
+			[]any{a.Account, int64(s.Month)}, &whose)
 		mine = whose == teller
 		return err
 	})
@@ -45,7 +49,9 @@ const alertColumns = `account, month, at, organization, key_id, name, prefix, sp
 // Alerts returns the alerts since a time, newest first, at most most.
 func (l *Ledger) Alerts(ctx context.Context, since time.Time, most int) (alerts []Alert, err error) {
 	err = l.db.Read(ctx, func(t *db.Tx) error {
-		alerts, err = db.All(t, scanAlert, `SELECT `+alertColumns+` FROM budget_alerts WHERE at >= $1 ORDER BY at DESC, account LIMIT $2`, db.Stamp(since), int64(most))
+		alerts, err = db.All(t, scanAlert,
+			`SELECT `+alertColumns+` FROM budget_alerts WHERE at >= $1 ORDER BY at DESC, account LIMIT $2`,
+			db.Stamp(since), int64(most))
 		return err
 	})
 	return alerts, err
@@ -66,7 +72,8 @@ func (l *Ledger) SpentBy(ctx context.Context, by By, names []string, now time.Ti
 	if len(names) == 0 {
 		return spent, nil
 	}
-	sums, err := l.Sums(ctx, Query{From: MonthOf(now), To: now.Add(time.Hour), By: []By{by}, Only: map[By][]string{by: names}})
+	sums, err := l.Sums(ctx,
+		Query{From: MonthOf(now), To: now.Add(time.Hour), By: []By{by}, Only: map[By][]string{by: names}})
 	for i := range sums {
 		spent[sums[i].Group[by]] += sums[i].Cost
 	}

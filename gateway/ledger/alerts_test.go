@@ -19,7 +19,8 @@ func TestAnAlertIsOneTellers(t *testing.T) {
 		l, end := opened(t, dsn)
 		defer end()
 		other, endOther := opened(t, dsn)
-		a := Alert{Account: "acme/key_1", Organization: "acme", Key: "key_1", Name: "site", Prefix: "pk-12345678", At: begin,
+		a := Alert{Account: "acme/key_1", Organization: "acme", Key: "key_1", Name: "site", Prefix: "pk-12345678",
+			At:       begin,
 			Standing: limit.Standing{Month: limit.MonthOf(begin), Budget: 10_000_000, Spent: 8_300_000, Alert: 800}}
 		var winners atomic.Int64
 		var winner atomic.Value
@@ -72,8 +73,10 @@ func TestSpentByKeys(t *testing.T) {
 		l, end := opened(t, dsn)
 		defer end()
 		for i, e := range []Entry{
-			{At: begin.AddDate(0, -1, 0), Organization: "acme", Key: "k", Cost: 1}, {At: begin, Organization: "acme", Key: "k", Cost: 10},
-			{At: begin, Organization: "acme", Key: "k", Cost: 5}, {At: begin, Organization: "acme", Key: "other", Cost: 100}, {At: begin, Organization: "else", Key: "k2", Cost: 1000},
+			{At: begin.AddDate(0, -1, 0), Organization: "acme", Key: "k", Cost: 1},
+			{At: begin, Organization: "acme", Key: "k", Cost: 10},
+			{At: begin, Organization: "acme", Key: "k", Cost: 5}, {At: begin, Organization: "acme", Key: "other",
+				Cost: 100}, {At: begin, Organization: "else", Key: "k2", Cost: 1000},
 		} {
 			e.ID = fmt.Sprint(i)
 			check(t, l.Append(t.Context(), &e))
@@ -82,7 +85,8 @@ func TestSpentByKeys(t *testing.T) {
 		check(t, err)
 		organizations, err := l.SpentBy(t.Context(), ByOrganization, []string{"acme"}, begin.Add(time.Hour))
 		check(t, err)
-		if diff := cmp.Diff([]map[string]limit.Micros{{"k": 15, "k2": 1000}, {"acme": 115}}, []map[string]limit.Micros{keys, organizations}); diff != "" {
+		if diff := cmp.Diff([]map[string]limit.Micros{{"k": 15, "k2": 1000}, {"acme": 115}},
+			[]map[string]limit.Micros{keys, organizations}); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -33,8 +33,10 @@ func BenchmarkAppend(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			n := number.Add(1)
-			e := &Entry{ID: fmt.Sprintf("req_%032x", n), At: time.Now(), Organization: "org_1", User: "user", Key: "key_0123456789", Model: "polly-mini", Route: "/v1/chat/completions",
-				Input: 30, Output: 1, Cost: 17, Worker: "http://127.0.0.1:4711", Reason: "least loaded: 3 of 5", Outcome: "length"}
+			e := &Entry{ID: fmt.Sprintf("req_%032x", n), At: time.Now(), Organization: "org_1", User: "user",
+				Key: "key_0123456789", Model: "polly-mini", Route: "/v1/chat/completions",
+				Input: 30, Output: 1, Cost: 17, Worker: "http://127.0.0.1:4711", Reason: "least loaded: 3 of 5",
+				Outcome: "length"}
 			if err := l.Append(b.Context(), e); err != nil {
 				b.Error(err)
 			}

@@ -59,7 +59,8 @@ const (
 	StageCount
 )
 
-var stageNames = [StageCount]string{"auth", "limits", "history", "tokenize", "route", "queue", "prefill", "first_step", "write"}
+var stageNames = [StageCount]string{"auth", "limits", "history", "tokenize", "route", "queue", "prefill", "first_step",
+	"write"}
 
 // String returns the name of the stage as metrics show it.
 func (s Stage) String() string { return stageNames[s] }
@@ -70,6 +71,13 @@ type Stages [StageCount]time.Duration
 // StageBudgets are what each stage may take in the median, for a first token
 // within a second in 95 of 100 cases: 330 ms with the network.
 var StageBudgets = Stages{
-	Auth: 3 * time.Millisecond, Limits: 2 * time.Millisecond, History: 10 * time.Millisecond, Tokenize: 5 * time.Millisecond,
-	Route: 5 * time.Millisecond, Queue: 0, Prefill: 200 * time.Millisecond, FirstStep: 40 * time.Millisecond, Write: 5 * time.Millisecond,
+	Auth:      3 * time.Millisecond,
+	Limits:    2 * time.Millisecond,
+	History:   10 * time.Millisecond,
+	Tokenize:  5 * time.Millisecond,
+	Route:     5 * time.Millisecond,
+	Queue:     0,
+	Prefill:   200 * time.Millisecond,
+	FirstStep: 40 * time.Millisecond,
+	Write:     5 * time.Millisecond,
 }

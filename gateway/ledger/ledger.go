@@ -158,7 +158,8 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages`
 
 func (e *Entry) values() []any {
-	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input, e.Cached, e.Output, int64(e.Cost),
+	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input,
+		e.Cached, e.Output, int64(e.Cost),
 		e.Worker, e.Reason, e.Outcome, db.Flag(e.Shared), db.Flag(e.Batch), e.Stages.text()}
 }
 
@@ -194,7 +195,8 @@ func insertOf(rows int) string {
 		}
 		values = append(values, "("+strings.Join(places, ", ")+")")
 	}
-	return "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values, ", ") + " ON CONFLICT (at, id) DO NOTHING"
+	return "INSERT INTO ledger (" + columns + ") VALUES " + strings.Join(values,
+		", ") + " ON CONFLICT (at, id) DO NOTHING"
 }
 
 // insert writes entries that are not there yet. A commit whose outcome was not
@@ -237,7 +239,8 @@ func (l *Ledger) Purge(ctx context.Context, before time.Time) error {
 	for {
 		var removed int64
 		err := l.db.Write(ctx, func(t *db.Tx) (err error) {
-			removed, err = t.Exec(`DELETE FROM ledger WHERE at < $1 AND (at, id) IN (SELECT at, id FROM ledger WHERE at < $1 ORDER BY at LIMIT $2)`, db.Stamp(before), purgeAtOnce)
+			removed, err = t.Exec(
+				`DELETE FROM ledger WHERE at < $1 AND (at, id) IN (SELECT at, id FROM ledger WHERE at < $1 ORDER BY at LIMIT $2)`, db.Stamp(before), purgeAtOnce)
 			return err
 		})
 		if err != nil || removed == 0 {

@@ -32,7 +32,9 @@ func onBoth(t *testing.T, test func(t *testing.T, dsn string)) {
 	t.Run("postgres", func(t *testing.T) {
 		dsn := os.Getenv("PARLEY_TEST_POSTGRES")
 		if dsn == "" {
-			t.Skip("PARLEY_TEST_POSTGRES is not set: the ledger is NOT tested with PostgreSQL; run test/postgres.sh go test ./gateway/ledger")
+			t.Skip(
+				"PARLEY_TEST_POSTGRES is not set: the ledger is NOT tested with PostgreSQL; run test/postgres.sh " +
+					"go test ./gateway/ledger")
 		}
 		d, err := db.Open(t.Context(), dsn)
 		check(t, err)
@@ -95,8 +97,10 @@ func TestSumsAreExact(t *testing.T) {
 		for _, q := range []Query{
 			{From: begin, To: begin.AddDate(0, 0, 3)},
 			{From: begin, To: begin.AddDate(0, 0, 3), Width: 24 * time.Hour, By: []By{ByModel, ByKey}},
-			{From: begin.Add(time.Hour), To: begin.AddDate(0, 0, 2), Width: time.Hour, By: []By{ByTier, ByBatch}, Only: map[By][]string{ByOrganization: {"acme"}}},
-			{From: begin, To: begin.AddDate(0, 0, 3), By: []By{ByUser, ByOrganization}, Only: map[By][]string{ByModel: {"a", "b"}, ByBatch: {"0"}}},
+			{From: begin.Add(time.Hour), To: begin.AddDate(0, 0, 2), Width: time.Hour, By: []By{ByTier, ByBatch},
+				Only: map[By][]string{ByOrganization: {"acme"}}},
+			{From: begin, To: begin.AddDate(0, 0, 3), By: []By{ByUser, ByOrganization},
+				Only: map[By][]string{ByModel: {"a", "b"}, ByBatch: {"0"}}},
 			{From: begin, To: begin.AddDate(0, 0, 3), Only: map[By][]string{ByKey: {}}},
 		} {
 			got, err := l.Sums(t.Context(), q)
@@ -111,16 +115,21 @@ func TestSumsAreExact(t *testing.T) {
 func randomEntry(r *rand.Rand, i int) Entry {
 	input := r.Int64N(1000)
 	return Entry{
-		ID: fmt.Sprint("req_", i), At: begin.Add(time.Duration(r.Int64N(int64(72 * time.Hour)))).Truncate(time.Microsecond),
-		Organization: []string{"acme", "local"}[r.IntN(2)], User: []string{"", "ann"}[r.IntN(2)], Key: fmt.Sprint("key_", r.IntN(3)),
-		Model: []string{"a", "b", "c"}[r.IntN(3)], Tier: parley.Class(r.IntN(parley.Classes)), Route: "/v1/chat/completions",
-		Input: input, Cached: r.Int64N(input + 1), Output: r.Int64N(500), Cost: limit.Micros(r.Int64N(1_000_000)), Batch: r.IntN(2) == 1,
+		ID:           fmt.Sprint("req_", i),
+		At:           begin.Add(time.Duration(r.Int64N(int64(72 * time.Hour)))).Truncate(time.Microsecond),
+		Organization: []string{"acme", "local"}[r.IntN(2)], User: []string{"", "ann"}[r.IntN(2)],
+		Key:   fmt.Sprint("key_", r.IntN(3)),
+		Model: []string{"a", "b", "c"}[r.IntN(3)], Tier: parley.Class(r.IntN(parley.Classes)),
+		Route: "/v1/chat/completions",
+		Input: input, Cached: r.Int64N(input + 1), Output: r.Int64N(500), Cost: limit.Micros(r.Int64N(1_000_000)),
+		Batch:  r.IntN(2) == 1,
 		Stages: Stages{Auth: 3 * time.Microsecond},
 	}
 }
 
 func (e *Entry) value(by By) string {
-	return map[By]string{ByOrganization: e.Organization, ByUser: e.User, ByKey: e.Key, ByModel: e.Model, ByTier: e.Tier.String(), ByBatch: fmt.Sprint(db.Flag(e.Batch))}[by]
+	return map[By]string{ByOrganization: e.Organization, ByUser: e.User, ByKey: e.Key, ByModel: e.Model,
+		ByTier: e.Tier.String(), ByBatch: fmt.Sprint(db.Flag(e.Batch))}[by]
 }
 
 // byHand adds up as Sums should.
@@ -194,7 +203,8 @@ func TestAccountsAreKept(t *testing.T) {
 		l, end := opened(t, dsn)
 		now := begin
 		fresh := limit.State{At: now.UnixMicro(), Debt: [5]int64{1, 2, 3, 1 << 50, 4}}
-		check(t, l.SaveAccounts(t.Context(), map[string]limit.State{"a": {At: 7}, "old": {At: now.Add(-2 * time.Hour).UnixMicro()}}))
+		check(t, l.SaveAccounts(t.Context(),
+			map[string]limit.State{"a": {At: 7}, "old": {At: now.Add(-2 * time.Hour).UnixMicro()}}))
 		check(t, l.SaveAccounts(t.Context(), map[string]limit.State{"a": fresh}))
 		end()
 		l, end = opened(t, dsn)
@@ -255,7 +265,8 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%+v: cost %d", c, got)
 		}
 	}
-	for _, text := range []string{"", "polly", "polly=1", "polly=1/2/3/4", "=1/2", "polly=-1/2", "polly=1/x", "polly=99999999/1"} {
+	for _, text := range []string{"", "polly", "polly=1", "polly=1/2/3/4", "=1/2", "polly=-1/2", "polly=1/x",
+		"polly=99999999/1"} {
 		if err := p.Add(text); err == nil {
 			t.Errorf("%q was taken for a price", text)
 		}

@@ -47,7 +47,9 @@ func (p Prices) Of(model string, tier parley.Class) Price {
 	return p[PriceKey{model, AnyTier}]
 }
 
-var errPrice = errors.New("not a price: write MODEL=INPUT/OUTPUT or MODEL=INPUT/CACHED/OUTPUT, for a million tokens each, such as polly=0.10/0.05/0.40; for one tier MODEL@TIER=…")
+var errPrice = errors.New(
+	"not a price: write MODEL=INPUT/OUTPUT or MODEL=INPUT/CACHED/OUTPUT, for a million tokens each, such as " +
+		"polly=0.10/0.05/0.40; for one tier MODEL@TIER=…")
 
 // Add reads a price such as polly=0.10/0.40 or polly@free=0/0/0.
 func (p Prices) Add(text string) error {

@@ -25,7 +25,14 @@ const (
 	ByBatch        By = "batch"
 )
 
-var byColumns = map[By]string{ByOrganization: "organization", ByUser: "user_id", ByKey: "key_id", ByModel: "model", ByTier: "tier", ByBatch: "batch"}
+var byColumns = map[By]string{
+	ByOrganization: "organization",
+	ByUser:         "user_id",
+	ByKey:          "key_id",
+	ByModel:        "model",
+	ByTier:         "tier",
+	ByBatch:        "batch",
+}
 
 // A Query says which entries are summed up, and how.
 type Query struct {
@@ -90,7 +97,8 @@ func (q *Query) sql() (string, []any) {
 	// CAST: PostgreSQL sums integers to a decimal number.
 	sum := func(column string) string { return "CAST(sum(" + column + ") AS BIGINT)" }
 	list := strings.Join(groups, ", ")
-	return "SELECT " + list + ", count(*), " + sum("input") + ", " + sum("cached") + ", " + sum("output") + ", " + sum("cost_micros") +
+	return "SELECT " + list + ", count(*), " + sum("input") + ", " + sum("cached") + ", " + sum("output") + ", " + sum(
+		"cost_micros") +
 		" FROM ledger WHERE " + where.String() + " GROUP BY " + list + " ORDER BY " + list, args
 }
 

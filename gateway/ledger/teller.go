@@ -78,7 +78,9 @@ func NewTeller(config TellerConfig) *Teller {
 	}
 	t := &Teller{config: config, name: rand.Text(), news: make(chan piece, newsWaiting),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_budget_alerts_total", Help: "Budgets of a month that came to be nearly spent and were told by this gateway, by whose they are: key or organization."}, []string{"of"})}
+			Name: "parley_budget_alerts_total",
+			Help: "Budgets of a month that came to be nearly spent and were told by this gateway, by whose they " +
+				"are: key or organization."}, []string{"of"})}
 	t.alerts.WithLabelValues("key")
 	t.alerts.WithLabelValues("organization")
 	t.hook = newWebhook(config.Webhook, config.Log)
@@ -134,7 +136,8 @@ func (t *Teller) tell(ctx context.Context, p piece) {
 	}
 	if err != nil {
 		t.Watch.Again(p.account)
-		t.config.Log.Error("budget alert not recorded; retrying with the next request", "organization", a.Organization, "key", a.Key, "error", err)
+		t.config.Log.Error("budget alert not recorded; retrying with the next request", "organization", a.Organization,
+			"key", a.Key, "error", err)
 		return
 	}
 	if mine {
@@ -146,7 +149,13 @@ func (t *Teller) tell(ctx context.Context, p piece) {
 // after one and a key of it.
 func (t *Teller) alertOf(ctx context.Context, p piece) (a Alert, err error) {
 	organization, key, _ := strings.Cut(p.account, "/")
-	a = Alert{Account: p.account, Organization: organization, Key: key, At: t.config.Now(), Standing: p.standing}
+	a = Alert{
+		Account:      p.account,
+		Organization: organization,
+		Key:          key,
+		At:           t.config.Now(),
+		Standing:     p.standing,
+	}
 	if key != "" {
 		a.Name, a.Prefix, err = t.config.Key(ctx, key)
 	}
@@ -161,8 +170,9 @@ func (t *Teller) announce(a *Alert) {
 		about = append(about, "key", a.Name, "prefix", a.Prefix+"…")
 	}
 	t.alerts.WithLabelValues(of).Inc()
-	t.config.Log.Warn("budget nearly spent", append(about, "spent", a.Standing.Spent.String(), "budget", a.Standing.Budget.String(),
-		"used", a.Standing.Used().String(), "month", d.Month, "resets", (a.Standing.Month+1).Start())...)
+	t.config.Log.Warn("budget nearly spent",
+		append(about, "spent", a.Standing.Spent.String(), "budget", a.Standing.Budget.String(),
+			"used", a.Standing.Used().String(), "month", d.Month, "resets", (a.Standing.Month+1).Start())...)
 	t.hook.send(&d)
 }
 

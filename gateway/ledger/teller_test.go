@@ -53,7 +53,9 @@ func (l *lines) String() string {
 
 func newTeller(t *testing.T, l *Ledger, hook string) (*Teller, *lines) {
 	log := &lines{}
-	teller := NewTeller(TellerConfig{Ledger: l, Webhook: hook, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil)),
+	teller := NewTeller(TellerConfig{Ledger: l, Webhook: hook, Now: func() time.Time {
+		return now
+	}, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Key: func(context.Context, string) (string, string, error) { return "site", "pk-12345678", nil }})
 	teller.hook.pauses = []time.Duration{time.Millisecond, time.Millisecond}
 	return teller, log
@@ -95,7 +97,8 @@ func TestItIsToldOnce(t *testing.T) {
 			if err := teller.Close(); err != nil {
 				t.Error(err)
 			}
-			alerts += counted(t, teller, "parley_budget_alerts_total", "key") + counted(t, teller, "parley_budget_alerts_total", "organization")
+			alerts += counted(t, teller, "parley_budget_alerts_total", "key") + counted(t, teller,
+				"parley_budget_alerts_total", "organization")
 		}
 	}
 	l := openLedger(t, path)
@@ -113,7 +116,8 @@ func TestItIsToldOnce(t *testing.T) {
 	if strings.Count(said, "level=WARN") != 2 || alerts != 2 || strings.Contains(said, "ERROR") {
 		t.Errorf("%v alerts were counted, and the logs say:\n%s", alerts, said)
 	}
-	if !strings.Contains(said, `organization=acme key=site prefix=pk-12345678… spent=8.30 budget=10.00 used=0.83 month=2026-11 resets=2026-12-01`) {
+	if !strings.Contains(said,
+		`organization=acme key=site prefix=pk-12345678… spent=8.30 budget=10.00 used=0.83 month=2026-11 resets=2026-12-01`) {
 		t.Errorf("the key's line is not there:\n%s", said)
 	}
 	if kept, err := l.Alerts(t.Context(), now, 10); err != nil || len(kept) != 2 {
@@ -135,7 +139,8 @@ func TestWhatCannotBeClaimedComesAgain(t *testing.T) {
 	book := limit.NewMemory(func() time.Time { return now })
 	book.Watch = teller.Watch
 	spend := func(id string, cost limit.Micros) {
-		h := &limit.Hold{ID: id, Accounts: []limit.Account{{Name: "acme/key_1", Limits: limit.Limits{MonthlyBudget: 100, BudgetAlert: 800}}}, Use: limit.Use{Cost: cost}}
+		h := &limit.Hold{ID: id, Accounts: []limit.Account{{Name: "acme/key_1",
+			Limits: limit.Limits{MonthlyBudget: 100, BudgetAlert: 800}}}, Use: limit.Use{Cost: cost}}
 		if v, err := book.Reserve(t.Context(), h); err != nil || v.Refused != "" {
 			t.Fatalf("%+v, %v", v, err)
 		}
@@ -153,7 +158,7 @@ func TestWhatCannotBeClaimedComesAgain(t *testing.T) {
 	until("retrying with the next request")
 	back.Store(true)
 	spend("2", 1)
-	until("a budget is nearly spent\"")
+	until("budget nearly spent\"")
 	_ = teller.Close()
 }
 
@@ -171,7 +176,8 @@ func TestWebhook(t *testing.T) {
 		}
 		var d AlertDocument
 		body, _ := io.ReadAll(r.Body)
-		if err := json.Unmarshal(body, &d); err != nil || r.Header.Get("Content-Type") != "application/json" || r.Method != "POST" {
+		if err := json.Unmarshal(body, &d); err != nil || r.Header.Get("Content-Type") != "application/json" ||
+			r.Method != "POST" {
 			t.Errorf("%s, %v: %s", r.Method, err, body)
 		}
 		got = append(got, d)
@@ -190,8 +196,10 @@ func TestWebhook(t *testing.T) {
 		t.Fatalf("%d arrived with %d tries", len(got), asked)
 	}
 	d := got[0]
-	if d.ID != "acme/key_1@2026-11" || d.Key.Name != "site" || d.Key.RedactedValue != "pk-12345678…" || d.Budget.Used != 833 || d.Budget.State != limit.Nearing ||
-		d.Text != "The key site (pk-12345678…) of acme has spent 8.333333 of its budget of 10.00 usd for 2026-11 (83 %). Once it is spent, requests are refused until 2026-12-01." {
+	const text = "The key site (pk-12345678…) of acme has spent 8.333333 of its budget of 10.00 usd for 2026-11 " +
+		"(83 %). Once it is spent, requests are refused until 2026-12-01."
+	if d.ID != "acme/key_1@2026-11" || d.Key.Name != "site" || d.Key.RedactedValue != "pk-12345678…" ||
+		d.Budget.Used != 833 || d.Budget.State != limit.Nearing || d.Text != text {
 		t.Errorf("%+v", d)
 	}
 }
@@ -205,10 +213,12 @@ func TestWebhookThatIsNoGood(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	}))
 	defer refusing.Close()
-	teller, log := newTeller(t, openLedger(t, filepath.Join(t.TempDir(), "b.db")), refusing.URL+"/secret-of-the-address")
+	teller, log := newTeller(t, openLedger(t, filepath.Join(t.TempDir(), "b.db")),
+		refusing.URL+"/secret-of-the-address")
 	teller.Watch.Tell("acme", near(9_000_000))
 	_ = teller.Close()
-	if asked.Load() != 1 || counted(t, teller, "parley_budget_webhook_total", "failed") != 1 || !strings.Contains(log.String(), "302 Found, so it was not tried again") {
+	if asked.Load() != 1 || counted(t, teller, "parley_budget_webhook_total", "failed") != 1 ||
+		!strings.Contains(log.String(), "302 Found, so it was not tried again") {
 		t.Errorf("asked %d times: %s", asked.Load(), log)
 	}
 

@@ -39,12 +39,19 @@ const (
 
 // newWebhook returns one that works; without a URL it does nothing.
 func newWebhook(to string, log *slog.Logger) *webhook {
-	w := &webhook{url: to, log: log, queue: make(chan *AlertDocument, postsWaiting), ending: make(chan struct{}),
+	w := &webhook{
+		url:    to,
+		log:    log,
+		queue:  make(chan *AlertDocument, postsWaiting),
+		ending: make(chan struct{}),
 		pauses: []time.Duration{time.Second, 5 * time.Second, 25 * time.Second},
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_budget_webhook_total", Help: "Alerts of budgets that the webhook was to be told, by what became of them: delivered, failed or dropped."}, []string{"outcome"}),
+			Name: "parley_budget_webhook_total",
+			Help: "Alerts of budgets that the webhook was to be told, by what became of them: delivered, failed or " +
+				"dropped."}, []string{"outcome"}),
 		client: &http.Client{Timeout: postMax, Transport: http.DefaultTransport.(*http.Transport).Clone(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
 	for _, outcome := range []string{"delivered", "failed", "dropped"} {
 		w.posts.WithLabelValues(outcome)
 	}
@@ -123,7 +130,8 @@ func (w *webhook) post(body []byte) (again bool, err error) {
 	case status/100 == 5 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
 		return true, fmt.Errorf("it answered %s", response.Status)
 	}
-	return false, fmt.Errorf("it answered %s, so it was not tried again: check the address given with --budget-webhook", response.Status)
+	return false, fmt.Errorf(
+		"it answered %s, so it was not tried again: check the address given with --budget-webhook", response.Status)
 }
 
 // unnamed takes the address out of an error: such addresses are often secrets.

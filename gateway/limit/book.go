@@ -204,7 +204,8 @@ const spentMax = 30 * time.Second
 
 // askSpent finds out what an account has spent in the month of now: nothing, if ask is
 // nil.
-func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) (Micros, error), account string, now time.Time) (Micros, error) {
+func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) (Micros, error), account string,
+	now time.Time) (Micros, error) {
 	if ask == nil {
 		return 0, nil
 	}

@@ -78,8 +78,10 @@ func Conform(t *testing.T, open func(t *testing.T, c *clock, spent Micros) Book)
 		name string
 		test func(*testing.T, func(c *clock, spent Micros) Book)
 	}{
-		{"rates refill", conformRates}, {"a smaller limit", conformSmaller}, {"a clock set back", conformClock}, {"settling gives back", conformSettle}, {"at a time", conformConcurrency}, {"light requests", conformLight},
-		{"budget", conformBudget}, {"alert", conformAlert}, {"all accounts or none", conformAll}, {"parallel", conformParallel},
+		{"rates refill", conformRates}, {"a smaller limit", conformSmaller}, {"a clock set back", conformClock},
+		{"settling gives back", conformSettle}, {"at a time", conformConcurrency}, {"light requests", conformLight},
+		{"budget", conformBudget}, {"alert", conformAlert}, {"all accounts or none", conformAll},
+		{"parallel", conformParallel},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.test(t, func(c *clock, spent Micros) Book { return open(t, c, spent) })
@@ -118,7 +120,8 @@ func conformRates(t *testing.T, open func(*clock, Micros) Book) {
 	b := open(c, 0)
 	a := Account{"a", Limits{RequestsPerMinute: 7}}
 	for i := range 7 {
-		if v := reserve(t, b, hold(i, Use{Requests: 1}, a)); v.Refused != "" || v.Requests.Left != int64(6-i) || v.Requests.Limit != 7 {
+		if v := reserve(t, b, hold(i, Use{Requests: 1}, a)); v.Refused != "" || v.Requests.Left != int64(6-i) ||
+			v.Requests.Limit != 7 {
 			t.Fatalf("request %d: %+v", i, v)
 		}
 	}
@@ -152,12 +155,14 @@ func conformSettle(t *testing.T, open func(*clock, Micros) Book) {
 	if v := reserve(t, b, next); v.Refused != "" || v.Tokens.Left != 60 {
 		t.Fatalf("after 560 came back: %+v", v)
 	}
-	if v := reserve(t, b, hold(3, Use{Requests: 1, Input: 1, Output: 601}, a)); v.Wait >= 0 || v.Limit != 600 || v.Asked != 601 {
+	if v := reserve(t, b, hold(3, Use{Requests: 1, Input: 1, Output: 601}, a)); v.Wait >= 0 || v.Limit != 600 ||
+		v.Asked != 601 {
 		t.Fatalf("more than there can be: %+v", v)
 	}
 	c.pass(10 * time.Minute)
 	b.Settle(next, Use{Requests: 1})
-	if v := reserve(t, b, hold(4, Use{Requests: 1, Input: 1000}, a)); v.Refused != "" || v.Tokens != (Level{1000, 0, time.Minute}) {
+	if v := reserve(t, b, hold(4, Use{Requests: 1, Input: 1000}, a)); v.Refused != "" ||
+		v.Tokens != (Level{1000, 0, time.Minute}) {
 		t.Fatalf("a late refund filled a bucket beyond its brim: %+v", v)
 	}
 }
@@ -169,7 +174,8 @@ func conformConcurrency(t *testing.T, open func(*clock, Micros) Book) {
 	first := hold(1, Use{Requests: 1, Concurrent: 1}, a)
 	reserve(t, b, first)
 	reserve(t, b, hold(2, Use{Requests: 1, Concurrent: 1}, a))
-	if v := reserve(t, b, hold(3, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != Concurrency || v.Limit != 2 || v.Wait <= 0 {
+	if v := reserve(t, b, hold(3, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != Concurrency || v.Limit != 2 ||
+		v.Wait <= 0 {
 		t.Fatalf("the third at a time: %+v", v)
 	}
 	b.Settle(first, Use{Requests: 1, Concurrent: 1})
@@ -183,14 +189,16 @@ func conformConcurrency(t *testing.T, open func(*clock, Micros) Book) {
 func conformLight(t *testing.T, open func(*clock, Micros) Book) {
 	c := newClock()
 	b := open(c, 2000)
-	a := Account{"a", Limits{RequestsPerMinute: 1, LightRequestsPerMinute: 3, ConcurrentRequests: 1, InputTokensPerMinute: 10, MonthlyBudget: 1000}}
+	a := Account{"a", Limits{RequestsPerMinute: 1, LightRequestsPerMinute: 3, ConcurrentRequests: 1,
+		InputTokensPerMinute: 10, MonthlyBudget: 1000}}
 	running := hold(0, Use{Requests: 1, Concurrent: 1}, a)
 	if v := reserve(t, b, running); v.Refused != "" || v.Requests.Limit != 1 {
 		t.Fatalf("a request without cost, with the budget spent: %+v", v)
 	}
 	for i := range 3 {
 		h := hold(1+i, Use{Light: 1}, a)
-		if v := reserve(t, b, h); v.Refused != "" || v.Requests != (Level{3, int64(2 - i), time.Duration(i+1) * 20 * time.Second}) {
+		if v := reserve(t, b, h); v.Refused != "" ||
+			v.Requests != (Level{3, int64(2 - i), time.Duration(i+1) * 20 * time.Second}) {
 			t.Fatalf("light request %d: %+v", i, v)
 		}
 		b.Settle(h, Use{}) // gives nothing back
@@ -238,7 +246,8 @@ func conformAll(t *testing.T, open func(*clock, Micros) Book) {
 	if v := reserve(t, b, hold(1, Use{Requests: 1}, key, organisation)); v.Refused != "" || v.Requests.Limit != 1 {
 		t.Fatalf("%+v", v)
 	}
-	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 || v.Account != 1 || v.Period != time.Minute {
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 ||
+		v.Account != 1 || v.Period != time.Minute {
 		t.Fatalf("%+v", v)
 	}
 	if v := reserve(t, b, hold(3, Use{Requests: 1}, key)); v.Requests.Left != 8 {
@@ -295,7 +304,8 @@ func conformSmaller(t *testing.T, open func(*clock, Micros) Book) {
 	first := hold(1, Use{Requests: 100}, limited(100))
 	reserve(t, b, first)
 	b.Settle(first, first.Use)
-	if v := reserve(t, b, hold(2, Use{Requests: 1}, limited(10))); v.Refused != RequestRate || v.Wait != 9*time.Minute+6*time.Second {
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, limited(10))); v.Refused != RequestRate ||
+		v.Wait != 9*time.Minute+6*time.Second {
 		t.Fatalf("100 were used, of which 9 may stay: %+v", v)
 	}
 	c.pass(9*time.Minute + 6*time.Second)
@@ -339,7 +349,8 @@ func TestRedisComputesAsMemory(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		c := newClock()
 		plain := memory(t, c, 5)
-		shared := openRedis(t, RedisConfig{URL: server.URL, Prefix: fmt.Sprint("same", seed), Now: c.Now, Spent: said(5), Lease: 10000 * time.Hour})
+		shared := openRedis(t, RedisConfig{URL: server.URL, Prefix: fmt.Sprint("same", seed), Now: c.Now,
+			Spent: said(5), Lease: 10000 * time.Hour})
 		accounts := randomAccounts(random)
 		var open []*Hold
 		for i := range 150 {
@@ -492,7 +503,8 @@ func TestSpentIsAskedOnce(t *testing.T) {
 		close(answer)
 		requests.Wait()
 		if asked.Load() != 1 || allowed.Load() != 2 {
-			t.Errorf("asked %d times what was spent, and %d of 500 requests fit into what is left for 2", asked.Load(), allowed.Load())
+			t.Errorf("asked %d times what was spent, and %d of 500 requests fit into what is left for 2", asked.Load(),
+				allowed.Load())
 		}
 	})
 }

@@ -39,7 +39,8 @@ func TestStandings(t *testing.T) {
 	} {
 		s := Standing{Month: november, Budget: c.budget, Spent: c.spent, Alert: c.alert}
 		if s.Stage() != c.stage || s.Used() != c.used || s.IsNews(c.told) != c.news {
-			t.Errorf("%+v, told %v: %s, %v used, news %v; want %s, %v, %v", s, c.told, s.Stage(), s.Used(), s.IsNews(c.told), c.stage, c.used, c.news)
+			t.Errorf("%+v, told %v: %s, %v used, news %v; want %s, %v, %v", s, c.told, s.Stage(), s.Used(),
+				s.IsNews(c.told), c.stage, c.used, c.news)
 		}
 	}
 }
@@ -59,7 +60,8 @@ func TestStandingAsJSON(t *testing.T) {
 }
 
 func TestShares(t *testing.T) {
-	for text, want := range map[string]Share{"0": 0, "1": 1000, "0.8": 800, "0.85": 850, "0.999": 999, "0.001": 1, "1.0": 1000, "8e-1": 800} {
+	for text, want := range map[string]Share{"0": 0, "1": 1000, "0.8": 800, "0.85": 850, "0.999": 999, "0.001": 1,
+		"1.0": 1000, "8e-1": 800} {
 		if got, err := ParseShare(text); got != want || err != nil {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
@@ -99,7 +101,8 @@ func conformAlert(t *testing.T, open func(*clock, Micros) Book) {
 	c := newClock()
 	b := open(c, 500)
 	told := watched(b)
-	a, own := Account{"a", Limits{MonthlyBudget: 1000, BudgetAlert: 800}}, Account{"a/k", Limits{MonthlyBudget: 2000, BudgetAlert: 300}}
+	a, own := Account{"a", Limits{MonthlyBudget: 1000, BudgetAlert: 800}}, Account{"a/k",
+		Limits{MonthlyBudget: 2000, BudgetAlert: 300}}
 	spend := func(id int, cost Micros) Verdict {
 		h := hold(id, Use{Requests: 1, Cost: 2 * cost}, a, own)
 		v := reserve(t, b, h)
@@ -108,7 +111,8 @@ func conformAlert(t *testing.T, open func(*clock, Micros) Book) {
 		}
 		return v
 	}
-	if v := spend(1, 99); v.Budget != (Standing{november, 1000, 500, 800}) || told("a 2026-11")+told("a/k 2026-11") != 0 {
+	if v := spend(1, 99); v.Budget != (Standing{november, 1000, 500, 800}) ||
+		told("a 2026-11")+told("a/k 2026-11") != 0 {
 		t.Fatalf("at half: %+v", v)
 	}
 	if spend(2, 1); told("a/k 2026-11") != 1 || told("a 2026-11") != 0 {
@@ -123,7 +127,8 @@ func conformAlert(t *testing.T, open func(*clock, Micros) Book) {
 	for i := range 3 {
 		spend(5+i, 10)
 	}
-	if v := spend(9, 500); v.Refused != Budget || v.Budget.Stage() != Nearing || told("a 2026-11") != 1 || told("a/k 2026-11") != 1 {
+	if v := spend(9, 500); v.Refused != Budget || v.Budget.Stage() != Nearing || told("a 2026-11") != 1 ||
+		told("a/k 2026-11") != 1 {
 		t.Fatalf("told %d and %d times: %+v", told("a 2026-11"), told("a/k 2026-11"), v)
 	}
 	c.pass(time.Hour)

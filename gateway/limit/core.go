@@ -185,15 +185,27 @@ func (s *State) refuses(limits *Limits, use *Use) (r Refusal) {
 	amounts := use.amounts()
 	for i, rate := range limits.rates() {
 		if rate > 0 && amounts[i] > 0 {
-			r.worse(Refusal{Refused: bucketReasons[i], Period: time.Duration(periods[i]) * time.Microsecond,
-				Limit: rate, Left: s.left(i, rate), Asked: amounts[i], Wait: s.wait(i, rate, amounts[i])})
+			r.worse(Refusal{
+				Refused: bucketReasons[i],
+				Period:  time.Duration(periods[i]) * time.Microsecond,
+				Limit:   rate,
+				Left:    s.left(i, rate),
+				Asked:   amounts[i],
+				Wait:    s.wait(i, rate, amounts[i]),
+			})
 		}
 	}
 	if limit := limits.ConcurrentRequests; use.Concurrent > 0 && limit > 0 && s.Running+use.Concurrent > limit {
 		r.worse(Refusal{Refused: Concurrency, Limit: limit, Asked: use.Concurrent, Wait: concurrencyWait})
 	}
 	if limit := limits.MonthlyBudget; use.Cost > 0 && limit > 0 && s.Spent+s.Held+use.Cost > limit {
-		r.worse(Refusal{Refused: Budget, Limit: int64(limit), Left: int64(max(limit-s.Spent-s.Held, 0)), Asked: int64(use.Cost), Wait: -1})
+		r.worse(Refusal{
+			Refused: Budget,
+			Limit:   int64(limit),
+			Left:    int64(max(limit-s.Spent-s.Held, 0)),
+			Asked:   int64(use.Cost),
+			Wait:    -1,
+		})
 	}
 	return r
 }

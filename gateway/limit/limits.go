@@ -42,14 +42,17 @@ func (l *Limits) Validate() error {
 		{"concurrent requests", l.ConcurrentRequests},
 	} {
 		if n.value < 0 || n.value > rateMax {
-			problems = append(problems, fmt.Errorf("the limit of %s is %d: it must be 0 (none) to %d", n.name, n.value, rateMax))
+			problems = append(problems,
+				fmt.Errorf("the limit of %s is %d: it must be 0 (none) to %d", n.name, n.value, rateMax))
 		}
 	}
 	if l.MonthlyBudget < 0 || l.MonthlyBudget > budgetMax {
-		problems = append(problems, fmt.Errorf("the monthly budget is %s: it must be 0 (none) to %s", l.MonthlyBudget, Micros(budgetMax)))
+		problems = append(problems,
+			fmt.Errorf("the monthly budget is %s: it must be 0 (none) to %s", l.MonthlyBudget, Micros(budgetMax)))
 	}
 	if l.BudgetAlert < 0 || l.BudgetAlert > Whole {
-		problems = append(problems, fmt.Errorf("the budget alert is %s: it must be a share of 0 (the server's) to 1", l.BudgetAlert))
+		problems = append(problems,
+			fmt.Errorf("the budget alert is %s: it must be a share of 0 (the server's) to 1", l.BudgetAlert))
 	}
 	return errors.Join(problems...)
 }
@@ -111,7 +114,8 @@ func ParseMicros(text string) (Micros, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
 	malformed := fmt.Errorf("%q is not an amount of money: use a form like 12.50, with at most six decimals", text)
-	if len(fraction) > 6 || whole == "" || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
+	if len(fraction) > 6 || whole == "" || strings.HasSuffix(text, ".") ||
+		strings.Trim(whole+fraction, "0123456789") != "" {
 		return 0, malformed
 	}
 	n, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)

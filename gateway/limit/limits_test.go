@@ -20,7 +20,8 @@ func TestMicrosAsText(t *testing.T) {
 			t.Errorf("%q is written as %q and read as %d, %v", text, got, again, err)
 		}
 	}
-	for _, text := range []string{"", ".", "1.", ".5", "1.0000001", "1e3", "+1", "--1", "1,5", "99999999999999999999", "-"} {
+	for _, text := range []string{"", ".", "1.", ".5", "1.0000001", "1e3", "+1", "--1", "1,5", "99999999999999999999",
+		"-"} {
 		if got, err := ParseMicros(text); err == nil {
 			t.Errorf("ParseMicros(%q) = %d, want an error", text, got)
 		}
@@ -54,7 +55,8 @@ func TestLimitsValidate(t *testing.T) {
 }
 
 func TestLimitsFallBackOneByOne(t *testing.T) {
-	tier := Limits{RequestsPerSecond: 1, RequestsPerMinute: 2, InputTokensPerMinute: 3, OutputTokensPerMinute: 4, ConcurrentRequests: 5, MonthlyBudget: 6}
+	tier := Limits{RequestsPerSecond: 1, RequestsPerMinute: 2, InputTokensPerMinute: 3, OutputTokensPerMinute: 4,
+		ConcurrentRequests: 5, MonthlyBudget: 6}
 	if got := (Limits{}).Or(tier); got != tier {
 		t.Errorf("nothing set: %+v", got)
 	}

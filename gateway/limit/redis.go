@@ -111,10 +111,20 @@ func OpenRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 	options.MaxRetries = -1 // a script that may have run is not sent again
 	options.ContextTimeoutEnabled = true
 	options.DisableIdentity = true
-	r := &Redis{config: config, client: redis.NewClient(options), script: redis.NewScript(bookScript), metrics: newRedisMetrics(),
-		held: map[*Hold]bool{}, locally: map[*Hold]*Memory{}}
+	r := &Redis{
+		config:  config,
+		client:  redis.NewClient(options),
+		script:  redis.NewScript(bookScript),
+		metrics: newRedisMetrics(),
+		held:    map[*Hold]bool{},
+		locally: map[*Hold]*Memory{},
+	}
 	if err := r.client.Ping(ctx).Err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("the Redis that keeps the limits at %s does not answer: %w; check that it runs there, or leave it out to keep limits in this gateway alone", options.Addr, err), r.client.Close())
+		return nil,
+			errors.Join(
+				fmt.Errorf(
+					"the Redis that keeps the limits at %s does not answer: %w; check that it runs there, or leave "+
+						"it out to keep limits in this gateway alone", options.Addr, err), r.client.Close())
 	}
 	background, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -238,7 +248,8 @@ func (r *Redis) arguments(c *command) []any {
 		if spent, told := c.seeds[i]; told {
 			seed = int64(spent)
 		}
-		arguments = append(arguments, l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
+		arguments = append(arguments, l.RequestsPerSecond, l.RequestsPerMinute, l.InputTokensPerMinute,
+			l.OutputTokensPerMinute,
 			l.LightRequestsPerMinute, l.ConcurrentRequests, int64(l.MonthlyBudget), seed)
 	}
 	return arguments
@@ -250,7 +261,13 @@ const statesTold = buckets + 4
 // stateOf is what the script told of a hold's account.
 func stateOf(told []int64, account int) State {
 	n := told[1+account*statesTold:][:statesTold]
-	return State{Debt: [buckets]int64(n[:buckets]), Month: n[buckets], Spent: Micros(n[buckets+1]), Held: Micros(n[buckets+2]), Running: n[buckets+3]}
+	return State{
+		Debt:    [buckets]int64(n[:buckets]),
+		Month:   n[buckets],
+		Spent:   Micros(n[buckets+1]),
+		Held:    Micros(n[buckets+2]),
+		Running: n[buckets+3],
+	}
 }
 
 // look has the budgets watched that the script told of.
@@ -311,7 +328,8 @@ func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, e
 	if local == nil {
 		r.metrics.without.WithLabelValues("refused").Inc()
 		return Verdict{}, &parley.Error{Code: parley.Unavailable, Wait: time.Second,
-			Message: "Your limits cannot be checked at the moment, so your request was not begun. Try again in a while."}
+			Message: "Your limits cannot be checked at the moment, so your request was not begun. Try again in " +
+				"a while."}
 	}
 	r.metrics.without.WithLabelValues("share").Inc()
 	v, err := local.Reserve(ctx, shareOf(h, r.config.Gateways))
@@ -333,7 +351,8 @@ func shareOf(h *Hold, gateways int) *Hold {
 	part.Accounts = append([]Account(nil), h.Accounts...)
 	for i := range part.Accounts {
 		l := &part.Accounts[i].Limits
-		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute, &l.OutputTokensPerMinute,
+		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute,
+			&l.OutputTokensPerMinute,
 			&l.LightRequestsPerMinute, &l.ConcurrentRequests} {
 			if *n > 0 {
 				*n = max(*n/int64(gateways), 1)

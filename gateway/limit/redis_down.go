@@ -19,11 +19,15 @@ type redisMetrics struct {
 func newRedisMetrics() *redisMetrics {
 	m := &redisMetrics{
 		up: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "parley_limits_redis_up", Help: "1 while the Redis that keeps the limits answers, 0 while it does not."}),
+			Name: "parley_limits_redis_up",
+			Help: "1 while the Redis that keeps the limits answers, 0 while it does not."}),
 		without: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_limits_without_redis_total", Help: "Requests that came while Redis was out of reach, by what was done: refused, or checked against this gateway's share."}, []string{"how"}),
+			Name: "parley_limits_without_redis_total",
+			Help: "Requests that came while Redis was out of reach, by what was done: refused, or checked against " +
+				"this gateway's share."}, []string{"how"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_limits_dropped_total", Help: "Settlements that were never told to Redis, as too many waited."}),
+			Name: "parley_limits_dropped_total",
+			Help: "Settlements that were never told to Redis, as too many waited."}),
 	}
 	m.up.Set(1)
 	m.without.WithLabelValues("refused")
@@ -58,7 +62,8 @@ func (r *Redis) lost(err error) {
 	}
 	r.local = NewMemory(r.now)
 	r.local.Spent = r.config.Spent
-	r.config.Log.Error("Redis unreachable: using this gateway's share of the limits", "gateways", r.config.Gateways, "error", err)
+	r.config.Log.Error("Redis unreachable: using this gateway's share of the limits", "gateways", r.config.Gateways,
+		"error", err)
 }
 
 // found notes that Redis answers again.

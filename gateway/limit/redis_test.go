@@ -53,7 +53,8 @@ func TestLeasesAreRenewed(t *testing.T) {
 		c.pass(600 * time.Millisecond)
 		until(t, "the lease is renewed", func() bool {
 			leases, err := r.client.ZRangeWithScores(t.Context(), r.keys(h)[3], 0, -1).Result()
-			return err == nil && len(leases) == 1 && int64(leases[0].Score) == c.Now().Add(900*time.Millisecond).UnixMicro()
+			return err == nil && len(leases) == 1 &&
+				int64(leases[0].Score) == c.Now().Add(900*time.Millisecond).UnixMicro()
 		})
 		if v := reserve(t, r, hold(2, Use{Requests: 1, Concurrent: 1}, a)); v.Refused != Concurrency {
 			t.Fatalf("a long answer lost its reservation: %+v", v)
@@ -160,7 +161,8 @@ func TestReservationThatWasNotHeardOf(t *testing.T) {
 	reserve(t, r, first)
 	r.Settle(first, first.Use)
 	server.Pause(t)
-	if _, err := r.Reserve(context.Background(), hold(2, Use{Requests: 1, Concurrent: 1, Output: 100, Cost: 100}, a)); parley.CodeOf(err) != parley.Unavailable {
+	if _, err := r.Reserve(context.Background(),
+		hold(2, Use{Requests: 1, Concurrent: 1, Output: 100, Cost: 100}, a)); parley.CodeOf(err) != parley.Unavailable {
 		t.Fatalf("without Redis: %v", err)
 	}
 	server.Resume(t)

@@ -75,7 +75,8 @@ func (r *MessagesRequest) readAnthropicSampling(f *fields) {
 		}
 		for i, element := range v.elements() {
 			if i == stopSequencesMax {
-				return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", stopSequencesMax)
+				return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+					stopSequencesMax)
 			}
 			if err := r.addStop(element); err != nil {
 				return err
@@ -334,7 +335,8 @@ func (r *MessagesRequest) readAnthropicTools(v value) error {
 	}
 	for i, element := range v.elements() {
 		if i == toolsMax {
-			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", toolsMax)
+			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+				toolsMax)
 		}
 		t, err := r.readAnthropicTool(element)
 		if err != nil {
@@ -356,7 +358,9 @@ func (r *MessagesRequest) readAnthropicTool(v value) (t Tool, err error) {
 	kind := "custom"
 	f.text("type", &kind)
 	if kind != "custom" {
-		return t, v.invalid("invalid_value", "a tool of type '%s'. This server has no tools of its own: describe yours with 'input_schema'.", shorten(kind))
+		return t, v.invalid("invalid_value",
+			"a tool of type '%s'. This server has no tools of its own: describe yours with 'input_schema'.",
+			shorten(kind))
 	}
 	f.toolName(&t.Name)
 	f.text("description", &t.Description)

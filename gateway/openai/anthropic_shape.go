@@ -114,9 +114,12 @@ const statusOverloaded = 529
 
 // messageErrorTypes name failures by their HTTP status.
 var messageErrorTypes = map[int]string{
-	http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
-	http.StatusNotFound: "not_found_error", http.StatusMethodNotAllowed: "invalid_request_error", http.StatusRequestEntityTooLarge: "request_too_large",
-	http.StatusTooManyRequests: "rate_limit_error", statusOverloaded: "overloaded_error", http.StatusGatewayTimeout: "timeout_error",
+	http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error",
+	http.StatusForbidden: "permission_error",
+	http.StatusNotFound:  "not_found_error", http.StatusMethodNotAllowed: "invalid_request_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error", statusOverloaded: "overloaded_error",
+	http.StatusGatewayTimeout: "timeout_error",
 }
 
 // DescribeMessageError turns err into what such a client sees.
@@ -130,5 +133,6 @@ func DescribeMessageError(err error, requestID string) (status int, header http.
 	if !ok {
 		kind = "api_error"
 	}
-	return status, failure.Header, MessageError{"error", MessageErrorDetail{kind, failure.Body.Error.Message}, requestID}
+	return status, failure.Header, MessageError{"error", MessageErrorDetail{kind, failure.Body.Error.Message},
+		requestID}
 }

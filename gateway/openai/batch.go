@@ -77,7 +77,8 @@ type BatchLine struct {
 func ParseBatchLine(line []byte) (*BatchLine, error) {
 	doc, err := document(line)
 	if err != nil {
-		return nil, withCode("invalid_json_line", parley.Invalid("", "This line is not parseable as valid JSON: %s", err.Error()))
+		return nil, withCode("invalid_json_line",
+			parley.Invalid("", "This line is not parseable as valid JSON: %s", err.Error()))
 	}
 	f := doc.fields()
 	l := &BatchLine{}

@@ -28,7 +28,8 @@ func (g *Generation) readCache(f *fields) {
 			}
 			d, err := time.ParseDuration(life)
 			if err != nil || d < 0 || d > retainMax {
-				return v.invalid("invalid_value", "'%s'. Expected a time from 0s to %s, such as '30m'.", shorten(life), retainMax)
+				return v.invalid("invalid_value", "'%s'. Expected a time from 0s to %s, such as '30m'.", shorten(life),
+					retainMax)
 			}
 			g.Retain = max(g.Retain, d)
 			return nil

@@ -155,7 +155,8 @@ func (r *ChatRequest) readMessages(f *fields) {
 		r.Messages = append(r.Messages, m)
 	}
 	if len(r.Messages) == 0 {
-		f.fail(list.invalid("empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead."))
+		f.fail(list.invalid("empty_array",
+			"empty array. Expected an array with minimum length 1, but got an empty array instead."))
 	}
 }
 
@@ -223,7 +224,8 @@ func readPart(v value) (string, error) {
 	case "image_url", "input_image", "input_audio", "audio_url", "video_url", "file", "input_file":
 		f.fail(v.invalid("unsupported_content_type", "a part of type '%s'. This model takes text only.", kind))
 	default:
-		f.fail(v.invalid("invalid_value", "a part of type '%s'. Supported values are: 'text'. This model takes text only.", shorten(kind)))
+		f.fail(v.invalid("invalid_value",
+			"a part of type '%s'. Supported values are: 'text'. This model takes text only.", shorten(kind)))
 	}
 	if _, ok := f.take(name); !ok {
 		f.fail(f.missing(name))

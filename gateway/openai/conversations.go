@@ -38,7 +38,8 @@ func ParseConversation(body []byte) (*ConversationRequest, error) {
 		r.Items, err = readItems(v, conversationItemsMax)
 		return err
 	})
-	for name, into := range map[string]**string{"title": &r.Title, "model": &r.Model, "context_policy": &r.Policy, "current_leaf": &r.Leaf} {
+	for name, into := range map[string]**string{"title": &r.Title, "model": &r.Model, "context_policy": &r.Policy,
+		"current_leaf": &r.Leaf} {
 		if _, ok := f.take(name); ok {
 			*into = new(string)
 			f.text(name, *into)
@@ -67,7 +68,8 @@ func ParseConversationItems(body []byte) ([]Item, error) {
 	f.needed("items")
 	f.with("items", func(v value) (err error) {
 		if items, err = readItems(v, conversationItemsMax); err == nil && len(items) == 0 {
-			err = v.invalid("empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead.")
+			err = v.invalid("empty_array",
+				"empty array. Expected an array with minimum length 1, but got an empty array instead.")
 		}
 		return err
 	})
@@ -138,7 +140,9 @@ func readTurn(body []byte) (*TurnRequest, *fields, error) {
 	}
 	f := doc.fields()
 	r := &TurnRequest{ChatRequest: ChatRequest{Generation: readGeneration(f), OpenTurn: true}}
-	f.with("messages", func(v value) error { return v.unsupported("send 'content'; the server has the messages before it.") })
+	f.with("messages", func(v value) error {
+		return v.unsupported("send 'content'; the server has the messages before it.")
+	})
 	f.with("continue_final_message", func(v value) error { return v.unsupported("resume an answer instead.") })
 	f.with("n", func(v value) error {
 		_, err := v.integerIn(1, 1)
@@ -171,7 +175,8 @@ func (r *TurnRequest) readToolOutputs(v value) error {
 			return err
 		})
 		if f.err == nil && (item.CallID == "" || len(item.CallID) > callIDMax) {
-			f.fail(element.invalid("invalid_value", "a 'tool_call_id' of %d bytes. Expected 1 to %d.", len(item.CallID), callIDMax))
+			f.fail(element.invalid("invalid_value", "a 'tool_call_id' of %d bytes. Expected 1 to %d.",
+				len(item.CallID), callIDMax))
 		}
 		if f.err != nil {
 			return f.err
@@ -191,9 +196,11 @@ func (r *TurnRequest) checkTurn(f *fields) {
 	}
 	switch {
 	case named > 1:
-		f.fail(withCode("mutually_exclusive_parameters", parley.Invalid("parent_id", "Mutually exclusive parameters: 'parent_id', 'edit' and 'regenerate'. Send one of them.")))
+		f.fail(withCode("mutually_exclusive_parameters", parley.Invalid("parent_id",
+			"Mutually exclusive parameters: 'parent_id', 'edit' and 'regenerate'. Send one of them.")))
 	case r.Again != "" && r.Question != nil:
-		f.fail(withCode("mutually_exclusive_parameters", parley.Invalid("regenerate", "Mutually exclusive parameters: 'regenerate' and 'content'. To ask something else, send 'edit'.")))
+		f.fail(withCode("mutually_exclusive_parameters", parley.Invalid("regenerate",
+			"Mutually exclusive parameters: 'regenerate' and 'content'. To ask something else, send 'edit'.")))
 	case r.Question == nil && r.Again == "" && r.Parent == "":
 		f.fail(f.missing("content"))
 	}
@@ -259,7 +266,13 @@ type ToolOutput struct {
 
 // NewConversationItem shows the items that one message holds as one.
 func NewConversationItem(id, role, status string, items []Item) ConversationItem {
-	c := ConversationItem{itemShape: itemShape{ID: id, Type: ItemMessage, Role: role, Status: status, Content: &[]ItemPart{}}}
+	c := ConversationItem{itemShape: itemShape{
+		ID:      id,
+		Type:    ItemMessage,
+		Role:    role,
+		Status:  status,
+		Content: &[]ItemPart{},
+	}}
 	for n := range items {
 		switch i := &items[n]; i.Type {
 		case ItemMessage:
@@ -267,7 +280,8 @@ func NewConversationItem(id, role, status string, items []Item) ConversationItem
 		case ItemReasoning:
 			c.Reasoning = i.Text()
 		case ItemFunctionCall:
-			c.ToolCalls = append(c.ToolCalls, ChatToolCall{ID: i.CallID, Type: "function", Function: ChatToolFunction{Name: i.Name, Arguments: i.Arguments}})
+			c.ToolCalls = append(c.ToolCalls, ChatToolCall{ID: i.CallID, Type: "function",
+				Function: ChatToolFunction{Name: i.Name, Arguments: i.Arguments}})
 		case ItemFunctionOutput:
 			c.ToolOutputs = append(c.ToolOutputs, ToolOutput{i.CallID, i.Output})
 		}

@@ -17,7 +17,8 @@ func TestConversationRefusals(t *testing.T) {
 	for _, c := range []struct{ what, body, param, code, message string }{
 		{"conversation", `{"title":7}`, "title", "invalid_type", ""},
 		{"conversation", `{"pinned":"yes"}`, "pinned", "invalid_type", ""},
-		{"conversation", `{"context_policy":"forget"}`, "context_policy", "invalid_value", "'refuse', 'drop', 'summarise'"},
+		{"conversation", `{"context_policy":"forget"}`, "context_policy", "invalid_value",
+			"'refuse', 'drop', 'summarise'"},
 		{"conversation", `{"items":[{"role":"user"}]}`, "items[0].content", "missing_required_parameter", ""},
 		{"items", `{}`, "items", "missing_required_parameter", ""},
 		{"items", `{"items":[]}`, "items", "empty_array", ""},
@@ -29,7 +30,8 @@ func TestConversationRefusals(t *testing.T) {
 		{"turn", `{"content":"x","edit":"a","parent_id":"b"}`, "parent_id", "mutually_exclusive_parameters", ""},
 		{"turn", `{"content":"x","regenerate":"a"}`, "regenerate", "mutually_exclusive_parameters", ""},
 		{"turn", `{"tool_outputs":[{"output":"x"}]}`, "tool_outputs[0].tool_call_id", "missing_required_parameter", ""},
-		{"turn", `{"content":"x","continue_final_message":true}`, "continue_final_message", "unsupported_parameter", ""},
+		{"turn", `{"content":"x","continue_final_message":true}`, "continue_final_message", "unsupported_parameter",
+			""},
 		{"resume", `{"temperature":9}`, "temperature", "decimal_above_max_value", ""},
 		{"frame", `{"input":"x"}`, "type", "missing_required_parameter", ""},
 		{"frame", `{"type":"response.stop"}`, "type", "invalid_value", "'response.create'"},
@@ -40,18 +42,22 @@ func TestConversationRefusals(t *testing.T) {
 }
 
 func TestParseTurn(t *testing.T) {
-	r, err := ParseTurn([]byte(`{"tool_outputs":[{"tool_call_id":"a","output":"x"},{"tool_call_id":"b","output":[{"type":"input_text","text":"y"}]}],"edit":"m","stream":true,"max_tokens":5}`))
+	r, err := ParseTurn(
+		[]byte(
+			`{"tool_outputs":[{"tool_call_id":"a","output":"x"},{"tool_call_id":"b","output":[{"type":"input_text","text":"y"}]}],"edit":"m","stream":true,"max_tokens":5}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Item{{Type: ItemFunctionOutput, Status: "completed", CallID: "a", Output: "x"}, {Type: ItemFunctionOutput, Status: "completed", CallID: "b", Output: "y"}}
+	want := []Item{{Type: ItemFunctionOutput, Status: "completed", CallID: "a", Output: "x"},
+		{Type: ItemFunctionOutput, Status: "completed", CallID: "b", Output: "y"}}
 	if diff := cmp.Diff(want, r.Question); diff != "" || r.Edit != "m" || !r.Stream || r.MaxTokens != 5 || !r.OpenTurn {
 		t.Errorf("%s %+v", diff, r)
 	}
 }
 
 func FuzzConversationRequest(f *testing.F) {
-	for _, body := range []string{``, `{}`, `{"metadata":{"a":"b"},"items":[{"role":"user","content":"x"}],"title":"t","pinned":true,"context_policy":"drop"}`, `{"items":[{"id":"x"}]}`} {
+	for _, body := range []string{``, `{}`,
+		`{"metadata":{"a":"b"},"items":[{"role":"user","content":"x"}],"title":"t","pinned":true,"context_policy":"drop"}`, `{"items":[{"id":"x"}]}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -68,8 +74,10 @@ func FuzzConversationRequest(f *testing.F) {
 }
 
 func FuzzTurnRequest(f *testing.F) {
-	for _, body := range []string{`{"content":"x"}`, `{"content":[{"type":"text","text":"x"}],"edit":"m","tools":[{"type":"function","function":{"name":"f"}}]}`,
-		`{"tool_outputs":[{"tool_call_id":"a","output":"x"}],"parent_id":"root"}`, `{"regenerate":"m","stream":true,"stream_options":{"include_usage":true}}`} {
+	for _, body := range []string{`{"content":"x"}`,
+		`{"content":[{"type":"text","text":"x"}],"edit":"m","tools":[{"type":"function","function":{"name":"f"}}]}`,
+		`{"tool_outputs":[{"tool_call_id":"a","output":"x"}],"parent_id":"root"}`,
+		`{"regenerate":"m","stream":true,"stream_options":{"include_usage":true}}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

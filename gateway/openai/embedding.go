@@ -40,7 +40,8 @@ func ParseEmbedding(body []byte) (*EmbeddingRequest, error) {
 	r.Inputs = readPrompts(f, "input", inputsMax)
 	for _, p := range r.Inputs {
 		if !p.IsTokens && p.Text == "" {
-			f.fail(withCode("empty_string", parley.Invalid(p.Param, "Invalid '%s': empty string. An input has at least one character.", p.Param)))
+			f.fail(withCode("empty_string",
+				parley.Invalid(p.Param, "Invalid '%s': empty string. An input has at least one character.", p.Param)))
 		}
 	}
 	format := ""
@@ -62,7 +63,8 @@ func (r *EmbeddingRequest) CheckWidth(width int) error {
 		return nil
 	}
 	return withCode("integer_above_max_value", parley.Invalid("dimensions",
-		"Invalid 'dimensions': integer above maximum value. Expected a value <= %d, but got %d instead.", width, r.Dimensions))
+		"Invalid 'dimensions': integer above maximum value. Expected a value <= %d, but got %d instead.", width,
+		r.Dimensions))
 }
 
 // An EmbeddingList is the answer of POST /v1/embeddings.

@@ -22,7 +22,8 @@ func TestEmbeddingRefusals(t *testing.T) {
 		{"one empty text", `{"input":["a",""]}`, "input[1]", "empty_string", "empty string"},
 		{"no tokens", `{"input":[[]]}`, "input[0]", "empty_array", "at least one token"},
 		{"mixed", `{"input":[1,"a"]}`, "input[1]", "invalid_type", "an integer"},
-		{"many", `{"input":[` + strings.Repeat(`"a",`, 2048) + `"a"]}`, "input", "array_above_max_length", "at most 2048 inputs"},
+		{"many", `{"input":[` + strings.Repeat(`"a",`, 2048) + `"a"]}`, "input", "array_above_max_length",
+			"at most 2048 inputs"},
 		{"format", `{"input":"a","encoding_format":"int8"}`, "encoding_format", "invalid_value", "'float', 'base64'"},
 		{"dimensions", `{"input":"a","dimensions":0}`, "dimensions", "integer_below_min_value", ">= 1"},
 		{"model", `{"input":"a","model":1}`, "model", "invalid_type", "a string"},
@@ -44,9 +45,11 @@ func TestEmbeddingRefusals(t *testing.T) {
 }
 
 func TestEmbeddingAccepted(t *testing.T) {
-	got, err := ParseEmbedding([]byte(`{"model":"m","input":[[1,2],[3]],"encoding_format":"base64","dimensions":7,"user":"u"}`))
+	got, err := ParseEmbedding(
+		[]byte(`{"model":"m","input":[[1,2],[3]],"encoding_format":"base64","dimensions":7,"user":"u"}`))
 	want := &EmbeddingRequest{Model: "m", Base64: true, Dimensions: 7, Inputs: []Prompt{
-		{Tokens: []parley.Token{1, 2}, IsTokens: true, Param: "input[0]"}, {Tokens: []parley.Token{3}, IsTokens: true, Param: "input[1]"}}}
+		{Tokens: []parley.Token{1, 2}, IsTokens: true, Param: "input[0]"},
+		{Tokens: []parley.Token{3}, IsTokens: true, Param: "input[1]"}}}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
 	}
@@ -73,7 +76,8 @@ func TestEmbeddingShape(t *testing.T) {
 }
 
 func FuzzEmbeddingRequest(f *testing.F) {
-	for _, body := range []string{`{"input":"a"}`, `{"input":["a","b"],"dimensions":3}`, `{"input":[1,2]}`, `{"input":[[1],[2,3]],"encoding_format":"base64"}`, `{"input":[`} {
+	for _, body := range []string{`{"input":"a"}`, `{"input":["a","b"],"dimensions":3}`, `{"input":[1,2]}`,
+		`{"input":[[1],[2,3]],"encoding_format":"base64"}`, `{"input":[`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

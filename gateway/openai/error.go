@@ -117,7 +117,9 @@ func messageOf(err error, code parley.Code, requestID string) string {
 	case parley.DeadlineExceeded:
 		return "The answer was not complete in the time allowed."
 	}
-	return fmt.Sprintf("The server had an error while processing your request. You can retry it, or report it with the request ID %s.", requestID)
+	return fmt.Sprintf(
+		"The server had an error while processing your request. You can retry it, or report it with the "+
+			"request ID %s.", requestID)
 }
 
 // waitOf returns how long an error says to wait, 0 if it does not.
@@ -195,19 +197,23 @@ func MissingModel() error {
 // MissingKey is the error for a request without a key where one is needed.
 func MissingKey() error {
 	return withCode("missing_api_key", parley.Errorf(parley.Unauthenticated,
-		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). The operator of this server creates one with: parley keys create"))
+		"You didn't provide an API key. Send yours in the header 'Authorization: Bearer pk-…' (or 'x-api-key'). "+
+			"The operator of this server creates one with: parley keys create"))
 }
 
 // MissingToken is the error for a call that carries no credential, to a server that has
 // no keys, about what is stored there or changes the server.
 func MissingToken() error {
 	return withCode("missing_local_token", parley.Errorf(parley.Unauthenticated,
-		"This server has no API keys, so stored data and administration need its local token: open the link that 'parley serve' printed, or send the token in the header 'Authorization: Bearer …'. Or create a key with: parley keys create --admin --name me"))
+		"This server has no API keys, so stored data and administration need its local token: open the link that "+
+			"'parley serve' printed, or send the token in the header 'Authorization: Bearer …'. Or create a key "+
+			"with: parley keys create --admin --name me"))
 }
 
 // RouteNotFound is the error for a path that does not exist.
 func RouteNotFound(method, path string) error {
-	return withCode("unknown_url", parley.Errorf(parley.NotFound, "Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))
+	return withCode("unknown_url", parley.Errorf(parley.NotFound,
+		"Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))
 }
 
 // ContextTooLong is the error for a prompt of promptTokens that, with
@@ -217,11 +223,15 @@ func RouteNotFound(method, path string) error {
 func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int) error {
 	e := &parley.Error{Code: parley.ContextTooLong, Param: param}
 	if outputTokens == 0 {
-		e.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. Please reduce the length of the %s.",
+		e.Message = fmt.Sprintf(
+			"This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. Please "+
+				"reduce the length of the %s.",
 			contextTokens, param, promptTokens, param)
 		return e
 	}
-	e.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in the completion). Please reduce the length of the %s or completion.",
+	e.Message = fmt.Sprintf(
+		"This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in "+
+			"the completion). Please reduce the length of the %s or completion.",
 		contextTokens, promptTokens+outputTokens, promptTokens, param, outputTokens, param)
 	return e
 }
@@ -230,7 +240,8 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 // least leastTokens, and does not fit contextTokens.
 func BytesTooLong(param string, contextTokens, bytes, leastTokens int) error {
 	return &parley.Error{Code: parley.ContextTooLong, Param: param, Message: fmt.Sprintf(
-		"This model's maximum context length is %d tokens. However, your %s resulted in at least %d tokens (%d bytes). Please reduce the length of the %s.",
+		"This model's maximum context length is %d tokens. However, your %s resulted in at least %d tokens (%d "+
+			"bytes). Please reduce the length of the %s.",
 		contextTokens, param, leastTokens, bytes, param)}
 }
 
@@ -238,9 +249,11 @@ func BytesTooLong(param string, contextTokens, bytes, leastTokens int) error {
 // is told so at once, with the time after which it is worth asking again.
 func Busy(wait, retry time.Duration) error {
 	return withCode("server_busy", &parley.Error{
-		Code:    parley.RateLimited,
-		Message: fmt.Sprintf("The server is busy: your request would have waited for about %v, longer than it may. Try again in %v.", roundTime(wait), roundTime(retry)),
-		Wait:    retry,
+		Code: parley.RateLimited,
+		Message: fmt.Sprintf(
+			"The server is busy: your request would have waited for about %v, longer than it may. Try again in %v.",
+			roundTime(wait), roundTime(retry)),
+		Wait: retry,
 	})
 }
 

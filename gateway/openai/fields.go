@@ -57,7 +57,8 @@ func (f *fields) add(name string, v value) {
 		}
 	}
 	if len(f.members) == membersMax {
-		f.err = withCode("invalid_value", parley.Invalid(f.at.path(), "An object has more than %d members.", membersMax))
+		f.err = withCode("invalid_value",
+			parley.Invalid(f.at.path(), "An object has more than %d members.", membersMax))
 		return
 	}
 	f.members[name] = v
@@ -94,7 +95,8 @@ func (f *fields) fail(err error) {
 // missing is the error for a member that must be there.
 func (f *fields) missing(name string) error {
 	v := value{parent: &f.at, key: name}
-	return withCode("missing_required_parameter", parley.Invalid(v.path(), "Missing required parameter: '%s'.", v.path()))
+	return withCode("missing_required_parameter",
+		parley.Invalid(v.path(), "Missing required parameter: '%s'.", v.path()))
 }
 
 func (f *fields) text(name string, into *string) {

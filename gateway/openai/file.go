@@ -65,7 +65,8 @@ func ParsePage(query url.Values, usual, most int) (Page, error) {
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return Page{}, withCode("invalid_value", parley.Invalid("limit", "Invalid 'limit': '%s'. Expected an integer from 1 to %d.", shorten(text), most))
+			return Page{}, withCode("invalid_value", parley.Invalid("limit",
+				"Invalid 'limit': '%s'. Expected an integer from 1 to %d.", shorten(text), most))
 		}
 		p.Limit = n
 	}
@@ -74,7 +75,8 @@ func ParsePage(query url.Values, usual, most int) (Page, error) {
 	case "asc":
 		p.Ascending = true
 	default:
-		return Page{}, withCode("invalid_value", parley.Invalid("order", "Invalid 'order': '%s'. Supported values are: 'asc', 'desc'.", shorten(order)))
+		return Page{}, withCode("invalid_value",
+			parley.Invalid("order", "Invalid 'order': '%s'. Supported values are: 'asc', 'desc'.", shorten(order)))
 	}
 	return p, nil
 }
@@ -91,11 +93,13 @@ func ParseUploadExpiry(anchor, seconds string) (int, error) {
 	case anchor == "" && seconds == "":
 		return 0, nil
 	case anchor != "created_at":
-		return 0, withCode("invalid_value", parley.Invalid("expires_after[anchor]", "Invalid 'expires_after[anchor]': '%s'. Supported values are: 'created_at'.", shorten(anchor)))
+		return 0, withCode("invalid_value", parley.Invalid("expires_after[anchor]",
+			"Invalid 'expires_after[anchor]': '%s'. Supported values are: 'created_at'.", shorten(anchor)))
 	}
 	n, err := strconv.Atoi(seconds)
 	if err != nil || n < outputSecondsMin || n > outputSecondsMax {
-		return 0, withCode("invalid_value", parley.Invalid("expires_after[seconds]", "Invalid 'expires_after[seconds]': '%s'. Expected an integer from %d to %d.",
+		return 0, withCode("invalid_value", parley.Invalid("expires_after[seconds]",
+			"Invalid 'expires_after[seconds]': '%s'. Expected an integer from %d to %d.",
 			shorten(seconds), outputSecondsMin, outputSecondsMax))
 	}
 	return n, nil

@@ -36,7 +36,8 @@ type Format struct {
 func (r *Format) Refusal(why string) error {
 	switch {
 	case r.Name != "":
-		return withCode("invalid_json_schema", parley.Invalid(r.Param, "Invalid schema for response_format '%s': %s.", r.Name, why))
+		return withCode("invalid_json_schema",
+			parley.Invalid(r.Param, "Invalid schema for response_format '%s': %s.", r.Name, why))
 	case r.Kind == "json_schema":
 		return withCode("invalid_json_schema", parley.Invalid(r.Param, "Invalid schema for '%s': %s.", r.Param, why))
 	}
@@ -107,7 +108,8 @@ func (r *Format) readGuided(f *fields) {
 		f.with(prefix+"choice", r.readGuidedChoice)
 		for _, name := range []string{"grammar", "structural_tag"} {
 			f.with(prefix+name, func(v value) error {
-				return v.unsupported("this server holds answers to a JSON schema, a regular expression or a list of choices.")
+				return v.unsupported(
+					"this server holds answers to a JSON schema, a regular expression or a list of choices.")
 			})
 		}
 		f.with(prefix+"json_object", func(v value) error {
@@ -163,7 +165,8 @@ func (r *Format) readGuidedChoice(v value) error {
 		case text == "":
 			return element.invalid("empty_string", "empty string. A choice has at least one character.")
 		case i == choicesMax:
-			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", choicesMax)
+			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+				choicesMax)
 		}
 		literals = append(literals, parley.Literal(text))
 	}

@@ -130,5 +130,6 @@ func SuffixUnsupported(model string) error {
 // Superseded is the error for a request whose session has sent a newer one.
 // Clients do not try it again.
 func Superseded() error {
-	return withCode("superseded", parley.Errorf(parley.Cancelled, "A newer request of the same session took the place of this one."))
+	return withCode("superseded",
+		parley.Errorf(parley.Cancelled, "A newer request of the same session took the place of this one."))
 }

@@ -151,7 +151,8 @@ func (g *Generation) readStopStrings(v value) error {
 	}
 	for i, element := range v.elements() {
 		if i == stopStringsMax {
-			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", stopStringsMax)
+			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+				stopStringsMax)
 		}
 		if err := g.addStop(element); err != nil {
 			return err
@@ -168,7 +169,8 @@ func (g *Generation) addStop(v value) error {
 	case s == "":
 		return v.invalid("empty_string", "empty string. A stop string has at least one character.")
 	case len(s) > stopBytesMax:
-		return v.invalid("string_above_max_length", "string too long. Expected at most %d bytes, but got %d.", stopBytesMax, len(s))
+		return v.invalid("string_above_max_length", "string too long. Expected at most %d bytes, but got %d.",
+			stopBytesMax, len(s))
 	}
 	g.Stop.Strings = append(g.Stop.Strings, s)
 	return nil
@@ -180,7 +182,8 @@ func (g *Generation) readStopTokens(v value) error {
 	}
 	for i, element := range v.elements() {
 		if i == stopTokensMax {
-			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", stopTokensMax)
+			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+				stopTokensMax)
 		}
 		token, err := element.integerIn(0, tokensMax)
 		if err != nil {
@@ -194,7 +197,8 @@ func (g *Generation) readStopTokens(v value) error {
 
 func (g *Generation) readStreamOptions(v value) error {
 	if !g.Stream {
-		return withCode("invalid_value", parley.Invalid(v.path(), "The '%s' parameter is only allowed when 'stream' is true.", v.path()))
+		return withCode("invalid_value",
+			parley.Invalid(v.path(), "The '%s' parameter is only allowed when 'stream' is true.", v.path()))
 	}
 	options := v.fields()
 	options.flag("include_usage", &g.IncludeUsage)

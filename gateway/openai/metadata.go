@@ -21,11 +21,14 @@ func readMetadata(v value, into *map[string]string) error {
 		case err != nil:
 			return err
 		case utf8.RuneCountInString(key) > metadataKeyMax || utf8.RuneCountInString(text) > metadataValueMax:
-			return member.invalid("string_above_max_length", "string too long. Expected a name of at most %d and a value of at most %d characters.", metadataKeyMax, metadataValueMax)
+			return member.invalid("string_above_max_length",
+				"string too long. Expected a name of at most %d and a value of at most %d characters.", metadataKeyMax,
+				metadataValueMax)
 		}
 		(*into)[key] = text
 		if len(*into) > metadataPairsMax {
-			return v.invalid("object_above_max_properties", "too many properties. Expected an object with at most %d properties.", metadataPairsMax)
+			return v.invalid("object_above_max_properties",
+				"too many properties. Expected an object with at most %d properties.", metadataPairsMax)
 		}
 	}
 	return nil

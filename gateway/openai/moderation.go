@@ -45,7 +45,8 @@ func moderationInputs(v value) ([]string, error) {
 	var inputs []string
 	for i, e := range v.elements() {
 		if i == moderationInputsMax {
-			return nil, v.invalid("array_above_max_length", "array too long. At most %d texts are judged in one request.", moderationInputsMax)
+			return nil, v.invalid("array_above_max_length",
+				"array too long. At most %d texts are judged in one request.", moderationInputsMax)
 		}
 		text, err := moderationPart(e)
 		if err != nil {

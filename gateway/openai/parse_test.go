@@ -29,34 +29,53 @@ var refusals = []refusal{
 	{"byte order mark", "\ufeff{}", "", "", "not valid JSON"},
 	{"deep", strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65), "", "", "nested more than 64"},
 	{"deep and broken", strings.Repeat("[", 100000), "", "", "nested more than 64"},
-	{"no messages", `{"model":"m"}`, "messages", "missing_required_parameter", "Missing required parameter: 'messages'."},
+	{"no messages", `{"model":"m"}`, "messages", "missing_required_parameter",
+		"Missing required parameter: 'messages'."},
 	{"null messages", `{"messages":null}`, "messages", "missing_required_parameter", "Missing"},
-	{"messages string", `{"messages":"hi"}`, "messages", "invalid_type", "expected an array of objects, but got a string instead"},
+	{"messages string", `{"messages":"hi"}`, "messages", "invalid_type",
+		"expected an array of objects, but got a string instead"},
 	{"no message", `{"messages":[]}`, "messages", "empty_array", "minimum length 1"},
 	{"message string", `{"messages":["hi"]}`, "messages[0]", "invalid_type", "expected an object"},
 	{"no role", `{"messages":[{"content":"x"}]}`, "messages[0].role", "missing_required_parameter", "messages[0].role"},
-	{"bad role", `{"messages":[{"role":"boss","content":"x"}]}`, "messages[0].role", "invalid_value", "'boss'. Supported values are: 'system'"},
+	{"bad role", `{"messages":[{"role":"boss","content":"x"}]}`, "messages[0].role", "invalid_value",
+		"'boss'. Supported values are: 'system'"},
 	{"role number", `{"messages":[{"role":1,"content":"x"}]}`, "messages[0].role", "invalid_type", "got an integer"},
 	{"no content", `{"messages":[{"role":"user"}]}`, "messages[0].content", "missing_required_parameter", "Missing"},
-	{"null content", `{"messages":[{"role":"user","content":null}]}`, "messages[0].content", "missing_required_parameter", "Missing"},
-	{"content number", `{"messages":[{"role":"user","content":1.5}]}`, "messages[0].content", "invalid_type", "got a decimal"},
-	{"content object", `{"messages":[{"role":"user","content":{}}]}`, "messages[0].content", "invalid_type", "got an object"},
-	{"image", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:"}}]}]}`,
+	{"null content", `{"messages":[{"role":"user","content":null}]}`, "messages[0].content",
+		"missing_required_parameter", "Missing"},
+	{"content number", `{"messages":[{"role":"user","content":1.5}]}`, "messages[0].content", "invalid_type",
+		"got a decimal"},
+	{"content object", `{"messages":[{"role":"user","content":{}}]}`, "messages[0].content", "invalid_type",
+		"got an object"},
+	{"image",
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:"}}]}]}`,
 		"messages[0].content[1]", "unsupported_content_type", "This model takes text only"},
-	{"audio", `{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`, "messages[0].content[0]", "unsupported_content_type", "text only"},
-	{"file", `{"messages":[{"role":"user","content":[{"type":"file"}]}]}`, "messages[0].content[0]", "unsupported_content_type", "text only"},
-	{"unknown part", `{"messages":[{"role":"user","content":[{"type":"smell"}]}]}`, "messages[0].content[0]", "invalid_value", "'smell'"},
-	{"part without type", `{"messages":[{"role":"user","content":[{"text":"a"}]}]}`, "messages[0].content[0].type", "missing_required_parameter", "type"},
-	{"part without text", `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages[0].content[0].text", "missing_required_parameter", "text"},
-	{"part text number", `{"messages":[{"role":"user","content":[{"type":"text","text":4}]}]}`, "messages[0].content[0].text", "invalid_type", "a string"},
-	{"function without name", `{"messages":[{"role":"function","content":"x"}]}`, "messages[0].name", "missing_required_parameter", "name"},
-	{"tool call without function", `{"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]}`, "messages[0].tool_calls[0].function", "missing_required_parameter", "function"},
-	{"tool call arguments object", `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]}`,
+	{"audio", `{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`, "messages[0].content[0]",
+		"unsupported_content_type", "text only"},
+	{"file", `{"messages":[{"role":"user","content":[{"type":"file"}]}]}`, "messages[0].content[0]",
+		"unsupported_content_type", "text only"},
+	{"unknown part", `{"messages":[{"role":"user","content":[{"type":"smell"}]}]}`, "messages[0].content[0]",
+		"invalid_value", "'smell'"},
+	{"part without type", `{"messages":[{"role":"user","content":[{"text":"a"}]}]}`, "messages[0].content[0].type",
+		"missing_required_parameter", "type"},
+	{"part without text", `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages[0].content[0].text",
+		"missing_required_parameter", "text"},
+	{"part text number", `{"messages":[{"role":"user","content":[{"type":"text","text":4}]}]}`,
+		"messages[0].content[0].text", "invalid_type", "a string"},
+	{"function without name", `{"messages":[{"role":"function","content":"x"}]}`, "messages[0].name",
+		"missing_required_parameter", "name"},
+	{"tool call without function", `{"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]}`,
+		"messages[0].tool_calls[0].function", "missing_required_parameter", "function"},
+	{"tool call arguments object",
+		`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]}`,
 		"messages[0].tool_calls[0].function.arguments", "invalid_type", "a string"},
-	{"tool calls object", `{"messages":[{"role":"assistant","tool_calls":{}}]}`, "messages[0].tool_calls", "invalid_type", "array"},
+	{"tool calls object", `{"messages":[{"role":"assistant","tool_calls":{}}]}`, "messages[0].tool_calls",
+		"invalid_type", "array"},
 	{"model number", `{CHAT,"model":7}`, "model", "invalid_type", "expected a string, but got an integer"},
-	{"temperature string", `{CHAT,"temperature":"hot"}`, "temperature", "invalid_type", "expected a decimal, but got a string"},
-	{"temperature high", `{CHAT,"temperature":2.1}`, "temperature", "decimal_above_max_value", "Expected a value <= 2, but got 2.1 instead."},
+	{"temperature string", `{CHAT,"temperature":"hot"}`, "temperature", "invalid_type",
+		"expected a decimal, but got a string"},
+	{"temperature high", `{CHAT,"temperature":2.1}`, "temperature", "decimal_above_max_value",
+		"Expected a value <= 2, but got 2.1 instead."},
 	{"temperature low", `{CHAT,"temperature":-0.1}`, "temperature", "decimal_below_min_value", ">= 0"},
 	{"temperature huge", `{CHAT,"temperature":1e999}`, "temperature", "decimal_above_max_value", "+Inf"},
 	{"top_p", `{CHAT,"top_p":1.01}`, "top_p", "decimal_above_max_value", "<= 1"},
@@ -70,37 +89,46 @@ var refusals = []refusal{
 	{"n decimal", `{CHAT,"n":1.5}`, "n", "invalid_type", "expected an integer, but got a decimal"},
 	{"n beyond 64 bits", `{CHAT,"n":99999999999999999999}`, "n", "invalid_value", "64 bits"},
 	{"max_tokens zero", `{CHAT,"max_tokens":0}`, "max_tokens", "integer_below_min_value", ">= 1"},
-	{"max_completion_tokens", `{CHAT,"max_completion_tokens":-1}`, "max_completion_tokens", "integer_below_min_value", ">= 1"},
+	{"max_completion_tokens", `{CHAT,"max_completion_tokens":-1}`, "max_completion_tokens", "integer_below_min_value",
+		">= 1"},
 	{"max_tokens huge", `{CHAT,"max_tokens":3000000000}`, "max_tokens", "integer_above_max_value", "3000000000"},
 	{"seed string", `{CHAT,"seed":"x"}`, "seed", "invalid_type", "an integer"},
 	{"stop number", `{CHAT,"stop":1}`, "stop", "invalid_type", "a string or an array of strings"},
 	{"stop empty", `{CHAT,"stop":""}`, "stop", "empty_string", "at least one character"},
 	{"stop empty in list", `{CHAT,"stop":["a",""]}`, "stop[1]", "empty_string", "at least one character"},
 	{"stop five", `{CHAT,"stop":["a","b","c","d","e"]}`, "stop", "array_above_max_length", "maximum length 4"},
-	{"stop long", `{CHAT,"stop":"` + strings.Repeat("x", 1025) + `"}`, "stop", "string_above_max_length", "1024 bytes, but got 1025"},
+	{"stop long", `{CHAT,"stop":"` + strings.Repeat("x", 1025) + `"}`, "stop", "string_above_max_length",
+		"1024 bytes, but got 1025"},
 	{"stop_token_ids", `{CHAT,"stop_token_ids":[1,-1]}`, "stop_token_ids[1]", "integer_below_min_value", ">= 0"},
 	{"ignore_eos", `{CHAT,"ignore_eos":1}`, "ignore_eos", "invalid_type", "a boolean"},
-	{"attention_sink_tokens", `{CHAT,"attention_sink_tokens":-1}`, "attention_sink_tokens", "integer_below_min_value", ">= 0"},
+	{"attention_sink_tokens", `{CHAT,"attention_sink_tokens":-1}`, "attention_sink_tokens", "integer_below_min_value",
+		">= 0"},
 	{"logit_bias list", `{CHAT,"logit_bias":[]}`, "logit_bias", "invalid_type", "an object"},
 	{"logit_bias name", `{CHAT,"logit_bias":{"the":1}}`, "logit_bias.the", "invalid_value", "token ids"},
 	{"logit_bias negative", `{CHAT,"logit_bias":{"-4":1}}`, "logit_bias.-4", "invalid_value", "token ids"},
 	{"logit_bias high", `{CHAT,"logit_bias":{"4":101}}`, "logit_bias.4", "decimal_above_max_value", "<= 100"},
 	{"logprobs number", `{CHAT,"logprobs":3}`, "logprobs", "invalid_type", "a boolean"},
 	{"top_logprobs alone", `{CHAT,"top_logprobs":2}`, "top_logprobs", "invalid_value", "'logprobs' must be true"},
-	{"top_logprobs many", `{CHAT,"logprobs":true,"top_logprobs":21}`, "top_logprobs", "integer_above_max_value", "<= 20"},
+	{"top_logprobs many", `{CHAT,"logprobs":true,"top_logprobs":21}`, "top_logprobs", "integer_above_max_value",
+		"<= 20"},
 	{"stream string", `{CHAT,"stream":"yes"}`, "stream", "invalid_type", "a boolean"},
-	{"stream_options alone", `{CHAT,"stream_options":{"include_usage":true}}`, "stream_options", "invalid_value", "only allowed when 'stream' is true"},
+	{"stream_options alone", `{CHAT,"stream_options":{"include_usage":true}}`, "stream_options", "invalid_value",
+		"only allowed when 'stream' is true"},
 	{"stream_options number", `{CHAT,"stream":true,"stream_options":1}`, "stream_options", "invalid_type", "an object"},
-	{"include_usage", `{CHAT,"stream":true,"stream_options":{"include_usage":1}}`, "stream_options.include_usage", "invalid_type", "a boolean"},
+	{"include_usage", `{CHAT,"stream":true,"stream_options":{"include_usage":1}}`, "stream_options.include_usage",
+		"invalid_type", "a boolean"},
 	{"unknown format", `{CHAT,"response_format":{"type":"yaml"}}`, "response_format.type", "invalid_value", "'yaml'"},
-	{"format without type", `{CHAT,"response_format":{}}`, "response_format.type", "missing_required_parameter", "type"},
+	{"format without type", `{CHAT,"response_format":{}}`, "response_format.type", "missing_required_parameter",
+		"type"},
 	{"modalities", `{CHAT,"modalities":["text","audio"]}`, "modalities[1]", "unsupported_parameter", "text only"},
 	{"audio output", `{CHAT,"audio":{"voice":"x"}}`, "audio", "unsupported_parameter", "text only"},
 	{"reasoning_effort", `{CHAT,"reasoning_effort":"extreme"}`, "reasoning_effort", "invalid_value", "'extreme'"},
 	{"chat_template_kwargs", `{CHAT,"chat_template_kwargs":[]}`, "chat_template_kwargs", "invalid_type", "an object"},
-	{"kwargs large", `{CHAT,"chat_template_kwargs":{"a":"` + strings.Repeat("x", 65<<10) + `"}}`, "chat_template_kwargs", "invalid_value", "65536 bytes"},
+	{"kwargs large", `{CHAT,"chat_template_kwargs":{"a":"` + strings.Repeat("x", 65<<10) + `"}}`,
+		"chat_template_kwargs", "invalid_value", "65536 bytes"},
 	{"continue user", `{CHAT,"continue_final_message":true}`, "continue_final_message", "invalid_value", "'assistant'"},
-	{"many members", `{"messages":[],` + strings.Repeat(`"a":1,`, 3) + manyMembers(1001) + `}`, "", "invalid_value", "1000 members"},
+	{"many members", `{"messages":[],` + strings.Repeat(`"a":1,`, 3) + manyMembers(1001) + `}`, "", "invalid_value",
+		"1000 members"},
 }
 
 func manyMembers(n int) string {
@@ -138,12 +166,14 @@ func TestCompletionRefusals(t *testing.T) {
 		{"negative token", `{"prompt":[-1]}`, "prompt[0]", "integer_below_min_value", ">= 0"},
 		{"no tokens", `{"prompt":[[]]}`, "prompt[0]", "empty_array", "at least one token"},
 		{"nested too far", `{"prompt":[[[1]]]}`, "prompt[0][0]", "invalid_type", "an integer"},
-		{"many prompts", `{"prompt":[` + strings.Repeat(`"a",`, 128) + `"a"]}`, "prompt", "array_above_max_length", "at most 128"},
+		{"many prompts", `{"prompt":[` + strings.Repeat(`"a",`, 128) + `"a"]}`, "prompt", "array_above_max_length",
+			"at most 128"},
 		{"many choices", `{"prompt":["a","b"],"n":65}`, "n", "invalid_value", "130 choices"},
 		{"max_tokens zero", `{"prompt":"a","max_tokens":0}`, "max_tokens", "integer_below_min_value", "'echo'"},
 		{"logprobs", `{"prompt":"a","logprobs":6}`, "logprobs", "integer_above_max_value", "<= 5"},
 		{"logprobs true", `{"prompt":"a","logprobs":true}`, "logprobs", "invalid_type", "an integer"},
-		{"best_of less than n", `{"prompt":"a","n":3,"best_of":2}`, "best_of", "invalid_value", "best_of 2 is less than n 3"},
+		{"best_of less than n", `{"prompt":"a","n":3,"best_of":2}`, "best_of", "invalid_value",
+			"best_of 2 is less than n 3"},
 		{"best_of streamed", `{"prompt":"a","best_of":2,"stream":true}`, "best_of", "invalid_value", "streamed"},
 		{"best_of many", `{"prompt":"a","best_of":21}`, "best_of", "integer_above_max_value", "<= 20"},
 		{"suffix", `{"prompt":"a","suffix":1}`, "suffix", "invalid_type", "a string"},
@@ -219,9 +249,10 @@ func TestChatAccepted(t *testing.T) {
 			{Role: "assistant", ToolCalls: []ToolCall{{ID: "c1", Name: "f", Arguments: `{"b":1,"a":[2.5]}`}}},
 			{Role: "tool", ToolCallID: "c1", Content: "42", HasContent: true},
 		},
-		ToolChoice:   ToolChoice{Mode: ToolsNone},
-		OpenTurn:     true,
-		TemplateArgs: map[string]any{"enable_thinking": false, "k": int64(3), "f": 1.0, "l": []any{nil, map[string]any{"x": "y"}}, "reasoning_effort": "low"},
+		ToolChoice: ToolChoice{Mode: ToolsNone},
+		OpenTurn:   true,
+		TemplateArgs: map[string]any{"enable_thinking": false, "k": int64(3), "f": 1.0,
+			"l": []any{nil, map[string]any{"x": "y"}}, "reasoning_effort": "low"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Generation{})); diff != "" {
 		t.Error(diff)
@@ -272,7 +303,8 @@ func TestCompletionAccepted(t *testing.T) {
 }
 
 func TestCompletionZeroTokens(t *testing.T) {
-	got, err := ParseCompletion([]byte(`{"prompt":"a","max_tokens":0,"echo":true,"logprobs":0,"suffix":"","n":2,"best_of":3}`))
+	got, err := ParseCompletion(
+		[]byte(`{"prompt":"a","max_tokens":0,"echo":true,"logprobs":0,"suffix":"","n":2,"best_of":3}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,14 +333,17 @@ func FuzzChatRequest(f *testing.F) {
 			f.Add([]byte(strings.NewReplacer("CHAT", validChat, "TOOLS", validTools).Replace(c.body)))
 		}
 	}
-	f.Add([]byte(`{"messages":[{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":"[1,{}]"}}]}]}`))
+	f.Add(
+		[]byte(
+			`{"messages":[{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":"[1,{}]"}}]}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := ParseChat(body)
 		if err != nil {
 			checkFuzzed(t, err)
 			return
 		}
-		if len(r.Messages) == 0 || r.Choices < 1 || r.Choices > ChoicesMax || !(r.Sampling.Temperature >= 0 && r.Sampling.Temperature <= 2) {
+		if len(r.Messages) == 0 || r.Choices < 1 || r.Choices > ChoicesMax ||
+			!(r.Sampling.Temperature >= 0 && r.Sampling.Temperature <= 2) {
 			t.Errorf("accepted %+v", r)
 		}
 		if err := r.CheckVocab(100); err != nil {
@@ -319,7 +354,8 @@ func FuzzChatRequest(f *testing.F) {
 
 func FuzzCompletionRequest(f *testing.F) {
 	for _, body := range []string{`{"prompt":"a"}`, `{"prompt":[[1],[2,3]],"n":3,"best_of":4}`, `{"prompt":[1,"a"]}`,
-		`{"prompt":["a"],"logprobs":5,"echo":true,"max_tokens":0}`, `{"prompt":[[`, `{"prompt":"a","suffix":"b","logit_bias":{"5":1}}`} {
+		`{"prompt":["a"],"logprobs":5,"echo":true,"max_tokens":0}`, `{"prompt":[[`,
+		`{"prompt":"a","suffix":"b","logit_bias":{"5":1}}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -7,7 +7,8 @@ import "strconv"
 // different is left to the other way.
 func (r *ChatResponse) appendPlain(to []byte) ([]byte, bool) {
 	w := plainWriter{to: to}
-	w.raw(`{"id":`).text(r.ID).raw(`,"object":`).text(r.Object).raw(`,"created":`).number(r.Created).raw(`,"model":`).text(r.Model).raw(`,"choices":`)
+	w.raw(`{"id":`).text(r.ID).raw(`,"object":`).text(r.Object).raw(`,"created":`).number(r.Created).raw(
+		`,"model":`).text(r.Model).raw(`,"choices":`)
 	if len(r.Choices) == 0 {
 		return to, false
 	}
@@ -76,27 +77,35 @@ func (w *plainWriter) float(f float64) *plainWriter {
 
 func (w *plainWriter) choice(c *ChatChoice) {
 	m := &c.Message
-	w.bad = w.bad || c.Logprobs != nil || m.Content == nil || m.ReasoningContent != "" || m.Refusal != nil || len(m.ToolCalls) > 0
+	w.bad = w.bad || c.Logprobs != nil || m.Content == nil || m.ReasoningContent != "" || m.Refusal != nil ||
+		len(m.ToolCalls) > 0
 	if w.bad {
 		return
 	}
-	w.raw(`{"index":`).number(int64(c.Index)).raw(`,"message":{"role":`).text(m.Role).raw(`,"content":`).text(*m.Content).
+	w.raw(`{"index":`).number(int64(c.Index)).raw(`,"message":{"role":`).text(m.Role).raw(`,"content":`).text(
+		*m.Content).
 		raw(`,"refusal":null},"logprobs":null,"finish_reason":`).text(string(c.FinishReason)).raw("}")
 }
 
 func (w *plainWriter) usage(u *Usage) {
-	w.raw(`{"prompt_tokens":`).number(int64(u.PromptTokens)).raw(`,"completion_tokens":`).number(int64(u.CompletionTokens)).
-		raw(`,"total_tokens":`).number(int64(u.TotalTokens)).raw(`,"prompt_tokens_details":{"cached_tokens":`).number(int64(u.PromptTokensDetails.CachedTokens))
+	w.raw(`{"prompt_tokens":`).number(int64(u.PromptTokens)).raw(`,"completion_tokens":`).number(
+		int64(u.CompletionTokens)).
+		raw(`,"total_tokens":`).number(int64(u.TotalTokens)).raw(`,"prompt_tokens_details":{"cached_tokens":`).number(
+		int64(u.PromptTokensDetails.CachedTokens))
 	if n := u.PromptTokensDetails.DroppedTokens; n != 0 {
 		w.raw(`,"dropped_tokens":`).number(int64(n))
 	}
-	w.raw(`},"completion_tokens_details":{"reasoning_tokens":`).number(int64(u.CompletionTokensDetails.ReasoningTokens)).raw("}}")
+	w.raw(`},"completion_tokens_details":{"reasoning_tokens":`).number(
+		int64(u.CompletionTokensDetails.ReasoningTokens)).raw("}}")
 }
 
 func (w *plainWriter) timings(t *Timings) {
-	w.raw(`{"queued_ms":`).float(t.QueuedMs).raw(`,"prefill_ms":`).float(t.PrefillMs).raw(`,"decode_ms":`).float(t.DecodeMs).
-		raw(`,"prompt_per_second":`).float(t.PromptPerSecond).raw(`,"predicted_per_second":`).float(t.PredictedPerSecond).raw(`,"cached":`).number(int64(t.Cached))
-	for _, member := range [...]struct{ name, value string }{{`,"cache_miss":`, t.CacheMiss}, {`,"worker":`, t.Worker}, {`,"worker_reason":`, t.Reason}} {
+	w.raw(`{"queued_ms":`).float(t.QueuedMs).raw(`,"prefill_ms":`).float(t.PrefillMs).raw(`,"decode_ms":`).float(
+		t.DecodeMs).
+		raw(`,"prompt_per_second":`).float(t.PromptPerSecond).raw(`,"predicted_per_second":`).float(
+		t.PredictedPerSecond).raw(`,"cached":`).number(int64(t.Cached))
+	for _, member := range [...]struct{ name, value string }{{`,"cache_miss":`, t.CacheMiss}, {`,"worker":`, t.Worker},
+		{`,"worker_reason":`, t.Reason}} {
 		if member.value != "" {
 			w.raw(member.name).text(member.value)
 		}

@@ -54,7 +54,8 @@ func (r *RerankRequest) readDocuments(list value) error {
 	}
 	for i, v := range list.elements() {
 		if i == documentsMax {
-			return list.invalid("array_above_max_length", "array too long. Expected at most %d documents.", documentsMax)
+			return list.invalid("array_above_max_length", "array too long. Expected at most %d documents.",
+				documentsMax)
 		}
 		text, err := documentText(v)
 		if err != nil {

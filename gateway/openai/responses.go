@@ -92,7 +92,8 @@ func readResponse(doc value) (*ResponseRequest, *fields) {
 func (r *ResponseRequest) readInput(f *fields) {
 	f.with("input", func(v value) (err error) {
 		if v.isString() {
-			r.Input = []Item{{Type: ItemMessage, Role: "user", Status: "completed", Parts: []ItemPart{{Type: "input_text", Text: unquote(v.raw)}}}}
+			r.Input = []Item{{Type: ItemMessage, Role: "user", Status: "completed",
+				Parts: []ItemPart{{Type: "input_text", Text: unquote(v.raw)}}}}
 			return nil
 		}
 		if !v.isArray() {
@@ -100,7 +101,8 @@ func (r *ResponseRequest) readInput(f *fields) {
 		}
 		r.Input, err = readItems(v, inputItemsMax)
 		if err == nil && len(r.Input) == 0 {
-			err = v.invalid("empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead.")
+			err = v.invalid("empty_array",
+				"empty array. Expected an array with minimum length 1, but got an empty array instead.")
 		}
 		return err
 	})
@@ -139,7 +141,8 @@ func (r *ResponseRequest) readPast(f *fields) {
 	f.flag("background", &r.Background)
 	r.Shape.Background = r.Background
 	if v, ok := f.take("background"); ok && r.Background && !r.Shape.Store {
-		f.fail(v.invalid("invalid_value", "a response in the background must be stored: leave out 'store' or make it true."))
+		f.fail(v.invalid("invalid_value",
+			"a response in the background must be stored: leave out 'store' or make it true."))
 	}
 }
 
@@ -231,7 +234,8 @@ func (f *fields) metadata(name string) map[string]string {
 
 // PreviousNotFound is the error for a response to follow that is not stored.
 func PreviousNotFound(id string) error {
-	return withCode("previous_response_not_found", parley.Invalid("previous_response_id", "Previous response with id '%s' not found.", shorten(id)))
+	return withCode("previous_response_not_found",
+		parley.Invalid("previous_response_id", "Previous response with id '%s' not found.", shorten(id)))
 }
 
 // ThingNotFound is the error for an id that names nothing of the caller's:

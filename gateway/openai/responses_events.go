@@ -87,7 +87,13 @@ func (l *ResponseLog) Begin() {
 func (l *ResponseLog) Think(text string) {
 	l.open(ItemReasoning, "rs_", "reasoning_text")
 	l.text.WriteString(text)
-	l.emit(responseEvent{Type: "response.reasoning_text.delta", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Delta: &text})
+	l.emit(responseEvent{
+		Type:         "response.reasoning_text.delta",
+		ItemID:       l.item.ID,
+		OutputIndex:  l.at(),
+		ContentIndex: new(int),
+		Delta:        &text,
+	})
 }
 
 // Say adds to what the model says.
@@ -99,7 +105,14 @@ func (l *ResponseLog) Say(text string, logprobs []TokenLogprob) {
 	l.text.WriteString(text)
 	part := &l.item.Parts[0]
 	part.Logprobs = append(part.Logprobs, logprobs...)
-	l.emit(responseEvent{Type: "response.output_text.delta", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Delta: &text, Logprobs: &logprobs})
+	l.emit(responseEvent{
+		Type:         "response.output_text.delta",
+		ItemID:       l.item.ID,
+		OutputIndex:  l.at(),
+		ContentIndex: new(int),
+		Delta:        &text,
+		Logprobs:     &logprobs,
+	})
 }
 
 // Call adds to the call of that number. Its id and name come with its first
@@ -108,13 +121,20 @@ func (l *ResponseLog) Call(number int, id, name, arguments string) {
 	if l.item == nil || l.item.Type != ItemFunctionCall || l.call != number {
 		l.close("completed")
 		l.call = number
-		l.add(Item{Type: ItemFunctionCall, ID: l.itemID("fc_"), Status: "in_progress", CallID: id, Name: name})
+		l.add(Item{
+			Type:   ItemFunctionCall,
+			ID:     l.itemID("fc_"),
+			Status: "in_progress",
+			CallID: id,
+			Name:   name,
+		})
 	}
 	if arguments == "" {
 		return
 	}
 	l.text.WriteString(arguments)
-	l.emit(responseEvent{Type: "response.function_call_arguments.delta", ItemID: l.item.ID, OutputIndex: l.at(), Delta: &arguments})
+	l.emit(responseEvent{Type: "response.function_call_arguments.delta", ItemID: l.item.ID, OutputIndex: l.at(),
+		Delta: &arguments})
 }
 
 // at is the place of the item that grows.
@@ -147,7 +167,13 @@ func (l *ResponseLog) open(kind, prefix, part string) {
 	}
 	l.add(item)
 	l.item.Parts = []ItemPart{{Type: part}}
-	l.emit(responseEvent{Type: "response.content_part.added", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Part: &l.item.Parts[0]})
+	l.emit(responseEvent{
+		Type:         "response.content_part.added",
+		ItemID:       l.item.ID,
+		OutputIndex:  l.at(),
+		ContentIndex: new(int),
+		Part:         &l.item.Parts[0],
+	})
 }
 
 func (l *ResponseLog) add(item Item) {
@@ -166,18 +192,43 @@ func (l *ResponseLog) close(status string) {
 	switch l.item.Type {
 	case ItemFunctionCall:
 		l.item.Arguments = text
-		l.emit(responseEvent{Type: "response.function_call_arguments.done", ItemID: l.item.ID, OutputIndex: l.at(), Name: l.item.Name, Arguments: &text})
+		l.emit(responseEvent{
+			Type:        "response.function_call_arguments.done",
+			ItemID:      l.item.ID,
+			OutputIndex: l.at(),
+			Name:        l.item.Name,
+			Arguments:   &text,
+		})
 	case ItemMessage:
 		part := &l.item.Parts[0]
 		part.Text = text
 		logprobs := append([]TokenLogprob{}, part.Logprobs...)
-		l.emit(responseEvent{Type: "response.output_text.done", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Text: &text, Logprobs: &logprobs})
+		l.emit(responseEvent{
+			Type:         "response.output_text.done",
+			ItemID:       l.item.ID,
+			OutputIndex:  l.at(),
+			ContentIndex: new(int),
+			Text:         &text,
+			Logprobs:     &logprobs,
+		})
 	case ItemReasoning:
 		l.item.Parts[0].Text = text
-		l.emit(responseEvent{Type: "response.reasoning_text.done", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Text: &text})
+		l.emit(responseEvent{
+			Type:         "response.reasoning_text.done",
+			ItemID:       l.item.ID,
+			OutputIndex:  l.at(),
+			ContentIndex: new(int),
+			Text:         &text,
+		})
 	}
 	if l.item.Type != ItemFunctionCall {
-		l.emit(responseEvent{Type: "response.content_part.done", ItemID: l.item.ID, OutputIndex: l.at(), ContentIndex: new(int), Part: &l.item.Parts[0]})
+		l.emit(responseEvent{
+			Type:         "response.content_part.done",
+			ItemID:       l.item.ID,
+			OutputIndex:  l.at(),
+			ContentIndex: new(int),
+			Part:         &l.item.Parts[0],
+		})
 	}
 	l.emit(responseEvent{Type: "response.output_item.done", OutputIndex: l.at(), Item: l.item})
 	l.Response.Output = append(l.Response.Output, *l.item)

@@ -22,7 +22,8 @@ const (
 )
 
 // itemTypes are the types that a request may send.
-var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemReasoning, ItemReference, ItemCompaction}
+var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemReasoning, ItemReference,
+	ItemCompaction}
 
 // callIDMax bounds the id that ties a tool's output to its call.
 const callIDMax = 64
@@ -144,7 +145,8 @@ func readItems(v value, most int) ([]Item, error) {
 	var items []Item
 	for n, element := range v.elements() {
 		if n == most {
-			return nil, v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", most)
+			return nil, v.invalid("array_above_max_length",
+				"array too long. Expected an array with maximum length %d.", most)
 		}
 		item, err := readItem(element)
 		if err != nil {
@@ -371,5 +373,6 @@ func NothingToCompact() error {
 
 // UnknownItem is the error for a reference to an item that is not stored.
 func UnknownItem(id string) error {
-	return withCode("item_not_found", parley.Invalid("input", "Item with id '%s' not found. Only what a stored response gave can be referred to.", shorten(id)))
+	return withCode("item_not_found", parley.Invalid("input",
+		"Item with id '%s' not found. Only what a stored response gave can be referred to.", shorten(id)))
 }

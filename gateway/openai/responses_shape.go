@@ -96,7 +96,8 @@ type ResponseUsage struct {
 // ResponseUsageOf returns u in the shape of this interface. Whatever of the
 // prompt was not cached is now.
 func ResponseUsageOf(u parley.Usage) *ResponseUsage {
-	r := &ResponseUsage{InputTokens: u.PromptTokens, OutputTokens: u.OutputTokens, TotalTokens: u.PromptTokens + u.OutputTokens}
+	r := &ResponseUsage{InputTokens: u.PromptTokens, OutputTokens: u.OutputTokens,
+		TotalTokens: u.PromptTokens + u.OutputTokens}
 	r.InputTokensDetails.CachedTokens = u.CachedTokens
 	r.OutputTokensDetails = UsageOf(u).CompletionTokensDetails
 	return r
@@ -115,9 +116,18 @@ type Compaction struct {
 // emptyResponse is a response of which nothing is known yet.
 func emptyResponse() Response {
 	return Response{
-		Object: "response", Metadata: map[string]string{}, Output: []Item{}, ParallelToolCalls: true, ServiceTier: "default", Store: true,
-		Temperature: json.RawMessage("1"), TopP: json.RawMessage("1"), Truncation: "disabled",
-		Text: ResponseText{Format: json.RawMessage(`{"type":"text"}`)}, ToolChoice: json.RawMessage(`"auto"`), Tools: []ResponseTool{},
+		Object:            "response",
+		Metadata:          map[string]string{},
+		Output:            []Item{},
+		ParallelToolCalls: true,
+		ServiceTier:       "default",
+		Store:             true,
+		Temperature:       json.RawMessage("1"),
+		TopP:              json.RawMessage("1"),
+		Truncation:        "disabled",
+		Text:              ResponseText{Format: json.RawMessage(`{"type":"text"}`)},
+		ToolChoice:        json.RawMessage(`"auto"`),
+		Tools:             []ResponseTool{},
 	}
 }
 

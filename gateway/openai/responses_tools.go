@@ -8,7 +8,8 @@ import (
 // hostedTools are tools that another server would run by itself and that
 // agents name by habit. There are none here: they are left out of what a
 // response says are its tools. Asking for any other kind is an error.
-var hostedTools = []string{"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11", "local_shell", "shell", "apply_patch", "custom", "namespace", "tool_search"}
+var hostedTools = []string{"web_search", "web_search_2025_08_26", "web_search_preview",
+	"web_search_preview_2025_03_11", "local_shell", "shell", "apply_patch", "custom", "namespace", "tool_search"}
 
 // readFlatTools takes tools as this interface writes them: the function's
 // members stand beside the type.
@@ -22,7 +23,8 @@ func (r *ResponseRequest) readFlatTools(f *fields) {
 		}
 		for n, element := range v.elements() {
 			if n == toolsMax {
-				return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", toolsMax)
+				return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+					toolsMax)
 			}
 			if err := r.readFlatTool(element); err != nil {
 				return err
@@ -59,7 +61,8 @@ func (r *ResponseRequest) readFlatTool(v value) error {
 		return v.invalid("invalid_value", "there are two functions called '%s'.", t.Name)
 	}
 	r.Tools = append(r.Tools, t)
-	r.Shape.Tools = append(r.Shape.Tools, ResponseTool{"function", t.Name, optional(t.Description), t.Parameters, t.Strict})
+	r.Shape.Tools = append(r.Shape.Tools,
+		ResponseTool{"function", t.Name, optional(t.Description), t.Parameters, t.Strict})
 	return nil
 }
 
@@ -102,7 +105,8 @@ func (r *ResponseRequest) readFlatAllowed(f *fields) {
 		case !v.isArray():
 			return v.wrongType("an array of objects")
 		case v.isEmptyArray():
-			return v.invalid("empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead.")
+			return v.invalid("empty_array",
+				"empty array. Expected an array with minimum length 1, but got an empty array instead.")
 		}
 		for _, element := range v.elements() {
 			inner := element.fields()

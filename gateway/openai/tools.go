@@ -33,7 +33,8 @@ type Tool struct {
 // Refusal is the error for a function whose arguments cannot be held to its
 // schema.
 func (t *Tool) Refusal(why string) error {
-	return withCode("invalid_function_parameters", parley.Invalid(t.Param, "Invalid schema for function '%s': %s.", t.Name, why))
+	return withCode("invalid_function_parameters",
+		parley.Invalid(t.Param, "Invalid schema for function '%s': %s.", t.Name, why))
 }
 
 // A ToolMode says whether the model calls tools.
@@ -86,7 +87,8 @@ func (r *ChatRequest) readToolList(v value) error {
 	}
 	for i, element := range v.elements() {
 		if i == toolsMax {
-			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.", toolsMax)
+			return v.invalid("array_above_max_length", "array too long. Expected an array with maximum length %d.",
+				toolsMax)
 		}
 		t, err := readTool(element, v.key == "functions")
 		if err != nil {
@@ -159,7 +161,9 @@ func (f *fields) toolName(into *string) {
 	switch {
 	case f.err != nil || toolName.MatchString(*into):
 	case len(*into) > 64:
-		f.fail(v.invalid("string_above_max_length", "string too long. Expected a string with maximum length 64, but got a string with length %d instead.", len(*into)))
+		f.fail(v.invalid("string_above_max_length",
+			"string too long. Expected a string with maximum length 64, but got a string with length %d instead.",
+			len(*into)))
 	default:
 		f.fail(v.invalid("invalid_value", "'%s'. Expected a name of %s.", shorten(*into), toolNamePhrase))
 	}
@@ -241,7 +245,8 @@ func (r *ChatRequest) readAllowedTools(f *fields) {
 			f.fail(list.wrongType("an array of objects"))
 			return
 		case list.isEmptyArray():
-			f.fail(list.invalid("empty_array", "empty array. Expected an array with minimum length 1, but got an empty array instead."))
+			f.fail(list.invalid("empty_array",
+				"empty array. Expected an array with minimum length 1, but got an empty array instead."))
 			return
 		}
 		for _, element := range list.elements() {

@@ -33,7 +33,8 @@ var usageWidths = map[string]struct {
 }{"1m": {time.Minute, 60, 1440}, "1h": {time.Hour, 24, 168}, "1d": {24 * time.Hour, 7, 180}}
 
 // usageFilters are the parameters that name values, and what of.
-var usageFilters = map[string]string{"project_ids": "project_id", "user_ids": "user_id", "api_key_ids": "api_key_id", "models": "model", "batch": "batch"}
+var usageFilters = map[string]string{"project_ids": "project_id", "user_ids": "user_id", "api_key_ids": "api_key_id",
+	"models": "model", "batch": "batch"}
 
 const pagePrefix = "page_"
 
@@ -59,7 +60,8 @@ func ParseUsageQuery(query url.Values, groups ...string) (*UsageQuery, error) {
 		}
 	}
 	if query.Get("start_time") == "" {
-		return nil, withCode("missing_required_parameter", parley.Invalid("start_time", "Missing required parameter: 'start_time'."))
+		return nil, withCode("missing_required_parameter",
+			parley.Invalid("start_time", "Missing required parameter: 'start_time'."))
 	}
 	page, err := ParsePage(url.Values{"limit": query["limit"]}, bucket.usual, bucket.most)
 	if err != nil {
@@ -117,7 +119,8 @@ func listed(query url.Values, name string) (values []string) {
 }
 
 func invalidValue(param, value, wanted string) error {
-	return withCode("invalid_value", parley.Invalid(param, "Invalid '%s': '%s'. Supported values are: %s.", param, shorten(value), wanted))
+	return withCode("invalid_value",
+		parley.Invalid(param, "Invalid '%s': '%s'. Supported values are: %s.", param, shorten(value), wanted))
 }
 
 // A UsagePage is a list of buckets.
@@ -175,7 +178,8 @@ func (q *UsageQuery) Page(results map[int64][]any) UsagePage {
 	p := UsagePage{Object: "page", Data: []UsageBucket{}}
 	for i := range q.Buckets() {
 		start := q.Start.Add(time.Duration(i) * q.Width)
-		b := UsageBucket{Object: "bucket", StartTime: start.Unix(), EndTime: start.Add(q.Width).Unix(), Results: results[int64(i)]}
+		b := UsageBucket{Object: "bucket", StartTime: start.Unix(), EndTime: start.Add(q.Width).Unix(),
+			Results: results[int64(i)]}
 		if b.Results == nil {
 			b.Results = []any{}
 		}

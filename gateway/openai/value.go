@@ -283,9 +283,11 @@ func (v *value) integerIn(low, high int64) (int64, error) {
 	case err != nil:
 		return 0, err
 	case n < low:
-		return 0, v.invalid("integer_below_min_value", "integer below minimum value. Expected a value >= %d, but got %d instead.", low, n)
+		return 0, v.invalid("integer_below_min_value",
+			"integer below minimum value. Expected a value >= %d, but got %d instead.", low, n)
 	case n > high:
-		return 0, v.invalid("integer_above_max_value", "integer above maximum value. Expected a value <= %d, but got %d instead.", high, n)
+		return 0, v.invalid("integer_above_max_value",
+			"integer above maximum value. Expected a value <= %d, but got %d instead.", high, n)
 	}
 	return n, nil
 }
@@ -297,9 +299,11 @@ func (v *value) decimalIn(low, high float64) (float64, error) {
 	f, _ := strconv.ParseFloat(string(v.raw), 64) // out of range gives ±Inf, refused below
 	switch {
 	case f < low:
-		return 0, v.invalid("decimal_below_min_value", "decimal below minimum value. Expected a value >= %g, but got %g instead.", low, f)
+		return 0, v.invalid("decimal_below_min_value",
+			"decimal below minimum value. Expected a value >= %g, but got %g instead.", low, f)
 	case f > high:
-		return 0, v.invalid("decimal_above_max_value", "decimal above maximum value. Expected a value <= %g, but got %g instead.", high, f)
+		return 0, v.invalid("decimal_above_max_value",
+			"decimal above maximum value. Expected a value <= %g, but got %g instead.", high, f)
 	}
 	return f, nil
 }

@@ -56,7 +56,13 @@ const (
 // New returns an exporter of a service's spans to a collector, such as
 // http://127.0.0.1:4318. It sends once [Exporter.Run] is called.
 func New(endpoint, service string, log *slog.Logger) *Exporter {
-	return &Exporter{endpoint: endpoint + "/v1/traces", service: service, client: &http.Client{Timeout: sendMax}, log: log, spans: make(chan Span, spansWaiting)}
+	return &Exporter{
+		endpoint: endpoint + "/v1/traces",
+		service:  service,
+		client:   &http.Client{Timeout: sendMax},
+		log:      log,
+		spans:    make(chan Span, spansWaiting),
+	}
 }
 
 // Export queues spans. It never waits.
@@ -155,8 +161,10 @@ func (s *Span) object() object {
 	if s.Error != "" {
 		status = object{"code": 2, "message": s.Error}
 	}
-	o := object{"traceId": hex.EncodeToString(s.Trace[:]), "spanId": hex.EncodeToString(s.ID[:]), "name": s.Name, "kind": kind, "status": status,
-		"startTimeUnixNano": strconv.FormatInt(s.Start.UnixNano(), 10), "endTimeUnixNano": strconv.FormatInt(s.End.UnixNano(), 10), "attributes": attributes(s.Attributes)}
+	o := object{"traceId": hex.EncodeToString(s.Trace[:]), "spanId": hex.EncodeToString(s.ID[:]), "name": s.Name,
+		"kind": kind, "status": status,
+		"startTimeUnixNano": strconv.FormatInt(s.Start.UnixNano(), 10),
+		"endTimeUnixNano":   strconv.FormatInt(s.End.UnixNano(), 10), "attributes": attributes(s.Attributes)}
 	if s.Parent != [8]byte{} {
 		o["parentSpanId"] = hex.EncodeToString(s.Parent[:])
 	}

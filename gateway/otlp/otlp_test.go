@@ -57,7 +57,8 @@ func TestExportFromManySides(t *testing.T) {
 	for i := range sides {
 		senders.Go(func() {
 			for j := range each {
-				e.Export([]Span{{Name: "a", ID: [8]byte{byte(i), byte(j), 1}, Attributes: map[string]any{"n": j}}, {Name: "b", ID: [8]byte{byte(i), byte(j), 2}}})
+				e.Export([]Span{{Name: "a", ID: [8]byte{byte(i), byte(j), 1}, Attributes: map[string]any{"n": j}},
+					{Name: "b", ID: [8]byte{byte(i), byte(j), 2}}})
 			}
 		})
 	}
@@ -96,16 +97,19 @@ func TestExportNeverWaits(t *testing.T) {
 func TestEncode(t *testing.T) {
 	at := time.Unix(1, 5)
 	var got sent
-	body := Encode("parley-worker", []Span{{Trace: [16]byte{1}, ID: [8]byte{2}, Parent: [8]byte{3}, Name: "x", Start: at, End: at, Error: "broken",
-		Attributes: map[string]any{"s": "v", "n": 7, "b": true, "l": []string{"stop"}}}})
+	body := Encode("parley-worker",
+		[]Span{{Trace: [16]byte{1}, ID: [8]byte{2}, Parent: [8]byte{3}, Name: "x", Start: at, End: at, Error: "broken",
+			Attributes: map[string]any{"s": "v", "n": 7, "b": true, "l": []string{"stop"}}}})
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatal(err)
 	}
-	if a := got.ResourceSpans[0].Resource.Attributes[0]; a.Key != "service.name" || a.Value["stringValue"] != "parley-worker" {
+	if a := got.ResourceSpans[0].Resource.Attributes[0]; a.Key != "service.name" ||
+		a.Value["stringValue"] != "parley-worker" {
 		t.Errorf("resource %+v", a)
 	}
 	span := got.ResourceSpans[0].ScopeSpans[0].Spans[0]
-	if span.TraceID != "01000000000000000000000000000000" || span.SpanID != "0200000000000000" || span.ParentSpanID != "0300000000000000" || span.Status.Code != 2 {
+	if span.TraceID != "01000000000000000000000000000000" || span.SpanID != "0200000000000000" ||
+		span.ParentSpanID != "0300000000000000" || span.Status.Code != 2 {
 		t.Errorf("span %+v", span)
 	}
 	text, _ := json.Marshal(span.Attributes) // maps and strings

@@ -152,7 +152,8 @@ func (l *Lead) send(lease, stream time.Duration, sealed []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.relay.config.Timeout)
 	defer cancel()
 	keys := []string{l.place.lead, l.place.stream}
-	held, err := writeScript.Run(ctx, l.relay.client, keys, l.place.id, lease.Milliseconds(), stream.Milliseconds(), sealed).Int()
+	held, err := writeScript.Run(ctx, l.relay.client, keys, l.place.id, lease.Milliseconds(), stream.Milliseconds(),
+		sealed).Int()
 	if err == nil && held == 0 {
 		return errLease
 	}

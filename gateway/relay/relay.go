@@ -159,7 +159,8 @@ var (
 // Exactly one of lead and follow is not nil without an error. A request whose class is
 // above the leader's follows only an answer that has begun: alone it may have its
 // turn earlier. Both are nil if it has not.
-func (r *Redis) Join(ctx context.Context, name [sha256.Size]byte, class parley.Class) (lead *Lead, follow *Follow, err error) {
+func (r *Redis) Join(ctx context.Context, name [sha256.Size]byte,
+	class parley.Class) (lead *Lead, follow *Follow, err error) {
 	if time.Now().UnixNano() < r.rests.Load() {
 		return nil, nil, ErrDown
 	}

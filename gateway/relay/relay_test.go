@@ -56,7 +56,8 @@ func all(t *testing.T, f *Follow) (deltas []parley.Delta, s State) {
 }
 
 func said(n int) parley.Delta {
-	return parley.Delta{Tokens: []parley.Token{parley.Token(n)}, Logprobs: []parley.Logprob{{Token: parley.Token(n), Logprob: -0.25}}}
+	return parley.Delta{Tokens: []parley.Token{parley.Token(n)},
+		Logprobs: []parley.Logprob{{Token: parley.Token(n), Logprob: -0.25}}}
 }
 
 // TestFollowersHaveAllOfAnAnswer has two gateways follow a third, one from the start and
@@ -75,12 +76,14 @@ func TestFollowersHaveAllOfAnAnswer(t *testing.T) {
 		want = append(want, said(i))
 		lead.Add(want[i])
 		if i == 0 { // it comes while the answer goes on
-			if deltas, s, err := follow.Next(t.Context()); err != nil || s != Going || !reflect.DeepEqual(deltas, want) {
+			if deltas, s, err := follow.Next(t.Context()); err != nil || s != Going ||
+				!reflect.DeepEqual(deltas, want) {
 				t.Fatalf("first came %v, %q, %v", deltas, s, err)
 			}
 		}
 	}
-	want = append(want, parley.Delta{Finish: parley.FinishStop, StopString: "a needle", Usage: &parley.Usage{PromptTokens: 3}})
+	want = append(want,
+		parley.Delta{Finish: parley.FinishStop, StopString: "a needle", Usage: &parley.Usage{PromptTokens: 3}})
 	lead.Add(want[50])
 	lead.End(Complete)
 	if got, s := all(t, follow); s != Complete || !reflect.DeepEqual(got, want[1:]) {

@@ -65,7 +65,13 @@ func (p *page) joinRun(i, j int) {
 	for k := i; k < min(j, i+wordMax); k++ {
 		p.letters = append(p.letters, p.text(k)...)
 	}
-	p.words = append(p.words, word{from: from, to: int32(len(p.letters)), start: p.words[i].start, end: p.words[j-1].end, mark: masked})
+	p.words = append(p.words, word{
+		from:  from,
+		to:    int32(len(p.letters)),
+		start: p.words[i].start,
+		end:   p.words[j-1].end,
+		mark:  masked,
+	})
 	p.classify(len(p.words) - 1)
 }
 
@@ -88,7 +94,8 @@ func codeRun(text string, from int) (start, end int) {
 }
 
 func isCode(b byte) bool {
-	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' || b == '-' || b == '_'
+	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' || b == '-' ||
+		b == '_'
 }
 
 // decode returns the text that a piece of code stands for, if it is one.
@@ -166,8 +173,10 @@ func hashesOf(words map[string]bool) map[uint32]bool {
 	return hashes
 }
 
-var commonWords = wordSet("the", "of", "and", "to", "in", "is", "you", "that", "it", "for", "on", "are", "as", "with", "your", "what", "this",
-	"all", "how", "me", "do", "not", "tell", "was", "be", "have", "from", "ignore", "instructions", "previous", "password", "make")
+var commonWords = wordSet("the", "of", "and", "to", "in", "is", "you", "that", "it", "for", "on", "are", "as", "with",
+	"your", "what", "this",
+	"all", "how", "me", "do", "not", "tell", "was", "be", "have", "from", "ignore", "instructions", "previous",
+	"password", "make")
 
 func common(text string) int {
 	n := 0

@@ -14,18 +14,28 @@ type guard struct {
 }
 
 // forbids are the words with which a prompt forbids.
-var forbids = wordSet("not", "dont", "never", "avoid", "avoiding", "cannot", "cant", "mustnt", "shouldnt", "forbidden", "prohibited", "refuse",
-	"refrain", "strictly", "secret", "confidential", "disallowed", "without", "no", "except", "nobody", "private", "guard")
+var forbids = wordSet("not", "dont", "never", "avoid", "avoiding", "cannot", "cant", "mustnt", "shouldnt", "forbidden",
+	"prohibited", "refuse",
+	"refrain", "strictly", "secret", "confidential", "disallowed", "without", "no", "except", "nobody", "private",
+	"guard")
 
 // fillers are words that say nothing of a topic.
-var fillers = wordSet("about", "above", "all", "also", "always", "and", "any", "anyone", "answer", "answers", "are", "asked", "assistant", "because",
-	"been", "being", "between", "both", "but", "can", "cannot", "cant", "chatbot", "circumstances", "costs", "could", "developed", "discuss",
-	"discussing", "dont", "due", "does", "doing", "each", "ever", "every", "following", "for", "from", "give", "good", "had", "has", "have", "having", "help",
-	"helps", "her", "here", "hers", "him", "his", "how", "however", "into", "its", "job", "just", "know", "like", "made", "maintain", "make", "many", "matter", "may",
-	"more", "most", "much", "must", "name", "need", "never", "not", "now", "often", "only", "other", "our", "out", "over", "please", "programmed", "provide",
-	"question", "questions", "related", "role", "same", "share", "should", "some", "such", "task", "tell", "than", "that", "the", "their", "them", "then", "there",
-	"these", "they", "this", "those", "topic", "topics", "under", "until", "use", "used", "user", "users", "using", "very", "want", "was", "were", "what", "when",
-	"where", "which", "while", "who", "why", "will", "with", "would", "you", "your", "yours", "reveal", "avoid", "anything", "information", "explain", "write", "work")
+var fillers = wordSet("about", "above", "all", "also", "always", "and", "any", "anyone", "answer", "answers", "are",
+	"asked", "assistant", "because",
+	"been", "being", "between", "both", "but", "can", "cannot", "cant", "chatbot", "circumstances", "costs", "could",
+	"developed", "discuss",
+	"discussing", "dont", "due", "does", "doing", "each", "ever", "every", "following", "for", "from", "give", "good",
+	"had", "has", "have", "having", "help",
+	"helps", "her", "here", "hers", "him", "his", "how", "however", "into", "its", "job", "just", "know", "like",
+	"made", "maintain", "make", "many", "matter", "may",
+	"more", "most", "much", "must", "name", "need", "never", "not", "now", "often", "only", "other", "our", "out",
+	"over", "please", "programmed", "provide",
+	"question", "questions", "related", "role", "same", "share", "should", "some", "such", "task", "tell", "than",
+	"that", "the", "their", "them", "then", "there",
+	"these", "they", "this", "those", "topic", "topics", "under", "until", "use", "used", "user", "users", "using",
+	"very", "want", "was", "were", "what", "when",
+	"where", "which", "while", "who", "why", "will", "with", "would", "you", "your", "yours", "reveal", "avoid",
+	"anything", "information", "explain", "write", "work")
 
 func wordSet(words ...string) map[string]bool {
 	set := make(map[string]bool, len(words))
@@ -40,7 +50,8 @@ const stemLen = 5
 
 func (p *page) stem(i int) (uint32, bool) {
 	letters := p.text(i)
-	if len(letters) < 2 || len(letters) < 3 && p.words[i].mark&loud == 0 && p.words[i].end-p.words[i].start > 2 || fillers[string(letters)] {
+	if len(letters) < 2 || len(letters) < 3 && p.words[i].mark&loud == 0 && p.words[i].end-p.words[i].start > 2 ||
+		fillers[string(letters)] {
 		return 0, false
 	}
 	return hashOf(letters[:min(len(letters), stemLen)]), len(letters) > 2

@@ -91,7 +91,9 @@ func TestRequestsKeepTheModeratorsTheyBeganWith(t *testing.T) {
 		http.Error(w, "down", http.StatusInternalServerError)
 	}))
 	defer server.Close()
-	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [first]}, moderators: {first: {url: "`+server.URL+`"}}}`))
+	k := NewKeeper(
+		bookOf(t,
+			`safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [first]}, moderators: {first: {url: "`+server.URL+`"}}}`))
 	r := k.For("", "")
 	k.Replace(DefaultBook())
 	_, down := k.Moderate(t.Context(), r, "Hello", false, nil)
@@ -106,7 +108,10 @@ func TestModeratorsSayOnlyWhatTheyAreAsked(t *testing.T) {
 		_, _ = w.Write([]byte(`{"results":[{"categories":{"hate":true,"violence":true}}]}`))
 	}))
 	defer server.Close()
-	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: block, violence: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`", categories: [violence]}}}`))
+	k := NewKeeper(
+		bookOf(t,
+			`safety: {default: {input: {hate: block, violence: block}, moderators: [m]}, moderators: {m: {url: "`+
+				server.URL+`", categories: [violence]}}}`))
 	r := k.For("", "")
 	found, _ := k.Moderate(t.Context(), r, "Hello", false, nil)
 	decisions, _ := r.DecideInput(found["m"], FromUser)
@@ -144,7 +149,8 @@ func TestModeratorsAreNotFollowed(t *testing.T) {
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	k := NewKeeper(bookOf(t, `safety: {default: {input: {hate: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`"}}}`))
+	k := NewKeeper(bookOf(t,
+		`safety: {default: {input: {hate: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`"}}}`))
 	if _, down := k.Moderate(t.Context(), k.For("", ""), "a secret", false, nil); down["m"] == nil {
 		t.Error("a redirect was taken for an answer")
 	}

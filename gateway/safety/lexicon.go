@@ -169,7 +169,8 @@ func (l *lexicon) unmask(letters []byte) ([]byte, bool) {
 }
 
 // symbolFor are the letters that digits and symbols are written for.
-var symbolFor = [128]byte{'0': 'o', '1': 'i', '3': 'e', '4': 'a', '5': 's', '7': 't', '8': 'b', '@': 'a', '$': 's', '!': 'i'}
+var symbolFor = [128]byte{'0': 'o', '1': 'i', '3': 'e', '4': 'a', '5': 's', '7': 't', '8': 'b', '@': 'a', '$': 's',
+	'!': 'i'}
 
 func (l *lexicon) starred(letters []byte) ([]byte, bool) {
 	for _, candidate := range l.spelled[[2]byte{byte(len(letters)), letters[0]}] {

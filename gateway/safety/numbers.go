@@ -170,7 +170,8 @@ func (w *number) isDate() bool {
 		return false
 	}
 	isDay := func(a, b int) bool {
-		return w.groups[a] <= 2 && w.groups[b] <= 2 && min(w.value(a), w.value(b)) <= 12 && max(w.value(a), w.value(b)) <= 31 && w.value(a) > 0 && w.value(b) > 0
+		return w.groups[a] <= 2 && w.groups[b] <= 2 && min(w.value(a), w.value(b)) <= 12 && max(w.value(a),
+			w.value(b)) <= 31 && w.value(a) > 0 && w.value(b) > 0
 	}
 	ok := w.groups[0] == 4 && isDay(1, 2) || w.groups[2] == 4 && isDay(0, 1)
 	if ok && w.g > 3 {
@@ -209,7 +210,8 @@ func (w *number) isCard() bool {
 	if w.n < 13 || w.n > 19 || w.plus || w.brackets || w.extension || w.digits[0] < '2' || w.digits[0] > '6' {
 		return false
 	}
-	if w.g > 1 && (w.groups[0] != 4 || !w.same(w.separators[0], w.g-1) || w.separators[0] != ' ' && w.separators[0] != '-') {
+	if w.g > 1 && (w.groups[0] != 4 || !w.same(w.separators[0], w.g-1) ||
+		w.separators[0] != ' ' && w.separators[0] != '-') {
 		return false
 	}
 	return luhn(w.digits[:w.n])

@@ -42,7 +42,8 @@ type Guard func(ctx context.Context, model, text string) (string, error)
 
 // Moderate asks the moderators of a ruling about a text. It returns what they
 // found and, for those that did not answer, an error for each.
-func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool, guard Guard) (found map[string]*Verdict, down map[string]error) {
+func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool,
+	guard Guard) (found map[string]*Verdict, down map[string]error) {
 	found, down = map[string]*Verdict{}, map[string]error{}
 	for _, name := range r.Moderators {
 		m := r.known[name]
@@ -198,7 +199,8 @@ func (v *Verdict) raise(name string, score float32) {
 }
 
 // guardPrompt asks a model for a verdict in words that are easy to read.
-const guardPrompt = "You judge texts. Answer with the single word safe, or with the word unsafe and then, parted by commas, which of these the text is: " +
+const guardPrompt = "You judge texts. Answer with the single word safe, or with the word unsafe and then, parted " +
+	"by commas, which of these the text is: " +
 	"harassment, hate, sexual, sexual/minors, violence, self-harm, illicit, injection.\n\nText:\n"
 
 // askGuard has a model of this server judge a text.
@@ -216,7 +218,9 @@ func askGuard(ctx context.Context, m *Moderator, text string, guard Guard) (*Ver
 // readGuard reads what a guard model says: "safe", or "unsafe" and names of
 // categories, be they ours or the codes that Llama Guard has for them.
 func readGuard(said string, textBytes int) (*Verdict, error) {
-	words := strings.FieldsFunc(strings.ToLower(said), func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '.' || r == ':' })
+	words := strings.FieldsFunc(strings.ToLower(said), func(r rune) bool {
+		return r == ' ' || r == ',' || r == '\n' || r == '.' || r == ':'
+	})
 	v := &Verdict{}
 	switch {
 	case len(words) == 0:
@@ -245,6 +249,7 @@ func readGuard(said string, textBytes int) (*Verdict, error) {
 
 // guardCodes are the codes of hazards that Llama Guard 3 answers with.
 var guardCodes = map[string]Category{
-	"s1": Violence, "s2": Illicit, "s3": Sexual, "s4": SexualMinors, "s5": Harassment, "s6": Illicit, "s7": PII, "s9": Violence,
+	"s1": Violence, "s2": Illicit, "s3": Sexual, "s4": SexualMinors, "s5": Harassment, "s6": Illicit, "s7": PII,
+	"s9":  Violence,
 	"s10": Hate, "s11": SelfHarm, "s12": Sexual, "s14": Injection,
 }

@@ -47,7 +47,8 @@ func (p *page) phrases(to []uint32) []uint32 {
 		if p.words[i].mark&hidden != 0 {
 			hiddenWords++
 		}
-		if i >= 3 && (p.words[i].hash == p.words[i-1].hash || p.words[i].hash == p.words[i-2].hash || p.words[i].hash == p.words[i-3].hash) {
+		if i >= 3 && (p.words[i].hash == p.words[i-1].hash || p.words[i].hash == p.words[i-2].hash ||
+			p.words[i].hash == p.words[i-3].hash) {
 			run++
 		} else {
 			run = 0

@@ -135,7 +135,8 @@ var formKinds = []string{KindEmail, KindPhone, KindCard, KindIBAN, KindSSN, Kind
 // nameKinds need the tagger.
 var nameKinds = []string{KindPerson, KindPlace, KindAddress, KindCompany, KindTitle, KindLicense}
 
-var allKinds = append(slices.Clone(formKinds), KindURL, KindDate, KindPrefix, KindPerson, KindPlace, KindAddress, KindCompany, KindTitle)
+var allKinds = append(slices.Clone(formKinds), KindURL, KindDate, KindPrefix, KindPerson, KindPlace, KindAddress,
+	KindCompany, KindTitle)
 
 // DefaultBook flags and never blocks: what to block is the operator's decision.
 func DefaultBook() *Book {
@@ -261,7 +262,13 @@ type Ruling struct {
 // For returns what holds for a tenant at a model: the default, what the model
 // has in its place, and what the tenant has in the place of both.
 func (b *Book) For(tenant, model string) *Ruling {
-	r := &Ruling{Kinds: formKinds, Window: windowDefault, Refusal: refusalDefault, LogText: b.LogText, known: b.Moderators}
+	r := &Ruling{
+		Kinds:   formKinds,
+		Window:  windowDefault,
+		Refusal: refusalDefault,
+		LogText: b.LogText,
+		known:   b.Moderators,
+	}
 	for _, p := range []Policy{b.Default, b.Models[model], b.Tenants[tenant]} {
 		r.lay(p)
 	}
@@ -331,7 +338,9 @@ func (r *Ruling) names(rules *[categories]Rule) bool {
 	if a := rules[PII].Action; a == "" || a == Off {
 		return false
 	}
-	return slices.ContainsFunc(r.Kinds, func(k string) bool { return slices.Contains(nameKinds, k) && k != KindLicense })
+	return slices.ContainsFunc(r.Kinds, func(k string) bool {
+		return slices.Contains(nameKinds, k) && k != KindLicense
+	})
 }
 
 // A Decision is a finding and what follows from it.
@@ -346,7 +355,8 @@ func (r *Ruling) decide(rules *[categories]Rule, v *Verdict, o Origin) (list []D
 	sternest = Off
 	for _, f := range v.Findings {
 		rule := rules[f.Category]
-		if !rule.holdsFor(f.Category, o) || f.Score < rule.Threshold || f.Category == PII && !slices.Contains(r.Kinds, f.Kind) {
+		if !rule.holdsFor(f.Category, o) || f.Score < rule.Threshold ||
+			f.Category == PII && !slices.Contains(r.Kinds, f.Kind) {
 			continue
 		}
 		list = append(list, Decision{f, rule.Action})
@@ -399,7 +409,9 @@ func (r *Ruling) AsksOf(o Origin) bool {
 
 // AsksOfOutput reports whether a moderator judges answers that are not streamed.
 func (r *Ruling) AsksOfOutput() bool {
-	return r.LooksAtOutput() && slices.ContainsFunc(r.Moderators, func(name string) bool { return r.known[name].Output })
+	return r.LooksAtOutput() && slices.ContainsFunc(r.Moderators, func(name string) bool {
+		return r.known[name].Output
+	})
 }
 
 // InputNames reports whether names are looked for in prompts.

@@ -63,7 +63,9 @@ func forms(to []Finding, text string) []Finding {
 // address of mail is recognized at its "@", after its beginning was passed.
 func withoutOverlaps(list []Finding, begin int) []Finding {
 	part := list[begin:]
-	slices.SortFunc(part, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End)) })
+	slices.SortFunc(part, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
+	})
 	kept := list[:begin]
 	for _, f := range part {
 		if n := len(kept); n == begin || kept[n-1].End <= f.Start {
@@ -155,7 +157,13 @@ func titleAt(text string, i int) (Finding, bool) {
 }
 
 func pii(kind string, start, end int) (Finding, bool) {
-	return Finding{Category: PII, Kind: kind, Start: start, End: end, Score: 1}, true
+	return Finding{
+		Category: PII,
+		Kind:     kind,
+		Start:    start,
+		End:      end,
+		Score:    1,
+	}, true
 }
 
 func isDigit(b byte) bool    { return b >= '0' && b <= '9' }
@@ -198,9 +206,14 @@ func emailAt(text string, at int) (Finding, bool) {
 
 // ibanLengths are the lengths of account numbers by country, where known.
 var ibanLengths = map[[2]byte]int{
-	{'A', 'D'}: 24, {'A', 'E'}: 23, {'A', 'T'}: 20, {'B', 'E'}: 16, {'B', 'G'}: 22, {'C', 'H'}: 21, {'C', 'Y'}: 28, {'C', 'Z'}: 24, {'D', 'E'}: 22, {'D', 'K'}: 18, {'E', 'E'}: 20, {'E', 'S'}: 24, {'F', 'I'}: 18, {'F', 'R'}: 27, {'G', 'B'}: 22,
-	{'G', 'R'}: 27, {'H', 'R'}: 21, {'H', 'U'}: 28, {'I', 'E'}: 22, {'I', 'S'}: 26, {'I', 'T'}: 27, {'L', 'I'}: 21, {'L', 'T'}: 20, {'L', 'U'}: 20, {'L', 'V'}: 21, {'M', 'C'}: 27, {'M', 'T'}: 31, {'N', 'L'}: 18, {'N', 'O'}: 15, {'P', 'L'}: 28,
-	{'P', 'T'}: 25, {'R', 'O'}: 24, {'S', 'A'}: 24, {'S', 'E'}: 24, {'S', 'I'}: 19, {'S', 'K'}: 24, {'T', 'R'}: 26, {'U', 'A'}: 29,
+	{'A', 'D'}: 24, {'A', 'E'}: 23, {'A', 'T'}: 20, {'B', 'E'}: 16, {'B', 'G'}: 22, {'C', 'H'}: 21, {'C', 'Y'}: 28,
+	{'C', 'Z'}: 24, {'D', 'E'}: 22, {'D', 'K'}: 18, {'E', 'E'}: 20, {'E', 'S'}: 24, {'F', 'I'}: 18, {'F', 'R'}: 27,
+	{'G', 'B'}: 22,
+	{'G', 'R'}: 27, {'H', 'R'}: 21, {'H', 'U'}: 28, {'I', 'E'}: 22, {'I', 'S'}: 26, {'I', 'T'}: 27, {'L', 'I'}: 21,
+	{'L', 'T'}: 20, {'L', 'U'}: 20, {'L', 'V'}: 21, {'M', 'C'}: 27, {'M', 'T'}: 31, {'N', 'L'}: 18, {'N', 'O'}: 15,
+	{'P', 'L'}: 28,
+	{'P', 'T'}: 25, {'R', 'O'}: 24, {'S', 'A'}: 24, {'S', 'E'}: 24, {'S', 'I'}: 19, {'S', 'K'}: 24, {'T', 'R'}: 26,
+	{'U', 'A'}: 29,
 }
 
 func ibanAt(text string, i int) (Finding, bool) {
@@ -271,7 +284,8 @@ func webAt(text string, i int) (Finding, bool) {
 	end := run(text, i, func(b byte) bool {
 		return b > ' ' && b != '"' && b != '<' && b != '>' && b != ')' && b != '\'' && b != '`' && b != ']'
 	})
-	for end > i && (text[end-1] == '.' || text[end-1] == ',' || text[end-1] == '!' || text[end-1] == '?' || text[end-1] == ':' || text[end-1] == ';') {
+	for end > i && (text[end-1] == '.' || text[end-1] == ',' || text[end-1] == '!' || text[end-1] == '?' ||
+		text[end-1] == ':' || text[end-1] == ';') {
 		end--
 	}
 	if end-i < n+4 {

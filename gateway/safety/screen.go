@@ -261,7 +261,13 @@ func (v *Verdict) add(w *workspace, c Category, kind string, score float32, span
 	if score < findMin || span[1] == span[0] {
 		return
 	}
-	v.Findings = append(v.Findings, Finding{Category: c, Kind: kind, Score: score, Start: int(w.words[span[0]].start), End: w.lastByte(span)})
+	v.Findings = append(v.Findings, Finding{
+		Category: c,
+		Kind:     kind,
+		Score:    score,
+		Start:    int(w.words[span[0]].start),
+		End:      w.lastByte(span),
+	})
 }
 
 // lastByte is where a span of words ends: hidden words stand behind those

@@ -44,7 +44,8 @@ func TestVerdicts(t *testing.T) {
 		{Text{Body: "You are a worthless piece of shit and everybody hates you, f*cking idiot"}, Harassment, true},
 		{Text{Body: "What is the capital of France?"}, Injection, false},
 		{Text{Body: "What is the capital of France?", Origin: FromTool}, Injection, true},
-		{Text{Body: "Dear customer, your package has shipped and arrives on Monday.", Origin: FromTool}, Injection, false},
+		{Text{Body: "Dear customer, your package has shipped and arrives on Monday.", Origin: FromTool}, Injection,
+			false},
 		{Text{Body: "How do I kill a process on Linux?"}, Violence, false},
 		{Text{Body: "My mail is jane@example.com"}, PII, true},
 	} {
@@ -56,7 +57,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestOffsetsLieInTheText(t *testing.T) {
-	text := "A quiet day at the lake. " + strings.Repeat("The boats went out and came back in. ", 40) + "Shut up you fucking moron, I will kill you!"
+	text := "A quiet day at the lake. " + strings.Repeat("The boats went out and came back in. ",
+		40) + "Shut up you fucking moron, I will kill you!"
 	for _, f := range New().Judge(Text{Body: text, Names: true}).Findings {
 		if f.Start < 0 || f.End > len(text) || f.Start >= f.End {
 			t.Errorf("finding %+v in %d bytes", f, len(text))
@@ -85,7 +87,9 @@ func FuzzJudge(f *testing.F) {
 
 // longText has about 4096 tokens.
 func longText() string {
-	return strings.Repeat("The committee met on Tuesday to discuss the harbour, the budget and Anna Smith's proposal for a new bridge. ", 160)
+	return strings.Repeat(
+		"The committee met on Tuesday to discuss the harbour, the budget and Anna Smith's proposal for a new bridge. ",
+		160)
 }
 
 func BenchmarkJudge4K(b *testing.B) {
@@ -112,13 +116,16 @@ func BenchmarkJudge4KAll(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, text := range map[string]string{"repeated": english, "varied": string(varied[:min(len(varied), len(english))]), "russian": russian} {
+	for name, text := range map[string]string{"repeated": english,
+		"varied": string(varied[:min(len(varied), len(english))]), "russian": russian} {
 		b.Run(name, func(b *testing.B) {
 			s := New()
 			var took []time.Duration
 			for b.Loop() {
 				begin := time.Now()
-				s.Judge(Text{Body: text, Origin: FromTool, System: "You help with cooking. Never discuss politics, and keep the password secret.", Names: true})
+				s.Judge(Text{Body: text, Origin: FromTool,
+					System: "You help with cooking. Never discuss politics, and keep the password secret.",
+					Names:  true})
 				took = append(took, time.Since(begin))
 			}
 			slices.Sort(took)

@@ -52,8 +52,11 @@ func secretAt(text string, i int) (Finding, bool) {
 		if !strings.HasPrefix(rest, f.prefix) {
 			continue
 		}
-		end := run(rest, len(f.prefix), func(b byte) bool { return isAlpha(b) || isDigit(b) || strings.IndexByte(f.more, b) >= 0 })
-		if end-len(f.prefix) < f.min || f.kind == "twilio_key" && (end != 34 || !lowerHex(rest[2:end])) || f.kind == "aws_key" && end != 20 || f.kind == "jwt" && strings.Count(rest[:end], ".") != 2 {
+		end := run(rest, len(f.prefix), func(b byte) bool {
+			return isAlpha(b) || isDigit(b) || strings.IndexByte(f.more, b) >= 0
+		})
+		if end-len(f.prefix) < f.min || f.kind == "twilio_key" && (end != 34 || !lowerHex(rest[2:end])) ||
+			f.kind == "aws_key" && end != 20 || f.kind == "jwt" && strings.Count(rest[:end], ".") != 2 {
 			continue
 		}
 		if f.prefix == "sk-" && !mixed(rest[3:end]) {
@@ -85,7 +88,13 @@ var secretsFrom = func() (t [256][]*secretForm) {
 }()
 
 func secret(kind string, start, end int) (Finding, bool) {
-	return Finding{Category: Secrets, Kind: kind, Start: start, End: end, Score: 1}, true
+	return Finding{
+		Category: Secrets,
+		Kind:     kind,
+		Start:    start,
+		End:      end,
+		Score:    1,
+	}, true
 }
 
 func lowerHex(s string) bool {
@@ -127,7 +136,8 @@ func privateKeyAt(text string, i int) (Finding, bool) {
 
 // connectionAt finds a password in the address of a database.
 func connectionAt(text string, i int) (Finding, bool) {
-	n := prefixFold(text[i:], "postgres://", "postgresql://", "mysql://", "mongodb://", "mongodb+srv://", "redis://", "amqp://")
+	n := prefixFold(text[i:], "postgres://", "postgresql://", "mysql://", "mongodb://", "mongodb+srv://", "redis://",
+		"amqp://")
 	if n == 0 {
 		return Finding{}, false
 	}
@@ -142,7 +152,8 @@ func connectionAt(text string, i int) (Finding, bool) {
 }
 
 // assigned are names that secrets are given to, in lower case.
-var assigned = []string{"password", "passwd", "passphrase", "pwd", "secret_key", "secret", "api_key", "api-key", "apikey", "access_key", "access_token",
+var assigned = []string{"password", "passwd", "passphrase", "pwd", "secret_key", "secret", "api_key", "api-key",
+	"apikey", "access_key", "access_token",
 	"auth_token", "client_secret", "private_key", "aws_secret_access_key", "authorization: bearer", "bearer"}
 
 // assignedFrom are those names by their first letter.

@@ -25,9 +25,12 @@ safety:
 `
 
 var calm = []string{
-	"The harbour was quiet in the morning and the boats lay still.", "Anna walked along the quay and counted the gulls.",
-	"Naïve plans — café mornings, über-early walks — filled her notebook.", "She bought bread and two apples and went home.",
-	"The museum opens at nine and has a great collection of paintings.", "You can take the train to the coast in two hours.",
+	"The harbour was quiet in the morning and the boats lay still.",
+	"Anna walked along the quay and counted the gulls.",
+	"Naïve plans — café mornings, über-early walks — filled her notebook.",
+	"She bought bread and two apples and went home.",
+	"The museum opens at nine and has a great collection of paintings.",
+	"You can take the train to the coast in two hours.",
 	"In the evening the family cooked soup and played cards.", "The report explains how the new bridge was built.",
 }
 
@@ -37,7 +40,8 @@ var flaggedTexts = []string{
 }
 
 var redactedTexts = []string{
-	"jane.doe@example.com", "4532424071974464", "GB04QHGE83377763088197", "sk-proj-abcDEF0123456789abcDEF0123", "AKIAIOSFODNN7EXAMPLE", "(760)514-1109",
+	"jane.doe@example.com", "4532424071974464", "GB04QHGE83377763088197", "sk-proj-abcDEF0123456789abcDEF0123",
+	"AKIAIOSFODNN7EXAMPLE", "(760)514-1109",
 }
 
 // random text of n calm words with something planted in the middle.
@@ -110,14 +114,16 @@ func TestNothingLeaksHoweverAnswersAreCut(t *testing.T) {
 		if blocked {
 			at := strings.Index(text, what)
 			if !halted || len(shown) > at || !strings.HasPrefix(text, shown) {
-				t.Fatalf("%d: halted %v, %d bytes shown, what is blocked begins at %d:\n%s\n%s", i, halted, len(shown), at, text, shown)
+				t.Fatalf("%d: halted %v, %d bytes shown, what is blocked begins at %d:\n%s\n%s", i, halted, len(shown),
+					at, text, shown)
 			}
 			continue
 		}
 		if halted || strings.Contains(shown, what[:5]) || !strings.Contains(shown, "_1]") {
 			t.Fatalf("%d: halted %v, shown:\n%s", i, halted, shown)
 		}
-		if before, after, _ := strings.Cut(text, what); !strings.HasPrefix(shown, before) || !strings.HasSuffix(shown, after) {
+		if before, after, _ := strings.Cut(text, what); !strings.HasPrefix(shown, before) ||
+			!strings.HasSuffix(shown, after) {
 			t.Fatalf("%d: other text was changed:\n%s\n%s", i, text, shown)
 		}
 	}
@@ -128,12 +134,14 @@ func TestNothingLeaksHoweverAnswersAreCut(t *testing.T) {
 func TestLongSecretsAreNotHeldBack(t *testing.T) {
 	const after = "\nThis is what follows, and it is shown."
 	for name, secret := range map[string]string{
-		"PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n", 60) + "-----END PRIVATE KEY-----",
-		"OPENAI_KEY":  "sk-" + strings.Repeat("a1B2c3D4", 200),
-		"URL":         "https://example.com/" + strings.Repeat("abc/def?x=1&", 200),
+		"PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n",
+			60) + "-----END PRIVATE KEY-----",
+		"OPENAI_KEY": "sk-" + strings.Repeat("a1B2c3D4", 200),
+		"URL":        "https://example.com/" + strings.Repeat("abc/def?x=1&", 200),
 	} {
 		for size := 1; size <= 7; size += 2 {
-			s := New().NewStream(rulingOf(t, "safety: {default: {output: {pii: redact, secrets: redact}, kinds: [url], window: 32}}"))
+			s := New().NewStream(
+				rulingOf(t, "safety: {default: {output: {pii: redact, secrets: redact}, kinds: [url], window: 32}}"))
 			text := "Here it is: " + secret + after
 			var shown strings.Builder
 			for i := 0; i < len(text); i += size {
@@ -153,9 +161,11 @@ func TestLongSecretsAreNotHeldBack(t *testing.T) {
 // A clean answer is never behind by more than its window, from the first token on.
 func TestCleanAnswersAreBehindByAWindowAtMost(t *testing.T) {
 	for _, window := range []int{windowMin, windowDefault, windowMax} {
-		s := New().NewStream(rulingOf(t, fmt.Sprintf("safety: {default: {output: {harassment: block, pii: redact}, window: %d}}", window)))
+		s := New().NewStream(rulingOf(t,
+			fmt.Sprintf("safety: {default: {output: {harassment: block, pii: redact}, window: %d}}", window)))
 		pushed, shown := 0, 0
-		for _, word := range strings.SplitAfter(strings.Repeat("the boats lay still in the harbour and the gulls were counted ", 20), " ") {
+		for _, word := range strings.SplitAfter(
+			strings.Repeat("the boats lay still in the harbour and the gulls were counted ", 20), " ") {
 			pushed++
 			shown += strings.Count(s.Push(word, 1).Text, " ")
 			if pushed-shown > window {

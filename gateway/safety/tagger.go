@@ -304,7 +304,8 @@ func joined(text string, found []Finding, tokens []token, tags []tag) []Finding 
 func JoinNeighbours(text string, found []Finding) []Finding {
 	kept := found[:0]
 	for _, f := range found {
-		if n := len(kept); n > 0 && kept[n-1].Kind == f.Kind && joins[f.Kind] && strings.Trim(text[kept[n-1].End:f.Start], " \n,") == "" {
+		if n := len(kept); n > 0 && kept[n-1].Kind == f.Kind && joins[f.Kind] &&
+			strings.Trim(text[kept[n-1].End:f.Start], " \n,") == "" {
 			kept[n-1].End = f.End
 			continue
 		}
@@ -341,7 +342,13 @@ func appendTagged(found []Finding, tokens []token, tags []tag) []Finding {
 			j++
 		}
 		if tokens[i].rule == 0 {
-			found = append(found, Finding{Category: PII, Kind: tagKinds[(t-1)/2], Start: int(tokens[i].start), End: int(tokens[j-1].end), Score: 0.9})
+			found = append(found, Finding{
+				Category: PII,
+				Kind:     tagKinds[(t-1)/2],
+				Start:    int(tokens[i].start),
+				End:      int(tokens[j-1].end),
+				Score:    0.9,
+			})
 		}
 		i = j
 	}

@@ -144,7 +144,8 @@ func TestKnownWordsChangeNothing(t *testing.T) {
 func TestNamesInLongTexts(t *testing.T) {
 	s := New()
 	plain := strings.Repeat("The boats lay still in the harbour and nobody was there to see it. ", 120)
-	for _, name := range []string{"My name is Anna Smith and I live in Berlin.", "Please call John Miller at 555 123 4567."} {
+	for _, name := range []string{"My name is Anna Smith and I live in Berlin.",
+		"Please call John Miller at 555 123 4567."} {
 		alone := s.Names(name)
 		within := s.Names(plain + name + " " + plain)
 		if len(alone) == 0 || len(within) != len(alone) {

@@ -110,7 +110,8 @@ func wordToken(text string, start, end int) token {
 		}
 	}
 	length := uint32(min(end-start, 3))
-	t := token{start: int32(start), end: int32(end), hash: hashOf(lower[:n]), shape: shape<<8 | min(digits, 15)<<4 | length<<1}
+	t := token{start: int32(start), end: int32(end), hash: hashOf(lower[:n]),
+		shape: shape<<8 | min(digits, 15)<<4 | length<<1}
 	t.capital = capital
 	t.prefix, t.suffix = hashOf(lower[:min(n, 3)]), hashOf(lower[max(0, n-3):n])
 	if gazetted[t.hash>>knownShift] {

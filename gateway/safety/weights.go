@@ -48,7 +48,8 @@ func ReadWeights(r io.Reader) (*Model, *Tagger, error) {
 		return nil, nil, err
 	}
 	if shape != wantShape {
-		return nil, nil, fmt.Errorf("the safety weights have the shape %v and not %v: run 'make train-safety'", shape, wantShape)
+		return nil, nil, fmt.Errorf("the safety weights have the shape %v and not %v: run 'make train-safety'", shape,
+			wantShape)
 	}
 	m := &Model{weights: make([][Heads]int16, shape.Buckets)}
 	g := &Tagger{weights: make([][Tags]int8, shape.TagBuckets)}

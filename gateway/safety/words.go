@@ -245,7 +245,13 @@ func (p *page) finish(from int32, end int, extra mark) {
 	if len(p.letters) == int(from) {
 		return
 	}
-	w := word{from: from, to: int32(len(p.letters)), start: int32(c.start), end: int32(end), mark: c.mark | extra}
+	w := word{
+		from:  from,
+		to:    int32(len(p.letters)),
+		start: int32(c.start),
+		end:   int32(end),
+		mark:  c.mark | extra,
+	}
 	if c.upper >= 3 && c.lower == 0 {
 		w.mark |= loud
 	}
@@ -271,10 +277,14 @@ func (p *page) unmask(from int32) {
 
 // lookalikes are letters of other scripts that are drawn like a Latin one.
 var lookalikes = map[rune]rune{
-	'а': 'a', 'в': 'b', 'с': 'c', 'ԁ': 'd', 'е': 'e', 'ғ': 'f', 'һ': 'h', 'і': 'i', 'ј': 'j', 'к': 'k', 'ӏ': 'l', 'м': 'm',
-	'н': 'h', 'о': 'o', 'р': 'p', 'ԛ': 'q', 'г': 'r', 'ѕ': 's', 'т': 't', 'у': 'y', 'ѵ': 'v', 'ԝ': 'w', 'х': 'x', 'ь': 'b',
-	'α': 'a', 'β': 'b', 'ϲ': 'c', 'ε': 'e', 'η': 'n', 'ι': 'i', 'κ': 'k', 'ν': 'v', 'ο': 'o', 'ρ': 'p', 'τ': 't', 'υ': 'u',
-	'χ': 'x', 'ω': 'w', 'ı': 'i', 'ɑ': 'a', 'ɡ': 'g', 'ɩ': 'i', 'ո': 'n', 'օ': 'o', 'ս': 'u', 'ց': 'g', 'հ': 'h', 'ø': 'o', 'đ': 'd', 'ł': 'l',
+	'а': 'a', 'в': 'b', 'с': 'c', 'ԁ': 'd', 'е': 'e', 'ғ': 'f', 'һ': 'h', 'і': 'i', 'ј': 'j', 'к': 'k', 'ӏ': 'l',
+	'м': 'm',
+	'н': 'h', 'о': 'o', 'р': 'p', 'ԛ': 'q', 'г': 'r', 'ѕ': 's', 'т': 't', 'у': 'y', 'ѵ': 'v', 'ԝ': 'w', 'х': 'x',
+	'ь': 'b',
+	'α': 'a', 'β': 'b', 'ϲ': 'c', 'ε': 'e', 'η': 'n', 'ι': 'i', 'κ': 'k', 'ν': 'v', 'ο': 'o', 'ρ': 'p', 'τ': 't',
+	'υ': 'u',
+	'χ': 'x', 'ω': 'w', 'ı': 'i', 'ɑ': 'a', 'ɡ': 'g', 'ɩ': 'i', 'ո': 'n', 'օ': 'o', 'ս': 'u', 'ց': 'g', 'հ': 'h',
+	'ø': 'o', 'đ': 'd', 'ł': 'l',
 }
 
 type kind uint8
@@ -296,7 +306,8 @@ func kindOf(r rune, text string, i int, open bool) kind {
 		return kindOfASCII(byte(r), text, i, open)
 	}
 	switch {
-	case r == 0x200B, r == 0x200C, r == 0x200D, r == 0x2060, r == 0xFEFF, r == 0x00AD, r >= 0xFE00 && r <= 0xFE0F, r == 0x180E:
+	case r == 0x200B, r == 0x200C, r == 0x200D, r == 0x2060, r == 0xFEFF, r == 0x00AD, r >= 0xFE00 && r <= 0xFE0F,
+		r == 0x180E:
 		return unseen
 	case r == 0xE0020:
 		return gap
@@ -331,7 +342,8 @@ func kindOfASCII(b byte, text string, i int, open bool) kind {
 		return letter
 	case b == '@' || b == '$':
 		// As in "@ss" and "a$$", but not as in "$20".
-		if isAlphaAt(text, i+1) && (open || b == '@' || isAlphaAt(text, i+2)) || open && text[i-1] == b || open && i+1 < len(text) && text[i+1] == b {
+		if isAlphaAt(text, i+1) && (open || b == '@' || isAlphaAt(text, i+2)) || open && text[i-1] == b ||
+			open && i+1 < len(text) && text[i+1] == b {
 			return letter
 		}
 	case b == '*' && open:

@@ -28,7 +28,8 @@ func (n *NewKey) check(now time.Time) error {
 		n.Organization = LocalOrganization
 	}
 	if !n.Expires.IsZero() && !n.Expires.After(now) {
-		return parley.Invalid("expires_at", "The key would have expired at %s: give a time to come.", n.Expires.UTC().Format(time.RFC3339))
+		return parley.Invalid("expires_at", "The key would have expired at %s: give a time to come.",
+			n.Expires.UTC().Format(time.RFC3339))
 	}
 	return checkKey(n.Name, n.Organization, n.User, n.Models, &n.Limits)
 }
@@ -39,9 +40,13 @@ func checkKey(name, organization, user string, models []string, limits *limit.Li
 	case !printable(name, nameLengthMax):
 		return parley.Invalid("name", "The name of a key is at most %d printable characters.", nameLengthMax)
 	case !shortName.MatchString(organization):
-		return parley.Invalid("organization", "%q is not a valid organisation id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(organization))
+		return parley.Invalid("organization",
+			"%q is not a valid organisation id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning "+
+				"with a letter or digit.", clip(organization))
 	case user != "" && !shortName.MatchString(user):
-		return parley.Invalid("user", "%q is not a valid user id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a letter or digit.", clip(user))
+		return parley.Invalid("user",
+			"%q is not a valid user id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning with a "+
+				"letter or digit.", clip(user))
 	case len(models) > modelsMax:
 		return parley.Invalid("models", "%d models are listed: at most %d can be.", len(models), modelsMax)
 	}
@@ -57,7 +62,9 @@ func checkKey(name, organization, user string, models []string, limits *limit.Li
 }
 
 func printable(text string, most int) bool {
-	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && strings.IndexFunc(text, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}) < 0
 }
 
 func clip(text string) string {

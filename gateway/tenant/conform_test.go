@@ -20,7 +20,8 @@ func Conform(t *testing.T, open func(t *testing.T) *Store) {
 		test func(*testing.T, *Store)
 	}{
 		{"keys", conformKeys}, {"listing", conformListing}, {"changes", conformChanges}, {"rotation", conformRotation},
-		{"organisations", conformOrganizations}, {"users", conformUsers}, {"bad input", conformBadInput}, {"secrets", conformSecrets}, {"generations", conformGenerations},
+		{"organisations", conformOrganizations}, {"users", conformUsers}, {"bad input", conformBadInput},
+		{"secrets", conformSecrets}, {"generations", conformGenerations},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
 	}
@@ -46,9 +47,11 @@ func same(t testing.TB, what string, got, want any) {
 
 func conformKeys(t *testing.T, s *Store) {
 	pro := parley.Pro
-	made, secret := create(t, s, NewKey{Name: "läptop", Organization: "acme", User: "ann", Tier: &pro, Models: []string{"polly"}, Admin: true,
-		Limits: limit.Limits{RequestsPerMinute: 5, MonthlyBudget: 2_500_000}, Expires: at(60)}, at(0))
-	want := Key{ID: made.ID, Prefix: secret[:11], Name: "läptop", Organization: "acme", User: "ann", Tier: &pro, Models: []string{"polly"}, Admin: true,
+	made, secret := create(t, s,
+		NewKey{Name: "läptop", Organization: "acme", User: "ann", Tier: &pro, Models: []string{"polly"}, Admin: true,
+			Limits: limit.Limits{RequestsPerMinute: 5, MonthlyBudget: 2_500_000}, Expires: at(60)}, at(0))
+	want := Key{ID: made.ID, Prefix: secret[:11], Name: "läptop", Organization: "acme", User: "ann", Tier: &pro,
+		Models: []string{"polly"}, Admin: true,
 		Limits: limit.Limits{RequestsPerMinute: 5, MonthlyBudget: 2_500_000}, Created: at(0), Expires: at(60)}
 	same(t, "made", made, want)
 	same(t, "read", must(s.Key(t.Context(), made.ID))(t), want)
@@ -103,7 +106,8 @@ func conformChanges(t *testing.T, s *Store) {
 	pro := parley.Pro
 	tier, models, blocked, name, expires := &pro, []string{"polly"}, true, "b", at(99)
 	limits := limit.Limits{ConcurrentRequests: 3}
-	got := must(s.ChangeKey(t.Context(), k.ID, KeyChange{Name: &name, Tier: &tier, Models: &models, Blocked: &blocked, Expires: &expires, Limits: &limits}))(t)
+	got := must(s.ChangeKey(t.Context(), k.ID,
+		KeyChange{Name: &name, Tier: &tier, Models: &models, Blocked: &blocked, Expires: &expires, Limits: &limits}))(t)
 	k.Name, k.Tier, k.Models, k.Blocked, k.Expires, k.Limits = name, tier, models, true, expires, limits
 	same(t, "changed", got, k)
 	same(t, "read", must(s.Key(t.Context(), k.ID))(t), k)
@@ -145,7 +149,8 @@ func conformGrace(t *testing.T, s *Store, k *Key, old string) {
 	for secret, until := range map[string]time.Time{old: now.Add(time.Hour), second: now.Add(2 * time.Hour)} {
 		r, _, err := s.find(t.Context(), secret[:prefixLength])
 		check(t, err)
-		if r.digest != digestOf(secret) || r.key.ID != k.ID || r.organization.ID != "acme" || !r.key.Expires.Equal(until) {
+		if r.digest != digestOf(secret) || r.key.ID != k.ID || r.organization.ID != "acme" ||
+			!r.key.Expires.Equal(until) {
 			t.Errorf("an old secret is found as %+v, want it until %v", r, until)
 		}
 	}
@@ -167,13 +172,15 @@ func conformGrace(t *testing.T, s *Store, k *Key, old string) {
 }
 
 func conformOrganizations(t *testing.T, s *Store) {
-	made := must(s.CreateOrganization(t.Context(), Organization{ID: "acme", Tier: parley.Pro, Models: []string{"polly"}}, at(0)))(t)
+	made := must(s.CreateOrganization(t.Context(),
+		Organization{ID: "acme", Tier: parley.Pro, Models: []string{"polly"}}, at(0)))(t)
 	same(t, "read", must(s.Organization(t.Context(), "acme"))(t), made)
 	_, err := s.CreateOrganization(t.Context(), Organization{ID: "acme"}, at(1))
 	fails(t, err, ErrExists)
 	tier, blocked := parley.Enterprise, true
 	made.Tier, made.Blocked = tier, true
-	same(t, "changed", must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{Tier: &tier, Blocked: &blocked}))(t), made)
+	same(t, "changed",
+		must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{Tier: &tier, Blocked: &blocked}))(t), made)
 	k, _ := create(t, s, NewKey{Organization: "acme"}, at(2))
 	same(t, "kept its tier", must(s.Organization(t.Context(), "acme"))(t), made)
 	fails(t, s.DeleteOrganization(t.Context(), "acme"), ErrInUse)
@@ -192,13 +199,16 @@ func conformUsers(t *testing.T, s *Store) {
 	create(t, s, NewKey{Organization: "acme", User: "ann"}, at(2))
 	check(t, s.BlockUser(t.Context(), "acme", "bob", true))
 	fails(t, s.BlockUser(t.Context(), "other", "bob", true), ErrNotFound)
-	same(t, "users", must(s.Users(t.Context(), "acme"))(t), []User{{"acme", "ann", false, at(1)}, {"acme", "bob", true, at(0)}})
+	same(t, "users", must(s.Users(t.Context(), "acme"))(t),
+		[]User{{"acme", "ann", false, at(1)}, {"acme", "bob", true, at(0)}})
 }
 
 func conformBadInput(t *testing.T, s *Store) {
 	for _, n := range []NewKey{
-		{Name: "a\nb"}, {Name: strings.Repeat("n", 129)}, {Name: "\xff"}, {Organization: "a b"}, {Organization: strings.Repeat("o", 65)},
-		{User: "-"}, {User: "a/b"}, {Models: []string{""}}, {Models: make([]string, 300)}, {Expires: at(0)}, {Limits: limit.Limits{RequestsPerSecond: -1}},
+		{Name: "a\nb"}, {Name: strings.Repeat("n", 129)}, {Name: "\xff"}, {Organization: "a b"},
+		{Organization: strings.Repeat("o", 65)},
+		{User: "-"}, {User: "a/b"}, {Models: []string{""}}, {Models: make([]string, 300)}, {Expires: at(0)},
+		{Limits: limit.Limits{RequestsPerSecond: -1}},
 	} {
 		_, _, err := s.CreateKey(t.Context(), n, at(0))
 		refused(t, err, parley.InvalidRequest)

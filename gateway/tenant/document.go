@@ -50,12 +50,37 @@ type OwnerDocument struct {
 
 // Document returns the key as JSON shows it; secret is empty unless it is new.
 func (k *Key) Document(secret string) KeyDocument {
-	d := KeyDocument{Object: "organization.api_key", ID: k.ID, Name: k.Name, RedactedValue: k.Prefix + "…", Value: secret, CreatedAt: k.Created.Unix(),
-		ExpiresAt: seconds(k.Expires), LastUsedAt: seconds(k.LastUsed), Organization: k.Organization, Models: k.Models, Limits: k.Limits, Admin: k.Admin, Blocked: k.Blocked,
-		Owner: OwnerDocument{Object: "organization.service_account", Type: "service_account", ID: k.Organization, Name: k.Organization, Role: "member"}}
+	d := KeyDocument{
+		Object:        "organization.api_key",
+		ID:            k.ID,
+		Name:          k.Name,
+		RedactedValue: k.Prefix + "…",
+		Value:         secret,
+		CreatedAt:     k.Created.Unix(),
+		ExpiresAt:     seconds(k.Expires),
+		LastUsedAt:    seconds(k.LastUsed),
+		Organization:  k.Organization,
+		Models:        k.Models,
+		Limits:        k.Limits,
+		Admin:         k.Admin,
+		Blocked:       k.Blocked,
+		Owner: OwnerDocument{
+			Object: "organization.service_account",
+			Type:   "service_account",
+			ID:     k.Organization,
+			Name:   k.Organization,
+			Role:   "member",
+		},
+	}
 	if k.User != "" {
 		d.User = &k.User
-		d.Owner = OwnerDocument{Object: "organization.user", Type: "user", ID: k.User, Name: k.User, Role: "member"}
+		d.Owner = OwnerDocument{
+			Object: "organization.user",
+			Type:   "user",
+			ID:     k.User,
+			Name:   k.User,
+			Role:   "member",
+		}
 	}
 	if k.Tier != nil {
 		tier := k.Tier.String()
@@ -126,7 +151,8 @@ func ParseRotation(body []byte) (grace time.Duration, err error) {
 		return 0, err
 	}
 	if r.GraceSeconds < 0 || r.GraceSeconds > int64(GraceMax/time.Second) {
-		return 0, parley.Invalid("grace_seconds", "Invalid 'grace_seconds': expected 0 to %d, but got %d.", GraceMax/time.Second, r.GraceSeconds)
+		return 0, parley.Invalid("grace_seconds", "Invalid 'grace_seconds': expected 0 to %d, but got %d.",
+			GraceMax/time.Second, r.GraceSeconds)
 	}
 	return time.Duration(r.GraceSeconds) * time.Second, nil
 }
@@ -155,13 +181,15 @@ func (r *KeyRequest) expiry(now time.Time) (at time.Time, ok bool, err error) {
 	case r.ExpiresIn.Set && r.ExpiresAt.Set:
 		return at, false, parley.Invalid("expires_at", "Give 'expires_at' or 'expires_in_seconds', not both.")
 	case r.ExpiresIn.Set && (r.ExpiresIn.Value <= 0 || r.ExpiresIn.Value > secondsMax/100):
-		return at, false, parley.Invalid("expires_in_seconds", "Invalid 'expires_in_seconds': %d is not a time to come.", r.ExpiresIn.Value)
+		return at, false, parley.Invalid("expires_in_seconds",
+			"Invalid 'expires_in_seconds': %d is not a time to come.", r.ExpiresIn.Value)
 	case r.ExpiresIn.Set:
 		return now.Add(time.Duration(r.ExpiresIn.Value) * time.Second), true, nil
 	case !r.ExpiresAt.Set || r.ExpiresAt.Value == nil:
 		return at, r.ExpiresAt.Set, nil
 	case *r.ExpiresAt.Value <= 0 || *r.ExpiresAt.Value > secondsMax:
-		return at, false, parley.Invalid("expires_at", "Invalid 'expires_at': %d is not a time in seconds since 1970.", *r.ExpiresAt.Value)
+		return at, false, parley.Invalid("expires_at", "Invalid 'expires_at': %d is not a time in seconds since 1970.",
+			*r.ExpiresAt.Value)
 	}
 	return time.Unix(*r.ExpiresAt.Value, 0).UTC(), true, nil
 }
@@ -194,7 +222,8 @@ func (r *KeyRequest) NewKey(now time.Time) (n NewKey, err error) {
 // Change returns the change that a request asks for.
 func (r *KeyRequest) Change(now time.Time) (c KeyChange, err error) {
 	if r.Organization.Set || r.User.Set {
-		return c, parley.Invalid("organization", "A key stays with its organisation and user: make another one for others.")
+		return c, parley.Invalid("organization",
+			"A key stays with its organisation and user: make another one for others.")
 	}
 	if r.Tier.Set {
 		tier, err := classNamed(r.Tier.Value)
@@ -203,7 +232,8 @@ func (r *KeyRequest) Change(now time.Time) (c KeyChange, err error) {
 		}
 		c.Tier = &tier
 	}
-	c.Name, c.Limits, c.Models, c.Admin, c.Blocked = r.Name.pointer(), r.Limits.pointer(), r.Models.pointer(), r.Admin.pointer(), r.Blocked.pointer()
+	c.Name, c.Limits, c.Models = r.Name.pointer(), r.Limits.pointer(), r.Models.pointer()
+	c.Admin, c.Blocked = r.Admin.pointer(), r.Blocked.pointer()
 	at, set, err := r.expiry(now)
 	if set {
 		c.Expires = &at
@@ -236,7 +266,15 @@ type OrganizationDocument struct {
 
 // Document returns the organisation as JSON shows it.
 func (o *Organization) Document() OrganizationDocument {
-	d := OrganizationDocument{Object: "organization.project", ID: o.ID, Name: o.ID, Status: "active", Tier: o.Tier.String(), Models: o.Models, Limits: o.Limits}
+	d := OrganizationDocument{
+		Object: "organization.project",
+		ID:     o.ID,
+		Name:   o.ID,
+		Status: "active",
+		Tier:   o.Tier.String(),
+		Models: o.Models,
+		Limits: o.Limits,
+	}
 	if !o.Created.IsZero() {
 		d.CreatedAt = o.Created.Unix()
 	}

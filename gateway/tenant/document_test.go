@@ -10,8 +10,10 @@ import (
 // FuzzParseKeyRequest reads requests of strangers: what is taken makes a key
 // that the store takes or refuses, and can be written down again.
 func FuzzParseKeyRequest(f *testing.F) {
-	for _, seed := range []string{`{}`, ``, `{"name":"a","organization":"acme","user":"ann","tier":"pro","models":["a"],"admin":true,"expires_at":1900000000}`,
-		`{"tier":null,"models":null,"limits":{"requests_per_minute":5,"monthly_budget":"2.50"},"blocked":true}`, `{"expires_in_seconds":60} {}`, `{"nme":1}`, `{"limits":{"monthly_budget":"-1"}}`} {
+	for _, seed := range []string{`{}`, ``,
+		`{"name":"a","organization":"acme","user":"ann","tier":"pro","models":["a"],"admin":true,"expires_at":1900000000}`,
+		`{"tier":null,"models":null,"limits":{"requests_per_minute":5,"monthly_budget":"2.50"},"blocked":true}`,
+		`{"expires_in_seconds":60} {}`, `{"nme":1}`, `{"limits":{"monthly_budget":"-1"}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

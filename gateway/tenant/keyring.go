@@ -25,10 +25,13 @@ const (
 
 // Why a key is refused.
 var (
-	errUnknown = parley.Errorf(parley.Unauthenticated, "Incorrect API key provided. Check it, or have a new one made with: parley keys create")
+	errUnknown = parley.Errorf(parley.Unauthenticated,
+		"Incorrect API key provided. Check it, or have a new one made with: parley keys create")
 	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask the operator of this server.")
-	errDeleted = parley.Errorf(parley.Unauthenticated, "The API key that asked for this was deleted. Ask again with another key.")
-	errExpired = parley.Errorf(parley.Unauthenticated, "This API key has expired. Have a new one made with: parley keys create")
+	errDeleted = parley.Errorf(parley.Unauthenticated,
+		"The API key that asked for this was deleted. Ask again with another key.")
+	errExpired = parley.Errorf(parley.Unauthenticated,
+		"This API key has expired. Have a new one made with: parley keys create")
 )
 
 // A Keyring identifies callers. It caches the keys of a store and follows its changes
@@ -55,7 +58,14 @@ type Keyring struct {
 // NewKeyring makes a keyring of a store. The caller closes the store,
 // after the keyring.
 func NewKeyring(ctx context.Context, store *Store, tiers Tiers, log *slog.Logger) (*Keyring, error) {
-	k := &Keyring{store: store, tiers: tiers, log: log, now: time.Now, cache: newCache(), used: map[string]time.Time{}}
+	k := &Keyring{
+		store: store,
+		tiers: tiers,
+		log:   log,
+		now:   time.Now,
+		cache: newCache(),
+		used:  map[string]time.Time{},
+	}
 	if err := k.Refresh(ctx); err != nil {
 		return nil, err
 	}

@@ -21,13 +21,15 @@ func TestIdentify(t *testing.T) {
 			t.Error("a new keyring has keys")
 		}
 		pro := parley.Pro
-		k, secret := create(t, s, NewKey{Organization: "acme", User: "ann", Tier: &pro, Models: []string{"chat"}, Limits: limit.Limits{RequestsPerMinute: 3}}, time.Now())
+		k, secret := create(t, s, NewKey{Organization: "acme", User: "ann", Tier: &pro, Models: []string{"chat"},
+			Limits: limit.Limits{RequestsPerMinute: 3}}, time.Now())
 		check(t, ring.Refresh(t.Context()))
 		if ring.Empty() {
 			t.Error("the keyring is empty")
 		}
 		i := must(ring.Identify(t.Context(), secret))(t)
-		if i.Organization != "acme" || i.User != "ann" || i.Key != k.ID || i.Tier != parley.Pro || i.Admin || i.KeyLimits.RequestsPerMinute != 3 || i.Limits != DefaultTiers()[parley.Pro].Limits {
+		if i.Organization != "acme" || i.User != "ann" || i.Key != k.ID || i.Tier != parley.Pro || i.Admin ||
+			i.KeyLimits.RequestsPerMinute != 3 || i.Limits != DefaultTiers()[parley.Pro].Limits {
 			t.Errorf("identified as %+v", i)
 		}
 		if alone := must(ring.OfKey(t.Context(), k.ID))(t); !reflect.DeepEqual(alone, i) {
@@ -36,7 +38,8 @@ func TestIdentify(t *testing.T) {
 		if i.MayUse("polly") || !i.MayUse("polly", "chat") {
 			t.Error("the wrong models are allowed")
 		}
-		for _, wrong := range []string{"", "pk-", secret[:len(secret)-1], secret + "x", strings.ToUpper(secret), newSecret(), secret[:prefixLength] + newSecret()[prefixLength:]} {
+		for _, wrong := range []string{"", "pk-", secret[:len(secret)-1], secret + "x", strings.ToUpper(secret),
+			newSecret(), secret[:prefixLength] + newSecret()[prefixLength:]} {
 			_, err := ring.Identify(t.Context(), wrong)
 			fails(t, err, errUnknown)
 		}
@@ -229,11 +232,14 @@ func TestCacheIsBounded(t *testing.T) {
 func TestTiers(t *testing.T) {
 	tiers := DefaultTiers()
 	check(t, tiers.Validate())
-	tiers[parley.Free] = Tier{Models: []string{"mini"}, Limits: limit.Limits{RequestsPerMinute: 10, ConcurrentRequests: 1}, KVReserve: 2, KVShare: -1}
-	if err := tiers.Validate(); err == nil || !strings.Contains(err.Error(), "KV share is -1") || !strings.Contains(err.Error(), "at most 1") {
+	tiers[parley.Free] = Tier{Models: []string{"mini"},
+		Limits: limit.Limits{RequestsPerMinute: 10, ConcurrentRequests: 1}, KVReserve: 2, KVShare: -1}
+	if err := tiers.Validate(); err == nil || !strings.Contains(err.Error(), "KV share is -1") ||
+		!strings.Contains(err.Error(), "at most 1") {
 		t.Errorf("got %v", err)
 	}
-	i := tiers.identity(&Organization{ID: "acme", Limits: limit.Limits{RequestsPerMinute: 99}}, &Key{Models: []string{"chat"}})
+	i := tiers.identity(&Organization{ID: "acme", Limits: limit.Limits{RequestsPerMinute: 99}},
+		&Key{Models: []string{"chat"}})
 	if i.Limits != (limit.Limits{RequestsPerMinute: 99, ConcurrentRequests: 1}) {
 		t.Errorf("limits %+v", i.Limits)
 	}
@@ -262,7 +268,8 @@ func FuzzShown(f *testing.F) {
 	f.Add("", "", "realtime,openai-insecure-api-key."+newSecret())
 	f.Add("Bearer\t\x00", " ", ",,,")
 	f.Fuzz(func(t *testing.T, authorization, apiKey, protocols string) {
-		secret, shown := Shown(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey}, "Sec-Websocket-Protocol": {protocols}})
+		secret, shown := Shown(http.Header{"Authorization": {authorization}, "X-Api-Key": {apiKey},
+			"Sec-Websocket-Protocol": {protocols}})
 		if shown != (secret != "") || len(secret) > headerLengthMax || secret != strings.TrimSpace(secret) {
 			t.Fatalf("%q %v", secret, shown)
 		}

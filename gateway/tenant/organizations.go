@@ -50,7 +50,8 @@ func (s *Store) CreateOrganization(ctx context.Context, o Organization, now time
 	}
 	o.Created = now.UTC().Truncate(time.Microsecond)
 	return o, s.change(ctx, func(t *db.Tx) error {
-		n, err := t.Exec(`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+		n, err := t.Exec(
+			`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 			o.ID, o.Tier.String(), limitsText(o.Limits), listText(o.Models), db.Flag(o.Blocked), db.Stamp(o.Created))
 		if err == nil && n == 0 {
 			err = ErrExists
@@ -70,7 +71,8 @@ type OrganizationChange struct {
 // ChangeOrganization changes one and returns it as it is then.
 func (s *Store) ChangeOrganization(ctx context.Context, id string, c OrganizationChange) (o Organization, err error) {
 	return o, s.change(ctx, func(t *db.Tx) error {
-		if o, err = db.Only(t, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.id = $1`, id); err != nil {
+		if o, err = db.Only(t, scanOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.id = $1`,
+			id); err != nil {
 			return err
 		}
 		set(&o.Tier, c.Tier)
@@ -114,7 +116,8 @@ func (s *Store) Users(ctx context.Context, organization string) (list []User, er
 		return err
 	}
 	return list, found(s.db.Read(ctx, func(t *db.Tx) error {
-		list, err = db.All(t, scan, `SELECT organization, id, blocked, created FROM users WHERE organization = $1 ORDER BY id`, organization)
+		list, err = db.All(t, scan,
+			`SELECT organization, id, blocked, created FROM users WHERE organization = $1 ORDER BY id`, organization)
 		return err
 	}))
 }
@@ -122,7 +125,8 @@ func (s *Store) Users(ctx context.Context, organization string) (list []User, er
 // BlockUser blocks a user, or ends that.
 func (s *Store) BlockUser(ctx context.Context, organization, id string, blocked bool) error {
 	return s.change(ctx, func(t *db.Tx) error {
-		n, err := t.Exec(`UPDATE users SET blocked = $3 WHERE organization = $1 AND id = $2`, organization, id, db.Flag(blocked))
+		n, err := t.Exec(`UPDATE users SET blocked = $3 WHERE organization = $1 AND id = $2`, organization, id,
+			db.Flag(blocked))
 		if err == nil && n == 0 {
 			err = ErrNotFound
 		}
@@ -150,7 +154,8 @@ func scanRecord(row db.Row, r *record) error {
 	var kept []byte
 	var blocked, created, userBlocked int64
 	o := &r.organization
-	if err := scanKeyAnd(row, &r.key, &kept, &o.ID, &tier, &limits, &models, &blocked, &created, &userBlocked); err != nil {
+	if err := scanKeyAnd(row, &r.key, &kept, &o.ID, &tier, &limits, &models, &blocked, &created,
+		&userBlocked); err != nil {
 		return err
 	}
 	r.userBlocked = userBlocked != 0
@@ -189,7 +194,9 @@ func findRecord(t *db.Tx, prefix string) (r record, err error) {
 	if err := t.One(`SELECT until FROM old_secrets WHERE prefix = $1`, []any{prefix}, &until); err != nil {
 		return r, err
 	}
-	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`, prefix)
+	r, err = db.Only(t, scanRecord,
+		`SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`,
+		prefix)
 	if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
 		r.key.Expires = end
 	}

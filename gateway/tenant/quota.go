@@ -20,7 +20,8 @@ type Quota struct {
 // validate says everything that is wrong with q.
 func (q *Quota) validate() error {
 	var problems []error
-	for name, n := range map[string]int64{"store bytes": q.StoreBytes, "conversations": q.Conversations, "file bytes": q.FileBytes, "files": q.Files, "batches": q.Batches} {
+	for name, n := range map[string]int64{"store bytes": q.StoreBytes, "conversations": q.Conversations,
+		"file bytes": q.FileBytes, "files": q.Files, "batches": q.Batches} {
 		if n < 0 {
 			problems = append(problems, fmt.Errorf("the quota of %s is %d: it must be 0 (none) or more", name, n))
 		}

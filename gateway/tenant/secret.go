@@ -79,7 +79,8 @@ const webSocketKey = "openai-insecure-api-key."
 // clients send it, in x-api-key as Anthropic's do, or among the protocols of a
 // WebSocket. The first of them that is there counts.
 func Shown(h http.Header) (secret string, shown bool) {
-	if scheme, rest, _ := strings.Cut(bounded(h.Get("Authorization")), " "); strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(rest) != "" {
+	if scheme, rest, _ := strings.Cut(bounded(h.Get("Authorization")), " "); strings.EqualFold(scheme, "Bearer") &&
+		strings.TrimSpace(rest) != "" {
 		return strings.TrimSpace(rest), true
 	}
 	if key := strings.TrimSpace(bounded(h.Get("X-Api-Key"))); key != "" {

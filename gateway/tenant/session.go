@@ -55,7 +55,8 @@ func sessionDigest(cookie string) digest { return digestOf("session\x00" + cooki
 
 // OpenSession opens a session for a secret that [Keyring.Identify] has accepted, and
 // returns the value of its cookie, which is stored nowhere, and when it ends.
-func (s *Store) OpenSession(ctx context.Context, secret string, scope Scope, now time.Time) (cookie string, expires time.Time, err error) {
+func (s *Store) OpenSession(ctx context.Context, secret string, scope Scope,
+	now time.Time) (cookie string, expires time.Time, err error) {
 	prefix, ok := prefixOf(secret)
 	if !ok {
 		return "", expires, errUnknown
@@ -65,7 +66,8 @@ func (s *Store) OpenSession(ctx context.Context, secret string, scope Scope, now
 
 // OpenLocalSession opens a session for the person who runs a server without keys. It
 // ends when the first key is made.
-func (s *Store) OpenLocalSession(ctx context.Context, scope Scope, now time.Time) (cookie string, expires time.Time, err error) {
+func (s *Store) OpenLocalSession(ctx context.Context, scope Scope,
+	now time.Time) (cookie string, expires time.Time, err error) {
 	return s.open(ctx, &session{kind: kindLocal, scope: scope}, now)
 }
 
@@ -81,7 +83,8 @@ func (s *Store) open(ctx context.Context, n *session, now time.Time) (cookie str
 			n.kind, n.subject, string(n.scope), sessionsMax-1); err != nil {
 			return err
 		}
-		_, err := t.Exec(`INSERT INTO sessions (digest, kind, subject, secret, scope, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err := t.Exec(
+			`INSERT INTO sessions (digest, kind, subject, secret, scope, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			d[:], n.kind, n.subject, n.secret[:], string(n.scope), db.Stamp(now), db.Stamp(expires))
 		return err
 	})
@@ -113,7 +116,8 @@ func (s *Store) findSession(ctx context.Context, d digest) (one session, r recor
 		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
 			return err
 		}
-		one, err = db.Only(t, scanSession, `SELECT kind, subject, secret, scope, expires FROM sessions WHERE digest = $1`, d[:])
+		one, err = db.Only(t, scanSession,
+			`SELECT kind, subject, secret, scope, expires FROM sessions WHERE digest = $1`, d[:])
 		if err != nil || one.kind != kindKey {
 			return err
 		}

@@ -21,7 +21,8 @@ func TestSessions(t *testing.T) {
 		holds(t, rings, first, ScopeChat, false)
 		holds(t, rings, secret, ScopeAdmin, false)
 		fails(t, func() error { _, err := rings[0].Identify(t.Context(), first); return err }(), errUnknown)
-		if who, err := rings[0].IdentifySession(t.Context(), first, ScopeAdmin); err != nil || !who.Admin || who.Key != k.ID || who.Organization != "acme" {
+		if who, err := rings[0].IdentifySession(t.Context(), first, ScopeAdmin); err != nil || !who.Admin ||
+			who.Key != k.ID || who.Organization != "acme" {
 			t.Errorf("%+v, %v", who, err)
 		}
 		rings[0].now = func() time.Time { return expires }
@@ -29,7 +30,8 @@ func TestSessions(t *testing.T) {
 		rings[0].now = time.Now
 		for i := range sessionsMax {
 			check(t, func() error {
-				_, _, err := s.OpenSession(t.Context(), secret, ScopeAdmin, time.Now().Add(time.Duration(i+1)*time.Second))
+				_, _, err := s.OpenSession(t.Context(), secret, ScopeAdmin,
+					time.Now().Add(time.Duration(i+1)*time.Second))
 				return err
 			}())
 		}

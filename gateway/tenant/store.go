@@ -91,8 +91,18 @@ func (s *Store) CreateKey(ctx context.Context, n NewKey, now time.Time) (k Key, 
 	if err := n.check(now); err != nil {
 		return k, "", err
 	}
-	k = Key{ID: "key_" + strings.ToLower(rand.Text()), Name: n.Name, Organization: n.Organization, User: n.User, Tier: n.Tier,
-		Limits: n.Limits, Models: n.Models, Admin: n.Admin, Created: now.UTC().Truncate(time.Microsecond), Expires: n.Expires.UTC().Truncate(time.Microsecond)}
+	k = Key{
+		ID:           "key_" + strings.ToLower(rand.Text()),
+		Name:         n.Name,
+		Organization: n.Organization,
+		User:         n.User,
+		Tier:         n.Tier,
+		Limits:       n.Limits,
+		Models:       n.Models,
+		Admin:        n.Admin,
+		Created:      now.UTC().Truncate(time.Microsecond),
+		Expires:      n.Expires.UTC().Truncate(time.Microsecond),
+	}
 	secret = newSecret()
 	k.Prefix = secret[:prefixLength]
 	return k, secret, s.change(ctx, func(t *db.Tx) error {
@@ -100,9 +110,11 @@ func (s *Store) CreateKey(ctx context.Context, n NewKey, now time.Time) (k Key, 
 			return err
 		}
 		d := digestOf(secret)
-		_, err := t.Exec(`INSERT INTO api_keys (id, prefix, digest, name, organization, user_id, tier, limits, models, admin, blocked, created, expires, used)
+		_, err := t.Exec(
+			`INSERT INTO api_keys (id, prefix, digest, name, organization, user_id, tier, limits, models, admin, blocked, created, expires, used)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, 0)`,
-			k.ID, k.Prefix, d[:], k.Name, k.Organization, k.User, tierText(k.Tier), limitsText(k.Limits), listText(k.Models), db.Flag(k.Admin), db.Stamp(k.Created), db.Stamp(k.Expires))
+			k.ID, k.Prefix, d[:], k.Name, k.Organization, k.User, tierText(k.Tier), limitsText(k.Limits),
+			listText(k.Models), db.Flag(k.Admin), db.Stamp(k.Created), db.Stamp(k.Expires))
 		return err
 	})
 }
@@ -114,11 +126,14 @@ func ensure(t *db.Tx, k *Key) error {
 	if k.Tier != nil {
 		tier = *k.Tier
 	}
-	if _, err := t.Exec(`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, '{}', '', 0, $3) ON CONFLICT DO NOTHING`,
+	if _, err := t.Exec(
+		`INSERT INTO organizations (id, tier, limits, models, blocked, created) VALUES ($1, $2, '{}', '', 0, $3) ON CONFLICT DO NOTHING`,
 		k.Organization, tier.String(), db.Stamp(k.Created)); err != nil || k.User == "" {
 		return err
 	}
-	_, err := t.Exec(`INSERT INTO users (organization, id, blocked, created) VALUES ($1, $2, 0, $3) ON CONFLICT DO NOTHING`, k.Organization, k.User, db.Stamp(k.Created))
+	_, err := t.Exec(
+		`INSERT INTO users (organization, id, blocked, created) VALUES ($1, $2, 0, $3) ON CONFLICT DO NOTHING`,
+		k.Organization, k.User, db.Stamp(k.Created))
 	return err
 }
 
@@ -130,7 +145,8 @@ func scanKey(r db.Row, k *Key) error { return scanKeyAnd(r, k) }
 func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 	var tier, limits, models string
 	var admin, blocked, created, expires, used int64
-	into := []any{&k.ID, &k.Prefix, &k.Name, &k.Organization, &k.User, &tier, &limits, &models, &admin, &blocked, &created, &expires, &used}
+	into := []any{&k.ID, &k.Prefix, &k.Name, &k.Organization, &k.User, &tier, &limits, &models, &admin, &blocked,
+		&created, &expires, &used}
 	if err := r.Scan(append(into, more...)...); err != nil {
 		return err
 	}
@@ -201,8 +217,10 @@ func (s *Store) ChangeKey(ctx context.Context, id string, c KeyChange) (k Key, e
 		if err := checkKey(k.Name, k.Organization, k.User, k.Models, &k.Limits); err != nil {
 			return err
 		}
-		_, err = t.Exec(`UPDATE api_keys SET name = $2, tier = $3, limits = $4, models = $5, admin = $6, blocked = $7, expires = $8 WHERE id = $1`,
-			id, k.Name, tierText(k.Tier), limitsText(k.Limits), listText(k.Models), db.Flag(k.Admin), db.Flag(k.Blocked), db.Stamp(k.Expires))
+		_, err = t.Exec(
+			`UPDATE api_keys SET name = $2, tier = $3, limits = $4, models = $5, admin = $6, blocked = $7, expires = $8 WHERE id = $1`,
+			id, k.Name, tierText(k.Tier), limitsText(k.Limits), listText(k.Models), db.Flag(k.Admin),
+			db.Flag(k.Blocked), db.Stamp(k.Expires))
 		return err
 	})
 }
@@ -228,22 +246,27 @@ const GraceMax = 90 * 24 * time.Hour
 
 // RotateKey gives a key a new secret. The old one holds until grace is over; with
 // none, it and all before it end at once.
-func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration, now time.Time) (k Key, secret string, err error) {
+func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration,
+	now time.Time) (k Key, secret string, err error) {
 	if grace < 0 || grace > GraceMax {
-		return k, "", parley.Invalid("grace_seconds", "The old secret can hold for 0 seconds to %d days longer, not for %v.", GraceMax/(24*time.Hour), grace)
+		return k, "", parley.Invalid("grace_seconds",
+			"The old secret can hold for 0 seconds to %d days longer, not for %v.", GraceMax/(24*time.Hour), grace)
 	}
 	secret = newSecret()
 	return k, secret, s.change(ctx, func(t *db.Tx) error {
-		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id = $1 AND (until <= $2 OR $3 = 1)`, id, db.Stamp(now), db.Flag(grace == 0)); err != nil {
+		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id = $1 AND (until <= $2 OR $3 = 1)`, id, db.Stamp(now),
+			db.Flag(grace == 0)); err != nil {
 			return err
 		}
 		if grace > 0 {
-			if _, err := t.Exec(`INSERT INTO old_secrets (prefix, key_id, digest, until) SELECT prefix, id, digest, $2 FROM api_keys WHERE id = $1`, id, db.Stamp(now.Add(grace))); err != nil {
+			if _, err := t.Exec(
+				`INSERT INTO old_secrets (prefix, key_id, digest, until) SELECT prefix, id, digest, $2 FROM api_keys WHERE id = $1`, id, db.Stamp(now.Add(grace))); err != nil {
 				return err
 			}
 		}
 		d := digestOf(secret)
-		if _, err := t.Exec(`UPDATE api_keys SET prefix = $2, digest = $3 WHERE id = $1`, id, secret[:prefixLength], d[:]); err != nil {
+		if _, err := t.Exec(`UPDATE api_keys SET prefix = $2, digest = $3 WHERE id = $1`, id, secret[:prefixLength],
+			d[:]); err != nil {
 			return err
 		}
 		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id)
@@ -266,7 +289,8 @@ func (s *Store) DeleteKey(ctx context.Context, id string) error {
 func (s *Store) Used(ctx context.Context, at map[string]time.Time) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		for id, when := range at {
-			if _, err := t.Exec(`UPDATE api_keys SET used = $2 WHERE id = $1 AND used < $2`, id, db.Stamp(when)); err != nil {
+			if _, err := t.Exec(`UPDATE api_keys SET used = $2 WHERE id = $1 AND used < $2`, id,
+				db.Stamp(when)); err != nil {
 				return err
 			}
 		}
@@ -280,7 +304,8 @@ func (s *Store) Secret(ctx context.Context, name string) (secret []byte, err err
 	fresh := make([]byte, 32)
 	rand.Read(fresh) // never fails: crypto/rand ends the process instead
 	return secret, s.db.Write(ctx, func(t *db.Tx) error {
-		if _, err := t.Exec(`INSERT INTO server_secrets (name, secret) VALUES ($1, $2) ON CONFLICT DO NOTHING`, name, fresh); err != nil {
+		if _, err := t.Exec(`INSERT INTO server_secrets (name, secret) VALUES ($1, $2) ON CONFLICT DO NOTHING`, name,
+			fresh); err != nil {
 			return err
 		}
 		return t.One(`SELECT secret FROM server_secrets WHERE name = $1`, []any{name}, &secret)

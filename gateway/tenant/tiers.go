@@ -75,20 +75,24 @@ func (t *Tiers) Validate() error {
 	var reserved float64
 	for class := range t {
 		tier, name := &t[class], parley.Class(class)
-		for _, err := range []error{tier.Limits.Validate(), tier.UserLimits.Validate(), tier.EndUserLimits.Validate(), tier.Quota.validate(), tier.UserQuota.validate()} {
+		for _, err := range []error{tier.Limits.Validate(), tier.UserLimits.Validate(), tier.EndUserLimits.Validate(),
+			tier.Quota.validate(), tier.UserQuota.validate()} {
 			if err != nil {
 				problems = append(problems, fmt.Errorf("tier %s: %w", name, err))
 			}
 		}
-		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve, "share of a tenant": tier.TenantKVShare} {
+		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve,
+			"share of a tenant": tier.TenantKVShare} {
 			if !(share >= 0 && share <= 1) {
-				problems = append(problems, fmt.Errorf("tier %s: the KV %s is %g: it must be 0 to 1", name, what, share))
+				problems = append(problems,
+					fmt.Errorf("tier %s: the KV %s is %g: it must be 0 to 1", name, what, share))
 			}
 		}
 		reserved += tier.KVReserve
 	}
 	if reserved > 1 {
-		problems = append(problems, fmt.Errorf("the tiers reserve %g of the KV pool together: it must be at most 1", reserved))
+		problems = append(problems,
+			fmt.Errorf("the tiers reserve %g of the KV pool together: it must be at most 1", reserved))
 	}
 	return errors.Join(problems...)
 }

@@ -69,14 +69,16 @@ func (p *Plot) WriteSVG(w io.Writer) error {
 	}
 	height := headHeight + lineHeight*len(p.Rows) + footHeight
 	d := &drawing{axis: p.axis()}
-	d.addf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`, totalWidth, height, totalWidth, height)
+	d.addf(
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`, totalWidth, height, totalWidth, height)
 	d.addf("\n<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n%s", escaped(p.Title), escaped(p.describe()), style)
 	d.addf(`<text class="title" x="12" y="24">%s</text>`+"\n", escaped(p.Title))
 	d.grid(headHeight-8, height-footHeight+4)
 	for i := range p.Rows {
 		d.row(&p.Rows[i], headHeight+lineHeight*i+lineHeight/2)
 	}
-	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", labelWidth+plotWidth/2, height-8, escaped(p.Axis))
+	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", labelWidth+plotWidth/2, height-8,
+		escaped(p.Axis))
 	d.addf("</svg>\n")
 	_, err := io.WriteString(w, d.String())
 	return err
@@ -93,7 +95,8 @@ func (p *Plot) check() error {
 			}
 		}
 		if r.Goal < 0 || math.IsNaN(r.Goal) || math.IsInf(r.Goal, 0) || r.Low > r.Value || r.Value > r.High {
-			return errors.New("row " + strconv.Quote(r.Label) + ": the value lies outside its interval, or the goal is no number")
+			return errors.New(
+				"row " + strconv.Quote(r.Label) + ": the value lies outside its interval, or the goal is no number")
 		}
 	}
 	return nil
@@ -166,7 +169,8 @@ func (d *drawing) grid(top, bottom int) {
 			class = "one"
 		}
 		d.addf(`<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, class, d.axis.x(v), top, d.axis.x(v), bottom)
-		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.axis.x(v), bottom+16, number(v))
+		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.axis.x(v), bottom+16,
+			number(v))
 	}
 }
 
@@ -193,7 +197,8 @@ func (d *drawing) row(r *Row, y int) {
 }
 
 func (d *drawing) interval(r *Row, y int, class string) {
-	d.addf(`<line class="%s" stroke-width="2" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, class, d.axis.x(r.Low), y, d.axis.x(r.High), y)
+	d.addf(`<line class="%s" stroke-width="2" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>`, class, d.axis.x(r.Low), y,
+		d.axis.x(r.High), y)
 }
 
 // number writes v with three digits at most.

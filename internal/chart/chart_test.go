@@ -39,7 +39,8 @@ func TestPlotShowsEverything(t *testing.T) {
 	}}
 	text := drawn(t, p)
 	wellFormed(t, text)
-	for _, want := range []string{"Parley &amp; &lt;others&gt;", "prefill: 0.6 (0.5 to 0.7), goal 1.4.", `class="good"`, `class="bad"`, `class="open"`, "prefers-color-scheme:dark", ">1.3 (1.2 to 1.4)<"} {
+	for _, want := range []string{"Parley &amp; &lt;others&gt;", "prefill: 0.6 (0.5 to 0.7), goal 1.4.",
+		`class="good"`, `class="bad"`, `class="open"`, "prefers-color-scheme:dark", ">1.3 (1.2 to 1.4)<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -67,7 +68,8 @@ func TestAxisIsOfRatios(t *testing.T) {
 func TestPlotRefusesWhatCannotBeDrawn(t *testing.T) {
 	good := Row{Value: 1, Low: 1, High: 1}
 	for _, rows := range [][]Row{
-		nil, make([]Row, rowsMax+1), {{Value: 0, Low: 0, High: 0}}, {{Value: math.NaN(), Low: 1, High: 1}}, {{Value: 2, Low: 1, High: 1.5}},
+		nil, make([]Row, rowsMax+1), {{Value: 0, Low: 0, High: 0}}, {{Value: math.NaN(), Low: 1, High: 1}},
+		{{Value: 2, Low: 1, High: 1.5}},
 		{good, {Value: 1, Low: 1, High: math.Inf(1)}}, {{Value: 1, Low: 1, High: 1, Goal: -1}},
 	} {
 		if err := (&Plot{Rows: rows}).WriteSVG(io.Discard); err == nil {

@@ -60,8 +60,10 @@ func (c *Course) WriteSVG(w io.Writer) error {
 	}
 	width, height := courseLeft+courseWidth+courseRight, courseTop+courseHeight+courseFoot
 	d := &courseDrawing{Course: c, right: c.end(), top: c.highest()}
-	d.addf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`, width, height, width, height)
-	d.addf("\n<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n%s", escaped(c.Title), escaped(c.describe()), courseStyle)
+	d.addf(
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`, width, height, width, height)
+	d.addf("\n<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n%s", escaped(c.Title), escaped(c.describe()),
+		courseStyle)
 	d.addf(`<text class="title" x="12" y="24">%s</text>`+"\n", escaped(c.Title))
 	d.frame(height)
 	for i := range c.Lines {
@@ -146,21 +148,27 @@ func (d *courseDrawing) y(v float64) float64 { return courseTop + courseHeight*(
 func (d *courseDrawing) frame(height int) {
 	const bottom = courseTop + courseHeight
 	if d.To > d.From {
-		d.addf(`<rect class="span" x="%.1f" y="%d" width="%.1f" height="%d"/>`, d.x(d.From), courseTop, d.x(d.To)-d.x(d.From), courseHeight)
-		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", (d.x(d.From)+d.x(d.To))/2, courseTop+16, escaped(d.SpanLabel))
+		d.addf(`<rect class="span" x="%.1f" y="%d" width="%.1f" height="%d"/>`, d.x(d.From), courseTop,
+			d.x(d.To)-d.x(d.From), courseHeight)
+		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", (d.x(d.From)+d.x(d.To))/2,
+			courseTop+16, escaped(d.SpanLabel))
 	}
 	for _, v := range evenTicks(d.top) {
-		d.addf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(v), courseLeft+courseWidth, d.y(v))
+		d.addf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(v), courseLeft+courseWidth,
+			d.y(v))
 		d.addf(`<text class="soft" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", courseLeft-8, d.y(v)+4, number(v))
 	}
 	for _, v := range evenTicks(d.right) {
 		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.x(v), bottom+18, number(v))
 	}
 	if d.Level > 0 {
-		d.addf(`<line class="level" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(d.Level), courseLeft+courseWidth, d.y(d.Level))
-		d.addf(`<text class="soft" x="%d" y="%.1f">%s</text>`+"\n", courseLeft+courseWidth+6, d.y(d.Level)+4, escaped(d.LevelLabel))
+		d.addf(`<line class="level" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(d.Level),
+			courseLeft+courseWidth, d.y(d.Level))
+		d.addf(`<text class="soft" x="%d" y="%.1f">%s</text>`+"\n", courseLeft+courseWidth+6, d.y(d.Level)+4,
+			escaped(d.LevelLabel))
 	}
-	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", courseLeft+courseWidth/2, height-10, escaped(d.X))
+	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", courseLeft+courseWidth/2, height-10,
+		escaped(d.X))
 	d.addf(`<text class="soft" x="12" y="%d">%s</text>`+"\n", courseTop-8, escaped(d.Y))
 }
 
@@ -175,7 +183,8 @@ func (d *courseDrawing) line(l *Line, place int) {
 		d.addf("%.1f,%.1f ", d.x(float64(i)*d.Step), d.y(v))
 	}
 	d.addf("\"/>\n")
-	d.addf(`<text class="%s" x="%d" y="46">%s</text>`+"\n", class, courseLeft+place*courseWidth/len(d.Lines), escaped(l.Label))
+	d.addf(`<text class="%s" x="%d" y="46">%s</text>`+"\n", class, courseLeft+place*courseWidth/len(d.Lines),
+		escaped(l.Label))
 }
 
 // evenTicks returns about five even numbers from 0 to most.

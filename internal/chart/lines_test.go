@@ -10,7 +10,8 @@ import (
 )
 
 func course() *Course {
-	return &Course{Title: "A <storm>", X: "seconds", Y: "goodput", Step: 1, Level: 1, LevelLabel: "capacity", From: 1, To: 3, SpanLabel: "storm",
+	return &Course{Title: "A <storm>", X: "seconds", Y: "goodput", Step: 1, Level: 1, LevelLabel: "capacity", From: 1,
+		To: 3, SpanLabel: "storm",
 		Lines: []Line{{"with", []float64{0.8, 1, 1, 0.8}, true}, {"without", []float64{0.8, 0, 0.25, 0.5}, false}}}
 }
 
@@ -27,7 +28,8 @@ func TestCourseIsWellFormed(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, out.String())
 		}
 	}
-	for _, want := range []string{"A &lt;storm&gt;", "with: 0.8 on average outside of the span of storm, and 1 in it.", "without: 0.65 on average outside of the span of storm, and 0.125 in it.",
+	for _, want := range []string{"A &lt;storm&gt;", "with: 0.8 on average outside of the span of storm, and 1 in it.",
+		"without: 0.65 on average outside of the span of storm, and 0.125 in it.",
 		`<polyline class="good"`, `<polyline class="bad"`, ">capacity<"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the picture does not say %q", want)

@@ -38,7 +38,8 @@ var layers = [][]string{
 	{"model/store"},
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},
-	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile", "internal/logrepeat", "internal/licenses"},
+	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
+		"internal/logrepeat", "internal/licenses"},
 	{"."},
 }
 
@@ -112,7 +113,8 @@ func reached(graph map[string][]string) (complaints []string) {
 				continue
 			}
 			if chain := pathTo(graph, pkg, never.to, map[string]bool{}); chain != nil {
-				complaints = append(complaints, fmt.Sprintf("%s must never reach %s: %s", never.from, never.to, strings.Join(chain, " -> ")))
+				complaints = append(complaints,
+					fmt.Sprintf("%s must never reach %s: %s", never.from, never.to, strings.Join(chain, " -> ")))
 			}
 		}
 	}
@@ -165,7 +167,8 @@ func TestRulesCatchOffenders(t *testing.T) {
 	if got := misused([]string{"compute", "internal/ptx"}); len(got) != 1 {
 		t.Errorf("an import of a test package gave %q", got)
 	}
-	far := reached(map[string][]string{"gateway": {"token"}, "token": {"worker/host"}, "worker/host": {"engine"}, "engine": nil})
+	far := reached(map[string][]string{"gateway": {"token"}, "token": {"worker/host"}, "worker/host": {"engine"},
+		"engine": nil})
 	if len(far) != 1 || !strings.Contains(far[0], "gateway -> token -> worker/host -> engine") {
 		t.Errorf("a forbidden chain gave %q", far)
 	}

@@ -63,7 +63,8 @@ func shrinking(t *testing.T, rule string, left, found map[string]int) {
 	for name, most := range left {
 		switch n := found[name]; {
 		case n > most:
-			t.Errorf("%s: %d offences against %s, more than the %d in left.txt: mend what was added (LINT_ALL=1 lists them)",
+			t.Errorf(
+				"%s: %d offences against %s, more than the %d in left.txt: mend what was added (LINT_ALL=1 lists them)",
 				name, n, rule, most)
 		case n == 0:
 			t.Errorf("%s no longer breaks the rule %s: remove the line from testdata/left.txt", name, rule)

@@ -69,8 +69,9 @@ func TestTypeNamesAreFewPackages(t *testing.T) {
 
 // participles are names of types that say what was done to a thing, or how it
 // is, rather than what it is.
-var participles = regexp.MustCompile(`(?i)^(said|told|kept|found|begun|whole|sofar|telling|apart|beside|given|taken|seen|` +
-	`done|held|gone|left|made|sent|spent|lost|known|written|\w+ed)$`)
+var participles = regexp.MustCompile(
+	`(?i)^(said|told|kept|found|begun|whole|sofar|telling|apart|beside|given|taken|seen|` +
+		`done|held|gone|left|made|sent|spent|lost|known|written|\w+ed)$`)
 
 // nouns end like participles.
 var nouns = []string{"seed", "need", "speed", "feed", "embed", "shed", "signed", "unsigned", "undefined"}
@@ -83,7 +84,8 @@ func TestTypeNamesAreNouns(t *testing.T) {
 			return
 		}
 		found[s.pkg]++
-		report(t, participleTypes, s.pkg, []string{fmt.Sprintf("%s: type %s is a participle; find the noun", s.fset.Position(typ.Pos()), name)})
+		report(t, participleTypes, s.pkg,
+			[]string{fmt.Sprintf("%s: type %s is a participle; find the noun", s.fset.Position(typ.Pos()), name)})
 	})
 	shrinking(t, "participles", participleTypes, found)
 }

@@ -86,7 +86,8 @@ func TestNamesSaySomething(t *testing.T) {
 			}
 			for _, spec := range gen.Specs {
 				if typ, ok := spec.(*ast.TypeSpec); ok && vague.MatchString(typ.Name.Name) {
-					t.Errorf("%s: type %s: the name says nothing; find the noun", s.fset.Position(typ.Pos()), typ.Name.Name)
+					t.Errorf("%s: type %s: the name says nothing; find the noun", s.fset.Position(typ.Pos()),
+						typ.Name.Name)
 				}
 			}
 		}

@@ -12,15 +12,18 @@ import (
 // pure are the packages that decide: they take state and now, return a plan,
 // and touch no clock, socket, goroutine or file, so that a simulator can run
 // them in virtual time.
-var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "fleet/scale", "engine/grammar", "engine/sched", "engine/kv", "engine/sample", "engine/spec", "sim/traffic", "sim/plan", "internal/stat"}
+var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "fleet/scale", "engine/grammar",
+	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "sim/traffic", "sim/plan", "internal/stat"}
 
 // impureImports may not be imported by a pure package at all.
-var impureImports = []string{"os", "net", "net/http", "io", "log", "log/slog", "sync", "sync/atomic", "context", "syscall", "crypto/rand"}
+var impureImports = []string{"os", "net", "net/http", "io", "log", "log/slog", "sync", "sync/atomic", "context",
+	"syscall", "crypto/rand"}
 
 // impureCalls may not be called: they read a clock or shared randomness.
 var impureCalls = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
-	"rand": {"Int", "IntN", "Intn", "Int63", "Float64", "Float32", "Uint64", "Uint32", "N", "Perm", "Shuffle", "NormFloat64", "ExpFloat64"},
+	"rand": {"Int", "IntN", "Intn", "Int63", "Float64", "Float32", "Uint64", "Uint32", "N", "Perm", "Shuffle",
+		"NormFloat64", "ExpFloat64"},
 }
 
 func TestPurePackagesOnlyDecide(t *testing.T) {

@@ -29,8 +29,9 @@ var wordings = []wording{
 		instead: "name the parameter or its unit",
 	},
 	{
-		match:   regexp.MustCompile(`(?i)(\w+ )?\b(is|are|was|were) no \w+`),
-		allowed: regexp.MustCompile(`(?i)^there |no (longer|more|less|fewer|other|larger|smaller|later|older|worse|better|different)$`),
+		match: regexp.MustCompile(`(?i)(\w+ )?\b(is|are|was|were) no \w+`),
+		allowed: regexp.MustCompile(
+			`(?i)^there |no (longer|more|less|fewer|other|larger|smaller|later|older|worse|better|different)$`),
 		instead: "write 'is not a …'",
 	},
 	{

@@ -81,11 +81,15 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // checkURL returns the URL without a slash at its end.
 func checkURL(text string, allowRemote bool) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" ||
+		u.User != nil {
 		return "", fmt.Errorf("%q is no URL of a server: expected one such as http://127.0.0.1:8080/v1", text)
 	}
 	if !allowRemote && !isLoopback(u.Hostname()) {
-		return "", fmt.Errorf("%s is not this machine: a load test can take a server down, so say --allow-remote if you may do that to it", u.Hostname())
+		return "",
+			fmt.Errorf(
+				"%s is not this machine: a load test can take a server down, so say --allow-remote if you may do "+
+					"that to it", u.Hostname())
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1"

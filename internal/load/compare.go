@@ -63,7 +63,8 @@ func Compare(a, b *Report, seed uint64) (changes []Change) {
 		changes = appendChange(changes, Change{Metric: m.name, Unit: "1/s", HigherIsBetter: true},
 			slicesOf(a, m.amount), slicesOf(b, m.amount), rng)
 	}
-	return appendChange(changes, Change{Metric: "SLO met", Unit: "share", HigherIsBetter: true}, metOf(a), metOf(b), rng)
+	return appendChange(changes, Change{Metric: "SLO met", Unit: "share", HigherIsBetter: true}, metOf(a), metOf(b),
+		rng)
 }
 
 // beyondMin is how many samples must lie beyond a percentile.
@@ -225,7 +226,8 @@ func spread(out []float64, begin, end, amount float64) {
 // metOf returns 1 for each request that met its run's objectives and 0 for
 // each other one.
 func metOf(r *Report) (out []float64) {
-	slo := parley.SLO{TTFT: time.Duration(r.SLO.TTFT), CachedTTFT: time.Duration(r.SLO.CachedTTFT), TPOT: time.Duration(r.SLO.TPOT)}
+	slo := parley.SLO{TTFT: time.Duration(r.SLO.TTFT), CachedTTFT: time.Duration(r.SLO.CachedTTFT),
+		TPOT: time.Duration(r.SLO.TPOT)}
 	for i := range r.Samples {
 		switch s := &r.Samples[i]; {
 		case s.Outcome == Unfinished:

@@ -49,7 +49,8 @@ func refusal(resp *http.Response) error {
 	message := ErrorMessage(body)
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return &failure{Failed, "no stream", fmt.Sprintf("the server answered with %s: it may not know \"stream\"", printable(resp.Header.Get("Content-Type")))}
+		return &failure{Failed, "no stream", fmt.Sprintf("the server answered with %s: it may not know \"stream\"",
+			printable(resp.Header.Get("Content-Type")))}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return &failure{Rejected, fmt.Sprintf("http %d", resp.StatusCode), message}
 	}

@@ -153,8 +153,12 @@ type Goodput struct {
 // is left for the caller to fill in.
 func Summarize(r *Result, slo parley.SLO) *Report {
 	out := &Report{
-		Schema: Schema, Started: r.Started, Elapsed: Millis(r.Elapsed), Interrupted: r.Interrupted, Samples: r.Records,
-		SLO: Goodput{TTFT: Millis(slo.TTFT), CachedTTFT: Millis(slo.CachedTTFT), TPOT: Millis(slo.TPOT)},
+		Schema:      Schema,
+		Started:     r.Started,
+		Elapsed:     Millis(r.Elapsed),
+		Interrupted: r.Interrupted,
+		Samples:     r.Records,
+		SLO:         Goodput{TTFT: Millis(slo.TTFT), CachedTTFT: Millis(slo.CachedTTFT), TPOT: Millis(slo.TPOT)},
 	}
 	for i := range r.Records {
 		record := &r.Records[i]
@@ -260,8 +264,14 @@ func percentilesOf(sorted []Millis) Percentiles {
 	}
 	at := func(p float64) Millis { return sorted[stat.Rank(p, len(sorted))] }
 	return Percentiles{
-		N: len(sorted), Mean: Millis(sum / float64(len(sorted))),
-		P50: at(0.50), P90: at(0.90), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: sorted[len(sorted)-1],
+		N:    len(sorted),
+		Mean: Millis(sum / float64(len(sorted))),
+		P50:  at(0.50),
+		P90:  at(0.90),
+		P95:  at(0.95),
+		P99:  at(0.99),
+		P999: at(0.999),
+		Max:  sorted[len(sorted)-1],
 	}
 }
 
@@ -280,7 +290,8 @@ func ReadReport(r io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("no report of parley bench: %w", err)
 	}
 	if out.Schema != Schema {
-		return nil, fmt.Errorf("a document of schema %.40q: expected %q, as parley bench --json writes it", out.Schema, Schema)
+		return nil, fmt.Errorf("a document of schema %.40q: expected %q, as parley bench --json writes it", out.Schema,
+			Schema)
 	}
 	if out.Elapsed <= 0 || len(out.Samples) == 0 {
 		return nil, errors.New("the report has no samples: nothing was measured")

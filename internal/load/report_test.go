@@ -23,7 +23,8 @@ func TestPercentilesAreExact(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if one := percentilesOf([]Millis{7 * ms}); one != (Percentiles{1, 7 * ms, 7 * ms, 7 * ms, 7 * ms, 7 * ms, 7 * ms, 7 * ms}) {
+	if one := percentilesOf([]Millis{7 * ms}); one != (Percentiles{1, 7 * ms, 7 * ms, 7 * ms, 7 * ms, 7 * ms, 7 * ms,
+		7 * ms}) {
 		t.Errorf("%+v", one)
 	}
 	if ten := percentilesOf(values[:10]); ten.P90 != 9*ms || ten.P95 != 10*ms {
@@ -44,7 +45,8 @@ func steady(n int, of func(i int) Record) *Result {
 }
 
 func mixed(i int) Record {
-	r := Record{TTFT: 100 * ms, TPOT: 10 * ms, Gap: 30 * ms, Total: 190 * ms, PromptTokens: 50, CachedTokens: 20, OutputTokens: 10, WantedTokens: 12, Pieces: 10, Outcome: Completed}
+	r := Record{TTFT: 100 * ms, TPOT: 10 * ms, Gap: 30 * ms, Total: 190 * ms, PromptTokens: 50, CachedTokens: 20,
+		OutputTokens: 10, WantedTokens: 12, Pieces: 10, Outcome: Completed}
 	switch i % 10 {
 	case 0:
 		r.TTFT = 2000 * ms
@@ -76,7 +78,8 @@ func TestGoodputCountsRejections(t *testing.T) {
 
 func TestReportsSurviveJSON(t *testing.T) {
 	report := Summarize(steady(20, mixed), parley.SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
-	report.Target, report.Load = Measured{"http://127.0.0.1/v1", "polly", Chat}, Description{Loop: "open", RatePerSecond: 5, Seed: 1}
+	report.Target, report.Load = Measured{"http://127.0.0.1/v1", "polly", Chat}, Description{Loop: "open",
+		RatePerSecond: 5, Seed: 1}
 	text, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,8 @@ func TestReportsSurviveJSON(t *testing.T) {
 	if twice, err := json.Marshal(again); err != nil || !bytes.Equal(text, twice) {
 		t.Errorf("%v\n%s\n%s", err, text, twice)
 	}
-	for _, bad := range []string{"", "{}", `{"schema":"parley-bench/2"}`, `{"schema":"parley-bench/1","elapsed_ms":1e99}`, `{"schema":"parley-bench/1","elapsed_ms":5,"samples":[]}`} {
+	for _, bad := range []string{"", "{}", `{"schema":"parley-bench/2"}`,
+		`{"schema":"parley-bench/1","elapsed_ms":1e99}`, `{"schema":"parley-bench/1","elapsed_ms":5,"samples":[]}`} {
 		if _, err := ReadReport(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
@@ -98,7 +102,9 @@ func TestReportsSurviveJSON(t *testing.T) {
 func FuzzReadReport(f *testing.F) {
 	text, _ := json.Marshal(Summarize(steady(3, mixed), parley.SLO{}))
 	f.Add(text)
-	f.Add([]byte(`{"schema":"parley-bench/1","elapsed_ms":5,"samples":[{"intended_ms":-5e12,"total_ms":-1,"outcome":"completed","output_tokens":-7}]}`))
+	f.Add(
+		[]byte(
+			`{"schema":"parley-bench/1","elapsed_ms":5,"samples":[{"intended_ms":-5e12,"total_ms":-1,"outcome":"completed","output_tokens":-7}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := ReadReport(bytes.NewReader(text))
 		if err != nil || len(r.Samples) > 50 {
@@ -117,7 +123,8 @@ func noisy(level Millis, seed int) func(int) Record {
 	return func(i int) Record {
 		wobble := Millis((i*7919+seed*104729)%41-20) * ms
 		first := level + wobble
-		return Record{TTFT: first, TPOT: first / 10, Gap: first / 5, Total: 2 * first, OutputTokens: 11, Pieces: 11, Outcome: Completed}
+		return Record{TTFT: first, TPOT: first / 10, Gap: first / 5, Total: 2 * first, OutputTokens: 11, Pieces: 11,
+			Outcome: Completed}
 	}
 }
 

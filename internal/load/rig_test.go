@@ -66,7 +66,9 @@ func (s *script) answer(w http.ResponseWriter, r *http.Request, body *call) {
 	}
 	send(w, `{"choices":[{"delta":{},"finish_reason":"length"}]}`)
 	if !s.noUsage {
-		send(w, fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":16}}}`, body.MaxTokens))
+		send(w,
+			fmt.Sprintf(
+				`{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":16}}}`, body.MaxTokens))
 	}
 	if !s.noDone {
 		send(w, "[DONE]")

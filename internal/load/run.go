@@ -59,7 +59,8 @@ func (p *Plan) Validate() error {
 		problems = append(problems, fmt.Errorf("%d requests: expected 1 to %d", p.RequestsMax, RequestsLimit))
 	}
 	if p.DurationMax <= 0 || p.DurationMax > DurationLimit {
-		problems = append(problems, fmt.Errorf("a duration of %v: expected more than 0 and at most %v", p.DurationMax, DurationLimit))
+		problems = append(problems,
+			fmt.Errorf("a duration of %v: expected more than 0 and at most %v", p.DurationMax, DurationLimit))
 	}
 	if p.InFlightMax < 0 {
 		problems = append(problems, fmt.Errorf("%d requests under way: expected 0 or more", p.InFlightMax))
@@ -95,7 +96,8 @@ func Run(ctx context.Context, c *Client, p Plan) (*Result, error) {
 		r.closed(ctx)
 	}
 	slices.SortStableFunc(r.records, func(a, b Record) int { return cmp.Compare(a.Intended, b.Intended) })
-	return &Result{Started: r.started, Elapsed: time.Since(r.started), Interrupted: ctx.Err() != nil, Records: r.records}, nil
+	return &Result{Started: r.started, Elapsed: time.Since(r.started), Interrupted: ctx.Err() != nil,
+		Records: r.records}, nil
 }
 
 // warmUp lets the server load, compile and allocate what only the first
@@ -110,7 +112,8 @@ func warmUp(ctx context.Context, c *Client, requests iter.Seq[traffic.Request]) 
 			return ctx.Err()
 		}
 		if record.Outcome != Completed {
-			return fmt.Errorf("the server did not answer a warm-up request: %w", &failure{record.Outcome, record.Kind, record.Message})
+			return fmt.Errorf("the server did not answer a warm-up request: %w",
+				&failure{record.Outcome, record.Kind, record.Message})
 		}
 	}
 	return nil

@@ -62,19 +62,21 @@ func check(t *testing.T, form Form, c *call) {
 }
 
 func TestUsersWaitForAnswersAndThink(t *testing.T) {
-	rig(t, &script{first: 100 * time.Millisecond, between: 25 * time.Millisecond}, Chat, func(ctx context.Context, c *Client) {
-		p := users(3, 12)
-		p.Think = traffic.Gaps{Mean: 800 * time.Millisecond}
-		r := mustRun(t, ctx, c, p)
-		for i, record := range r.Records {
-			if want := Millis(i/3) * 1000 * ms; record.Intended != want || record.Total != 200*ms {
-				t.Errorf("request %d began at %v and took %v", i, time.Duration(record.Intended), time.Duration(record.Total))
+	rig(t, &script{first: 100 * time.Millisecond, between: 25 * time.Millisecond}, Chat,
+		func(ctx context.Context, c *Client) {
+			p := users(3, 12)
+			p.Think = traffic.Gaps{Mean: 800 * time.Millisecond}
+			r := mustRun(t, ctx, c, p)
+			for i, record := range r.Records {
+				if want := Millis(i/3) * 1000 * ms; record.Intended != want || record.Total != 200*ms {
+					t.Errorf("request %d began at %v and took %v", i, time.Duration(record.Intended),
+						time.Duration(record.Total))
+				}
 			}
-		}
-		if len(r.Records) != 12 {
-			t.Errorf("%d requests, want 12", len(r.Records))
-		}
-	})
+			if len(r.Records) != 12 {
+				t.Errorf("%d requests, want 12", len(r.Records))
+			}
+		})
 }
 
 // A server that stands still for ten seconds shows in the percentiles of an
@@ -154,8 +156,9 @@ func TestFailuresAreCountedByKind(t *testing.T) {
 		c.http.CheckRedirect = newHTTP(false).CheckRedirect
 		report := Summarize(mustRun(t, ctx, c, every(3*time.Minute, 12)), parley.SLO{})
 		want := Requests{Sent: 12, Completed: 2, Rejected: 2, Failed: 8, Kinds: map[string]int{
-			"http 429": 1, "http 503": 1, "http 400": 1, "no stream": 1, "cut short": 1, "error event": 1, "malformed": 1,
-			"timeout": 1, "connection broke": 1, "http 307": 1,
+			"http 429": 1, "http 503": 1, "http 400": 1, "no stream": 1, "cut short": 1, "error event": 1,
+			"malformed": 1,
+			"timeout":   1, "connection broke": 1, "http 307": 1,
 		}}
 		if !reflect.DeepEqual(report.Requests, want) {
 			t.Errorf("%+v\nwant %+v", report.Requests, want)
@@ -268,8 +271,10 @@ func TestWarmUpIsNotRecorded(t *testing.T) {
 func TestTurnsRepeatTheServersWords(t *testing.T) {
 	s := &script{}
 	rig(t, s, Chat, func(ctx context.Context, c *Client) {
-		w := &traffic.Workload{Kind: traffic.Conversation, Prompt: traffic.Fixed(3), Output: traffic.Fixed(2), SharedTokens: 4, Turns: traffic.Fixed(3), Open: 1}
-		mustRun(t, ctx, c, Plan{Users: []iter.Seq[traffic.Request]{w.Stream(0, 1)}, RequestsMax: 6, DurationMax: time.Hour})
+		w := &traffic.Workload{Kind: traffic.Conversation, Prompt: traffic.Fixed(3), Output: traffic.Fixed(2),
+			SharedTokens: 4, Turns: traffic.Fixed(3), Open: 1}
+		mustRun(t, ctx, c,
+			Plan{Users: []iter.Seq[traffic.Request]{w.Stream(0, 1)}, RequestsMax: 6, DurationMax: time.Hour})
 		if len(c.answers.of) != 0 {
 			t.Errorf("%d ended conversations are remembered", len(c.answers.of))
 		}

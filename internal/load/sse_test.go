@@ -46,7 +46,8 @@ func TestEventsAreBounded(t *testing.T) {
 	if _, err := collect(endless); err == nil || !strings.Contains(err.Error(), "line of more than") {
 		t.Errorf("an endless line gave %v", err)
 	}
-	if _, err := collect(&repeat{"data: xxxxxxxx\n"}); err == nil || !strings.Contains(err.Error(), "event of more than") {
+	if _, err := collect(&repeat{"data: xxxxxxxx\n"}); err == nil ||
+		!strings.Contains(err.Error(), "event of more than") {
 		t.Errorf("an endless event gave %v", err)
 	}
 	broken := errors.New("broken")
@@ -70,7 +71,8 @@ func (r *repeat) Read(p []byte) (int, error) {
 // FuzzEvents checks that reading in small pieces changes nothing, and that no
 // event has a line break it was not given.
 func FuzzEvents(f *testing.F) {
-	for _, text := range []string{"data: a\n\n", "data:a\r\n\r\n", ": c\n\ndata: x\ndata: y\n\n", "\r\n\n", "data", "data:\n\ndata"} {
+	for _, text := range []string{"data: a\n\n", "data:a\r\n\r\n", ": c\n\ndata: x\ndata: y\n\n", "\r\n\n", "data",
+		"data:\n\ndata"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -91,7 +93,8 @@ func FuzzAnswer(f *testing.F) {
 		`data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\ndata: [DONE]\n\n",
 		`data: {"choices":[{"text":"a","finish_reason":"stop"}],"usage":{"prompt_tokens":-1,"completion_tokens":99999999999}}` + "\n\n",
 		`data: {"choices":[{"text":7,"finish_reason":3}],"usage":[]}` + "\n\n",
-		`data: {"error":{"message":"x"}}` + "\n\n", "data: {\n\n", `data: {"choices":[{"finish_reason":"length"}]}` + "\n\ndata: [DONE]\n\n",
+		`data: {"error":{"message":"x"}}` + "\n\n", "data: {\n\n",
+		`data: {"choices":[{"finish_reason":"length"}]}` + "\n\ndata: [DONE]\n\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -105,7 +108,8 @@ func FuzzAnswer(f *testing.F) {
 		}
 		var r Record
 		a.fill(&r, a.first, a.last)
-		if a.pieces == 0 || r.TTFT != 0 || r.Total < 0 || r.TPOT < 0 || r.OutputTokens < 0 || r.OutputTokens > usageTokensMax {
+		if a.pieces == 0 || r.TTFT != 0 || r.Total < 0 || r.TPOT < 0 || r.OutputTokens < 0 ||
+			r.OutputTokens > usageTokensMax {
 			t.Errorf("%+v from %q", r, text)
 		}
 	})

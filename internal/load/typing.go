@@ -52,7 +52,8 @@ func (t *Typed) Percentile(p float64) time.Duration {
 // The lines of the file, and what is typed into it.
 const (
 	fileLine  = "func step%d(state *machine, input int) int { return state.next(input + %d) }\n"
-	typedLine = "for i, item := range items { total += item.price * float64(item.count); log.Println(i, total) } // the sum of all items "
+	typedLine = "for i, item := range items { total += item.price * float64(item.count); log.Println(i, total) } " +
+		"// the sum of all items "
 )
 
 // Type sends the keystrokes one after the other, as an editor does that waits
@@ -98,8 +99,10 @@ func fileOf(lines int) string {
 // keystroke asks for one completion and reads it to its end.
 func (c *Client) keystroke(ctx context.Context, t Typing, before, after string) (usage, time.Duration, error) {
 	body, err := json.Marshal(map[string]any{
-		"model": c.target.Model, "prompt": before, "suffix": after, "suffix_first": t.AfterFirst, "max_tokens": t.OutputTokens,
-		"ignore_eos": true, "temperature": 0, "stream": true, "stream_options": map[string]bool{"include_usage": true}, "prompt_cache_key": "typing",
+		"model": c.target.Model, "prompt": before, "suffix": after, "suffix_first": t.AfterFirst,
+		"max_tokens": t.OutputTokens,
+		"ignore_eos": true, "temperature": 0, "stream": true, "stream_options": map[string]bool{"include_usage": true},
+		"prompt_cache_key": "typing",
 	})
 	if err != nil {
 		return usage{}, 0, err

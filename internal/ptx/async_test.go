@@ -51,7 +51,8 @@ func TestBoxOfThreeDimensions(t *testing.T) {
 	at := upload(b, encoded[:])
 	for _, from := range [][3]int{{0, 0, 0}, {4, 2, 1}, {7, 5, 4}, {-3, -1, -1}} {
 		out := upload(b, make([]float32, 48))
-		b.run("volume", Dim{1}, Dim{32}, 8192, U64(at), U64(out), I32(int32(from[0])), I32(int32(from[1])), I32(int32(from[2])), I32(48))
+		b.run("volume", Dim{1}, Dim{32}, 8192, U64(at), U64(out), I32(int32(from[0])), I32(int32(from[1])),
+			I32(int32(from[2])), I32(48))
 		for i, got := range download[float32](b, out, 48) {
 			px, py, pz := from[0]+i%8, from[1]+i/8%3, from[2]+i/24
 			want := float32(0)
@@ -112,6 +113,7 @@ func TestNamedBarriers(t *testing.T) {
 func TestMbarrierFaultsAreNamed(t *testing.T) {
 	b := newBench(t, "async")
 	out := upload(b, make([]uint32, 64))
-	faulty(t, b.try("forever", Dim{1}, Dim{64}, 64, U64(out)), "deadlock", "mbarrier at 0x400 awaits 1 arrivals and 0 bytes", "try_wait")
+	faulty(t, b.try("forever", Dim{1}, Dim{64}, 64, U64(out)), "deadlock",
+		"mbarrier at 0x400 awaits 1 arrivals and 0 bytes", "try_wait")
 	faulty(t, b.try("hasty", Dim{1}, Dim{64}, 64, U64(out)), "race in shared memory", "mbarrier.arrive")
 }

@@ -178,7 +178,8 @@ func (w *warp) meet(b *barrier, expected int, mask uint32) bool {
 	f := &w.frags[w.cur]
 	if !f.arrived {
 		if b.arrived > 0 && b.expected != expected {
-			w.fault(bits.TrailingZeros32(mask), "barrier for %d threads, at which others wait for %d", expected, b.expected)
+			w.fault(bits.TrailingZeros32(mask), "barrier for %d threads, at which others wait for %d", expected,
+				b.expected)
 		}
 		b.expected = expected
 		f.arrived, f.token = true, b.generation

@@ -118,7 +118,9 @@ func (s *source) box(w *warp, lane int) box {
 	for i, r := range s.coords {
 		coords[i] = int64(int32(w.r[r][lane]))
 	}
-	return box{bytes: m.bytes, row: m.box[0] * m.size, swizzle: m.swizzle, rows: func(f func(int, int, int, uint64)) { m.rows(coords, f) }}
+	return box{bytes: m.bytes, row: m.box[0] * m.size, swizzle: m.swizzle, rows: func(f func(int, int, int, uint64)) {
+		m.rows(coords, f)
+	}}
 }
 
 // each calls f for every 16 bytes of shared memory at base, or for whole rows
@@ -144,7 +146,8 @@ func (w *warp) sharedRange(lane int, addr uint64, b box) (*block, int) {
 		to = 128
 	}
 	if at < sharedBase || at+uint64(b.bytes) > uint64(len(in.shared)) {
-		w.faultAt(lane, addr, "bulk copy of %d bytes outside the %d bytes of shared memory", b.bytes, len(in.shared)-sharedBase)
+		w.faultAt(lane, addr, "bulk copy of %d bytes outside the %d bytes of shared memory", b.bytes,
+			len(in.shared)-sharedBase)
 	}
 	if at%uint64(to) != 0 {
 		w.faultAt(lane, addr, "shared memory of a bulk copy must be aligned to %d bytes", to)
@@ -280,16 +283,19 @@ func (c *compiler) bulkShared(ops []operand) inst {
 func (c *cluster) checkEnd() {
 	for _, w := range c.warps {
 		for _, op := range w.copies.bulk {
-			w.fault(op.lane, "the block has ended while a bulk copy reads its shared memory; cp.async.bulk.wait_group is missing")
+			w.fault(op.lane,
+				"the block has ended while a bulk copy reads its shared memory; cp.async.bulk.wait_group is missing")
 		}
 		if w.wg.pending {
-			w.fault(bits.TrailingZeros32(w.lanes), "the warp has ended with a pending wgmma; wgmma.wait_group is missing")
+			w.fault(bits.TrailingZeros32(w.lanes),
+				"the warp has ended with a pending wgmma; wgmma.wait_group is missing")
 		}
 	}
 	for _, b := range c.blocks {
 		for addr, bar := range b.mbars {
 			if len(bar.queue) > 0 {
-				b.warps[0].faultAt(0, uint64(addr), "the block has ended while a copy of this mbarrier is under way; nothing waited for it")
+				b.warps[0].faultAt(0, uint64(addr),
+					"the block has ended while a copy of this mbarrier is under way; nothing waited for it")
 			}
 		}
 	}

@@ -234,10 +234,12 @@ func (c *cluster) deadlock() {
 			in := &w.k.code[f.pc]
 			w.pc, w.cur = f.pc, i
 			lane := bits.TrailingZeros32(f.mask)
-			where = append(where, fmt.Sprintf("block %v warp %d lanes %#x at line %d (%s)", [3]int(w.b.at), w.id, f.mask, in.line, in.text))
+			where = append(where, fmt.Sprintf("block %v warp %d lanes %#x at line %d (%s)", [3]int(w.b.at), w.id,
+				f.mask, in.line, in.text))
 			split := in.kind == kindConverge || in.kind == kindWait && in.aligned && f.mask != w.lanes
 			if split && divergent == nil {
-				divergent = w.newFault(lane, "divergence: lanes %#x wait at an instruction that lanes %#x of the warp do not reach",
+				divergent = w.newFault(lane,
+					"divergence: lanes %#x wait at an instruction that lanes %#x of the warp do not reach",
 					f.mask, w.missing(in, f.mask))
 			}
 			if first == nil {

@@ -116,7 +116,8 @@ func compareF32(f func(a, b float64) bool, a, b slot) func(w *warp, mask uint32)
 
 // compareWords has loops for integers as wide as their registers; the other
 // comparisons are these with operands or result exchanged.
-func compareWords[T unsigned](op string, signed bool, get func(w *warp) (x, y *[warpSize]T)) func(w *warp, mask uint32) uint32 {
+func compareWords[T unsigned](op string, signed bool,
+	get func(w *warp) (x, y *[warpSize]T)) func(w *warp, mask uint32) uint32 {
 	flip, bias := uint32(0), T(0)
 	if signed {
 		bias = ^(^T(0) >> 1)

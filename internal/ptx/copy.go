@@ -92,7 +92,8 @@ func (c *compiler) copyAsync(m *modifiers, ops []operand) inst {
 func (w *warp) startCopy(op *asyncCopy, lane int) {
 	to := uint64(op.dst[lane])
 	if to < sharedBase || to+uint64(op.size) > uint64(len(w.b.shared)) {
-		w.faultAt(lane, to, "copy of %d bytes outside the %d bytes of shared memory", op.size, len(w.b.shared)-sharedBase)
+		w.faultAt(lane, to, "copy of %d bytes outside the %d bytes of shared memory", op.size,
+			len(w.b.shared)-sharedBase)
 	}
 	if (to|op.src[lane])&uint64(op.size-1) != 0 {
 		w.faultAt(lane, op.src[lane], "misaligned copy of %d bytes to %#x", op.size, to)

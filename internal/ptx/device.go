@@ -81,7 +81,8 @@ func New(options Options) *Device {
 	if options.Instructions <= 0 {
 		options.Instructions = 1 << 32
 	}
-	d := &Device{options: options, next: globalWindow, images: map[*Module]map[string]uint64{}, idle: map[shape]*sync.Pool{}}
+	d := &Device{options: options, next: globalWindow, images: map[*Module]map[string]uint64{},
+		idle: map[shape]*sync.Pool{}}
 	d.memory.Store(&[]*allocation{})
 	return d
 }

@@ -9,7 +9,8 @@ func TestAccessPastTheEndIsNamed(t *testing.T) {
 	b := newBench(t, "faults")
 	x := upload(b, make([]float32, 40))
 	b.run("past", Dim{1}, Dim{40}, 0, U64(x), I32(40))
-	f := faulty(t, b.try("past", Dim{1}, Dim{41}, 0, U64(x), I32(40)), "kernel past", "4 bytes past the end of the 160 bytes", "st.global.")
+	f := faulty(t, b.try("past", Dim{1}, Dim{41}, 0, U64(x), I32(40)), "kernel past",
+		"4 bytes past the end of the 160 bytes", "st.global.")
 	if f.Thread != (Dim{40, 0, 0}) || f.Address != x+160 || f.Line == 0 {
 		t.Errorf("thread %v, address %#x, line %d", f.Thread, f.Address, f.Line)
 	}
@@ -35,7 +36,8 @@ func TestRacesAreNamed(t *testing.T) {
 	faulty(t, b.try("race", Dim{1}, Dim{64}, 0, U64(out)), "has not written", "ld.shared")
 	b.d = New(Options{Without: CheckUninitialised})
 	out = upload(b, make([]float32, 64))
-	faulty(t, b.try("race", Dim{1}, Dim{64}, 0, U64(out)), "race in shared memory: this thread writes", "of warp 0 has read", "st.shared")
+	faulty(t, b.try("race", Dim{1}, Dim{64}, 0, U64(out)), "race in shared memory: this thread writes",
+		"of warp 0 has read", "st.shared")
 	faulty(t, b.try("warprace", Dim{1}, Dim{32}, 0, U64(out)), "race in shared memory", "lane 31 of warp 0")
 	b.run("overwrite", Dim{1}, Dim{64}, 0, U64(out), I32(1))
 	faulty(t, b.try("overwrite", Dim{1}, Dim{64}, 0, U64(out), I32(3)), "this thread writes what", "has read")
@@ -60,9 +62,11 @@ func TestUnwrittenSharedMemoryIsNamed(t *testing.T) {
 func TestBarriersThatNeverCompleteAreNamed(t *testing.T) {
 	b := newBench(t, "faults")
 	out := upload(b, make([]float32, 64))
-	faulty(t, b.try("divergent", Dim{1}, Dim{32}, 0, U64(out)), "divergence: lanes 0xffff wait", "lanes 0xffff0000", "bar.sync 0")
+	faulty(t, b.try("divergent", Dim{1}, Dim{32}, 0, U64(out)), "divergence: lanes 0xffff wait", "lanes 0xffff0000",
+		"bar.sync 0")
 	b.run("divergent", Dim{1}, Dim{16}, 0, U64(out))
-	faulty(t, b.try("mismatched", Dim{1}, Dim{64}, 0, U64(out)), "deadlock", "barrier 1 has 32 of 64 threads", "bar.sync 2")
+	faulty(t, b.try("mismatched", Dim{1}, Dim{64}, 0, U64(out)), "deadlock", "barrier 1 has 32 of 64 threads",
+		"bar.sync 2")
 }
 
 func TestEndlessKernelIsNamed(t *testing.T) {

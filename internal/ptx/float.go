@@ -11,7 +11,8 @@ type floatMode struct {
 }
 
 func (m floatMode) plain() bool {
-	return (m.rounding == "" || m.rounding == "rn" || m.rounding == "approx" || m.rounding == "full") && !m.ftz && !m.sat && !m.nan
+	return (m.rounding == "" || m.rounding == "rn" || m.rounding == "approx" || m.rounding == "full") && !m.ftz &&
+		!m.sat && !m.nan
 }
 
 func addF32(d, a, b *v32) {

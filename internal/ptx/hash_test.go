@@ -29,7 +29,8 @@ func integerHash(x, y uint64) (h uint64) {
 	}
 	add(small)
 	add(uint64(int64(bits.OnesCount64(x) + bits.LeadingZeros64(y|1) + bits.TrailingZeros32(uint32(p)|1<<20))))
-	add(uint64(bits.Reverse32(uint32(p))) + uint64(bits.ReverseBytes32(uint32(q))) + uint64(bits.RotateLeft32(uint32(p), int(q&31))))
+	add(uint64(bits.Reverse32(uint32(p))) + uint64(bits.ReverseBytes32(uint32(q))) + uint64(
+		bits.RotateLeft32(uint32(p), int(q&31))))
 	add(x<<(y&63) + x>>(y&63) + uint64(s>>(y&63)))
 	add(uint64(min(s, t) + int64(max(p, q)) + int64(p&q^(p|^q))))
 	return h

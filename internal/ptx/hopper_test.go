@@ -104,7 +104,8 @@ func TestBoxesOfTensors(t *testing.T) {
 		for _, at := range [][2]int{{0, 0}, {8, 3}, {-5, -2}, {70, 15}} {
 			dst, raw := upload(b, make([]uint16, rows*cols)), upload(b, make([]uint16, 8*boxCols))
 			from, to := mapOf(b, src, rows, cols, 8, boxCols, swizzle), mapOf(b, dst, rows, cols, 8, boxCols, swizzle)
-			b.run("boxes", Dim{1}, Dim{64}, 4096, from, to, U64(raw), I32(int32(at[0])), I32(int32(at[1])), I32(8), I32(int32(2*boxCols)), I32(0))
+			b.run("boxes", Dim{1}, Dim{64}, 4096, from, to, U64(raw), I32(int32(at[0])), I32(int32(at[1])), I32(8),
+				I32(int32(2*boxCols)), I32(0))
 			lies, out := download[uint16](b, raw, 8*boxCols), download[uint16](b, dst, rows*cols)
 			for i := range 8 * boxCols {
 				r, c := i/boxCols, i%boxCols
@@ -167,7 +168,8 @@ func TestCluster(t *testing.T) {
 func TestEightBitConversions(t *testing.T) {
 	b := newBench(t, "hopper")
 	x := randomFloats(9, 64)
-	copy(x, []float32{0, 1, -2, 448, 449, 1000, 0.0019, 0.001, float32(math.Inf(1)), float32(math.NaN()), 17, 19, 0.5, -0.0625, 60000, 1e-9})
+	copy(x, []float32{0, 1, -2, 448, 449, 1000, 0.0019, 0.001, float32(math.Inf(1)), float32(math.NaN()), 17, 19, 0.5,
+		-0.0625, 60000, 1e-9})
 	small, wide, back := upload(b, make([]uint8, 64)), upload(b, make([]uint8, 64)), upload(b, make([]uint16, 64))
 	b.run("convert", Dim{1}, Dim{32}, 0, U64(upload(b, x)), U64(small), U64(wide), U64(back))
 	want := []uint8{0, 0x38, 0xc0, 0x7e, 0x7e, 0x7e, 0x01, 0x01, 0x7e, 0x7f, 0x58, 0x5a, 0x30, 0x98, 0x7e, 0}

@@ -28,7 +28,14 @@ type launch struct {
 // it. A cluster of zero size is a cluster of one block. The error is a *Fault
 // when the kernel is at fault; of several blocks at fault the first is named.
 func (d *Device) Launch(k *Kernel, grid, block, cluster Dim, dynamicShared int, params []byte) error {
-	l := &launch{d: d, k: k, grid: grid.fill(), block: block.fill(), cluster: cluster.fill(), dynamic: dynamicShared}
+	l := &launch{
+		d:       d,
+		k:       k,
+		grid:    grid.fill(),
+		block:   block.fill(),
+		cluster: cluster.fill(),
+		dynamic: dynamicShared,
+	}
 	l.params = append([]byte(nil), params...)
 	if err := l.check(); err != nil {
 		return fmt.Errorf("ptx: launch of %s: %w", k.Name, err)

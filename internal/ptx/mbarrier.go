@@ -48,7 +48,8 @@ func (w *warp) mbarrierAt(lane int, addr uint64, sp space) (*mbarrier, *block) {
 
 // buildMbarrier decodes the mbarrier instructions.
 func buildMbarrier(c *compiler, m *modifiers, ops []operand) inst {
-	what := m.take("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "pending_count")
+	what := m.take("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
+		"pending_count")
 	m.drop("b64", "release", "acquire", "relaxed", "cta", "cluster")
 	switch what {
 	case "init", "inval":

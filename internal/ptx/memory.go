@@ -166,7 +166,8 @@ func (a addressing) lane(w *warp, lane int) uint64 {
 
 // takeSpace reads the state space of an opcode.
 func (c *compiler) takeSpace(m *modifiers) space {
-	switch m.take("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func") {
+	switch m.take("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
+		"param::func") {
 	case "global", "const":
 		return spaceGlobal
 	case "shared", "shared::cta", "shared::cluster":
@@ -361,7 +362,8 @@ func put(data []byte, size int, v uint64) {
 func (w *warp) sameValue(lane int, addr uint64, data []byte, src []ref, size int) {
 	for i, s := range src {
 		if widen(data[size*i:], size, false, true) != extend(s.get(w, lane), typ{'u', 8 * size, 1}) {
-			w.faultAt(lane, addr, "race in shared memory: two lanes of one warp write different values without bar.warp.sync between")
+			w.faultAt(lane, addr,
+				"race in shared memory: two lanes of one warp write different values without bar.warp.sync between")
 		}
 	}
 }

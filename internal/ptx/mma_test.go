@@ -7,7 +7,8 @@ import (
 )
 
 // patterns returns n random values of a type as their bits and as numbers.
-func patterns[T uint8 | uint16 | uint32](seed uint64, n int, bits func(float64) T, value func(T) float64) ([]T, []float64) {
+func patterns[T uint8 | uint16 | uint32](seed uint64, n int, bits func(float64) T,
+	value func(T) float64) ([]T, []float64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	out, values := make([]T, n), make([]float64, n)
 	for i := range out {
@@ -70,7 +71,8 @@ func TestProductThroughPipeline(t *testing.T) {
 		x, xv := bf16Patterns(1, m*k)
 		y, yv := bf16Patterns(2, n*k)
 		c := upload(b, make([]float32, m*n))
-		b.run("product", Dim{1}, Dim{128}, 0, U64(upload(b, x)), U64(upload(b, y)), U64(c), I32(int32(m)), I32(int32(n)), I32(int32(k)))
+		b.run("product", Dim{1}, Dim{128}, 0, U64(upload(b, x)), U64(upload(b, y)), U64(c), I32(int32(m)),
+			I32(int32(n)), I32(int32(k)))
 		near(t, download[float32](b, c, m*n), product(xv, yv, m, n, k), 1e-3)
 	}
 }
@@ -82,8 +84,10 @@ func TestProductsOfAllTypes(t *testing.T) {
 	ia, iav := s8Patterns(3, 16*32)
 	ib, ibv := s8Patterns(4, 8*32)
 	ta, tb := randomFloats(5, 16*8), randomFloats(6, 8*8)
-	halves, bytes, short, tf32 := upload(b, make([]float32, 128)), upload(b, make([]int32, 128)), upload(b, make([]int32, 128)), upload(b, make([]float32, 128))
-	b.run("products", Dim{1}, Dim{32}, 0, U64(upload(b, ha)), U64(upload(b, hb)), U64(upload(b, ia)), U64(upload(b, ib)),
+	halves, bytes, short, tf32 := upload(b, make([]float32, 128)), upload(b, make([]int32, 128)), upload(b,
+		make([]int32, 128)), upload(b, make([]float32, 128))
+	b.run("products", Dim{1}, Dim{32}, 0, U64(upload(b, ha)), U64(upload(b, hb)), U64(upload(b, ia)),
+		U64(upload(b, ib)),
 		U64(upload(b, ta)), U64(upload(b, tb)), U64(halves), U64(bytes), U64(short), U64(tf32))
 	start := func(want []float64) []float64 {
 		for i := range want {

@@ -108,7 +108,8 @@ func (k *Kernel) Pack(args ...[]byte) ([]byte, error) {
 	out := make([]byte, k.ParamBytes)
 	for i, p := range k.Params {
 		if len(args[i]) != p.Size {
-			return nil, fmt.Errorf("ptx: parameter %d of kernel %s has %d bytes, not %d", i, k.Name, p.Size, len(args[i]))
+			return nil, fmt.Errorf("ptx: parameter %d of kernel %s has %d bytes, not %d", i, k.Name, p.Size,
+				len(args[i]))
 		}
 		copy(out[p.Offset:], args[i])
 	}

@@ -94,7 +94,8 @@ func (c *compiler) pack(d ref, list []operand, t typ) inst {
 	}}
 }
 
-var windows = map[space]uint64{spaceGlobal: 0, spaceShared: sharedWindow, spaceLocal: localWindow, spaceParam: paramWindow}
+var windows = map[space]uint64{spaceGlobal: 0, spaceShared: sharedWindow, spaceLocal: localWindow,
+	spaceParam: paramWindow}
 
 // buildCvta decodes cvta: a space's address as a generic one, or back.
 func buildCvta(c *compiler, m *modifiers, ops []operand) inst {

@@ -164,7 +164,8 @@ func (p *parser) performance(f *function) error {
 	for strings.HasPrefix(p.peek(), ".") {
 		switch word := p.next(); word {
 		case ".noreturn", ".explicitcluster":
-		case ".maxntid", ".reqntid", ".reqnctapercluster", ".minnctapersm", ".maxnreg", ".maxclusterrank", ".maxnctapersm":
+		case ".maxntid", ".reqntid", ".reqnctapercluster", ".minnctapersm", ".maxnreg", ".maxclusterrank",
+			".maxnctapersm":
 			dim := [3]int{1, 1, 1}
 			for i := range dim {
 				n, err := p.integer()

@@ -21,7 +21,8 @@ func TestUnknownTextIsNamed(t *testing.T) {
 		{"bra nowhere;\n}", "nowhere, which is not a label", 6},
 		{"call absent, ();\n}", "absent, which is not a function", 6},
 		{".reg .b64 %rd<2>;\nld.global.u32 %rd1, %rd1;\n}", "an address in brackets", 7},
-		{".reg .f32 %f<9>;\nmma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1}, {%f2}, {%f3}, {%f4};\n}", "unknown form of mma", 7},
+		{".reg .f32 %f<9>;\nmma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1}, {%f2}, {%f3}, {%f4};\n}",
+			"unknown form of mma", 7},
 		{"ret;\n", "has no end", 6},
 	} {
 		_, err := Parse(header + c.body)

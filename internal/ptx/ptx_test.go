@@ -170,7 +170,8 @@ func TestCallsLocalMemoryAndConstants(t *testing.T) {
 	}
 	rational := append(append(make([]byte, 8), F32(2)...), append(F32(-3), F32(0.5)...)...)
 	out := upload(b, make([]float32, n))
-	b.run("calls", Dim{4}, Dim{32}, 0, U64(upload(b, x)), U64(upload(b, y)), U64(upload(b, p)), U64(out), rational, I32(n))
+	b.run("calls", Dim{4}, Dim{32}, 0, U64(upload(b, x)), U64(upload(b, y)), U64(upload(b, p)), U64(out), rational,
+		I32(n))
 	table := []float32{1, 2, 3.5, -1, 0.25, 9, -7, 100}
 	weights := []float32{0.5, 1.5, 2.5, 3.5}
 	got := download[float32](b, out, n)

@@ -64,7 +64,8 @@ func evaluate(t testing.TB, body string, result byte, in [][3]uint64) []uint64 {
 
 func integerInputs() [][3]uint64 {
 	r := rand.New(rand.NewPCG(11, 1))
-	special := []uint64{0, 1, 2, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 63, math.MaxUint64}
+	special := []uint64{0, 1, 2, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 1<<31 - 1, 1 << 31,
+		1<<32 - 1, 1 << 63, math.MaxUint64}
 	var in [][3]uint64
 	for range 600 {
 		var v [3]uint64
@@ -97,10 +98,18 @@ var integerCases = []struct {
 }{
 	{"add.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a + b)) }},
 	{"mul.lo.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) * uint16(b)) }},
-	{"mul.hi.u16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint32(uint16(a)) * uint32(uint16(b)) >> 16) }},
-	{"mul.hi.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int32(int16(a)) * int32(int16(b)) >> 16)) }},
-	{"mul.wide.s16 %r3, %h0, %h1;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(int32(int16(a)) * int32(int16(b)))) }},
-	{"shr.s16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(int16(a) >> min(uint32(b), 15))) }},
+	{"mul.hi.u16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 {
+		return uint64(uint32(uint16(a)) * uint32(uint16(b)) >> 16)
+	}},
+	{"mul.hi.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 {
+		return uint64(uint16(int32(int16(a)) * int32(int16(b)) >> 16))
+	}},
+	{"mul.wide.s16 %r3, %h0, %h1;", 'r', func(a, b, _ uint64) uint64 {
+		return uint64(uint32(int32(int16(a)) * int32(int16(b))))
+	}},
+	{"shr.s16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 {
+		return uint64(uint16(int16(a) >> min(uint32(b), 15)))
+	}},
 	{"shr.u16 %h3, %h0, %r1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(a) >> uint32(b)) }},
 	{"min.s16 %h3, %h0, %h1;", 'h', func(a, b, _ uint64) uint64 { return uint64(uint16(min(int16(a), int16(b)))) }},
 	{"max.u64 %rd3, %rd0, %rd1;", 'd', func(a, b, _ uint64) uint64 { return max(a, b) }},
@@ -114,7 +123,9 @@ var integerCases = []struct {
 	{"mad.hi.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
 		return uint64(uint32(uint64(uint32(a))*uint64(uint32(b))>>32) + uint32(c))
 	}},
-	{"mad.wide.s32 %rd3, %r0, %r1, %rd2;", 'd', func(a, b, c uint64) uint64 { return uint64(int64(int32(a))*int64(int32(b))) + c }},
+	{"mad.wide.s32 %rd3, %r0, %r1, %rd2;", 'd', func(a, b, c uint64) uint64 {
+		return uint64(int64(int32(a))*int64(int32(b))) + c
+	}},
 	{"mad.lo.s64 %rd3, %rd0, %rd1, %rd2;", 'd', func(a, b, c uint64) uint64 { return a*b + c }},
 	{"abs.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(max(int32(a), -int32(a)))) }},
 	{"clz.b32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(bits.LeadingZeros32(uint32(a))) }},
@@ -125,11 +136,14 @@ var integerCases = []struct {
 	{"and.b32 %r1, %r1, 31; and.b32 %r2, %r2, 31; bfe.u32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
 		return uint64(uint32(a) >> (b & 31) & (1<<(c&31) - 1))
 	}},
-	{"and.b32 %r1, %r1, 15; and.b32 %r2, %r2, 15; add.s32 %r2, %r2, 1; bfe.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-		n := c&15 + 1
-		return uint64(uint32(int32(uint32(a)>>(b&15)<<(32-n)) >> (32 - n)))
+	{"and.b32 %r1, %r1, 15; and.b32 %r2, %r2, 15; add.s32 %r2, %r2, 1; bfe.s32 %r3, %r0, %r1, %r2;", 'r',
+		func(a, b, c uint64) uint64 {
+			n := c&15 + 1
+			return uint64(uint32(int32(uint32(a)>>(b&15)<<(32-n)) >> (32 - n)))
+		}},
+	{"bfi.b32 %r3, %r0, %r1, 5, 9;", 'r', func(a, b, _ uint64) uint64 {
+		return uint64(uint32(b)&^(511<<5) | uint32(a)&511<<5)
 	}},
-	{"bfi.b32 %r3, %r0, %r1, 5, 9;", 'r', func(a, b, _ uint64) uint64 { return uint64(uint32(b)&^(511<<5) | uint32(a)&511<<5) }},
 	{"shf.r.clamp.b32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
 		return uint64(uint32((b<<32 | a&math.MaxUint32) >> min(uint32(c), 32)))
 	}},
@@ -160,16 +174,26 @@ var integerCases = []struct {
 		return flag(uint32(a) < uint32(c) && uint32(a) == uint32(b))
 	}},
 	{"setp.lt.or.u32 %p4|%p3, %r0, %r2, 0;", 'p', func(a, _, c uint64) uint64 { return flag(uint32(a) >= uint32(c)) }},
-	{"set.gt.u32.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 { return flag(int32(a) > int32(b)) * math.MaxUint32 }},
-	{"slct.b32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 { return uint64(uint32(pick(int32(c) >= 0, a, b))) }},
+	{"set.gt.u32.s32 %r3, %r0, %r1;", 'r', func(a, b, _ uint64) uint64 {
+		return flag(int32(a) > int32(b)) * math.MaxUint32
+	}},
+	{"slct.b32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
+		return uint64(uint32(pick(int32(c) >= 0, a, b)))
+	}},
 	{"cvt.s32.s8 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(int8(a))) }},
-	{"cvt.sat.s8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(clamp(int64(int32(a)), -128, 127))) }},
+	{"cvt.sat.s8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 {
+		return uint64(uint32(clamp(int64(int32(a)), -128, 127)))
+	}},
 	{"cvt.sat.u8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return clamp(int64(int32(a)), 0, 255) }},
 	{"cvt.u16.u8 %h3, %h0;", 'h', func(a, _, _ uint64) uint64 { return a & 0xff }},
 	{"cvt.s64.s16 %rd3, %h0;", 'd', func(a, _, _ uint64) uint64 { return uint64(int64(int16(a))) }},
 	{"mov.b64 {%r4, %r5}, %rd0; mov.b64 %rd3, {%r5, %r4};", 'd', func(a, _, _ uint64) uint64 { return a>>32 | a<<32 }},
-	{"mov.b32 {%h4, %h5}, %r0; mov.b32 %r3, {%h5, %h4};", 'r', func(a, _, _ uint64) uint64 { return a>>16&0xffff | a&0xffff<<16 }},
-	{"div.s32 %r3, %r0, 7; rem.s32 %r4, %r0, 7; mad.lo.s32 %r3, %r3, 7, %r4;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(a)) }},
+	{"mov.b32 {%h4, %h5}, %r0; mov.b32 %r3, {%h5, %h4};", 'r', func(a, _, _ uint64) uint64 {
+		return a>>16&0xffff | a&0xffff<<16
+	}},
+	{"div.s32 %r3, %r0, 7; rem.s32 %r4, %r0, 7; mad.lo.s32 %r3, %r3, 7, %r4;", 'r', func(a, _, _ uint64) uint64 {
+		return uint64(uint32(a))
+	}},
 }
 
 func clamp(v, low, high int64) uint64 { return uint64(min(max(v, low), high)) }
@@ -246,7 +270,8 @@ func roundWhole(x *big.Float, mode big.RoundingMode) *big.Float {
 func exact(x float64) *big.Float { return new(big.Float).SetPrec(4000).SetFloat64(x) }
 
 var bigModes = map[string]big.RoundingMode{
-	"rn": big.ToNearestEven, "rz": big.ToZero, "rp": big.ToPositiveInf, "rm": big.ToNegativeInf, "rna": big.ToNearestAway,
+	"rn": big.ToNearestEven, "rz": big.ToZero, "rp": big.ToPositiveInf, "rm": big.ToNegativeInf,
+	"rna": big.ToNearestAway,
 }
 
 // floatInputs are finite numbers with all kinds of exponents, close pairs included.
@@ -339,7 +364,8 @@ func TestConversionsAreExact(t *testing.T) {
 			}
 		}
 	}
-	for name, round := range map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc, "rmi": math.Floor, "rpi": math.Ceil} {
+	for name, round := range map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc,
+		"rmi": math.Floor, "rpi": math.Ceil} {
 		got := evaluate(t, "cvt."+name+".s32.f32 %r3, %f0;", 'r', wide)
 		bytes := evaluate(t, "cvt."+name+".u8.f32 %r3, %f0;", 'r', wide)
 		for i, v := range wide {
@@ -436,7 +462,9 @@ func TestWarpInstructions(t *testing.T) {
 		result byte
 		want   func(lane int) uint64
 	}{
-		{"shfl.sync.up.b32 %r3|%p3, %r2, 3, 0, -1;", 'r', func(i int) uint64 { return pick(i < 3, uint64(100-i), uint64(103-i)) }},
+		{"shfl.sync.up.b32 %r3|%p3, %r2, 3, 0, -1;", 'r', func(i int) uint64 {
+			return pick(i < 3, uint64(100-i), uint64(103-i))
+		}},
 		{"shfl.sync.up.b32 %r3|%p3, %r2, 3, 0, -1;", 'p', func(i int) uint64 { return flag(i >= 3) }},
 		{"shfl.sync.down.b32 %r3, %r2, 2, 0x181f, -1;", 'r', func(i int) uint64 {
 			if i%8+2 > 7 {
@@ -453,12 +481,15 @@ func TestWarpInstructions(t *testing.T) {
 		{"redux.sync.max.u32 %r3, %r2, -1;", 'r', func(int) uint64 { return 100 }},
 		{"match.any.sync.b32 %r3, %r1, -1;", 'r', func(i int) uint64 { return 7 << (i / 3 * 3) & math.MaxUint32 }},
 		{"match.all.sync.b32 %r3|%p3, %r1, -1;", 'p', func(int) uint64 { return 0 }},
-		{"mov.u32 %r3, 0; setp.lt.u32 %p1, %r0, 4; @%p1 activemask.b32 %r3;", 'r', func(i int) uint64 { return 15 * flag(i < 4) }},
+		{"mov.u32 %r3, 0; setp.lt.u32 %p1, %r0, 4; @%p1 activemask.b32 %r3;", 'r', func(i int) uint64 {
+			return 15 * flag(i < 4)
+		}},
 		{"mov.u32 %r3, %lanemask_lt;", 'r', func(i int) uint64 { return 1<<i - 1 }},
 		{"setp.lt.u32 %p1, %r0, 10; bar.red.popc.u32 %r3, 0, %p1;", 'r', func(int) uint64 { return 10 }},
 		{"setp.lt.u32 %p1, %r0, 10; bar.red.or.pred %p3, 0, %p1;", 'p', func(int) uint64 { return 1 }},
 		{"setp.lt.u32 %p1, %r0, 10; bar.red.and.pred %p3, 0, %p1;", 'p', func(int) uint64 { return 0 }},
-		{"T: .branchtargets A, B, C; rem.u32 %r4, %r0, 3; brx.idx %r4, T; A: mov.u32 %r3, 10; bra.uni D; B: mov.u32 %r3, 20; bra.uni D; C: mov.u32 %r3, 30; D:", 'r',
+		{"T: .branchtargets A, B, C; rem.u32 %r4, %r0, 3; brx.idx %r4, T; A: mov.u32 %r3, 10; bra.uni D; B: " +
+			"mov.u32 %r3, 20; bra.uni D; C: mov.u32 %r3, 30; D:", 'r',
 			func(i int) uint64 { return uint64(i%3*10 + 10) }},
 	} {
 		got := evaluate(t, c.body, c.result, lanes)

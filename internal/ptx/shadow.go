@@ -290,7 +290,8 @@ func (s *shadow) checkProxy(w *warp, lane, at int, prev stamp) {
 		}
 	}
 	if prev&stampAsync == 0 && prev.clock() > w.proxy[other] {
-		w.faultAt(lane, uint64(at), "an asynchronous operation reads what %s has stored without fence.proxy.async between", s.who(prev))
+		w.faultAt(lane, uint64(at),
+			"an asynchronous operation reads what %s has stored without fence.proxy.async between", s.who(prev))
 	}
 }
 

@@ -100,7 +100,8 @@ type tensorMap struct {
 // hold one: the copy engine does not see it.
 func (w *warp) tensorMapAt(lane int, addr uint64) *tensorMap {
 	if is, _ := w.resolve(lane, addr); is == spaceLocal || is == spaceShared {
-		w.faultAt(lane, addr, "the tensor map is in memory of the thread or the block; pass it as __grid_constant__ or in global memory")
+		w.faultAt(lane, addr,
+			"the tensor map is in memory of the thread or the block; pass it as __grid_constant__ or in global memory")
 	}
 	if addr%64 != 0 {
 		w.faultAt(lane, addr, "the tensor map is not aligned to 64 bytes")

@@ -181,7 +181,8 @@ func (w *warp) track(in *inst) {
 	if w.wg.pending {
 		for _, s := range in.uses {
 			if w.wg.marks[s]&markPending != 0 {
-				w.fault(bits.TrailingZeros32(w.lanes), "use of a register that a pending wgmma writes; wgmma.wait_group is missing")
+				w.fault(bits.TrailingZeros32(w.lanes),
+					"use of a register that a pending wgmma writes; wgmma.wait_group is missing")
 			}
 		}
 	}
@@ -264,7 +265,8 @@ func (d descriptor) mnMajor(unit, k int) int {
 func (f *matrixForm) chunks(w *warp, op *matrixOp, visit func(at, row, k int, isA bool)) {
 	check := func(at int) int {
 		if at < sharedBase || at+16 > len(w.b.shared) {
-			w.faultAt(0, uint64(at), "a matrix descriptor reaches outside the %d bytes of shared memory", len(w.b.shared)-sharedBase)
+			w.faultAt(0, uint64(at), "a matrix descriptor reaches outside the %d bytes of shared memory",
+				len(w.b.shared)-sharedBase)
 		}
 		return at
 	}
@@ -341,7 +343,8 @@ func spreadA[T float32 | int32](w *warp, f *matrixForm, out []T, value func(uint
 
 // gather reads shared memory: straight takes 16 bytes along k, across eight
 // elements along m or n.
-func (f *matrixForm) gather(w *warp, op *matrixOp, straight func(data []byte, out int, isA bool), across func(data []byte, row, k int, isA bool)) {
+func (f *matrixForm) gather(w *warp, op *matrixOp, straight func(data []byte, out int, isA bool),
+	across func(data []byte, row, k int, isA bool)) {
 	half := f.k / 2
 	f.chunks(w, op, func(at, row, k int, isA bool) {
 		data := w.b.shared[at:][:16]

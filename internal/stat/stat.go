@@ -96,11 +96,14 @@ func Ratios(a, b []float64) ([]float64, error) {
 // with as many below it as above. Estimates that are no numbers do not count;
 // it reports false if there are no others.
 func Middle(estimates []float64, wanted float64) (Interval, bool) {
-	sorted := slices.DeleteFunc(slices.Clone(estimates), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	sorted := slices.DeleteFunc(slices.Clone(estimates), func(v float64) bool {
+		return math.IsNaN(v) || math.IsInf(v, 0)
+	})
 	if len(sorted) == 0 {
 		return Interval{}, false
 	}
 	slices.Sort(sorted)
 	tail := (1 - wanted) / 2
-	return Interval{Low: sorted[Rank(tail, len(sorted))], High: sorted[Rank(1-tail, len(sorted))], Coverage: wanted}, true
+	return Interval{Low: sorted[Rank(tail, len(sorted))], High: sorted[Rank(1-tail, len(sorted))], Coverage: wanted},
+		true
 }

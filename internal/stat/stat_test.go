@@ -33,7 +33,8 @@ func TestMedianIntervalKnowsWhatItIsWorth(t *testing.T) {
 		low, high float64
 		coverage  float64
 	}{
-		{1, 10, 10, 0}, {2, 9, 10, 0.5}, {5, 6, 10, 0.9375}, {6, 5, 10, 0.96875}, {8, 3, 10, 0.9921875}, {9, 3, 9, 0.9609375}, {10, 2, 9, 0.978515625},
+		{1, 10, 10, 0}, {2, 9, 10, 0.5}, {5, 6, 10, 0.9375}, {6, 5, 10, 0.96875}, {8, 3, 10, 0.9921875},
+		{9, 3, 9, 0.9609375}, {10, 2, 9, 0.978515625},
 	} {
 		got := MedianInterval(ten[:c.n], 0.95)
 		if got.Low != c.low || got.High != c.high || math.Abs(got.Coverage-c.coverage) > 1e-12 {
@@ -75,7 +76,8 @@ func TestRatios(t *testing.T) {
 	if err != nil || !slices.Equal(got, []float64{2, 3}) {
 		t.Errorf("%v %v", got, err)
 	}
-	for _, bad := range [][2][]float64{{nil, nil}, {{1}, {1, 2}}, {{1}, {0}}, {{-1}, {1}}, {{math.NaN()}, {1}}, {{1}, {math.Inf(1)}}} {
+	for _, bad := range [][2][]float64{{nil, nil}, {{1}, {1, 2}}, {{1}, {0}}, {{-1}, {1}}, {{math.NaN()}, {1}},
+		{{1}, {math.Inf(1)}}} {
 		if got, err := Ratios(bad[0], bad[1]); err == nil {
 			t.Errorf("%v over %v gave %v", bad[0], bad[1], got)
 		}

@@ -108,7 +108,8 @@ func (d *Device) Read(buf []byte, wait time.Duration) (int, Event, error) {
 	if wait > 0 {
 		timeout = int(wait.Milliseconds())
 	}
-	polled := []unix.PollFd{{Fd: int32(d.wakeRead.Fd()), Events: unix.POLLIN}, {Fd: int32(d.in.Fd()), Events: unix.POLLIN}}
+	polled := []unix.PollFd{{Fd: int32(d.wakeRead.Fd()), Events: unix.POLLIN},
+		{Fd: int32(d.in.Fd()), Events: unix.POLLIN}}
 	for {
 		n, err := unix.Poll(polled, timeout)
 		switch {

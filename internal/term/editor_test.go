@@ -70,7 +70,8 @@ func TestOutcomes(t *testing.T) {
 
 func TestUnquote(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain": "plain", `"""a"""`: "a", "\"\"\"\na\nb\n\"\"\"": "a\nb", `"""`: `"""`, `""""""`: "", ` """x""" `: "x", `say """x"""`: `say """x"""`,
+		"plain": "plain", `"""a"""`: "a", "\"\"\"\na\nb\n\"\"\"": "a\nb", `"""`: `"""`, `""""""`: "", ` """x""" `: "x",
+		`say """x"""`: `say """x"""`,
 	} {
 		if got := Unquote(text); got != want {
 			t.Errorf("%q gave %q, want %q", text, got, want)

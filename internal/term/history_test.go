@@ -50,7 +50,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err != nil || len(again.entries) != historyEntriesMax/2 || again.entries[len(again.entries)-1] != "entry 2999" {
 		t.Errorf("then %d entries, %v", len(again.entries), err)
 	}
-	if err := again.Add(strings.Repeat("x", historyEntryMax+1)); err != nil || len(again.entries) != historyEntriesMax/2 {
+	if err := again.Add(strings.Repeat("x", historyEntryMax+1)); err != nil ||
+		len(again.entries) != historyEntriesMax/2 {
 		t.Errorf("an entry of more than %d bytes was kept, %v", historyEntryMax, err)
 	}
 	left, err := filepath.Glob(path + ".*")

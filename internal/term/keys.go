@@ -173,7 +173,8 @@ func next(b []byte) (key Key, n int, known bool) {
 var controls = map[byte]Kind{
 	'\r': Enter, '\n': Newline, '\t': Complete, 0x7f: Backspace, ctrl('h'): Backspace,
 	ctrl('a'): Home, ctrl('b'): Left, ctrl('c'): Interrupt, ctrl('d'): EndOfInput, ctrl('e'): End, ctrl('f'): Right,
-	ctrl('g'): OtherEditor, ctrl('k'): KillToEnd, ctrl('l'): Redraw, ctrl('n'): Next, ctrl('p'): Previous, ctrl('r'): Search,
+	ctrl('g'): OtherEditor, ctrl('k'): KillToEnd, ctrl('l'): Redraw, ctrl('n'): Next, ctrl('p'): Previous,
+	ctrl('r'): Search,
 	ctrl('t'): Transpose, ctrl('u'): KillToStart, ctrl('w'): KillWordLeft, ctrl('y'): Yank, ctrl('z'): Suspend,
 }
 
@@ -181,7 +182,8 @@ func ctrl(letter byte) byte { return letter & 0x1f }
 
 // alts are keys pressed together with Alt, which sends an escape first.
 var alts = map[byte]Kind{
-	'\r': Newline, '\n': Newline, 'b': WordLeft, 'f': WordRight, 'd': KillWordRight, 0x7f: KillWordLeft, ctrl('h'): KillWordLeft,
+	'\r': Newline, '\n': Newline, 'b': WordLeft, 'f': WordRight, 'd': KillWordRight, 0x7f: KillWordLeft,
+	ctrl('h'): KillWordLeft,
 }
 
 // sequences are what follows the escape of the other keys, as the usual
@@ -190,7 +192,8 @@ var sequences = map[string]Kind{
 	"[A": Up, "[B": Down, "[C": Right, "[D": Left, "[H": Home, "[F": End,
 	"OA": Up, "OB": Down, "OC": Right, "OD": Left, "OH": Home, "OF": End,
 	"[1~": Home, "[7~": Home, "[4~": End, "[8~": End, "[3~": Delete,
-	"[1;5C": WordRight, "[1;5D": WordLeft, "[1;3C": WordRight, "[1;3D": WordLeft, "[3;5~": KillWordRight, "[3;3~": KillWordRight,
+	"[1;5C": WordRight, "[1;5D": WordLeft, "[1;3C": WordRight, "[1;3D": WordLeft, "[3;5~": KillWordRight,
+	"[3;3~":  KillWordRight,
 	"[13;2u": Newline, "[27;2;13~": Newline, // Shift-Enter, where the terminal distinguishes it from Enter
 }
 

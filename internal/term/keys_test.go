@@ -8,9 +8,10 @@ import (
 
 func TestKeys(t *testing.T) {
 	for bytes, want := range map[string][]Key{
-		"aé世":                            {{Insert, "a"}, {Insert, "é"}, {Insert, "世"}},
-		"\r\n\t\x7f":                     {{Kind: Enter}, {Kind: Newline}, {Kind: Complete}, {Kind: Backspace}},
-		"\x01\x05\x15\x0b\x17\x19":       {{Kind: Home}, {Kind: End}, {Kind: KillToStart}, {Kind: KillToEnd}, {Kind: KillWordLeft}, {Kind: Yank}},
+		"aé世":        {{Insert, "a"}, {Insert, "é"}, {Insert, "世"}},
+		"\r\n\t\x7f": {{Kind: Enter}, {Kind: Newline}, {Kind: Complete}, {Kind: Backspace}},
+		"\x01\x05\x15\x0b\x17\x19": {{Kind: Home}, {Kind: End}, {Kind: KillToStart}, {Kind: KillToEnd},
+			{Kind: KillWordLeft}, {Kind: Yank}},
 		"\x03\x04":                       {{Kind: Interrupt}, {Kind: EndOfInput}},
 		"\x1b[A\x1bOB\x1b[C\x1b[D":       {{Kind: Up}, {Kind: Down}, {Kind: Right}, {Kind: Left}},
 		"\x1b[1;5C\x1bb\x1b\x7f\x1b\r":   {{Kind: WordRight}, {Kind: WordLeft}, {Kind: KillWordLeft}, {Kind: Newline}},

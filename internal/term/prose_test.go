@@ -56,7 +56,8 @@ func TestCopiesAreWhatWasSaid(t *testing.T) {
 	if got := screen.Copied(); got != code {
 		t.Errorf("copied\n%s\nwant\n%s", got, code)
 	}
-	words := []string{"a", "**bold**", "`code span`", "*it*", "世界", "_x_", "snake_case_name", "e\u0301", "a-word-much-longer-than-the-line", "\n", "# h", "* item", "2*3", "**", "\\*"}
+	words := []string{"a", "**bold**", "`code span`", "*it*", "世界", "_x_", "snake_case_name", "e\u0301",
+		"a-word-much-longer-than-the-line", "\n", "# h", "* item", "2*3", "**", "\\*"}
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		var text strings.Builder

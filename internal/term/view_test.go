@@ -48,7 +48,8 @@ func TestLayout(t *testing.T) {
 }
 
 // typed are keys to type at random.
-var typed = []string{"a", "b ", "e\u0301", "\n", "\x7f", "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x01", "\x05", "\x0b", "\x17", "\x19", "\x1b[200~paste of\rtwo lines\x1b[201~"}
+var typed = []string{"a", "b ", "e\u0301", "\n", "\x7f", "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x01", "\x05",
+	"\x0b", "\x17", "\x19", "\x1b[200~paste of\rtwo lines\x1b[201~"}
 
 // TestPaintedIsLaidOut types at random on a small screen: it always shows what
 // was laid out below what was there before, and the cursor is where it was

@@ -20,7 +20,8 @@ func Cluster(t testing.TB) (address, ctl string) {
 	if os.Getenv(variable) == "" {
 		t.Skipf("%s is not set: restarts of PostgreSQL are NOT tested; run test/postgres.sh go test …", variable)
 	}
-	command := exec.Command(filepath.Join(Root(), "test", "postgres.sh"), "sh", "-c", `echo "$PARLEY_TEST_POSTGRES"; echo "$PARLEY_TEST_POSTGRES_CTL"; cat`)
+	command := exec.Command(filepath.Join(Root(), "test", "postgres.sh"), "sh", "-c",
+		`echo "$PARLEY_TEST_POSTGRES"; echo "$PARLEY_TEST_POSTGRES_CTL"; cat`)
 	command.Env = append(os.Environ(), variable+"=")
 	command.Stderr = os.Stderr
 	hold, err := command.StdinPipe() // the cluster lives until this is closed

@@ -54,7 +54,8 @@ func (c *validator) check(schema, v any) error {
 		return nil
 	}
 	s := schema.(map[string]any)
-	for _, check := range []func(map[string]any, any) error{c.combined, c.kind, c.listed, c.text, c.number, c.array, c.object} {
+	for _, check := range []func(map[string]any, any) error{c.combined, c.kind, c.listed, c.text, c.number, c.array,
+		c.object} {
 		if err := check(s, v); err != nil {
 			return err
 		}

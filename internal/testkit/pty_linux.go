@@ -30,7 +30,14 @@ type Terminal struct {
 func StartTerminal(t *testing.T, columns, rows int, command *exec.Cmd) *Terminal {
 	t.Helper()
 	master, slave := openPTY(t)
-	x := &Terminal{t: t, master: master, command: command, screen: NewScreen(columns, rows), changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	x := &Terminal{
+		t:       t,
+		master:  master,
+		command: command,
+		screen:  NewScreen(columns, rows),
+		changed: make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+	}
 	x.setSize(columns, rows)
 	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

@@ -51,7 +51,8 @@ func StartRedis(t testing.TB) *Redis {
 // Start starts it again, with nothing in it.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
-	r.process = exec.Command(r.program, "--port", "0", "--unixsocket", r.socket, "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no", "--logfile", filepath.Join(r.dir, "log"))
+	r.process = exec.Command(r.program, "--port", "0", "--unixsocket", r.socket, "--save", "", "--appendonly", "no",
+		"--dir", r.dir, "--daemonize", "no", "--logfile", filepath.Join(r.dir, "log"))
 	if err := r.process.Start(); err != nil {
 		t.Fatal(err)
 	}

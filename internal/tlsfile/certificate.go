@@ -92,7 +92,10 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	c.parse = func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("the TLS certificate %s with the key %s cannot be used: %w: give two PEM files that belong together", certFile, keyFile, err)
+			return nil,
+				fmt.Errorf(
+					"the TLS certificate %s with the key %s cannot be used: %w: give two PEM files that belong "+
+						"together", certFile, keyFile, err)
 		}
 		return &pair, nil
 	}
@@ -113,7 +116,8 @@ func LoadAuthorities(file string, log *slog.Logger) (*Authorities, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate: give a PEM file with the certificates of authorities", file)
+			return nil, fmt.Errorf("%s holds no certificate: give a PEM file with the certificates of authorities",
+				file)
 		}
 		return pool, nil
 	}

@@ -123,7 +123,8 @@ func TestTrust(t *testing.T) {
 		{"expired client", good.Server(trust(one)), Client(trust(one), expired)(), 0, "tls:"},
 	} {
 		verified, err := shake(t, c.client, c.server)
-		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) || verified != c.verified {
+		if c.refused == "" && err != nil ||
+			c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) || verified != c.verified {
 			t.Errorf("%s: %d certificates, %v; want %d, %q", c.name, verified, err, c.verified, c.refused)
 		}
 	}

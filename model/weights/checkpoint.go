@@ -70,7 +70,8 @@ func Open(path string) (*Checkpoint, error) {
 	if st.IsDir() {
 		open = openDirectory
 	} else if strings.EqualFold(filepath.Ext(path), ".safetensors") {
-		return nil, fmt.Errorf("open model %s: name the directory that also holds config.json, not the weights file", path)
+		return nil, fmt.Errorf("open model %s: name the directory that also holds config.json, not the weights file",
+			path)
 	}
 	ck, err := open(path)
 	if err != nil {
@@ -134,7 +135,8 @@ func (c *Checkpoint) Bytes() int64 {
 // Nothing is copied.
 func (c *Checkpoint) Expert(layer, expert int, which string) (Tensor, error) {
 	if expert < 0 || expert >= c.Config.Experts {
-		return Tensor{}, fmt.Errorf("expert %d of layer %d: the model has experts 0 to %d", expert, layer, c.Config.Experts-1)
+		return Tensor{}, fmt.Errorf("expert %d of layer %d: the model has experts 0 to %d", expert, layer,
+			c.Config.Experts-1)
 	}
 	if !slices.Contains(projections, which) {
 		return Tensor{}, fmt.Errorf("unknown projection %q: use gate, up or down", which)
@@ -219,7 +221,8 @@ func checkOverlap(spans []span) error {
 	for i := 1; i < len(spans); i++ {
 		a, b := spans[i-1], spans[i]
 		if b.start < a.end {
-			return fmt.Errorf("tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", a.name, a.start, a.end, b.name, b.start, b.end)
+			return fmt.Errorf("tensors %q (bytes %d to %d) and %q (bytes %d to %d) overlap", a.name, a.start, a.end,
+				b.name, b.start, b.end)
 		}
 	}
 	return nil

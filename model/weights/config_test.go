@@ -107,29 +107,42 @@ func TestPublishedConfigs(t *testing.T) {
 		scale, embed, normOffset float64
 		eos                      []int
 	}{
-		{"Llama-2-7B", llama2Config, ArchLlama, 32, 32, 32, 128, 32000, 4096, 0, 0, false, 1e4, 1e4, RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{2}},
-		{"Llama-3.1-8B", llama31Config, ArchLlama, 32, 32, 8, 128, 128256, 131072, 0, 0, false, 5e5, 5e5, RopeLlama3, 1 / math.Sqrt(128), 1, 0, []int{128001, 128008, 128009}},
-		{"Mistral-7B-v0.1", mistralConfig, ArchMistral, 32, 32, 8, 128, 32000, 32768, 4096, 32, false, 1e4, 1e4, RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{2}},
-		{"Qwen2.5-7B", qwen25Config, ArchQwen2, 28, 28, 4, 128, 152064, 32768, 0, 0, false, 1e6, 1e6, RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{151645}},
-		{"Qwen3-0.6B", qwen3Config, ArchQwen3, 28, 16, 8, 128, 151936, 40960, 0, 0, true, 1e6, 1e6, RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{151645}},
-		{"Qwen3-30B-A3B", qwen3MoEConfig, ArchQwen3MoE, 48, 32, 4, 128, 151936, 40960, 0, 0, false, 1e6, 1e6, RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{151645}},
-		{"gemma-3-1b", gemma1BConfig, ArchGemma3, 26, 4, 1, 256, 262144, 32768, 512, 22, true, 1e6, 1e4, RopeDefault, 1.0 / 16, math.Sqrt(1152), 1, []int{1, 106}},
-		{"gemma-3-4b", gemma4BConfig, ArchGemma3, 34, 8, 4, 256, 262208, 131072, 1024, 29, true, 1e6, 1e4, RopeLinear, 1.0 / 16, math.Sqrt(2560), 1, []int{1, 106}},
-		{"gemma new style", gemmaNewConfig, ArchGemma3, 3, 4, 2, 64, 1024, 2048, 128, 2, true, 1e6, 2e4, RopeLinear, 1.0 / 8, 16, 1, []int{1}},
+		{"Llama-2-7B", llama2Config, ArchLlama, 32, 32, 32, 128, 32000, 4096, 0, 0, false, 1e4, 1e4, RopeDefault,
+			1 / math.Sqrt(128), 1, 0, []int{2}},
+		{"Llama-3.1-8B", llama31Config, ArchLlama, 32, 32, 8, 128, 128256, 131072, 0, 0, false, 5e5, 5e5, RopeLlama3,
+			1 / math.Sqrt(128), 1, 0, []int{128001, 128008, 128009}},
+		{"Mistral-7B-v0.1", mistralConfig, ArchMistral, 32, 32, 8, 128, 32000, 32768, 4096, 32, false, 1e4, 1e4,
+			RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{2}},
+		{"Qwen2.5-7B", qwen25Config, ArchQwen2, 28, 28, 4, 128, 152064, 32768, 0, 0, false, 1e6, 1e6, RopeDefault,
+			1 / math.Sqrt(128), 1, 0, []int{151645}},
+		{"Qwen3-0.6B", qwen3Config, ArchQwen3, 28, 16, 8, 128, 151936, 40960, 0, 0, true, 1e6, 1e6, RopeDefault,
+			1 / math.Sqrt(128), 1, 0, []int{151645}},
+		{"Qwen3-30B-A3B", qwen3MoEConfig, ArchQwen3MoE, 48, 32, 4, 128, 151936, 40960, 0, 0, false, 1e6, 1e6,
+			RopeDefault, 1 / math.Sqrt(128), 1, 0, []int{151645}},
+		{"gemma-3-1b", gemma1BConfig, ArchGemma3, 26, 4, 1, 256, 262144, 32768, 512, 22, true, 1e6, 1e4, RopeDefault,
+			1.0 / 16, math.Sqrt(1152), 1, []int{1, 106}},
+		{"gemma-3-4b", gemma4BConfig, ArchGemma3, 34, 8, 4, 256, 262208, 131072, 1024, 29, true, 1e6, 1e4, RopeLinear,
+			1.0 / 16, math.Sqrt(2560), 1, []int{1, 106}},
+		{"gemma new style", gemmaNewConfig, ArchGemma3, 3, 4, 2, 64, 1024, 2048, 128, 2, true, 1e6, 2e4, RopeLinear,
+			1.0 / 8, 16, 1, []int{1}},
 	} {
 		t.Run(want.name, func(t *testing.T) {
 			c := mustConfig(t, want.text, "")
-			if c.Architecture != want.arch || c.Layers != want.layers || c.Heads != want.heads || c.KVHeads != want.kv || c.HeadDim != want.dim || c.Vocab != want.vocab || c.Context != want.context {
+			if c.Architecture != want.arch || c.Layers != want.layers || c.Heads != want.heads ||
+				c.KVHeads != want.kv || c.HeadDim != want.dim || c.Vocab != want.vocab || c.Context != want.context {
 				t.Errorf("sizes: %+v", c)
 			}
 			if c.SlidingWindow != want.window || count(c.Sliding) != want.slidingLayers || len(c.Sliding) != c.Layers {
 				t.Errorf("window %d, sliding %v", c.SlidingWindow, c.Sliding)
 			}
-			if c.Rope.Theta != want.theta || c.RopeLocal.Theta != want.local || c.Rope.Type != want.ropeType || c.Rope.Interleaved {
+			if c.Rope.Theta != want.theta || c.RopeLocal.Theta != want.local || c.Rope.Type != want.ropeType ||
+				c.Rope.Interleaved {
 				t.Errorf("rope %+v, local %+v", c.Rope, c.RopeLocal)
 			}
-			if c.TieEmbeddings != want.tie || c.AttnScale != float32(want.scale) || c.EmbedScale != float32(want.embed) || c.NormOffset != float32(want.normOffset) || !slices.Equal(c.EOS, want.eos) {
-				t.Errorf("tie %t, scale %g, embed %g, offset %g, eos %v", c.TieEmbeddings, c.AttnScale, c.EmbedScale, c.NormOffset, c.EOS)
+			if c.TieEmbeddings != want.tie || c.AttnScale != float32(want.scale) || c.EmbedScale != float32(
+				want.embed) || c.NormOffset != float32(want.normOffset) || !slices.Equal(c.EOS, want.eos) {
+				t.Errorf("tie %t, scale %g, embed %g, offset %g, eos %v", c.TieEmbeddings, c.AttnScale, c.EmbedScale,
+					c.NormOffset, c.EOS)
 			}
 		})
 	}
@@ -137,18 +150,22 @@ func TestPublishedConfigs(t *testing.T) {
 
 func TestConfigDetails(t *testing.T) {
 	gemma := mustConfig(t, gemma1BConfig, "")
-	if gemma.Sliding[5] || !gemma.Sliding[4] || !gemma.Sliding[6] || gemma.Activation != ActivationGELUTanh || !gemma.QKNorm || !gemma.PostNorms {
+	if gemma.Sliding[5] || !gemma.Sliding[4] || !gemma.Sliding[6] || gemma.Activation != ActivationGELUTanh ||
+		!gemma.QKNorm || !gemma.PostNorms {
 		t.Errorf("gemma: %+v", gemma)
 	}
 	moe := mustConfig(t, strings.Replace(qwen3MoEConfig, `"mlp_only_layers": []`, `"mlp_only_layers": [3]`, 1), "")
-	if moe.Experts != 128 || moe.ExpertsPerToken != 8 || moe.ExpertFFN != 768 || !moe.NormTopK || moe.IsSparse(3) || !moe.IsSparse(4) {
+	if moe.Experts != 128 || moe.ExpertsPerToken != 8 || moe.ExpertFFN != 768 || !moe.NormTopK || moe.IsSparse(3) ||
+		!moe.IsSparse(4) {
 		t.Errorf("experts: %+v", moe)
 	}
-	alternate := mustConfig(t, strings.Replace(qwen3MoEConfig, `"decoder_sparse_step": 1`, `"decoder_sparse_step": 2`, 1), "")
+	alternate := mustConfig(t,
+		strings.Replace(qwen3MoEConfig, `"decoder_sparse_step": 1`, `"decoder_sparse_step": 2`, 1), "")
 	if alternate.IsSparse(0) || !alternate.IsSparse(1) || len(alternate.DenseLayers) != 24 {
 		t.Errorf("dense layers %v", alternate.DenseLayers)
 	}
-	windowed := mustConfig(t, strings.NewReplacer(`"use_sliding_window": false`, `"use_sliding_window": true`, `"max_window_layers": 28`, `"max_window_layers": 20`).Replace(qwen25Config), "")
+	windowed := mustConfig(t, strings.NewReplacer(`"use_sliding_window": false`, `"use_sliding_window": true`,
+		`"max_window_layers": 28`, `"max_window_layers": 20`).Replace(qwen25Config), "")
 	if windowed.SlidingWindow != 131072 || windowed.Sliding[19] || !windowed.Sliding[20] {
 		t.Errorf("window %d, sliding %v", windowed.SlidingWindow, windowed.Sliding)
 	}
@@ -166,15 +183,25 @@ func TestRopeStyles(t *testing.T) {
 		want       Rope
 		context    int
 	}{
-		{"yarn, old key", with(`"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}`),
-			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 32, BetaSlow: 1, AttentionFactor: yarnFactor}, 131072},
-		{"yarn, all keys", with(`"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "beta_fast": 16, "beta_slow": 2, "attention_factor": 1.5, "truncate": false}`),
-			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 16, BetaSlow: 2, AttentionFactor: 1.5, Untruncated: true}, 131072},
-		{"yarn, mscale", with(`"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "mscale": 1.0, "mscale_all_dim": 1.0}`),
-			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 32, BetaSlow: 1, AttentionFactor: 1}, 131072},
-		{"linear", with(`"rope_scaling": {"type": "linear", "factor": 2.0}`), Rope{Theta: 1e6, Type: RopeLinear, Factor: 2, AttentionFactor: 1}, 40960},
+		{"yarn, old key",
+			with(`"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}`),
+			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 32, BetaSlow: 1,
+				AttentionFactor: yarnFactor}, 131072},
+		{"yarn, all keys",
+			with(
+				`"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "beta_fast": 16, "beta_slow": 2, "attention_factor": 1.5, "truncate": false}`),
+			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 16, BetaSlow: 2,
+				AttentionFactor: 1.5, Untruncated: true}, 131072},
+		{"yarn, mscale",
+			with(
+				`"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "mscale": 1.0, "mscale_all_dim": 1.0}`),
+			Rope{Theta: 1e6, Type: RopeYarn, Factor: 4, OriginalContext: 32768, BetaFast: 32, BetaSlow: 1,
+				AttentionFactor: 1}, 131072},
+		{"linear", with(`"rope_scaling": {"type": "linear", "factor": 2.0}`),
+			Rope{Theta: 1e6, Type: RopeLinear, Factor: 2, AttentionFactor: 1}, 40960},
 		{"dynamic", with(`"rope_scaling": {"type": "dynamic", "factor": 2.0}`), plainRope(1e6), 40960},
-		{"new style", with(`"rope_parameters": {"rope_theta": 250000.0, "rope_type": "default"}`), plainRope(250000), 40960},
+		{"new style", with(`"rope_parameters": {"rope_theta": 250000.0, "rope_type": "default"}`), plainRope(250000),
+			40960},
 	} {
 		got := mustConfig(t, c.text, "")
 		requireEqual(t, c.name, Config{Rope: got.Rope, Context: got.Context}, Config{Rope: c.want, Context: c.context})
@@ -185,34 +212,47 @@ func TestConfigRefused(t *testing.T) {
 	edit := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(llama31Config) }
 	for _, c := range []struct{ name, text, want string }{
 		{"no json", "{", "unexpected end"},
-		{"unknown architecture", edit(`"model_type": "llama"`, `"model_type": "gemma2"`), `"gemma2" is not supported: supported are llama, mistral`},
+		{"unknown architecture", edit(`"model_type": "llama"`, `"model_type": "gemma2"`),
+			`"gemma2" is not supported: supported are llama, mistral`},
 		{"no architecture", edit(`"model_type": "llama",`, ""), "is not supported"},
 		{"no layers", edit(`"num_hidden_layers": 32`, `"num_hidden_layers": 0`), "layers is 0"},
-		{"absurd layers", edit(`"num_hidden_layers": 32`, `"num_hidden_layers": 1000000000000`), "layers is 1000000000000"},
+		{"absurd layers", edit(`"num_hidden_layers": 32`, `"num_hidden_layers": 1000000000000`),
+			"layers is 1000000000000"},
 		{"not an integer", edit(`"num_hidden_layers": 32`, `"num_hidden_layers": 1e40`), "cannot unmarshal"},
 		{"negative hidden size", edit(`"hidden_size": 4096`, `"hidden_size": -4096`), "hidden size is -4096"},
 		{"no heads", edit(`"num_attention_heads": 32`, `"num_attention_heads": 0`), "num_attention_heads 0"},
 		{"heads do not divide", edit(`"num_attention_heads": 32`, `"num_attention_heads": 33`), "not a multiple"},
-		{"kv heads do not divide", edit(`"num_key_value_heads": 8`, `"num_key_value_heads": 7`), "cannot share 7 key/value heads"},
+		{"kv heads do not divide", edit(`"num_key_value_heads": 8`, `"num_key_value_heads": 7`),
+			"cannot share 7 key/value heads"},
 		{"no kv heads", edit(`"num_key_value_heads": 8`, `"num_key_value_heads": 0`), "key/value heads is 0"},
 		{"odd head", edit(`"hidden_size": 4096`, `"hidden_size": 4096, "head_dim": 127`), "odd"},
-		{"absurd vocabulary", edit(`"vocab_size": 128256`, `"vocab_size": 1000000000`), "vocabulary size is 1000000000"},
+		{"absurd vocabulary", edit(`"vocab_size": 128256`, `"vocab_size": 1000000000`),
+			"vocabulary size is 1000000000"},
 		{"eos outside", edit(`128009`, `928009`), "eos_token_id is 928009"},
 		{"bos outside", edit(`"bos_token_id": 128000`, `"bos_token_id": 928000`), "bos_token_id is 928000"},
 		{"unknown rope", edit(`"rope_type": "llama3"`, `"rope_type": "longrope"`), `"longrope" is not supported`},
 		{"rope factor 0", edit(`"factor": 8.0`, `"factor": 0`), "factor is 0"},
 		{"no rope factor", edit(`"factor": 8.0,`, ``), "has no factor"},
-		{"rope factors swapped", edit(`"low_freq_factor": 1.0`, `"low_freq_factor": 9.0`), "low_freq_factor < high_freq_factor"},
+		{"rope factors swapped", edit(`"low_freq_factor": 1.0`, `"low_freq_factor": 9.0`),
+			"low_freq_factor < high_freq_factor"},
 		{"theta 0", edit(`"rope_theta": 500000.0`, `"rope_theta": 0`), "theta is 0"},
-		{"bidirectional", strings.Replace(gemma1BConfig, `"vocab_size"`, `"use_bidirectional_attention": true, "vocab_size"`, 1), "use_bidirectional_attention"},
+		{"bidirectional", strings.Replace(gemma1BConfig, `"vocab_size"`,
+			`"use_bidirectional_attention": true, "vocab_size"`, 1), "use_bidirectional_attention"},
 		{"activation", edit(`"hidden_act": "silu"`, `"hidden_act": "relu2"`), `activation "relu2"`},
-		{"quantized", edit(`"vocab_size"`, `"quantization_config": {"quant_method": "gptq"}, "vocab_size"`), "quantization_config"},
-		{"partial rotation", edit(`"vocab_size"`, `"partial_rotary_factor": 0.5, "vocab_size"`), "partial_rotary_factor is 0.5"},
-		{"layer types cut", strings.Replace(gemmaNewConfig, `"full_attention", "sliding_attention"],`, `"full_attention"],`, 1), "2 entries for 3 layers"},
-		{"unknown layer type", strings.Replace(gemmaNewConfig, `["sliding_attention"`, `["linear_attention"`, 1), `"linear_attention", which is not supported`},
-		{"too many experts per token", strings.Replace(qwen3MoEConfig, `"num_experts_per_tok": 8`, `"num_experts_per_tok": 129`, 1), "experts per token is 129"},
-		{"dense layer outside", strings.Replace(qwen3MoEConfig, `"mlp_only_layers": []`, `"mlp_only_layers": [48]`, 1), "names layer 48"},
-		{"other vision model", `{"model_type": "llava", "text_config": ` + llama2Config + `}`, `"llava" is not supported`},
+		{"quantized", edit(`"vocab_size"`, `"quantization_config": {"quant_method": "gptq"}, "vocab_size"`),
+			"quantization_config"},
+		{"partial rotation", edit(`"vocab_size"`, `"partial_rotary_factor": 0.5, "vocab_size"`),
+			"partial_rotary_factor is 0.5"},
+		{"layer types cut", strings.Replace(gemmaNewConfig, `"full_attention", "sliding_attention"],`,
+			`"full_attention"],`, 1), "2 entries for 3 layers"},
+		{"unknown layer type", strings.Replace(gemmaNewConfig, `["sliding_attention"`, `["linear_attention"`, 1),
+			`"linear_attention", which is not supported`},
+		{"too many experts per token", strings.Replace(qwen3MoEConfig, `"num_experts_per_tok": 8`,
+			`"num_experts_per_tok": 129`, 1), "experts per token is 129"},
+		{"dense layer outside", strings.Replace(qwen3MoEConfig, `"mlp_only_layers": []`, `"mlp_only_layers": [48]`, 1),
+			"names layer 48"},
+		{"other vision model", `{"model_type": "llava", "text_config": ` + llama2Config + `}`,
+			`"llava" is not supported`},
 	} {
 		_, err := parseHFConfig([]byte(c.text), nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -234,7 +274,8 @@ func TestCanonicalNames(t *testing.T) {
 		{ArchGemma3, "language_model.model.layers.3.post_feedforward_layernorm.weight", "blk.3.post_ffw_norm.weight"},
 		{ArchGemma3, "model.language_model.layers.3.self_attn.q_norm.weight", "blk.3.attn_q_norm.weight"},
 		{ArchGemma3, "language_model.lm_head.weight", "output.weight"},
-		{ArchGemma3, "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight"},
+		{ArchGemma3, "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight",
+			"vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight"},
 		{ArchQwen3MoE, "model.layers.1.mlp.gate.weight", "blk.1.ffn_gate_inp.weight"},
 		{ArchQwen3MoE, "model.layers.1.mlp.experts.7.down_proj.weight", "blk.1.ffn_down.7.weight"},
 		{ArchQwen3MoE, "model.layers.1.mlp.experts.gate_up_proj", "blk.1.ffn_gate_up_exps.weight"},

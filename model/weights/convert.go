@@ -71,7 +71,13 @@ func PlanConversion(ck *Checkpoint, opts ConvertOptions) (*Conversion, error) {
 	}
 	meta := append(generalMeta(&ck.Config, opts), configMeta(&ck.Config, opts.Type)...)
 	meta = append(meta, keptMeta(ck, meta)...)
-	c := &Conversion{Fallbacks: fallbacks, ck: ck, meta: append(meta, text...), tensors: plan, progress: opts.Progress}
+	c := &Conversion{
+		Fallbacks: fallbacks,
+		ck:        ck,
+		meta:      append(meta, text...),
+		tensors:   plan,
+		progress:  opts.Progress,
+	}
 	g, err := c.declared(io.Discard)
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
@@ -106,7 +112,8 @@ func generalMeta(c *Config, opts ConvertOptions) []metaEntry {
 		{"general.architecture", ggufArchitecture(c.Architecture)},
 		{"general.type", "model"},
 	}
-	for _, e := range []metaEntry{{"general.name", opts.Name}, {"general.description", opts.Description}, {"general.license", opts.License}} {
+	for _, e := range []metaEntry{{"general.name", opts.Name}, {"general.description", opts.Description},
+		{"general.license", opts.License}} {
 		if e.value != "" {
 			list = append(list, e)
 		}

@@ -92,7 +92,8 @@ func uninterleave(values []float32, headDim, cols int) []float32 {
 
 func TestConvertGolden(t *testing.T) {
 	all := append([]DType{F32, F16, BF16}, quantTypes...)
-	for name, types := range map[string][]DType{"tiny-llama": all, "tiny-qwen2": {BF16, Q8_0}, "tiny-qwen3": {BF16, Q8_0}} {
+	for name, types := range map[string][]DType{"tiny-llama": all, "tiny-qwen2": {BF16, Q8_0},
+		"tiny-qwen3": {BF16, Q8_0}} {
 		source := openGolden(t, name)
 		for _, quant := range types {
 			got := converted(t, source, quant)
@@ -143,13 +144,17 @@ func TestConvertTokenizer(t *testing.T) {
 			t.Fatalf("token %d is %q, want %q", id, tokens[id], text)
 		}
 	}
-	if kinds[0] != tokenControl || kinds[100] != tokenNormal || len(meta("tokenizer.ggml.merges").([]string)) != len(tok.Model.Merges) {
+	if kinds[0] != tokenControl || kinds[100] != tokenNormal ||
+		len(meta("tokenizer.ggml.merges").([]string)) != len(tok.Model.Merges) {
 		t.Errorf("kinds %v, %d merges", kinds[:8], len(meta("tokenizer.ggml.merges").([]string)))
 	}
 	for key, want := range map[string]any{
-		"general.architecture": "llama", "general.name": "test", "general.license": "apache-2.0", "general.file_type": uint32(7),
-		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "llama-bpe", "tokenizer.ggml.bos_token_id": uint32(0), "tokenizer.ggml.eos_token_id": uint32(2),
-		"tokenizer.ggml.padding_token_id": uint32(0), "tokenizer.ggml.fim_pre_token_id": uint32(3), "tokenizer.ggml.fim_suf_token_id": uint32(4),
+		"general.architecture": "llama", "general.name": "test", "general.license": "apache-2.0",
+		"general.file_type":    uint32(7),
+		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "llama-bpe", "tokenizer.ggml.bos_token_id": uint32(0),
+		"tokenizer.ggml.eos_token_id":     uint32(2),
+		"tokenizer.ggml.padding_token_id": uint32(0), "tokenizer.ggml.fim_pre_token_id": uint32(3),
+		"tokenizer.ggml.fim_suf_token_id": uint32(4),
 		"tokenizer.ggml.fim_mid_token_id": uint32(5), "tokenizer.ggml.add_bos_token": false,
 	} {
 		if meta(key) != want {
@@ -246,7 +251,8 @@ func addExperts(t *testing.T, tensors map[string]rawTensor, model *Checkpoint, l
 			}
 			parts[which] = tensor
 			if !together {
-				tensors[prefix+string(rune('0'+i))+"."+which+"_proj.weight"] = rawTensor{"BF16", tensor.Shape, tensor.Data}
+				tensors[prefix+string(rune('0'+i))+"."+which+"_proj.weight"] = rawTensor{"BF16", tensor.Shape,
+					tensor.Data}
 			}
 		}
 		gateUp = append(append(gateUp, parts["gate"].Data...), parts["up"].Data...)
@@ -297,9 +303,12 @@ func TestTokenizerTooLargeForModel(t *testing.T) {
 func TestPreTokenizerNames(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"gpt2", `{"type": "ByteLevel", "use_regex": true}`, "gpt-2"},
-		{"smollm", `{"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}]}`, "smollm"},
-		{"qwen", `{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}, {"type": "ByteLevel"}]}`, "qwen2"},
-		{"own", `{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "x"}}, {"type": "ByteLevel"}]}`, "default"},
+		{"smollm",
+			`{"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}]}`, "smollm"},
+		{"qwen",
+			`{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}, {"type": "ByteLevel"}]}`, "qwen2"},
+		{"own",
+			`{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "x"}}, {"type": "ByteLevel"}]}`, "default"},
 	} {
 		var p hfPreTokenizer
 		if err := json.Unmarshal([]byte(c.text), &p); err != nil {

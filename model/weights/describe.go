@@ -48,9 +48,15 @@ type Summary struct {
 // Describe sums a checkpoint up.
 func Describe(ck *Checkpoint) Summary {
 	s := Summary{
-		Path: ck.Path, Format: ck.Format, Architecture: ck.Config.Architecture,
-		Files: ck.Files, FileBytes: ck.Bytes(), Tensors: len(ck.tensors),
-		Config: ck.Config, KVCache: kvCosts(&ck.Config), ChatTemplate: ck.ChatTemplate != "",
+		Path:         ck.Path,
+		Format:       ck.Format,
+		Architecture: ck.Config.Architecture,
+		Files:        ck.Files,
+		FileBytes:    ck.Bytes(),
+		Tensors:      len(ck.tensors),
+		Config:       ck.Config,
+		KVCache:      kvCosts(&ck.Config),
+		ChatTemplate: ck.ChatTemplate != "",
 	}
 	s.Name, _ = ck.meta["general.name"].(string)
 	classes, types := map[string]*Share{}, map[string]*Share{}
@@ -117,7 +123,8 @@ func tensorClass(name string) class {
 		return classNorms
 	case strings.HasPrefix(local, "attn_"):
 		return classAttention
-	case local == "ffn_gate_inp.weight", strings.HasSuffix(local, "_exps.weight"), strings.HasPrefix(local, "ffn_") && strings.Count(local, ".") == 2:
+	case local == "ffn_gate_inp.weight", strings.HasSuffix(local, "_exps.weight"), strings.HasPrefix(local, "ffn_") &&
+		strings.Count(local, ".") == 2:
 		return classExperts
 	case strings.HasPrefix(local, "ffn_"):
 		return classMLP

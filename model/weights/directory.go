@@ -76,7 +76,8 @@ func (c *Checkpoint) openShards(dir string) ([]Tensor, error) {
 		all = append(all, tensors...)
 	}
 	for name, shard := range index.shardOf {
-		return nil, fmt.Errorf("tensor %q is not in %s, where %s says it is (%d tensors are missing)", name, shard, indexFile, len(index.shardOf))
+		return nil, fmt.Errorf("tensor %q is not in %s, where %s says it is (%d tensors are missing)", name, shard,
+			indexFile, len(index.shardOf))
 	}
 	return all, nil
 }
@@ -118,8 +119,12 @@ func readShardIndex(dir string) (*shardIndex, error) {
 	}
 	shards := map[string]bool{}
 	for tensor, shard := range index.WeightMap {
-		if shard != filepath.Base(shard) || strings.ContainsAny(shard, `/\`) || !strings.HasSuffix(shard, ".safetensors") {
-			return nil, fmt.Errorf("%s puts tensor %q into %q: a shard must be a .safetensors file in the model's own directory", indexFile, tensor, shard)
+		if shard != filepath.Base(shard) || strings.ContainsAny(shard, `/\`) ||
+			!strings.HasSuffix(shard, ".safetensors") {
+			return nil,
+				fmt.Errorf(
+					"%s puts tensor %q into %q: a shard must be a .safetensors file in the model's own directory",
+					indexFile, tensor, shard)
 		}
 		shards[shard] = true
 	}

@@ -26,7 +26,8 @@ func writeSafetensors(t testing.TB, path string, tensors map[string]rawTensor) {
 	var data []byte
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		r := tensors[name]
-		header[name] = map[string]any{"dtype": r.dtype, "shape": r.shape, "data_offsets": []int{len(data), len(data) + len(r.data)}}
+		header[name] = map[string]any{"dtype": r.dtype, "shape": r.shape,
+			"data_offsets": []int{len(data), len(data) + len(r.data)}}
 		data = append(data, r.data...)
 	}
 	text, err := json.Marshal(header)
@@ -125,19 +126,30 @@ func TestShardIndexHostile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "no such file"},
-		{"shard outside", func(_ *testing.T, _ string, index map[string]string) { index[q] = "../secret.safetensors" }, "own directory"},
-		{"absolute shard", func(_ *testing.T, _ string, index map[string]string) { index[q] = "/etc/x.safetensors" }, "own directory"},
-		{"backslashes", func(_ *testing.T, _ string, index map[string]string) { index[q] = `..\x.safetensors` }, "own directory"},
-		{"index names itself", func(_ *testing.T, _ string, index map[string]string) { index[q] = indexFile }, "own directory"},
+		{"shard outside", func(_ *testing.T, _ string, index map[string]string) {
+			index[q] = "../secret.safetensors"
+		}, "own directory"},
+		{"absolute shard", func(_ *testing.T, _ string, index map[string]string) {
+			index[q] = "/etc/x.safetensors"
+		}, "own directory"},
+		{"backslashes", func(_ *testing.T, _ string, index map[string]string) {
+			index[q] = `..\x.safetensors`
+		}, "own directory"},
+		{"index names itself", func(_ *testing.T, _ string, index map[string]string) {
+			index[q] = indexFile
+		}, "own directory"},
 		{"empty shard name", func(_ *testing.T, _ string, index map[string]string) { index[q] = "" }, "own directory"},
 		{"tensor elsewhere", func(_ *testing.T, _ string, index map[string]string) {
-			other := map[string]string{"model-00001-of-00002.safetensors": "model-00002-of-00002.safetensors", "model-00002-of-00002.safetensors": "model-00001-of-00002.safetensors"}
+			other := map[string]string{"model-00001-of-00002.safetensors": "model-00002-of-00002.safetensors",
+				"model-00002-of-00002.safetensors": "model-00001-of-00002.safetensors"}
 			index[q] = other[index[q]]
 		}, "lies in"},
 		{"tensor nowhere", func(_ *testing.T, _ string, index map[string]string) {
 			index["model.extra"] = "model-00001-of-00002.safetensors"
 		}, `"model.extra" is not in`},
-		{"tensor not listed", func(_ *testing.T, _ string, index map[string]string) { delete(index, q) }, "does not list"},
+		{"tensor not listed", func(_ *testing.T, _ string, index map[string]string) {
+			delete(index, q)
+		}, "does not list"},
 		{"shard is no safetensors", func(t *testing.T, dir string, index map[string]string) {
 			writeFile(t, filepath.Join(dir, index[q]), []byte("GGUF"))
 		}, "too short"},
@@ -176,7 +188,8 @@ func TestOpenRefused(t *testing.T) {
 
 func TestCheckTensorsReports(t *testing.T) {
 	dir, index, shards := shardedGolden(t)
-	const missing, bent, odd = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.up_proj.weight", "model.norm.weight"
+	const missing, bent, odd = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.up_proj.weight",
+		"model.norm.weight"
 	delete(shards[index[missing]], missing)
 	r := shards[index[bent]][bent]
 	r.shape = []int{r.shape[1], r.shape[0]}
@@ -198,7 +211,8 @@ func TestCheckTensorsReports(t *testing.T) {
 	if err == nil {
 		t.Fatal("a damaged checkpoint passed")
 	}
-	for _, want := range []string{"blk.0.attn_q.weight [256 256] is missing", "blk.1.ffn_up.weight has shape [256 512]: want [512 256]", "output_norm.weight has type I16"} {
+	for _, want := range []string{"blk.0.attn_q.weight [256 256] is missing",
+		"blk.1.ffn_up.weight has shape [256 512]: want [512 256]", "output_norm.weight has type I16"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
 		}
@@ -212,7 +226,9 @@ func TestChatTemplatePlaces(t *testing.T) {
 	for _, c := range []struct{ name, file, text, want string }{
 		{"jinja file", "chat_template.jinja", "{{ a }}", "{{ a }}"},
 		{"text", "tokenizer_config.json", `{"chat_template": "{{ b }}"}`, "{{ b }}"},
-		{"named", "tokenizer_config.json", `{"chat_template": [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "{{ c }}"}]}`, "{{ c }}"},
+		{"named", "tokenizer_config.json",
+			`{"chat_template": [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "{{ c }}"}]}`,
+			"{{ c }}"},
 		{"own json", "chat_template.json", `{"chat_template": "{{ d }}"}`, "{{ d }}"},
 		{"none", "tokenizer_config.json", `{}`, ""},
 	} {

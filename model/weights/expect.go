@@ -145,7 +145,8 @@ func (e *expectation) check(t Tensor, ok bool, shape []int) error {
 	case !slices.Equal(t.Shape, shape):
 		return fmt.Errorf("tensor %s has shape %v: want %v", e.name, t.Shape, shape)
 	case !t.Type.Computable():
-		return fmt.Errorf("tensor %s has type %s, which is not supported: convert the model to one of %v", e.name, t.Type, computableNames())
+		return fmt.Errorf("tensor %s has type %s, which is not supported: convert the model to one of %v", e.name,
+			t.Type, computableNames())
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 )
 
 // errFileChanged is what a request gets when the model's file lost pages.
-var errFileChanged = parley.Errorf(parley.Unavailable, "The model cannot be read: its file was changed in place or cut short while "+
-	"it was served, or its disk failed. Restart the server. To replace a model file, write a new file and rename it over the old one.")
+var errFileChanged = parley.Errorf(parley.Unavailable,
+	"The model cannot be read: its file was changed in place or cut short while "+
+		"it was served, or its disk failed. Restart the server. To replace a model file, write a new file and "+
+		"rename it over the old one.")
 
 // FaultError returns the error for a recovered panic value if the panic was a
 // memory fault, and nil for every other value. A mapped file that is truncated

@@ -248,10 +248,14 @@ func (r *ggufReader) placeTensors(entries []ggufEntry, meta map[string]any) ([]T
 			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
 		}
 		if e.offset%uint64(alignment) != 0 {
-			return nil, fmt.Errorf("tensor %q: offset %d is not a multiple of the alignment %d", e.name, e.offset, alignment)
+			return nil, fmt.Errorf("tensor %q: offset %d is not a multiple of the alignment %d", e.name, e.offset,
+				alignment)
 		}
 		if e.offset > uint64(len(body)) || uint64(size) > uint64(len(body))-e.offset {
-			return nil, fmt.Errorf("tensor %q: %d bytes at offset %d lie outside the %d bytes of data: the file is cut or damaged", e.name, size, e.offset, len(body))
+			return nil,
+				fmt.Errorf(
+					"tensor %q: %d bytes at offset %d lie outside the %d bytes of data: the file is cut or damaged",
+					e.name, size, e.offset, len(body))
 		}
 		from, to := int64(e.offset), int64(e.offset)+size
 		tensors = append(tensors, Tensor{Name: e.name, Type: e.dtype, Shape: e.shape, Data: body[from:to:to]})
@@ -266,7 +270,8 @@ func ggufFileAlignment(meta map[string]any) (int, error) {
 	}
 	n, ok := ggufInt(meta, "general.alignment")
 	if !ok || n < 1 || n > ggufAlignmentMax || n&(n-1) != 0 {
-		return 0, fmt.Errorf("general.alignment is %v: want a power of two up to %d", meta["general.alignment"], ggufAlignmentMax)
+		return 0, fmt.Errorf("general.alignment is %v: want a power of two up to %d", meta["general.alignment"],
+			ggufAlignmentMax)
 	}
 	return int(n), nil
 }

@@ -29,7 +29,10 @@ func splitGGUF(t *testing.T, ck *Checkpoint, parts int) string {
 			err = errors.Join(err, g.Declare(tensor.Name, tensor.Type, tensor.Shape))
 		}
 		for _, tensor := range mine {
-			err = errors.Join(err, g.WriteTensor(tensor.Name, func(w io.Writer) error { _, err := w.Write(tensor.Data); return err }))
+			err = errors.Join(err, g.WriteTensor(tensor.Name, func(w io.Writer) error {
+				_, err := w.Write(tensor.Data)
+				return err
+			}))
 		}
 		if err := errors.Join(err, g.Close()); err != nil {
 			t.Fatal(err)
@@ -56,7 +59,8 @@ func TestGGUFParts(t *testing.T) {
 			t.Errorf("%s differs", want.Name)
 		}
 	}
-	for name, want := range map[string]string{"m-00002-of-00003.gguf": "open part 00001", "n-00001-of-00002.gguf": "no such file"} {
+	for name, want := range map[string]string{"m-00002-of-00003.gguf": "open part 00001",
+		"n-00001-of-00002.gguf": "no such file"} {
 		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
@@ -72,20 +76,28 @@ func TestGGUFWriterRefuses(t *testing.T) {
 		do   func(g *GGUFWriter) error
 		want string
 	}{
-		{"key twice", func(g *GGUFWriter) error { return errors.Join(g.Meta("k", true), g.Meta("k", true)) }, "given twice"},
+		{"key twice", func(g *GGUFWriter) error {
+			return errors.Join(g.Meta("k", true), g.Meta("k", true))
+		}, "given twice"},
 		{"tensor twice", func(g *GGUFWriter) error {
 			return errors.Join(g.Declare("a", F32, []int{1}), g.Declare("a", F32, []int{1}))
 		}, "declared twice"},
 		{"part of a block", func(g *GGUFWriter) error { return g.Declare("a", Q8_0, []int{33}) }, "whole number"},
-		{"five dimensions", func(g *GGUFWriter) error { return g.Declare("a", F32, []int{1, 1, 1, 1, 1}) }, "1 to 4 dimensions"},
+		{"five dimensions", func(g *GGUFWriter) error {
+			return g.Declare("a", F32, []int{1, 1, 1, 1, 1})
+		}, "1 to 4 dimensions"},
 		{"short data", func(g *GGUFWriter) error {
 			return errors.Join(g.Declare("a", F32, []int{2}), g.WriteTensor("a", write(4)))
 		}, "4 bytes were written, its shape needs 8"},
 		{"wrong order", func(g *GGUFWriter) error {
 			return errors.Join(g.Declare("a", F32, []int{1}), g.WriteTensor("b", write(4)))
 		}, "not the next one"},
-		{"tensor left out", func(g *GGUFWriter) error { return errors.Join(g.Declare("a", F32, []int{1}), g.Close()) }, "0 of 1 tensors"},
-		{"late metadata", func(g *GGUFWriter) error { return errors.Join(g.Close(), g.Meta("k", true)) }, "after tensor data"},
+		{"tensor left out", func(g *GGUFWriter) error {
+			return errors.Join(g.Declare("a", F32, []int{1}), g.Close())
+		}, "0 of 1 tensors"},
+		{"late metadata", func(g *GGUFWriter) error {
+			return errors.Join(g.Close(), g.Meta("k", true))
+		}, "after tensor data"},
 	} {
 		err := c.do(NewGGUFWriter(io.Discard))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -132,7 +144,8 @@ func TestGGUFConfigRefused(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	ck := openGolden(t, "tiny-qwen3")
 	s := Describe(ck)
-	if s.Architecture != ArchQwen3 || s.Format != FormatSafetensors || !s.ChatTemplate || len(s.Problems) != 0 || len(s.Types) != 1 || s.Types[0].Name != "BF16" {
+	if s.Architecture != ArchQwen3 || s.Format != FormatSafetensors || !s.ChatTemplate || len(s.Problems) != 0 ||
+		len(s.Types) != 1 || s.Types[0].Name != "BF16" {
 		t.Errorf("%+v", s)
 	}
 	var bytesOfClasses, parameters int64
@@ -140,12 +153,14 @@ func TestDescribe(t *testing.T) {
 		bytesOfClasses += c.Bytes
 		parameters += c.Parameters
 	}
-	if bytesOfClasses != s.Bytes || parameters != s.Parameters || s.Bytes != 2*s.Parameters || s.ActiveParameters != s.Parameters {
+	if bytesOfClasses != s.Bytes || parameters != s.Parameters || s.Bytes != 2*s.Parameters ||
+		s.ActiveParameters != s.Parameters {
 		t.Errorf("classes hold %d bytes and %d parameters: %+v", bytesOfClasses, parameters, s)
 	}
 	const heads, dim = 2 * 3 * 2, 96
 	for _, kv := range s.KVCache {
-		want := map[string]int64{"f32": heads * dim * 4, "bf16": heads * dim * 2, "int8": heads * (dim + 2), "fp8": heads * (dim + 2)}[kv.Type]
+		want := map[string]int64{"f32": heads * dim * 4, "bf16": heads * dim * 2, "int8": heads * (dim + 2),
+			"fp8": heads * (dim + 2)}[kv.Type]
 		if kv.BytesPerToken != want {
 			t.Errorf("a token costs %d bytes as %s, want %d", kv.BytesPerToken, kv.Type, want)
 		}

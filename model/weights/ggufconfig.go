@@ -131,10 +131,14 @@ func (k *ggufKeys) sizes(ck *Checkpoint) Config {
 	}
 	c.HeadDim = k.number("attention.key_length", fallback, false)
 	if v := k.number("attention.value_length", c.HeadDim, false); v != c.HeadDim {
-		k.errs = append(k.errs, fmt.Errorf("metadata %s.attention.value_length is %d: only values as long as keys (%d) are supported", k.arch, v, c.HeadDim))
+		k.errs = append(k.errs,
+			fmt.Errorf("metadata %s.attention.value_length is %d: only values as long as keys (%d) are supported",
+				k.arch, v, c.HeadDim))
 	}
 	if d := k.number("rope.dimension_count", c.HeadDim, false); d != c.HeadDim {
-		k.errs = append(k.errs, fmt.Errorf("metadata %s.rope.dimension_count is %d: only rotation of the whole head (%d) is supported", k.arch, d, c.HeadDim))
+		k.errs = append(k.errs,
+			fmt.Errorf("metadata %s.rope.dimension_count is %d: only rotation of the whole head (%d) is supported",
+				k.arch, d, c.HeadDim))
 	}
 	return c
 }
@@ -216,7 +220,8 @@ func (k *ggufKeys) tokens(c *Config) {
 		}
 		n, ok := ggufInt(k.meta, "tokenizer.ggml."+key)
 		if !ok || n < -1 || n >= int64(c.Vocab) {
-			k.errs = append(k.errs, fmt.Errorf("metadata tokenizer.ggml.%s is %v: the vocabulary has %d entries", key, shorten(k.meta["tokenizer.ggml."+key]), c.Vocab))
+			k.errs = append(k.errs, fmt.Errorf("metadata tokenizer.ggml.%s is %v: the vocabulary has %d entries", key,
+				shorten(k.meta["tokenizer.ggml."+key]), c.Vocab))
 			return -1
 		}
 		return int(n)
@@ -252,7 +257,8 @@ func (k *ggufKeys) rope(c *Config) Rope {
 		r.OriginalContext = k.number("rope.scaling.original_context_length", c.Context, false)
 		r.BetaFast = k.float("rope.scaling.yarn_beta_fast", 32)
 		r.BetaSlow = k.float("rope.scaling.yarn_beta_slow", 1)
-		r.AttentionFactor = k.float("rope.scaling.yarn_attn_factor", yarnMscale(factor, 1)) * k.float("rope.scaling.attn_factor", 1)
+		r.AttentionFactor = k.float("rope.scaling.yarn_attn_factor",
+			yarnMscale(factor, 1)) * k.float("rope.scaling.attn_factor", 1)
 		c.Context = stretchedContext(c.Context, r)
 	default:
 		r.Type = kind
@@ -267,7 +273,8 @@ func (k *ggufKeys) freqFactors(c *Config, ck *Checkpoint) {
 		return
 	}
 	if t.Elements() != int64(c.HeadDim/2) {
-		k.errs = append(k.errs, fmt.Errorf("tensor rope_freqs.weight has %d elements: want %d for a head size of %d", t.Elements(), c.HeadDim/2, c.HeadDim))
+		k.errs = append(k.errs, fmt.Errorf("tensor rope_freqs.weight has %d elements: want %d for a head size of %d",
+			t.Elements(), c.HeadDim/2, c.HeadDim))
 		return
 	}
 	factors, err := t.Float32s()

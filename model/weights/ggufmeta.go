@@ -44,7 +44,8 @@ type ggufReader struct {
 
 func (r *ggufReader) take(n int) ([]byte, error) {
 	if n < 0 || n > len(r.data)-r.pos {
-		return nil, fmt.Errorf("%d bytes wanted at byte %d, but the file ends at %d: it is cut or damaged", n, r.pos, len(r.data))
+		return nil, fmt.Errorf("%d bytes wanted at byte %d, but the file ends at %d: it is cut or damaged", n, r.pos,
+			len(r.data))
 	}
 	b := r.data[r.pos : r.pos+n]
 	r.pos += n
@@ -74,7 +75,9 @@ func (r *ggufReader) str(limit uint64) (string, error) {
 		return "", err
 	}
 	if n > limit || n > uint64(len(r.data)-r.pos) {
-		return "", fmt.Errorf("text of %d bytes at byte %d is longer than allowed (%d) or than the rest of the file (%d)", n, r.pos, limit, len(r.data)-r.pos)
+		return "",
+			fmt.Errorf("text of %d bytes at byte %d is longer than allowed (%d) or than the rest of the file (%d)", n,
+				r.pos, limit, len(r.data)-r.pos)
 	}
 	b, err := r.take(int(n))
 	return string(b), err

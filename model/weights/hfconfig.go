@@ -162,7 +162,8 @@ func decodeHFConfig(text []byte) (*hfConfig, error) {
 		}
 	}
 	if len(h.Quantization) > 0 && string(h.Quantization) != "null" {
-		return nil, errors.New("the checkpoint is quantized (quantization_config): use the original weights or a GGUF file")
+		return nil,
+			errors.New("the checkpoint is quantized (quantization_config): use the original weights or a GGUF file")
 	}
 	return &h, nil
 }
@@ -176,22 +177,29 @@ func (h *hfConfig) config() (Config, error) {
 		h.gemmaDefaults()
 	}
 	c := Config{
-		Architecture: arch,
-		Layers:       h.Layers, Hidden: h.Hidden, FFN: h.FFN, Heads: h.Heads,
-		KVHeads: or(h.KVHeads, h.Heads),
-		Vocab:   h.Vocab, Context: h.Context,
+		Architecture:  arch,
+		Layers:        h.Layers,
+		Hidden:        h.Hidden,
+		FFN:           h.FFN,
+		Heads:         h.Heads,
+		KVHeads:       or(h.KVHeads, h.Heads),
+		Vocab:         h.Vocab,
+		Context:       h.Context,
 		NormEps:       float32(or(h.NormEps, 1e-6)),
 		TieEmbeddings: or(h.Tie, arch == ArchGemma3),
 		AttnSoftcap:   float32(or(h.AttnSoftcap, 0)),
 		FinalSoftcap:  float32(or(h.FinalSoftcap, 0)),
-		BOS:           or(h.BOS, -1), EOS: h.EOS,
+		BOS:           or(h.BOS, -1),
+		EOS:           h.EOS,
 	}
 	if arch == ArchGemma3 {
 		c.NormOffset = 1
 	}
 	if c.HeadDim = or(h.HeadDim, 0); c.HeadDim == 0 {
 		if h.Heads < 1 || h.Hidden%h.Heads != 0 {
-			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d, and head_dim is not given", h.Hidden, h.Heads)
+			return Config{},
+				fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d, and head_dim is not given",
+					h.Hidden, h.Heads)
 		}
 		c.HeadDim = h.Hidden / h.Heads
 	}
@@ -199,7 +207,8 @@ func (h *hfConfig) config() (Config, error) {
 	if err := c.validateSizes(); err != nil {
 		return Config{}, err
 	}
-	if err := errors.Join(h.refuseUnsupported(arch), h.setScale(&c), h.setRope(&c), h.setSliding(&c), h.setDenseLayers(&c)); err != nil {
+	if err := errors.Join(h.refuseUnsupported(arch), h.setScale(&c), h.setRope(&c), h.setSliding(&c),
+		h.setDenseLayers(&c)); err != nil {
 		return Config{}, err
 	}
 	c.finish()
@@ -351,7 +360,8 @@ func (h *hfConfig) applyLayerTypes(c *Config) error {
 		case "full_attention":
 			c.Sliding[i] = false
 		default:
-			return fmt.Errorf("layer_types[%d] is %q, which is not supported: want full_attention or sliding_attention", i, kind)
+			return fmt.Errorf(
+				"layer_types[%d] is %q, which is not supported: want full_attention or sliding_attention", i, kind)
 		}
 	}
 	return nil

@@ -31,22 +31,33 @@ func TestSafetensorsHostile(t *testing.T) {
 		{"no json", safetensorsFile("xxxx", nil), "invalid character"},
 		{"list", safetensorsFile("[]", nil), "want a JSON object"},
 		{"cut json", safetensorsFile(`{"a":{"dtype":"F32"`, nil), "EOF"},
-		{"name twice", safetensorsFile(`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}}`, data), "appears twice"},
-		{"overlap", safetensorsFile(`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}`, data), "overlap"},
-		{"same place", safetensorsFile(`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}`, data), "overlap"},
+		{"name twice",
+			safetensorsFile(
+				`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}}`, data), "appears twice"},
+		{"overlap",
+			safetensorsFile(
+				`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}`, data), "overlap"},
+		{"same place",
+			safetensorsFile(
+				`{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}`, data), "overlap"},
 		{"data past the end", one(`{"dtype":"F32","shape":[32],"data_offsets":[0,128]}`), "outside the 64 bytes"},
 		{"negative offset", one(`{"dtype":"F32","shape":[4],"data_offsets":[-16,0]}`), "outside the 64 bytes"},
 		{"offsets swapped", one(`{"dtype":"F32","shape":[4],"data_offsets":[16,0]}`), "outside the 64 bytes"},
 		{"one offset", one(`{"dtype":"F32","shape":[4],"data_offsets":[0]}`), "has 1 numbers"},
-		{"offset too large for an integer", one(`{"dtype":"F32","shape":[4],"data_offsets":[0,1e30]}`), "cannot unmarshal"},
-		{"wrong size", one(`{"dtype":"F32","shape":[5],"data_offsets":[0,16]}`), "needs 20 bytes, data_offsets give 16"},
+		{"offset too large for an integer", one(`{"dtype":"F32","shape":[4],"data_offsets":[0,1e30]}`),
+			"cannot unmarshal"},
+		{"wrong size", one(`{"dtype":"F32","shape":[5],"data_offsets":[0,16]}`),
+			"needs 20 bytes, data_offsets give 16"},
 		{"wrong dtype", one(`{"dtype":"BF16","shape":[4],"data_offsets":[0,16]}`), "needs 8 bytes"},
 		{"unknown dtype", one(`{"dtype":"Q4_K","shape":[4],"data_offsets":[0,16]}`), "unknown dtype"},
 		{"zero dimension", one(`{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`), "out of range"},
 		{"negative dimension", one(`{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}`), "out of range"},
-		{"element count overflows", one(`{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,16]}`), "too many elements"},
-		{"byte count overflows", one(`{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,16]}`), "too many elements"},
-		{"many dimensions", one(`{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}`), "more than the 8 allowed"},
+		{"element count overflows", one(
+			`{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,16]}`), "too many elements"},
+		{"byte count overflows", one(`{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,16]}`),
+			"too many elements"},
+		{"many dimensions", one(`{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}`),
+			"more than the 8 allowed"},
 		{"metadata is no map of texts", safetensorsFile(`{"__metadata__":{"a":1}}`, data), "__metadata__"},
 	} {
 		_, _, err := parseSafetensors(c.file)
@@ -117,16 +128,21 @@ func TestGGUFHostile(t *testing.T) {
 		{"absurd metadata count", newGGUF(3, 0, 1<<40).b, "metadata entries cannot fit"},
 		{"long key", newGGUF(3, 0, 1).u64(1 << 60).data(64), "longer than allowed"},
 		{"long text", newGGUF(3, 0, 1).text("k").u32(metaString).u64(1 << 40).data(64), "longer than allowed"},
-		{"long array", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(metaUint8).u64(1 << 40).data(64), "array elements cannot fit"},
-		{"array of texts whose count lies", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(metaString).u64(1 << 61).data(64), "array elements cannot fit"},
+		{"long array", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(metaUint8).u64(1 << 40).data(64),
+			"array elements cannot fit"},
+		{"array of texts whose count lies", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(metaString).u64(1 << 61).data(
+			64), "array elements cannot fit"},
 		{"deep arrays", nested.data(64), "nested deeper"},
 		{"unknown value type", newGGUF(3, 0, 1).text("k").u32(77).data(64), "unknown value type 77"},
-		{"unknown array type", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(77).u64(1).data(64), "unknown array type 77"},
+		{"unknown array type", newGGUF(3, 0, 1).text("k").u32(metaArray).u32(77).u64(1).data(64),
+			"unknown array type 77"},
 		{"bool of 2", append(newGGUF(3, 0, 1).text("k").u32(metaBool).b, 2), "bool is stored as 2"},
-		{"key twice", newGGUF(3, 0, 2).text("k").u32(metaUint32).u32(1).text("k").u32(metaUint32).u32(1).data(64), "appears twice"},
+		{"key twice", newGGUF(3, 0, 2).text("k").u32(metaUint32).u32(1).text("k").u32(metaUint32).u32(1).data(64),
+			"appears twice"},
 		{"alignment 0", newGGUF(3, 0, 1).text("general.alignment").u32(metaUint32).u32(0).data(64), "power of two"},
 		{"alignment 24", newGGUF(3, 0, 1).text("general.alignment").u32(metaUint32).u32(24).data(64), "power of two"},
-		{"alignment is a text", newGGUF(3, 0, 1).text("general.alignment").u32(metaString).text("x").data(64), "power of two"},
+		{"alignment is a text", newGGUF(3, 0, 1).text("general.alignment").u32(metaString).text("x").data(64),
+			"power of two"},
 		{"data past the end", newGGUF(3, 1, 0).tensor("a", F32, 0, 64).data(128), "cut or damaged"},
 		{"offset past the end", newGGUF(3, 1, 0).tensor("a", F32, 1<<62, 4).data(128), "cut or damaged"},
 		{"offset wraps around", newGGUF(3, 1, 0).tensor("a", F32, math.MaxUint64-31, 8).data(128), "cut or damaged"},
@@ -135,14 +151,17 @@ func TestGGUFHostile(t *testing.T) {
 		{"name twice", newGGUF(3, 2, 0).tensor("a", F32, 0, 8).tensor("a", F32, 32, 8).data(128), "appears twice"},
 		{"zero dimension", newGGUF(3, 1, 0).tensor("a", F32, 0, 0).data(128), "dimension 0 is 0"},
 		{"absurd dimension", newGGUF(3, 1, 0).tensor("a", F32, 0, math.MaxUint64).data(128), "dimension 0 is"},
-		{"element count overflows", newGGUF(3, 1, 0).tensor("a", F32, 0, 1<<32, 1<<32, 1<<32).data(128), "too many elements"},
+		{"element count overflows", newGGUF(3, 1, 0).tensor("a", F32, 0, 1<<32, 1<<32, 1<<32).data(128),
+			"too many elements"},
 		{"five dimensions", newGGUF(3, 1, 0).tensor("a", F32, 0, 1, 1, 1, 1, 1).data(128), "5 dimensions"},
 		{"row is no whole block", newGGUF(3, 1, 0).tensor("a", Q4_K, 0, 100).data(128), "whole number of Q4_K blocks"},
 		{"unknown tensor type", newGGUF(3, 1, 0).tensor("a", 31, 0, 4).data(128), "unknown type 31"},
 		{"type of another format", newGGUF(3, 1, 0).tensor("a", typeBool, 0, 4).data(128), "unknown type 1000"},
 		{"no architecture", newGGUF(3, 0, 0).data(64), "general.architecture is missing"},
-		{"unknown architecture", newGGUF(3, 0, 1).text("general.architecture").u32(metaString).text("gemma2").data(64), `"gemma2" is not supported: supported are llama`},
-		{"no sizes", newGGUF(3, 0, 1).text("general.architecture").u32(metaString).text("llama").data(64), "llama.block_count is missing"},
+		{"unknown architecture", newGGUF(3, 0, 1).text("general.architecture").u32(metaString).text("gemma2").data(64),
+			`"gemma2" is not supported: supported are llama`},
+		{"no sizes", newGGUF(3, 0, 1).text("general.architecture").u32(metaString).text("llama").data(64),
+			"llama.block_count is missing"},
 	} {
 		_, err := ParseGGUF(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -170,8 +189,10 @@ func TestGGUFCut(t *testing.T) {
 
 func TestGGUFMetadataTypes(t *testing.T) {
 	values := []any{
-		uint8(1), int8(-1), uint16(2), int16(-2), uint32(3), int32(-3), float32(1.5), true, "text", uint64(1 << 40), int64(-1 << 40), 2.5,
-		[]uint8{1}, []int8{-1}, []uint16{2}, []int16{-2}, []uint32{3}, []int32{-3}, []float32{1.5}, []bool{true, false}, []string{"a", ""}, []uint64{4}, []int64{-4}, []float64{2.5},
+		uint8(1), int8(-1), uint16(2), int16(-2), uint32(3), int32(-3), float32(1.5), true, "text", uint64(1 << 40),
+		int64(-1 << 40), 2.5,
+		[]uint8{1}, []int8{-1}, []uint16{2}, []int16{-2}, []uint32{3}, []int32{-3}, []float32{1.5},
+		[]bool{true, false}, []string{"a", ""}, []uint64{4}, []int64{-4}, []float64{2.5},
 	}
 	var out bytes.Buffer
 	g := NewGGUFWriter(&out)
@@ -200,7 +221,9 @@ func TestGGUFMetadataTypes(t *testing.T) {
 func FuzzSafetensors(f *testing.F) {
 	data := make([]byte, 64)
 	f.Add(safetensorsFile(`{}`, nil))
-	f.Add(safetensorsFile(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[2,4],"data_offsets":[16,32]}}`, data))
+	f.Add(
+		safetensorsFile(
+			`{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[2,4],"data_offsets":[16,32]}}`, data))
 	f.Add(safetensorsFile(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, data))
 	f.Add(safetensorsFile(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]}}`, data))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
@@ -215,7 +238,8 @@ func FuzzSafetensors(f *testing.F) {
 
 func FuzzGGUF(f *testing.F) {
 	f.Add(newGGUF(3, 0, 0).data(32))
-	f.Add(newGGUF(2, 2, 1).text("k").u32(metaArray).u32(metaString).u64(2).text("a").text("b").tensor("a", F32, 0, 8).tensor("b", Q8_0, 32, 32).data(128))
+	f.Add(newGGUF(2, 2, 1).text("k").u32(metaArray).u32(metaString).u64(2).text("a").text("b").tensor("a", F32, 0,
+		8).tensor("b", Q8_0, 32, 32).data(128))
 	f.Add(newGGUF(3, 1, 1).text("general.alignment").u32(metaUint32).u32(64).tensor("a", Q4_K, 0, 256).data(256))
 	f.Add(newGGUF(3, 0, 1).text("k").u32(metaArray).u32(metaArray).u64(1).u32(metaBool).u64(1).data(32))
 	f.Add(tinyVocabularyModel(f))

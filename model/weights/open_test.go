@@ -41,14 +41,17 @@ func TestOpenGolden(t *testing.T) {
 		t.Run(want.name, func(t *testing.T) {
 			ck := openGolden(t, want.name)
 			c := ck.Config
-			if c.Architecture != want.arch || c.Layers != 3 || c.Hidden != 256 || c.FFN != 512 || c.Heads != 4 || c.KVHeads != 2 ||
+			if c.Architecture != want.arch || c.Layers != 3 || c.Hidden != 256 || c.FFN != 512 || c.Heads != 4 ||
+				c.KVHeads != 2 ||
 				c.HeadDim != want.headDim || c.Vocab != 1024 || c.Context != 2048 {
 				t.Errorf("sizes: %+v", c)
 			}
-			if c.AttnBias != want.bias || c.QKNorm != want.qkNorm || c.TieEmbeddings != want.tied || c.NormEps != want.eps {
+			if c.AttnBias != want.bias || c.QKNorm != want.qkNorm || c.TieEmbeddings != want.tied ||
+				c.NormEps != want.eps {
 				t.Errorf("features: %+v", c)
 			}
-			if c.Rope.Type != want.ropeType || c.Rope.Theta != want.theta || c.Rope.Interleaved || c.Rope.OriginalContext != want.originContext {
+			if c.Rope.Type != want.ropeType || c.Rope.Theta != want.theta || c.Rope.Interleaved ||
+				c.Rope.OriginalContext != want.originContext {
 				t.Errorf("rope: %+v", c.Rope)
 			}
 			if c.BOS != 0 || len(c.EOS) != 1 || c.EOS[0] != 2 {

@@ -58,7 +58,8 @@ func TestDequantizeMatchesReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := checksum(floatBytes(dst)); got != c.want {
-			t.Errorf("%s: checksum %016x, reference %016x (first %g, last %g)", c.t, got, c.want, dst[0], dst[len(dst)-1])
+			t.Errorf("%s: checksum %016x, reference %016x (first %g, last %g)", c.t, got, c.want, dst[0],
+				dst[len(dst)-1])
 		}
 	}
 }
@@ -164,7 +165,8 @@ func TestHalfRoundTrip(t *testing.T) {
 // errorBudgets are upper bounds of the root-mean-square error of normally
 // distributed values, relative to their deviation.
 var errorBudgets = map[DType]float64{
-	F32: 0, F16: 0.0004, BF16: 0.003, Q8_0: 0.007, Q6_K: 0.019, Q5_K: 0.038, Q5_1: 0.041, Q5_0: 0.045, Q4_K: 0.074, Q4_1: 0.084, Q4_0: 0.09,
+	F32: 0, F16: 0.0004, BF16: 0.003, Q8_0: 0.007, Q6_K: 0.019, Q5_K: 0.038, Q5_1: 0.041, Q5_0: 0.045, Q4_K: 0.074,
+	Q4_1: 0.084, Q4_0: 0.09,
 }
 
 func TestQuantizeRoundTripErrors(t *testing.T) {

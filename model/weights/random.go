@@ -14,7 +14,8 @@ import (
 // the same bytes everywhere. Matrices have a variance that keeps activations
 // near one, norms are near one. The types of tensors follow the same rules as
 // in [Convert]. The progress function may be nil.
-func WriteRandom(w io.Writer, shape Shape, quant DType, seed uint64, progress func(done, total int64)) ([]Fallback, error) {
+func WriteRandom(w io.Writer, shape Shape, quant DType, seed uint64,
+	progress func(done, total int64)) ([]Fallback, error) {
 	c := &shape.Config
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("random model %s: %w", shape.Name, err)
@@ -27,7 +28,8 @@ func WriteRandom(w io.Writer, shape Shape, quant DType, seed uint64, progress fu
 	if err != nil {
 		return nil, fmt.Errorf("random model %s: %w", shape.Name, err)
 	}
-	opts := ConvertOptions{Name: shape.Name, Description: "random weights, for measurements and tests", License: "cc0-1.0"}
+	opts := ConvertOptions{Name: shape.Name, Description: "random weights, for measurements and tests",
+		License: "cc0-1.0"}
 	meta := append(generalMeta(c, opts), configMeta(c, quant)...)
 	g := NewGGUFWriter(w)
 	if err := declare(g, append(meta, text...), plan, freqFactorsOf(c)); err != nil {

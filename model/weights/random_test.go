@@ -30,7 +30,8 @@ func randomOf(t testing.TB, s Shape, quant DType) []byte {
 // tinyVocabularyModel is the smallest model that can be written, to seed the
 // fuzzer with.
 func tinyVocabularyModel(t testing.TB) []byte {
-	s := Shape{"fuzz", Config{Architecture: ArchLlama, Layers: 1, Hidden: 32, FFN: 32, Heads: 1, KVHeads: 1, HeadDim: 32, Vocab: syntheticMin, Context: 8, TieEmbeddings: true, Rope: plainRope(10_000)}}
+	s := Shape{"fuzz", Config{Architecture: ArchLlama, Layers: 1, Hidden: 32, FFN: 32, Heads: 1, KVHeads: 1,
+		HeadDim: 32, Vocab: syntheticMin, Context: 8, TieEmbeddings: true, Rope: plainRope(10_000)}}
 	s.complete()
 	return randomOf(t, s, Q4_0)
 }
@@ -117,7 +118,9 @@ func TestWriteRandomIsDeterministic(t *testing.T) {
 		out  *bytes.Buffer
 		seed uint64
 	}{{&a, 5}, {&b, 5}, {&c, 6}} {
-		if _, err := WriteRandom(run.out, shape, Q4_K, run.seed, func(done, total int64) { last = total - done }); err != nil {
+		if _, err := WriteRandom(run.out, shape, Q4_K, run.seed, func(done, total int64) {
+			last = total - done
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,10 +174,12 @@ func TestShapeErrors(t *testing.T) {
 	}
 	small := Shapes()[0]
 	small.Config.Vocab = 100
-	if _, err := WriteRandom(io.Discard, small, Q8_0, 1, nil); err == nil || !strings.Contains(err.Error(), "too small") {
+	if _, err := WriteRandom(io.Discard, small, Q8_0, 1, nil); err == nil ||
+		!strings.Contains(err.Error(), "too small") {
 		t.Errorf("vocabulary of 100: %v", err)
 	}
-	if _, err := WriteRandom(io.Discard, Shapes()[0], 10, 1, nil); err == nil || !strings.Contains(err.Error(), "cannot be written as Q2_K") {
+	if _, err := WriteRandom(io.Discard, Shapes()[0], 10, 1, nil); err == nil ||
+		!strings.Contains(err.Error(), "cannot be written as Q2_K") {
 		t.Errorf("Q2_K: %v", err)
 	}
 	for _, s := range Shapes() {

@@ -68,11 +68,14 @@ func (r *Rope) validate(what string) error {
 	case RopeDefault, RopeLinear:
 	case RopeLlama3:
 		if r.LowFreqFactor <= 0 || r.HighFreqFactor <= r.LowFreqFactor || r.OriginalContext == 0 {
-			return fmt.Errorf("%s: llama3 needs 0 < low_freq_factor < high_freq_factor and an original context, has %g, %g and %d", what, r.LowFreqFactor, r.HighFreqFactor, r.OriginalContext)
+			return fmt.Errorf(
+				"%s: llama3 needs 0 < low_freq_factor < high_freq_factor and an original context, has %g, %g and %d",
+				what, r.LowFreqFactor, r.HighFreqFactor, r.OriginalContext)
 		}
 	case RopeYarn:
 		if r.OriginalContext == 0 || r.BetaFast <= r.BetaSlow || r.BetaSlow <= 0 {
-			return fmt.Errorf("%s: yarn needs an original context and 0 < beta_slow < beta_fast, has %d, %g and %g", what, r.OriginalContext, r.BetaSlow, r.BetaFast)
+			return fmt.Errorf("%s: yarn needs an original context and 0 < beta_slow < beta_fast, has %d, %g and %g",
+				what, r.OriginalContext, r.BetaSlow, r.BetaFast)
 		}
 	default:
 		return fmt.Errorf("%s: type %q is not supported: supported are default, linear, llama3 and yarn", what, r.Type)

@@ -20,10 +20,14 @@ func parseSafetensors(data []byte) ([]Tensor, map[string]any, error) {
 	}
 	n := binary.LittleEndian.Uint64(data)
 	if n > uint64(len(data)-8) {
-		return nil, nil, fmt.Errorf("safetensors header of %d bytes does not fit the file of %d bytes: the file is cut or not safetensors", n, len(data))
+		return nil, nil,
+			fmt.Errorf(
+				"safetensors header of %d bytes does not fit the file of %d bytes: the file is cut or not safetensors",
+				n, len(data))
 	}
 	if n > safetensorsHeaderMax {
-		return nil, nil, fmt.Errorf("safetensors header of %d bytes is longer than the format's limit of %d", n, safetensorsHeaderMax)
+		return nil, nil, fmt.Errorf("safetensors header of %d bytes is longer than the format's limit of %d", n,
+			safetensorsHeaderMax)
 	}
 	header, body := data[8:8+n], data[8+n:]
 	r := headerReader{dec: json.NewDecoder(bytes.NewReader(header)), body: body, seen: map[string]bool{}}
@@ -126,17 +130,20 @@ func (e *safetensorsEntry) tensor(name string, body []byte) (Tensor, error) {
 	}
 	start, end := e.Offsets[0], e.Offsets[1]
 	if start < 0 || end < start || end > int64(len(body)) {
-		return Tensor{}, fmt.Errorf("data_offsets %d to %d lie outside the %d bytes of data: the file is cut or damaged", start, end, len(body))
+		return Tensor{}, fmt.Errorf(
+			"data_offsets %d to %d lie outside the %d bytes of data: the file is cut or damaged", start, end, len(body))
 	}
 	if end-start != size {
-		return Tensor{}, fmt.Errorf("shape %v of %s needs %d bytes, data_offsets give %d", shape, dtype, size, end-start)
+		return Tensor{}, fmt.Errorf("shape %v of %s needs %d bytes, data_offsets give %d", shape, dtype, size,
+			end-start)
 	}
 	return Tensor{Name: name, Type: dtype, Shape: shape, Data: body[start:end:end]}, nil
 }
 
 func safetensorsType(name string) (DType, error) {
 	switch name {
-	case "F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL", "F8_E4M3", "F8_E5M2":
+	case "F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL", "F8_E4M3",
+		"F8_E5M2":
 		return ParseDType(name)
 	}
 	return 0, fmt.Errorf("unknown dtype %q", name)

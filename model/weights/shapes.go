@@ -16,16 +16,99 @@ type Shape struct {
 // Shapes returns the named shapes: published models to measure with, and tiny
 // ones of each architecture to test with.
 func Shapes() []Shape {
-	llama3 := Rope{Theta: 500_000, Type: RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalContext: 8192, AttentionFactor: 1}
+	llama3 := Rope{
+		Theta:           500_000,
+		Type:            RopeLlama3,
+		Factor:          8,
+		LowFreqFactor:   1,
+		HighFreqFactor:  4,
+		OriginalContext: 8192,
+		AttentionFactor: 1,
+	}
 	llama32 := llama3
 	llama32.Factor = 32
 	shapes := []Shape{
-		{"llama-135m", Config{Architecture: ArchLlama, Layers: 30, Hidden: 576, FFN: 1536, Heads: 9, KVHeads: 3, HeadDim: 64, Vocab: 49152, Context: 8192, NormEps: 1e-5, TieEmbeddings: true, Rope: plainRope(100_000)}},
-		{"llama-1b", Config{Architecture: ArchLlama, Layers: 16, Hidden: 2048, FFN: 8192, Heads: 32, KVHeads: 8, HeadDim: 64, Vocab: 128256, Context: 131072, NormEps: 1e-5, TieEmbeddings: true, Rope: llama32}},
-		{"llama-8b", Config{Architecture: ArchLlama, Layers: 32, Hidden: 4096, FFN: 14336, Heads: 32, KVHeads: 8, HeadDim: 128, Vocab: 128256, Context: 131072, NormEps: 1e-5, Rope: llama3}},
-		{"llama-70b", Config{Architecture: ArchLlama, Layers: 80, Hidden: 8192, FFN: 28672, Heads: 64, KVHeads: 8, HeadDim: 128, Vocab: 128256, Context: 131072, NormEps: 1e-5, Rope: llama3}},
-		{"qwen3-0.6b", Config{Architecture: ArchQwen3, Layers: 28, Hidden: 1024, FFN: 3072, Heads: 16, KVHeads: 8, HeadDim: 128, Vocab: 151936, Context: 40960, NormEps: 1e-6, TieEmbeddings: true, Rope: plainRope(1_000_000)}},
-		{"qwen3-14b", Config{Architecture: ArchQwen3, Layers: 40, Hidden: 5120, FFN: 17408, Heads: 40, KVHeads: 8, HeadDim: 128, Vocab: 151936, Context: 40960, NormEps: 1e-6, Rope: plainRope(1_000_000)}},
+		{"llama-135m", Config{
+			Architecture:  ArchLlama,
+			Layers:        30,
+			Hidden:        576,
+			FFN:           1536,
+			Heads:         9,
+			KVHeads:       3,
+			HeadDim:       64,
+			Vocab:         49152,
+			Context:       8192,
+			NormEps:       1e-5,
+			TieEmbeddings: true,
+			Rope:          plainRope(100_000),
+		}},
+		{"llama-1b", Config{
+			Architecture:  ArchLlama,
+			Layers:        16,
+			Hidden:        2048,
+			FFN:           8192,
+			Heads:         32,
+			KVHeads:       8,
+			HeadDim:       64,
+			Vocab:         128256,
+			Context:       131072,
+			NormEps:       1e-5,
+			TieEmbeddings: true,
+			Rope:          llama32,
+		}},
+		{"llama-8b", Config{
+			Architecture: ArchLlama,
+			Layers:       32,
+			Hidden:       4096,
+			FFN:          14336,
+			Heads:        32,
+			KVHeads:      8,
+			HeadDim:      128,
+			Vocab:        128256,
+			Context:      131072,
+			NormEps:      1e-5,
+			Rope:         llama3,
+		}},
+		{"llama-70b", Config{
+			Architecture: ArchLlama,
+			Layers:       80,
+			Hidden:       8192,
+			FFN:          28672,
+			Heads:        64,
+			KVHeads:      8,
+			HeadDim:      128,
+			Vocab:        128256,
+			Context:      131072,
+			NormEps:      1e-5,
+			Rope:         llama3,
+		}},
+		{"qwen3-0.6b", Config{
+			Architecture:  ArchQwen3,
+			Layers:        28,
+			Hidden:        1024,
+			FFN:           3072,
+			Heads:         16,
+			KVHeads:       8,
+			HeadDim:       128,
+			Vocab:         151936,
+			Context:       40960,
+			NormEps:       1e-6,
+			TieEmbeddings: true,
+			Rope:          plainRope(1_000_000),
+		}},
+		{"qwen3-14b", Config{
+			Architecture: ArchQwen3,
+			Layers:       40,
+			Hidden:       5120,
+			FFN:          17408,
+			Heads:        40,
+			KVHeads:      8,
+			HeadDim:      128,
+			Vocab:        151936,
+			Context:      40960,
+			NormEps:      1e-6,
+			Rope:         plainRope(1_000_000),
+		}},
 	}
 	shapes = append(shapes, tinyShapes()...)
 	for i := range shapes {
@@ -37,7 +120,19 @@ func Shapes() []Shape {
 // tinyShapes have one trait each that sets their architecture apart, and rows
 // of 256 so that every type fits.
 func tinyShapes() []Shape {
-	tiny := Config{Layers: 2, Hidden: 256, FFN: 512, Heads: 4, KVHeads: 2, HeadDim: 64, Vocab: 512, Context: 512, NormEps: 1e-6, TieEmbeddings: true, Rope: plainRope(10_000)}
+	tiny := Config{
+		Layers:        2,
+		Hidden:        256,
+		FFN:           512,
+		Heads:         4,
+		KVHeads:       2,
+		HeadDim:       64,
+		Vocab:         512,
+		Context:       512,
+		NormEps:       1e-6,
+		TieEmbeddings: true,
+		Rope:          plainRope(10_000),
+	}
 	llama, mistral, qwen2, qwen3, moe, gemma := tiny, tiny, tiny, tiny, tiny, tiny
 	llama.Architecture = ArchLlama
 	mistral.Architecture, mistral.SlidingWindow, mistral.TieEmbeddings = ArchMistral, 64, false
@@ -47,7 +142,8 @@ func tinyShapes() []Shape {
 	gemma.Architecture, gemma.Layers, gemma.SlidingWindow = ArchGemma3, 7, 64
 	gemma.Rope, gemma.RopeLocal = plainRope(1_000_000), plainRope(10_000)
 	return []Shape{
-		{"tiny-llama", llama}, {"tiny-mistral", mistral}, {"tiny-qwen2", qwen2}, {"tiny-qwen3", qwen3}, {"tiny-qwen3moe", moe}, {"tiny-gemma3", gemma},
+		{"tiny-llama", llama}, {"tiny-mistral", mistral}, {"tiny-qwen2", qwen2}, {"tiny-qwen3", qwen3},
+		{"tiny-qwen3moe", moe}, {"tiny-gemma3", gemma},
 	}
 }
 

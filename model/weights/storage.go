@@ -22,7 +22,17 @@ func (f Fallback) String() string {
 // fileTypes are the numbers by which llama.cpp knows a model whose matrices
 // mostly have one type.
 var fileTypes = map[DType]uint32{
-	F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q8_0: 7, Q5_0: 8, Q5_1: 9, Q4_K: 15, Q5_K: 17, Q6_K: 18, BF16: 32,
+	F32:  0,
+	F16:  1,
+	Q4_0: 2,
+	Q4_1: 3,
+	Q8_0: 7,
+	Q5_0: 8,
+	Q5_1: 9,
+	Q4_K: 15,
+	Q5_K: 17,
+	Q6_K: 18,
+	BF16: 32,
 }
 
 // plannedTensor is a tensor of a file that is being written.

@@ -154,7 +154,8 @@ func TestSensitiveTensorsKeepSixBits(t *testing.T) {
 // Weights that are no numbers are refused by name: quantized, they would
 // spoil their neighbours without a word.
 func TestConversionRefusesWhatIsNoNumber(t *testing.T) {
-	for name, bits := range map[string]uint32{"NaN": math.Float32bits(float32(math.NaN())), "infinity": 0x7f800000, "too large": math.Float32bits(1e30)} {
+	for name, bits := range map[string]uint32{"NaN": math.Float32bits(float32(math.NaN())), "infinity": 0x7f800000,
+		"too large": math.Float32bits(1e30)} {
 		data := randomGGUF(t, "tiny-llama", F32)
 		ck, err := ParseGGUF(data)
 		if err != nil {
@@ -163,7 +164,8 @@ func TestConversionRefusesWhatIsNoNumber(t *testing.T) {
 		tensor, _ := ck.Tensor("blk.1.ffn_up.weight")
 		binary.LittleEndian.PutUint32(tensor.Data[4*(3*tensor.Cols()+7):], bits)
 		_, err = Convert(ck, io.Discard, ConvertOptions{Type: F16})
-		if err == nil || !strings.Contains(err.Error(), "blk.1.ffn_up.weight: row 3 has a weight that is NaN or too large for F16") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "blk.1.ffn_up.weight: row 3 has a weight that is NaN or too large for F16") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -171,7 +173,8 @@ func TestConversionRefusesWhatIsNoNumber(t *testing.T) {
 
 func TestConversionKeepsWhatTheFileSaysOfItself(t *testing.T) {
 	ck := randomModel(t, "tiny-llama", F16)
-	ck.meta["general.author"], ck.meta["general.tags"], ck.meta["general.alignment"] = "somebody", []string{"a", "b"}, uint32(64)
+	ck.meta["general.author"], ck.meta["general.tags"], ck.meta["general.alignment"] = "somebody", []string{"a",
+		"b"}, uint32(64)
 	var out bytes.Buffer
 	if _, err := Convert(ck, &out, ConvertOptions{Type: Q4_0, Name: "another"}); err != nil {
 		t.Fatal(err)
@@ -180,7 +183,8 @@ func TestConversionKeepsWhatTheFileSaysOfItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]any{"general.author": "somebody", "general.license": "cc0-1.0", "general.name": "another", "general.file_type": uint32(2), "general.alignment": nil} {
+	for key, want := range map[string]any{"general.author": "somebody", "general.license": "cc0-1.0",
+		"general.name": "another", "general.file_type": uint32(2), "general.alignment": nil} {
 		if v, _ := got.Meta(key); v != want {
 			t.Errorf("%s is %v, want %v", key, v, want)
 		}

@@ -10,11 +10,13 @@ const (
 	syntheticMin     = syntheticControl + 256 + len(syntheticMerges)
 )
 
-var syntheticControls = [syntheticControl]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"}
+var syntheticControls = [syntheticControl]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_prefix|>",
+	"<|fim_suffix|>", "<|fim_middle|>"}
 
 // syntheticMerges are pairs of byte tokens; Ġ is a space in the alphabet of
 // byte-level vocabularies.
-var syntheticMerges = [...][2]string{{"Ġ", "t"}, {"h", "e"}, {"Ġ", "a"}, {"i", "n"}, {"Ġt", "he"}, {"e", "r"}, {"o", "n"}, {"Ġ", "s"}}
+var syntheticMerges = [...][2]string{{"Ġ", "t"}, {"h", "e"}, {"Ġ", "a"}, {"i", "n"}, {"Ġt", "he"}, {"e", "r"},
+	{"o", "n"}, {"Ġ", "s"}}
 
 const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '

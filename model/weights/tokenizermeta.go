@@ -121,7 +121,8 @@ type vocabulary struct {
 // embedding has more rows than there are tokens.
 func (t *hfTokenizer) vocabulary(size int) (*vocabulary, error) {
 	if t.Model.Type != "BPE" || t.Model.ByteFallback || !t.PreTokenizer.has("ByteLevel") {
-		return nil, fmt.Errorf("the tokenizer is not a byte-level BPE (model type %q): it cannot be stored in a GGUF file", t.Model.Type)
+		return nil, fmt.Errorf(
+			"the tokenizer is not a byte-level BPE (model type %q): it cannot be stored in a GGUF file", t.Model.Type)
 	}
 	v := &vocabulary{pre: t.PreTokenizer.name(), tokens: make([]string, size), kinds: make([]int32, size)}
 	put := func(text string, id int, kind int32) error {
@@ -157,7 +158,9 @@ func (t *hfTokenizer) vocabulary(size int) (*vocabulary, error) {
 }
 
 func (p *hfPreTokenizer) has(kind string) bool {
-	return p != nil && (p.Type == kind || slices.ContainsFunc(p.PreTokenizers, func(q hfPreTokenizer) bool { return q.has(kind) }))
+	return p != nil && (p.Type == kind || slices.ContainsFunc(p.PreTokenizers, func(q hfPreTokenizer) bool {
+		return q.has(kind)
+	}))
 }
 
 // splitNames are llama.cpp's names for the ways published tokenizers cut text

@@ -97,7 +97,8 @@ func BenchmarkEvents(b *testing.B) {
 						stored[i] = nameOf(uint64(w+1)<<32 + benchBlocks + fresh + uint64(i))
 						removed[i] = nameOf(uint64(w+1)<<32 + fresh + uint64(i))
 					}
-					batches[w] = Batch{Seq: fresh/size + 1, Events: []Event{{Keys: stored}, {Kind: Removed, Keys: removed}}}
+					batches[w] = Batch{Seq: fresh/size + 1,
+						Events: []Event{{Keys: stored}, {Kind: Removed, Keys: removed}}}
 				}
 				fresh += size
 				b.StartTimer()
@@ -125,7 +126,8 @@ func BenchmarkEvents(b *testing.B) {
 				tokens[16*i] = parley.Token(count[turn])
 			}
 			tokens[1] = parley.Token(w)
-			events := [2]Event{{Engine: engine, First: true, Tokens: tokens, BlockTokens: 16}, {Kind: Removed, Engine: removed}}
+			events := [2]Event{{Engine: engine, First: true, Tokens: tokens, BlockTokens: 16},
+				{Kind: Removed, Engine: removed}}
 			n := 1
 			if full {
 				n = 2
@@ -173,7 +175,8 @@ func BenchmarkMemory(b *testing.B) {
 					engine[i] = mix(uint64(w)<<32 + uint64(i))
 				}
 				tokens[0] = parley.Token(w)
-				x.Apply(Worker(w), Batch{Events: []Event{{Engine: engine, First: true, Tokens: tokens, BlockTokens: 16}}})
+				x.Apply(Worker(w),
+					Batch{Events: []Event{{Engine: engine, First: true, Tokens: tokens, BlockTokens: 16}}})
 			}
 			return benchWorkers * benchBlocks
 		})

@@ -126,7 +126,13 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	}
 	id := x.salts.use(salt)
 	names := naming{salt: salt, before: parent.key, tokens: e.Tokens}
-	c := change{sets: &x.sets, w: w, tier: e.Tier, adds: true, from: unknown}
+	c := change{
+		sets: &x.sets,
+		w:    w,
+		tier: e.Tier,
+		adds: true,
+		from: unknown,
+	}
 	all := len(e.Engine)
 	for at := 0; at < all+step; at += step {
 		if at+step < all {
@@ -163,7 +169,8 @@ func (x *Index) name(n *naming, keys []key, places []aim) {
 // names of its own. Mostly no worker has them, and the names are new.
 func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
 	s, t, worker, users := &x.scratch, &x.table, x.workers[c.w], &x.salts.list[salt].users
-	keys, places, names := part(&s.keys, from, len(engine)), part(&s.places, from, len(engine)), part(&s.names, from, len(engine))
+	keys, places, names := part(&s.keys, from, len(engine)), part(&s.places, from, len(engine)), part(&s.names, from,
+		len(engine))
 	engine = some(engine, from)
 	x.aimAgain(c.w, engine, names, keys, places)
 	for i, name := range names {

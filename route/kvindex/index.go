@@ -141,7 +141,11 @@ func New(cfg Config) (*Index, error) {
 		return nil, err
 	}
 	return &Index{
-		cfg: cfg, table: newTable(cfg.Seed), sets: newSets(cfg.Seed), present: make([]uint64, 1), salts: newSalts(),
+		cfg:     cfg,
+		table:   newTable(cfg.Seed),
+		sets:    newSets(cfg.Seed),
+		present: make([]uint64, 1),
+		salts:   newSalts(),
 	}, nil
 }
 
@@ -196,7 +200,13 @@ func (x *Index) hold(w Worker, keys []key, tier Tier) {
 	if len(keys) == 0 {
 		return
 	}
-	c := change{sets: &x.sets, w: w, tier: tier, adds: true, from: unknown}
+	c := change{
+		sets: &x.sets,
+		w:    w,
+		tier: tier,
+		adds: true,
+		from: unknown,
+	}
 	var now, next [step]aim
 	x.table.aim(some(keys, 0), next[:])
 	for at := 0; at < len(keys); at += step {

@@ -42,7 +42,8 @@ func check(x *Index) error {
 			return fmt.Errorf("worker %d holds %v blocks, counted %v", w, held[w], known.held)
 		}
 		if len(known.history.places) != known.held[expected] {
-			return fmt.Errorf("worker %d has a history of %d blocks and %d are expected", w, len(known.history.places), known.held[expected])
+			return fmt.Errorf("worker %d has a history of %d blocks and %d are expected", w, len(known.history.places),
+				known.held[expected])
 		}
 	}
 	for id, about := range x.sets.about {
@@ -63,7 +64,8 @@ func check(x *Index) error {
 		return wrong
 	}
 	if nodes != x.table.size.entries || int(x.table.used) != 1+nodes+len(x.table.free) {
-		return fmt.Errorf("%d nodes, %d entries, %d of %d free", nodes, x.table.size.entries, len(x.table.free), x.table.used)
+		return fmt.Errorf("%d nodes, %d entries, %d of %d free", nodes, x.table.size.entries, len(x.table.free),
+			x.table.used)
 	}
 	return err
 }
@@ -158,7 +160,8 @@ func newModel(t *testing.T, seed uint64, weak bool) *model {
 		if weak {
 			x.workers[w].aliases.secret = secret{odd: 1 << 30}
 		}
-		m.workers = append(m.workers, &modelWorker{source: s, engine: i%5 == 0, first: uint64(i % 2), kept: 3 + i%7*3, blocks: map[modelBlock]bool{}})
+		m.workers = append(m.workers, &modelWorker{source: s, engine: i%5 == 0, first: uint64(i % 2), kept: 3 + i%7*3,
+			blocks: map[modelBlock]bool{}})
 	}
 	return m
 }
@@ -341,7 +344,8 @@ func (m *model) compare() (exact int) {
 				}
 			default:
 				if got.Blocks > want.Blocks {
-					m.t.Fatalf("prompt %d: worker %d, which is %s, holds %+v, only %+v are there", p, w, m.x.State(Worker(w)), got, want)
+					m.t.Fatalf("prompt %d: worker %d, which is %s, holds %+v, only %+v are there", p, w,
+						m.x.State(Worker(w)), got, want)
 				}
 			}
 		}
@@ -374,7 +378,8 @@ func TestIndexAgreesWithWorkers(t *testing.T) {
 		}
 		for w := range m.workers {
 			s := m.x.Stats(Worker(w))
-			total.Gaps, total.Losses, total.Snapshots, total.Repeated = total.Gaps+s.Gaps, total.Losses+s.Losses, total.Snapshots+s.Snapshots, total.Repeated+s.Repeated
+			total.Gaps, total.Losses, total.Snapshots, total.Repeated = total.Gaps+s.Gaps, total.Losses+
+				s.Losses, total.Snapshots+s.Snapshots, total.Repeated+s.Repeated
 			if s.Unplaced > 0 && s.Losses == 0 && !m.workers[w].engine {
 				t.Errorf("worker %d: %+v", w, s)
 			}

@@ -130,7 +130,8 @@ func (s *script) look(text string, salt parley.Salt) {
 	s.x.Lookup(names, &m)
 	for _, name := range s.names {
 		match := m.Of(s.workers[name])
-		s.say("%s holds %d of %d (%s): %d host, %d disk, %d expected", name, match.Blocks, len(names), s.x.State(s.workers[name]),
+		s.say("%s holds %d of %d (%s): %d host, %d disk, %d expected", name, match.Blocks, len(names),
+			s.x.State(s.workers[name]),
 			match.Host, match.Disk, match.Expected)
 	}
 }
@@ -163,7 +164,8 @@ func (s *script) onWorker(words []string, name string, w Worker, salt parley.Sal
 		s.t.Fatalf("unknown command %q", words)
 	}
 	stats := s.x.Stats(w)
-	s.say("%s; ask for %s; %d held, %d expected, %d not placed", stats.State, ask, stats.Held, stats.Expected, stats.Unplaced)
+	s.say("%s; ask for %s; %d held, %d expected, %d not placed", stats.State, ask, stats.Held, stats.Expected,
+		stats.Unplaced)
 }
 
 func (s *script) events(worker string, words []string) (events []Event) {

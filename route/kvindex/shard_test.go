@@ -153,7 +153,8 @@ func TestTableAgreesWithAMap(t *testing.T) {
 		most   int
 	}{"good": {newSecret(7), 100_000}, "one tag": {secret{}, 900}, "one line": {secret{odd: 1 << 20}, 900}} {
 		t.Run(name, func(t *testing.T) {
-			m := &tableModel{T: t, table: newTable(0), rng: rand.New(rand.NewPCG(1, 2)), keys: uint64(4 * row.most), nodes: map[key]nodeID{}}
+			m := &tableModel{T: t, table: newTable(0), rng: rand.New(rand.NewPCG(1, 2)), keys: uint64(4 * row.most),
+				nodes: map[key]nodeID{}}
 			m.table.secret = row.secret
 			for _, target := range []int{row.most, row.most / 2, row.most, 0, row.most / 10, 0} {
 				for len(m.present) < target {
@@ -193,7 +194,8 @@ func TestBlocksThatComeTwiceInAnEvent(t *testing.T) {
 	}
 	apply(0, 0, 3, Event{Keys: keys})
 	apply(0, 1, 1, Event{Kind: Removed, Keys: []key{keys[0], keys[1], keys[0]}})
-	apply(1, 0, 4, Event{Engine: []uint64{1, 2, 3, 4, 1}, First: true, Tokens: tokens, BlockTokens: 16}) // the first is another block then
+	// the first is another block then
+	apply(1, 0, 4, Event{Engine: []uint64{1, 2, 3, 4, 1}, First: true, Tokens: tokens, BlockTokens: 16})
 	apply(1, 1, 2, Event{Kind: Removed, Engine: []uint64{2, 3, 2, 9}})
 }
 
@@ -206,7 +208,8 @@ func TestAnEngineThatGivesANameAgain(t *testing.T) {
 		return tokens
 	}
 	x.Apply(0, Batch{Events: []Event{{Engine: []uint64{1, 2, 3}, First: true, Tokens: prompt(1, 3), BlockTokens: 16}}})
-	x.Apply(0, Batch{Seq: 1, Events: []Event{{Engine: []uint64{4, 5, 2, 6}, First: true, Tokens: prompt(2, 4), BlockTokens: 16}}})
+	x.Apply(0, Batch{Seq: 1,
+		Events: []Event{{Engine: []uint64{4, 5, 2, 6}, First: true, Tokens: prompt(2, 4), BlockTokens: 16}}})
 	if err := check(x); err != nil || x.Stats(0).Held != 6 {
 		t.Fatalf("%d blocks held, want 6; %v", x.Stats(0).Held, err)
 	}
@@ -240,7 +243,8 @@ func TestANameGivenAgainMayMoveTheTable(t *testing.T) {
 	for tokens[0]++; *x.table.place(keys()[0]).shard != largest; {
 		tokens[0]++
 	}
-	x.Apply(0, Batch{Seq: seq, Events: []Event{{Engine: engine[:1], First: true, Tokens: tokens[:16], BlockTokens: 16}}})
+	x.Apply(0,
+		Batch{Seq: seq, Events: []Event{{Engine: engine[:1], First: true, Tokens: tokens[:16], BlockTokens: 16}}})
 	if *x.table.place(keys()[0]).shard == largest {
 		t.Fatalf("nothing was moved with %d entries in %d lines", x.table.size.entries, x.table.size.lines)
 	}

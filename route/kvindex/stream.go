@@ -107,7 +107,9 @@ func (s *stream) exact() bool { return s.state == Exact && !s.partial }
 // keep puts a batch that came too early in its place, and reports whether
 // there are more blocks waiting now than may.
 func (s *stream) keep(b *Batch, most int) (tooMany bool) {
-	at, have := slices.BinarySearchFunc(s.pending, b.Seq, func(p Batch, seq uint64) int { return cmp.Compare(p.Seq, seq) })
+	at, have := slices.BinarySearchFunc(s.pending, b.Seq, func(p Batch, seq uint64) int {
+		return cmp.Compare(p.Seq, seq)
+	})
 	if !have {
 		s.pending = slices.Insert(s.pending, at, b.clone())
 		s.pendingBlocks += b.blocks()
@@ -159,7 +161,8 @@ func (x *Index) Apply(w Worker, b Batch) Ask {
 	case s.state == Approximate:
 		counts.Unplaced += uint64(b.blocks())
 	case s.state == Rebuilding:
-		for tooMany := s.keep(&b, x.cfg.PendingBlocks); tooMany && len(s.pending) > 0; tooMany = s.pendingBlocks > x.cfg.PendingBlocks {
+		for tooMany := s.keep(&b, x.cfg.PendingBlocks); tooMany &&
+			len(s.pending) > 0; tooMany = s.pendingBlocks > x.cfg.PendingBlocks {
 			s.pop() // the snapshot will most likely be later
 		}
 	case b.Seq < s.next:
@@ -350,7 +353,8 @@ type Stats struct {
 // Stats returns what is known of a worker.
 func (x *Index) Stats(w Worker) Stats {
 	k := x.workers[w]
-	return Stats{State: x.State(w), Counts: k.counts, Held: k.held[Device] + k.held[Host] + k.held[Disk], Expected: k.held[expected]}
+	return Stats{State: x.State(w), Counts: k.counts, Held: k.held[Device] + k.held[Host] + k.held[Disk],
+		Expected: k.held[expected]}
 }
 
 // Blocks returns how many blocks any worker holds.

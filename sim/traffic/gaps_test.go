@@ -57,7 +57,8 @@ func TestGapsRefuseNonsense(t *testing.T) {
 			t.Errorf("a rate of %g was taken", rate)
 		}
 	}
-	for _, g := range []Gaps{{Mean: -1}, {Mean: time.Second, CV: -1}, {Mean: time.Second, CV: math.NaN()}, {Mean: 25 * time.Hour}} {
+	for _, g := range []Gaps{{Mean: -1}, {Mean: time.Second, CV: -1}, {Mean: time.Second, CV: math.NaN()},
+		{Mean: 25 * time.Hour}} {
 		if g.Validate() == nil {
 			t.Errorf("%+v was taken", g)
 		}

@@ -78,7 +78,8 @@ func parseLogNormal(fields []string) (Length, error) {
 func (l Length) Validate() error {
 	switch {
 	case l.Least < 1 || l.Most > LengthMax || l.Least > l.Most:
-		return fmt.Errorf("a length from %d to %d tokens: expected at least 1, at most %d, the smaller first", l.Least, l.Most, LengthMax)
+		return fmt.Errorf("a length from %d to %d tokens: expected at least 1, at most %d, the smaller first", l.Least,
+			l.Most, LengthMax)
 	case !(l.CV >= 0 && l.CV <= gapCVMax):
 		return fmt.Errorf("a length with a coefficient of variation of %g: expected 0 to %d", l.CV, gapCVMax)
 	case l.CV > 0 && !(l.Mean >= 1 && l.Mean <= LengthMax):

@@ -22,7 +22,8 @@ func randomRows(rng *rand.Rand, n int) (rows []Row) {
 			id++
 		}
 		tail := 1 + rng.IntN(MooncakeBlockTokens)
-		rows = append(rows, Row{InputTokens: MooncakeBlockTokens*(len(blocks)-1) + tail, OutputTokens: 10, Blocks: blocks})
+		rows = append(rows,
+			Row{InputTokens: MooncakeBlockTokens*(len(blocks)-1) + tail, OutputTokens: 10, Blocks: blocks})
 	}
 	return rows
 }
@@ -50,7 +51,8 @@ func TestPrefixesAreThoseOfTheHashes(t *testing.T) {
 				blocks := commonPrefix(rows[i].Blocks, rows[j].Blocks)
 				want := min(blocks*replay.BlockTokens(), len(a), len(b))
 				if got := commonPrefix(a, b); got < want || (got > want+1 && got < min(len(a), len(b))) {
-					t.Fatalf("scale %g, rows %d and %d: %d tokens shared, their %d blocks say %d", scale, i, j, got, blocks, want)
+					t.Fatalf("scale %g, rows %d and %d: %d tokens shared, their %d blocks say %d", scale, i, j, got,
+						blocks, want)
 				}
 			}
 		}
@@ -108,7 +110,8 @@ func TestReplayIsChecked(t *testing.T) {
 func FuzzReadTrace(f *testing.F) {
 	f.Add(true, []byte(mooncakeSample))
 	f.Add(false, []byte(azureSample))
-	f.Add(true, []byte(`{"timestamp": 1e12, "input_length": 4194304, "output_length": 1, "hash_ids": [4611686018427387903]}`))
+	f.Add(true,
+		[]byte(`{"timestamp": 1e12, "input_length": 4194304, "output_length": 1, "hash_ids": [4611686018427387903]}`))
 	f.Add(false, []byte("TIMESTAMP,ContextTokens,GeneratedTokens\n0001-01-01 00:00:00,1,1\n9999-01-01 00:00:00,1,1"))
 	f.Fuzz(func(t *testing.T, mooncake bool, text []byte) {
 		format := Azure

@@ -76,7 +76,8 @@ func ReadTrace(format Format, lines iter.Seq2[[]byte, error], limit int) ([]Row,
 	return rows, nil
 }
 
-func readRows(lines iter.Seq2[[]byte, error], parse func([]byte) (Row, bool, error), limit int) (rows []Row, err error) {
+func readRows(lines iter.Seq2[[]byte, error], parse func([]byte) (Row, bool, error),
+	limit int) (rows []Row, err error) {
 	number := 0
 	for line, err := range lines {
 		number++
@@ -132,7 +133,8 @@ func parseMooncake(line []byte) (Row, bool, error) {
 // check refuses lengths that no server has seen. An empty answer is one token
 // in the replay, as no request can ask for none.
 func (r *Row) check() error {
-	return errors.Join(within("input tokens", r.InputTokens, 1, LengthMax), within("output tokens", r.OutputTokens, 0, LengthMax))
+	return errors.Join(within("input tokens", r.InputTokens, 1, LengthMax),
+		within("output tokens", r.OutputTokens, 0, LengthMax))
 }
 
 // An azureReader knows whether it has seen the header, and the first time.

@@ -23,7 +23,8 @@ const (
 
 {"timestamp": 3000, "input_length": 600, "output_length": 0, "hash_ids": [0, 9]}
 `
-	azureSample = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109\r\n"
+	azureSample = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 " +
+		"18:15:50.9951690,396,109\r\n"
 )
 
 func linesOf(text []byte) iter.Seq2[[]byte, error] {
@@ -65,7 +66,8 @@ func shared(t *testing.T, name string) []byte {
 
 func TestReadMooncakeSample(t *testing.T) {
 	rows := mustRead(t, Mooncake, []byte(mooncakeSample))
-	if len(rows) != 3 || rows[1].At != 3*time.Second || rows[1].InputTokens != 1030 || rows[1].OutputTokens != 490 || !slices.Equal(rows[1].Blocks, []uint64{0, 1, 3}) {
+	if len(rows) != 3 || rows[1].At != 3*time.Second || rows[1].InputTokens != 1030 || rows[1].OutputTokens != 490 ||
+		!slices.Equal(rows[1].Blocks, []uint64{0, 1, 3}) {
 		t.Errorf("%+v", rows)
 	}
 	if rows, _ := ReadTrace(Mooncake, linesOf([]byte(mooncakeSample)), 2); len(rows) != 2 {
@@ -75,10 +77,12 @@ func TestReadMooncakeSample(t *testing.T) {
 
 func TestReadAzureSample(t *testing.T) {
 	rows := mustRead(t, Azure, []byte(azureSample))
-	if len(rows) != 2 || rows[0].At != 0 || rows[1].At != 4314579*time.Microsecond || rows[1].InputTokens != 396 || rows[1].OutputTokens != 109 {
+	if len(rows) != 2 || rows[0].At != 0 || rows[1].At != 4314579*time.Microsecond || rows[1].InputTokens != 396 ||
+		rows[1].OutputTokens != 109 {
 		t.Errorf("%+v", rows)
 	}
-	zoned := mustRead(t, Azure, []byte("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:01.5+00:00,2,3\n2024-05-10 00:00:00.5+00:00,1,3\n"))
+	zoned := mustRead(t, Azure, []byte(
+		"TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:01.5+00:00,2,3\n2024-05-10 00:00:00.5+00:00,1,3\n"))
 	if len(zoned) != 2 || zoned[0].InputTokens != 1 || zoned[1].At != time.Second {
 		t.Errorf("%+v", zoned)
 	}
@@ -94,7 +98,8 @@ func TestTraceErrorsNameTheLine(t *testing.T) {
 		{Mooncake, `{"timestamp": -1, "input_length": 5, "output_length": 5}`, "timestamp -1"},
 		{Mooncake, `{"timestamp": 0, "input_length": 0, "output_length": 5}`, "input tokens"},
 		{Mooncake, `{"timestamp": 0, "input_length": 5, "output_length": 99999999}`, "99999999 output tokens"},
-		{Mooncake, `{"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [9223372036854775808]}`, "hash id"},
+		{Mooncake, `{"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [9223372036854775808]}`,
+			"hash id"},
 		{Mooncake, "", "no rows"},
 		{Azure, "2023-11-16 18:15:46.6805900,374,44", "header"},
 		{Azure, azureSample + "2023-11-16,1,2", "line 4"},
@@ -132,8 +137,10 @@ func TestSharedTracesHaveTheirStatistics(t *testing.T) {
 		rows, seconds int
 		input, output stats
 	}{
-		{Mooncake, "conversation_trace.jsonl.gz", 12031, 3537, stats{12035, 6909, 39550, 85400, 126195}, stats{343, 350, 698, 1118, 2000}},
-		{Azure, "AzureLLMInferenceTrace_conv.csv.gz", 19366, 3502, stats{1155, 1020, 4083, 4142, 14050}, stats{211, 129, 451, 601, 1000}},
+		{Mooncake, "conversation_trace.jsonl.gz", 12031, 3537, stats{12035, 6909, 39550, 85400, 126195},
+			stats{343, 350, 698, 1118, 2000}},
+		{Azure, "AzureLLMInferenceTrace_conv.csv.gz", 19366, 3502, stats{1155, 1020, 4083, 4142, 14050},
+			stats{211, 129, 451, 601, 1000}},
 	} {
 		rows := mustRead(t, want.format, shared(t, want.name))
 		name := want.name
@@ -145,9 +152,11 @@ func TestSharedTracesHaveTheirStatistics(t *testing.T) {
 				sum += float64(of(r))
 			}
 			slices.Sort(values)
-			got := stats{math.Round(sum / float64(len(rows))), quantile(values, 0.5), quantile(values, 0.95), quantile(values, 0.99), float64(values[len(values)-1])}
+			got := stats{math.Round(sum / float64(len(rows))), quantile(values, 0.5), quantile(values, 0.95),
+				quantile(values, 0.99), float64(values[len(values)-1])}
 			// The published numbers are rounded.
-			if got.mean != want.mean || got.p50 != want.p50 || math.Abs(got.p95-want.p95) > 1 || math.Abs(got.p99-want.p99) > 1 || got.max != want.max {
+			if got.mean != want.mean || got.p50 != want.p50 || math.Abs(got.p95-want.p95) > 1 ||
+				math.Abs(got.p99-want.p99) > 1 || got.max != want.max {
 				t.Errorf("%s %s: %+v, want %+v", name, what, got, want)
 			}
 		}

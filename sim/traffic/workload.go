@@ -64,7 +64,8 @@ func (w *Workload) Validate() error {
 		problems = append(problems, within("shared tokens", w.SharedTokens, 1, LengthMax),
 			within("groups", w.Groups, 1, groupsMax), within("users in a group", w.GroupUsers, 1, groupsMax))
 	case Conversation:
-		problems = append(problems, w.Turns.Validate(), within("turns", w.Turns.Most, 1, turnsMax), within("open conversations", w.Open, 1, openMax))
+		problems = append(problems, w.Turns.Validate(), within("turns", w.Turns.Most, 1, turnsMax),
+			within("open conversations", w.Open, 1, openMax))
 	default:
 		problems = append(problems, fmt.Errorf("workload %q: expected one of %q", w.Kind, Kinds()))
 	}
@@ -169,7 +170,11 @@ func (s *stream) nextTurn() Request {
 	answer := Part{Role: Assistant, Key: key(keyAnswer, s.number()), Tokens: s.Output.Draw(s.rng)}
 	t.earlier = append(slices.Clone(prompt), answer)
 	return Request{
-		Prompt: prompt, OutputTokens: answer.Tokens, Answer: answer.Key,
-		Conversation: t.name, Turn: t.turn, TurnsLeft: t.turns - t.turn,
+		Prompt:       prompt,
+		OutputTokens: answer.Tokens,
+		Answer:       answer.Key,
+		Conversation: t.name,
+		Turn:         t.turn,
+		TurnsLeft:    t.turns - t.turn,
 	}
 }

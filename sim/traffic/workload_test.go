@@ -28,7 +28,8 @@ func TestIndependentRequestsShareNothing(t *testing.T) {
 }
 
 func TestWorkloadsFollowTheSeed(t *testing.T) {
-	w := &Workload{Kind: Conversation, Seed: 4, Prompt: LogNormal(30, 1, 200), Output: Fixed(8), Turns: Length{Least: 1, Most: 5}, Open: 3}
+	w := &Workload{Kind: Conversation, Seed: 4, Prompt: LogNormal(30, 1, 200), Output: Fixed(8),
+		Turns: Length{Least: 1, Most: 5}, Open: 3}
 	if !reflect.DeepEqual(taken(w, 0, 1, 200), taken(w, 0, 1, 200)) {
 		t.Error("the same seed gave different requests")
 	}
@@ -40,7 +41,8 @@ func TestWorkloadsFollowTheSeed(t *testing.T) {
 }
 
 func TestGroupsShareTheirSystemPrompt(t *testing.T) {
-	w := &Workload{Kind: SharedPrefix, Seed: 1, Prompt: Fixed(12), Output: Fixed(10), SharedTokens: 60, HistoryTokens: 20, Groups: 15, GroupUsers: 5}
+	w := &Workload{Kind: SharedPrefix, Seed: 1, Prompt: Fixed(12), Output: Fixed(10), SharedTokens: 60,
+		HistoryTokens: 20, Groups: 15, GroupUsers: 5}
 	groups, users, questions := map[uint64]int{}, map[[2]uint64]int{}, map[uint64]bool{}
 	for _, r := range taken(w, 0, 1, 3000) {
 		if len(r.Prompt) != 3 || r.PromptTokens() != 92 || r.Prompt[0].Role != System || r.Prompt[2].Role != User {
@@ -61,7 +63,8 @@ func TestGroupsShareTheirSystemPrompt(t *testing.T) {
 }
 
 func TestTurnsRepeatWhatCameBefore(t *testing.T) {
-	w := &Workload{Kind: Conversation, Seed: 1, Prompt: Fixed(12), Output: Fixed(10), SharedTokens: 30, Turns: Length{Least: 2, Most: 4}, Open: 5}
+	w := &Workload{Kind: Conversation, Seed: 1, Prompt: Fixed(12), Output: Fixed(10), SharedTokens: 30,
+		Turns: Length{Least: 2, Most: 4}, Open: 5}
 	last := map[uint64]Request{}
 	ended := 0
 	for _, r := range taken(w, 0, 1, 2000) {
@@ -70,9 +73,11 @@ func TestTurnsRepeatWhatCameBefore(t *testing.T) {
 		case !known && (r.Turn != 1 || r.PromptTokens() != 42):
 			t.Fatalf("a conversation begins with %+v", r)
 		case known && (r.Turn != before.Turn+1 || r.TurnsLeft != before.TurnsLeft-1):
-			t.Fatalf("turn %d with %d left follows turn %d with %d left", r.Turn, r.TurnsLeft, before.Turn, before.TurnsLeft)
+			t.Fatalf("turn %d with %d left follows turn %d with %d left", r.Turn, r.TurnsLeft, before.Turn,
+				before.TurnsLeft)
 		case known:
-			want := append(slices.Clone(before.Prompt), Part{Role: Assistant, Key: before.Answer, Tokens: before.OutputTokens})
+			want := append(slices.Clone(before.Prompt),
+				Part{Role: Assistant, Key: before.Answer, Tokens: before.OutputTokens})
 			if !slices.Equal(r.Prompt[:len(want)], want) || len(r.Prompt) != len(want)+1 {
 				t.Fatalf("turn %d is %v after %v", r.Turn, r.Prompt, want)
 			}

@@ -75,7 +75,8 @@ func testModels(t *testing.T, s *server) {
 
 func testChat(t *testing.T, s *server) {
 	var response *http.Response
-	answer, err := s.client().Chat.Completions.New(t.Context(), ask("What is the capital of France?"), option.WithResponseInto(&response))
+	answer, err := s.client().Chat.Completions.New(t.Context(), ask("What is the capital of France?"),
+		option.WithResponseInto(&response))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func testChatLogprobs(t *testing.T, s *server) {
 }
 
 // accumulate reads a stream to its end with the client's accumulator.
-func accumulate(ctx context.Context, t *testing.T, s *server, body openai.ChatCompletionNewParams) *openai.ChatCompletionAccumulator {
+func accumulate(ctx context.Context, t *testing.T, s *server,
+	body openai.ChatCompletionNewParams) *openai.ChatCompletionAccumulator {
 	t.Helper()
 	stream := s.client().Chat.Completions.NewStreaming(ctx, body)
 	defer stream.Close()
@@ -171,10 +173,13 @@ func testStream(t *testing.T, s *server) {
 		t.Fatalf("%d choices, expected 1", len(acc.Choices))
 	}
 	got, want := acc.Choices[0], whole.Choices[0]
-	if got.Message.Content != want.Message.Content || got.FinishReason != want.FinishReason || got.Message.Role != "assistant" {
-		t.Errorf("streamed %q (%s), whole %q (%s)", got.Message.Content, got.FinishReason, want.Message.Content, want.FinishReason)
+	if got.Message.Content != want.Message.Content || got.FinishReason != want.FinishReason ||
+		got.Message.Role != "assistant" {
+		t.Errorf("streamed %q (%s), whole %q (%s)", got.Message.Content, got.FinishReason, want.Message.Content,
+			want.FinishReason)
 	}
-	if acc.Usage.CompletionTokens != whole.Usage.CompletionTokens || acc.Usage.PromptTokens != whole.Usage.PromptTokens {
+	if acc.Usage.CompletionTokens != whole.Usage.CompletionTokens ||
+		acc.Usage.PromptTokens != whole.Usage.PromptTokens {
 		t.Errorf("streamed usage %+v, whole %s", acc.Usage, whole.Usage.RawJSON())
 	}
 	body.StreamOptions = openai.ChatCompletionStreamOptionsParam{}
@@ -224,7 +229,9 @@ func testErrors(t *testing.T, s *server) {
 		{"unknown model", unknown, 404, "model_not_found", "model", "invalid_request_error"},
 		{"temperature", hot, 400, "decimal_above_max_value", "temperature", "invalid_request_error"},
 		{"context", long, 400, "context_length_exceeded", "messages", "invalid_request_error"},
-		{"no messages", openai.ChatCompletionNewParams{Model: mini, Messages: []openai.ChatCompletionMessageParamUnion{}}, 400, "empty_array", "messages", "invalid_request_error"},
+		{"no messages",
+			openai.ChatCompletionNewParams{Model: mini, Messages: []openai.ChatCompletionMessageParamUnion{}}, 400,
+			"empty_array", "messages", "invalid_request_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.client().Chat.Completions.New(t.Context(), c.body)
@@ -238,7 +245,8 @@ func testErrors(t *testing.T, s *server) {
 		})
 	}
 	_, err := s.client().Models.Get(t.Context(), "some/model")
-	checkError(t, err, openai.Error{StatusCode: 404, Code: "model_not_found", Param: "model", Type: "invalid_request_error"})
+	checkError(t, err,
+		openai.Error{StatusCode: 404, Code: "model_not_found", Param: "model", Type: "invalid_request_error"})
 }
 
 func checkError(t *testing.T, err error, want openai.Error) {
@@ -248,8 +256,10 @@ func checkError(t *testing.T, err error, want openai.Error) {
 		t.Errorf("error %v, expected status %d", err, want.StatusCode)
 		return
 	}
-	if got.StatusCode != want.StatusCode || got.Code != want.Code || got.Param != want.Param || got.Type != want.Type || got.Message == "" {
-		t.Errorf("error %d %s, expected %d %s %s %s", got.StatusCode, got.RawJSON(), want.StatusCode, want.Code, want.Param, want.Type)
+	if got.StatusCode != want.StatusCode || got.Code != want.Code || got.Param != want.Param ||
+		got.Type != want.Type || got.Message == "" {
+		t.Errorf("error %d %s, expected %d %s %s %s", got.StatusCode, got.RawJSON(), want.StatusCode, want.Code,
+			want.Param, want.Type)
 	}
 	if id := got.Response.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
 		t.Errorf("request id %q", id)

@@ -29,7 +29,8 @@ func testCompletions(t *testing.T, s *server) {
 	}
 	checkUsage(t, plain.Usage)
 
-	several := complete(t, s, continuing(openai.CompletionNewParamsPromptUnion{OfArrayOfStrings: []string{opening, "The moon is"}}))
+	several := complete(t, s,
+		continuing(openai.CompletionNewParamsPromptUnion{OfArrayOfStrings: []string{opening, "The moon is"}}))
 	if len(several.Choices) != 2 || several.Choices[1].Index != 1 || several.Choices[0].Text != plain.Choices[0].Text {
 		t.Errorf("answer %s", several.RawJSON())
 	}

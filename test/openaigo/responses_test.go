@@ -84,7 +84,8 @@ func testConversation(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	items, err := client.Conversations.Items.List(t.Context(), made.ID, conversations.ItemListParams{})
-	if err != nil || len(items.Data) != 2 || items.Data[0].Role != "assistant" || items.Data[0].ID != response.Output[0].ID {
+	if err != nil || len(items.Data) != 2 || items.Data[0].Role != "assistant" ||
+		items.Data[0].ID != response.Output[0].ID {
 		t.Errorf("%v: %+v", err, items)
 	}
 	if _, err := client.Conversations.Delete(t.Context(), made.ID); err != nil {

@@ -36,7 +36,8 @@ func calling(content string) openai.ChatCompletionNewParams {
 func checkCall(t *testing.T, calls []openai.ChatCompletionMessageToolCallUnion) {
 	t.Helper()
 	var arguments struct{ City *string }
-	if len(calls) != 1 || !strings.HasPrefix(calls[0].ID, "call_") || calls[0].Type != "function" || calls[0].Function.Name != "weather" ||
+	if len(calls) != 1 || !strings.HasPrefix(calls[0].ID, "call_") || calls[0].Type != "function" ||
+		calls[0].Function.Name != "weather" ||
 		json.Unmarshal([]byte(calls[0].Function.Arguments), &arguments) != nil || arguments.City == nil {
 		t.Fatalf("calls %+v", calls)
 	}
@@ -55,8 +56,10 @@ func testTools(t *testing.T, s *server) {
 		t.Errorf("choice %s", answer.Choices[0].RawJSON())
 	}
 	body.Messages = append(body.Messages, message.ToParam(), openai.ToolMessage("It rains.", message.ToolCalls[0].ID))
-	body.ToolChoice, body.ParallelToolCalls = openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: openai.String("none")}, openai.Bool(true)
-	if answer, err = s.client().Chat.Completions.New(t.Context(), body); err != nil || answer.Choices[0].Message.Content == "" {
+	body.ToolChoice, body.ParallelToolCalls = openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: openai.String(
+		"none")}, openai.Bool(true)
+	if answer, err = s.client().Chat.Completions.New(t.Context(), body); err != nil ||
+		answer.Choices[0].Message.Content == "" {
 		t.Errorf("after the result: %v, %v", answer, err)
 	}
 }
@@ -87,22 +90,26 @@ func testJSONSchema(t *testing.T, s *server) {
 		r := ask("Describe a cat.")
 		r.MaxTokens = openai.Int(200)
 		r.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "cat", Strict: openai.Bool(true), Schema: schema}}
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "cat", Strict: openai.Bool(true),
+				Schema: schema}}
 		return r
 	}
 	answer, err := s.client().Chat.Completions.New(t.Context(), held(map[string]any{
-		"type": "object", "properties": map[string]any{"lives": map[string]any{"type": "integer", "minimum": 1, "maximum": 9}},
-		"required": []string{"lives"}, "additionalProperties": false}))
+		"type":       "object",
+		"properties": map[string]any{"lives": map[string]any{"type": "integer", "minimum": 1, "maximum": 9}},
+		"required":   []string{"lives"}, "additionalProperties": false}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var cat struct{ Lives int }
-	if err := json.Unmarshal([]byte(answer.Choices[0].Message.Content), &cat); err != nil || cat.Lives < 1 || cat.Lives > 9 {
+	if err := json.Unmarshal([]byte(answer.Choices[0].Message.Content), &cat); err != nil || cat.Lives < 1 ||
+		cat.Lives > 9 {
 		t.Errorf("%v: %s", err, answer.Choices[0].Message.Content)
 	}
 	_, err = s.client().Chat.Completions.New(t.Context(), held(map[string]any{"$ref": "#/$defs/missing"}))
 	var failure *openai.Error
-	if !errors.As(err, &failure) || failure.StatusCode != 400 || failure.Param != "response_format.json_schema.schema" || failure.Code != "invalid_json_schema" {
+	if !errors.As(err, &failure) || failure.StatusCode != 400 ||
+		failure.Param != "response_format.json_schema.schema" || failure.Code != "invalid_json_schema" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func BenchmarkRender(b *testing.B) {
 	var cases []json.RawMessage
 	readJSONFile(b, filepath.Join(dir, "cases.json"), &cases)
 	_, vars := caseVars(b, cases[1])
-	for _, name := range []string{"Qwen-Qwen2.5-7B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "google-gemma-4-31B-it-interleaved", "Kimi-K3"} {
+	for _, name := range []string{"Qwen-Qwen2.5-7B-Instruct", "meta-llama-Llama-3.2-3B-Instruct",
+		"google-gemma-4-31B-it-interleaved", "Kimi-K3"} {
 		tmpl := sharedTemplate(b, dir, name)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -163,7 +163,8 @@ func (in *interp) order(op compareOp, a, b Value) (order int, ok bool, err error
 	xs, ys, ok := bothItems(a, b)
 	if !ok {
 		name := map[compareOp]string{opLt: "<", opLe: "<=", opGt: ">", opGe: ">="}[op]
-		return 0, false, typeErrorf("'%s' not supported between instances of '%s' and '%s'", name, typeName(a), typeName(b))
+		return 0, false, typeErrorf("'%s' not supported between instances of '%s' and '%s'", name, typeName(a),
+			typeName(b))
 	}
 	return in.orderItems(op, xs, ys)
 }

@@ -11,7 +11,8 @@ func (in *interp) eval(e expr, sc *scope) (Value, error) {
 	}
 	in.depth++
 	if in.depth > in.limits.Depth {
-		return nil, limitErrorf("evaluation nests more than %d levels; does a macro call itself forever?", in.limits.Depth)
+		return nil, limitErrorf("evaluation nests more than %d levels; does a macro call itself forever?",
+			in.limits.Depth)
 	}
 	v, err := e.eval(in, sc)
 	in.depth--

@@ -4,7 +4,8 @@ package jinja
 func (in *interp) execAll(body []stmt, sc *scope) (flow, error) {
 	in.depth++
 	if in.depth > in.limits.Depth {
-		return flowNext, limitErrorf("evaluation nests more than %d levels; does a macro call itself forever?", in.limits.Depth)
+		return flowNext, limitErrorf("evaluation nests more than %d levels; does a macro call itself forever?",
+			in.limits.Depth)
 	}
 	for _, s := range body {
 		if err := in.work(1); err != nil {

@@ -116,7 +116,8 @@ func (in *interp) formatValue(v Value, specText string) (string, error) {
 }
 
 func (in *interp) formatText(s string, spec formatSpec) (string, error) {
-	if (spec.verb != 0 && spec.verb != 's') || spec.sign != 0 || spec.group != 0 || spec.alternate || spec.align == '=' {
+	if (spec.verb != 0 && spec.verb != 's') || spec.sign != 0 || spec.group != 0 || spec.alternate ||
+		spec.align == '=' {
 		return "", valueErrorf("invalid format specifier for a string")
 	}
 	if spec.precision >= 0 && spec.precision < utf8.RuneCountInString(s) {

@@ -142,7 +142,8 @@ func callStrftime(in *interp, args callArgs) (Value, error) {
 		return nil, err
 	}
 	if in.now.IsZero() {
-		return nil, errorf(RuntimeError, "the template asks for the date, but the render was given none; set Context.Now")
+		return nil, errorf(RuntimeError,
+			"the template asks for the date, but the render was given none; set Context.Now")
 	}
 	return in.strftime(format)
 }

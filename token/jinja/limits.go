@@ -63,7 +63,8 @@ func (l Limits) withDefaults() Limits {
 func (in *interp) work(n int) error {
 	in.steps += n
 	if in.steps > in.limits.Steps || in.steps < 0 {
-		return limitErrorf("the render takes more than %d steps; raise Limits.Steps if the template is trusted", in.limits.Steps)
+		return limitErrorf("the render takes more than %d steps; raise Limits.Steps if the template is trusted",
+			in.limits.Steps)
 	}
 	return nil
 }
@@ -71,7 +72,9 @@ func (in *interp) work(n int) error {
 // alloc pays for n bytes before they are taken.
 func (in *interp) alloc(n int) error {
 	if n > in.limits.MemoryBytes-in.memoryBytes {
-		return limitErrorf("the render takes more than %d bytes of memory; raise Limits.MemoryBytes if the template is trusted", in.limits.MemoryBytes)
+		return limitErrorf(
+			"the render takes more than %d bytes of memory; raise Limits.MemoryBytes if the template is trusted",
+			in.limits.MemoryBytes)
 	}
 	in.memoryBytes += n
 	return in.work(n / bytesPerStep)
@@ -80,7 +83,9 @@ func (in *interp) alloc(n int) error {
 // allocString pays for a string of n bytes.
 func (in *interp) allocString(n int) error {
 	if n > in.limits.OutputBytes {
-		return limitErrorf("a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is trusted", n, in.limits.OutputBytes)
+		return limitErrorf(
+			"a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is trusted",
+			n, in.limits.OutputBytes)
 	}
 	return in.alloc(n)
 }
@@ -88,7 +93,8 @@ func (in *interp) allocString(n int) error {
 // allocItems pays for a list of n values.
 func (in *interp) allocItems(n int) error {
 	if n > in.limits.MemoryBytes/valueBytes {
-		return limitErrorf("a list of %d items is longer than the memory limit of %d bytes allows", n, in.limits.MemoryBytes)
+		return limitErrorf("a list of %d items is longer than the memory limit of %d bytes allows", n,
+			in.limits.MemoryBytes)
 	}
 	return in.alloc(n * valueBytes)
 }
@@ -96,7 +102,8 @@ func (in *interp) allocItems(n int) error {
 // timesString pays for a string made of count pieces of n bytes each.
 func (in *interp) timesString(n, count int) error {
 	if n > 0 && count > in.limits.OutputBytes/n {
-		return limitErrorf("a string of %d times %d bytes is longer than the %d allowed", count, n, in.limits.OutputBytes)
+		return limitErrorf("a string of %d times %d bytes is longer than the %d allowed", count, n,
+			in.limits.OutputBytes)
 	}
 	return in.allocString(n * max(count, 0))
 }

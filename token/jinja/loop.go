@@ -39,7 +39,16 @@ func (s *forStmt) run(in *interp, sc *scope, source Value, depth0 int) error {
 	if err != nil {
 		return err
 	}
-	loop := &loopState{in: in, stmt: s, outer: sc, source: source, pull: pull, length: -1, index0: -1, depth0: depth0}
+	loop := &loopState{
+		in:     in,
+		stmt:   s,
+		outer:  sc,
+		source: source,
+		pull:   pull,
+		length: -1,
+		index0: -1,
+		depth0: depth0,
+	}
 	if s.filter != nil {
 		loop.source = nil
 		loop.pull = s.filtered(in, sc, pull)

@@ -175,7 +175,8 @@ func hashKey(key Value) (any, error) {
 
 func writeTupleHash(sb *strings.Builder, t *Tuple, depth int) error {
 	if depth > valueDepthMax || sb.Len() > hashBytesMax {
-		return limitErrorf("a tuple used as a key is nested more than %d deep or longer than %d bytes", valueDepthMax, hashBytesMax)
+		return limitErrorf("a tuple used as a key is nested more than %d deep or longer than %d bytes", valueDepthMax,
+			hashBytesMax)
 	}
 	for _, item := range t.Items {
 		hash, err := any(nil), error(nil)

@@ -16,7 +16,8 @@ var caseMethods = map[string]func(string) string{
 
 // upperSpecial has the characters whose upper case is more than one
 // character, which Go's simple mapping leaves alone.
-var upperSpecial = strings.NewReplacer("ß", "SS", "ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST", "ŉ", "ʼN")
+var upperSpecial = strings.NewReplacer("ß", "SS", "ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST",
+	"ﬆ", "ST", "ŉ", "ʼN")
 
 func toUpper(s string) string { return strings.ToUpper(upperSpecial.Replace(s)) }
 

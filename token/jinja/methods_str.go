@@ -287,7 +287,8 @@ func strAffix(has func(s, affix string) bool) method {
 		for _, affix := range affixes {
 			text, isStr := asStr(affix)
 			if !isStr {
-				return nil, typeErrorf("startswith or endswith first arg must be str or a tuple of str, not %s", typeName(affix))
+				return nil, typeErrorf("startswith or endswith first arg must be str or a tuple of str, not %s",
+					typeName(affix))
 			}
 			if ok && has(part, text) {
 				return true, nil

@@ -171,7 +171,13 @@ func (p *parser) parseCallBlock(line int) (stmt, error) {
 // parseMacroBody parses a signature and a body. For a call block the
 // signature is optional and the call follows it.
 func (p *parser) parseMacroBody(name, end string, line int, call func() error) (*macroSyntax, error) {
-	m := &macroSyntax{name: name, line: line, callerID: -1, kwargsID: -1, varargID: -1}
+	m := &macroSyntax{
+		name:     name,
+		line:     line,
+		callerID: -1,
+		kwargsID: -1,
+		varargID: -1,
+	}
 	if call == nil || p.isOp("(") {
 		if err := p.parseSignature(m); err != nil {
 			return nil, err

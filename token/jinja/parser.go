@@ -29,7 +29,8 @@ type unknownName struct {
 
 func parse(source string) (*parser, []stmt, error) {
 	if len(source) > sourceBytesMax {
-		return nil, nil, errorf(SyntaxError, "the template has %d bytes, more than the %d allowed", len(source), sourceBytesMax)
+		return nil, nil, errorf(SyntaxError, "the template has %d bytes, more than the %d allowed", len(source),
+			sourceBytesMax)
 	}
 	tokens, err := lex(source)
 	if err != nil {

@@ -99,7 +99,8 @@ type interp struct {
 func (in *interp) write(t Text) error {
 	out := in.out
 	if len(t.text) > in.limits.OutputBytes-len(out.text) {
-		return limitErrorf("the output is longer than %d bytes; raise Limits.OutputBytes if the template is trusted", in.limits.OutputBytes)
+		return limitErrorf("the output is longer than %d bytes; raise Limits.OutputBytes if the template is trusted",
+			in.limits.OutputBytes)
 	}
 	if err := in.alloc(len(t.text)); err != nil {
 		return err

@@ -41,38 +41,44 @@ func TestLimits(t *testing.T) {
 		"doubling concat":  grow("ns.x = ns.x ~ ns.x"),
 		"doubling list":    grow("ns.l = ns.l + ns.l"),
 		"nested list":      grow("ns.l = [ns.l]") + "{{ ns.l }}",
-		"shared list":      "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
-		"shared json":      "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|tojson }}",
-		"shared compare":   "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
-		"shared order":     "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l < ns.m }}",
-		"shared key":       "{% set ns = namespace(l=(1,)) %}{% for i in range(60) %}{% set ns.l = (ns.l, ns.l) %}{% endfor %}{{ {ns.l: 1} }}",
-		"namespace cycle":  "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
-		"iterator tower":   grow("ns.l = ns.l|map('string')") + "{{ ns.l|list }}",
-		"repeat string":    `{{ "abc" * 999999999 }}`,
-		"repeat list":      `{{ [1, 2] * 999999999 }}`,
-		"repeat huge":      `{{ "abc" * 9223372036854775807 }}`,
-		"percent width":    `{{ "%999999999d" % 1 }}`,
-		"percent star":     `{{ "%*d" % (999999999, 1) }}`,
-		"percent digits":   `{{ "%.999999999f" % 1.5 }}`,
-		"format width":     `{{ "{:999999999}".format(1) }}`,
-		"format digits":    `{{ "{:.999999999f}".format(1.5) }}`,
-		"power":            `{{ 9 ** (9 ** 9) }}`,
-		"powers":           "{% set ns = namespace(x=3) %}{% for i in range(90000) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
-		"range":            `{{ range(999999999)|list }}`,
-		"range overflow":   `{{ range(-9223372036854775807, 9223372036854775807)|list }}`,
-		"indent":           `{{ ("a\n" * 10000)|indent(100000) }}`,
-		"json indent":      `{{ [[[1]]]|tojson(indent=999999999) }}`,
-		"replace":          `{% set a = "a" * 100000 %}{{ a.replace("a", a) }}`,
-		"replace filter":   `{% set a = "a" * 100000 %}{{ a|replace("", a) }}`,
-		"join":             `{% set a = "a" * 100000 %}{{ a.join(a) }}`,
-		"join filter":      `{% set a = "a" * 100000 %}{{ a|join(a) }}`,
-		"capture":          `{% set x %}{% for i in range(99999) %}0123456789012345{% endfor %}{% endset %}`,
-		"output":           `{% for i in range(99999) %}0123456789012345{% endfor %}`,
-		"recursive loop":   `{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`,
-		"split":            `{% set a = "a," * 100000 %}{% for i in range(99999) %}{% set b = a.split(",") %}{% endfor %}`,
-		"sort":             `{% set a = range(90000)|list %}{% for i in range(99999) %}{% set b = a|sort(reverse=true) %}{% endfor %}`,
-		"search":           `{% set a = "é" * 100000 %}{% for i in range(99999) %}{% set b = a[90000] %}{% endfor %}`,
-		"strftime":         `{{ strftime_now("%Y" * 400000) }}`,
+		"shared list": "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] " +
+			"%}{% endfor %}{{ ns.l }}",
+		"shared json": "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% " +
+			"endfor %}{{ ns.l|tojson }}",
+		"shared compare": "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, " +
+			"ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
+		"shared order": "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, " +
+			"ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l < ns.m }}",
+		"shared key": "{% set ns = namespace(l=(1,)) %}{% for i in range(60) %}{% set ns.l = (ns.l, ns.l) " +
+			"%}{% endfor %}{{ {ns.l: 1} }}",
+		"namespace cycle": "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
+		"iterator tower":  grow("ns.l = ns.l|map('string')") + "{{ ns.l|list }}",
+		"repeat string":   `{{ "abc" * 999999999 }}`,
+		"repeat list":     `{{ [1, 2] * 999999999 }}`,
+		"repeat huge":     `{{ "abc" * 9223372036854775807 }}`,
+		"percent width":   `{{ "%999999999d" % 1 }}`,
+		"percent star":    `{{ "%*d" % (999999999, 1) }}`,
+		"percent digits":  `{{ "%.999999999f" % 1.5 }}`,
+		"format width":    `{{ "{:999999999}".format(1) }}`,
+		"format digits":   `{{ "{:.999999999f}".format(1.5) }}`,
+		"power":           `{{ 9 ** (9 ** 9) }}`,
+		"powers": "{% set ns = namespace(x=3) %}{% for i in range(90000) %}{% set ns.x = ns.x * ns.x %}{% " +
+			"endfor %}",
+		"range":          `{{ range(999999999)|list }}`,
+		"range overflow": `{{ range(-9223372036854775807, 9223372036854775807)|list }}`,
+		"indent":         `{{ ("a\n" * 10000)|indent(100000) }}`,
+		"json indent":    `{{ [[[1]]]|tojson(indent=999999999) }}`,
+		"replace":        `{% set a = "a" * 100000 %}{{ a.replace("a", a) }}`,
+		"replace filter": `{% set a = "a" * 100000 %}{{ a|replace("", a) }}`,
+		"join":           `{% set a = "a" * 100000 %}{{ a.join(a) }}`,
+		"join filter":    `{% set a = "a" * 100000 %}{{ a|join(a) }}`,
+		"capture":        `{% set x %}{% for i in range(99999) %}0123456789012345{% endfor %}{% endset %}`,
+		"output":         `{% for i in range(99999) %}0123456789012345{% endfor %}`,
+		"recursive loop": `{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`,
+		"split":          `{% set a = "a," * 100000 %}{% for i in range(99999) %}{% set b = a.split(",") %}{% endfor %}`,
+		"sort":           `{% set a = range(90000)|list %}{% for i in range(99999) %}{% set b = a|sort(reverse=true) %}{% endfor %}`,
+		"search":         `{% set a = "é" * 100000 %}{% for i in range(99999) %}{% set b = a[90000] %}{% endfor %}`,
+		"strftime":       `{{ strftime_now("%Y" * 400000) }}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := renderSmall(source)
@@ -160,7 +166,8 @@ func TestErrorPlaces(t *testing.T) {
 
 // TestConcurrentRenders renders one template from many goroutines.
 func TestConcurrentRenders(t *testing.T) {
-	tmpl, err := Parse("shared", `{% set ns = namespace(n=0) %}{% macro m(x) %}<{{ x }}>{% endmacro %}{% for x in l %}{% set ns.n = ns.n + x %}{{ m(x) }}{% endfor %}{{ ns.n }}{{ d|tojson }}`, Options{})
+	tmpl, err := Parse("shared",
+		`{% set ns = namespace(n=0) %}{% macro m(x) %}<{{ x }}>{% endmacro %}{% for x in l %}{% set ns.n = ns.n + x %}{{ m(x) }}{% endfor %}{{ ns.n }}{{ d|tojson }}`, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

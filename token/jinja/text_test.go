@@ -62,9 +62,11 @@ func TestProvenance(t *testing.T) {
 		{`{{ '<{}|{:>5}|{n}>'.format(d, 'x', n=m.n) }}`, `«<»data«|    x|7>»`},
 		{`{{ '{0:{1}<3}'.format('a', d[0]) }}`, `add`},
 		{`{{ 'a'|upper }}{{ d|upper }}{{ ('a' + d)|upper }}`, `«A»DATAADATA`},
-		{`{{ d|tojson }}{{ 'a'|tojson }}{{ {'a': ['<b>']}|tojson }}{{ {'a': d}|tojson }}`, `"data"«"a"{"a": ["<b>"]}»{"a": "data"}`},
+		{`{{ d|tojson }}{{ 'a'|tojson }}{{ {'a': ['<b>']}|tojson }}{{ {'a': d}|tojson }}`,
+			`"data"«"a"{"a": ["<b>"]}»{"a": "data"}`},
 		{`{{ ['<a>', d] }}{{ ['<a>', 1] }}`, `['<a>', 'data']«['<a>', 1]»`},
-		{`{% macro tag(x) %}<{{ x }}>{% endmacro %}{{ tag(d) }}{{ tag('a') }}{% set y = tag(d) %}{{ y|trim }}`, `«<»data«><a><»data«>»`},
+		{`{% macro tag(x) %}<{{ x }}>{% endmacro %}{{ tag(d) }}{{ tag('a') }}{% set y = tag(d) %}{{ y|trim }}`,
+			`«<»data«><a><»data«>»`},
 		{`{% set x %}<{{ d }}>{% endset %}{{ x }}{{ x|length }}`, `«<»data«>6»`},
 		{`{% filter indent(2, true) %}<a>
 {{ d }}<b>{% endfilter %}`, "«  <a>»\n«  »data«<b>»"},

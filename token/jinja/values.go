@@ -61,7 +61,8 @@ func undefinedAttr(owner, name Value) *Undefined {
 }
 
 func unsafeAttr(owner Value, name string) *Undefined {
-	hint := fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe; templates cannot change values", name, typeName(owner))
+	hint := fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe; templates cannot change values", name,
+		typeName(owner))
 	return &Undefined{hint: hint, kind: SecurityError}
 }
 
@@ -167,7 +168,8 @@ func FromGo(v any) (Value, error) {
 	case []byte:
 		return FromJSON(v)
 	}
-	return nil, fmt.Errorf("a Go value of type %T cannot be given to a template; use a map, a slice, a string, a number or FromJSON", v)
+	return nil, fmt.Errorf(
+		"a Go value of type %T cannot be given to a template; use a map, a slice, a string, a number or FromJSON", v)
 }
 
 func listFromGo[T any](items []T) (Value, error) {

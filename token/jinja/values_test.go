@@ -7,7 +7,8 @@ import (
 )
 
 func TestFromJSON(t *testing.T) {
-	v, err := FromJSON([]byte(`{"z": 1, "a": [1.0, 1e2, -0, 123456789012345678901234567890, true, null, "é\ud83d\ude00"], "z": 2, "m": {}}`))
+	v, err := FromJSON([]byte(
+		`{"z": 1, "a": [1.0, 1e2, -0, 123456789012345678901234567890, true, null, "é\ud83d\ude00"], "z": 2, "m": {}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +19,8 @@ func TestFromJSON(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
-	for _, bad := range []string{"", "{", "[1,", `{"a"}`, "1 2", "nul", `{"a":1,}`, "[1}", "]", strings.Repeat("[", 600) + strings.Repeat("]", 600), strings.Repeat("9", 10_000)} {
+	for _, bad := range []string{"", "{", "[1,", `{"a"}`, "1 2", "nul", `{"a":1,}`, "[1}", "]",
+		strings.Repeat("[", 600) + strings.Repeat("]", 600), strings.Repeat("9", 10_000)} {
 		if v, err := FromJSON([]byte(bad)); err == nil {
 			t.Errorf("%.20q: got %v, want an error", bad, v)
 		}
@@ -40,11 +42,13 @@ func TestFromGo(t *testing.T) {
 	vars := NewMap()
 	vars.Set("v", v)
 	got, err := renderPlain("{{ v }}", vars)
-	want := "{'a': ['x'], 'b': [1, 2, 3, 4, 9223372036854775808, 0.5], 'c': {'k': 'v'}, 'd': [{'n': None}], 'e': {'y': 1, 'x': 2}, 'f': 1180591620717411303424}"
+	want := "{'a': ['x'], 'b': [1, 2, 3, 4, 9223372036854775808, 0.5], 'c': {'k': 'v'}, 'd': [{'n': None}], 'e': " +
+		"{'y': 1, 'x': 2}, 'f': 1180591620717411303424}"
 	if err != nil || got != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
-	if _, err := FromGo(map[string]any{"x": []any{make(chan int)}}); err == nil || !strings.Contains(err.Error(), `key "x": item 0`) {
+	if _, err := FromGo(map[string]any{"x": []any{make(chan int)}}); err == nil ||
+		!strings.Contains(err.Error(), `key "x": item 0`) {
 		t.Errorf("a channel: %v", err)
 	}
 }
@@ -79,7 +83,9 @@ func TestMapOrder(t *testing.T) {
 func TestInvalidUTF8(t *testing.T) {
 	vars := NewMap()
 	vars.Set("x", "a\xffb\xe4\xbd")
-	for _, expr := range []string{"x", "x[1]", "x[-1]", "x[::-1]", "x[1:3]", "x|list", "[x]", "x|tojson", "x|tojson(ensure_ascii=true)", "x.upper()", "x.title()", "x.split('b')", "'%5.2s' % x", "x|title", "x.find('b')", "x|reverse", "x.strip('a')"} {
+	for _, expr := range []string{"x", "x[1]", "x[-1]", "x[::-1]", "x[1:3]", "x|list", "[x]", "x|tojson",
+		"x|tojson(ensure_ascii=true)", "x.upper()", "x.title()", "x.split('b')", "'%5.2s' % x", "x|title",
+		"x.find('b')", "x|reverse", "x.strip('a')"} {
 		if _, err := renderPlain("{{ "+expr+" }}", vars); err != nil {
 			t.Errorf("%s: %v", expr, err)
 		}

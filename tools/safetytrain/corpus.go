@@ -33,7 +33,9 @@ type corpusLine struct {
 }
 
 var corpora = []corpus{
-	{"instructions_tasks.jsonl.xz", func(l *corpusLine) (string, []string) { return l.Task, []string{l.Instruction} }, 1, 1500},
+	{"instructions_tasks.jsonl.xz", func(l *corpusLine) (string, []string) {
+		return l.Task, []string{l.Instruction}
+	}, 1, 1500},
 	{"instructions.jsonl.xz", func(l *corpusLine) (string, []string) { return l.Task, []string{l.Input} }, 5, 700},
 	{"gsm8k_train.jsonl.xz", func(l *corpusLine) (string, []string) { return "", []string{l.Question} }, 700, 1000},
 	{"fairytale_qa.jsonl.xz", func(l *corpusLine) (string, []string) { return "", []string{l.Question} }, 200, 300},
@@ -81,7 +83,8 @@ func nearly(text string, scored map[uint64]bool) bool {
 func (c *corpus) read(name string) ([]string, error) {
 	plain, err := exec.Command("xz", "-dc", name).Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: say with -corpora where the corpora are; reading them needs the command xz", name, err)
+		return nil, fmt.Errorf("%s: %w: say with -corpora where the corpora are; reading them needs the command xz",
+			name, err)
 	}
 	kinds := map[string][]string{}
 	var names []string

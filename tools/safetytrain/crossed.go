@@ -44,7 +44,8 @@ func (r *row) kind() string {
 	return ""
 }
 
-var broadCats = []string{"direct", "indirect", "security-violating", "logic-violating", "text_attack", "code_attack", "email_context"}
+var broadCats = []string{"direct", "indirect", "security-violating", "logic-violating", "text_attack", "code_attack",
+	"email_context"}
 
 // crossValidate scores every row that is trained on with a classifier that
 // learned nothing of its fold.

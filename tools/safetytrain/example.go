@@ -105,8 +105,9 @@ func cleanWeight(r *row) float32 {
 // moderationTarget sets the kinds of harm that the moderation set tells apart.
 func moderationTarget(r *row, t *[safety.Heads]int8) {
 	kinds := map[safety.Head][]string{
-		safety.HeadSexual: {"S", "S3"}, safety.HeadMinors: {"S3"}, safety.HeadHate: {"H", "H2"}, safety.HeadHarassment: {"HR"},
-		safety.HeadViolence: {"V", "V2", "H2"}, safety.HeadSelfHarm: {"SH"},
+		safety.HeadSexual: {"S", "S3"}, safety.HeadMinors: {"S3"}, safety.HeadHate: {"H", "H2"},
+		safety.HeadHarassment: {"HR"},
+		safety.HeadViolence:   {"V", "V2", "H2"}, safety.HeadSelfHarm: {"SH"},
 	}
 	for head, cats := range kinds {
 		t[head] = 0
@@ -128,7 +129,13 @@ func examplesOf(rows []*row) []*example {
 	for _, r := range rows {
 		if form := strings.ToLower(r.template()); r.Source == "presidio_generated_large" && !templates[form] {
 			templates[form] = true
-			list = append(list, &example{row: r, sample: safety.Extract(r.Text, ""), target: clean(), weight: 1, seed: true})
+			list = append(list, &example{
+				row:    r,
+				sample: safety.Extract(r.Text, ""),
+				target: clean(),
+				weight: 1,
+				seed:   true,
+			})
 		}
 		if t, weight, ok := targetOf(r); ok {
 			list = append(list, &example{row: r, sample: safety.Extract(r.Text, r.System), target: t, weight: weight})
@@ -223,7 +230,13 @@ var asked = []string{"ifeval", "self_instruct_user", "vicuna_bench", "mt_bench",
 func broughtOf(rows []*row) []*example {
 	var list []*example
 	add := func(r *row, text string, order int8, weight float32) {
-		list = append(list, &example{row: r, sample: safety.Extract(text, ""), target: orderTarget(order), weight: weight, brought: true})
+		list = append(list, &example{
+			row:     r,
+			sample:  safety.Extract(text, ""),
+			target:  orderTarget(order),
+			weight:  weight,
+			brought: true,
+		})
 	}
 	templates := map[string]bool{}
 	for _, r := range rows {

@@ -77,11 +77,13 @@ func fill(form string, values map[string][]string, random *rand.Rand) (*row, boo
 		value := choices[random.IntN(len(choices))]
 		start := utf8.RuneCountInString(text.String())
 		text.WriteString(value)
-		r.Spans = append(r.Spans, span{Type: kind, Value: value, Start: start, End: start + utf8.RuneCountInString(value)})
+		r.Spans = append(r.Spans,
+			span{Type: kind, Value: value, Start: start, End: start + utf8.RuneCountInString(value)})
 		form = after
 	}
 	r.Text = text.String()
-	if lower := strings.ToLower(r.Text); random.Float64() < small && utf8.RuneCountInString(lower) == utf8.RuneCountInString(r.Text) {
+	if lower := strings.ToLower(r.Text); random.Float64() < small &&
+		utf8.RuneCountInString(lower) == utf8.RuneCountInString(r.Text) {
 		r.Text = lower
 	}
 	return r, true

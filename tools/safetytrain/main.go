@@ -85,7 +85,8 @@ func writeWeights(rows, clean []*row, out string) error {
 	if err != nil {
 		return err
 	}
-	if err := safety.WriteWeights(f, safety.NewModel(l.weights, l.bias, chosen), safety.NewTagger(tags.weights, tags.follow)); err != nil {
+	if err := safety.WriteWeights(f, safety.NewModel(l.weights, l.bias, chosen),
+		safety.NewTagger(tags.weights, tags.follow)); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	return f.Close()
@@ -97,7 +98,8 @@ func report(rows, clean []*row) error {
 	held := heldOut(examples, safety.New())
 	var zero thresholds
 	ok := printReport(os.Stdout, &result{
-		groups: tried(crossed), families: tried(crossValidate(examples, byFamily)), held: measure(held, &zero), words: floor(append(crossed, held...)),
+		groups: tried(crossed), families: tried(crossValidate(examples, byFamily)), held: measure(held, &zero),
+		words: floor(append(crossed, held...)),
 	})
 	known, unknown, rules := scoreSpans(rows)
 	if !printSpans(os.Stdout, known, unknown, rules) || !ok {

@@ -66,7 +66,9 @@ type result struct {
 // printReport writes the table, and for each bar that was missed how far, and
 // reports whether all were met.
 func printReport(w io.Writer, r *result) bool {
-	fmt.Fprintf(w, "| set | bar | cross-validated | worst fold | families apart | never trained on (95 %% interval) | keyword list |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w,
+		"| set | bar | cross-validated | worst fold | families apart | never trained on (95 %% interval) | keyword "+
+			"list |\n|---|---|---|---|---|---|---|\n")
 	var misses []string
 	for _, b := range bars {
 		missed := ""
@@ -99,7 +101,8 @@ func (r *result) row(b bar) string {
 		low, high := interval(c[0], c[1])
 		held = fmt.Sprintf("%s, %.2f–%.2f", cell(r.held, b.set), low, high)
 	}
-	return fmt.Sprintf(" %s | %s | %s | %s | %s |", cell(r.groups.all, b.set), worst, cell(r.families.all, b.set), held, cell(r.words, b.set))
+	return fmt.Sprintf(" %s | %s | %s | %s | %s |", cell(r.groups.all, b.set), worst, cell(r.families.all, b.set),
+		held, cell(r.words, b.set))
 }
 
 func (b *bar) sign() string {
@@ -125,7 +128,8 @@ func (b *bar) miss(m measured) (told string, missed bool) {
 	if low <= b.bar && b.bar <= high {
 		why = "the bar lies in it: so few texts show it neither met nor missed"
 	}
-	return fmt.Sprintf("%d of %d, %+d to the bar; the 95 %% interval is %.2f–%.2f, %s", found, n, short, low, high, why), true
+	return fmt.Sprintf("%d of %d, %+d to the bar; the 95 %% interval is %.2f–%.2f, %s", found, n, short, low, high,
+		why), true
 }
 
 func cell(m measured, set string) string {
@@ -179,8 +183,10 @@ func printSpans(w io.Writer, known, unknown, rules spanScore) bool {
 	if !ok {
 		missed = " **missed**"
 	}
-	fmt.Fprintf(w, "| F1, texts never trained on | ≥ %.2f%s | %.3f | %.3f |\n", piiBar, missed, known.f1(known.right), known.f1(known.near))
-	fmt.Fprintf(w, "| F1, kinds of sentences never trained on | | %.3f | %.3f |\n", unknown.f1(unknown.right), unknown.f1(unknown.near))
+	fmt.Fprintf(w, "| F1, texts never trained on | ≥ %.2f%s | %.3f | %.3f |\n", piiBar, missed, known.f1(known.right),
+		known.f1(known.near))
+	fmt.Fprintf(w, "| F1, kinds of sentences never trained on | | %.3f | %.3f |\n", unknown.f1(unknown.right),
+		unknown.f1(unknown.near))
 	fmt.Fprintf(w, "| F1, rules alone | | %.3f | %.3f |\n", rules.f1(rules.right), rules.f1(rules.near))
 	return ok
 }

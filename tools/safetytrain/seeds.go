@@ -20,7 +20,8 @@ const seedsPerLine = 48
 const seedWeight = 0.5
 
 var seedHeads = map[string]safety.Head{
-	"illicit": safety.HeadIllicit, "violence": safety.HeadViolence, "self-harm": safety.HeadSelfHarm, "hate": safety.HeadHate,
+	"illicit": safety.HeadIllicit, "violence": safety.HeadViolence, "self-harm": safety.HeadSelfHarm,
+	"hate":   safety.HeadHate,
 	"sexual": safety.HeadSexual, "minors": safety.HeadMinors, "harassment": safety.HeadHarassment,
 }
 
@@ -45,7 +46,8 @@ func seeds() []*example {
 }
 
 func seed(section, text string) *example {
-	e := &example{row: &row{Text: text, Source: "seed", group: 1}, sample: safety.Extract(text, ""), weight: seedWeight, seed: true}
+	e := &example{row: &row{Text: text, Source: "seed", group: 1}, sample: safety.Extract(text, ""),
+		weight: seedWeight, seed: true}
 	switch section {
 	case "clean":
 		e.target = clean()

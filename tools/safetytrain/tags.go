@@ -11,9 +11,12 @@ import (
 
 // kindOf are our names for the types of the spans in the data.
 var kindOf = map[string]string{
-	"PERSON": safety.KindPerson, "ADDRESS": safety.KindAddress, "LOCATION": safety.KindPlace, "ORGANIZATION": safety.KindCompany,
-	"CREDIT_CARD": safety.KindCard, "PHONE_NUMBER": safety.KindPhone, "DATE_TIME": safety.KindDate, "EMAIL_ADDRESS": safety.KindEmail,
-	"US_SSN": safety.KindSSN, "IBAN_CODE": safety.KindIBAN, "DOMAIN_NAME": safety.KindURL, "TITLE": safety.KindTitle, "PREFIX": safety.KindPrefix,
+	"PERSON": safety.KindPerson, "ADDRESS": safety.KindAddress, "LOCATION": safety.KindPlace,
+	"ORGANIZATION": safety.KindCompany,
+	"CREDIT_CARD":  safety.KindCard, "PHONE_NUMBER": safety.KindPhone, "DATE_TIME": safety.KindDate,
+	"EMAIL_ADDRESS": safety.KindEmail,
+	"US_SSN":        safety.KindSSN, "IBAN_CODE": safety.KindIBAN, "DOMAIN_NAME": safety.KindURL,
+	"TITLE": safety.KindTitle, "PREFIX": safety.KindPrefix,
 	"US_DRIVER_LICENSE": safety.KindLicense, "IP_ADDRESS": safety.KindIP,
 }
 
@@ -93,7 +96,8 @@ const (
 )
 
 func trainTags(list []*tagged, include func(*row) bool) *tagLearner {
-	l := &tagLearner{weights: make([][safety.Tags]float32, 1<<safety.TagBits), total: make([][safety.Tags]float32, 1<<safety.TagBits)}
+	l := &tagLearner{weights: make([][safety.Tags]float32, 1<<safety.TagBits),
+		total: make([][safety.Tags]float32, 1<<safety.TagBits)}
 	var chosen []*tagged
 	for _, t := range list {
 		if include(t.row) && len(t.gold) > 0 {

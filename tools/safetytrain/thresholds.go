@@ -105,8 +105,10 @@ func candidates(set []scored) iter.Seq[thresholds] {
 				for _, illicit := range []float64{0, .02, .04} {
 					var t thresholds
 					t[safety.HeadHarm] = max(scoreMin, above(set, pooled, safety.HeadHarm, float64(harm)/1000))
-					t[safety.HeadInjection] = max(scoreMin, above(set, pooled, safety.HeadInjection, float64(injection)/1000))
-					t[safety.HeadIllicit] = max(above(set, pooled, safety.HeadIllicit, illicitShare), above(set, lookalike, safety.HeadIllicit, illicit))
+					t[safety.HeadInjection] = max(scoreMin,
+						above(set, pooled, safety.HeadInjection, float64(injection)/1000))
+					t[safety.HeadIllicit] = max(above(set, pooled, safety.HeadIllicit, illicitShare),
+						above(set, lookalike, safety.HeadIllicit, illicit))
 					if !yield(t) {
 						return
 					}
@@ -205,10 +207,12 @@ func (s *scored) sets() []string {
 }
 
 var setNames = map[string]string{
-	"openai_moderation": "OpenAI moderation", "inthewild_jailbreak": "in-the-wild jailbreaks", "cyberseceval_pi": "CyberSecEval injections",
-	"surge_toxicity": "Surge toxicity", "harmbench_behaviors": "HarmBench behaviors", "xstest": "XSTest unsafe",
+	"openai_moderation": "OpenAI moderation", "inthewild_jailbreak": "in-the-wild jailbreaks",
+	"cyberseceval_pi": "CyberSecEval injections",
+	"surge_toxicity":  "Surge toxicity", "harmbench_behaviors": "HarmBench behaviors", "xstest": "XSTest unsafe",
 }
 
 func (t thresholds) String() string {
-	return fmt.Sprintf("harm %.2f, injection %.2f, illicit %.2f, order %.2f", t[safety.HeadHarm], t[safety.HeadInjection], t[safety.HeadIllicit], t[safety.HeadOrder])
+	return fmt.Sprintf("harm %.2f, injection %.2f, illicit %.2f, order %.2f", t[safety.HeadHarm],
+		t[safety.HeadInjection], t[safety.HeadIllicit], t[safety.HeadOrder])
 }

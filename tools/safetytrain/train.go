@@ -32,7 +32,14 @@ type schedule struct {
 	dropWords, dropFeatures float32
 }
 
-var plan = schedule{learners: 3, epochs: 8, rate: 0.12, decay: 1e-4, dropWords: 0.35, dropFeatures: 0.5}
+var plan = schedule{
+	learners:     3,
+	epochs:       8,
+	rate:         0.12,
+	decay:        1e-4,
+	dropWords:    0.35,
+	dropFeatures: 0.5,
+}
 
 // presumption is the score of a text in which nothing speaks for or against
 // it. It is not learned: most texts are clean, more than the data has.

@@ -79,12 +79,21 @@ type reply struct {
 }
 
 func newReply(m *waking, q *question, ask *parley.Request, chat bool, prompts int) *reply {
-	a := &reply{host: m, q: q, id: "cmpl-" + ask.ID, kind: "text_completion", chat: chat, created: time.Now().Unix(), perAsk: ask.Choices}
+	a := &reply{
+		host:    m,
+		q:       q,
+		id:      "cmpl-" + ask.ID,
+		kind:    "text_completion",
+		chat:    chat,
+		created: time.Now().Unix(),
+		perAsk:  ask.Choices,
+	}
 	if chat {
 		a.id, a.kind = "chatcmpl-"+ask.ID, "chat.completion"
 	}
 	for range prompts * ask.Choices {
-		a.choices = append(a.choices, &shownChoice{decoder: m.Tokenizer.NewAnswerDecoder(), stops: ask.Stop.Strings, include: q.IncludeStop})
+		a.choices = append(a.choices,
+			&shownChoice{decoder: m.Tokenizer.NewAnswerDecoder(), stops: ask.Stop.Strings, include: q.IncludeStop})
 	}
 	return a
 }
@@ -103,7 +112,8 @@ func (a *reply) take(w http.ResponseWriter, prompt int, d *parley.Delta) error {
 	if !a.q.Stream {
 		return nil
 	}
-	choice := map[string]any{"index": index, "finish_reason": nil, "logprobs": a.logprobs(d.Logprobs, d.Tokens, c.runes)}
+	choice := map[string]any{"index": index, "finish_reason": nil,
+		"logprobs": a.logprobs(d.Logprobs, d.Tokens, c.runes)}
 	if a.q.ReturnTokenIDs {
 		choice["token_ids"] = d.Tokens
 		if first {
@@ -165,7 +175,8 @@ func (a *reply) fail(w http.ResponseWriter, err error) error {
 // end ends the stream, or writes the whole answer.
 func (a *reply) end(w http.ResponseWriter) error {
 	usage := map[string]any{"prompt_tokens": a.usage.PromptTokens, "completion_tokens": a.usage.OutputTokens,
-		"total_tokens": a.usage.PromptTokens + a.usage.OutputTokens, "prompt_tokens_details": map[string]int{"cached_tokens": a.usage.CachedTokens}}
+		"total_tokens":          a.usage.PromptTokens + a.usage.OutputTokens,
+		"prompt_tokens_details": map[string]int{"cached_tokens": a.usage.CachedTokens}}
 	if a.q.Stream {
 		if o := a.q.StreamOptions; o != nil && o.IncludeUsage {
 			if err := a.event(w, map[string]any{"choices": []any{}, "usage": usage}); err != nil {
@@ -177,7 +188,8 @@ func (a *reply) end(w http.ResponseWriter) error {
 	}
 	choices := []any{}
 	for i, c := range a.choices {
-		choice := map[string]any{"index": i, "finish_reason": c.finish, "stop_reason": stopReason(c.stop), "logprobs": a.logprobs(c.logprobs, c.ids, 0)}
+		choice := map[string]any{"index": i, "finish_reason": c.finish, "stop_reason": stopReason(c.stop),
+			"logprobs": a.logprobs(c.logprobs, c.ids, 0)}
 		if a.q.ReturnTokenIDs {
 			choice["token_ids"] = c.ids
 		}
@@ -188,7 +200,8 @@ func (a *reply) end(w http.ResponseWriter) error {
 		}
 		choices = append(choices, choice)
 	}
-	return writeJSON(w, map[string]any{"id": a.id, "object": a.kind, "created": a.created, "model": a.host.Models()[0].ID, "choices": choices, "usage": usage})
+	return writeJSON(w, map[string]any{"id": a.id, "object": a.kind, "created": a.created,
+		"model": a.host.Models()[0].ID, "choices": choices, "usage": usage})
 }
 
 // logprobs writes log-probabilities as the route has them, nil without.
@@ -204,7 +217,8 @@ func (a *reply) logprobs(list []parley.Logprob, ids []parley.Token, offset int) 
 	var tops []map[string]float32
 	var offsets []int
 	for _, l := range list {
-		texts, values, offsets = append(texts, a.name(l.Token)), append(values, finite(l.Logprob)), append(offsets, offset)
+		texts, values, offsets = append(texts, a.name(l.Token)), append(values, finite(l.Logprob)), append(offsets,
+			offset)
 		top := map[string]float32{a.name(l.Token): finite(l.Logprob)}
 		for _, t := range l.Top {
 			top[a.name(t.Token)] = finite(t.Logprob)

@@ -62,7 +62,8 @@ func benchRequests(b *testing.B, h *Host, streams, prompt, output int) {
 		var wg sync.WaitGroup
 		for s := range streams {
 			wg.Go(func() {
-				r := &parley.Request{Prompt: make([]parley.Token, prompt), MaxTokens: output, Stop: parley.Stop{IgnoreEnd: true}, Salt: parley.Salt{salt}}
+				r := &parley.Request{Prompt: make([]parley.Token, prompt), MaxTokens: output,
+					Stop: parley.Stop{IgnoreEnd: true}, Salt: parley.Salt{salt}}
 				for i := range r.Prompt {
 					r.Prompt[i] = parley.Token(10 + (i*7+s)%500)
 				}
@@ -103,9 +104,12 @@ func startHost(t testing.TB, ck *weights.Checkpoint, cfg Config) *Host {
 
 // chatPrompts are of the kind that the built-in models were made for.
 var chatPrompts = []string{
-	"Hello! Who are you?", "Tell me a short story about a brave cat.", "What is a KV cache?", "What is the capital of Japan?",
-	"Write a thank-you note to my teacher.", "tell me a joke", "Explain prefix caching in one sentence.", "Tell me a story about a tiny dragon.",
-	"Write a Python function that adds two numbers.", "What does the word 'harbor' mean?", "What is continuous batching?", "Give me three tips for a good night's sleep.",
+	"Hello! Who are you?", "Tell me a short story about a brave cat.", "What is a KV cache?",
+	"What is the capital of Japan?",
+	"Write a thank-you note to my teacher.", "tell me a joke", "Explain prefix caching in one sentence.",
+	"Tell me a story about a tiny dragon.",
+	"Write a Python function that adds two numbers.", "What does the word 'harbor' mean?",
+	"What is continuous batching?", "Give me three tips for a good night's sleep.",
 }
 
 // BenchmarkSpeculation measures what guessing ahead is worth. Each turn of the
@@ -143,7 +147,8 @@ func BenchmarkSpeculation(b *testing.B) {
 			}
 			on := startHost(b, openBuiltin(b, "polly"), with)
 			off := startHost(b, openBuiltin(b, "polly"), Config{Name: "polly", KVTokens: 32768, NoSpeculation: true})
-			comparePairs(b, on, off, c.prompts(b, on), c.streams, parley.Sampling{Temperature: c.temperature, TopP: 0.9})
+			comparePairs(b, on, off, c.prompts(b, on), c.streams,
+				parley.Sampling{Temperature: c.temperature, TopP: 0.9})
 			for d, g := range on.Stats().Guesses {
 				if g.Guessed > 0 {
 					name := spec.Drafter(d).String()
@@ -160,7 +165,8 @@ func BenchmarkSpeculation(b *testing.B) {
 func copyPrompts(b *testing.B, h *Host) (prompts [][]parley.Token) {
 	for _, i := range []int{1, 3, 4, 5, 7, 8} {
 		turn := chatPrompt(b, h, chatPrompts[i])
-		prompts = append(prompts, slices.Concat(turn, answer(b, h, &parley.Request{Prompt: turn, MaxTokens: 150}), turn))
+		prompts = append(prompts,
+			slices.Concat(turn, answer(b, h, &parley.Request{Prompt: turn, MaxTokens: 150}), turn))
 	}
 	return prompts
 }

@@ -80,7 +80,8 @@ const maxTokensDefault = 16
 // request returns what the question asks of the engine, but for the prompt.
 func (q *question) request(chat bool) (*parley.Request, error) {
 	if q.Echo || len(q.Tools) > 0 && string(q.Tools) != "null" && string(q.Tools) != "[]" {
-		return nil, parley.Errorf(parley.InvalidRequest, "a worker supports neither tools nor echo: use a gateway, parley serve")
+		return nil, parley.Errorf(parley.InvalidRequest,
+			"a worker supports neither tools nor echo: use a gateway, parley serve")
 	}
 	r := &parley.Request{ID: cmp.Or(q.RequestID, rand.Text()), Model: q.Model, Choices: 1, Class: parley.Pro}
 	if q.N != nil {
@@ -136,8 +137,15 @@ func (q *question) length(r *parley.Request, chat bool) error {
 }
 
 func (q *question) sampling(s *parley.Sampling) error {
-	*s = parley.Sampling{Temperature: 1, TopP: q.TopP, TopK: max(0, q.TopK), MinP: q.MinP, RepetitionPenalty: q.RepetitionPenalty,
-		PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty}
+	*s = parley.Sampling{
+		Temperature:       1,
+		TopP:              q.TopP,
+		TopK:              max(0, q.TopK),
+		MinP:              q.MinP,
+		RepetitionPenalty: q.RepetitionPenalty,
+		PresencePenalty:   q.PresencePenalty,
+		FrequencyPenalty:  q.FrequencyPenalty,
+	}
 	if q.Temperature != nil {
 		s.Temperature = *q.Temperature
 	}
@@ -192,7 +200,8 @@ func (q *question) wantsLogprobs(r *parley.Request, chat bool) error {
 		r.Logprobs = true
 	}
 	if err := json.Unmarshal(q.Logprobs, into); err != nil || r.TopLogprobs < 0 || r.TopLogprobs > 20 {
-		return parley.Invalid("logprobs", "logprobs is %s: expected 0 to 20, and for chats true together with top_logprobs", q.Logprobs)
+		return parley.Invalid("logprobs",
+			"logprobs is %s: expected 0 to 20, and for chats true together with top_logprobs", q.Logprobs)
 	}
 	return nil
 }
@@ -245,7 +254,8 @@ func (h *Host) prompts(raw json.RawMessage) ([][]parley.Token, error) {
 	case json.Unmarshal(raw, &lists) == nil:
 		return lists, nil
 	default:
-		return nil, parley.Invalid("prompt", "the prompt must be a string, a list of strings, a list of token ids or a list of such lists")
+		return nil, parley.Invalid("prompt",
+			"the prompt must be a string, a list of strings, a list of token ids or a list of such lists")
 	}
 	for _, text := range texts {
 		ids, err := h.Tokenizer.Encode(text, token.Options{ParseSpecial: true, AddSpecial: true})
@@ -278,7 +288,8 @@ func (m *message) text() (string, error) {
 	}
 	for _, p := range parts {
 		if p.Type != "text" {
-			return "", parley.Invalid("messages", "parts of type %q are not supported: this worker accepts only text", p.Type)
+			return "", parley.Invalid("messages", "parts of type %q are not supported: this worker accepts only text",
+				p.Type)
 		}
 		text += p.Text
 	}

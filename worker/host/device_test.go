@@ -47,7 +47,8 @@ func TestWithoutGPUTheProcessorServes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := PlanDevice([]Candidate{{nil, Config{DeviceName: "cuda:0"}}}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, _, err := PlanDevice([]Candidate{{nil, Config{DeviceName: "cuda:0"}}},
+		slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a GPU that is not there was accepted")
 	}
 }

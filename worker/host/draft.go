@@ -79,7 +79,8 @@ func sameVocabulary(ck, draft *weights.Checkpoint, tokenizer *token.Tokenizer) e
 		return fmt.Errorf("its vocabulary has %d tokens, the model's %d", b, a)
 	}
 	for id := range parley.Token(tokenizer.Size()) {
-		if a, b := tokenizer.Bytes(id), other.Bytes(id); !bytes.Equal(a, b) || tokenizer.IsSpecial(id) != other.IsSpecial(id) {
+		if a, b := tokenizer.Bytes(id), other.Bytes(id); !bytes.Equal(a, b) ||
+			tokenizer.IsSpecial(id) != other.IsSpecial(id) {
 			return fmt.Errorf("token %d is %q to it, %q to the model", id, b, a)
 		}
 	}

@@ -22,13 +22,16 @@ import (
 func TestDraftChangesNoToken(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	plain := startHost(t, openBuiltin(t, "polly"), Config{Name: "polly", KVTokens: 8192, NoSpeculation: true})
-	drafted := startHost(t, openBuiltin(t, "polly"), Config{Name: "polly", KVTokens: 8192, Draft: openBuiltin(t, "polly-mini"), Registry: registry})
+	drafted := startHost(t, openBuiltin(t, "polly"),
+		Config{Name: "polly", KVTokens: 8192, Draft: openBuiltin(t, "polly-mini"), Registry: registry})
 	var requests []*parley.Request
 	for i, text := range chatPrompts {
 		requests = append(requests, &parley.Request{Prompt: chatPrompt(t, plain, text), MaxTokens: 60,
-			Sampling: parley.Sampling{Temperature: float32(i%4) * 0.4, TopP: 0.95, FrequencyPenalty: float32(i % 3), Seed: uint64(i)}})
+			Sampling: parley.Sampling{Temperature: float32(i%4) * 0.4, TopP: 0.95, FrequencyPenalty: float32(i % 3),
+				Seed: uint64(i)}})
 	}
-	want, alone, together := make([][]parley.Token, len(requests)), make([][]parley.Token, len(requests)), make([][]parley.Token, len(requests))
+	want, alone, together := make([][]parley.Token, len(requests)), make([][]parley.Token,
+		len(requests)), make([][]parley.Token, len(requests))
 	for i, r := range requests {
 		want[i], alone[i] = answer(t, plain, r), answer(t, drafted, r)
 	}
@@ -42,12 +45,14 @@ func TestDraftChangesNoToken(t *testing.T) {
 		wg.Wait()
 		for i := range requests {
 			if len(want[i]) == 0 || !slices.Equal(alone[i], want[i]) || !slices.Equal(together[i], want[i]) {
-				t.Fatalf("%s: %v without a draft, %v with one, %v among others", chatPrompts[i], want[i], alone[i], together[i])
+				t.Fatalf("%s: %v without a draft, %v with one, %v among others", chatPrompts[i], want[i], alone[i],
+					together[i])
 			}
 		}
 		s := drafted.Stats()
 		g := s.Guesses[spec.ByModel]
-		if tested = g.Right > 0 && g.Right < g.Guessed; s.DraftFailures != 0 || !tested && time.Since(began) > 5*time.Minute {
+		if tested = g.Right > 0 && g.Right < g.Guessed; s.DraftFailures != 0 ||
+			!tested && time.Since(began) > 5*time.Minute {
 			t.Fatalf("the draft model was not tested: %+v", s)
 		}
 	}
@@ -75,7 +80,8 @@ func checkGuessMetrics(t *testing.T, registry *prometheus.Registry, byModel uint
 		}
 	}
 	ours, all := "parley_engine_guessed_right_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"
-	if got[ours+" model"] != float64(byModel) || got[all] != got[ours+" model"]+got[ours+" lookup"] || got["parley_engine_draft_seconds_total"] <= 0 {
+	if got[ours+" model"] != float64(byModel) || got[all] != got[ours+" model"]+got[ours+" lookup"] ||
+		got["parley_engine_draft_seconds_total"] <= 0 {
 		t.Errorf("%d guesses of the model came true, but there are %v", byModel, slices.Sorted(maps.Keys(got)))
 	}
 }
@@ -85,11 +91,13 @@ func TestDraftMustHaveTheSameVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plans, err := PlanMemory([]Candidate{{openBuiltin(t, "polly"), Config{Name: "polly", KVTokens: 1024, Draft: foreign}}}, 1<<30)
+	plans, err := PlanMemory(
+		[]Candidate{{openBuiltin(t, "polly"), Config{Name: "polly", KVTokens: 1024, Draft: foreign}}}, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h, err := Start(plans[0]); err == nil || !strings.Contains(err.Error(), "draft model tiny-llama does not match: it scores") {
+	if h, err := Start(plans[0]); err == nil ||
+		!strings.Contains(err.Error(), "draft model tiny-llama does not match: it scores") {
 		t.Errorf("a draft model of another vocabulary: %v, %v", h, err)
 	}
 }
@@ -111,7 +119,8 @@ func TestPlanCountsTheDraft(t *testing.T) {
 		with.Bytes() != without.Bytes()+d.WeightBytes+d.KVBytes+d.ActivationBytes {
 		t.Errorf("without a draft %d bytes, with it %d: %+v", without.Bytes(), with.Bytes(), d)
 	}
-	if _, err := PlanMemory([]Candidate{{openBuiltin(t, "polly"), cfg}}, without.Bytes()); err == nil || !strings.Contains(err.Error(), "would fit") {
+	if _, err := PlanMemory([]Candidate{{openBuiltin(t, "polly"), cfg}}, without.Bytes()); err == nil ||
+		!strings.Contains(err.Error(), "would fit") {
 		t.Errorf("the draft does not fit: %v", err)
 	}
 	cfg.NoSpeculation = true

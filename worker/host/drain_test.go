@@ -16,7 +16,8 @@ import (
 func TestDrainingFinishesAllPrompts(t *testing.T) {
 	s, url := startWorker(t, ServerConfig{}, Config{KVTokens: 1024, ContextTokens: 512})
 	resp, err := http.Post(url+"/v1/completions", "application/json",
-		strings.NewReader(`{"prompt": [[5, 6, 7], [8, 9, 10]], "max_tokens": 100, "ignore_eos": true, "temperature": 0, "stream": true}`))
+		strings.NewReader(
+			`{"prompt": [[5, 6, 7], [8, 9, 10]], "max_tokens": 100, "ignore_eos": true, "temperature": 0, "stream": true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestSleepWaitsForNoReader(t *testing.T) {
 	s, url := startWorker(t, ServerConfig{}, Config{KVTokens: 1024, ContextTokens: 512})
 	r := dialWorker(t, worker.Config{URL: url, Kind: worker.Parley, Window: 4})
 	prompt := chatPrompt(t, s.awake.Host, longQuestion)
-	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 300, Stop: parley.Stop{IgnoreEnd: true}}) {
+	for _, err := range r.Generate(t.Context(),
+		&parley.Request{Prompt: prompt, MaxTokens: 300, Stop: parley.Stop{IgnoreEnd: true}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

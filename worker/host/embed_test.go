@@ -25,7 +25,8 @@ func TestEmbeddingsOfRelatedTextsAreNear(t *testing.T) {
 		}
 		return v
 	}
-	question, near, far := embed("What is the capital of France?"), embed("Tell me the capital city of France."), embed("My cat likes to sleep in the sun all day.")
+	question, near, far := embed("What is the capital of France?"), embed("Tell me the capital city of France."), embed(
+		"My cat likes to sleep in the sun all day.")
 	if cosine(question, near) <= cosine(question, far) {
 		t.Errorf("near %v, far %v", cosine(question, near), cosine(question, far))
 	}

@@ -36,8 +36,10 @@ func TestFollowedInProcess(t *testing.T) {
 	})
 	defer following.Wait()
 	defer cancel()
-	for _, text := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} { // more than the pool holds
-		workertest.Ask(t, h, &parley.Request{Model: h.Models()[0].ID, Prompt: chatPrompt(t, h, strings.Repeat(text+" ", 60)), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
+	// more than the pool holds
+	for _, text := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} {
+		workertest.Ask(t, h, &parley.Request{Model: h.Models()[0].ID,
+			Prompt: chatPrompt(t, h, strings.Repeat(text+" ", 60)), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
 	}
 	held := map[parley.BlockHash]bool{}
 	if err := h.Snapshot(t.Context(), func(blocks iter.Seq[kv.Event]) {

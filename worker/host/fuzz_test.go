@@ -85,7 +85,9 @@ func speakWire(t *testing.T, base string, lines []byte) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: parley-wire\r\n\r\n", worker.GeneratePath, fuzzKey)
+	fmt.Fprintf(conn,
+		"GET %s HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: "+
+			"parley-wire\r\n\r\n", worker.GeneratePath, fuzzKey)
 	answer := make([]byte, 4096)
 	if n, err := conn.Read(answer); err != nil || !bytes.Contains(answer[:n], []byte(" 101 ")) {
 		t.Fatalf("no upgrade: %q, %v", answer[:n], err)

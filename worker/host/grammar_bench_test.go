@@ -101,8 +101,10 @@ func (h sixteen) timePerToken(b *testing.B, g *parley.Grammar) time.Duration {
 	var wg sync.WaitGroup
 	for s := range streams {
 		wg.Go(func() {
-			r := &parley.Request{Prompt: chatPrompt(b, h.Host, chatPrompts[s%len(chatPrompts)]), MaxTokens: output, Grammar: g,
-				Sampling: parley.Sampling{Temperature: 1, Seed: uint64(s), LogitBias: h.never}, Stop: parley.Stop{IgnoreEnd: true}}
+			r := &parley.Request{Prompt: chatPrompt(b, h.Host, chatPrompts[s%len(chatPrompts)]), MaxTokens: output,
+				Grammar:  g,
+				Sampling: parley.Sampling{Temperature: 1, Seed: uint64(s), LogitBias: h.never},
+				Stop:     parley.Stop{IgnoreEnd: true}}
 			for d, err := range h.Generate(b.Context(), r) {
 				if err != nil {
 					b.Error(err)

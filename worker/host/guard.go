@@ -78,7 +78,9 @@ func (s *Server) guarded(do route) http.Handler {
 // key or the credential of a gateway.
 func (s *Server) checkCredentials(r *http.Request) error {
 	if s.cfg.ClientCertificates && !hasCertificate(r) {
-		return parley.Errorf(parley.Unauthenticated, "this worker requires a client certificate signed by its --client-ca: set --worker-client-cert and --worker-client-key on the gateway")
+		return parley.Errorf(parley.Unauthenticated,
+			"this worker requires a client certificate signed by its --client-ca: set --worker-client-cert and "+
+				"--worker-client-key on the gateway")
 	}
 	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if (s.cfg.Key != "" || s.cfg.Registers) && !s.accepts(shown) {
@@ -109,7 +111,8 @@ func (s *Server) checkOpen(r *http.Request) error {
 	case local.Remote, local.Forwarded:
 		return parley.Errorf(parley.Forbidden, "%s: start it with --worker-key", remedy)
 	case local.Host:
-		return parley.Errorf(parley.Forbidden, "%s, under the names localhost and 127.0.0.1, not %.100q: start it with --worker-key", remedy, r.Host)
+		return parley.Errorf(parley.Forbidden,
+			"%s, under the names localhost and 127.0.0.1, not %.100q: start it with --worker-key", remedy, r.Host)
 	case local.Origin:
 		return parley.Errorf(parley.Forbidden, "%s, not web pages", remedy)
 	}
@@ -124,7 +127,8 @@ func checkJSON(r *http.Request) error {
 		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != "application/json" {
-		return parley.Errorf(parley.InvalidRequest, "the Content-Type is %.100q: send JSON, with application/json", given)
+		return parley.Errorf(parley.InvalidRequest, "the Content-Type is %.100q: send JSON, with application/json",
+			given)
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ func TestOpenWorkerRefusesWebPages(t *testing.T) {
 		{"text", "POST", "/v1/completions", ask, 400, []string{"Content-Type", "text/plain"}},
 		{"form", "POST", "/v1/completions", ask, 400, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 		{"sleep as text", "POST", "/sleep", "x", 400, []string{"Content-Type", "text/plain"}},
-		{"JSON with a charset", "POST", "/v1/completions", ask, 200, []string{"Content-Type", "application/json; charset=utf-8"}},
+		{"JSON with a charset", "POST", "/v1/completions", ask, 200,
+			[]string{"Content-Type", "application/json; charset=utf-8"}},
 	} {
 		if status, body := call(t, c.method, url+c.path, c.body, c.header...); status != c.want {
 			t.Errorf("%s: %d %s, want %d", c.name, status, body, c.want)

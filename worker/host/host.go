@@ -202,7 +202,8 @@ func Start(plan *Plan) (*Host, error) {
 		return nil, fmt.Errorf("model %s: %w", cfg.Name, err)
 	}
 	if tokenizer.Size() > ck.Config.Vocab {
-		return nil, fmt.Errorf("model %s: the tokenizer has %d tokens, but the network scores %d", cfg.Name, tokenizer.Size(), ck.Config.Vocab)
+		return nil, fmt.Errorf("model %s: the tokenizer has %d tokens, but the network scores %d", cfg.Name,
+			tokenizer.Size(), ck.Config.Vocab)
 	}
 	backend, err := plan.newBackend(nil)
 	if err != nil {
@@ -233,20 +234,50 @@ func Start(plan *Plan) (*Host, error) {
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
 	e, err := engine.New(engine.Config{
-		Observe: metrics.observer(), Events: cfg.Events, Learned: memory.keep,
-		Model: parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
-		Vocab: network.Vocab(), Width: network.Width(), Ends: ends(&ck.Config, tokenizer), Bytes: textBytes(tokenizer),
-		Forward: network.Forward, Ahead: aheadOf(network), Move: tiers.Move, Found: found,
-		Sched: cfg.shared(sched.Config{Blocks: plan.blocks(), StepTokens: cfg.StepTokens, StepOutputs: plan.outputs(), Seqs: cfg.Seqs, Target: max(cfg.Target, 0), BackgroundWait: cfg.BackgroundWait,
-			Pace: memory.recall(), Baseline: cfg.Baseline, Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks, Events: cfg.eventsWanted()}}),
-		Speculate: !cfg.NoSpeculation, Draft: d.engine(),
-		Log: cfg.Log,
+		Observe: metrics.observer(),
+		Events:  cfg.Events,
+		Learned: memory.keep,
+		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
+		Vocab:   network.Vocab(),
+		Width:   network.Width(),
+		Ends:    ends(&ck.Config, tokenizer),
+		Bytes:   textBytes(tokenizer),
+		Forward: network.Forward,
+		Ahead:   aheadOf(network),
+		Move:    tiers.Move,
+		Found:   found,
+		Sched: cfg.shared(sched.Config{
+			Blocks:         plan.blocks(),
+			StepTokens:     cfg.StepTokens,
+			StepOutputs:    plan.outputs(),
+			Seqs:           cfg.Seqs,
+			Target:         max(cfg.Target, 0),
+			BackgroundWait: cfg.BackgroundWait,
+			Pace:           memory.recall(),
+			Baseline:       cfg.Baseline,
+			Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks,
+				Events: cfg.eventsWanted()},
+		}),
+		Speculate: !cfg.NoSpeculation,
+		Draft:     d.engine(),
+		Log:       cfg.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
 	}
 	metrics.readings(e, plan.blockBytes())
-	return &Host{Engine: e, Tokenizer: tokenizer, Template: template, Device: backend.Name(), backend: backend, tiers: tiers, journal: followed, blocks: plan.blocks(), draft: d, ck: ck}, nil
+	return &Host{
+		Engine:    e,
+		Tokenizer: tokenizer,
+		Template:  template,
+		Device:    backend.Name(),
+		backend:   backend,
+		tiers:     tiers,
+		journal:   followed,
+		blocks:    plan.blocks(),
+		draft:     d,
+		ck:        ck,
+	}, nil
 }
 
 // aheadOf returns how steps are computed ahead, nil if the device cannot.

@@ -29,7 +29,8 @@ func openBuiltin(t testing.TB, name string) *weights.Checkpoint {
 // chatPrompt renders one user message.
 func chatPrompt(t testing.TB, h *Host, text string) []parley.Token {
 	t.Helper()
-	rendered, err := h.Template.Render([]token.Message{{Role: "user", Content: text}}, token.RenderOptions{AddGenerationPrompt: true})
+	rendered, err := h.Template.Render([]token.Message{{Role: "user", Content: text}},
+		token.RenderOptions{AddGenerationPrompt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func TestEightStreamsAgreeWithEachAlone(t *testing.T) {
 	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini"})
 	prompts := testkit.ReadOutputs(t, testkit.Golden("polly", "golden.json")).Prompts[:8]
 	answer := func(i int) (out []parley.Token) {
-		r := &parley.Request{Prompt: prompts[i].IDs, MaxTokens: 60, Sampling: parley.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i)}}
+		r := &parley.Request{Prompt: prompts[i].IDs, MaxTokens: 60,
+			Sampling: parley.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i)}}
 		for d, err := range h.Generate(t.Context(), r) {
 			if err != nil {
 				t.Error(err)
@@ -137,7 +139,8 @@ func TestSecondTurnIsCached(t *testing.T) {
 	for i := range 3 {
 		var got []parley.Token
 		var usage *parley.Usage
-		for d, err := range h.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 20, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}) {
+		for d, err := range h.Generate(t.Context(),
+			&parley.Request{Prompt: prompt, MaxTokens: 20, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}) {
 			if err != nil {
 				t.Fatal(err)
 			}

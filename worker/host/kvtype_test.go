@@ -23,7 +23,8 @@ func TestInspectAgreesWithThePool(t *testing.T) {
 			t.Fatal(err)
 		}
 		if block := model.KVShape(&ck.Config, 1, kind).BlockBytes(); c.BytesPerToken*compute.BlockTokens != block {
-			t.Errorf("%v: %d bytes per token are described, a block of %d has %d", kind, c.BytesPerToken, compute.BlockTokens, block)
+			t.Errorf("%v: %d bytes per token are described, a block of %d has %d", kind, c.BytesPerToken,
+				compute.BlockTokens, block)
 		}
 	}
 }

@@ -20,7 +20,9 @@ func startLlama(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("PARLEY_LLAMA_SERVER")
 	if program == "" {
-		t.Skip("NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in PARLEY_LLAMA_SERVER")
+		t.Skip(
+			"NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in " +
+				"PARLEY_LLAMA_SERVER")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -28,7 +30,8 @@ func startLlama(t *testing.T) string {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	cmd := exec.Command(program, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "--host", "127.0.0.1", "--port", port,
+	cmd := exec.Command(program, "-m", testkit.Root()+"/internal/builtin/polly-mini.gguf", "--host", "127.0.0.1",
+		"--port", port,
 		"--metrics", "-c", "4096", "-np", "4", "--no-kv-unified", "-t", "2", "--no-warmup", "--alias", "polly-mini")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -59,7 +62,8 @@ func TestLlamaServerConforms(t *testing.T) {
 	}
 	text := func(ids []parley.Token) string { return h.Tokenizer.Decode(ids, true) }
 	workertest.Conform(t, &workertest.Subject{
-		Worker: r, Model: "polly-mini", Prompt: chatPrompt(t, h, longQuestion), Vocab: h.Tokenizer.Size(), Context: 1024, Text: text,
+		Worker: r, Model: "polly-mini", Prompt: chatPrompt(t, h, longQuestion), Vocab: h.Tokenizer.Size(),
+		Context: 1024, Text: text,
 		NoRegex: true,
 		Running: func(t *testing.T) int {
 			s, err := r.Probe(t.Context())
@@ -72,13 +76,17 @@ func TestLlamaServerConforms(t *testing.T) {
 	q := &parley.Request{Prompt: chatPrompt(t, h, "What is the capital of France?"), MaxTokens: 40}
 	theirs, _ := workertest.Ask(t, r, q)
 	ours, _ := workertest.Ask(t, h, q)
-	if a, b := text(theirs[0].Tokens), text(ours[0].Tokens); !strings.Contains(a, "Paris") || !strings.Contains(b, "Paris") {
+	if a, b := text(theirs[0].Tokens), text(ours[0].Tokens); !strings.Contains(a, "Paris") ||
+		!strings.Contains(b, "Paris") {
 		t.Errorf("llama-server says %q, we say %q", a, b)
 	}
-	schema := parley.JSONSchema([]byte(`{"type":"object","properties":{"city":{"type":"string","enum":["Paris","Rome"]}},"required":["city"],"additionalProperties":false}`), false)
+	schema := parley.JSONSchema(
+		[]byte(
+			`{"type":"object","properties":{"city":{"type":"string","enum":["Paris","Rome"]}},"required":["city"],"additionalProperties":false}`), false)
 	q.Grammar = &schema
 	held, _ := workertest.Ask(t, r, q)
-	if s := text(held[0].Tokens); held[0].Finish == parley.FinishStop && !strings.Contains(strings.ReplaceAll(s, " ", ""), `{"city":"`) {
+	if s := text(held[0].Tokens); held[0].Finish == parley.FinishStop &&
+		!strings.Contains(strings.ReplaceAll(s, " ", ""), `{"city":"`) {
 		t.Errorf("held to a schema it says %q", s)
 	}
 }

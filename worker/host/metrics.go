@@ -30,27 +30,39 @@ var (
 // kept.
 func newMetrics(r prometheus.Registerer, model string, slo parley.SLO) *metrics {
 	m := &metrics{register: newRegister(r, model), slo: slo}
-	m.ttft = m.histogram(title{"parley_engine_ttft_seconds", "vllm:time_to_first_token_seconds", "Time from a request's arrival at the engine to its first token."}, latencyBuckets)
-	m.gap = m.histogram(title{"parley_engine_inter_token_seconds", "vllm:inter_token_latency_seconds", "Time between two tokens of an answer."}, latencyBuckets)
-	m.queue = m.histogram(title{"parley_engine_queue_seconds", "vllm:request_queue_time_seconds", "Time a request waited before its first step."}, latencyBuckets)
-	waits := title{"parley_engine_wait_seconds", "", "Time a request waited before its first step, by what for: a seat, memory, or its share of a step."}
+	m.ttft = m.histogram(title{"parley_engine_ttft_seconds", "vllm:time_to_first_token_seconds",
+		"Time from a request's arrival at the engine to its first token."}, latencyBuckets)
+	m.gap = m.histogram(title{"parley_engine_inter_token_seconds", "vllm:inter_token_latency_seconds",
+		"Time between two tokens of an answer."}, latencyBuckets)
+	m.queue = m.histogram(title{"parley_engine_queue_seconds", "vllm:request_queue_time_seconds",
+		"Time a request waited before its first step."}, latencyBuckets)
+	waits := title{"parley_engine_wait_seconds", "",
+		"Time a request waited before its first step, by what for: a seat, memory, or its share of a step."}
 	m.seatWait = m.histogram(waits, latencyBuckets, "for", "seat")
 	m.memoryWait = m.histogram(waits, latencyBuckets, "for", "memory")
 	m.turnWait = m.histogram(waits, latencyBuckets, "for", "turn")
-	m.prefill = m.histogram(title{"parley_engine_prefill_seconds", "vllm:request_prefill_time_seconds", "Time from a request's first step to its first token."}, latencyBuckets)
-	m.decode = m.histogram(title{"parley_engine_decode_seconds", "vllm:request_decode_time_seconds", "Time from a request's first token to its last."}, latencyBuckets)
+	m.prefill = m.histogram(title{"parley_engine_prefill_seconds", "vllm:request_prefill_time_seconds",
+		"Time from a request's first step to its first token."}, latencyBuckets)
+	m.decode = m.histogram(title{"parley_engine_decode_seconds", "vllm:request_decode_time_seconds",
+		"Time from a request's first token to its last."}, latencyBuckets)
 	m.step = m.histogram(title{"parley_engine_step_seconds", "", "Duration of a forward pass."}, latencyBuckets)
-	m.batch = m.histogram(title{"parley_engine_step_tokens", "vllm:iteration_tokens_total", "Tokens computed in one forward pass."}, sizeBuckets)
-	m.prompt = m.counter(title{"parley_engine_prompt_tokens_total", "vllm:prompt_tokens_total", "Prompt tokens of completed requests."})
-	m.cached = m.counter(title{"parley_engine_cached_tokens_total", "vllm:prompt_tokens_cached_total", "Prompt tokens that hit the cache."})
-	m.output = m.counter(title{"parley_engine_output_tokens_total", "vllm:generation_tokens_total", "Output tokens of completed requests."})
-	judged := title{"parley_engine_slo_requests_total", "", "Completed requests by class and whether the objectives for TTFT and time per token were met."}
+	m.batch = m.histogram(title{"parley_engine_step_tokens", "vllm:iteration_tokens_total",
+		"Tokens computed in one forward pass."}, sizeBuckets)
+	m.prompt = m.counter(title{"parley_engine_prompt_tokens_total", "vllm:prompt_tokens_total",
+		"Prompt tokens of completed requests."})
+	m.cached = m.counter(title{"parley_engine_cached_tokens_total", "vllm:prompt_tokens_cached_total",
+		"Prompt tokens that hit the cache."})
+	m.output = m.counter(title{"parley_engine_output_tokens_total", "vllm:generation_tokens_total",
+		"Output tokens of completed requests."})
+	judged := title{"parley_engine_slo_requests_total", "",
+		"Completed requests by class and whether the objectives for TTFT and time per token were met."}
 	for c := range parley.Class(parley.Classes) {
 		m.kept[c] = m.counter(judged, "class", c.String(), "met", "true")
 		m.broken[c] = m.counter(judged, "class", c.String(), "met", "false")
 	}
 	m.finished = map[string]counters{}
-	ended := title{"parley_engine_answers_total", "vllm:request_success_total", "Answers that ended, by reason; several choices of a request count each."}
+	ended := title{"parley_engine_answers_total", "vllm:request_success_total",
+		"Answers that ended, by reason; several choices of a request count each."}
 	for _, reason := range []string{string(parley.FinishStop), string(parley.FinishLength), engine.FinishAbort} {
 		m.finished[reason] = m.counter(ended, "finished_reason", reason)
 	}

@@ -93,8 +93,12 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 		plans = append(plans, p)
 		free -= p.fixedBytes()
 		if free < 0 {
-			return nil, fmt.Errorf("model %s does not fit: its weights need %s and its activations %s, and of %s available only %s are left: use a smaller model or quantization",
-				p.Name, Size(p.WeightBytes), Size(p.fixedBytes()-p.WeightBytes), Size(available), Size(max(0, free+p.fixedBytes())))
+			return nil,
+				fmt.Errorf(
+					"model %s does not fit: its weights need %s and its activations %s, and of %s available only "+
+						"%s are left: use a smaller model or quantization",
+					p.Name, Size(p.WeightBytes), Size(p.fixedBytes()-p.WeightBytes), Size(available),
+					Size(max(0, free+p.fixedBytes())))
 		}
 	}
 	for i, p := range plans {
@@ -110,8 +114,15 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 // newPlan sizes all but the pool.
 func newPlan(c Candidate) *Plan {
 	cfg := c.Config.withDefaults(c.Checkpoint)
-	p := &Plan{Name: cfg.Name, MappedBytes: c.Checkpoint.Bytes(), KVType: cfg.KVType.String(), ck: c.Checkpoint, cfg: cfg,
-		KVHostBytes: cfg.KVHostBytes, KVDiskBytes: cfg.KVDiskBytes}
+	p := &Plan{
+		Name:        cfg.Name,
+		MappedBytes: c.Checkpoint.Bytes(),
+		KVType:      cfg.KVType.String(),
+		ck:          c.Checkpoint,
+		cfg:         cfg,
+		KVHostBytes: cfg.KVHostBytes,
+		KVDiskBytes: cfg.KVDiskBytes,
+	}
 	for _, t := range c.Checkpoint.Tensors() {
 		p.WeightBytes += weightBytes(t, cfg.Device)
 	}
@@ -162,7 +173,9 @@ func (p *Plan) planPool(free int64) error {
 	}
 	p.KVTokens = (p.KVTokens + compute.BlockTokens - 1) / compute.BlockTokens * compute.BlockTokens
 	if p.KVTokens > fits || p.KVTokens == 0 {
-		return fmt.Errorf("model %s does not fit: a key/value pool of %d tokens needs %s and %s are left after the weights: --kv-tokens %d would fit",
+		return fmt.Errorf(
+			"model %s does not fit: a key/value pool of %d tokens needs %s and %s are left after the weights: "+
+				"--kv-tokens %d would fit",
 			p.Name, p.KVTokens, Size(p.kvBytes(max(p.KVTokens, compute.BlockTokens))), Size(free), fits)
 	}
 	p.ContextTokens = min(context, p.KVTokens)

@@ -35,9 +35,11 @@ func (r register) load(e *engine.Engine) {
 		r.gauge(e, title{"parley_engine_fairness", "", "Jain's fairness index of the service of present tenants."},
 			func(s engine.Stats) float64 { return s.Fairness[c] }, "class", c.String())
 	}
-	r.total(e, title{"parley_engine_preemptions_total", "vllm:num_preemptions_total", "Sequences preempted for memory."},
+	r.total(e,
+		title{"parley_engine_preemptions_total", "vllm:num_preemptions_total", "Sequences preempted for memory."},
 		func(s engine.Stats) float64 { return float64(s.Preempted - s.Yielded) })
-	r.total(e, title{"parley_engine_seat_preemptions_total", "", "Sequences preempted for a request of a higher class."},
+	r.total(e,
+		title{"parley_engine_seat_preemptions_total", "", "Sequences preempted for a request of a higher class."},
 		func(s engine.Stats) float64 { return float64(s.Yielded) })
 	r.total(e, title{"parley_engine_preempted_tokens_total", "", "Computed tokens lost to preemption."},
 		func(s engine.Stats) float64 { return float64(s.Lost) })
@@ -55,12 +57,15 @@ func (r register) planning(e *engine.Engine) {
 
 // prefixes is what was found in the prefix cache, and why the rest was not.
 func (r register) prefixes(e *engine.Engine) {
-	r.total(e, title{"parley_engine_prefix_tokens_total", "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache."},
+	r.total(e, title{"parley_engine_prefix_tokens_total", "vllm:prefix_cache_queries_total",
+		"Prompt tokens looked up in the prefix cache."},
 		func(s engine.Stats) float64 { return float64(s.Cache.AskedTokens) })
-	r.total(e, title{"parley_engine_prefix_hit_tokens_total", "vllm:prefix_cache_hits_total", "Prompt tokens that hit the prefix cache."},
+	r.total(e, title{"parley_engine_prefix_hit_tokens_total", "vllm:prefix_cache_hits_total",
+		"Prompt tokens that hit the prefix cache."},
 		func(s engine.Stats) float64 { return float64(s.Cache.HitTokens) })
 	for reason := range kv.Misses {
-		r.total(e, title{"parley_engine_prefix_misses_total", "", "Admitted prompts by the reason of their first cache miss."},
+		r.total(e,
+			title{"parley_engine_prefix_misses_total", "", "Admitted prompts by the reason of their first cache miss."},
 			func(s engine.Stats) float64 { return float64(s.Cache.Misses[reason]) }, "reason", kv.Miss(reason).String())
 	}
 }
@@ -72,12 +77,17 @@ func (r register) guesses(e *engine.Engine) {
 		name, vllm, help string
 		of               func(engine.Guesses) uint64
 	}{
-		{"parley_engine_guess_rounds_total", "vllm:spec_decode_num_drafts_total", "Drafts made for a sequence.", func(g engine.Guesses) uint64 { return g.Rounds }},
-		{"parley_engine_guessed_tokens_total", "vllm:spec_decode_num_draft_tokens_total", "Draft tokens.", func(g engine.Guesses) uint64 { return g.Guessed }},
-		{"parley_engine_guessed_right_tokens_total", "vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.", func(g engine.Guesses) uint64 { return g.Right }},
+		{"parley_engine_guess_rounds_total", "vllm:spec_decode_num_drafts_total", "Drafts made for a sequence.",
+			func(g engine.Guesses) uint64 { return g.Rounds }},
+		{"parley_engine_guessed_tokens_total", "vllm:spec_decode_num_draft_tokens_total", "Draft tokens.",
+			func(g engine.Guesses) uint64 { return g.Guessed }},
+		{"parley_engine_guessed_right_tokens_total", "vllm:spec_decode_num_accepted_tokens_total",
+			"Draft tokens accepted.", func(g engine.Guesses) uint64 { return g.Right }},
 	} {
 		for d := range spec.Drafter(spec.Drafters) {
-			r.total(e, title{g.name, "", g.help}, func(s engine.Stats) float64 { return float64(g.of(s.Guesses[d])) }, "drafter", d.String())
+			r.total(e, title{g.name, "", g.help}, func(s engine.Stats) float64 {
+				return float64(g.of(s.Guesses[d]))
+			}, "drafter", d.String())
 		}
 		r.total(e, title{"", g.vllm, g.help}, func(s engine.Stats) (sum float64) {
 			for _, by := range s.Guesses {
@@ -105,7 +115,9 @@ func (r register) tiers(e *engine.Engine, blockBytes int64) {
 	for t, tier := range tierNames {
 		for state, blocks := range states {
 			r.gauge(e, title{"parley_engine_kv_bytes", "", "Bytes of keys and values by tier and state."},
-				func(s engine.Stats) float64 { return float64(blocks(s.Tiers[t])) * float64(blockBytes) }, "tier", tier, "state", state)
+				func(s engine.Stats) float64 {
+					return float64(blocks(s.Tiers[t])) * float64(blockBytes)
+				}, "tier", tier, "state", state)
 		}
 		r.total(e, title{"parley_engine_prefix_hit_blocks_total", "", "Blocks found in the prefix cache, by tier."},
 			func(s engine.Stats) float64 { return float64(s.Cache.HitBlocks[t]) }, "tier", tier)
@@ -119,12 +131,15 @@ func (r register) copies(e *engine.Engine, blockBytes int64) {
 	for f, from := range tierNames {
 		for t, to := range tierNames {
 			r.total(e, title{"parley_engine_copied_bytes_total", "", "Bytes of keys and values copied between tiers."},
-				func(s engine.Stats) float64 { return float64(s.Copied[f][t].Blocks) * float64(blockBytes) }, "from", from, "to", to)
+				func(s engine.Stats) float64 {
+					return float64(s.Copied[f][t].Blocks) * float64(blockBytes)
+				}, "from", from, "to", to)
 			r.total(e, title{"parley_engine_copy_seconds_total", "", "Time spent copying between tiers."},
 				func(s engine.Stats) float64 { return s.Copied[f][t].Time.Seconds() }, "from", from, "to", to)
 		}
 	}
-	r.total(e, title{"parley_engine_damaged_blocks_total", "", "Blocks that could not be copied, or whose content was lost."},
+	r.total(e,
+		title{"parley_engine_damaged_blocks_total", "", "Blocks that could not be copied, or whose content was lost."},
 		func(s engine.Stats) float64 { return float64(s.Damaged) })
 	r.total(e, title{"parley_engine_repairs_total", "", "Repairs of the block accounting."},
 		func(s engine.Stats) float64 { return float64(s.Repairs) })

@@ -52,7 +52,8 @@ func (o observers) Observe(v float64) {
 
 func (r register) histogram(t title, buckets []float64, labels ...string) observers {
 	return enter(r, t, labels, func(o prometheus.Opts) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: o.Name, Help: o.Help, ConstLabels: o.ConstLabels, Buckets: buckets})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: o.Name, Help: o.Help, ConstLabels: o.ConstLabels,
+			Buckets: buckets})
 	})
 }
 
@@ -66,7 +67,9 @@ func (c counters) add(v int) {
 }
 
 func (r register) counter(t title, labels ...string) counters {
-	return enter(r, t, labels, func(o prometheus.Opts) prometheus.Counter { return prometheus.NewCounter(prometheus.CounterOpts(o)) })
+	return enter(r, t, labels, func(o prometheus.Opts) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts(o))
+	})
 }
 
 // A reading is one number of an engine's state.

@@ -61,8 +61,12 @@ func (s *Server) NewHTTPServer() *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler: s.Handler(), Protocols: protocols, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 4096, SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+		Handler:           s.Handler(),
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 4096, SendPingTimeout: 15 * time.Second,
+			PingTimeout: 15 * time.Second},
 	}
 }
 
@@ -100,9 +104,11 @@ func (b *begun) Unwrap() http.ResponseWriter { b.yes = true; return b.ResponseWr
 
 // statuses are what codes are in HTTP.
 var statuses = map[parley.Code]int{
-	parley.InvalidRequest: 400, parley.ContextTooLong: 400, parley.TooLarge: 413, parley.Unauthenticated: 401, parley.Forbidden: 403,
-	parley.NotFound: 404, parley.Conflict: 409, parley.RateLimited: 429, parley.Overloaded: 429, parley.Unavailable: 503,
-	parley.Cancelled: 499, parley.DeadlineExceeded: 504,
+	parley.InvalidRequest: 400, parley.ContextTooLong: 400, parley.TooLarge: 413, parley.Unauthenticated: 401,
+	parley.Forbidden: 403,
+	parley.NotFound:  404, parley.Conflict: 409, parley.RateLimited: 429, parley.Overloaded: 429,
+	parley.Unavailable: 503,
+	parley.Cancelled:   499, parley.DeadlineExceeded: 504,
 }
 
 func (s *Server) refuse(w *begun, r *http.Request, err error) {
@@ -178,7 +184,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
 	data := []any{}
 	for _, m := range s.Models() {
-		data = append(data, map[string]any{"id": m.ID, "object": "model", "created": s.started.Unix(), "owned_by": "parley", "root": m.ID, "parent": nil, "max_model_len": m.ContextTokens})
+		data = append(data, map[string]any{"id": m.ID, "object": "model", "created": s.started.Unix(),
+			"owned_by": "parley", "root": m.ID, "parent": nil, "max_model_len": m.ContextTokens})
 	}
 	return writeJSON(w, map[string]any{"object": "list", "data": data})
 }
@@ -249,7 +256,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if body.Messages != nil {
 		ids, err = m.renderChat(body.Messages, body.Generation == nil || *body.Generation)
 	} else {
-		ids, err = m.Tokenizer.Encode(body.Prompt, token.Options{ParseSpecial: true, AddSpecial: body.Special == nil || *body.Special})
+		ids, err = m.Tokenizer.Encode(body.Prompt,
+			token.Options{ParseSpecial: true, AddSpecial: body.Special == nil || *body.Special})
 	}
 	if err != nil {
 		return parley.Invalid("prompt", "the text cannot be tokenized: %v", err)
@@ -279,7 +287,8 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	defer s.letGo(m)
 	for i, id := range body.Tokens {
 		if id < 0 || int(id) >= m.Tokenizer.Size() {
-			return parley.Invalid("tokens", "token %d is %d: this model has tokens 0 to %d", i, id, m.Tokenizer.Size()-1)
+			return parley.Invalid("tokens", "token %d is %d: this model has tokens 0 to %d", i, id,
+				m.Tokenizer.Size()-1)
 		}
 	}
 	return writeJSON(w, map[string]string{"prompt": m.Tokenizer.Decode(body.Tokens, false)})

@@ -18,7 +18,8 @@ var dialects = map[string]string{
 	"arrays with bounds": `{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string","minLength":1,"maxLength":8},"minItems":2,"maxItems":4},
 		"point":{"type":"array","prefixItems":[{"type":"number","minimum":-90,"maximum":90},{"type":"number","minimum":-180,"maximum":180}],"items":false,"minItems":2},
 		"grid":{"type":"array","items":{"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":2},"maxItems":2}},"required":["tags","point","grid"]}`,
-	"enums and constants": `{"type":"object","properties":{"kind":{"const":"pet"},"animal":{"enum":["cat","dog","parrot","two words","quo\"te","é"]},
+	"enums and " +
+		"constants": `{"type":"object","properties":{"kind":{"const":"pet"},"animal":{"enum":["cat","dog","parrot","two words","quo\"te","é"]},
 		"legs":{"enum":[0,2,4,1.5,null,true,"many"]},"size":{"type":"string","enum":["s","m","l"]}},"required":["kind","animal","legs","size"],"additionalProperties":false}`,
 	"any of": `{"type":"object","properties":{"shape":{"anyOf":[{"type":"object","properties":{"type":{"const":"circle"},"radius":{"type":"integer","minimum":1,"maximum":99}},"required":["type","radius"],"additionalProperties":false},
 		{"type":"object","properties":{"type":{"const":"box"},"sides":{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},"minItems":2,"maxItems":3}},"required":["type","sides"],"additionalProperties":false},
@@ -50,7 +51,8 @@ func TestDialectsDecode(t *testing.T) {
 			var group sync.WaitGroup
 			for seed := range uint64(documents) {
 				group.Go(func() {
-					text, finish := written(t, h, &parley.Request{Prompt: prompt, Grammar: &g, Sampling: parley.Sampling{Temperature: 1, Seed: seed}})
+					text, finish := written(t, h, &parley.Request{Prompt: prompt, Grammar: &g,
+						Sampling: parley.Sampling{Temperature: 1, Seed: seed}})
 					if err := testkit.ValidateJSON(schema, text); finish != parley.FinishStop || err != nil {
 						t.Errorf("seed %d ended by %s: %v: %s", seed, finish, err, text)
 					}

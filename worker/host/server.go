@@ -95,7 +95,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s.door = &worker.Door{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
 		p, err := worker.NewPublisher(worker.PublisherConfig{
-			Events: cfg.Events, Replay: cfg.Replay, Topic: cfg.Topic, BlockTokens: compute.BlockTokens, Tokens: cfg.EventTokens,
+			Events:      cfg.Events,
+			Replay:      cfg.Replay,
+			Topic:       cfg.Topic,
+			BlockTokens: compute.BlockTokens,
+			Tokens:      cfg.EventTokens,
 		})
 		if err != nil {
 			return nil, err
@@ -212,7 +216,8 @@ func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 func (w *waking) generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
 		return func(yield func(parley.Delta, error) bool) {
-			yield(parley.Delta{}, parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
+			yield(parley.Delta{},
+				parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
 		}
 	}
 	return w.Generate(ctx, r)
@@ -300,8 +305,15 @@ func (s *Server) closeEvents() error {
 func (s *Server) about() worker.About {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := worker.About{Version: s.cfg.Version, Instance: s.instance, Pool: s.cfg.Pool, BlockTokens: compute.BlockTokens,
-		Models: s.serves, Sleeping: s.awake == nil || s.changing, Draining: s.draining}
+	a := worker.About{
+		Version:     s.cfg.Version,
+		Instance:    s.instance,
+		Pool:        s.cfg.Pool,
+		BlockTokens: compute.BlockTokens,
+		Models:      s.serves,
+		Sleeping:    s.awake == nil || s.changing,
+		Draining:    s.draining,
+	}
 	if w := s.awake; w != nil {
 		stats := w.Stats()
 		a.Blocks, a.Running = w.plan.blocks(), stats.Running
@@ -345,7 +357,8 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 // register adds the metrics that do not begin anew with each waking.
 func (s *Server) register() {
 	for _, state := range []string{"awake", "discard_all"} {
-		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:engine_sleep_state", Help: "1 while the model is asleep.", ConstLabels: prometheus.Labels{"sleep_state": state}},
+		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:engine_sleep_state",
+			Help: "1 while the model is asleep.", ConstLabels: prometheus.Labels{"sleep_state": state}},
 			func() float64 {
 				if s.Sleeping() == (state == "discard_all") {
 					return 1
@@ -353,11 +366,15 @@ func (s *Server) register() {
 				return 0
 			}))
 	}
-	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "The key/value pool.",
-		ConstLabels: prometheus.Labels{"block_size": fmt.Sprint(compute.BlockTokens), "num_gpu_blocks": fmt.Sprint(s.awake.plan.blocks())}}, func() float64 { return 1 }))
+	s.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "The key/value pool.",
+			ConstLabels: prometheus.Labels{"block_size": fmt.Sprint(compute.BlockTokens),
+				"num_gpu_blocks": fmt.Sprint(s.awake.plan.blocks())}}, func() float64 { return 1 }))
 	if s.publisher != nil {
-		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_worker_events_dropped_total", Help: "Event batches lost by slow subscribers."},
-			func() float64 { return float64(s.publisher.Dropped()) }))
+		s.registry.MustRegister(
+			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_worker_events_dropped_total",
+				Help: "Event batches lost by slow subscribers."},
+				func() float64 { return float64(s.publisher.Dropped()) }))
 	}
 }
 

@@ -62,16 +62,20 @@ func dialWorker(t *testing.T, cfg worker.Config) *worker.Remote {
 	return r
 }
 
-const longQuestion = "Please tell me a long story about a parrot who learns to read and then teaches all the other birds in the wood how it is done."
+const longQuestion = "Please tell me a long story about a parrot who learns to read and then teaches all the other " +
+	"birds in the wood how it is done."
 
 // TestWorkersConform puts the engine in this process, behind our own wire, and
 // behind the routes of a vLLM server to the same test.
 func TestWorkersConform(t *testing.T) {
-	reference := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", KVTokens: 8192, ContextTokens: 1024})
-	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"}, Config{KVTokens: 8192, ContextTokens: 1024})
+	reference := startHost(t, openBuiltin(t, "polly-mini"),
+		Config{Name: "polly-mini", KVTokens: 8192, ContextTokens: 1024})
+	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"},
+		Config{KVTokens: 8192, ContextTokens: 1024})
 	subject := workertest.Subject{
-		Model: "polly-mini", Prompt: chatPrompt(t, reference, longQuestion), Vocab: reference.Tokenizer.Size(), Context: 1024,
-		Text: func(ids []parley.Token) string { return reference.Tokenizer.Decode(ids, true) },
+		Model: "polly-mini", Prompt: chatPrompt(t, reference, longQuestion), Vocab: reference.Tokenizer.Size(),
+		Context: 1024,
+		Text:    func(ids []parley.Token) string { return reference.Tokenizer.Decode(ids, true) },
 	}
 	running := func(t *testing.T) int { return s.about().Running + s.about().Waiting }
 	t.Run("in this process", func(t *testing.T) {
@@ -81,12 +85,14 @@ func TestWorkersConform(t *testing.T) {
 	})
 	t.Run("parley", func(t *testing.T) {
 		own := subject
-		own.Worker, own.Reference, own.Running = dialWorker(t, worker.Config{URL: url, Kind: worker.Parley}), reference, running
+		own.Worker, own.Reference, own.Running = dialWorker(t,
+			worker.Config{URL: url, Kind: worker.Parley}), reference, running
 		workertest.Conform(t, &own)
 	})
 	t.Run("vllm", func(t *testing.T) {
 		own := subject
-		own.Worker, own.Reference, own.Running = dialWorker(t, worker.Config{URL: url, Kind: worker.VLLM}), reference, running
+		own.Worker, own.Reference, own.Running = dialWorker(t,
+			worker.Config{URL: url, Kind: worker.VLLM}), reference, running
 		workertest.Conform(t, &own)
 	})
 }
@@ -94,7 +100,8 @@ func TestWorkersConform(t *testing.T) {
 // TestEventsMirrorTheCache follows a worker's events while it answers, and
 // compares the index with what the worker holds.
 func TestEventsMirrorTheCache(t *testing.T) {
-	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"}, Config{KVTokens: 512, ContextTokens: 256})
+	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"},
+		Config{KVTokens: 512, ContextTokens: 256})
 	r := dialWorker(t, worker.Config{URL: url, Kind: worker.Parley})
 	if _, err := r.Probe(t.Context()); err != nil {
 		t.Fatal(err)
@@ -118,9 +125,11 @@ func TestEventsMirrorTheCache(t *testing.T) {
 	defer cancel()
 	h := s.awake.Host
 	var prompts [][]parley.Token
-	for _, text := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} { // more than the pool holds
+	// more than the pool holds
+	for _, text := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} {
 		prompts = append(prompts, chatPrompt(t, h, strings.Repeat(text+" ", 60)))
-		workertest.Ask(t, r, &parley.Request{Prompt: prompts[len(prompts)-1], MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
+		workertest.Ask(t, r,
+			&parley.Request{Prompt: prompts[len(prompts)-1], MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}})
 	}
 	held := func() map[parley.BlockKey]bool {
 		_, events, err := r.Snapshot(t.Context())
@@ -201,20 +210,23 @@ func call(t *testing.T, method, url, body string, header ...string) (int, string
 }
 
 func TestSleepAndWake(t *testing.T) {
-	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"}, Config{KVTokens: 1024, ContextTokens: 512})
+	s, url := startWorker(t, ServerConfig{Events: "127.0.0.1:0", Replay: "127.0.0.1:0"},
+		Config{KVTokens: 1024, ContextTokens: 512})
 	r := dialWorker(t, worker.Config{URL: url, Kind: worker.Parley})
 	prompt := chatPrompt(t, s.awake.Host, longQuestion)
 	before, _ := workertest.Ask(t, r, &parley.Request{Prompt: prompt, MaxTokens: 16})
 	var cut error
 	fallAsleep := sync.OnceFunc(func() { call(t, "POST", url+"/sleep?level=1", "") })
-	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: prompt, MaxTokens: 300, Stop: parley.Stop{IgnoreEnd: true}}) {
+	for _, err := range r.Generate(t.Context(),
+		&parley.Request{Prompt: prompt, MaxTokens: 300, Stop: parley.Stop{IgnoreEnd: true}}) {
 		fallAsleep() // it can have written no more than the window
 		cut = err
 	}
 	if parley.CodeOf(cut) != parley.Unavailable {
 		t.Errorf("an answer that sleep cut ended with %v", cut)
 	}
-	if status, body := call(t, "GET", url+"/is_sleeping", ""); status != 200 || strings.TrimSpace(body) != `{"is_sleeping":true}` {
+	if status, body := call(t, "GET", url+"/is_sleeping", ""); status != 200 ||
+		strings.TrimSpace(body) != `{"is_sleeping":true}` {
 		t.Errorf("%d %s", status, body)
 	}
 	if code := codeOfAnswer(t, r, prompt); code != parley.Unavailable {
@@ -226,7 +238,8 @@ func TestSleepAndWake(t *testing.T) {
 	if _, events, err := r.Snapshot(t.Context()); err != nil || len(events) != 0 {
 		t.Errorf("a sleeping worker holds %d runs of blocks, %v", len(events), err)
 	}
-	if _, body := call(t, "GET", url+"/metrics", ""); !strings.Contains(body, `vllm:engine_sleep_state{sleep_state="discard_all"} 1`) {
+	if _, body := call(t, "GET", url+"/metrics", ""); !strings.Contains(body,
+		`vllm:engine_sleep_state{sleep_state="discard_all"} 1`) {
 		t.Error("the metrics do not say that it sleeps")
 	}
 	for range 2 {
@@ -252,7 +265,8 @@ func codeOfAnswer(t *testing.T, r parley.Worker, prompt []parley.Token) (code pa
 
 // TestRoutesOfVLLM asks as a client of vLLM does.
 func TestRoutesOfVLLM(t *testing.T) {
-	_, url := startWorker(t, ServerConfig{Version: "9.9", Key: "sesame", Pool: "chat"}, Config{KVTokens: 1024, ContextTokens: 512})
+	_, url := startWorker(t, ServerConfig{Version: "9.9", Key: "sesame", Pool: "chat"},
+		Config{KVTokens: 1024, ContextTokens: 512})
 	key := []string{"Authorization", "Bearer sesame"}
 	if status, _ := call(t, "GET", url+"/v1/models", ""); status != 401 {
 		t.Errorf("without the key the models are told with %d", status)
@@ -262,7 +276,8 @@ func TestRoutesOfVLLM(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := call(t, "GET", url+"/v1/models", "", key...); status != 200 || !strings.Contains(body, `"id":"polly-mini"`) || !strings.Contains(body, `"max_model_len":512`) {
+	if status, body := call(t, "GET", url+"/v1/models", "", key...); status != 200 ||
+		!strings.Contains(body, `"id":"polly-mini"`) || !strings.Contains(body, `"max_model_len":512`) {
 		t.Errorf("%d %s", status, body)
 	}
 	var tokens struct {
@@ -270,17 +285,21 @@ func TestRoutesOfVLLM(t *testing.T) {
 		Tokens []parley.Token
 	}
 	_, body := call(t, "POST", url+"/tokenize", `{"prompt":"Hello, world!"}`, key...)
-	if err := json.Unmarshal([]byte(body), &tokens); err != nil || tokens.Count != len(tokens.Tokens) || tokens.Count < 2 {
+	if err := json.Unmarshal([]byte(body), &tokens); err != nil || tokens.Count != len(tokens.Tokens) ||
+		tokens.Count < 2 {
 		t.Errorf("%s: %v", body, err)
 	}
 	ids, _ := json.Marshal(tokens.Tokens)
-	if _, body := call(t, "POST", url+"/detokenize", `{"tokens":`+string(ids)+`}`, key...); !strings.Contains(body, "Hello, world!") {
+	if _, body := call(t, "POST", url+"/detokenize", `{"tokens":`+string(ids)+`}`, key...); !strings.Contains(body,
+		"Hello, world!") {
 		t.Errorf("%s came back", body)
 	}
-	if status, body := call(t, "POST", url+"/tokenize", `{"messages":[{"role":"user","content":"hi"}]}`, key...); status != 200 {
+	if status, body := call(t, "POST", url+"/tokenize", `{"messages":[{"role":"user","content":"hi"}]}`,
+		key...); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
-	if _, body := call(t, "GET", url+"/metrics", ""); !strings.Contains(body, "vllm:num_requests_running") || !strings.Contains(body, `vllm:cache_config_info{block_size="16",num_gpu_blocks="64"} 1`) {
+	if _, body := call(t, "GET", url+"/metrics", ""); !strings.Contains(body, "vllm:num_requests_running") ||
+		!strings.Contains(body, `vllm:cache_config_info{block_size="16",num_gpu_blocks="64"} 1`) {
 		t.Error("the metrics lack vLLM's names")
 	}
 	checkBadBodies(t, url, key)
@@ -329,13 +348,16 @@ func checkCompletions(t *testing.T, url string, key []string) {
 		}
 	}
 	_, body := call(t, "POST", url+"/v1/completions", "{"+ask+"}", key...)
-	if err := json.Unmarshal([]byte(body), &whole); err != nil || len(whole.Choices) != 2 || whole.Usage.CompletionTokens != len(whole.Choices[0].TokenIDs)+len(whole.Choices[1].TokenIDs) {
+	if err := json.Unmarshal([]byte(body), &whole); err != nil || len(whole.Choices) != 2 ||
+		whole.Usage.CompletionTokens != len(whole.Choices[0].TokenIDs)+len(whole.Choices[1].TokenIDs) {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if c := whole.Choices[1]; c.Text == "" || len(c.Logprobs.Tokens) != len(c.TokenIDs) || c.Text != whole.Choices[0].Text {
+	if c := whole.Choices[1]; c.Text == "" || len(c.Logprobs.Tokens) != len(c.TokenIDs) ||
+		c.Text != whole.Choices[0].Text {
 		t.Errorf("%+v", c)
 	}
-	_, stream := call(t, "POST", url+"/v1/completions", `{"stream":true,"stream_options":{"include_usage":true},`+ask+"}", key...)
+	_, stream := call(t, "POST", url+"/v1/completions",
+		`{"stream":true,"stream_options":{"include_usage":true},`+ask+"}", key...)
 	texts, ids := make([]string, 2), make([][]parley.Token, 2)
 	usage, done := false, false
 	for lines := bufio.NewScanner(strings.NewReader(stream)); lines.Scan(); {
@@ -364,10 +386,12 @@ func checkCompletions(t *testing.T, url string, key []string) {
 	}
 	word := strings.Fields(whole.Choices[0].Text)[2]
 	_, body = call(t, "POST", url+"/v1/completions", strings.Replace("{"+ask+"}", "zzz", word, 1), key...)
-	if err := json.Unmarshal([]byte(body), &whole); err != nil || strings.Contains(whole.Choices[0].Text, word) || whole.Choices[0].FinishReason != "stop" {
+	if err := json.Unmarshal([]byte(body), &whole); err != nil || strings.Contains(whole.Choices[0].Text, word) ||
+		whole.Choices[0].FinishReason != "stop" {
 		t.Errorf("stopped at %q: %s", word, body)
 	}
-	status, body := call(t, "POST", url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"What is the capital of France?"}],"temperature":0,"structured_outputs":{"choice":["Paris","Rome"]}}`, key...)
+	status, body := call(t, "POST", url+"/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"What is the capital of France?"}],"temperature":0,"structured_outputs":{"choice":["Paris","Rome"]}}`, key...)
 	if status != 200 || !strings.Contains(body, `"content":"Paris"`) && !strings.Contains(body, `"content":"Rome"`) {
 		t.Errorf("%d %s", status, body)
 	}

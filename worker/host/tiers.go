@@ -30,8 +30,10 @@ func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.Found, erro
 	hostBlocks, diskBlocks := p.tierBlocks()
 	cfg := tier.Config{
 		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},
-		BlockBytes: p.blockBytes(), HostBlocks: hostBlocks, DiskBlocks: diskBlocks,
-		Path: filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
+		BlockBytes: p.blockBytes(),
+		HostBlocks: hostBlocks,
+		DiskBlocks: diskBlocks,
+		Path:       filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
 	}
 	if diskBlocks > 0 {
 		cfg.Fingerprint = fingerprint(p.ck, backend, p.cfg.KVType.String())

@@ -163,8 +163,10 @@ func (s *Subject) stopStrings(t *testing.T) {
 	q.Stop.Strings = []string{string(runes[21:32])} // over the ends of tokens
 	got, _ := Ask(t, s.Worker, q)
 	shown := s.Text(got[0].Tokens)
-	if got[0].Finish != parley.FinishStop || !strings.Contains(shown, q.Stop.Strings[0]) || strings.Index(shown, q.Stop.Strings[0]) != strings.Index(text, q.Stop.Strings[0]) {
-		t.Errorf("stopped at %q the answer is %q, finish %s; whole it is %q", q.Stop.Strings[0], shown, got[0].Finish, text)
+	if got[0].Finish != parley.FinishStop || !strings.Contains(shown, q.Stop.Strings[0]) ||
+		strings.Index(shown, q.Stop.Strings[0]) != strings.Index(text, q.Stop.Strings[0]) {
+		t.Errorf("stopped at %q the answer is %q, finish %s; whole it is %q", q.Stop.Strings[0], shown, got[0].Finish,
+			text)
 	}
 	if len(got[0].Tokens) >= 24 {
 		t.Error("it went on to the end")
@@ -181,7 +183,8 @@ func (s *Subject) stopTokens(t *testing.T) {
 	got, _ := Ask(t, s.Worker, q)
 	at := slices.Index(whole[0].Tokens, q.Stop.Tokens[0])
 	if !slices.Equal(got[0].Tokens, whole[0].Tokens[:at+1]) || got[0].Finish != parley.FinishStop {
-		t.Errorf("stopped at token %d the answer is %v, finish %s, of %v", q.Stop.Tokens[0], got[0].Tokens, got[0].Finish, whole[0].Tokens)
+		t.Errorf("stopped at token %d the answer is %v, finish %s, of %v", q.Stop.Tokens[0], got[0].Tokens,
+			got[0].Finish, whole[0].Tokens)
 	}
 }
 
@@ -201,7 +204,8 @@ func (s *Subject) logprobs(t *testing.T) {
 			t.Errorf("token %d is %d: %+v", i, c.Tokens[i], l)
 			continue
 		}
-		if l.Top[0].Token != l.Token || l.Top[0].Logprob != l.Logprob || l.Top[0].Logprob < l.Top[1].Logprob || l.Top[1].Logprob < l.Top[2].Logprob {
+		if l.Top[0].Token != l.Token || l.Top[0].Logprob != l.Logprob || l.Top[0].Logprob < l.Top[1].Logprob ||
+			l.Top[1].Logprob < l.Top[2].Logprob {
 			t.Errorf("token %d was chosen greedily, but the best are %+v", i, l)
 		}
 	}
@@ -215,7 +219,8 @@ func (s *Subject) grammar(t *testing.T) {
 	g := parley.Regex("[0-9]{3}-[ab]+!")
 	q.Grammar = &g
 	got, _ := Ask(t, s.Worker, q)
-	if text := s.Text(got[0].Tokens); got[0].Finish == parley.FinishStop && !regexp.MustCompile(`^[0-9]{3}-[ab]+!$`).MatchString(text) {
+	if text := s.Text(got[0].Tokens); got[0].Finish == parley.FinishStop &&
+		!regexp.MustCompile(`^[0-9]{3}-[ab]+!$`).MatchString(text) {
 		t.Errorf("%q is not what %s allows", text, g.Text)
 	}
 }
@@ -229,8 +234,10 @@ func (s *Subject) resume(t *testing.T) {
 		q := s.request(24)
 		q.Resume = []parley.Written{{Tokens: whole[0].Tokens[:said]}}
 		rest, usage := Ask(t, s.Worker, q)
-		if !slices.Equal(rest[0].Tokens, whole[0].Tokens[said:]) || rest[0].Finish != whole[0].Finish || usage.OutputTokens != 24-said || usage.PromptTokens != len(s.Prompt) {
-			t.Errorf("after %d tokens it went on with\n%v, whole it is\n%v (usage %+v)", said, rest[0].Tokens, whole[0].Tokens, usage)
+		if !slices.Equal(rest[0].Tokens, whole[0].Tokens[said:]) || rest[0].Finish != whole[0].Finish ||
+			usage.OutputTokens != 24-said || usage.PromptTokens != len(s.Prompt) {
+			t.Errorf("after %d tokens it went on with\n%v, whole it is\n%v (usage %+v)", said, rest[0].Tokens,
+				whole[0].Tokens, usage)
 		}
 	}
 }

@@ -25,7 +25,8 @@ const (
 )
 
 // partners are the roles that may talk to one another, as each says it.
-var partners = map[Role]string{Pub: "SUB XSUB", Sub: "PUB XPUB", Dealer: "ROUTER DEALER REP", Router: "DEALER ROUTER REQ"}
+var partners = map[Role]string{Pub: "SUB XSUB", Sub: "PUB XPUB", Dealer: "ROUTER DEALER REP",
+	Router: "DEALER ROUTER REQ"}
 
 // receiveMax bounds the bytes of one message, all frames together, by the role of the
 // socket that receives it. Anyone who can reach a publisher or a router can send to it,
@@ -68,7 +69,8 @@ func Dial(ctx context.Context, endpoint string, as Role) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{Timeout: handshakeTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	dialer := net.Dialer{Timeout: handshakeTime,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,8 @@ func Address(endpoint string) (string, error) {
 
 // Greet makes a connection of a socket that is connected, in a role.
 func Greet(raw net.Conn, as Role) (*Conn, error) {
-	c := &Conn{raw: raw, most: receiveMax[as], in: bufio.NewReaderSize(raw, 64<<10), out: bufio.NewWriterSize(raw, 64<<10)}
+	c := &Conn{raw: raw, most: receiveMax[as], in: bufio.NewReaderSize(raw, 64<<10),
+		out: bufio.NewWriterSize(raw, 64<<10)}
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
@@ -116,7 +119,8 @@ func (c *Conn) greet(as Role) error {
 	if _, err := io.ReadFull(c.in, theirs[:]); err != nil {
 		return err
 	}
-	if theirs[0] != 0xff || theirs[9]&1 == 0 || theirs[10] < 3 || strings.TrimRight(string(theirs[12:32]), "\x00") != "NULL" {
+	if theirs[0] != 0xff || theirs[9]&1 == 0 || theirs[10] < 3 ||
+		strings.TrimRight(string(theirs[12:32]), "\x00") != "NULL" {
 		return ErrProtocol
 	}
 	body, flags, err := c.readFrame(commandBytesMax)
@@ -272,7 +276,8 @@ func (c *Conn) readFrame(most int) (body []byte, flags byte, err error) {
 		}
 		size = binary.BigEndian.Uint64(c.room[1:9])
 	}
-	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && (flags&flagMore != 0 || size > commandBytesMax) {
+	if flags&^(flagMore|flagLong|flagCommand) != 0 ||
+		flags&flagCommand != 0 && (flags&flagMore != 0 || size > commandBytesMax) {
 		return nil, 0, fmt.Errorf("%w: flags %#x", ErrProtocol, flags)
 	}
 	if size > uint64(most) {

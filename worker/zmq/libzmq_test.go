@@ -62,7 +62,8 @@ func TestLibzmq(t *testing.T) {
 			t.Fatal(err)
 		}
 		var n int
-		if _, err := fmt.Sscan(string(m[1]), &n); err != nil || len(m) != 3 || string(m[0]) != "t" || len(m[2]) != 1000 || next >= 0 && n != next {
+		if _, err := fmt.Sscan(string(m[1]), &n); err != nil || len(m) != 3 || string(m[0]) != "t" ||
+			len(m[2]) != 1000 || next >= 0 && n != next {
 			t.Fatalf("%q after %d", m[:2], next-1)
 		}
 		next = n + 1

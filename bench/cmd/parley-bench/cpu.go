@@ -70,7 +70,8 @@ func (f *cpuFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.llamaBench, "llama-bench", "llama-bench", "`PATH` of llama.cpp's llama-bench")
 	flags.StringVar(&f.llamaServer, "llama-server", "llama-server", "`PATH` of llama.cpp's llama-server")
 	flags.StringVar(&f.models, "models", modelsDir(), "keep random models in this `DIRECTORY`")
-	flags.StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, as text and as JSON under today's date, beside those of the same day")
+	flags.StringVar(&f.keep, "keep", "",
+		"keep the report in this `DIRECTORY`, as text and as JSON under today's date, beside those of the same day")
 	flags.StringVar(&f.numerics, "numerics", cpu.Exact.String(), "compute with `exact` or fast numerics")
 	flags.StringSliceVar(&f.only, "only", nil, "run only the checks with one of these `WORDS` in their names")
 	flags.IntVar(&f.threads, "threads", runtime.NumCPU(), "compute with this `NUMBER` of threads, on both sides")
@@ -134,7 +135,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // lab returns where the comparison takes place.
 func (f *cpuFlags) lab(messages io.Writer) (*llamacpp.Lab, error) {
 	if !slices.Contains(numericsNames, f.numerics) {
-		return nil, fmt.Errorf("--numerics %s: expected one of %s: %w", f.numerics, strings.Join(numericsNames, ", "), errUsage)
+		return nil, fmt.Errorf("--numerics %s: expected one of %s: %w", f.numerics, strings.Join(numericsNames, ", "),
+			errUsage)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -174,7 +176,8 @@ func (f *cpuFlags) measureAlone(out io.Writer) error {
 		return err
 	}
 	defer ck.Close()
-	speed, err := llamacpp.Measure(ck, cpu.Options{Threads: f.threads, Numerics: numerics}, llamacpp.Length{Prompt: f.prompt, Generate: f.generate})
+	speed, err := llamacpp.Measure(ck, cpu.Options{Threads: f.threads, Numerics: numerics},
+		llamacpp.Length{Prompt: f.prompt, Generate: f.generate})
 	if err != nil {
 		return err
 	}
@@ -201,7 +204,10 @@ func (f *cpuFlags) keepReport(r *llamacpp.Report) error {
 // the endings is there already.
 func unusedBase(base string, endings ...string) string {
 	taken := func(base string) bool {
-		return slices.ContainsFunc(endings, func(ending string) bool { _, err := os.Lstat(base + ending); return err == nil })
+		return slices.ContainsFunc(endings, func(ending string) bool {
+			_, err := os.Lstat(base + ending)
+			return err == nil
+		})
 	}
 	name := base
 	for n := 2; taken(name); n++ {

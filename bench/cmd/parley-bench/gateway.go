@@ -61,10 +61,13 @@ is not streamed: what is measured is scaled to that, and both are printed.`,
 	}
 	addParley(cmd.Flags(), &f.parley)
 	cmd.Flags().StringVar(&f.nginx, "nginx", "nginx", "compare with the nginx at this `PATH`; empty compares with none")
-	cmd.Flags().StringVar(&f.bifrost, "bifrost", "", "compare also with the gateway that already listens at this `URL` in front of --upstream, its process id before an @, such as 4711@http://127.0.0.1:9000")
+	cmd.Flags().StringVar(&f.bifrost, "bifrost", "",
+		"compare also with the gateway that already listens at this `URL` in front of --upstream, its process id "+
+			"before an @, such as 4711@http://127.0.0.1:9000")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`")
 	cmd.Flags().StringVar(&f.only, "only", "", "make only the measurements whose names contain these `WORDS`")
-	cmd.Flags().StringVar(&f.profiles, "profiles", "", "keep profiles of the gateway's processor time in this `DIRECTORY`")
+	cmd.Flags().StringVar(&f.profiles, "profiles", "",
+		"keep profiles of the gateway's processor time in this `DIRECTORY`")
 	cmd.Flags().IntVar(&f.streams, "streams", 5000, "how many `N` streams must arrive whole")
 	cmd.Flags().BoolVar(&f.quick, "quick", false, "send a tenth of all, to see that it works")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
@@ -111,7 +114,10 @@ func newProxy() *cobra.Command {
 // newUpstream is the process that the gateway is measured in front of.
 func newUpstream() *cobra.Command {
 	return &cobra.Command{
-		Use: "upstream", Hidden: true, Short: "Answer at once, for bench gateway", Args: cobra.NoArgs,
+		Use:    "upstream",
+		Hidden: true,
+		Short:  "Answer at once, for bench gateway",
+		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			front, err := costFront()
 			if err != nil {
@@ -121,7 +127,8 @@ func newUpstream() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			up := &gatewaycost.Upstream{Model: parley.Model{ID: costModel, ContextTokens: front.ContextTokens}, Token: said[len(said)-1], Text: " the"}
+			up := &gatewaycost.Upstream{Model: parley.Model{ID: costModel, ContextTokens: front.ContextTokens},
+				Token: said[len(said)-1], Text: " the"}
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
@@ -130,7 +137,8 @@ func newUpstream() *cobra.Command {
 			protocols.SetHTTP1(true)
 			protocols.SetUnencryptedHTTP2(true)
 			fmt.Fprintf(cmd.OutOrStdout(), "http://%s\n", listener.Addr())
-			server := &http.Server{Handler: up.Handler(), Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1 << 20}}
+			server := &http.Server{Handler: up.Handler(), Protocols: protocols,
+				HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1 << 20}}
 			defer context.AfterFunc(cmd.Context(), func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err
@@ -164,7 +172,8 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 	defer crew.Wait() // before their directory is removed
 	defer stop()
 	report := &gatewaycost.Report{Program: program(), Machine: machineText(), Started: time.Now(),
-		Setup: "keys, limits of the key and the organisation, ledger in SQLite, prices, a fleet of one worker reached by Parley's wire"}
+		Setup: "keys, limits of the key and the organisation, ledger in SQLite, prices, a fleet of one worker " +
+			"reached by Parley's wire"}
 	bench, err := f.setUp(ctx, crew, dir)
 	if err != nil {
 		return err
@@ -199,7 +208,8 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 		return nil, err
 	}
 	serve := []string{"serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", costModel, "--worker", upstream,
-		"--prices", costModel + "=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error"}
+		"--prices", costModel + "=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s",
+		"--log-level", "error"}
 	url, pid, err := started(crew, parley, "http://", serve...)
 	if err != nil {
 		return nil, err
@@ -209,11 +219,27 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 		return nil, err
 	}
 	b := &gatewaycost.Bench{
-		Gateway:  gatewaycost.Target{Name: "gateway", URL: url, Key: key, PID: pid, Model: costModel},
-		Roomy:    gatewaycost.Target{Name: "gateway", URL: roomyURL, Key: key, PID: roomyPID, Model: costModel},
+		Gateway: gatewaycost.Target{
+			Name:  "gateway",
+			URL:   url,
+			Key:   key,
+			PID:   pid,
+			Model: costModel,
+		},
+		Roomy: gatewaycost.Target{
+			Name:  "gateway",
+			URL:   roomyURL,
+			Key:   key,
+			PID:   roomyPID,
+			Model: costModel,
+		},
 		Direct:   gatewaycost.Target{Name: "upstream", URL: upstream, Model: costModel},
-		Requests: 20_000, Streams: 1000, Open: 5000, Whole: f.streams,
-		Only: f.only, Profiles: f.profiles,
+		Requests: 20_000,
+		Streams:  1000,
+		Open:     5000,
+		Whole:    f.streams,
+		Only:     f.only,
+		Profiles: f.profiles,
 	}
 	if f.quick {
 		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, 500, f.streams/10
@@ -230,7 +256,8 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 	if err != nil {
 		return nil, err
 	}
-	b.Others = append(b.Others, gatewaycost.Target{Name: "plain Go proxy", URL: plainURL, PID: plainPID, Model: costModel})
+	b.Others = append(b.Others,
+		gatewaycost.Target{Name: "plain Go proxy", URL: plainURL, PID: plainPID, Model: costModel})
 	if f.bifrost != "" {
 		var other gatewaycost.Target
 		if _, err := fmt.Sscanf(strings.Replace(f.bifrost, "@", " ", 1), "%d %s", &other.PID, &other.URL); err != nil {
@@ -253,9 +280,17 @@ func costKey(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	limits := limit.Limits{RequestsPerSecond: 1_000_000, RequestsPerMinute: 100_000_000, InputTokensPerMinute: 100_000_000, OutputTokensPerMinute: 100_000_000, ConcurrentRequests: 100_000, MonthlyBudget: 1_000_000_000_000}
+	limits := limit.Limits{
+		RequestsPerSecond:     1_000_000,
+		RequestsPerMinute:     100_000_000,
+		InputTokensPerMinute:  100_000_000,
+		OutputTokensPerMinute: 100_000_000,
+		ConcurrentRequests:    100_000,
+		MonthlyBudget:         1_000_000_000_000,
+	}
 	tier := parley.Enterprise
-	_, secret, err := store.CreateKey(ctx, tenant.NewKey{Name: "bench", Organization: "bench", Tier: &tier, Limits: limits}, time.Now())
+	_, secret, err := store.CreateKey(ctx,
+		tenant.NewKey{Name: "bench", Organization: "bench", Tier: &tier, Limits: limits}, time.Now())
 	return secret, err
 }
 
@@ -271,7 +306,8 @@ func started(crew *gatewaycost.Crew, exe, prefix string, args ...string) (url st
 	scan := bufio.NewScanner(out)
 	for scan.Scan() {
 		said = append(said, scan.Text())
-		if at := strings.Index(scan.Text(), prefix); at >= 0 && (len(args) < 2 || args[0] != "serve" || strings.Contains(scan.Text(), "ready on")) {
+		if at := strings.Index(scan.Text(), prefix); at >= 0 && (len(args) < 2 || args[0] != "serve" ||
+			strings.Contains(scan.Text(), "ready on")) {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return strings.Fields(scan.Text()[at:])[0], cmd.Process.Pid, nil
 		}

@@ -79,7 +79,8 @@ func (f *gpuFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if i := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.Index == f.device }); i >= 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s, %d multiprocessors, CUDA %d\n", devices[i].Name, devices[i].Multiprocessor, devices[i].Driver)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s, %d multiprocessors, CUDA %d\n", devices[i].Name, devices[i].Multiprocessor,
+			devices[i].Driver)
 	}
 	var measured []gpuMeasurement
 	for _, model := range f.models() {
@@ -110,7 +111,8 @@ func parseLoads(texts []string) (loads []llamacpp.GPULoad, err error) {
 }
 
 // measure prints a table of one model.
-func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType, loads []llamacpp.GPULoad) ([]llamacpp.GPUResult, error) {
+func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType,
+	loads []llamacpp.GPULoad) ([]llamacpp.GPUResult, error) {
 	name, typ, _ := strings.Cut(text, ":")
 	shape, err := weights.ShapeNamed(name)
 	if err != nil {

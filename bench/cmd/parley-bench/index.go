@@ -41,13 +41,15 @@ Each measurement has a bar; the exit code is 1 if one is missed. Other programs 
 run meanwhile take its caches away: it needs an idle machine. Where the machine is a
 virtual one, another may take half of a core for a while. Rounds in which that shows, by
 a piece of other work before and after them, do not count, and stand beside the rest.`,
-		Example: "  parley-bench index\n  parley-bench index --workers 8 --blocks 65536\n  parley-bench index --keep bench/results",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: "  parley-bench index\n  parley-bench index --workers 8 --blocks 65536\n  parley-bench index " +
+			"--keep bench/results",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	cmd.Flags().IntVar(&f.options.Workers, "workers", 100, "let `N` workers publish events")
 	cmd.Flags().IntVar(&f.options.Blocks, "blocks", 20_000, "give each of them `N` blocks")
-	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 200, "measure `N` times with the core to itself, and take the median")
+	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 200,
+		"measure `N` times with the core to itself, and take the median")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, under today's date")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
 	return cmd

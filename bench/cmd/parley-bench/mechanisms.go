@@ -49,7 +49,9 @@ Mechanisms: ` + strings.Join(ablation.Names(), ", ") + `.`,
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "measure only the mechanisms of these `NAMES`, separated by commas")
 	flags.BoolVar(&f.quick, "quick", false, "make fewer and shorter rounds, about 2 minutes in all")
-	flags.StringVar(&f.trace, "trace", "", "compare what is evicted on the requests recorded in this `FILE` of Mooncake's format (default: conversations made up)")
+	flags.StringVar(&f.trace, "trace", "",
+		"compare what is evicted on the requests recorded in this `FILE` of Mooncake's format (default: "+
+			"conversations made up)")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON, with every round")
 	flags.StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`, as text and as JSON under today's date")
 	flags.StringVar(&f.chart, "chart", "", "draw the results into this `FILE`, as SVG")
@@ -63,8 +65,11 @@ func (f *mechanismFlags) run(cmd *cobra.Command) error {
 	}
 	options.Progress = progress(cmd.ErrOrStderr(), "mechanisms")
 	report := &ablation.Report{
-		Schema: ablation.Schema, Program: program(), Machine: machineText(),
-		Started: time.Now(), Quick: f.quick,
+		Schema:  ablation.Schema,
+		Program: program(),
+		Machine: machineText(),
+		Started: time.Now(),
+		Quick:   f.quick,
 	}
 	report.Results, err = ablation.Run(cmd.Context(), options)
 	report.Seconds = time.Since(report.Started).Round(time.Second).Seconds()
@@ -99,7 +104,8 @@ func (f *mechanismFlags) write(out io.Writer, report *ablation.Report) error {
 	var errs []error
 	if f.keep != "" {
 		base := filepath.Join(f.keep, report.Started.UTC().Format(time.DateOnly)+"-mechanisms")
-		errs = append(errs, os.MkdirAll(f.keep, 0o755), writeFile(base+".txt", report.WriteText), writeFile(base+".json", asJSON))
+		errs = append(errs, os.MkdirAll(f.keep, 0o755), writeFile(base+".txt", report.WriteText),
+			writeFile(base+".json", asJSON))
 	}
 	if f.chart != "" {
 		errs = append(errs, writeFile(f.chart, report.Plot().WriteSVG))

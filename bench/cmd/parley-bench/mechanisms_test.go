@@ -16,11 +16,13 @@ import (
 func TestMechanismsPrintKeepAndDraw(t *testing.T) {
 	dir := t.TempDir()
 	picture := filepath.Join(dir, "mechanisms.svg")
-	text, err := ran(t, "mechanisms", "--only", "eviction", "--quick", "--keep", filepath.Join(dir, "kept"), "--chart", picture)
+	text, err := ran(t, "mechanisms", "--only", "eviction", "--quick", "--keep", filepath.Join(dir, "kept"), "--chart",
+		picture)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"met  eviction", "KVCache in the Wild", "1.05x", "Floors met: 1 of 1.", "processors", "quick"} {
+	for _, want := range []string{"met  eviction", "KVCache in the Wild", "1.05x", "Floors met: 1 of 1.", "processors",
+		"quick"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text has no %q:\n%s", want, text)
 		}
@@ -34,7 +36,8 @@ func TestMechanismsPrintKeepAndDraw(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report ablation.Report
-	if err := json.Unmarshal(document, &report); err != nil || report.Schema != ablation.Schema || !report.Quick || len(report.Results) != 1 || !report.Results[0].Met {
+	if err := json.Unmarshal(document, &report); err != nil || report.Schema != ablation.Schema || !report.Quick ||
+		len(report.Results) != 1 || !report.Results[0].Met {
 		t.Errorf("%v: %s", err, document)
 	}
 	svg, err := os.ReadFile(picture)
@@ -55,7 +58,8 @@ func TestMechanismsFailBelowAFloor(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var report ablation.Report
-	if err := json.Unmarshal([]byte(text), &report); err != nil || report.Results[0].Met || report.Results[0].Gain != 1 {
+	if err := json.Unmarshal([]byte(text), &report); err != nil || report.Results[0].Met ||
+		report.Results[0].Gain != 1 {
 		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -34,7 +34,8 @@ func program() string {
 
 // addParley adds the flag that names the program that serves.
 func addParley(flags *pflag.FlagSet, path *string) {
-	flags.StringVar(path, "parley", "", "measure the parley at this `PATH` (default: beside this program, then in PATH)")
+	flags.StringVar(path, "parley", "",
+		"measure the parley at this `PATH` (default: beside this program, then in PATH)")
 }
 
 // findParley returns where the program that serves is.

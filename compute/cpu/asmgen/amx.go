@@ -61,7 +61,8 @@ func (a *assembler) tileZero(t tile) {
 
 // tileDot adds the products of signed bytes to sum.
 func (a *assembler) tileDot(weights, act, sum tile) {
-	a.vex(fmt.Sprintf("TDPBSSD T%d, T%d, T%d", weights, act, sum), vexF2, int(weights), 0x5e, 0, 0, 0xc0|int(sum)<<3|int(act))
+	a.vex(fmt.Sprintf("TDPBSSD T%d, T%d, T%d", weights, act, sum), vexF2, int(weights), 0x5e, 0, 0,
+		0xc0|int(sum)<<3|int(act))
 }
 
 // tileShape is the rows and bytes per row of a tile.
@@ -147,12 +148,18 @@ func tileFact(r int) string {
 // on one block, the matrix unit works on the next, so it reads a block
 // beyond the last; what it finds there does not matter.
 func (a *assembler) gemmTiles(q packing) {
-	a.begin("tiles"+q.opening()+"AMX", "multiplies n tiles of 12 quantized rows with unpacked blocks. products is room for 1536 bytes.",
-		"n int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "open []byte", "blocks int", "products []byte")
+	a.begin("tiles"+q.opening()+"AMX",
+		"multiplies n tiles of 12 quantized rows with unpacked blocks. products is room for 1536 bytes.",
+		"n int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "open []byte",
+		"blocks int", "products []byte")
 	bytes := 32 / q.subs
 	sums := tileShape{tileRows, 64}
 	a.tileConfigure(map[tile]tileShape{
-		tileAct: {tileRows, bytes}, tileLeft: {bytes / 4, 64}, tileRight: {bytes / 4, 64}, tileSums: sums, tileSums + 1: sums,
+		tileAct:      {tileRows, bytes},
+		tileLeft:     {bytes / 4, 64},
+		tileRight:    {bytes / 4, 64},
+		tileSums:     sums,
+		tileSums + 1: sums,
 	})
 	a.load("dst_base", "DI")
 	a.load("dstStride", "R8")

@@ -67,7 +67,8 @@ func (a *assembler) scales(m isa, kv kvType, addr string, dst vec) {
 // Even and odd dimensions are summed apart, so that the chain of additions is
 // half as long, and are added in the end.
 func (a *assembler) scores(m isa, kv kvType) {
-	a.begin("scores"+kv.name+m.suffix, "sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
+	a.begin("scores"+kv.name+m.suffix,
+		"sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
 		"dst []float32", "q []float32", "keys []byte", "dim int", "n int")
 	a.load("dst_base", "DI")
 	a.load("keys_base", "DX")
@@ -178,8 +179,11 @@ const (
 
 // weigh turns one block of scores into weights.
 func (a *assembler) weigh(m isa, kv kvType) {
-	a.begin("weigh"+kv.name+m.suffix, "turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.",
-		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int", "scale float32")
+	a.begin("weigh"+kv.name+m.suffix,
+		"turns the scores from..to of a block into weights of its values as they are stored, the others into "+
+			"zeros, and updates all of n queries' softmax states but their values.",
+		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int",
+		"scale float32")
 	a.load("values_base", "DX")
 	a.load("from", "R9")
 	a.load("to", "R10")
@@ -206,7 +210,9 @@ func (a *assembler) weighQueries(m isa, kv kvType) {
 
 // addValues adds one block's weighted values to the states of queries.
 func (a *assembler) addValues(m isa, kv kvType) {
-	a.begin("addValues"+kv.name+m.suffix, "multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.",
+	a.begin("addValues"+kv.name+m.suffix,
+		"multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values "+
+			"from..to of a block; dim is a multiple of 16.",
 		"states []float32", "weights []float32", "values []byte", "dim int", "n int", "from int", "to int")
 	a.load("weights_base", "SI")
 	a.load("values_base", "DX")
@@ -244,8 +250,12 @@ func (a *assembler) addToQueries(m isa, kv kvType, next neighbour) {
 //
 // With more queries than are computed at once, it widens a block beforehand.
 func (a *assembler) attendWhole(m isa, kv kvType) {
-	a.begin("attendWhole"+kv.name+m.suffix, "takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.",
-		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int", "valuesAt int", "dim int", "n int", "scale float32", "open []float32")
+	a.begin("attendWhole"+kv.name+m.suffix,
+		"takes whole blocks of a head into n queries' softmax states. keys begins with those of the pool's first "+
+			"block, blocks lie blockBytes apart, and values follow their keys after valuesAt bytes; dim is a "+
+			"multiple of 16. The states' factors are 1 before and after. open is room for 32·dim+32 values.",
+		"states []float32", "scores []float32", "q []float32", "keys []byte", "blocks []int32", "blockBytes int",
+		"valuesAt int", "dim int", "n int", "scale float32", "open []float32")
 	a.load("blocks_base", "R15")
 	a.load("blocks_len", "CX")
 	loop, direct, done := a.newLabel("block"), a.newLabel("direct"), a.newLabel("all")
@@ -478,7 +488,8 @@ func (a *assembler) expOrZero(m isa, x, n, p, keep vec, masked bool) {
 // stateAddresses returns the addresses of up to six states, of which the
 // first is at base. AX is used up.
 func (a *assembler) stateAddresses(base string, queries int) []string {
-	all := []string{"(" + base + ")", "(" + base + ")(R11*1)", "(" + base + ")(R11*2)", "(AX)", "(AX)(R11*1)", "(AX)(R11*2)"}
+	all := []string{"(" + base + ")", "(" + base + ")(R11*1)", "(" + base + ")(R11*2)", "(AX)", "(AX)(R11*1)",
+		"(AX)(R11*2)"}
 	if queries > 3 {
 		a.op("LEAQ", "(R11)(R11*2)", "AX")
 		a.op("ADDQ", base, "AX")

@@ -57,7 +57,8 @@ func (a *assembler) brain() {
 
 // tileDotBrain adds the products of pairs of bfloat16 to sum.
 func (a *assembler) tileDotBrain(weights, act, sum tile) {
-	a.vex(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", weights, act, sum), vexF3, int(weights), 0x5c, 0, 0, 0xc0|int(sum)<<3|int(act))
+	a.vex(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", weights, act, sum), vexF3, int(weights), 0x5c, 0, 0,
+		0xc0|int(sum)<<3|int(act))
 }
 
 // Registers that hold constants while numbers are rounded. Masks of quantized
@@ -75,7 +76,8 @@ func (a *assembler) splitRows(verb string, parts int, wide bool) {
 	if wide {
 		name, dst, form, size = verb+"FloatsAVX512", "dst []float32", "bfloat16, each in a float32", 2*actStep
 	}
-	a.begin(name, fmt.Sprintf("writes steps of 32 floats as parts of %s: %d.", form, parts), dst, "src []float32", "steps int")
+	a.begin(name, fmt.Sprintf("writes steps of 32 floats as parts of %s: %d.", form, parts), dst, "src []float32",
+		"steps int")
 	a.load("dst_base", "DI")
 	a.load("src_base", "SI")
 	a.load("steps", "CX")
@@ -109,7 +111,8 @@ func (a *assembler) splitRows(verb string, parts int, wide bool) {
 
 // roundF16 writes the columns of a panel of half floats as bfloat16.
 func (a *assembler) roundF16() {
-	a.begin("roundF16AVX512", "writes steps of a panel of half floats as bfloat16.", "dst []byte", "panel []byte", "steps int")
+	a.begin("roundF16AVX512", "writes steps of a panel of half floats as bfloat16.", "dst []byte", "panel []byte",
+		"steps int")
 	a.load("dst_base", "DI")
 	a.load("panel_base", "DX")
 	a.load("steps", "CX")
@@ -150,7 +153,8 @@ func (a *assembler) storePair(v [2]string, disp int) {
 // and a sum, rounded once.
 func (a *assembler) roundPacked(q packing) {
 	m := avx512
-	a.begin("round"+q.name+m.suffix, "writes blocks of a panel as bfloat16.", "dst []byte", "panel []byte", "blocks int")
+	a.begin("round"+q.name+m.suffix, "writes blocks of a panel as bfloat16.", "dst []byte", "panel []byte",
+		"blocks int")
 	a.load("dst_base", "DI")
 	a.load("panel_base", "DX")
 	a.load("blocks", "CX")
@@ -212,7 +216,8 @@ func (a *assembler) brainTiles(c brainClass, tiles int) {
 		name, rows = "brain"+c.name+"PairAMX", "n times 32 rows, or once 17 to 32,"
 	}
 	a.begin(name, "multiplies "+rows+" with steps of a panel. With more, it adds to what dst holds.",
-		"n int", "dst []float32", "dstStride int", "act []byte", "actStride int", "panel []byte", "steps int", "config []byte", "more bool")
+		"n int", "dst []float32", "dstStride int", "act []byte", "actStride int", "panel []byte", "steps int",
+		"config []byte", "more bool")
 	a.load("config_base", "AX")
 	a.vex("LDTILECFG (AX)", vexNone, 0, 0x49, 0, 0, 0x00)
 	a.load("dst_base", "DI")

@@ -23,8 +23,10 @@ const (
 // For each part there are two sums for sixteen outputs, of even and of odd
 // columns, which are added to the result after each step.
 func (a *assembler) brainFew(w weightType, c brainClass) {
-	a.begin("few"+w.name+c.name+"AVX512", fmt.Sprintf("multiplies up to %d rows with steps of a panel of %s, as brain%sAMX does.", fewLimit, w.name, c.name),
-		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "steps int", "more bool")
+	a.begin("few"+w.name+c.name+"AVX512", fmt.Sprintf(
+		"multiplies up to %d rows with steps of a panel of %s, as brain%sAMX does.", fewLimit, w.name, c.name),
+		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "steps int",
+		"more bool")
 	a.loadRows("x_base", "xStride", 2)
 	a.load("steps", "CX")
 	a.loadRounding()

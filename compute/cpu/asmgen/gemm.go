@@ -128,9 +128,11 @@ func (a *assembler) widenBF16(src mem, dst string) {
 }
 
 func (a *assembler) gemmFloat(m isa, w weightType) {
-	doc := fmt.Sprintf("multiplies up to floatRows rows with one %s panel. With more, it adds to what dst holds.", w.name)
+	doc := fmt.Sprintf("multiplies up to floatRows rows with one %s panel. With more, it adds to what dst holds.",
+		w.name)
 	a.begin("gemm"+w.name+m.suffix, doc,
-		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "cols int", "more bool")
+		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "cols int",
+		"more bool")
 	a.loadRows("x_base", "xStride", 2)
 	a.load("cols", "CX")
 	limit := map[int]int{1: 6, 2: 3}[m.parts]
@@ -170,7 +172,8 @@ func (a *assembler) floatRows(m isa, w weightType, rows int) {
 // column: with rows far apart, twelve would compete for the same few cache sets.
 func (a *assembler) gemmWide(w weightType) {
 	m := avx512
-	doc := fmt.Sprintf("multiplies 12 rows with one %s panel. x is [cols][12]. With more, it adds to what dst holds.", w.name)
+	doc := fmt.Sprintf("multiplies 12 rows with one %s panel. x is [cols][12]. With more, it adds to what dst holds.",
+		w.name)
 	a.begin("wide"+w.name+m.suffix, doc,
 		"dst []float32", "dstStride int", "x []float32", "panel []byte", "cols int", "more bool")
 	a.load("dst_base", "DI")

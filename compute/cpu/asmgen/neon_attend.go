@@ -67,7 +67,8 @@ func (a neon) tokenScales(kv kvType, at slot, dst regs, constant vreg) {
 // scores writes the products of queries with the sixteen keys of a block. Even
 // and odd dimensions are summed apart, and are added in the end.
 func (a neon) scores(kv kvType) {
-	a.begin("scores"+kv.name, "sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
+	a.begin("scores"+kv.name,
+		"sets dst to 16 dot products for each of n queries. keys is [dim][16], then scales; dim is even.",
 		"dst []float32", "q []float32", "keys []byte", "dim int", "n int")
 	const dim, n xreg = 3, 4
 	a.loads(0, "dst_base", "q_base", "keys_base", "dim", "n")
@@ -131,8 +132,11 @@ const (
 
 // weigh turns one block of scores into weights.
 func (a neon) weigh(kv kvType) {
-	a.begin("weigh"+kv.name, "turns the scores from..to of a block into weights of its values as they are stored, the others into zeros, and updates all of n queries' softmax states but their values.",
-		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int", "scale float32")
+	a.begin("weigh"+kv.name,
+		"turns the scores from..to of a block into weights of its values as they are stored, the others into "+
+			"zeros, and updates all of n queries' softmax states but their values.",
+		"states []float32", "scores []float32", "values []byte", "dim int", "n int", "from int", "to int",
+		"scale float32")
 	const n, from, to, stateBytes xreg = 4, 5, 6, 7
 	a.loads(weighState, "states_base", "scores_base", "values_base", "dim", "n", "from", "to")
 	a.useConstants()
@@ -253,7 +257,9 @@ const (
 
 // addValues adds one block's weighted values to the states of queries.
 func (a neon) addValues(kv kvType) {
-	a.begin("addValues"+kv.name, "multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values from..to of a block; dim is a multiple of 16.",
+	a.begin("addValues"+kv.name,
+		"multiplies n queries' values with the state's factor, which becomes 1, and adds the weighted values "+
+			"from..to of a block; dim is a multiple of 16.",
 		"states []float32", "weights []float32", "values []byte", "dim int", "n int", "from int", "to int")
 	const from = inner
 	a.loads(addStates, "states_base", "weights_base", "values_base", "dim")

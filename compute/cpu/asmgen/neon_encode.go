@@ -179,7 +179,8 @@ func (in instruction) element(name string, d, n vreg, m lane) (uint32, string) {
 	low, high := uint32(m.index)&1, uint32(m.index)>>1
 	shapes := strings.Fields(in.shapes)
 	return in.bits() | low<<21 | uint32(m.reg)<<16 | high<<11 | uint32(n)<<5 | uint32(d),
-		fmt.Sprintf("%s %s, %s, v%d.%s[%d]", name, d.shaped(shapes[0]), n.shaped(shapes[1]), int(m.reg), shapes[2], m.index)
+		fmt.Sprintf("%s %s, %s, v%d.%s[%d]", name, d.shaped(shapes[0]), n.shaped(shapes[1]), int(m.reg), shapes[2],
+			m.index)
 }
 
 // shift encodes a shift by a constant. The field has the sum of the element's
@@ -238,9 +239,11 @@ func encodeOther(name string, operands []any) (uint32, string) {
 		word, _ := encode("orr", d, n, n)
 		return word, fmt.Sprintf("mov %s, %s", d.shaped("16b"), n.shaped("16b"))
 	case "movi.16b":
-		return 0x4f00e400 | immediate(operands[1].(int)) | uint32(d), fmt.Sprintf("movi %s, #%#x", d.shaped("16b"), operands[1])
+		return 0x4f00e400 | immediate(operands[1].(int)) | uint32(d), fmt.Sprintf("movi %s, #%#x", d.shaped("16b"),
+			operands[1])
 	case "bic.8h": // clears bits of each upper byte
-		return 0x6f00b400 | immediate(operands[1].(int)) | uint32(d), fmt.Sprintf("bic %s, #%#x, lsl #8", d.shaped("8h"), operands[1])
+		return 0x6f00b400 | immediate(operands[1].(int)) | uint32(d), fmt.Sprintf("bic %s, #%#x, lsl #8",
+			d.shaped("8h"), operands[1])
 	case "dup":
 		if r, ok := operands[1].(xreg); ok {
 			return 0x4e040c00 | uint32(r)<<5 | uint32(d), fmt.Sprintf("dup %s, w%d", d.shaped("4s"), int(r))

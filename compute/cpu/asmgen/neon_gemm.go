@@ -75,9 +75,11 @@ func rowsOf(i, rows, n int) []regs {
 }
 
 func (a neon) gemmFloat(w weightType) {
-	doc := fmt.Sprintf("multiplies up to floatRows rows with one %s panel. With more, it adds to what dst holds.", w.name)
+	doc := fmt.Sprintf("multiplies up to floatRows rows with one %s panel. With more, it adds to what dst holds.",
+		w.name)
 	a.begin("gemm"+w.name, doc,
-		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "cols int", "more bool")
+		"rows int", "dst []float32", "dstStride int", "x []float32", "xStride int", "panel []byte", "cols int",
+		"more bool")
 	a.byRows(6, func(rows int) {
 		outputs := panelOutputs // of a pass: sums must leave registers for the rest
 		if rows > 3 {

@@ -144,11 +144,13 @@ func (a neon) rotate() {
 // rotatePairs turns pairs that lie side by side: they are taken apart when
 // they are loaded, and put together when they are stored.
 func (a neon) rotatePairs() {
-	a.begin("rotatePairs", "turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.",
+	a.begin("rotatePairs",
+		"turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.",
 		"x []float32", "cos []float32", "sin []float32", "n int")
 	const x, cosines, sines xreg = 0, 1, 2
 	a.loads(x, "x_base", "cos_base", "sin_base")
-	lo, hi, cos, sin, newLo, newHi := between(0, 1), between(1, 1), between(2, 1), between(3, 1), between(4, 1), between(5, 1)
+	lo, hi, cos, sin, newLo, newHi := between(0, 1), between(1, 1), between(2, 1), between(3, 1), between(4,
+		1), between(5, 1)
 	a.load("n", counter)
 	a.op("LSR", 3, counter, counter)
 	a.times(counter, func() {
@@ -180,7 +182,8 @@ func (a neon) exp(x, n, p, q regs, constant vreg) {
 	a.each("fmls", x, p, with(0.693359375))
 	a.each("fmls", x, p, with(-2.12194440e-4))
 	a.each("ldr.q", p, a.float(1.9875691500e-4))
-	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1,
+		1} {
 		a.each("ldr.q", q, a.float(c))
 		a.each("fmla", q, p, x)
 		p, q = q, p

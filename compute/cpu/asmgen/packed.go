@@ -20,10 +20,40 @@ type packing struct {
 // The packings. Without a head, scales are half floats. With one, it has half
 // floats by which to multiply the block's bytes.
 var (
-	q80 = packing{name: "Q8", run: 1, scales: 64, bits: 8, subs: 1, zero: 128}
-	q40 = packing{name: "Q4", run: 1, scales: 64, bits: 4, subs: 1, zero: 8}
-	q4k = packing{name: "Q4K", head: 128, run: 8, scales: 64, bits: 4, subs: 1, mins: true}
-	q6k = packing{name: "Q6K", head: 64, run: 8, scales: 64, bits: 6, subs: 2, zero: 32}
+	q80 = packing{
+		name:   "Q8",
+		run:    1,
+		scales: 64,
+		bits:   8,
+		subs:   1,
+		zero:   128,
+	}
+	q40 = packing{
+		name:   "Q4",
+		run:    1,
+		scales: 64,
+		bits:   4,
+		subs:   1,
+		zero:   8,
+	}
+	q4k = packing{
+		name:   "Q4K",
+		head:   128,
+		run:    8,
+		scales: 64,
+		bits:   4,
+		subs:   1,
+		mins:   true,
+	}
+	q6k = packing{
+		name:   "Q6K",
+		head:   64,
+		run:    8,
+		scales: 64,
+		bits:   6,
+		subs:   2,
+		zero:   32,
+	}
 )
 
 var packings = []packing{q80, q40, q4k, q6k}
@@ -183,9 +213,11 @@ func factAddress(r int) string {
 	return bases[r]
 }
 
-const gemmPackedDoc = "multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so many lines of what is needed next with every block."
+const gemmPackedDoc = "multiplies up to packedRows quantized rows with one panel. Where that helps, it asks for so " +
+	"many lines of what is needed next with every block."
 
-var gemmPackedParams = []string{"rows int", "dst []float32", "dstStride int", "act []byte", "facts []byte", "actStride int", "panel []byte", "blocks int", "next []byte", "lines int"}
+var gemmPackedParams = []string{"rows int", "dst []float32", "dstStride int", "act []byte", "facts []byte",
+	"actStride int", "panel []byte", "blocks int", "next []byte", "lines int"}
 
 func (a *assembler) gemmPacked(m isa, q packing) {
 	a.begin("gemm"+q.name+m.suffix, gemmPackedDoc, gemmPackedParams...)

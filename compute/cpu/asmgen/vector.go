@@ -49,7 +49,8 @@ func (a *assembler) overLanes(pointers []string, body func()) {
 }
 
 func (a *assembler) sumSquares(m isa) {
-	a.begin("sumSquares"+m.suffix, "sets the 16 lanes to the sums of squares of every 16th of n values; n is a multiple of 16.",
+	a.begin("sumSquares"+m.suffix,
+		"sets the 16 lanes to the sums of squares of every 16th of n values; n is a multiple of 16.",
 		"lanes []float32", "x []float32", "n int")
 	a.load("lanes_base", "DI")
 	a.load("x_base", "SI")
@@ -168,7 +169,8 @@ func (a *assembler) rotate(m isa) {
 // its pair's cosine; its neighbour, multiplied with the sine, is subtracted in
 // even lanes and added in odd ones.
 func (a *assembler) rotatePairs(m isa) {
-	a.begin("rotatePairs"+m.suffix, "turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.",
+	a.begin("rotatePairs"+m.suffix,
+		"turns the pairs of neighbours in x by the angles of cos and sin; n values of x, a multiple of 16.",
 		"x []float32", "cos []float32", "sin []float32", "n int")
 	a.load("x_base", "DI")
 	a.load("cos_base", "DX")
@@ -208,7 +210,8 @@ func (a *assembler) exp(m isa, x, n, p vec) {
 	a.each(m, "VFNMADD231PS", a.float(0.693359375), p, x)
 	a.each(m, "VFNMADD231PS", a.float(-2.12194440e-4), p, x)
 	a.each(m, "VMOVUPS", a.float(1.9875691500e-4), p)
-	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1,
+		1} {
 		a.each(m, "VFMADD213PS", a.float(c), x, p)
 	}
 	a.each(m, "VPSLLD", 23, n, n)

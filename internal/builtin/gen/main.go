@@ -18,7 +18,8 @@ func main() {
 	out := flag.String("out", "", "GGUF file to write")
 	kind := flag.String("type", "q8_0", "type of the matrices")
 	name := flag.String("name", "", "name stored in the file; the directory's by default")
-	description := flag.String("description", "a small chat model that comes with Parley; see its model card", "description stored in the file")
+	description := flag.String("description", "a small chat model that comes with Parley; see its model card",
+		"description stored in the file")
 	license := flag.String("license", "apache-2.0", "licence stored in the file")
 	flag.Parse()
 	if *name == "" {
