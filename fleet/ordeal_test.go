@@ -59,7 +59,7 @@ func TestHedgedRequestsThatKillAreGivenUp(t *testing.T) {
 			x.set(errReset, 0)
 		}
 		_, err := hear(t.Context(), f, ask(5))
-		if parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "not tried again") {
+		if parley.CodeOf(err) != parley.Unavailable || !strings.Contains(err.Error(), "not retried") {
 			t.Error(err)
 		}
 		if n := w[0].asked.Load() + w[1].asked.Load(); n > 8 {

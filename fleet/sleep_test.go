@@ -191,7 +191,7 @@ func TestTellingWorkers(t *testing.T) {
 			{"a/sleep", 200, `"state":"draining"`},
 			{"a/drain", 200, `"state":"asleep"`},
 			{"a/wake", 200, `"state":"waking"`},
-			{"a/sleep", 409, "is being woken"},
+			{"a/sleep", 409, "is waking"},
 			{"a/resume", 200, `"sleeps":true`},
 		} {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/fleet/workers/"+row.path, nil)
