@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -114,9 +115,7 @@ func gpuProfile(catalog *plan.Catalog, device host.Device) (plan.Cells, error) {
 	for _, name := range sortedKeys(catalog.Devices) {
 		if strings.Contains(strings.ToLower(device.Name), name) {
 			profile := plan.Cells{}
-			for cell, value := range catalog.Devices[name] {
-				profile[cell] = value
-			}
+			maps.Copy(profile, catalog.Devices[name])
 			profile["memory"] = float64(device.FreeBytes)
 			return profile, nil
 		}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 )
 
@@ -44,9 +45,7 @@ func FuzzRead(f *testing.F) {
 func merged(all ...Cells) Cells {
 	sum := Cells{}
 	for _, cells := range all {
-		for name, value := range cells {
-			sum[name] = value
-		}
+		maps.Copy(sum, cells)
 	}
 	return sum
 }
