@@ -166,8 +166,8 @@ func TestPromptsThatChange(t *testing.T) {
 			found[0].Tenant != "acme" {
 			t.Errorf("%+v", found)
 		}
-		if text := log.String(); !strings.Contains(text, "prompt prefix changed") || strings.Contains(text, "was=\"[") ||
-			strings.Contains(text, "now=\"[") {
+		if text := log.String(); !strings.Contains(text, "prompt prefix changed") ||
+			strings.Contains(text, "was=\"[") || strings.Contains(text, "now=\"[") {
 			t.Errorf("the log has tokens of the prompt: %s", text)
 		}
 	})

@@ -195,7 +195,7 @@ func (c *crew) loseBeforeAndAfter(doors []*door, body string, want heardStream) 
 	}
 	c.settle("up", 2)
 	got, err := hearAll(c.t.Context(), c.front.url, body)
-	if err == nil || got.Done || !strings.Contains(err.Error(), "nobody can go on with") {
+	if err == nil || got.Done || !strings.Contains(err.Error(), "cannot be resumed") {
 		c.t.Errorf("lost after its first words, the client hears %v, %+v", err, got)
 	}
 	if said := got.Text[0]; said == "" || !strings.HasPrefix(want.Text[0], said) {
@@ -254,7 +254,7 @@ func TestUnknownModelsDoNotJoin(t *testing.T) {
 	for {
 		select {
 		case line := <-s.lines:
-			if strings.Contains(line, "serves somebody/else, which is no model of this server") &&
+			if strings.Contains(line, "serves somebody/else, which is not a model of this server") &&
 				strings.Contains(line, "models: {OURS: THEIRS}") {
 				return
 			}

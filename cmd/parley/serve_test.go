@@ -171,7 +171,7 @@ func TestInterruptLetsAnswersFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range s.lines {
-		if strings.Contains(line, "Letting running answers finish") {
+		if strings.Contains(line, "Draining: running answers may finish") {
 			break
 		}
 	}
@@ -193,7 +193,7 @@ func TestSecondInterruptEndsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range s.lines {
-			if strings.Contains(line, "Letting running answers finish") {
+			if strings.Contains(line, "Draining: running answers may finish") {
 				break
 			}
 		}

@@ -44,7 +44,7 @@ func TestObjectivesAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{ttft: 1s}]`:                      "its own name",
 		`[{name: default, ttft: 1s}]`:       "choose another name",
-		`[{name: a, tiers: [gold]}]`:        "free, pro and enterprise",
+		`[{name: a, tiers: [gold]}]`:        "use free, pro or enterprise",
 		`[{name: a, purpose: fun}]`:         "use chat or complete",
 		`[{name: a, ttft_share: 1}]`:        "the share 1",
 		`[{name: a, ttft: soon}]`:           "",

@@ -23,6 +23,8 @@ import (
 type mortal struct {
 	compute.Backend
 	lost *atomic.Bool
+	// fuse, if above 0, is how many results all devices compute before the one that is asked next is lost.
+	fuse *atomic.Int32
 }
 
 var errLost = errors.New("cuda: NVIDIA H200: GPU is lost")
@@ -35,16 +37,28 @@ func (m *mortal) Err() error {
 }
 
 func (m *mortal) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
+	if m.fuse.Load() > 0 && m.fuse.Add(-1) == 0 {
+		m.lost.Store(true)
+	}
 	if err := m.Err(); err != nil {
 		panic(err)
 	}
 	m.Backend.Logits(dst, src, table)
 }
 
-// twoWorkers serves one model by two workers behind a gateway. The device of a worker
-// is lost when its flag is set.
-func twoWorkers(t *testing.T) (front *httptest.Server, f *fleet.Fleet, urls [2]string, lost [2]*atomic.Bool) {
+// pair is one model served by two workers behind a gateway. lost says whose device is
+// lost, fuse makes it so.
+type pair struct {
+	front *httptest.Server
+	fleet *fleet.Fleet
+	urls  [2]string
+	lost  [2]atomic.Bool
+	fuse  atomic.Int32
+}
+
+func startPair(t *testing.T) *pair {
 	t.Helper()
+	p := &pair{}
 	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", KVTokens: 512})
 	served := gateway.Served{
 		ID:            "polly-mini",
@@ -62,11 +76,10 @@ func twoWorkers(t *testing.T) (front *httptest.Server, f *fleet.Fleet, urls [2]s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	for i := range urls {
-		lost[i] = new(atomic.Bool)
-		wrap := func(b compute.Backend) compute.Backend { return &mortal{b, lost[i]} }
-		_, urls[i] = startWorker(t, ServerConfig{}, Config{KVTokens: 2048, NoSpeculation: true, wrap: wrap})
-		at := discover.Place{Name: string(rune('a' + i)), URL: urls[i]}
+	for i := range p.urls {
+		wrap := func(b compute.Backend) compute.Backend { return &mortal{b, &p.lost[i], &p.fuse} }
+		_, p.urls[i] = startWorker(t, ServerConfig{}, Config{KVTokens: 2048, NoSpeculation: true, wrap: wrap})
+		at := discover.Place{Name: string(rune('a' + i)), URL: p.urls[i]}
 		member, err := fleet.Dialer{Pool: fleet.DefaultPool().Name}.Connect(t.Context(), at)
 		if err != nil {
 			t.Fatal(err)
@@ -84,20 +97,20 @@ func twoWorkers(t *testing.T) (front *httptest.Server, f *fleet.Fleet, urls [2]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	front = httptest.NewServer(g)
+	p.fleet, p.front = f, httptest.NewServer(g)
 	t.Cleanup(func() {
-		front.Close()
+		p.front.Close()
 		g.Close(t.Context())
 	})
-	return front, f, urls, lost
+	return p
 }
 
-// said reads a stream of an answer and calls each with the number of its events.
-func said(t *testing.T, url string, each func(n int)) string {
+// ask reads the stream of an answer.
+func (p *pair) ask(t *testing.T) string {
 	t.Helper()
 	body := `{"model":"polly-mini","stream":true,"temperature":0,"max_tokens":80,
 		"messages":[{"role":"user","content":"` + longQuestion + `"}]}`
-	url += "/v1/chat/completions"
+	url := p.front.URL + "/v1/chat/completions"
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +123,7 @@ func said(t *testing.T, url string, each func(n int)) string {
 	}
 	defer response.Body.Close()
 	var text strings.Builder
-	lines, n := bufio.NewScanner(response.Body), 0
+	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		line, isData := strings.CutPrefix(lines.Text(), "data: ")
 		if !isData || line == "[DONE]" {
@@ -126,8 +139,6 @@ func said(t *testing.T, url string, each func(n int)) string {
 		for _, c := range chunk.Choices {
 			text.WriteString(c.Delta.Content)
 		}
-		n++
-		each(n)
 	}
 	return text.String()
 }
@@ -136,27 +147,21 @@ func said(t *testing.T, url string, each func(n int)) string {
 // answer: the client reads the same text from the other one, the worker's health says
 // why it is out, and the fleet gives it nothing more.
 func TestALostDeviceMovesItsStreams(t *testing.T) {
-	front, f, urls, lost := twoWorkers(t)
-	calm := said(t, front.URL, func(int) {})
+	p := startPair(t)
+	calm := p.ask(t)
 	if len(calm) < 20 {
 		t.Fatalf("the answer is %q", calm)
 	}
-	victim := -1
-	got := said(t, front.URL, func(n int) {
-		if n != 5 {
-			return
-		}
-		for i, s := range f.Standings() {
-			if s.Answering > 0 {
-				victim = i
-				lost[i].Store(true)
-			}
-		}
-	})
-	if victim < 0 || got != calm {
+	p.fuse.Store(6)
+	got := p.ask(t)
+	victim := 0
+	if p.lost[1].Load() {
+		victim = 1
+	}
+	if !p.lost[victim].Load() || got != calm {
 		t.Fatalf("worker %d was lost, and the client read\n%q\nnot\n%q", victim, got, calm)
 	}
-	response, err := http.Get(urls[victim] + "/health")
+	response, err := http.Get(p.urls[victim] + "/health")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,13 +170,13 @@ func TestALostDeviceMovesItsStreams(t *testing.T) {
 		t.Errorf("the health of the worker is %d", response.StatusCode)
 	}
 	within := time.Now().Add(10 * time.Second)
-	for f.Standings()[victim].State == fleet.Up {
+	for p.fleet.Standings()[victim].State == fleet.Up {
 		if time.Now().After(within) {
-			t.Fatalf("the fleet still sends to it: %+v", f.Standings()[victim])
+			t.Fatalf("the fleet still sends to it: %+v", p.fleet.Standings()[victim])
 		}
 		time.Sleep(10 * time.Millisecond) // until the next probe
 	}
-	if again := said(t, front.URL, func(int) {}); again != calm {
+	if again := p.ask(t); again != calm {
 		t.Errorf("without the lost worker the answer is %q", again)
 	}
 }
