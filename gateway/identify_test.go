@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -563,5 +564,29 @@ func TestWithoutKeys(t *testing.T) {
 		if w.Code != c.want {
 			t.Errorf("%s from %s: %d, want %d: %.200s", c.path, c.remote, w.Code, c.want, w.Body)
 		}
+	}
+}
+
+// TestDeletingTheLastKeyOpensNothing deletes the only key of a server: its own machine
+// needs a key as before, until there is a new one.
+func TestDeletingTheLastKeyOpensNothing(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t))
+	secret, id := rig.key(tenant.NewKey{Admin: true})
+	if w := s.askHere("GET", "/v1/models", bearer(secret)...); w.Code != 200 {
+		t.Fatalf("with its key: %d %s", w.Code, w.Body)
+	}
+	if err := errors.Join(rig.store.DeleteKey(t.Context(), id), rig.ring.Refresh(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range [][]string{nil, bearer(secret), bearer("sk-anything")} {
+		for _, path := range []string{"/v1/models", "/v1/conversations", "/metrics"} {
+			if w := s.askHere("GET", path, headers...); w.Code != 401 {
+				t.Errorf("GET %s with %v: %d %.200s", path, headers, w.Code, w.Body)
+			}
+		}
+	}
+	secret, _ = rig.key(tenant.NewKey{})
+	if w := s.askHere("GET", "/v1/models", bearer(secret)...); w.Code != 200 {
+		t.Errorf("with a new key: %d %s", w.Code, w.Body)
 	}
 }

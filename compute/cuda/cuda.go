@@ -95,11 +95,12 @@ func FreeBytes(index int) (int64, error) {
 	return free, errors.Join(err, d.close())
 }
 
-// Name says which device computes. What comes before the comma decides its arithmetic.
+// Name describes the device. The part before the comma names everything that the bits
+// of keys and values depend on, the kernels included.
 func (c *CUDA) Name() string {
 	d := c.device
-	return fmt.Sprintf("cuda %s sm_%d%d, %d multiprocessors, CUDA %d.%d", d.Name, d.Major, d.Minor, d.Multiprocessor,
-		d.Driver/1000, d.Driver%1000/10)
+	return fmt.Sprintf("cuda %s sm_%d%d kernels %s, %d multiprocessors, CUDA %d.%d", d.Name, d.Major, d.Minor,
+		kernelsID(), d.Multiprocessor, d.Driver/1000, d.Driver%1000/10)
 }
 
 // Err returns what went wrong on the device, nil while it works. An error

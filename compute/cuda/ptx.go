@@ -3,7 +3,9 @@ package cuda
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"io/fs"
 	"sync"
 )
@@ -16,6 +18,13 @@ import (
 //
 //go:embed ptx.zip
 var ptxArchive []byte
+
+// kernelsID changes with every kernel. Other kernels may round differently or lay out
+// the pool in another way, so blocks that were kept on disk must not be read by them.
+var kernelsID = sync.OnceValue(func() string {
+	sum := sha256.Sum256(ptxArchive)
+	return hex.EncodeToString(sum[:4])
+})
 
 var openPTX = sync.OnceValues(func() (fs.FS, error) {
 	return zip.NewReader(bytes.NewReader(ptxArchive), int64(len(ptxArchive)))

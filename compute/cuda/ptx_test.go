@@ -116,3 +116,12 @@ func packed(t *testing.T, files []string) []byte {
 	}
 	return out.Bytes()
 }
+
+func TestNameChangesWithTheKernels(t *testing.T) {
+	c := &CUDA{device: Device{Name: "NVIDIA H200", Major: 9, Driver: 13000}}
+	arithmetic, _, _ := strings.Cut(c.Name(), ",")
+	sum := sha256.Sum256(ptxArchive)
+	if want := fmt.Sprintf("cuda NVIDIA H200 sm_90 kernels %x", sum[:4]); arithmetic != want {
+		t.Errorf("the arithmetic is %q, want %q", arithmetic, want)
+	}
+}

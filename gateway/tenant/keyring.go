@@ -44,8 +44,9 @@ type Keyring struct {
 
 	mu    sync.Mutex
 	cache *cache
-	keys  int
-	used  map[string]time.Time
+	// guarded is set once the store had a key, and stays.
+	guarded bool
+	used    map[string]time.Time
 	// changed is called after the store's keys have changed; nil calls nothing.
 	changed func(context.Context)
 	// asked are keys that the store is asked for now.
@@ -90,11 +91,12 @@ func (k *Keyring) LimitsOf(o *Organization) limit.Limits { return o.Limits.Or(k.
 // Store returns the store that the keyring follows.
 func (k *Keyring) Store() *Store { return k.store }
 
-// Empty reports whether there are no keys at all.
+// Empty reports whether the store never had a key while the keyring was open. Deleting
+// the last key does not open a server: its clients have learned to trust keys.
 func (k *Keyring) Empty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.keys == 0
+	return !k.guarded
 }
 
 // Refresh takes up the store's changes now.
@@ -115,7 +117,7 @@ func (k *Keyring) Refresh(ctx context.Context) error {
 func (k *Keyring) takeUp(state State) (changed func(context.Context)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.keys = state.Keys
+	k.guarded = k.guarded || state.Keys > 0
 	if state.Generation > k.cache.generation {
 		k.cache.forget(state.Generation)
 		changed = k.changed
