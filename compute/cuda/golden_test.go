@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"parley"
@@ -95,24 +96,28 @@ func TestModelsMatchReference(t *testing.T) {
 	for name, paths := range goldenDirs(t) {
 		t.Run(name, func(t *testing.T) {
 			prompts := testkit.ReadOutputs(t, paths[1]).Prompts
-			if !onDevice {
-				prompts = prompts[:1]
+			if !onDevice && strings.HasPrefix(name, "tiny-") {
+				prompts = prompts[:1] // the others take the interpreter ten seconds a model
 			}
 			ours := newRunner(t, paths[0], newBackend(t), compute.KVBF16)
-			ref := newRunner(t, paths[0], newRoundedRef(t), compute.KVBF16)
+			rounded := newRoundedRef(t)
+			ref := newRunner(t, paths[0], rounded, compute.KVBF16)
 			for _, p := range prompts {
-				comparePrompt(t, ours, ref, p)
+				comparePrompt(t, ours, ref, rounded, p)
 			}
 		})
 	}
 }
 
-func comparePrompt(t *testing.T, ours, ref *runner, p testkit.PromptOutput) {
+func comparePrompt(t *testing.T, ours, ref *runner, rounded *roundedRef, p testkit.PromptOutput) {
 	t.Helper()
 	ids := p.IDs[:min(len(p.IDs), runnerRows)]
 	got, want := ours.feed(ids, 0), ref.feed(ids, 0)
 	clear, worst := 0, 0.0
 	for pos := range got {
+		if rounded.ties[pos] {
+			continue // another expert is as good
+		}
 		if err := computetest.Differ(got[pos], want[pos], 4*budgetModel); err != nil {
 			t.Errorf("position %d: %v", pos, err)
 		}
@@ -132,6 +137,9 @@ func comparePrompt(t *testing.T, ours, ref *runner, p testkit.PromptOutput) {
 			t.Errorf("position %d: the best token is %d, the reference's %d, the golden one %d", pos, token, expected,
 				p.ArgmaxByPosition[pos])
 		}
+	}
+	if ties := len(rounded.ties); ties > max(1, len(got)/2) {
+		t.Errorf("%d of %d rows have nearly tied experts: too little was compared", ties, len(got))
 	}
 	t.Logf("differences of at most %.4f; %d of %d choices are clear", worst, clear, len(got))
 }

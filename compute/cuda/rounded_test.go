@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"parley"
@@ -19,12 +20,14 @@ type roundedRef struct {
 	t     testing.TB
 	step  *compute.Step
 	ropes []compute.Rope
+	// ties are the rows of the step for which the choice of experts was nearly a tie.
+	ties map[int]bool
 }
 
 func newRoundedRef(t testing.TB) *roundedRef { return &roundedRef{Backend: cpu.NewRef(), t: t} }
 
 func (r *roundedRef) Begin(step *compute.Step, ropes []compute.Rope) {
-	r.step, r.ropes = step, ropes
+	r.step, r.ropes, r.ties = step, ropes, map[int]bool{}
 	r.Backend.Begin(step, ropes)
 }
 
@@ -87,6 +90,37 @@ func (r *roundedRef) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
 		hidden[i] = activated(m.Act, v) * factors[i]
 	}
 	r.Backend.Linear(r.rounded(hidden, inner), []compute.Projection{{Out: dst, W: m.Down, Bias: m.DownBias}})
+}
+
+// tieMargin is the share of probability by which an expert that is taken must exceed
+// the best one that is not: below it, sums in another order may choose the other one.
+const tieMargin = 0.003
+
+// Mixture also notes the rows whose choice of experts is nearly a tie.
+func (r *roundedRef) Mixture(dst, src compute.Buffer, e *compute.Experts) {
+	experts, _ := e.Router.Dims()
+	scores, err := r.NewBuffer(len(r.step.Tokens), experts)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Backend.Linear(src, []compute.Projection{{Out: scores, W: e.Router}})
+	for row, logits := range slices.Collect(slices.Chunk(r.read(scores), experts)) {
+		if experts > e.TopK && margin(logits, e.TopK) < tieMargin {
+			r.ties[row] = true
+		}
+	}
+	r.Backend.Mixture(dst, src, e)
+}
+
+// margin returns by how much the k-th greatest probability exceeds the next one.
+func margin(logits []float32, k int) float64 {
+	sorted := slices.Sorted(slices.Values(logits))
+	slices.Reverse(sorted)
+	var sum float64
+	for _, v := range sorted {
+		sum += math.Exp(float64(v - sorted[0]))
+	}
+	return (math.Exp(float64(sorted[k-1]-sorted[0])) - math.Exp(float64(sorted[k]-sorted[0]))) / sum
 }
 
 func activated(a compute.Activation, x float32) float32 {
