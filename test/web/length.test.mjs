@@ -22,7 +22,7 @@ test('an answer that fills the context says so, and goes on', async () => {
   assert.equal(answer.finish_reason, 'length');
   await page.unroute('**/messages');
   await page.route('**/resume', (route) => route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }));
-  await page.click('text=Continue');
+  await page.getByRole('button', { name: 'Continue', exact: true }).click();
   await writing(page, answer.text.length + 200);
   await page.keyboard.press('Escape');
   await answered(page);

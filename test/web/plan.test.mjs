@@ -12,7 +12,7 @@ import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
 const rig = openPages();
 const parley = (...args) => execFileSync(process.env.PARLEY_BIN, ['plan', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
 
-const openPlan = (options, query = '') => openPage(rig, options, `/admin#plan${query && `/${encodeURIComponent(query)}`}`, '[data-bottleneck]');
+const openPlan = (options, query = '') => openPage(rig, options, `/admin#plan${query && `/${encodeURIComponent(query)}`}`, '.sentence[data-bottleneck]');
 
 /** Settings as the address and as the command take them. */
 const cases = [
@@ -28,7 +28,7 @@ test('the page computes what the command computes, every cell of it', async () =
   for (const c of cases) {
     const want = JSON.parse(parley('--json', ...c.flags));
     const page = await openPlan({}, c.query);
-    assert.equal(await page.locator('[data-bottleneck]').innerText(), want.sentence);
+    assert.equal(await page.locator('.sentence[data-bottleneck]').innerText(), want.sentence);
     await page.locator('details summary').click();
     await page.waitForSelector('[data-cell="egress"]');
     const got = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll('[data-cell]')].map((x) => [x.dataset.cell, x.dataset.value])));
@@ -56,7 +56,7 @@ test('settings move the plan, and the address keeps them', async () => {
   await page.locator('[data-set="follow"]').click();
   assert.match(await text('month'), /^\$[\d,]+$/);
   assert.match(page.url(), /kv%3Dfp8/);
-  const again = await openPage(rig, {}, new URL(page.url()).pathname + new URL(page.url()).hash, '[data-bottleneck]');
+  const again = await openPage(rig, {}, new URL(page.url()).pathname + new URL(page.url()).hash, '.sentence[data-bottleneck]');
   assert.equal(await again.locator('[data-plan="cost_served"]').innerText(), cost);
   assert.equal(await again.locator('[data-set="kv"]').inputValue(), 'fp8');
   await again.closeClean();

@@ -70,7 +70,7 @@ test('while a long prompt is read, the page tells how far that is', async () => 
   const reading = waits(page).getByText(/Processing prompt: [\d,]+ of [\d,]+ tokens/);
   await reading.waitFor();
   await page.waitForFunction(() => {
-    const bar = document.querySelector('.live progress[aria-label="Prompt read"]');
+    const bar = document.querySelector('.live progress[aria-label="Prompt processed"]');
     return bar && bar.value > 0 && bar.max > 500;
   });
   await answered(page);
@@ -82,7 +82,7 @@ test('while an answer comes, tokens, speed and first token are told, and what wa
   await answerAtLength(page);
   await say(page, 'Tell me a long story about a lighthouse, a storm, and the people who were saved that night.');
   await writing(page);
-  await page.waitForFunction(() => /\d+ tokens.*tok\/s.*first after/s.test(document.querySelector('.live .vitals')?.textContent ?? ''));
+  await page.waitForFunction(() => /\d+ tokens.*tok\/s.*first token/s.test(document.querySelector('.live .vitals')?.textContent ?? ''));
   await page.getByRole('meter', { name: 'Context used' }).waitFor();
   await page.keyboard.press('Escape');
   await page.waitForSelector('text=Stopped.');
