@@ -22,7 +22,7 @@ before(async () => {
     worker.ended.then(([code]) => reject(new Error(`the worker ended with ${code}`)));
     createInterface({ input: worker.child.stderr }).on('line', (line) => {
       worker.url ??= / on (http:\S+)$/.exec(line)?.[1];
-      const ports = /on ports (\d+) and, repeated, (\d+)$/.exec(line);
+      const ports = /^Cache events over ZMQ on port (\d+), replay on port (\d+)$/.exec(line);
       if (ports) {
         [worker.events, worker.replay] = ports.slice(1).map((port) => `tcp://127.0.0.1:${port}`);
         resolve();
