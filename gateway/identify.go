@@ -15,11 +15,11 @@ import (
 // tenants apart.
 const localTenant = tenant.LocalOrganization
 
-// identify tells who makes a call. It is the only place that decides so, once
+// identify returns the identity of the caller. It is the only place that decides it, once
 // for each call; all else goes by the call's identity. It decides by the access
 // class of the route and by the credentials that the request carries.
 //
-// Without a keyring everybody is whoever runs the program. While the keyring has no
+// Without a keyring every caller is the operator. While the keyring has no
 // keys, programs on this machine may have answers that are not stored, and the local
 // token is needed for everything else. From the first key on, one is needed for all but
 // public routes, and one with the admin right for operator routes.

@@ -92,7 +92,7 @@ func (k *Keyring) LimitsOf(o *Organization) limit.Limits { return o.Limits.Or(k.
 func (k *Keyring) Store() *Store { return k.store }
 
 // Empty reports whether the store never had a key while the keyring was open. Deleting
-// the last key does not open a server: its clients have learned to trust keys.
+// the last key must not give anonymous clients access, so the answer stays false.
 func (k *Keyring) Empty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
