@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answerAtLength, answered, asOwner, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
 
-const rig = openPages('--seqs', '1', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
+const rig = openPages('--seqs', '1', '--step-tokens', '64', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
 /** Has the server write for somebody else until it is told to stop. */
 async function occupy() {
@@ -66,14 +66,19 @@ test('a rejected chat keeps its text, shows why, and is then answered', async ()
 
 test('while a long prompt is read, the page tells how far that is', async () => {
   const page = await openPage(rig);
-  await say(page, `${'The brave cat walks along the sea and looks at the ships. '.repeat(90)}\n\nWhat does the cat look at?`);
-  const reading = waits(page).getByText(/Processing prompt: [\d,]+ of [\d,]+ tokens/);
-  await reading.waitFor();
-  await page.waitForFunction(() => {
-    const bar = document.querySelector('.live progress[aria-label="Prompt processed"]');
-    return bar && bar.value > 0 && bar.max > 500;
+  // Recorded by the page itself: a fast machine shows each state for milliseconds.
+  await page.evaluate(() => {
+    window.told = [];
+    new MutationObserver(() => {
+      const bar = document.querySelector('.live progress[aria-label="Prompt processed"]');
+      if (bar) window.told.push({ text: bar.closest('.vitals').textContent, value: bar.value, max: bar.max });
+    }).observe(document.body, { attributes: true, childList: true, characterData: true, subtree: true });
   });
+  await say(page, `${'The brave cat walks along the sea and looks at the ships. '.repeat(90)}\n\nWhat does the cat look at?`);
   await answered(page);
+  const told = await page.evaluate(() => window.told);
+  assert.ok(told.some((t) => /Processing prompt: [\d,]+ of [\d,]+ tokens/.test(t.text)), JSON.stringify(told));
+  assert.ok(told.some((t) => t.value > 0 && t.max > 500), JSON.stringify(told));
   await page.closeClean();
 });
 
