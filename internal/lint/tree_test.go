@@ -48,6 +48,9 @@ func (s *source) imports() []string {
 	return own
 }
 
+// positions are those of all files.
+var positions = token.NewFileSet()
+
 // tree is the repository, parsed once for all tests.
 var tree = sync.OnceValues(func() ([]*source, error) { return parseTree(testkit.Root()) })
 
@@ -103,8 +106,7 @@ func parseFile(p, rel string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, rel, text, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(positions, rel, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func parseFile(p, rel string) (*source, error) {
 	}
 	return &source{
 		path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
-		generated: ast.IsGenerated(file), lines: lines, file: file, fset: fset,
+		generated: ast.IsGenerated(file), lines: lines, file: file, fset: positions,
 	}, nil
 }
 
