@@ -3,7 +3,6 @@ package gateway
 import (
 	"parley"
 	"parley/gateway/tenant"
-	"parley/internal/local"
 )
 
 // An access class says which credentials a route needs. Every route of the table
@@ -61,7 +60,7 @@ func (a access) scope() tenant.Scope {
 // checkOrigin refuses what a page of another origin sends to a route that is not
 // for it. Programs send neither of the two headers and pass.
 func (g *Gateway) checkOrigin(c *call) error {
-	if !c.access.sameOriginOnly() || !local.IsCrossOrigin(c.request, g.originAllowed) {
+	if !c.access.sameOriginOnly() || !c.isCrossOrigin(g.originAllowed) {
 		return nil
 	}
 	return parley.Errorf(parley.Forbidden,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley"
+	"parley/internal/local"
 )
 
 // clientAddr returns the address of the client, for logs, the audit log and limits;
@@ -53,6 +54,24 @@ func forwardedFor(h http.Header) (hops []string) {
 		hops = append(hops, hop)
 	}
 	return hops
+}
+
+// isCrossOrigin reports whether a web page of another origin sent the request, unless
+// allowed, which may be nil, admits that origin.
+func (c *call) isCrossOrigin(allowed func(origin string) bool) bool {
+	return local.IsCrossOrigin(c.request, publicHost(c.request, c.gateway.config.TrustedProxies), allowed)
+}
+
+// publicHost returns the name by which the client reached the server: the Host header,
+// or what a trusted proxy, which may have rewritten that, says it was. Of several names
+// the last one counts, which the nearest proxy has written.
+func publicHost(r *http.Request, trusted []netip.Prefix) string {
+	names := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Host"), ","), ",")
+	name := strings.TrimSpace(names[len(names)-1])
+	if name == "" || !isTrusted(parseAddr(r.RemoteAddr), trusted) {
+		return r.Host
+	}
+	return name
 }
 
 // parseAddr reads an IP address with or without a port.

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/coder/websocket"
 )
 
 // TestClientAddr takes the word of trusted proxies, and of nobody before them.
@@ -52,5 +55,52 @@ func TestClientAddr(t *testing.T) {
 		if _, err := ParseProxies(bad); err == nil {
 			t.Errorf("%q is taken for a network", bad)
 		}
+	}
+}
+
+// TestProxiesThatRewriteHost has pages come through a proxy that puts another name into
+// the Host header: the name they were loaded by is known from a trusted proxy alone.
+func TestProxiesThatRewriteHost(t *testing.T) {
+	const page, here = "https://chat.example", "chat.example"
+	for _, c := range []struct {
+		what, proxies, origin string
+		forwarded             []string
+		refused               bool
+	}{
+		{"a trusted proxy", "127.0.0.0/8", page, []string{here}, false},
+		{"a proxy that is not trusted", "10.0.0.0/8", page, []string{here}, true},
+		{"no proxy is trusted", "", page, []string{here}, true},
+		{"a trusted proxy that says nothing", "127.0.0.0/8", page, nil, true},
+		{"what came before the trusted proxy", "127.0.0.0/8", page, []string{here + ", other.example"}, true},
+		{"what came before it, in a line of its own", "127.0.0.0/8", page, []string{here, "other.example"}, true},
+		{"the nearest proxy's name", "127.0.0.0/8", page, []string{"other.example, " + here}, false},
+		{"a page elsewhere", "127.0.0.0/8", "https://evil.example", []string{here}, true},
+		{"a page of the name that no browser knows", "127.0.0.0/8", "http://upstream", []string{here}, true},
+	} {
+		s := start(t, &worker{}, func(config *Config) {
+			if c.proxies != "" {
+				config.TrustedProxies = must(ParseProxies(c.proxies))(t)
+			}
+		})
+		front := httptest.NewServer(s.gateway)
+		headers := http.Header{"Origin": {c.origin}, "X-Forwarded-Host": c.forwarded}
+		conn, response, err := websocket.Dial(t.Context(), front.URL+"/v1/responses",
+			&websocket.DialOptions{HTTPHeader: headers, Host: "upstream"})
+		if refused := err != nil && response.StatusCode == http.StatusForbidden; refused != c.refused ||
+			!refused && err != nil {
+			t.Errorf("%s: the WebSocket is refused: %t, want %t (%v)", c.what, refused, c.refused, err)
+		}
+		if err == nil {
+			conn.CloseNow()
+		}
+		r := must(http.NewRequestWithContext(t.Context(), "GET", front.URL+"/v1/queue", nil))(t)
+		r.Host, r.Header = "upstream", headers
+
+		response = must(http.DefaultClient.Do(r))(t)
+		response.Body.Close()
+		if refused := response.StatusCode == http.StatusForbidden; refused != c.refused {
+			t.Errorf("%s: reading gives %d", c.what, response.StatusCode)
+		}
+		front.Close()
 	}
 }

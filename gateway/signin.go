@@ -13,7 +13,6 @@ import (
 	"parley"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
-	"parley/internal/local"
 )
 
 // Pages sign in once: they exchange a key, or the local token of a server without
@@ -159,7 +158,7 @@ func (g *Gateway) identifySession(c *call, scope tenant.Scope) (tenant.Identity,
 	if err != nil || len(cookie.Value) > signInBytesMax {
 		return tenant.Identity{}, g.missingCredential()
 	}
-	if local.IsCrossOrigin(c.request, nil) {
+	if c.isCrossOrigin(nil) {
 		return tenant.Identity{}, errCrossSite
 	}
 	return g.config.Keys.IdentifySession(c.request.Context(), cookie.Value, scope)

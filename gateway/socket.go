@@ -14,7 +14,6 @@ import (
 
 	"parley"
 	"parley/gateway/openai"
-	"parley/internal/local"
 
 	"github.com/coder/websocket"
 )
@@ -126,7 +125,7 @@ type frameHandler func(c *call, frame []byte) error
 // converseBy answers every frame of a connection with handle; failed makes the
 // frame that tells of an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
-	if local.IsCrossOrigin(c.request, g.originAllowed) {
+	if c.isCrossOrigin(g.originAllowed) {
 		return parley.Errorf(parley.Forbidden,
 			"Pages of %s may not connect to this server. Its operator can allow them.",
 			cmp.Or(c.request.Header.Get("Origin"), "other sites"))

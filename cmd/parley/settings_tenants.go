@@ -36,8 +36,8 @@ var tenantSettings = []setting{
 		help:  "serve /metrics without a key",
 	},
 	{key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
-		help: "trust X-Forwarded-For and Forwarded from reverse proxies in these networks, `CIDR,...`, for the " +
-			"client's address in logs and limits; grants no rights"},
+		help: "trust X-Forwarded-For, Forwarded and X-Forwarded-Host from reverse proxies in these networks, " +
+			"`CIDR,...`, for the client's address in logs and the origin of pages; grants no rights"},
 	{
 		key: "tiers",
 		wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(

@@ -45,31 +45,31 @@ func Check(r *http.Request, allowed func(origin string) bool) Reason {
 		return Forwarded
 	case !IsName(r.Host):
 		return Host
-	case IsCrossOrigin(r, allowed):
+	case IsCrossOrigin(r, r.Host, allowed):
 		return Origin
 	}
 	return None
 }
 
-// IsCrossOrigin reports whether a web page of another origin sent r, unless allowed,
-// which may be nil, admits that origin. Browsers do not let pages set Sec-Fetch-Site,
-// so it decides where it is there, also behind a proxy that rewrites the Host header.
-// Over plain HTTP to another machine browsers leave it out, and Origin decides.
-func IsCrossOrigin(r *http.Request, allowed func(origin string) bool) bool {
+// IsCrossOrigin reports whether a web page of another origin than host sent r, unless
+// allowed, which may be nil, admits that origin. Browsers do not let pages set
+// Sec-Fetch-Site, so it decides where it is there. Over plain HTTP to another machine
+// browsers leave it out, and Origin decides: then host must be the name that the
+// browser used, which a proxy may have rewritten in the Host header.
+func IsCrossOrigin(r *http.Request, host string, allowed func(origin string) bool) bool {
 	origin := r.Header.Get("Origin")
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return false
 	case "":
-		if origin == "" || SameOrigin(origin, r.Host) {
+		if origin == "" || SameOrigin(origin, host) {
 			return false
 		}
 	}
 	return origin == "" || allowed == nil || !allowed(origin)
 }
 
-// SameOrigin reports whether the host and port of an Origin header are those of the
-// Host header.
+// SameOrigin reports whether the host and port of an Origin header are those of host.
 func SameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
