@@ -62,6 +62,15 @@ func TestUsersHaveLimits(t *testing.T) {
 			if fmt.Sprint(got) != "[200 429 200 200 200]" {
 				t.Errorf("users that requests name: %v", got)
 			}
+			message := func(name string) int {
+				r, _ := s.do("POST", "/v1/messages", `{"model":"`+modelID+
+					`","max_tokens":2,"messages":[{"role":"user","content":"Hi"}],"metadata":{"user_id":"`+name+`"}}`,
+					"X-Key", "k4")
+				return r.StatusCode
+			}
+			if got := []int{message("z"), message("z"), message("y")}; fmt.Sprint(got) != "[200 429 429]" {
+				t.Errorf("users that Anthropic's requests name: %v", got)
+			}
 			_, body := s.do("POST", "/v1/chat/completions", chatBody(`,"user":"x"`), "X-Key", "k1")
 			if !strings.Contains(body, "Rate limit of the user that the request names reached") {
 				t.Errorf("the refusal is %s", body)

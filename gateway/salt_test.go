@@ -49,7 +49,8 @@ func TestPublicBeginnings(t *testing.T) {
 }
 
 // TestSessionsOfRequests looks by which name a router keeps requests together: the
-// conversation, else prompt_cache_key, else user; the tenant is a part of each.
+// conversation, else prompt_cache_key, else the user that the request names, in
+// Anthropic's API metadata.user_id; the tenant is a part of each.
 func TestSessionsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "yes", 0)}
@@ -64,6 +65,7 @@ func TestSessionsOfRequests(t *testing.T) {
 			{``, ""},
 			{`,"user":"anna"`, "pro-acme user anna"},
 			{`,"user":"anna","prompt_cache_key":"k"`, "pro-acme prompt_cache_key k"},
+			{`,"user":"anna","safety_identifier":"bob"`, "pro-acme user bob"},
 		} {
 			if response, body, err := s.send(t.Context(), "pro-acme", c.extra); err != nil ||
 				response.StatusCode != 200 {
@@ -71,6 +73,15 @@ func TestSessionsOfRequests(t *testing.T) {
 			}
 			if got := last(); got != c.want {
 				t.Errorf("%s: the session is %q, want %q", c.extra, got, c.want)
+			}
+		}
+		for metadata, want := range map[string]string{`{"user_id":"anna"}`: "pro-acme user anna", `{}`: "",
+			`{"user_id":null}`: "", `null`: ""} {
+			response, body := s.do("POST", "/v1/messages", `{"model":"`+modelID+
+				`","max_tokens":5,"messages":[{"role":"user","content":"Hi"}],"metadata":`+metadata+`}`,
+				bearer("pro-acme")...)
+			if got := last(); response.StatusCode != 200 || got != want {
+				t.Errorf("%s: %d, the session is %q, want %q: %s", metadata, response.StatusCode, got, want, body)
 			}
 		}
 		kept := startKept(t, w, untitled)

@@ -57,6 +57,11 @@ func parseMessages(body []byte, answered bool) (*MessagesRequest, error) {
 	f.with("tools", r.readAnthropicTools)
 	r.readAnthropicChoice(f)
 	f.flag("stream", &r.Stream)
+	f.object("metadata", func(m *fields) {
+		user := ""
+		m.text("user_id", &user)
+		r.readSession(user)
+	})
 	if f.err != nil {
 		return nil, f.err
 	}

@@ -1,6 +1,9 @@
 package openai
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // How long a prompt stays in memory for a client that says it will come again.
 const (
@@ -12,14 +15,12 @@ const (
 // readCache takes the hints that more requests with the same beginning follow.
 // They change how long the prompt is kept, never the answer.
 func (g *Generation) readCache(f *fields) {
-	key, user, policy, life := "", "", "", ""
+	key, user, identifier, policy, life := "", "", "", "", ""
 	f.text("prompt_cache_key", &key)
 	f.text("user", &user)
-	switch {
-	case key != "":
+	f.text("safety_identifier", &identifier)
+	if g.readSession(cmp.Or(identifier, user)); key != "" {
 		g.Retain, g.Session = retainDefault, "prompt_cache_key "+key
-	case user != "":
-		g.Session = "user " + user
 	}
 	f.object("prompt_cache_options", func(options *fields) {
 		options.with("ttl", func(v value) (err error) {
@@ -38,6 +39,13 @@ func (g *Generation) readCache(f *fields) {
 	f.oneOf("prompt_cache_retention", &policy, "in_memory", "in-memory", "24h")
 	if policy == "24h" {
 		g.Retain = retainExtended
+	}
+}
+
+// readSession makes the requests of a user, whom the client names, a session.
+func (g *Generation) readSession(user string) {
+	if user != "" {
+		g.Session = "user " + user
 	}
 }
 

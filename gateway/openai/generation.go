@@ -48,7 +48,8 @@ type Generation struct {
 	// Retain is how long the prompt should stay in memory for the next request.
 	Retain time.Duration
 	// Session names the requests that continue each other: those of a conversation,
-	// else with one prompt_cache_key, else of one user; empty if nothing was named.
+	// else with one prompt_cache_key, else of one user whom the client names; empty if
+	// nothing was named.
 	Session string
 	// Logprobs asks for the log-probability of each token and TopLogprobs for
 	// that many alternatives.
