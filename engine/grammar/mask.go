@@ -21,6 +21,9 @@ func (m *Mask) Allows(t parley.Token) bool {
 	return t >= 0 && int(t) < m.size && m.words[t>>6]>>(uint(t)&63)&1 != 0
 }
 
+// Word returns 64 tokens of the set as bits, from token 64*i on.
+func (m *Mask) Word(i int) uint64 { return m.words[i] }
+
 // Count returns the size of the set.
 func (m *Mask) Count() (n int) {
 	for _, w := range m.words {

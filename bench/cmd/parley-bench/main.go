@@ -57,6 +57,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newCPU(), newFirst(), newGPU(), newGateway(), newIndex(), newMechanisms())
+	root.AddCommand(newCPU(), newFirst(), newGPU(), newGateway(), newIndex(), newMechanisms(), newSchemas())
 	return root
 }
