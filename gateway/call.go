@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/hijack"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -52,8 +53,10 @@ type call struct {
 	beside bool
 	// socket is where the answer goes if the request came by a WebSocket.
 	socket *socket
-	// apart is set if the call can go on after its handler.
-	apart *apart
+	// detached is set if the call can continue after its handler, and rest is what is
+	// left to do then.
+	detached *hijack.Stream
+	rest     func() error
 	// stream is set once events are being sent.
 	stream *stream
 	// place is where the call stands in the queue, once it is in it.
@@ -215,18 +218,13 @@ func (c *call) send(status int, body []byte) error {
 	defer func() { c.spent[ledger.Write] = time.Since(begun) }()
 	c.WriteHeader(status)
 	if _, err := c.Write(body); err != nil {
-		return clientGone(err)
+		return hijack.ClientGone(err)
 	}
 	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return clientGone(err)
+		return hijack.ClientGone(err)
 	}
 	_ = control.SetWriteDeadline(time.Time{})
 	return nil
-}
-
-// clientGone is the error for an answer that could not be delivered.
-func clientGone(err error) error {
-	return &parley.Error{Code: parley.Cancelled, Message: "the client is gone: " + err.Error()}
 }
 
 // fail tells the client of err: as a status if nothing was sent yet, as the

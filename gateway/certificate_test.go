@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/hijack"
 	"parley/internal/tlsfile"
 )
 
@@ -41,7 +42,7 @@ func TestTLS(t *testing.T) {
 	writeCertificate(t, certFile, keyFile, 7)
 	c := must(tlsfile.LoadCertificate(certFile, keyFile, slog.Default()))(t)
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := NewServer("", s.gateway)
+	server := hijack.NewServer("", s.gateway)
 	go server.Serve(c.Listen(l, nil))
 	defer server.Close()
 	roots := x509.NewCertPool()

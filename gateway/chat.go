@@ -24,7 +24,7 @@ func (g *Gateway) chat(c *call) error {
 		return err
 	}
 	if request.Stream {
-		c.loosen()
+		c.detachFromHandler()
 	}
 	answer, stop, err := c.converse(model, request)
 	if err != nil {
@@ -34,7 +34,7 @@ func (g *Gateway) chat(c *call) error {
 	if request.Stream {
 		form.prepare()
 		includeUsage := request.IncludeUsage // a stream holds on to nothing else of the request
-		return c.later(func() error {
+		return c.runDetached(func() error {
 			defer stop()
 			return c.streamAnswer(answer, form, includeUsage)
 		})

@@ -66,7 +66,7 @@ func (g *Gateway) completions(c *call) error {
 		}
 		return c.reply(http.StatusOK, form.whole(choices, answer))
 	}
-	return c.detached(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // completionJobs makes one request for each prompt.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/gateway/hijack"
 )
 
 func TestConfigProblems(t *testing.T) {
@@ -31,7 +33,7 @@ func TestConfigProblems(t *testing.T) {
 }
 
 func TestServerTimeouts(t *testing.T) {
-	s := NewServer(":1", nil)
+	s := hijack.NewServer(":1", nil)
 	if s.WriteTimeout != 0 || s.ReadTimeout != 0 || s.IdleTimeout < 120*time.Second || s.ReadHeaderTimeout == 0 ||
 		s.MaxHeaderBytes == 0 {
 		t.Errorf("got %+v", s)

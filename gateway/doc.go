@@ -20,6 +20,7 @@
 //	messages.go    the Anthropic interface: the same chat in its shapes
 //	batches.go     requests that no client waits for, answered in the background
 //	stream.go      pieces -> server-sent events, with keep-alive
+//	detached.go    streams that continue after their handler; hijack/ has the mechanism
 //	keeper.go      what lives longer than a call: the store, work without a client
 //	debts.go       outcomes that the store could not take at once
 //	recall.go      what was said before -> messages, as much as fits

@@ -77,7 +77,7 @@ func (g *Gateway) fim(c *call) error {
 		}
 		return c.reply(http.StatusOK, form.whole(choices, answer.Usage))
 	}
-	return c.detached(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // encodeBefore returns the tokens that ask for what follows p or, if there is a

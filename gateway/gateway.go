@@ -119,7 +119,7 @@ func (g *Gateway) answer(c *call) {
 		}
 	}()
 	g.attempt(c, g.dispatch)
-	if leaves = g.goOn(c); !leaves && c.stream != nil {
+	if leaves = g.continueDetached(c); !leaves && c.stream != nil {
 		c.stream.release()
 	}
 }

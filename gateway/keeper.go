@@ -312,10 +312,7 @@ func waitOr(ctx context.Context, group *sync.WaitGroup, stop func()) {
 func (g *Gateway) Close(ctx context.Context) {
 	g.Drain()
 	g.batches.running.Wait()
-	g.sockets.end()
-	waitOr(ctx, &g.sockets.open, g.sockets.stop)
-	g.sockets.stop()
-	g.sockets.leaving.close()
+	g.sockets.connections.Close(ctx, errStopping)
 	if g.keeper != nil {
 		g.keeper.close(ctx)
 	}

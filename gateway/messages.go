@@ -35,7 +35,7 @@ func (g *Gateway) messages(c *call) error {
 		return err
 	}
 	if request.Stream {
-		c.loosen()
+		c.detachFromHandler()
 	}
 	answer, stop, err := c.converse(model, &request.ChatRequest)
 	if err != nil {
@@ -44,7 +44,7 @@ func (g *Gateway) messages(c *call) error {
 	form := &messageShape{id: "msg_" + c.suffix, model: model.ID,
 		keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
 	if request.Stream {
-		return c.later(func() error {
+		return c.runDetached(func() error {
 			defer stop()
 			return c.streamMessage(answer, form)
 		})

@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/hijack"
 	"parley/gateway/openai"
 )
 
@@ -91,10 +92,10 @@ func (g *Gateway) followNow(c *call) error {
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(g.config.WriteWaitMax)) // not every connection has one
 		if _, err := c.Write(append(append([]byte("data: "), body...), "\n\n"...)); err != nil {
-			return clientGone(err)
+			return hijack.ClientGone(err)
 		}
 		if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return clientGone(err)
+			return hijack.ClientGone(err)
 		}
 		select {
 		case <-c.request.Context().Done():

@@ -41,7 +41,7 @@ func (g *Gateway) showResponse(c *call) error {
 				"Invalid 'starting_after': expected the number of an event, 0 or more.")
 		}
 	}
-	return c.detached(true, func() error { return g.follow(c, ownerOf(c), r.ID, after, c.namedStream()) })
+	return c.runStream(true, func() error { return g.follow(c, ownerOf(c), r.ID, after, c.namedStream()) })
 }
 
 // replyStored sends a stored response as one document.

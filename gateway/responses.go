@@ -24,7 +24,7 @@ func (g *Gateway) createResponse(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.detached(request.Stream, func() error {
+	return c.runStream(request.Stream, func() error {
 		var out eventSink
 		if request.Stream {
 			out = c.namedStream()
@@ -162,7 +162,7 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone := *c
 	alone.response = &response{}
 	alone.request = c.request.WithContext(ctx)
-	alone.apart, alone.stream, alone.err, alone.story, alone.revoke = nil, nil, nil, story{}, nil
+	alone.detached, alone.rest, alone.stream, alone.err, alone.story, alone.revoke = nil, nil, nil, nil, story{}, nil
 	held := c.handOver()
 	alone.slot = held
 	alone.revocable(cancel)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/hijack"
 	"parley/internal/testkit"
 	"parley/token"
 
@@ -181,8 +182,8 @@ func start(t *testing.T, w parley.Worker, change ...func(*Config)) *server {
 	listener, client := testkit.Listen()
 	s.proof = &proof{t: t, inner: client.Transport, seen: map[string]bool{}}
 	s.client = &http.Client{Transport: s.proof}
-	server := NewServer("", s.gateway)
-	go Serve(server, listener)
+	server := hijack.NewServer("", s.gateway)
+	go hijack.Serve(server, listener)
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		server.Close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/hijack"
 	"parley/gateway/openai"
 
 	"github.com/coder/websocket"
@@ -26,53 +27,31 @@ const framesWaiting = 8
 // here; but pages, which hand over their key as a protocol, want one to be chosen.
 var socketProtocols = []string{"realtime", "parley"}
 
-// A socketSet counts the connections that were taken over from the HTTP
-// server, which does not know of them any more.
+// A socketSet counts the WebSockets of each key, and knows the connections that were
+// taken from the HTTP server.
 type socketSet struct {
-	mu     sync.Mutex
-	open   sync.WaitGroup
-	closed bool
-	// of counts the WebSockets of each key.
-	of map[string]int
-	// ending is closed when connections are to end after what they are answering.
-	ending chan struct{}
-	// ctx ends when they are to end at once.
-	ctx  context.Context
-	stop context.CancelFunc
-	// leaving sees the clients of streams leave.
-	leaving departures
+	connections *hijack.Connections
+	mu          sync.Mutex
+	of          map[string]int
 }
 
 func newSocketSet() *socketSet {
-	s := &socketSet{ending: make(chan struct{}), of: map[string]int{}}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	return s
+	return &socketSet{connections: hijack.NewConnections(), of: map[string]int{}}
 }
 
-// enter reports false if no more connections are taken.
-func (s *socketSet) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.open.Add(1)
-	}
-	return !s.closed
-}
-
-// enterFor is enter for a WebSocket of a key, which has so many at most.
+// enterFor counts a WebSocket of a key, which may have most, until leaveFor.
 func (s *socketSet) enterFor(key string, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return errShuttingDown
-	case s.of[key] >= most:
+	if s.of[key] >= most {
 		return &parley.Error{Code: parley.RateLimited, Wait: time.Second,
 			Message: fmt.Sprintf(
 				"Your key has %d WebSocket connections open, and may have no more. Close one, or send more "+
 					"requests over each.", most)}
 	}
-	s.open.Add(1)
+	if !s.connections.Enter() {
+		return errShuttingDown
+	}
 	s.of[key]++
 	return nil
 }
@@ -84,20 +63,10 @@ func (s *socketSet) leaveFor(key string) {
 		delete(s.of, key)
 	}
 	s.mu.Unlock()
-	s.open.Done()
+	s.connections.Leave()
 }
 
 var errShuttingDown = parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
-
-// end asks all connections to end when they have answered.
-func (s *socketSet) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.ending)
-	}
-}
 
 // A socket is one WebSocket connection. Requests come as frames and are
 // answered one after the other; the frames of an answer go out in order.
@@ -148,7 +117,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.request.Context()))
 	c.revocable(s.cancel)
-	defer context.AfterFunc(g.sockets.ctx, func() { s.cancel(errStopping) })()
+	defer g.sockets.connections.OnStop(s.cancel)()
 	var helpers sync.WaitGroup
 	helpers.Go(s.read)
 	helpers.Go(s.keepAlive)
@@ -179,7 +148,7 @@ func (s *socket) serve(c *call, handle frameHandler,
 		select {
 		case <-s.ctx.Done():
 			return websocket.StatusGoingAway, "the connection has ended"
-		case <-s.gateway.sockets.ending:
+		case <-s.gateway.sockets.connections.Ending():
 			return websocket.StatusGoingAway, "the server is shutting down"
 		case f := <-s.frames:
 			if err := s.answer(c, f, handle, failed); err != nil {
@@ -240,7 +209,7 @@ func (s *socket) read() {
 	for {
 		kind, from, err := s.conn.Reader(s.ctx)
 		if err != nil {
-			s.cancel(clientGone(err))
+			s.cancel(hijack.ClientGone(err))
 			return
 		}
 		if kind != websocket.MessageText {
@@ -253,7 +222,7 @@ func (s *socket) read() {
 			continue
 		}
 		if err != nil {
-			s.cancel(clientGone(err))
+			s.cancel(hijack.ClientGone(err))
 			return
 		}
 		select {
@@ -316,7 +285,7 @@ func (s *socket) keepAlive() {
 		err := s.conn.Ping(ctx)
 		cancel()
 		if err != nil {
-			s.cancel(clientGone(err))
+			s.cancel(hijack.ClientGone(err))
 			return
 		}
 	}
@@ -327,8 +296,8 @@ func (s *socket) write(frame []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
 	defer cancel()
 	if err := s.conn.Write(ctx, websocket.MessageText, frame); err != nil {
-		s.cancel(clientGone(err))
-		return clientGone(err)
+		s.cancel(hijack.ClientGone(err))
+		return hijack.ClientGone(err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/hijack"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -60,7 +61,7 @@ type flusher interface {
 
 // flusherOf returns that of a call, which is looked for once and not at each event.
 func flusherOf(c *call) flusher {
-	if to, ok := c.ResponseWriter.(*wireResponse); ok {
+	if to, ok := c.ResponseWriter.(*hijack.Response); ok {
 		return to
 	}
 	return controlled{http.NewResponseController(c.response)}
@@ -199,7 +200,7 @@ func (s *stream) write(frame []byte) error {
 	}
 	if err != nil {
 		s.broken = true
-		return clientGone(err)
+		return hijack.ClientGone(err)
 	}
 	return nil
 }

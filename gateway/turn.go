@@ -49,7 +49,7 @@ func (g *Gateway) say(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.detached(request.Stream, func() error { return g.answerTurn(c, request) })
+	return c.runStream(request.Stream, func() error { return g.answerTurn(c, request) })
 }
 
 // answerTurn stores a question and answers it.
@@ -104,7 +104,7 @@ func (g *Gateway) resume(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.detached(request.Stream, func() error { return g.resumeTurn(c, request) })
+	return c.runStream(request.Stream, func() error { return g.resumeTurn(c, request) })
 }
 
 // resumeTurn continues the answer that the path of a call names.

@@ -97,7 +97,7 @@ func (g *Gateway) followTurn(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.detached(true, func() error { return g.watch(c, t, request) })
+	return c.runStream(true, func() error { return g.watch(c, t, request) })
 }
 
 // turnNamed returns the answer that the path of a call names: the one that is

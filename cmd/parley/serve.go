@@ -23,6 +23,7 @@ import (
 
 	"parley/gateway"
 	"parley/gateway/batch"
+	"parley/gateway/hijack"
 	"parley/internal/builtin"
 	"parley/model/weights"
 	"parley/web"
@@ -142,7 +143,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	memory := newGovernor()
 	defer inBackground(ctx, memory.run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)
-	return serveUntilDone(ctx, gateway.NewServer(s.addr, memory.counting(front)), listener, front, s.drain, out)
+	return serveUntilDone(ctx, hijack.NewServer(s.addr, memory.counting(front)), listener, front, s.drain, out)
 }
 
 // openBatches opens where files and batches are kept. While another server uses
@@ -325,7 +326,7 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 	drain time.Duration, out io.Writer) error {
 	failed := make(chan error, 1)
 	var serving sync.WaitGroup
-	serving.Go(func() { failed <- gateway.Serve(server, l) })
+	serving.Go(func() { failed <- hijack.Serve(server, l) })
 	defer serving.Wait()
 	select {
 	case err := <-failed:

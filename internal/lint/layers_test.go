@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
 	{"fleet/discover", "sim/plan"},
-	{"gateway/answer"},
+	{"gateway/answer", "gateway/hijack"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},

@@ -20,8 +20,8 @@ import (
 
 	"parley"
 	"parley/bench/gatewaycost"
-	"parley/gateway"
 	"parley/gateway/db"
+	"parley/gateway/hijack"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 	"parley/internal/builtin"
@@ -101,7 +101,7 @@ func newProxy() *cobra.Command {
 				r.Body = io.NopCloser(bytes.NewReader(body))
 				proxy.ServeHTTP(w, r)
 			})
-			server := gateway.NewServer("", whole)
+			server := hijack.NewServer("", whole)
 			defer context.AfterFunc(cmd.Context(), func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err

@@ -1,12 +1,12 @@
-package gateway
+package hijack
 
 import (
 	"net/http"
 	"time"
 )
 
-// idleMax is how long a connection is kept on which nothing happens.
-const idleMax = 180 * time.Second
+// IdleMax is how long a connection is kept on which nothing happens.
+const IdleMax = 180 * time.Second
 
 // NewServer returns an HTTP server for handler with the timeouts that streams
 // need. Idle connections stay open for three minutes, longer than clients and
@@ -18,7 +18,7 @@ func NewServer(addr string, handler http.Handler) *http.Server {
 		Addr:              addr,
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       idleMax,
+		IdleTimeout:       IdleMax,
 		MaxHeaderBytes:    64 << 10,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/hijack"
 )
 
 // A wire is one connection to a server, as a client has it.
@@ -75,11 +76,11 @@ func TestStreamGivesItsConnectionBack(t *testing.T) {
 			if response, _ := w.receive(); response.StatusCode != 200 {
 				t.Fatal(response.Status)
 			}
-			time.Sleep(idleMax / 2) // it waits for as long as any other
+			time.Sleep(hijack.IdleMax / 2) // it waits for as long as any other
 		}
 		w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
 		w.receive()
-		time.Sleep(idleMax)
+		time.Sleep(hijack.IdleMax)
 		if _, err := w.in.ReadByte(); err != io.EOF {
 			t.Errorf("nothing came for as long as a connection is kept, and then %v", err)
 		}

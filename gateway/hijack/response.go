@@ -1,4 +1,4 @@
-package gateway
+package hijack
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A wireResponse writes an answer to a connection that was taken from the HTTP
+// A Response writes an answer to a connection that was taken from the HTTP
 // server, as HTTP/1.1. What is written goes out with the next flush, headers and
 // all in one piece; between flushes it has no memory.
-type wireResponse struct {
+type Response struct {
 	conn   net.Conn
 	header http.Header
 	// status was sent, or is with the next flush; a chunked body has no length.
@@ -23,30 +23,30 @@ type wireResponse struct {
 	err  error
 }
 
-// wireRoom has buffers for all answers, as only who writes has one.
-var wireRoom = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// rooms has buffers for all answers, as only who writes has one.
+var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// wireRoomMax is how large a buffer may be that is kept, and how much may wait.
-const wireRoomMax = 16 << 10
+// roomMax is how large a buffer may be that is kept, and how much may wait.
+const roomMax = 16 << 10
 
 // Header returns the headers, which can be changed until the status is written.
-// Nobody keeps them after that.
-func (w *wireResponse) Header() http.Header {
+// They are not kept after that.
+func (w *Response) Header() http.Header {
 	if w.header == nil {
 		w.header = http.Header{}
 	}
 	return w.header
 }
 
-func (w *wireResponse) buffer() *bytes.Buffer {
+func (w *Response) buffer() *bytes.Buffer {
 	if w.room == nil {
-		w.room = wireRoom.Get().(*bytes.Buffer)
+		w.room = rooms.Get().(*bytes.Buffer)
 	}
 	return w.room
 }
 
 // WriteHeader begins the answer.
-func (w *wireResponse) WriteHeader(status int) {
+func (w *Response) WriteHeader(status int) {
 	if w.status != 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (w *wireResponse) WriteHeader(status int) {
 }
 
 // Write adds to the body.
-func (w *wireResponse) Write(p []byte) (int, error) {
+func (w *Response) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.err != nil || len(p) == 0 {
 		return 0, w.err
@@ -83,14 +83,14 @@ func (w *wireResponse) Write(p []byte) (int, error) {
 	if w.chunked {
 		b.WriteString("\r\n")
 	}
-	if b.Len() > wireRoomMax {
+	if b.Len() > roomMax {
 		return len(p), w.FlushError()
 	}
 	return len(p), nil
 }
 
 // FlushError sends what was written. Once that has failed nothing more is sent.
-func (w *wireResponse) FlushError() error {
+func (w *Response) FlushError() error {
 	if w.room == nil {
 		return w.err
 	}
@@ -104,17 +104,17 @@ func (w *wireResponse) FlushError() error {
 }
 
 func keepRoom(b *bytes.Buffer) {
-	if b.Cap() <= wireRoomMax {
+	if b.Cap() <= roomMax {
 		b.Reset()
-		wireRoom.Put(b)
+		rooms.Put(b)
 	}
 }
 
 // SetWriteDeadline bounds how long a flush may take.
-func (w *wireResponse) SetWriteDeadline(at time.Time) error { return w.conn.SetWriteDeadline(at) }
+func (w *Response) SetWriteDeadline(at time.Time) error { return w.conn.SetWriteDeadline(at) }
 
 // end completes the body.
-func (w *wireResponse) end() error {
+func (w *Response) end() error {
 	if w.status == 0 {
 		return net.ErrClosed // the client left before there was anything to say
 	}

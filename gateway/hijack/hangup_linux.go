@@ -1,4 +1,4 @@
-package gateway
+package hijack
 
 import (
 	"crypto/tls"
@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// departures sees clients leave while their streams are open. For one stream a
+// A hangupWatcher sees clients hang up while their streams are open. For one stream a
 // goroutine could wait for that, reading what never comes; for thousands their stacks
 // would be a good part of all the memory that streams take. The zero value is ready.
-type departures struct {
+type hangupWatcher struct {
 	mu sync.Mutex
 	// queue is the system's list of connections to tell of; nil before the first and
 	// once closed. waits are their streams, by the number that the system was given.
 	queue  *os.File
 	closed bool
-	waits  map[uint64]*apart
+	waits  map[uint64]*Stream
 	last   uint64
 }
 
@@ -40,13 +40,13 @@ func socketOf(conn net.Conn) syscall.RawConn {
 
 var errHungUp = errors.New("it has hung up")
 
-// departuresAtOnce is how many are heard of by one call of the system.
-const departuresAtOnce = 128
+// hangupsAtOnce is how many hang-ups one system call returns at most.
+const hangupsAtOnce = 128
 
-// watch sees to it that a stream ends when its client leaves, until unwatch. It
+// watch ends a stream when its client hangs up, until unwatch. It
 // reports false if it cannot, as with connections that are not the system's.
-func (d *departures) watch(a *apart) bool {
-	socket := socketOf(a.conn)
+func (d *hangupWatcher) watch(s *Stream) bool {
+	socket := socketOf(s.conn)
 	if socket == nil {
 		return false
 	}
@@ -56,28 +56,28 @@ func (d *departures) watch(a *apart) bool {
 		return false
 	}
 	d.last++
-	a.number = d.last
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(a.number)),
-		Pad: int32(a.number >> 32)}
+	s.number = d.last
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(s.number)),
+		Pad: int32(s.number >> 32)}
 	if d.control(socket, unix.EPOLL_CTL_ADD, &event) != nil {
 		return false
 	}
-	d.waits[a.number] = a
+	d.waits[s.number] = s
 	return true
 }
 
 // unwatch lets go of a stream.
-func (d *departures) unwatch(a *apart) {
+func (d *hangupWatcher) unwatch(s *Stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.waits, a.number)
+	delete(d.waits, s.number)
 	if d.queue != nil {
-		_ = d.control(socketOf(a.conn), unix.EPOLL_CTL_DEL, nil) // one that is closed is gone from the list
+		_ = d.control(socketOf(s.conn), unix.EPOLL_CTL_DEL, nil) // one that is closed is gone from the list
 	}
 }
 
 // begin makes the list with its first connection. The lock is held.
-func (d *departures) begin() bool {
+func (d *hangupWatcher) begin() bool {
 	if d.queue != nil || d.closed {
 		return d.queue != nil
 	}
@@ -89,13 +89,13 @@ func (d *departures) begin() bool {
 		_ = unix.Close(fd)
 		return false
 	}
-	d.queue, d.waits = os.NewFile(uintptr(fd), "departures"), map[uint64]*apart{}
+	d.queue, d.waits = os.NewFile(uintptr(fd), "hang-ups"), map[uint64]*Stream{}
 	go d.listen(d.queue)
 	return true
 }
 
 // control changes the list. The lock is held.
-func (d *departures) control(socket syscall.RawConn, change int, event *unix.EpollEvent) (err error) {
+func (d *hangupWatcher) control(socket syscall.RawConn, change int, event *unix.EpollEvent) (err error) {
 	queue, err := d.queue.SyscallConn()
 	if err != nil {
 		return err
@@ -107,13 +107,13 @@ func (d *departures) control(socket syscall.RawConn, change int, event *unix.Epo
 	return errors.Join(err, fault)
 }
 
-// listen ends streams whose clients leave, until the list is closed.
-func (d *departures) listen(queue *os.File) {
+// listen ends streams whose clients hang up, until the list is closed.
+func (d *hangupWatcher) listen(queue *os.File) {
 	raw, err := queue.SyscallConn()
 	if err != nil {
 		return
 	}
-	events := make([]unix.EpollEvent, departuresAtOnce)
+	events := make([]unix.EpollEvent, hangupsAtOnce)
 	_ = raw.Read(func(list uintptr) (over bool) {
 		for {
 			n, err := unix.EpollWait(int(list), events, 0)
@@ -130,21 +130,28 @@ func (d *departures) listen(queue *os.File) {
 	})
 }
 
-// end ends the streams that the system tells of.
-func (d *departures) end(events []unix.EpollEvent) {
+// end ends the streams of events.
+func (d *hangupWatcher) end(events []unix.EpollEvent) {
 	for i := range events {
 		number := uint64(uint32(events[i].Fd)) | uint64(uint32(events[i].Pad))<<32
 		d.mu.Lock()
-		a := d.waits[number]
+		s := d.waits[number]
 		d.mu.Unlock()
-		if a != nil {
-			a.cancel(clientGone(errHungUp))
+		if s != nil {
+			s.cancel(ClientGone(errHungUp))
 		}
 	}
 }
 
+// watched returns how many streams are watched now, and how many ever were.
+func (d *hangupWatcher) watched() (now int, ever uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waits), d.last
+}
+
 // close ends listening. Nothing is watched after it.
-func (d *departures) close() {
+func (d *hangupWatcher) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed = true; d.queue != nil {

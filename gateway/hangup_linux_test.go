@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/hijack"
 
 	"parley/internal/tlsfile"
 )
@@ -22,14 +23,14 @@ import (
 func (s *server) onSockets(secure bool) (dial func() *wire) {
 	s.t.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(s.t)
-	address, server := l.Addr().String(), NewServer("", s.gateway)
+	address, server := l.Addr().String(), hijack.NewServer("", s.gateway)
 	if secure {
 		dir := s.t.TempDir()
 		certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 		writeCertificate(s.t, certFile, keyFile, 7)
 		l = must(tlsfile.LoadCertificate(certFile, keyFile, slog.Default()))(s.t).Listen(l, nil)
 	}
-	go Serve(server, l)
+	go hijack.Serve(server, l)
 	s.t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -57,38 +58,31 @@ func until(t *testing.T, what string, true func() bool) {
 	}
 }
 
-func (d *departures) watched() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waits)
+// watched returns how many streams are watched for hang-ups now.
+func (s *server) watched() int {
+	now, _ := s.gateway.sockets.connections.Watched()
+	return now
 }
 
-// ever returns how many streams were watched since the start.
-func (d *departures) ever() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
-}
-
-// TestDeparturesAreSeen has many clients leave at once, in each way there is, and
+// TestHangupsAreSeen has many clients leave at once, in each way there is, and
 // others stay.
-func TestDeparturesAreSeen(t *testing.T) {
-	t.Run("plain", func(t *testing.T) { seeDepartures(t, false) })
-	t.Run("encrypted", func(t *testing.T) { seeDepartures(t, true) })
+func TestHangupsAreSeen(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { seeHangups(t, false) })
+	t.Run("encrypted", func(t *testing.T) { seeHangups(t, true) })
 }
 
-func seeDepartures(t *testing.T, secure bool) {
+func seeHangups(t *testing.T, secure bool) {
 	on := &worker{script: speak(t, "Hello there", time.Hour)}
 	s := start(t, on, func(c *Config) { c.Admission.Off = true })
 	dial := s.onSockets(secure)
-	const clients = 3 * departuresAtOnce
+	const clients = 384 // three times what one system call returns
 	wires := make([]*wire, clients)
 	for i := range wires {
 		wires[i] = dial()
 		wires[i].send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
 	}
 	working := func(n int) func() bool {
-		return func() bool { return int(on.active.Load()) == n && s.gateway.sockets.leaving.watched() == n }
+		return func() bool { return int(on.active.Load()) == n && s.watched() == n }
 	}
 	until(t, "all streams are open and watched", working(clients))
 	wires[0].send("1.1", "GET", "/v1/models", "") // who asks for more stays
@@ -148,7 +142,7 @@ func comeBack(t *testing.T, secure bool) {
 			}
 		}
 	}
-	until(t, "nothing is watched once all is answered", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
+	until(t, "nothing is watched once all is answered", func() bool { return s.watched() == 0 })
 }
 
 // TestBrokenStreamsHoldNoConnection gives a client up that does not read, and expects
@@ -164,9 +158,12 @@ func TestBrokenStreamsHoldNoConnection(t *testing.T) {
 	s := start(t, &worker{script: much}, func(c *Config) { c.WriteWaitMax = 50 * time.Millisecond })
 	w := s.onSockets(false)()
 	w.send("1.1", "POST", chatPath, chatBody(`,"stream":true`))
-	until(t, "the stream is open", func() bool { return s.gateway.sockets.leaving.ever() == 1 })
-	until(t, "the client is given up", func() bool { return s.gateway.sockets.leaving.watched() == 0 })
-	_ = w.SetReadDeadline(time.Now().Add(idleMax / 2))
+	until(t, "the stream is open", func() bool {
+		_, ever := s.gateway.sockets.connections.Watched()
+		return ever == 1
+	})
+	until(t, "the client is given up", func() bool { return s.watched() == 0 })
+	_ = w.SetReadDeadline(time.Now().Add(hijack.IdleMax / 2))
 	for {
 		if _, err := w.in.Discard(1 << 10); err != nil {
 			if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
