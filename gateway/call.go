@@ -55,7 +55,7 @@ type call struct {
 	socket *socket
 	// detached is set if the call can continue after its handler, and rest is what is
 	// left to do then.
-	detached *hijack.Stream
+	detached *hijack.DetachedStream
 	rest     func() error
 	// stream is set once events are being sent.
 	stream *stream

@@ -61,7 +61,7 @@ type flusher interface {
 
 // flusherOf returns that of a call, which is looked for once and not at each event.
 func flusherOf(c *call) flusher {
-	if to, ok := c.ResponseWriter.(*hijack.Response); ok {
+	if to, ok := c.ResponseWriter.(*hijack.ResponseWriter); ok {
 		return to
 	}
 	return controlled{http.NewResponseController(c.response)}

@@ -1,4 +1,4 @@
-// Package hijack lets streams leave the HTTP server. A [Stream] continues a response
+// Package hijack lets streams leave the HTTP server. A [DetachedStream] continues a response
 // after its handler has returned, on a connection that was taken from net/http, and
 // gives the connection back when the response has ended.
 //
@@ -19,7 +19,7 @@
 //
 // Together that is about three quarters of the memory of an open stream, and memory is
 // what bounds how many clients one gateway can hold. So a stream that has done its
-// large work (it is parsed, screened, tokenized, and reserved) leaves all of this
+// large work (it is parsed, screened, tokenized, and its tokens are reserved) leaves all of this
 // behind: the handler returns, and a new goroutine with a small stack writes what comes,
 // with buffers that it has only while it writes.
 //
@@ -58,17 +58,17 @@
 // A connection has one owner at any time. Each line ends with the event that hands it to
 // the owner of the next line:
 //
-//	until                       reads the connection       writes            may close it
-//	------------------------    -----------------------    --------------    ---------------
-//	Detach                      net/http                   net/http          net/http
-//	Hijack succeeds             net/http                   handler           net/http
-//	the response is complete    none on Linux (epoll),     Stream.Serve      Stream.Serve
-//	                            else Stream.await
-//	first byte or end           Stream.await               none              Stream.await
-//	Accept returns it           none                       none              the listener
-//	the next request            net/http                   net/http          net/http
+//	until                       reads it                  writes            may close it
+//	------------------------    ----------------------    --------------    --------------
+//	Detach                      net/http                  net/http          net/http
+//	Hijack succeeds             net/http                  the handler       net/http
+//	the response is complete    none on Linux (epoll),    Serve             Serve
+//	                            else await
+//	first byte or end           await                     none              await
+//	Accept returns it           none                      none              the listener
+//	the next request            net/http                  net/http          net/http
 //
-// Fields of a [Stream] follow the connection: Hijack sets conn, response and early before
+// Fields of a [DetachedStream] follow the connection: Hijack sets conn, response and early before
 // the goroutine of Serve starts; Serve alone changes reusable, and closes over after that;
 // await reads both after over is closed. The context is the only thing that others touch
 // meanwhile: the hang-up watcher, a revoked key and the shutdown cancel it, and the work

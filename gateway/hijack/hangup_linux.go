@@ -20,7 +20,7 @@ type hangupWatcher struct {
 	// once closed. waits are their streams, by the number that the system was given.
 	queue  *os.File
 	closed bool
-	waits  map[uint64]*Stream
+	waits  map[uint64]*DetachedStream
 	last   uint64
 }
 
@@ -45,7 +45,7 @@ const hangupsAtOnce = 128
 
 // watch ends a stream when its client hangs up, until unwatch. It
 // reports false if it cannot, as with connections that are not the system's.
-func (d *hangupWatcher) watch(s *Stream) bool {
+func (d *hangupWatcher) watch(s *DetachedStream) bool {
 	socket := socketOf(s.conn)
 	if socket == nil {
 		return false
@@ -67,7 +67,7 @@ func (d *hangupWatcher) watch(s *Stream) bool {
 }
 
 // unwatch lets go of a stream.
-func (d *hangupWatcher) unwatch(s *Stream) {
+func (d *hangupWatcher) unwatch(s *DetachedStream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.waits, s.number)
@@ -89,7 +89,7 @@ func (d *hangupWatcher) begin() bool {
 		_ = unix.Close(fd)
 		return false
 	}
-	d.queue, d.waits = os.NewFile(uintptr(fd), "hang-ups"), map[uint64]*Stream{}
+	d.queue, d.waits = os.NewFile(uintptr(fd), "hang-ups"), map[uint64]*DetachedStream{}
 	go d.listen(d.queue)
 	return true
 }

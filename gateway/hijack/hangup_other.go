@@ -6,9 +6,9 @@ package hijack
 // connections at once without a goroutine for each of them.
 type hangupWatcher struct{}
 
-func (*hangupWatcher) watch(*Stream) bool { return false }
+func (*hangupWatcher) watch(*DetachedStream) bool { return false }
 
-func (*hangupWatcher) unwatch(*Stream) {}
+func (*hangupWatcher) unwatch(*DetachedStream) {}
 
 func (*hangupWatcher) watched() (now int, ever uint64) { return 0, 0 }
 

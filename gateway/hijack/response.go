@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A Response writes an answer to a connection that was taken from the HTTP
+// A ResponseWriter writes an answer to a connection that was taken from the HTTP
 // server, as HTTP/1.1. What is written goes out with the next flush, headers and
 // all in one piece; between flushes it has no memory.
-type Response struct {
+type ResponseWriter struct {
 	conn   net.Conn
 	header http.Header
 	// status was sent, or is with the next flush; a chunked body has no length.
@@ -31,14 +31,14 @@ const roomMax = 16 << 10
 
 // Header returns the headers, which can be changed until the status is written.
 // They are not kept after that.
-func (w *Response) Header() http.Header {
+func (w *ResponseWriter) Header() http.Header {
 	if w.header == nil {
 		w.header = http.Header{}
 	}
 	return w.header
 }
 
-func (w *Response) buffer() *bytes.Buffer {
+func (w *ResponseWriter) buffer() *bytes.Buffer {
 	if w.room == nil {
 		w.room = rooms.Get().(*bytes.Buffer)
 	}
@@ -46,7 +46,7 @@ func (w *Response) buffer() *bytes.Buffer {
 }
 
 // WriteHeader begins the answer.
-func (w *Response) WriteHeader(status int) {
+func (w *ResponseWriter) WriteHeader(status int) {
 	if w.status != 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (w *Response) WriteHeader(status int) {
 }
 
 // Write adds to the body.
-func (w *Response) Write(p []byte) (int, error) {
+func (w *ResponseWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.err != nil || len(p) == 0 {
 		return 0, w.err
@@ -90,7 +90,7 @@ func (w *Response) Write(p []byte) (int, error) {
 }
 
 // FlushError sends what was written. Once that has failed nothing more is sent.
-func (w *Response) FlushError() error {
+func (w *ResponseWriter) FlushError() error {
 	if w.room == nil {
 		return w.err
 	}
@@ -111,10 +111,10 @@ func keepRoom(b *bytes.Buffer) {
 }
 
 // SetWriteDeadline bounds how long a flush may take.
-func (w *Response) SetWriteDeadline(at time.Time) error { return w.conn.SetWriteDeadline(at) }
+func (w *ResponseWriter) SetWriteDeadline(at time.Time) error { return w.conn.SetWriteDeadline(at) }
 
 // end completes the body.
-func (w *Response) end() error {
+func (w *ResponseWriter) end() error {
 	if w.status == 0 {
 		return net.ErrClosed // the client left before there was anything to say
 	}

@@ -10,9 +10,9 @@ import (
 	"parley"
 )
 
-// A Stream is a response that continues after its handler has returned, on a goroutine
+// A DetachedStream is a response that continues after its handler has returned, on a goroutine
 // and with a writer of its own. See the package documentation for who owns what.
-type Stream struct {
+type DetachedStream struct {
 	// ctx is the request's, which cancel ends; what an endpoint derives from it may end
 	// sooner. unlink keeps it from ending with the handler.
 	ctx    context.Context
@@ -21,7 +21,7 @@ type Stream struct {
 
 	conn     net.Conn
 	listener *returningListener
-	response *Response
+	response *ResponseWriter
 	// early is what the client has sent already behind its request.
 	early []byte
 	// over is closed when the response has ended, reusable set before that if the
@@ -36,14 +36,14 @@ type Stream struct {
 // can be taken and given back; otherwise it returns nil and r. The context of the
 // returned request does not end with the handler's. It must come before anything is
 // started that the context could end.
-func Detach(r *http.Request) (*Stream, *http.Request) {
+func Detach(r *http.Request) (*DetachedStream, *http.Request) {
 	served := r.Context()
 	listener, _ := served.Value(listenerKey{}).(*returningListener)
 	if listener == nil || r.ProtoMajor != 1 || r.ProtoMinor == 0 || r.Close {
 		return nil, r
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(served))
-	s := &Stream{
+	s := &DetachedStream{
 		ctx:      ctx,
 		cancel:   cancel,
 		listener: listener,
@@ -54,12 +54,12 @@ func Detach(r *http.Request) (*Stream, *http.Request) {
 }
 
 // Cancel ends the stream.
-func (s *Stream) Cancel(cause error) { s.cancel(cause) }
+func (s *DetachedStream) Cancel(cause error) { s.cancel(cause) }
 
 // Hijack takes the connection of w from the server and returns what writes to it now;
 // nil if it cannot be had. The caller must call Serve after it, and should let go of the
 // request's body, which refers to the server's buffers.
-func (s *Stream) Hijack(of *Connections, w http.ResponseWriter) *Response {
+func (s *DetachedStream) Hijack(of *Connections, w http.ResponseWriter) *ResponseWriter {
 	if !of.Enter() {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *Stream) Hijack(of *Connections, w http.ResponseWriter) *Response {
 		conn = again.Conn
 	}
 	s.conn, s.early = conn, unread(buffered.Reader)
-	s.response = &Response{conn: conn, header: header}
+	s.response = &ResponseWriter{conn: conn, header: header}
 	s.unlink()
 	return s.response
 }
@@ -87,7 +87,7 @@ func unread(r *bufio.Reader) []byte {
 // Serve runs send, which writes the response and reports whether nothing that it wrote
 // was lost; then it completes the response within writeWait, and runs finish. The
 // connection is given back if all went well, and else closed.
-func (s *Stream) Serve(of *Connections, writeWait time.Duration, send func() (intact bool), finish func()) {
+func (s *DetachedStream) Serve(of *Connections, writeWait time.Duration, send func() (intact bool), finish func()) {
 	defer of.Leave()
 	defer of.OnStop(s.cancel)()
 	defer s.watch(of)()
@@ -102,7 +102,7 @@ func (s *Stream) Serve(of *Connections, writeWait time.Duration, send func() (in
 
 // watch ends the stream when its client hangs up. The caller must call over when the
 // response has ended.
-func (s *Stream) watch(of *Connections) (over func()) {
+func (s *DetachedStream) watch(of *Connections) (over func()) {
 	watched := of.hangups.watch(s)
 	if !watched {
 		go s.await()
@@ -123,7 +123,7 @@ func (s *Stream) watch(of *Connections) (over func()) {
 
 // await waits until the client sends something or hangs up, which ends the stream if it
 // is still open. Once it has ended, the connection is given back with the next request.
-func (s *Stream) await() {
+func (s *DetachedStream) await() {
 	first := s.early
 	if len(first) == 0 {
 		first = make([]byte, 1)
