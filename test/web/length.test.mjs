@@ -1,7 +1,7 @@
 // Chats that outgrow the context, and texts that go along as files.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, kept, openPage, openPages, say, writing } from './pages.mjs';
+import { answerAtLength, answered, endless, kept, openPage, openPages, say, writing } from './pages.mjs';
 
 const rig = openPages('--context', '256');
 
@@ -14,14 +14,14 @@ async function choosePolicy(page, policy) {
 
 test('an answer that fills the context says so, and goes on', async () => {
   const page = await openPage(rig);
-  await answerAtLength(page);
+  await answerAtLength(page, { ignore_eos: true });
   await say(page, 'Tell me a long story.');
   await page.waitForSelector('text=The context of 256 tokens is full.');
   await page.waitForSelector('.composer >> text=Full: the oldest messages will be dropped.');
   const [, answer] = await kept(rig, page);
   assert.equal(answer.finish_reason, 'length');
   await page.unroute('**/messages');
-  await page.route('**/resume', (route) => route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }));
+  await page.route('**/resume', (route) => route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ...endless }) }));
   await page.getByRole('button', { name: 'Continue', exact: true }).click();
   await writing(page, answer.text.length + 200);
   await page.keyboard.press('Escape');
@@ -34,7 +34,7 @@ test('an answer that fills the context says so, and goes on', async () => {
 test('where the middle may fade, an answer is longer than the context', async () => {
   const page = await openPage(rig);
   await choosePolicy(page, 'slide');
-  await answerAtLength(page);
+  await answerAtLength(page, { ignore_eos: true, max_tokens: 1_000_000 });
   const sent = page.waitForRequest((r) => r.method() === 'POST' && r.url().endsWith('/messages'));
   await say(page, 'Tell me a long story.');
   assert.equal((await sent).postDataJSON().attention_sink_tokens, 64);

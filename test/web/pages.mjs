@@ -116,11 +116,18 @@ export async function openWith(rig, secret, path, ready, options = {}) {
   return page;
 }
 
-/** Lets answers go on past the model's own end, until the context is full: some seconds. */
-export async function answerAtLength(page) {
+/**
+ * Has the server write for as long as it is let: past the model's own end, and
+ * with attention sinks past its context. Machines are fast, so an answer that a
+ * test wants to interrupt must have no end of its own.
+ */
+export const endless = { ignore_eos: true, attention_sink_tokens: 64, max_tokens: 1_000_000 };
+
+/** Has the answers of a page go on until they are stopped, or as members of the request say. */
+export async function answerAtLength(page, members = endless) {
   await page.route('**/messages', async (route) => {
     if (route.request().method() !== 'POST') return route.continue();
-    return route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) });
+    return route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ...members }) });
   });
 }
 

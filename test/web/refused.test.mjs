@@ -1,7 +1,7 @@
 // Who has waited in vain: the server says when to come again, and the page does that if one wants it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, kept, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, endless, kept, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
 
 const rig = openPages('--seqs', '1', '--share', 'off', '--queue-wait', '2s', '--shed-start', 'off');
 const question = 'Is there room for one more?';
@@ -9,10 +9,10 @@ const question = 'Is there room for one more?';
 /** Has the server write for somebody else, and others wait at the engine's door, until it is told to stop. */
 async function occupy() {
   const others = new AbortController();
-  const body = (max_tokens) => JSON.stringify({ model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens, ignore_eos: true, stream: true });
-  const ask = (tokens) => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body(tokens), signal: others.signal });
-  const first = await ask(2000);
-  const rest = [first, ...Array.from({ length: 8 }, () => ask(100))].map(async (r) => (await r).body.pipeTo(new WritableStream())).map((p) => p.catch(() => undefined));
+  const body = JSON.stringify({ model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], ...endless, stream: true });
+  const ask = () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: others.signal });
+  const first = await ask();
+  const rest = [first, ...Array.from({ length: 8 }, ask)].map(async (r) => (await r).body.pipeTo(new WritableStream())).map((p) => p.catch(() => undefined));
   return async () => {
     others.abort();
     await Promise.all(rest);

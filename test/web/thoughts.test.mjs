@@ -8,7 +8,7 @@ import { answered, kept, lastAnswer, openPage, openPages, say, shot, wantAccessi
 import { writeThinker } from './thinker.mjs';
 
 const file = join(tmpdir(), `parley-thinker-${process.pid}.gguf`);
-const thoughts = await writeThinker(file, { thoughts: 900, answer: ['The', ' sea', ' is', ' blue', '.'] });
+const thoughts = await writeThinker(file, { thoughts: 1200, answer: ['The', ' sea', ' is', ' blue', '.'] });
 after(() => rm(file, { force: true }));
 const rig = openPages('--model', `thinker=${file}`);
 
@@ -26,6 +26,7 @@ test('thoughts stream folded, can be looked at meanwhile, and the answer follows
   const latest = () => page.locator('.live .latest').innerText();
   const first = await latest();
   await page.waitForFunction((was) => (document.querySelector('.live .latest')?.textContent ?? was) !== was, first);
+  rig.server.child.kill('SIGSTOP'); // so that the model thinks for as long as the page is looked at
   assert.equal(await page.locator('.live .thoughts').getAttribute('open'), null);
   assert.equal(await page.locator('.live .whole').count(), 0);
   await wantAccessible(page, 'while a model thinks');
@@ -33,6 +34,7 @@ test('thoughts stream folded, can be looked at meanwhile, and the answer follows
   await page.locator('.live .thoughts summary').click();
   const seen = words(await page.locator('.live .whole').innerText());
   assert.deepEqual(seen, words(thoughts).slice(0, seen.length));
+  rig.server.child.kill('SIGCONT');
   await answered(page);
   assert.equal(await lastAnswer(page), 'The sea is blue.');
   const unfolded = page.locator('article:not(.mine) .thoughts[open]');
@@ -73,7 +75,7 @@ test('loaded anew in mid-thought the page goes on, and stopped it keeps what was
   const [, answer] = await kept(rig, page);
   assert.equal(answer.outcome, 'cancelled');
   const said = words(answer.reasoning_content);
-  assert.ok(said.length > 0 && said.length < 900, `${said.length} words`);
+  assert.ok(said.length > 0 && said.length < 1200, `${said.length} words`);
   await page.tap('article:not(.mine) .thoughts summary');
   assert.deepEqual(words(await page.locator('article:not(.mine) .whole').innerText()), said);
   await page.closeClean();

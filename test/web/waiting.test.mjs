@@ -1,14 +1,14 @@
 // What people see while they wait: the line, the prompt, the first token, and refusals.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, endless, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
 
 const rig = openPages('--seqs', '1', '--step-tokens', '64', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
 /** Has the server write for somebody else until it is told to stop. */
 async function occupy() {
   const others = new AbortController();
-  const body = { model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 1500, ignore_eos: true, stream: true };
+  const body = { model: 'polly', messages: [{ role: 'user', content: 'Tell me a story.' }], ...endless, stream: true };
   const response = await fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: others.signal });
   assert.equal(response.status, 200);
   const reading = response.body.pipeTo(new WritableStream()).catch(() => undefined);
@@ -49,7 +49,7 @@ test('a rejected chat keeps its text, shows why, and is then answered', async ()
   // The line is as long as it may be; those in it are answered when the first has ended.
   const others = new AbortController();
   const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
-  const lined = Array.from({ length: 12 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
+  const lined = Array.from({ length: 40 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
   await say(page, 'Is there room for one more?');
   const refused = page.locator('.broken.error, .failure');
   await refused.waitFor();
