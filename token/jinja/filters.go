@@ -231,12 +231,12 @@ func filterAttr(in *interp, v Value, args callArgs) (Value, error) {
 
 // filterFormat is the % operator with the arguments as a tuple or mapping.
 func filterFormat(in *interp, v Value, args callArgs) (Value, error) {
-	text, err := in.softStr(v)
+	text, err := in.print(v)
 	if err != nil {
 		return nil, err
 	}
 	if len(args.names) == 0 {
-		return in.percentFormat(text, &Tuple{Items: args.pos})
+		return in.percentFormat(text.value(), &Tuple{Items: args.pos})
 	}
 	if len(args.pos) > 0 {
 		return nil, valueErrorf("can't handle positional and keyword arguments at the same time")
@@ -245,7 +245,7 @@ func filterFormat(in *interp, v Value, args callArgs) (Value, error) {
 	for i, name := range args.names {
 		m.Set(name, args.named[i])
 	}
-	return in.percentFormat(text, m)
+	return in.percentFormat(text.value(), m)
 }
 
 func filterToJSON(in *interp, v Value, args callArgs) (Value, error) {

@@ -18,7 +18,8 @@ func (in *interp) percentFormat(self, arg Value) (Value, error) {
 	if err := f.run(format); err != nil {
 		return nil, err
 	}
-	return f.result().value(), nil
+	t := f.result()
+	return &t, nil
 }
 
 type percentFormatter struct {
@@ -30,7 +31,7 @@ type percentFormatter struct {
 	byName bool
 }
 
-func (f *percentFormatter) run(format Text) error {
+func (f *percentFormatter) run(format Text) (err error) {
 	f.reprWriter.in = f.in
 	for {
 		at := strings.IndexByte(format.text, '%')
@@ -40,11 +41,9 @@ func (f *percentFormatter) run(format Text) error {
 		if err := f.putText(format.Cut(0, at)); err != nil {
 			return err
 		}
-		rest, err := f.directive(format.text[at+1:])
-		if err != nil {
+		if format, err = f.directive(format.from(at + 1)); err != nil {
 			return err
 		}
-		format = format.from(len(format.text) - len(rest))
 	}
 	if f.used < len(f.args) && !f.byName && !isSubscriptable(f.arg) {
 		return typeErrorf("not all arguments converted during string formatting")
@@ -69,46 +68,63 @@ func (f *percentFormatter) next() (Value, error) {
 	return f.args[f.used-1], nil
 }
 
-// directive writes one conversion and returns the format after it.
-func (f *percentFormatter) directive(s string) (string, error) {
+// directive writes the conversion at the beginning of format and returns what follows.
+func (f *percentFormatter) directive(format Text) (Text, error) {
+	text, rest, err := f.expand(format)
+	if err != nil {
+		return Text{}, err
+	}
+	return rest, f.putText(text)
+}
+
+// expand converts the next argument as the beginning of format asks.
+func (f *percentFormatter) expand(format Text) (text, rest Text, err error) {
+	s := format.text
 	var named Value
 	if strings.HasPrefix(s, "(") {
 		end := strings.IndexByte(s, ')')
 		m, ok := f.arg.(*Map)
 		if end < 0 || !ok {
-			return "", typeErrorf("format requires a mapping")
+			return text, rest, typeErrorf("format requires a mapping")
 		}
 		v, ok := m.Get(s[1:end])
 		if !ok {
-			return "", errorf(RuntimeError, "KeyError: %s", quote(s[1:end]))
+			return text, rest, errorf(RuntimeError, "KeyError: %s", quote(s[1:end]))
 		}
 		named, f.byName, s = v, true, s[end+1:]
 	}
 	spec := formatSpec{fill: " ", precision: -1}
 	s = spec.cutFlags(s)
-	s, err := f.cutSizes(&spec, s)
-	if err != nil {
-		return "", err
+	if s, err = f.cutSizes(&spec, s); err != nil {
+		return text, rest, err
 	}
 	s = strings.TrimLeft(s, "hlL")
 	if s == "" {
-		return "", valueErrorf("incomplete format")
+		return text, rest, valueErrorf("incomplete format")
 	}
 	spec.verb = s[0]
+	how, rest := format.Cut(0, len(format.text)-len(s)+1), format.from(len(format.text)-len(s)+1)
 	if spec.verb == '%' {
-		return s[1:], f.put("%")
+		return Text{text: "%", whole: how.whole}, rest, nil
 	}
 	v := named
 	if !f.byName {
 		if v, err = f.next(); err != nil {
-			return "", err
+			return text, rest, err
 		}
 	}
-	text, err := f.convert(v, spec)
-	if err != nil {
-		return "", err
+	converted, err := f.convert(v, spec)
+	return f.in.formatted(converted, v, how.whole, spec.verb), rest, err
+}
+
+// formatted gives the text that a format makes of v its provenance. All of it is data
+// where the format is, which then chose what to write. So is a character that a number
+// was written as: numbers come with requests, too.
+func (in *interp) formatted(s string, v Value, isOwnFormat bool, verb byte) Text {
+	if _, isText := textOf(v); !isOwnFormat || verb == 'c' && !isText {
+		return Text{text: s}
 	}
-	return s[1:], f.putText(f.in.derived(text, v))
+	return in.derived(s, v)
 }
 
 func (spec *formatSpec) cutFlags(s string) string {
@@ -285,7 +301,7 @@ type braceFormatter struct {
 func (f *braceFormatter) expand(self Value) (Value, error) {
 	format, _ := textOf(self)
 	t, err := f.run(format, 2)
-	return t.value(), err
+	return &t, err
 }
 
 // run expands a format string; depth bounds fields inside format specs.
@@ -318,9 +334,12 @@ func (f *braceFormatter) run(format Text, depth int) (Text, error) {
 		if end < 0 {
 			return Text{}, valueErrorf("expected '}' before end of string")
 		}
-		field, err := f.field(format.text[:end], depth)
+		field, err := f.field(format.Cut(0, end), depth)
 		if err != nil {
 			return Text{}, err
+		}
+		if !brace.whole {
+			field = Text{text: field.text}
 		}
 		if err := w.putText(field); err != nil {
 			return Text{}, err
@@ -351,34 +370,40 @@ func fieldEnd(s string) int {
 }
 
 // field expands "name.attr[key]!conversion:spec".
-func (f *braceFormatter) field(field string, depth int) (Text, error) {
-	name, spec := field, ""
-	if at := strings.IndexAny(field, ":!"); at >= 0 {
-		name, spec = field[:at], field[at:]
+func (f *braceFormatter) field(field Text, depth int) (Text, error) {
+	at := strings.IndexAny(field.text, ":!")
+	if at < 0 {
+		at = len(field.text)
 	}
-	v, err := f.lookup(name)
+	v, err := f.lookup(field.text[:at])
 	if err != nil {
 		return Text{}, err
 	}
-	if strings.HasPrefix(spec, "!") {
-		if v, spec, err = f.conversion(v, spec[1:]); err != nil {
+	spec := field.from(at)
+	if strings.HasPrefix(spec.text, "!") {
+		if v, spec, err = f.conversion(v, spec.from(1)); err != nil {
 			return Text{}, err
 		}
 	}
-	how, err := f.run(Text{text: strings.TrimPrefix(spec, ":")}, depth-1)
+	if strings.HasPrefix(spec.text, ":") {
+		spec = spec.from(1)
+	}
+	how, err := f.run(spec, depth-1) // an argument may choose the fill
 	if err != nil {
 		return Text{}, err
 	}
 	s, err := f.in.formatValue(v, how.text)
-	if strings.Contains(spec, "{") {
-		return Text{text: s}, err // an argument may have chosen the fill
+	verb := byte(0)
+	if how.text != "" {
+		verb = how.text[len(how.text)-1]
 	}
-	return f.in.derived(s, v), err
+	return f.in.formatted(s, v, how.whole || how.text == "", verb), err
 }
 
-func (f *braceFormatter) conversion(v Value, s string) (Value, string, error) {
+func (f *braceFormatter) conversion(v Value, spec Text) (Value, Text, error) {
+	s := spec.text
 	if s == "" || (len(s) > 1 && s[1] != ':') {
-		return nil, "", valueErrorf("expected ':' after conversion specifier")
+		return nil, Text{}, valueErrorf("expected ':' after conversion specifier")
 	}
 	var text string
 	var err error
@@ -390,7 +415,7 @@ func (f *braceFormatter) conversion(v Value, s string) (Value, string, error) {
 	default:
 		err = valueErrorf("unknown conversion specifier '%c'", s[0])
 	}
-	return f.in.derived(text, v).value(), s[1:], err
+	return f.in.formatted(text, v, spec.Cut(0, 1).whole, 0).value(), spec.from(1), err
 }
 
 // lookup finds the value of a field name.

@@ -86,7 +86,7 @@ func (t Text) Cut(start, end int) Text {
 			part.own = append(part.own, s)
 		}
 	}
-	return part
+	return authorSpans(part.own).of(part.text)
 }
 
 // from returns everything from start on.
@@ -196,7 +196,7 @@ func (in *interp) isOwn(v Value, depth int) bool {
 	in.steps++
 	switch v := v.(type) {
 	case string:
-		return false
+		return v == ""
 	case *Text:
 		return v.whole
 	case *List:
