@@ -110,7 +110,7 @@ type Usage struct {
 	// gateway counts them; a worker need not.
 	ReasoningTokens int `json:",omitzero"`
 	// DroppedTokens is how many tokens the choices forgot because the text
-	// outgrew the context; see [Request.Sinks].
+	// outgrew the context; see [Request.SinkTokens].
 	DroppedTokens int `json:",omitzero"`
 	// Queued is the wait before the first step, Prefill the time from there to
 	// the first token, Decode from there to the last.

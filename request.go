@@ -65,30 +65,30 @@ type Request struct {
 	// Expired work is dropped before it is computed.
 	Deadline time.Time `json:",omitzero"`
 	// Salt keeps the request's context from being shared with requests of
-	// another salt, but for its first Public tokens, such as a system prompt that
+	// another salt, but for its first PublicTokens tokens, such as a system prompt that
 	// everybody has: the blocks that lie in them are shared with all.
-	Salt   Salt `json:",omitzero"`
-	Public int  `json:",omitzero"`
-	// Sinks, if positive, lets the text outgrow the context: its first so many
+	Salt         Salt `json:",omitzero"`
+	PublicTokens int  `json:",omitzero"`
+	// SinkTokens, if positive, lets the text outgrow the context: its first so many
 	// tokens stay in view, and as many of the latest as there is room for; what
 	// stood between them is forgotten. With 0 a prompt that is too long is
 	// refused, and an answer ends where the context does.
-	Sinks int `json:",omitzero"`
+	SinkTokens int `json:",omitzero"`
 	// Retain is how long the request's context should stay in memory after it.
 	Retain time.Duration `json:",omitzero"`
 	// Resume is what the choices have said already, on a worker that was lost;
 	// empty for a new answer, else one for each choice. What follows is what would
 	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens
 	// count what was said. Deltas and Usage.OutputTokens have only what is new.
-	Resume []Written `json:",omitzero"`
+	Resume []Partial `json:",omitzero"`
 }
 
 // A Turn is what one side of a conversation said. Role is system, user or
 // assistant.
 type Turn struct{ Role, Text string }
 
-// A Written is how far one choice has got. One that is Done is not continued.
-type Written struct {
+// A Partial is how far one choice has got. One that is Done is not continued.
+type Partial struct {
 	Tokens []Token
 	Done   bool
 }

@@ -75,7 +75,7 @@ func (c *choice) plain() bool {
 	if r.Logprobs || r.PromptLogprobs || r.Embed || r.Grammar != nil {
 		return false
 	}
-	if len(c.job.choices) > 1 || r.Sinks > 0 || len(r.Resume) > 0 {
+	if len(c.job.choices) > 1 || r.SinkTokens > 0 || len(r.Resume) > 0 {
 		return false
 	}
 	_, plain := c.sampler.Draw(0)

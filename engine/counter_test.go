@@ -145,7 +145,7 @@ func (n *counter) writeBlock(block int32, src []byte) {
 
 // tiers opens the real tiers behind the counter's pool. Every few blocks read
 // from disk are damaged if lossy is set.
-func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.Found) {
+func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.DiskBlock) {
 	if n.file == "" {
 		n.file = filepath.Join(n.t.TempDir(), "blocks")
 	}

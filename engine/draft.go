@@ -37,7 +37,7 @@ type drafter struct {
 	rows    int // in one pass at most
 	step    compute.Step
 	scratch sample.Scratch
-	turns   []*turn
+	turns   []*draftSeq
 
 	passes int
 	pace   sched.Pace
@@ -54,8 +54,8 @@ type page struct {
 	filled        int
 }
 
-// A turn is one sequence's part in the draft passes before a pass.
-type turn struct {
+// A draftSeq is one sequence's part in the draft passes before a pass.
+type draftSeq struct {
 	choice *choice
 	from   int // the first token to read
 	read   int // how many
@@ -65,7 +65,7 @@ type turn struct {
 }
 
 // scores leaves of a row those that the choice's grammar allows after its guesses.
-func (t *turn) scores(row []float32) []float32 {
+func (t *draftSeq) scores(row []float32) []float32 {
 	c := t.choice
 	if c.matcher == nil {
 		return row
@@ -79,7 +79,7 @@ func (t *turn) scores(row []float32) []float32 {
 
 // accept advances the grammar by a guess. The one with which it ends is not
 // worth a row: nothing comes after it.
-func (t *turn) accept(tok parley.Token) {
+func (t *draftSeq) accept(tok parley.Token) {
 	if c := t.choice; c.matcher != nil && (!t.ahead.Accept(tok) || t.ahead.Final()) {
 		t.depth = len(c.guess) - 1
 		c.guess = c.guess[:t.depth]
@@ -299,7 +299,7 @@ func (d *drafter) begin() {
 }
 
 // add puts tokens of a sequence into the step.
-func (d *drafter) add(t *turn, tokens []parley.Token) {
+func (d *drafter) add(t *draftSeq, tokens []parley.Token) {
 	if len(tokens) == 0 {
 		return
 	}

@@ -12,7 +12,7 @@ func (e *Engine) checkEmbed(r *parley.Request) error {
 		return nil
 	case e.cfg.Width == 0:
 		return parley.Invalid("model", "model %s cannot embed", e.cfg.Model.ID)
-	case r.Choices > 1 || r.PromptLogprobs || r.Logprobs || r.Grammar != nil || r.Sinks > 0:
+	case r.Choices > 1 || r.PromptLogprobs || r.Logprobs || r.Grammar != nil || r.SinkTokens > 0:
 		return parley.Invalid("input", "an embedding has no choices, log-probabilities, grammar or sinks")
 	}
 	return nil

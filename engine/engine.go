@@ -48,7 +48,7 @@ type Config struct {
 	// [tier.ErrDamaged] when the block's content is lost.
 	Move func(m kv.Move) error
 	// Found are the blocks that an earlier process left on the disk.
-	Found []kv.Found
+	Found []kv.DiskBlock
 
 	// Sched bounds the passes and the pool.
 	Sched sched.Config
@@ -268,7 +268,7 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	q := &j.choices[0].seq
 	q.Prompt, q.Most, q.Forks, q.EveryRow, q.Whole = len(prompt), most, len(j.choices)-1, r.PromptLogprobs, r.Embed
 	q.Background, q.Objective, q.Waited = r.Background, firstTokenWithin(&r.Objective), r.Waited
-	q.Class, q.Tenant, q.Salt, q.Public = r.Class, r.Tenant, r.Salt, r.Public
+	q.Class, q.Tenant, q.Salt, q.PublicTokens = r.Class, r.Tenant, r.Salt, r.PublicTokens
 	q.Retain, q.Deadline = r.Retain, r.Deadline
 	if !e.cfg.Sched.Fit(q) {
 		return nil, e.tooBig(q)
@@ -334,7 +334,7 @@ func (e *Engine) check(r *parley.Request) error {
 	if err := checkSinks(r, e.cfg.Model.ContextTokens); err != nil {
 		return err
 	}
-	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 && r.Sinks == 0 {
+	if room := e.cfg.Model.ContextTokens - len(r.Prompt); room < 1 && r.SinkTokens == 0 {
 		return parley.Errorf(parley.ContextTooLong,
 			"the prompt has %d tokens, which leaves no room for an answer in a context of %d", len(r.Prompt),
 			e.cfg.Model.ContextTokens)

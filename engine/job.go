@@ -48,7 +48,7 @@ type choice struct {
 	guess  []parley.Token // what the next pass checks
 	forced []parley.Token // what the grammar leaves no choice about
 	by     spec.Drafter   // who guesses
-	turn   turn           // with the draft network
+	turn   draftSeq       // with the draft network
 	luck   spec.Luck      // with its guesses
 	idle   int            // passes without any
 }

@@ -30,8 +30,8 @@ type programs struct {
 	nodes int
 }
 
-// A compiled grammar is a program or the reason why there is none.
-type compiled struct {
+// A programEntry grammar is a program or the reason why there is none.
+type programEntry struct {
 	key     [sha256.Size]byte
 	program *grammar.Program
 	err     error
@@ -60,14 +60,14 @@ func (p *programs) get(ctx context.Context, g *parley.Grammar) (*grammar.Program
 	if c := p.find(key); c != nil { // compiled by another request meanwhile
 		return c.program, c.err
 	}
-	c := &compiled{key: key}
+	c := &programEntry{key: key}
 	c.program, c.err = grammar.Compile(g)
 	p.keep(c)
 	return c.program, c.err
 }
 
 // find returns what is known of a key, or nil.
-func (p *programs) find(key [sha256.Size]byte) *compiled {
+func (p *programs) find(key [sha256.Size]byte) *programEntry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.known[key]
@@ -75,12 +75,12 @@ func (p *programs) find(key [sha256.Size]byte) *compiled {
 		return nil
 	}
 	p.used.MoveToFront(at)
-	return at.Value.(*compiled)
+	return at.Value.(*programEntry)
 }
 
 // keep remembers c and forgets what was not used for longest. What is larger
 // than all there is room for is not remembered.
-func (p *programs) keep(c *compiled) {
+func (p *programs) keep(c *programEntry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.nodes() > programNodesMax || p.known[c.key] != nil {
@@ -88,13 +88,13 @@ func (p *programs) keep(c *compiled) {
 	}
 	p.known[c.key] = p.used.PushFront(c)
 	for p.nodes += c.nodes(); p.nodes > programNodesMax; {
-		old := p.used.Remove(p.used.Back()).(*compiled)
+		old := p.used.Remove(p.used.Back()).(*programEntry)
 		delete(p.known, old.key)
 		p.nodes -= old.nodes()
 	}
 }
 
-func (c *compiled) nodes() int {
+func (c *programEntry) nodes() int {
 	if c.program == nil {
 		return refusalNodes
 	}

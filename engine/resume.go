@@ -28,7 +28,7 @@ func (e *Engine) checkResume(r *parley.Request) error {
 		if !w.Done {
 			open++
 		}
-		if room := e.cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.Sinks == 0 {
+		if room := e.cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.SinkTokens == 0 {
 			return parley.Invalid("resume",
 				"choice %d has %d tokens after a prompt of %d, more than a context of %d holds", i, len(w.Tokens),
 				len(r.Prompt), e.cfg.Model.ContextTokens)

@@ -26,7 +26,7 @@ func TestAnAnswerGoesOnElsewhere(t *testing.T) {
 				r.PromptLogprobs, r.Logprobs, r.TopLogprobs = false, true, 2
 				r.Sampling.FrequencyPenalty, r.Sampling.RepetitionPenalty = 0.3, 1.1
 				if rng.IntN(4) == 0 {
-					r.Sinks, r.MaxTokens, r.Stop, r.Grammar = 8, 400, parley.Stop{IgnoreEnd: true}, nil
+					r.SinkTokens, r.MaxTokens, r.Stop, r.Grammar = 8, 400, parley.Stop{IgnoreEnd: true}, nil
 				}
 				whole := listen(t, here, r)
 				for range 4 {
@@ -56,7 +56,7 @@ func listen(t *testing.T, e *Engine, r *parley.Request) (out []parley.Delta) {
 // resumed is the request that goes on after the deltas.
 func resumed(r *parley.Request, after []parley.Delta) *parley.Request {
 	again := *r
-	again.Resume = make([]parley.Written, max(1, r.Choices))
+	again.Resume = make([]parley.Partial, max(1, r.Choices))
 	for _, d := range after {
 		w := &again.Resume[d.Choice]
 		w.Tokens, w.Done = append(w.Tokens, d.Tokens...), d.Finish != ""
@@ -87,7 +87,7 @@ func TestACompleteAnswerIsEnded(t *testing.T) {
 			parley.Delta{Finish: parley.FinishStop, StopString: "1,22"}},
 		{parley.Request{Grammar: new(parley.Literal("11,22,33,"))}, parley.Delta{Finish: parley.FinishStop}},
 	} {
-		c.r.Prompt, c.r.Resume = long(3, 20), []parley.Written{{Tokens: []parley.Token{11, 22, 33}}}
+		c.r.Prompt, c.r.Resume = long(3, 20), []parley.Partial{{Tokens: []parley.Token{11, 22, 33}}}
 		if c.want.StopString != "" {
 			c.r.Resume[0].Tokens = c.r.Resume[0].Tokens[:2]
 		}
@@ -101,12 +101,12 @@ func TestACompleteAnswerIsEnded(t *testing.T) {
 
 func TestResumingIsChecked(t *testing.T) {
 	e := newCounter(t, &counter{}, small)
-	said := []parley.Written{{Tokens: []parley.Token{11, 22, 33}}}
+	said := []parley.Partial{{Tokens: []parley.Token{11, 22, 33}}}
 	for name, r := range map[string]parley.Request{
 		"choices":  {Choices: 2, Resume: said},
-		"complete": {Resume: []parley.Written{{Done: true}}},
-		"token":    {Resume: []parley.Written{{Tokens: []parley.Token{counterVocab}}}},
-		"context":  {Resume: []parley.Written{{Tokens: make([]parley.Token, 250)}}},
+		"complete": {Resume: []parley.Partial{{Done: true}}},
+		"token":    {Resume: []parley.Partial{{Tokens: []parley.Token{counterVocab}}}},
+		"context":  {Resume: []parley.Partial{{Tokens: make([]parley.Token, 250)}}},
 		"prompt":   {PromptLogprobs: true, Resume: said},
 		"past end": {MaxTokens: 2, Resume: said},
 		"grammar":  {Grammar: new(parley.Literal("11,2222222")), Resume: said},

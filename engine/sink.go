@@ -19,11 +19,11 @@ const dropShare = 4
 
 // checkSinks reports what is wrong with a request that may outgrow the context.
 func checkSinks(r *parley.Request, context int) error {
-	if most := context / 2; r.Sinks < 0 || r.Sinks > most {
+	if most := context / 2; r.SinkTokens < 0 || r.SinkTokens > most {
 		return parley.Invalid("attention_sink_tokens",
-			"%d tokens cannot be kept for good in a context of %d: use 0 to %d", r.Sinks, context, most)
+			"%d tokens cannot be kept for good in a context of %d: use 0 to %d", r.SinkTokens, context, most)
 	}
-	if r.Sinks > 0 && r.PromptLogprobs {
+	if r.SinkTokens > 0 && r.PromptLogprobs {
 		return parley.Invalid("attention_sink_tokens",
 			"log-probabilities of the prompt need the whole prompt: leave out one of the two")
 	}
@@ -34,11 +34,11 @@ func checkSinks(r *parley.Request, context int) error {
 func (j *job) fitPrompt(context int) []parley.Token {
 	r := j.req
 	drop := overflow(len(r.Prompt), context)
-	if r.Sinks == 0 || drop == 0 {
+	if r.SinkTokens == 0 || drop == 0 {
 		return r.Prompt
 	}
 	j.dropped += drop * max(1, r.Choices)
-	return slices.Delete(slices.Clone(r.Prompt), r.Sinks, r.Sinks+drop)
+	return slices.Delete(slices.Clone(r.Prompt), r.SinkTokens, r.SinkTokens+drop)
 }
 
 // overflow returns how many of tokens must be dropped: none while they fit with one
@@ -58,10 +58,10 @@ func (l *loop) forget(c *choice) bool {
 	r, context := c.job.req, l.e.cfg.Model.ContextTokens
 	drop := overflow(len(c.seq.Tokens), context)
 	left := cmp.Or(r.MaxTokens, context) - c.chosen
-	if r.Sinks == 0 || drop == 0 || left <= 0 {
+	if r.SinkTokens == 0 || drop == 0 || left <= 0 {
 		return false
 	}
-	l.sched.Forget(&c.seq, r.Sinks, drop, l.now)
+	l.sched.Forget(&c.seq, r.SinkTokens, drop, l.now)
 	c.job.dropped += drop
 	c.seq.Most = min(context, len(c.seq.Tokens)+left)
 	return true

@@ -45,12 +45,12 @@ func TestATextOutgrowsTheContext(t *testing.T) {
 			e := newCounter(t, &counter{speculate: name == "tight"}, cfg)
 			var requests []*parley.Request
 			for i, length := range []int{10, 255, 256, 257, 700} {
-				requests = append(requests, &parley.Request{Prompt: long(i+2, length), Sinks: 5 + 20*i,
+				requests = append(requests, &parley.Request{Prompt: long(i+2, length), SinkTokens: 5 + 20*i,
 					MaxTokens: 300 + i, Stop: parley.Stop{IgnoreEnd: true}})
 			}
 			for i, got := range askAll(t, e, requests) {
 				r := requests[i]
-				if want, _ := windowed(r.Prompt, r.Sinks, context, r.MaxTokens); !slices.Equal(got[0], want) {
+				if want, _ := windowed(r.Prompt, r.SinkTokens, context, r.MaxTokens); !slices.Equal(got[0], want) {
 					t.Errorf("%s, prompt of %d: got %v\nwant %v", name, len(r.Prompt), got[0], want)
 				}
 			}
@@ -60,13 +60,13 @@ func TestATextOutgrowsTheContext(t *testing.T) {
 
 func TestWhatWasDroppedIsCounted(t *testing.T) {
 	e := newCounter(t, &counter{}, sched.Config{Blocks: 100, StepTokens: 500, StepOutputs: 100, Seqs: 8})
-	r := &parley.Request{Prompt: long(3, 300), Sinks: 16, MaxTokens: 100, Stop: parley.Stop{IgnoreEnd: true}}
-	_, dropped := windowed(r.Prompt, r.Sinks, 256, r.MaxTokens)
+	r := &parley.Request{Prompt: long(3, 300), SinkTokens: 16, MaxTokens: 100, Stop: parley.Stop{IgnoreEnd: true}}
+	_, dropped := windowed(r.Prompt, r.SinkTokens, 256, r.MaxTokens)
 	_, last, err := collect(t.Context(), e, r)
 	if err != nil || last.Usage.DroppedTokens != dropped || dropped != 192 || last.Usage.PromptTokens != 300 {
 		t.Errorf("%+v, %v; want %d dropped", last.Usage, err, dropped)
 	}
-	unbounded := &parley.Request{Prompt: long(3, 20), Sinks: 16, Stop: parley.Stop{IgnoreEnd: true}}
+	unbounded := &parley.Request{Prompt: long(3, 20), SinkTokens: 16, Stop: parley.Stop{IgnoreEnd: true}}
 	if _, last, err = collect(t.Context(), e, unbounded); err != nil || last.Usage.OutputTokens != 256 ||
 		last.Finish != parley.FinishLength {
 		t.Errorf("without a bound: %+v, %v", last, err)
@@ -77,9 +77,9 @@ func TestSinksAreChecked(t *testing.T) {
 	e := newCounter(t, &counter{}, sched.Config{Blocks: 100, StepTokens: 500, StepOutputs: 100, Seqs: 8})
 	for what, r := range map[string]*parley.Request{
 		"too long without sinks": {Prompt: long(3, 256)},
-		"too many sinks":         {Prompt: long(3, 10), Sinks: 129},
-		"fewer than none":        {Prompt: long(3, 10), Sinks: -1},
-		"prompt scores":          {Prompt: long(3, 10), Sinks: 4, PromptLogprobs: true},
+		"too many sinks":         {Prompt: long(3, 10), SinkTokens: 129},
+		"fewer than none":        {Prompt: long(3, 10), SinkTokens: -1},
+		"prompt scores":          {Prompt: long(3, 10), SinkTokens: 4, PromptLogprobs: true},
 	} {
 		var refused *parley.Error
 		if _, _, err := collect(t.Context(), e, r); !errors.As(err, &refused) {
@@ -99,7 +99,7 @@ func TestAPublicBeginningIsShared(t *testing.T) {
 		{2, 40, 32}, // two whole blocks are public
 		{3, 0, 0},
 	} {
-		r := &parley.Request{Prompt: prompt, Public: c.public, Salt: parley.Salt{byte(c.salt)}, MaxTokens: 2}
+		r := &parley.Request{Prompt: prompt, PublicTokens: c.public, Salt: parley.Salt{byte(c.salt)}, MaxTokens: 2}
 		got, last, err := collect(t.Context(), e, r)
 		if err != nil || last.Usage.CachedTokens != c.cached || !slices.Equal(got[0], expect(prompt, 2)) {
 			t.Errorf("%+v: %d tokens were cached, %v, %v", c, last.Usage.CachedTokens, got, err)

@@ -29,7 +29,7 @@ type Dialer struct {
 }
 
 // Connect asks the worker at a place what it is; see [Connector].
-func (d Dialer) Connect(ctx context.Context, at discover.Place) (Member, error) {
+func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error) {
 	cfg := d.Worker
 	cfg.URL, cfg.Key = at.URL, cmp.Or(at.Credential, cfg.Key)
 	cfg.Kind = cmp.Or(worker.Kind(at.Kind), cfg.Kind, worker.Parley)
@@ -94,7 +94,7 @@ func resuming(p *worker.Promises) Resuming {
 
 // socketAt is where a worker's events are: as its place says, or as is usual, with
 // {host} for its own.
-func socketAt(at discover.Place, label, usual string) string {
+func socketAt(at discover.Address, label, usual string) string {
 	host := at.URL
 	if u, err := url.Parse(at.URL); err == nil {
 		host = u.Hostname()

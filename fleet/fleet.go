@@ -30,7 +30,7 @@ type Fleet struct {
 	budgets map[string]*budget
 	// changed is closed and replaced when a worker may take what waited.
 	changed  chan struct{}
-	findings []Finding
+	findings []CacheFinding
 	// deaths counts workers that were up and were lost.
 	deaths atomic.Uint64
 

@@ -107,7 +107,7 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 	}
 	v := judge(ctx, winner.leg.context, h.err)
 	if v == lost {
-		t.ordeal.beside()
+		t.ordeal.hedgeLost()
 	}
 	t.letGo(winner, v, h.err)
 	h, ok = <-loser.heard
@@ -155,7 +155,7 @@ func (f *Fleet) giveBack(l *leg, tokens int) {
 }
 
 // letGo ends a runner whose answer is not wanted.
-func (t *trip) letGo(r *runner, v verdict, err error) {
+func (t *trip) letGo(r *runner, v judgement, err error) {
 	r.leg.cancel(nil)
 	t.fleet.keepers.Go(func() {
 		<-r.done

@@ -9,7 +9,7 @@ import (
 )
 
 // String says how a leg ended, as journeys tell it.
-func (v verdict) String() string {
+func (v judgement) String() string {
 	return [...]string{
 		arrived: "done",
 		told:    "told",
@@ -85,7 +85,7 @@ func (r *record) close(end string, err error, now time.Time) {
 }
 
 // leaves notes that a leg ended because its request did.
-func (l *leg) leaves(ctx context.Context, v verdict, now time.Time) {
+func (l *leg) leaves(ctx context.Context, v judgement, now time.Time) {
 	if v == told && ctx.Err() != nil {
 		l.record.close(left, nil, now)
 	}

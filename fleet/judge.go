@@ -9,12 +9,12 @@ import (
 	"parley"
 )
 
-// A verdict is what the end of a leg means for the trip and for the worker.
-type verdict uint8
+// A judgement is what the end of a leg means for the trip and for the worker.
+type judgement uint8
 
 const (
 	// arrived: the answer is complete, or its reader has left.
-	arrived verdict = iota
+	arrived judgement = iota
 	// told: the client is told the error; another worker would say the same.
 	told
 	// refused: the worker is too busy, or has not the model. Another may.
@@ -29,7 +29,7 @@ const (
 
 // judge says what an error means. ctx is the client's, leg the one that ended
 // when we broke the answer off.
-func judge(ctx, leg context.Context, err error) verdict {
+func judge(ctx, leg context.Context, err error) judgement {
 	switch cause := context.Cause(leg); {
 	case ctx.Err() != nil:
 		return told

@@ -13,10 +13,10 @@ import (
 // TestSilenceEndsWithItsAnswer has the timer look while the answer ends: it does not
 // look again, for ever.
 func TestSilenceEndsWithItsAnswer(t *testing.T) {
-	s := newSilence(time.Hour, func(error) {})
-	s.begins()
+	s := newStallTimer(time.Hour, func(error) {})
+	s.arm()
 	s.stop()
-	s.look() // it had begun to before
+	s.check() // it had begun to before
 	if s.timer.Stop() {
 		t.Error("it still looks")
 	}
@@ -123,14 +123,14 @@ func TestDrainedAgain(t *testing.T) {
 // read first. A worker that is silent then, too, is left.
 func TestSilenceOfAGatewayThatWasStopped(t *testing.T) {
 	var left error
-	s := newSilence(time.Hour, func(why error) { left = why })
-	s.begins()
+	s := newStallTimer(time.Hour, func(why error) { left = why })
+	s.arm()
 	defer s.stop()
 	s.born, s.due = s.born.Add(-2*time.Hour), s.due.Add(-2*time.Hour)
-	if s.look(); left != nil {
+	if s.check(); left != nil {
 		t.Errorf("left at once: %v", left)
 	}
-	if s.look(); !errors.Is(left, errStalled) {
+	if s.check(); !errors.Is(left, errStalled) {
 		t.Errorf("not left after another look: %v", left)
 	}
 }

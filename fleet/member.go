@@ -166,16 +166,16 @@ type Feed struct {
 	member *member
 }
 
-// A place is where one model's events go. All places of a worker are told of all
+// An indexSeat is where one model's events go. All places of a worker are told of all
 // its batches, so that they agree in what is missing.
-type place struct {
+type indexSeat struct {
 	index  *kvindex.Index
 	worker kvindex.Worker
 }
 
 // each calls tell for the places of all present seats, and returns what the first one
 // asks for.
-func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
+func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
 	if !f.member.Source.Events && f.member.SourceOf == nil { // whose blocks they are about is no longer known
@@ -183,7 +183,7 @@ func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 	}
 	for i, s := range f.member.seats {
 		index, number := f.fleet.router.Index(s.id)
-		if a := tell(place{index, number}); i == 0 {
+		if a := tell(indexSeat{index, number}); i == 0 {
 			ask = a
 		}
 	}
@@ -192,28 +192,28 @@ func (f *Feed) each(tell func(p place) kvindex.Ask) (ask kvindex.Ask) {
 
 // Apply takes a batch and returns what the worker must be asked for.
 func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
-	return f.each(func(p place) kvindex.Ask { return p.index.Apply(p.worker, b) })
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Apply(p.worker, b) })
 }
 
 // ReplayEnded notes that all that could be repeated was.
 func (f *Feed) ReplayEnded() kvindex.Ask {
-	return f.each(func(p place) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
 }
 
 // Restore replaces what is known by a snapshot. Its blocks are gone through once
 // for each model.
 func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
-	return f.each(func(p place) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
 }
 
 // Reconnected notes that batches may have been missed.
 func (f *Feed) Reconnected() {
-	f.each(func(p place) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
+	f.each(func(p indexSeat) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
 }
 
 // Wants returns what the worker was asked for and has not given.
 func (f *Feed) Wants() kvindex.Ask {
-	return f.each(func(p place) kvindex.Ask { return p.index.Wants(p.worker) })
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Wants(p.worker) })
 }
 
 // follow keeps listening to a member's events.

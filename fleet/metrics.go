@@ -41,7 +41,7 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		registry.Register(standings{f}))
 }
 
-func (m *metrics) moved(v verdict) {
+func (m *metrics) moved(v judgement) {
 	m.moves.WithLabelValues([...]string{refused: "refused", failed: "failed", lost: "lost", moved: "drained"}[v]).Inc()
 }
 

@@ -10,14 +10,14 @@ import (
 
 // A Connector makes a member of the worker at a place. It may ask the worker;
 // an error means that it is not there yet.
-type Connector func(ctx context.Context, at discover.Place) (Member, error)
+type Connector func(ctx context.Context, at discover.Address) (Member, error)
 
 // Populate keeps the workers that a source reports in the fleet, until ctx ends. One
 // that is no longer reported leaves.
 func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Connector) {
-	r := &roster{fleet: f, connect: connect, wanted: map[string]*wanted{}}
+	r := &roster{fleet: f, connect: connect, wanted: map[string]*rosterEntry{}}
 	defer r.wait.Wait()
-	from(ctx, func(places []discover.Place) { r.tell(ctx, places) })
+	from(ctx, func(places []discover.Address) { r.tell(ctx, places) })
 	r.tell(ctx, nil)
 }
 
@@ -25,20 +25,20 @@ func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Conn
 type roster struct {
 	fleet   *Fleet
 	connect Connector
-	wanted  map[string]*wanted
+	wanted  map[string]*rosterEntry
 	wait    sync.WaitGroup
 }
 
-// A wanted worker is in the fleet, or about to be.
-type wanted struct {
-	place discover.Place
+// A rosterEntry worker is in the fleet, or about to be.
+type rosterEntry struct {
+	place discover.Address
 	stop  context.CancelFunc
 	gone  chan struct{} // closed when it has left
 }
 
 // tell takes the places that there are now.
-func (r *roster) tell(ctx context.Context, places []discover.Place) {
-	now := map[string]discover.Place{}
+func (r *roster) tell(ctx context.Context, places []discover.Address) {
+	now := map[string]discover.Address{}
 	for _, p := range places {
 		now[p.Name] = p
 	}
@@ -56,7 +56,7 @@ func (r *roster) tell(ctx context.Context, places []discover.Place) {
 	for _, p := range places {
 		if r.wanted[p.Name] == nil {
 			held, stop := context.WithCancel(ctx)
-			w := &wanted{p, stop, make(chan struct{})}
+			w := &rosterEntry{p, stop, make(chan struct{})}
 			r.wanted[p.Name] = w
 			r.wait.Go(func() { r.hold(held, w) })
 		}
@@ -65,7 +65,7 @@ func (r *roster) tell(ctx context.Context, places []discover.Place) {
 
 // hold has a worker join, as soon as it can be asked, and leave when ctx ends. Why
 // it cannot yet is logged whenever that is another reason.
-func (r *roster) hold(ctx context.Context, w *wanted) {
+func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	defer close(w.gone)
 	log, told := r.fleet.cfg.Log, ""
 	for wait := joinMin; ; wait = min(2*wait, joinMax) {

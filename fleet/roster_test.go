@@ -23,8 +23,8 @@ import (
 func TestPopulate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, Config{})
-		tells := make(chan []discover.Place)
-		source := func(ctx context.Context, tell func([]discover.Place)) {
+		tells := make(chan []discover.Address)
+		source := func(ctx context.Context, tell func([]discover.Address)) {
 			for {
 				select {
 				case places := <-tells:
@@ -38,7 +38,7 @@ func TestPopulate(t *testing.T) {
 		var closed atomic.Int64
 		away.Store(true)
 		oracle := newOracle(t, time.Millisecond)
-		connect := func(_ context.Context, at discover.Place) (Member, error) {
+		connect := func(_ context.Context, at discover.Address) (Member, error) {
 			if away.Load() {
 				return Member{}, errors.New("not yet")
 			}
@@ -62,11 +62,11 @@ func TestPopulate(t *testing.T) {
 				t.Errorf("the fleet is %q, want %q", text, want)
 			}
 		}
-		tells <- []discover.Place{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
+		tells <- []discover.Address{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
 		is("")
 		away.Store(false)
 		is("a@1 b@2")
-		tells <- []discover.Place{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
+		tells <- []discover.Address{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
 		is("b@3 c@4")
 		cancel()
 		done.Wait()
@@ -83,7 +83,7 @@ func TestReasonsForNotJoining(t *testing.T) {
 		var log strings.Builder
 		f := newFleet(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		why := []string{"connection refused", "connection refused", "connection refused", "no model of this server"}
-		connect := func(context.Context, discover.Place) (Member, error) {
+		connect := func(context.Context, discover.Address) (Member, error) {
 			reason := why[0]
 			if len(why) > 1 {
 				why = why[1:]
@@ -92,8 +92,8 @@ func TestReasonsForNotJoining(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		f.Populate(ctx, func(ctx context.Context, tell func([]discover.Place)) {
-			tell([]discover.Place{{Name: "a", URL: "1"}})
+		f.Populate(ctx, func(ctx context.Context, tell func([]discover.Address)) {
+			tell([]discover.Address{{Name: "a", URL: "1"}})
 			<-ctx.Done()
 		}, connect)
 		if said := log.String(); strings.Count(said, "connection refused") != 1 ||

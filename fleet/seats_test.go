@@ -229,7 +229,7 @@ func TestParleyKeyIsForParleyWorkers(t *testing.T) {
 		{"", "", "Bearer shared"},
 	} {
 		d := Dialer{Pool: "default", Worker: worker.Config{Key: c.key}, ParleyKey: "shared"}
-		if m, err := d.Connect(t.Context(), discover.Place{URL: engine.URL, Kind: string(c.kind)}); err == nil {
+		if m, err := d.Connect(t.Context(), discover.Address{URL: engine.URL, Kind: string(c.kind)}); err == nil {
 			m.Close()
 		}
 		if shown.Load() != c.want {
@@ -248,7 +248,7 @@ func TestProbesSayTheModels(t *testing.T) {
 	}))
 	defer engine.Close()
 	m, err := Dialer{Pool: "default", Worker: worker.Config{Names: map[string]string{"ours": "second"}}}.Connect(
-		t.Context(), discover.Place{URL: engine.URL, Kind: string(worker.OpenAIChat)})
+		t.Context(), discover.Address{URL: engine.URL, Kind: string(worker.OpenAIChat)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 type trip struct {
 	fleet *Fleet
 	r     *parley.Request
-	said  said
+	said  partialAnswer
 	// avoid are seats of workers that have failed it.
 	avoid []route.ID
 	// beside is the worker that answers already, while a second one is looked for.
@@ -26,7 +26,7 @@ type trip struct {
 	// tries were answered with errors; moves counts them, workers that were lost,
 	// and moves that we wanted.
 	tries, moves int
-	ordeal       ordeal
+	ordeal       poisonCheck
 	// heard is how many pieces there were when the last leg began.
 	heard int
 	// pool is the one that is asked first; empty for the first that admits the request.
@@ -38,8 +38,8 @@ func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
 		fleet:  f,
 		r:      r,
 		pool:   pool,
-		said:   newSaid(r, f.cfg.Now()),
-		ordeal: ordeal{from: f.deaths.Load()},
+		said:   newPartialAnswer(r, f.cfg.Now()),
+		ordeal: poisonCheck{from: f.deaths.Load()},
 	}
 }
 
@@ -103,18 +103,18 @@ func (t *trip) open(ctx context.Context, l *leg) {
 }
 
 // ride has one worker answer, as far as it gets.
-func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v verdict, err error) {
+func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v judgement, err error) {
 	defer l.cancel(nil)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
 	defer func() {
 		l.leaves(ctx, v, t.fleet.cfg.Now())
 		t.fleet.finish(l, v, err)
 	}()
-	silence := newSilence(t.fleet.cfg.StallMax, l.cancel)
+	silence := newStallTimer(t.fleet.cfg.StallMax, l.cancel)
 	defer silence.stop()
 	complete := false
 	for d, fault := range l.stream {
-		silence.broken()
+		silence.disarm()
 		now := t.fleet.cfg.Now()
 		l.record.hear(&d, now)
 		if fault != nil {
@@ -126,7 +126,7 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 			return arrived, nil
 		}
 		if t.said.pieces() > 0 {
-			silence.begins()
+			silence.arm()
 		}
 	}
 	switch {
@@ -174,11 +174,11 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 
 // again decides whether another worker should resume, and waits until it may. The
 // error it returns is for the client.
-func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
+func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error {
 	f := t.fleet
 	if t.said.pieces() > t.heard {
 		t.tries = 0
-		t.ordeal.over()
+		t.ordeal.reset()
 	}
 	t.moves++
 	switch v {
@@ -194,7 +194,7 @@ func (t *trip) again(ctx context.Context, l *leg, v verdict, err error) error {
 				"resumed. Retry the request."}
 	case t.tries >= f.cfg.Tries:
 		return err
-	case t.ordeal.tooMuch(f.cfg.Losses):
+	case t.ordeal.exceeded(f.cfg.Losses):
 		return &parley.Error{Code: parley.Unavailable, Wait: -1,
 			Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
@@ -324,7 +324,7 @@ const outputGuess = 512
 // keysOf returns the keys of a prompt's blocks. The salt begins with the first
 // block that is not public as a whole.
 func keysOf(tokens []parley.Token, r *parley.Request, size int) []parley.BlockKey {
-	public := min(r.Public, len(tokens)) / size * size
+	public := min(r.PublicTokens, len(tokens)) / size * size
 	keys := make([]parley.BlockKey, 0, len(tokens)/size)
 	keys = parley.AppendBlockKeys(keys, 0, parley.Salt{}, tokens[:public], size)
 	var parent parley.BlockKey
@@ -436,7 +436,7 @@ func (f *Fleet) computed(l *leg) {
 }
 
 // finish notes how a leg ended.
-func (f *Fleet) finish(l *leg, v verdict, err error) {
+func (f *Fleet) finish(l *leg, v judgement, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, now := l.member, f.cfg.Now()

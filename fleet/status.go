@@ -109,9 +109,9 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	return s
 }
 
-// A Finding is a family of prompts that used to be found in caches and no longer
+// A CacheFinding is a family of prompts that used to be found in caches and no longer
 // is, and what changed in it.
-type Finding struct {
+type CacheFinding struct {
 	At    time.Time `json:"at"`
 	Model string    `json:"model"`
 	route.Finding
@@ -122,7 +122,7 @@ type Finding struct {
 const findingsKept = 64
 
 // Findings returns what the watch over prompts has found, the latest last.
-func (f *Fleet) Findings() []Finding {
+func (f *Fleet) Findings() []CacheFinding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.findings)
@@ -150,6 +150,7 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	f.cfg.Log.Warn("prompt prefix changed", "tenant", found.Tenant, "family", found.Family,
 		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now",
 		found.HitsNow)
-	f.findings = append(f.findings, Finding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
+	f.findings = append(f.findings, CacheFinding{At: f.cfg.Now(), Model: r.Model,
+		Finding: *found, Text: found.String()})
 	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]
 }

@@ -100,7 +100,7 @@ type chatShape struct {
 	// template is what the chunks of the first choice look like, and first the
 	// event that comes before them.
 	template *textTemplate
-	first    openai.Encoded
+	first    openai.EncodedJSON
 }
 
 func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {

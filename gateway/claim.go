@@ -15,7 +15,7 @@ func (c *call) claim(m *model, job *parley.Request) {
 	job.Background, job.Purpose = c.background, c.purpose()
 	c.story.objective = c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
 	job.Objective = c.gateway.objectives[c.story.objective].SLO
-	job.Salt, job.Public = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
+	job.Salt, job.PublicTokens = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
 	if c.gateway.pipeline.IsPublicModel(m.ID) {
 		job.Salt = parley.Salt{}
 	}

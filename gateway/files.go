@@ -254,7 +254,7 @@ func (g *Gateway) deleteFile(c *call) error {
 	if err := store.Delete(c.values["id"]); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, openai.Deleted{ID: c.values["id"], Object: "file", Deleted: true})
+	return c.reply(http.StatusOK, openai.Deletion{ID: c.values["id"], Object: "file", Deleted: true})
 }
 
 // readFile answers GET /v1/files/{id}/content, also with a part of it.

@@ -81,7 +81,7 @@ func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *pa
 		Choices:     g.Choices,
 		Sampling:    g.Sampling,
 		Stop:        g.Stop,
-		Sinks:       g.Sinks,
+		SinkTokens:  g.Sinks,
 		Retain:      g.Retain,
 		Logprobs:    g.Logprobs,
 		TopLogprobs: g.TopLogprobs,

@@ -168,7 +168,7 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 		!capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
 		return convo.Fit{Tokens: len(prompt)}, err
 	}
-	sizes, sum := make([]convo.Sized, len(request.Messages)), 0
+	sizes, sum := make([]convo.MessageSize, len(request.Messages)), 0
 	for i := range request.Messages {
 		if sizes[i], err = m.sized(&request.Messages[i]); err != nil {
 			return convo.Fit{}, err
@@ -191,17 +191,17 @@ func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, s
 // too long to be rendered at once.
 const turnTokens = 8
 
-func (m *model) sized(message *openai.Message) (convo.Sized, error) {
+func (m *model) sized(message *openai.Message) (convo.MessageSize, error) {
 	var text strings.Builder
 	text.WriteString(message.Content + message.Reasoning)
 	for _, call := range message.ToolCalls {
 		text.WriteString(call.Name + call.Arguments)
 	}
 	if least := m.leastTokens(text.Len()); least > m.ContextTokens {
-		return convo.Sized{Role: message.Role, Tokens: least}, nil
+		return convo.MessageSize{Role: message.Role, Tokens: least}, nil
 	}
 	tokens, err := m.encode("messages", text.String(), token.Options{})
-	return convo.Sized{Role: message.Role, Tokens: len(tokens)}, err
+	return convo.MessageSize{Role: message.Role, Tokens: len(tokens)}, err
 }
 
 // without returns messages less those of the given indices, which are in

@@ -42,8 +42,8 @@ func TestPublicBeginnings(t *testing.T) {
 		s.chat(``)
 		got := w.request(t)
 		want := tokensOf(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n")
-		if got.Public != len(want) || !slices.Equal(got.Prompt[:got.Public], want) {
-			t.Errorf("%d tokens are public, want %d", got.Public, len(want))
+		if got.PublicTokens != len(want) || !slices.Equal(got.Prompt[:got.PublicTokens], want) {
+			t.Errorf("%d tokens are public, want %d", got.PublicTokens, len(want))
 		}
 	})
 }

@@ -213,8 +213,8 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 		return
 	}
 	middle := (s.Start + s.Stop) / 2
-	error := float64(standing-middle) / float64(s.Start-middle)
-	s.level += min(max(error, -1), 1) * shedSlope * min(passed.Seconds(), 1)
+	deviation := float64(standing-middle) / float64(s.Start-middle)
+	s.level += min(max(deviation, -1), 1) * shedSlope * min(passed.Seconds(), 1)
 	s.level = min(max(s.level, 0), s.highest(now))
 }
 

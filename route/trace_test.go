@@ -74,8 +74,8 @@ type sharing struct {
 	perSecond    float64
 }
 
-// make returns about n requests.
-func (s sharing) make(n int) (uses []use) {
+// generate returns about n requests.
+func (s sharing) generate(n int) (uses []use) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	next := int32(0)
 	grow := func(ids []int32, n int) []int32 {
@@ -211,7 +211,7 @@ func (f *fleet) tell(t testing.TB, w int) {
 	}
 	batch := kvindex.Batch{Seq: f.seen[w]}
 	for e := range events {
-		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier),
+		batch.Events = append(batch.Events, kvindex.Event{Kind: kvindex.Kind(e.Kind), Tier: kvindex.CacheTier(e.Tier),
 			Keys: []parley.BlockKey{e.Hash.Key()}})
 	}
 	f.seen[w] = f.caches[w].Seq()
@@ -358,7 +358,7 @@ func TestOtherSharing(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			uses := row.make(6000)
+			uses := row.generate(6000)
 			for _, f := range []int{0, 2} {
 				own, best := compareOn(t, row.name, uses, fleets[f].workers, fleets[f].tokens, true)
 				if own.hit < best.hit-0.005 || own.busiest > 1.15 {

@@ -92,13 +92,13 @@ type family struct {
 	seen   int // since usual was chosen
 	// normal and lately are the hit rate over many and over few prompts.
 	normal, lately float64
-	breaks         [breaksKept]change // of the latest prompts
-	told           bool               // the present collapse
-	since          int                // prompts since it was told
+	breaks         [breaksKept]divergence // of the latest prompts
+	told           bool                   // the present collapse
+	since          int                    // prompts since it was told
 }
 
-// A change is where a prompt leaves the usual beginning.
-type change struct {
+// A divergence is where a prompt leaves the usual beginning.
+type divergence struct {
 	from, to int // tokens; to is 0 if it does not come back
 	now      [16]parley.Token
 	n        int
@@ -187,7 +187,7 @@ func (f *family) stale(cachedTokens, blockTokens int) bool {
 }
 
 // compare finds where a prompt leaves the usual beginning and comes back.
-func (f *family) compare(tokens []parley.Token, blockTokens int) (c change) {
+func (f *family) compare(tokens []parley.Token, blockTokens int) (c divergence) {
 	n := min(len(f.usual), len(tokens)/blockTokens*blockTokens)
 	for c.from < n && tokens[c.from] == f.usual[c.from] {
 		c.from++

@@ -58,7 +58,7 @@ type scratch struct {
 	pending []merge
 	long    longMerge
 	pieces  [2][]piece
-	spans   []span
+	spans   []textRange
 	events  []event
 	text    []byte
 	runes   []rune

@@ -29,7 +29,7 @@ func (m tokenMap) fuses() bool { return false }
 
 func (m tokenMap) stage(fused bool) decodeStage {
 	if fused {
-		return &gathered{then: m}
+		return &wholeText{then: m}
 	}
 	return m
 }
@@ -37,18 +37,18 @@ func (m tokenMap) stage(fused bool) decodeStage {
 func (m tokenMap) push(dst []string, token string) []string { return append(dst, m(token)) }
 func (m tokenMap) flush(dst []string) []string              { return dst }
 
-// gathered waits for all fragments and runs a step on the whole.
-type gathered struct {
+// wholeText waits for all fragments and runs a step on the whole.
+type wholeText struct {
 	all  strings.Builder
 	then tokenMap
 }
 
-func (g *gathered) push(dst []string, token string) []string {
+func (g *wholeText) push(dst []string, token string) []string {
 	g.all.WriteString(token)
 	return dst
 }
 
-func (g *gathered) flush(dst []string) []string { return append(dst, g.then(g.all.String())) }
+func (g *wholeText) flush(dst []string) []string { return append(dst, g.then(g.all.String())) }
 
 func decodeReplace(old, replacement string) tokenMap {
 	return func(token string) string {
@@ -94,7 +94,7 @@ func (s stripStep) stage(fused bool) decodeStage {
 	case !fused:
 		return tokenMap(s.strip)
 	case s.stop > 0:
-		return &gathered{then: s.strip}
+		return &wholeText{then: s.strip}
 	}
 	return &stripStart{stripStep: s}
 }
@@ -176,7 +176,7 @@ func (s suffixStep) fuses() bool { return false }
 
 func (s suffixStep) stage(fused bool) decodeStage {
 	if fused {
-		return &gathered{then: decodeReplace(s.suffix, "")}
+		return &wholeText{then: decodeReplace(s.suffix, "")}
 	}
 	return &suffixStage{suffix: s.suffix}
 }

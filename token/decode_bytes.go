@@ -15,7 +15,7 @@ func (byteFallbackStep) stage(fused bool) decodeStage {
 	if !fused {
 		return &byteFallbackStage{}
 	}
-	return &gathered{then: func(all string) string {
+	return &wholeText{then: func(all string) string {
 		b, ok := byteOf(all)
 		if !ok {
 			return all
@@ -61,7 +61,7 @@ func (byteLevelStep) stage(fused bool) decodeStage {
 	if !fused {
 		return &byteLevelStage{}
 	}
-	return &gathered{then: func(all string) string {
+	return &wholeText{then: func(all string) string {
 		text, _ := appendLossy(nil, byteLevelBytes(nil, all), true)
 		return string(text)
 	}}

@@ -190,8 +190,8 @@ func (t *Tokenizer) addToken(a addedToken) error {
 	return nil
 }
 
-// typed is the tag every part of the file carries.
-type typed struct {
+// typeTag is the tag every part of the file carries.
+type typeTag struct {
 	Type string `json:"type"`
 }
 
@@ -199,9 +199,9 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || strings.TrimSpace(string(raw)) == "null"
 }
 
-// parseTyped reads the tag of a part.
-func parseTyped(raw json.RawMessage) (string, error) {
-	var tag typed
+// parseTypeTag reads the tag of a part.
+func parseTypeTag(raw json.RawMessage) (string, error) {
+	var tag typeTag
 	if err := json.Unmarshal(raw, &tag); err != nil {
 		return "", err
 	}

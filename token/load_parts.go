@@ -40,7 +40,7 @@ func parseNormalizers(raw json.RawMessage) ([]normalizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	kind, err := parseTyped(raw)
+	kind, err := parseTypeTag(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func isLlamaNormalizer(parts []json.RawMessage) bool {
 	if len(parts) != 2 {
 		return false
 	}
-	var kinds [2]typed
+	var kinds [2]typeTag
 	var j [2]normalizerJSON
 	for i, part := range parts {
 		if json.Unmarshal(part, &kinds[i]) != nil || json.Unmarshal(part, &j[i]) != nil {
@@ -287,7 +287,7 @@ func parseDecoder(raw json.RawMessage) ([]decodeStep, error) {
 	if isNull(raw) {
 		return []decodeStep{joinStep{}}, nil
 	}
-	kind, err := parseTyped(raw)
+	kind, err := parseTypeTag(raw)
 	if err != nil {
 		return nil, err
 	}

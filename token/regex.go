@@ -36,7 +36,7 @@ func newMatcher(pattern string) (matcher, error) {
 	return newRegexMatcher(pattern)
 }
 
-func (m regexMatcher) appendMatches(dst []span, text string, s *scratch) ([]span, error) {
+func (m regexMatcher) appendMatches(dst []textRange, text string, s *scratch) ([]textRange, error) {
 	runes, offsets := s.runes[:0], s.offsets[:0]
 	for i := 0; i < len(text); {
 		r, width := utf8.DecodeRuneInString(text[i:])
@@ -47,7 +47,7 @@ func (m regexMatcher) appendMatches(dst []span, text string, s *scratch) ([]span
 	s.runes, s.offsets = runes, offsets
 	err := m.re.FindRunesMatches(runes, 0, func(v regexp2.MatchView) bool {
 		at, n, _ := v.GroupRange(0)
-		dst = append(dst, span{int(offsets[at]), int(offsets[at+n])})
+		dst = append(dst, textRange{int(offsets[at]), int(offsets[at+n])})
 		return true
 	})
 	if err != nil {

@@ -27,21 +27,21 @@ type splitter struct {
 	spelled bool
 }
 
-// A span is one match of a pattern.
-type span struct{ start, end int }
+// A textRange is one match of a pattern.
+type textRange struct{ start, end int }
 
 // A matcher finds all matches of a pattern, from left to right.
 type matcher interface {
-	appendMatches(dst []span, text string, s *scratch) ([]span, error)
+	appendMatches(dst []textRange, text string, s *scratch) ([]textRange, error)
 }
 
-func (find scanner) appendMatches(dst []span, text string, _ *scratch) ([]span, error) {
+func (find scanner) appendMatches(dst []textRange, text string, _ *scratch) ([]textRange, error) {
 	for pos := 0; pos < len(text); {
 		start, end := find(text, pos)
 		if start < 0 {
 			break
 		}
-		dst = append(dst, span{start, end})
+		dst = append(dst, textRange{start, end})
 		pos = end
 	}
 	return dst, nil
@@ -78,7 +78,7 @@ type patternSplit struct {
 
 // An event is a stretch of text between two cuts.
 type event struct {
-	span
+	textRange
 	match bool
 }
 
@@ -99,17 +99,17 @@ func (p patternSplit) split(dst []piece, in piece, s *scratch) ([]piece, error) 
 }
 
 // appendEvents lists matches and the gaps between them.
-func appendEvents(dst []event, matches []span, length int, invert bool) []event {
+func appendEvents(dst []event, matches []textRange, length int, invert bool) []event {
 	at := 0
 	for _, m := range matches {
 		if m.start > at {
-			dst = append(dst, event{span{at, m.start}, invert})
+			dst = append(dst, event{textRange{at, m.start}, invert})
 		}
 		dst = append(dst, event{m, !invert})
 		at = m.end
 	}
 	if at < length {
-		dst = append(dst, event{span{at, length}, invert})
+		dst = append(dst, event{textRange{at, length}, invert})
 	}
 	return dst
 }

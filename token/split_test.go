@@ -53,10 +53,10 @@ func TestKnownPatterns(t *testing.T) {
 	}
 }
 
-func withGaps(matches []span, length int) []span {
-	var all []span
+func withGaps(matches []textRange, length int) []textRange {
+	var all []textRange
 	for _, e := range appendEvents(nil, matches, length, false) {
-		all = append(all, e.span)
+		all = append(all, e.textRange)
 	}
 	return all
 }
@@ -90,7 +90,7 @@ func TestUnknownPatternTakesTheEngine(t *testing.T) {
 		t.Fatalf("got %T", m)
 	}
 	got, err := m.appendMatches(nil, "a\xFFxxy你xy", new(scratch))
-	if want := []span{{2, 4}, {8, 9}}; err != nil || !slices.Equal(got, want) {
+	if want := []textRange{{2, 4}, {8, 9}}; err != nil || !slices.Equal(got, want) {
 		t.Fatalf("got %v, %v, want %v", got, err, want)
 	}
 	if _, err := newMatcher(`(`); err == nil {

@@ -105,7 +105,7 @@ func (m *unigram) appendPath(dst []parley.Token, word string, s *scratch) ([]par
 				start = int(s.nodes[start].start)
 			}
 		}
-		path = append(path, span{start, end})
+		path = append(path, textRange{start, end})
 		end = start
 	}
 	s.spans = path

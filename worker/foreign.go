@@ -93,7 +93,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 				return
 			}
 		}
-		if a.open == 0 && slices.ContainsFunc(a.choices, func(c gathered) bool { return c.cut }) {
+		if a.open == 0 && slices.ContainsFunc(a.choices, func(c choiceState) bool { return c.cut }) {
 			break
 		}
 	}
@@ -213,7 +213,7 @@ func schemaOf(g *parley.Grammar) json.RawMessage {
 // they have said, leave out ids, and tell usage at the end or not at all.
 type assembly struct {
 	q       *parley.Request
-	choices []gathered
+	choices []choiceState
 	ready   []parley.Delta
 	usage   parley.Usage
 	told    bool // the engine told usage
@@ -223,8 +223,8 @@ type assembly struct {
 	began, first time.Time
 }
 
-// gathered is how far one choice is.
-type gathered struct {
+// choiceState is how far one choice is.
+type choiceState struct {
 	tokens int // that were told
 	texts  int // pieces that came as text
 	ended  bool
@@ -233,13 +233,13 @@ type gathered struct {
 
 func newAssembly(q *parley.Request) *assembly {
 	n := max(1, q.Choices)
-	return &assembly{q: q, choices: make([]gathered, n), open: n, began: time.Now()}
+	return &assembly{q: q, choices: make([]choiceState, n), open: n, began: time.Now()}
 }
 
 var errChoice = errors.New("it has an unexpected choice, or more text of a finished one")
 
 // choice returns the one with a number.
-func (a *assembly) choice(index int) (*gathered, error) {
+func (a *assembly) choice(index int) (*choiceState, error) {
 	if index < 0 || index >= len(a.choices) || a.choices[index].ended {
 		return nil, errChoice
 	}

@@ -229,7 +229,7 @@ func readEvents(from []byte) (b kvindex.Batch, err error) {
 		if len(from) < 6 {
 			return b, errEvents
 		}
-		e := kvindex.Event{Kind: kvindex.Kind(from[0]), Tier: kvindex.Tier(from[1])}
+		e := kvindex.Event{Kind: kvindex.Kind(from[0]), Tier: kvindex.CacheTier(from[1])}
 		n := uint64(binary.BigEndian.Uint32(from[2:]))
 		from = from[6:]
 		if e.Kind > kvindex.Cleared || e.Tier > kvindex.Disk || 8*n > uint64(len(from)) {

@@ -14,7 +14,7 @@ import (
 // A BlockEvent tells that a block came to or went from one tier of a worker.
 type BlockEvent struct {
 	Kind kvindex.Kind
-	Tier kvindex.Tier
+	Tier kvindex.CacheTier
 	// Hash names the block, Parent the one before it, zero for the first.
 	Hash, Parent parley.BlockHash
 	// Tokens are those of a stored block, none if they are not known.
@@ -24,11 +24,11 @@ type BlockEvent struct {
 // media are what vLLM calls the tiers, and others what some engines call them.
 var (
 	media  = [...]string{kvindex.Device: "GPU", kvindex.Host: "CPU", kvindex.Disk: "STORAGE"}
-	others = map[string]kvindex.Tier{"CPU_PINNED": kvindex.Host, "DISK": kvindex.Disk, "EXTERNAL": kvindex.Disk}
+	others = map[string]kvindex.CacheTier{"CPU_PINNED": kvindex.Host, "DISK": kvindex.Disk, "EXTERNAL": kvindex.Disk}
 )
 
 // nowhere is a tier that an index takes for not understood.
-const nowhere kvindex.Tier = math.MaxUint8
+const nowhere kvindex.CacheTier = math.MaxUint8
 
 // appendBatch appends a batch in vLLM's form, with events as maps. Names of
 // blocks are the 32 bytes of ours; vLLM may send so many, too.
@@ -450,7 +450,7 @@ func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
 }
 
 // tier says where the blocks are; nowhere if they are not what their tokens say.
-func (r *batchReader) tier(f *fields) kvindex.Tier {
+func (r *batchReader) tier(f *fields) kvindex.CacheTier {
 	if f.keys || f.remote {
 		return nowhere
 	}
@@ -459,7 +459,7 @@ func (r *batchReader) tier(f *fields) kvindex.Tier {
 	}
 	for t, name := range media {
 		if name == f.medium {
-			return kvindex.Tier(t)
+			return kvindex.CacheTier(t)
 		}
 	}
 	if t, ok := others[f.medium]; ok {

@@ -96,8 +96,8 @@ func (u *unpacker) cut(n uint64) ([]byte, error) {
 	return out, nil
 }
 
-// uint takes a number of so many bytes.
-func (u *unpacker) uint(bytes uint64) (v uint64, err error) {
+// unsigned takes a number of the given count of bytes.
+func (u *unpacker) unsigned(bytes uint64) (v uint64, err error) {
 	raw, err := u.cut(bytes)
 	for _, b := range raw {
 		v = v<<8 | uint64(b)
@@ -158,14 +158,14 @@ func (u *unpacker) long(b byte) (value, error) {
 	case 0xc7, 0xc8, 0xc9: // an extension: a type and bytes
 		return u.extension(1 << (b - 0xc7))
 	case 0xca, 0xcb:
-		v, err := u.uint(4 << (b - 0xca))
+		v, err := u.unsigned(4 << (b - 0xca))
 		return value{sort: sortFloat, number: v}, err
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		v, err := u.uint(1 << (b - 0xcc))
+		v, err := u.unsigned(1 << (b - 0xcc))
 		return value{sort: sortInt, number: v}, err
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		size := uint64(1) << (b - 0xd0)
-		v, err := u.uint(size)
+		v, err := u.unsigned(size)
 		shift := 64 - 8*size
 		return value{sort: sortInt, number: uint64(int64(v<<shift) >> shift)}, err
 	case 0xd4, 0xd5, 0xd6, 0xd7, 0xd8:
@@ -186,7 +186,7 @@ func (u *unpacker) bytes(s sort, n uint64) (value, error) {
 }
 
 func (u *unpacker) sized(s sort, length uint64) (value, error) {
-	n, err := u.uint(length)
+	n, err := u.unsigned(length)
 	if err != nil {
 		return value{}, err
 	}
@@ -194,7 +194,7 @@ func (u *unpacker) sized(s sort, length uint64) (value, error) {
 }
 
 func (u *unpacker) extension(length uint64) (value, error) {
-	n, err := u.uint(length)
+	n, err := u.unsigned(length)
 	if err != nil {
 		return value{}, err
 	}
@@ -202,7 +202,7 @@ func (u *unpacker) extension(length uint64) (value, error) {
 }
 
 func (u *unpacker) counted(s sort, length uint64) (value, error) {
-	n, err := u.uint(length)
+	n, err := u.unsigned(length)
 	if err != nil {
 		return value{}, err
 	}

@@ -30,7 +30,7 @@ func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
 			PromptLogprobs: some(2) == 1, Progress: some(2) == 1, Embed: some(2) == 1,
 			Class: parley.Class(some(3)), Tenant: []string{"", "org"}[some(2)],
 			Purpose: []parley.Purpose{"", parley.ForChat}[some(2)], Background: some(2) == 1,
-			Public: some(9), Sinks: some(9), Retain: time.Duration(some(9)), Waited: time.Duration(some(9))}
+			PublicTokens: some(9), SinkTokens: some(9), Retain: time.Duration(some(9)), Waited: time.Duration(some(9))}
 		q.Sampling = parley.Sampling{Temperature: float32(some(300)) / 100, TopK: some(5),
 			TopP: float32(some(10)) / 10, MinP: float32(some(2)) * 1e-7, RepetitionPenalty: float32(some(3)),
 			PresencePenalty: -float32(some(4)) / 3, FrequencyPenalty: float32(some(2)) * 1e20,

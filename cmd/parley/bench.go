@@ -89,7 +89,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 	}
 	report := load.Summarize(result, f.slo)
 	report.Program = "parley " + version + thisBuild().commitText()
-	report.Target = load.Measured{URL: client.URL(), Model: target.Model, Send: target.Send}
+	report.Target = load.ReportTarget{URL: client.URL(), Model: target.Model, Send: target.Send}
 	report.Load = about
 	report.Stages = stagesSince(before, stagesNow(context.WithoutCancel(ctx), client.URL()))
 	if err := f.write(out, report); err != nil {

@@ -65,7 +65,7 @@ func openReport(path string) (*load.Report, error) {
 // A judgedChange is a change with what it means, for JSON.
 type judgedChange struct {
 	load.Change
-	Verdict load.Verdict `json:"verdict"`
+	Verdict load.Significance `json:"verdict"`
 }
 
 func judged(changes []load.Change) (out []judgedChange) {

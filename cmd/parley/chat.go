@@ -91,7 +91,7 @@ const clientHelp = `Variables:
 
 // A chat is one run of the command.
 type chat struct {
-	talk     conversation
+	talk     transcript
 	client   *client
 	models   []openai.Model
 	where    string // in words
@@ -111,7 +111,7 @@ type chatTotals struct{ answers, prompt, cached, output int }
 
 // runChat answers one prompt, or holds a conversation.
 func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
-	c := &chat{data: dataDir(), verbose: f.verbose, color: colored(os.Stdout), talk: conversation{System: f.system}}
+	c := &chat{data: dataDir(), verbose: f.verbose, color: colored(os.Stdout), talk: transcript{System: f.system}}
 	if err := c.settle(f); err != nil {
 		return err
 	}

@@ -153,8 +153,8 @@ func (s *serverCommand) connection(ctx context.Context, model string, notes io.W
 	return nil, fmt.Errorf("%s has no model %q: `parley models` lists its models", c.root, model)
 }
 
-// A connected is what connect prints as JSON.
-type connected struct {
+// A connectReport is what connect prints as JSON.
+type connectReport struct {
 	Client  string `json:"client"`
 	File    string `json:"file"`
 	Content string `json:"content"`
@@ -170,7 +170,7 @@ func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Wri
 			return err
 		}
 	}
-	done := connected{Client: a.name, File: file, Then: a.then(file)}
+	done := connectReport{Client: a.name, File: file, Then: a.then(file)}
 	var content []byte
 	if write {
 		content, err = a.write(c, file, &done)
@@ -185,7 +185,7 @@ func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Wri
 	case asJSON:
 		return printJSON(out, done)
 	case write:
-		fmt.Fprintln(out, done.told())
+		fmt.Fprintln(out, done.summary())
 		fmt.Fprintln(out, "Next:", done.Then)
 		return nil
 	}
@@ -193,7 +193,7 @@ func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Wri
 	return err
 }
 
-func (c *connected) told() string {
+func (c *connectReport) summary() string {
 	switch {
 	case !c.Written:
 		return c.File + " is already up to date."
@@ -204,9 +204,9 @@ func (c *connected) told() string {
 }
 
 // write merges the connection into the file and keeps the file as it was.
-func (a *app) write(c *connection, file string, done *connected) ([]byte, error) {
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real // the link stays a link
+func (a *app) write(c *connection, file string, done *connectReport) ([]byte, error) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target // the link stays a link
 	}
 	mode := os.FileMode(0o600) // there may be a key in it
 	old, err := os.ReadFile(file)

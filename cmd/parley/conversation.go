@@ -21,9 +21,9 @@ type parameters struct {
 	Seed        *int     `json:"seed,omitempty"`
 }
 
-// A conversation is what was said, and with which settings. It is also what
+// A transcript is what was said, and with which settings. It is also what
 // /save writes.
-type conversation struct {
+type transcript struct {
 	Schema   string     `json:"schema"`
 	Model    string     `json:"model,omitempty"`
 	System   string     `json:"system,omitempty"`
@@ -31,10 +31,10 @@ type conversation struct {
 	Messages []message  `json:"messages"`
 }
 
-const conversationSchema = "parley-chat/1"
+const transcriptSchema = "parley-chat/1"
 
 // question is what is sent for the conversation as it stands.
-func (c *conversation) question() question {
+func (c *transcript) question() question {
 	q := question{Model: c.Model, parameters: c.Settings}
 	if c.System != "" {
 		q.Messages = append(q.Messages, message{"system", c.System})
@@ -45,13 +45,13 @@ func (c *conversation) question() question {
 
 // ask adds what the user said. A question that was never answered is replaced:
 // two in a row would confuse the model.
-func (c *conversation) ask(text string) {
+func (c *transcript) ask(text string) {
 	c.takeBack("user")
 	c.Messages = append(c.Messages, message{"user", text})
 }
 
 // answer adds what the model said, unless it said nothing.
-func (c *conversation) answer(text string) {
+func (c *transcript) answer(text string) {
 	if text != "" {
 		c.Messages = append(c.Messages, message{"assistant", text})
 	}
@@ -59,13 +59,13 @@ func (c *conversation) answer(text string) {
 
 // retry makes the last question the last message again, and reports false if
 // nothing was asked yet.
-func (c *conversation) retry() bool {
+func (c *transcript) retry() bool {
 	c.takeBack("assistant")
 	return len(c.Messages) > 0
 }
 
 // takeBack drops the last message if it has the role.
-func (c *conversation) takeBack(role string) {
+func (c *transcript) takeBack(role string) {
 	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == role {
 		c.Messages = c.Messages[:n-1]
 	}
@@ -143,7 +143,7 @@ func chatFile(data, name string) string {
 
 // save writes the conversation. A file that exists is replaced only if that
 // was asked for.
-func (c *conversation) save(path string, replace bool) error {
+func (c *transcript) save(path string, replace bool) error {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return fmt.Errorf("%s exists: choose another name, or add --force to replace it", path)
 	}
@@ -151,7 +151,7 @@ func (c *conversation) save(path string, replace bool) error {
 		return err
 	}
 	kept := *c
-	kept.Schema = conversationSchema
+	kept.Schema = transcriptSchema
 	return writePrivate(path, func(w io.Writer) error { return printJSON(w, kept) })
 }
 
@@ -164,7 +164,7 @@ func writePrivate(path string, write func(io.Writer) error) error {
 const conversationBytesMax = 64 << 20
 
 // loadConversation reads what save wrote.
-func loadConversation(path string) (*conversation, error) {
+func loadConversation(path string) (*transcript, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -184,13 +184,13 @@ func loadConversation(path string) (*conversation, error) {
 	return c, nil
 }
 
-func parseConversation(data []byte) (*conversation, error) {
-	var c conversation
+func parseConversation(data []byte) (*transcript, error) {
+	var c transcript
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, fmt.Errorf("not a saved conversation: %w", err)
 	}
-	if c.Schema != conversationSchema {
-		return nil, fmt.Errorf("the schema is %q: expected %q", c.Schema, conversationSchema)
+	if c.Schema != transcriptSchema {
+		return nil, fmt.Errorf("the schema is %q: expected %q", c.Schema, transcriptSchema)
 	}
 	for i, m := range c.Messages {
 		if m.Role != "user" && m.Role != "assistant" {

@@ -16,7 +16,7 @@ const (
 // setDraft takes auto, off, or what openModel opens.
 func setDraft(s *settings, text string) error {
 	if text == "" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.draft = text
 	return nil
@@ -33,7 +33,7 @@ func (s *settings) addDraft(c *host.Candidate, from string) (err error) {
 		}
 		name = m.Draft
 	}
-	if name == "" || name == draftOff || name == from || s.plodding {
+	if name == "" || name == draftOff || name == from || !s.speculate {
 		return nil
 	}
 	if c.Config.Draft, err = openModel(name); err != nil {

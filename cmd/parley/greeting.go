@@ -43,7 +43,7 @@ func behindPool(p *host.Plan) (text string) {
 }
 
 // greet prints the address of the server and how to use it.
-func greet(out io.Writer, addr net.Addr, s *settings, b *back, open bool, link accessLink) {
+func greet(out io.Writer, addr net.Addr, s *settings, b *backend, open bool, link accessLink) {
 	if n, ok := out.(*notices); ok {
 		n.greet(addr, s, b, open, link)
 		return

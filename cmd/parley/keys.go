@@ -32,14 +32,14 @@ server, with an admin key in PARLEY_API_KEY.`,
   parley keys block site
   parley keys rotate site --url https://chat.example.com`,
 	}
-	desk := &keyDesk{}
-	desk.addFlags(cmd.PersistentFlags())
-	cmd.AddCommand(newKeysCreate(desk), newKeysList(desk), newKeysRotate(desk), newKeysBlock(desk, true),
-		newKeysBlock(desk, false), newKeysDelete(desk))
+	options := &keyOptions{}
+	options.addFlags(cmd.PersistentFlags())
+	cmd.AddCommand(newKeysCreate(options), newKeysList(options), newKeysRotate(options), newKeysBlock(options, true),
+		newKeysBlock(options, false), newKeysDelete(options))
 	return cmd
 }
 
-func newKeysCreate(desk *keyDesk) *cobra.Command {
+func newKeysCreate(options *keyOptions) *cobra.Command {
 	var name, organization, user, tier, expires string
 	var models []string
 	var admin bool
@@ -92,12 +92,12 @@ first key.`,
 		if request.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
 			return err
 		}
-		return desk.with(cmd.Context(), func(at keyPlace) error {
+		return options.with(cmd.Context(), func(at keyPlace) error {
 			k, err := at.create(cmd.Context(), request)
 			if err != nil {
 				return err
 			}
-			return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), k)
+			return options.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), k)
 		})
 	}
 	return cmd
@@ -174,19 +174,19 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 	return l, nil
 }
 
-func newKeysList(desk *keyDesk) *cobra.Command {
+func newKeysList(options *keyOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the keys",
 		Example: "  parley keys list\n  parley keys list --json | jq '.keys[] | select(.blocked)'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return desk.with(cmd.Context(), func(at keyPlace) error {
+			return options.with(cmd.Context(), func(at keyPlace) error {
 				keys, err := at.list(cmd.Context())
 				if err != nil {
 					return err
 				}
-				if desk.json {
+				if options.json {
 					return printJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
 				}
 				return printKeys(cmd.OutOrStdout(), keys, time.Now())
@@ -258,7 +258,7 @@ func since(at *int64, now time.Time) string {
 }
 
 // one makes a command that does something with one key.
-func oneKey(desk *keyDesk, use, short string,
+func oneKey(options *keyOptions, use, short string,
 	run func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " KEY",
@@ -266,7 +266,7 @@ func oneKey(desk *keyDesk, use, short string,
 		Long:  short + ".\n\nKEY is the id, the name or the prefix of a key, as shown by parley keys list.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return desk.with(cmd.Context(), func(at keyPlace) error {
+			return options.with(cmd.Context(), func(at keyPlace) error {
 				keys, err := at.list(cmd.Context())
 				if err != nil {
 					return err
@@ -305,16 +305,16 @@ func findKey(keys []tenant.KeyDocument, text string) (found tenant.KeyDocument, 
 	return found, nil
 }
 
-func newKeysRotate(desk *keyDesk) *cobra.Command {
+func newKeysRotate(options *keyOptions) *cobra.Command {
 	var grace time.Duration
-	cmd := oneKey(desk, "rotate",
+	cmd := oneKey(options, "rotate",
 		"Give a key a new secret and show it once; the old one expires at once, or after --grace",
 		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 			rotated, err := at.rotate(cmd.Context(), k.ID, grace)
 			if err != nil {
 				return err
 			}
-			return desk.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
+			return options.showSecret(cmd.OutOrStdout(), cmd.ErrOrStderr(), rotated)
 		})
 	cmd.Example = "  parley keys rotate site\n  parley keys rotate site --grace 24h"
 	cmd.Flags().DurationVar(&grace, "grace", 0,
@@ -322,34 +322,35 @@ func newKeysRotate(desk *keyDesk) *cobra.Command {
 	return cmd
 }
 
-func newKeysBlock(desk *keyDesk, blocked bool) *cobra.Command {
+func newKeysBlock(options *keyOptions, blocked bool) *cobra.Command {
 	use, short := "block", "Reject a key until it is unblocked"
 	if !blocked {
 		use, short = "unblock", "Accept a blocked key again"
 	}
-	return oneKey(desk, use, short, func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
+	return oneKey(options, use, short, func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 		changed, err := at.change(cmd.Context(), k.ID, tenant.KeyRequest{Blocked: tenant.Some(blocked)})
 		if err != nil {
 			return err
 		}
-		return desk.tell(cmd.OutOrStdout(), changed, changed.String()+" is "+use+"ed.")
+		return options.tell(cmd.OutOrStdout(), changed, changed.String()+" is "+use+"ed.")
 	})
 }
 
-func newKeysDelete(desk *keyDesk) *cobra.Command {
-	return oneKey(desk, "delete", "Delete a key permanently; its organisation's data stays",
+func newKeysDelete(options *keyOptions) *cobra.Command {
+	return oneKey(options, "delete", "Delete a key permanently; its organisation's data stays",
 		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 			if err := at.remove(cmd.Context(), k.ID); err != nil {
 				return err
 			}
-			return desk.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true}, k.String()+" is deleted.")
+			return options.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true},
+				k.String()+" is deleted.")
 		})
 }
 
 // showSecret prints a new secret: alone on standard output, so that it can be
 // piped, and what to do with it beside.
-func (d *keyDesk) showSecret(out, beside io.Writer, k tenant.KeyDocument) error {
-	if d.json {
+func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) error {
+	if o.json {
 		return printJSON(out, k)
 	}
 	if _, err := fmt.Fprintln(out, k.Value); err != nil {
@@ -361,8 +362,8 @@ func (d *keyDesk) showSecret(out, beside io.Writer, k tenant.KeyDocument) error 
 	return err
 }
 
-func (d *keyDesk) tell(out io.Writer, document any, sentence string) error {
-	if d.json {
+func (o *keyOptions) tell(out io.Writer, document any, sentence string) error {
+	if o.json {
 		return printJSON(out, document)
 	}
 	_, err := fmt.Fprintln(out, sentence)

@@ -30,36 +30,36 @@ type keyPlace interface {
 	remove(ctx context.Context, id string) error
 }
 
-// A keyDesk is what the commands for keys have in common.
-type keyDesk struct {
+// A keyOptions is what the commands for keys have in common.
+type keyOptions struct {
 	json         bool
 	url, config  string
 	storeSetting map[string]*flagValue
 }
 
-func (d *keyDesk) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&d.json, "json", false, "print JSON")
-	f.StringVar(&d.url, "url", "", "use the server at `URL`, with an admin key in PARLEY_API_KEY, instead of its store")
-	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in the YAML `FILE`")
-	d.storeSetting = map[string]*flagValue{}
+func (o *keyOptions) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.url, "url", "", "use the server at `URL`, with an admin key in PARLEY_API_KEY, instead of its store")
+	f.StringVar(&o.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in the YAML `FILE`")
+	o.storeSetting = map[string]*flagValue{}
 	for i := range serveSettings {
 		if s := &serveSettings[i]; s.key == "data" || s.key == "store" {
-			d.storeSetting[s.key] = &flagValue{of: s}
-			f.Var(d.storeSetting[s.key], s.key, s.help)
+			o.storeSetting[s.key] = &flagValue{of: s}
+			f.Var(o.storeSetting[s.key], s.key, s.help)
 		}
 	}
 }
 
 // with runs do where the flags say that keys are kept.
-func (d *keyDesk) with(ctx context.Context, do func(keyPlace) error) error {
-	if d.url != "" {
-		c, err := newClient(d.url)
+func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
+	if o.url != "" {
+		c, err := newClient(o.url)
 		if err != nil {
 			return err
 		}
 		return do(&keyServer{c})
 	}
-	s, err := gather(d.storeSetting, os.LookupEnv, d.config)
+	s, err := gather(o.storeSetting, os.LookupEnv, o.config)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ func newModel() *cobra.Command {
 	return cmd
 }
 
-// A listed is one row of model list.
-type listed struct {
+// A modelRow is one row of model list.
+type modelRow struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
 	Default bool   `json:"default"`
@@ -31,9 +31,9 @@ func newModelList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the built-in models", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var rows []listed
+			var rows []modelRow
 			for i, m := range builtin.Models() {
-				rows = append(rows, listed{m.Name, m.Summary, i == 0})
+				rows = append(rows, modelRow{m.Name, m.Summary, i == 0})
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), rows)

@@ -25,9 +25,9 @@ import (
 	"parley/worker/host"
 )
 
-// A back is what computes behind the gateway: engines in this process, a fleet of
+// A backend is what computes behind the gateway: engines in this process, a fleet of
 // workers, or both.
-type back struct {
+type backend struct {
 	hosts  []*host.Host
 	served []gateway.Served
 	fleet  *fleet.Fleet // nil if this process computes alone
@@ -43,8 +43,8 @@ type back struct {
 
 // openBack starts what computes. It is closed even if there is an error.
 func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger,
-	out io.Writer) (b *back, err error) {
-	b = &back{}
+	out io.Writer) (b *backend, err error) {
+	b = &backend{}
 	if s.computes() {
 		if b.hosts, b.freeBytes, err = startHosts(s, registry, log, out); err != nil {
 			return b, err
@@ -60,7 +60,7 @@ func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, 
 }
 
 // close ends what computes.
-func (b *back) close() error {
+func (b *backend) close() error {
 	var errs []error
 	if b.fleet != nil {
 		b.stop()
@@ -89,7 +89,7 @@ func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) 
 }
 
 // gatherFleet makes a fleet of the pools, and lets its workers be found.
-func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer,
+func (b *backend) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer,
 	log *slog.Logger) error {
 	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.hedgeAfter, EmptyWait: s.admission.WorkerWait}
 	for _, m := range b.served {
@@ -117,19 +117,19 @@ func (b *back) gatherFleet(ctx context.Context, s *settings, pools []poolConfig,
 	}
 	admin := fleet.Admin{Fleet: f, Token: s.operateToken}
 	b.api = &gateway.FleetAPI{Operate: admin.Handler(), MayOperate: admin.MayOperate}
-	var desk *discover.Desk
+	var registrar *discover.Registrar
 	if len(registering) > 0 {
-		if desk, err = discover.NewDesk(s.joinToken, registering, 0, log); err != nil {
+		if registrar, err = discover.NewRegistrar(s.joinToken, registering, 0, log); err != nil {
 			return fmt.Errorf("%w (--fleet-join-token)", err)
 		}
-		b.api.Register = desk
+		b.api.Register = registrar
 	}
 	for i := range b.served {
 		b.served[i].Worker = f
 	}
 	for i := range pools {
 		for j := range pools[i].Workers {
-			if err := b.find(ctx, s, &pools[i], &pools[i].Workers[j], desk, log); err != nil {
+			if err := b.find(ctx, s, &pools[i], &pools[i].Workers[j], registrar, log); err != nil {
 				return fmt.Errorf("pool %s, worker %d: %w", pools[i].Name, j+1, err)
 			}
 		}
@@ -147,7 +147,7 @@ func (s *settings) joinAdmission(pool string, w *workerConfig) discover.Admissio
 }
 
 // find lets workers join from where a line of the configuration says.
-func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, desk *discover.Desk,
+func (b *backend) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, registrar *discover.Registrar,
 	log *slog.Logger) error {
 	if w.InProcess {
 		return b.joinHosts(p)
@@ -156,7 +156,7 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 	var err error
 	switch {
 	case w.URL != "":
-		source, err = discover.Static([]discover.Place{{Name: w.Name, URL: w.URL, Kind: w.Kind}})
+		source, err = discover.Static([]discover.Address{{Name: w.Name, URL: w.URL, Kind: w.Kind}})
 	case w.File != "":
 		source = discover.File(w.File, time.Second, log)
 	case w.DNS != "":
@@ -174,7 +174,7 @@ func (b *back) find(ctx context.Context, s *settings, p *poolConfig, w *workerCo
 			Log:       log,
 		}.Source()
 	case w.Register:
-		source = desk.Source(p.Name)
+		source = registrar.Source(p.Name)
 	}
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (s *settings) parleyKey(w *workerConfig) string {
 }
 
 // text returns the text of a prompt for workers that take no tokens.
-func (b *back) text(model string, prompt []parley.Token) string {
+func (b *backend) text(model string, prompt []parley.Token) string {
 	var out strings.Builder
 	for _, m := range b.served {
 		if m.ID == model {
@@ -235,7 +235,7 @@ func (b *back) text(model string, prompt []parley.Token) string {
 
 // namesAt returns what a worker calls our models. One name alone is that of the
 // pool's first model, or of ours.
-func (b *back) namesAt(p *poolConfig, w *workerConfig) map[string]string {
+func (b *backend) namesAt(p *poolConfig, w *workerConfig) map[string]string {
 	names := maps.Clone(w.Models)
 	if w.Model != "" {
 		if names == nil {
@@ -247,7 +247,7 @@ func (b *back) namesAt(p *poolConfig, w *workerConfig) map[string]string {
 }
 
 // joinHosts lets the engines of this process join a pool.
-func (b *back) joinHosts(p *poolConfig) error {
+func (b *backend) joinHosts(p *poolConfig) error {
 	for _, h := range b.hosts {
 		id := h.Models()[0].ID
 		if len(p.Models) > 0 && !slices.Contains(p.Models, id) {
@@ -287,7 +287,7 @@ func localMember(name, pool string, h *host.Host) fleet.Member {
 }
 
 // names lists the models, the first of several marked.
-func (b *back) names() (names []string) {
+func (b *backend) names() (names []string) {
 	for i, m := range b.served {
 		name := m.ID
 		if i == 0 && len(b.served) > 1 {
@@ -299,7 +299,7 @@ func (b *back) names() (names []string) {
 }
 
 // computedBy describes what computes.
-func (b *back) computedBy() string {
+func (b *backend) computedBy() string {
 	if b.fleet == nil {
 		return b.device
 	}

@@ -14,9 +14,9 @@ import (
 	"parley/worker/host"
 )
 
-// A progress draws a bar with rate and time left on a terminal. On anything
+// A progressBar draws a bar with rate and time left on a terminal. On anything
 // else it stays quiet.
-type progress struct {
+type progressBar struct {
 	out      io.Writer
 	name     string
 	amount   amountText
@@ -37,8 +37,8 @@ type amountText func(amount float64) string
 func byteAmount(bytes float64) string { return host.Size(int64(bytes)) }
 func countAmount(n float64) string    { return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64) }
 
-func newProgress(out io.Writer, name string, amount amountText) *progress {
-	return &progress{
+func newProgress(out io.Writer, name string, amount amountText) *progressBar {
+	return &progressBar{
 		out:      out,
 		name:     name,
 		amount:   amount,
@@ -53,7 +53,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // update draws the state if it is time to.
-func (p *progress) update(done, total int64) {
+func (p *progressBar) update(done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -65,7 +65,7 @@ func (p *progress) update(done, total int64) {
 }
 
 // line is one state of the bar, as text.
-func (p *progress) line(done, total int64, elapsed time.Duration) string {
+func (p *progressBar) line(done, total int64, elapsed time.Duration) string {
 	filled := int(progressWidth * done / total)
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", progressWidth-filled)
 	line := fmt.Sprintf("%s %s %3d%% %s of %s", p.name, bar, 100*done/total, p.amount(float64(done)),
@@ -79,7 +79,7 @@ func (p *progress) line(done, total int64, elapsed time.Duration) string {
 }
 
 // finish leaves the bar on the screen and starts a new line.
-func (p *progress) finish() {
+func (p *progressBar) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.terminal {

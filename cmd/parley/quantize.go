@@ -77,17 +77,17 @@ whatever the size of the model, and all processors.`,
 	return cmd
 }
 
-// A quantized is the summary of what model quantize did.
-type quantized struct {
-	In          string             `json:"in"`
-	Out         string             `json:"out"`
-	Type        weights.DType      `json:"type"`
-	BytesBefore int64              `json:"bytes_before"`
-	BytesAfter  int64              `json:"bytes_after"`
-	Seconds     float64            `json:"seconds"`
-	SourceTypes []string           `json:"source_types"`
-	Stored      []weights.Stored   `json:"stored"`
-	Fallbacks   []weights.Fallback `json:"fallbacks"`
+// A quantizeReport is the summary of what model quantize did.
+type quantizeReport struct {
+	In          string               `json:"in"`
+	Out         string               `json:"out"`
+	Type        weights.DType        `json:"type"`
+	BytesBefore int64                `json:"bytes_before"`
+	BytesAfter  int64                `json:"bytes_after"`
+	Seconds     float64              `json:"seconds"`
+	SourceTypes []string             `json:"source_types"`
+	Stored      []weights.StoredType `json:"stored"`
+	Fallbacks   []weights.Fallback   `json:"fallbacks"`
 }
 
 func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, messages io.Writer) error {
@@ -113,7 +113,7 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 		return err
 	}
 	begun := time.Now()
-	var stored []weights.Stored
+	var stored []weights.StoredType
 	err = writeWhole(ctx, out, func(w io.Writer) (err error) {
 		return weights.CatchFault(func() (err error) {
 			stored, err = plan.Write(w)
@@ -124,7 +124,7 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
-	summary := &quantized{
+	summary := &quantizeReport{
 		In:          in,
 		Out:         out,
 		Type:        kind,
@@ -222,7 +222,7 @@ func typesOf(ck *weights.Checkpoint) (names []string) {
 	return names
 }
 
-func (q *quantized) print(out io.Writer) {
+func (q *quantizeReport) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "type\ttensors\tparameters\tbytes\tRMS error\trelative\t")
 	for _, s := range q.Stored {
@@ -242,7 +242,7 @@ func (q *quantized) print(out io.Writer) {
 
 // lossySources are the types of the source that lost something already and
 // are not simply copied.
-func (q *quantized) lossySources() []string {
+func (q *quantizeReport) lossySources() []string {
 	return slices.DeleteFunc(slices.Clone(q.SourceTypes), func(name string) bool {
 		return name == q.Type.String() || slices.Contains([]string{"F32", "F16", "BF16"}, name)
 	})

@@ -25,6 +25,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
 	"parley/internal/builtin"
+	"parley/internal/gctune"
 	"parley/model/weights"
 	"parley/web"
 	"parley/worker/host"
@@ -84,7 +85,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	defer listener.Close()
 	log := s.logger()
 	registry := gateway.NewRegistry()
-	kept, err := openKept(ctx, s, registry, log)
+	kept, err := openStores(ctx, s, registry, log)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if err := s.checkTierModels(behind.served); err != nil {
 		return err
 	}
-	config.Fleet, config.FleetAPI = behind.door(), behind.api
+	config.Fleet, config.FleetAPI = behind.admin(), behind.api
 	traces, endTraces := s.openTraces(ctx, "parley", log)
 	defer endTraces()
 	config.Traces = traces
@@ -140,10 +141,10 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
 	defer shelf.follow(ctx, front)()
-	memory := newGovernor()
-	defer inBackground(ctx, memory.run)()
+	memory := gctune.New()
+	defer inBackground(ctx, memory.Run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)
-	return serveUntilDone(ctx, hijack.NewServer(s.addr, memory.counting(front)), listener, front, s.drain, out)
+	return serveUntilDone(ctx, hijack.NewServer(s.addr, memory.Count(front)), listener, front, s.drain, out)
 }
 
 // openBatches opens where files and batches are kept. While another server uses

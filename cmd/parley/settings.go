@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,13 +34,15 @@ type settings struct {
 	addr      string
 	data      string
 	store     string // empty: a file in data
-	untitled  bool
+	// titles: the model writes titles for conversations.
+	titles bool
 	// auditKeep is how long the audit log keeps entries; 0 is for ever.
-	auditKeep   time.Duration
-	noAddresses bool
-	tiers       gateway.TierContexts
-	models      []modelPath
-	drain       time.Duration
+	auditKeep time.Duration
+	// logAddresses: the logs name the addresses of clients.
+	logAddresses bool
+	tiers        gateway.TierContexts
+	models       []modelPath
+	drain        time.Duration
 	// keepAlive is how long an idle model of the model folder stays in memory.
 	keepAlive  time.Duration
 	logFormat  string
@@ -56,7 +59,7 @@ type settings struct {
 	// slo is promised to all requests that no other objective selects.
 	slo        parley.Objective
 	objectives parley.Objectives
-	plodding   bool // no speculation
+	speculate  bool
 	draft      string
 	threads    int
 	cpu        string
@@ -93,16 +96,19 @@ type modelPath struct{ name, path string }
 
 func defaultSettings() *settings {
 	return &settings{
-		addr:        "127.0.0.1:8080",
-		data:        dataDir(),
-		drain:       30 * time.Second,
-		logFormat:   "text",
-		draft:       draftAuto,
-		slo:         parley.Objective{SLO: parley.DefaultSLO()},
-		kvType:      compute.KVBF16,
-		tiers:       gateway.DefaultTierContexts(),
-		tenantTiers: tenant.DefaultTiers(),
-		economy:     economy{alert: limit.AlertDefault},
+		addr:         "127.0.0.1:8080",
+		data:         dataDir(),
+		drain:        30 * time.Second,
+		logFormat:    "text",
+		draft:        draftAuto,
+		speculate:    true,
+		titles:       true,
+		logAddresses: true,
+		slo:          parley.Objective{SLO: parley.DefaultSLO()},
+		kvType:       compute.KVBF16,
+		tiers:        gateway.DefaultTierContexts(),
+		tenantTiers:  tenant.DefaultTiers(),
+		economy:      economy{alert: limit.AlertDefault},
 	}
 }
 
@@ -144,7 +150,7 @@ func (s *settings) hostConfig(name string, log *slog.Logger) host.Config {
 		Target:         s.target,
 		BackgroundWait: s.background,
 		SLO:            s.slo.SLO,
-		NoSpeculation:  s.plodding,
+		NoSpeculation:  !s.speculate,
 		DeviceName:     s.device,
 		Threads:        s.threads,
 		Path:           s.cpu,
@@ -222,7 +228,8 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 			"postgres://user@host/name; several servers may share it (default: conversations.db in the data directory)",
 	},
 	{key: "titles", wants: "on or off",
-		help: "have the model write titles for conversations: `on` or off (default on)", set: setTitles},
+		help: "have the model write titles for conversations: `on` or off (default on)",
+		set:  setSwitch(func(s *settings) *bool { return &s.titles })},
 	{
 		key:   "conversations",
 		wants: "CLASS=POLICY or CLASS=POLICY:TOKENS, such as free=summarise:4096",
@@ -274,7 +281,7 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 		set:  setTime(func(s *settings) *time.Duration { return &s.slo.TPOT })},
 	{key: "speculate", wants: "on or off",
 		help: "use speculative decoding where it saves time: `on` or off; answers are the same (default on)",
-		set:  setSpeculate},
+		set:  setSwitch(func(s *settings) *bool { return &s.speculate })},
 	{key: "draft", wants: "auto, off, the name of a built-in model or a path", set: setDraft,
 		help: "use a smaller `MODEL` with the same vocabulary for speculative decoding: a built-in model's name, a " +
 			"path, off, or auto, which pairs polly with polly-mini (default auto)"},
@@ -290,7 +297,7 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 			"ones, which speed up prefill on processors with AMX (default exact)"},
 	{key: "log-format", wants: "text or json", help: "write the log as `text` or json (default text)",
 		set: setLogFormat},
-	{key: "log-addresses", wants: "on or off", set: setLogAddresses,
+	{key: "log-addresses", wants: "on or off", set: setSwitch(func(s *settings) *bool { return &s.logAddresses }),
 		help: "include client addresses in the log and the audit log: `on` or off (default on)"},
 	{key: "audit-keep", wants: "a time such as 8760h",
 		set:  setTime(func(s *settings) *time.Duration { return &s.auditKeep }),
@@ -304,22 +311,22 @@ var serveSettings = withSecretFiles(slices.Concat([]setting{
 func setText(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		if text == "" {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = text
 		return nil
 	}
 }
 
-// errNotWanted says that a text does not spell a value; the setting itself
+// errBadValue says that a text does not spell a value; the setting itself
 // says what would.
-var errNotWanted = fmt.Errorf("not wanted")
+var errBadValue = errors.New("bad value")
 
 func setCount(field func(*settings) *int) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = n
 		return nil
@@ -342,7 +349,7 @@ func setSize(field func(*settings) *int64) func(*settings, string) error {
 		}
 		n, err := strconv.ParseFloat(number, 64)
 		if err != nil || len(unit) > 1 || power < 0 || n < 0 || n > 1e6 && power > 2 {
-			return errNotWanted
+			return errBadValue
 		}
 		for range power {
 			n *= float64(base)
@@ -358,7 +365,7 @@ func setAddr(s *settings, text string) error {
 		return err
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.addr = text
 	return nil
@@ -372,7 +379,7 @@ func setModel(s *settings, text string) error {
 		name, path = "", text
 	}
 	if path == "" || (named && name == "" && path != text) {
-		return errNotWanted
+		return errBadValue
 	}
 	s.models = append(s.models, modelPath{name, path})
 	return nil
@@ -382,7 +389,7 @@ func setTime(field func(*settings) *time.Duration) func(*settings, string) error
 	return func(s *settings, text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = d
 		return nil
@@ -396,7 +403,7 @@ func setKeepAlive(s *settings, text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.keepAlive = d
 	return nil
@@ -409,7 +416,7 @@ func setBackground(s *settings, text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.background = d
 	return nil
@@ -420,28 +427,14 @@ func setKVType(s *settings, text string) (err error) {
 	return err
 }
 
-func setSpeculate(s *settings, text string) error {
-	if text != "on" && text != "off" {
-		return errNotWanted
+func setSwitch(field func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, text string) error {
+		if text != "on" && text != "off" {
+			return errBadValue
+		}
+		*field(s) = text == "on"
+		return nil
 	}
-	s.plodding = text == "off"
-	return nil
-}
-
-func setLogAddresses(s *settings, text string) error {
-	if text != "on" && text != "off" {
-		return errNotWanted
-	}
-	s.noAddresses = text == "off"
-	return nil
-}
-
-func setTitles(s *settings, text string) error {
-	if text != "on" && text != "off" {
-		return errNotWanted
-	}
-	s.untitled = text == "off"
-	return nil
 }
 
 func setTier(s *settings, text string) error {
@@ -453,19 +446,19 @@ func setTier(s *settings, text string) error {
 		}
 		tier := gateway.TierContext{Policy: convo.Policy(policy)}
 		if n, err := strconv.Atoi(tokens); capped && (err != nil || n < 0) {
-			return errNotWanted
+			return errBadValue
 		} else if capped {
 			tier.Tokens = n
 		}
 		s.tiers[i] = tier
 		return s.tiers.Validate()
 	}
-	return errNotWanted
+	return errBadValue
 }
 
 func setCPU(s *settings, text string) error {
 	if !slices.Contains([]string{"auto", "plain", "avx2", "avx512", "amx", "neon"}, text) {
-		return errNotWanted
+		return errBadValue
 	}
 	s.cpu = text
 	if text == "auto" {
@@ -487,7 +480,7 @@ func setNumerics(s *settings, text string) (err error) {
 
 func setLogFormat(s *settings, text string) error {
 	if text != "text" && text != "json" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.logFormat = text
 	return nil

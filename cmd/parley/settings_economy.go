@@ -64,7 +64,7 @@ func setPrice(s *settings, text string) error {
 
 func setBudgetAlert(s *settings, text string) (err error) {
 	if s.economy.alert, err = limit.ParseShare(text); err != nil {
-		return errNotWanted
+		return errBadValue
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func setBudgetAlert(s *settings, text string) (err error) {
 func setBudgetWebhook(s *settings, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.economy.hook = text
 	return nil
@@ -86,7 +86,7 @@ func setRedisDown(s *settings, text string) (err error) {
 	parts, ok := strings.CutPrefix(text, "share=")
 	n, err := strconv.Atoi(parts)
 	if !ok || err != nil || n < 1 || n > 1000 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.economy.gateways = n
 	return nil

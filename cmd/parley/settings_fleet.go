@@ -133,7 +133,7 @@ type fleetFields struct {
 
 func setCacheScope(s *settings, text string) error {
 	if !slices.Contains(gateway.CacheScopes(), gateway.CacheScope(text)) {
-		return errNotWanted
+		return errBadValue
 	}
 	s.cacheScope = gateway.CacheScope(text)
 	return nil
@@ -203,7 +203,7 @@ func setWorker(s *settings, text string) error {
 	if _, err := worker.ParseKind(kind); named && kind != "" && err != nil {
 		return err
 	}
-	if _, err := discover.Static([]discover.Place{{URL: address}}); err != nil {
+	if _, err := discover.Static([]discover.Address{{URL: address}}); err != nil {
 		return err
 	}
 	s.workers = append(s.workers, workerConfig{URL: address, Kind: kind})
@@ -353,7 +353,7 @@ func classNamed(name string) (parley.Class, bool) {
 
 func setSaltKey(s *settings, text string) error {
 	if len(text) < 16 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.saltKey = []byte(text)
 	return nil
@@ -368,7 +368,7 @@ func setPublicPrompt(s *settings, text string) error {
 		text = strings.TrimRight(string(content), "\n")
 	}
 	if text == "" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.publicPrompts = append(s.publicPrompts, text)
 	return nil

@@ -42,7 +42,7 @@ const keepWants = "a time such as 90d or 12h, or never"
 func setSockets(s *settings, text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return errNotWanted
+		return errBadValue
 	}
 	s.socketsPerKey = n
 	return nil
@@ -57,7 +57,7 @@ func setKeep(field func(*settings) *time.Duration) func(*settings, string) error
 		}
 		d, err := parseDays(text)
 		if err != nil || d < time.Hour {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = d
 		return nil
@@ -72,7 +72,7 @@ func setKeepLedger(s *settings, text string) error {
 		return err
 	}
 	if d := s.retention.Ledger; d != 0 && d < ledgerLeast {
-		return errNotWanted
+		return errBadValue
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func sizeOf(name string, field func(*tenant.Tier) *int64) tierSetting {
 		}
 		var bytes int64
 		if err := setSize(func(*settings) *int64 { return &bytes })(s, text); err != nil || bytes <= 0 {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(&s.tenantTiers[class]) = bytes
 		return nil

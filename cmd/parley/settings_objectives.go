@@ -37,7 +37,7 @@ func setPromisedShare(field func(*settings) *float64) func(*settings, string) er
 	return func(s *settings, text string) error {
 		share, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(share >= 0.5 && share <= 0.9999) {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = share
 		return nil

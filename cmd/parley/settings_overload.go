@@ -81,7 +81,7 @@ var overloadSettings = []setting{
 func setOff(field func(*settings) *bool) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		if text != "on" && text != "off" {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = text == "off"
 		return nil
@@ -91,7 +91,7 @@ func setOff(field func(*settings) *bool) func(*settings, string) error {
 func setMany(field func(*settings) *[]string) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		if text == "" {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = append(*field(s), text)
 		return nil
@@ -117,7 +117,7 @@ func setQueueWait(s *settings, text string) error {
 	tiers, rest := tiersOf(&s.admission.Queue, text)
 	d, err := time.ParseDuration(rest)
 	if err != nil || d <= 0 || len(tiers) == 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	for _, t := range tiers {
 		t.WaitMax = d
@@ -129,7 +129,7 @@ func setTierWeight(s *settings, text string) error {
 	tiers, rest := tiersOf(&s.admission.Queue, text)
 	n, err := strconv.ParseFloat(rest, 64)
 	if err != nil || !(n > 0 && n <= 1e6) || len(tiers) != 1 {
-		return errNotWanted
+		return errBadValue
 	}
 	tiers[0].Weight = n
 	return nil
@@ -145,7 +145,7 @@ func setShedStart(s *settings, text string) error {
 
 func setShare(s *settings, text string) error {
 	if !slices.Contains([]string{"on", "local", "any", "off"}, text) {
-		return errNotWanted
+		return errBadValue
 	}
 	s.share.Off, s.share.AnyTemperature, s.shareLocal = text == "off", text == "any", text == "local"
 	return nil
@@ -166,8 +166,8 @@ func (s *settings) frontConfig() gateway.Config {
 	admission := s.admission
 	admission.Queue.TokenMax = s.slo.TPOT // what is promised
 	config := gateway.Config{
-		NoTitles:       s.untitled,
-		NoAddresses:    s.noAddresses,
+		NoTitles:       !s.titles,
+		NoAddresses:    !s.logAddresses,
 		TierContexts:   s.tiers,
 		Admission:      admission,
 		Share:          s.share,

@@ -18,7 +18,7 @@ const secretMin = 16
 func setSecret(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		if len(text) < secretMin {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = text
 		return nil

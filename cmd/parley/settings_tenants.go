@@ -75,7 +75,7 @@ type tierSetting struct {
 var tierSettings = append([]tierSetting{
 	{"models", func(s *settings, class parley.Class, text string) error {
 		if text == "" {
-			return errNotWanted
+			return errBadValue
 		}
 		t := &s.tenantTiers[class]
 		t.Models = append(t.Models, strings.Split(text, ",")...)
@@ -121,7 +121,7 @@ func setLimit(field *int64, text string) error {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil || n <= 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	*field = n
 	return nil
@@ -134,7 +134,7 @@ func setMoney(field *limit.Micros, text string) error {
 	}
 	var amount limit.Micros
 	if err := amount.UnmarshalText([]byte(text)); err != nil || amount <= 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	*field = amount
 	return nil
@@ -145,7 +145,7 @@ func setMoney(field *limit.Micros, text string) error {
 func setAlert(field *limit.Share, text string) error {
 	share, err := limit.ParseShare(text)
 	if err != nil || share == 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	*field = share
 	return nil
@@ -164,7 +164,7 @@ func tierPart(field func(*tenant.Tier) *float64) func(*settings, parley.Class, s
 	return func(s *settings, class parley.Class, text string) error {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(n >= 0 && n <= 1) {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(&s.tenantTiers[class]) = n
 		return nil
@@ -181,7 +181,7 @@ func setTierOf(s *settings, text string) error {
 		return t.name == strings.ReplaceAll(name, "_", "-")
 	})
 	if !ok || i < 0 {
-		return errNotWanted
+		return errBadValue
 	}
 	return tierSettings[i].set(s, class, value)
 }
@@ -190,7 +190,7 @@ func setTierOf(s *settings, text string) error {
 func setAlias(s *settings, text string) error {
 	name, model, ok := strings.Cut(text, "=")
 	if !ok || name == "" || model == "" {
-		return errNotWanted
+		return errBadValue
 	}
 	if s.aliases == nil {
 		s.aliases = map[string]gateway.Alias{}

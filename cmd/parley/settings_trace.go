@@ -18,7 +18,7 @@ var traceSettings = []setting{
 func setCollector(s *settings, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.collector = strings.TrimSuffix(strings.TrimRight(fmt.Sprint(u), "/"), "/v1/traces")
 	return nil

@@ -134,7 +134,7 @@ func setEvents(s *settings, text string) error {
 
 func setEventTokens(s *settings, text string) error {
 	if text != "on" && text != "off" {
-		return errNotWanted
+		return errBadValue
 	}
 	s.worker.eventTokens = text == "on"
 	return nil
@@ -142,7 +142,7 @@ func setEventTokens(s *settings, text string) error {
 
 func setTopic(s *settings, text string) error {
 	if len(text) > 256 {
-		return errNotWanted
+		return errBadValue
 	}
 	return setText(func(s *settings) *string { return &s.worker.topic })(s, text)
 }
@@ -177,7 +177,7 @@ func (s *settings) eventsWarning() string {
 func setAddress(field func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, text string) error {
 		if _, _, err := net.SplitHostPort(text); err != nil {
-			return errNotWanted
+			return errBadValue
 		}
 		*field(s) = text
 		return nil

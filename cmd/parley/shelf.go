@@ -52,7 +52,7 @@ const reserveShare = 0.1
 
 // openShelf returns the models of the folder for a server, nil if it serves others: the
 // ones that --model names, or the ones of a fleet.
-func (s *settings) openShelf(b *back, registry prometheus.Registerer, log *slog.Logger) (*shelf, error) {
+func (s *settings) openShelf(b *backend, registry prometheus.Registerer, log *slog.Logger) (*shelf, error) {
 	if len(s.models) > 0 || !s.computes() || len(s.allPools()) > 0 {
 		return nil, nil
 	}

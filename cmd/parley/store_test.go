@@ -110,7 +110,7 @@ func TestStoreThatCannotBe(t *testing.T) {
 	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
 		s := defaultSettings()
 		s.store = dsn
-		if _, err := openKept(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil ||
+		if _, err := openStores(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil ||
 			!strings.Contains(err.Error(), "--store") {
 			t.Errorf("%s gives %v", dsn, err)
 		}

@@ -11,7 +11,7 @@ import (
 
 func busyPicture() *admin.Picture {
 	return &admin.Picture{
-		Verdict: admin.Verdict{Bottleneck: admin.ByKV,
+		Verdict: admin.Diagnosis{Bottleneck: admin.ByKV,
 			Sentence: "The key/value memory of polly is 97% in use, and 4 wait for memory.", Do: "Add a worker."},
 		Running: 12, Waiting: map[string]int{"free": 3, "pro": 1}, WaitSeconds: 2.5,
 		Rates: admin.Rates{Requests: 3.2, Decode: 480, Prefill: 120},

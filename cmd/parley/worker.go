@@ -159,7 +159,7 @@ func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Ser
 	if err != nil {
 		return nil, fmt.Errorf("%w (--gateway-ca)", err)
 	}
-	said := discover.Registration{Place: discover.Place{URL: cmp.Or(s.worker.advertise,
+	said := discover.Registration{Address: discover.Address{URL: cmp.Or(s.worker.advertise,
 		s.scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
 	if u, err := url.Parse(said.URL); err == nil {
 		said.Name = u.Host

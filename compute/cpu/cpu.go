@@ -44,7 +44,7 @@ type CPU struct {
 	memory   arena // taken for weights and the pool
 
 	step   *compute.Step
-	rows   []place // of the step
+	rows   []rowPosition // of the step
 	ropes  []compute.Rope
 	angles []angles // for each of the ropes
 	kv     kvPool
@@ -54,8 +54,8 @@ type CPU struct {
 
 var _ compute.Backend = (*CPU)(nil)
 
-// A place is where a row of the step stands.
-type place struct {
+// A rowPosition is where a row of the step stands.
+type rowPosition struct {
 	seq *compute.Seq
 	pos int
 }
@@ -69,7 +69,7 @@ type worker struct {
 	open     []byte    // unpacked panels for the matrix unit
 	products []byte    // of a tile, beginning at a cache line
 	attend   attendScratch
-	beside   besideScratch
+	beside   redoScratch
 }
 
 // jobs are the tasks of the pool, kept so that no step allocates one.
@@ -229,7 +229,7 @@ func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
 	for i := range step.Seqs {
 		seq := &step.Seqs[i]
 		for j := range seq.Rows {
-			c.rows = append(c.rows, place{seq, seq.Past + j})
+			c.rows = append(c.rows, rowPosition{seq, seq.Past + j})
 		}
 	}
 	c.computeAngles()
@@ -298,7 +298,7 @@ func (c *CPU) Reserve(l compute.Limits) error {
 	if err != nil {
 		return fmt.Errorf("%w for steps of %d rows: use fewer", err, l.Rows)
 	}
-	c.rows = make([]place, 0, l.Rows)
+	c.rows = make([]rowPosition, 0, l.Rows)
 	c.routes.reserve(l)
 	for _, w := range c.workers {
 		w.growUnpacked()

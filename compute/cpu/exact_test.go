@@ -208,7 +208,7 @@ func TestVectorPathsAgreeExactly(t *testing.T) {
 // are done beside one another, many in tiles, and one row's attention in segments.
 func TestStepsDoNotAllocate(t *testing.T) {
 	forEachPath(t, func(t *testing.T, path string) {
-		rowCounts := []int{1, besideRows, 20, 2*tileRows + 1, tiledFrom + 1}
+		rowCounts := []int{1, redoRows, 20, 2*tileRows + 1, tiledFrom + 1}
 		if path == "plain" {
 			rowCounts = []int{1, 5} // one code for any number of rows, and slow
 		}

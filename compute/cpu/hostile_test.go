@@ -17,7 +17,7 @@ func TestNoNumberStaysVisible(t *testing.T) {
 	const cols, outputs, spoiled = 256, 40, 1
 	forEachPath(t, func(t *testing.T, path string) {
 		for _, kind := range allTypes {
-			for _, rows := range []int{3, besideRows + 9, tiledFrom + 5} {
+			for _, rows := range []int{3, redoRows + 9, tiledFrom + 5} {
 				good := make([]float32, rows*cols)
 				want := spoiledLinear(kind, rows, cols, outputs, good).on(t, Options{Threads: 2, Path: path})
 				for i, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {

@@ -92,7 +92,7 @@ func (p *kvPool) from(layer, head int) (keys []byte, valuesAt int) {
 }
 
 // store keeps the key and value of one head at the place's position.
-func (p *kvPool) store(at *place, layer, head int, key, value []float32) {
+func (p *kvPool) store(at *rowPosition, layer, head int, key, value []float32) {
 	keys, values := p.head(at.seq.Blocks[at.pos/compute.BlockTokens], layer, head)
 	token := at.pos % compute.BlockTokens
 	narrow(p.shape.Type, keys, token, token, compute.BlockTokens, key)

@@ -72,7 +72,7 @@ func (c *CPU) product(m, bias compute.Weight, cols int, out []float32, stride in
 }
 
 // add adds a span to the current multiplication.
-func (j *multiplyJob) add(s span) { j.spans = append(j.spans, s) }
+func (j *multiplyJob) add(s multiplySpan) { j.spans = append(j.spans, s) }
 
 // Linear computes several projections of the same input in one pass.
 func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
@@ -85,7 +85,8 @@ func (c *CPU) Linear(src compute.Buffer, ps []compute.Projection) {
 	for i := range ps {
 		out := ps[i].Out.(*buffer)
 		c.jobs.multiply.add(
-			span{in: in, first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
+			multiplySpan{in: in,
+				first: c.product(ps[i].W, ps[i].Bias, s.cols, out.data[:len(c.rows)*out.cols], out.cols)})
 	}
 	c.multiply()
 }
@@ -99,7 +100,8 @@ func (c *CPU) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
 	c.addGated(in, m, 0, width)
 	c.multiply()
 	inner := c.prepare(c.hidden, rows, width, m.Down.(*weight).takes(rows))
-	c.jobs.multiply.add(span{in: inner, first: c.product(m.Down, m.DownBias, width, d.data[:rows*d.cols], d.cols)})
+	c.jobs.multiply.add(multiplySpan{in: inner,
+		first: c.product(m.Down, m.DownBias, width, d.data[:rows*d.cols], d.cols)})
 	c.multiply()
 }
 
@@ -113,7 +115,7 @@ func (c *CPU) reserveHidden(rows int, m *compute.MLP) int {
 
 // addGated adds the first half of an MLP, whose results begin at the given hidden row.
 func (c *CPU) addGated(in input, m *compute.MLP, row, width int) {
-	c.jobs.multiply.add(span{
+	c.jobs.multiply.add(multiplySpan{
 		in:     in,
 		first:  c.product(m.Gate, m.GateBias, in.stride, c.hidden[row*width:], width),
 		second: c.product(m.Up, m.UpBias, in.stride, c.up[row*width:], width),
@@ -157,6 +159,6 @@ func (c *CPU) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
 	}
 	x := c.gatherRows(s, c.step.Outputs)
 	in := c.prepare(x, rows, s.cols, w.takes(rows))
-	c.jobs.multiply.add(span{in: in, first: c.product(table, nil, s.cols, dst[:rows*w.rows], w.rows)})
+	c.jobs.multiply.add(multiplySpan{in: in, first: c.product(table, nil, s.cols, dst[:rows*w.rows], w.rows)})
 	c.multiply()
 }

@@ -117,7 +117,7 @@ func (c *CPU) Mixture(dst, src compute.Buffer, e *compute.Experts) {
 		if first, n := c.routes.slots(i); n > 0 {
 			m := &e.MLPs[i]
 			down := c.product(m.Down, m.DownBias, width, out[first*d.cols:], d.cols)
-			c.jobs.multiply.add(span{in: inner.part(first, n), first: down})
+			c.jobs.multiply.add(multiplySpan{in: inner.part(first, n), first: down})
 		}
 	}
 	c.multiply()
@@ -139,7 +139,7 @@ func (c *CPU) route(src *buffer, e *compute.Experts, topK int) {
 	grow(&r.scores, rows*router.rows)
 	grow(&r.chosen, rows*topK)
 	grow(&r.source, rows*topK)
-	c.jobs.multiply.add(span{in: in, first: c.product(router, nil, src.cols, r.scores, router.rows)})
+	c.jobs.multiply.add(multiplySpan{in: in, first: c.product(router, nil, src.cols, r.scores, router.rows)})
 	c.multiply()
 	for row := range rows {
 		r.choose(row, router.rows, topK, e.NormTopK)

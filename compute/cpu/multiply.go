@@ -72,9 +72,9 @@ type product struct {
 	left   int // the first column that out has
 }
 
-// A span is the work of one matrix in a multiplication, or of the two that
+// A multiplySpan is the work of one matrix in a multiplication, or of the two that
 // a gated MLP begins with: then out of the first becomes act(first)·second.
-type span struct {
+type multiplySpan struct {
 	in            input
 	first, second product
 	gated         bool
@@ -87,7 +87,7 @@ type multiplyItem struct{ span, from, to int }
 // multiplyJob computes several spans at once.
 type multiplyJob struct {
 	c     *CPU
-	spans []span
+	spans []multiplySpan
 	items []multiplyItem
 }
 
@@ -132,7 +132,7 @@ func (j *multiplyJob) divide(threads int) {
 }
 
 // panelsAtOnce returns how many panels of a span stay in the cache while rows pass over them.
-func (c *CPU) panelsAtOnce(s *span) int {
+func (c *CPU) panelsAtOnce(s *multiplySpan) int {
 	switch {
 	case s.brainy() && s.in.rows > brainSome:
 		return s.first.w.brainPanels()
@@ -149,7 +149,7 @@ func (j *multiplyJob) run(worker, from, to int) {
 }
 
 // computeSpan computes the outputs of the panels from..to, for one group of rows after the other.
-func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
+func (c *CPU) computeSpan(w *worker, s *multiplySpan, from, to int) {
 	if s.brainy() || c.tiled(s) {
 		c.computeTiled(w, s, from, to)
 		return
@@ -172,7 +172,7 @@ func (c *CPU) computeSpan(w *worker, s *span, from, to int) {
 
 // rowGroup returns how many rows pass over a group of panels together. A
 // matrix that must be unpacked takes all rows at once.
-func (s *span) rowGroup() int {
+func (s *multiplySpan) rowGroup() int {
 	if s.first.w.packed == nil || s.gated && s.second.w.packed == nil {
 		return s.in.rows
 	}
@@ -184,7 +184,7 @@ func (s *span) rowGroup() int {
 }
 
 // activatePanel replaces the gate of one panel by act(gate)·up.
-func (c *CPU) activatePanel(s *span, panel, start, end int) {
+func (c *CPU) activatePanel(s *multiplySpan, panel, start, end int) {
 	for r := start; r < end; r++ {
 		c.kernels.activate(s.act, s.first.cells(panel, r), s.second.cells(panel, r))
 	}

@@ -40,7 +40,7 @@ const (
 // by the one item it holds. As that can take milliseconds, and happens again
 // and again while another process uses the core, the caller does the item
 // itself if the task is repeatable (see [repeatable]). Else it has to wait, and
-// does such tasks without that worker for a while (see [absence]).
+// does such tasks without that worker for a while (see [straggler]).
 type pool struct {
 	// claims holds the number of items of the current task in its upper half
 	// and the next one to do in its lower half. A thread that has claimed an item
@@ -81,7 +81,7 @@ func split(claims uint64) (items, next int64, repeatable bool) {
 type helper struct {
 	stage   atomic.Uint64 // what the worker does, see [stage]
 	away    atomic.Bool   // it claims items of repeatable tasks only
-	absence absence       // only the caller looks at it
+	absence straggler     // only the caller looks at it
 	late    bool          // the caller went to sleep while it held an item; likewise
 	_       [64]byte
 }

@@ -127,7 +127,7 @@ func recovered(f func()) (reason any) {
 // another with those that one thread did.
 func TestOvertakenOrNot(t *testing.T) {
 	for _, dtype := range []weights.DType{weights.Q8_0, weights.Q4_0, weights.F16, weights.F32} {
-		for _, rows := range []int{1, 5, besideRows} {
+		for _, rows := range []int{1, 5, redoRows} {
 			job := newRowwise(dtype).scenario(rows)
 			want := job.on(t, Options{Threads: 1})
 			for range 20 {

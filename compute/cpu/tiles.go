@@ -47,7 +47,7 @@ func (q *packing) openBytes() int {
 }
 
 // tiled reports whether the matrix unit computes the span.
-func (c *CPU) tiled(s *span) bool {
+func (c *CPU) tiled(s *multiplySpan) bool {
 	return c.kernels.tiles != nil && s.in.rows >= tiledFrom && s.first.w.quantizes() && (!s.gated ||
 		s.second.w.quantizes())
 }
@@ -58,7 +58,7 @@ func (w *weight) openPanels() int {
 }
 
 // computeTiled computes the outputs of the panels from..to.
-func (c *CPU) computeTiled(w *worker, s *span, from, to int) {
+func (c *CPU) computeTiled(w *worker, s *multiplySpan, from, to int) {
 	multiply := c.multiplyTiled
 	if s.brainy() {
 		multiply = c.multiplyBrain

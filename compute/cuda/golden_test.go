@@ -113,7 +113,7 @@ func comparePrompt(t *testing.T, ours, ref *runner, rounded *roundedRef, p testk
 	t.Helper()
 	ids := p.IDs[:min(len(p.IDs), runnerRows)]
 	got, want := ours.feed(ids, 0), ref.feed(ids, 0)
-	clear, worst := 0, 0.0
+	compared, worst := 0, 0.0
 	for pos := range got {
 		if rounded.ties[pos] {
 			continue // another expert is as good
@@ -132,7 +132,7 @@ func comparePrompt(t *testing.T, ours, ref *runner, rounded *roundedRef, p testk
 		if ahead < 8*budgetModel*rms(want[pos]) {
 			continue
 		}
-		clear++
+		compared++
 		if token != expected || token != p.ArgmaxByPosition[pos] {
 			t.Errorf("position %d: the best token is %d, the reference's %d, the golden one %d", pos, token, expected,
 				p.ArgmaxByPosition[pos])
@@ -141,7 +141,7 @@ func comparePrompt(t *testing.T, ours, ref *runner, rounded *roundedRef, p testk
 	if ties := len(rounded.ties); ties > max(1, len(got)/2) {
 		t.Errorf("%d of %d rows have nearly tied experts: too little was compared", ties, len(got))
 	}
-	t.Logf("differences of at most %.4f; %d of %d choices are clear", worst, clear, len(got))
+	t.Logf("differences of at most %.4f; %d of %d choices are compared", worst, compared, len(got))
 }
 
 func minus(a, b []float32) []float32 {

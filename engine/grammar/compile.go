@@ -86,11 +86,11 @@ func (c *compiler) rule(m *machine) ruleID {
 	return id
 }
 
-// scalar returns the rule that key names, which make makes at the first time.
-func (c *compiler) scalar(key string, make func() ruleID) ruleID {
+// scalar returns the rule that key names, which build makes the first time.
+func (c *compiler) scalar(key string, build func() ruleID) ruleID {
 	id, known := c.scalars[key]
 	if !known {
-		id = make()
+		id = build()
 		c.scalars[key] = id
 	}
 	return id

@@ -180,7 +180,7 @@ func (w *walker) hopeful(top int) bool {
 	return slices.ContainsFunc(w.places[top:], w.completable)
 }
 
-func (w *walker) completable(at place) bool {
+func (w *walker) completable(at parserState) bool {
 	if w.depth(at.frame)+int32(w.spare[at.node]) > w.room {
 		return false
 	}
@@ -203,7 +203,7 @@ type segment struct {
 // segmentOf cuts the stack of a place. A rule that is repeated is short, so the
 // frames of repetitions belong to it, and the one under them, in which most
 // tokens end.
-func (w *walker) segmentOf(at place, buffer []int32) segment {
+func (w *walker) segmentOf(at parserState, buffer []int32) segment {
 	s := segment{frames: buffer[:0], left: at.frame}
 	if s.left == bottom || w.p.nodes[w.frames[s.left].node].repeat == nil {
 		return s
@@ -237,7 +237,7 @@ func (w *walker) count(f *frame, bytes int) int32 {
 }
 
 // appendKey appends what a partial mask depends on.
-func (w *walker) appendKey(key []byte, at place, s segment) []byte {
+func (w *walker) appendKey(key []byte, at parserState, s segment) []byte {
 	key = binary.AppendUvarint(key, uint64(at.node))
 	calm := w.p.nodes[at.node].calm
 	for _, i := range s.frames {
@@ -253,7 +253,7 @@ func (w *walker) appendKey(key []byte, at place, s segment) []byte {
 }
 
 // partial computes the partial mask of a place.
-func (w *walker) partial(at place, s segment) *partial {
+func (w *walker) partial(at parserState, s segment) *partial {
 	out := &partial{words: make([]uint64, w.v.words)}
 	places, frames, room := len(w.places), len(w.frames), w.room
 	w.room -= w.depth(s.left)
@@ -262,7 +262,7 @@ func (w *walker) partial(at place, s segment) *partial {
 		f := w.frames[s.frames[i]]
 		parent = w.push(f.node, parent, w.count(&f, shortBytesMax))
 	}
-	w.places = append(w.places, place{at.node, parent})
+	w.places = append(w.places, parserState{at.node, parent})
 	w.walk(0, places, places+1, out)
 	w.drop(places, frames)
 	w.room = room

@@ -19,7 +19,7 @@ type Masker struct {
 	walker
 	masks    cache[*Mask]
 	partials cache[*partial]
-	programs cache[*linked]
+	programs cache[*vocabularyProgram]
 	links    uint32
 	key      []byte
 	stack    []int32
@@ -32,8 +32,8 @@ type Stats struct {
 	Masks, MaskMisses, PartMisses uint64
 }
 
-// A linked program is one in use with the vocabulary.
-type linked struct {
+// A vocabularyProgram program is one in use with the vocabulary.
+type vocabularyProgram struct {
 	*Program
 	id    uint32
 	spare []uint8
@@ -47,7 +47,7 @@ func NewMasker(v *Vocabulary, cacheBytes int) *Masker {
 		walker:   walker{v: v},
 		masks:    newCache[*Mask](entries / 2),
 		partials: newCache[*partial](entries / 2),
-		programs: newCache[*linked](programsMax),
+		programs: newCache[*vocabularyProgram](programsMax),
 	}
 }
 
@@ -65,12 +65,12 @@ func (m *Masker) Start(p *Program) *Matcher {
 	return t
 }
 
-func (m *Masker) link(p *Program) *linked {
+func (m *Masker) link(p *Program) *vocabularyProgram {
 	if l, ok := m.programs.get(p.key[:]); ok {
 		return l
 	}
 	m.links++
-	l := &linked{Program: p, id: m.links}
+	l := &vocabularyProgram{Program: p, id: m.links}
 	if !m.v.spelledAll {
 		l.spare = p.countNeeds(&meter{}, &m.v.spelled)
 	}
@@ -79,13 +79,13 @@ func (m *Masker) link(p *Program) *linked {
 }
 
 // ready readies the runner for a program.
-func (m *Masker) ready(l *linked) {
+func (m *Masker) ready(l *vocabularyProgram) {
 	m.reset(l.Program)
 	m.spare = l.spare
 }
 
 // mask returns the mask of the places that the runner holds.
-func (m *Masker) mask(l *linked, complete bool) *Mask {
+func (m *Masker) mask(l *vocabularyProgram, complete bool) *Mask {
 	m.stats.Masks++
 	m.key = m.stateKey(m.key[:0], l, complete)
 	if mask, ok := m.masks.get(m.key); ok {
@@ -109,7 +109,7 @@ func (m *Masker) mask(l *linked, complete bool) *Mask {
 }
 
 // stateKey names everything that a mask depends on.
-func (m *Masker) stateKey(key []byte, l *linked, complete bool) []byte {
+func (m *Masker) stateKey(key []byte, l *vocabularyProgram, complete bool) []byte {
 	key = binary.LittleEndian.AppendUint32(key, l.id)
 	if complete {
 		key = append(key, 1)
@@ -127,7 +127,7 @@ func (m *Masker) stateKey(key []byte, l *linked, complete bool) []byte {
 
 // addPlace adds what one place takes: what it decides by itself, and beyond
 // its exits what its stack takes.
-func (m *Masker) addPlace(l *linked, at place, mask *Mask) {
+func (m *Masker) addPlace(l *vocabularyProgram, at parserState, mask *Mask) {
 	s := m.segmentOf(at, m.stack)
 	m.stack = s.frames
 	part := m.part(l, at, s)
@@ -166,12 +166,12 @@ func (m *Masker) addLong(mask *Mask) {
 
 // part returns the partial mask of a place. What lies within the built-in
 // rules and calls nothing is the same for all programs.
-func (m *Masker) part(l *linked, at place, s segment) *partial {
+func (m *Masker) part(l *vocabularyProgram, at parserState, s segment) *partial {
 	if left, ok := m.inText(at, s); ok {
 		if left < len(m.v.short) {
 			return m.v.short[left]
 		}
-		at, s.frames = place{l.inside, bottom}, nil // no token reaches the end
+		at, s.frames = parserState{l.inside, bottom}, nil // no token reaches the end
 	}
 	if at.node < l.builtin && len(s.frames) == 0 && l.nodes[at.node].calm {
 		if part, ok := m.v.texts[string(m.appendKey(nil, at, s))]; ok {
@@ -191,7 +191,7 @@ func (m *Masker) part(l *linked, at place, s segment) *partial {
 // inText reports whether a place is at a character of a counted string that may
 // end there, and how many characters may follow at most. What the string takes is
 // then what any string takes of which that much is left.
-func (m *Masker) inText(at place, s segment) (left int, ok bool) {
+func (m *Masker) inText(at parserState, s segment) (left int, ok bool) {
 	if len(s.frames) != 2 || at.node != m.p.char {
 		return 0, false
 	}
@@ -226,7 +226,7 @@ func (v *Vocabulary) learn() {
 	w.reset(p)
 	end := p.start + int32(len(builtins[ruleString].machine.nodes))
 	for n := p.start; n < end; n++ {
-		at := place{n, bottom}
+		at := parserState{n, bottom}
 		s := segment{left: bottom}
 		v.texts[string(w.appendKey(nil, at, s))] = w.partial(at, s)
 	}

@@ -9,8 +9,8 @@ import (
 // A Matcher is where one choice of an answer stands in its grammar.
 type Matcher struct {
 	masker  *Masker
-	program *linked
-	places  []place
+	program *vocabularyProgram
+	places  []parserState
 	frames  []frame
 	// complete: the text so far is a whole text of the grammar. ended: an end
 	// token was accepted.

@@ -193,8 +193,8 @@ type edge struct {
 	to     int32
 }
 
-// A call of a machine runs another rule and continues at to.
-type call struct {
+// A ruleCall of a machine runs another rule and continues at to.
+type ruleCall struct {
 	rule ruleID
 	to   int32
 }
@@ -204,7 +204,7 @@ type call struct {
 type state struct {
 	accept bool
 	edges  []edge
-	calls  []call
+	calls  []ruleCall
 }
 
 // A machine is a deterministic automaton that begins at node 0.
@@ -328,7 +328,7 @@ func (p *powerset) expand(at int32) {
 }
 
 // calls joins the calls of one rule that p.called lists.
-func (p *powerset) calls() (calls []call) {
+func (p *powerset) calls() (calls []ruleCall) {
 	slices.SortStableFunc(p.called, func(a, b arc) int { return int(a.rule) - int(b.rule) })
 	for i := 0; i < len(p.called); {
 		rule := p.called[i].rule
@@ -336,7 +336,7 @@ func (p *powerset) calls() (calls []call) {
 		for ; i < len(p.called) && p.called[i].rule == rule; i++ {
 			p.targets = append(p.targets, p.called[i].to)
 		}
-		calls = append(calls, call{rule, p.state(p.closure(p.targets, takesNothing))})
+		calls = append(calls, ruleCall{rule, p.state(p.closure(p.targets, takesNothing))})
 	}
 	return calls
 }

@@ -149,7 +149,7 @@ func (c *Cache) charge(id int32, blocks int) {
 	}{{&c.tenants, s.tenant}, {&c.classes, s.class}} {
 		a := &at.l.accounts[at.id]
 		a.cached += blocks
-		c.append(&a.spans, at.l.link, id)
+		c.pushBack(&a.spans, at.l.link, id)
 		c.weigh(at.l, at.id)
 	}
 	s.over = c.isOver(s)

@@ -114,8 +114,8 @@ func (c *Cache) roomForCopy() bool {
 	return true
 }
 
-// A Found is a block that an earlier process left on the disk.
-type Found struct {
+// A DiskBlock is a block that an earlier process left on the disk.
+type DiskBlock struct {
 	Hash, Parent parley.BlockHash
 	Slot         int32
 }
@@ -123,7 +123,7 @@ type Found struct {
 // Adopt takes blocks into a new cache that were found on the disk. Those whose
 // path from the root is not complete are left out, and so are those whose slot
 // does not exist or was named before. It returns how many it took.
-func (c *Cache) Adopt(found []Found) (taken int) {
+func (c *Cache) Adopt(found []DiskBlock) (taken int) {
 	if c.total[Disk] == 0 || len(c.free[Disk]) < c.total[Disk] {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (c *Cache) Adopt(found []Found) (taken int) {
 }
 
 // adoptPath makes nodes of blocks of which each is the parent of the next.
-func (c *Cache) adoptPath(found []Found, path []int, held []bool) (taken int) {
+func (c *Cache) adoptPath(found []DiskBlock, path []int, held []bool) (taken int) {
 	var last, root int32
 	for _, i := range path {
 		f := &found[i]
@@ -182,7 +182,7 @@ func (c *Cache) adoptPath(found []Found, path []int, held []bool) (taken int) {
 }
 
 // parentOf returns the node that a found block follows, 0 for the root.
-func (c *Cache) parentOf(f *Found) (id int32, ok bool) {
+func (c *Cache) parentOf(f *DiskBlock) (id int32, ok bool) {
 	if f.Parent == (parley.BlockHash{}) {
 		return 0, f.Hash != f.Parent
 	}

@@ -10,13 +10,13 @@ import "parley"
 // The zero value is an empty ferry.
 type Ferry struct {
 	waiting []crossing
-	first   int           // number of waiting[0]; numbers begin at 1
-	last    map[place]int // the latest copy that waits for each place
+	first   int               // number of waiting[0]; numbers begin at 1
+	last    map[blockSlot]int // the latest copy that waits for each place
 	left    int
 }
 
-// A place is where a block lies.
-type place struct {
+// A blockSlot is where a block lies.
+type blockSlot struct {
 	tier Tier
 	slot int32
 }
@@ -35,11 +35,11 @@ func (f *Ferry) Len() int { return f.left }
 // Add lets copies wait, in the order in which they were decided.
 func (f *Ferry) Add(moves []Move) {
 	if f.last == nil {
-		f.last, f.first = map[place]int{}, 1
+		f.last, f.first = map[blockSlot]int{}, 1
 	}
 	for _, m := range moves {
 		number := f.first + len(f.waiting)
-		from, to := place{m.From, m.FromSlot}, place{m.To, m.ToSlot}
+		from, to := blockSlot{m.From, m.FromSlot}, blockSlot{m.To, m.ToSlot}
 		f.waiting = append(f.waiting, crossing{Move: m, before: [2]int{f.last[from], f.last[to]}})
 		f.last[from], f.last[to] = number, number
 		f.left++
@@ -52,7 +52,7 @@ func (f *Ferry) Waits(blocks []int32) (n int) {
 		return 0
 	}
 	for _, b := range blocks {
-		if f.last[place{Device, b}] != 0 {
+		if f.last[blockSlot{Device, b}] != 0 {
 			n++
 		}
 	}
@@ -66,7 +66,7 @@ func (f *Ferry) TakeFor(dst []Move, blocks []int32) []Move {
 		return dst
 	}
 	for _, b := range blocks {
-		dst = f.take(dst, f.last[place{Device, b}])
+		dst = f.take(dst, f.last[blockSlot{Device, b}])
 	}
 	f.trim()
 	return dst
@@ -91,7 +91,7 @@ func (f *Ferry) take(dst []Move, number int) []Move {
 	for _, n := range c.before {
 		dst = f.take(dst, n)
 	}
-	for _, p := range [...]place{{c.From, c.FromSlot}, {c.To, c.ToSlot}} {
+	for _, p := range [...]blockSlot{{c.From, c.FromSlot}, {c.To, c.ToSlot}} {
 		if f.last[p] == number {
 			delete(f.last, p)
 		}

@@ -50,7 +50,7 @@ type world struct {
 	now  time.Time
 	held map[string]bool // what the events say can be found
 	seen uint64
-	disk []Found // what was written to each slot of the disk
+	disk []DiskBlock // what was written to each slot of the disk
 }
 
 // do makes the copies that were decided.
@@ -59,7 +59,7 @@ func (w *world) do() {
 	w.mem.do(moves)
 	for _, m := range moves {
 		if m.To == Disk {
-			w.disk[m.ToSlot] = Found{m.Hash, m.Parent, m.ToSlot}
+			w.disk[m.ToSlot] = DiskBlock{m.Hash, m.Parent, m.ToSlot}
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestRandomLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{},
-			disk: make([]Found, cfg.DiskBlocks)}
+			disk: make([]DiskBlock, cfg.DiskBlocks)}
 		for step := range 500 {
 			w.step()
 			w.do()
@@ -352,7 +352,7 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &world{t: t, rng: rng, c: c, mem: newFakeMemory(c.cfg), now: time.Unix(1, 0), held: map[string]bool{},
-			disk: make([]Found, cfg.DiskBlocks)}
+			disk: make([]DiskBlock, cfg.DiskBlocks)}
 		for range 300 {
 			w.step()
 			w.do()
@@ -396,7 +396,7 @@ func completeOnDisk(c *Cache, id int32) bool {
 // TestAdoptRefuses shows that damaged headers lead to nothing but misses.
 func TestAdoptRefuses(t *testing.T) {
 	name := func(b byte) parley.BlockHash { return parley.BlockHash{b} }
-	for what, found := range map[string][]Found{
+	for what, found := range map[string][]DiskBlock{
 		"no parent":             {{name(2), name(1), 0}},
 		"parents in a circle":   {{name(1), name(2), 0}, {name(2), name(1), 1}},
 		"its own parent":        {{name(1), name(1), 0}},
@@ -413,7 +413,7 @@ func TestAdoptRefuses(t *testing.T) {
 		}
 	}
 	c, _ := NewCache(Config{Blocks: 4, DiskBlocks: 4})
-	twice := []Found{{name(2), name(1), 1}, {name(1), parley.BlockHash{}, 0}, {name(1), parley.BlockHash{}, 2},
+	twice := []DiskBlock{{name(2), name(1), 1}, {name(1), parley.BlockHash{}, 0}, {name(1), parley.BlockHash{}, 2},
 		{name(3), name(1), 1}}
 	if n := c.Adopt(twice); n != 2 || c.Check() != nil {
 		t.Errorf("%d blocks were taken of two, %v", n, c.Check())

@@ -40,7 +40,7 @@ type list struct{ head, tail int32 }
 
 func (s *span) blocks() int { return int(s.count[Device] + s.count[Host] + s.count[Disk]) }
 
-func (c *Cache) append(l *list, which int, id int32) {
+func (c *Cache) pushBack(l *list, which int, id int32) {
 	c.spans[id].links[which] = link{prev: l.tail}
 	if l.tail == 0 {
 		l.head = id
@@ -83,7 +83,7 @@ func (c *Cache) insert(l *list, which int, id int32) {
 		}
 	}
 	if next == 0 {
-		c.append(l, which, id)
+		c.pushBack(l, which, id)
 		return
 	}
 	prev := c.spans[next].links[which].prev
@@ -184,7 +184,7 @@ func (c *Cache) newSpan(deep int32, blocks int, kind uint8, t *Table, keep int64
 	}
 	c.cached[tier] += blocks
 	c.learn.arrive(kind, blocks)
-	c.append(&c.ages[0], linkAge, id)
+	c.pushBack(&c.ages[0], linkAge, id)
 	if tier == Device {
 		c.charge(id, blocks)
 		c.retain(id)
@@ -268,7 +268,7 @@ func (c *Cache) age() {
 			c.unlink(&c.ages[k], linkAge, id)
 			c.learn.grow(s.kind, k, s.blocks()+int(s.ghosts))
 			s.bucket = k + 1
-			c.append(&c.ages[k+1], linkAge, id)
+			c.pushBack(&c.ages[k+1], linkAge, id)
 			for t := range tiers {
 				if in[t] {
 					c.enterCell(id, t)

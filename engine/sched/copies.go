@@ -156,7 +156,7 @@ func (s *Scheduler) Lost(m kv.Move, now time.Time) {
 
 // Adopt takes over blocks that an earlier process left on the disk, before any
 // sequence was added. It returns how many.
-func (s *Scheduler) Adopt(found []kv.Found) int { return s.cache.Adopt(found) }
+func (s *Scheduler) Adopt(found []kv.DiskBlock) int { return s.cache.Adopt(found) }
 
 // Repair checks that every block is accounted for, and if one is not, makes it
 // so and returns what was wrong.

@@ -63,28 +63,28 @@ func (l *ledger) join(class parley.Class, tenant string) {
 }
 
 // lift brings a returning account level with the least served one present.
-func (a *account) lift(least float64, any bool) {
-	if any {
+func (a *account) lift(least float64, present bool) {
+	if present {
 		a.served = max(a.served, least)
 	}
 }
 
-func (l *ledger) leastClass() (least float64, any bool) {
+func (l *ledger) leastClass() (least float64, present bool) {
 	for i := range l.classes {
-		if c := &l.classes[i]; c.present > 0 && (!any || c.served < least) {
-			least, any = c.served, true
+		if c := &l.classes[i]; c.present > 0 && (!present || c.served < least) {
+			least, present = c.served, true
 		}
 	}
-	return least, any
+	return least, present
 }
 
-func (c *classAccount) leastTenant() (least float64, any bool) {
+func (c *classAccount) leastTenant() (least float64, present bool) {
 	for _, t := range c.tenants {
-		if t.present > 0 && (!any || t.served < least) {
-			least, any = t.served, true
+		if t.present > 0 && (!present || t.served < least) {
+			least, present = t.served, true
 		}
 	}
-	return least, any
+	return least, present
 }
 
 // forget drops an absent tenant when there are too many to remember: the one

@@ -206,7 +206,8 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 // nothing after it. It shares the prompt's full blocks; if there is no block
 // for the rest, it waits for one.
 func (s *Scheduler) Fork(q, child *Seq, now time.Time) {
-	child.Prompt, child.Most, child.Salt, child.Public, child.Retain = q.Prompt, q.Most, q.Salt, q.Public, q.Retain
+	child.Prompt, child.Most, child.Retain = q.Prompt, q.Most, q.Retain
+	child.Salt, child.PublicTokens = q.Salt, q.PublicTokens
 	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
 	child.Objective, child.Waited, child.stays, child.since = q.Objective, q.Waited, q.stays, now
 	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)

@@ -92,9 +92,9 @@ type Seq struct {
 	// kept of them, and they make room first.
 	Background bool
 	// Salt keeps the sequence's blocks from being shared under another salt, but
-	// for those that lie in the first Public tokens.
-	Salt   parley.Salt
-	Public int
+	// for those that lie in the first PublicTokens tokens.
+	Salt         parley.Salt
+	PublicTokens int
 	// Objective is how long after the request's arrival at the gateway the first token
 	// should come; 0 means at once. Waited is how much of that had passed when it came
 	// here.
@@ -167,7 +167,7 @@ func (q *Seq) hash(n int) {
 			parent = q.hashes[i-1]
 		}
 		var salt parley.Salt
-		if (i+1)*size > q.Public {
+		if (i+1)*size > q.PublicTokens {
 			salt = q.Salt
 		}
 		q.hashes = append(q.hashes, parley.HashBlock(parent, salt, q.Tokens[i*size:(i+1)*size]))

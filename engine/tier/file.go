@@ -66,7 +66,7 @@ func (l *layout) head() []byte {
 }
 
 // openFile opens a file of that layout, or begins one, and lists its blocks.
-func openFile(path string, l layout) (*file, []kv.Found, error) {
+func openFile(path string, l layout) (*file, []kv.DiskBlock, error) {
 	if l.blockBytes < 1 || l.slots < 1 || l.slots > math.MaxInt32 ||
 		int64(l.slots) > math.MaxInt64/4/max(l.blockBytes, pageBytes) {
 		return nil, nil, fmt.Errorf("tier: %d blocks of %d bytes are not possible", l.slots, l.blockBytes)
@@ -91,7 +91,7 @@ func openFile(path string, l layout) (*file, []kv.Found, error) {
 }
 
 // load reads the entries, or empties a file that does not fit.
-func (d *file) load() ([]kv.Found, error) {
+func (d *file) load() ([]kv.DiskBlock, error) {
 	head := make([]byte, pageBytes)
 	if _, err := d.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -108,12 +108,12 @@ func (d *file) load() ([]kv.Found, error) {
 	} else {
 		clear(all[n:])
 	}
-	var found []kv.Found
+	var found []kv.DiskBlock
 	for slot := range d.entries {
 		e, ok := parseEntry(all[slot*entryBytes:][:entryBytes], slot)
 		if ok {
 			d.entries[slot] = e
-			found = append(found, kv.Found{Hash: e.Hash, Parent: e.Parent, Slot: int32(slot)})
+			found = append(found, kv.DiskBlock{Hash: e.Hash, Parent: e.Parent, Slot: int32(slot)})
 		}
 	}
 	return found, nil
@@ -136,7 +136,7 @@ func (d *file) begin() error {
 	return err
 }
 
-func (e *entry) append(b []byte, slot int) []byte {
+func (e *entry) encode(b []byte, slot int) []byte {
 	b = append(b, e.Hash[:]...)
 	b = append(b, e.Parent[:]...)
 	b = binary.LittleEndian.AppendUint64(b, e.Sum)
@@ -147,7 +147,7 @@ func parseEntry(b []byte, slot int) (e entry, ok bool) {
 	copy(e.Hash[:], b)
 	copy(e.Parent[:], b[32:])
 	e.Sum = binary.LittleEndian.Uint64(b[64:])
-	want := e.append(make([]byte, 0, entryBytes), slot)
+	want := e.encode(make([]byte, 0, entryBytes), slot)
 	return e, bytes.Equal(b, want)
 }
 
@@ -158,7 +158,7 @@ func (d *file) write(slot int32, e entry, data []byte) error {
 		return fmt.Errorf("tier: %w", err)
 	}
 	e.Sum = xxhash.Sum64(data)
-	if _, err := d.WriteAt(e.append(make([]byte, 0, entryBytes), int(slot)), d.entryAt(slot)); err != nil {
+	if _, err := d.WriteAt(e.encode(make([]byte, 0, entryBytes), int(slot)), d.entryAt(slot)); err != nil {
 		return fmt.Errorf("tier: %w", err)
 	}
 	d.entries[slot] = e

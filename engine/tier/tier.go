@@ -53,9 +53,9 @@ type Store struct {
 
 // Open takes the memory and opens the file, and returns the blocks that an
 // earlier process left there.
-func Open(cfg Config) (*Store, []kv.Found, error) {
+func Open(cfg Config) (*Store, []kv.DiskBlock, error) {
 	s := &Store{cfg: cfg}
-	var found []kv.Found
+	var found []kv.DiskBlock
 	var err error
 	if cfg.HostBlocks > 0 {
 		if s.arena, err = takeArena(cfg.BlockBytes * int64(cfg.HostBlocks)); err != nil {

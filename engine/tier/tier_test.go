@@ -38,7 +38,7 @@ func config(t *testing.T, p pool, host, disk int) Config {
 		Path: filepath.Join(t.TempDir(), "blocks")}
 }
 
-func mustOpen(t *testing.T, cfg Config) (*Store, []kv.Found) {
+func mustOpen(t *testing.T, cfg Config) (*Store, []kv.DiskBlock) {
 	t.Helper()
 	s, found, err := Open(cfg)
 	if err != nil {
@@ -246,7 +246,7 @@ func TestKilled(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	l := layout{blockBytes: 100, slots: 3}
 	f.Add(l.head())
-	f.Add((&entry{Hash: name(1)}).append(l.head(), 0))
+	f.Add((&entry{Hash: name(1)}).encode(l.head(), 0))
 	f.Add([]byte("PARLEYKV"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := newPool(1, 100)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An Announcer registers a worker at a gateway's [Desk].
+// An Announcer registers a worker at a gateway's [Registrar].
 type Announcer struct {
 	// Gateway is the gateway's URL, Token its join token.
 	Gateway, Token string
@@ -75,7 +75,7 @@ func (a Announcer) Run(ctx context.Context) {
 // register joins, or stays, and returns when to do so again. A gateway that no longer
 // knows the credential, because it was started anew, is joined again at once.
 func (a *Announcer) register(ctx context.Context) (again time.Duration, err error) {
-	var good registered
+	var good registration
 	if a.credential != "" {
 		good, err = a.call(ctx, http.MethodPost, a.credential)
 		if err == nil || !errors.Is(err, errUnknown) {
@@ -96,12 +96,12 @@ func (a *Announcer) register(ctx context.Context) (again time.Duration, err erro
 }
 
 // due is when a registration must be repeated.
-func due(r registered) time.Duration {
+func due(r registration) time.Duration {
 	return max(time.Duration(r.ExpiresIn/3*float64(time.Second)), announceAgain/10)
 }
 
 // call sends the registration with a token.
-func (a *Announcer) call(ctx context.Context, method, token string) (good registered, err error) {
+func (a *Announcer) call(ctx context.Context, method, token string) (good registration, err error) {
 	body, err := json.Marshal(a.Said)
 	if err != nil {
 		return good, err

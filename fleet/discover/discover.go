@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A Place is where a worker is.
-type Place struct {
+// An Address is where a worker is.
+type Address struct {
 	// Name is unique in a source; default: the host and port of the URL.
 	Name string `json:"name,omitempty"`
 	// URL is where it listens, http or https.
@@ -33,13 +33,13 @@ type Place struct {
 }
 
 // equal reports whether two places are the same worker.
-func (p Place) equal(q Place) bool {
+func (p Address) equal(q Address) bool {
 	return p.Name == q.Name && p.URL == q.URL && p.Kind == q.Kind && p.Credential == q.Credential &&
 		maps.Equal(p.Labels, q.Labels)
 }
 
 // complete fills in the name, and reports what is wrong.
-func (p *Place) complete() error {
+func (p *Address) complete() error {
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("the URL of a worker is %q: expected one such as http://10.0.0.7:8000", p.URL)
@@ -50,15 +50,15 @@ func (p *Place) complete() error {
 
 // A Source reports all places whenever they change, and first as soon as it knows
 // them, until ctx ends.
-type Source func(ctx context.Context, tell func([]Place))
+type Source func(ctx context.Context, tell func([]Address))
 
 // complete puts places in order, and reports what is wrong with them.
-func complete(places []Place) ([]Place, error) {
+func complete(places []Address) ([]Address, error) {
 	var problems []error
 	for i := range places {
 		problems = append(problems, places[i].complete())
 	}
-	slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(places, func(a, b Address) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range places[min(1, len(places)):] {
 		if places[i].Name == places[i+1].Name {
 			problems = append(problems, fmt.Errorf("two workers have the name %q", places[i].Name))
@@ -68,9 +68,9 @@ func complete(places []Place) ([]Place, error) {
 }
 
 // Static always reports the same places.
-func Static(places []Place) (Source, error) {
+func Static(places []Address) (Source, error) {
 	places, err := complete(slices.Clone(places))
-	return func(ctx context.Context, tell func([]Place)) {
+	return func(ctx context.Context, tell func([]Address)) {
 		tell(places)
 		<-ctx.Done()
 	}, err
@@ -78,9 +78,9 @@ func Static(places []Place) (Source, error) {
 
 // poll calls ask repeatedly and reports changes. An error changes nothing; it is
 // logged when it is a new one.
-func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Place, error),
-	tell func([]Place)) {
-	var last []Place
+func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(context.Context) ([]Address, error),
+	tell func([]Address)) {
+	var last []Address
 	told, trouble := false, ""
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -100,7 +100,7 @@ func poll(ctx context.Context, every time.Duration, log *slog.Logger, ask func(c
 		case err != nil && err.Error() != trouble:
 			trouble = err.Error()
 			log.Warn("worker discovery failed; keeping known workers", "error", err)
-		case err == nil && (!told || !slices.EqualFunc(places, last, Place.equal)):
+		case err == nil && (!told || !slices.EqualFunc(places, last, Address.equal)):
 			last, told, trouble = places, true, ""
 			tell(slices.Clone(places))
 		}

@@ -31,7 +31,7 @@ type board struct {
 	told  int
 }
 
-func (b *board) tell(places []Place) {
+func (b *board) tell(places []Address) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.names, b.told = nil, b.told+1
@@ -61,7 +61,7 @@ func follow(t *testing.T, s Source) *board {
 
 func TestStatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Static([]Place{{URL: "http://b:1"}, {Name: "a", URL: "https://x"}})
+		s, err := Static([]Address{{URL: "http://b:1"}, {Name: "a", URL: "https://x"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestStatic(t *testing.T) {
 		synctest.Wait()
 		b.is(t, "a", "b:1")
 	})
-	for _, bad := range [][]Place{{{URL: "b:1"}}, {{URL: "ftp://b"}}, {{}}, {{URL: "http://b"}, {URL: "http://b"}}} {
+	for _, bad := range [][]Address{{{URL: "b:1"}}, {{URL: "ftp://b"}}, {{}}, {{URL: "http://b"}, {URL: "http://b"}}} {
 		if _, err := Static(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -427,7 +427,7 @@ func FuzzPlaces(f *testing.F) {
 	f.Add([]byte("- http://a:1\n- name: b\n  url: http://b\n"))
 	f.Add([]byte(`[{"url":"http://x","labels":{"a":"b"}}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		places, err := ParsePlaces(data)
+		places, err := ParseAddresses(data)
 		if err != nil {
 			return
 		}
@@ -444,7 +444,7 @@ func FuzzWatch(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":` + endpoints("a", 1, "10.0.0.1") + `}`))
 	f.Add([]byte(`{"type":"ERROR","object":{"code":410}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		w := &watched{slices: map[string]slice{}}
+		w := &serviceState{slices: map[string]slice{}}
 		_ = w.apply(line) // any error will do
 		k := Kubernetes{Scheme: "http"}
 		_, _ = complete(k.places(w.slices))

@@ -43,9 +43,9 @@ func DNS(at string, every time.Duration, r Resolver, log *slog.Logger) (Source, 
 	if strings.HasPrefix(u.Hostname(), "_") {
 		look = r.services
 	}
-	return func(ctx context.Context, tell func([]Place)) {
+	return func(ctx context.Context, tell func([]Address)) {
 		absent := 0
-		poll(ctx, every, orDefault(log), func(ctx context.Context) ([]Place, error) {
+		poll(ctx, every, orDefault(log), func(ctx context.Context) ([]Address, error) {
 			bounded, cancel := context.WithTimeout(ctx, lookupMax)
 			defer cancel()
 			places, err := look(bounded, u)
@@ -63,7 +63,7 @@ func DNS(at string, every time.Duration, r Resolver, log *slog.Logger) (Source, 
 
 const lookupMax = 5 * time.Second
 
-func (r *Resolver) addresses(ctx context.Context, u *url.URL) (places []Place, err error) {
+func (r *Resolver) addresses(ctx context.Context, u *url.URL) (places []Address, err error) {
 	found, err := r.IP(ctx, "ip", u.Hostname())
 	for _, ip := range found {
 		host := ip.Unmap().String()
@@ -72,16 +72,16 @@ func (r *Resolver) addresses(ctx context.Context, u *url.URL) (places []Place, e
 		} else if ip.Unmap().Is6() {
 			host = "[" + host + "]"
 		}
-		places = append(places, Place{URL: u.Scheme + "://" + host + u.Path})
+		places = append(places, Address{URL: u.Scheme + "://" + host + u.Path})
 	}
 	return places, err
 }
 
-func (r *Resolver) services(ctx context.Context, u *url.URL) (places []Place, err error) {
+func (r *Resolver) services(ctx context.Context, u *url.URL) (places []Address, err error) {
 	_, found, err := r.SRV(ctx, "", "", u.Hostname())
 	for _, s := range found {
 		host := net.JoinHostPort(strings.TrimSuffix(s.Target, "."), strconv.Itoa(int(s.Port)))
-		places = append(places, Place{URL: u.Scheme + "://" + host + u.Path})
+		places = append(places, Address{URL: u.Scheme + "://" + host + u.Path})
 	}
 	return places, err
 }

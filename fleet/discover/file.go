@@ -19,12 +19,12 @@ const fileBytesMax = 4 << 20
 // File reports the places that a YAML or JSON file lists, and again when it changes: as a list of
 // URLs, or of places with name, url, kind and labels.
 func File(path string, every time.Duration, log *slog.Logger) Source {
-	return func(ctx context.Context, tell func([]Place)) {
-		poll(ctx, every, orDefault(log), func(context.Context) ([]Place, error) { return readFile(path) }, tell)
+	return func(ctx context.Context, tell func([]Address)) {
+		poll(ctx, every, orDefault(log), func(context.Context) ([]Address, error) { return readFile(path) }, tell)
 	}
 }
 
-func readFile(path string) ([]Place, error) {
+func readFile(path string) ([]Address, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -37,38 +37,38 @@ func readFile(path string) ([]Place, error) {
 	if len(data) > fileBytesMax {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, fileBytesMax)
 	}
-	places, err := ParsePlaces(data)
+	places, err := ParseAddresses(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return places, nil
 }
 
-// ParsePlaces reads a list of places. An empty file is one that is being
+// ParseAddresses reads a list of places. An empty file is one that is being
 // written; a list without members is [].
-func ParsePlaces(data []byte) ([]Place, error) {
+func ParseAddresses(data []byte) ([]Address, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("the list of workers is empty: write [] for none")
 	}
-	var list []listed
+	var list []fileEntry
 	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
 		return nil,
 			fmt.Errorf(
 				"not a list of URLs, or of workers with name, url, kind and labels (set model, models, key and "+
 					"events in the pool, next to the file's name): %w", err)
 	}
-	places := make([]Place, len(list))
+	places := make([]Address, len(list))
 	for i, l := range list {
-		places[i] = Place(l)
+		places[i] = Address(l)
 	}
 	return complete(places)
 }
 
-// A listed place may be just a URL.
-type listed Place
+// A fileEntry place may be just a URL.
+type fileEntry Address
 
 // UnmarshalYAML reads either form.
-func (l *listed) UnmarshalYAML(decode func(any) error) error {
+func (l *fileEntry) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&l.URL); err == nil {
 		return nil
 	}
@@ -81,6 +81,6 @@ func (l *listed) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&p); err != nil {
 		return err
 	}
-	*l = listed{Name: p.Name, URL: p.URL, Kind: p.Kind, Labels: p.Labels}
+	*l = fileEntry{Name: p.Name, URL: p.URL, Kind: p.Kind, Labels: p.Labels}
 	return nil
 }

@@ -126,8 +126,8 @@ type slice struct {
 	} `json:"ports"`
 }
 
-// watched is what is known of the service.
-type watched struct {
+// serviceState is what is known of the service.
+type serviceState struct {
 	slices  map[string]slice
 	version string
 }
@@ -136,17 +136,17 @@ type watched struct {
 var errExpired = errors.New("the watched resource version has expired")
 
 // follow lists and watches until ctx ends. An error changes nothing that is known.
-func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
-	var last []Place
+func (k Kubernetes) follow(ctx context.Context, tell func([]Address)) {
+	var last []Address
 	told := false
-	state := &watched{}
+	state := &serviceState{}
 	report := func() {
 		places, err := complete(k.places(state.slices))
 		if err != nil {
 			k.Log.Warn("invalid Kubernetes endpoints", "service", k.Service, "error", err)
 			return
 		}
-		if !told || !slices.EqualFunc(places, last, Place.equal) {
+		if !told || !slices.EqualFunc(places, last, Address.equal) {
 			last, told = places, true
 			tell(slices.Clone(places))
 		}
@@ -175,7 +175,7 @@ func (k Kubernetes) follow(ctx context.Context, tell func([]Place)) {
 }
 
 // round lists if need be, and then watches until the server ends it.
-func (k *Kubernetes) round(ctx context.Context, state *watched, report func()) error {
+func (k *Kubernetes) round(ctx context.Context, state *serviceState, report func()) error {
 	if state.version == "" {
 		if err := k.list(ctx, state); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (k *Kubernetes) round(ctx context.Context, state *watched, report func()) e
 }
 
 // list reads all slices, page by page.
-func (k *Kubernetes) list(ctx context.Context, state *watched) error {
+func (k *Kubernetes) list(ctx context.Context, state *serviceState) error {
 	all := map[string]slice{}
 	for next := ""; ; {
 		body, err := k.get(ctx, url.Values{"limit": {strconv.Itoa(slicesInOne)}, "continue": {next}})
@@ -213,7 +213,7 @@ func (k *Kubernetes) list(ctx context.Context, state *watched) error {
 }
 
 // watch takes changes in until the server ends the watch.
-func (k *Kubernetes) watch(ctx context.Context, state *watched, report func()) error {
+func (k *Kubernetes) watch(ctx context.Context, state *serviceState, report func()) error {
 	body, err := k.get(ctx,
 		url.Values{"watch": {"1"}, "resourceVersion": {state.version}, "allowWatchBookmarks": {"true"},
 			"timeoutSeconds": {strconv.Itoa(int(watchMax.Seconds()))}})
@@ -233,7 +233,7 @@ func (k *Kubernetes) watch(ctx context.Context, state *watched, report func()) e
 }
 
 // apply takes one event in.
-func (w *watched) apply(line []byte) error {
+func (w *serviceState) apply(line []byte) error {
 	var event struct {
 		Type   string
 		Object json.RawMessage
@@ -298,8 +298,8 @@ func (k *Kubernetes) get(ctx context.Context, query url.Values) (io.ReadCloser, 
 }
 
 // places lists the endpoints that are ready, each once.
-func (k *Kubernetes) places(all map[string]slice) []Place {
-	found := map[string]Place{}
+func (k *Kubernetes) places(all map[string]slice) []Address {
+	found := map[string]Address{}
 	for _, s := range all {
 		port := k.port(&s)
 		if port == 0 {
@@ -311,7 +311,7 @@ func (k *Kubernetes) places(all map[string]slice) []Place {
 				continue
 			}
 			host := net.JoinHostPort(e.Addresses[0], strconv.Itoa(port))
-			p := Place{Name: host, URL: k.Scheme + "://" + host, Labels: map[string]string{}}
+			p := Address{Name: host, URL: k.Scheme + "://" + host, Labels: map[string]string{}}
 			if e.TargetRef != nil && e.TargetRef.Name != "" {
 				p.Name = e.TargetRef.Name
 			}

@@ -22,7 +22,7 @@ import (
 	"parley"
 )
 
-// A Desk is where workers register themselves. A worker joins with the join token, which
+// A Registrar is where workers register themselves. A worker joins with the join token, which
 // all workers share, and is given a credential of its own, which is good for its name and
 // URL alone. It shows the credential when it repeats its registration and when it leaves,
 // and the gateway shows it when it calls the worker. So a worker's host can add workers,
@@ -34,7 +34,7 @@ import (
 // A registration is good for a while and must be repeated: a worker that is gone is
 // forgotten. It counts from its first repetition on, which shows that the worker has its
 // credential.
-type Desk struct {
+type Registrar struct {
 	admissions []Admission
 	token      [sha256.Size]byte
 	ttl        time.Duration
@@ -58,7 +58,7 @@ type Admission struct {
 }
 
 type entry struct {
-	Place
+	Address
 	pool      string
 	peer      netip.Addr
 	digest    [sha256.Size]byte // of its credential
@@ -70,11 +70,11 @@ const (
 	deskBytesMax   = 64 << 10
 	deskEntriesMax = 4096
 	deskNameMax    = 256
-	// RegisterFor is how long a registration is good if the desk is not told
+	// RegisterFor is how long a registration is good if the registrar is not told
 	// otherwise; workers repeat theirs three times as often.
 	RegisterFor = 15 * time.Second
 	// kindDefault is what a worker is that does not say, and all that may join unless
-	// the desk is told otherwise.
+	// the registrar is told otherwise.
 	kindDefault = "parley"
 )
 
@@ -92,9 +92,9 @@ func PrivateNetworks() []netip.Prefix {
 	}
 }
 
-// NewDesk makes a desk for workers that show the join token; a registration is good for
+// NewRegistrar makes a registrar for workers that show the join token; a registration is good for
 // ttl, 0 means [RegisterFor].
-func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.Logger) (*Desk, error) {
+func NewRegistrar(token string, admissions []Admission, ttl time.Duration, log *slog.Logger) (*Registrar, error) {
 	if len(token) < TokenMin {
 		return nil,
 			fmt.Errorf("the join token has %d characters: use at least %d, such as from `openssl rand -hex 16`",
@@ -109,7 +109,7 @@ func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.
 			a.Kinds = []string{kindDefault}
 		}
 	}
-	return &Desk{
+	return &Registrar{
 		admissions: admissions,
 		token:      sha256.Sum256([]byte(token)),
 		ttl:        cmp.Or(ttl, RegisterFor),
@@ -123,7 +123,7 @@ func NewDesk(token string, admissions []Admission, ttl time.Duration, log *slog.
 
 // A Registration is what a worker sends.
 type Registration struct {
-	Place
+	Address
 	Pool string `json:"pool"`
 }
 
@@ -136,7 +136,7 @@ type caller struct {
 }
 
 // ServeHTTP registers workers.
-func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Registrar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from, known := d.identify(r)
 	if !known {
 		d.log.Warn("worker registration rejected: wrong token", "peer", r.RemoteAddr)
@@ -164,30 +164,30 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		d.log.Warn("worker registration rejected", "worker", shortened(asked.Name), "url", shortened(asked.URL),
 			"peer", r.RemoteAddr, "error", err)
-		answer(w, deskStatus[parley.CodeOf(err)], err.Error())
+		answer(w, registrarStatus[parley.CodeOf(err)], err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(registered{ // if it does not arrive, the worker asks again
+	_ = json.NewEncoder(w).Encode(registration{ // if it does not arrive, the worker asks again
 		Object: "fleet.registration", ExpiresIn: d.ttl.Seconds(), Credential: credential,
 	})
 }
 
-// registered is what a worker is answered.
-type registered struct {
+// registration is what a worker is answered.
+type registration struct {
 	Object    string  `json:"object"`
 	ExpiresIn float64 `json:"expires_in"`
 	// Credential is there when the worker has joined.
 	Credential string `json:"credential,omitempty"`
 }
 
-var deskStatus = map[parley.Code]int{
+var registrarStatus = map[parley.Code]int{
 	parley.InvalidRequest: http.StatusBadRequest, parley.Forbidden: http.StatusForbidden,
 	parley.Conflict: http.StatusConflict, parley.Overloaded: http.StatusTooManyRequests,
 }
 
 // identify returns who sent a request, by its bearer token.
-func (d *Desk) identify(r *http.Request) (caller, bool) {
+func (d *Registrar) identify(r *http.Request) (caller, bool) {
 	digest := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	from := caller{peer: peer.Addr().Unmap()}
@@ -215,7 +215,7 @@ func answer(w http.ResponseWriter, status int, message string) {
 func shortened(text string) string { return text[:min(len(text), deskNameMax)] }
 
 // join registers a worker and returns its credential.
-func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err error) {
+func (d *Registrar) join(r *Registration, peer netip.Addr) (credential string, err error) {
 	if err := d.admit(r, peer); err != nil {
 		return "", err
 	}
@@ -239,11 +239,11 @@ func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err er
 	}
 	credential = rand.Text()
 	e := &entry{
-		Place:  r.Place,
-		pool:   r.Pool,
-		peer:   peer,
-		digest: sha256.Sum256([]byte(credential)),
-		until:  d.now().Add(d.ttl),
+		Address: r.Address,
+		pool:    r.Pool,
+		peer:    peer,
+		digest:  sha256.Sum256([]byte(credential)),
+		until:   d.now().Add(d.ttl),
 	}
 	e.Credential = credential
 	d.entries[e.Name], d.shown[e.digest] = e, e.Name
@@ -251,7 +251,7 @@ func (d *Desk) join(r *Registration, peer netip.Addr) (credential string, err er
 }
 
 // admit fills in what a registration leaves out, and says why a worker may not join.
-func (d *Desk) admit(r *Registration, peer netip.Addr) error {
+func (d *Registrar) admit(r *Registration, peer netip.Addr) error {
 	if err := r.complete(); err != nil {
 		return parley.Errorf(parley.InvalidRequest, "%v", err)
 	}
@@ -266,11 +266,11 @@ func (d *Desk) admit(r *Registration, peer netip.Addr) error {
 	}
 	// Labels could name sockets for events, anywhere.
 	r.Labels = nil
-	return d.admissions[at].check(&r.Place, peer)
+	return d.admissions[at].check(&r.Address, peer)
 }
 
 // check says why a worker may not join from an address.
-func (a *Admission) check(p *Place, peer netip.Addr) error {
+func (a *Admission) check(p *Address, peer netip.Addr) error {
 	if !slices.Contains(a.Kinds, p.Kind) {
 		return parley.Errorf(parley.Forbidden,
 			"workers of kind %q may not register in pool %s, only %s: allow them with --fleet-join-kinds", p.Kind,
@@ -298,7 +298,7 @@ func contains(networks []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
 }
 
-func (d *Desk) poolNames() string {
+func (d *Registrar) poolNames() string {
 	var names []string
 	for _, a := range d.admissions {
 		names = append(names, a.Pool)
@@ -307,7 +307,7 @@ func (d *Desk) poolNames() string {
 }
 
 // stay repeats the registration of the worker whose credential was shown.
-func (d *Desk) stay(r *Registration, from caller) error {
+func (d *Registrar) stay(r *Registration, from caller) error {
 	if err := d.admit(r, from.peer); err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (d *Desk) stay(r *Registration, from caller) error {
 }
 
 // leave takes a worker out whose credential was shown.
-func (d *Desk) leave(name string, from caller) error {
+func (d *Registrar) leave(name string, from caller) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.entries[from.name]
@@ -341,7 +341,7 @@ func (d *Desk) leave(name string, from caller) error {
 }
 
 // drop forgets an entry. The lock is held.
-func (d *Desk) drop(e *entry) {
+func (d *Registrar) drop(e *entry) {
 	delete(d.entries, e.Name)
 	delete(d.shown, e.digest)
 	if e.confirmed {
@@ -350,7 +350,7 @@ func (d *Desk) drop(e *entry) {
 }
 
 // forget drops the entries that were not repeated. The lock is held.
-func (d *Desk) forget() {
+func (d *Registrar) forget() {
 	now := d.now()
 	for _, e := range d.entries {
 		if !e.until.After(now) {
@@ -359,18 +359,18 @@ func (d *Desk) forget() {
 	}
 }
 
-func (d *Desk) wake() {
+func (d *Registrar) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
 // Source reports the workers that are registered in a pool.
-func (d *Desk) Source(pool string) Source {
-	return func(ctx context.Context, tell func([]Place)) {
-		var last []Place
+func (d *Registrar) Source(pool string) Source {
+	return func(ctx context.Context, tell func([]Address)) {
+		var last []Address
 		for first := true; ; first = false {
 			places, changed, next := d.present(pool)
-			if first || !slices.EqualFunc(places, last, Place.equal) {
+			if first || !slices.EqualFunc(places, last, Address.equal) {
 				last = places
 				tell(slices.Clone(places))
 			}
@@ -389,7 +389,7 @@ func (d *Desk) Source(pool string) Source {
 }
 
 // present returns who is registered, and when to look again.
-func (d *Desk) present(pool string) (places []Place, changed <-chan struct{}, next time.Duration) {
+func (d *Registrar) present(pool string) (places []Address, changed <-chan struct{}, next time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forget()
@@ -400,7 +400,7 @@ func (d *Desk) present(pool string) (places []Place, changed <-chan struct{}, ne
 	}) {
 		next = min(next, e.until.Sub(now))
 		if e.pool == pool && e.confirmed {
-			places = append(places, e.Place)
+			places = append(places, e.Address)
 		}
 	}
 	return places, d.changed, next

@@ -20,25 +20,25 @@ import (
 
 const joinToken = "a-token-of-24-characters"
 
-// A deskTest sends registrations to a desk as peers do.
-type deskTest struct {
+// A registrarTest sends registrations to a registrar as peers do.
+type registrarTest struct {
 	t *testing.T
-	*Desk
+	*Registrar
 	log *bytes.Buffer
 }
 
-func newDeskTest(t *testing.T, admissions ...Admission) *deskTest {
+func newDeskTest(t *testing.T, admissions ...Admission) *registrarTest {
 	t.Helper()
 	log := &bytes.Buffer{}
-	d, err := NewDesk(joinToken, admissions, 10*time.Second, slog.New(slog.NewTextHandler(log, nil)))
+	d, err := NewRegistrar(joinToken, admissions, 10*time.Second, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &deskTest{t, d, log}
+	return &registrarTest{t, d, log}
 }
 
 // call sends a registration from a peer, and returns the status and the credential.
-func (d *deskTest) call(method, peer, token, body string) (int, string) {
+func (d *registrarTest) call(method, peer, token, body string) (int, string) {
 	d.t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/fleet/register", strings.NewReader(body))
@@ -46,13 +46,13 @@ func (d *deskTest) call(method, peer, token, body string) (int, string) {
 	r.Header.Set("Authorization", "Bearer "+token)
 	d.ServeHTTP(w, r)
 	synctest.Wait()
-	var got registered
+	var got registration
 	_ = json.Unmarshal(w.Body.Bytes(), &got)
 	return w.Code, got.Credential
 }
 
 // enter joins and confirms, as a worker does, and returns its credential.
-func (d *deskTest) enter(peer, body string) string {
+func (d *registrarTest) enter(peer, body string) string {
 	d.t.Helper()
 	status, credential := d.call("POST", peer, joinToken, body)
 	if status != 200 || len(credential) < TokenMin {
@@ -67,7 +67,7 @@ func (d *deskTest) enter(peer, body string) string {
 // TestRegistering lets workers come with the right token and a wrong one, stay, leave,
 // and be forgotten.
 func TestRegistering(t *testing.T) {
-	if _, err := NewDesk("short", []Admission{{Pool: "a"}}, 0, nil); err == nil {
+	if _, err := NewRegistrar("short", []Admission{{Pool: "a"}}, 0, nil); err == nil {
 		t.Error("a short token is taken")
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAnnouncing(t *testing.T) {
 		d := newDeskTest(t, Admission{Pool: "default"})
 		second := newDeskTest(t, Admission{Pool: "default"})
 		listener, client := testkit.Listen()
-		var at atomic.Pointer[deskTest]
+		var at atomic.Pointer[registrarTest]
 		at.Store(d)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.RemoteAddr = "10.0.0.1:40000"
@@ -208,7 +208,7 @@ func TestAnnouncing(t *testing.T) {
 		accepted := make(chan string, 10)
 		for name, shown := range map[string]string{"good": joinToken, "evil": "wrong"} {
 			workers.Go(func() {
-				said := Registration{Place: Place{Name: name, URL: "http://" + name + ":1"}}
+				said := Registration{Address: Address{Name: name, URL: "http://" + name + ":1"}}
 				Announcer{Gateway: "http://gateway", Token: shown, Said: said, Client: client, Accept: func(c string) {
 					accepted <- name + c
 				}}.Run(ctx)
@@ -248,7 +248,7 @@ func TestAnnouncerStaysWithItsGateway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tried := &bytes.Buffer{}
 	Announcer{
-		Gateway: gateway.URL, Token: joinToken, Said: Registration{Place: Place{URL: "http://w:1"}},
+		Gateway: gateway.URL, Token: joinToken, Said: Registration{Address: Address{URL: "http://w:1"}},
 		Log: slog.New(slog.NewTextHandler(writer(func(p []byte) { tried.Write(p); cancel() }), nil)),
 	}.Run(ctx)
 	if stolen != "" || !strings.Contains(tried.String(), "307") {

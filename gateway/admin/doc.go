@@ -3,7 +3,7 @@
 //
 // It is pure. The caller takes a [Reading] of the counters that GET /metrics shows and
 // adds it to a [History]; two readings give a [Picture] of the time between them, and
-// that gives one sentence, the [Verdict]. So an hour of history costs one reading every
+// that gives one sentence, the [Diagnosis]. So an hour of history costs one reading every
 // five seconds and about two megabytes, without a database, and the page, the terminal
 // and the alerts cannot disagree: all are computed from the same numbers.
 //

@@ -12,7 +12,7 @@ import (
 type Picture struct {
 	At time.Time `json:"at"`
 	// Verdict names the bottleneck, in one sentence.
-	Verdict Verdict `json:"verdict"`
+	Verdict Diagnosis `json:"verdict"`
 	// Running counts requests being computed, Waiting queued ones by tier.
 	Running int            `json:"running"`
 	Waiting map[string]int `json:"waiting"`
@@ -104,7 +104,7 @@ const (
 func (h *History) Now(objectives parley.Objectives) *Picture {
 	if h.latest == nil {
 		return &Picture{Waiting: map[string]int{},
-			Verdict: Verdict{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
+			Verdict: Diagnosis{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
 	}
 	now := h.latest
 	p := between(h.before(ratesOver), now)

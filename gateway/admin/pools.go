@@ -9,8 +9,8 @@ type PoolPicture struct {
 	Up      int `json:"up"`
 	Workers int `json:"workers"`
 	// Waiting counts the queued requests.
-	Waiting int     `json:"waiting"`
-	Verdict Verdict `json:"verdict"`
+	Waiting int       `json:"waiting"`
+	Verdict Diagnosis `json:"verdict"`
 }
 
 // name is the model's, with the pool if there may be several.

@@ -9,7 +9,7 @@ import (
 	"parley"
 )
 
-// The values of [Verdict.Bottleneck].
+// The values of [Diagnosis.Bottleneck].
 const (
 	NoBottleneck = "none"
 	ByQueue      = "queue"
@@ -19,9 +19,9 @@ const (
 	ByFailures   = "failures"
 )
 
-// A Verdict names the bottleneck of a server: what keeps it from serving more
+// A Diagnosis names the bottleneck of a server: what keeps it from serving more
 // or faster.
-type Verdict struct {
+type Diagnosis struct {
 	// Bottleneck is none, queue, kv, compute, clients or failures.
 	Bottleneck string `json:"bottleneck"`
 	// Happy reports that SLOs are met and no request failed or was rejected.
@@ -45,9 +45,9 @@ const (
 // failures, then memory, whose lack makes requests wait, then compute, then
 // queue limits that are too tight for either; clients last. broken lists the
 // objectives that were missed.
-func Judge(p *Picture, broken []string) Verdict {
-	v := Verdict{Bottleneck: NoBottleneck, Happy: true}
-	for _, look := range []func(*Picture, []string) *Verdict{byFailures, byKV, byCompute, byQueue, byClients} {
+func Judge(p *Picture, broken []string) Diagnosis {
+	v := Diagnosis{Bottleneck: NoBottleneck, Happy: true}
+	for _, look := range []func(*Picture, []string) *Diagnosis{byFailures, byKV, byCompute, byQueue, byClients} {
 		if found := look(p, broken); found != nil {
 			v = *found
 			break
@@ -91,7 +91,7 @@ func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + "%"
 }
 
-func byFailures(p *Picture, _ []string) *Verdict {
+func byFailures(p *Picture, _ []string) *Diagnosis {
 	const checkWorker = "Check the log of that worker; it gets requests again as soon as it answers."
 	var down, open []string
 	for i := range p.Workers {
@@ -106,32 +106,32 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	}
 	switch {
 	case len(open) > 0:
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence:   fmt.Sprintf("The circuit breaker of %s is open: too many requests failed.", list(open)),
 			Do:         "Find the first failure in the log; the breaker retries by itself.",
 		}
 	case p.fleet && len(p.Workers) == 0:
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence:   "No worker has joined, so no request can be served.",
 			Do:         "Start a worker; the log says why known workers cannot join.",
 		}
 	case len(down) > 0 && len(down) == len(p.Workers):
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence: fmt.Sprintf("%s %s not answer, and there is no other worker: no request can be served.",
 				list(down), does(len(down))),
 			Do: checkWorker,
 		}
 	case len(down) > 0:
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence:   fmt.Sprintf("%s %s not answer; the other workers carry the load.", list(down), does(len(down))),
 			Do:         checkWorker,
 		}
 	case p.Rates.Failed > 0 && p.Rates.Failed >= (1-AvailabilityGoal)*p.Rates.Requests:
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence: fmt.Sprintf("%.2g of %.3g requests per second fail with server errors.", p.Rates.Failed,
 				p.Rates.Requests),
@@ -141,7 +141,7 @@ func byFailures(p *Picture, _ []string) *Verdict {
 	return nil
 }
 
-func byKV(p *Picture, broken []string) *Verdict {
+func byKV(p *Picture, broken []string) *Diagnosis {
 	full := fullest(p)
 	if full == nil || full.KV < kvFull || p.Rates.Preemptions == 0 && p.waiting() == 0 && full.Waiting == 0 {
 		return nil
@@ -150,7 +150,7 @@ func byKV(p *Picture, broken []string) *Verdict {
 	if p.Rates.Preemptions > 0 {
 		because = fmt.Sprintf("%.2g sequences per second are preempted", p.Rates.Preemptions)
 	}
-	return &Verdict{
+	return &Diagnosis{
 		Bottleneck: ByKV,
 		Sentence: fmt.Sprintf("The key/value memory of %s is %.0f%% full, and %s%s.", full.Name, 100*full.KV,
 			because, and(broken)),
@@ -158,7 +158,7 @@ func byKV(p *Picture, broken []string) *Verdict {
 	}
 }
 
-func byCompute(p *Picture, broken []string) *Verdict {
+func byCompute(p *Picture, broken []string) *Diagnosis {
 	if p.Busy < busyAll || p.waiting() == 0 && len(broken) == 0 && p.Rates.TurnedAway == 0 {
 		return nil
 	}
@@ -169,26 +169,26 @@ func byCompute(p *Picture, broken []string) *Verdict {
 	if p.Rates.TurnedAway > 0 {
 		what += fmt.Sprintf(", %.2g per second rejected", p.Rates.TurnedAway)
 	}
-	return &Verdict{
+	return &Diagnosis{
 		Bottleneck: ByCompute,
 		Sentence:   fmt.Sprintf("Compute is %.0f%% busy: %s%s.", 100*p.Busy, what, and(broken)),
 		Do:         "Add a worker, serve a smaller model, or admit fewer requests.",
 	}
 }
 
-func byQueue(p *Picture, broken []string) *Verdict {
+func byQueue(p *Picture, broken []string) *Diagnosis {
 	if p.waiting() == 0 && p.Rates.TurnedAway == 0 {
 		return nil
 	}
 	if p.waiting() == 0 {
-		return &Verdict{
+		return &Diagnosis{
 			Bottleneck: ByQueue,
 			Sentence: fmt.Sprintf("%.2g requests per second are rejected although workers have capacity%s.",
 				p.Rates.TurnedAway, and(broken)),
 			Do: "See the reason in parley_shed_total; --queue-depth and --queue-wait set the limits of the queue.",
 		}
 	}
-	return &Verdict{
+	return &Diagnosis{
 		Bottleneck: ByQueue,
 		Sentence: fmt.Sprintf("%d requests are queued for about %s while workers are %.0f%% busy%s.",
 			p.waiting(), seconds(p.WaitSeconds), 100*p.Busy, and(broken)),
@@ -196,7 +196,7 @@ func byQueue(p *Picture, broken []string) *Verdict {
 	}
 }
 
-func byClients(p *Picture, _ []string) *Verdict {
+func byClients(p *Picture, _ []string) *Diagnosis {
 	all := p.Rates.Requests
 	if all < rateLeast {
 		return nil
@@ -227,7 +227,8 @@ func byClients(p *Picture, _ []string) *Verdict {
 		},
 	} {
 		if kind.rate > kind.least*all {
-			return &Verdict{Bottleneck: ByClients, Sentence: fmt.Sprintf(kind.sentence, 100*kind.rate/all), Do: kind.do}
+			return &Diagnosis{Bottleneck: ByClients,
+				Sentence: fmt.Sprintf(kind.sentence, 100*kind.rate/all), Do: kind.do}
 		}
 	}
 	return nil

@@ -123,12 +123,12 @@ func grammarsOf(tools []openai.Tool) (written, loose []ToolGrammar) {
 		case t.Strict || isObjectSchema(t.Parameters):
 			exact.Arguments = parley.JSONSchema(t.Parameters, t.Strict)
 		}
-		any := exact
+		lax := exact
 		if t.Parameters != nil && !t.Strict {
-			any.Arguments = parley.JSONObject()
+			lax.Arguments = parley.JSONObject()
 			differs = true
 		}
-		written, loose = append(written, exact), append(loose, any)
+		written, loose = append(written, exact), append(loose, lax)
 	}
 	if !differs {
 		loose = nil

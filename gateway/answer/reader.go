@@ -34,7 +34,7 @@ type Reader struct {
 
 	// known is how many bytes are told apart, contents which of them are text.
 	known    int
-	contents []span
+	contents []textRange
 	out      []Piece
 	kind     partKind
 	buffer   []byte
@@ -65,8 +65,8 @@ const (
 	partArguments
 )
 
-// A span is a range of bytes of the choice's text.
-type span struct{ from, to int }
+// A textRange is a range of bytes of the choice's text.
+type textRange struct{ from, to int }
 
 // newReader reads the answer to a prompt. Thinking says that the prompt ends
 // inside thoughts.
@@ -381,7 +381,7 @@ func (r *Reader) tell(kind partKind, b byte) {
 		if n := len(r.contents); n > 0 && r.contents[n-1].to == r.known {
 			r.contents[n-1].to++
 		} else {
-			r.contents = append(r.contents, span{r.known, r.known + 1})
+			r.contents = append(r.contents, textRange{r.known, r.known + 1})
 		}
 	}
 	r.known++

@@ -165,7 +165,7 @@ func (ch *channel) keep(o *outputScreen, text string) {
 	}
 }
 
-func (o *outputScreen) take(ch *channel, p safety.Passed) string {
+func (o *outputScreen) take(ch *channel, p safety.StreamOutput) string {
 	o.policy.note(o.choice, string(ch.whole), p.Decisions)
 	o.halted = o.halted || p.Halted
 	ch.through = p.Through

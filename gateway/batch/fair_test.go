@@ -119,7 +119,7 @@ func TestWhatIsFinalIsNotAskedAgain(t *testing.T) {
 // TestPlacesGoRound takes all places, and lets tenants wait in an unfair order.
 func TestPlacesGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(1)
+		p := newSlots(1)
 		if err := p.take(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestPlacesGoRound(t *testing.T) {
 		if got := len(order); got != 4 || p.free != 1 || len(p.held) != 0 || len(p.waiting) != 0 {
 			t.Errorf("%v; %+v", order, p)
 		}
-		held := newPlaces(2)
+		held := newSlots(2)
 		for _, tenant := range []string{"a", "a"} {
 			_ = held.take(t.Context(), tenant)
 		}

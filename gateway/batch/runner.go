@@ -44,7 +44,7 @@ type Runner struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 
-	places *places
+	places *slots
 	tasks  sync.WaitGroup
 	mu     sync.Mutex
 	under  map[string]string // the tenants of the batches under way, by id
@@ -53,7 +53,7 @@ type Runner struct {
 // Run works until ctx ends. What is not complete by then is taken up by the next
 // Run, of this process or another.
 func (r *Runner) Run(ctx context.Context) {
-	r.places, r.under = newPlaces(requestsAtOnce), map[string]string{}
+	r.places, r.under = newSlots(requestsAtOnce), map[string]string{}
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	defer r.tasks.Wait()

@@ -201,8 +201,8 @@ func conformRecoverResponses(t *testing.T, s Store) {
 	running := created(t, s, NewResponse{Background: true, Process: "there"}, at(1))
 	_, err := s.ResumeResponse(ctx, ann, left.ID, "there", at(2))
 	fails(t, err, ErrRunning)
-	same(t, "too early", must(s.Recover(ctx, at(1000)))(t), Recovered{})
-	same(t, "recovered", must(s.Recover(ctx, at(1001)))(t), Recovered{Responses: []RecoveredResponse{{ann, left.ID}}})
+	same(t, "too early", must(s.Recover(ctx, at(1000)))(t), Recovery{})
+	same(t, "recovered", must(s.Recover(ctx, at(1001)))(t), Recovery{Responses: []RecoveredResponse{{ann, left.ID}}})
 	r := must(s.Response(ctx, ann, left.ID))(t)
 	if r.Status != Incomplete || r.Err == nil || r.Err.Code != parley.Unavailable || r.Events != 2 ||
 		!r.Completed.Equal(at(1001)) {

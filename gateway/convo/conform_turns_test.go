@@ -165,7 +165,7 @@ func conformRecover(t *testing.T, s Store) {
 		t.Fatalf("recovered %v while its process was alive", r)
 	}
 	r := must(s.Recover(ctx, at(1001)))(t)
-	same(t, "recovered", r, Recovered{Answers: []RecoveredAnswer{{ann, sc.id, abandoned.Answer.ID}}})
+	same(t, "recovered", r, Recovery{Answers: []RecoveredAnswer{{ann, sc.id, abandoned.Answer.ID}}})
 	m := must(s.Message(ctx, ann, sc.id, abandoned.Answer.ID))(t)
 	if m.Status != Incomplete || m.Text != "the tortoise was" || m.Err == nil || m.Err.Code != parley.Unavailable ||
 		!m.Completed.Equal(at(1001)) {
@@ -174,7 +174,7 @@ func conformRecover(t *testing.T, s Store) {
 	if hits := must(s.Search(ctx, ann, "tortoise", Page{}))(t); len(hits.Items) != 1 {
 		t.Errorf("search found %v", hits.Items)
 	}
-	same(t, "again", must(s.Recover(ctx, at(1001)))(t), Recovered{})
+	same(t, "again", must(s.Recover(ctx, at(1001)))(t), Recovery{})
 	if m := must(s.Message(ctx, ann, elsewhere.ID, running.Answer.ID))(t); m.Status != InProgress {
 		t.Errorf("the running answer is %s", m.Status)
 	}

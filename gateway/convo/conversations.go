@@ -114,7 +114,7 @@ func (t *transaction) createConversation(owner Owner, n NewConversation, q *Quot
 		return c, err
 	}
 	w := &writer{t: t, owner: owner, c: c, now: now}
-	if _, err := w.append("", n.Messages); err != nil {
+	if _, err := w.addAll("", n.Messages); err != nil {
 		return c, err
 	}
 	return w.c, w.close()
@@ -145,7 +145,7 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 		query += fmt.Sprintf(` AND pinned = $%d`, len(args))
 	}
 	if s.cursor != "" {
-		at, err := parsePlace(s.cursor)
+		at, err := parsePageCursor(s.cursor)
 		if err != nil {
 			return list, err
 		}
@@ -155,7 +155,7 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 	query += ` ORDER BY updated ` + s.order + `, id ` + s.order + ` LIMIT $3`
 	err = d.read(ctx, func(t *transaction) error {
 		rows, err := all(t, scanConversation, query, args...)
-		list = listOf(s, rows, func(c *Conversation) string { return place{db.Stamp(c.Updated), c.ID}.encode() })
+		list = listOf(s, rows, func(c *Conversation) string { return pageCursor{db.Stamp(c.Updated), c.ID}.encode() })
 		return err
 	})
 	return list, err

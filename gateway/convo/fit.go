@@ -23,8 +23,8 @@ func (p Policy) check() error {
 	return parley.Invalid("context_policy", "%q is not a context policy: use refuse, drop or summarise.", string(p))
 }
 
-// A Sized is one message of a path as its tokens are counted.
-type Sized struct {
+// A MessageSize is one message of a path as its tokens are counted.
+type MessageSize struct {
 	Role   string
 	Tokens int
 }
@@ -58,7 +58,7 @@ type Fit struct {
 // The cut moves in strides of a quarter of the budget, not with every turn. In
 // between, prompts begin alike, and what was computed for one serves the next;
 // a summary, kept under the id of the last message it stands for, serves too.
-func FitContext(policy Policy, path []Sized, budget Budget) (Fit, error) {
+func FitContext(policy Policy, path []MessageSize, budget Budget) (Fit, error) {
 	total := 0
 	for _, m := range path {
 		total += m.Tokens
@@ -93,7 +93,7 @@ func tooLong(format string, args ...any) error {
 // chooseCut returns the first cut that leaves out what is over the room,
 // rounded up to a whole stride; else the first that leaves out enough; else the
 // last there is. tokens is what stays of total.
-func chooseCut(path []Sized, total, room int) (cut, tokens int) {
+func chooseCut(path []MessageSize, total, room int) (cut, tokens int) {
 	stride, over, out := max(1, room/4), total-room, 0
 	want := (over + stride - 1) / stride * stride
 	tokens = total
@@ -117,7 +117,7 @@ func chooseCut(path []Sized, total, room int) (cut, tokens int) {
 // conversation.
 func instructs(role string) bool { return role == "system" || role == "developer" }
 
-func leftOut(path []Sized, cut int) []int {
+func leftOut(path []MessageSize, cut int) []int {
 	var out []int
 	for i, m := range path[:cut] {
 		if !instructs(m.Role) {

@@ -178,7 +178,7 @@ func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation
 		if err != nil {
 			return err
 		}
-		if added, err = w.append(follows, messages); err != nil {
+		if added, err = w.addAll(follows, messages); err != nil {
 			return err
 		}
 		return w.close()
@@ -186,8 +186,8 @@ func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation
 	return added, err
 }
 
-// append adds messages, each the child of the one before, the first of parent.
-func (w *writer) append(parent string, messages []NewMessage) (added []Message, err error) {
+// addAll adds messages, each the child of the one before, the first of parent.
+func (w *writer) addAll(parent string, messages []NewMessage) (added []Message, err error) {
 	for i := range messages {
 		m := newMessage(&messages[i], parent, w.now)
 		if err := w.free(messages[i].ID); err != nil {

@@ -195,14 +195,14 @@ type Hit struct {
 	Message string
 	// Title is the conversation's.
 	Title   string
-	Snippet []Span
+	Snippet []SnippetPart
 	Created time.Time
 
 	n int64
 }
 
-// Recovered names what dead processes had left.
-type Recovered struct {
+// Recovery names what dead processes had left.
+type Recovery struct {
 	Answers   []RecoveredAnswer
 	Responses []RecoveredResponse
 }

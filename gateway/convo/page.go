@@ -89,26 +89,26 @@ func listOf[T any](s scan, rows []T, cursor func(*T) string) List[T] {
 	return list
 }
 
-// A place is where a row stands in a list that is ordered by a number and then
+// A pageCursor is where a row stands in a list that is ordered by a number and then
 // by a name.
-type place struct {
+type pageCursor struct {
 	number int64
 	name   string
 }
 
 // encode returns the place as a cursor, which callers do not look into.
-func (p place) encode() string {
+func (p pageCursor) encode() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.number, 36) + "." + p.name))
 }
 
-// parsePlace reads what encode wrote.
-func parsePlace(cursor string) (place, error) {
+// parsePageCursor reads what encode wrote.
+func parsePageCursor(cursor string) (pageCursor, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	number, name, found := strings.Cut(string(text), ".")
 	n, bad := strconv.ParseInt(number, 36, 64)
 	if err != nil || bad != nil || !found || checkName("after", name) != nil {
-		return place{}, parley.Invalid("after",
+		return pageCursor{}, parley.Invalid("after",
 			"This is not a cursor of this list: use one that an earlier answer gave.")
 	}
-	return place{n, name}, nil
+	return pageCursor{n, name}, nil
 }

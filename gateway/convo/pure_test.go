@@ -36,14 +36,15 @@ func TestForest(t *testing.T) {
 
 func TestFitContext(t *testing.T) {
 	// Each entry is a role's letter and its tokens: system, user, assistant, tool.
-	path := func(text string) (messages []Sized) {
+	path := func(text string) (messages []MessageSize) {
 		for word := range strings.FieldsSeq(text) {
 			tokens := 0
 			for _, digit := range word[1:] {
 				tokens = 10*tokens + int(digit-'0')
 			}
 			messages = append(messages,
-				Sized{map[byte]string{'s': "system", 'u': "user", 'a': "assistant", 't': "tool"}[word[0]], tokens})
+				MessageSize{map[byte]string{'s': "system", 'u': "user", 'a': "assistant", 't': "tool"}[word[0]],
+					tokens})
 		}
 		return messages
 	}
@@ -93,10 +94,10 @@ func TestFitContextHolds(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		budget := Budget{Tokens: 100 + random.IntN(400), SummaryTokens: 20}
-		path := []Sized{{"system", random.IntN(20)}}
+		path := []MessageSize{{"system", random.IntN(20)}}
 		cut, moves, turns := 0, 0, 0
 		for ; turns < 60; turns++ {
-			path = append(path, Sized{"user", 1 + random.IntN(20)})
+			path = append(path, MessageSize{"user", 1 + random.IntN(20)})
 			fit, err := FitContext(Summarise, path, budget)
 			check(t, err)
 			room := budget.Tokens
@@ -120,7 +121,7 @@ func TestFitContextHolds(t *testing.T) {
 				moves++
 			}
 			cut = fit.Cut
-			path = append(path, Sized{"assistant", 1 + random.IntN(20)})
+			path = append(path, MessageSize{"assistant", 1 + random.IntN(20)})
 		}
 		if budget.Tokens > 200 && moves > turns/2 {
 			t.Errorf("budget %d: the cut moved in %d of %d turns", budget.Tokens, moves, turns)
@@ -129,29 +130,29 @@ func TestFitContextHolds(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	for _, p := range []place{{}, {1, "conv_a"}, {-5, "a.b.c"}, {1 << 62, strings.Repeat("x", NameMax)}} {
-		got, err := parsePlace(p.encode())
+	for _, p := range []pageCursor{{}, {1, "conv_a"}, {-5, "a.b.c"}, {1 << 62, strings.Repeat("x", NameMax)}} {
+		got, err := parsePageCursor(p.encode())
 		if err != nil || got != p {
 			t.Errorf("%v came back as %v, %v", p, got, err)
 		}
 	}
-	for _, bad := range []string{"", "!", "YQ", place{1, "a\nb"}.encode(),
-		place{1, strings.Repeat("x", NameMax+1)}.encode()} {
-		if p, err := parsePlace(bad); err == nil {
+	for _, bad := range []string{"", "!", "YQ", pageCursor{1, "a\nb"}.encode(),
+		pageCursor{1, strings.Repeat("x", NameMax+1)}.encode()} {
+		if p, err := parsePageCursor(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, p)
 		}
 	}
 }
 
 func FuzzParsePlace(f *testing.F) {
-	f.Add(place{123, "conv_a"}.encode())
+	f.Add(pageCursor{123, "conv_a"}.encode())
 	f.Add("")
 	f.Fuzz(func(t *testing.T, cursor string) {
-		p, err := parsePlace(cursor)
+		p, err := parsePageCursor(cursor)
 		if err != nil {
 			return
 		}
-		if again, err := parsePlace(p.encode()); err != nil || again != p {
+		if again, err := parsePageCursor(p.encode()); err != nil || again != p {
 			t.Errorf("%v came back as %v, %v", p, again, err)
 		}
 	})
@@ -239,7 +240,7 @@ func TestSnippets(t *testing.T) {
 		len(spans[2].Text) > snippetAfter || !strings.Contains(spans[2].Text, "is here") {
 		t.Errorf("got %+v", spans)
 	}
-	same(t, "no hit", snippetOf("a\tb", []string{"x"}), []Span{{Text: "a b"}})
+	same(t, "no hit", snippetOf("a\tb", []string{"x"}), []SnippetPart{{Text: "a b"}})
 }
 
 // sampleArchive is an archive with everything in it.

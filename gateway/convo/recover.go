@@ -24,11 +24,11 @@ func (d *database) Beat(ctx context.Context, process string, until time.Time) er
 // recoverAtOnce bounds how much one transaction recovers.
 const recoverAtOnce = 100
 
-func (d *database) Recover(ctx context.Context, now time.Time) (all Recovered, err error) {
+func (d *database) Recover(ctx context.Context, now time.Time) (all Recovery, err error) {
 	for {
-		var part Recovered
+		var part Recovery
 		err := d.write(ctx, func(t *transaction) error {
-			part, err = t.recover(now)
+			part, err = t.recoverPart(now)
 			return err
 		})
 		if err != nil {
@@ -62,7 +62,7 @@ func interrupted(s Status, err *parley.Error) bool {
 // $1 is now.
 const dead = `NOT EXISTS (SELECT 1 FROM processes p WHERE p.alive_until >= $1 AND p.id = `
 
-func (t *transaction) recover(now time.Time) (part Recovered, err error) {
+func (t *transaction) recoverPart(now time.Time) (part Recovery, err error) {
 	scanAnswer := func(r db.Row, a *RecoveredAnswer) error {
 		return r.Scan(&a.Owner.Tenant, &a.Owner.User, &a.Conversation, &a.Message)
 	}

@@ -384,7 +384,7 @@ func (t *transaction) tell(owner Owner, conversation string, messages []NewMessa
 	if err != nil {
 		return ignore(err, ErrNotFound)
 	}
-	if _, err := w.append(w.c.Leaf, messages); err != nil {
+	if _, err := w.addAll(w.c.Leaf, messages); err != nil {
 		return err
 	}
 	return w.close()

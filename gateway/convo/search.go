@@ -45,7 +45,7 @@ func (d *database) Search(ctx context.Context, owner Owner, query string, page P
 		WHERE ` + d.matches + ` AND c.tenant = $2 AND c.user_id = $3 AND c.deleted = 0 AND c.temporary = 0`
 	args := []any{d.matchQuery(ownerWord(owner), words), owner.Tenant, owner.User, s.limit + 1}
 	if s.cursor != "" {
-		at, err := parsePlace(s.cursor)
+		at, err := parsePageCursor(s.cursor)
 		if err != nil {
 			return list, err
 		}
@@ -55,7 +55,7 @@ func (d *database) Search(ctx context.Context, owner Owner, query string, page P
 	scanHit := func(r db.Row, h *Hit) error { return h.scan(r, words) }
 	err = d.read(ctx, func(t *transaction) error {
 		rows, err := all(t, scanHit, text+` ORDER BY d.n `+s.order+` LIMIT $4`, args...)
-		list = listOf(s, rows, func(h *Hit) string { return place{number: h.n}.encode() })
+		list = listOf(s, rows, func(h *Hit) string { return pageCursor{number: h.n}.encode() })
 		return err
 	})
 	return list, err

@@ -109,7 +109,7 @@ type Store interface {
 	Beat(ctx context.Context, process string, until time.Time) error
 	// Recover marks what dead processes left in progress as incomplete, with
 	// what was kept of it, and returns it.
-	Recover(ctx context.Context, now time.Time) (Recovered, error)
+	Recover(ctx context.Context, now time.Time) (Recovery, error)
 	// Purge removes what keep no longer holds.
 	Purge(ctx context.Context, now time.Time, keep Retention) error
 	// Within returns the store as a caller with a quota sees it: what the quota has no

@@ -143,8 +143,8 @@ func prefix(text string, n int) string {
 	return text[:n]
 }
 
-// A Span is a piece of a snippet.
-type Span struct {
+// A SnippetPart is a piece of a snippet.
+type SnippetPart struct {
 	Text string
 	// Hit says that the query found this piece.
 	Hit bool
@@ -152,7 +152,7 @@ type Span struct {
 
 // snippetOf returns the part of text around the first word that the query
 // finds, on one line, with everything it finds there marked.
-func snippetOf(text string, query []string) []Span {
+func snippetOf(text string, query []string) []SnippetPart {
 	var hits []token
 	var from, to int
 	for t := range tokens(text) {
@@ -172,7 +172,7 @@ func snippetOf(text string, query []string) []Span {
 		hits = append(hits, t)
 	}
 	if len(hits) == 0 {
-		return []Span{{Text: oneLine(prefix(text, snippetBefore+snippetAfter))}}
+		return []SnippetPart{{Text: oneLine(prefix(text, snippetBefore+snippetAfter))}}
 	}
 	return mark(text, from, to, hits)
 }
@@ -187,11 +187,11 @@ func window(text string, hit token) (from, to int) {
 	return from, to
 }
 
-func mark(text string, from, to int, hits []token) []Span {
-	var spans []Span
+func mark(text string, from, to int, hits []token) []SnippetPart {
+	var spans []SnippetPart
 	add := func(start, end int, hit bool) {
 		if start < end {
-			spans = append(spans, Span{oneLine(text[start:end]), hit})
+			spans = append(spans, SnippetPart{oneLine(text[start:end]), hit})
 		}
 	}
 	at := from

@@ -6,9 +6,9 @@ import (
 	"regexp"
 )
 
-// A Prepared is a statement that is run again and again. SQLite reads it once;
+// A Statement is a statement that is run again and again. SQLite reads it once;
 // PostgreSQL's driver remembers by itself.
-type Prepared struct {
+type Statement struct {
 	query string
 	stmt  *sql.Stmt
 }
@@ -16,8 +16,8 @@ type Prepared struct {
 // Prepare prepares a statement for [DB.Write], whose parameters stand in their
 // order, each once. It must not be called in a transaction. The database's end is
 // its own.
-func (d *DB) Prepare(ctx context.Context, query string) (*Prepared, error) {
-	p := &Prepared{query: query}
+func (d *DB) Prepare(ctx context.Context, query string) (*Statement, error) {
+	p := &Statement{query: query}
 	if d.kind != SQLite {
 		return p, nil
 	}
@@ -30,7 +30,7 @@ func (d *DB) Prepare(ctx context.Context, query string) (*Prepared, error) {
 var numbered = regexp.MustCompile(`\$\d+`)
 
 // Run runs a prepared statement.
-func (t *Tx) Run(p *Prepared, args ...any) error {
+func (t *Tx) Run(p *Statement, args ...any) error {
 	if p.stmt == nil {
 		_, err := t.Exec(p.query, args...)
 		return err

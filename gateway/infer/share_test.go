@@ -104,8 +104,8 @@ func changed(t *testing.T, v reflect.Value) reflect.Value {
 		return reflect.ValueOf(x + 1)
 	case parley.Purpose:
 		return reflect.ValueOf(x + "x")
-	case []parley.Written:
-		return reflect.ValueOf([]parley.Written{{Done: true}})
+	case []parley.Partial:
+		return reflect.ValueOf([]parley.Partial{{Done: true}})
 	case parley.Salt:
 		return reflect.ValueOf(parley.Salt{1})
 	case time.Time:

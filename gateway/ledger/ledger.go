@@ -24,7 +24,7 @@ type Ledger struct {
 	db  *db.DB
 	log *slog.Logger
 	// inserts write as many entries as rowsAtOnce says.
-	inserts [len(rowsAtOnce)]*db.Prepared
+	inserts [len(rowsAtOnce)]*db.Statement
 
 	mu      sync.Mutex
 	waiting []*pending

@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 )
 
-// Encoded is what [Encode] has returned, and returns again.
-type Encoded []byte
+// EncodedJSON is what [Encode] has returned, and returns again.
+type EncodedJSON []byte
 
 // Encode writes v as one line of JSON without a line break. Unlike
 // json.Marshal it leaves <, > and & as they are: answers are full of them and
 // no browser reads them as HTML.
 func Encode(v any) ([]byte, error) {
 	switch v := v.(type) {
-	case Encoded:
+	case EncodedJSON:
 		return v, nil
 	case *ChatResponse:
 		if body, ok := v.appendPlain(make([]byte, 0, 1024)); ok {

@@ -15,12 +15,12 @@ type fields struct {
 	err error
 	// few are the members of most objects, in order; the map has them if there are
 	// more.
-	few     []member
+	few     []jsonMember
 	members map[string]value
 }
 
-// A member is a value with its name.
-type member struct {
+// A jsonMember is a value with its name.
+type jsonMember struct {
 	name string
 	value
 }
@@ -34,7 +34,7 @@ func (v *value) fields() *fields {
 		f.err = v.wrongType("an object")
 		return f
 	}
-	f.few = make([]member, 0, 8)
+	f.few = make([]jsonMember, 0, 8)
 	for name, v := range v.members() {
 		f.add(name, v)
 		if f.err != nil {
@@ -47,7 +47,7 @@ func (v *value) fields() *fields {
 // add takes a member.
 func (f *fields) add(name string, v value) {
 	if f.members == nil && len(f.few) < fewMembers {
-		f.few = append(f.few, member{name, v})
+		f.few = append(f.few, jsonMember{name, v})
 		return
 	}
 	if f.members == nil {

@@ -39,8 +39,8 @@ type FileList struct {
 	HasMore bool   `json:"has_more"`
 }
 
-// A Deleted says that an object is gone.
-type Deleted struct {
+// A Deletion says that an object is gone.
+type Deletion struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`

@@ -14,7 +14,7 @@ import (
 // A Follow is an answer that another gateway computes.
 type Follow struct {
 	relay *Redis
-	place place
+	place lease
 	last  string // the entry that was read last
 	next  int    // the number of the one after it
 	once  sync.Once

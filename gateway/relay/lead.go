@@ -26,7 +26,7 @@ const (
 // A Lead is an answer that this gateway computes, and that others may follow.
 type Lead struct {
 	relay *Redis
-	place place
+	place lease
 	// more wakes the goroutine that writes; ending is closed when nothing more comes.
 	more, ending chan struct{}
 
@@ -35,7 +35,7 @@ type Lead struct {
 	state   State
 }
 
-func (r *Redis) newLead(p place) *Lead {
+func (r *Redis) newLead(p lease) *Lead {
 	l := &Lead{relay: r, place: p, more: make(chan struct{}, 1), ending: make(chan struct{})}
 	r.leads.Go(l.run)
 	return l

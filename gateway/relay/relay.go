@@ -143,8 +143,8 @@ func (r *Redis) Close() error {
 	return r.client.Close()
 }
 
-// A place is where the answer of one leader is.
-type place struct {
+// A lease is where the answer of one leader is.
+type lease struct {
 	lead, id string // the key of the lease, and what it holds: the leader
 	stream   string
 }
@@ -191,11 +191,11 @@ func (r *Redis) Join(ctx context.Context, name [sha256.Size]byte,
 	}
 }
 
-func (r *Redis) place(name [sha256.Size]byte) place {
-	return place{lead: r.config.Prefix + ":answer:{" + hex.EncodeToString(r.digest(name[:])) + "}"}
+func (r *Redis) place(name [sha256.Size]byte) lease {
+	return lease{lead: r.config.Prefix + ":answer:{" + hex.EncodeToString(r.digest(name[:])) + "}"}
 }
 
-func (p *place) setID(id string) {
+func (p *lease) setID(id string) {
 	who, _, _ := strings.Cut(id, " ")
 	p.id, p.stream = id, p.lead+":"+who
 }

@@ -51,7 +51,7 @@ type entry struct {
 }
 
 // encode seals an entry for a place.
-func (r *Redis) encode(p *place, e *entry) ([]byte, error) {
+func (r *Redis) encode(p *lease, e *entry) ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (r *Redis) encode(p *place, e *entry) ([]byte, error) {
 var errForeign = errors.New("relay: what another gateway has written cannot be read: it has another secret or version")
 
 // decode opens an entry that was sealed for the place.
-func (r *Redis) decode(p *place, sealed string) (*entry, error) {
+func (r *Redis) decode(p *lease, sealed string) (*entry, error) {
 	text, err := r.seal.Open(nil, nil, []byte(sealed), []byte(p.stream))
 	if err != nil {
 		return nil, errForeign

@@ -31,9 +31,9 @@ type Stream struct {
 	quiet bool
 }
 
-// A Passed is what came out of a stream: text that may be shown, what was
+// A StreamOutput is what came out of a stream: text that may be shown, what was
 // decided, and whether the answer ends here.
-type Passed struct {
+type StreamOutput struct {
 	Text string
 	// Through is how many bytes of the answer were let through or replaced.
 	Through   int
@@ -48,9 +48,9 @@ func (s *Screen) NewStream(r *Ruling) *Stream {
 
 // Push takes a piece of the answer of the given number of tokens. It returns nothing
 // once the stream was halted.
-func (s *Stream) Push(piece string, tokens int) Passed {
+func (s *Stream) Push(piece string, tokens int) StreamOutput {
 	if s.halted || piece == "" {
-		return Passed{Through: s.offset, Halted: s.halted}
+		return StreamOutput{Through: s.offset, Halted: s.halted}
 	}
 	if s.swallowing != nil {
 		rest, ended := s.swallowing.rest(piece)
@@ -59,24 +59,24 @@ func (s *Stream) Push(piece string, tokens int) Passed {
 			if ended {
 				s.swallowing = nil
 			}
-			return Passed{Through: s.offset}
+			return StreamOutput{Through: s.offset}
 		}
 		s.swallowing, piece = nil, rest
 	}
 	s.take(piece, max(tokens, 1))
 	if s.unjudged < s.stride() {
 		if s.quiet {
-			return Passed{Text: piece, Through: s.offset + len(s.held)}
+			return StreamOutput{Text: piece, Through: s.offset + len(s.held)}
 		}
-		return Passed{Through: s.offset}
+		return StreamOutput{Through: s.offset}
 	}
 	return s.judge(s.ruling.Window-s.stride(), piece)
 }
 
 // Close ends the answer and returns what was held.
-func (s *Stream) Close() Passed {
+func (s *Stream) Close() StreamOutput {
 	if s.halted || len(s.held) == 0 {
-		return Passed{Through: s.offset, Halted: s.halted}
+		return StreamOutput{Through: s.offset, Halted: s.halted}
 	}
 	return s.judge(0, "")
 }
@@ -98,7 +98,7 @@ func (s *Stream) take(piece string, tokens int) {
 }
 
 // judge judges what is held and lets go of all but the last keep tokens.
-func (s *Stream) judge(keep int, piece string) Passed {
+func (s *Stream) judge(keep int, piece string) StreamOutput {
 	s.unjudged = 0
 	text := string(s.held)
 	v := s.screen.Judge(Text{Body: text, Origin: FromModel, Names: s.ruling.names(&s.ruling.Output)})
@@ -107,7 +107,7 @@ func (s *Stream) judge(keep int, piece string) Passed {
 	if sternest == Block {
 		s.halted = true
 		s.held, s.ends = nil, nil
-		return Passed{Through: s.offset, Decisions: fresh, Halted: true}
+		return StreamOutput{Through: s.offset, Decisions: fresh, Halted: true}
 	}
 	edge := s.edge(keep, decisions)
 	upTo := edge
@@ -120,7 +120,7 @@ func (s *Stream) judge(keep int, piece string) Passed {
 	if s.quiet {
 		shown = piece
 	}
-	return Passed{Text: shown, Through: s.offset, Decisions: fresh}
+	return StreamOutput{Text: shown, Through: s.offset, Decisions: fresh}
 }
 
 // fresh returns the decisions that were not reported before, with offsets in

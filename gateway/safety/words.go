@@ -69,7 +69,7 @@ func (p *page) read(text string, base int, extra mark) {
 	begin := first
 	open := false
 	from := int32(len(p.letters))
-	close := func(end int) {
+	finish := func(end int) {
 		if open {
 			p.finish(from, base+end, extra)
 			from, open, begin = int32(len(p.letters)), false, 0
@@ -89,7 +89,7 @@ func (p *page) read(text string, base int, extra mark) {
 		switch kind {
 		case letter, single:
 			if kind == single {
-				close(i)
+				finish(i)
 			}
 			if !open {
 				open = true
@@ -97,20 +97,20 @@ func (p *page) read(text string, base int, extra mark) {
 			}
 			p.letter(r)
 			if kind == single {
-				close(i + size)
+				finish(i + size)
 			}
 		case unseen:
 			p.current.odd = true
 		case sentence:
-			close(i)
+			finish(i)
 			p.punctuate(r)
 			begin = first
 		case gap:
-			close(i)
+			finish(i)
 		}
 		i += size
 	}
-	close(len(text))
+	finish(len(text))
 }
 
 // punctuate records in the last word of a sentence how it ended.

@@ -21,12 +21,12 @@ const (
 // has no clock and no lock.
 type cache struct {
 	generation int64
-	known      map[digest]verdict
+	known      map[digest]keyLookup
 	unknown    map[digest]time.Time
 }
 
-// A verdict is what becomes of calls with a key.
-type verdict struct {
+// A keyLookup is what becomes of calls with a key.
+type keyLookup struct {
 	digest   digest
 	identity Identity
 	// refused says why the key is not accepted, nil if it is.
@@ -49,13 +49,13 @@ func newCache() *cache {
 
 // forget begins a generation: all that was remembered is forgotten.
 func (c *cache) forget(generation int64) {
-	c.generation, c.known, c.unknown = generation, map[digest]verdict{}, map[digest]time.Time{}
+	c.generation, c.known, c.unknown = generation, map[digest]keyLookup{}, map[digest]time.Time{}
 }
 
 // get returns what is remembered of a key.
-func (c *cache) get(d digest, now time.Time) (v verdict, ok bool) {
+func (c *cache) get(d digest, now time.Time) (v keyLookup, ok bool) {
 	if since, ok := c.unknown[d]; ok && now.Sub(since) < unknownAge {
-		return verdict{digest: d, refused: errUnknown}, true
+		return keyLookup{digest: d, refused: errUnknown}, true
 	}
 	v, ok = c.known[d]
 	return v, ok && now.Sub(v.at) < knownAge && subtle.ConstantTimeCompare(v.digest[:], d[:]) == 1
@@ -63,7 +63,7 @@ func (c *cache) get(d digest, now time.Time) (v verdict, ok bool) {
 
 // put remembers a verdict that was read in a generation. One of an older
 // generation than the cache has may be outdated, and is not kept.
-func (c *cache) put(d digest, v verdict, generation int64, now time.Time) {
+func (c *cache) put(d digest, v keyLookup, generation int64, now time.Time) {
 	switch {
 	case generation < c.generation:
 		return
@@ -78,7 +78,7 @@ func (c *cache) put(d digest, v verdict, generation int64, now time.Time) {
 		return
 	}
 	if len(c.known) >= knownMax {
-		c.known = map[digest]verdict{}
+		c.known = map[digest]keyLookup{}
 	}
 	v.at = now
 	c.known[d] = v

@@ -50,7 +50,7 @@ type Keyring struct {
 	// changed is called after the store's keys have changed; nil calls nothing.
 	changed func(context.Context)
 	// asked are keys that the store is asked for now.
-	asked db.Searches[verdict]
+	asked db.Searches[keyLookup]
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -143,7 +143,7 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 	v, ok := k.recall(d, now)
 	if !ok { // all who show it now wait for one answer
 		var err error
-		ask := func(ctx context.Context) (verdict, error) { return k.ask(ctx, prefix, d, now) }
+		ask := func(ctx context.Context) (keyLookup, error) { return k.ask(ctx, prefix, d, now) }
 		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
 			v, err = k.asked.Find(ctx, string(d[:]), ask) // this one was begun after now
 		}
@@ -161,7 +161,7 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 }
 
 // recall returns what is remembered of a key, and notes its use.
-func (k *Keyring) recall(d digest, now time.Time) (verdict, bool) {
+func (k *Keyring) recall(d digest, now time.Time) (keyLookup, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.cache.get(d, now)
@@ -173,22 +173,22 @@ func (k *Keyring) recall(d digest, now time.Time) (verdict, bool) {
 
 // isCurrent reports whether a verdict is of the generation that is known. One that was
 // asked for before a key was blocked may come after that was taken up.
-func (k *Keyring) isCurrent(v *verdict) bool {
+func (k *Keyring) isCurrent(v *keyLookup) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return v.generation >= k.cache.generation
 }
 
 // ask has the store decide about a key, and remembers that.
-func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Time) (verdict, error) {
+func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Time) (keyLookup, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	r, generation, err := k.store.find(ctx, prefix)
 	missing := errors.Is(err, ErrNotFound)
 	if err != nil && !missing {
-		return verdict{}, err
+		return keyLookup{}, err
 	}
-	v := verdict{digest: d, expires: r.key.Expires, generation: generation}
+	v := keyLookup{digest: d, expires: r.key.Expires, generation: generation}
 	switch {
 	case missing || subtle.ConstantTimeCompare(r.digest[:], d[:]) != 1:
 		v.refused = errUnknown
@@ -202,7 +202,7 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 }
 
 // keep remembers what the store has decided.
-func (k *Keyring) keep(v *verdict, now time.Time) {
+func (k *Keyring) keep(v *keyLookup, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cache.put(v.digest, *v, v.generation, now)

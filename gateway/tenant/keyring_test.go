@@ -206,24 +206,24 @@ func TestStoreAway(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	c := newCache()
 	for n := range unknownMax + 10 {
-		c.put(digest{byte(n), byte(n >> 8), byte(n >> 16)}, verdict{refused: errUnknown}, 1, at(0))
+		c.put(digest{byte(n), byte(n >> 8), byte(n >> 16)}, keyLookup{refused: errUnknown}, 1, at(0))
 	}
 	for n := range knownMax + 10 {
-		c.put(digest{byte(n), byte(n >> 8), byte(n >> 16), 1}, verdict{}, 1, at(0))
+		c.put(digest{byte(n), byte(n >> 8), byte(n >> 16), 1}, keyLookup{}, 1, at(0))
 	}
 	if len(c.known) > knownMax || len(c.unknown) > unknownMax {
 		t.Errorf("%d known and %d unknown keys are remembered", len(c.known), len(c.unknown))
 	}
 	d := digest{9}
-	c.put(d, verdict{digest: d}, 2, at(0))
-	c.put(d, verdict{digest: d, refused: errBlocked}, 1, at(0))
+	c.put(d, keyLookup{digest: d}, 2, at(0))
+	c.put(d, keyLookup{digest: d, refused: errBlocked}, 1, at(0))
 	if v, ok := c.get(d, at(1)); !ok || v.refused != nil {
 		t.Error("a verdict of an older generation was taken")
 	}
 	if _, ok := c.get(d, at(0).Add(knownAge)); ok {
 		t.Error("a verdict does not age")
 	}
-	c.put(d, verdict{refused: errUnknown}, 3, at(0))
+	c.put(d, keyLookup{refused: errUnknown}, 3, at(0))
 	if _, ok := c.get(d, at(0).Add(unknownAge)); ok {
 		t.Error("a refusal does not age")
 	}
@@ -315,10 +315,10 @@ func TestOneAsksForAll(t *testing.T) {
 	answer, asking := make(chan struct{}), make(chan struct{})
 	defer close(answer)
 	go func() {
-		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(context.Context) (verdict, error) {
+		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(context.Context) (keyLookup, error) {
 			close(asking)
 			<-answer
-			return verdict{refused: errUnknown}, nil
+			return keyLookup{refused: errUnknown}, nil
 		})
 	}()
 	<-asking
@@ -336,7 +336,7 @@ func TestAnswersOfThePastAreAskedAgain(t *testing.T) {
 	answer, asking := make(chan struct{}), make(chan struct{})
 	var slow sync.WaitGroup
 	slow.Go(func() {
-		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(ctx context.Context) (verdict, error) {
+		_, _ = ring.asked.Find(context.Background(), keyOf(secret), func(ctx context.Context) (keyLookup, error) {
 			prefix, _ := prefixOf(secret)
 			v, err := ring.ask(ctx, prefix, digestOf(secret), time.Now())
 			close(asking)

@@ -133,7 +133,7 @@ func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scop
 	v, ok := k.recall(d, now)
 	if !ok {
 		var err error
-		ask := func(ctx context.Context) (verdict, error) { return k.askSession(ctx, d, now) }
+		ask := func(ctx context.Context) (keyLookup, error) { return k.askSession(ctx, d, now) }
 		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
 			v, err = k.asked.Find(ctx, string(d[:]), ask)
 		}
@@ -152,14 +152,14 @@ func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scop
 }
 
 // askSession has the store decide about a session, and remembers that.
-func (k *Keyring) askSession(ctx context.Context, d digest, now time.Time) (verdict, error) {
+func (k *Keyring) askSession(ctx context.Context, d digest, now time.Time) (keyLookup, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	one, r, generation, err := k.store.findSession(ctx, d)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return verdict{}, err
+		return keyLookup{}, err
 	}
-	v := verdict{digest: d, expires: one.expires, scope: one.scope, generation: generation}
+	v := keyLookup{digest: d, expires: one.expires, scope: one.scope, generation: generation}
 	switch {
 	case err != nil:
 		v.refused = errUnknown

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
-		"internal/logrepeat", "internal/licenses"},
+		"internal/logrepeat", "internal/licenses", "internal/gctune"},
 	{"."},
 }
 

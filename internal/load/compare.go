@@ -27,18 +27,18 @@ type Change struct {
 	High           float64 `json:"high"`
 }
 
-// A Verdict says in a word what a change means.
-type Verdict string
+// A Significance says in a word what a change means.
+type Significance string
 
 // The verdicts. A change is unclear if its interval has room for no change.
 const (
-	Better  Verdict = "better"
-	Worse   Verdict = "worse"
-	Unclear Verdict = "no clear difference"
+	Better  Significance = "better"
+	Worse   Significance = "worse"
+	Unclear Significance = "no clear difference"
 )
 
 // Verdict says whether B is better than A.
-func (c *Change) Verdict() Verdict {
+func (c *Change) Verdict() Significance {
 	switch {
 	case c.Low <= 1 && c.High >= 1:
 		return Unclear

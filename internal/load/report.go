@@ -18,25 +18,25 @@ const Schema = "parley-bench/1"
 
 // A Report is what a run found out. The package comment describes its JSON.
 type Report struct {
-	Schema      string      `json:"schema"`
-	Program     string      `json:"program,omitempty"`
-	Started     time.Time   `json:"started"`
-	Elapsed     Millis      `json:"elapsed_ms"`
-	Interrupted bool        `json:"interrupted"`
-	Target      Measured    `json:"target"`
-	Load        Description `json:"load"`
-	Requests    Requests    `json:"requests"`
-	Tokens      Tokens      `json:"tokens"`
-	Throughput  Throughput  `json:"throughput"`
-	Latency     Latency     `json:"latency"`
+	Schema      string       `json:"schema"`
+	Program     string       `json:"program,omitempty"`
+	Started     time.Time    `json:"started"`
+	Elapsed     Millis       `json:"elapsed_ms"`
+	Interrupted bool         `json:"interrupted"`
+	Target      ReportTarget `json:"target"`
+	Load        Description  `json:"load"`
+	Requests    Requests     `json:"requests"`
+	Tokens      Tokens       `json:"tokens"`
+	Throughput  Throughput   `json:"throughput"`
+	Latency     Latency      `json:"latency"`
 	// Stages are where the time to the first token went, if the server tells.
 	Stages  []StageTime `json:"stages,omitempty"`
 	SLO     Goodput     `json:"slo"`
 	Samples []Record    `json:"samples"`
 }
 
-// Measured says what was measured.
-type Measured struct {
+// ReportTarget says what was measured.
+type ReportTarget struct {
 	URL   string `json:"url"`
 	Model string `json:"model"`
 	Send  Form   `json:"send"`

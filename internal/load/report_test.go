@@ -78,7 +78,7 @@ func TestGoodputCountsRejections(t *testing.T) {
 
 func TestReportsSurviveJSON(t *testing.T) {
 	report := Summarize(steady(20, mixed), parley.SLO{TTFT: time.Second, TPOT: 50 * time.Millisecond})
-	report.Target, report.Load = Measured{"http://127.0.0.1/v1", "polly", Chat}, Description{Loop: "open",
+	report.Target, report.Load = ReportTarget{"http://127.0.0.1/v1", "polly", Chat}, Description{Loop: "open",
 		RatePerSecond: 5, Seed: 1}
 	text, err := json.Marshal(report)
 	if err != nil {

@@ -27,8 +27,8 @@ type Typing struct {
 	AfterFirst bool
 }
 
-// A Typed is what the server made of it. The first request does not count.
-type Typed struct {
+// A TypingResult is what the server made of it. The first request does not count.
+type TypingResult struct {
 	// PromptTokens and CachedTokens add up over the keystrokes.
 	PromptTokens, CachedTokens int
 	// FirstText are the waits for the first text of each completion, in order.
@@ -36,12 +36,12 @@ type Typed struct {
 }
 
 // CachedShare is how much of the prompts did not have to be computed.
-func (t *Typed) CachedShare() float64 {
+func (t *TypingResult) CachedShare() float64 {
 	return float64(t.CachedTokens) / float64(max(t.PromptTokens, 1))
 }
 
 // Percentile returns the wait that the share p of the keystrokes did not exceed.
-func (t *Typed) Percentile(p float64) time.Duration {
+func (t *TypingResult) Percentile(p float64) time.Duration {
 	if len(t.FirstText) == 0 {
 		return 0
 	}
@@ -58,7 +58,7 @@ const (
 
 // Type sends the keystrokes one after the other, as an editor does that waits
 // for each completion.
-func (c *Client) Type(ctx context.Context, t Typing) (*Typed, error) {
+func (c *Client) Type(ctx context.Context, t Typing) (*TypingResult, error) {
 	if t.Tokens < 1 || t.Keystrokes < 1 || t.OutputTokens < 1 {
 		return nil, errors.New("typing needs a file, keystrokes and completions of at least one token")
 	}
@@ -74,7 +74,7 @@ func (c *Client) Type(ctx context.Context, t Typing) (*Typed, error) {
 	if _, _, err := c.keystroke(ctx, t, before, after); err != nil {
 		return nil, err
 	}
-	result := &Typed{}
+	result := &TypingResult{}
 	for i := range t.Keystrokes {
 		before += string(typedLine[i%len(typedLine)])
 		usage, wait, err := c.keystroke(ctx, t, before, after)

@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// A Reason says why a request is not a local one.
-type Reason uint8
+// A Denial says why a request is not a local one.
+type Denial uint8
 
 // The reasons for which a request is refused, in the order in which they are checked.
 const (
 	// None: the request is local.
-	None Reason = iota
+	None Denial = iota
 	// Remote: the peer is another machine.
 	Remote
 	// Forwarded: a header shows that a proxy passed the request on.
@@ -37,7 +37,7 @@ const (
 // Check returns why r is not local, or [None]. The function allowed says which foreign
 // origins may send requests all the same; nil allows none. Browsers send no Origin with
 // some GET requests; then Sec-Fetch-Site shows where the page came from.
-func Check(r *http.Request, allowed func(origin string) bool) Reason {
+func Check(r *http.Request, allowed func(origin string) bool) Denial {
 	switch {
 	case !IsLoopback(r.RemoteAddr):
 		return Remote

@@ -10,7 +10,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name, peer, host string
 		header           [2]string
-		want             Reason
+		want             Denial
 	}{
 		{"curl", "127.0.0.1:5", "127.0.0.1:8000", [2]string{}, None},
 		{"IPv6", "[::1]:5", "[::1]:8000", [2]string{}, None},

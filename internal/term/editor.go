@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// An Outcome is what a key asks of the caller of the editor.
-type Outcome int
+// An EditorAction is what a key asks of the caller of the editor.
+type EditorAction int
 
 const (
 	// Edited asks to draw the text again.
-	Edited Outcome = iota
+	Edited EditorAction = iota
 	// Submitted: the text is complete.
 	Submitted
 	// Interrupted: the text is to be thrown away. There may be none.
@@ -69,7 +69,7 @@ func (e *Editor) Set(text string) {
 }
 
 // Press applies a key.
-func (e *Editor) Press(k Key) Outcome {
+func (e *Editor) Press(k Key) EditorAction {
 	if e.search != nil && e.searching(k) {
 		return Edited
 	}
@@ -237,7 +237,7 @@ func (e *Editor) transpose() {
 
 // enter ends the text, or begins a new line of one that is not complete: after
 // a backslash, and in a block that three quotation marks opened.
-func (e *Editor) enter() Outcome {
+func (e *Editor) enter() EditorAction {
 	if e.at == len(e.text) && e.at > 0 && e.text[e.at-1] == '\\' {
 		e.remove(e.at-1, e.at)
 		e.insert([]rune{'\n'})

@@ -7,7 +7,7 @@ import (
 )
 
 // press types keys as a terminal sends them, and returns the last outcome.
-func press(e *Editor, keys string) (last Outcome) {
+func press(e *Editor, keys string) (last EditorAction) {
 	var k Keys
 	for _, key := range k.Decode([]byte(keys)) {
 		last = e.Press(key)
@@ -57,7 +57,7 @@ func TestEditing(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	for keys, want := range map[string]Outcome{
+	for keys, want := range map[string]EditorAction{
 		"x\r": Submitted, "\r": Submitted, "x\\\r": Edited, `"""x` + "\r": Edited, `"""x"""` + "\r": Submitted,
 		"x\x03": Interrupted, "\x04": Ended, "x\x04": Edited, "\x0c": Cleared, "\x1a": Suspended, "\x07": Elsewhere,
 		"\x1b[200~x\r\x1b[201~": Edited, "x\n": Edited,

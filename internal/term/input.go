@@ -63,7 +63,7 @@ func (in *Input) Ask(ctx context.Context, prompt, more string) (text string, err
 }
 
 // step draws the text, waits for the next key and applies it.
-func (in *Input) step(ctx context.Context) (Outcome, error) {
+func (in *Input) step(ctx context.Context) (EditorAction, error) {
 	if len(in.waiting) == 0 {
 		if err := in.write(in.painter.paint(in.view())); err != nil {
 			return Edited, err
@@ -132,7 +132,7 @@ func (in *Input) layout(columns int) view {
 }
 
 // leave puts the cursor below the text, all of which stays on the screen.
-func (in *Input) leave(outcome Outcome) error {
+func (in *Input) leave(outcome EditorAction) error {
 	columns, _ := in.Device.Size()
 	if outcome != Submitted && in.Editor.Text() == "" {
 		return in.write("\r\n")
@@ -142,7 +142,7 @@ func (in *Input) leave(outcome Outcome) error {
 }
 
 // outside does what the editor itself cannot.
-func (in *Input) outside(outcome Outcome) error {
+func (in *Input) outside(outcome EditorAction) error {
 	switch outcome {
 	case Cleared:
 		in.painter = painter{}

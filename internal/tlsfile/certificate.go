@@ -25,8 +25,8 @@ type fileState struct {
 	modified time.Time
 }
 
-// reloaded is what was parsed from files, and is again when they change.
-type reloaded[T any] struct {
+// reloader is what was parsed from files, and is again when they change.
+type reloader[T any] struct {
 	files []string
 	parse func() (T, error)
 	log   *slog.Logger
@@ -38,7 +38,7 @@ type reloaded[T any] struct {
 }
 
 // load reads the files. The lock is held, or no other goroutine knows r.
-func (r *reloaded[T]) load(now time.Time) error {
+func (r *reloader[T]) load(now time.Time) error {
 	r.checked = now
 	state, err := r.state()
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *reloaded[T]) load(now time.Time) error {
 	return nil
 }
 
-func (r *reloaded[T]) state() (state []fileState, err error) {
+func (r *reloader[T]) state() (state []fileState, err error) {
 	for _, name := range r.files {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -64,7 +64,7 @@ func (r *reloaded[T]) state() (state []fileState, err error) {
 }
 
 // current returns the value, parsed again if its files have changed.
-func (r *reloaded[T]) current(now time.Time) T {
+func (r *reloader[T]) current(now time.Time) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.checked) < checkEvery {
@@ -83,7 +83,7 @@ func (r *reloaded[T]) current(now time.Time) T {
 }
 
 // A Certificate is a TLS certificate with its key.
-type Certificate struct{ reloaded[*tls.Certificate] }
+type Certificate struct{ reloader[*tls.Certificate] }
 
 // LoadCertificate reads the files, or says why they cannot be used.
 func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
@@ -103,7 +103,7 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 }
 
 // Authorities are certificate authorities that are trusted.
-type Authorities struct{ reloaded[*x509.CertPool] }
+type Authorities struct{ reloader[*x509.CertPool] }
 
 // LoadAuthorities reads a file of certificates, or says why it cannot be used.
 func LoadAuthorities(file string, log *slog.Logger) (*Authorities, error) {

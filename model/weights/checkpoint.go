@@ -205,14 +205,14 @@ func (c *Checkpoint) mapPart(path string) ([]byte, error) {
 	return data, nil
 }
 
-// span is the place of a tensor's data, for the check that none overlap.
-type span struct {
+// tensorRange is the place of a tensor's data, for the check that none overlap.
+type tensorRange struct {
 	name       string
 	start, end int64
 }
 
-func checkOverlap(spans []span) error {
-	slices.SortFunc(spans, func(a, b span) int {
+func checkOverlap(spans []tensorRange) error {
+	slices.SortFunc(spans, func(a, b tensorRange) int {
 		if a.start != b.start {
 			return int(min(max(a.start-b.start, -1), 1))
 		}

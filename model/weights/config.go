@@ -264,9 +264,9 @@ func (c *Config) validateFloats() error {
 			return fmt.Errorf("%s is %g: want a positive number", f.key, f.value)
 		}
 	}
-	for _, cap := range []float32{c.AttnSoftcap, c.FinalSoftcap} {
-		if !(cap >= 0) || math.IsInf(float64(cap), 0) {
-			return fmt.Errorf("softcap is %g: want 0 or a positive number", cap)
+	for _, limit := range []float32{c.AttnSoftcap, c.FinalSoftcap} {
+		if !(limit >= 0) || math.IsInf(float64(limit), 0) {
+			return fmt.Errorf("softcap is %g: want 0 or a positive number", limit)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func (c *Conversion) declared(w io.Writer) (*GGUFWriter, error) {
 // Write writes the file, some rows at a time and on all processors, and says
 // what became of the weights. It rejects weights that are NaN or too
 // large for the type.
-func (c *Conversion) Write(w io.Writer) ([]Stored, error) {
+func (c *Conversion) Write(w io.Writer) ([]StoredType, error) {
 	g, err := c.declared(w)
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)

@@ -236,7 +236,7 @@ func (r *ggufReader) placeTensors(entries []ggufEntry, meta map[string]any) ([]T
 	start := (r.pos + alignment - 1) / alignment * alignment
 	body := r.file[min(start, len(r.file)):]
 	tensors := make([]Tensor, 0, len(entries))
-	spans := make([]span, 0, len(entries))
+	spans := make([]tensorRange, 0, len(entries))
 	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if seen[e.name] {
@@ -259,7 +259,7 @@ func (r *ggufReader) placeTensors(entries []ggufEntry, meta map[string]any) ([]T
 		}
 		from, to := int64(e.offset), int64(e.offset)+size
 		tensors = append(tensors, Tensor{Name: e.name, Type: e.dtype, Shape: e.shape, Data: body[from:to:to]})
-		spans = append(spans, span{e.name, from, to})
+		spans = append(spans, tensorRange{e.name, from, to})
 	}
 	return tensors, checkOverlap(spans)
 }

@@ -47,7 +47,7 @@ type headerReader struct {
 	body    []byte
 	seen    map[string]bool
 	tensors []Tensor
-	spans   []span
+	spans   []tensorRange
 	meta    map[string]any
 }
 
@@ -96,7 +96,7 @@ func (r *headerReader) readEntry(name string) error {
 		return fmt.Errorf("tensor %q: %w", name, err)
 	}
 	r.tensors = append(r.tensors, t)
-	r.spans = append(r.spans, span{name, e.Offsets[0], e.Offsets[1]})
+	r.spans = append(r.spans, tensorRange{name, e.Offsets[0], e.Offsets[1]})
 	return nil
 }
 

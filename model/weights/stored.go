@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A Stored sums up the tensors that a conversion stored as one type, and how
+// A StoredType sums up the tensors that a conversion stored as one type, and how
 // far what was stored is from what was read.
-type Stored struct {
+type StoredType struct {
 	Type       DType `json:"type"`
 	Tensors    int   `json:"tensors"`
 	Parameters int64 `json:"parameters"`
@@ -36,14 +36,14 @@ func (l loss) isFinite() bool { return !math.IsInf(l.wrong+l.all, 0) && !math.Is
 
 // A tally adds up what became of the tensors of one type.
 type tally struct {
-	Stored
+	StoredType
 	loss
 }
 
 // with counts a tensor; t may be nil.
 func (t *tally) with(p plannedTensor) *tally {
 	if t == nil {
-		t = &tally{Stored: Stored{Type: p.dtype}}
+		t = &tally{StoredType: StoredType{Type: p.dtype}}
 	}
 	t.Tensors++
 	elements := Tensor{Shape: p.shape}.Elements()
@@ -62,15 +62,15 @@ func (t *tally) add(rows []loss) {
 }
 
 // storedOf returns the sums, the type with the most bytes first.
-func storedOf(tallies map[DType]*tally) []Stored {
-	var list []Stored
+func storedOf(tallies map[DType]*tally) []StoredType {
+	var list []StoredType
 	for _, t := range tallies {
 		t.RMSError = math.Sqrt(t.wrong / float64(t.Parameters))
 		if t.all > 0 {
 			t.RelativeError = math.Sqrt(t.wrong / t.all)
 		}
-		list = append(list, t.Stored)
+		list = append(list, t.StoredType)
 	}
-	slices.SortFunc(list, func(a, b Stored) int { return int(min(max(b.Bytes-a.Bytes, -1), 1)) })
+	slices.SortFunc(list, func(a, b StoredType) int { return int(min(max(b.Bytes-a.Bytes, -1), 1)) })
 	return list
 }

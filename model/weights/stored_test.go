@@ -104,7 +104,7 @@ func differences(t *testing.T, source, got *Checkpoint, kind DType) (wrong, all 
 func TestConversionDoesNotDependOnProcessors(t *testing.T) {
 	ck := randomModel(t, "tiny-qwen3moe", F32)
 	var files []string
-	var sums [][]Stored
+	var sums [][]StoredType
 	for _, processors := range []int{1, 3} {
 		before := runtime.GOMAXPROCS(processors)
 		var out bytes.Buffer

@@ -45,9 +45,9 @@ func (l *line) names(i int, tag uint64) bool {
 }
 
 // place returns where a name belongs.
-func (a *aliases) place(engine uint64) place {
+func (a *aliases) place(engine uint64) shardTag {
 	spread := a.secret.spread(engine)
-	return place{&a.shards[spread>>(64-aliasShardBits)], spread << aliasShardBits}
+	return shardTag{&a.shards[spread>>(64-aliasShardBits)], spread << aliasShardBits}
 }
 
 // aim says where the names of a step belong.

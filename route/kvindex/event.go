@@ -21,7 +21,7 @@ const (
 // names, and with stored blocks their tokens.
 type Event struct {
 	Kind Kind
-	Tier Tier
+	Tier CacheTier
 	// Model is the one whose blocks they are, by the worker's name for it. Empty is
 	// the model that the worker runs when nothing else is said, and with removed
 	// blocks any.
@@ -126,7 +126,7 @@ func (x *Index) storeTokens(w Worker, e *Event) bool {
 	}
 	id := x.salts.use(salt)
 	names := naming{salt: salt, before: parent.key, tokens: e.Tokens}
-	c := change{
+	c := setUpdate{
 		sets: &x.sets,
 		w:    w,
 		tier: e.Tier,
@@ -167,7 +167,7 @@ func (x *Index) name(n *naming, keys []key, places []aim) {
 
 // place notes that an engine has the blocks of a step, which begins at from, under
 // names of its own. Mostly no worker has them, and the names are new.
-func (x *Index) place(c *change, engine []uint64, from int, salt saltID) {
+func (x *Index) place(c *setUpdate, engine []uint64, from int, salt saltID) {
 	s, t, worker, users := &x.scratch, &x.table, x.workers[c.w], &x.salts.list[salt].users
 	keys, places, names := part(&s.keys, from, len(engine)), part(&s.places, from, len(engine)), part(&s.names, from,
 		len(engine))
@@ -205,7 +205,7 @@ func (x *Index) aimAgain(w Worker, engine []uint64, names []aim, keys []key, pla
 // placeOld does that for a block that a worker may have, or whose name may be known.
 // Of two names for a block the first counts: a block has one alias for as long as the
 // engine is known to have it.
-func (x *Index) placeOld(c *change, engine uint64, known bool, k key, p aim, salt saltID) {
+func (x *Index) placeOld(c *setUpdate, engine uint64, known bool, k key, p aim, salt saltID) {
 	names, was := &x.workers[c.w].aliases, nowhere
 	if known {
 		was = x.meant(c, engine, k)
@@ -223,7 +223,7 @@ func (x *Index) placeOld(c *change, engine uint64, known bool, k key, p aim, sal
 
 // meant returns the node of a block's name. If the engine has used it for another
 // block before, it does not have that any more.
-func (x *Index) meant(c *change, engine uint64, k key) nodeID {
+func (x *Index) meant(c *setUpdate, engine uint64, k key) nodeID {
 	names := &x.workers[c.w].aliases
 	was, spot := names.find(engine)
 	if was == nowhere || x.table.at(was).key == k {
@@ -272,9 +272,9 @@ func (x *Index) applyRemoved(w Worker, e *Event) {
 // many of them it was known to have. Each block is looked at in three steps, one
 // after the other, which ask for the memory that the next one needs: its alias leads
 // to its node, and that to its place in the table.
-func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
+func (x *Index) unplace(w Worker, engine []uint64, tier CacheTier) (removed int) {
 	s, all := &x.scratch, len(engine)
-	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+	c := setUpdate{sets: &x.sets, w: w, tier: tier, from: unknown}
 	for at := 0; at < all+2*step; at += step {
 		if at+step < all {
 			x.workers[w].aliases.ask(some(engine, at+step), part(&s.names, at+step, all))
@@ -295,7 +295,7 @@ func (x *Index) unplace(w Worker, engine []uint64, tier Tier) (removed int) {
 
 // unalias finds the nodes of blocks that an engine no longer has in a tier. It
 // forgets their names unless the engine has them in another.
-func (x *Index) unalias(c *change, engine []uint64, aims []aim, blocks []block) {
+func (x *Index) unalias(c *setUpdate, engine []uint64, aims []aim, blocks []block) {
 	gone := c.tier == Device && !x.workers[c.w].lower // there is no other tier that could have the blocks
 	names := &x.workers[c.w].aliases
 	if x.scratch.moves != x.moves(c.w) {
@@ -319,7 +319,7 @@ func (x *Index) unalias(c *change, engine []uint64, aims []aim, blocks []block) 
 }
 
 // unaliasFar does that for a name whose entry may stand elsewhere than it belongs.
-func (x *Index) unaliasFar(c *change, name uint64, gone bool) block {
+func (x *Index) unaliasFar(c *setUpdate, name uint64, gone bool) block {
 	names := &x.workers[c.w].aliases
 	n, spot := names.find(name)
 	b := x.table.block(n)
@@ -331,7 +331,7 @@ func (x *Index) unaliasFar(c *change, name uint64, gone bool) block {
 
 // askHeld finds where the blocks belong that a worker holds in a tier, and returns
 // how many. The others are nowhere.
-func (x *Index) askHeld(c *change, blocks []block, aims []aim) (held int) {
+func (x *Index) askHeld(c *setUpdate, blocks []block, aims []aim) (held int) {
 	set, holds := none, false // the latest one
 	aims = aims[:len(blocks)]
 	for i := range blocks {
@@ -351,7 +351,7 @@ func (x *Index) askHeld(c *change, blocks []block, aims []aim) (held int) {
 }
 
 // unhold takes a worker out of the holders of blocks.
-func (x *Index) unhold(c *change, blocks []block, aims []aim) {
+func (x *Index) unhold(c *setUpdate, blocks []block, aims []aim) {
 	moved := x.scratch.moves != x.moves(c.w)
 	aims = aims[:len(blocks)]
 	for i, b := range blocks {

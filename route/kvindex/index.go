@@ -17,12 +17,12 @@ type Worker int
 // WorkersMax is how many workers an index can know at once.
 const WorkersMax = 1024
 
-// A Tier is a kind of memory of a worker, the fastest first.
-type Tier uint8
+// A CacheTier is a kind of memory of a worker, the fastest first.
+type CacheTier uint8
 
 // The tiers. A worker may hold a block in several of them.
 const (
-	Device Tier = iota
+	Device CacheTier = iota
 	Host
 	Disk
 	expected // no event has said so: it was sent there
@@ -196,11 +196,11 @@ func (x *Index) Leave(w Worker) {
 }
 
 // hold notes that a worker holds blocks.
-func (x *Index) hold(w Worker, keys []key, tier Tier) {
+func (x *Index) hold(w Worker, keys []key, tier CacheTier) {
 	if len(keys) == 0 {
 		return
 	}
-	c := change{
+	c := setUpdate{
 		sets: &x.sets,
 		w:    w,
 		tier: tier,
@@ -228,11 +228,11 @@ func (x *Index) hold(w Worker, keys []key, tier Tier) {
 }
 
 // release notes that a worker no longer holds blocks.
-func (x *Index) release(w Worker, keys []key, tier Tier) {
+func (x *Index) release(w Worker, keys []key, tier CacheTier) {
 	if len(keys) == 0 {
 		return
 	}
-	c := change{sets: &x.sets, w: w, tier: tier, from: unknown}
+	c := setUpdate{sets: &x.sets, w: w, tier: tier, from: unknown}
 	var aims [step]aim
 	for at := 0; at < len(keys); at += step {
 		if at == 0 {
@@ -265,7 +265,7 @@ func (x *Index) forget(b block) {
 
 // drop forgets all blocks of some tiers of a worker. Those that no worker
 // holds any more are swept up later, so that it takes microseconds.
-func (x *Index) drop(w Worker, gone ...Tier) {
+func (x *Index) drop(w Worker, gone ...CacheTier) {
 	worker := x.workers[w]
 	for _, tier := range gone {
 		if worker.held[tier] > 0 {

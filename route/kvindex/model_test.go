@@ -79,7 +79,7 @@ func checkSets(s *sets) error {
 		}
 		hash, size := uint64(0), uint32(0)
 		for bit := range 64 * s.width * int(tiers) {
-			if w, tier := Worker(bit%(64*s.width)), Tier(bit/(64*s.width)); s.has(setID(id), w, tier) {
+			if w, tier := Worker(bit%(64*s.width)), CacheTier(bit/(64*s.width)); s.has(setID(id), w, tier) {
 				hash, size = hash^s.hash(w, tier), size+1
 			}
 		}
@@ -111,7 +111,7 @@ type modelWorker struct {
 }
 
 type modelBlock struct {
-	tier   Tier
+	tier   CacheTier
 	prompt int
 	at     int
 }
@@ -173,7 +173,7 @@ func (m *model) salt(prompt int) (s parley.Salt) {
 
 // holds reports whether a worker has a block in some tier, by its name: pairs
 // of prompts share their first ones.
-func (m *model) holds(w *modelWorker, name parley.BlockKey, tiers ...Tier) bool {
+func (m *model) holds(w *modelWorker, name parley.BlockKey, tiers ...CacheTier) bool {
 	for b := range w.blocks {
 		if m.names[b.prompt][b.at] == name && (len(tiers) == 0 || slices.Contains(tiers, b.tier)) {
 			return true
@@ -228,7 +228,7 @@ func (m *model) removed(w int, b modelBlock) Event {
 // change does something to a worker's memory and returns its event.
 func (m *model) change(w int) Event {
 	worker := m.workers[w]
-	b := modelBlock{Tier(m.rng.IntN(3)), m.rng.IntN(len(m.prompts)), m.rng.IntN(modelBlocks)}
+	b := modelBlock{CacheTier(m.rng.IntN(3)), m.rng.IntN(len(m.prompts)), m.rng.IntN(modelBlocks)}
 	if worker.engine { // goes from block to block, and evicts from the end
 		b.at = 0
 		for b.at < modelBlocks-1 && m.holds(worker, m.names[b.prompt][b.at]) {
@@ -251,7 +251,7 @@ func (m *model) change(w int) Event {
 		return m.stored(w, b)
 	case worker.engine && b.at > 0:
 		if b.at--; m.hasChild(worker, b) {
-			return Event{Kind: Removed, Tier: Tier(9), Engine: []uint64{1}} // of a tier that we do not know
+			return Event{Kind: Removed, Tier: CacheTier(9), Engine: []uint64{1}} // of a tier that we do not know
 		}
 	}
 	e := m.removed(w, b)
@@ -538,7 +538,8 @@ func fuzzStep(x *Index, w Worker, take func() byte, now *time.Time) {
 }
 
 func fuzzEvent(take func() byte) Event {
-	e := Event{Kind: Kind(take() % 4), Tier: Tier(take() % 5), Parent: uint64(take() % 8), BlockTokens: int(take() % 4)}
+	e := Event{Kind: Kind(take() % 4), Tier: CacheTier(take() % 5), Parent: uint64(take() % 8),
+		BlockTokens: int(take() % 4)}
 	e.Keys = namesFrom(uint64(take()%8), int(take()%4))
 	for range take() % 4 {
 		e.Engine = append(e.Engine, uint64(take()%8))

@@ -176,7 +176,7 @@ func (s *script) events(worker string, words []string) (events []Event) {
 			e.Salt = saltOf(salt)
 		}
 		text, tier, _ := strings.Cut(text, "@")
-		e.Tier = map[string]Tier{"host": Host, "disk": Disk}[tier]
+		e.Tier = map[string]CacheTier{"host": Host, "disk": Disk}[tier]
 		switch text[0] {
 		case 'c':
 			e.Kind = Cleared

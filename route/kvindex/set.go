@@ -47,7 +47,7 @@ func (s *sets) widen(width int) {
 	single := make([]setID, 64*width*int(tiers))
 	for tier := range int(tiers) {
 		for id := range s.about {
-			copy(words[(id*int(tiers)+tier)*width:], s.row(setID(id), Tier(tier)))
+			copy(words[(id*int(tiers)+tier)*width:], s.row(setID(id), CacheTier(tier)))
 		}
 		copy(single[tier*64*width:], s.single[tier*64*s.width:][:64*s.width])
 	}
@@ -55,18 +55,18 @@ func (s *sets) widen(width int) {
 }
 
 // row returns the workers of one tier.
-func (s *sets) row(id setID, tier Tier) []uint64 {
+func (s *sets) row(id setID, tier CacheTier) []uint64 {
 	at := (int(id)*int(tiers) + int(tier)) * s.width
 	return s.words[at : at+s.width]
 }
 
-func (s *sets) bit(w Worker, tier Tier) int { return int(tier)*64*s.width + int(w) }
+func (s *sets) bit(w Worker, tier CacheTier) int { return int(tier)*64*s.width + int(w) }
 
-func (s *sets) hash(w Worker, tier Tier) uint64 {
+func (s *sets) hash(w Worker, tier CacheTier) uint64 {
 	return mix(s.seed ^ uint64(w)<<8 ^ uint64(tier))
 }
 
-func (s *sets) has(id setID, w Worker, tier Tier) bool {
+func (s *sets) has(id setID, w Worker, tier CacheTier) bool {
 	bit := s.bit(w, tier)
 	return s.words[int(id)*int(tiers)*s.width+bit/64]>>(bit%64)&1 != 0
 }
@@ -84,13 +84,13 @@ func (s *sets) tiersOf(id setID, w Worker) (bits uint64) {
 // exact reports whether events say that the worker holds the block.
 func (s *sets) exact(id setID, w Worker) bool { return s.tiersOf(id, w) != 0 }
 
-// A change makes a holder a member of the sets of blocks, or takes it out of
+// A setUpdate makes a holder a member of the sets of blocks, or takes it out of
 // them. Neighbouring blocks mostly have the same set: it looks one up only where
 // it differs from that of the block before.
-type change struct {
+type setUpdate struct {
 	sets *sets
 	w    Worker
-	tier Tier
+	tier CacheTier
 	adds bool
 	// blocks went from one set to another and are not counted there.
 	from, to setID
@@ -102,7 +102,7 @@ type change struct {
 const unknown setID = math.MaxUint32
 
 // of returns the set of a block that had another.
-func (c *change) of(set setID) setID {
+func (c *setUpdate) of(set setID) setID {
 	if set != c.from {
 		c.turn(set)
 	}
@@ -111,13 +111,13 @@ func (c *change) of(set setID) setID {
 }
 
 // turn finds out to which set the blocks go that had another.
-func (c *change) turn(set setID) {
+func (c *setUpdate) turn(set setID) {
 	c.count()
 	c.from, c.to = set, c.sets.with(set, c.w, c.tier, c.adds)
 }
 
 // count notes who uses which set.
-func (c *change) count() {
+func (c *setUpdate) count() {
 	if c.from != c.to && c.blocks > 0 {
 		c.sets.move(c.from, c.to, c.blocks)
 		c.changed += int(c.blocks)
@@ -126,7 +126,7 @@ func (c *change) count() {
 }
 
 // done ends the change, and returns how many blocks have another set by it.
-func (c *change) done() int {
+func (c *setUpdate) done() int {
 	c.count()
 	c.from, c.to = unknown, none
 	changed := c.changed
@@ -136,7 +136,7 @@ func (c *change) done() int {
 
 // with returns the set that has a holder or does not have it. It may be new,
 // and then has no users.
-func (s *sets) with(from setID, w Worker, tier Tier, has bool) setID {
+func (s *sets) with(from setID, w Worker, tier CacheTier, has bool) setID {
 	switch {
 	case s.has(from, w, tier) == has:
 		return from
@@ -149,7 +149,7 @@ func (s *sets) with(from setID, w Worker, tier Tier, has bool) setID {
 }
 
 // alone returns the set that has one member.
-func (s *sets) alone(w Worker, tier Tier) setID {
+func (s *sets) alone(w Worker, tier CacheTier) setID {
 	id := &s.single[s.bit(w, tier)]
 	if *id == none {
 		*id = s.toggled(none, w, tier)
@@ -176,7 +176,7 @@ func (s *sets) move(from, to setID, blocks uint32) {
 // strike takes a holder out of all sets that blocks have, without a look at the
 // blocks. Some sets may be equal then, which costs a little speed and nothing
 // else, and some are empty.
-func (s *sets) strike(w Worker, tier Tier) {
+func (s *sets) strike(w Worker, tier CacheTier) {
 	bit, stride := s.bit(w, tier), int(tiers)*s.width
 	for id := range s.about {
 		about, word := &s.about[id], &s.words[id*stride+bit/64]
@@ -221,7 +221,7 @@ func (s *sets) unlist(id setID) {
 
 // toggled returns the set that differs from another in one member. It has no
 // users if it is new.
-func (s *sets) toggled(from setID, w Worker, tier Tier) setID {
+func (s *sets) toggled(from setID, w Worker, tier CacheTier) setID {
 	hash := s.about[from].hash ^ s.hash(w, tier)
 	if id, ok := s.byHash[hash]; ok && s.differInOne(id, from, s.bit(w, tier)) {
 		return id

@@ -52,8 +52,8 @@ const (
 // to have passed it, so that a search always continues.
 var noLine = line{marks: upperBits}
 
-// A place is where something belongs: in which shard, and its tag there.
-type place struct {
+// A shardTag is where something belongs: in which shard, and its tag there.
+type shardTag struct {
 	*shard
 	tag uint64
 }
@@ -65,11 +65,11 @@ type aim struct {
 	tag  uint64
 }
 
-func (p place) aim() aim { return aim{p.at(p.home(p.tag)), p.tag} }
+func (p shardTag) aim() aim { return aim{p.at(p.home(p.tag)), p.tag} }
 
 // A spot is where an entry stands.
 type spot struct {
-	place
+	shardTag
 	line *line
 	i    int
 }
@@ -277,7 +277,7 @@ func (z *size) resize(s *shard, count uint32) bool {
 }
 
 // add places a new entry.
-func (z *size) add(p place, number uint32) {
+func (z *size) add(p shardTag, number uint32) {
 	for !p.put(number, p.tag) {
 		z.grow(p.shard)
 	}

@@ -308,7 +308,7 @@ func TestAShardDoesNotShrinkBelowItsEntries(t *testing.T) {
 	var z size
 	z.reset(all)
 	for tag := range uint64(lineEntries + 1) {
-		z.add(place{&all[0], tag << 40}, uint32(tag))
+		z.add(shardTag{&all[0], tag << 40}, uint32(tag))
 	}
 	if all[0].count < 2 || z.resize(&all[0], 1) {
 		t.Fatalf("%d entries in %d lines", lineEntries+1, all[0].count)

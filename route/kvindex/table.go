@@ -88,9 +88,9 @@ func (s *secret) spread(x uint64) uint64 {
 
 // place returns where a key belongs. The number of its entry is that of the node,
 // by which it is compared with the key.
-func (t *table) place(k key) place {
+func (t *table) place(k key) shardTag {
 	spread := t.secret.spread(uint64(k))
-	return place{&t.shards[spread>>(64-shardBits)], spread << shardBits}
+	return shardTag{&t.shards[spread>>(64-shardBits)], spread << shardBits}
 }
 
 // find returns the block of a key and its entry's spot; one that is nowhere if

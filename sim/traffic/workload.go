@@ -84,7 +84,8 @@ func within(what string, n, least, most int) error {
 // loop has one stream; a closed loop has one for each user. The workload must
 // be valid.
 func (w *Workload) Stream(i, n int) iter.Seq[Request] {
-	s := &stream{Workload: w, rng: newRand(w.Seed, streamWorkload+uint64(i)), fresh: uint64(i), stride: uint64(n)}
+	s := &requestStream{Workload: w, rng: newRand(w.Seed, streamWorkload+uint64(i)), fresh: uint64(i),
+		stride: uint64(n)}
 	switch w.Kind {
 	case SharedPrefix:
 		return s.endless(s.sharedPrefix)
@@ -95,8 +96,8 @@ func (w *Workload) Stream(i, n int) iter.Seq[Request] {
 	return s.endless(s.independent)
 }
 
-// A stream is the state of one stream of requests.
-type stream struct {
+// A requestStream is the state of one stream of requests.
+type requestStream struct {
 	*Workload
 	rng *rand.Rand
 	// fresh counts what is new in steps of stride, so that no two streams of a
@@ -112,7 +113,7 @@ type talk struct {
 	earlier     []Part
 }
 
-func (s *stream) endless(next func() Request) iter.Seq[Request] {
+func (s *requestStream) endless(next func() Request) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		for yield(next()) {
 		}
@@ -131,21 +132,21 @@ const (
 
 func key(of, number uint64) uint64 { return number<<keyBits | of }
 
-func (s *stream) number() uint64 {
+func (s *requestStream) number() uint64 {
 	n := s.fresh
 	s.fresh += s.stride
 	return n
 }
 
-func (s *stream) question() Part {
+func (s *requestStream) question() Part {
 	return Part{Role: User, Key: key(keyFresh, s.number()), Tokens: s.Prompt.Draw(s.rng)}
 }
 
-func (s *stream) independent() Request {
+func (s *requestStream) independent() Request {
 	return Request{Prompt: []Part{s.question()}, OutputTokens: s.Output.Draw(s.rng)}
 }
 
-func (s *stream) sharedPrefix() Request {
+func (s *requestStream) sharedPrefix() Request {
 	group := s.rng.IntN(s.Groups)
 	user := group*s.GroupUsers + s.rng.IntN(s.GroupUsers)
 	prompt := []Part{{Role: System, Key: key(keyGroup, uint64(group)), Tokens: s.SharedTokens}}
@@ -157,7 +158,7 @@ func (s *stream) sharedPrefix() Request {
 
 // nextTurn continues one of the open conversations, or begins a new one in
 // place of one that is over.
-func (s *stream) nextTurn() Request {
+func (s *requestStream) nextTurn() Request {
 	t := &s.talks[s.rng.IntN(len(s.talks))]
 	if t.turn == t.turns {
 		*t = talk{name: s.number() + 1, turns: s.Turns.Draw(s.rng)}

@@ -45,8 +45,8 @@ type question struct {
 	TokensAsIDs    bool            `json:"return_tokens_as_token_ids"`
 	ReturnTokenIDs bool            `json:"return_token_ids"`
 
-	ResponseFormat    *responseFormat `json:"response_format"`
-	StructuredOutputs *structured     `json:"structured_outputs"`
+	ResponseFormat    *responseFormat    `json:"response_format"`
+	StructuredOutputs *structuredOutputs `json:"structured_outputs"`
 
 	CacheSalt     *string `json:"cache_salt"`
 	RequestID     string  `json:"request_id"`
@@ -66,8 +66,8 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// structured is how vLLM is told what an answer must be.
-type structured struct {
+// structuredOutputs is how vLLM is told what an answer must be.
+type structuredOutputs struct {
 	JSON       json.RawMessage `json:"json"`
 	JSONObject bool            `json:"json_object"`
 	Regex      string          `json:"regex"`

@@ -79,7 +79,7 @@ func startPair(t *testing.T) *pair {
 	for i := range p.urls {
 		wrap := func(b compute.Backend) compute.Backend { return &mortal{b, &p.lost[i], &p.fuse} }
 		_, p.urls[i] = startWorker(t, ServerConfig{}, Config{KVTokens: 2048, NoSpeculation: true, wrap: wrap})
-		at := discover.Place{Name: string(rune('a' + i)), URL: p.urls[i]}
+		at := discover.Address{Name: string(rune('a' + i)), URL: p.urls[i]}
 		member, err := fleet.Dialer{Pool: fleet.DefaultPool().Name}.Connect(t.Context(), at)
 		if err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func told(to *worker.Journal) func(iter.Seq[kv.Event]) {
 // knows how they are made. Runs of one kind in one tier become one event.
 func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
 	for e := range events {
-		kind, tier := kvindex.Kind(e.Kind), kvindex.Tier(e.Tier)
+		kind, tier := kvindex.Kind(e.Kind), kvindex.CacheTier(e.Tier)
 		if n := len(out); n == 0 || out[n-1].Kind != kind || out[n-1].Tier != tier {
 			out = append(out, kvindex.Event{Kind: kind, Tier: tier, BlockTokens: compute.BlockTokens})
 		}

@@ -59,7 +59,7 @@ func hasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.Ver
 
 // guarded answers a request if its sender may use the worker, and a POST only if its
 // body is JSON.
-func (s *Server) guarded(do route) http.Handler {
+func (s *Server) guarded(do handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkCredentials(r); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (s *Server) checkCredentials(r *http.Request) error {
 
 // public answers everyone if the worker has a key: health and metrics are for load
 // balancers and monitors.
-func (s *Server) public(do route) http.Handler {
+func (s *Server) public(do handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkOpen(r); err != nil {
 			return err

@@ -22,14 +22,14 @@ import (
 // bodyMax bounds the body of a request to a route of vLLM's.
 const bodyMax = 64 << 20
 
-// A route answers a request; what it returns is told to the client unless it
+// A handler answers a request; what it returns is told to the client unless it
 // has had part of an answer.
-type route func(w http.ResponseWriter, r *http.Request) error
+type handler func(w http.ResponseWriter, r *http.Request) error
 
 // Handler returns the server's routes.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, do := range map[string]route{
+	for pattern, do := range map[string]handler{
 		"POST /v1/completions":       s.completions,
 		"POST /v1/chat/completions":  s.chat,
 		"GET /v1/models":             s.models,
@@ -45,7 +45,7 @@ func (s *Server) Handler() http.Handler {
 	} {
 		mux.Handle(pattern, s.guarded(do))
 	}
-	for pattern, do := range map[string]route{
+	for pattern, do := range map[string]handler{
 		"GET /health": s.health, "GET /ping": s.health, "GET /version": s.version, "GET /metrics": s.metrics,
 	} {
 		mux.Handle(pattern, s.public(do))
@@ -72,9 +72,9 @@ func (s *Server) NewHTTPServer() *http.Server {
 
 // answered tells the client what went wrong. A panic ends the request and
 // nothing else.
-func (s *Server) answered(do route) http.Handler {
+func (s *Server) answered(do handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen := &begun{ResponseWriter: w}
+		seen := &startedWriter{ResponseWriter: w}
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
@@ -89,18 +89,18 @@ func (s *Server) answered(do route) http.Handler {
 	})
 }
 
-// begun remembers whether an answer has begun.
-type begun struct {
+// startedWriter remembers whether an answer has begun.
+type startedWriter struct {
 	http.ResponseWriter
 	yes bool
 }
 
-func (b *begun) WriteHeader(status int) { b.yes = true; b.ResponseWriter.WriteHeader(status) }
+func (b *startedWriter) WriteHeader(status int) { b.yes = true; b.ResponseWriter.WriteHeader(status) }
 
-func (b *begun) Write(p []byte) (int, error) { b.yes = true; return b.ResponseWriter.Write(p) }
+func (b *startedWriter) Write(p []byte) (int, error) { b.yes = true; return b.ResponseWriter.Write(p) }
 
 // Unwrap lets a response controller reach what is wrapped.
-func (b *begun) Unwrap() http.ResponseWriter { b.yes = true; return b.ResponseWriter }
+func (b *startedWriter) Unwrap() http.ResponseWriter { b.yes = true; return b.ResponseWriter }
 
 // statuses are what codes are in HTTP.
 var statuses = map[parley.Code]int{
@@ -111,7 +111,7 @@ var statuses = map[parley.Code]int{
 	parley.Cancelled:   499, parley.DeadlineExceeded: 504,
 }
 
-func (s *Server) refuse(w *begun, r *http.Request, err error) {
+func (s *Server) refuse(w *startedWriter, r *http.Request, err error) {
 	if parley.CodeOf(err) == parley.Internal {
 		s.cfg.Log.Error("request failed", "path", r.URL.Path, "error", err)
 	}

@@ -159,7 +159,7 @@ func (s *Server) publish(events iter.Seq[kv.Event]) {
 // the order that the index has. Tokens of a block that came from the disk are
 // not known: it has zeros.
 func blockEvent(e *kv.Event) worker.BlockEvent {
-	b := worker.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.Tier(e.Tier), Hash: e.Hash, Parent: e.Parent}
+	b := worker.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.CacheTier(e.Tier), Hash: e.Hash, Parent: e.Parent}
 	for _, t := range e.Tokens {
 		if t != 0 {
 			b.Tokens = e.Tokens

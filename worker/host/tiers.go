@@ -26,7 +26,7 @@ func (p *Plan) blockBytes() int64 {
 
 // openTiers takes the memory behind the device and returns the blocks that an
 // earlier process left on the disk.
-func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.Found, error) {
+func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.DiskBlock, error) {
 	hostBlocks, diskBlocks := p.tierBlocks()
 	cfg := tier.Config{
 		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},

@@ -34,8 +34,8 @@ type Subject struct {
 	Running func(t *testing.T) int
 }
 
-// A Said is one choice of an answer.
-type Said struct {
+// A Choice is one choice of an answer.
+type Choice struct {
 	Tokens   []parley.Token
 	Text     string
 	Logprobs []parley.Logprob
@@ -44,9 +44,9 @@ type Said struct {
 
 // Ask has a worker answer and checks the form of the answer: every choice ends
 // once, nothing follows its end, and the last delta has the usage.
-func Ask(t *testing.T, w parley.Worker, q *parley.Request) ([]Said, *parley.Usage) {
+func Ask(t *testing.T, w parley.Worker, q *parley.Request) ([]Choice, *parley.Usage) {
 	t.Helper()
-	said := make([]Said, max(1, q.Choices))
+	said := make([]Choice, max(1, q.Choices))
 	var usage *parley.Usage
 	for d, err := range w.Generate(t.Context(), q) {
 		if err != nil {
@@ -232,7 +232,7 @@ func (s *Subject) resume(t *testing.T) {
 	whole, _ := Ask(t, s.Worker, s.request(24))
 	for _, said := range []int{1, 7, 23} {
 		q := s.request(24)
-		q.Resume = []parley.Written{{Tokens: whole[0].Tokens[:said]}}
+		q.Resume = []parley.Partial{{Tokens: whole[0].Tokens[:said]}}
 		rest, usage := Ask(t, s.Worker, q)
 		if !slices.Equal(rest[0].Tokens, whole[0].Tokens[said:]) || rest[0].Finish != whole[0].Finish ||
 			usage.OutputTokens != 24-said || usage.PromptTokens != len(s.Prompt) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A silence breaks an answer off when nothing was heard for too long. Its timer
+// A stallTimer breaks an answer off when nothing was heard for too long. Its timer
 // looks only when it could have been too long: setting one for each token would
 // cost more than the token.
-type silence struct {
+type stallTimer struct {
 	most   time.Duration
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex // guards timer, due and over against looks
@@ -23,12 +23,12 @@ type silence struct {
 	since atomic.Int64
 }
 
-func newSilence(most time.Duration, cancel context.CancelCauseFunc) *silence {
-	return &silence{most: most, cancel: cancel}
+func newStallTimer(most time.Duration, cancel context.CancelCauseFunc) *stallTimer {
+	return &stallTimer{most: most, cancel: cancel}
 }
 
-// begins notes that a reader waits from now on.
-func (s *silence) begins() {
+// arm notes that a reader waits from now on.
+func (s *stallTimer) arm() {
 	if s.most <= 0 {
 		return
 	}
@@ -36,20 +36,20 @@ func (s *silence) begins() {
 		s.born = time.Now()
 		s.since.Store(1)
 		s.mu.Lock()
-		s.due, s.timer = s.born.Add(s.most), time.AfterFunc(s.most, s.look)
+		s.due, s.timer = s.born.Add(s.most), time.AfterFunc(s.most, s.check)
 		s.mu.Unlock()
 		return
 	}
 	s.since.Store(max(1, int64(time.Since(s.born))))
 }
 
-// broken says that something was heard.
-func (s *silence) broken() { s.since.Store(0) }
+// disarm says that something was heard.
+func (s *stallTimer) disarm() { s.since.Store(0) }
 
-// look breaks the answer off if it is time, and else looks again when it may be. A
+// check breaks the answer off if it is time, and else looks again when it may be. A
 // look that is late is one of a process that was stopped: what has come meanwhile
 // must be read first.
-func (s *silence) look() {
+func (s *stallTimer) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -70,8 +70,8 @@ func (s *silence) look() {
 	s.timer.Reset(left)
 }
 
-func (s *silence) stop() {
-	s.broken()
+func (s *stallTimer) stop() {
+	s.disarm()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over = true; s.timer != nil {

@@ -1,4 +1,4 @@
-package main
+package gctune
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,13 +35,13 @@ func TestEveryCollectionIsSeen(t *testing.T) {
 	}
 }
 
-// TestRequestsAreLookedAt has the governor look when a number of requests has come,
+// TestRequestsAreLookedAt has the tuner look when a number of requests has come,
 // though nothing was collected.
 func TestRequestsAreLookedAt(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	g := newGovernor()
-	handler := g.counting(http.NotFoundHandler())
+	g := New()
+	handler := g.Count(http.NotFoundHandler())
 	for range lookEvery - 1 {
 		handler.ServeHTTP(httptest.NewRecorder(), &http.Request{})
 	}
@@ -54,9 +55,10 @@ func TestRequestsAreLookedAt(t *testing.T) {
 		t.Error("nobody told it of the requests")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { g.Run(ctx) })
+	defer running.Wait()
 	defer cancel()
-	stop := inBackground(ctx, g.run)
-	defer stop()
 	for deadline := time.Now().Add(time.Minute); len(g.busy) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not look")
@@ -80,7 +82,7 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 			{3, 34}, {3, 37}}, 8},
 		"too little to bother": {[]look{{20, 10}, {160, 31}, {1, 31}, {1, 31}, {1, 31}, {1, 31}}, -1},
 	} {
-		var r rest
+		var r idleDetector
 		allocated, due := uint64(0), -1
 		for i, l := range day.looks {
 			allocated += l.allocates << 20
@@ -92,9 +94,9 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 			t.Errorf("%s: given back at look %d, want %d", name, due, day.due)
 		}
 	}
-	r := rest{quiet: restFor}
+	r := idleDetector{quiet: idleLooks}
 	r.settle(200<<20, 40<<20) // so much cannot be given back
-	for range 2 * restFor {
+	for range 2 * idleLooks {
 		if r.due(200<<20, 60<<20) {
 			t.Error("it tries in vain, again and again")
 		}
@@ -116,7 +118,7 @@ func TestGivingBackIsSeenByTheSystem(t *testing.T) {
 		heldInTest = nil
 		runtime.GC()
 		_, much := spareMemory()
-		giveBack()
+		returnMemory()
 		_, after := spareMemory()
 		if much >= before+32<<20 && after+32<<20 <= much {
 			return

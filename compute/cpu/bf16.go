@@ -209,7 +209,7 @@ func (p *product) brainy(in *input) bool {
 	return p.w.brain != nil && in.rows >= p.w.brain.from
 }
 
-func (s *span) brainy() bool {
+func (s *multiplySpan) brainy() bool {
 	return s.first.brainy(&s.in) && (!s.gated || s.second.brainy(&s.in))
 }
 

@@ -7,9 +7,9 @@ import (
 	"parley"
 )
 
-// A partial is an answer so far: all that is needed to resume it elsewhere.
-type said struct {
-	choices []parley.Written
+// A partialAnswer is an answer so far: all that is needed to resume it elsewhere.
+type partialAnswer struct {
+	choices []parley.Partial
 	tokens  int
 	// texts counts pieces that came as text, without ids: an answer that has one
 	// cannot be resumed.
@@ -20,12 +20,12 @@ type said struct {
 	miss         string
 }
 
-func newSaid(r *parley.Request, now time.Time) said {
-	return said{choices: make([]parley.Written, max(1, r.Choices)), began: now}
+func newPartialAnswer(r *parley.Request, now time.Time) partialAnswer {
+	return partialAnswer{choices: make([]parley.Partial, max(1, r.Choices)), began: now}
 }
 
 // add takes a piece of the answer.
-func (s *said) add(d *parley.Delta, now time.Time) {
+func (s *partialAnswer) add(d *parley.Delta, now time.Time) {
 	if d.Choice < 0 || d.Choice >= len(s.choices) {
 		return
 	}
@@ -42,10 +42,10 @@ func (s *said) add(d *parley.Delta, now time.Time) {
 }
 
 // pieces is how much was said: tokens, or pieces of text.
-func (s *said) pieces() int { return s.tokens + s.texts }
+func (s *partialAnswer) pieces() int { return s.tokens + s.texts }
 
 // begun reports whether the client has heard anything that must not change.
-func (s *said) begun() bool {
+func (s *partialAnswer) begun() bool {
 	if s.texts > 0 {
 		return true
 	}
@@ -58,7 +58,7 @@ func (s *said) begun() bool {
 }
 
 // complete reports whether nothing but the usage is missing.
-func (s *said) complete() bool {
+func (s *partialAnswer) complete() bool {
 	for i := range s.choices {
 		if !s.choices[i].Done {
 			return false
@@ -68,7 +68,7 @@ func (s *said) complete() bool {
 }
 
 // resumable reports whether a worker that resumes in this way can resume it.
-func (s *said) resumable(r *parley.Request, how Resuming) bool {
+func (s *partialAnswer) resumable(r *parley.Request, how Resuming) bool {
 	if s.texts > 0 {
 		return false
 	}
@@ -76,14 +76,14 @@ func (s *said) resumable(r *parley.Request, how Resuming) bool {
 	case ResumeExact:
 		return true
 	case ResumeAsPrompt:
-		return len(s.choices) == 1 && r.Grammar == nil && r.Sinks == 0 && r.Sampling.PresencePenalty == 0 &&
+		return len(s.choices) == 1 && r.Grammar == nil && r.SinkTokens == 0 && r.Sampling.PresencePenalty == 0 &&
 			r.Sampling.FrequencyPenalty == 0
 	}
 	return false
 }
 
 // request is what the next worker is sent: r itself, or r to be resumed.
-func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
+func (s *partialAnswer) request(r *parley.Request, how Resuming) *parley.Request {
 	if !s.begun() {
 		return r
 	}
@@ -97,16 +97,16 @@ func (s *said) request(r *parley.Request, how Resuming) *parley.Request {
 		}
 		return &rest
 	}
-	rest.Resume = make([]parley.Written, len(s.choices))
+	rest.Resume = make([]parley.Partial, len(s.choices))
 	for i, w := range s.choices {
 		n := len(w.Tokens)
-		rest.Resume[i] = parley.Written{Tokens: w.Tokens[:n:n], Done: w.Done}
+		rest.Resume[i] = parley.Partial{Tokens: w.Tokens[:n:n], Done: w.Done}
 	}
 	return &rest
 }
 
 // longest returns the tokens of the longest choice that is not complete.
-func (s *said) longest() (tokens []parley.Token) {
+func (s *partialAnswer) longest() (tokens []parley.Token) {
 	for _, w := range s.choices {
 		if !w.Done && len(w.Tokens) > len(tokens) {
 			tokens = w.Tokens
@@ -116,7 +116,7 @@ func (s *said) longest() (tokens []parley.Token) {
 }
 
 // work is how many tokens have to be computed to resume elsewhere, at most.
-func (s *said) work(r *parley.Request) int {
+func (s *partialAnswer) work(r *parley.Request) int {
 	n := len(r.Prompt)
 	for _, w := range s.choices {
 		if !w.Done {
@@ -128,7 +128,7 @@ func (s *said) work(r *parley.Request) int {
 
 // usage puts what the last worker counted right for the whole answer; nil if
 // it was lost before it could.
-func (s *said) usage(r *parley.Request, last *parley.Usage, now time.Time) *parley.Usage {
+func (s *partialAnswer) usage(r *parley.Request, last *parley.Usage, now time.Time) *parley.Usage {
 	u := parley.Usage{CachedTokens: s.cached, Miss: s.miss}
 	if last != nil {
 		u = *last

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAbsencesGrowInACrowd(t *testing.T) {
-	var a absence
+	var a straggler
 	now := time.Hour
 	for want := leastAway; want < mostAway; want *= awayGrowth {
 		a.extend(now, true)

@@ -1,8 +1,8 @@
 package grammar
 
-// A place is a node of a program and the frame to return to; a frame of
+// A parserState is a node of a program and the frame to return to; a frame of
 // bottom is the end of the grammar.
-type place struct {
+type parserState struct {
 	node, frame int32
 }
 
@@ -21,7 +21,7 @@ type frame struct {
 type runner struct {
 	p      *Program
 	frames []frame
-	places []place
+	places []parserState
 	// complete: the last step reached the end of the grammar.
 	complete bool
 	// room is how deep the stack may become.
@@ -160,7 +160,7 @@ func (r *runner) add(top int, node, f int32) {
 			return
 		}
 	}
-	r.places = append(r.places, place{node, f})
+	r.places = append(r.places, parserState{node, f})
 }
 
 func (r *runner) sameStack(a, b int32) bool {

@@ -70,25 +70,25 @@ func TestHedgedRequestsThatKillAreGivenUp(t *testing.T) {
 
 // TestOrdeals: what is lost without a request speaks for it, and not for ever.
 func TestOrdeals(t *testing.T) {
-	killer := ordeal{from: 5}
+	killer := poisonCheck{from: 5}
 	for n := range uint64(3) {
-		if killer.tooMuch(8) {
+		if killer.exceeded(8) {
 			t.Errorf("given up after %d", n)
 		}
 		killer.add(blameAlone, 6+n)
 	}
-	if !killer.tooMuch(8) {
+	if !killer.exceeded(8) {
 		t.Error("it killed three workers alone and goes on")
 	}
-	var unlucky ordeal
+	var unlucky poisonCheck
 	n := 0
-	for ; !unlucky.tooMuch(8); n++ {
+	for ; !unlucky.exceeded(8); n++ {
 		unlucky.add(blameAlone, uint64(2*n+2))
 	}
-	if n != ordealMost*8+1 {
+	if n != poisonLossFactor*8+1 {
 		t.Errorf("one that is unlucky is given up after %d", n)
 	}
-	if unlucky.over(); unlucky.tooMuch(8) {
+	if unlucky.reset(); unlucky.exceeded(8) {
 		t.Error("a token does not end it")
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"parley/gateway/tenant"
 )
 
-// A kept is what outlives a server, in one database: conversations, the ledger,
+// A stores is what outlives a server, in one database: conversations, the ledger,
 // and the use of limits.
-type kept struct {
+type stores struct {
 	store  convo.Store
 	full   func() bool // whether the disk of the store is full
 	audit  *audit.Log
@@ -41,9 +41,10 @@ type kept struct {
 	closers []func() error
 }
 
-// openKept opens the database that the settings name, and Redis if they name one.
-func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger) (k *kept, err error) {
-	k = &kept{prices: s.economy.prices, alert: s.economy.alert}
+// openStores opens the database that the settings name, and Redis if they name one.
+func openStores(ctx context.Context, s *settings, registry prometheus.Registerer,
+	log *slog.Logger) (k *stores, err error) {
+	k = &stores{prices: s.economy.prices, alert: s.economy.alert}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -81,7 +82,7 @@ func openKept(ctx context.Context, s *settings, registry prometheus.Registerer, 
 
 // openRelay opens what shares answers with other gateways, if there is a Redis and
 // the settings let it.
-func (k *kept) openRelay(ctx context.Context, s *settings) (err error) {
+func (k *stores) openRelay(ctx context.Context, s *settings) (err error) {
 	if s.economy.redis == "" || s.share.Off || s.shareLocal {
 		return nil
 	}
@@ -94,7 +95,7 @@ func (k *kept) openRelay(ctx context.Context, s *settings) (err error) {
 }
 
 // openKeys opens the keys that identify callers.
-func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Logger) error {
+func (k *stores) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Logger) error {
 	tenants, err := tenant.New(ctx, d)
 	if err != nil {
 		return err
@@ -110,14 +111,14 @@ func (k *kept) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Lo
 }
 
 // openBudgets opens the alerts of budgets that are nearly spent.
-func (k *kept) openBudgets(hook string, registry prometheus.Registerer, log *slog.Logger) error {
+func (k *stores) openBudgets(hook string, registry prometheus.Registerer, log *slog.Logger) error {
 	k.budgets = ledger.NewTeller(ledger.TellerConfig{Ledger: k.ledger, Key: k.keyOf, Webhook: hook, Log: log})
 	k.closers = append(k.closers, k.budgets.Close)
 	return register(registry, k.budgets.Metrics())
 }
 
 // keyOf says what people call a key. One that is deleted meanwhile has no name.
-func (k *kept) keyOf(ctx context.Context, id string) (name, prefix string, err error) {
+func (k *stores) keyOf(ctx context.Context, id string) (name, prefix string, err error) {
 	key, err := k.keys.Store().Key(ctx, id)
 	if errors.Is(err, tenant.ErrNotFound) {
 		err = nil
@@ -134,7 +135,7 @@ func register(registry prometheus.Registerer, metrics []prometheus.Collector) (e
 
 // openLimits opens the book of limits: in Redis for several gateways, in memory
 // and saved for one.
-func (k *kept) openLimits(ctx context.Context, e *economy, registry prometheus.Registerer, log *slog.Logger) error {
+func (k *stores) openLimits(ctx context.Context, e *economy, registry prometheus.Registerer, log *slog.Logger) error {
 	if e.redis == "" {
 		m, err := limit.OpenMemory(ctx, &limit.Memory{
 			Spent: k.spent,
@@ -167,19 +168,19 @@ func (k *kept) openLimits(ctx context.Context, e *economy, registry prometheus.R
 
 // spent asks the ledger what an account has spent. Accounts are named after an
 // organisation, or after one and a key of it.
-func (k *kept) spent(ctx context.Context, account string, now time.Time) (limit.Micros, error) {
+func (k *stores) spent(ctx context.Context, account string, now time.Time) (limit.Micros, error) {
 	organization, key, _ := strings.Cut(account, "/")
 	return k.ledger.Spent(ctx, organization, key, now)
 }
 
 // give hands what is kept to a gateway.
-func (k *kept) give(config *gateway.Config) {
+func (k *stores) give(config *gateway.Config) {
 	config.StoreFull, config.Audit = k.full, k.audit
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
 	config.Keys, config.BudgetAlert, config.Share.Relay = k.keys, k.alert, k.relay
 }
 
-func (k *kept) close() (err error) {
+func (k *stores) close() (err error) {
 	for i := range k.closers {
 		err = errors.Join(err, k.closers[len(k.closers)-1-i]())
 	}

@@ -1,10 +1,10 @@
 package fleet
 
-// An ordeal is how many workers were lost with a request since its last token. One
+// A poisonCheck is how many workers were lost with a request since its last token. One
 // that kills workers must be given up before it has killed all of them, again and
 // again; one that is unlucky must not be. The difference is whether workers are
 // also lost without it.
-type ordeal struct {
+type poisonCheck struct {
 	// blame is how much speaks against the request, losses is how often a worker was
 	// lost with it.
 	blame, losses int
@@ -13,15 +13,15 @@ type ordeal struct {
 	own, from uint64
 }
 
-// ordealMost is how many times what is allowed a request may lose, however much
+// poisonLossFactor is how many times what is allowed a request may lose, however much
 // speaks for it.
-const ordealMost = 3
+const poisonLossFactor = 3
 
-// beside notes that one of two workers that computed the request was lost.
-func (o *ordeal) beside() { o.own++ }
+// hedgeLost notes that one of two workers that computed the request was lost.
+func (o *poisonCheck) hedgeLost() { o.own++ }
 
 // add notes that the request lost its worker, when the fleet had lost deaths workers.
-func (o *ordeal) add(blame int, deaths uint64) {
+func (o *poisonCheck) add(blame int, deaths uint64) {
 	o.own++
 	if deaths-o.from > o.own { // some died without it
 		o.blame, o.own, o.from = 0, 0, deaths
@@ -30,10 +30,10 @@ func (o *ordeal) add(blame int, deaths uint64) {
 	o.losses++
 }
 
-// tooMuch reports whether the request must be given up.
-func (o *ordeal) tooMuch(allowed int) bool {
-	return o.blame > allowed || o.losses > ordealMost*allowed
+// exceeded reports whether the request must be given up.
+func (o *poisonCheck) exceeded(allowed int) bool {
+	return o.blame > allowed || o.losses > poisonLossFactor*allowed
 }
 
-// over notes that a token has come.
-func (o *ordeal) over() { o.blame, o.losses = 0, 0 }
+// reset notes that a token has come.
+func (o *poisonCheck) reset() { o.blame, o.losses = 0, 0 }

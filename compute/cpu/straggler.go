@@ -26,21 +26,21 @@ const (
 	crowdSwitches = 8
 )
 
-// An absence is how long a worker claims no items for which the caller would
+// A straggler is how long a worker claims no items for which the caller would
 // have to wait, and until when. What takes
 // cores away is another process, for seconds or hours, or a moment's delay of
 // the machine beneath, and only the former makes it worth to do without a core.
 // So absences are short at first. If threads had to share cores when the
 // worker was back, they become so long that trying costs little.
 // Times are since any one moment.
-type absence struct {
+type straggler struct {
 	until, length time.Duration
 	trial         bool  // it is back, and may have to leave again
 	before        int64 // how often threads were taken off cores before the trial
 }
 
 // extend begins an absence.
-func (a *absence) extend(now time.Duration, crowded bool) {
+func (a *straggler) extend(now time.Duration, crowded bool) {
 	switch {
 	case !a.trial:
 		a.length = leastAway
@@ -51,13 +51,13 @@ func (a *absence) extend(now time.Duration, crowded bool) {
 }
 
 // over reports whether the absence has ended.
-func (a *absence) over(now time.Duration) bool { return now >= a.until }
+func (a *straggler) over(now time.Duration) bool { return now >= a.until }
 
 // tried reports whether a trial has come to its end.
-func (a *absence) tried(now time.Duration) bool { return a.trial && now >= a.until+trialTime }
+func (a *straggler) tried(now time.Duration) bool { return a.trial && now >= a.until+trialTime }
 
 // crowded reports whether threads had to share cores since the worker is back.
-func (p *pool) crowded(a *absence) bool {
+func (p *pool) crowded(a *straggler) bool {
 	return a.trial && p.switches()-a.before >= int64(crowdSwitches*len(p.helpers))
 }
 

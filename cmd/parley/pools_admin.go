@@ -7,8 +7,8 @@ import (
 	"parley/gateway/admin"
 )
 
-// door gives operators access to the fleet; nil if there is none.
-func (b *back) door() *admin.Fleet {
+// admin gives operators access to the fleet; nil if there is none.
+func (b *backend) admin() *admin.Fleet {
 	if b.fleet == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 	return workers
 }
 
-func shownFinding(f *fleet.Finding) admin.Finding {
+func shownFinding(f *fleet.CacheFinding) admin.Finding {
 	return admin.Finding{
 		At:           f.At.Unix(),
 		Model:        f.Model,

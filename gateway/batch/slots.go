@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// places are the slots of requests that run at the same time. A request gets a free
+// slots are the slots of requests that run at the same time. A request gets a free
 // slot when no tenant with fewer slots waits; so tenants with enough work have equally
 // many, and one with many slow requests delays others by at most one of them.
-type places struct {
+type slots struct {
 	mu      sync.Mutex
 	free    int
 	held    map[string]int
@@ -22,10 +22,10 @@ type waiter struct {
 	called chan struct{}
 }
 
-func newPlaces(n int) *places { return &places{free: n, held: map[string]int{}} }
+func newSlots(n int) *slots { return &slots{free: n, held: map[string]int{}} }
 
 // take waits for a place, or until ctx ends.
-func (p *places) take(ctx context.Context, tenant string) error {
+func (p *slots) take(ctx context.Context, tenant string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -52,7 +52,7 @@ func (p *places) take(ctx context.Context, tenant string) error {
 }
 
 // leave gives a place back.
-func (p *places) leave(tenant string) {
+func (p *slots) leave(tenant string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free++
@@ -64,7 +64,7 @@ func (p *places) leave(tenant string) {
 
 // call gives free slots to waiting requests: to the tenant with the fewest slots, of
 // those to the one that has waited longest. The lock is held.
-func (p *places) call() {
+func (p *slots) call() {
 	for p.free > 0 && len(p.waiting) > 0 {
 		next := 0
 		for i, w := range p.waiting {

@@ -1,14 +1,14 @@
 package cpu
 
-// besideRows is up to how many rows multiplications are repeatable. With more
+// redoRows is up to how many rows multiplications are repeatable. With more
 // of them there is more to copy and less to wait for.
-const besideRows = 16
+const redoRows = 16
 
-// besideScratch is what a worker needs to multiply some panels beside the
+// redoScratch is what a worker needs to multiply some panels beside the
 // others: what it took of the job, and what came out.
-type besideScratch struct {
-	span     span // its outputs are those below
-	from, to int  // panels
+type redoScratch struct {
+	span     multiplySpan // its outputs are those below
+	from, to int          // panels
 	target   product
 	outputs  [2][]float32 // of the first and the second product, [row][outputs of the panels]
 }
@@ -21,7 +21,7 @@ func (c *CPU) repeats(j *multiplyJob) bool {
 		return false
 	}
 	for i := range j.spans {
-		if j.spans[i].in.rows > besideRows {
+		if j.spans[i].in.rows > redoRows {
 			return false
 		}
 	}
@@ -39,7 +39,7 @@ func (j *multiplyJob) take(worker, item int) {
 }
 
 // redirect lets a product write its panels to memory of the worker's own.
-func (b *besideScratch) redirect(p *product, own *[]float32) {
+func (b *redoScratch) redirect(p *product, own *[]float32) {
 	p.left, p.stride = b.from*panelOutputs, (b.to-b.from)*panelOutputs
 	p.out = grow(own, b.span.in.rows*p.stride)
 }

@@ -1,4 +1,8 @@
-package main
+// Package gctune tunes the garbage collector of a server: how much garbage may pile
+// up beside the memory in use, and when memory that is no longer needed goes back to
+// the system. What it decides is in functions without a clock; [Tuner.Run] reads the
+// runtime's metrics and acts.
+package gctune
 
 import (
 	"context"
@@ -12,12 +16,12 @@ import (
 )
 
 const (
-	// garbageRoom is how much memory may be garbage before it is collected. By
+	// garbageBytes is how much memory may be garbage before it is collected. By
 	// itself Go collects when there is as much garbage as there is memory in use: a
 	// gateway without a model of its own uses little, and would collect many times
 	// a second under load, each time looking through the stacks of all requests;
 	// with thousands of streams open, as much garbage again would stand beside them.
-	garbageRoom = 48 << 20
+	garbageBytes = 48 << 20
 	// percentMin and percentMax bound the garbage by the memory in use. Processes
 	// that use more than largeHeap are left to Go's own rule.
 	percentMin, percentMax = 25, 800
@@ -26,29 +30,30 @@ const (
 	lookEvery = 64
 )
 
-// A governor gives garbage its room, and memory back to the system when there is little to
-// do after much. GOGC still has the last word.
+// A Tuner bounds garbage by the memory in use, and returns memory to the system when the
+// server is idle after a burst. If GOGC is set, it does nothing.
 //
-// It looks at the memory in use after every collection and every few requests, and not by
-// the clock: thousands of streams may open within a second, and the room that was right
-// before them is several times too large. Of a collection it hears late when there is much
-// else to do.
-type governor struct {
+// It reads the memory in use after every collection and every lookEvery requests, not on a
+// clock: thousands of streams may open within a second, and the bound that was right
+// before them is several times too large. Under load the cleanup that reports a collection
+// runs late.
+type Tuner struct {
 	requests atomic.Uint64
 	busy     chan struct{}
 }
 
-func newGovernor() *governor { return &governor{busy: make(chan struct{}, 1)} }
+// New returns a tuner; [Tuner.Run] starts it.
+func New() *Tuner { return &Tuner{busy: make(chan struct{}, 1)} }
 
-// run governs until ctx ends.
-func (g *governor) run(ctx context.Context) {
+// Run tunes until ctx ends.
+func (t *Tuner) Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	percent, collected := 100, nextCollection()
-	clock := time.NewTicker(restEvery)
+	clock := time.NewTicker(idleEvery)
 	defer clock.Stop()
-	var pause rest
+	var idle idleDetector
 	for {
 		if want := garbagePercent(heapInUse()); want != percent { // setting it stops all for a moment
 			percent = want
@@ -59,22 +64,22 @@ func (g *governor) run(ctx context.Context) {
 			return
 		case <-collected:
 			collected = nextCollection()
-		case <-g.busy:
+		case <-t.busy:
 		case <-clock.C:
-			if allocated, spare := spareMemory(); pause.due(allocated, spare) {
-				giveBack()
-				pause.settle(spareMemory())
+			if allocated, spare := spareMemory(); idle.due(allocated, spare) {
+				returnMemory()
+				idle.settle(spareMemory())
 			}
 		}
 	}
 }
 
-// counting reports to the governor the requests that a handler gets.
-func (g *governor) counting(to http.Handler) http.Handler {
+// Count wraps a handler so that the tuner sees its requests.
+func (t *Tuner) Count(to http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.requests.Add(1)%lookEvery == 0 {
+		if t.requests.Add(1)%lookEvery == 0 {
 			select {
-			case g.busy <- struct{}{}:
+			case t.busy <- struct{}{}:
 			default:
 			}
 		}
@@ -107,24 +112,24 @@ func garbagePercent(inUse uint64) int {
 	if inUse > largeHeap {
 		return 100
 	}
-	return int(min(max(100*garbageRoom/max(inUse, 1)/25*25, percentMin), percentMax))
+	return int(min(max(100*garbageBytes/max(inUse, 1)/25*25, percentMin), percentMax))
 }
 
 const (
-	// restEvery is how often it is looked whether there is little to do, and restFor
-	// how many times in a row there must be.
-	restEvery = 10 * time.Second
-	restFor   = 3
-	// restBytes is how much is allocated at most between two looks when there is
-	// little to do; restGain is how much memory is worth being given back.
-	restBytes = 4 << 20
-	restGain  = 32 << 20
+	// idleEvery is how often the detector looks, and idleLooks
+	// how many looks in a row must find the server idle.
+	idleEvery = 10 * time.Second
+	idleLooks = 3
+	// idleBytes is the most that an idle server allocates between two looks; returnMin is how much
+	// memory is worth returning.
+	idleBytes = 4 << 20
+	returnMin = 32 << 20
 )
 
-// A rest decides when memory is given back: what thousands of requests have left behind
-// would otherwise stay for minutes, as nothing is collected while nothing is
-// allocated. It has no clock. The zero value is that of a process that has just begun.
-type rest struct {
+// An idleDetector decides when memory is returned to the system: garbage of thousands of
+// requests would otherwise stay for minutes, because nothing is collected while nothing is
+// allocated. It has no clock. The zero value is that of a process that has just started.
+type idleDetector struct {
 	// quiet is how many looks in a row there was little to do.
 	quiet int
 	// allocated is the sum of all that had been allocated at the last look; left is
@@ -135,18 +140,20 @@ type rest struct {
 
 // due reports whether memory is to be given back, after a look at the sum of all that was
 // ever allocated and at how much is spare.
-func (r *rest) due(allocated, spare uint64) bool {
-	if allocated-r.allocated > restBytes {
+func (r *idleDetector) due(allocated, spare uint64) bool {
+	if allocated-r.allocated > idleBytes {
 		r.quiet = 0
 	} else {
 		r.quiet++
 	}
 	r.allocated = allocated
-	return r.quiet >= restFor && spare >= r.left+restGain
+	return r.quiet >= idleLooks && spare >= r.left+returnMin
 }
 
 // settle notes what is still spare when some was given back.
-func (r *rest) settle(allocated, spare uint64) { *r = rest{allocated: allocated, left: spare} }
+func (r *idleDetector) settle(allocated, spare uint64) {
+	*r = idleDetector{allocated: allocated, left: spare}
+}
 
 // spareMemory returns the sum of all that was ever allocated, and how much of the memory
 // that was taken from the system is not known to be in use: the last collection has not
@@ -162,9 +169,9 @@ func spareMemory() (allocated, spare uint64) {
 	return samples[0].Value.Uint64(), spare - min(spare, samples[1].Value.Uint64())
 }
 
-// giveBack gives the system all memory that is not in use. Buffers that are kept for the
+// returnMemory returns to the system all memory that is not in use. Buffers that are kept for the
 // next request outlive one collection.
-func giveBack() {
+func returnMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
