@@ -48,8 +48,8 @@ func appendCall(to []byte, c *call) ([]byte, bool) {
 	if r.Salt != (parley.Salt{}) {
 		o.bytes("Salt", r.Salt[:])
 	}
-	o.number("Public", int64(r.PublicTokens))
-	o.number("Sinks", int64(r.SinkTokens))
+	o.number("PublicTokens", int64(r.PublicTokens))
+	o.number("SinkTokens", int64(r.SinkTokens))
 	o.number("Retain", int64(r.Retain))
 	o.number("Left", int64(c.Left))
 	o.key("Window")

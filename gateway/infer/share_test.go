@@ -45,7 +45,7 @@ func TestFlightStaysNearItsFastestMember(t *testing.T) {
 // key, or the same where the field decides nothing.
 func TestKeyHoldsAllThatDecides(t *testing.T) {
 	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true,
-		"Deadline": true, "Salt": true, "Public": true, "Retain": true, "Purpose": true, "Resume": true,
+		"Deadline": true, "Salt": true, "PublicTokens": true, "Retain": true, "Purpose": true, "Resume": true,
 		"Session": true, "Waited": true,
 		"Objective.TTFT": true, "Objective.CachedTTFT": true, "Objective.TPOT": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
