@@ -65,5 +65,5 @@ func (g *Gateway) checkOrigin(c *call) error {
 	}
 	return parley.Errorf(parley.Forbidden,
 		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin "+
-			"and that origin.", c.route)
+			"and that origin.", c.record.Route)
 }

@@ -7,20 +7,17 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
-	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
 // aside is c for a question of our own: under its own name and with its own
-// story, so that what it costs is counted and the client's story stays its own.
+// record, so that what it costs is counted and the client's record stays its own.
 func (c *call) aside(ctx context.Context, what string) *call {
 	beside := *c
-	beside.id += "-" + what
+	beside.record = c.record.Beside(what)
 	beside.request = c.request.WithContext(ctx)
-	beside.story, beside.err, beside.stream = story{}, nil, nil
-	beside.beside = true
-	beside.bill, beside.bills, beside.spent = nil, 0, ledger.Stages{}
-	beside.started = c.gateway.config.Now()
+	beside.stream, beside.beside = nil, true
+	beside.bill, beside.bills = nil, 0
 	return &beside
 }
 

@@ -98,14 +98,14 @@ func (g *Gateway) audit(c *call) {
 }
 
 func (g *Gateway) appendAudit(c *call, status int) {
-	action := auditAction(c.request.Method, c.route)
+	action := auditAction(c.request.Method, c.record.Route)
 	entry := audit.Entry{
 		At:      g.config.Now(),
 		Action:  action,
 		Target:  cmp.Or(c.change.target, c.values["key"], c.values["user"], c.values["name"], c.values["project"]),
 		Actor:   actorOf(c),
 		Remote:  c.remote(),
-		Request: c.id,
+		Request: c.record.ID,
 		Status:  status,
 		Before:  c.change.before,
 		After:   c.change.after,
@@ -113,8 +113,8 @@ func (g *Gateway) appendAudit(c *call, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), auditWait)
 	defer cancel()
 	if err := g.config.Audit.Append(ctx, entry); err != nil {
-		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it", "id", c.id, "error",
-			err)
+		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it",
+			"id", c.record.ID, "error", err)
 	}
 }
 

@@ -113,13 +113,13 @@ func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint str
 	r.Header.Set("Content-Type", "application/json")
 	w := &memoryResponse{header: http.Header{}}
 	c := g.newCall(w, r)
-	c.background, c.author = true, &by
+	c.record.Background, c.author = true, &by
 	g.answer(c)
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err
 	}
 	final := w.header.Get("X-Should-Retry") == "false"
-	return openai.BatchResponse{StatusCode: c.status, RequestID: c.id, Body: bytes.TrimSpace(w.body.Bytes()),
+	return openai.BatchResponse{StatusCode: c.status, RequestID: c.record.ID, Body: bytes.TrimSpace(w.body.Bytes()),
 		Final: final}, nil
 }
 

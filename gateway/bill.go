@@ -13,7 +13,6 @@ import (
 	"parley"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
-	"parley/gateway/openai"
 	"parley/gateway/tenant"
 )
 
@@ -28,7 +27,6 @@ type bill struct {
 	// id is the entry's in the ledger.
 	id   string
 	once sync.Once
-	cost atomic.Int64
 	// found is how long it took until the cache had no answer.
 	found atomic.Int64
 }
@@ -75,21 +73,21 @@ func userLimits(who *tenant.Identity) limit.Limits {
 func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	g := c.gateway
 	begun := g.config.Now()
-	defer c.took(ledger.Limits, begun)
+	defer c.record.Took(ledger.Limits, begun)
 	who := &c.identity
 	if c.accounts == nil {
 		c.accounts = g.accountsOf(who)
 	}
 	accounts := c.accounts
 	c.bills++
-	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.id}
+	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.record.ID}
 	if c.bills > 1 {
-		b.id = fmt.Sprintf("%s-%d", c.id, c.bills)
+		b.id = fmt.Sprintf("%s-%d", c.record.ID, c.bills)
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
 	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(
 		b.hold.Use.Input, 0, b.hold.Use.Output)
-	if c.background {
+	if c.record.Background {
 		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
 	}
 	if len(accounts) > 0 {
@@ -97,6 +95,7 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 			return nil, err
 		}
 	}
+	c.record.Charge(0)
 	c.bill = b
 	return b, nil
 }
@@ -166,7 +165,7 @@ func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 // settle charges what an answer that is complete used.
 func (b *bill) settle(u *parley.Usage) {
 	if b != nil {
-		b.once.Do(func() { b.charge(u, string(b.call.story.finish)) })
+		b.once.Do(func() { b.charge(u, string(b.call.record.Finish())) })
 	}
 }
 
@@ -179,12 +178,12 @@ func (b *bill) close() {
 	}
 	b.once.Do(func() {
 		c := b.call
-		u, outcome := parley.Usage{OutputTokens: c.story.outputTokens}, "error"
+		u, outcome := parley.Usage{OutputTokens: c.record.OutputTokens()}, "error"
 		if c.request.Context().Err() != nil {
 			outcome = string(parley.Cancelled)
 		}
-		if u.OutputTokens > 0 || outcome != "error" && !c.place.Status().Waiting {
-			u.PromptTokens, u.CachedTokens = c.story.promptTokens, c.story.usage.CachedTokens
+		if u.OutputTokens > 0 || outcome != "error" && !c.record.Waiter().Status().Waiting {
+			u.PromptTokens, u.CachedTokens = c.record.PromptTokens(), c.record.Usage().CachedTokens
 		}
 		b.charge(&u, outcome)
 	})
@@ -210,7 +209,7 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 	c := b.call
 	g := c.gateway
 	e := b.entry(u, outcome)
-	b.cost.Store(int64(e.Cost))
+	c.record.Charge(e.Cost)
 	if g.config.Ledger != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), ledgerWait)
 		defer cancel()
@@ -230,8 +229,7 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 // entry is what the ledger keeps of the generation.
 func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 	c, who := b.call, &b.call.identity
-	route := routeOf(c)
-	c.learnStages(b, u)
+	route := c.record.Routing()
 	return &ledger.Entry{
 		ID:           b.id,
 		At:           c.gateway.config.Now(),
@@ -240,7 +238,7 @@ func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Key:          who.Key,
 		Model:        b.model,
 		Tier:         who.Tier,
-		Route:        c.route,
+		Route:        c.record.Route,
 		Input:        int64(u.PromptTokens),
 		Cached:       int64(u.CachedTokens),
 		Output:       int64(u.OutputTokens),
@@ -248,23 +246,8 @@ func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Worker:       route.Worker,
 		Reason:       route.Reason,
 		Outcome:      outcome,
-		Shared:       c.story.shared,
-		Batch:        c.background,
-		Stages:       c.spent,
+		Shared:       c.record.Shared(),
+		Batch:        c.record.Background,
+		Stages:       c.record.Stages(time.Duration(b.found.Load()), u),
 	}
-}
-
-// total returns what was charged.
-func (b *bill) total() limit.Micros {
-	if b == nil {
-		return 0
-	}
-	return limit.Micros(b.cost.Load())
-}
-
-// timings tells where the time of an answer went, and what it cost.
-func (c *call) timings(u parley.Usage) *openai.Timings {
-	t := openai.TimingsOf(u)
-	t.CostMicros = int64(c.bill.total())
-	return t
 }

@@ -13,7 +13,7 @@ const borderTemplate = `{% if tools %}<|im_start|>tools {{ tools | tojson }}<|im
 	`{% for m in messages %}{{ '<|im_start|>' + m.role }}{% if m.name is defined %}={{ m.name }}{% endif %}` +
 	`{{ '\n' }}{% if m.reasoning_content is defined %}({{ m.reasoning_content }}){% endif %}` +
 	`{% if m.content %}{{ m.content | trim }}{% endif %}` +
-	`{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{{ c.id }}{% endfor %}` +
+	`{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{{ c.record.ID }}{% endfor %}` +
 	`{% if m.tool_call_id is defined %}{{ m.tool_call_id }}{% endif %}<|im_end|>` +
 	`{% endfor %}{{ mood }}{% for d in documents or [] %}{{ d.text }}{% endfor %}` +
 	`{% if add_generation_prompt %}<|im_start|>assistant{% endif %}`

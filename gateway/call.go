@@ -15,10 +15,9 @@ import (
 	"parley"
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
-	"parley/gateway/infer"
-	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
+	"parley/gateway/record"
 	"parley/gateway/tenant"
 )
 
@@ -28,17 +27,13 @@ type call struct {
 	*response
 	request *http.Request
 	gateway *Gateway
-	// id names the exchange everywhere; suffix is its random part.
-	id, suffix string
-	started    time.Time
-	route      string
+	// record is what is kept of the call; suffix is the random part of its id.
+	record *record.Request
+	suffix string
 	// access is the access class of the route.
 	access access
 	// values are what stands for the braces of the route.
-	values    map[string]string
-	inference bool
-	// background calls have no client: others go first.
-	background bool
+	values map[string]string
 	// identity is who makes the call, and so all that it may.
 	identity tenant.Identity
 	// round is that of the revocations in which the caller was identified; revoke
@@ -59,16 +54,9 @@ type call struct {
 	rest     func() error
 	// stream is set once events are being sent.
 	stream *stream
-	// place is where the call stands in the queue, once it is in it.
-	place *infer.Waiter
 	// seeded calls name their own seed; public ones open with a prompt that the
 	// operator made public.
 	seeded, public bool
-	err            error
-	story          story
-	traced         traced
-	// journey is which workers were asked, once any may be.
-	journey *parley.Journey
 	// screening is the safety policy of the call, once its prompt was judged.
 	screening screening
 	// slot is the call's place in its caller's limits of requests, accounts what is
@@ -78,10 +66,9 @@ type call struct {
 	light    bool
 	// bytes are what the body takes of the bytes that may be in memory.
 	bytes *bytesHeld
-	// bill is that of the newest generation, of bills; spent is where time went.
+	// bill is that of the newest generation, of bills.
 	bill  *bill
 	bills int
-	spent ledger.Stages
 }
 
 // A response remembers the status that was sent.
@@ -152,7 +139,7 @@ func (c *call) body() ([]byte, error) {
 // holdBytes waits until the body, of at most limit bytes, may be read into memory.
 // What did not come over the network is there already.
 func (c *call) holdBytes(limit int64) (err error) {
-	if c.background {
+	if c.record.Background {
 		return nil
 	}
 	bytes := c.request.ContentLength
@@ -215,7 +202,7 @@ func (c *call) send(status int, body []byte) error {
 	c.tellWait()
 	c.slot.release()
 	begun := time.Now()
-	defer func() { c.spent[ledger.Write] = time.Since(begun) }()
+	defer func() { c.record.Wrote(time.Since(begun)) }()
 	c.WriteHeader(status)
 	if _, err := c.Write(body); err != nil {
 		return hijack.ClientGone(err)
@@ -233,10 +220,10 @@ func (c *call) fail(err error) {
 	if cause := context.Cause(c.request.Context()); errors.Is(cause, errRevoked) {
 		err = cause
 	}
-	c.err = err
-	failure := openai.Describe(err, c.id)
+	c.record.Fail(err)
+	failure := openai.Describe(err, c.record.ID)
 	if c.left() {
-		c.err = &parley.Error{Code: parley.Cancelled, Message: err.Error()}
+		c.record.Fail(&parley.Error{Code: parley.Cancelled, Message: err.Error()})
 	}
 	switch {
 	case isMessages(c.request.URL.Path):
@@ -262,13 +249,13 @@ func (c *call) left() bool {
 
 // clientRequestID returns the client's own name for the request, made fit for
 // a log: bounded and printable.
-func (c *call) clientRequestID() string {
+func clientRequestID(r *http.Request) string {
 	printable := func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
 		}
 		return r
 	}
-	id := c.request.Header.Get("X-Client-Request-Id")
+	id := r.Header.Get("X-Client-Request-Id")
 	return strings.Map(printable, id[:min(len(id), 128)])
 }

@@ -52,7 +52,7 @@ func (g *Gateway) chat(c *call) error {
 // which people talk with a model comes by here, in its own shape. The caller
 // must call stop.
 func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
-	c.story.model = m.ID
+	c.record.SetModel(m.ID)
 	if err := m.checkChat(request); err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +61,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer
 	}
 	begun := c.gateway.config.Now()
 	prompt, thinking, err := m.renderChat(request, begun)
-	c.took(ledger.Tokenize, begun)
+	c.record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +83,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer
 	job.Progress = request.Progress
 	held := m.tools.Constrain(request, thinking)
 	job.Grammar = held.Grammar
-	c.seeConstraint(&request.Format, len(answer.Callable(request)))
+	c.record.Constrain(request.Format.Kind, len(answer.Callable(request)))
 	return c.generate(m, []*parley.Request{job}, &held, false, m.tools.Readers(request, thinking))
 }
 
@@ -109,11 +109,11 @@ func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
 		model:        m,
 		logprobs:     g.Logprobs,
 		counting:     g.CountUsage,
-		promptTokens: c.story.promptTokens,
+		promptTokens: c.record.PromptTokens(),
 		chunk: openai.ChatChunk{
 			ID:          "chatcmpl-" + c.suffix,
 			Object:      "chat.completion.chunk",
-			Created:     c.started.Unix(),
+			Created:     c.record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.ChatChunkChoice{},
 			ServiceTier: tierUsed(g.ServiceTier),
@@ -142,7 +142,7 @@ func (s *chatShape) whole(choices []answer.CollectedChoice, u parley.Usage) *ope
 		Model:       s.chunk.Model,
 		Usage:       openai.UsageOf(u),
 		ServiceTier: s.chunk.ServiceTier,
-		Timings:     s.call.timings(u),
+		Timings:     s.call.record.Timings(u),
 	}
 	for i := range choices {
 		w := &choices[i]

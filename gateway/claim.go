@@ -12,9 +12,10 @@ import (
 // the operator made public share theirs with all.
 func (c *call) claim(m *model, job *parley.Request) {
 	job.Class, job.Tenant = c.identity.Tier, c.identity.Organization
-	job.Background, job.Purpose = c.background, c.purpose()
-	c.story.objective = c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
-	job.Objective = c.gateway.objectives[c.story.objective].SLO
+	job.Background, job.Purpose = c.record.Background, c.purpose()
+	objective := c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
+	c.record.SetObjective(objective)
+	job.Objective = c.gateway.objectives[objective].SLO
 	job.Salt, job.PublicTokens = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
 	if c.gateway.pipeline.IsPublicModel(m.ID) {
 		job.Salt = parley.Salt{}

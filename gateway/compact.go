@@ -22,7 +22,7 @@ func (g *Gateway) compact(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
+	c.record.SetModel(model.ID)
 	past, err := g.recall(c, request)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (g *Gateway) compact(c *call) error {
 		ID:        "resp_" + c.suffix,
 		Object:    "response.compaction",
 		Output:    append(output, open...),
-		CreatedAt: c.started.Unix(),
+		CreatedAt: c.record.Started.Unix(),
 		Usage:     openai.ResponseUsageOf(used),
 	})
 }

@@ -28,7 +28,7 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
+	c.record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (g *Gateway) completions(c *call) error {
 	}
 	begun := g.config.Now()
 	jobs, err := completionJobs(c, model, request)
-	c.took(ledger.Tokenize, begun)
+	c.record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) completions(c *call) error {
 	for _, job := range jobs {
 		job.Grammar = held.Grammar
 	}
-	c.seeConstraint(&request.Format, 0)
+	c.record.Constrain(request.Format.Kind, 0)
 	c.public = g.pipeline.IsPublicPrompt(request.Prompts[0].Text)
 	answered := func() error {
 		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0, nil)
@@ -116,7 +116,7 @@ func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a 
 		chunk: openai.CompletionResponse{
 			ID:          "cmpl-" + c.suffix,
 			Object:      "text_completion",
-			Created:     c.started.Unix(),
+			Created:     c.record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.CompletionChoice{},
 			ServiceTier: tierUsed(request.ServiceTier),
@@ -145,7 +145,7 @@ func (s *completionShape) prepareEchoes() {
 func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answer) openai.CompletionResponse {
 	r := s.chunk
 	u := openai.UsageOf(a.Usage)
-	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.timings(a.Usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.record.Timings(a.Usage)
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]

@@ -17,6 +17,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/otlp"
+	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
 	"parley/token"
@@ -283,7 +284,7 @@ func (c Config) withDefaults() Config {
 		c.Safety = safety.NewKeeper(nil)
 	}
 	if c.Registry == nil {
-		c.Registry = NewRegistry()
+		c.Registry = record.NewRegistry()
 	}
 	setDefault(&c.CacheScope, ScopeUser)
 	if len(c.SaltKey) == 0 {

@@ -28,8 +28,8 @@
 //	progress.go    where the time of an answer went, for whoever looks at it
 //	summary.go     what does not fit, told in fewer words
 //	reply.go       pieces -> events of a response, for clients and the store
-//	operate.go     what those who run the server see: history, live, the life of a request
-//	metrics.go     what is counted, and the log line of a finished request
+//	operate_routes.go  what operators see: history, live, the latest requests
+//	record/        the record of a request: log line, metrics, traces
 //
 // Nothing here knows an engine, a model's weights or a device: the gateway
 // reaches them only through [parley.Worker].

@@ -30,7 +30,7 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
+	c.record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (g *Gateway) embeddings(c *call) error {
 	}
 	begun := g.config.Now()
 	jobs, err := embeddingJobs(c, model, request.Inputs)
-	c.took(ledger.Tokenize, begun)
+	c.record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	list.Usage = openai.EmbeddingUsage{PromptTokens: c.story.promptTokens, TotalTokens: c.story.promptTokens}
+	list.Usage = openai.EmbeddingUsage{PromptTokens: c.record.PromptTokens(), TotalTokens: c.record.PromptTokens()}
 	return c.reply(http.StatusOK, list)
 }
 
@@ -80,9 +80,9 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 		case len(tokens) >= m.ContextTokens:
 			return nil, openai.ContextTooLong(p.Param, m.ContextTokens, len(tokens), 0)
 		}
-		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.id, i), Model: m.ID, Prompt: tokens, Embed: true}
+		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.record.ID, i), Model: m.ID, Prompt: tokens, Embed: true}
 		c.claim(m, jobs[i])
-		c.story.promptTokens += len(tokens)
+		c.record.AddPrompt(len(tokens))
 	}
 	return jobs, nil
 }
@@ -105,7 +105,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			if e.Err != nil {
 				return e.Err
 			}
-			c.seeDelta(e.Prompt, e.Step)
+			c.record.Delta(e.Prompt, e.Step)
 			if e.Delta.Usage != nil {
 				complete++
 			}
@@ -125,8 +125,8 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			return errNoEmbedding
 		}
 	}
-	bill.settle(&parley.Usage{PromptTokens: c.story.promptTokens, CachedTokens: c.story.usage.CachedTokens,
-		Queued: c.story.usage.Queued, Prefill: c.story.usage.Prefill})
+	bill.settle(&parley.Usage{PromptTokens: c.record.PromptTokens(), CachedTokens: c.record.Usage().CachedTokens,
+		Queued: c.record.Usage().Queued, Prefill: c.record.Usage().Prefill})
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
+	c.record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) fim(c *call) error {
 	model.prepareGap(job, request.Gap)
 	held := answer.ConstrainText(&request.Format)
 	job.Grammar = held.Grammar
-	c.seeConstraint(&request.Format, 0)
+	c.record.Constrain(request.Format.Kind, 0)
 	answered := func() error {
 		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false, nil)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
+	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
 	"parley/internal/local"
@@ -27,7 +29,8 @@ type Gateway struct {
 	models         atomic.Pointer[modelSet]
 	changingModels sync.Mutex
 	routes         routeTable
-	metrics        *metrics
+	// records makes the records of requests.
+	records *record.Recorder
 	// objectives are what requests are promised; the last one is for all.
 	objectives parley.Objectives
 	sessions   sessions
@@ -51,8 +54,6 @@ type Gateway struct {
 	safety *safety.Keeper
 	// cookieNames are those of the pages' sessions.
 	cookieNames map[tenant.Scope]string
-	// operations are what those who run the server are shown.
-	operations operations
 }
 
 // An endpoint answers one call. The error it returns, if any, is what the
@@ -66,11 +67,10 @@ func New(config Config) (*Gateway, error) {
 	}
 	config = config.withDefaults()
 	g := &Gateway{
-		config:     config,
-		limits:     config.Limits,
-		sockets:    newSocketSet(),
-		bodies:     newByteGate(config.BodyBytesTotal, config.BodyBytesPerKey),
-		operations: newOperations(),
+		config:  config,
+		limits:  config.Limits,
+		sockets: newSocketSet(),
+		bodies:  newByteGate(config.BodyBytesTotal, config.BodyBytesPerKey),
 	}
 	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
 	if config.Keys != nil {
@@ -79,7 +79,14 @@ func New(config Config) (*Gateway, error) {
 	g.safety = config.Safety
 	var err error
 	g.objectives = config.objectives()
-	if g.metrics, err = newMetrics(config.Registry, g.objectives); err != nil {
+	if g.records, err = record.New(record.Config{
+		Log:        config.Log,
+		Now:        config.Now,
+		Registry:   config.Registry,
+		Objectives: g.objectives,
+		Traces:     config.Traces,
+		Fleet:      config.Fleet,
+	}); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry,
@@ -95,6 +102,25 @@ func New(config Config) (*Gateway, error) {
 	}
 	g.startBatches()
 	return g, nil
+}
+
+// Observe reads the counters every few seconds until ctx ends, so that there is a
+// history to look back on.
+func (g *Gateway) Observe(ctx context.Context) { g.records.Observe(ctx) }
+
+// finish lets go of what a call holds, and completes its record.
+func (g *Gateway) finish(c *call) {
+	c.slot.release()
+	c.bytes.release()
+	c.tellUnnoted()
+	c.unrevocable()
+	retries, err := strconv.Atoi(c.request.Header.Get("X-Stainless-Retry-Count"))
+	g.records.Finish(c.request.Context(), c.record, record.End{
+		Status:  c.status,
+		Stream:  c.stream != nil,
+		Remote:  c.remote(),
+		Retried: err == nil && retries > 0,
+	})
 }
 
 // Drain turns new inference requests away while the ones in flight finish.
@@ -133,23 +159,24 @@ func (g *Gateway) attempt(c *call, run endpoint) {
 
 func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 	suffix := randomSuffix()
-	place, r := g.beginTrace(r)
+	begun := g.records.Begin(r.Header.Get("Traceparent"))
+	if ctx := begun.WithTrace(r.Context()); ctx != r.Context() {
+		r = r.WithContext(ctx)
+	}
 	c := &call{
-		traced:   place,
+		record:   begun,
 		response: &response{ResponseWriter: w},
 		request:  r,
 		gateway:  g,
 		suffix:   suffix,
-		id:       "req_" + suffix,
-		started:  g.config.Now(),
-		route:    "other",
 	}
-	c.Header().Set("X-Request-Id", c.id)
+	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, clientRequestID(r), &c.identity
+	c.Header().Set("X-Request-Id", c.record.ID)
 	if r.TLS != nil && !local.IsName(r.Host) {
 		c.Header().Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if isMessages(r.URL.Path) {
-		c.Header().Set("Request-Id", c.id)
+		c.Header().Set("Request-Id", c.record.ID)
 	}
 	return c
 }
@@ -177,7 +204,7 @@ func (g *Gateway) dispatch(c *call) error {
 	if found == nil {
 		return openai.RouteNotFound(c.request.Method, c.request.URL.Path)
 	}
-	c.route, c.access, c.values = found.name, found.access, values
+	c.record.Route, c.access, c.values = found.name, found.access, values
 	if c.request.Method == http.MethodOptions {
 		return c.preflight(found)
 	}
@@ -211,9 +238,8 @@ func (g *Gateway) dispatch(c *call) error {
 
 // infer runs an endpoint that reaches a worker.
 func (g *Gateway) infer(c *call, run endpoint) error {
-	c.inference = true
-	c.took(ledger.Auth, c.started)
-	g.metrics.inFlight.Inc()
+	c.record.Infer()
+	c.record.Took(ledger.Auth, c.record.Started)
 	if c.identity.Key != "" {
 		ctx, cancel := context.WithCancelCause(c.request.Context())
 		c.request = c.request.WithContext(ctx)

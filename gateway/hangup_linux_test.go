@@ -14,7 +14,6 @@ import (
 
 	"parley"
 	"parley/gateway/hijack"
-
 	"parley/internal/tlsfile"
 )
 

@@ -174,7 +174,7 @@ func (c *call) streamMessage(a *answer.Answer, form *messageShape) error {
 	begun := false
 	var finish parley.Finish
 	ping := func() error {
-		if c.place.Status().Waiting {
+		if c.record.Waiter().Status().Waiting {
 			return out.ping()
 		}
 		return out.sendNamed([]openai.MessageEvent{{Type: "ping"}})
@@ -288,7 +288,7 @@ func appendNamed(frames []byte, name string, body []byte) []byte {
 
 // failMessage tells a client of the Anthropic interface of an error.
 func (c *call) failMessage(err error) {
-	status, header, body := openai.DescribeMessageError(err, c.id)
+	status, header, body := openai.DescribeMessageError(err, c.record.ID)
 	switch {
 	case c.stream != nil:
 		if raw, err := openai.Encode(body); err == nil && !c.stream.broken && c.request.Context().Err() == nil {

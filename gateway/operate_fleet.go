@@ -69,23 +69,3 @@ func (g *Gateway) textOf(model string, tokens []parley.Token) string {
 	}
 	return ""
 }
-
-// withFleet adds the workers of other processes to a reading. They know better
-// who is there than the counters of this process.
-func (g *Gateway) withFleet(r *admin.Reading) {
-	if g.config.Fleet == nil {
-		return
-	}
-	engines := r.Workers
-	r.Fleet = true
-	r.Workers = g.config.Fleet.Workers()
-	for i := range r.Workers {
-		for _, e := range engines {
-			if w := &r.Workers[i]; strings.HasPrefix(w.Name, "local/") && w.Model == e.Model {
-				name, pool, state := w.Name, w.Pool, w.State
-				*w = e
-				w.Name, w.Pool, w.State = name, pool, state
-			}
-		}
-	}
-}

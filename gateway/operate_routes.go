@@ -11,6 +11,8 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/hijack"
 	"parley/gateway/openai"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // parts are what the operator's page can show of this server.
@@ -36,11 +38,17 @@ func (g *Gateway) showParts(c *call) error {
 
 // showNow answers GET /admin/api/now.
 func (g *Gateway) showNow(c *call) error {
-	p, err := g.picture()
+	p, err := g.records.Picture()
 	if err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, p)
+}
+
+// showMetrics answers GET /metrics.
+func (g *Gateway) showMetrics(c *call) error {
+	promhttp.HandlerFor(g.config.Registry, promhttp.HandlerOpts{}).ServeHTTP(c.response, c.request)
+	return nil
 }
 
 // A historyList is what happened in the last hour, oldest first.
@@ -61,12 +69,10 @@ func (g *Gateway) showHistory(c *call) error {
 		}
 		step = time.Duration(n) * time.Second
 	}
-	if err := g.read(); err != nil {
+	points, bounds, err := g.records.Points(step)
+	if err != nil {
 		return err
 	}
-	g.operations.mu.Lock()
-	points, bounds := g.operations.history.Points(step), g.operations.history.TTFTBounds()
-	g.operations.mu.Unlock()
 	return c.reply(http.StatusOK, historyList{"list", step.Seconds(), bounds, points})
 }
 
@@ -82,7 +88,7 @@ func (g *Gateway) followNow(c *call) error {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for !g.draining.Load() {
-		p, err := g.picture()
+		p, err := g.records.Picture()
 		if err != nil {
 			return err
 		}
@@ -122,19 +128,15 @@ func (g *Gateway) listRequests(c *call) error {
 		}
 		limit = n
 	}
-	g.operations.mu.Lock()
-	lives := g.operations.recent.List(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
+	lives := g.records.Recent(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
 		Tenant: query.Get("tenant")}, limit)
-	g.operations.mu.Unlock()
 	return c.reply(http.StatusOK, requestList{"list", lives})
 }
 
 // showRequest answers GET /admin/api/requests/{id}: what became of a request, by
 // its id or by the name that its client gave it.
 func (g *Gateway) showRequest(c *call) error {
-	g.operations.mu.Lock()
-	life := g.operations.recent.Find(c.values["id"])
-	g.operations.mu.Unlock()
+	life := g.records.Find(c.values["id"])
 	if life == nil {
 		return parley.Errorf(parley.NotFound, "No request with the id '%s' is among the latest %d that have ended.",
 			c.values["id"], admin.RecentMax)

@@ -116,8 +116,5 @@ func TestTracesReachACollector(t *testing.T) {
 
 // lives are the requests that have ended.
 func (s *server) lives() []*admin.Life {
-	o := &s.gateway.operations
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.recent.List(admin.Filter{}, 10)
+	return s.gateway.records.Recent(admin.Filter{}, 10)
 }

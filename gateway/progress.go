@@ -9,7 +9,7 @@ import (
 // timings tells where the time of the turn's answer went and who computed it.
 func (t *turn) timings() *openai.Timings {
 	told := openai.TimingsOf(t.spent())
-	told.Route = routeOf(t.call)
+	told.Route = t.call.record.Routing()
 	return told
 }
 
@@ -24,12 +24,7 @@ func (t *turn) spent() parley.Usage {
 	if seen.progress != nil {
 		u.CachedTokens = seen.progress.CachedTokens
 	}
-	u.Queued = t.call.place.Status().Waited
-	story := &t.call.story
-	if story.firstToken > 0 {
-		u.Prefill = max(story.firstToken-u.Queued, 0)
-		u.Decode = story.lastTokenAt[0].Sub(t.call.started) - story.firstToken
-	}
+	t.call.record.Measured(&u)
 	return u
 }
 
@@ -39,14 +34,6 @@ func (t *turn) notes() []any {
 		return nil
 	}
 	return []any{openai.TimingsNote{Type: openai.TimingsPart, Timings: *t.timings()}}
-}
-
-// routeOf says who computed an answer and why.
-func routeOf(c *call) openai.Route {
-	told := openai.RouteOf(c.story.routing)
-	told.TTFTMs = float64(c.story.firstToken.Microseconds()) / 1000
-	told.CostMicros = int64(c.bill.total())
-	return told
 }
 
 // shownTimings returns what is known of the times of an answer, nil if nothing.

@@ -75,7 +75,7 @@ func (m *model) outputTokens(param string, promptTokens int, g *openai.Generatio
 func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *parley.Request {
 	c.seeded = g.Seeded
 	job := &parley.Request{
-		ID:          c.id,
+		ID:          c.record.ID,
 		Model:       m.ID,
 		Prompt:      prompt,
 		Choices:     g.Choices,
@@ -120,14 +120,14 @@ func (c *call) generate(
 	}()
 	for i, job := range jobs {
 		if len(jobs) > 1 {
-			job.ID = fmt.Sprintf("%s-%d", c.id, i)
+			job.ID = fmt.Sprintf("%s-%d", c.record.ID, i)
 		}
-		c.story.promptTokens += len(job.Prompt)
+		c.record.AddPrompt(len(job.Prompt))
 	}
 	c.bytes.release() // what is left of the body fits the context
-	c.story.handed = max(c.gateway.config.Now().Sub(c.started), 1)
+	c.record.Handed()
 	work := c.run(m, held, jobs, 0, bill)
-	c.place = work.Waiter
+	c.record.SetWaiter(work.Waiter)
 	a = answer.New(answer.Options{
 		Work:        work,
 		Requests:    jobs,
@@ -137,7 +137,7 @@ func (c *call) generate(
 		Reader:      reads,
 		Screening:   c.outputPolicy(),
 		Judged:      c.outsideJudge(),
-		Seen:        c.seeDelta,
+		Seen:        c.record.Delta,
 		Settled:     bill.settle,
 		NoticeEvery: c.gateway.config.Admission.NoticeEvery,
 	})
@@ -150,13 +150,13 @@ func (c *call) generate(
 // run hands the call's requests to the pipeline, at most so many at once. The caller
 // must stop the generation.
 func (c *call) run(m *model, held *answer.Constraint, jobs []*parley.Request, atOnce int, b *bill) *infer.Generation {
-	return c.gateway.pipeline.Run(c.travels(c.request.Context()), &infer.Job{
+	return c.gateway.pipeline.Run(c.record.Travel(c.request.Context()), &infer.Job{
 		Model:      m.pipeline,
 		Requests:   jobs,
 		AtOnce:     atOnce,
-		Names:      []string{c.id, c.clientRequestID()},
-		Arrived:    c.started,
-		Background: c.background,
+		Names:      []string{c.record.ID, c.record.ClientID},
+		Arrived:    c.record.Started,
+		Background: c.record.Background,
 		Share:      c.sharing(m),
 		Wrap:       held.Worker,
 		Loose:      held.Loosely(),

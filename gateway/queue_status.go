@@ -11,11 +11,11 @@ import (
 
 // tellWait puts what is known of the waiting into the headers.
 func (c *call) tellWait() {
-	if c.place == nil {
+	if c.record.Waiter() == nil {
 		return
 	}
-	s, h := c.place.Status(), c.Header()
-	if c.story.shared {
+	s, h := c.record.Waiter().Status(), c.Header()
+	if c.record.Shared() {
 		h.Set("X-Answer-Shared", "true")
 	}
 	h.Set("X-Queue-Wait", seconds(s.Waited))

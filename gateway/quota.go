@@ -77,7 +77,7 @@ func userAccount(who *tenant.Identity) string {
 // of which a digest is kept.
 func (c *call) countEndUser(body []byte) error {
 	limits := c.identity.EndUserLimits
-	if limits == (limit.Limits{}) || c.light || c.background {
+	if limits == (limit.Limits{}) || c.light || c.record.Background {
 		return nil
 	}
 	name := openai.EndUser(body)
@@ -88,7 +88,7 @@ func (c *call) countEndUser(body []byte) error {
 	account := limit.Account{Name: c.identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
 		Limits: limits}
 	s := &slot{book: c.gateway.limits, next: c.slot, hold: limit.Hold{
-		ID:       c.id + "-user",
+		ID:       c.record.ID + "-user",
 		Group:    c.identity.Organization,
 		Accounts: []limit.Account{account},
 		Use:      fullUse,

@@ -240,7 +240,7 @@ func (r *reply) add(p answer.Piece) {
 		r.log.Call(c.Index, c.ID, c.Name, c.Arguments)
 	}
 	if p.Finish != "" {
-		r.call.story.finish = p.Finish
+		r.call.record.SetFinish(p.Finish)
 	}
 }
 
@@ -270,7 +270,7 @@ var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", a
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
 func (r *reply) complete(out eventSink) error {
-	finish := r.call.story.finish
+	finish := r.call.record.Finish()
 	now := r.gateway.config.Now()
 	cut := cutBy[finish]
 	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
@@ -302,7 +302,7 @@ func (r *reply) broken(err error, out eventSink) error {
 	if !begun || openai.CodeOf(err) == parley.Cancelled {
 		return err
 	}
-	r.call.err = err
+	r.call.record.Fail(err)
 	_, events := r.log.Take()
 	return out.send(events)
 }
@@ -314,7 +314,7 @@ func (r *reply) failed(err error) error {
 		status = convo.Cancelled
 		r.log.Cancel()
 	} else {
-		r.log.Fail(openai.ResponseErrorOf(err, r.call.id))
+		r.log.Fail(openai.ResponseErrorOf(err, r.call.record.ID))
 	}
 	events := r.log.Peek()
 	why, ok := errors.AsType[*parley.Error](err)
@@ -326,8 +326,9 @@ func (r *reply) failed(err error) error {
 
 // tell sends an error that is not the response's own as the last event.
 func (r *reply) tell(err error, out eventSink) error {
-	r.call.err = err
-	event, failed := openai.Encode(openai.NewErrorEvent(openai.Describe(err, r.call.id).Body.Error, r.log.Next()))
+	r.call.record.Fail(err)
+	detail := openai.Describe(err, r.call.record.ID).Body.Error
+	event, failed := openai.Encode(openai.NewErrorEvent(detail, r.log.Next()))
 	if failed != nil {
 		return failed
 	}
@@ -358,7 +359,7 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 
 func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
 	r.call.bill.close()
-	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.bill.total()), Err: why}
+	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.record.Cost()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

@@ -24,7 +24,7 @@ func (g *Gateway) rerank(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.story.model = model.ID
+	c.record.SetModel(model.ID)
 	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (g *Gateway) rerank(c *call) error {
 	if err != nil {
 		return err
 	}
-	tokens := c.story.promptTokens
+	tokens := c.record.PromptTokens()
 	return c.reply(http.StatusOK, openai.Ranking{
 		ID: "rerank-" + c.suffix, Model: model.ID,
 		Usage:   openai.EmbeddingUsage{PromptTokens: tokens, TotalTokens: tokens},

@@ -85,7 +85,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	request.Shape.Model = model.ID
 	begun := g.config.Now()
 	past, err := g.recall(c, request)
-	c.took(ledger.History, begun)
+	c.record.Took(ledger.History, begun)
 	if err != nil {
 		return err
 	}
@@ -140,17 +140,17 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eve
 // compute answers in the background, as a request of its own in metrics and
 // log.
 func (g *Gateway) compute(alone *call, r *reply) {
-	alone.inference = true
-	g.metrics.inFlight.Inc()
+	alone.record.Infer()
 	defer g.finish(alone)
 	defer func() {
 		if p := recover(); p != nil {
-			alone.err = parley.PanicError(p)
-			_ = r.failed(alone.err) // the panic is what the log tells
+			err := parley.PanicError(p)
+			alone.record.Fail(err)
+			_ = r.failed(err) // the panic is what the log tells
 		}
 	}()
 	if err := r.stream(nowhere{}); err != nil {
-		alone.err = err
+		alone.record.Fail(err)
 	}
 }
 
@@ -162,7 +162,9 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone := *c
 	alone.response = &response{}
 	alone.request = c.request.WithContext(ctx)
-	alone.detached, alone.rest, alone.stream, alone.err, alone.story, alone.revoke = nil, nil, nil, nil, story{}, nil
+	alone.detached, alone.rest, alone.stream, alone.revoke = nil, nil, nil, nil
+	alone.record = c.record.Continue()
+	alone.record.Who = &alone.identity
 	held := c.handOver()
 	alone.slot = held
 	alone.revocable(cancel)

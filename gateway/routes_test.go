@@ -212,7 +212,7 @@ func TestPanicInHandler(t *testing.T) {
 		if status != 500 || strings.Contains(body, "no time") {
 			t.Errorf("%d: %s", status, body)
 		}
-		s.wantLog("level=ERROR", "no time", "metrics.go")
+		s.wantLog("level=ERROR", "no time", "request.go")
 		s.wantMetric("parley_requests_in_flight", "0")
 	})
 }

@@ -235,8 +235,8 @@ func (c *call) askModerators(text string, origin safety.Origin, part int) (block
 	found, down := keeper.Moderate(c.request.Context(), ruling, text, output, c.askGuard)
 	for name, err := range down {
 		closed := ruling.ClosedWithout(name, output)
-		c.gateway.metrics.moderatorFailures.WithLabelValues(name).Inc()
-		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.id, "refused",
+		c.gateway.records.ModeratorFailed(name)
+		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.record.ID, "refused",
 			closed, "error", err)
 		if closed {
 			return false, parley.Errorf(parley.Unavailable,
@@ -291,9 +291,9 @@ func (c *call) noteSafety(direction string, origin safety.Origin, part int, text
 	for _, d := range decisions {
 		e := safety.Event{
 			Time:      c.gateway.config.Now(),
-			Request:   c.id,
+			Request:   c.record.ID,
 			Tenant:    c.identity.Organization,
-			Model:     c.story.model,
+			Model:     c.record.Model(),
 			Direction: direction,
 			Origin:    origin,
 			Part:      part,
@@ -321,7 +321,7 @@ func (c *call) noteSafety(direction string, origin safety.Origin, part int, text
 // noteworthy counts decisions, and returns those that are told one by one.
 func (c *call) noteworthy(direction string, decisions []safety.Decision) []safety.Decision {
 	for _, d := range decisions {
-		c.gateway.metrics.safety.WithLabelValues(direction, d.Category.String(), string(d.Action)).Inc()
+		c.gateway.records.Found(direction, d.Category.String(), string(d.Action))
 	}
 	room := findingsMost - c.screening.noted
 	if len(decisions) <= room {
@@ -339,7 +339,7 @@ func (c *call) noteworthy(direction string, decisions []safety.Decision) []safet
 // tellUnnoted logs how many findings of a request were not told one by one.
 func (c *call) tellUnnoted() {
 	if n := c.screening.unnoted; n > 0 {
-		c.gateway.config.Log.Info("safety", "request_id", c.id, "tenant", c.identity.Organization, "model",
-			c.story.model, "more_findings", n)
+		c.gateway.config.Log.Info("safety", "request_id", c.record.ID, "tenant", c.identity.Organization, "model",
+			c.record.Model(), "more_findings", n)
 	}
 }

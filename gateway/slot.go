@@ -58,10 +58,10 @@ func isLight(method, route string) bool {
 // client waits for is counted when it reserves its tokens: it would else occupy the
 // caller's slots while it waits for room.
 func (g *Gateway) takeSlot(c *call) error {
-	if c.background || !strings.HasPrefix(c.route, "/v1/") {
+	if c.record.Background || !strings.HasPrefix(c.record.Route, "/v1/") {
 		return nil
 	}
-	c.light = isLight(c.request.Method, c.route)
+	c.light = isLight(c.request.Method, c.record.Route)
 	if c.light {
 		return g.take(c, lightUse)
 	}
@@ -74,7 +74,7 @@ func (g *Gateway) take(c *call, use limit.Use) error {
 		return nil
 	}
 	s := &slot{book: g.limits,
-		hold: limit.Hold{ID: c.id + "-slot", Group: c.identity.Organization, Accounts: c.accounts, Use: use}}
+		hold: limit.Hold{ID: c.record.ID + "-slot", Group: c.identity.Organization, Accounts: c.accounts, Use: use}}
 	if err := c.reserveHold(c.request.Context(), &s.hold, ""); err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func (c *call) reserveHold(ctx context.Context, h *limit.Hold, model string) err
 		if v.Refused == "" {
 			return nil
 		}
-		if !c.background || v.Wait < 0 {
-			g.metrics.limited.WithLabelValues(string(v.Refused)).Inc()
+		if !c.record.Background || v.Wait < 0 {
+			g.records.Limited(string(v.Refused))
 			return refusedBy(&v.Refusal, whoseLimit(&c.identity, h, &v.Refusal), model)
 		}
 		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {

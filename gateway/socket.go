@@ -110,7 +110,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	conn, err := websocket.Accept(c.response, c.request,
 		&websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols})
 	if err != nil {
-		c.err = parley.Invalid("", "no WebSocket: %v", err) // the client was told
+		c.record.Fail(parley.Invalid("", "no WebSocket: %v", err)) // the client was told
 		return nil
 	}
 	conn.SetReadLimit(g.config.BodyBytesMax)
@@ -164,14 +164,14 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	g := s.gateway
 	one := *c
 	one.suffix = randomSuffix()
-	one.id, one.started = "req_"+one.suffix, g.config.Now()
+	one.record = c.record.Continue()
+	one.record.ID, one.record.Started, one.record.Who = "req_"+one.suffix, g.config.Now(), &one.identity
 	// headers have nowhere to go
 	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
 	one.slot, one.light, one.bytes = nil, false, f.held
-	one.inference = true
-	g.metrics.inFlight.Inc()
+	one.record.Infer()
 	defer g.finish(&one)
 	err := one.guarded(func(c *call) error {
 		if g.draining.Load() {
@@ -192,11 +192,11 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	if err == nil {
 		return nil
 	}
-	one.err = err
+	one.record.Fail(err)
 	if s.ctx.Err() != nil {
 		return s.ctx.Err()
 	}
-	body, err := openai.Encode(failed(openai.Describe(err, one.id).Body.Error))
+	body, err := openai.Encode(failed(openai.Describe(err, one.record.ID).Body.Error))
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/hijack"
-	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
 
@@ -129,7 +128,7 @@ func (s *stream) sendPiece(p *answer.Piece, form shape) error {
 
 // end sends what closes a stream that went well.
 func (s *stream) end(u parley.Usage, form shape, includeUsage bool) error {
-	return s.endWith(openai.UsageOf(u), s.call.timings(u), form, includeUsage)
+	return s.endWith(openai.UsageOf(u), s.call.record.Timings(u), form, includeUsage)
 }
 
 func (s *stream) endWith(u openai.Usage, timings *openai.Timings, form shape, includeUsage bool) error {
@@ -154,7 +153,7 @@ func (s *stream) ping() error {
 	if s.call.socket != nil {
 		return nil
 	}
-	if where := s.call.place.Status(); where.Waiting {
+	if where := s.call.record.Waiter().Status(); where.Waiting {
 		return s.write(where.Comment())
 	}
 	return s.write([]byte(": ping\n\n"))
@@ -196,7 +195,7 @@ func (s *stream) write(frame []byte) error {
 		err = s.control.FlushError()
 	}
 	if first {
-		s.call.spent[ledger.Write] = time.Since(begun)
+		s.call.record.Wrote(time.Since(begun))
 	}
 	if err != nil {
 		s.broken = true

@@ -310,7 +310,7 @@ func (t *turn) follow(ctx context.Context, out *stream, form shape) error {
 
 // add takes in what the model said, and tells those who follow.
 func (t *turn) add(pieces []answer.Piece) {
-	t.told.add(pieces, t.call.story.promptTokens)
+	t.told.add(pieces, t.call.record.PromptTokens())
 	t.gateway.keeper.tell(t.id.Message)
 }
 

@@ -82,10 +82,9 @@ func (t *turn) respond() error {
 // computeTurn answers a turn in the background, as a request of its own in
 // metrics and log.
 func (g *Gateway) computeTurn(alone *call, t *turn) {
-	alone.inference = true
-	g.metrics.inFlight.Inc()
+	alone.record.Infer()
 	defer g.finish(alone)
-	alone.err = t.run()
+	alone.record.Fail(t.run())
 }
 
 // followTurn answers GET /v1/conversations/{id}/messages/{item}/stream: what

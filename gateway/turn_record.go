@@ -145,7 +145,7 @@ func (t *turn) ending(o convo.Outcome) debt {
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 	t.call.bill.close()
-	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.bill.total())}
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.record.Cost())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:
 		o.Status = convo.Cancelled

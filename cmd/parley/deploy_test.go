@@ -17,11 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"parley"
 	"parley/gateway"
+	"parley/gateway/record"
 	"parley/internal/testkit"
+
+	"github.com/goccy/go-yaml"
 )
 
 // A ruleFile is what is read of the alert rules.
@@ -202,7 +203,7 @@ func failingMetrics(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	served[0].Worker = failingWorker{[]parley.Model{{ID: served[0].ID, ContextTokens: served[0].ContextTokens}}}
-	registry := gateway.NewRegistry()
+	registry := record.NewRegistry()
 	front, err := gateway.New(gateway.Config{Models: served, Registry: registry})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"parley/gateway"
+	"parley/gateway/record"
 	"parley/worker/host"
 )
 
@@ -33,7 +34,7 @@ func startInside(model string, from *folderCommand) (*insideServer, *client, err
 		s.models = []modelPath{{path: model}}
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	registry := gateway.NewRegistry()
+	registry := record.NewRegistry()
 	x := &insideServer{}
 	if x.hosts, _, err = startHosts(s, registry, quiet, io.Discard); err != nil {
 		return nil, nil, errors.Join(err, x.Close())

@@ -18,17 +18,18 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/cobra"
-
 	"parley/gateway"
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
+	"parley/gateway/record"
 	"parley/internal/builtin"
 	"parley/internal/gctune"
 	"parley/model/weights"
 	"parley/web"
 	"parley/worker/host"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 )
 
 func newServe() *cobra.Command {
@@ -84,7 +85,7 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	}
 	defer listener.Close()
 	log := s.logger()
-	registry := gateway.NewRegistry()
+	registry := record.NewRegistry()
 	kept, err := openStores(ctx, s, registry, log)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"parley/gateway"
+	"parley/gateway/record"
 )
 
 // fetch sends a request to the server and reads the whole answer as JSON.
@@ -110,7 +110,7 @@ func TestStoreThatCannotBe(t *testing.T) {
 	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
 		s := defaultSettings()
 		s.store = dsn
-		if _, err := openStores(t.Context(), s, gateway.NewRegistry(), s.logger()); err == nil ||
+		if _, err := openStores(t.Context(), s, record.NewRegistry(), s.logger()); err == nil ||
 			!strings.Contains(err.Error(), "--store") {
 			t.Errorf("%s gives %v", dsn, err)
 		}

@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
 	{"fleet/discover", "sim/plan"},
+	{"gateway/record"},
 	{"gateway/answer", "gateway/hijack"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},

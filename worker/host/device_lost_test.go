@@ -16,6 +16,7 @@ import (
 	"parley/fleet"
 	"parley/fleet/discover"
 	"parley/gateway"
+	"parley/gateway/record"
 )
 
 // A mortal backend computes until its device is lost, as CUDA's does: from then on
@@ -91,7 +92,7 @@ func startPair(t *testing.T) *pair {
 	served.Worker = f
 	g, err := gateway.New(gateway.Config{
 		Models:   []gateway.Served{served},
-		Registry: gateway.NewRegistry(),
+		Registry: record.NewRegistry(),
 		Log:      slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

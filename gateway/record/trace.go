@@ -1,52 +1,37 @@
-package gateway
+package record
 
 import (
 	"crypto/rand"
-	"encoding/hex"
-	"net/http"
-	"time"
 
 	"parley"
 	"parley/gateway/admin"
 )
 
-// A traced request is one whose place in a trace is known.
-type traced struct {
+// A trace is the place of a request in a trace; the zero value is in none.
+type trace struct {
 	// parent is where it came from; here is its own place.
 	parent [8]byte
 	here   parley.Trace
+	// sends is set where spans are sent to a collector.
+	sends bool
 }
 
-// beginTrace takes up the trace that a request belongs to, or begins one where
-// traces are sent. Whoever works for it is told of it by the context.
-func (g *Gateway) beginTrace(r *http.Request) (traced, *http.Request) {
-	came, ok := parley.ParseTrace(r.Header.Get("Traceparent"))
-	if !ok && g.config.Traces == nil {
-		return traced{}, r
+// beginTrace takes up the trace that a request belongs to by its header, or begins one
+// where spans are sent.
+func beginTrace(traceparent string, sends bool) trace {
+	came, ok := parley.ParseTrace(traceparent)
+	if !ok && !sends {
+		return trace{}
 	}
-	t := traced{parent: came.Span, here: came}
+	t := trace{parent: came.Span, here: came, sends: sends}
 	if !ok {
 		rand.Read(t.here.ID[:]) // never fails
 		t.here.Sampled = true
 	}
-	if g.config.Traces != nil { // who sends no spans stands between nobody
+	if sends { // a server that sends no spans has no place of its own
 		rand.Read(t.here.Span[:])
 	}
-	return t, r.WithContext(parley.WithTrace(r.Context(), t.here))
-}
-
-// endTrace sends what became of a call, with a span for each stage.
-func (g *Gateway) endTrace(c *call, l *admin.Life, elapsed time.Duration) {
-	t := &c.traced
-	if t.here.ID == [16]byte{} {
-		return
-	}
-	l.TraceID = hex.EncodeToString(t.here.ID[:])
-	if g.config.Traces == nil || !t.here.Sampled {
-		return
-	}
-	legs, _ := c.journey.Legs()
-	g.config.Traces.Export(spansOf(t, l.Tell(), legs, elapsed))
+	return t
 }
 
 // operations of the conventions for generative AI, by route.
@@ -62,7 +47,7 @@ func operationOf(route string) string {
 
 func spanName(l *admin.Life) string { return operationOf(l.Route) + " " + l.Model }
 
-// spanError is empty for what is no fault of ours.
+// spanError is empty for what is not a fault of the server.
 func spanError(l *admin.Life) string {
 	if l.Outcome == admin.Failed || l.Outcome == admin.TurnedAway {
 		return l.Error

@@ -1,0 +1,248 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"parley"
+	"parley/gateway/infer"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/openai"
+	"parley/gateway/tenant"
+)
+
+// An About is what is known of a request before it is worked on.
+type About struct {
+	// ID names the request everywhere; ClientID is the client's own name for it.
+	ID, ClientID string
+	Route        string
+	Started      time.Time
+	// The caller's identity.
+	Who *tenant.Identity
+	// Background requests have no client that waits: their times are not counted
+	// against objectives.
+	Background bool
+}
+
+// A Request is the record of one request. What is written to it while an answer is
+// generated is written by the goroutine that generates it.
+type Request struct {
+	About
+	metrics *Metrics
+	now     func() time.Time
+	// inference is set for requests that reach a worker.
+	inference bool
+	err       error
+	trace     trace
+	// journey has the attempts, waiter the position in the queue, once there are any.
+	journey *parley.Journey
+	waiter  *infer.Waiter
+	model   string
+	answer  answerRecord
+	stages  ledger.Stages
+}
+
+// An answerRecord is what is known of the answer to a request.
+type answerRecord struct {
+	// format and tools are what the answer is constrained to.
+	format string
+	tools  int
+
+	promptTokens, outputTokens int
+	usage                      parley.Usage
+	// handed is when, after its arrival, the request was ready for a worker.
+	handed, firstToken time.Duration
+	// lastTokenAt is when the newest token of each choice came.
+	lastTokenAt []time.Time
+	finish      parley.Finish
+	// shared answers were computed for another request.
+	shared bool
+	// objective is the index of the one that holds for the request.
+	objective int
+	// routing is the worker that computed the answer last; nil where there is one worker.
+	routing *parley.Routing
+	// cost is what was charged for the newest generation, in millionths.
+	cost atomic.Int64
+}
+
+// Continue returns a record for work that continues when the request has ended, in the
+// background: with its names and its place in the trace, and no answer yet.
+func (q *Request) Continue() *Request {
+	return &Request{
+		About:     q.About,
+		metrics:   q.metrics,
+		now:       q.now,
+		inference: q.inference,
+		trace:     q.trace,
+		journey:   q.journey,
+		waiter:    q.waiter,
+		stages:    q.stages,
+	}
+}
+
+// Beside returns a record for a question of the server's own that is asked for the
+// request, such as for a title: it begins now, and its id ends with what.
+func (q *Request) Beside(what string) *Request {
+	b := q.Continue()
+	b.ID += "-" + what
+	b.Started, b.stages = q.now(), ledger.Stages{}
+	return b
+}
+
+// Infer notes that the request reaches a worker: it is in flight until it is finished.
+func (q *Request) Infer() {
+	q.inference = true
+	q.metrics.inFlight.Inc()
+}
+
+// Fail notes why the request failed.
+func (q *Request) Fail(err error) { q.err = err }
+
+// SetModel notes the model that was asked for.
+func (q *Request) SetModel(id string) { q.model = id }
+
+// Model returns the model that was asked for.
+func (q *Request) Model() string { return q.model }
+
+// SetObjective notes by its index which objective holds for the request.
+func (q *Request) SetObjective(index int) { q.answer.objective = index }
+
+// SetFinish notes why the answer ended, where that is not what the worker said.
+func (q *Request) SetFinish(f parley.Finish) { q.answer.finish = f }
+
+// Finish returns why the answer ended.
+func (q *Request) Finish() parley.Finish { return q.answer.finish }
+
+// Constrain notes that the answer is constrained to a format, or to the given number of
+// callable tools.
+func (q *Request) Constrain(format string, tools int) {
+	q.answer.format, q.answer.tools = format, tools
+	if format != "" {
+		q.metrics.constrained.WithLabelValues(format).Inc()
+	}
+	if tools > 0 {
+		q.metrics.constrained.WithLabelValues("tools").Inc()
+	}
+}
+
+// AddPrompt counts the tokens of a prompt.
+func (q *Request) AddPrompt(tokens int) { q.answer.promptTokens += tokens }
+
+// PromptTokens returns how many tokens the prompts have.
+func (q *Request) PromptTokens() int { return q.answer.promptTokens }
+
+// OutputTokens returns how many tokens were generated so far.
+func (q *Request) OutputTokens() int { return q.answer.outputTokens }
+
+// Usage returns what the worker reported so far.
+func (q *Request) Usage() parley.Usage { return q.answer.usage }
+
+// Shared reports whether the answer was computed for another request.
+func (q *Request) Shared() bool { return q.answer.shared }
+
+// Handed notes that the request is ready for a worker.
+func (q *Request) Handed() { q.answer.handed = max(q.now().Sub(q.Started), 1) }
+
+// SetWaiter notes where the request stands in the queue.
+func (q *Request) SetWaiter(w *infer.Waiter) { q.waiter = w }
+
+// Waiter returns where the request stands in the queue; nil if it never was in it.
+func (q *Request) Waiter() *infer.Waiter { return q.waiter }
+
+// Travel returns a context in which the attempts of the request are recorded.
+func (q *Request) Travel(ctx context.Context) context.Context {
+	if q.journey == nil {
+		q.journey = &parley.Journey{Traced: q.trace.sends && q.trace.here.Sampled}
+	}
+	return parley.WithJourney(ctx, q.journey)
+}
+
+// WithTrace returns a context that has the request's place in its trace, if it is in one.
+func (q *Request) WithTrace(ctx context.Context) context.Context {
+	if q.trace == (trace{}) {
+		return ctx
+	}
+	return parley.WithTrace(ctx, q.trace.here)
+}
+
+// Charge notes what the newest generation costs; 0 while that is not known.
+func (q *Request) Charge(cost limit.Micros) { q.answer.cost.Store(int64(cost)) }
+
+// Cost returns what the newest generation costs.
+func (q *Request) Cost() limit.Micros { return limit.Micros(q.answer.cost.Load()) }
+
+// Routing returns which worker computed the answer and why.
+func (q *Request) Routing() openai.Route {
+	told := openai.RouteOf(q.answer.routing)
+	told.TTFTMs = millis(q.answer.firstToken)
+	told.CostMicros = int64(q.Cost())
+	return told
+}
+
+// Timings returns where the time of an answer with this usage went, and what it cost.
+func (q *Request) Timings(u parley.Usage) *openai.Timings {
+	t := openai.TimingsOf(u)
+	t.CostMicros = int64(q.Cost())
+	return t
+}
+
+// Measured completes the usage of an answer that ended before the worker reported its
+// times, by what was seen here.
+func (q *Request) Measured(u *parley.Usage) {
+	u.Queued = q.waiter.Status().Waited
+	if a := &q.answer; a.firstToken > 0 {
+		u.Prefill = max(a.firstToken-u.Queued, 0)
+		u.Decode = a.lastTokenAt[0].Sub(q.Started) - a.firstToken
+	}
+}
+
+// Delta counts what came of an answer.
+func (q *Request) Delta(choice int, came infer.Step) {
+	a, m, d := &q.answer, q.metrics, came.Delta
+	now := q.now()
+	if d.Routing != nil {
+		a.routing = d.Routing
+	}
+	if n := d.Count(); n > 0 {
+		if a.firstToken == 0 {
+			a.firstToken = now.Sub(q.Started)
+			if !q.Background { // it may wait for hours
+				m.promises.of[a.objective].first.see(a.firstToken)
+			}
+		}
+		a.outputTokens += n
+		a.shared = came.Shared
+		if !came.Shared {
+			m.outputTokens.Add(float64(n))
+		}
+		q.tokens(choice, n, now)
+	}
+	if d.Finish != "" {
+		a.finish = d.Finish
+		m.finishes.WithLabelValues(string(d.Finish)).Inc()
+	}
+	if u := d.Usage; u != nil {
+		a.usage.CachedTokens += u.CachedTokens
+		a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
+		a.usage.Beside(u)
+		m.promptTokens.Add(float64(u.PromptTokens))
+		m.cachedTokens.Add(float64(u.CachedTokens))
+	}
+}
+
+// tokens observes the time between the tokens of one choice.
+func (q *Request) tokens(choice, n int, now time.Time) {
+	a := &q.answer
+	for choice >= len(a.lastTokenAt) {
+		a.lastTokenAt = append(a.lastTokenAt, time.Time{})
+	}
+	if last := a.lastTokenAt[choice]; !last.IsZero() && !q.Background {
+		q.metrics.promises.of[a.objective].later.see(now.Sub(last) / time.Duration(n))
+	}
+	a.lastTokenAt[choice] = now
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
