@@ -155,7 +155,7 @@ func TestKeysAreShown(t *testing.T) {
 }
 
 // TestWebSocketKeys connects with a header and, as pages do, with a protocol; a
-// key that is blocked ends at the next request on the connection.
+// key that is blocked ends the connection, also after it has answered.
 func TestWebSocketKeys(t *testing.T) {
 	s, rig := startGuarded(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, newStoreName(t))
 	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
@@ -178,8 +178,13 @@ func TestWebSocketKeys(t *testing.T) {
 	yes := true
 	must(rig.store.ChangeKey(t.Context(), id, tenant.KeyChange{Blocked: &yes}))(t)
 	must(0, rig.ring.Refresh(t.Context()))(t)
-	sendFrame(t, conn, chatBody(""))
-	framesUntil(t, conn, "This API key is blocked")
+	if _, frame, err := conn.Read(t.Context()); err == nil {
+		t.Errorf("the connection of a blocked key is open: %s", frame)
+	}
+	if _, response, err := s.dial("/v1/chat/completions", bearer(secret)...); err == nil ||
+		response.StatusCode != 401 && response.StatusCode != 403 {
+		t.Errorf("a blocked key connects: %v", err)
+	}
 }
 
 // TestTenantsSeeTheirOwn makes things with one key and looks for them with keys

@@ -171,6 +171,7 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	one.request = c.request.Clone(s.ctx)
 	one.request.Header.Del("Idempotency-Key") // it was for the connection
 	one.slot, one.light, one.bytes = nil, false, f.held
+	one.revoke = nil // that of the connection
 	one.record.Infer()
 	defer g.finish(&one)
 	err := one.guarded(func(c *call) error {
