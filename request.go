@@ -56,7 +56,7 @@ type Request struct {
 	// conversation. A router prefers the worker that had the last one where it cannot
 	// see which tokens a worker has cached. Workers do not see it.
 	Session string `json:"-"`
-	// Background work is computed only in passes in which nobody else has any: it
+	// Background work is computed only in passes without other work: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is
 	// told.
@@ -65,11 +65,11 @@ type Request struct {
 	// Expired work is dropped before it is computed.
 	Deadline time.Time `json:",omitzero"`
 	// Salt keeps the request's context from being shared with requests of
-	// another salt, but for its first PublicTokens tokens, such as a system prompt that
-	// everybody has: the blocks that lie in them are shared with all.
+	// another salt, but for its first PublicTokens tokens, such as a common system
+	// prompt: the blocks that lie in them are shared with all.
 	Salt         Salt `json:",omitzero"`
 	PublicTokens int  `json:",omitzero"`
-	// SinkTokens, if positive, lets the text outgrow the context: its first so many
+	// SinkTokens, if positive, lets the text outgrow the context: its first SinkTokens
 	// tokens stay in view, and as many of the latest as there is room for; what
 	// stood between them is forgotten. With 0 a prompt that is too long is
 	// refused, and an answer ends where the context does.
@@ -93,8 +93,8 @@ type Partial struct {
 	Done   bool
 }
 
-// A Purpose is what an answer is for. Somebody who types waits for a completion
-// with far less patience than for an answer in a conversation.
+// A Purpose is what an answer is for. A user who types has far
+// less patience for a completion than for an answer in a conversation.
 type Purpose string
 
 // The purposes.
@@ -154,11 +154,11 @@ type Sampling struct {
 type Stop struct {
 	// Strings end it when they appear in the text; they may straddle tokens.
 	// The engine ends the request in that step. The tokens that spell the string
-	// are in the delta; whoever shows text cuts it.
+	// are in the delta; the reader of the text cuts it.
 	Strings []string `json:",omitzero"`
 	// Tokens end it when chosen, and are part of the delta.
 	Tokens []Token `json:",omitzero"`
-	// IgnoreEnd goes on past the model's own end-of-text tokens.
+	// IgnoreEnd continues past the model's own end-of-text tokens.
 	IgnoreEnd bool `json:",omitzero"`
 }
 

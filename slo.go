@@ -24,7 +24,7 @@ func DefaultSLO() SLO {
 }
 
 // FirstToken returns the longest wait for the first token of a request of which
-// so many prompt tokens were cached; 0 if none is promised.
+// cachedTokens of the prompt were cached; 0 if none is promised.
 func (s *SLO) FirstToken(promptTokens, cachedTokens int) time.Duration {
 	if s.CachedTTFT > 0 && promptTokens > 0 && 2*cachedTokens >= promptTokens {
 		return s.CachedTTFT

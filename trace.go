@@ -7,7 +7,7 @@ import (
 )
 
 // A Trace names the place of a request in a trace that may span many programs, as
-// the header traceparent of W3C Trace Context does. The zero value is none.
+// the header traceparent of W3C Trace Context does. The zero value is not a trace.
 type Trace struct {
 	ID   [16]byte
 	Span [8]byte
@@ -15,7 +15,7 @@ type Trace struct {
 	Sampled bool
 }
 
-// ParseTrace reads a traceparent header; ok is false if it is none.
+// ParseTrace reads a traceparent header; ok is false if it is not one.
 func ParseTrace(header string) (t Trace, ok bool) {
 	parts := strings.Split(header, "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 ||

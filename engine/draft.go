@@ -12,16 +12,15 @@ import (
 	"parley/engine/spec"
 )
 
-// A Draft is a smaller network with the same vocabulary, which guesses what
-// the engine's own will choose.
+// A Draft is a smaller model with the same vocabulary, which drafts the tokens
+// that the engine's own model will probably choose.
 //
-// Its key/value pool has as many blocks as the other one and is used through
-// the same block tables: where a sequence has its keys in one, it has them in
-// the other. So there is no second account of blocks. What lies in a block
-// of the draft pool may be missing or out of date, for blocks are shared,
-// copied and given to others without the draft network being asked; it
-// remembers of each which tokens it computed there, and reads again what it
-// has to. Answers never depend on it.
+// Its key/value pool has as many blocks as the engine's and is addressed through
+// the same block tables: a block has the same number in both pools, so blocks are
+// accounted for once. The contents of a draft block may be missing or stale,
+// because blocks are shared, copied and reassigned without regard to the draft
+// model. For each block the drafter remembers which tokens it computed there, and
+// recomputes what does not match. Answers never depend on the draft pool.
 type Draft struct {
 	// Forward computes a step of the draft network.
 	Forward func(step *compute.Step, logits []float32)

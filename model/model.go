@@ -132,7 +132,7 @@ func (m *Model) Launch(step *compute.Step, draws []compute.Draw) {
 // AwaitChosen returns what the oldest step that was launched has chosen.
 func (m *Model) AwaitChosen() []parley.Token { return m.net.be.(compute.Chooser).AwaitChosen() }
 
-// KVShape returns the geometry of a pool of so many blocks of the type for the model.
+// KVShape returns the geometry of a pool of blocks blocks of the given type for the model.
 func KVShape(cfg *weights.Config, blocks int, kind compute.KVType) compute.KVShape {
 	return compute.KVShape{
 		Layers:  cfg.Layers,

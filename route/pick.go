@@ -178,7 +178,7 @@ func (r *Router) Cached(q *Request, now time.Time) (tokens int, known bool) {
 	r.filter(q, &d)
 	for i := range r.ranked {
 		c := &r.ranked[i]
-		if c.tells(q) {
+		if c.knowable(q) {
 			known = true
 			c.hold(r, q)
 			tokens = max(tokens, c.cached)
@@ -196,9 +196,9 @@ func (r *Router) lookUp(q *Request, now time.Time) {
 	}
 }
 
-// tells reports whether it can be known what a candidate holds of a prompt. Less than
+// knowable reports whether it can be known what a candidate holds of a prompt. Less than
 // a block is never cached.
-func (c *candidate) tells(q *Request) bool {
+func (c *candidate) knowable(q *Request) bool {
 	return c.w.index != nil && (len(c.w.index.keys) > 0 || q.PromptTokens < c.w.BlockTokens)
 }
 
@@ -255,7 +255,7 @@ func (r *Router) rate(q *Request) (known bool) {
 		c := &r.ranked[i]
 		w := c.w
 		credit := 0.0
-		if c.tells(q) {
+		if c.knowable(q) {
 			known = true
 			credit = c.hold(r, q)
 		}

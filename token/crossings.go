@@ -13,7 +13,7 @@ type crossings struct {
 	unsure bool
 }
 
-// newCrossings returns a set with room for so many merges.
+// newCrossings returns a set with room for the given number of merges.
 func newCrossings(byteLevel bool, merges int) *crossings {
 	if byteLevel {
 		return &crossings{bytes: make([]uint64, 1<<16/64)}

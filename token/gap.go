@@ -138,7 +138,7 @@ func (g *Gap) Join(before, after []parley.Token) []parley.Token {
 // innerMark is a character that no vocabulary joins with what follows it.
 const innerMark = "☺"
 
-// EncodeInner returns the tokens of a text that goes on from another, so that it
+// EncodeInner returns the tokens of a text that continues another, so that it
 // gets no space before it from vocabularies that put one before every text.
 // Nothing in it is read as a special token.
 func (t *Tokenizer) EncodeInner(text string) ([]parley.Token, error) {

@@ -12,7 +12,7 @@ import (
 // at once, and none of them holds half a character. It belongs to one stream.
 type Decoder struct {
 	tokenizer *Tokenizer
-	// skip tells the tokens that add no text; nil for none.
+	// skip reports the tokens that add no text; nil for none.
 	skip    func(parley.Token) bool
 	stages  []decodeStage
 	in, out []string

@@ -13,7 +13,7 @@ var (
 		"<end_of_turn>", "<turn|>",
 		"<|END_OF_TURN_TOKEN|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<|endofresponse|>",
 		"<EOT>", "[EOT]", "<eos>", "</s>"}
-	// markNames stand in answers around calls and thoughts: whoever reads an
+	// markNames stand in answers around calls and thoughts: a reader of an
 	// answer needs to see them, and a grammar to write them.
 	markNames = []string{"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>",
 		"<think>", "</think>", "[THINK]", "[/THINK]"}

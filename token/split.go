@@ -245,7 +245,7 @@ func (m metaspaceSplit) split(dst []piece, p piece, s *scratch) ([]piece, error)
 	return patternSplit{pattern: literalMatcher(m.mark), then: mergedWithNext}.split(dst, p, s)
 }
 
-// fixedLengthSplit cuts every so many characters.
+// fixedLengthSplit cuts a text every runes characters.
 type fixedLengthSplit struct{ runes int }
 
 func (f fixedLengthSplit) split(dst []piece, p piece, _ *scratch) ([]piece, error) {

@@ -98,7 +98,7 @@ func (b *scoredBuilder) addCuts(text string, m merge) {
 }
 
 // part returns the symbol of one side of a cut: a token, or a character that
-// is none and is spelled in bytes if it stays alone.
+// is not a token and is spelled in bytes if it stays alone.
 func (b *scoredBuilder) part(text string) int32 {
 	if id := b.v.id(text); id != missing && b.joinable(int(id)) {
 		return id

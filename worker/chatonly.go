@@ -46,8 +46,8 @@ func responseFormat(g *parley.Grammar) map[string]any {
 		"json_schema": map[string]any{"name": "answer", "schema": g.Schema, "strict": true}}
 }
 
-// readChat reads one event of /v1/chat/completions. What the engine thought, and
-// tells apart from what it says, is not part of the answer.
+// readChat reads one event of /v1/chat/completions. Reasoning that the engine
+// sends separately is not part of the answer.
 func readChat(a *assembly, message []byte) error {
 	var chunk struct {
 		Choices []struct {

@@ -24,7 +24,7 @@ import (
 // as many as answers that usually run side by side.
 const connectionsIdleMax = 256
 
-// idleMax is how long a connection is kept that nobody uses.
+// idleMax is how long an unused connection is kept.
 const idleMax = time.Minute
 
 // newClient returns a client for one engine: all that is asked of a foreign one,
@@ -194,7 +194,7 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 }
 
 // codeOf says what a status of a foreign engine means. Its own faults, and
-// doors that are closed to us, are no fault of the request.
+// refused credentials, are not the fault of the request.
 func codeOf(status int, message string) parley.Code {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

@@ -80,8 +80,8 @@ func (r *Remote) putLength(b map[string]any, name string, q *parley.Request) {
 	}
 }
 
-// contextTokens returns the context of one of the engine's models, 0 if nobody
-// knows.
+// contextTokens returns the context of one of the engine's models, 0 if it is
+// not known.
 func (r *Remote) contextTokens(model string) int {
 	for _, m := range r.Models() {
 		if m.ContextTokens > 0 && cmp.Or(model, m.ID) == m.ID {
@@ -126,7 +126,7 @@ type completionChunk struct {
 	Usage *completionUsage `json:"usage"`
 }
 
-// A completionUsage is what OpenAI's API tells at the end.
+// A completionUsage is what OpenAI's API reports at the end.
 type completionUsage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`

@@ -10,7 +10,7 @@
 // frees, and so on. docs/workers.md shows the same table, and a test compares
 // the two.
 //
-// Text is never tokenized again to guess ids. An engine that tells none gives
+// Text is never tokenized again to guess ids. An engine that returns no ids gives
 // deltas with Text instead of Tokens: its answers can be shown, and an answer
 // that breaks off cannot be taken up elsewhere.
 //

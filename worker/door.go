@@ -20,11 +20,11 @@ import (
 // wire are no longer the HTTP server's: they end with [Door.Shutdown] or
 // [Door.Close].
 type Door struct {
-	// To is the worker. Log is told what clients are not; nil tells nobody.
+	// To is the worker. Log gets what clients do not; nil discards it.
 	To  parley.Worker
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
-	// nobody. It must not wait.
+	// no listener. It must not wait.
 	Traced func(Answer)
 
 	mu      sync.Mutex
@@ -172,7 +172,7 @@ func (d *Door) done(a *answering) {
 // partMax is how long a client may take to leave that was told that no more comes.
 const partMax = 2 * time.Second
 
-// part tells the client after all that was sent that no more comes, and lets it
+// part signals the client after all that was sent that no more comes, and lets it
 // leave. Closed at once, a connection on which it still acknowledges would be
 // reset, and what it has not read be lost.
 func (v *visit) part() {
@@ -220,7 +220,7 @@ func (v *visit) listen(ctx context.Context, from *bufio.Reader) {
 }
 
 // hear takes a line: a request, how much was read of its answer, that it is
-// cancelled, or the question whether anybody is there.
+// cancelled, or a ping.
 func (v *visit) hear(ctx context.Context, line []byte) error {
 	id, rest, ok := cutID(line)
 	switch {
@@ -317,8 +317,8 @@ func (a *answering) sendFault(err error) error {
 	return a.send(&frame{Error: faultOf(err), Stay: a.stay.fail(err)})
 }
 
-// unsendable keeps the error of what cannot be sent to anybody; a client that left
-// is none.
+// unsendable keeps the error of what cannot be sent; that a client left
+// is not one.
 func unsendable(err error) error {
 	if _, network := errors.AsType[net.Error](err); network || errors.Is(err, net.ErrClosed) {
 		return nil

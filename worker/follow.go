@@ -22,7 +22,7 @@ const (
 // errNoEvents: the engine was not said to publish any.
 var errNoEvents = errors.New("worker: this engine publishes no events, or their address is not set")
 
-// Follow tells of the engine's events until ctx ends, whose error it returns.
+// Follow reports the engine's events until ctx ends, whose error it returns.
 // It connects, connects again, and asks the engine for what the listener wants.
 // An engine that publishes none has it return at once.
 func (r *Remote) Follow(ctx context.Context, to Listener) error {
@@ -50,7 +50,7 @@ func (r *Remote) Follow(ctx context.Context, to Listener) error {
 	return ctx.Err()
 }
 
-// followBy returns what tells of the events of one connection until it ends.
+// followBy returns what reports the events of one connection until it ends.
 func (r *Remote) followBy(to Listener) func(context.Context) error {
 	if r.cfg.Kind == Parley {
 		return (&journalReader{remote: r, to: to}).follow
@@ -58,7 +58,7 @@ func (r *Remote) followBy(to Listener) func(context.Context) error {
 	return func(ctx context.Context) error { return r.followZMQ(ctx, to) }
 }
 
-// followZMQ tells of the events of one connection to a foreign engine.
+// followZMQ reports the events of one connection to a foreign engine.
 func (r *Remote) followZMQ(ctx context.Context, to Listener) error {
 	events, replay := r.cfg.Events, r.cfg.Replay
 	if events == "" {
@@ -100,7 +100,7 @@ func receive(ctx context.Context, conn *zmq.Conn, to chan<- [][]byte, failed cha
 	}
 }
 
-// A follower tells a listener of one connection's events.
+// A follower reports one connection's events to a listener.
 type follower struct {
 	remote *Remote
 	to     Listener

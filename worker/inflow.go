@@ -13,7 +13,7 @@ type inflow struct {
 	link *link
 	id   uint64
 	mu   sync.Mutex
-	// in are lines that nobody has taken, spare is room for the next.
+	// in are lines that the reader has not taken, spare is room for the next.
 	in, spare []byte
 	err       error
 	more      chan struct{}
@@ -81,7 +81,7 @@ type garbledError struct{ err error }
 func (e *garbledError) Error() string { return e.err.Error() }
 
 // frame reads the next frame, which is valid until the one after it. Lines of nothing but tokens that have come already
-// are one frame: each frame costs everybody on its way something.
+// are one frame: each frame has a cost at every step on its way.
 func (s *inflow) frame() (*frame, error) {
 	if len(s.rest) == 0 {
 		if err := s.take(); err != nil {

@@ -46,7 +46,7 @@ const (
 // numbers of another process mean nothing.
 const InstanceHeader = "Parley-Instance"
 
-// NewJournal returns a journal that keeps the latest batches, so many of them.
+// NewJournal returns a journal that keeps the latest keep batches.
 func NewJournal(keep int) *Journal {
 	j := &Journal{kept: make([]kvindex.Batch, keep), next: 1}
 	j.more, j.ended = make(chan struct{}), make(chan struct{})

@@ -24,7 +24,7 @@ const (
 	batchMax = 64 << 20
 )
 
-// A journalReader tells a listener of a Parley worker's events, over the same keyed
+// A journalReader reports a Parley worker's events to a listener, over the same keyed
 // HTTP as everything else. It keeps its position, so that a new connection continues
 // where the last one ended; where that is not possible it takes a snapshot.
 type journalReader struct {

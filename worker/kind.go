@@ -48,7 +48,7 @@ type Salting string
 
 // The degrees of salting.
 const (
-	// SaltNone: equal prompts share their context, whoever sends them.
+	// SaltNone: equal prompts share their context, of all tenants.
 	SaltNone Salting = "no"
 	// SaltWhole: a request's context is shared within its salt only, or with
 	// all if it has none.
@@ -73,7 +73,7 @@ const (
 	HoldAll Holding = "all"
 )
 
-// A Resuming says which answers, begun elsewhere, an engine goes on with.
+// A Resuming says which answers, begun elsewhere, an engine continues.
 type Resuming string
 
 // The degrees of resuming.
@@ -105,7 +105,7 @@ type Promises struct {
 	ModelEvents bool
 	// Salts says how tenants are kept apart in its cache.
 	Salts Salting
-	// Cancel: a request that nobody reads ends within about a step.
+	// Cancel: a request whose client left ends within about a step.
 	Cancel bool
 	// Backpressure: a reader that does not keep up pauses its request in the
 	// engine, after a bounded number of tokens. Elsewhere the sockets fill, and
@@ -118,7 +118,7 @@ type Promises struct {
 	ExactSeeds bool
 	// Grammar says which grammars answers can be held to.
 	Grammar Holding
-	// Resume says which answers that another worker has begun can be gone on with.
+	// Resume says which answers that another worker has begun can be continued.
 	Resume Resuming
 	// Choices: several continuations of one request share its prompt.
 	Choices bool

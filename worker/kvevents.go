@@ -11,7 +11,7 @@ import (
 	"parley/route/kvindex"
 )
 
-// A BlockEvent tells that a block came to or went from one tier of a worker.
+// A BlockEvent says that a block came to or went from one tier of a worker.
 type BlockEvent struct {
 	Kind kvindex.Kind
 	Tier kvindex.CacheTier
@@ -31,7 +31,7 @@ var (
 const nowhere kvindex.CacheTier = math.MaxUint8
 
 // appendBatch appends a batch in vLLM's form, with events as maps. Names of
-// blocks are the 32 bytes of ours; vLLM may send so many, too.
+// blocks are the 32 bytes of ours; vLLM may send 32 bytes, too.
 func appendBatch(b []byte, now time.Time, model string, events []BlockEvent, blockTokens int) []byte {
 	b = appendArray(b, 3)
 	b = appendFloat(b, float64(now.UnixMicro())/1e6)
@@ -374,7 +374,7 @@ func (f *fields) addText(text string) {
 	}
 }
 
-// settle tells the salt from the adapter's name, which may be told after it.
+// settle separates the salt from the adapter's name, which may be told after it.
 func (f *fields) settle() {
 	for _, text := range f.texts {
 		switch {

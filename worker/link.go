@@ -81,7 +81,7 @@ func (l *link) open() *inflow {
 	l.last++
 	s := &inflow{link: l, id: l.last, more: make(chan struct{}, 1)}
 	if len(l.streams) == 0 {
-		l.hear() // nobody listened before
+		l.hear() // no stream listened before
 	}
 	l.streams[s.id] = s
 	if l.watch == nil {
@@ -110,7 +110,7 @@ func (l *link) drop(s *inflow, whole bool) {
 	}
 }
 
-// endSoon lets a link end when those who wait for it have used it, or are gone.
+// endSoon lets a link end when the requests that wait for it have used it, or are gone.
 func (l *link) endSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -79,8 +79,8 @@ type llamaChunk struct {
 }
 
 // readLlama takes an event. While a character is not complete, llama-server
-// tells neither its tokens nor its text, and then the text and the last token:
-// an answer with such a hole goes on as text.
+// sends neither its tokens nor its text, and then the text and the last token:
+// an answer with such a hole continues as text.
 func readLlama(a *assembly, message []byte) error {
 	var chunk llamaChunk
 	if err := json.Unmarshal(message, &chunk); err != nil {
@@ -127,7 +127,7 @@ func (a *assembly) countLlama(chunk *llamaChunk) {
 	a.usage.Decode = max(a.usage.Decode, milliseconds(chunk.Timings.PredictMS))
 }
 
-// isCut reports whether a choice was ended here, while the engine goes on.
+// isCut reports whether a choice was ended here, while the engine continues.
 func (a *assembly) isCut(index int) bool {
 	return index >= 0 && index < len(a.choices) && a.choices[index].cut
 }
@@ -145,7 +145,7 @@ func (a *assembly) cutAtStop(d *parley.Delta) bool {
 	return false
 }
 
-// best returns the most probable of a list in order, at most so many.
+// best returns the most probable of a list in order, at most most of them.
 func best(list []parley.TopLogprob, most int) []parley.TopLogprob {
 	slices.SortFunc(list, func(a, b parley.TopLogprob) int {
 		return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), cmp.Compare(a.Token, b.Token))

@@ -100,7 +100,7 @@ type credit struct {
 	mu   sync.Mutex
 	left int
 	more chan struct{}
-	// paused is how long take has waited; it is for whoever calls that.
+	// paused is how long take has waited; it belongs to the caller of take.
 	paused time.Duration
 }
 

@@ -15,7 +15,7 @@ const (
 	pongMark   = '!'
 )
 
-// lineOf is a line about the request with an id; 0 is none.
+// lineOf is a line about the request with an id; 0 is not a request.
 func lineOf(id uint64, payload []byte) []byte {
 	line := make([]byte, 0, len(payload)+21)
 	return append(append(append(strconv.AppendUint(line, id, 10), ' '), payload...), '\n')
@@ -45,7 +45,7 @@ func cutLine(lines []byte) (line, rest []byte) {
 	return before, after
 }
 
-// An outbox writes what many send to one connection. What is sent while somebody
+// An outbox writes what many send to one connection. What is sent while a goroutine
 // writes goes out with the next write, so that many lines cost one call of the
 // system.
 type outbox struct {
@@ -85,7 +85,7 @@ func (o *outbox) send(line []byte) error {
 	return o.err
 }
 
-// write writes what waits, in at most so many rounds if that is not 0. The lock is
+// write writes what waits, in at most the given number of rounds if that is not 0. The lock is
 // held, but not while it writes.
 func (o *outbox) write(rounds int) {
 	for round := 1; len(o.waiting) > 0 && o.err == nil; round++ {
@@ -98,7 +98,7 @@ func (o *outbox) write(rounds int) {
 		_, err := o.to.Write(batch)
 		o.mu.Lock()
 		if o.err = err; cap(batch) > linkBuffer {
-			batch = nil // one long line is no reason to keep room for another
+			batch = nil // one long line is not a reason to keep room for another
 		}
 		o.spare = batch
 	}

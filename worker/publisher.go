@@ -11,10 +11,10 @@ import (
 	"parley/worker/zmq"
 )
 
-// A Publisher tells foreign routers what a worker's cache holds, as vLLM does: numbered
+// A Publisher reports to foreign routers what a worker's cache holds, as vLLM does: numbered
 // batches on one ZMQ socket, and on another one the latest of them again. It
 // begins with a batch that says that nothing is held. ZMQ has no credentials here:
-// everyone who can reach the sockets can read them.
+// every host that can reach the sockets can read them.
 type Publisher struct {
 	cfg    PublisherConfig
 	events *zmq.Publisher
@@ -106,8 +106,8 @@ func (p *Publisher) Seq() uint64 {
 // Dropped counts batches that subscribers lost because they did not keep up.
 func (p *Publisher) Dropped() uint64 { return p.events.Dropped() }
 
-// repeat answers a question for the batches from a number on. A question that is
-// none is not answered, as vLLM has it.
+// repeat answers a question for the batches from a number on. A malformed question
+// is not answered, as vLLM has it.
 func (p *Publisher) repeat(question [][]byte, send func(frames ...[]byte) error) {
 	if len(question) != 2 || len(question[0]) != 0 || len(question[1]) != 8 {
 		return

@@ -93,7 +93,7 @@ func (o *quickObject) number(name string, value int64) {
 	}
 }
 
-// float leaves what has an exponent, or is none, to the other way.
+// float leaves what has an exponent, or is not finite, to the other way.
 func (o *quickObject) float(name string, value float32) {
 	if value == 0 {
 		return

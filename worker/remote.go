@@ -45,7 +45,7 @@ type Config struct {
 	// ids nor conversations need it.
 	Text func(model string, prompt []parley.Token) string
 	// ContextTokens bounds prompt and answer together, where the engine does not
-	// say; 0 means that nobody knows.
+	// say; 0 means that it is not known.
 	ContextTokens int
 	// Window is how many tokens of an answer may be under way from a Parley
 	// worker; 0 means 64.
@@ -174,7 +174,7 @@ func (r *Remote) lastStatus() Status {
 }
 
 // Models lists what the last probe found, by the names that requests use, or the
-// one model of the configuration. It asks nobody.
+// one model of the configuration. It sends no request.
 func (r *Remote) Models() []parley.Model {
 	if s := r.lastStatus(); len(s.Models) > 0 {
 		return s.Models

@@ -65,7 +65,7 @@ func (s *stay) sofar() *parley.Stay {
 	return new(s.Stay)
 }
 
-// end tells whoever keeps traces.
+// end reports to the keeper of traces.
 func (s *stay) end(told func(Answer)) {
 	if !s.Stay.Traced {
 		return

@@ -17,7 +17,7 @@ import (
 const (
 	// GeneratePath makes a connection one of our wire; see [Door].
 	GeneratePath = "/parley/v1/generate"
-	// AboutPath tells in one answer what a gateway wants to know of a worker.
+	// AboutPath describes a worker to a gateway.
 	AboutPath = "/parley/v1/about"
 	// EventsPath streams what comes to and goes from the worker's cache; see [Journal].
 	EventsPath = "/parley/v1/events"

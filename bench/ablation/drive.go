@@ -100,13 +100,13 @@ func together(ctx context.Context, w parley.Worker, requests []*parley.Request) 
 // share nothing.
 var content = traffic.Content{Seed: 1, First: traffic.DefaultFirst}
 
-// fresh returns a prompt of so many tokens that no other number shares a block
+// fresh returns a prompt of the given number of tokens that no other number shares a block
 // with.
 func fresh(number, tokens int) []parley.Token {
 	return content.Tokens([]traffic.Part{{Key: uint64(number), Tokens: tokens}})
 }
 
-// plain asks for just so many tokens after a prompt, the most likely ones.
+// plain asks for exactly the given number of tokens after a prompt, the most likely ones.
 func plain(prompt []parley.Token, output int) *parley.Request {
 	return &parley.Request{Prompt: prompt, MaxTokens: output, Stop: parley.Stop{IgnoreEnd: true}}
 }

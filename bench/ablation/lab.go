@@ -29,7 +29,7 @@ type Options struct {
 	// Dir is where a model of some 150 MB is written for the time of the run;
 	// empty means the system's directory for such files.
 	Dir string
-	// Progress is told how far the run is; nil means nobody is.
+	// Progress is told how far the run is; nil discards it.
 	Progress func(done, total int)
 }
 

@@ -24,7 +24,7 @@ const talkRequests = 12_000
 
 // talks are made up after the recorded conversations of Mooncake: one system
 // prompt for all, long questions, short answers, and of the conversations most
-// end with the first answer while some go on for long.
+// end with the first answer while some continue for long.
 var talks = traffic.Workload{
 	Kind:         traffic.Conversation,
 	Seed:         1,

@@ -22,7 +22,7 @@ const (
 
 // runPaging compares how many requests run at once in the same memory when each
 // reserves the longest answer it may have, and when each takes blocks as it
-// grows. Nobody says how long an answer will be; readers leave when theirs is
+// grows. The length of an answer is not known before; readers leave when theirs is
 // as long as the trace's.
 func runPaging(ctx context.Context, l *lab, rounds int) (Sample, error) {
 	cfg := host.Config{KVTokens: pagingPool, NoSpeculation: true}
@@ -113,7 +113,7 @@ func waitIdle(ctx context.Context, h *host.Host) error {
 	return ctx.Err()
 }
 
-// The load of the int8 experiment: room for so many sessions in bfloat16, and a
+// The load of the int8 experiment: room for a number of sessions in bfloat16, and a
 // half for the scheduler's reserve; each session reserves all it needs, so that
 // what runs at once really fits.
 const (

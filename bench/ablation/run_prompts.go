@@ -198,7 +198,7 @@ func (j *jam) write(ctx context.Context, h *host.Host, round int) *writers {
 	return w
 }
 
-// add keeps an answer. One that was cut off before its first token is no error.
+// add keeps an answer. One that was cut off before its first token is not an error.
 func (w *writers) add(a answer, err error, ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

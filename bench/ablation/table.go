@@ -13,9 +13,9 @@ type Rule string
 const (
 	// Gains: the median gain is at least the floor.
 	Gains Rule = "gains"
-	// SurelyGains: the lower end of the gain's interval is at least the floor.
+	// SurelyGains: the lower bound of the gain's confidence interval is at least the floor.
 	SurelyGains Rule = "surely gains"
-	// Within: there is no other side; the measured number is at most the floor.
+	// Within: nothing is compared; the measured value must not exceed the floor.
 	Within Rule = "within"
 )
 

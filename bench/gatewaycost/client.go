@@ -96,7 +96,7 @@ func (t *Target) fire(ctx context.Context, c *http.Client, s shot, opened func()
 	return h
 }
 
-// volley sends n requests, so many at a time, and returns how they came. The
+// volley sends n requests, some at a time, and returns how they came. The
 // first error ends it.
 func (t *Target) volley(ctx context.Context, n, atOnce int, s shot) (hits []hit, err error) {
 	return t.spread(ctx, n, atOnce, 0, s)

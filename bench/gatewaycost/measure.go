@@ -18,7 +18,7 @@ type Bench struct {
 	// Gateway is measured against the bars. Direct is the upstream itself, Others
 	// are proxies in front of it.
 	Gateway, Direct Target
-	// Roomy is the gateway without its queue, which would not let so many slow
+	// Roomy is the gateway without its queue, which would not admit as many slow
 	// streams in at once: it holds the open ones.
 	Roomy  Target
 	Others []Target
@@ -133,7 +133,7 @@ const (
 	rounds = 5
 	// A virtual machine is stopped now and then, when the one below it has other
 	// things to do. Where that takes more than stolenMax of a round, the slowest wait in
-	// a hundred is the wait for that, whoever is measured: there are up to roundsMax
+	// a hundred is the wait for that, whatever is measured: there are up to roundsMax
 	// rounds, and the calmest count.
 	stolenMax = .01
 	roundsMax = 4 * rounds

@@ -59,7 +59,7 @@ func StartNginx(ctx context.Context, crew *Crew, program, dir, upstream string) 
 	return Target{Name: "nginx", URL: "http://" + address, PID: cmd.Process.Pid}, reachable(ctx, address)
 }
 
-// freeAddress is an address of this machine that nobody listens on.
+// freeAddress is an address of this machine without a listener.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,7 +69,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// reachable waits until somebody listens.
+// reachable waits until a server listens.
 func reachable(ctx context.Context, address string) error {
 	for range 500 {
 		c, err := net.Dial("tcp", address)
@@ -82,5 +82,5 @@ func reachable(ctx context.Context, address string) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("nobody listens on %s", address)
+	return fmt.Errorf("no server listens on %s", address)
 }

@@ -13,7 +13,7 @@ type usage struct {
 	resident int64
 }
 
-// usageOf is made of what only Linux tells of other processes.
+// usageOf is made of what only Linux reports of other processes.
 func usageOf(int) (usage, error) {
 	return usage{}, errors.New("what other processes use is read from /proc, which only Linux has")
 }

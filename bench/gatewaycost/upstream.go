@@ -16,7 +16,7 @@ import (
 )
 
 // An Upstream answers any prompt with the same token, as many as are asked for,
-// at once or one every so many microseconds: the request's seed. It speaks
+// at once or one every n microseconds, n being the request's seed. It speaks
 // Parley's wire to gateways, and OpenAI's to proxies that pass everything on.
 type Upstream struct {
 	// Model is what it answers for.

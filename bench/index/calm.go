@@ -26,7 +26,7 @@ type round struct{ spent, yard time.Duration }
 // A lap is what rounds took, each in order of length: those that count, and all.
 type lap struct{ calm, all []time.Duration }
 
-// rounds makes rounds until so many were calm.
+// rounds makes rounds until the given number were calm.
 func rounds(n int, work func() time.Duration) lap {
 	var all []round
 	before := yardstick()

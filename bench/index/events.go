@@ -51,7 +51,7 @@ func (f *fleet) round() (spent time.Duration) {
 	return spent
 }
 
-// measure returns how fast blocks were stored and removed in so many rounds.
+// measure returns how fast blocks were stored and removed in the given number of rounds.
 func (f *fleet) measure(name string, floor float64) Result {
 	return speed(name, rounds(f.o.Rounds, f.round), 2*eventBlocks*f.o.Workers, floor)
 }

@@ -66,7 +66,7 @@ func newIndex(o *Options) (*kvindex.Index, error) {
 	return x, err
 }
 
-// speed is the result of rounds that did so many operations each.
+// speed is the result of rounds that did the given number of operations each.
 func speed(name string, l lap, operations int, floor float64) Result {
 	r := l.result(name, "M/s", 10, func(d time.Duration) float64 { return float64(operations) / d.Seconds() / 1e6 })
 	if floor > 0 {
@@ -75,14 +75,14 @@ func speed(name string, l lap, operations int, floor float64) Result {
 	return r
 }
 
-// lapse is the result of rounds that took so long each, in a unit.
+// lapse is the result of rounds that took the given times, in a unit.
 func lapse(name string, l lap, unit time.Duration, word string, bar float64) Result {
 	r := l.result(name, word, bar, func(d time.Duration) float64 { return float64(d) / float64(unit) })
 	r.AtMost = true
 	return r
 }
 
-// result tells of rounds in another unit than time.
+// result describes rounds in another unit than time.
 func (l lap) result(name, unit string, bar float64, in func(time.Duration) float64) Result {
 	return Result{
 		Name:      name,
@@ -99,7 +99,7 @@ func (l lap) result(name, unit string, bar float64, in func(time.Duration) float
 // line is what memory delivers at once.
 type line [8]uint64
 
-// lineTime is what one line of memory costs that is read at random among so many
+// lineTime is what one line of memory costs that is read at random among the given number of
 // bytes while others are under way, in nanoseconds.
 func lineTime(bytes int) float64 {
 	lines := make([]line, 1<<(bits.Len(uint(bytes/64))-1))

@@ -20,7 +20,7 @@ import (
 
 // Measure computes as llama-bench does: a prompt in one pass from an empty
 // context, of which the last token's scores are wanted, and then, from empty
-// again, so many passes of one token each. A pass of each kind goes first and
+// again, in passes of one token each. A pass of each kind goes first and
 // does not count.
 func Measure(ck *weights.Checkpoint, o cpu.Options, n Length) (s Speed, err error) {
 	if n.Prompt < 0 || n.Generate < 0 || n.Prompt+n.Generate == 0 || max(n.Prompt, n.Generate) > ck.Config.Context {
@@ -72,7 +72,7 @@ func newRunner(network *model.Model, blocks int) *runner {
 	return r
 }
 
-// pass computes so many new tokens after the past ones. Which they are does
+// pass computes the given number of new tokens after the past ones. Which they are does
 // not matter; as in llama-bench they are any of the vocabulary.
 func (r *runner) pass(past, n int) {
 	step := compute.Step{Tokens: make([]parley.Token, n), Outputs: []int32{int32(n - 1)}}

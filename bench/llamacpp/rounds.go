@@ -28,7 +28,7 @@ type Lab struct {
 	Rounds int
 	// Only has parts of the names of the checks to run; none means all.
 	Only []string
-	// Log is told what is being done; nil means nobody.
+	// Log is told what is being done; nil discards it.
 	Log func(format string, args ...any)
 
 	scratch   string

@@ -217,7 +217,7 @@ func launchOnce(ctx context.Context, start func() (*server, error)) (l launched,
 	return l, err
 }
 
-// neededBytes is what a model and a pool of so many tokens take at least, with
+// neededBytes is what a model and a pool of the given number of tokens take at least, with
 // keys and values of the given type.
 func neededBytes(ck *weights.Checkpoint, tokens int, kind compute.KVType) int64 {
 	return ck.Bytes() + model.KVShape(&ck.Config, tokens/compute.BlockTokens, kind).Bytes()

@@ -27,8 +27,8 @@ type server struct {
 	*load.Client
 }
 
-// A room says what a server must have room for: so many answers at once and so
-// many tokens of keys and values, which llama.cpp divides evenly among them.
+// A room says what a server must have room for: concurrent answers, and tokens of
+// keys and values, which llama.cpp divides evenly among the answers.
 type room struct{ answers, tokens int }
 
 // patience is how long requests may wait for their first token: llama-server

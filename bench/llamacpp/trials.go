@@ -178,7 +178,7 @@ func (l *Lab) streams(ctx context.Context, t *trial, e experiment, path string) 
 
 // theirTries is how often llama.cpp may try a measurement: its server turns some
 // answers of random models into errors when they are complete, because they are
-// no valid text. We may try once.
+// not valid text. We may try once.
 const theirTries = 5
 
 // retried measures with other prompts until nothing fails, and says what did.

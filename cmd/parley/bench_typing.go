@@ -22,7 +22,7 @@ func newBenchTyping() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "typing",
 		Short: "Measure completions at every keystroke in a long file, against bars",
-		Long: `Measure code completion: somebody types into the middle of a long file, and the
+		Long: `Measure code completion: a user types into the middle of a long file, and the
 editor asks for a completion at every keystroke (POST /v1/fim/completions). Start the
 server first, with a model that has fill-in-the-middle tokens.
 

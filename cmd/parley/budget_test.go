@@ -158,7 +158,7 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // TestBudgetAlertOfTwoGateways has two gateways share a PostgreSQL and a Redis, and
-// an organisation's budget that each of them spends a part of.
+// a tenant's budget that each of them spends a part of.
 func TestBudgetAlertOfTwoGateways(t *testing.T) {
 	receiver, store, redis := newHook(t), testkit.PostgresDSN(t), testkit.StartRedis(t)
 	key := makeKey(t, "site", "--org", "acme", "--tier", "enterprise", "--store", store)

@@ -37,7 +37,7 @@ func newFleetUp() *cobra.Command {
 		Short: "Start a gateway and workers on this machine, and watch them",
 		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
 them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
-answers go on with another one, and it is started again after five seconds. On a machine
+answers continue on another one, and it is started again after five seconds. On a machine
 with several GPUs, --devices all starts a worker for each of them.`,
 		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --devices all " +
 			"--model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",

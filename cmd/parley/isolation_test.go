@@ -23,7 +23,7 @@ const startMost = 50 * time.Millisecond
 type isolated struct {
 	*crew
 	data  string
-	keys  map[string]string // by organisation
+	keys  map[string]string // by tenant
 	flood context.CancelFunc
 	wait  sync.WaitGroup
 }
@@ -64,7 +64,7 @@ func startIsolated(t *testing.T, pools string, args ...string) *isolated {
 	return i
 }
 
-// member makes a key of an organisation in a tier, and waits until it counts.
+// member makes a key of a tenant in a tier, and waits until it counts.
 func (i *isolated) member(organization, tier string) {
 	i.t.Helper()
 	key, err := cli(i.t, "keys", "create", organization, "--org", organization, "--tier", tier, "--data", i.data)

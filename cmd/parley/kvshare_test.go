@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTenantsKeepTheirShareOfMemory floods a server with prompts of one organisation
-// after a prompt of another one of its tier. Where organisations of the tier may keep a
+// TestTenantsKeepTheirShareOfMemory floods a server with prompts of one tenant
+// after a prompt of another one of its tier. Where tenants of the tier may keep a
 // part of the memory, the flood evicts itself; where each may keep all of it, the
 // other's prompt is evicted.
 func TestTenantsKeepTheirShareOfMemory(t *testing.T) {

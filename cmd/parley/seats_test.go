@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A crowded is a server with few seats, and keys of two organisations.
+// A crowded is a server with few seats, and keys of two tenants.
 type crowded struct {
 	*server
 	t                 *testing.T

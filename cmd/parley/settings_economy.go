@@ -43,7 +43,7 @@ var economySettings = []setting{
 		help: "while Redis is unreachable, `refuse` requests that have limits, or with share=N apply one Nth of " +
 			"each limit (default refuse)"},
 	{key: "budget-alert", wants: "a share of 0 (off) to 1 such as 0.8", set: setBudgetAlert,
-		help: "alert once a month when a key or organisation has spent this `SHARE` of its monthly budget, unless " +
+		help: "alert once a month when a key or tenant has spent this `SHARE` of its monthly budget, unless " +
 			"it has its own share; 0 disables it (default 0.8)"},
 	{
 		key:    "budget-webhook",

@@ -167,7 +167,7 @@ func (k *stores) openLimits(ctx context.Context, e *economy, registry prometheus
 }
 
 // spent asks the ledger what an account has spent. Accounts are named after an
-// organisation, or after one and a key of it.
+// tenant, or after one and a key of it.
 func (k *stores) spent(ctx context.Context, account string, now time.Time) (limit.Micros, error) {
 	organization, key, _ := strings.Cut(account, "/")
 	return k.ledger.Spent(ctx, organization, key, now)

@@ -20,7 +20,7 @@ import (
 	"parley/gateway/tenant"
 )
 
-// A usageRow is what was used by one key or organisation, with one model or on one
+// A usageRow is what was used by one key or tenant, with one model or on one
 // day.
 type usageRow struct {
 	Name string `json:"name"`
@@ -49,8 +49,8 @@ func newUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Show usage and cost by organisation, key, model or day",
-		Long: `Show usage and cost by model, organisation, key or day (in UTC).
+		Short: "Show usage and cost by tenant, key, model or day",
+		Long: `Show usage and cost by model, tenant, key or day (in UTC).
 
 The numbers are sums over the server's ledger of all answered requests. Prices are set
 with parley serve --prices. With an ordinary key in PARLEY_API_KEY you see its own usage,
@@ -209,7 +209,7 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 		return w.Error()
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", strings.Join(f.heads("name", "organisation"), "\t"))
+	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", strings.Join(f.heads("name", "tenant"), "\t"))
 	for _, row := range append(rows, total) {
 		fmt.Fprintf(w, "%s\t\n", strings.Join(f.cells(&row), "\t"))
 	}

@@ -2,7 +2,7 @@
 
 package cpu
 
-// pause tells the processor n times that this thread only waits.
+// pause hints n times to the processor that this thread only waits.
 //
 //go:noescape
 func pause(n int)

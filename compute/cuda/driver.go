@@ -20,7 +20,7 @@ type (
 type driver interface {
 	// describe says what the device is.
 	describe() Device
-	// free returns the bytes of device memory that nobody uses.
+	// free returns the bytes of device memory that are not in use.
 	free() (int64, error)
 
 	// allocate takes device memory. What it holds is not defined.

@@ -69,7 +69,7 @@ var openLibrary = sync.OnceValues(func() (*library, error) {
 	return l, nil
 })
 
-// keepCompiled tells the driver to keep what it compiles in the user's cache
+// keepCompiled makes the driver keep what it compiles in the user's cache
 // folder, unless the user has said where. The variable must be set in the C
 // library, where the driver looks.
 func keepCompiled() {

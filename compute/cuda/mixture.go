@@ -152,7 +152,7 @@ func (c *CUDA) runMixture(q *command, rows int) {
 	start(c, &c.mix, rows, 1, &args)
 }
 
-// slots bounds how many slots the choices of so many rows take.
+// slots bounds how many slots the choices of the given rows take.
 func (t *expertTables) slots(rows, tile int) int {
 	choices := rows * t.topK
 	return roundUp(choices+min(choices, t.experts)*(tile-1), tile)

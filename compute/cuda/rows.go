@@ -127,7 +127,7 @@ func (c *CUDA) runAdd(q *command, rows int) {
 	start(c, &c.add, c.blocksFor(rows*q.dst.cols), 1, &args)
 }
 
-// blocksFor is how many blocks of 256 threads go through so many elements.
+// blocksFor is how many blocks of 256 threads cover the given number of elements.
 func (c *CUDA) blocksFor(elements int) int {
 	return max(1, min((elements+255)/256, 16*c.device.Multiprocessor))
 }

@@ -72,7 +72,7 @@ func sizesOf(l compute.Limits) sizes {
 }
 
 // ScratchBytes returns about how much device memory Reserve takes for steps
-// within the limits, with kernels and graphs, and with logits of so many tokens.
+// within the limits, with kernels and graphs, and with logits of vocab tokens.
 func ScratchBytes(l compute.Limits, vocab int) int64 {
 	const kernelsAndGraphs = 512 << 20
 	s := sizesOf(l)

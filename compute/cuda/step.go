@@ -66,7 +66,7 @@ func (s *stepData) close(d driver) error {
 // stepBytesLeast is the least memory that is taken for a step's data.
 const stepBytesLeast = 1 << 20
 
-// reserveStep makes room for so many integers.
+// reserveStep makes room for ints integers.
 func (c *CUDA) reserveStep(ints int) error {
 	s := &c.step
 	if ints <= s.capacity {
@@ -157,8 +157,8 @@ func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
 	s.base = len(s.ints)
 }
 
-// divide appends the items of attention with so many query heads to a key, and
-// so many query rows to an item of a prompt.
+// divide appends the items of attention with group query heads to a key, and
+// manyRows query rows to an item of a prompt.
 func (s *stepData) divide(group, manyRows int) {
 	s.layOut(group, manyRows)
 	s.ints = s.ints[:s.base]

@@ -108,7 +108,7 @@ type Seq struct {
 	Draft int
 	// Coming is how many of the last tokens are not known yet; see [Seq.Expect].
 	Coming int
-	// Paused keeps the sequence from getting turns: nobody reads its answer
+	// Paused keeps the sequence from getting turns: its client does not read
 	// fast enough.
 	Paused bool
 	// Table holds the sequence's blocks while it runs.

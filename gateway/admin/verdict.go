@@ -22,7 +22,7 @@ const (
 // A Diagnosis names the bottleneck of a server: what keeps it from serving more
 // or faster.
 type Diagnosis struct {
-	// Bottleneck is none, queue, kv, compute, clients or failures.
+	// Bottleneck is "none", queue, kv, compute, clients or failures.
 	Bottleneck string `json:"bottleneck"`
 	// Happy reports that SLOs are met and no request failed or was rejected.
 	Happy    bool   `json:"happy"`

@@ -58,7 +58,7 @@ type choice struct {
 	Text *text
 	// screen is what its text passes before it is shown; nil if nothing is looked for.
 	screen *outputScreen
-	// reader tells calls and thoughts from plain text; nil if all text is plain.
+	// reader separates calls and thoughts from plain text; nil if all text is plain.
 	reader *Reader
 	tokens *token.Tokenizer
 	finish parley.Finish
@@ -322,7 +322,7 @@ func (c *choice) shown(d *parley.Delta) (text string) {
 	return text
 }
 
-// read lets the reader, if there is one, read the text of so many tokens.
+// read lets the reader, if there is one, read the text of the given number of tokens.
 func (c *choice) read(text string, tokens int) string {
 	if c.reader == nil {
 		return text

@@ -95,7 +95,7 @@ func Callable(r *openai.ChatRequest) []openai.Tool {
 }
 
 // withTools is the grammar of an answer that may or must call tools. Where the
-// answer has a format, what is no call has that format.
+// answer has a format, text outside of calls has that format.
 func (box *Tools) withTools(r *openai.ChatRequest, tools []ToolGrammar) *parley.Grammar {
 	single := r.ToolChoice.Single
 	var g parley.Grammar

@@ -17,6 +17,6 @@
 //	plain_tools.go    tools in plain messages, for templates that know none
 //	constrain.go      the grammar that an answer must follow
 //
-// The package knows no HTTP. What it has to tell its caller, it tells through the
+// The package knows no HTTP. It reports to its caller through the
 // functions in [Options].
 package answer

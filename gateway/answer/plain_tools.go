@@ -10,7 +10,7 @@ import (
 	"parley/token/jinja"
 )
 
-// ToolPreamble tells a model of tools whose template does not. Its form is the
+// ToolPreamble describes tools to a model whose template does not. Its form is the
 // one that many models have met in training, whatever their own is.
 const ToolPreamble = `# Tools
 

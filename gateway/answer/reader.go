@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Reader tells apart what a model writes in one choice: thoughts, text, and
+// A Reader separates what a model writes in one choice: thoughts, text, and
 // calls of tools. It works byte by byte, so that the result does not depend on
 // how the text is cut into pieces, and holds back only what may still turn out
 // to be part of a marker. A call is shown from the first byte of its arguments
@@ -44,7 +44,7 @@ type Reader struct {
 type readState int
 
 const (
-	// readStart is before the first byte that is no space.
+	// readStart is before the first byte that is not a space.
 	readStart readState = iota
 	readText
 	readThoughts
@@ -94,9 +94,9 @@ func (r *Reader) read(text string) {
 // thinks reports whether it is in the middle of thoughts.
 func (r *Reader) thinks() bool { return r.state == readThoughts }
 
-// end says that no more follows. Cut says that the model would have gone on: a
-// call that was cut off in its head is not shown, as nobody could make anything
-// of it.
+// end says that no more follows. Cut says that the model would have continued: a
+// call that was cut off in its head is not shown, because no client could use
+// it.
 func (r *Reader) end(cut bool) {
 	switch {
 	case r.state == readThoughts:
@@ -167,7 +167,7 @@ func (r *Reader) feedStart(b byte) {
 }
 
 // leaveStart reads what is held as text. After thoughts it begins with its
-// first character that is no space.
+// first character that is not a space.
 func (r *Reader) leaveStart() {
 	again := r.held
 	if r.trim {
@@ -285,7 +285,7 @@ func (r *Reader) take(s callStep, b byte) (took, moved bool) {
 	return false, b == '{'
 }
 
-// fail finds that what is held is no call.
+// fail finds that the held text is not a call.
 func (r *Reader) fail(b byte) {
 	again := append(r.held, b)
 	r.held, r.blank = nil, 0

@@ -70,7 +70,7 @@ func (o *outputScreen) channel() *channel {
 	return ch
 }
 
-// pass screens the pieces that so many tokens added.
+// pass screens the pieces that the given number of tokens added.
 func (o *outputScreen) pass(pieces []Piece, tokens int) []Piece {
 	out := make([]Piece, 0, len(pieces))
 	for _, p := range pieces {
@@ -187,7 +187,7 @@ func (o *outputScreen) release(all bool) []ShownToken {
 }
 
 // screened sends what a delta added to a choice through its screen. A choice
-// that is halted ends there, whatever the worker goes on to say.
+// that is halted ends there, whatever the worker sends after that.
 func (c *choice) screened(pieces []Piece, tokens int) []Piece {
 	if c.screen == nil {
 		return pieces
@@ -202,8 +202,8 @@ func (c *choice) screened(pieces []Piece, tokens int) []Piece {
 	})
 }
 
-// afterHalt takes what a worker says of a choice after it was halted: nobody
-// hears it, but it may be the account of the whole prompt.
+// afterHalt takes what a worker says of a choice after it was halted: no client
+// gets it, but it may be the account of the whole prompt.
 func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
 	if e.Delta.Usage == nil {
 		return nil, nil
@@ -212,7 +212,7 @@ func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
 }
 
 // endHalted ends an answer all of whose choices have ended, at least one of
-// them halted: nobody waits for the worker's account, so it is made up from
+// them halted: the worker's account is not waited for, so it is made up from
 // what came.
 func (a *Answer) endHalted() {
 	for _, c := range a.Choices {

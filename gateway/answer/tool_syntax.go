@@ -151,7 +151,7 @@ func (s *toolSyntax) opening(text string) (open, whole bool) {
 // A Tools is what is known of a model's tools.
 type Tools struct {
 	syntax *toolSyntax
-	// native: the template itself tells the model of tools, and writes calls in
+	// native: the template itself describes tools to the model, and writes calls in
 	// the syntax. Otherwise the model is told in a plain message.
 	native bool
 	// writesCalls: the template writes earlier calls and their results, in
@@ -178,7 +178,7 @@ func (box *Tools) Readers(r *openai.ChatRequest, thinking bool) func() *Reader {
 	}
 }
 
-// newCallID names a call. Nobody has to remember it but the client.
+// newCallID names a call. Only the client has to remember it.
 func newCallID() string {
 	var b [12]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -240,7 +240,7 @@ func probeTools() json.RawMessage {
 			probeParameter + `":{"type":"string","description":""}},"required":["` + probeParameter + `"]}}}]`)
 }
 
-// tellsOfTools reports whether a template tells the model of its tools.
+// tellsOfTools reports whether a template describes tools to the model.
 func tellsOfTools(template *token.ChatTemplate, now time.Time) bool {
 	prompt, err := template.Render([]token.Message{{Role: "user", Content: "probe"}},
 		token.RenderOptions{Tools: probeTools(), AddGenerationPrompt: true, Now: now})

@@ -179,7 +179,7 @@ func (e *Entry) attributes() []slog.Attr {
 type Filter struct {
 	// Action chooses one action, or all that begin with it if it ends in a dot.
 	Action string
-	// Actor is the id of a key, user or organisation that acted.
+	// Actor is the id of a key, user or tenant that acted.
 	Actor  string
 	Target string
 	// Since and Until bound the time.

@@ -48,7 +48,7 @@ func (s *Shelf) NewUpload() (*Upload, error) {
 // diskEvery is after how many bytes of an upload the disk is asked again for room.
 const diskEvery = 8 << 20
 
-// Write appends to the file. Its limit, and the quota of its organisation and user,
+// Write appends to the file. Its limit, and the quota of its tenant and user,
 // are checked before anything is written.
 func (u *Upload) Write(p []byte) (int, error) {
 	s := u.store

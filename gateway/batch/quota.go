@@ -6,21 +6,21 @@ import (
 	"parley"
 )
 
-// A Quota bounds what an organisation may keep, and each of its users. Zero of an
-// organisation is what the store has for all, zero of a user bounds nothing.
+// A Quota bounds what a tenant may keep, and each of its users. Zero of an
+// tenant is what the store has for all, zero of a user bounds nothing.
 type Quota struct {
 	Files, Bytes, Batches             int64
 	UserFiles, UserBytes, UserBatches int64
 }
 
-// A Usage is what is kept of an owner, or of all owners of an organisation: files,
+// A Usage is what is kept of an owner, or of all owners of a tenant: files,
 // with those that are being taken in, and batches.
 type Usage struct{ Files, Bytes, Batches int64 }
 
 // Within returns the shelf as a caller with a quota sees it.
 func (s *Shelf) Within(q Quota) *Shelf { return &Shelf{Store: s.Store, owner: s.owner, quota: q} }
 
-// Usage returns what the organisation of the shelf's owner keeps, and what the owner
+// Usage returns what the tenant of the shelf's owner keeps, and what the owner
 // does.
 func (s *Shelf) Usage() (organization, user Usage) {
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (s *Shelf) room(more Usage) error {
 		used                Usage
 		files, bytes, batch int64
 	}{
-		{"Your organisation", organization, orElse(q.Files, int64(s.limits.Files)),
+		{"Your tenant", organization, orElse(q.Files, int64(s.limits.Files)),
 			orElse(q.Bytes, s.limits.TotalBytes), orElse(q.Batches, int64(s.limits.Batches))},
 		{"You", user, q.UserFiles, q.UserBytes, q.UserBatches},
 	} {

@@ -24,9 +24,9 @@ import (
 type Limits struct {
 	// FileBytes bounds one file; default 200 MB, the interface's own.
 	FileBytes int64
-	// TotalBytes bounds all files of an organisation together; default 20 GB.
+	// TotalBytes bounds all files of a tenant together; default 20 GB.
 	TotalBytes int64
-	// Files and Batches bound how many an organisation has; default 10000 each.
+	// Files and Batches bound how many a tenant has; default 10000 each.
 	Files, Batches int
 	// Keep is how long files are kept at most, and batches that are over; 0 keeps files
 	// for 30 days or as long as their upload says, and batches for 30 days.

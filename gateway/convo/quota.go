@@ -8,11 +8,11 @@ import (
 	"parley"
 )
 
-// A Quota bounds what an organisation, and each of its users, may store. Zero
+// A Quota bounds what a tenant, and each of its users, may store. Zero
 // bounds nothing.
 type Quota struct {
 	// Bytes bounds conversations and responses together, Conversations how many
-	// conversations there are, of the organisation.
+	// conversations there are, of the tenant.
 	Bytes, Conversations int64
 	// UserBytes and UserConversations bound the same of one user.
 	UserBytes, UserConversations int64
@@ -60,7 +60,7 @@ func (t *transaction) room(owner Owner, q *Quota, conversations, bytes int64) er
 		whose                string
 		alone                bool
 		bytes, conversations int64
-	}{{"Your organisation", false, q.Bytes, q.Conversations}, {"You", true, q.UserBytes, q.UserConversations}} {
+	}{{"Your tenant", false, q.Bytes, q.Conversations}, {"You", true, q.UserBytes, q.UserConversations}} {
 		if part.bytes == 0 && part.conversations == 0 {
 			continue
 		}

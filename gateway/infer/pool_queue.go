@@ -82,7 +82,7 @@ type poolQueue struct {
 	name, pool string
 	number     int
 	// impatient classes may wait for less long than for a first token: their wait
-	// goes on with a worker that has not begun.
+	// continues with a worker that has not begun.
 	impatient [parley.Classes]bool
 
 	mu    sync.Mutex

@@ -35,10 +35,10 @@ type Sharing struct {
 	AnyTemperature bool
 	// PublicModels are the models whose answers all tenants share, and
 	// PublicPrompts the texts that make a conversation shared by all that begins
-	// with one of them, such as a system prompt that everybody has.
+	// with one of them, such as a common system prompt.
 	PublicModels, PublicPrompts []string
 	// Relay lets equal requests at several gateways share answers that must be the
-	// same; nil shares within this one. Whoever opened it closes it, after
+	// same; nil shares within this one. The caller that opened it closes it, after
 	// [Gateway.Close].
 	Relay *relay.Redis
 }
@@ -84,7 +84,7 @@ func openShares(config Sharing, now func() time.Time, r *prometheus.Registry) (*
 
 // A SharePolicy says with whom the answer to a job may be shared.
 type SharePolicy struct {
-	// Scope is who may see the answer; empty is everyone.
+	// Scope is who may see the answer; empty is every client.
 	Scope string
 	// Fresh answers are not taken from the cache, private ones are not shared at all.
 	Fresh, Private bool

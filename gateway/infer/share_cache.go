@@ -19,7 +19,7 @@ import (
 // another's answer.
 type shareKey [sha256.Size]byte
 
-// keyOf returns the key of a request. Who asks, how urgently and how long the
+// keyOf returns the key of a request. The caller, its class and how long the
 // prompt stays in memory do not matter; nor does the seed of a request that
 // makes no choice.
 func keyOf(w SharePolicy, r *parley.Request, loose *parley.Grammar) shareKey {

@@ -10,12 +10,12 @@ import (
 
 // An Alert says that an account's budget of a month is nearly spent.
 type Alert struct {
-	// Account is what the budget is of, as the limits name it: an organisation, or
+	// Account is what the budget is of, as the limits name it: a tenant, or
 	// one and a key of it.
 	Account      string
 	Organization string
 	// Key is the key's id, Name what its owner calls it and Prefix how its secret
-	// begins; all are empty if the budget is the organisation's.
+	// begins; all are empty if the budget is the tenant's.
 	Key, Name, Prefix string
 	At                time.Time
 	Standing          limit.Standing
@@ -66,7 +66,7 @@ func scanAlert(r db.Row, a *Alert) error {
 }
 
 // SpentBy returns what has been spent in the month of now by each of some keys or
-// organisations. Those that spent nothing are left out.
+// tenants. Those that spent nothing are left out.
 func (l *Ledger) SpentBy(ctx context.Context, by By, names []string, now time.Time) (map[string]limit.Micros, error) {
 	spent := map[string]limit.Micros{}
 	if len(names) == 0 {

@@ -122,7 +122,7 @@ func MonthOf(now time.Time) time.Time {
 	return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// Spent returns what an organisation, or one key of it if key is not empty, has
+// Spent returns what a tenant, or one key of it if key is not empty, has
 // spent in the month of now.
 func (l *Ledger) Spent(ctx context.Context, organization, key string, now time.Time) (limit.Micros, error) {
 	q := Query{From: MonthOf(now), To: now.Add(time.Hour), Only: map[By][]string{ByOrganization: {organization}}}

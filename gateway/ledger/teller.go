@@ -145,7 +145,7 @@ func (t *Teller) tell(ctx context.Context, p piece) {
 	}
 }
 
-// alertOf says whose news it is. Accounts are named after an organisation, or
+// alertOf says whose news it is. Accounts are named after a tenant, or
 // after one and a key of it.
 func (t *Teller) alertOf(ctx context.Context, p piece) (a Alert, err error) {
 	organization, key, _ := strings.Cut(p.account, "/")

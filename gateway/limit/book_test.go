@@ -242,11 +242,11 @@ func conformBudget(t *testing.T, open func(*clock, Micros) Book) {
 func conformAll(t *testing.T, open func(*clock, Micros) Book) {
 	c := newClock()
 	b := open(c, 0)
-	key, organisation := Account{"k", Limits{RequestsPerMinute: 10}}, Account{"o", Limits{RequestsPerMinute: 1}}
-	if v := reserve(t, b, hold(1, Use{Requests: 1}, key, organisation)); v.Refused != "" || v.Requests.Limit != 1 {
+	key, tenant := Account{"k", Limits{RequestsPerMinute: 10}}, Account{"o", Limits{RequestsPerMinute: 1}}
+	if v := reserve(t, b, hold(1, Use{Requests: 1}, key, tenant)); v.Refused != "" || v.Requests.Limit != 1 {
 		t.Fatalf("%+v", v)
 	}
-	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, organisation)); v.Refused != RequestRate || v.Limit != 1 ||
+	if v := reserve(t, b, hold(2, Use{Requests: 1}, key, tenant)); v.Refused != RequestRate || v.Limit != 1 ||
 		v.Account != 1 || v.Period != time.Minute {
 		t.Fatalf("%+v", v)
 	}

@@ -29,7 +29,7 @@ type Account struct {
 type Hold struct {
 	// ID names the hold; no other has the same.
 	ID string
-	// Group is what its accounts have in common, such as the organisation. An
+	// Group is what its accounts have in common, such as the tenant. An
 	// account is always used with the same group.
 	Group    string
 	Accounts []Account

@@ -15,7 +15,7 @@ type Progress struct {
 	Processed int     `json:"processed"`
 	TimeMs    float64 `json:"time_ms"`
 	// Waiting requests are not computed yet: about Ahead others go before. WaitMs
-	// is how long that is expected to take, left out if nobody can tell.
+	// is how long that is expected to take, left out if that is not known.
 	Waiting bool `json:"waiting,omitempty"`
 	// Loading says that the model is brought into memory first.
 	Loading bool    `json:"loading,omitempty"`

@@ -41,7 +41,7 @@ func ReadWeights(r io.Reader) (*Model, *Tagger, error) {
 	}
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(plain, head); err != nil || string(head) != magic {
-		return nil, nil, fmt.Errorf("this is no file of safety weights: make one with 'make train-safety'")
+		return nil, nil, fmt.Errorf("this is not a file of safety weights: make one with 'make train-safety'")
 	}
 	var shape weightsShape
 	if err := binary.Read(plain, binary.LittleEndian, &shape); err != nil {

@@ -19,7 +19,7 @@ const (
 	modelLengthMax = 256
 )
 
-// shortName is what ids of organisations and users may be: they stand in logs,
+// shortName is what ids of tenants and users may be: they stand in logs,
 // metrics and addresses.
 var shortName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
 
@@ -34,14 +34,14 @@ func (n *NewKey) check(now time.Time) error {
 	return checkKey(n.Name, n.Organization, n.User, n.Models, &n.Limits)
 }
 
-// checkKey says what is wrong with the parts of a key or an organisation.
+// checkKey says what is wrong with the parts of a key or a tenant.
 func checkKey(name, organization, user string, models []string, limits *limit.Limits) error {
 	switch {
 	case !printable(name, nameLengthMax):
 		return parley.Invalid("name", "The name of a key is at most %d printable characters.", nameLengthMax)
 	case !shortName.MatchString(organization):
 		return parley.Invalid("organization",
-			"%q is not a valid organisation id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning "+
+			"%q is not a valid tenant id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning "+
 				"with a letter or digit.", clip(organization))
 	case user != "" && !shortName.MatchString(user):
 		return parley.Invalid("user",

@@ -20,7 +20,7 @@ func Conform(t *testing.T, open func(t *testing.T) *Store) {
 		test func(*testing.T, *Store)
 	}{
 		{"keys", conformKeys}, {"listing", conformListing}, {"changes", conformChanges}, {"rotation", conformRotation},
-		{"organisations", conformOrganizations}, {"users", conformUsers}, {"bad input", conformBadInput},
+		{"tenants", conformOrganizations}, {"users", conformUsers}, {"bad input", conformBadInput},
 		{"secrets", conformSecrets}, {"generations", conformGenerations},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
@@ -245,7 +245,7 @@ func conformGenerations(t *testing.T, s *Store) {
 	grows("a change", func() { must(s.ChangeKey(t.Context(), k.ID, KeyChange{}))(t) })
 	grows("a rotation", func() { _, _, err := s.RotateKey(t.Context(), k.ID, 0, time.Now()); check(t, err) })
 	grows("a blocked user", func() { check(t, s.BlockUser(t.Context(), "acme", "ann", true)) })
-	grows("a changed organisation", func() { must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{}))(t) })
+	grows("a changed tenant", func() { must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{}))(t) })
 	grows("a deletion", func() { check(t, s.DeleteKey(t.Context(), k.ID)) })
 	check(t, s.Used(t.Context(), map[string]time.Time{k.ID: at(1)}))
 	same(t, "noting use", must(s.State(t.Context()))(t), before)

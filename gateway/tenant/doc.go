@@ -1,4 +1,4 @@
-// Package tenant identifies callers: organisations, their users, and API keys.
+// Package tenant identifies callers: tenants, their users, and API keys.
 //
 // An [Identity] is decided once for every call, by the key it carries, and all
 // that follows goes by it: whose conversations, files and batches the call may

@@ -13,7 +13,7 @@ import (
 	"parley/gateway/limit"
 )
 
-// This file has keys and organisations as JSON shows them: to clients of the
+// This file has keys and tenants as JSON shows them: to clients of the
 // admin API, which is close to OpenAI's, and to users of the command line.
 
 // A KeyDocument is a key. Value is there once, when the secret is new.
@@ -223,7 +223,7 @@ func (r *KeyRequest) NewKey(now time.Time) (n NewKey, err error) {
 func (r *KeyRequest) Change(now time.Time) (c KeyChange, err error) {
 	if r.Organization.Set || r.User.Set {
 		return c, parley.Invalid("organization",
-			"A key stays with its organisation and user: make another one for others.")
+			"A key stays with its tenant and user: make another one for others.")
 	}
 	if r.Tier.Set {
 		tier, err := classNamed(r.Tier.Value)
@@ -248,7 +248,7 @@ func (m *Maybe[T]) pointer() *T {
 	return &m.Value
 }
 
-// An OrganizationDocument is an organisation. OpenAI's interface calls a tenant
+// An OrganizationDocument is a tenant. OpenAI's interface calls a tenant
 // of a server a project.
 type OrganizationDocument struct {
 	Object    string       `json:"object"`
@@ -264,7 +264,7 @@ type OrganizationDocument struct {
 	Budget *limit.StandingDocument `json:"budget"`
 }
 
-// Document returns the organisation as JSON shows it.
+// Document returns the tenant as JSON shows it.
 func (o *Organization) Document() OrganizationDocument {
 	d := OrganizationDocument{
 		Object: "organization.project",
@@ -284,7 +284,7 @@ func (o *Organization) Document() OrganizationDocument {
 	return d
 }
 
-// An OrganizationRequest is what a client says of an organisation.
+// An OrganizationRequest is what a client says of a tenant.
 type OrganizationRequest struct {
 	// ID or Name is chosen when it is made, and stays.
 	ID     string              `json:"id"`
@@ -292,7 +292,7 @@ type OrganizationRequest struct {
 	Tier   *string             `json:"tier"`
 	Models Maybe[[]string]     `json:"models"`
 	Limits Maybe[limit.Limits] `json:"limits"`
-	// Blocked organisations are refused.
+	// Blocked tenants are refused.
 	Blocked Maybe[bool] `json:"blocked"`
 }
 
@@ -301,7 +301,7 @@ func ParseOrganizationRequest(body []byte) (r OrganizationRequest, err error) {
 	return r, parse(body, &r)
 }
 
-// Organization returns the organisation that a request asks for.
+// Organization returns the tenant that a request asks for.
 func (r *OrganizationRequest) Organization() (o Organization, err error) {
 	tier, err := classNamed(r.Tier)
 	if err != nil {
@@ -320,7 +320,7 @@ func (r *OrganizationRequest) Organization() (o Organization, err error) {
 // Change returns the change that a request asks for.
 func (r *OrganizationRequest) Change() (c OrganizationChange, err error) {
 	if r.ID+r.Name != "" {
-		return c, parley.Invalid("id", "The id of an organisation stays.")
+		return c, parley.Invalid("id", "The id of a tenant stays.")
 	}
 	c.Models, c.Limits, c.Blocked = r.Models.pointer(), r.Limits.pointer(), r.Blocked.pointer()
 	c.Tier, err = classNamed(r.Tier)

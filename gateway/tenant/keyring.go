@@ -84,7 +84,7 @@ func (k *Keyring) Close() {
 	k.noteUsed(ctx)
 }
 
-// LimitsOf returns what an organisation may use: its own limits, and its tier's
+// LimitsOf returns what a tenant may use: its own limits, and its tier's
 // where it has none.
 func (k *Keyring) LimitsOf(o *Organization) limit.Limits { return o.Limits.Or(k.tiers[o.Tier].Limits) }
 
@@ -125,7 +125,7 @@ func (k *Keyring) takeUp(state State) (changed func(context.Context)) {
 	return changed
 }
 
-// OnChange has f called whenever keys, users or organisations have changed,
+// OnChange has f called whenever keys, users or tenants have changed,
 // before [Keyring.Refresh] returns. It must be set before calls are answered.
 func (k *Keyring) OnChange(f func(context.Context)) {
 	k.mu.Lock()
@@ -230,7 +230,7 @@ func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	return k.tiers.identity(&r.organization, &r.key), nil
 }
 
-// Of returns the identity under which detached work of an organisation runs when it
+// Of returns the identity under which detached work of a tenant runs when it
 // was requested without a key.
 func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, error) {
 	o, err := k.store.Organization(ctx, organization)

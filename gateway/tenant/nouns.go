@@ -13,12 +13,12 @@ import (
 const LocalOrganization = "local"
 
 // An Identity is who a call is answered for, and what that allows. It is
-// immutable; lists in it are shared. The zero value is no identity.
+// immutable; lists in it are shared. The zero value identifies no caller.
 type Identity struct {
 	// Organization is the tenant: it owns what is kept, pays, and does not
 	// share its cached context.
 	Organization string
-	// User is the user in the organisation; empty if the key has none. Users do not
+	// User is the user in the tenant; empty if the key has none. Users do not
 	// see each other's data.
 	User string
 	// Key is the id of the key that was shown, or with which work was asked for
@@ -26,7 +26,7 @@ type Identity struct {
 	Key string
 	// Tier is the class in which calls are answered.
 	Tier parley.Class
-	// Limits are what the organisation may use, by its tier or its own. KeyLimits
+	// Limits are what the tenant may use, by its tier or its own. KeyLimits
 	// are what this key may use of that. Both apply; zero means no limit.
 	Limits, KeyLimits limit.Limits
 	// TierLimits are those of Limits that it has by the tier, but for the budget. What
@@ -35,7 +35,7 @@ type Identity struct {
 	// UserLimits are what the user may use with all its keys of the tier, EndUserLimits
 	// what each user may whom the caller names in its requests.
 	UserLimits, EndUserLimits limit.Limits
-	// Quota is what the organisation may store, UserQuota what the user may of that.
+	// Quota is what the tenant may store, UserQuota what the user may of that.
 	Quota, UserQuota Quota
 	// Admin keys manage keys and see all usage.
 	Admin bool
@@ -85,12 +85,12 @@ type Organization struct {
 	Limits limit.Limits
 	// Models are the names its keys may ask for; nil allows what the tier does.
 	Models []string
-	// Blocked organisations are refused, whatever their keys say.
+	// Blocked tenants are refused, whatever their keys say.
 	Blocked bool
 	Created time.Time
 }
 
-// A User belongs to an organisation.
+// A User belongs to a tenant.
 type User struct {
 	Organization string
 	// ID is a short name such as "ann", chosen once.
@@ -110,11 +110,11 @@ type Key struct {
 	Name string
 	// Organization is whose key it is; User who in it, or empty.
 	Organization, User string
-	// Tier is the class of its calls; nil is that of the organisation.
+	// Tier is the class of its calls; nil is that of the tenant.
 	Tier *parley.Class
-	// Limits are what it may use, within what its organisation may.
+	// Limits are what it may use, within what its tenant may.
 	Limits limit.Limits
-	// Models are the names it may ask for; nil allows what its organisation may.
+	// Models are the names it may ask for; nil allows what its tenant may.
 	Models []string
 	// Admin keys manage keys and see all usage.
 	Admin bool

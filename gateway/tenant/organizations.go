@@ -107,7 +107,7 @@ func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 	})
 }
 
-// Users lists those of an organisation, by id.
+// Users lists those of a tenant, by id.
 func (s *Store) Users(ctx context.Context, organization string) (list []User, err error) {
 	scan := func(r db.Row, u *User) error {
 		var blocked, created int64

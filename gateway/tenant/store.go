@@ -17,7 +17,7 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// A Store keeps organisations, users and keys in a database, beside what others
+// A Store keeps tenants, users and keys in a database, beside what others
 // keep there. It is safe for concurrent use, by several processes.
 type Store struct{ db *db.DB }
 
@@ -36,11 +36,11 @@ func New(ctx context.Context, d *db.DB) (*Store, error) {
 // What a caller may want to tell apart.
 var (
 	// ErrNotFound: there is nothing of that id.
-	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such organisation, user or key.")
+	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such tenant, user or key.")
 	// ErrExists: the id is taken.
-	ErrExists = parley.Errorf(parley.Conflict, "An organisation of this id exists.")
-	// ErrInUse: an organisation that has keys is not deleted.
-	ErrInUse = parley.Errorf(parley.Conflict, "This organisation has keys: delete them first, or block it.")
+	ErrExists = parley.Errorf(parley.Conflict, "A tenant of this id exists.")
+	// ErrInUse: a tenant that has keys is not deleted.
+	ErrInUse = parley.Errorf(parley.Conflict, "This tenant has keys: delete them first, or block it.")
 )
 
 func found(err error) error {
@@ -52,7 +52,7 @@ func found(err error) error {
 
 // A State is what a gateway asks for again and again.
 type State struct {
-	// Generation grows with every change to organisations, users and keys.
+	// Generation grows with every change to tenants, users and keys.
 	Generation int64
 	// Keys is how many keys there are, blocked and expired ones included.
 	Keys int
@@ -75,7 +75,7 @@ func (s *Store) change(ctx context.Context, do func(*db.Tx) error) error {
 	}))
 }
 
-// A NewKey is a key to be made. Its organisation and user are made with it if
+// A NewKey is a key to be made. Its tenant and user are made with it if
 // they are missing.
 type NewKey struct {
 	Name, Organization, User string
@@ -119,8 +119,8 @@ func (s *Store) CreateKey(ctx context.Context, n NewKey, now time.Time) (k Key, 
 	})
 }
 
-// ensure makes the organisation and the user of a key if they are missing. A new
-// organisation has the tier of its first key.
+// ensure makes the tenant and the user of a key if they are missing. A new
+// tenant has the tier of its first key.
 func ensure(t *db.Tx, k *Key) error {
 	tier := parley.Free
 	if k.Tier != nil {
@@ -274,7 +274,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration,
 	})
 }
 
-// DeleteKey removes a key. What its organisation keeps stays.
+// DeleteKey removes a key. What its tenant keeps stays.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(`DELETE FROM api_keys WHERE id = $1`, id)

@@ -12,13 +12,13 @@ import (
 type Tier struct {
 	// Models are the names that the class may ask for; nil allows all.
 	Models []string
-	// Limits are what an organisation of the class may use.
+	// Limits are what a tenant of the class may use.
 	Limits limit.Limits
-	// UserLimits are what each user of such an organisation may use of that, with all
+	// UserLimits are what each user of such a tenant may use of that, with all
 	// its keys together; EndUserLimits what each of the users may whom a caller names
 	// in its requests. Neither has a budget.
 	UserLimits, EndUserLimits limit.Limits
-	// Quota is what an organisation of the class may store, UserQuota what each of its
+	// Quota is what a tenant of the class may store, UserQuota what each of its
 	// users may of that.
 	Quota, UserQuota Quota
 	// KVShare is the part of a model's key/value pool that the class may keep
@@ -34,7 +34,7 @@ type Tier struct {
 type Tiers [parley.Classes]Tier
 
 // DefaultTiers keeps strangers from taking a server for themselves: free
-// organisations have what one person who chats needs, pro ones what a team or a
+// tenants have what one person who chats needs, pro ones what a team or a
 // program does, and enterprise ones are bounded by the machine alone.
 func DefaultTiers() Tiers {
 	return Tiers{
@@ -97,7 +97,7 @@ func (t *Tiers) Validate() error {
 	return errors.Join(problems...)
 }
 
-// identity returns what an organisation is answered as, with one of its keys or
+// identity returns what a tenant is answered as, with one of its keys or
 // with none.
 func (t *Tiers) identity(o *Organization, k *Key) Identity {
 	i := Identity{Organization: o.ID, Tier: o.Tier}

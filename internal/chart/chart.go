@@ -96,7 +96,7 @@ func (p *Plot) check() error {
 		}
 		if r.Goal < 0 || math.IsNaN(r.Goal) || math.IsInf(r.Goal, 0) || r.Low > r.Value || r.Value > r.High {
 			return errors.New(
-				"row " + strconv.Quote(r.Label) + ": the value lies outside its interval, or the goal is no number")
+				"row " + strconv.Quote(r.Label) + ": the value lies outside its interval, or the goal is not a number")
 		}
 	}
 	return nil

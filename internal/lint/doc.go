@@ -5,5 +5,5 @@
 //
 // The source is parsed here, in the test's own process. A test that asked
 // another program for the import graph would be cached by the go command,
-// which cannot see what that program read, and would go on passing.
+// which cannot see what that program read, and would still pass.
 package lint

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,13 +81,16 @@ func (s *source) worded() (complaints []string) {
 		complain(group.Pos(), group.Text())
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && !singleWord.MatchString(lit.Value) {
 			complain(lit.Pos(), lit.Value)
 		}
 		return true
 	})
 	return complaints
 }
+
+// singleWord matches a string of one word, which is data and not prose.
+var singleWord = regexp.MustCompile("^[\"`]\\w+[\"`]$")
 
 func TestWordsAreThoseOfTheField(t *testing.T) {
 	left := map[string]int{}
@@ -98,6 +103,41 @@ func TestWordsAreThoseOfTheField(t *testing.T) {
 		report(t, wordsLeft, s.pkg, found)
 	}
 	shrinking(t, "words", wordsLeft, left)
+}
+
+// TestWordsOfOtherModules checks the modules of benchmarks and tools, and the
+// texts of the pages: sources of the web that people read parts of.
+func TestWordsOfOtherModules(t *testing.T) {
+	root := testkit.Root()
+	for _, folder := range []string{"bench", "tools"} {
+		files, err := parseTree(filepath.Join(root, folder))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d Go files, %v", folder, len(files), err)
+		}
+		for _, s := range files {
+			if s.test || s.generated {
+				continue
+			}
+			for _, complaint := range s.worded() {
+				t.Errorf("%s/%s", folder, complaint)
+			}
+		}
+	}
+	pages := 0
+	err := filepath.WalkDir(filepath.Join(root, "web/src"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".svelte", ".ts", ".html"}, filepath.Ext(name)) {
+			return err
+		}
+		pages++
+		text, err := os.ReadFile(name)
+		for _, complaint := range inParagraphs(name, string(text)) {
+			t.Error(complaint)
+		}
+		return err
+	})
+	if err != nil || pages == 0 {
+		t.Fatalf("%d sources of pages, %v", pages, err)
+	}
 }
 
 func TestDocumentsUseTheWordsOfTheField(t *testing.T) {

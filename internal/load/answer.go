@@ -89,7 +89,7 @@ func (a *answer) read(body io.Reader) error {
 	for data, err := range Events(body) {
 		switch {
 		case err != nil && a.finished:
-			return nil // the answer is whole; how the connection ends is no matter
+			return nil // the answer is whole; how the connection ends does not matter
 		case err != nil:
 			return err
 		case string(data) == "[DONE]":

@@ -113,7 +113,7 @@ func (c *Client) writePart(text *strings.Builder, p traffic.Part, known map[uint
 	c.target.Content.WriteWords(text, p)
 }
 
-// answers remembers what the server said in conversations that go on, so that
+// answers remembers what the server said in open conversations, so that
 // later turns repeat its own words and find them in its cache. Where an answer
 // has not come by the time of the next turn, as in an open loop it may not,
 // made-up words stand in for it.

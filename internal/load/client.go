@@ -31,7 +31,7 @@ type Target struct {
 	Key string
 	// Send says in which form prompts are sent.
 	Send Form
-	// IgnoreEnd asks the server to go on past the model's own end of text, so
+	// IgnoreEnd asks the server to continue past the model's own end of text, so
 	// that answers have the length wanted. Most servers know the word; one that
 	// does not may refuse it.
 	IgnoreEnd bool
@@ -83,7 +83,7 @@ func checkURL(text string, allowRemote bool) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" ||
 		u.User != nil {
-		return "", fmt.Errorf("%q is no URL of a server: expected one such as http://127.0.0.1:8080/v1", text)
+		return "", fmt.Errorf("%q is not the URL of a server: expected one such as http://127.0.0.1:8080/v1", text)
 	}
 	if !allowRemote && !isLoopback(u.Hostname()) {
 		return "",
@@ -158,7 +158,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 		Data []Model `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("GET %s/models is no list of models: %w", c.url, err)
+		return nil, fmt.Errorf("GET %s/models did not return a list of models: %w", c.url, err)
 	}
 	return list.Data, nil
 }
@@ -222,7 +222,7 @@ func (c *Client) post(ctx context.Context, path string, body []byte, got *answer
 		return err
 	}
 	defer resp.Body.Close()
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // none is no stream either
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // without one it is not a stream either
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		return refusal(resp)
 	}

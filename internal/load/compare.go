@@ -51,7 +51,7 @@ func (c *Change) Verdict() Significance {
 // Compare returns the changes from a to b. Intervals come from the bootstrap:
 // both runs are drawn again many times from their own samples, requests for
 // latencies and shares, and slices of time for rates, as neighbouring requests
-// are no independent witnesses of throughput. Left out are metrics that one of
+// are not independent samples of throughput. Left out are metrics that one of
 // the runs does not have, and percentiles with fewer than five samples beyond
 // them, about which the bootstrap knows nothing: p99 takes 500 requests.
 func Compare(a, b *Report, seed uint64) (changes []Change) {

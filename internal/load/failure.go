@@ -43,7 +43,7 @@ func failureOf(ctx context.Context, err error) *failure {
 	return &failure{Failed, "connection broke", printable(err.Error())}
 }
 
-// refusal says what a response means that is no stream.
+// refusal says what a response means that is not a stream.
 func refusal(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what arrived of it is all there is to say
 	message := ErrorMessage(body)

@@ -38,7 +38,7 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 	f, err := strconv.ParseFloat(string(text), 64)
 	const most = float64(1<<62) / float64(time.Millisecond)
 	if err != nil || !(f >= -most && f <= most) {
-		return fmt.Errorf("%.40q is no time in milliseconds", text)
+		return fmt.Errorf("%.40q is not a time in milliseconds", text)
 	}
 	*m = Millis(f * float64(time.Millisecond))
 	return nil

@@ -29,7 +29,7 @@ type Report struct {
 	Tokens      Tokens       `json:"tokens"`
 	Throughput  Throughput   `json:"throughput"`
 	Latency     Latency      `json:"latency"`
-	// Stages are where the time to the first token went, if the server tells.
+	// Stages are where the time to the first token went, if the server reports it.
 	Stages  []StageTime `json:"stages,omitempty"`
 	SLO     Goodput     `json:"slo"`
 	Samples []Record    `json:"samples"`

@@ -12,7 +12,7 @@ import (
 	"parley/internal/stat"
 )
 
-// A Typing is somebody who writes into the middle of a long file while an
+// A Typing is a user who writes into the middle of a long file while an
 // editor asks for a completion at every keystroke.
 type Typing struct {
 	// Tokens is how long the file is, about: the server's count of a first piece

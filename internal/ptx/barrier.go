@@ -6,7 +6,7 @@ import (
 )
 
 // A barrier counts threads that arrive; when all have, its generation rises
-// and those that wait go on.
+// and those that wait continue.
 type barrier struct {
 	expected   int
 	arrived    int

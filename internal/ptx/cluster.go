@@ -34,7 +34,7 @@ type block struct {
 	barriers [16]barrier
 	mbars    map[uint32]*mbarrier
 	warps    []*warp
-	events   uint64 // changes that may let a waiting warp go on
+	events   uint64 // changes that may let a waiting warp continue
 }
 
 // together is how many clusters a worker runs at once when they wait for each other.
@@ -243,7 +243,7 @@ func (c *cluster) deadlock() {
 					f.mask, w.missing(in, f.mask))
 			}
 			if first == nil {
-				first = w.newFault(lane, "deadlock: no warp of the block can go on%s", w.awaited())
+				first = w.newFault(lane, "deadlock: no warp of the block can continue%s", w.awaited())
 			}
 		}
 	}

@@ -65,7 +65,7 @@ const (
 	kindIndexed           // to a target per lane
 	kindExit              // the lanes end
 	kindConverge          // waits for the lanes of a mask, then runs step
-	kindWait              // runs wait until it says that the lanes may go on
+	kindWait              // runs wait until it says that the lanes may continue
 )
 
 type step func(w *warp, mask uint32)

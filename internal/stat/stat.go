@@ -93,7 +93,7 @@ func Ratios(a, b []float64) ([]float64, error) {
 }
 
 // Middle returns the interval that holds the share wanted of the estimates,
-// with as many below it as above. Estimates that are no numbers do not count;
+// with as many below it as above. Estimates that are not numbers do not count;
 // it reports false if there are no others.
 func Middle(estimates []float64, wanted float64) (Interval, bool) {
 	sorted := slices.DeleteFunc(slices.Clone(estimates), func(v float64) bool {

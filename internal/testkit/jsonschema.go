@@ -77,7 +77,7 @@ func (c *validator) combined(s map[string]any, v any) error {
 	for _, name := range []string{"anyOf", "oneOf"} {
 		group := items(s[name])
 		if group != nil && !slices.ContainsFunc(group, func(sub any) bool { return c.check(sub, v) == nil }) {
-			return fmt.Errorf("%v is none of %s", v, name)
+			return fmt.Errorf("%v matches none of %s", v, name)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func formatted(format, text string) (err error) {
 		_, err = netip.ParseAddr(text)
 	case "uuid":
 		if len(text) != 36 || strings.Count(text, "-") != 4 {
-			err = fmt.Errorf("%q is no uuid", text)
+			err = fmt.Errorf("%q is not a uuid", text)
 		}
 	}
 	return err
@@ -225,7 +225,7 @@ func (c *validator) number(s map[string]any, v any) error {
 		}
 	}
 	if by, ok := s["multipleOf"].(json.Number); ok && !new(big.Rat).Quo(r, rat(by)).IsInt() {
-		return fmt.Errorf("%v is no multiple of %v", v, by)
+		return fmt.Errorf("%v is not a multiple of %v", v, by)
 	}
 	return nil
 }

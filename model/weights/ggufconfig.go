@@ -55,7 +55,7 @@ func uniform[T int32 | uint32 | int64](list []T) (int64, bool) {
 	return int64(list[0]), true
 }
 
-// shorten makes a value of somebody's file fit into an error message.
+// shorten makes a value from a file fit into an error message.
 func shorten(v any) string {
 	const textMax = 60
 	if text, ok := v.(string); ok {

@@ -40,7 +40,7 @@ var fusedExperts = map[string]string{
 }
 
 // canonicalName returns the GGUF name of a tensor of a Hugging Face
-// checkpoint. A tensor that is no part of the language model keeps its name.
+// checkpoint. A tensor that is not part of the language model keeps its name.
 func canonicalName(name, architecture string) string {
 	inner := name
 	for _, prefix := range []string{"model.language_model.", "language_model.model.", "language_model.", "model."} {

@@ -31,7 +31,7 @@ func lossOf(values, stored []float32) (l loss) {
 	return l
 }
 
-// isFinite is false if a weight was no number, or none any more once stored.
+// isFinite is false if a weight was not a finite number, before or after it was stored.
 func (l loss) isFinite() bool { return !math.IsInf(l.wrong+l.all, 0) && !math.IsNaN(l.wrong+l.all) }
 
 // A tally adds up what became of the tensors of one type.

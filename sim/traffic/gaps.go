@@ -23,7 +23,7 @@ const (
 	gapCVMax   = 100
 )
 
-// PerSecond returns the gaps of so many events a second.
+// PerSecond returns the gaps of rate events a second.
 func PerSecond(rate, cv float64) (Gaps, error) {
 	mean := float64(time.Second) / rate
 	if !(rate > 0) || mean < 1 || mean > float64(gapMeanMax) {

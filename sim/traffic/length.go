@@ -37,7 +37,7 @@ const lengthForms = "expected tokens such as 128, a range such as 64-512, or log
 func ParseLength(text string) (Length, error) {
 	l, err := parseLength(text)
 	if err != nil {
-		return Length{}, fmt.Errorf("%q is no length: %s", text, lengthForms)
+		return Length{}, fmt.Errorf("%q is not a length: %s", text, lengthForms)
 	}
 	return l, l.Validate()
 }

@@ -15,7 +15,7 @@ const (
 	Assistant Role = "assistant"
 )
 
-// A Part is a piece of a prompt: so many tokens of the content that Key names.
+// A Part is a piece of a prompt: Tokens tokens of the content that Key names.
 // A shorter part of the same key is a prefix of a longer one.
 type Part struct {
 	Role   Role
@@ -38,7 +38,7 @@ type Request struct {
 	Conversation    uint64
 	Turn, TurnsLeft int
 	// Answer is the key of the part that repeats this request's answer in later
-	// turns, 0 if there are none. Who knows the real answer may put it there.
+	// turns, 0 if there are none. A client that knows the real answer may put it there.
 	Answer uint64
 }
 

@@ -15,7 +15,7 @@ const (
 	// Independent requests have nothing in common.
 	Independent Kind = "independent"
 	// SharedPrefix has groups of users: all of a group begin with the same system
-	// prompt, each user goes on with a history of their own, and every request
+	// prompt, each user continues with a history of their own, and every request
 	// ends with a new question.
 	SharedPrefix Kind = "shared-prefix"
 	// Conversation has turns: each repeats the turns and answers before it.
@@ -41,8 +41,8 @@ type Workload struct {
 	// Groups and GroupUsers count the groups and the users in each. For shared
 	// prefixes only.
 	Groups, GroupUsers int
-	// Turns is the length of a conversation, and Open how many conversations go
-	// on at once in each stream. For conversations only.
+	// Turns is the length of a conversation, and Open how many conversations are
+	// open at once in each stream. For conversations only.
 	Turns Length
 	Open  int
 }

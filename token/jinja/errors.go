@@ -21,7 +21,7 @@ const (
 	RuntimeError Kind = "TemplateRuntimeError"
 	// Raised: the template itself refused the conversation with
 	// raise_exception; Message is the template author's own text, meant for
-	// whoever wrote the conversation.
+	// the author of the conversation.
 	Raised Kind = "TemplateError"
 	// LimitError: the render would have passed one of its [Limits].
 	LimitError Kind = "LimitError"

@@ -93,7 +93,7 @@ func readJSONMap(dec *json.Decoder, depth int) (Value, error) {
 		}
 		name, ok := key.(string)
 		if !ok {
-			return nil, fmt.Errorf("a JSON object has a key that is no string at byte %d", dec.InputOffset())
+			return nil, fmt.Errorf("a JSON object has a key that is not a string at byte %d", dec.InputOffset())
 		}
 		v, err := readJSON(dec, depth+1)
 		if err != nil {

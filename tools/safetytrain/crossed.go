@@ -20,7 +20,7 @@ func byGroup(r *row) int { return r.fold() }
 // byFamily keeps together what is of one kind, not only what is nearly the
 // same: attacks of one technique, safe prompts of one trick, jailbreaks that
 // share passages. What is learned of a family is worth nothing in its fold, so
-// this tells how the classifier does on kinds of attacks that it has not met.
+// this measures the classifier on kinds of attacks that it has not met.
 func byFamily(r *row) int { return int(xxhash.Sum64String(r.family()) / 7 % folds) }
 
 // family names what a row is one of.

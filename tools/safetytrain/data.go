@@ -28,7 +28,7 @@ type row struct {
 	relatives uint64
 }
 
-// A span is a stretch of a text that tells of a person, counted in characters.
+// A span is a stretch of a text that identifies a person, counted in characters.
 type span struct {
 	Type  string `json:"entity_type"`
 	Value string `json:"entity_value"`

@@ -102,7 +102,7 @@ func cleanWeight(r *row) float32 {
 	return 1
 }
 
-// moderationTarget sets the kinds of harm that the moderation set tells apart.
+// moderationTarget sets the kinds of harm that the moderation set distinguishes.
 func moderationTarget(r *row, t *[safety.Heads]int8) {
 	kinds := map[safety.Head][]string{
 		safety.HeadSexual: {"S", "S3"}, safety.HeadMinors: {"S3"}, safety.HeadHate: {"H", "H2"},
@@ -197,7 +197,7 @@ func partsOf(examples []*example) (list []*example) {
 const clusterWeight = 1.5
 
 // underGuard repeats clean examples after system prompts that forbid
-// something, so that being forbidden something is no sign of an attack. They
+// something, so that being forbidden something does not indicate an attack. They
 // are trained on and never scored.
 func underGuard(examples []*example, systems []string) []*example {
 	var list []*example

@@ -1,4 +1,4 @@
-// Command safetytrain trains the safety classifier and tells how good it is.
+// Command safetytrain trains and evaluates the safety classifier.
 //
 //	safetytrain train   writes gateway/safety/weights.bin
 //	safetytrain cross   cross-validates only, while something is changed
@@ -61,7 +61,7 @@ func allExamples(rows, clean []*row) []*example {
 	return append(append(examples, written...), seeds()...)
 }
 
-// cross tells how good the classifier is without a look at what is never
+// cross evaluates the classifier without a look at what is never
 // trained on: what is changed in it is to be judged by this.
 func cross(rows, clean []*row) error {
 	examples := allExamples(rows, clean)

@@ -56,7 +56,7 @@ func floor(set []scored) measured {
 	return m
 }
 
-// A result is what the report tells of: near duplicates kept together, families
+// A result is what the report covers: near duplicates kept together, families
 // kept together, what was never trained on, and the keyword list.
 type result struct {
 	groups, families trial
@@ -112,7 +112,7 @@ func (b *bar) sign() string {
 	return "≤"
 }
 
-// miss tells how far a set is from its bar, if it misses it: in texts, since
+// miss says how far a set is from its bar, if it misses it: in texts, since
 // sets are small, and whether chance alone may be why.
 func (b *bar) miss(m measured) (told string, missed bool) {
 	found, n := m[b.set][0], m[b.set][1]
@@ -124,7 +124,7 @@ func (b *bar) miss(m measured) (told string, missed bool) {
 	if b.recall {
 		short = int(math.Ceil(float64(n)*b.bar)) - found
 	}
-	why := "the bar lies outside of it: this is no chance"
+	why := "the bar lies outside of it: this is not chance"
 	if low <= b.bar && b.bar <= high {
 		why = "the bar lies in it: so few texts show it neither met nor missed"
 	}

@@ -211,7 +211,7 @@ func (s *spanScore) f1(n int) float64 { return 2 * float64(n) / float64(max(s.sa
 // since names are what is to be found.
 func (r *row) heldText() bool { return xxhash.Sum64String(normal(r.Text))%5 == 0 }
 
-// scoreSpans tells how well spans are found: in texts that were not trained on
+// scoreSpans measures how well spans are found: in texts that were not trained on
 // by the tagger in the binary; in kinds of sentences that were not trained on,
 // by one that is trained for it; and by rules alone.
 func scoreSpans(rows []*row) (known, unknown, rules spanScore) {

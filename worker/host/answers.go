@@ -164,7 +164,7 @@ func (a *reply) event(w http.ResponseWriter, object map[string]any) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// fail tells an error in the stream, if there is one.
+// fail reports an error in the stream, if there is one.
 func (a *reply) fail(w http.ResponseWriter, err error) error {
 	if a.open {
 		_, _ = fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", worker.RefusalBody(err)) // who left misses it

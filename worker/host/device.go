@@ -14,8 +14,8 @@ import (
 
 // A Device is what models compute on. The zero value is the processor.
 type Device struct {
-	// GPU says that it is the NVIDIA GPU of that Index and Name, whose memory had
-	// so many FreeBytes when it was chosen.
+	// GPU says that it is the NVIDIA GPU of that Index and Name, which had
+	// FreeBytes of free memory when it was chosen.
 	GPU       bool
 	Index     int
 	Name      string

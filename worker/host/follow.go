@@ -37,12 +37,12 @@ func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
 	return out
 }
 
-// Source returns what [Host.Follow] tells an index.
+// Source returns what [Host.Follow] reports to an index.
 func (h *Host) Source() kvindex.Source {
 	return kvindex.Source{Events: h.journal != nil, Snapshot: h.journal != nil, CapacityBlocks: h.blocks}
 }
 
-// Follow tells of what the cache holds until ctx ends, whose error it returns. The
+// Follow reports what the cache holds until ctx ends, whose error it returns. The
 // host was started with [Config.Followed].
 func (h *Host) Follow(ctx context.Context, to worker.Listener) error {
 	to.Connected()
@@ -68,7 +68,7 @@ func (h *Host) Follow(ctx context.Context, to worker.Listener) error {
 	return err
 }
 
-// restore tells of all that is held, and returns the number of the batch after.
+// restore reports all that is held, and returns the number of the batch after.
 func (h *Host) restore(ctx context.Context, to worker.Listener) (next uint64, err error) {
 	var all kvindex.Batch // not to be looked at after an error: it may still be written
 	err = h.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {

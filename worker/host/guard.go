@@ -89,7 +89,7 @@ func (s *Server) checkCredentials(r *http.Request) error {
 	return nil
 }
 
-// public answers everyone if the worker has a key: health and metrics are for load
+// public answers every client if the worker has a key: health and metrics are for load
 // balancers and monitors.
 func (s *Server) public(do handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {

@@ -52,7 +52,7 @@ type Config struct {
 	Seqs int
 	// Target is how long a step in which answers are being written should
 	// take: what prompts may add to it is bounded by this. 0 means 50 ms,
-	// less than none means any time.
+	// negative means no target.
 	Target time.Duration
 	// BackgroundWait is how long background work goes without a turn, because
 	// others always have some, before one request of it is let in; 0 means a
@@ -88,7 +88,7 @@ type Config struct {
 	// Registry takes the engine's metrics; nil keeps none.
 	Registry prometheus.Registerer
 	// Events is told what the cache holds, as [engine.Config.Events] is; nil
-	// means nobody. Followed lets others in this process know, through
+	// means no listener. Followed lets others in this process know, through
 	// [Host.Follow], and is used without Events.
 	Events   func(iter.Seq[kv.Event])
 	Followed bool

@@ -74,7 +74,7 @@ func groupFree(dir, limitFile, usedFile, fileKey string) int64 {
 	return max(0, limit-used+statNumber(path.Join(dir, "memory.stat"), fileKey))
 }
 
-// readNumber reads a file that holds one number; "max" is no number.
+// readNumber reads a file that holds one number; "max" is not a number.
 func readNumber(file string) (int64, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -185,7 +185,7 @@ func (p *Plan) planPool(free int64) error {
 	return nil
 }
 
-// kvBytes returns what so many tokens take in all pools.
+// kvBytes returns what the given number of tokens takes in all pools.
 func (p *Plan) kvBytes(tokens int) (sum int64) {
 	for ; p != nil; p = p.Draft {
 		sum += p.poolBytes(tokens)

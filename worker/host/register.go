@@ -40,10 +40,10 @@ func enter[C prometheus.Collector](r register, t title, labels []string, build f
 	return all
 }
 
-// observers tells several observers the same.
+// observers passes values to several observers.
 type observers []prometheus.Histogram
 
-// Observe tells all of them.
+// Observe passes v to all of them.
 func (o observers) Observe(v float64) {
 	for _, x := range o {
 		x.Observe(v)

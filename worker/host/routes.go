@@ -70,7 +70,7 @@ func (s *Server) NewHTTPServer() *http.Server {
 	}
 }
 
-// answered tells the client what went wrong. A panic ends the request and
+// answered reports to the client what went wrong. A panic ends the request and
 // nothing else.
 func (s *Server) answered(do handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ import (
 type ServerConfig struct {
 	// Open opens the model's files. It is called again after each sleep.
 	Open func() (Candidate, error)
-	// Planned is told where the memory will go; nil for nobody.
+	// Planned is told where the memory will go; nil for no listener.
 	Planned func(p *Plan, available int64)
 	// Version is the program's, Pool what the worker was started for.
 	Version, Pool string
@@ -36,7 +36,7 @@ type ServerConfig struct {
 	// certificate of the client, which TLS has verified.
 	ClientCertificates bool
 	// Registers says that the worker registers at gateways, which call it with the
-	// credentials of [Server.Accept]. Then nobody is answered without one of these or
+	// credentials of [Server.Accept]. Then a request needs one of these or
 	// the key.
 	Registers bool
 	// Events and Replay are where events of the cache are published over ZMQ for
@@ -44,13 +44,13 @@ type ServerConfig struct {
 	// need neither: they read [worker.EventsPath].
 	Events, Replay string
 	// Topic is the first frame of each batch of events over ZMQ. EventTokens has them
-	// carry token ids, with which everyone who reads them can read prompts.
+	// carry token ids, with which every subscriber can read prompts.
 	Topic       string
 	EventTokens bool
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
-	// nobody. It must not wait.
+	// no listener. It must not wait.
 	Traced func(worker.Answer)
 }
 
@@ -71,7 +71,7 @@ type Server struct {
 	serves   []parley.Model
 	changing bool // between awake and asleep
 	draining bool
-	idle     sync.Cond // nobody holds what is awake, or changing ended
+	idle     sync.Cond // no request holds what is awake, or changing ended
 }
 
 // A waking is a model from one sleep to the next. Its metrics begin anew.
@@ -224,8 +224,8 @@ func (w *waking) generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 }
 
 // Sleep gives all memory of the model back: weights, keys and values. Requests
-// that run are ended, or with wait let finish first. New ones are refused. Whoever
-// does not read an answer that was ended holds nobody up.
+// that run are ended, or with wait let finish first. New ones are refused. A client
+// that does not read an answer that was ended delays no other.
 func (s *Server) Sleep(wait bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +322,7 @@ func (s *Server) about() worker.About {
 		}
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
-		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and go on elsewhere
+		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and fail over
 	}
 	return a
 }

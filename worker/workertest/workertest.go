@@ -19,7 +19,7 @@ type Subject struct {
 	Worker parley.Worker
 	// Model is the name that requests use.
 	Model string
-	// Prompt is one that the model goes on with for at least 24 tokens, Vocab the
+	// Prompt is one that the model continues for at least 24 tokens, Vocab the
 	// number of its tokens and Context that of its context.
 	Prompt         []parley.Token
 	Vocab, Context int
@@ -30,7 +30,7 @@ type Subject struct {
 	Reference parley.Worker
 	// What the worker does not promise is not asked of it.
 	NoLogprobs, NoChoices, NoRegex, NoResume, NoStopTokens bool
-	// Running returns how many requests the worker computes; nil if nobody knows.
+	// Running returns how many requests the worker computes; nil if that is not known.
 	Running func(t *testing.T) int
 }
 
@@ -169,7 +169,7 @@ func (s *Subject) stopStrings(t *testing.T) {
 			text)
 	}
 	if len(got[0].Tokens) >= 24 {
-		t.Error("it went on to the end")
+		t.Error("it continued to the end")
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *Subject) grammar(t *testing.T) {
 
 func (s *Subject) resume(t *testing.T) {
 	if s.NoResume {
-		t.Skip("it does not promise to go on with answers begun elsewhere")
+		t.Skip("it does not promise to resume answers begun elsewhere")
 	}
 	whole, _ := Ask(t, s.Worker, s.request(24))
 	for _, said := range []int{1, 7, 23} {
@@ -236,7 +236,7 @@ func (s *Subject) resume(t *testing.T) {
 		rest, usage := Ask(t, s.Worker, q)
 		if !slices.Equal(rest[0].Tokens, whole[0].Tokens[said:]) || rest[0].Finish != whole[0].Finish ||
 			usage.OutputTokens != 24-said || usage.PromptTokens != len(s.Prompt) {
-			t.Errorf("after %d tokens it went on with\n%v, whole it is\n%v (usage %+v)", said, rest[0].Tokens,
+			t.Errorf("after %d tokens it continued with\n%v, whole it is\n%v (usage %+v)", said, rest[0].Tokens,
 				whole[0].Tokens, usage)
 		}
 	}
@@ -264,7 +264,7 @@ func (s *Subject) errors(t *testing.T) {
 			t.Errorf("%s is answered with %q, want %q", name, got, c.want)
 		}
 	}
-	Ask(t, s.Worker, s.request(4)) // it goes on
+	Ask(t, s.Worker, s.request(4)) // it still answers
 }
 
 // cancel leaves answers in every way, and expects the worker to let go of them.
@@ -294,7 +294,7 @@ func (s *Subject) cancel(t *testing.T) {
 	}
 	for began := time.Now(); s.Running(t) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d requests still run that nobody reads", s.Running(t))
+			t.Fatalf("%d requests still run whose clients left", s.Running(t))
 		}
 	}
 }

@@ -29,7 +29,7 @@ var partners = map[Role]string{Pub: "SUB XSUB", Sub: "PUB XPUB", Dealer: "ROUTER
 	Router: "DEALER ROUTER REQ"}
 
 // receiveMax bounds the bytes of one message, all frames together, by the role of the
-// socket that receives it. Anyone who can reach a publisher or a router can send to it,
+// socket that receives it. Any host that can reach a publisher or a router can send to it,
 // so what these accept is small; a subscriber and a dealer chose whom they connect to.
 var receiveMax = map[Role]int{Pub: 1 + topicBytesMax, Router: 64, Sub: 64 << 20, Dealer: 64 << 20}
 
@@ -186,7 +186,7 @@ func (c *Conn) Send(frames ...[]byte) error {
 	return c.flush()
 }
 
-// write puts a message into the buffer. Whoever is to read it must take it
+// write puts a message into the buffer. Its reader must take it
 // within a time.
 func (c *Conn) write(frames [][]byte) {
 	_ = c.raw.SetWriteDeadline(time.Now().Add(writeTime)) // fails with the write
@@ -262,7 +262,7 @@ func (c *Conn) command(body []byte) (message []byte) {
 	return nil
 }
 
-// readFrame reads a frame of at most so many bytes. Memory is taken as they
+// readFrame reads a frame of at most most bytes. Memory is taken as they
 // come and not as they are announced.
 func (c *Conn) readFrame(most int) (body []byte, flags byte, err error) {
 	if _, err := io.ReadFull(c.in, c.room[:2]); err != nil {

@@ -10,5 +10,5 @@
 // directions (test/npm/events.test.mjs and TestLibzmq).
 //
 // A [Conn] carries messages of one or more frames both ways. Nothing reconnects
-// by itself: whoever listens must know that messages may be missing.
+// by itself: a listener must expect missing messages.
 package zmq

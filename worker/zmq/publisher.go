@@ -11,7 +11,7 @@ import (
 )
 
 // A Publisher sends messages to all who subscribed to their topic, which is the
-// first frame. One that does not keep up loses messages and nobody waits for it.
+// first frame. One that does not keep up loses messages, and the publisher does not wait for it.
 type Publisher struct {
 	listener net.Listener
 	pending  int

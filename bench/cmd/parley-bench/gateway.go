@@ -172,7 +172,7 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 	defer crew.Wait() // before their directory is removed
 	defer stop()
 	report := &gatewaycost.Report{Program: program(), Machine: machineText(), Started: time.Now(),
-		Setup: "keys, limits of the key and the organisation, ledger in SQLite, prices, a fleet of one worker " +
+		Setup: "keys, limits of the key and the tenant, ledger in SQLite, prices, a fleet of one worker " +
 			"reached by Parley's wire"}
 	bench, err := f.setUp(ctx, crew, dir)
 	if err != nil {

@@ -197,7 +197,7 @@ func (a *assembler) end() {
 
 // pause writes the instruction that makes a spinning thread cheap.
 func (a *assembler) pause() {
-	a.begin("pause", "tells the processor n times that this thread only waits.", "n int")
+	a.begin("pause", "hints n times to the processor that this thread only waits.", "n int")
 	a.load("n", "CX")
 	a.times("CX", func() { a.op("PAUSE") })
 	a.op("RET")

@@ -11,7 +11,7 @@ export interface Limits {
   budget_alert?: number;
 }
 
-/** How somebody stands with the budget of this month. */
+/** How a key or tenant stands with the budget of this month. */
 export interface Standing {
   limit: string;
   spent: string;
@@ -24,7 +24,7 @@ export interface Standing {
 /** The day on which a budget begins anew. */
 export const resetDay = (s: Standing): string => new Date(s.resets_at * 1000).toLocaleDateString(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' }).replaceAll(' ', '\u00a0');
 
-/** Limits as they stand in the fields of a form. Empty is no limit. The alert is in percent. */
+/** Limits as they stand in the fields of a form. Empty means unlimited. The alert is in percent. */
 export type LimitTexts = Record<keyof Limits, string>;
 
 const names: (keyof Limits)[] = ['requests_per_second', 'requests_per_minute', 'light_requests_per_minute', 'input_tokens_per_minute', 'output_tokens_per_minute', 'concurrent_requests', 'monthly_budget', 'budget_alert'];

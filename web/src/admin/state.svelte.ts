@@ -49,7 +49,7 @@ class Operations {
   /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
   session = $state.raw<Session | null>(null);
-  /** What the server says of what was signed in with, or of nobody being signed in. */
+  /** What the server says of what was signed in with, or that no user is signed in. */
   refusal = $state('');
   section = $state<Section>('now');
   parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, audit: false, currency: 'usd' });
@@ -123,7 +123,7 @@ class Operations {
     }
   }
 
-  /** Shows a key holder their own, and anybody else why there is nothing to see. */
+  /** Shows a key holder their own, and other visitors why there is nothing to see. */
   private async turnedAway(err: Failure): Promise<void> {
     if (err.status === 403) {
       this.holder = await json('/admin/api/organization/me').then(() => true, () => false);

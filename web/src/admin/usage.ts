@@ -64,7 +64,7 @@ const query = (p: Period, key: string, groups: string[]): string =>
 
 const usedBy = ['project_id', 'user_id', 'api_key_id', 'model'];
 
-/** Reads tokens and money, which the interface tells apart, and puts them together. */
+/** Reads tokens and money, which the interface separates, and puts them together. */
 export async function read(p: Period, key = ''): Promise<Row[]> {
   const [tokens, costs] = await Promise.all([
     json<Page>(`/admin/api/organization/usage/completions?${query(p, key, usedBy)}`),

@@ -181,7 +181,7 @@ export class Chat {
     await this.#turn((this.live = new Live()), before, `${this.path}/messages`, { regenerate: item.id, model });
   }
 
-  /** Goes on with an answer that broke off. One that filled the context goes on while the middle of the text fades. */
+  /** Continues an answer that broke off. One that filled the context continues while the middle of the text fades. */
   async resume(item: Item, full = false): Promise<void> {
     if (this.busy) return;
     const live = new Live();
@@ -206,7 +206,7 @@ export class Chat {
     await this.#until(live, before, path, { body, headers: key ? { 'Idempotency-Key': key } : {} });
   }
 
-  /** Follows an answer that is being written for somebody else, or for this page before it was loaded anew. */
+  /** Follows an answer that is being written for another client, or for this page before it was loaded anew. */
   async #watch(message: string): Promise<void> {
     const live = new Live(false);
     live.message = message;

@@ -18,7 +18,7 @@ function keep(name: string, text: string): void {
     if (text) localStorage.setItem(name, text);
     else localStorage.removeItem(name);
   } catch {
-    // The browser keeps only so much. What is longer is still on the page.
+    // The browser limits what it keeps. What is longer is still on the page.
   }
 }
 

@@ -70,13 +70,13 @@ box.addEventListener('input', typed);
 box.addEventListener('keydown', keyed);
 document.addEventListener('click', clicked, true);
 if (id) {
-  // A conversation is not a blank page: the box stands below, and no one is greeted.
+  // A conversation is not a blank page: the box stands below, and there is no greeting.
   document.querySelector('main')!.classList.remove('fresh');
   document.querySelectorAll('.greeting, [aria-label=Examples]').forEach((e) => e.remove());
 }
 if (!coarse) box.focus();
 
-/** When something was last touched or typed. Loading waits while somebody is at it, but not for ever. */
+/** When something was last touched or typed. Loading waits while the user is at it, but not for ever. */
 let touchedMs = -Infinity;
 const touched = (): void => void (touchedMs = performance.now());
 const gestures = ['touchstart', 'keydown', 'input'] as const;
@@ -85,7 +85,7 @@ gestures.forEach((g) => document.addEventListener(g, touched, { capture: true, p
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const idle = (): Promise<void> => new Promise((resolve) => ('requestIdleCallback' in window ? requestIdleCallback(() => resolve(), { timeout: 500 }) : setTimeout(resolve, 50)));
 
-/** Resolves when this has been painted; in a tab that nobody sees, nothing is. */
+/** Resolves when this has been painted; in a hidden tab, nothing is. */
 const painted = (): Promise<void> => Promise.race([new Promise<void>((resolve) => requestAnimationFrame(() => setTimeout(resolve))), pause(document.hidden ? 0 : 1000)]);
 
 async function untilQuiet(): Promise<void> {
@@ -111,13 +111,13 @@ performance.mark('parley:typable');
 /** Asks for what the chat wants to know first, while its script is on its way. */
 function ask(path: string): void {
   const answer = fetch(path);
-  answer.catch(() => undefined); // whoever wants the answer is told
+  answer.catch(() => undefined); // a later reader of the answer gets the error
   early.asked[path] = answer;
 }
 
 /**
  * Begins the chat itself. To fetch, compile and run its parts takes a phone long: so nothing is asked for before the page is
- * painted and whoever saw it had time to reach for it, and then each part has its own turn, what others need first.
+ * painted and the user had time to reach for it, and then each part has its own turn, what others need first.
  */
 async function begin(): Promise<void> {
   await painted();

@@ -120,7 +120,7 @@ for (const [names, language] of [
 /** Whether there are rules for a language. */
 export const known = (name: string): boolean => name.toLowerCase() in languages;
 
-/** Colours one line that begins in a state, and tells in which one it ends. */
+/** Colours one line that begins in a state, and returns the one it ends in. */
 export function highlightLine(name: string, line: string, from: State): { spans: Span[]; state: State } {
   const language = languages[name.toLowerCase()];
   const spans: Span[] = [];

@@ -5,7 +5,7 @@ class Later {
   parts = $state.raw<typeof import('./parts') | null>(null);
   #loading: Promise<void> | undefined;
 
-  /** Loads the parts: at once where they are wanted, else when nobody is typing. */
+  /** Loads the parts: at once where they are wanted, else when the user is not typing. */
   async load(wanted: boolean): Promise<void> {
     if (!wanted) await untilQuiet();
     await (this.#loading ??= this.#load());

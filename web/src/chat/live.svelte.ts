@@ -1,5 +1,5 @@
 /**
- * An answer while it is written. The server writes it whether or not anybody
+ * An answer while it is written. The server writes it whether or not a client
  * looks: a page that loses the stream takes it up again where the answer is by
  * then, and a page that was loaded anew follows it like the first.
  */
@@ -73,7 +73,7 @@ export class Live {
     }
   }
 
-  /** Stops reading. The server goes on. */
+  /** Stops reading. The server continues. */
   leave(): void {
     this.#abort.abort();
     clearTimeout(this.#paint);
@@ -100,7 +100,7 @@ export class Live {
         this.#show();
       }
     } catch (err) {
-      if (this.#abort.signal.aborted) throw err; // else the connection broke: that is no error of ours
+      if (this.#abort.signal.aborted) throw err; // else the connection broke: that is not our error
     } finally {
       this.#flush();
     }
@@ -141,7 +141,7 @@ export class Live {
     if (progress.waiting) this.#waits.push({ at: performance.now(), ahead: progress.ahead ?? 0 });
   }
 
-  /** How long the wait may still be, as the server says or as the queue has moved; 0 if nobody can tell. */
+  /** How long the wait may still be, as the server says or as the queue has moved; 0 if it is not known. */
   get waitMs(): number {
     if (this.progress?.wait_ms) return this.progress.wait_ms;
     const first = this.#waits[0];

@@ -8,7 +8,7 @@ import App from './App.svelte';
 import { later } from './later.svelte';
 import { app } from './state.svelte';
 
-/** Takes over the page. early.ts calls it, when nobody is typing. */
+/** Takes over the page. early.ts calls it, when the user is not typing. */
 function begin(): void {
   const target = document.getElementById('app')!;
   const pressAgain = takeOver((text) => app.chat.type(text));
@@ -26,7 +26,7 @@ function takeFiles(): void {
   if (chooser?.files?.length) chooser.dispatchEvent(new Event('change'));
 }
 
-/** Names what a browser needs to put the chat on a home screen: nobody waits for that. */
+/** Names what a browser needs to put the chat on a home screen: nothing waits for that. */
 function offerInstall(): void {
   document.head.append(Object.assign(document.createElement('link'), { rel: 'manifest', href: '/manifest.webmanifest' }));
 }

@@ -13,7 +13,7 @@ function load(): Promise<Render> {
   return loading;
 }
 
-/** Shows a formula: as its source at first, and where it is no formula for good. */
+/** Shows a formula: as its source at first, and where it is not a formula for good. */
 export function mathElement(tex: string, display: boolean): HTMLElement {
   const element = document.createElement(display ? 'div' : 'span');
   element.className = display ? 'math block' : 'math';

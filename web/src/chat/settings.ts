@@ -48,7 +48,7 @@ export function fromMetadata(metadata: Record<string, string>, policy: Policy): 
   try {
     parameters = JSON.parse(metadata[parametersName] ?? '{}') as Partial<Parameters>;
   } catch {
-    // Somebody else's words under our name: the standard it is.
+    // Another program's value under our name: the standard it is.
   }
   let system = '';
   for (let i = 0; i < piecesMax; i++) system += metadata[systemName(i)] ?? '';

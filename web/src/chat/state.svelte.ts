@@ -25,7 +25,7 @@ class App {
   /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
   session = $state.raw<Session | null>(null);
-  /** What the server says of what was signed in with, or of nobody being signed in. */
+  /** What the server says of what was signed in with, or that no user is signed in. */
   refusal = $state('');
   sidebar = $state(matchMedia('(min-width: 48rem)').matches);
   settingsOpen = $state(false);
@@ -91,7 +91,7 @@ class App {
     try {
       this.models = (await json<{ data: Model[] }>('/v1/models')).data;
     } catch {
-      return; // the list of conversations tells why
+      return; // the list of conversations says why
     }
     if (!this.models.some((m) => m.id === this.chat.model && !m.unavailable) && !this.chat.conversation) {
       this.chat.model = this.models.find((m) => !m.unavailable)?.id ?? '';

@@ -1,4 +1,4 @@
-/** Tells other tabs what changed here, so that all of them show the same. */
+/** Informs other tabs of what changed here, so that all of them show the same. */
 
 export type News =
   | { kind: 'list' }

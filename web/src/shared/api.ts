@@ -97,7 +97,7 @@ export interface Model {
   id: string;
   owned_by: string;
   max_model_len?: number;
-  /** Why nobody can chat with it now; absent if one can. */
+  /** Why it cannot be chatted with now; absent if it can. */
   unavailable?: string;
   /** It is too small for real work. */
   demo?: boolean;
