@@ -11,6 +11,11 @@ type Delta struct {
 	// Text is what comes instead of Tokens from workers that do not tell ids:
 	// foreign engines. Nothing that needs ids works with it.
 	Text string `json:"text,omitempty"`
+	// Apart says that a foreign engine separates thoughts and calls from its text
+	// itself: Thoughts and Calls are what it separated.
+	Apart    bool       `json:"apart,omitempty"`
+	Thoughts string     `json:"thoughts,omitempty"`
+	Calls    []ToolCall `json:"calls,omitempty"`
 	// Logprobs has one entry for each of Tokens if the request asked for them.
 	Logprobs []Logprob `json:"logprobs,omitempty"`
 	// PromptLogprobs comes once, with the first delta, if the request asked
@@ -47,11 +52,14 @@ type Routing struct {
 // Count returns how many tokens the delta has. A piece of text counts as one,
 // because its tokens are not known.
 func (d *Delta) Count() int {
-	if n := len(d.Tokens); n > 0 || d.Text == "" {
+	if n := len(d.Tokens); n > 0 || !d.HasText() {
 		return n
 	}
 	return 1
 }
+
+// HasText reports whether the delta has what came instead of tokens.
+func (d *Delta) HasText() bool { return d.Text != "" || d.Thoughts != "" || len(d.Calls) > 0 }
 
 // A Progress says how far a request is before its first token.
 type Progress struct {

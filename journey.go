@@ -26,10 +26,10 @@ type Leg struct {
 	Worker, Pool, Kind, Reason string
 	// Span is the leg's place in the trace, if the call belongs to one.
 	Span [8]byte
-	// Asked is when a worker was looked for, Sent when this one was given the
+	// Terms is when a worker was looked for, Sent when this one was given the
 	// request, First when its first token came and Ended when it was done with. What
 	// did not happen is zero.
-	Asked, Sent, First, Ended time.Time
+	Terms, Sent, First, Ended time.Time
 	// Tokens is how many came.
 	Tokens int
 	// End is how it ended: done, told, refused, failed, lost, moved, outrun or left;

@@ -2,7 +2,9 @@ package parley
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -15,9 +17,13 @@ type Request struct {
 	Model string `json:",omitzero"`
 	// Prompt is the text to continue. At least one token.
 	Prompt []Token `json:",omitzero"`
-	// Turns are the conversation that Prompt was made from, if it was one of text
-	// alone: some foreign engines take nothing else. All others look at Prompt.
+	// Turns are the conversation that Prompt was made from, if it was one: some
+	// foreign engines take nothing else. All others look at Prompt.
 	Turns []Turn `json:",omitzero"`
+	// Terms is what the client asked of the answer, before it became a part of
+	// Prompt and Grammar. Foreign engines that support less than Grammar look at
+	// it; nil if the client asked for nothing but an answer.
+	Terms *Terms `json:"-"`
 	// Choices is how many continuations are wanted; 0 means one.
 	Choices int `json:",omitzero"`
 	// MaxTokens bounds each continuation; 0 means as many as fit the context.
@@ -83,9 +89,51 @@ type Request struct {
 	Resume []Partial `json:",omitzero"`
 }
 
-// A Turn is what one side of a conversation said. Role is system, user or
-// assistant.
-type Turn struct{ Role, Text string }
+// A Turn is what one side of a conversation said. Role is system, user,
+// assistant or tool.
+type Turn struct {
+	Role, Text string
+	// Calls are those that an assistant made; CallID is the call whose result a
+	// tool's turn is.
+	Calls  []ToolCall `json:",omitzero"`
+	CallID string     `json:",omitzero"`
+}
+
+// A ToolCall is a call of a function. Arguments is a JSON object as text. In a
+// [Delta] it is a fragment: the first of an Index has ID and Name, and the
+// Arguments of all of them put together are the call's.
+type ToolCall struct {
+	Index     int    `json:"index,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments,omitempty"`
+}
+
+// A Terms is what a client asked of an answer.
+type Terms struct {
+	// Tools are the functions that may be called, empty if none may.
+	Tools []ToolFunction
+	// CallRequired: the answer must call one or more. OneCall: it calls at most one.
+	CallRequired, OneCall bool
+	// Format is what an answer that is not a call must be, nil for any text.
+	Format *Grammar
+}
+
+// A ToolFunction is a function that may be called.
+type ToolFunction struct {
+	Name, Description string
+	// Parameters is the JSON schema of the arguments, nil if there are none. Strict:
+	// arguments that the schema does not allow must not be made.
+	Parameters json.RawMessage
+	Strict     bool
+}
+
+// Free reports whether the answer may be any text: the model decides whether it
+// calls, and no schema is binding.
+func (a *Terms) Free() bool {
+	return !a.CallRequired && a.Format == nil && !slices.ContainsFunc(a.Tools,
+		func(t ToolFunction) bool { return t.Strict })
+}
 
 // A Partial is how far one choice has got. One that is Done is not continued.
 type Partial struct {

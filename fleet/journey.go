@@ -42,7 +42,7 @@ func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
 		Pool:   l.routing.Pool,
 		Kind:   l.member.Kind,
 		Reason: l.routing.Reason,
-		Asked:  l.asked,
+		Terms:  l.asked,
 		Sent:   now,
 	}
 	l.record.journey = parley.JourneyOf(ctx)

@@ -72,7 +72,7 @@ func TestJourneysHaveEachWorker(t *testing.T) {
 			if l.Span != spans[i] || l.Span == [8]byte{9} {
 				t.Errorf("leg %d is %x, its worker was told %x", i, l.Span, spans[i])
 			}
-			if l.Sent.Before(l.Asked) || l.First.Before(l.Sent) || l.Ended.Before(l.First) {
+			if l.Sent.Before(l.Terms) || l.First.Before(l.Sent) || l.Ended.Before(l.First) {
 				t.Errorf("leg %d is out of order: %+v", i, l)
 			}
 		}

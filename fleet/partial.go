@@ -30,13 +30,13 @@ func (s *partialAnswer) add(d *parley.Delta, now time.Time) {
 		return
 	}
 	w := &s.choices[d.Choice]
-	if s.pieces() == 0 && (len(d.Tokens) > 0 || d.Text != "") {
+	if s.pieces() == 0 && d.Count() > 0 {
 		s.first = now
 	}
 	w.Tokens = append(w.Tokens, d.Tokens...)
 	w.Done = w.Done || d.Finish != ""
 	s.tokens += len(d.Tokens)
-	if d.Text != "" {
+	if d.HasText() {
 		s.texts++
 	}
 }

@@ -145,7 +145,7 @@ func (t *trip) take(l *leg, d *parley.Delta, now time.Time) {
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
 	}
-	if n := len(d.Tokens) + min(len(d.Text), 1); n > 0 {
+	if n := d.Count(); n > 0 {
 		f.mu.Lock()
 		if !l.computed {
 			f.computed(l)

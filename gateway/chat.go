@@ -82,7 +82,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer
 	}
 	job.Progress = request.Progress
 	held := m.tools.Constrain(request, thinking)
-	job.Grammar = held.Grammar
+	job.Grammar, job.Terms = held.Grammar, answer.TermsOf(request)
 	c.record.Constrain(request.Format.Kind, len(answer.Callable(request)))
 	return c.generate(m, []*parley.Request{job}, &held, false, m.tools.Readers(request, thinking))
 }

@@ -151,7 +151,7 @@ func refusedBy(r *limit.Refusal, whose, model string) error {
 		return parley.Errorf(parley.QuotaExceeded,
 			"You exceeded the budget of %s for this month: of %s, %s is left, and this request may cost up to %s. "+
 				"Ask for a larger budget, or for a shorter answer with 'max_tokens'.",
-			whose, limit.Micros(r.Limit), limit.Micros(r.Left), limit.Micros(r.Asked))
+			whose, limit.Micros(r.Limit), limit.Micros(r.Left), limit.Micros(r.Terms))
 	case r.Refused == limit.Concurrency:
 		return refused("Limit of %s reached: %d requests under way at a time. Wait until one has ended.", whose,
 			r.Limit)
@@ -164,8 +164,8 @@ func refusedBy(r *limit.Refusal, whose, model string) error {
 	if r.Wait < 0 {
 		return refused(
 			"The request is too large for the limit of %s%s: %s, requested %d. Shorten the prompt or 'max_tokens'.",
-			whose, model, rate, r.Asked)
+			whose, model, rate, r.Terms)
 	}
 	return refused("Rate limit of %s reached%s: %s, %d left, requested %d. Try again in %v.", whose, model, rate,
-		r.Left, r.Asked, r.Wait.Round(time.Millisecond))
+		r.Left, r.Terms, r.Wait.Round(time.Millisecond))
 }

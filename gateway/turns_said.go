@@ -2,23 +2,24 @@ package gateway
 
 import (
 	"parley"
-	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
 // turnsSaid returns a conversation as it was said, for engines that render it
-// themselves; nil if there is more in it than text, or it is to go on with a turn
-// that has begun.
+// themselves; nil if it is to continue with a turn that has begun.
 func turnsSaid(request *openai.ChatRequest) []parley.Turn {
-	if !request.OpenTurn || request.ContinueFinal || len(answer.Callable(request)) > 0 {
+	if !request.OpenTurn || request.ContinueFinal {
 		return nil
 	}
 	turns := make([]parley.Turn, len(request.Messages))
 	for i, m := range request.Messages {
-		if m.Role == "tool" || m.Role == "function" || len(m.ToolCalls) > 0 {
-			return nil
+		turns[i] = parley.Turn{Role: m.Role, Text: m.Content, CallID: m.ToolCallID}
+		if m.Role == "function" {
+			turns[i].Role = "tool"
 		}
-		turns[i] = parley.Turn{Role: m.Role, Text: m.Content}
+		for _, c := range m.ToolCalls {
+			turns[i].Calls = append(turns[i].Calls, parley.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		}
 	}
 	return turns
 }

@@ -6,7 +6,7 @@ import (
 	"parley/gateway/openai"
 )
 
-// TestTurnsSaid gives conversations of text alone, and of nothing else.
+// TestTurnsSaid gives conversations, calls and their results included, unless a turn has begun.
 func TestTurnsSaid(t *testing.T) {
 	hi := openai.Message{Role: "user", Content: "Hi"}
 	for name, row := range map[string]struct {
@@ -16,14 +16,22 @@ func TestTurnsSaid(t *testing.T) {
 		"text": {openai.ChatRequest{OpenTurn: true,
 			Messages: []openai.Message{{Role: "system", Content: "s"}, hi}}, 2},
 		"a call": {openai.ChatRequest{OpenTurn: true,
-			Messages: []openai.Message{hi, {Role: "assistant", ToolCalls: []openai.ToolCall{{ID: "1"}}}}}, 0},
+			Messages: []openai.Message{hi, {Role: "assistant", ToolCalls: []openai.ToolCall{{ID: "1"}}}}}, 2},
 		"a tool's words": {openai.ChatRequest{OpenTurn: true,
-			Messages: []openai.Message{hi, {Role: "tool", Content: "1"}}}, 0},
+			Messages: []openai.Message{hi, {Role: "tool", Content: "1", ToolCallID: "1"}}}, 2},
 		"a turn begun": {openai.ChatRequest{ContinueFinal: true,
 			Messages: []openai.Message{hi, {Role: "assistant", Content: "Well,"}}}, 0},
 	} {
-		if got := turnsSaid(&row.request); len(got) != row.turns || row.turns == 2 && got[1].Text != "Hi" {
+		got := turnsSaid(&row.request)
+		if len(got) != row.turns {
 			t.Errorf("%s: %v", name, got)
+		}
+		for i, turn := range got {
+			m := row.request.Messages[i]
+			if turn.Role != m.Role || turn.Text != m.Content || turn.CallID != m.ToolCallID ||
+				len(turn.Calls) != len(m.ToolCalls) {
+				t.Errorf("%s: %+v of %+v", name, turn, m)
+			}
 		}
 	}
 }

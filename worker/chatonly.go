@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"parley"
@@ -9,9 +10,9 @@ import (
 // chatBody writes q for a server that has /v1/chat/completions alone. It renders
 // the conversation itself, so that it is given as it was said.
 func chatBody(r *Remote, q *parley.Request) (any, error) {
-	messages := make([]map[string]string, len(q.Turns))
+	messages := make([]chatMessage, len(q.Turns))
 	for i, t := range q.Turns {
-		messages[i] = map[string]string{"role": t.Role, "content": t.Text}
+		messages[i] = newChatMessage(t)
 	}
 	b := map[string]any{
 		"model": r.theirName(q.Model), "messages": messages, "stream": true,
@@ -34,7 +35,71 @@ func chatBody(r *Remote, q *parley.Request) (any, error) {
 	if q.Grammar != nil {
 		b["response_format"] = responseFormat(q.Grammar)
 	}
+	putTools(b, q.Terms)
 	return b, nil
+}
+
+// putTools writes the tools that may be called, and whether one must be.
+func putTools(b map[string]any, asked *parley.Terms) {
+	if asked == nil || len(asked.Tools) == 0 {
+		return
+	}
+	tools := make([]map[string]any, len(asked.Tools))
+	for i, t := range asked.Tools {
+		f := map[string]any{"name": t.Name}
+		if t.Description != "" {
+			f["description"] = t.Description
+		}
+		if t.Parameters != nil {
+			f["parameters"] = t.Parameters
+		}
+		if t.Strict {
+			f["strict"] = true
+		}
+		tools[i] = map[string]any{"type": "function", "function": f}
+	}
+	b["tools"] = tools
+	if asked.OneCall {
+		b["parallel_tool_calls"] = false
+	}
+	switch {
+	case !asked.CallRequired:
+	case len(tools) == 1:
+		b["tool_choice"] = map[string]any{"type": "function", "function": map[string]any{"name": asked.Tools[0].Name}}
+	default:
+		b["tool_choice"] = "required"
+	}
+}
+
+// A chatMessage is a turn as OpenAI's API has it.
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    *string    `json:"content"`
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type chatCall struct {
+	Index    int    `json:"index,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Function struct {
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+func newChatMessage(t parley.Turn) chatMessage {
+	m := chatMessage{Role: t.Role, ToolCallID: t.CallID}
+	if t.Text != "" || len(t.Calls) == 0 {
+		m.Content = &t.Text
+	}
+	for _, c := range t.Calls {
+		call := chatCall{ID: c.ID, Type: "function"}
+		call.Function.Name, call.Function.Arguments = c.Name, c.Arguments
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
+	return m
 }
 
 // responseFormat writes a grammar as OpenAI's API has it.
@@ -46,14 +111,19 @@ func responseFormat(g *parley.Grammar) map[string]any {
 		"json_schema": map[string]any{"name": "answer", "schema": g.Schema, "strict": true}}
 }
 
-// readChat reads one event of /v1/chat/completions. Reasoning that the engine
-// sends separately is not part of the answer.
+// readChat reads one event of /v1/chat/completions. Thoughts and calls come apart
+// from the text.
 func readChat(a *assembly, message []byte) error {
 	var chunk struct {
 		Choices []struct {
-			Index        int                      `json:"index"`
-			Delta        struct{ Content string } `json:"delta"`
-			FinishReason string                   `json:"finish_reason"`
+			Index int `json:"index"`
+			Delta struct {
+				Content          string     `json:"content"`
+				ReasoningContent string     `json:"reasoning_content"`
+				Reasoning        string     `json:"reasoning"`
+				ToolCalls        []chatCall `json:"tool_calls"`
+			} `json:"delta"`
+			FinishReason string `json:"finish_reason"`
 		} `json:"choices"`
 		Usage *completionUsage `json:"usage"`
 	}
@@ -65,11 +135,31 @@ func readChat(a *assembly, message []byte) error {
 		if _, err := a.choice(c.Index); err != nil {
 			return err
 		}
+		if c.FinishReason == "tool_calls" || c.FinishReason == "function_call" {
+			c.FinishReason = "stop"
+		}
 		finish, err := finishOf(c.FinishReason)
 		if err != nil {
 			return err
 		}
-		a.add(c.Index, parley.Delta{Text: c.Delta.Content, Finish: finish})
+		d := parley.Delta{
+			Text:     c.Delta.Content,
+			Apart:    true,
+			Thoughts: cmp.Or(c.Delta.ReasoningContent, c.Delta.Reasoning),
+			Finish:   finish,
+		}
+		for _, call := range c.Delta.ToolCalls {
+			if call.Function.Name != "" && call.ID == "" {
+				call.ID = newCallID()
+			}
+			d.Calls = append(d.Calls, parley.ToolCall{
+				Index:     call.Index,
+				ID:        call.ID,
+				Name:      call.Function.Name,
+				Arguments: call.Function.Arguments,
+			})
+		}
+		a.add(c.Index, d)
 	}
 	return nil
 }

@@ -50,21 +50,11 @@ func completionsBody(r *Remote, q *parley.Request) (any, error) {
 		b["cache_salt"] = hex.EncodeToString(q.Salt[:])
 	}
 	if q.Grammar != nil {
-		b["structured_outputs"] = structured(q.Grammar)
+		name, value, err := written(q.Grammar, "json", "regex", "grammar")
+		b["structured_outputs"] = map[string]any{name: value}
+		return b, err
 	}
 	return b, nil
-}
-
-// structured writes a grammar as vLLM takes it.
-func structured(g *parley.Grammar) map[string]any {
-	switch g.Kind {
-	case parley.GrammarRegex:
-		return map[string]any{"regex": g.Text}
-	case parley.GrammarChoice:
-		texts, _ := literals(g)
-		return map[string]any{"choice": texts}
-	}
-	return map[string]any{"json": schemaOf(g)}
 }
 
 // putLength writes how long an answer may be. Without a bound it is what the

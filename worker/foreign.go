@@ -52,7 +52,11 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	speak := dialects[r.cfg.Kind]
-	if err := refuse(q, PromisesOf(r.cfg.Kind), r.cfg.Kind); err != nil {
+	err := refuse(q, PromisesOf(r.cfg.Kind), r.cfg.Kind)
+	if err == nil {
+		q, err = suit(q, r.cfg.Kind)
+	}
+	if err != nil {
 		yield(parley.Delta{}, err)
 		return
 	}
@@ -61,7 +65,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 		defer cancel()
 	}
 	asked := len(q.Prompt)
-	q, err := fold(q, PromisesOf(r.cfg.Kind).Resume)
+	q, err = fold(q, PromisesOf(r.cfg.Kind).Resume)
 	if err != nil {
 		yield(parley.Delta{}, err)
 		return
@@ -170,43 +174,9 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 		return parley.Invalid("ignore_eos", "engines of kind %s do not support ignore_eos", k)
 	case k == OpenAIChat && len(q.Turns) == 0:
 		return parley.Invalid("messages",
-			"engines of kind %s accept only text conversations: no tools, and no other prompts", k)
-	case q.Grammar != nil && !holds(p.Grammar, q.Grammar):
-		return parley.Invalid("response_format", "engines of kind %s do not support this grammar", k)
+			"engines of kind %s accept only conversations, and no other prompts", k)
 	}
 	return nil
-}
-
-func holds(h Holding, g *parley.Grammar) bool {
-	switch g.Kind {
-	case parley.GrammarSchema, parley.GrammarObject:
-		return h != HoldNone
-	case parley.GrammarRegex:
-		return h == HoldSimple || h == HoldAll
-	case parley.GrammarChoice:
-		_, plain := literals(g)
-		return plain && h == HoldSimple || h == HoldAll
-	}
-	return h == HoldAll
-}
-
-// literals returns the texts of a choice, if it has nothing else.
-func literals(g *parley.Grammar) (texts []string, plain bool) {
-	for _, p := range g.Parts {
-		if p.Kind != parley.GrammarLiteral {
-			return nil, false
-		}
-		texts = append(texts, p.Text)
-	}
-	return texts, true
-}
-
-// schemaOf returns the JSON schema of a grammar that is one.
-func schemaOf(g *parley.Grammar) json.RawMessage {
-	if g.Kind == parley.GrammarObject {
-		return json.RawMessage(`{"type":"object"}`)
-	}
-	return g.Schema
 }
 
 // An assembly puts the answer of a foreign engine together: engines repeat what
@@ -219,6 +189,8 @@ type assembly struct {
 	told    bool // the engine told usage
 	open    int  // choices that have not ended
 	folded  int  // tokens of the prompt that an earlier worker wrote
+
+	call string // an answer that is a call, so far
 
 	began, first time.Time
 }
@@ -251,18 +223,18 @@ func (a *assembly) choice(index int) (*choiceState, error) {
 func (a *assembly) add(index int, d parley.Delta) {
 	c := &a.choices[index]
 	d.Choice = index
-	if a.first.IsZero() && (len(d.Tokens) > 0 || d.Text != "") {
+	if a.first.IsZero() && d.Count() > 0 {
 		a.first = time.Now()
 	}
 	c.tokens += len(d.Tokens)
-	if d.Text != "" {
+	if d.HasText() {
 		c.texts++
 	}
 	if d.Finish != "" {
 		c.ended = true
 		a.open--
 	}
-	if len(d.Tokens) > 0 || d.Text != "" || d.Finish != "" {
+	if d.Count() > 0 || d.Finish != "" {
 		a.ready = append(a.ready, d)
 	}
 }

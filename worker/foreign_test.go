@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,9 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// madeID is the id of a call that its engine gave none.
+var madeID = regexp.MustCompile(`"id":"call_[0-9a-f]{24}"`)
+
 func playSession(t *testing.T, file string) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
@@ -52,6 +56,12 @@ func playSession(t *testing.T, file string) {
 	var q parley.Request
 	if err := json.Unmarshal([]byte(part["ask"]), &q); err != nil {
 		t.Fatal(err)
+	}
+	if part["asked"] != "" {
+		q.Terms = new(parley.Terms)
+		if err := json.Unmarshal([]byte(part["asked"]), q.Terms); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -79,7 +89,7 @@ func playSession(t *testing.T, file string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&got, "%s\n", line)
+		fmt.Fprintf(&got, "%s\n", madeID.ReplaceAll(line, []byte(`"id":"ID"`)))
 		if u != nil {
 			fmt.Fprintf(&got, "usage %d %d %d\n", u.PromptTokens, u.CachedTokens, u.OutputTokens)
 		}
@@ -101,7 +111,13 @@ func plain(t *testing.T, text string) (v any) {
 
 // TestWhatIsNotPromisedIsRefused asks each kind for what it cannot do.
 func TestWhatIsNotPromisedIsRefused(t *testing.T) {
-	regex, tools := parley.Regex("a"), parley.FreeText()
+	regex := parley.Regex("a")
+	tools := parley.FreeText(parley.GrammarTrigger{Text: "<", Then: parley.JSONObject()})
+	asks := func(strict, required bool) parley.Request {
+		return parley.Request{Grammar: &tools, Terms: &parley.Terms{CallRequired: required,
+			Tools: []parley.ToolFunction{{Name: "a", Strict: strict, Parameters: json.RawMessage(`{"type":"object"}`)}}}}
+	}
+	foreign := func(k Kind) bool { return PromisesOf(k).Grammar == HoldGBNF || k == OpenAIChat }
 	for _, kind := range Kinds() {
 		if kind == Parley {
 			continue
@@ -116,8 +132,10 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 			"prompts":      {parley.Request{PromptLogprobs: true}, !p.PromptLogprobs},
 			"logprobs":     {parley.Request{Logprobs: true}, !p.Logprobs},
 			"choices":      {parley.Request{Choices: 2}, !p.Choices},
-			"regex":        {parley.Request{Grammar: &regex}, p.Grammar != HoldSimple},
-			"tools":        {parley.Request{Grammar: &tools}, true},
+			"regex":        {parley.Request{Grammar: &regex}, p.Grammar != HoldGBNF},
+			"tools":        {asks(false, false), false},
+			"strict tools": {asks(true, false), !foreign(kind)},
+			"a call":       {asks(false, true), !foreign(kind) && kind != Ollama},
 			"stop tokens":  {parley.Request{Stop: parley.Stop{Tokens: []parley.Token{1}}}, !p.TokenIDs},
 			"plain answer": {parley.Request{}, false},
 		} {

@@ -67,10 +67,27 @@ const (
 	HoldNone Holding = "no"
 	// HoldSchema: JSON schemas and objects alone.
 	HoldSchema Holding = "schema"
-	// HoldSimple: those, regular expressions and choices of literals.
-	HoldSimple Holding = "simple"
+	// HoldGBNF: all that can be written in GBNF: those, regular expressions, calls of
+	// tools, and schemas of common keywords inside them.
+	HoldGBNF Holding = "gbnf"
 	// HoldAll: every [parley.Grammar].
 	HoldAll Holding = "all"
+)
+
+// A Calling says how tools can be called.
+type Calling string
+
+// The degrees of calling.
+const (
+	// CallText: the model decides, and calls are read from its text. Schemas are not
+	// enforced: strict tools and required calls are refused.
+	CallText Calling = "auto"
+	// CallSchema: those, and one required call.
+	CallSchema Calling = "auto, required"
+	// CallOwn: the engine's own tools, whose results are mapped back.
+	CallOwn Calling = "its own"
+	// CallAll: strict tools, required calls and formats beside tools, too.
+	CallAll Calling = "all"
 )
 
 // A Resuming says which answers, begun elsewhere, an engine continues.
@@ -118,6 +135,8 @@ type Promises struct {
 	ExactSeeds bool
 	// Grammar says which grammars answers can be held to.
 	Grammar Holding
+	// Tools says how tools can be called.
+	Tools Calling
 	// Resume says which answers that another worker has begun can be continued.
 	Resume Resuming
 	// Choices: several continuations of one request share its prompt.
@@ -149,6 +168,7 @@ var promises = map[Kind]Promises{
 		Metrics:        true,
 		ExactSeeds:     true,
 		Grammar:        HoldAll,
+		Tools:          CallAll,
 		Resume:         ResumeAll,
 		Choices:        true,
 		Logprobs:       true,
@@ -166,7 +186,8 @@ var promises = map[Kind]Promises{
 		Salts:        SaltWhole,
 		Cancel:       true,
 		Metrics:      true,
-		Grammar:      HoldSimple,
+		Grammar:      HoldGBNF,
+		Tools:        CallAll,
 		Resume:       ResumePlain,
 		Choices:      true,
 		Logprobs:     true,
@@ -180,7 +201,8 @@ var promises = map[Kind]Promises{
 		Salts:        SaltWhole,
 		Cancel:       true,
 		Metrics:      true,
-		Grammar:      HoldSchema,
+		Grammar:      HoldGBNF,
+		Tools:        CallAll,
 		Resume:       ResumePlain,
 		Choices:      true,
 		Logprobs:     true,
@@ -191,16 +213,24 @@ var promises = map[Kind]Promises{
 		Salts:        SaltNone,
 		Cancel:       true,
 		Metrics:      true,
-		Grammar:      HoldSchema,
+		Grammar:      HoldGBNF,
+		Tools:        CallAll,
 		Resume:       ResumePlain,
 		Choices:      true,
 		Logprobs:     true,
 	},
-	Ollama: {Salts: SaltNone, Cancel: true, Grammar: HoldSchema, Resume: ResumeNone},
+	Ollama: {
+		Salts:   SaltNone,
+		Cancel:  true,
+		Grammar: HoldSchema,
+		Tools:   CallSchema,
+		Resume:  ResumeNone,
+	},
 	OpenAI: {
 		Salts:   SaltNone,
 		Cancel:  true,
 		Grammar: HoldNone,
+		Tools:   CallText,
 		Resume:  ResumeNone,
 		Choices: true,
 	},
@@ -208,6 +238,7 @@ var promises = map[Kind]Promises{
 		Salts:   SaltNone,
 		Cancel:  true,
 		Grammar: HoldSchema,
+		Tools:   CallOwn,
 		Resume:  ResumeNone,
 		Choices: true,
 	},

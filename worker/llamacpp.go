@@ -48,7 +48,9 @@ func llamaBody(r *Remote, q *parley.Request) (any, error) {
 		b["n_probs"] = max(1, q.TopLogprobs)
 	}
 	if q.Grammar != nil {
-		b["json_schema"] = schemaOf(q.Grammar)
+		name, value, err := written(q.Grammar, "json_schema", "", "grammar")
+		b[name] = value
+		return b, err
 	}
 	return b, nil
 }

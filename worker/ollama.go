@@ -30,9 +30,16 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 	b := map[string]any{"model": r.theirName(q.Model), "prompt": r.cfg.Text(q.Model, q.Prompt), "raw": true,
 		"stream": true, "options": o}
 	if q.Grammar != nil {
-		b["format"] = schemaOf(q.Grammar)
+		_, value, err := written(q.Grammar, "", "", "")
+		b["format"] = value
+		return b, err
 	}
 	return b, nil
+}
+
+// isCall reports whether the answer is a call in the form of [callSchema].
+func (a *assembly) isCall() bool {
+	return a.q.Grammar != nil && a.q.Terms != nil && a.q.Terms.CallRequired
 }
 
 // An ollamaChunk is one line of /api/generate.
@@ -54,8 +61,13 @@ func readOllama(a *assembly, message []byte) error {
 	if _, err := a.choice(0); err != nil {
 		return err
 	}
-	d := parley.Delta{Text: chunk.Response}
+	d := parley.Delta{Text: chunk.Response, Apart: a.q.Grammar != nil}
+	if a.isCall() {
+		a.call += chunk.Response
+		d.Text = ""
+	}
 	if chunk.Done {
+		d.Calls = readCall(a.call)
 		var err error
 		if d.Finish, err = finishOf(cmp.Or(chunk.DoneReason, "stop")); err != nil {
 			return err

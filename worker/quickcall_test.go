@@ -13,7 +13,7 @@ import (
 // TestQuickCallIsWhatJSONWouldBe compares byte by byte, for requests with all
 // combinations of members.
 func TestQuickCallIsWhatJSONWouldBe(t *testing.T) {
-	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 27,
+	for kind, members := range map[reflect.Type]int{reflect.TypeFor[parley.Request](): 28,
 		reflect.TypeFor[parley.SLO](): 3, reflect.TypeFor[parley.Sampling](): 9, reflect.TypeFor[parley.Stop](): 3,
 		reflect.TypeFor[call](): 4} {
 		if kind.NumField() != members {

@@ -36,7 +36,14 @@ func sglangBody(r *Remote, q *parley.Request) (any, error) {
 		s["ignore_eos"] = true
 	}
 	if q.Grammar != nil {
-		s["json_schema"] = string(schemaOf(q.Grammar))
+		name, value, err := written(q.Grammar, "json_schema", "regex", "ebnf")
+		if err != nil {
+			return nil, err
+		}
+		if schema, ok := value.(json.RawMessage); ok {
+			value = string(schema)
+		}
+		s[name] = value
 	}
 	b := map[string]any{"input_ids": q.Prompt, "sampling_params": s, "stream": true}
 	if q.Logprobs {

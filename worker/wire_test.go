@@ -87,7 +87,8 @@ func TestNothingOfARequestIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Turns, q.Session = nil, "" // the prompt says the same; the session is the router's alone
+	// The prompt and the grammar say the same; the session is the router's alone.
+	q.Turns, q.Terms, q.Session = nil, nil, ""
 	if diff := cmp.Diff(&q, c.request(now)); diff != "" {
 		t.Errorf("the request changed (-sent +received):\n%s", diff)
 	}

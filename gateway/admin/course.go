@@ -113,11 +113,11 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // leg appends the stages of one attempt.
 func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 	t.number, t.worker = number, l.Worker
-	t.at, t.until = l.Asked.Sub(t.came), elapsed
+	t.at, t.until = l.Terms.Sub(t.came), elapsed
 	if !l.Ended.IsZero() {
 		t.until = min(l.Ended.Sub(t.came), elapsed)
 	}
-	t.add("router", "choose a worker", l.Reason, l.Sent.Sub(l.Asked))
+	t.add("router", "choose a worker", l.Reason, l.Sent.Sub(l.Terms))
 	switch {
 	case l.Kind == InProcess && l.Usage != nil:
 		t.inProcess(l.Usage, l.First.Sub(t.came))

@@ -35,7 +35,7 @@ func TestCourses(t *testing.T) {
 	usage := &parley.Usage{Queued: 5 * ms, Prefill: 20 * ms, Decode: 100 * ms, Miss: "new"}
 	told := &parley.Usage{Prefill: 20 * ms, Decode: 100 * ms}
 	leg := func(kind string, s *parley.Stay, u *parley.Usage) parley.Leg {
-		return parley.Leg{Worker: "w", Kind: kind, Reason: "holds most", Asked: at(10), Sent: at(11), First: at(50),
+		return parley.Leg{Worker: "w", Kind: kind, Reason: "holds most", Terms: at(10), Sent: at(11), First: at(50),
 			Ended: at(155), Tokens: 9, End: "done", Stay: s, Usage: u}
 	}
 	ended := func(l parley.Leg, end, why string) parley.Leg {
@@ -80,7 +80,7 @@ func TestCourses(t *testing.T) {
 				"engine: wait for compute 28+2\nengine: prefill 30+20\nengine: decode 50+100 | preempted 2 times " +
 				"for 30ms\ngateway: write 150+10\n"},
 		"a worker that embeds": {Course{Legs: []parley.Leg{{Worker: "w", Kind: "parley", Reason: "holds most",
-			Asked: at(10), Sent: at(11), Ended: at(61), End: "done",
+			Terms: at(10), Sent: at(11), Ended: at(61), End: "done",
 			Stay:  &parley.Stay{Admitted: 3 * ms, Whole: 40 * ms},
 			Usage: &parley.Usage{Queued: 5 * ms, Prefill: 30 * ms}}}}, choice +
 			"worker: hop, there and back 11+10 | w | 50ms passed here, 40ms there\nworker: receive and admit 21+3 " +
@@ -91,10 +91,10 @@ func TestCourses(t *testing.T) {
 			"worker: receive and admit 20+3 | w\nengine: wait and prefill 23+27 | w\nengine: decode 50+105 | w | " +
 			"it was lost after 9 tokens: reset\ngateway: write 155+5\n"},
 		"one that never answered": {Course{Legs: []parley.Leg{{Worker: "w", Kind: "parley", Reason: "holds most",
-			Asked: at(10), Sent: at(11), Ended: at(155), End: "lost"}}}, choice +
+			Terms: at(10), Sent: at(11), Ended: at(155), End: "lost"}}}, choice +
 			"worker: until it ended 11+144 | w | it did not tell its own times | it was lost\ngateway: write 155+5\n"},
 		"one that was too busy": {Course{Legs: []parley.Leg{{Worker: "w", Kind: "parley", Reason: "holds most",
-			Asked: at(10), Sent: at(11), Ended: at(21), End: "refused", Why: "full",
+			Terms: at(10), Sent: at(11), Ended: at(21), End: "refused", Why: "full",
 			Stay: &parley.Stay{Admitted: 1 * ms, Whole: 4 * ms}}}}, choice +
 			"worker: hop, there and back 11+6 | w | 10ms passed here, 4ms there\nworker: receive and admit 17+1 | " +
 			"w\nworker: until it ended 18+3 | w | it was too busy: full\ngateway: write 21+139\n"},
@@ -124,9 +124,9 @@ func TestCourses(t *testing.T) {
 // TestCoursesOverTwoWorkers tells the part of each worker that had the answer.
 func TestCoursesOverTwoWorkers(t *testing.T) {
 	c := Course{Came: came, Handed: 8 * ms, Elapsed: 300 * ms, More: 3, Legs: []parley.Leg{
-		{Worker: "a", Kind: "parley", Asked: at(10), Sent: at(11), First: at(50), Ended: at(155), Tokens: 9,
+		{Worker: "a", Kind: "parley", Terms: at(10), Sent: at(11), First: at(50), Ended: at(155), Tokens: 9,
 			End: "lost", Why: "reset", Stay: &parley.Stay{Admitted: 3 * ms, First: 30 * ms}},
-		{Worker: "b", Kind: "parley", Asked: at(155), Sent: at(160), First: at(190), Ended: at(290), Tokens: 9,
+		{Worker: "b", Kind: "parley", Terms: at(155), Sent: at(160), First: at(190), Ended: at(290), Tokens: 9,
 			End: "done", Stay: &parley.Stay{Admitted: 1 * ms, First: 25 * ms, Whole: 120 * ms},
 			Usage: &parley.Usage{Prefill: 20 * ms, Decode: 90 * ms}},
 	}}

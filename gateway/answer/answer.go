@@ -62,6 +62,8 @@ type choice struct {
 	reader *Reader
 	tokens *token.Tokenizer
 	finish parley.Finish
+	// apart is what the engine separates from its text itself.
+	apart apartParts
 	// muted choices show nothing: the client wanted no new tokens.
 	muted bool
 	// waiting are tokens whose text is not shown yet.
@@ -73,6 +75,12 @@ type choice struct {
 	thoughtTokens int
 	// single is room for what most deltas add.
 	single [1]Piece
+}
+
+// An apartParts says whether an engine separates thoughts and calls from its text itself, and counts its calls.
+type apartParts struct {
+	is    bool
+	calls int
 }
 
 // A ShownToken is a token with its log-probabilities and the place of its text.
@@ -341,6 +349,7 @@ func (c *choice) add(d parley.Delta) []Piece {
 	if c.muted {
 		return []Piece{c.addMuted(d)}
 	}
+	before := c.takeApart(&d)
 	shown := c.shown(&d)
 	c.outputTokens += d.Count()
 	pieces := c.single[:]
@@ -351,6 +360,7 @@ func (c *choice) add(d parley.Delta) []Piece {
 		}
 		pieces = c.reader.pieces()
 	}
+	pieces = c.withApart(before, pieces)
 	last := &pieces[len(pieces)-1]
 	if d.Finish != "" {
 		c.finish = c.reason(d.Finish)
@@ -358,6 +368,50 @@ func (c *choice) add(d parley.Delta) []Piece {
 	}
 	last.Tokens = c.release()
 	return pieces
+}
+
+// takeApart takes what an engine separated from its text itself, and returns it
+// as pieces. From the first such delta on the text is read for nothing but
+// thoughts at its beginning, which some engines leave in it.
+func (c *choice) takeApart(d *parley.Delta) (pieces []Piece) {
+	if d.Apart && !c.apart.is {
+		c.apart.is = true
+		if c.reader != nil {
+			c.reader = newReader(nil, c.reader.thoughts, false, nil)
+		}
+	}
+	if d.Thoughts != "" {
+		pieces = append(pieces, Piece{Reasoning: d.Thoughts})
+		c.thoughtTokens++
+	}
+	for _, call := range d.Calls {
+		if call.Index < 0 || call.Index > c.apart.calls || call.Index == c.apart.calls && call.Name == "" {
+			continue // a fragment of a call that never began
+		}
+		p := CallPiece{Index: call.Index, Arguments: call.Arguments}
+		if call.Index == c.apart.calls {
+			c.apart.calls++
+			p.Name, p.ID = call.Name, call.ID
+		}
+		pieces = append(pieces, Piece{Calls: []CallPiece{p}})
+	}
+	return pieces
+}
+
+// withApart puts what came apart from the text of a delta in its order: thoughts,
+// text, calls.
+func (c *choice) withApart(apart, text []Piece) []Piece {
+	if len(apart) == 0 {
+		return text
+	}
+	var all []Piece
+	if apart[0].Reasoning != "" {
+		all, apart = append(all, apart[0]), apart[1:]
+	}
+	for _, p := range append(slices.Clone(text), apart...) {
+		all = Join(all, p)
+	}
+	return all
 }
 
 // reason is why the choice ended, given what the worker says.
@@ -368,7 +422,7 @@ func (c *choice) reason(said parley.Finish) parley.Finish {
 	case said != parley.FinishStop:
 		return said
 	}
-	if c.reader != nil && c.reader.complete > 0 {
+	if c.apart.calls > 0 || c.reader != nil && c.reader.complete > 0 {
 		return FinishToolCalls
 	}
 	return said

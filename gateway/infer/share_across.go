@@ -109,7 +109,7 @@ func (a *relayFollower) compute(ctx context.Context, r *parley.Request, l *relay
 		}
 		switch {
 		case l == nil || s.ticket != nil:
-		case s.Delta.Text != "": // others could not compare it with theirs
+		case s.Delta.HasText(): // others could not compare it with theirs
 			l.End(relay.Alone)
 		default:
 			l.Add(s.Delta)

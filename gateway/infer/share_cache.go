@@ -109,7 +109,7 @@ func compact(deltas []parley.Delta) []parley.Delta {
 	var promptLogprobs []parley.Logprob
 	var usage *parley.Usage
 	for _, d := range deltas {
-		if d.Text != "" { // its place among tokens would be lost
+		if d.HasText() { // its place among tokens would be lost
 			return deltas
 		}
 		if d.PromptLogprobs != nil {
@@ -204,7 +204,8 @@ func (c *answerCache) remove(e *list.Element) {
 // beside its deltas: its key twice, the list's and the map's cells.
 const (
 	keptOverhead = 256
-	deltaBytes   = 176
+	deltaBytes   = 224
+	callBytes    = 64
 	tokenBytes   = 4
 	logprobBytes = 32
 	topBytes     = 8
@@ -215,7 +216,11 @@ func sizeOf(deltas []parley.Delta) (bytes int64) {
 	bytes = keptOverhead
 	for i := range deltas {
 		d := &deltas[i]
-		bytes += deltaBytes + int64(tokenBytes*cap(d.Tokens)+4*len(d.Embedding)+len(d.StopString)+len(d.Text))
+		bytes += deltaBytes + int64(tokenBytes*cap(d.Tokens)+4*len(d.Embedding)+len(d.StopString)+len(d.Text)+
+			len(d.Thoughts)+callBytes*len(d.Calls))
+		for _, c := range d.Calls {
+			bytes += int64(len(c.ID) + len(c.Name) + len(c.Arguments))
+		}
 		for _, list := range [][]parley.Logprob{d.Logprobs, d.PromptLogprobs} {
 			bytes += int64(logprobBytes * cap(list))
 			for _, l := range list {

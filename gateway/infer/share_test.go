@@ -44,9 +44,9 @@ func TestFlightStaysNearItsFastestMember(t *testing.T) {
 // TestKeyHoldsAllThatDecides changes every field of a request and wants another
 // key, or the same where the field decides nothing.
 func TestKeyHoldsAllThatDecides(t *testing.T) {
-	same := map[string]bool{"ID": true, "Turns": true, "Class": true, "Tenant": true, "Background": true,
-		"Deadline": true, "Salt": true, "PublicTokens": true, "Retain": true, "Purpose": true, "Resume": true,
-		"Session": true, "Waited": true,
+	same := map[string]bool{"ID": true, "Turns": true, "Terms": true, "Class": true, "Tenant": true,
+		"Background": true, "Deadline": true, "Salt": true, "PublicTokens": true, "Retain": true, "Purpose": true,
+		"Resume": true, "Session": true, "Waited": true,
 		"Objective.TTFT": true, "Objective.CachedTTFT": true, "Objective.TPOT": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
 	key := func(r *parley.Request) shareKey { return keyOf(SharePolicy{Scope: "a", Repeatable: true}, r, nil) }
@@ -94,6 +94,8 @@ func changed(t *testing.T, v reflect.Value) reflect.Value {
 		return reflect.ValueOf(append([]parley.Token{9}, x...))
 	case []parley.Turn: // the prompt says the same
 		return reflect.ValueOf([]parley.Turn{{Role: "user", Text: "a"}})
+	case *parley.Terms: // the grammar says the same
+		return reflect.ValueOf(&parley.Terms{CallRequired: true})
 	case []string:
 		return reflect.ValueOf(append([]string{"z"}, x...))
 	case map[parley.Token]float32:

@@ -156,7 +156,7 @@ func conformSettle(t *testing.T, open func(*clock, Micros) Book) {
 		t.Fatalf("after 560 came back: %+v", v)
 	}
 	if v := reserve(t, b, hold(3, Use{Requests: 1, Input: 1, Output: 601}, a)); v.Wait >= 0 || v.Limit != 600 ||
-		v.Asked != 601 {
+		v.Terms != 601 {
 		t.Fatalf("more than there can be: %+v", v)
 	}
 	c.pass(10 * time.Minute)

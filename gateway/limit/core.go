@@ -58,9 +58,9 @@ type Refusal struct {
 	Account int
 	// Period is the time that a rate is for; 0 if the limit is not a rate.
 	Period time.Duration
-	// Limit is what it allows, Left what is left of it, Asked what the request
+	// Limit is what it allows, Left what is left of it, Terms what the request
 	// needs.
-	Limit, Left, Asked int64
+	Limit, Left, Terms int64
 	// Wait is how long it takes until the request could be admitted if no other came;
 	// negative if it never can.
 	Wait time.Duration
@@ -190,20 +190,20 @@ func (s *State) refuses(limits *Limits, use *Use) (r Refusal) {
 				Period:  time.Duration(periods[i]) * time.Microsecond,
 				Limit:   rate,
 				Left:    s.left(i, rate),
-				Asked:   amounts[i],
+				Terms:   amounts[i],
 				Wait:    s.wait(i, rate, amounts[i]),
 			})
 		}
 	}
 	if limit := limits.ConcurrentRequests; use.Concurrent > 0 && limit > 0 && s.Running+use.Concurrent > limit {
-		r.worse(Refusal{Refused: Concurrency, Limit: limit, Asked: use.Concurrent, Wait: concurrencyWait})
+		r.worse(Refusal{Refused: Concurrency, Limit: limit, Terms: use.Concurrent, Wait: concurrencyWait})
 	}
 	if limit := limits.MonthlyBudget; use.Cost > 0 && limit > 0 && s.Spent+s.Held+use.Cost > limit {
 		r.worse(Refusal{
 			Refused: Budget,
 			Limit:   int64(limit),
 			Left:    int64(max(limit-s.Spent-s.Held, 0)),
-			Asked:   int64(use.Cost),
+			Terms:   int64(use.Cost),
 			Wait:    -1,
 		})
 	}

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"gateway/db"},
 	{"worker"},
 	{"route"},
-	{"route/kvindex", "worker/zmq"},
+	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
 	{"token/jinja"},
 	{"engine"},

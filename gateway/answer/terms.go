@@ -1,0 +1,29 @@
+package answer
+
+import (
+	"parley"
+	"parley/gateway/openai"
+)
+
+// TermsOf returns what a client asked of the answer, for engines that cannot be
+// held to a grammar; nil if it asked for nothing special.
+func TermsOf(r *openai.ChatRequest) *parley.Terms {
+	tools := Callable(r)
+	if len(tools) == 0 && r.Format.Grammar == nil {
+		return nil
+	}
+	asked := &parley.Terms{
+		CallRequired: len(tools) > 0 && r.ToolChoice.Mode == openai.ToolsRequired,
+		OneCall:      r.ToolChoice.Single,
+		Format:       r.Format.Grammar,
+	}
+	for _, t := range tools {
+		asked.Tools = append(asked.Tools, parley.ToolFunction{
+			Name:        t.Name,
+			Description: t.Description,
+			Parameters:  t.Parameters,
+			Strict:      t.Strict,
+		})
+	}
+	return asked
+}
