@@ -36,7 +36,8 @@ func outsiders(t *testing.T, s *server) []outsider {
 	}
 }
 
-// startNginx starts nginx as people set it up: proxy_pass and nothing else.
+// startNginx starts nginx as people set it up: proxy_pass and nothing else. It is one
+// process, of which nothing is left when it is killed.
 func startNginx(t *testing.T, upstream string) (url string) {
 	t.Helper()
 	program, err := exec.LookPath("nginx")
@@ -48,7 +49,7 @@ func startNginx(t *testing.T, upstream string) (url string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	config := fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log %[1]s/error.log;
+	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
 events {}
 http {
 	access_log off;
