@@ -129,6 +129,10 @@ fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)
 bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random model
 	./test/run-bench.sh $(BIN) $(BENCHTIME)
 
+.PHONY: bench-store
+bench-store: ## a small write beside a flood of large ones, in SQLite and PostgreSQL; fails where its p99 is above 250 ms
+	./test/postgres.sh $(GO) test ./gateway/convo -run '^$$' -bench '^BenchmarkNeighbour$$' -benchtime $(or $(WRITES),1000)x
+
 ROUNDS       ?= 6
 LLAMA_BENCH  ?= llama-bench
 LLAMA_SERVER ?= llama-server

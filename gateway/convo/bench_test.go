@@ -1,9 +1,16 @@
 package convo
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"parley/internal/stat"
 )
 
 // BenchmarkTurn measures one whole turn, begun and finished, each on the disk
@@ -74,4 +81,77 @@ func BenchmarkPath(b *testing.B) {
 			}
 		})
 	}
+}
+
+// neighbourWaitMax is what a small write may wait beside a flood of large ones, in
+// milliseconds, at the 99th percentile.
+const neighbourWaitMax = 250
+
+// BenchmarkNeighbour measures a small write while four clients create conversations of
+// 14 MB, one after the other. `make bench-store` fails if one in a hundred takes longer
+// than users are promised.
+func BenchmarkNeighbour(b *testing.B) {
+	for _, store := range []struct {
+		name string
+		dsn  func(testing.TB) string
+	}{{"SQLite", sqliteDSN}, {"PostgreSQL", postgresDSN}} {
+		b.Run(store.name, func(b *testing.B) {
+			s := opened(b, store.dsn(b))
+			write := func() float64 {
+				time.Sleep(10 * time.Millisecond)
+				asked := time.Now()
+				must(s.CreateConversation(b.Context(), ann, NewConversation{Title: "small",
+					Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(b)
+				return time.Since(asked).Seconds() * 1e3
+			}
+			var alone, waits []float64
+			for range 200 {
+				alone = append(alone, write())
+			}
+			written, stop := benchFlood(b, s)
+			defer stop()
+			for b.Loop() {
+				waits = append(waits, write())
+			}
+			slices.Sort(alone)
+			slices.Sort(waits)
+			p99 := waits[stat.Rank(0.99, len(waits))]
+			b.ReportMetric(0, "ns/op") // the pauses are most of it
+			b.ReportMetric(alone[stat.Rank(0.99, len(alone))], "ms-p99-alone")
+			b.ReportMetric(stat.Median(waits), "ms-median")
+			b.ReportMetric(p99, "ms-p99")
+			b.ReportMetric(waits[len(waits)-1], "ms-longest")
+			b.ReportMetric(float64(written.Load()), "flood-conversations")
+			if len(waits) >= 100 && p99 > neighbourWaitMax {
+				b.Errorf("p99 is %.0f ms, and may be %d", p99, neighbourWaitMax)
+			}
+		})
+	}
+}
+
+// benchFlood has four clients create large conversations until stop is called, and
+// counts them.
+func benchFlood(b *testing.B, s Store) (written *atomic.Int64, stop func()) {
+	text := said(strings.Repeat("flood of words that are to be found ", 20_000))
+	var large []NewMessage
+	for range 20 {
+		large = append(large, NewMessage{Role: "user", Content: text})
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	written = &atomic.Int64{}
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.CreateConversation(ctx, Owner{Tenant: "flood", User: fmt.Sprint(i)},
+					NewConversation{Messages: large}, at(0)); err == nil {
+					written.Add(1)
+				} else if ctx.Err() == nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	return written, func() { cancel(); clients.Wait() }
 }

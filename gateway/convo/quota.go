@@ -54,8 +54,16 @@ func (t *transaction) usage(owner Owner, alone bool) (u Usage, err error) {
 	return u, t.one(query, args, &u.Conversations, &u.Responses, &u.Bytes)
 }
 
-// room returns an error unless q has room for the given conversations and bytes.
+// room returns an error unless q has room for the given conversations and bytes. Until
+// the transaction ends, others that ask for room of the same tenant wait, so that
+// writers together cannot take more than there is.
 func (t *transaction) room(owner Owner, q *Quota, conversations, bytes int64) error {
+	if *q == (Quota{}) {
+		return nil
+	}
+	if err := t.Serialize("quota " + owner.Tenant); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		whose                string
 		alone                bool

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"parley"
 	"parley/gateway/db"
-	"parley/internal/stat"
 )
 
 // stored adds up what is in the tables themselves.
@@ -140,6 +137,71 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
+// TestQuotasOfManyWriters has two gateways store at the same time, each with many
+// clients that all find room when they begin: together they store what the quota has
+// room for, and no more.
+func TestQuotasOfManyWriters(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		gateways := []Store{opened(t, dsn), opened(t, dsn)}
+		ctx := t.Context()
+		check(t, gateways[0].Beat(ctx, "here", at(1000)))
+		text := func(bytes int) []NewMessage {
+			return []NewMessage{{Role: "user", Content: said(strings.Repeat("word ", bytes/5))}}
+		}
+		home := must(gateways[0].CreateConversation(ctx, ann, NewConversation{}, at(0)))(t)
+		size := func(bytes int) int64 { return int64(sizeOf(text(bytes))) }
+		for _, c := range []struct {
+			what  string
+			quota Quota
+			room  int // for how many writes there is room
+			write func(s Store, i int) error
+		}{
+			{"conversations", Quota{Conversations: 6}, 5, func(s Store, _ int) error {
+				_, err := s.CreateConversation(ctx, ann, NewConversation{}, at(1))
+				return err
+			}},
+			{"conversations of a user", Quota{UserConversations: 8}, 2, func(s Store, _ int) error {
+				_, err := s.CreateConversation(ctx, ann, NewConversation{}, at(1))
+				return err
+			}},
+			{"large conversations", Quota{Bytes: 3*size(2<<20) + 1000}, 3, func(s Store, _ int) error {
+				_, err := s.CreateConversation(ctx, ann, NewConversation{Messages: append(text(1<<20), text(1<<20)...)},
+					at(2))
+				return err
+			}},
+			{"messages", Quota{Bytes: 3*size(2<<20) + 1000 + 4*size(100_000)}, 4, func(s Store, _ int) error {
+				_, err := s.AppendMessages(ctx, ann, home.ID, "", text(100_000), at(3))
+				return err
+			}},
+			{"responses", Quota{UserBytes: 3*size(2<<20) + 1000 + 9*size(100_000)}, 5, func(s Store, i int) error {
+				_, err := s.CreateResponse(ctx, ann, NewResponse{Request: json.RawMessage(`{}`), Process: "here",
+					Key: fmt.Sprint(i), Input: []Item{{Content: text(100_000)[0].Content}}}, at(4))
+				return err
+			}},
+		} {
+			var mu sync.Mutex
+			stored := 0
+			var writers sync.WaitGroup
+			for i := range 16 {
+				writers.Go(func() {
+					switch err := c.write(gateways[i%2].Within(c.quota), i); {
+					case err == nil:
+						mu.Lock()
+						stored++
+						mu.Unlock()
+					case parley.CodeOf(err) != parley.QuotaExceeded:
+						t.Errorf("%s: %v", c.what, err)
+					}
+				})
+			}
+			writers.Wait()
+			if stored != c.room {
+				t.Errorf("%s: %d of 16 were stored, and there is room for %d", c.what, stored, c.room)
+			}
+		}
+	})
+}
+
 // TestInterruptedImport ends an import between two of its pieces, once as its client
 // does and once as a crash does: nothing of it is seen, and Purge removes the rest.
 func TestInterruptedImport(t *testing.T) {
@@ -211,54 +273,34 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// exact has the flood's neighbour held to the bar that users are promised, which a
-// machine that does much else at the same time may miss.
-var exact = flag.Bool("exact-bars", false, "hold the wait beside a flood to 250 ms")
-
-// TestNeighbourOfAFlood has four clients create large conversations, again and again,
-// and one write small ones: it waits for a piece of theirs at most.
-func TestNeighbourOfAFlood(t *testing.T) {
-	s, ctx := opened(t, sqliteDSN(t)), t.Context()
-	text := said(strings.Repeat("flood of words that are to be found ", 20_000))
-	var large []NewMessage
-	for range 20 {
-		large = append(large, NewMessage{Role: "user", Content: text})
-	}
-	stop := make(chan struct{})
-	var flood sync.WaitGroup
-	for i := range 4 {
-		flood.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if _, err := s.CreateConversation(ctx, Owner{Tenant: "flood", User: fmt.Sprint(i)},
-					NewConversation{Messages: large}, at(n)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	var waits []float64
-	for began := time.Now(); time.Since(began) < 8*time.Second; time.Sleep(10 * time.Millisecond) {
-		asked := time.Now()
-		must(s.CreateConversation(ctx, ann,
-			NewConversation{Title: "small", Messages: []NewMessage{{Role: "user", Content: said("hello")}}}, at(0)))(t)
-		waits = append(waits, float64(time.Since(asked).Milliseconds()))
-	}
-	close(stop)
-	flood.Wait()
-	slices.Sort(waits)
-	p99, bar := waits[stat.Rank(0.99, len(waits))], 2000.0
-	if *exact {
-		bar = 250
-	}
-	t.Logf("%d small writes beside the flood: median %.0f ms, p99 %.0f ms, longest %.0f ms", len(waits),
-		stat.Median(waits), p99, waits[len(waits)-1])
-	if p99 > bar {
-		t.Errorf("p99 is %.0f ms, and may be %.0f", p99, bar)
-	}
+// TestSmallWritesPassPieces has a large conversation wait for its next piece, as
+// behind those of others: what it has written so far keeps no small write waiting.
+func TestSmallWritesPassPieces(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		s, ctx := opened(t, dsn), t.Context()
+		d := s.(*database)
+		var large []NewMessage
+		for range 3 {
+			large = append(large, NewMessage{Role: "user", Content: said(strings.Repeat("x", pieceBytes))})
+		}
+		done := make(chan error)
+		d.pieces <- struct{}{} // another client's piece
+		go func() {
+			_, err := s.CreateConversation(ctx, Owner{Tenant: "flood"}, NewConversation{Messages: large}, at(0))
+			done <- err
+		}()
+		for stored(t, s)[Owner{Tenant: "flood"}].Conversations == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for range 3 {
+			must(s.CreateConversation(ctx, ann, NewConversation{Title: "small"}, at(0)))(t)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+		<-d.pieces
+		check(t, <-done)
+	})
 }

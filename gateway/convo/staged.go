@@ -60,7 +60,8 @@ func (d *database) load(ctx context.Context, owner Owner, n NewConversation, mes
 		if c, made, err = t.makeConversation(owner, &n, &d.quota, bytes, now); err != nil || !made {
 			return err
 		}
-		_, err = t.exec(`UPDATE conversations SET deleted = $2 WHERE id = $1`, c.ID, staged)
+		// All of its bytes count from now on, so that no other writer takes their room.
+		_, err = t.exec(`UPDATE conversations SET deleted = $2, bytes = $3 WHERE id = $1`, c.ID, staged, bytes)
 		return err
 	})
 	if err != nil || !made {
@@ -95,7 +96,9 @@ func (d *database) loadMessages(ctx context.Context, owner Owner, c *Conversatio
 				return err
 			}
 			*c = w.c
-			return w.close()
+			_, err := t.exec(`UPDATE conversations SET leaf = $2, seq = $3, messages = $4 WHERE id = $1`, c.ID, c.Leaf,
+				c.seq, c.Messages)
+			return err
 		})
 		if err != nil {
 			return err

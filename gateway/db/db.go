@@ -46,6 +46,9 @@ type dialect struct {
 	// lockRow, at the end of a SELECT in a writing transaction, makes others
 	// who do the same wait. SQLite needs none: it has one writer.
 	lockRow string
+	// serialize makes transactions that name the same text one after the other; empty
+	// in SQLite, which has one writer.
+	serialize string
 	// lockSchema makes processes that start together migrate one by one.
 	lockSchema string
 	// transient reports whether a transaction that failed with err may succeed
@@ -149,6 +152,16 @@ var ErrNoRow = errors.New("no row")
 // LockRow, at the end of a SELECT in a writing transaction, makes others who do
 // the same wait until its end.
 func (t *Tx) LockRow() string { return t.dialect.lockRow }
+
+// Serialize makes other writing transactions that call it with the same name wait
+// until the end of this one. They then see what this one has written.
+func (t *Tx) Serialize(name string) error {
+	if t.dialect.serialize == "" {
+		return nil
+	}
+	_, err := t.Exec(t.dialect.serialize, name)
+	return err
+}
 
 // findable returns ErrNoRow if an argument is a text that no database
 // keeps. Whatever is to be stored was checked before; so it is an id that

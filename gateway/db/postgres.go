@@ -31,6 +31,8 @@ var postgresDialect = dialect{
 	kind:      Postgres,
 	parameter: "$",
 	lockRow:   " FOR UPDATE",
+	// Two names with one hash wait for each other, which does no harm.
+	serialize: `SELECT pg_advisory_xact_lock(hashtextextended($1, 7236275002))`,
 	// The number is arbitrary, and the same in every process.
 	lockSchema:  `SELECT pg_advisory_xact_lock(7236275001)`,
 	transient:   postgresTransient,
