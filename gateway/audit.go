@@ -47,6 +47,10 @@ var auditActions = map[string]string{
 	"POST /fleet/workers/{name}/resume":                    "worker.resumed",
 	"POST /fleet/workers/{name}/sleep":                     "worker.slept",
 	"POST /fleet/workers/{name}/wake":                      "worker.woken",
+	"POST " + modelsAdminPath:                              "model.pulled",
+	"DELETE " + modelsAdminPath + "/{name}":                "model.deleted",
+	"POST " + modelsAdminPath + "/{name}/load":             "model.loaded",
+	"POST " + modelsAdminPath + "/{name}/unload":           "model.unloaded",
 	"POST /fleet/register":                                 "worker.registered",
 	"DELETE /fleet/register":                               "worker.unregistered",
 }

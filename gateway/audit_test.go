@@ -41,6 +41,7 @@ func TestEveryChangeHasAnAuditName(t *testing.T) {
 	dsn := newStoreName(t)
 	s, _ := startGuarded(t, &worker{}, dsn, auditedBy(t, dsn), func(c *Config) {
 		c.FleetAPI = &FleetAPI{Operate: http.NotFoundHandler(), Register: http.NotFoundHandler()}
+		c.ModelAPI = http.NotFoundHandler()
 	})
 	named := 0
 	for _, r := range s.gateway.routes.all() {

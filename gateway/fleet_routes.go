@@ -42,12 +42,12 @@ func (g *Gateway) fleetRoutes() (rows []routeRow) {
 	return rows
 }
 
-// jsonOnly lets a handler answer. What changes something must be declared as JSON,
-// which a browser does not send for a page of another origin without asking first.
+// jsonOnly lets a handler answer. What is posted must be declared as JSON: a browser
+// sends that, as it sends DELETE, for a page of another origin only after a preflight
+// request.
 func jsonOnly(h http.Handler) endpoint {
 	return func(c *call) error {
-		if c.request.Method != http.MethodGet && c.request.Method != http.MethodHead &&
-			!isJSON(c.request.Header.Get("Content-Type")) {
+		if c.request.Method == http.MethodPost && !isJSON(c.request.Header.Get("Content-Type")) {
 			return parley.Invalid("", "Send the header 'Content-Type: application/json', also with an empty body.")
 		}
 		h.ServeHTTP(c.response, c.request)

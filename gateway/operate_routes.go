@@ -21,6 +21,8 @@ type parts struct {
 	Keys  bool `json:"keys"`
 	Usage bool `json:"usage"`
 	Audit bool `json:"audit"`
+	// Models is whether the server has a model folder.
+	Models bool `json:"models"`
 	// Currency is what prices, costs and budgets are in.
 	Currency string `json:"currency"`
 }
@@ -32,6 +34,7 @@ func (g *Gateway) showParts(c *call) error {
 		Keys:     g.config.Keys != nil,
 		Usage:    g.config.Ledger != nil,
 		Audit:    g.config.Audit != nil,
+		Models:   g.config.ModelAPI != nil,
 		Currency: g.config.Currency,
 	})
 }

@@ -166,12 +166,13 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", "/debug/pprof/{name}", operator, false, profile},
 	}...)
 	if api := g.config.ModelAPI; api != nil {
-		run := jsonOnly(api)
+		run := toModel(api)
 		rows = append(rows,
-			routeRow{"GET", modelsAdminPath, operator, false, run},
-			routeRow{"POST", modelsAdminPath, operator, false, run},
+			routeRow{"GET", modelsAdminPath, operator, false, jsonOnly(api)},
+			routeRow{"POST", modelsAdminPath, operator, false, pullModel(api)},
 			routeRow{"DELETE", modelsAdminPath + "/{name}", operator, false, run},
-			routeRow{"POST", modelsAdminPath + "/{name}/{verb}", operator, false, run})
+			routeRow{"POST", modelsAdminPath + "/{name}/load", operator, false, run},
+			routeRow{"POST", modelsAdminPath + "/{name}/unload", operator, false, run})
 	}
 	fleet := g.config.Fleet
 	if fleet == nil {

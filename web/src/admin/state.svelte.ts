@@ -3,10 +3,11 @@ import { session, useTokenOfAddress, type Session } from '../shared/session';
 import { eventsOf } from '../shared/sse';
 import type { Picture, Point } from './api';
 
-/** The parts of the page, in the order of the keys 1, 2, … */
+/** The parts of the page, in the order of the keys 1, 2, … 9, 0 */
 const all = [
   { id: 'now', title: 'Now' },
   { id: 'fleet', title: 'Fleet' },
+  { id: 'models', title: 'Models', needs: 'models' },
   { id: 'requests', title: 'Requests' },
   { id: 'usage', title: 'Usage', needs: 'usage' },
   { id: 'keys', title: 'Keys', needs: 'keys' },
@@ -27,6 +28,8 @@ export interface Parts {
   fleet: boolean;
   usage: boolean;
   audit: boolean;
+  /** Whether the server has a model folder. */
+  models: boolean;
   /** What prices and budgets are in. */
   currency: string;
 }
@@ -52,7 +55,7 @@ class Operations {
   /** What the server says of what was signed in with, or that no user is signed in. */
   refusal = $state('');
   section = $state<Section>('now');
-  parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, audit: false, currency: 'usd' });
+  parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, audit: false, models: false, currency: 'usd' });
   /** Whether the key that was entered is a good one without the right to run the server. */
   holder = $state(false);
   readonly sections: readonly { id: Section; title: string }[] = $derived(this.holder ? own : all.filter((s) => !('needs' in s) || this.parts[s.needs]));

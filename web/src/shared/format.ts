@@ -31,6 +31,14 @@ export function roughly(ms: number): string {
 /** Tokens per second. */
 export const rate = (perSecond: number): string => `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)} tok/s`;
 
+/** A size: 512 B, 610 MB, 4.9 GB. */
+export function bytes(n: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const power = n < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(n) / 3));
+  const value = n / 1000 ** power;
+  return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
+}
+
 /** A price in millionths of a unit. */
 export function cost(micros: number): string {
   const units = micros / 1e6;

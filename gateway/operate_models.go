@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// toModel lets the model folder's handler change the model that the path names.
+func toModel(folder http.Handler) endpoint {
+	run := jsonOnly(folder)
+	return func(c *call) error {
+		c.changes(c.values["name"], nil, nil)
+		return run(c)
+	}
+}
+
+// pullModel lets the model folder's handler begin a download. The audit log names its
+// source; the handler says what is wrong with a body that has none.
+func pullModel(folder http.Handler) endpoint {
+	return func(c *call) error {
+		body, err := c.body()
+		if err != nil {
+			return err
+		}
+		var wanted struct{ Source string }
+		if json.Unmarshal(body, &wanted) == nil {
+			c.changes(withoutSecrets(wanted.Source), nil, nil)
+		}
+		c.request.Body = io.NopCloser(bytes.NewReader(body))
+		folder.ServeHTTP(c.response, c.request)
+		return nil
+	}
+}
+
+// withoutSecrets returns a model's source without what an address may hold of
+// credentials: a password, or a signed query.
+func withoutSecrets(source string) string {
+	address, err := url.Parse(source)
+	if err != nil || address.Host == "" {
+		return source
+	}
+	address.User, address.RawQuery, address.Fragment = nil, "", ""
+	return address.String()
+}
