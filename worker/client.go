@@ -12,12 +12,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"parley"
+	"parley/worker/wire"
 )
 
 // connectionsIdleMax is how many connections to one engine are kept for reuse:
@@ -78,6 +80,25 @@ func (c *Config) dialer() *net.Dialer {
 		return fmt.Errorf("%v is not in an allowed network", at.Addr())
 	}
 	return d
+}
+
+// dial connects to the engine, with TLS where its URL says so.
+func (c *Config) dial(ctx context.Context) (net.Conn, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "http" {
+		return c.dialer().DialContext(ctx, "tcp", addressOf(u, "80"))
+	}
+	return c.dialTLS(ctx, "tcp", addressOf(u, "443"))
+}
+
+func addressOf(u *url.URL, port string) string {
+	if p := u.Port(); p != "" {
+		port = p
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // request prepares a request to the engine.
@@ -222,14 +243,14 @@ func tooLong(message string) bool {
 
 // explain finds what an error's body says: OpenAI's {"error": {"message"}}, our
 // own fault in it, {"error": "…"}, {"detail": "…"}, {"message": "…"}, or just text.
-func explain(body []byte) fault {
+func explain(body []byte) wire.Fault {
 	var plain struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 		Detail  json.RawMessage `json:"detail"`
 	}
 	if json.Unmarshal(body, &plain) != nil {
-		return fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "no reason given")}
+		return wire.Fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "no reason given")}
 	}
 	var inner struct {
 		Message string          `json:"message"`
@@ -237,7 +258,7 @@ func explain(body []byte) fault {
 		Parley  json.RawMessage `json:"parley"`
 	}
 	var text, detail string
-	var own fault
+	var own wire.Fault
 	if json.Unmarshal(plain.Error, &inner) == nil && json.Unmarshal(inner.Parley, &own) == nil {
 		return own
 	}
@@ -245,13 +266,14 @@ func explain(body []byte) fault {
 	if json.Unmarshal(plain.Detail, &detail) != nil {
 		detail = string(plain.Detail)
 	}
-	return fault{Message: cmp.Or(inner.Message, text, plain.Message, detail, "no reason given"), Param: inner.Param}
+	message := cmp.Or(inner.Message, text, plain.Message, detail, "no reason given")
+	return wire.Fault{Message: message, Param: inner.Param}
 }
 
 // RefusalBody returns the body with which a Parley worker refuses: OpenAI's
 // form, and within it all that our own client wants to know.
 func RefusalBody(err error) []byte {
-	f := faultOf(err)
+	f := wire.FaultOf(err)
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{
 		"message": f.Message, "type": string(f.Code), "param": nullable(f.Param), "code": string(f.Code), "parley": f,
 	}})

@@ -14,22 +14,10 @@
 // deltas with Text instead of Tokens: its answers can be shown, and an answer
 // that breaks off cannot be taken up elsewhere.
 //
-// # Our own wire
+// # Parley workers
 //
-// A Parley worker takes a [parley.Request] whole, as one line of JSON, and
-// gives [parley.Delta] back, one on each line. All requests of a client are on one
-// connection, upgraded from HTTP/1.1 ([GeneratePath], [Door]); each line says which
-// one it is about. HTTP/2 does the same for any content, at several times the cost
-// for each token: most of what a gateway did was its bookkeeping. The client says
-// as it reads how many tokens more it will take. At most a window of them is under
-// way, whatever the sockets between could hold, so that a client that does not
-// read pauses its request in the engine, and no other. Leaving the loop, or a
-// connection that ends, cancels the request there within one step.
-//
-//	link.go    the client's side: one connection, and the answers on it
-//	door.go    the worker's side
-//	outbox.go  lines of many, written together
-//	wire.go    requests, deltas and errors as they travel; quick.go reads the common ones
+// A Parley worker takes a [parley.Request] whole and returns [parley.Delta]s, over the
+// binary protocol of package worker/wire.
 //
 // # Events
 //

@@ -3,6 +3,7 @@ package worker
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"iter"
 )
@@ -54,5 +55,38 @@ func objects(from io.Reader) iter.Seq2[[]byte, error] {
 				return
 			}
 		}
+	}
+}
+
+var errLineTooLong = errors.New("a line exceeds the limit of the protocol")
+
+// roomKept is how much room for long lines is kept for the next.
+const roomKept = 1 << 20
+
+// readLine returns the next line without its end, which must not be longer
+// than most. It is valid until the next call.
+func readLine(r *bufio.Reader, most int, room *[]byte) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == nil {
+		if cap(*room) > roomKept {
+			*room = nil
+		}
+		return line[:len(line)-1], nil
+	}
+	*room = (*room)[:0]
+	for {
+		if len(*room)+len(line) > most {
+			return nil, errLineTooLong
+		}
+		*room = append(*room, line...)
+		switch {
+		case err == nil:
+			return (*room)[:len(*room)-1], nil
+		case errors.Is(err, io.EOF) && len(*room) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+		line, err = r.ReadSlice('\n')
 	}
 }

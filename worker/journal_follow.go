@@ -24,6 +24,9 @@ const (
 	batchMax = 64 << 20
 )
 
+// errSilent ends a stream of events whose worker is silent.
+var errSilent = errors.New("no event or heartbeat came")
+
 // A journalReader reports a Parley worker's events to a listener, over the same keyed
 // HTTP as everything else. It keeps its position, so that a new connection continues
 // where the last one ended; where that is not possible it takes a snapshot.
@@ -39,7 +42,7 @@ func (f *journalReader) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := max(f.remote.cfg.Silence, 5*journalBeat)
-	watch := time.AfterFunc(silence, func() { cancel(errNoSign) })
+	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watch.Stop()
 	stream, err := f.open(ctx)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"parley"
 	"parley/route/kvindex"
+	"parley/worker/wire"
 )
 
 // A Config says how an engine is reached.
@@ -97,8 +98,8 @@ type Remote struct {
 	client *http.Client
 	// patient is for what takes an engine longer than it may otherwise be silent.
 	patient *http.Client
-	// links carry the answers of a Parley worker.
-	links links
+	// wire carries the answers of a Parley worker.
+	wire *wire.Client
 	// status is what the last probe found, nil before the first.
 	status atomic.Pointer[Status]
 	// heard is the number after that of the latest batch of events.
@@ -113,10 +114,20 @@ func Dial(cfg Config) (*Remote, error) {
 		return nil, err
 	}
 	r := &Remote{cfg: cfg, client: newClient(&cfg, 0)}
-	if r.patient = r.client; cfg.Kind == Parley { // what it is asked beside its links it answers at once
+	if r.patient = r.client; cfg.Kind == Parley { // what it is asked beside its answers it answers at once
 		r.client = newClient(&cfg, cfg.Silence)
 	}
-	r.links.remote = r
+	r.wire = wire.NewClient(wire.ClientConfig{
+		Worker:  cfg.URL,
+		Window:  cfg.Window,
+		Silence: cfg.Silence,
+		Dial:    cfg.dial,
+		Request: func(ctx context.Context, path string) (*http.Request, error) {
+			return r.request(ctx, http.MethodGet, path, nil)
+		},
+		Refusal:     r.refusal,
+		Unreachable: r.unreachable,
+	})
 	return r, nil
 }
 
@@ -124,7 +135,7 @@ func Dial(cfg Config) (*Remote, error) {
 func (r *Remote) Close() {
 	r.client.CloseIdleConnections()
 	r.patient.CloseIdleConnections()
-	r.links.close()
+	r.wire.Close()
 }
 
 // String returns where the engine is.
@@ -210,11 +221,8 @@ func (r *Remote) ourModels(theirs []parley.Model) (ours []parley.Model) {
 
 // Generate has the engine answer q; see [parley.Worker].
 func (r *Remote) Generate(ctx context.Context, q *parley.Request) iter.Seq2[parley.Delta, error] {
-	return func(yield func(parley.Delta, error) bool) {
-		if r.cfg.Kind == Parley {
-			r.native(ctx, q, yield)
-		} else {
-			r.foreign(ctx, q, yield)
-		}
+	if r.cfg.Kind == Parley {
+		return r.wire.Generate(ctx, q)
 	}
+	return func(yield func(parley.Delta, error) bool) { r.foreign(ctx, q, yield) }
 }

@@ -13,6 +13,7 @@ import (
 
 	"parley"
 	"parley/worker"
+	"parley/worker/wire"
 )
 
 // An Upstream answers any prompt with the same token, as many as are asked for,
@@ -65,9 +66,9 @@ func wait(ctx context.Context, pace time.Duration) error {
 // Handler serves both languages.
 func (u *Upstream) Handler() http.Handler {
 	mux := http.NewServeMux()
-	door := &worker.Door{To: u}
-	mux.HandleFunc("GET "+worker.GeneratePath, func(w http.ResponseWriter, r *http.Request) {
-		_ = door.Serve(w, r) // what goes wrong is the client's to see
+	server := &wire.Server{To: u}
+	mux.HandleFunc("GET "+wire.Path, func(w http.ResponseWriter, r *http.Request) {
+		_ = server.Serve(w, r) // what goes wrong is the client's to see
 	})
 	mux.HandleFunc("GET "+worker.AboutPath, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(worker.About{

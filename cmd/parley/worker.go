@@ -20,6 +20,7 @@ import (
 	"parley/internal/local"
 	"parley/worker"
 	"parley/worker/host"
+	"parley/worker/wire"
 )
 
 // workerAddr is where a worker listens unless told otherwise: vLLM's port.
@@ -104,7 +105,7 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 	traces, endTraces := s.openTraces(ctx, "parley-worker", cfg.Log)
 	defer endTraces()
 	if traces != nil {
-		cfg.Traced = func(a worker.Answer) { traces.Export(answerSpans(&a)) }
+		cfg.Traced = func(a wire.Answer) { traces.Export(answerSpans(&a)) }
 	}
 	server, err := host.NewServer(cfg)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"parley/gateway/otlp"
-	"parley/worker"
+	"parley/worker/wire"
 )
 
 // answerSpans are what a worker adds to the trace of a request: a span for the
 // answer, and in it one for each of its stages and the engine's. The gateway that
 // asked has the span above them.
-func answerSpans(a *worker.Answer) []otlp.Span {
+func answerSpans(a *wire.Answer) []otlp.Span {
 	whole := otlp.Span{
 		Trace:  a.Trace.ID,
 		Parent: a.Trace.Span,
@@ -62,7 +62,7 @@ type answerStage struct {
 
 // answerStages are those that were come to, by the names that the operator's page
 // has for them.
-func answerStages(a *worker.Answer) (stages []answerStage) {
+func answerStages(a *wire.Answer) (stages []answerStage) {
 	add := func(where, name string, took time.Duration) {
 		if took > 0 {
 			stages = append(stages, answerStage{where, name, took})

@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
 	{"gateway/db"},
 	{"worker"},
+	{"worker/wire"},
 	{"route"},
 	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},

@@ -20,7 +20,7 @@ const packagesPerTypeName = 3
 var commonNames = []string{
 	"config", "options", "state", "stats", "limits", "event", "entry", "record", "message", "result", "report",
 	"key", "value", "kind", "node", "list", "page", "row", "file", "function", "token", "store", "source",
-	"model", "worker", "device", "usage", "format", "scratch", "runner", "request",
+	"model", "worker", "device", "usage", "format", "scratch", "runner", "client", "server", "request",
 }
 
 // typeSpecs visits the types that the product's own packages declare at the

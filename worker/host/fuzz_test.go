@@ -2,17 +2,20 @@ package host
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"parley/internal/builtin"
 	"parley/worker"
+	"parley/worker/wire"
 )
 
 // fuzzKey is the key of the worker: what is tried here is what a client can do that has
@@ -30,10 +33,13 @@ var fuzzRoutes = []string{
 // after its upgrade, bodies to HTTP routes, and queries for events. The worker must keep
 // answering, and let go of everything when the client leaves.
 func FuzzWorkerWire(f *testing.F) {
-	f.Add(uint8(0), []byte("1 {\"Prompt\":[5,6,7],\"MaxTokens\":2,\"Window\":4}\n1 2\n0 ?\n1 -\n"))
-	f.Add(uint8(0), []byte("1 {\"Prompt\":[5],\"MaxTokens\":1,\"Window\":1,\"Choices\":3,\"Grammar\":{}}\n"))
+	f.Add(uint8(0), slices.Concat(wireFrame('R', 1, "\x03\x05\x06\x07{\"MaxTokens\":2,\"Window\":4}"),
+		wireFrame('A', 1, "\x02"), wireFrame('P', 0, ""), wireFrame('C', 1, "")))
+	f.Add(uint8(0), wireFrame('R', 1, "\x01\x05{\"MaxTokens\":1,\"Window\":1,\"Choices\":3,\"Grammar\":{}}"))
 	f.Add(uint8(0), []byte("18446744073709551615 {\"Prompt\":[-1]}\n0 {\"Window\":-1}\nx\n"))
-	f.Add(uint8(0), []byte("1 {\"Prompt\":[5],\"Salt\":[1],\"Class\":9,\"Embed\":true,\"Sinks\":-4}\n1 {}\n1 -9\n"))
+	f.Add(uint8(0), slices.Concat(
+		wireFrame('R', 1, "\x01\x05{\"Salt\":[1],\"Class\":9,\"Embed\":true,\"SinkTokens\":-4,\"Window\":1}"),
+		wireFrame('R', 1, "\x00{}"), wireFrame('A', 1, "\xff")))
 	f.Add(uint8(1), []byte(`{"prompt":[5,6],"max_tokens":2,"n":2,"logprobs":1,"stop":["x"]}`))
 	f.Add(uint8(2), []byte(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}`))
 	f.Add(uint8(4), []byte(`{"tokens":[1,2,-1,99999999]}`))
@@ -77,8 +83,14 @@ func startFuzzed(f *testing.F) (*Server, string) {
 	return s, "http://" + l.Addr().String()
 }
 
-// speakWire upgrades a connection, sends lines, and leaves after what is answered at once.
-func speakWire(t *testing.T, base string, lines []byte) {
+// wireFrame is a frame of the protocol of package wire.
+func wireFrame(kind, id byte, payload string) []byte {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(2+len(payload)))
+	return append(append(frame, kind, id), payload...)
+}
+
+// speakWire upgrades a connection, sends frames, and leaves after what is answered at once.
+func speakWire(t *testing.T, base string, frames []byte) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -87,12 +99,12 @@ func speakWire(t *testing.T, base string, lines []byte) {
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprintf(conn,
 		"GET %s HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: "+
-			"parley-wire\r\n\r\n", worker.GeneratePath, fuzzKey)
+			wire.Protocol+"\r\n\r\n", wire.Path, fuzzKey)
 	answer := make([]byte, 4096)
 	if n, err := conn.Read(answer); err != nil || !bytes.Contains(answer[:n], []byte(" 101 ")) {
 		t.Fatalf("no upgrade: %q, %v", answer[:n], err)
 	}
-	_, _ = conn.Write(lines) // it may be cut
+	_, _ = conn.Write(frames) // it may be cut
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 	_, _ = conn.Read(answer) // whether something came does not matter
 }

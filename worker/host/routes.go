@@ -17,6 +17,7 @@ import (
 	"parley"
 	"parley/token"
 	"parley/worker"
+	"parley/worker/wire"
 )
 
 // bodyMax bounds the body of a request to a route of vLLM's.
@@ -41,7 +42,7 @@ func (s *Server) Handler() http.Handler {
 		"GET " + worker.AboutPath:    s.tellAbout,
 		"GET " + worker.EventsPath:   s.streamEvents,
 		"GET " + worker.SnapshotPath: s.giveSnapshot,
-		"GET " + worker.GeneratePath: s.door.Serve,
+		"GET " + wire.Path:           s.wire.Serve,
 	} {
 		mux.Handle(pattern, s.guarded(do))
 	}
@@ -313,7 +314,7 @@ func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() er
 	s.journal.Close()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	err := errors.Join(server.Shutdown(bounded), s.door.Shutdown(bounded))
+	err := errors.Join(server.Shutdown(bounded), s.wire.Shutdown(bounded))
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}

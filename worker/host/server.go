@@ -19,6 +19,7 @@ import (
 	"parley/engine/kv"
 	"parley/route/kvindex"
 	"parley/worker"
+	"parley/worker/wire"
 )
 
 // A ServerConfig says how a model is served to gateways.
@@ -51,7 +52,7 @@ type ServerConfig struct {
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
 	// no listener. It must not wait.
-	Traced func(worker.Answer)
+	Traced func(wire.Answer)
 }
 
 // A Server is a model as a process of its own: the routes of a vLLM server, and
@@ -63,7 +64,7 @@ type Server struct {
 	journal   *worker.Journal   // events for gateways
 	publisher *worker.Publisher // events for foreign routers; nil without
 	registry  *prometheus.Registry
-	door      *worker.Door // where gateways come in
+	wire      *wire.Server // where gateways come in
 	accepted  credentials
 
 	mu       sync.Mutex
@@ -92,7 +93,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.journal = worker.NewJournal(worker.JournalKept)
 	s.idle.L = &s.mu
-	s.door = &worker.Door{To: s, Log: cfg.Log, Traced: cfg.Traced}
+	s.wire = &wire.Server{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
 		p, err := worker.NewPublisher(worker.PublisherConfig{
 			Events:      cfg.Events,
@@ -289,7 +290,7 @@ func (s *Server) Drain() {
 
 // Close ends everything.
 func (s *Server) Close() error {
-	s.door.Close()
+	s.wire.Close()
 	return errors.Join(s.Sleep(false), s.closeEvents())
 }
 

@@ -1,4 +1,4 @@
-package worker
+package wire
 
 import (
 	"bufio"
@@ -9,36 +9,38 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley"
 )
 
-// TestAClosingDoorLetsItsClientsRead shuts the door when an answer is on its way to
+// TestAClosingServerLetsItsClientsRead shuts the server down when an answer is on its way to
 // a client that has read none of it, and has the client acknowledge what it could
 // not yet know to be the end. It still gets all of the answer.
-func TestAClosingDoorLetsItsClientsRead(t *testing.T) {
+func TestAClosingServerLetsItsClientsRead(t *testing.T) {
 	const tokens = 1 << 12
 	w := &counting{left: make(chan error, 1)}
-	door := &Door{To: w}
-	conn := knock(t, serveDoor(t, door))
-	if _, err := fmt.Fprintf(conn, "1 {\"Prompt\":[5],\"MaxTokens\":%d,\"Window\":%d}\n", tokens, tokens); err != nil {
+	server := &Server{To: w}
+	conn := knock(t, serveServer(t, server))
+	if _, err := conn.Write(asks(1, tokens, tokens, 5)); err != nil {
 		t.Fatal(err)
 	}
 	<-w.left
 	shut := make(chan error)
-	go func() { shut <- door.Shutdown(t.Context()) }()
-	for !parted(door) {
+	go func() { shut <- server.Shutdown(t.Context()) }()
+	for !parted(server) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 3 {
-		if _, err := conn.Write([]byte("1 1\n")); err != nil {
+		if _, err := conn.Write(shortFrame(kindAck, 1, 1)); err != nil {
 			t.Fatalf("the client cannot acknowledge: %v", err)
 		}
 		time.Sleep(time.Millisecond) // each by itself, as a reader's are
 	}
-	lines := bufio.NewReader(conn)
-	if status, err := http.ReadResponse(lines, nil); err != nil || status.StatusCode != http.StatusSwitchingProtocols {
+	frames := bufio.NewReader(conn)
+	if status, err := http.ReadResponse(frames, nil); err != nil || status.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(status, err)
 	}
-	said, err := io.ReadAll(lines)
+	said, err := io.ReadAll(frames)
 	if err != nil {
 		t.Errorf("the answer breaks off: %v", err)
 	}
@@ -51,7 +53,16 @@ func TestAClosingDoorLetsItsClientsRead(t *testing.T) {
 	}
 }
 
-// knock connects to a door as the simplest client would.
+// asks is the frame of a request.
+func asks(id uint64, most, window int, prompt ...parley.Token) []byte {
+	frame, err := requestFrame(id, newCall(&parley.Request{Prompt: prompt, MaxTokens: most}, window, time.Time{}))
+	if err != nil {
+		panic(err)
+	}
+	return frame
+}
+
+// knock connects to a server as the simplest client would.
 func knock(t *testing.T, url string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -60,17 +71,17 @@ func knock(t *testing.T, url string) net.Conn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: worker\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
-		GeneratePath, wireProtocol); err != nil {
+		Path, Protocol); err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// parted reports whether a door has let all its clients go.
-func parted(d *Door) bool {
+// parted reports whether a server has let all its clients go.
+func parted(d *Server) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for v := range d.visits {
+	for v := range d.conns {
 		if len(v.answers) > 0 {
 			return false
 		}
@@ -78,9 +89,9 @@ func parted(d *Door) bool {
 	return d.closing
 }
 
-// TestAnOutboxEndsAfterItsLines has many send while one of them writes, more than
-// that one writes itself. The end comes after the last line.
-func TestAnOutboxEndsAfterItsLines(t *testing.T) {
+// TestAnOutboxEndsAfterItsFrames has many send while one of them writes, more than
+// that one writes itself. The end comes after the last frame.
+func TestAnOutboxEndsAfterItsFrames(t *testing.T) {
 	to := make(slowly)
 	o := &outbox{to: to}
 	sent := make(chan error)

@@ -1,4 +1,4 @@
-package worker
+package wire
 
 import (
 	"context"
@@ -23,15 +23,15 @@ type Answer struct {
 	Err          error
 }
 
-// A stay measures a request while it is here.
-type stay struct {
+// A timing measures a request while it is here.
+type timing struct {
 	Answer
 	window *credit
 }
 
 // admit notes that a request begins to be answered. Whether it is traced is told
-// by its context and the door.
-func (s *stay) admit(ctx context.Context, q *parley.Request, traced bool) {
+// by its context and the server.
+func (s *timing) admit(ctx context.Context, q *parley.Request, traced bool) {
 	s.Request, s.Model = q.ID, q.Model
 	s.Trace, _ = parley.TraceOf(ctx)
 	s.Stay = parley.Stay{Admitted: time.Since(s.Came), Traced: traced && s.Trace.Sampled}
@@ -39,7 +39,7 @@ func (s *stay) admit(ctx context.Context, q *parley.Request, traced bool) {
 
 // note takes a delta that is about to be sent, and has the first token and the
 // end carry what was measured.
-func (s *stay) note(d *parley.Delta) {
+func (s *timing) note(d *parley.Delta) {
 	n := d.Count()
 	if s.OutputTokens += n; n == s.OutputTokens && n > 0 {
 		s.Stay.First = time.Since(s.Came)
@@ -53,20 +53,20 @@ func (s *stay) note(d *parley.Delta) {
 }
 
 // fail takes the error that ends a request, and returns what was measured.
-func (s *stay) fail(err error) *parley.Stay {
+func (s *timing) fail(err error) *parley.Stay {
 	s.Err = err
 	s.Stay.Whole = time.Since(s.Came)
 	return s.sofar()
 }
 
 // sofar returns a copy of what was measured.
-func (s *stay) sofar() *parley.Stay {
+func (s *timing) sofar() *parley.Stay {
 	s.Stay.Paused = s.window.paused
 	return new(s.Stay)
 }
 
 // end reports to the keeper of traces.
-func (s *stay) end(told func(Answer)) {
+func (s *timing) end(told func(Answer)) {
 	if !s.Stay.Traced {
 		return
 	}

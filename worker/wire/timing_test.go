@@ -1,4 +1,4 @@
-package worker
+package wire
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (w pausing) Generate(_ context.Context, r *parley.Request) iter.Seq2[parley
 // and with an error what it measured.
 func TestWorkersTellTheirOwnTimes(t *testing.T) {
 	const pause = 20 * time.Millisecond
-	r := dial(t, Config{URL: serveWire(t, pausing{pause: pause}), Kind: Parley})
+	r := dial(t, serveWire(t, pausing{pause: pause}), ClientConfig{})
 	var stays []*parley.Stay
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}}) {
 		if err != nil {
@@ -58,7 +58,7 @@ func TestWorkersTellTheirOwnTimes(t *testing.T) {
 		t.Errorf("at the end: %+v after %+v", whole, first)
 	}
 	r = dial(t,
-		Config{URL: serveWire(t, pausing{pause: pause, fail: parley.Errorf(parley.Overloaded, "full")}), Kind: Parley})
+		serveWire(t, pausing{pause: pause, fail: parley.Errorf(parley.Overloaded, "full")}), ClientConfig{})
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}}) {
 		if parley.CodeOf(err) != parley.Overloaded || d.Stay == nil || d.Stay.First != 0 || d.Stay.Whole < pause {
 			t.Errorf("with the error %v: %+v", err, d.Stay)
@@ -70,7 +70,7 @@ func TestWorkersTellTheirOwnTimes(t *testing.T) {
 // had to wait for it.
 func TestReadersThatPauseAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := pipeWire(t, &counting{left: make(chan error, 1)}, Config{Window: 2})
+		r := pipeWire(t, &counting{left: make(chan error, 1)}, ClientConfig{Window: 2})
 		const pause = 30 * time.Millisecond
 		var last *parley.Stay
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}, MaxTokens: 20}) {
@@ -88,7 +88,7 @@ func TestReadersThatPauseAreTold(t *testing.T) {
 	})
 }
 
-// TestTracesAreToldOnce has the door tell of answers that belong to a trace which
+// TestTracesAreToldOnce has the server tell of answers that belong to a trace which
 // is kept, however they ended, and of no others.
 func TestTracesAreToldOnce(t *testing.T) {
 	told := make(chan Answer, 8)
@@ -99,8 +99,8 @@ func TestTracesAreToldOnce(t *testing.T) {
 		want  int
 	}{{kept, nil, 1}, {kept, errors.New("broken"), 1}, {parley.Trace{ID: kept.ID, Span: kept.Span}, nil, 0},
 		{parley.Trace{}, nil, 0}} {
-		r := dial(t, Config{URL: serveDoor(t, &Door{To: pausing{fail: c.fail}, Traced: func(a Answer) { told <- a }}),
-			Kind: Parley})
+		r := dial(t, serveServer(t, &Server{To: pausing{fail: c.fail}, Traced: func(a Answer) { told <- a }}),
+			ClientConfig{})
 		ctx := t.Context()
 		if c.trace.ID != [16]byte{} {
 			ctx = parley.WithTrace(ctx, c.trace)

@@ -1,10 +1,10 @@
-package worker
+package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -61,65 +61,78 @@ func (w *counting) Generate(ctx context.Context, r *parley.Request) iter.Seq2[pa
 }
 
 // serveWire serves a worker on a real socket.
-func serveWire(t *testing.T, to parley.Worker) string { return serveDoor(t, &Door{To: to}) }
+func serveWire(t *testing.T, to parley.Worker) string { return serveServer(t, &Server{To: to}) }
 
-// serveDoor serves a door on a real socket.
-func serveDoor(t *testing.T, door *Door) string {
+// serveServer serves on a real socket.
+func serveServer(t *testing.T, server *Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := door.Serve(w, r); err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write(RefusalBody(err))
+		if err := server.Serve(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
 	})}
 	go s.Serve(l)
-	t.Cleanup(func() { s.Close(); door.Close() })
+	t.Cleanup(func() { s.Close(); server.Close() })
 	return "http://" + l.Addr().String()
 }
 
 // pipeWire connects a client with a worker without sockets, so that it can be known
 // when nothing moves any more.
-func pipeWire(t *testing.T, to parley.Worker, cfg Config) *Remote {
+func pipeWire(t *testing.T, to parley.Worker, cfg ClientConfig) *Client {
 	t.Helper()
 	near, far := net.Pipe()
-	door := &Door{To: to}
-	v := &visit{door: door, conn: far, out: outbox{to: far}, answers: map[uint64]*answering{}}
-	door.enter(v)
+	server := &Server{To: to}
+	v := &serverConn{server: server, conn: far, out: outbox{to: far}, answers: map[uint64]*serverRequest{}}
+	server.enter(v)
 	go func() {
-		defer door.leave(v)
+		defer server.leave(v)
 		v.listen(t.Context(), bufio.NewReader(far))
 	}()
-	t.Cleanup(door.Close)
+	t.Cleanup(server.Close)
 	return linked(t, near, cfg)
 }
 
 // linked returns a client that has a connection already.
-func linked(t *testing.T, conn net.Conn, cfg Config) *Remote {
+func linked(t *testing.T, conn net.Conn, cfg ClientConfig) *Client {
 	t.Helper()
-	cfg.URL, cfg.Kind = "http://worker", Parley
-	r := dial(t, cfg)
-	r.links.now = newLink(conn, r.cfg.Silence)
-	go r.links.now.listen()
-	return r
+	c := dial(t, "http://worker", cfg)
+	c.now = newLink(conn, c.cfg.Silence)
+	go c.now.listen()
+	return c
 }
 
-func dial(t *testing.T, cfg Config) *Remote {
+// silenceDefault is how long workers of these tests may be silent.
+const silenceDefault = 5 * time.Second
+
+// dial returns a client of the worker at a URL.
+func dial(t *testing.T, url string, cfg ClientConfig) *Client {
 	t.Helper()
-	r, err := Dial(cfg)
-	if err != nil {
-		t.Fatal(err)
+	cfg.Worker, cfg.Window, cfg.Silence = url, cmp.Or(cfg.Window, 64), cmp.Or(cfg.Silence, silenceDefault)
+	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(url, "http://"))
 	}
-	t.Cleanup(r.Close)
-	return r
+	cfg.Request = func(ctx context.Context, path string) (*http.Request, error) {
+		return http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
+	}
+	cfg.Refusal = func(r *http.Response) error { return parley.Errorf(parley.InvalidRequest, "status %s", r.Status) }
+	cfg.Unreachable = func(ctx context.Context, err error) error {
+		if ctx.Err() != nil {
+			return parley.Errorf(parley.Cancelled, "left: %v", err)
+		}
+		return parley.Errorf(parley.Unavailable, "unreachable: %v", err)
+	}
+	c := NewClient(cfg)
+	t.Cleanup(c.Close)
+	return c
 }
 
 func TestAnswersCrossTheWire(t *testing.T) {
 	w := &counting{left: make(chan error, 8)}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: 3})
+	r := dial(t, serveWire(t, w), ClientConfig{Window: 3})
 	next := parley.Token(0)
 	var usage *parley.Usage
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7, 8}, MaxTokens: 1000}) {
@@ -146,7 +159,7 @@ func TestSlowReadersPauseTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 16
 		w := &counting{left: make(chan error, 8)}
-		r := pipeWire(t, w, Config{Window: window})
+		r := pipeWire(t, w, ClientConfig{Window: window})
 		read := 0
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 20}) {
 			if err != nil {
@@ -169,7 +182,7 @@ func TestSlowReadersPauseTheWorker(t *testing.T) {
 
 func TestLeavingCancels(t *testing.T) {
 	w := &counting{left: make(chan error, 8)}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley})
+	r := dial(t, serveWire(t, w), ClientConfig{})
 	for range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 30}) {
 		break
 	}
@@ -188,7 +201,7 @@ func TestLeavingCancels(t *testing.T) {
 func TestErrorsCrossTheWire(t *testing.T) {
 	want := &parley.Error{Code: parley.Overloaded, Message: "no room", Wait: time.Second}
 	w := &counting{left: make(chan error, 8), fail: want}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley})
+	r := dial(t, serveWire(t, w), ClientConfig{})
 	var got error
 	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3}) {
 		got = err
@@ -207,7 +220,7 @@ func TestBrokenConnections(t *testing.T) {
 	}
 	gone := "http://" + l.Addr().String()
 	l.Close()
-	r := dial(t, Config{URL: gone, Kind: Parley})
+	r := dial(t, gone, ClientConfig{})
 	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3}) {
 		if parley.CodeOf(err) != parley.Unavailable {
 			t.Errorf("a worker that is not there: %v", err)
@@ -218,17 +231,17 @@ func TestBrokenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &Door{To: w}
+	server := &Server{To: w}
 	s := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		_ = door.Serve(rw, req)
+		_ = server.Serve(rw, req)
 	})}
 	go s.Serve(l)
-	r = dial(t, Config{URL: "http://" + l.Addr().String(), Kind: Parley})
+	r = dial(t, "http://"+l.Addr().String(), ClientConfig{})
 	n := 0
 	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1 << 30}) {
 		if n++; n == 3 {
 			s.Close()
-			go door.Close()
+			go server.Close()
 		}
 		if err != nil && parley.CodeOf(err) != parley.Unavailable {
 			t.Errorf("a worker that died: %v", err)
@@ -248,7 +261,7 @@ func TestSilentWorkersAreGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r := dial(t, Config{URL: "http://" + l.Addr().String(), Kind: Parley, Silence: 200 * time.Millisecond})
+	r := dial(t, "http://"+l.Addr().String(), ClientConfig{Silence: 200 * time.Millisecond})
 	for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 3}) {
 		if parley.CodeOf(err) != parley.Unavailable {
 			t.Errorf("a silent worker: %v", err)
@@ -258,7 +271,7 @@ func TestSilentWorkersAreGivenUp(t *testing.T) {
 
 func TestTheWireNeedsAnUpgrade(t *testing.T) {
 	url := serveWire(t, &counting{left: make(chan error, 1)})
-	resp, err := http.Get(url + GeneratePath)
+	resp, err := http.Get(url + Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,16 +308,11 @@ func TestCreditIsKept(t *testing.T) {
 	})
 }
 
-func Example_promises() {
-	fmt.Println(PromisesOf(VLLM).TokenIDs, PromisesOf(Ollama).TokenIDs)
-	// Output: true false
-}
-
 // TestOneConnectionForAll asks for many answers at once and one after the other,
 // and leaves some of them early.
 func TestOneConnectionForAll(t *testing.T) {
 	w := &counting{left: make(chan error, 1000)}
-	r := dial(t, Config{URL: serveWire(t, w), Kind: Parley, Window: 8})
+	r := dial(t, serveWire(t, w), ClientConfig{Window: 8})
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -332,7 +340,7 @@ func TestOneConnectionForAll(t *testing.T) {
 		})
 	}
 	all.Wait()
-	l := r.links.now
+	l := r.now
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last != 500 || len(l.streams) != 0 || l.err != nil {
@@ -344,11 +352,11 @@ func TestOneConnectionForAll(t *testing.T) {
 // again does, and asks again.
 func TestEndedConnectionsAreNotUsed(t *testing.T) {
 	w := &counting{left: make(chan error, 100)}
-	door := &Door{To: w}
-	handle := func(rw http.ResponseWriter, req *http.Request) { _ = door.Serve(rw, req) }
+	server := &Server{To: w}
+	handle := func(rw http.ResponseWriter, req *http.Request) { _ = server.Serve(rw, req) }
 	s := httptest.NewServer(http.HandlerFunc(handle))
 	defer s.Close()
-	r := dial(t, Config{URL: s.URL, Kind: Parley})
+	r := dial(t, s.URL, ClientConfig{})
 	ask := func() (err error) {
 		for _, fault := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 2}) {
 			err = fault
@@ -359,16 +367,16 @@ func TestEndedConnectionsAreNotUsed(t *testing.T) {
 		if err := ask(); err != nil {
 			t.Fatal(err)
 		}
-		if err := door.Shutdown(t.Context()); err != nil {
+		if err := server.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for in := r.links.now.open(); in != nil; in = r.links.now.open() { // until the end was heard of
-			in.link.drop(in, true)
+		for in := r.now.open(); in != nil; in = r.now.open() { // until the end was heard of
+			r.now.drop(in, true)
 			time.Sleep(time.Millisecond)
 		}
-		door = &Door{To: w}
+		server = &Server{To: w}
 	}
-	door.Close()
+	server.Close()
 }
 
 // TestPausedReadersAreNotSilence reads one token and then nothing for longer than
@@ -376,7 +384,7 @@ func TestEndedConnectionsAreNotUsed(t *testing.T) {
 func TestPausedReadersAreNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &counting{left: make(chan error, 8)}
-		r := pipeWire(t, w, Config{Window: 4})
+		r := pipeWire(t, w, ClientConfig{Window: 4})
 		tokens := 0
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 50}) {
 			if err != nil {
@@ -397,7 +405,7 @@ func TestPausedReadersAreNotSilence(t *testing.T) {
 // than it may be silent, and answers pings.
 func TestLongThoughtIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := pipeWire(t, slowWorker{after: 3 * silenceDefault}, Config{})
+		r := pipeWire(t, slowWorker{after: 3 * silenceDefault}, ClientConfig{})
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
 			if err != nil || d.Usage == nil {
 				t.Errorf("%+v, %v", d, err)
@@ -413,12 +421,12 @@ func TestSilenceAfterTheFirstToken(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
 		go func() {
-			lines, room := bufio.NewReader(far), []byte(nil)
-			_, _ = readLine(lines, lineMax, &room)
-			_, _ = far.Write([]byte("1 {\"delta\":{\"tokens\":[5]}}\n"))
-			_, _ = io.Copy(io.Discard, lines) // it hears pings, and says nothing
+			frames, room := bufio.NewReader(far), []byte(nil)
+			_, _ = readFrame(frames, frameMax, &room)
+			_, _ = far.Write(shortFrame(kindTokens, 1, 5))
+			_, _ = io.Copy(io.Discard, frames) // it gets pings, and sends nothing
 		}()
-		r := linked(t, near, Config{})
+		r := linked(t, near, ClientConfig{})
 		began, tokens := time.Now(), 0
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 9}) {
 			if tokens += d.Count(); err != nil && (parley.CodeOf(err) != parley.Unavailable ||
@@ -432,11 +440,11 @@ func TestSilenceAfterTheFirstToken(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSaid has a worker give a number that JSON does not have: the
+// TestWhatCannotBeSaid has a worker give a log-probability that is not a number: the
 // client hears of it, and does not wait.
 func TestWhatCannotBeSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := pipeWire(t, muddled{}, Config{})
+		r := pipeWire(t, muddled{}, ClientConfig{})
 		var got error
 		for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
 			got = err
@@ -474,7 +482,7 @@ func (w slowWorker) Generate(context.Context, *parley.Request) iter.Seq2[parley.
 
 // TestAWorkerThatPanicsFailsItsRequest and nothing else.
 func TestAWorkerThatPanicsFailsItsRequest(t *testing.T) {
-	r := dial(t, Config{URL: serveWire(t, panicking{}), Kind: Parley})
+	r := dial(t, serveWire(t, panicking{}), ClientConfig{})
 	for range 2 {
 		for _, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 1}) {
 			if parley.CodeOf(err) != parley.Internal {

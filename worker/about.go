@@ -1,0 +1,34 @@
+package worker
+
+import "parley"
+
+// The routes of a Parley worker beside those it has in common with vLLM, and
+// [wire.Path].
+const (
+	// AboutPath describes a worker to a gateway.
+	AboutPath = "/parley/v1/about"
+	// EventsPath streams what comes to and goes from the worker's cache; see [Journal].
+	EventsPath = "/parley/v1/events"
+	// SnapshotPath lists all blocks that the worker holds.
+	SnapshotPath = "/parley/v1/snapshot"
+)
+
+// An About is what a Parley worker says of itself.
+type About struct {
+	Version  string         `json:"version"`
+	Instance string         `json:"instance"`
+	Pool     string         `json:"pool,omitempty"`
+	Models   []parley.Model `json:"models"`
+	Running  int            `json:"running"`
+	Waiting  int            `json:"waiting"`
+	KVUse    float64        `json:"kv_use"`
+	Blocks   int            `json:"blocks"`
+	// BusySeconds is how long it has computed since it began, Preemptions how often
+	// a request lost its memory meanwhile.
+	BusySeconds float64 `json:"busy_seconds"`
+	Preemptions uint64  `json:"preemptions"`
+	// BlockTokens is how many tokens a block has.
+	BlockTokens int  `json:"block_tokens"`
+	Sleeping    bool `json:"sleeping,omitempty"`
+	Draining    bool `json:"draining,omitempty"`
+}
