@@ -166,7 +166,21 @@ func (d *decoder) member(bit uint64, out *parley.Delta) {
 		out.Routing = d.routing()
 	case hasStay:
 		out.Stay = d.stay()
+	case hasApart:
+		out.Apart = true
+	case hasThoughts:
+		out.Thoughts = d.text()
+	case hasCalls:
+		out.Calls = d.calls()
 	}
+}
+
+func (d *decoder) calls() []parley.ToolCall {
+	list := make([]parley.ToolCall, d.count(4))
+	for i := range list {
+		list[i] = parley.ToolCall{Index: d.integer(), ID: d.text(), Name: d.text(), Arguments: d.text()}
+	}
+	return list
 }
 
 func (d *decoder) progress() *parley.Progress {

@@ -23,6 +23,9 @@ const (
 	hasUsageRouting
 	hasRouting
 	hasStay
+	hasApart
+	hasThoughts
+	hasCalls
 	hasUnknown
 )
 
@@ -32,6 +35,7 @@ func members(d *parley.Delta) (mask uint64) {
 		d.Choice != 0, len(d.Tokens) > 0, d.Text != "", len(d.Logprobs) > 0, len(d.PromptLogprobs) > 0,
 		len(d.Embedding) > 0, d.Progress != nil, d.Finish != "", d.StopString != "", d.Usage != nil,
 		d.Usage != nil && d.Usage.Routing != nil, d.Routing != nil, d.Stay != nil,
+		d.Apart, d.Thoughts != "", len(d.Calls) > 0,
 	} {
 		if there {
 			mask |= 1 << i
@@ -122,6 +126,20 @@ func (e *encoder) member(bit uint64, d *parley.Delta) {
 		e.routing(d.Routing)
 	case hasStay:
 		e.stay(d.Stay)
+	case hasThoughts:
+		e.text(d.Thoughts)
+	case hasCalls:
+		e.calls(d.Calls)
+	}
+}
+
+func (e *encoder) calls(list []parley.ToolCall) {
+	e.uvarint(uint64(len(list)))
+	for i := range list {
+		e.number(int64(list[i].Index))
+		e.text(list[i].ID)
+		e.text(list[i].Name)
+		e.text(list[i].Arguments)
 	}
 }
 
