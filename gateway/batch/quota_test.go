@@ -3,6 +3,8 @@ package batch
 import (
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +74,45 @@ func TestQuotasAreOfAnOrganisation(t *testing.T) {
 	if after, user := s.Of(convo.Owner{Tenant: "x", User: "u"}).Usage(); after != before ||
 		after != (Usage{3, 11, 1}) || user != (Usage{1, 3, 1}) {
 		t.Errorf("before a restart %+v, after it %+v, of the user %+v", before, after, user)
+	}
+}
+
+// TestQuotasOfManyUploads takes files and batches from many clients at the same time:
+// together they have no more than one of them could have had.
+func TestQuotasOfManyUploads(t *testing.T) {
+	s := must(Open(t.TempDir(), Limits{}))(t)
+	defer s.Close()
+	first := must(keep(s.Of(convo.Owner{Tenant: "x", User: "u"}), "0123456789"))(t)
+	for _, c := range []struct {
+		what  string
+		quota Quota
+		room  int
+		write func(*Shelf) error
+	}{
+		{"files", Quota{Files: 4}, 3, func(x *Shelf) error { _, err := keep(x, "0123456789"); return err }},
+		{"bytes", Quota{Bytes: 75}, 3, func(x *Shelf) error { _, err := keep(x, "0123456789"); return err }},
+		{"batches", Quota{UserBatches: 5}, 5, func(x *Shelf) error {
+			_, err := x.Create(&openai.BatchRequest{InputFileID: first.ID, Endpoint: "/v1/chat/completions"}, "",
+				time.Now())
+			return err
+		}},
+	} {
+		var taken atomic.Int64
+		var clients sync.WaitGroup
+		for range 16 {
+			clients.Go(func() {
+				switch err := c.write(s.Of(convo.Owner{Tenant: "x", User: "u"}).Within(c.quota)); {
+				case err == nil:
+					taken.Add(1)
+				case parley.CodeOf(err) != parley.QuotaExceeded:
+					t.Errorf("%s: %v", c.what, err)
+				}
+			})
+		}
+		clients.Wait()
+		if int(taken.Load()) > c.room || c.what != "bytes" && int(taken.Load()) < c.room {
+			t.Errorf("%s: %d were taken, and there is room for %d", c.what, taken.Load(), c.room)
+		}
 	}
 }
 
