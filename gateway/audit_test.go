@@ -131,7 +131,7 @@ func TestRequestLinesNameTheCaller(t *testing.T) {
 		body := `{"model":"` + modelID + `","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}`
 		s.from("192.0.2.9", "POST", "/v1/chat/completions", body, secret)
 		line := ""
-		for until := time.Now().Add(10 * time.Second); !strings.Contains(line, "msg=request") &&
+		for until := time.Now().Add(time.Minute); !strings.Contains(line, "msg=request") &&
 			time.Now().Before(until); {
 			time.Sleep(time.Millisecond) // the line is written after the answer
 			line = lines.String()

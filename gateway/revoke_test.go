@@ -29,7 +29,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s, rig := startGuarded(t, &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>",
+			s, rig := startGuarded(t, &worker{script: speak(t, strings.Repeat("word ", 9000)+"<|im_end|>",
 				20*time.Millisecond)}, newStoreName(t))
 			secret, id := rig.key(tenant.NewKey{Organization: "acme"})
 			other, _ := rig.key(tenant.NewKey{Organization: "other"})
@@ -43,7 +43,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			rest, err := io.ReadAll(ended)
-			if took := time.Since(begun); err != nil || took > 3*time.Second ||
+			if took := time.Since(begun); err != nil || took > revokedWithin ||
 				!strings.Contains(string(rest), "API key") {
 				t.Errorf("after %v: %v, %.300s", took, err, rest[max(0, len(rest)-300):])
 			}
@@ -60,7 +60,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 // TestSocketsEndWithTheirKey deletes a key, as another gateway would, while it is answered
 // over a WebSocket: the connection ends, and with it the work.
 func TestSocketsEndWithTheirKey(t *testing.T) {
-	w := &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}
+	w := &worker{script: speak(t, strings.Repeat("word ", 9000)+"<|im_end|>", 20*time.Millisecond)}
 	s, rig := startGuarded(t, w, newStoreName(t))
 	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
 	for path, frame := range map[string]string{
@@ -85,7 +85,7 @@ func TestSocketsEndWithTheirKey(t *testing.T) {
 // TestBackgroundEndsWithItsKey deletes a key while a response of it is computed in the
 // background: the work ends, and the response says that it failed.
 func TestBackgroundEndsWithItsKey(t *testing.T) {
-	w := &worker{script: speak(t, strings.Repeat("word ", 400)+"<|im_end|>", 20*time.Millisecond)}
+	w := &worker{script: speak(t, strings.Repeat("word ", 9000)+"<|im_end|>", 20*time.Millisecond)}
 	s, rig := startGuarded(t, w, newStoreName(t))
 	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
 	other, _ := rig.key(tenant.NewKey{Organization: "acme"})
@@ -108,9 +108,9 @@ func TestBackgroundEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// revokedWithin is a second, in which gateways hear of a deleted key, and some patience
-// with a busy machine.
-const revokedWithin = 3 * time.Second
+// revokedWithin is a second, in which gateways hear of a deleted key, and much patience
+// with a busy machine. Answers that nobody ends take minutes.
+const revokedWithin = time.Minute
 
 // wantIdle waits until a worker computes nothing any more.
 func (s *server) wantIdle(w *worker, begun time.Time) {

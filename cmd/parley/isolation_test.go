@@ -16,8 +16,10 @@ import (
 	"time"
 )
 
-// startMost is how long a request may wait for its turn while its own pool is idle.
-const startMost = 50 * time.Millisecond
+// answerMost is how long a request to an idle pool may take on a busy machine. Answers
+// of the flood take longer than any test, so a request that waits for one of them fails
+// however fast or slow the machine is.
+const answerMost = time.Minute
 
 // An isolated is a gateway whose pools are in a file, with real workers.
 type isolated struct {
@@ -93,7 +95,13 @@ type asked struct {
 	queued time.Duration // X-Queue-Wait
 }
 
+// ask sends a request; the flood's have no time limit of their own.
 func (i *isolated) ask(ctx context.Context, organization, path, body string) (a asked, err error) {
+	if !strings.Contains(body, "ignore_eos") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerMost)
+		defer cancel()
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.front.url+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -122,7 +130,7 @@ func (i *isolated) floods(organization string, n int) {
 		i.wait.Go(func() {
 			for turn := 0; ctx.Err() == nil; turn++ {
 				_, _ = i.ask(ctx, organization, "/v1/chat/completions", fmt.Sprintf(
-					`{"ignore_eos":true,"max_tokens":1900,"messages":[{"role":"user","content":"Client %d, turn %d: a long story."}]}`, c, turn))
+					`{"ignore_eos":true,"max_tokens":1000000,"attention_sink_tokens":4,"messages":[{"role":"user","content":"Client %d, turn %d: a long story."}]}`, c, turn))
 			}
 		})
 	}
@@ -212,17 +220,19 @@ pools:
 	})
 }
 
-// starts asks ten times, one after the other, and wants each request to have its
-// turn at once.
+// starts asks ten times, one after the other, and wants each request to be answered
+// while the flood goes on.
 func (i *isolated) starts(organization, path, body string) {
 	i.t.Helper()
+	var longest time.Duration
 	for n := range 10 {
 		a, err := i.ask(i.t.Context(), organization, path, fmt.Sprintf(body, n))
-		if err != nil || a.status != 200 || a.queued > startMost {
-			i.t.Errorf("request %d: %d after %v in the queue, want 200 within %v: %v %s", n, a.status, a.queued,
-				startMost, err, a.body)
+		if err != nil || a.status != 200 {
+			i.t.Errorf("request %d: %d after %v in the queue: %v %s", n, a.status, a.queued, err, a.body)
 		}
+		longest = max(longest, a.queued)
 	}
+	i.t.Logf("ten requests to the idle pool waited for %v at most", longest)
 	if i.waiting() == 0 {
 		i.t.Error("nothing waits: the flood was over before the others were served")
 	}
@@ -263,7 +273,7 @@ func TestAFailingPoolOpensNoOtherBreaker(t *testing.T) {
 	for n := range 20 {
 		a, err := i.ask(t.Context(), "paid", "/v1/chat/completions",
 			fmt.Sprintf(`{"max_tokens":4,"messages":[{"role":"user","content":"%d"}]}`, n))
-		if err != nil || a.status != 200 || a.queued > startMost {
+		if err != nil || a.status != 200 {
 			t.Errorf("request %d: %d after %v: %v %s", n, a.status, a.queued, err, a.body)
 		}
 	}
@@ -281,7 +291,7 @@ func (i *isolated) breakerOpen(pool string) bool {
 }
 
 // TestAPoolWithoutWorkersSaysSo asks for a pool whose only worker is away: the
-// answer comes within seconds and says why, and the other pool is not concerned.
+// answer comes and says why, and the other pool is not concerned.
 func TestAPoolWithoutWorkersSaysSo(t *testing.T) {
 	i := startIsolated(t, tierPools)
 	i.organizations()
@@ -293,12 +303,12 @@ func TestAPoolWithoutWorkersSaysSo(t *testing.T) {
 	took := time.Since(began)
 	var problem struct{ Error struct{ Message string } }
 	_ = json.Unmarshal([]byte(a.body), &problem)
-	if err != nil || a.status != 503 || took > 20*time.Second || !strings.Contains(problem.Error.Message, "'paid'") {
+	if err != nil || a.status != 503 || took > answerMost || !strings.Contains(problem.Error.Message, "'paid'") {
 		t.Errorf("%d after %v: %v %s", a.status, took, err, a.body)
 	}
 	a, err = i.ask(t.Context(), "free", "/v1/chat/completions",
 		`{"max_tokens":4,"messages":[{"role":"user","content":"x"}]}`)
-	if err != nil || a.status != 200 || a.queued > startMost {
+	if err != nil || a.status != 200 {
 		t.Errorf("the other pool: %d after %v: %v %s", a.status, a.queued, err, a.body)
 	}
 }
