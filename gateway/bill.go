@@ -24,6 +24,12 @@ type bill struct {
 	model string
 	price ledger.Price
 	hold  limit.Hold
+	// more are reserved while the answer grows beyond the estimate in hold; granted is
+	// how many output tokens are reserved in all, and step how many are added at a time.
+	more          []limit.Hold
+	granted, step int64
+	// estimate learns from the answer.
+	estimate *limit.Estimate
 	// id is the entry's in the ledger.
 	id   string
 	once sync.Once
@@ -85,8 +91,13 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 		b.id = fmt.Sprintf("%s-%d", c.record.ID, c.bills)
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
-	b.hold.Use.Cost = ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(
-		b.hold.Use.Input, 0, b.hold.Use.Output)
+	if b.step = b.hold.Use.Output; b.step > 0 && !c.record.Background && !jobs[0].Embed {
+		b.estimate = m.answers
+		b.step = b.estimate.Tokens(b.step)
+		b.hold.Use.Output = b.step
+	}
+	b.granted = b.hold.Use.Output
+	b.hold.Use.Cost = b.most(b.hold.Use.Input, b.hold.Use.Output)
 	if c.record.Background {
 		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
 	}
@@ -98,6 +109,29 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	c.record.Charge(0)
 	c.bill = b
 	return b, nil
+}
+
+// most is what tokens can cost at most.
+func (b *bill) most(input, output int64) limit.Micros {
+	return ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(input, 0, output)
+}
+
+// grow reserves more once an answer has as many tokens as were reserved, and reports
+// whether it may have more. The estimate is most often enough.
+func (b *bill) grow(tokens int64) bool {
+	if len(b.hold.Accounts) == 0 || tokens < b.granted || b.estimate == nil {
+		return true
+	}
+	h := limit.Hold{ID: fmt.Sprintf("%s+%d", b.id, len(b.more)+1), Group: b.hold.Group, Accounts: b.hold.Accounts,
+		Use: limit.Use{Output: b.step, Cost: b.most(0, b.step)}}
+	v, err := b.call.gateway.limits.Reserve(b.call.request.Context(), &h)
+	if err != nil || v.Refused != "" {
+		b.call.gateway.records.Limited(string(v.Refused))
+		return false
+	}
+	b.more = append(b.more, h)
+	b.granted += b.step
+	return true
 }
 
 // useOf is the most that jobs can come to use. Where a client named no length,
@@ -193,9 +227,7 @@ func (b *bill) close() {
 // answer was there. The ledger has it from when it was made, and only once.
 func (b *bill) void() {
 	b.once.Do(func() {
-		if len(b.hold.Accounts) > 0 {
-			b.call.gateway.limits.Settle(&b.hold, limit.Use{})
-		}
+		b.release(limit.Use{})
 	})
 }
 
@@ -217,12 +249,24 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 			g.config.Log.Error("a request is not in the ledger yet", "id", e.ID, "error", err)
 		}
 	}
-	if len(b.hold.Accounts) > 0 {
-		g.limits.Settle(&b.hold,
-			limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
+	if b.estimate != nil && outcome != "error" {
+		b.estimate.Learn(e.Output)
 	}
+	b.release(limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
 	if !c.beside {
 		c.slot.release()
+	}
+}
+
+// release replaces what was reserved by what was used. What was added while the answer grew goes last, so that
+// at no time less is booked than was used.
+func (b *bill) release(used limit.Use) {
+	if len(b.hold.Accounts) == 0 {
+		return
+	}
+	b.call.gateway.limits.Settle(&b.hold, used)
+	for i := range b.more {
+		b.call.gateway.limits.Settle(&b.more[i], limit.Use{})
 	}
 }
 

@@ -173,8 +173,12 @@ func testRefusedByBytes(t *testing.T) {
 	}
 	for path, body := range bodies {
 		r, answer := s.do("POST", path, body)
-		if r.StatusCode != 400 || !strings.Contains(answer, "resulted in at least") ||
-			!strings.Contains(answer, "maximum context length is 100 tokens") {
+		said := strings.Contains(answer, "resulted in at least") &&
+			strings.Contains(answer, "maximum context length is 100 tokens")
+		if isMessages(path) {
+			said = strings.Contains(answer, "prompt is too long: ") && strings.Contains(answer, " tokens > 100 maximum")
+		}
+		if r.StatusCode != 400 || !said {
 			t.Errorf("%s: %d: %.300s", path, r.StatusCode, answer)
 		}
 	}

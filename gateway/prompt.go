@@ -10,6 +10,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/infer"
+	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -25,13 +26,15 @@ type model struct {
 	// public are the beginnings that all tenants share; nil without any.
 	public *publicPrompts
 	now    func() time.Time
+	// answers is how long the model's answers are.
+	answers *limit.Estimate
 	// bytesPerToken is as [bytesPerToken] says, found out when it is first needed.
 	bytesPerToken func() int
 }
 
 func newModel(served Served, now time.Time) *model {
 	m := &model{Served: served, vocabTokens: served.Tokenizer.Size(),
-		tools: answer.OpenToolbox(served.Tokenizer, served.Template, now)}
+		tools: answer.OpenToolbox(served.Tokenizer, served.Template, now), answers: new(limit.Estimate)}
 	m.ContextTokens = served.contextTokens()
 	m.bytesPerToken = sync.OnceValue(func() int { return bytesPerToken(served.Tokenizer) })
 	setDefault(&m.OwnedBy, "parley")
@@ -53,6 +56,11 @@ func untokenizable(param string, err error) error {
 	return parley.Invalid(param, "Invalid '%s': the text cannot be tokenized: %v.", param, err)
 }
 
+// answerTokensMin is how many tokens an answer has to be left with that is cut to
+// what fits the context. With less, a client is told, so that it can shorten its
+// prompt.
+const answerTokensMin = 1024
+
 // outputTokens returns how many tokens the answer to a prompt may have, or the
 // error if they do not fit the context; 0 asks for as many as fit. Only a
 // number that the client named itself can be too large.
@@ -65,7 +73,7 @@ func (m *model) outputTokens(param string, promptTokens int, g *openai.Generatio
 		return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, 0)
 	case g.MaxTokens <= room:
 		return g.MaxTokens, nil
-	case g.MaxTokensParam == "":
+	case g.MaxTokensParam == "", g.CutToFit && room >= answerTokensMin:
 		return room, nil
 	}
 	return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, g.MaxTokens)
@@ -139,6 +147,7 @@ func (c *call) generate(
 		Judged:      c.outsideJudge(),
 		Seen:        c.record.Delta,
 		Settled:     bill.settle,
+		Grow:        bill.grow,
 		NoticeEvery: c.gateway.config.Admission.NoticeEvery,
 	})
 	return a, func() {

@@ -26,6 +26,9 @@ type app struct {
 	merge func(old []byte, c *connection) ([]byte, error)
 	// then says what to do once the file is there.
 	then func(path string) string
+	// promptTokens is how long the app's own prompt is, 0 if it has none to speak of. An
+	// answer needs room beside it.
+	promptTokens int
 }
 
 // A connection is what an app must know of the server.
@@ -48,21 +51,21 @@ func (c *connection) someKey() string { return firstOf(c.key, anyKey) }
 // apps are the programs that connect knows. Each one's file and keys were read
 // from its own documentation; docs/terminal.md says for which versions.
 var apps = []app{
-	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }},
+	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }, 8500},
 	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string {
 		return "claude --settings " + path
-	}},
+	}, 28000},
 	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue,
 		func(string) string {
 			return "reload the editor window, and choose the model in Continue"
-		}},
+		}, 0},
 	{"open-webui", "Open WebUI", localFile("open-webui.env"), mergeOpenWebUI, func(path string) string {
 		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path +
 			" ...; read only at its first start)"
-	}},
+	}, 0},
 	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string {
 		return "choose the model in the chat's model picker"
-	}},
+	}, 0},
 }
 
 func appNames() (names []string) {
@@ -101,6 +104,9 @@ Codex, which reads the variable itself.`,
 			if err != nil {
 				return err
 			}
+			if err := apps[i].fits(c.model); err != nil {
+				return err
+			}
 			return apps[i].connect(c, file, write, s.asJSON, cmd.OutOrStdout())
 		},
 	}
@@ -110,6 +116,18 @@ Codex, which reads the variable itself.`,
 	s.add(cmd)
 	completeModels(cmd, "model", &s.url)
 	return cmd
+}
+
+// answerTokens is the room that an agent needs beside its own prompt: for a question, a file and an answer.
+const answerTokens = 4000
+
+// fits refuses a model whose context cannot hold the app's own prompt, with which every request would fail.
+func (a *app) fits(m openai.Model) error {
+	if least := a.promptTokens + answerTokens; a.promptTokens > 0 && m.MaxModelLen > 0 && m.MaxModelLen < least {
+		return fmt.Errorf("the model %s has a context of %d tokens, and %s needs %d: its own prompt has about %d; "+
+			"choose another with --model", m.ID, m.MaxModelLen, a.summary, least, a.promptTokens)
+	}
+	return nil
 }
 
 func appTable() string {

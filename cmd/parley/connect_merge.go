@@ -158,6 +158,10 @@ func mergeClaude(old []byte, c *connection) ([]byte, error) {
 	}
 	variables = append([][2]string{{"ANTHROPIC_BASE_URL", c.root}, {"ANTHROPIC_AUTH_TOKEN", c.someKey()}}, variables...)
 	variables = append(variables, [2]string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"})
+	if n := c.model.MaxModelLen; n > 0 { // it assumes a context of 200,000, and asks for answers of 32,000
+		variables = append(variables, [2]string{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", fmt.Sprint(min(32000, n/4))},
+			[2]string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW", fmt.Sprint(n)})
+	}
 	settings, err := jsonMembers(old)
 	if err != nil {
 		return nil, err
@@ -354,6 +358,13 @@ func mergeContinue(old []byte, c *connection) ([]byte, error) {
 		}
 		models = append(models, entry)
 	}
+	if i := slices.IndexFunc(models, func(m continueModel) bool { return m.Model == c.model.ID }); i >= 0 {
+		// Continue sends the text on both sides of the cursor to the provider that it calls
+		// mistral; the server puts them into the model's own fill-in-the-middle template.
+		entry := models[i]
+		entry.Name, entry.Provider, entry.Roles = entry.Name+" autocomplete", "mistral", []string{"autocomplete"}
+		models = append(models, entry)
+	}
 	ours, err := yaml.MarshalWithOptions(models, yaml.IndentSequence(true))
 	if err != nil {
 		return nil, err
@@ -440,7 +451,7 @@ func beforeAsides(lines []string, least, end int) int {
 func isOurs(n ast.Node) bool {
 	var entry struct{ Name, Provider string }
 	return yaml.NodeToValue(n, &entry) == nil && strings.HasPrefix(entry.Name, continueMark) &&
-		entry.Provider == "openai"
+		(entry.Provider == "openai" || entry.Provider == "mistral")
 }
 
 func prefixed(prefix string, lines []string) []string {

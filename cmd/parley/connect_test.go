@@ -198,3 +198,21 @@ func FuzzConnect(f *testing.F) {
 		}
 	})
 }
+
+// TestAgentsNeedRoom refuses models whose context cannot hold an agent's own prompt, and gives others what it needs.
+func TestAgentsNeedRoom(t *testing.T) {
+	for _, a := range apps {
+		for context, fits := range map[int]bool{0: true, 2048: a.promptTokens == 0, 40960: true} {
+			err := a.fits(openai.Model{ID: "m", MaxModelLen: context})
+			if (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "a context of 2048 tokens") {
+				t.Errorf("%s with a context of %d: %v", a.name, context, err)
+			}
+		}
+	}
+	m := openai.Model{ID: "m", MaxModelLen: 40960}
+	text, err := mergeClaude(nil, &connection{root: "http://x", model: m, models: []openai.Model{m}})
+	if err != nil || !strings.Contains(string(text), `"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "10240"`) ||
+		!strings.Contains(string(text), `"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "40960"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

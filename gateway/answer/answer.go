@@ -32,6 +32,9 @@ type Answer struct {
 	constraint *Constraint
 	// settled is called when the answer is complete, before its client hears so.
 	settled func(*parley.Usage)
+	// grow is as in [Options]; once it says no, spent ends all choices.
+	grow  func(tokens int64) bool
+	spent bool
 	// Waiter is where the job stands in the queue, of which its client is told
 	// every noticeEvery.
 	Waiter      *infer.Waiter
@@ -135,6 +138,9 @@ type Options struct {
 	// of the complete answer, before the client is.
 	Seen    func(choice int, s infer.Step)
 	Settled func(*parley.Usage)
+	// Grow is asked with the tokens of all choices after each delta, and reports whether
+	// there may be more; nil if there always may.
+	Grow func(tokens int64) bool
 	// NoticeEvery is how often a client is told where it stands while it waits.
 	NoticeEvery time.Duration
 }
@@ -147,6 +153,7 @@ func New(o Options) *Answer {
 		open:        len(o.Requests),
 		constraint:  o.Held,
 		settled:     o.Settled,
+		grow:        o.Grow,
 		Waiter:      o.Work.Waiter,
 		noticeEvery: o.NoticeEvery,
 		reports:     o.Requests[0].Progress,
@@ -260,7 +267,7 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 	}
 	index := e.Prompt*a.PerPrompt + d.Choice
 	c := a.Choices[index]
-	if c.finish == FinishFiltered {
+	if c.finish == FinishFiltered || a.spent && c.finish != "" {
 		return a.afterHalt(e)
 	}
 	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
@@ -276,8 +283,13 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 		pieces[i].Choice, pieces[i].OutputTokens = index, c.outputTokens
 		d.Finish = pieces[i].Finish
 	}
+	if c.finish == "" && a.isSpent() {
+		c.finish = parley.FinishLength
+		last := &pieces[len(pieces)-1]
+		last.Finish, d.Finish = c.finish, c.finish
+	}
 	a.seen(index, infer.Step{Delta: d, Shared: e.Shared})
-	if c.finish == FinishFiltered {
+	if c.finish == FinishFiltered || a.spent {
 		a.endHalted()
 		return pieces, nil
 	}
@@ -285,6 +297,19 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 		return pieces, a.settle(e.Prompt, *d.Usage)
 	}
 	return pieces, nil
+}
+
+// isSpent reports whether the caller's limits allow no more tokens.
+func (a *Answer) isSpent() bool {
+	if a.grow == nil || a.spent {
+		return a.spent
+	}
+	tokens := int64(0)
+	for _, c := range a.Choices {
+		tokens += int64(c.outputTokens)
+	}
+	a.spent = !a.grow(tokens)
+	return a.spent
 }
 
 // settle adds the usage of an answered prompt. Prompts run side by side, so

@@ -11,7 +11,7 @@ import (
 
 const (
 	// stopSequencesMax bounds stop_sequences, which the interface does not.
-	stopSequencesMax = 16
+	stopSequencesMax = stopStringsMax
 	// blocksMax bounds the blocks of one message.
 	blocksMax  = 10_000
 	retainHour = time.Hour
@@ -47,7 +47,7 @@ func parseMessages(body []byte, answered bool) (*MessagesRequest, error) {
 		f.fail(f.missing("max_tokens"))
 	}
 	f.integer("max_tokens", 1, tokensMax, &r.MaxTokens)
-	r.MaxTokensParam = "max_tokens"
+	r.MaxTokensParam, r.CutToFit = "max_tokens", true
 	r.readAnthropicSampling(f)
 	f.with("system", r.readSystem)
 	f.with("messages", r.readTurns)

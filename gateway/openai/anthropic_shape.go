@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"parley"
@@ -133,6 +134,9 @@ func DescribeMessageError(err error, requestID string) (status int, header http.
 	if !ok {
 		kind = "api_error"
 	}
-	return status, failure.Header, MessageError{"error", MessageErrorDetail{kind, failure.Body.Error.Message},
-		requestID}
+	message := failure.Body.Error.Message
+	if long, ok := errors.AsType[*tooLong](err); ok {
+		message = long.messageOf()
+	}
+	return status, failure.Header, MessageError{"error", MessageErrorDetail{kind, message}, requestID}
 }

@@ -82,7 +82,7 @@ func (r *ChatRequest) readMaxTokens(f *fields) {
 	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
 		if _, ok := f.take(name); ok {
 			f.integer(name, 1, tokensMax, &r.MaxTokens)
-			r.MaxTokensParam = name
+			r.MaxTokensParam, r.CutToFit = name, name == "max_completion_tokens"
 		}
 	}
 }

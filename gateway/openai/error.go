@@ -227,22 +227,44 @@ func ContextTooLong(param string, contextTokens, promptTokens, outputTokens int)
 			"This model's maximum context length is %d tokens. However, your %s resulted in %d tokens. Please "+
 				"reduce the length of the %s.",
 			contextTokens, param, promptTokens, param)
-		return e
+		return &tooLong{e, contextTokens, promptTokens, 0}
 	}
 	e.Message = fmt.Sprintf(
 		"This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in "+
 			"the completion). Please reduce the length of the %s or completion.",
 		contextTokens, promptTokens+outputTokens, promptTokens, param, outputTokens, param)
-	return e
+	return &tooLong{e, contextTokens, promptTokens, outputTokens}
+}
+
+// A tooLong is an error about a context, with its numbers.
+type tooLong struct {
+	inner                                     *parley.Error
+	contextTokens, promptTokens, outputTokens int
+}
+
+// Error describes it as OpenAI's interfaces do.
+func (e *tooLong) Error() string { return e.inner.Error() }
+
+// Unwrap returns what carries the code and the parameter.
+func (e *tooLong) Unwrap() error { return e.inner }
+
+// messageOf returns the error in Anthropic's words: programs read the numbers from
+// them and try again with less.
+func (e *tooLong) messageOf() string {
+	if e.outputTokens == 0 {
+		return fmt.Sprintf("prompt is too long: %d tokens > %d maximum", e.promptTokens, e.contextTokens)
+	}
+	return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or "+
+		"`max_tokens` and try again", e.promptTokens, e.outputTokens, e.contextTokens)
 }
 
 // BytesTooLong is the error for a text of which the bytes alone say that it has at
 // least leastTokens, and does not fit contextTokens.
 func BytesTooLong(param string, contextTokens, bytes, leastTokens int) error {
-	return &parley.Error{Code: parley.ContextTooLong, Param: param, Message: fmt.Sprintf(
+	return &tooLong{&parley.Error{Code: parley.ContextTooLong, Param: param, Message: fmt.Sprintf(
 		"This model's maximum context length is %d tokens. However, your %s resulted in at least %d tokens (%d "+
 			"bytes). Please reduce the length of the %s.",
-		contextTokens, param, leastTokens, bytes, param)}
+		contextTokens, param, leastTokens, bytes, param)}, contextTokens, leastTokens, 0}
 }
 
 // Busy is the error for a request that would not have had its turn in time: it

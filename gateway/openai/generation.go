@@ -14,9 +14,9 @@ import (
 const (
 	// ChoicesMax bounds the continuations of one request, over all prompts.
 	ChoicesMax = 128
-	// stopStringsMax is the interface's own bound; stopBytesMax is ours, as a
-	// stop string is compared with every token.
-	stopStringsMax = 4
+	// stopStringsMax and stopBytesMax are our bounds, as a stop string is compared with
+	// every token. OpenAI's API takes 4 strings; editors send more to other servers.
+	stopStringsMax = 64
 	stopBytesMax   = 1024
 	stopTokensMax  = 64
 	tokensMax      = math.MaxInt32
@@ -37,6 +37,9 @@ type Generation struct {
 	// said so, empty if none did.
 	MaxTokens      int
 	MaxTokensParam string
+	// CutToFit says that the field is an upper bound in its API: more than fits the
+	// context is cut to what does, as long as that is worth an answer.
+	CutToFit bool
 	// Sampling is complete but for the seed of a request that gave none.
 	Sampling parley.Sampling
 	// Seeded is true if the client chose the seed.

@@ -96,7 +96,8 @@ var refusals = []refusal{
 	{"stop number", `{CHAT,"stop":1}`, "stop", "invalid_type", "a string or an array of strings"},
 	{"stop empty", `{CHAT,"stop":""}`, "stop", "empty_string", "at least one character"},
 	{"stop empty in list", `{CHAT,"stop":["a",""]}`, "stop[1]", "empty_string", "at least one character"},
-	{"stop five", `{CHAT,"stop":["a","b","c","d","e"]}`, "stop", "array_above_max_length", "maximum length 4"},
+	{"stop 65", `{CHAT,"stop":["a"` + strings.Repeat(`,"b"`, 64) + `]}`, "stop", "array_above_max_length",
+		"maximum length 64"},
 	{"stop long", `{CHAT,"stop":"` + strings.Repeat("x", 1025) + `"}`, "stop", "string_above_max_length",
 		"1024 bytes, but got 1025"},
 	{"stop_token_ids", `{CHAT,"stop_token_ids":[1,-1]}`, "stop_token_ids[1]", "integer_below_min_value", ">= 0"},
@@ -234,7 +235,8 @@ func TestChatAccepted(t *testing.T) {
 	}
 	want := &ChatRequest{
 		Generation: Generation{
-			Model: "a/b:c", Choices: 2, MaxTokens: 7, MaxTokensParam: "max_completion_tokens", Seeded: true,
+			Model: "a/b:c", Choices: 2, MaxTokens: 7, MaxTokensParam: "max_completion_tokens", CutToFit: true,
+			Seeded: true,
 			Sampling: parley.Sampling{Temperature: 1, TopP: topPNothing, MinP: 0.1, RepetitionPenalty: 1.1,
 				PresencePenalty: 1, FrequencyPenalty: -1, Seed: math.MaxUint64,
 				LogitBias: map[parley.Token]float32{5: -100, 7: 1.5}},

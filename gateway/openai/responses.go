@@ -149,7 +149,7 @@ func (r *ResponseRequest) readPast(f *fields) {
 func (r *ResponseRequest) readLimits(f *fields) {
 	if v, ok := f.take("max_output_tokens"); ok {
 		f.integer("max_output_tokens", 1, tokensMax, &r.MaxTokens)
-		r.MaxTokensParam = v.key
+		r.MaxTokensParam, r.CutToFit = v.key, true
 		r.Shape.MaxOutputTokens = &r.MaxTokens
 	}
 	f.oneOf("truncation", &r.Shape.Truncation, "auto", "disabled")

@@ -34,17 +34,17 @@ type Tier struct {
 type Tiers [parley.Classes]Tier
 
 // DefaultTiers keeps strangers from taking a server for themselves: free
-// tenants have what one person who chats needs, pro ones what a team or a
+// tenants have what one person with a coding agent needs, pro ones what a team or a
 // program does, and enterprise ones are bounded by the machine alone.
 func DefaultTiers() Tiers {
 	return Tiers{
 		parley.Free: {KVShare: 0.25, Limits: limit.Limits{
-			RequestsPerSecond:      2,
-			RequestsPerMinute:      20,
+			RequestsPerSecond:      5,
+			RequestsPerMinute:      60,
 			LightRequestsPerMinute: 600,
-			InputTokensPerMinute:   40_000,
-			OutputTokensPerMinute:  10_000,
-			ConcurrentRequests:     2,
+			InputTokensPerMinute:   600_000,
+			OutputTokensPerMinute:  60_000,
+			ConcurrentRequests:     4,
 		}, Quota: Quota{
 			StoreBytes:    256 << 20,
 			Conversations: 2000,
