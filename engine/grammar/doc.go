@@ -44,14 +44,30 @@
 // of a plain string the first part is computed with the vocabulary. A counter
 // that is further from its bounds than a token is long counts as any other.
 //
+// # Every keyword is held, or refused, or named
+//
+// In strict mode an answer always satisfies the schema, or the schema is refused. Where
+// a keyword is about the value as a whole, it is turned into alternatives that the rest
+// of the schema is taken together with: a branch of oneOf with the negation of those that
+// it could overlap, if with then, its negation with else. A negation is a list of schemas
+// again, one for each keyword that could be broken. It may say less than it could, never
+// more, so that what follows from it holds. Alternatives that contradict the rest are
+// dropped before they are written, because they multiply.
+//
+// A schema that is not strict is held in the same way if that succeeds. If not, what
+// cannot be held is left out, and [Program.Unenforced] names it. Keywords that JSON Schema
+// does not know are annotations and say nothing.
+//
 // # Less than the schema allows
 //
-// An answer always satisfies the schema; some values that satisfy it cannot be
-// written. Properties come in the schema's order. Properties that are not named
-// are written only where additionalProperties asks for them, or nothing is
-// named. Objects hold no keys with escapes beside named ones. Numbers have at
-// most 18 digits before and 17 after the point, and an exponent of two digits,
-// so that every reader can hold them. After a comma and a colon stands at most
+// Some values that satisfy a schema cannot be written. Properties come in the schema's
+// order, and so do the elements of arrays without repetition, which must come from a list.
+// Properties that are not named are written only where additionalProperties or a pattern
+// asks for them, or nothing is named. Objects hold no keys with escapes beside named ones.
+// What an array must contain comes first. Numbers have at most 18 digits before and 17
+// after the point, unless a bound has more, and an exponent of two digits, so that every
+// reader can hold them. A length beside a pattern or format is held by counting in the
+// automaton; a great one may be cut. After a comma and a colon stands at most
 // one space, and no other white space between the parts of a value: it reads
 // well, costs the fewest tokens, and leaves a model that is not sure no room to
 // fill with blanks.

@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/json"
 	"fmt"
+	"parley/engine/automaton"
 	"runtime"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ var hostile = map[string]struct{ schema, refusal string }{
 	"a hundred optional": {`{"type":"object","properties":{` + many(100,
 		`"property%d":{"type":"string"}`) + `}}`, ""},
 	"five hundred optional": {`{"type":"object","properties":{` + many(500,
-		`"property%d":{"type":"string"}`) + `}}`, "too "},
+		`"property%d":{"type":"string"}`) + `}}`, ""},
 	"two thousand required": {`{"type":"object","properties":{` + many(2000,
 		`"property%d":{"type":"string"}`) + `},"required":[` + many(2000, `"property%d"`) + `]}`, ""},
 	"an exponential pattern":       {`{"type":"string","pattern":"(a|b)*a(a|b){30}$"}`, "too "},
@@ -85,7 +86,8 @@ var hostile = map[string]struct{ schema, refusal string }{
 	"a repeated pattern":           {`{"type":"string","pattern":"^(\\p{L}{1,100}){1,10}$"}`, "too "},
 	"a pattern repeated too often": {`{"type":"string","pattern":"a{100000}"}`, "pattern"},
 	"patterns together":            {`{"allOf":[` + many(12, `{"type":"string","pattern":"a.{%d}b"}`) + `]}`, "too "},
-	"a pattern that looks ahead":   {`{"type":"string","pattern":"(?=a)b"}`, "pattern"},
+	"a pattern that looks ahead":   {`{"type":"string","pattern":"b(?=a)"}`, "look ahead"},
+	"a pattern that cannot match":  {`{"type":"string","pattern":"(?=a)b"}`, "no text"},
 	"a pattern that looks back":    {`{"type":"string","pattern":"(a)\\1"}`, "pattern"},
 	"a pattern of word boundaries": {`{"type":"string","pattern":"\\bfoo\\b"}`, "pattern"},
 	"a great divisor":              {`{"type":"integer","multipleOf":1000003}`, "multipleOf"},
@@ -97,15 +99,27 @@ var hostile = map[string]struct{ schema, refusal string }{
 	"not JSON":                     {`{"type":`, "JSON"},
 	"no schema":                    {`5`, "object"},
 	"a type that is none":          {`{"type":"strnig"}`, "strnig"},
-	"not":                          {`{"not":{"type":"string"}}`, `"not"`},
-	"conditions": {`{"type":"object","properties":{"a":{"if":{},"then":{}}}}`,
-		`#/properties/a: the keyword "if"`},
-	"conditions, referred to": {`{"$defs":{"x":{"items":{"then":{}}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`,
-		`#/$defs/x/items: the keyword "then"`},
-	"unique items":          {`{"type":"array","uniqueItems":true}`, `"uniqueItems"`},
-	"pattern properties":    {`{"type":"object","patternProperties":{"^a":{}}}`, `"patternProperties"`},
-	"a format that is none": {`{"type":"string","format":"stardate"}`, `"stardate"`},
-	"dependencies":          {`{"type":"object","dependentRequired":{"a":["b"]}}`, `"dependentRequired"`},
+	"not, of all values":           {`{"not":{}}`, "no text"},
+	"not, of itself":               {`{"not":{"$ref":"#"}}`, "no text"},
+	"not, nested":                  {nested(40, `{"not":`, `{"type":"string"}`, `}`), ""},
+	"one of, doubling":             {doubling(40, "oneOf"), "too "},
+	"one of, overlapping": {`{"oneOf":[` + many(12,
+		`{"type":"object","properties":{"a%[1]d":{"type":"string"},"b%[1]d":{"type":"string"},"c%[1]d":{"minLength":3}}}`) + `]}`,
+		"too "},
+	"one of, by required members": {`{"type":"object","properties":{` + many(40,
+		`"a%d":{"type":"string"}`) + `},"oneOf":[` + many(40, `{"required":["a%d"]}`) + `]}`, ""},
+	"conditions in a row": {`{"type":"object","allOf":[` + many(200,
+		`{"if":{"properties":{"k":{"const":%[1]d}},"required":["k"]},"then":{"properties":{"v":{"minimum":%[1]d}}}}`) + `]}`,
+		"too "},
+	"patterns of names": {`{"type":"object","patternProperties":{` + many(40, `"a.{%d}b":{}`) + `}}`,
+		"patternProperties"},
+	"many members, counted": {`{"type":"object","properties":{` + many(500,
+		`"property%d":{"type":"string"}`) + `},"minProperties":400}`, "maxProperties"},
+	"many contained": {`{"type":"array","contains":{"type":"null"},"minContains":100000}`, "minContains"},
+	"an empty $ref":  {`{"properties":{"a":{"$ref":""}}}`, ""},
+	"a broken $ref":  {`{"properties":{"a":{"$ref":"#/%zz"}}}`, "does not name"},
+	"dependencies":   {`{"type":"object","dependentRequired":{` + many(60, `"a%d":["b"]`) + `}}`, "too "},
+	"unique items":   {`{"type":"array","uniqueItems":true}`, `"uniqueItems"`},
 }
 
 func TestHostileSchemasAreBounded(t *testing.T) {
@@ -114,7 +128,8 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 			g := parley.Grammar{Kind: parley.GrammarSchema, Schema: json.RawMessage(c.schema), Strict: true}
 			steps, err := compileCounting(&g)
 			switch {
-			case steps > stepsFree+stepsPerByte*len(c.schema)+nodesMax || steps > stepsMax+nodesMax:
+			case steps > automaton.StepsFree+automaton.StepsPerByte*len(c.schema)+automaton.NodesMax ||
+				steps > automaton.StepsMax+automaton.NodesMax:
 				t.Errorf("%d steps", steps)
 			case c.refusal == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -129,11 +144,11 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 // compileCounting compiles and returns the steps it took.
 func compileCounting(g *parley.Grammar) (steps int, err error) {
 	c := newCompiler()
-	err = guard(func() {
+	err = automaton.Guard(func() {
 		main := c.main(g)
 		assemble(c.meter, c.rules, main)
 	})
-	return c.meter.steps, err
+	return c.meter.Steps, err
 }
 
 func TestHostileSchemasTakeBoundedMemory(t *testing.T) {
@@ -214,7 +229,7 @@ func TestHostileTrees(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if steps, err := compileCounting(&wide); err == nil || steps > stepsMax+nodesMax {
+	if steps, err := compileCounting(&wide); err == nil || steps > automaton.StepsMax+automaton.NodesMax {
 		t.Errorf("wide: %d steps, %v", steps, err)
 	}
 }

@@ -197,7 +197,7 @@ func bytesLeft(p *Program, from int32) int {
 				return n
 			}
 			for _, e := range p.nodes[at].edges {
-				visit(e.to)
+				visit(e.To)
 			}
 			for _, l := range p.nodes[at].calls {
 				visit(l.back)

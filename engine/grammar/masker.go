@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/binary"
 	"math"
+	"parley/engine/automaton"
 	"slices"
 	"strconv"
 
@@ -72,7 +73,7 @@ func (m *Masker) link(p *Program) *vocabularyProgram {
 	m.links++
 	l := &vocabularyProgram{Program: p, id: m.links}
 	if !m.v.spelledAll {
-		l.spare = p.countNeeds(&meter{}, &m.v.spelled)
+		l.spare = p.countNeeds(&automaton.Meter{}, &m.v.spelled)
 	}
 	m.programs.put(p.key[:], l)
 	return l
@@ -210,7 +211,7 @@ func (m *Masker) inText(at parserState, s segment) (left int, ok bool) {
 // closesText reports whether a node takes the quote that ends a string, and its
 // rule ends there.
 func closesText(p *Program, n *node) bool {
-	return len(n.edges) == 1 && n.edges[0].lo == '"' && n.edges[0].hi == '"' && p.nodes[n.edges[0].to].pure &&
+	return len(n.edges) == 1 && n.edges[0].Lo == '"' && n.edges[0].Hi == '"' && p.nodes[n.edges[0].To].pure &&
 		!n.accept && len(n.calls) == 0
 }
 
@@ -221,10 +222,10 @@ func (v *Vocabulary) learn() {
 	if !v.spelledAll {
 		return
 	}
-	p := assemble(&meter{}, builtins[:], ruleString)
+	p := assemble(&automaton.Meter{}, builtins[:], automaton.RuleString)
 	w := walker{v: v}
 	w.reset(p)
-	end := p.start + int32(len(builtins[ruleString].machine.nodes))
+	end := p.start + int32(len(builtins[automaton.RuleString].machine.Nodes))
 	for n := p.start; n < end; n++ {
 		at := parserState{n, bottom}
 		s := segment{left: bottom}

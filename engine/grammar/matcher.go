@@ -177,10 +177,10 @@ func (t *Matcher) Forced(dst []parley.Token, most int) []parley.Token {
 func (r *runner) onlyByte(top int) (b byte, ok bool) {
 	for _, at := range r.places[top:] {
 		for _, e := range r.p.nodes[at.node].edges {
-			if e.lo != e.hi || ok && e.lo != b {
+			if e.Lo != e.Hi || ok && e.Lo != b {
 				return 0, false
 			}
-			b, ok = e.lo, true
+			b, ok = e.Lo, true
 		}
 	}
 	return b, ok

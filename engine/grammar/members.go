@@ -2,28 +2,33 @@ package grammar
 
 import (
 	"fmt"
+	"parley/engine/automaton"
+	"slices"
 	"strconv"
 )
 
-// lengthsMax bounds the lengths that are intersected with a pattern, which
-// cannot be counted.
-const lengthsMax = 1000
-
 // text takes a string.
-func (c *schemaCompiler) text(s *sketch, from int32, f *facts) int32 {
+func (c *schemaCompiler) text(s *automaton.Sketch, from int32, f *facts) int32 {
 	if !f.heldText() {
-		return s.call(from, ruleString)
+		return s.Call(from, automaton.RuleString)
 	}
-	key := fmt.Sprintf("text %t %q %q %d %d", c.strict, f.patterns, f.formats, f.minLength, f.maxLength)
-	return s.call(from, c.scalar(key, func() ruleID {
+	var excluded []string
+	for _, v := range f.excluded {
+		if v.kind == isString {
+			excluded = append(excluded, v.text)
+		}
+	}
+	key := fmt.Sprintf("text %t %q %q %q %q %d %d", c.exact, f.patterns, f.notPatterns, f.formats, excluded,
+		f.minLength, f.maxLength)
+	return s.Call(from, c.scalar(key, func() automaton.RuleID {
 		id := c.reserve()
-		m := c.textMachine(f)
-		c.define(id, func(s *sketch) int32 {
-			inside := s.literal(0, `"`)
+		m := c.textMachine(f, excluded)
+		c.define(id, func(s *automaton.Sketch) int32 {
+			inside := s.Literal(0, `"`)
 			if m != nil {
-				return s.literal(s.embed(inside, m), `"`)
+				return s.Literal(s.Embed(inside, m), `"`)
 			}
-			return s.literal(c.repeat(s, inside, f.minLength, f.maxLength, ruleChar), `"`)
+			return s.Literal(c.repeat(s, inside, f.minLength, f.maxLength, automaton.RuleChar), `"`)
 		})
 		return id
 	}))
@@ -31,133 +36,274 @@ func (c *schemaCompiler) text(s *sketch, from int32, f *facts) int32 {
 
 // textMachine returns the machine of the string's inside, or nil if nothing
 // but its length is given, which is counted.
-func (c *schemaCompiler) textMachine(f *facts) (m *machine) {
-	add := func(other *machine) {
+func (c *schemaCompiler) textMachine(f *facts, excluded []string) (m *automaton.Machine) {
+	type operation func(m *automaton.Meter, a, b *automaton.Machine) *automaton.Machine
+	and := func(combine operation, other *automaton.Machine) {
 		if m == nil {
-			m = other
-		} else {
-			m = intersect(c.meter, m, other)
+			m = automaton.Everything(c.meter, automaton.QuotedText)
 		}
+		m = combine(c.meter, m, other)
 	}
+	most := f.maxLength
 	for _, expression := range f.patterns {
-		if err := c.meter.attempt(func() { add(pattern(c.meter, expression, quotedText)) }); err != nil && c.strict {
-			panic(refusal{err})
-		}
+		c.tryPattern(automaton.Anchored(expression), func(p *automaton.Machine) { and(automaton.Intersect, p) })
+	}
+	for _, expression := range f.notPatterns {
+		c.tryPattern(expression, func(p *automaton.Machine) { and(automaton.Subtract, p) })
 	}
 	for _, name := range f.formats {
-		if expression := formats[name]; expression != "" {
-			add(pattern(c.meter, expression, quotedText))
-		} else {
-			c.unsupported("format", "with the value "+strconv.Quote(name))
+		expression := automaton.Formats[name]
+		if short := automaton.ShortFormats[name]; short != "" && most >= 0 && most < longestFormat {
+			expression, most = short, min(most, automaton.ShortFormatMax)
 		}
+		and(automaton.Intersect, automaton.Pattern(c.meter, expression, automaton.QuotedText))
 	}
-	if m == nil || f.minLength == 0 && f.maxLength < 0 {
+	if len(excluded) > 0 {
+		taken := automaton.NewSketch(c.meter)
+		var quoted []string
+		for _, text := range excluded {
+			quoted = append(quoted, automaton.Quote(text))
+		}
+		and(automaton.Subtract, taken.Machine(taken.Literals(0, quoted)))
+	}
+	if m == nil || f.minLength == 0 && most < 0 {
 		return m
 	}
-	if max(f.minLength, f.maxLength) > lengthsMax {
-		c.unsupported("maxLength", "above "+strconv.Itoa(lengthsMax)+" beside a pattern or format")
-		return m
+	return automaton.Counted(c.meter, m, f.minLength, most)
+}
+
+// longestFormat is more than the characters of any text of a format that has a short form
+// and an end.
+const longestFormat = 4096
+
+// tryPattern uses the machine of a pattern, unless there is none.
+func (c *schemaCompiler) tryPattern(expression string, use func(p *automaton.Machine)) {
+	err := c.meter.Attempt(func() { use(automaton.Pattern(c.meter, expression, automaton.QuotedText)) })
+	switch {
+	case err != nil && c.exact:
+		c.meter.Pass(err)
+	case err != nil:
+		c.left["pattern"] = true
 	}
-	s := newSketch(c.meter)
-	end := s.times(0, f.minLength, f.maxLength, func(from int32) int32 { return s.runes(from, everyRune, quotedText) })
-	add(s.machine(end))
-	return m
 }
 
 // array takes a list of values.
-func (c *schemaCompiler) array(s *sketch, from int32, f *facts) int32 {
-	fixed, rest, most := c.elements(f)
-	if most >= 0 && f.minItems > most {
-		return s.node()
+func (c *schemaCompiler) array(s *automaton.Sketch, from int32, f *facts) int32 {
+	l, possible := c.elements(f)
+	if !possible {
+		return s.Node()
 	}
-	at, end := s.literal(from, "["), s.node()
-	for i, parts := range fixed {
-		if i >= f.minItems {
-			s.link(at, end)
+	if f.unique && l.most != 0 && l.most != 1 {
+		if values, finite := c.finite(l); finite {
+			return c.subset(s, from, values, l)
+		}
+		c.unsupported("uniqueItems", "for elements of which there are more than can be listed")
+	}
+	at, end := s.Literal(from, "["), s.Node()
+	for i, parts := range l.fixed {
+		if i >= l.least {
+			s.Link(at, end)
 		}
 		if i > 0 {
-			at = s.comma(at)
+			at = s.Comma(at)
 		}
-		c.meter.within(func() { at = c.value(s, at, parts) }, "prefixItems", strconv.Itoa(i))
+		c.meter.Within(func() { at = c.value(s, at, parts) }, "prefixItems", strconv.Itoa(i))
 	}
-	least := max(f.minItems-len(fixed), 0)
+	least, most := max(l.least-len(l.fixed), 0), l.most
 	if most >= 0 {
-		most -= len(fixed)
+		most -= len(l.fixed)
 	}
 	if least == 0 {
-		s.link(at, end)
+		s.Link(at, end)
 	}
 	if most != 0 {
-		c.meter.within(func() { c.tail(s, at, end, len(fixed) > 0, least, most, rest) }, "items")
+		c.meter.Within(func() { c.tail(s, at, end, len(l.fixed) > 0, least, most, l.rest) }, "items")
 	}
-	return s.literal(end, "]")
+	return s.Literal(end, "]")
+}
+
+// finite returns the values that all elements of an array come from, if they are listed.
+func (c *schemaCompiler) finite(l *sequence) (values []*value, ok bool) {
+	if len(l.fixed) > 0 {
+		return nil, false
+	}
+	n := normaliser{c: c, seen: map[part]bool{}}
+	for _, p := range l.rest {
+		n.add(p, nil)
+	}
+	if values, ok = c.listed(n.parts); ok {
+		return distinct(c.satisfying(values, n.parts)), true
+	}
+	o := c.outline(schemasOf(n.parts), 0)
+	if o.kinds&^(isNull|isBoolean) != 0 {
+		return nil, false
+	}
+	words := []*value{{kind: isNull, text: "null"}, anythingAllowed, nothingAllowed}
+	return c.satisfying(words, n.parts), true
+}
+
+func distinct(values []*value) (out []*value) {
+	for _, v := range values {
+		if !slices.ContainsFunc(out, v.equal) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// subset takes an array of different values out of a list, in the order of the list.
+func (c *schemaCompiler) subset(s *automaton.Sketch, from int32, values []*value, l *sequence) int32 {
+	most := len(values)
+	if l.most >= 0 {
+		most = min(most, l.most)
+	}
+	if l.least > most {
+		return s.Node()
+	}
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = v.json()
+	}
+	open, end := s.Literal(from, "["), s.Node()
+	p := newPicker(s, names, nil, l.least, most, end)
+	p.settle()
+	p.write(open, func(_ int, from int32) int32 { return from })
+	return s.Literal(end, "]")
 }
 
 // tail takes least to most more elements, at least one, of the same kind. After
 // others, the first also has a comma.
-func (c *schemaCompiler) tail(s *sketch, at, end int32, others bool, least, most int, parts []part) {
+func (c *schemaCompiler) tail(s *automaton.Sketch, at, end int32, others bool, least, most int, parts []part) {
 	if most < 0 && least <= 1 {
-		start := s.node()
+		start := s.Node()
 		last := c.value(s, start, parts)
-		s.link(s.comma(last), start)
-		s.link(last, end)
+		s.Link(s.Comma(last), start)
+		s.Link(last, end)
 		if others {
-			at = s.comma(at)
+			at = s.Comma(at)
 		}
-		s.link(at, start)
+		s.Link(at, start)
 		return
 	}
 	element, further := c.reserve(), c.reserve()
-	c.define(element, func(s *sketch) int32 { return c.value(s, 0, parts) })
-	c.define(further, func(s *sketch) int32 { return s.call(s.comma(0), element) })
+	c.define(element, func(s *automaton.Sketch) int32 { return c.value(s, 0, parts) })
+	c.define(further, func(s *automaton.Sketch) int32 { return s.Call(s.Comma(0), element) })
 	if others {
-		s.link(c.repeat(s, at, max(least, 1), most, further), end)
+		s.Link(c.repeat(s, at, max(least, 1), most, further), end)
 		return
 	}
 	if most > 0 {
 		most--
 	}
-	s.link(c.repeat(s, s.call(at, element), max(least-1, 0), most, further), end)
+	s.Link(c.repeat(s, s.Call(at, element), max(least-1, 0), most, further), end)
 }
 
-// elements returns what holds for the first elements of an array, each by
-// itself, and for the rest, and how many there may be.
-func (c *schemaCompiler) elements(f *facts) (fixed [][]part, rest []part, most int) {
-	most = f.maxItems
-	type list struct {
-		prefix []*value
-		others *value
-	}
-	var lists []list
+// A sequence is what the elements of an array are: the first, each by itself, the rest,
+// and how many there may be; a negative most means no bound.
+type sequence struct {
+	fixed       [][]part
+	rest        []part
+	least, most int
+}
+
+// elements puts together what parts say about the elements of an array. It reports false
+// if there is no such array.
+func (c *schemaCompiler) elements(f *facts) (l *sequence, possible bool) {
+	l = &sequence{least: f.minItems, most: f.maxItems}
+	lists := make([]elements, len(f.arrays))
 	longest := 0
-	for _, schema := range f.arrays {
-		l := list{others: schema.get("items")}
-		if v := schema.get("prefixItems"); v != nil {
-			l.prefix = c.list(v, "prefixItems")
-		} else if l.others != nil && l.others.kind == isArray {
-			l.prefix, l.others = l.others.values, schema.get("additionalItems")
+	for i, p := range f.arrays {
+		lists[i] = c.elementsOf(p.schema)
+		if v := p.schema.get("unevaluatedItems"); v != nil && lists[i].others == nil {
+			lists[i] = c.evaluated(p, f.arrays, v)
 		}
-		if l.others != nil && l.others.is(false) && (most < 0 || most > len(l.prefix)) {
-			most = len(l.prefix)
+		if e := &lists[i]; e.others != nil && e.others.is(false) && (l.most < 0 || l.most > len(e.prefix)) {
+			l.most = len(e.prefix)
 		}
-		longest = max(longest, len(l.prefix))
-		lists = append(lists, l)
+		longest = max(longest, len(lists[i].prefix))
 	}
-	if most >= 0 {
-		longest = min(longest, most)
+	if l.most >= 0 {
+		longest = min(longest, l.most)
 	}
-	fixed = make([][]part, longest)
-	for _, l := range lists {
-		for i := range fixed {
-			if c.meter.step(1); i < len(l.prefix) {
-				fixed[i] = append(fixed[i], part{schema: l.prefix[i]})
-			} else if l.others != nil {
-				fixed[i] = append(fixed[i], part{schema: l.others})
+	l.fixed = make([][]part, longest)
+	for _, e := range lists {
+		for i := range l.fixed {
+			if c.meter.Step(1); e.at(i) != nil {
+				l.fixed[i] = append(l.fixed[i], part{schema: e.at(i)})
 			}
 		}
-		if l.others != nil {
-			rest = append(rest, part{schema: l.others})
+		if e.others != nil {
+			l.rest = append(l.rest, part{schema: e.others})
 		}
 	}
-	return fixed, rest, most
+	for _, p := range f.arrays {
+		if v := p.schema.get("contains"); v != nil {
+			c.contain(l, p.schema, v)
+		}
+	}
+	return l, l.most < 0 || l.least <= l.most
+}
+
+// evaluated returns what unevaluatedItems says beside what the parts under its schema say.
+func (c *schemaCompiler) evaluated(owner part, parts []part, says *value) elements {
+	e := elements{others: says}
+	for _, p := range parts {
+		if !p.under(owner.schema) {
+			continue
+		}
+		known := c.elementsOf(p.schema)
+		if known.others != nil || p.schema != owner.schema && p.schema.get("unevaluatedItems") != nil {
+			return elements{}
+		}
+		for i := len(e.prefix); i < len(known.prefix); i++ {
+			e.prefix = append(e.prefix, anythingAllowed)
+		}
+		if p.schema == owner.schema {
+			copy(e.prefix, known.prefix)
+		}
+	}
+	return e
+}
+
+// containedMax bounds how many elements are written down for contains.
+const containedMax = 64
+
+// contain lets the first elements that can be what contains asks for be that.
+func (c *schemaCompiler) contain(l *sequence, schema, wanted *value) {
+	least, most := 1, -1
+	if n, ok := c.count(schema, "minContains"); ok {
+		least = n
+	}
+	if n, ok := c.count(schema, "maxContains"); ok {
+		most = n
+	}
+	if least > containedMax {
+		c.unsupported("minContains", "above "+strconv.Itoa(containedMax))
+		return
+	}
+	missing := least
+	for i := 0; missing > 0 && (l.most < 0 || i < l.most) && i < containedMax+len(l.fixed); i++ {
+		if i == len(l.fixed) {
+			l.fixed = append(l.fixed, slices.Clone(l.rest))
+		}
+		if !c.disjoint(schemasOf(l.fixed[i]), []*value{wanted}, 0) {
+			l.fixed[i] = append(l.fixed[i], part{schema: wanted})
+			l.least = max(l.least, i+1)
+			missing--
+		} else if most >= 0 {
+			l.fixed[i] = append(l.fixed[i], part{schema: c.not(wanted)})
+		}
+	}
+	if missing > 0 || most >= 0 && most < least {
+		l.least, l.most = 1, 0 // there is none
+	}
+	if most < 0 {
+		return
+	}
+	for i := range l.fixed {
+		if !slices.Contains(l.fixed[i], part{schema: wanted}) {
+			l.fixed[i] = append(l.fixed[i], part{schema: c.not(wanted)})
+		}
+	}
+	l.rest = append(l.rest, part{schema: c.not(wanted)})
 }

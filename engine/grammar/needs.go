@@ -1,11 +1,15 @@
 package grammar
 
+import (
+	"parley/engine/automaton"
+)
+
 // countNeeds returns, for each node, the least number of frames with which its
 // rule can be completed, taking only bytes that are spelled; nil spells all.
 //
 // A call needs what its rule needs and a frame to come back to, and what comes
 // after it. The values spread backwards from the nodes that end a rule.
-func (p *Program) countNeeds(m *meter, spelled *[256]bool) []uint8 {
+func (p *Program) countNeeds(m *automaton.Meter, spelled *[256]bool) []uint8 {
 	c := needCounter{p: p, m: m, needs: make([]uint8, len(p.nodes)), users: make([][]int32, len(p.nodes))}
 	for i := range p.nodes {
 		c.needs[i] = hopeless
@@ -26,7 +30,7 @@ func (p *Program) countNeeds(m *meter, spelled *[256]bool) []uint8 {
 
 type needCounter struct {
 	p     *Program
-	m     *meter
+	m     *automaton.Meter
 	needs []uint8
 	// users are the nodes whose need depends on a node's.
 	users [][]int32
@@ -37,7 +41,7 @@ func (c *needCounter) subscribe(at int32, spelled *[256]bool) {
 	n := &c.p.nodes[at]
 	for _, e := range n.edges {
 		if isSpelled(e, spelled) {
-			c.users[e.to] = append(c.users[e.to], at)
+			c.users[e.To] = append(c.users[e.To], at)
 		}
 	}
 	for _, l := range n.calls {
@@ -49,11 +53,11 @@ func (c *needCounter) subscribe(at int32, spelled *[256]bool) {
 	}
 }
 
-func isSpelled(e edge, spelled *[256]bool) bool {
+func isSpelled(e automaton.Edge, spelled *[256]bool) bool {
 	if spelled == nil {
 		return true
 	}
-	for b := int(e.lo); b <= int(e.hi); b++ {
+	for b := int(e.Lo); b <= int(e.Hi); b++ {
 		if spelled[b] {
 			return true
 		}
@@ -64,7 +68,7 @@ func isSpelled(e edge, spelled *[256]bool) bool {
 // update computes a node's need anew and, if it has fallen, queues the node.
 func (c *needCounter) update(at int32, spelled *[256]bool) {
 	n := &c.p.nodes[at]
-	c.m.step(1)
+	c.m.Step(1)
 	need := hopeless
 	switch {
 	case n.accept || n.repeat != nil && n.repeat.least == 0:
@@ -74,7 +78,7 @@ func (c *needCounter) update(at int32, spelled *[256]bool) {
 	}
 	for _, e := range n.edges {
 		if isSpelled(e, spelled) {
-			need = min(need, int(c.needs[e.to]))
+			need = min(need, int(c.needs[e.To]))
 		}
 	}
 	for _, l := range n.calls {
@@ -95,7 +99,7 @@ func (c *needCounter) update(at int32, spelled *[256]bool) {
 
 // refuseLeftRecursion refuses rules that could call themselves before a byte
 // is taken: such a grammar says nothing about the next byte.
-func (p *Program) refuseLeftRecursion(m *meter) {
+func (p *Program) refuseLeftRecursion(m *automaton.Meter) {
 	r := recursion{p: p, m: m, empty: p.findEmpty(m), seen: make([]visit, len(p.nodes))}
 	for i := range p.nodes {
 		r.visit(int32(i), 0)
@@ -113,7 +117,7 @@ func (r *recursion) refuseWidth(at int32) {
 	}
 	entered, seen := []int32{at}, map[int32]bool{at: true}
 	for i := 0; i < len(entered); i++ {
-		r.m.step(1)
+		r.m.Step(1)
 		for _, l := range r.p.nodes[entered[i]].calls {
 			if !seen[l.start] {
 				seen[l.start] = true
@@ -121,7 +125,7 @@ func (r *recursion) refuseWidth(at int32) {
 			}
 		}
 		if len(entered) > widthMax {
-			r.m.refuse("more than %d definitions can begin at the same place", widthMax)
+			r.m.Refuse("more than %d definitions can begin at the same place", widthMax)
 		}
 	}
 }
@@ -137,20 +141,20 @@ const (
 
 type recursion struct {
 	p     *Program
-	m     *meter
+	m     *automaton.Meter
 	empty []bool
 	seen  []visit
 }
 
 func (r *recursion) visit(at int32, depth int) {
-	r.m.step(1)
+	r.m.Step(1)
 	switch {
 	case r.seen[at] == underWay:
-		r.m.refuse("a value may not be defined as itself: a $ref leads back to where it stands with nothing in between")
+		r.m.Refuse("a value may not be defined as itself: a $ref leads back to where it stands with nothing in between")
 	case r.seen[at] == done:
 		return
 	case depth > framesMax:
-		r.m.refuse("more than %d definitions refer to each other in a row", framesMax)
+		r.m.Refuse("more than %d definitions refer to each other in a row", framesMax)
 	}
 	r.seen[at] = underWay
 	n := &r.p.nodes[at]
@@ -163,19 +167,19 @@ func (r *recursion) visit(at int32, depth int) {
 	if n.repeat != nil {
 		r.visit(n.body, depth+1)
 		if r.empty[n.body] {
-			r.m.refuse("what is repeated must not be empty")
+			r.m.Refuse("what is repeated must not be empty")
 		}
 	}
 	r.seen[at] = done
 }
 
 // findEmpty finds the nodes from which the rule can end without another byte.
-func (p *Program) findEmpty(m *meter) []bool {
+func (p *Program) findEmpty(m *automaton.Meter) []bool {
 	empty := make([]bool, len(p.nodes))
 	for changed := true; changed; {
 		changed = false
 		for i := len(p.nodes) - 1; i >= 0; i-- {
-			m.step(1)
+			m.Step(1)
 			n := &p.nodes[i]
 			now := n.accept || n.repeat != nil && (n.repeat.least == 0 || empty[n.body])
 			for _, l := range n.calls {

@@ -2,18 +2,19 @@ package grammar
 
 import (
 	"crypto/sha256"
+	"parley/engine/automaton"
 	"slices"
 )
 
 // A rule is a machine, or a counted repetition of another rule.
 type rule struct {
-	machine *machine
+	machine *automaton.Machine
 	repeat  *repetition
 }
 
 // A repetition runs body least to most times; a most of 0 means no bound.
 type repetition struct {
-	body        ruleID
+	body        automaton.RuleID
 	least, most int32
 }
 
@@ -23,7 +24,7 @@ type node struct {
 	accept, pure bool
 	// calm: no rule is called from here on until this one ends.
 	calm  bool
-	edges []edge
+	edges []automaton.Edge
 	calls []link
 	// repeat is set for the one node of a repetition, body is where it begins.
 	repeat *repetition
@@ -54,7 +55,12 @@ type Program struct {
 	// the quotes of a plain one.
 	char, inside int32
 	key          [sha256.Size]byte
+	unenforced   []string
 }
+
+// Unenforced returns the keywords of schemas that are not strict which an answer is
+// not held to, in order.
+func (p *Program) Unenforced() []string { return p.unenforced }
 
 // Nodes returns the size of the automaton, for logs.
 func (p *Program) Nodes() int { return len(p.nodes) }
@@ -66,32 +72,32 @@ func (p *Program) Key() [sha256.Size]byte { return p.key }
 const hopeless = 255
 
 // assemble lays the rules out in one list of nodes.
-func assemble(m *meter, rules []rule, main ruleID) *Program {
+func assemble(m *automaton.Meter, rules []rule, main automaton.RuleID) *Program {
 	starts := make([]int32, len(rules))
 	total := int32(0)
 	p := &Program{}
 	for i, r := range rules {
-		if ruleID(i) == builtinRules {
+		if automaton.RuleID(i) == automaton.BuiltinRules {
 			p.builtin = total
 		}
 		starts[i] = total
 		total++
 		if r.machine != nil {
-			total += int32(len(r.machine.nodes)) - 1
+			total += int32(len(r.machine.Nodes)) - 1
 		}
 	}
 	p.nodes = make([]node, 0, total)
 	for i, r := range rules {
 		p.add(r, starts[i], starts)
 	}
-	p.start, p.char = starts[main], starts[ruleChar]
-	p.inside = p.next(starts[ruleString], '"')
+	p.start, p.char = starts[main], starts[automaton.RuleChar]
+	p.inside = p.next(starts[automaton.RuleString], '"')
 	p.needs = p.countNeeds(m, nil)
 	p.prune()
 	p.characterise(m)
 	p.refuseLeftRecursion(m)
 	if p.needs[p.start] > framesMax {
-		m.refuse("no text satisfies the grammar")
+		m.Refuse("no text satisfies the grammar")
 	}
 	return p
 }
@@ -102,34 +108,31 @@ func (p *Program) add(r rule, base int32, starts []int32) {
 		p.nodes = append(p.nodes, node{repeat: r.repeat, body: starts[r.repeat.body]})
 		return
 	}
-	for _, s := range r.machine.nodes {
-		n := node{accept: s.accept, pure: s.pure()}
-		for _, e := range s.edges {
-			n.edges = append(n.edges, edge{e.lo, e.hi, base + e.to})
+	for _, s := range r.machine.Nodes {
+		n := node{accept: s.Accept, pure: s.Pure()}
+		for _, e := range s.Edges {
+			n.edges = append(n.edges, automaton.Edge{Lo: e.Lo, Hi: e.Hi, To: base + e.To})
 		}
-		for _, c := range s.calls {
+		for _, c := range s.Calls {
 			n.calls = append(n.calls,
-				link{start: starts[c.rule], back: base + c.to, last: r.machine.nodes[c.to].pure()})
+				link{start: starts[c.Rule], back: base + c.To, last: r.machine.Nodes[c.To].Pure()})
 		}
 		p.nodes = append(p.nodes, n)
 	}
 }
-
-// pure reports whether a state can only end its rule.
-func (s *state) pure() bool { return s.accept && len(s.edges) == 0 && len(s.calls) == 0 }
 
 // prune drops the ways that lead nowhere.
 func (p *Program) prune() {
 	hope := func(n int32) bool { return p.needs[n] != hopeless }
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !hope(e.to) })
+		n.edges = slices.DeleteFunc(n.edges, func(e automaton.Edge) bool { return !hope(e.To) })
 		n.calls = slices.DeleteFunc(n.calls, func(l link) bool { return !hope(l.start) || !hope(l.back) })
 	}
 }
 
 // characterise finds out what masks can be computed with less work.
-func (p *Program) characterise(m *meter) {
+func (p *Program) characterise(m *automaton.Meter) {
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]
 		n.loops = p.classesTo(int32(i), func(to int32) bool { return to == int32(i) })
@@ -142,7 +145,7 @@ func (p *Program) characterise(m *meter) {
 // straight to one of the wanted.
 func (p *Program) classesTo(from int32, wanted func(to int32) bool) (all classes) {
 	n := &p.nodes[from]
-	if !slices.ContainsFunc(n.edges, func(e edge) bool { return wanted(e.to) }) {
+	if !slices.ContainsFunc(n.edges, func(e automaton.Edge) bool { return wanted(e.To) }) {
 		return 0
 	}
 	all = asciiClasses
@@ -191,10 +194,10 @@ func (p *Program) spread(places []int32, lo, hi int) (out []int32, ok bool) {
 	for _, n := range places {
 		covered := 0
 		for _, e := range p.nodes[n].edges {
-			if a, b := max(lo, int(e.lo)), min(hi, int(e.hi)); a <= b {
+			if a, b := max(lo, int(e.Lo)), min(hi, int(e.Hi)); a <= b {
 				covered += b - a + 1
-				if !slices.Contains(out, e.to) {
-					out = append(out, e.to)
+				if !slices.Contains(out, e.To) {
+					out = append(out, e.To)
 				}
 			}
 		}
@@ -207,17 +210,17 @@ func (p *Program) spread(places []int32, lo, hi int) (out []int32, ok bool) {
 
 // markCalm marks the nodes from which no call is reached: all are calm but
 // those that call, and those that lead to one that is not.
-func (p *Program) markCalm(m *meter) {
+func (p *Program) markCalm(m *automaton.Meter) {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		n.calm = len(n.calls) == 0 && n.repeat == nil
 	}
 	for changed := true; changed; {
 		changed = false
-		m.step(len(p.nodes) / 16)
+		m.Step(len(p.nodes) / 16)
 		for i := len(p.nodes) - 1; i >= 0; i-- {
 			n := &p.nodes[i]
-			if n.calm && slices.ContainsFunc(n.edges, func(e edge) bool { return !p.nodes[e.to].calm }) {
+			if n.calm && slices.ContainsFunc(n.edges, func(e automaton.Edge) bool { return !p.nodes[e.To].calm }) {
 				n.calm, changed = false, true
 			}
 		}
@@ -233,9 +236,9 @@ func (p *Program) markCalm(m *meter) {
 func (p *Program) next(from int32, b byte) int32 {
 	edges := p.nodes[from].edges
 	for i := range edges {
-		if e := &edges[i]; b <= e.hi {
-			if b >= e.lo {
-				return e.to
+		if e := &edges[i]; b <= e.Hi {
+			if b >= e.Lo {
+				return e.To
 			}
 			break
 		}

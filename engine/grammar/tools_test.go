@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"parley/engine/automaton"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestHostileTools(t *testing.T) {
 				parley.JSONSchema([]byte(hostile[name].schema), true)))
 		}
 		g := parley.Choice(calls...)
-		if steps, err := compileCounting(&g); err == nil || steps > stepsMax+nodesMax {
+		if steps, err := compileCounting(&g); err == nil || steps > automaton.StepsMax+automaton.NodesMax {
 			t.Errorf("%s: %d steps, %v", name, steps, err)
 		}
 	}

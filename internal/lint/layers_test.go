@@ -34,6 +34,7 @@ var layers = [][]string{
 	{"engine"},
 	{"engine/sched", "engine/tier"},
 	{"engine/grammar", "engine/kv", "engine/sample", "engine/spec"},
+	{"engine/automaton"},
 	{"model"},
 	{"compute/cpu", "compute/cuda"},
 	{"compute"},

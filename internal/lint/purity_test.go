@@ -12,7 +12,7 @@ import (
 // pure are the packages that decide: they take state and now, return a plan,
 // and touch no clock, socket, goroutine or file, so that a simulator can run
 // them in virtual time.
-var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "engine/grammar",
+var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "engine/automaton", "engine/grammar",
 	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "sim/traffic", "sim/plan", "internal/stat"}
 
 // impureImports may not be imported by a pure package at all.

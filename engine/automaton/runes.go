@@ -1,4 +1,4 @@
-package grammar
+package automaton
 
 import (
 	"slices"
@@ -9,12 +9,15 @@ import (
 type dialect bool
 
 const (
-	// plainText spells characters as they are.
-	plainText dialect = false
-	// quotedText spells them as between the quotes of a JSON string. Of the
+	// PlainText spells characters as they are.
+	PlainText dialect = false
+	// QuotedText spells them as between the quotes of a JSON string. Of the
 	// spellings that JSON has for one character it takes the shortest.
-	quotedText dialect = true
+	QuotedText dialect = true
 )
+
+// EveryRune are all characters.
+var EveryRune = []rune{0, utf8.MaxRune}
 
 // The first rune after the surrogates, and the last before them.
 const (
@@ -26,20 +29,20 @@ const (
 // writes as they are.
 var shortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
-// runes takes one character between lo and hi, pair after pair of ranges.
+// Runes takes one character between lo and hi, pair after pair of ranges.
 // Control characters that JSON has no short spelling for are left out of
 // quoted text.
-func (s *sketch) runes(from int32, ranges []rune, d dialect) int32 {
-	to := s.node()
+func (s *Sketch) Runes(from int32, ranges []rune, d dialect) int32 {
+	to := s.Node()
 	for i := 0; i+1 < len(ranges); i += 2 {
 		lo, hi := ranges[i], min(ranges[i+1], utf8.MaxRune)
-		if d == plainText {
+		if d == PlainText {
 			s.raw(from, to, lo, hi)
 			continue
 		}
 		for _, r := range "\"\\\b\f\n\r\t" {
 			if lo <= r && r <= hi {
-				s.link(s.literal(from, shortEscapes[r]), to)
+				s.Link(s.Literal(from, shortEscapes[r]), to)
 			}
 		}
 		for _, part := range [][2]rune{{' ', '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, utf8.MaxRune}} {
@@ -50,7 +53,7 @@ func (s *sketch) runes(from int32, ranges []rune, d dialect) int32 {
 }
 
 // raw takes the UTF-8 encoding of one character between lo and hi.
-func (s *sketch) raw(from, to int32, lo, hi rune) {
+func (s *Sketch) raw(from, to int32, lo, hi rune) {
 	for _, part := range [][2]rune{{0, 0x7F}, {0x80, 0x7FF}, {0x800, surrogateBefore}, {surrogateAfter, 0xFFFF},
 		{0x10000, utf8.MaxRune}} {
 		if a, b := max(lo, part[0]), min(hi, part[1]); a <= b {
@@ -61,7 +64,7 @@ func (s *sketch) raw(from, to int32, lo, hi rune) {
 
 // encoded takes the encodings between lo and hi, which are equally long. Where
 // the first bytes differ, what lies between them has free choice of the rest.
-func (s *sketch) encoded(from, to int32, lo, hi []byte) {
+func (s *Sketch) encoded(from, to int32, lo, hi []byte) {
 	switch {
 	case len(lo) == 1:
 		s.add(from, arc{kind: takesByte, lo: lo[0], hi: hi[0], to: to})
@@ -85,9 +88,9 @@ func (s *sketch) encoded(from, to int32, lo, hi []byte) {
 	}
 }
 
-// quote returns text as JSON writes it between quotes, in the spelling of
+// Quote returns text as JSON writes it between quotes, in the spelling of
 // quotedText.
-func quote(text string) string {
+func Quote(text string) string {
 	const hex = "0123456789abcdef"
 	var b []byte
 	for _, r := range text {

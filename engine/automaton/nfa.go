@@ -1,10 +1,13 @@
-package grammar
+package automaton
 
 import (
 	"encoding/binary"
 	"iter"
 	"slices"
 )
+
+// A RuleID numbers a rule of a program.
+type RuleID int32
 
 // An arcKind says what an arc of a sketch takes.
 type arcKind uint8
@@ -24,43 +27,49 @@ type arc struct {
 	kind   arcKind
 	lo, hi byte
 	to     int32
-	rule   ruleID
+	rule   RuleID
 	// before is the arc that its node had before it, or none.
 	before int32
 }
 
-// A sketch is an automaton as it is written down: arcs may take nothing, and
+// A Sketch is an automaton as it is written down: arcs may take nothing, and
 // several may take the same byte. Its methods lead from one node to another
 // and return where they arrive, so a grammar is written in the order it is read.
 //
 // All arcs stand in one list, because most nodes have one or two.
-type sketch struct {
-	meter *meter
+type Sketch struct {
+	Meter *Meter
 	arcs  []arc
 	// last is, for each node, the arc that was added last, or none.
 	last []int32
 }
 
-func newSketch(m *meter) *sketch { return &sketch{meter: m, last: []int32{none}} }
+// NewSketch returns a sketch of one node.
+func NewSketch(m *Meter) *Sketch { return &Sketch{Meter: m, last: []int32{None}} }
 
-// node adds a node.
-func (s *sketch) node() int32 {
-	s.meter.step(1)
-	s.last = append(s.last, none)
+// Node adds a node.
+func (s *Sketch) Node() int32 {
+	s.Meter.Step(1)
+	s.last = append(s.last, None)
 	return int32(len(s.last) - 1)
 }
 
-func (s *sketch) add(from int32, a arc) {
-	s.meter.step(1)
+func (s *Sketch) add(from int32, a arc) {
+	s.Meter.Step(1)
 	a.before = s.last[from]
 	s.last[from] = int32(len(s.arcs))
 	s.arcs = append(s.arcs, a)
 }
 
+// Take lets from become to with one byte between lo and hi.
+func (s *Sketch) Take(from int32, lo, hi byte, to int32) {
+	s.add(from, arc{kind: takesByte, lo: lo, hi: hi, to: to})
+}
+
 // leaving are the arcs of a node, the last first.
-func (s *sketch) leaving(n int32) iter.Seq[*arc] {
+func (s *Sketch) leaving(n int32) iter.Seq[*arc] {
 	return func(yield func(*arc) bool) {
-		for at := s.last[n]; at != none; at = s.arcs[at].before {
+		for at := s.last[n]; at != None; at = s.arcs[at].before {
 			if !yield(&s.arcs[at]) {
 				return
 			}
@@ -68,30 +77,30 @@ func (s *sketch) leaving(n int32) iter.Seq[*arc] {
 	}
 }
 
-// link lets from be to without taking anything.
-func (s *sketch) link(from, to int32) { s.add(from, arc{kind: takesNothing, to: to}) }
+// Link lets from be to without taking anything.
+func (s *Sketch) Link(from, to int32) { s.add(from, arc{kind: takesNothing, to: to}) }
 
 // span takes one byte between lo and hi.
-func (s *sketch) span(from int32, lo, hi byte) int32 {
-	to := s.node()
+func (s *Sketch) span(from int32, lo, hi byte) int32 {
+	to := s.Node()
 	s.add(from, arc{kind: takesByte, lo: lo, hi: hi, to: to})
 	return to
 }
 
-// literal takes the bytes of text.
-func (s *sketch) literal(from int32, text string) int32 {
+// Literal takes the bytes of text.
+func (s *Sketch) Literal(from int32, text string) int32 {
 	for i := range len(text) {
 		from = s.span(from, text[i], text[i])
 	}
 	return from
 }
 
-// literals takes one of texts. They are merged as they are written, because
+// Literals takes one of texts. They are merged as they are written, because
 // there may be thousands.
-func (s *sketch) literals(from int32, texts []string) int32 {
-	end := s.node()
-	root := s.node()
-	s.link(from, root)
+func (s *Sketch) Literals(from int32, texts []string) int32 {
+	end := s.Node()
+	root := s.Node()
+	s.Link(from, root)
 	next := map[int32]map[byte]int32{}
 	for _, text := range texts {
 		at := root
@@ -106,118 +115,118 @@ func (s *sketch) literals(from int32, texts []string) int32 {
 			}
 			at = to
 		}
-		s.link(at, end)
+		s.Link(at, end)
 	}
 	return end
 }
 
 // either takes one of the ways.
-func (s *sketch) either(from int32, ways ...func(from int32) int32) int32 {
-	end := s.node()
+func (s *Sketch) either(from int32, ways ...func(from int32) int32) int32 {
+	end := s.Node()
 	for _, way := range ways {
-		start := s.node()
-		s.link(from, start)
-		s.link(way(start), end)
+		start := s.Node()
+		s.Link(from, start)
+		s.Link(way(start), end)
 	}
 	return end
 }
 
 // maybe takes way or nothing.
-func (s *sketch) maybe(from int32, way func(from int32) int32) int32 {
+func (s *Sketch) maybe(from int32, way func(from int32) int32) int32 {
 	return s.either(from, way, func(from int32) int32 { return from })
 }
 
-// star takes way any number of times.
-func (s *sketch) star(from int32, way func(from int32) int32) int32 {
-	hub := s.node()
-	s.link(from, hub)
-	s.link(way(hub), hub)
-	end := s.node()
-	s.link(hub, end)
+// Star takes way any number of times.
+func (s *Sketch) Star(from int32, way func(from int32) int32) int32 {
+	hub := s.Node()
+	s.Link(from, hub)
+	s.Link(way(hub), hub)
+	end := s.Node()
+	s.Link(hub, end)
 	return end
 }
 
-// times takes way least to most times, writing it down each time; a
+// Times takes way least to most times, writing it down each time; a
 // negative most means no bound.
-func (s *sketch) times(from int32, least, most int, way func(from int32) int32) int32 {
+func (s *Sketch) Times(from int32, least, most int, way func(from int32) int32) int32 {
 	if most >= 0 && least > most {
-		return s.node()
+		return s.Node()
 	}
 	for range least {
 		from = way(from)
 	}
 	if most < 0 {
-		return s.star(from, way)
+		return s.Star(from, way)
 	}
-	end := s.node()
-	s.link(from, end)
+	end := s.Node()
+	s.Link(from, end)
 	for range most - least {
 		from = way(from)
-		s.link(from, end)
+		s.Link(from, end)
 	}
 	return end
 }
 
-// call takes what a rule takes.
-func (s *sketch) call(from int32, rule ruleID) int32 {
-	to := s.node()
+// Call takes what a rule takes.
+func (s *Sketch) Call(from int32, rule RuleID) int32 {
+	to := s.Node()
 	s.add(from, arc{kind: callsRule, rule: rule, to: to})
 	return to
 }
 
-// embed takes what a machine takes.
-func (s *sketch) embed(from int32, m *machine) int32 {
+// Embed takes what a machine takes.
+func (s *Sketch) Embed(from int32, m *Machine) int32 {
 	base := int32(len(s.last))
-	for range m.nodes {
-		s.node()
+	for range m.Nodes {
+		s.Node()
 	}
-	end := s.node()
-	s.link(from, base)
-	for i, n := range m.nodes {
-		for _, e := range n.edges {
-			s.add(base+int32(i), arc{kind: takesByte, lo: e.lo, hi: e.hi, to: base + e.to})
+	end := s.Node()
+	s.Link(from, base)
+	for i, n := range m.Nodes {
+		for _, e := range n.Edges {
+			s.add(base+int32(i), arc{kind: takesByte, lo: e.Lo, hi: e.Hi, to: base + e.To})
 		}
-		for _, c := range n.calls {
-			s.add(base+int32(i), arc{kind: callsRule, rule: c.rule, to: base + c.to})
+		for _, c := range n.Calls {
+			s.add(base+int32(i), arc{kind: callsRule, rule: c.Rule, to: base + c.To})
 		}
-		if n.accept {
-			s.link(base+int32(i), end)
+		if n.Accept {
+			s.Link(base+int32(i), end)
 		}
 	}
 	return end
 }
 
-// An edge of a machine takes one byte between lo and hi.
-type edge struct {
-	lo, hi byte
-	to     int32
+// An Edge of a machine takes one byte between lo and hi.
+type Edge struct {
+	Lo, Hi byte
+	To     int32
 }
 
 // A ruleCall of a machine runs another rule and continues at to.
 type ruleCall struct {
-	rule ruleID
-	to   int32
+	Rule RuleID
+	To   int32
 }
 
-// A state is a node of a machine. Its edges do not overlap and are in order;
+// A State is a node of a machine. Its edges do not overlap and are in order;
 // its calls are to different rules.
-type state struct {
-	accept bool
-	edges  []edge
-	calls  []ruleCall
+type State struct {
+	Accept bool
+	Edges  []Edge
+	Calls  []ruleCall
 }
 
-// A machine is a deterministic automaton that begins at node 0.
-type machine struct{ nodes []state }
+// A Machine is a deterministic automaton that begins at node 0.
+type Machine struct{ Nodes []State }
 
 // A powerset builds a machine out of a sketch: each state of the machine is
 // the set of nodes in which the sketch could be.
 type powerset struct {
-	sketch *sketch
+	sketch *Sketch
 	end    int32
 	known  map[string]int32
 	sets   [][]int32
-	out    machine
+	out    Machine
 	seen   []int32 // by node of the sketch: the last search that came by
 	search int32
 
@@ -229,8 +238,8 @@ type powerset struct {
 	cuts            []int
 }
 
-// machine returns what leads from node 0 to end.
-func (s *sketch) machine(end int32) *machine {
+// Machine returns what leads from node 0 to end.
+func (s *Sketch) Machine(end int32) *Machine {
 	p := &powerset{sketch: s, end: end, known: map[string]int32{}, seen: make([]int32, len(s.last))}
 	p.state(p.closure([]int32{0}, takesBegin))
 	for at := 0; at < len(p.sets); at++ {
@@ -248,7 +257,7 @@ func (p *powerset) closure(set []int32, also arcKind) []int32 {
 		all = p.visit(all, n)
 	}
 	for i := 0; i < len(all); i++ {
-		p.sketch.meter.step(1)
+		p.sketch.Meter.Step(1)
 		for a := range p.sketch.leaving(all[i]) {
 			if a.kind == takesNothing || a.kind == also {
 				all = p.visit(all, a.to)
@@ -261,7 +270,7 @@ func (p *powerset) closure(set []int32, also arcKind) []int32 {
 }
 
 // takes reports whether a node has other arcs than those that take nothing.
-func (s *sketch) takes(n int32) bool {
+func (s *Sketch) takes(n int32) bool {
 	for a := range s.leaving(n) {
 		if a.kind != takesNothing {
 			return true
@@ -294,11 +303,11 @@ func (p *powerset) state(set []int32) int32 {
 	if at, ok := p.known[string(key)]; ok {
 		return at
 	}
-	p.sketch.meter.node()
+	p.sketch.Meter.Node()
 	at := int32(len(p.sets))
 	p.known[string(key)] = at
 	p.sets = append(p.sets, slices.Clone(set[:kept]))
-	p.out.nodes = append(p.out.nodes, state{})
+	p.out.Nodes = append(p.out.Nodes, State{})
 	return at
 }
 
@@ -309,7 +318,7 @@ func (p *powerset) expand(at int32) {
 	anchored := false
 	for _, n := range set {
 		for a := range p.sketch.leaving(n) {
-			p.sketch.meter.step(1)
+			p.sketch.Meter.Step(1)
 			switch a.kind {
 			case takesByte:
 				p.taken = append(p.taken, *a)
@@ -324,7 +333,7 @@ func (p *powerset) expand(at int32) {
 	if anchored {
 		accept = slices.Contains(p.closure(set, takesEnd), p.end)
 	}
-	p.out.nodes[at] = state{accept: accept, edges: p.edges(), calls: p.calls()}
+	p.out.Nodes[at] = State{Accept: accept, Edges: p.edges(), Calls: p.calls()}
 }
 
 // calls joins the calls of one rule that p.called lists.
@@ -342,7 +351,7 @@ func (p *powerset) calls() (calls []ruleCall) {
 }
 
 // edges cuts the overlapping arcs of p.taken into edges that do not overlap.
-func (p *powerset) edges() (edges []edge) {
+func (p *powerset) edges() (edges []Edge) {
 	p.cuts, p.open = p.cuts[:0], p.open[:0]
 	for _, a := range p.taken {
 		p.cuts = append(p.cuts, int(a.lo), int(a.hi)+1)
@@ -357,7 +366,7 @@ func (p *powerset) edges() (edges []edge) {
 		for ; next < len(p.taken) && int(p.taken[next].lo) <= cut; next++ {
 			p.open = append(p.open, p.taken[next])
 		}
-		p.sketch.meter.step(1 + len(p.open))
+		p.sketch.Meter.Step(1 + len(p.open))
 		if len(p.open) == 0 {
 			continue
 		}
@@ -372,20 +381,20 @@ func (p *powerset) edges() (edges []edge) {
 }
 
 // appendEdge adds an edge behind the last, or widens that.
-func appendEdge(edges []edge, lo, hi byte, to int32) []edge {
-	if n := len(edges); n > 0 && edges[n-1].to == to && edges[n-1].hi+1 == lo {
-		edges[n-1].hi = hi
+func appendEdge(edges []Edge, lo, hi byte, to int32) []Edge {
+	if n := len(edges); n > 0 && edges[n-1].To == to && edges[n-1].Hi+1 == lo {
+		edges[n-1].Hi = hi
 		return edges
 	}
-	return append(edges, edge{lo, hi, to})
+	return append(edges, Edge{lo, hi, to})
 }
 
 // next returns the node to which b leads, or -1.
-func (n *state) next(b byte) int32 {
-	for i := range n.edges {
-		if e := &n.edges[i]; b <= e.hi {
-			if b >= e.lo {
-				return e.to
+func (n *State) next(b byte) int32 {
+	for i := range n.Edges {
+		if e := &n.Edges[i]; b <= e.Hi {
+			if b >= e.Lo {
+				return e.To
 			}
 			break
 		}
@@ -393,13 +402,16 @@ func (n *state) next(b byte) int32 {
 	return -1
 }
 
-// matches reports whether the machine takes text, calling no rule.
-func (m *machine) matches(text string) bool {
+// Matches reports whether the machine takes text, calling no rule.
+func (m *Machine) Matches(text string) bool {
 	at := int32(0)
 	for i := range len(text) {
-		if at = m.nodes[at].next(text[i]); at < 0 {
+		if at = m.Nodes[at].next(text[i]); at < 0 {
 			return false
 		}
 	}
-	return m.nodes[at].accept
+	return m.Nodes[at].Accept
 }
+
+// Pure reports whether a state can only end its rule.
+func (n *State) Pure() bool { return n.Accept && len(n.Edges) == 0 && len(n.Calls) == 0 }
