@@ -12,21 +12,11 @@ import (
 	"parley"
 )
 
-// The bounds of a tree of grammars, of its schemas and of answers.
+// The bounds of a tree of grammars.
 const (
 	triggersMax     = 128
 	triggerBytesMax = 256
 	partsMax        = 4096
-	schemaBytesMax  = 256 << 10
-	countMax        = 1 << 30
-	// widthMax bounds how many rules can be entered where one was, and placesMax
-	// how many places are followed through one byte: ambiguous recursion
-	// doubles them at each level.
-	widthMax  = 512
-	placesMax = 64
-	// framesMax bounds the stack: the nesting of values in an answer. A model that
-	// keeps nesting is made to end while there is room in an ordinary context.
-	framesMax = 64
 )
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

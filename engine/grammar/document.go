@@ -43,6 +43,9 @@ const (
 var kinds = map[string]kind{"null": isNull, "boolean": isBoolean, "number": isNumber | isInteger, "integer": isInteger,
 	"string": isString, "array": isArray, "object": isObject}
 
+// schemaBytesMax bounds the text of a schema.
+const schemaBytesMax = 256 << 10
+
 // parseDocument reads a schema.
 func parseDocument(m *automaton.Meter, raw []byte) *value {
 	if len(raw) > schemaBytesMax {

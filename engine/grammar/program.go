@@ -12,6 +12,9 @@ type rule struct {
 	repeat  *repetition
 }
 
+// countMax bounds how often something is repeated.
+const countMax = 1 << 30
+
 // A repetition runs body least to most times; a most of 0 means no bound.
 type repetition struct {
 	body        automaton.RuleID
@@ -67,6 +70,17 @@ func (p *Program) Nodes() int { return len(p.nodes) }
 
 // Key returns a digest of the grammar: programs of equal keys are equal.
 func (p *Program) Key() [sha256.Size]byte { return p.key }
+
+const (
+	// widthMax bounds how many rules can be entered where one was, and placesMax
+	// how many places are followed through one byte: ambiguous recursion
+	// doubles them at each level.
+	widthMax  = 512
+	placesMax = 64
+	// framesMax bounds the stack: the nesting of values in an answer. A model that
+	// keeps nesting is made to end while there is room in an ordinary context.
+	framesMax = 64
+)
 
 // hopeless marks a node from which its rule cannot be completed.
 const hopeless = 255
