@@ -487,3 +487,9 @@ type definition struct {
 	parts []part
 	path  []string
 }
+
+// lacking is a schema and the keyword it is to lack.
+type lacking struct {
+	schema  *value
+	keyword string
+}

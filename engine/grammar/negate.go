@@ -32,12 +32,6 @@ func (c *schemaCompiler) without(schema *value, keyword string) *value {
 	return c.lacking[key]
 }
 
-// lacking is a schema and the keyword it is to lack.
-type lacking struct {
-	schema  *value
-	keyword string
-}
-
 // refersBelow reports whether a schema holds a $ref.
 func (c *schemaCompiler) refersBelow(schema *value) bool {
 	if schema == nil {
