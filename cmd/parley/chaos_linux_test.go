@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"parley/internal/supervise"
 )
 
 // TestCutNetwork has one of three workers in a network of its own, and takes the
@@ -39,7 +41,7 @@ func TestCutNetwork(t *testing.T) {
 	t.Setenv("PARLEY_WORKER_KEY", "a key for workers on a network") // without one they stay on loopback
 	c := newCrew(t)
 	for range 2 {
-		addr, err := freeAddress()
+		addr, err := supervise.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/internal/supervise"
 	"parley/internal/testkit"
 )
 
@@ -179,7 +180,7 @@ func takeAll(t *testing.T, key string, asked int, gateways ...string) map[int]in
 // waits at the gateway, where the order is decided, and not at the worker.
 func TestWorkersHoldLittle(t *testing.T) {
 	c := newCrew(t)
-	addr, err := freeAddress()
+	addr, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"parley/fleet"
+	"parley/internal/supervise"
 )
 
 var chaosFor = flag.Duration("chaos", 5*time.Second, "how long workers are killed, stopped and restarted under load")
@@ -48,7 +49,7 @@ type hand struct {
 func startCrew(t *testing.T, n int, args ...string) *crew {
 	c := newCrew(t)
 	for range n {
-		addr, err := freeAddress()
+		addr, err := supervise.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/gateway/openai"
+	"parley/internal/clientconfig"
 )
 
 // An app is a program that can be told to use this server.
@@ -23,7 +23,7 @@ type app struct {
 	file func() (string, error)
 	// merge puts the connection into a configuration, which may be empty, and
 	// leaves everything else in it alone. Doing so twice changes nothing.
-	merge func(old []byte, c *connection) ([]byte, error)
+	merge func(old []byte, c *clientconfig.Connection) ([]byte, error)
 	// then says what to do once the file is there.
 	then func(path string) string
 	// promptTokens is how long the app's own prompt is, 0 if it has none to speak of. An
@@ -31,39 +31,24 @@ type app struct {
 	promptTokens int
 }
 
-// A connection is what an app must know of the server.
-type connection struct {
-	root   string
-	key    string // empty if none is needed
-	model  openai.Model
-	models []openai.Model
-}
-
-// api is where the OpenAI interface begins.
-func (c *connection) api() string { return c.root + "/v1" }
-
-// anyKey is the key for clients that insist on one where the server asks for
-// none.
-const anyKey = "parley"
-
-func (c *connection) someKey() string { return firstOf(c.key, anyKey) }
-
 // apps are the programs that connect knows. Each one's file and keys were read
 // from its own documentation; docs/terminal.md says for which versions.
 var apps = []app{
-	{"codex", "Codex CLI", codexFile, mergeCodex, func(string) string { return "codex --profile parley" }, 8500},
-	{"claude-code", "Claude Code", claudeFile, mergeClaude, func(path string) string {
+	{"codex", "Codex CLI", codexFile, clientconfig.Codex, func(string) string {
+		return "codex --profile parley"
+	}, 8500},
+	{"claude-code", "Claude Code", claudeFile, clientconfig.Claude, func(path string) string {
 		return "claude --settings " + path
 	}, 28000},
-	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), mergeContinue,
+	{"continue", "Continue, in VS Code and JetBrains", homeFile(".continue", "config.yaml"), clientconfig.Continue,
 		func(string) string {
 			return "reload the editor window, and choose the model in Continue"
 		}, 0},
-	{"open-webui", "Open WebUI", localFile("open-webui.env"), mergeOpenWebUI, func(path string) string {
+	{"open-webui", "Open WebUI", localFile("open-webui.env"), clientconfig.OpenWebUI, func(path string) string {
 		return "set -a; . " + path + "; open-webui serve      (or docker run --network host --env-file " + path +
 			" ...; read only at its first start)"
 	}, 0},
-	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, mergeVSCode, func(string) string {
+	{"vscode", "Chat in VS Code 1.122 or newer", vscodeFile, clientconfig.VSCode, func(string) string {
 		return "choose the model in the chat's model picker"
 	}, 0},
 }
@@ -104,7 +89,7 @@ Codex, which reads the variable itself.`,
 			if err != nil {
 				return err
 			}
-			if err := apps[i].fits(c.model); err != nil {
+			if err := apps[i].fits(c.Model); err != nil {
 				return err
 			}
 			return apps[i].connect(c, file, write, s.asJSON, cmd.OutOrStdout())
@@ -122,10 +107,10 @@ Codex, which reads the variable itself.`,
 const answerTokens = 4000
 
 // fits refuses a model whose context cannot hold the app's own prompt, with which every request would fail.
-func (a *app) fits(m openai.Model) error {
-	if least := a.promptTokens + answerTokens; a.promptTokens > 0 && m.MaxModelLen > 0 && m.MaxModelLen < least {
+func (a *app) fits(m clientconfig.Model) error {
+	if least := a.promptTokens + answerTokens; a.promptTokens > 0 && m.ContextTokens > 0 && m.ContextTokens < least {
 		return fmt.Errorf("the model %s has a context of %d tokens, and %s needs %d: its own prompt has about %d; "+
-			"choose another with --model", m.ID, m.MaxModelLen, a.summary, least, a.promptTokens)
+			"choose another with --model", m.ID, m.ContextTokens, a.summary, least, a.promptTokens)
 	}
 	return nil
 }
@@ -147,24 +132,28 @@ func appTable() string {
 
 // connection asks the server what it has. A server that does not run is assumed
 // to have the built-in model, or the one named.
-func (s *serverCommand) connection(ctx context.Context, model string, notes io.Writer) (*connection, error) {
+func (s *serverCommand) connection(ctx context.Context, model string,
+	notes io.Writer) (*clientconfig.Connection, error) {
 	c, err := s.client()
 	if err != nil {
 		return nil, err
 	}
-	out := &connection{root: c.root, key: c.key}
+	out := &clientconfig.Connection{Root: c.root, Key: c.key}
 	ctx, cancel := context.WithTimeout(ctx, findWait)
 	defer cancel()
-	out.models, err = c.models(ctx)
+	models, err := c.models(ctx)
 	if err != nil {
-		out.model = openai.Model{ID: firstOf(model, builtinNames()[0])}
-		out.models = []openai.Model{out.model}
-		fmt.Fprintf(notes, "Note: %v; assuming it will have the model %s.\n", err, out.model.ID)
+		out.Model = clientconfig.Model{ID: firstOf(model, builtinNames()[0])}
+		out.Models = []clientconfig.Model{out.Model}
+		fmt.Fprintf(notes, "Note: %v; assuming it will have the model %s.\n", err, out.Model.ID)
 		return out, nil
 	}
-	for _, m := range out.models {
+	for _, m := range models {
+		out.Models = append(out.Models, clientconfig.Model{ID: m.ID, ContextTokens: m.MaxModelLen})
+	}
+	for _, m := range out.Models {
 		if model == "" || m.ID == model {
-			out.model = m
+			out.Model = m
 			return out, nil
 		}
 	}
@@ -182,7 +171,7 @@ type connectReport struct {
 }
 
 // connect prints the configuration, or writes it.
-func (a *app) connect(c *connection, file string, write, asJSON bool, out io.Writer) (err error) {
+func (a *app) connect(c *clientconfig.Connection, file string, write, asJSON bool, out io.Writer) (err error) {
 	if file == "" {
 		if file, err = a.file(); err != nil {
 			return err
@@ -222,7 +211,7 @@ func (c *connectReport) summary() string {
 }
 
 // write merges the connection into the file and keeps the file as it was.
-func (a *app) write(c *connection, file string, done *connectReport) ([]byte, error) {
+func (a *app) write(c *clientconfig.Connection, file string, done *connectReport) ([]byte, error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target // the link stays a link
 	}

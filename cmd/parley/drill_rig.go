@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"parley/internal/supervise"
 )
 
 // A drillPlan is what a drill is practised on.
@@ -46,7 +48,7 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 	defer os.RemoveAll(dir)
 	address := plan.addr
 	if address == "" {
-		if address, err = freeAddress(); err != nil {
+		if address, err = supervise.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +95,7 @@ func startSelf(ctx context.Context, log *bytes.Buffer, key string, args []string
 		return nil, err
 	}
 	c := exec.CommandContext(ctx, exe, args...)
-	c.Env, c.Stderr = withSecret("PARLEY_WORKER_KEY", key), log
+	c.Env, c.Stderr = supervise.WithSecret("PARLEY_WORKER_KEY", key), log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 10 * time.Second
 	return c, c.Start()
@@ -101,7 +103,7 @@ func startSelf(ctx context.Context, log *bytes.Buffer, key string, args []string
 
 // startWorker starts a worker, and returns where it listens.
 func (r *drillRig) startWorker(ctx context.Context, dir string, flags []string) (string, error) {
-	address, err := freeAddress()
+	address, err := supervise.FreeAddress()
 	if err != nil {
 		return "", err
 	}

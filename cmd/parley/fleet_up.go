@@ -6,28 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"parley/internal/supervise"
 	"parley/worker/host"
 )
 
 // An upPlan is a gateway and its workers on this machine.
 type upPlan struct {
-	program string // this one
 	addr    string
 	workers int
 	devices []string // of the workers, one for each; none means the default for all
 	models  []string
 	dir     string // of logs and data
-	key     string // of the workers
 }
 
 func newFleetUp() *cobra.Command {
@@ -69,7 +65,9 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 	if p.workers < 1 {
 		return errNoWorkers
 	}
-	if p.program, err = os.Executable(); err != nil {
+	program := supervise.Program{Name: "parley", Pause: upAgain,
+		Env: supervise.WithSecret("PARLEY_WORKER_KEY", rand.Text())}
+	if program.Path, err = os.Executable(); err != nil {
 		return err
 	}
 	if p.dir == "" {
@@ -82,14 +80,14 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 			}
 		}()
 	}
-	p.key = rand.Text()
+	program.LogDir = p.dir
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	defer stop(nil)
 	front := []string{"serve", "--addr", p.addr, "--data", filepath.Join(p.dir, "gateway")}
 	for i := range p.workers {
-		address, err := freeAddress()
+		address, err := supervise.FreeAddress()
 		if err != nil {
 			return err
 		}
@@ -98,10 +96,10 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 		if len(p.devices) > 0 {
 			args = append(args, "--device", p.devices[i])
 		}
-		parts.Go(func() { stop(p.keep(ctx, name, args)) })
+		parts.Go(func() { stop(program.Keep(ctx, name, args)) })
 		front = append(front, "--worker", "http://"+address)
 	}
-	parts.Go(func() { stop(p.part(ctx, "gateway", append(front, p.modelFlags()...))) })
+	parts.Go(func() { stop(program.Run(ctx, "gateway", append(front, p.modelFlags()...))) })
 	fmt.Fprintf(out, "Starting a gateway on http://%s and %d workers; logs are in %s\n", p.addr, p.workers, p.dir)
 	return p.watch(ctx, out)
 }
@@ -119,51 +117,8 @@ func workerDevices(named []string, gpus func() ([]string, error)) ([]string, err
 	return named, nil
 }
 
-// keep runs a worker, and again when it has ended, until ctx does. One that gives
-// up the first time would do so again: then that is why the fleet ends.
-func (p *upPlan) keep(ctx context.Context, name string, args []string) error {
-	for first := true; ctx.Err() == nil; first = false {
-		err := p.part(ctx, name, args)
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if first && ctx.Err() == nil && (!ok || exit.Exited()) { // and was not killed
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(upAgain):
-		}
-	}
-	return nil
-}
-
 // upAgain is how long a worker that ended stays away, for people to see it.
 const upAgain = 5 * time.Second
-
-// part runs this program again, with its output in a file, until it ends.
-func (p *upPlan) part(ctx context.Context, name string, args []string) error {
-	path := filepath.Join(p.dir, name+".log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	fmt.Fprintln(log, "parley", strings.Join(args, " "))
-	c := exec.CommandContext(ctx, p.program, args...)
-	c.Env = withSecret("PARLEY_WORKER_KEY", p.key)
-	c.Stdout, c.Stderr = log, log
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = 10 * time.Second
-	err = c.Run()
-	text, _ := os.ReadFile(path)
-	return fmt.Errorf("%w: %s (%w); the end of %s:\n%s", errPartEnded, name, err, path, text[max(0, len(text)-500):])
-}
-
-// withSecret returns this process's environment with a secret added. Arguments of a
-// process can be seen by every user of the machine, its environment only by its own.
-func withSecret(variable, secret string) []string { return append(os.Environ(), variable+"="+secret) }
-
-// errPartEnded says that a process exited unexpectedly.
-var errPartEnded = errors.New("a process of the fleet exited")
 
 // watch shows the fleet as soon as the gateway answers.
 func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
@@ -196,7 +151,7 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 
 // whyEnded is nil if people wanted it.
 func whyEnded(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errPartEnded) {
+	if cause := context.Cause(ctx); errors.Is(cause, supervise.ErrEnded) {
 		return cause
 	}
 	return nil
@@ -210,13 +165,4 @@ func (p *upPlan) modelFlags() (flags []string) {
 		flags = append(flags, "--model", m)
 	}
 	return flags
-}
-
-// freeAddress returns an address of this machine that is not in use.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), errors.Join(l.Close())
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/internal/supervise"
 )
 
 // fleetUp is the command that starts a fleet whose gateway listens on an address.
@@ -23,7 +25,7 @@ func fleetUp(t *testing.T, addr string, args ...string) *exec.Cmd {
 
 func unused(t *testing.T) string {
 	t.Helper()
-	addr, err := freeAddress()
+	addr, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

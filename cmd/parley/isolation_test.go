@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"parley/internal/supervise"
 )
 
 // answerMost is how long a request to an idle pool may take on a busy machine. Answers
@@ -36,7 +38,7 @@ func startIsolated(t *testing.T, pools string, args ...string) *isolated {
 	t.Helper()
 	i := &isolated{crew: newCrew(t), data: t.TempDir(), keys: map[string]string{}}
 	for strings.Contains(pools, "{worker}") {
-		address, err := freeAddress()
+		address, err := supervise.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/internal/supervise"
 	"parley/internal/testkit"
 )
 
@@ -30,7 +31,7 @@ func startLlamaWith(t *testing.T, args ...string) string {
 			"NOT RUN: a foreign real engine. Build llama-server (github.com/ggml-org/llama.cpp) and name it in " +
 				"PARLEY_LLAMA_SERVER")
 	}
-	addr, err := freeAddress()
+	addr, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

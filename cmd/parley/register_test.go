@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"parley/internal/supervise"
 )
 
 // TestWorkersRegister has two workers register themselves, one of them with a wrong
@@ -29,7 +31,7 @@ func TestWorkersRegister(t *testing.T) {
 	t.Setenv("PARLEY_FLEET_OPERATE_TOKEN", "fedcba9876543210")
 	c := &crew{t: t, exe: exe, front: front}
 	for _, token := range []string{"fedcba9876543210", "0123456789abcdef"} {
-		addr, err := freeAddress()
+		addr, err := supervise.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

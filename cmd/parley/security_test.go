@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"parley/internal/supervise"
 )
 
 // The attacks of the audit against the real program: strangers come through a real
@@ -44,7 +46,7 @@ func startNginx(t *testing.T, upstream string) (url string) {
 	if err != nil {
 		t.Skip("nginx is not installed: run make security, which installs it")
 	}
-	address, err := freeAddress()
+	address, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

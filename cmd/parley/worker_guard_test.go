@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"parley"
+	"parley/internal/supervise"
 	"parley/worker"
 	"parley/worker/workertest"
 	"parley/worker/zmq"
@@ -101,11 +102,11 @@ func residentKB(t *testing.T, pid int) int {
 // TestEventSocketsAreBounded subscribes to topics of 60 MiB on sockets that were asked
 // for: the worker's memory does not grow, no token ids come, and it still answers.
 func TestEventSocketsAreBounded(t *testing.T) {
-	events, err := freeAddress()
+	events, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay, err := freeAddress()
+	replay, err := supervise.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

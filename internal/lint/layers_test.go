@@ -42,7 +42,8 @@ var layers = [][]string{
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
-		"internal/logrepeat", "internal/licenses", "internal/gctune"},
+		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
+		"internal/supervise"},
 	{"."},
 }
 

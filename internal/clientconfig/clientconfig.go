@@ -1,7 +1,15 @@
-package main
+// Package clientconfig edits the configuration files of programs that can use an
+// OpenAI or Anthropic API, so that they use this server: TOML, JSON, YAML and
+// variables of the environment.
+//
+// Each function takes a file as it is, which may be empty, puts the connection into it
+// and leaves everything else in it alone. Doing so twice changes nothing. A file that
+// cannot be edited without losing something is an error.
+package clientconfig
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,27 +19,51 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-
-	"parley/gateway/openai"
 )
 
-// mergeCodex writes a profile of the Codex CLI, which talks the Responses API
+// A Connection is what a program must know of the server.
+type Connection struct {
+	// Root is the server's URL, without a path.
+	Root string
+	// Key is the API key; empty if none is needed.
+	Key string
+	// Model is the one to use, Models are all that there are.
+	Model  Model
+	Models []Model
+}
+
+// A Model is one that the server has. ContextTokens is 0 if it is not known.
+type Model struct {
+	ID            string
+	ContextTokens int
+}
+
+// api is where the OpenAI interface begins.
+func (c *Connection) api() string { return c.Root + "/v1" }
+
+// anyKey is the key for clients that insist on one where the server asks for
+// none.
+const anyKey = "parley"
+
+func (c *Connection) someKey() string { return cmp.Or(c.Key, anyKey) }
+
+// Codex writes a profile of the Codex CLI, which talks the Responses API
 // only.
-func mergeCodex(old []byte, c *connection) ([]byte, error) {
+func Codex(old []byte, c *Connection) ([]byte, error) {
 	file := tomlFile{lines: strings.Split(strings.TrimRight(string(old), "\n"), "\n")}
 	if len(old) == 0 {
 		file.lines = nil
 	}
-	if c.model.MaxModelLen > 0 {
-		file.set("", "model_context_window", fmt.Sprint(c.model.MaxModelLen))
+	if c.Model.ContextTokens > 0 {
+		file.set("", "model_context_window", fmt.Sprint(c.Model.ContextTokens))
 	}
-	file.set("", "model", tomlText(c.model.ID))
+	file.set("", "model", tomlText(c.Model.ID))
 	file.set("", "model_provider", tomlText("parley"))
 	const table = "model_providers.parley"
 	file.set(table, "name", tomlText("Parley"))
 	file.set(table, "base_url", tomlText(c.api()))
 	file.set(table, "wire_api", tomlText("responses"))
-	if c.key != "" {
+	if c.Key != "" {
 		file.set(table, "env_key", tomlText("PARLEY_API_KEY"))
 	}
 	return []byte(strings.Join(file.lines, "\n") + "\n"), file.err
@@ -141,24 +173,24 @@ func tomlOpens(value string) bool {
 
 // tomlText is a text as TOML quotes it, which is as JSON does.
 func tomlText(text string) string {
-	quoted, err := openai.Encode(text)
+	quoted, err := encode(text)
 	if err != nil {
 		panic(fmt.Sprintf("a string is always JSON: %v", err))
 	}
 	return string(quoted)
 }
 
-// mergeClaude sets the variables of Claude Code, which adds /v1/messages to the
+// Claude sets the variables of Claude Code, which adds /v1/messages to the
 // address itself.
-func mergeClaude(old []byte, c *connection) ([]byte, error) {
+func Claude(old []byte, c *Connection) ([]byte, error) {
 	var variables [][2]string
 	for _, name := range []string{"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL",
 		"ANTHROPIC_DEFAULT_HAIKU_MODEL"} {
-		variables = append(variables, [2]string{name, c.model.ID})
+		variables = append(variables, [2]string{name, c.Model.ID})
 	}
-	variables = append([][2]string{{"ANTHROPIC_BASE_URL", c.root}, {"ANTHROPIC_AUTH_TOKEN", c.someKey()}}, variables...)
+	variables = append([][2]string{{"ANTHROPIC_BASE_URL", c.Root}, {"ANTHROPIC_AUTH_TOKEN", c.someKey()}}, variables...)
 	variables = append(variables, [2]string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"})
-	if n := c.model.MaxModelLen; n > 0 { // it assumes a context of 200,000, and asks for answers of 32,000
+	if n := c.Model.ContextTokens; n > 0 { // it assumes a context of 200,000, and asks for answers of 32,000
 		variables = append(variables, [2]string{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", fmt.Sprint(min(32000, n/4))},
 			[2]string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW", fmt.Sprint(n)})
 	}
@@ -181,8 +213,8 @@ func mergeClaude(old []byte, c *connection) ([]byte, error) {
 	return indented(settings)
 }
 
-// mergeVSCode adds a group of models to the list of VS Code.
-func mergeVSCode(old []byte, c *connection) ([]byte, error) {
+// VSCode adds a group of models to the list of VS Code.
+func VSCode(old []byte, c *Connection) ([]byte, error) {
 	var groups []json.RawMessage
 	if len(bytes.TrimSpace(old)) > 0 {
 		if err := json.Unmarshal(old, &groups); err != nil {
@@ -191,12 +223,12 @@ func mergeVSCode(old []byte, c *connection) ([]byte, error) {
 	}
 	const name, vendor = "Parley", "customendpoint"
 	var models []map[string]any
-	for _, m := range c.models {
+	for _, m := range c.Models {
 		entry := map[string]any{"id": m.ID, "name": m.ID, "url": c.api() + "/chat/completions", "toolCalling": true,
 			"vision": false}
-		if m.MaxModelLen > 0 {
-			entry["maxOutputTokens"] = m.MaxModelLen / 4
-			entry["maxInputTokens"] = m.MaxModelLen - m.MaxModelLen/4
+		if m.ContextTokens > 0 {
+			entry["maxOutputTokens"] = m.ContextTokens / 4
+			entry["maxInputTokens"] = m.ContextTokens - m.ContextTokens/4
 		}
 		models = append(models, entry)
 	}
@@ -270,7 +302,7 @@ func (o jsonObject) get(name string) []byte {
 }
 
 func (o *jsonObject) set(name string, value any) error {
-	raw, err := openai.Encode(value)
+	raw, err := encode(value)
 	if err != nil {
 		return err
 	}
@@ -292,7 +324,7 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		name, err := openai.Encode(m.name)
+		name, err := encode(m.name)
 		if err != nil {
 			return nil, err
 		}
@@ -304,6 +336,15 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// encode writes v as JSON on one line, with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
+}
+
 func indented(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -313,14 +354,14 @@ func indented(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// mergeOpenWebUI sets the variables of Open WebUI.
-func mergeOpenWebUI(old []byte, c *connection) ([]byte, error) {
+// OpenWebUI sets the variables of Open WebUI.
+func OpenWebUI(old []byte, c *Connection) ([]byte, error) {
 	var lines []string
 	if len(old) > 0 {
 		lines = strings.Split(strings.TrimRight(string(old), "\n"), "\n")
 	}
 	for _, v := range [][2]string{{"OPENAI_API_BASE_URL", c.api()}, {"OPENAI_API_KEY", c.someKey()},
-		{"DEFAULT_MODELS", c.model.ID}} {
+		{"DEFAULT_MODELS", c.Model.ID}} {
 		line := v[0] + "=" + v[1]
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), v[0]+"=") })
 		if at < 0 {
@@ -346,19 +387,19 @@ type continueModel struct {
 // continueMark begins the names of our entries.
 const continueMark = "Parley "
 
-// mergeContinue puts the models into Continue's list, in place of ours that are
+// Continue puts the models into Continue's list, in place of ours that are
 // there.
-func mergeContinue(old []byte, c *connection) ([]byte, error) {
+func Continue(old []byte, c *Connection) ([]byte, error) {
 	var models []continueModel
-	for _, m := range c.models {
+	for _, m := range c.Models {
 		entry := continueModel{continueMark + m.ID, "openai", m.ID, c.api(), c.someKey(),
 			[]string{"chat", "edit", "apply"}, nil}
-		if m.MaxModelLen > 0 {
-			entry.Options = map[string]int{"contextLength": m.MaxModelLen}
+		if m.ContextTokens > 0 {
+			entry.Options = map[string]int{"contextLength": m.ContextTokens}
 		}
 		models = append(models, entry)
 	}
-	if i := slices.IndexFunc(models, func(m continueModel) bool { return m.Model == c.model.ID }); i >= 0 {
+	if i := slices.IndexFunc(models, func(m continueModel) bool { return m.Model == c.Model.ID }); i >= 0 {
 		// Continue sends the text on both sides of the cursor to the provider that it calls
 		// mistral; the server puts them into the model's own fill-in-the-middle template.
 		entry := models[i]
@@ -460,4 +501,15 @@ func prefixed(prefix string, lines []string) []string {
 		out[i] = prefix + line
 	}
 	return out
+}
+
+// mapping returns the members of a node that is a mapping.
+func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
 }
