@@ -3,6 +3,7 @@ package llamacpp
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"parley"
@@ -62,7 +63,11 @@ func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads [
 	fillPool(backend, model.KVShape(&ck.Config, limits.Blocks, kind))
 	logits := make([]float32, limits.Outputs*network.Vocab())
 	for _, l := range loads {
-		results = append(results, GPUResult{l, l.measure(network, logits, atMost)})
+		if l.Batch > 0 {
+			results = append(results, GPUResult{l, l.decode(network, atMost)})
+		} else {
+			results = append(results, GPUResult{l, l.prefill(network, logits, atMost)})
+		}
 	}
 	return results, load, nil
 }
@@ -85,15 +90,46 @@ func fillPool(be compute.Backend, s compute.KVShape) {
 	}
 }
 
-// measure returns the median time of passes after some that do not count.
-func (l GPULoad) measure(network *model.Model, logits []float32, atMost time.Duration) time.Duration {
-	const unmeasured, fewest, most = 3, 5, 200
+// prefill returns the median time of passes whose scores are read.
+func (l GPULoad) prefill(network *model.Model, logits []float32, atMost time.Duration) time.Duration {
 	step := l.step(network.Vocab())
+	return median(atMost, func() { network.Forward(step, logits) })
+}
+
+// decode returns the median time between the tokens of one pass and the next. The
+// device chooses the best tokens and feeds them to the next pass, which is launched
+// before they are read, as the engine does it.
+func (l GPULoad) decode(network *model.Model, atMost time.Duration) time.Duration {
+	step := l.step(network.Vocab())
+	draws := make([]compute.Draw, l.Batch)
+	for i := range draws {
+		draws[i] = compute.Draw{
+			Greedy:      true,
+			TopK:        network.Vocab(),
+			Temperature: 1,
+			TopP:        1,
+			MinPSteps:   math.Inf(1),
+		}
+	}
+	network.Launch(step, draws)
+	for i := range step.Tokens {
+		step.Tokens[i] = compute.Chosen(i)
+	}
+	defer network.AwaitChosen()
+	return median(atMost, func() {
+		network.Launch(step, draws)
+		network.AwaitChosen()
+	})
+}
+
+// median returns the median time of passes after some that do not count.
+func median(atMost time.Duration, pass func()) time.Duration {
+	const unmeasured, fewest, most = 3, 5, 200
 	var times []float64
 	begun := time.Now()
 	for i := 0; i < unmeasured+most && (i < unmeasured+fewest || time.Since(begun) < atMost); i++ {
 		at := time.Now()
-		network.Forward(step, logits)
+		pass()
 		if i >= unmeasured {
 			times = append(times, time.Since(at).Seconds())
 		}

@@ -80,7 +80,3 @@ func (c *CUDA) runAttend(q *command, rest []command, rows int) {
 // widthInRegisters is up to which width the kernel for many query rows keeps its
 // results in registers until they are complete.
 const widthInRegisters = 128
-
-// fewBlocks is how many blocks of threads of the kernel for few query rows a
-// multiprocessor is given in a graph.
-const fewBlocks = 2

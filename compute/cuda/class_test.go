@@ -72,6 +72,31 @@ func TestChunkingChangesNoBits(t *testing.T) {
 	}
 }
 
+// TestSplitContextKeepsBits attends with so many multiprocessors that each partition of a
+// context has a block of threads, and with so few that a context has one.
+func TestSplitContextKeepsBits(t *testing.T) {
+	run := func(processors int) (all []float32, items int) {
+		c := newBackend(t)
+		c.device.Multiprocessor = processors
+		l := computetest.Lookback{Heads: compute.Heads{Query: 2, KV: 1, Dim: 24}, Kind: compute.KVBF16}
+		for i := range 3 {
+			tokens := partition + 10*i
+			talk := computetest.Conversation{Chunks: []int{tokens, 1}, Blocks: computetest.BlockTable(tokens+1, 20*i)}
+			l.Talks = append(l.Talks, talk)
+		}
+		all = l.Scenario()(computetest.Bench{TB: t, Backend: c})
+		return all, c.step.few
+	}
+	split, many := run(64)
+	whole, few := run(1)
+	if many != 6 || few != 3 {
+		t.Errorf("attention has %d items with many multiprocessors and %d with one, wanted 6 and 3", many, few)
+	}
+	if err := computetest.SameBits(whole, split); err != nil {
+		t.Error(err)
+	}
+}
+
 // byLayer puts outputs of chunks, in each those of one layer after the other, in the order of layers.
 func byLayer(x []float32, chunks []int, width int) []float32 {
 	var layers [computetest.LookbackLayers][]float32

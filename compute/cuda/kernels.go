@@ -65,62 +65,78 @@ func quantized(t weights.DType) bool {
 	return t != weights.F16 && t != weights.BF16 && t != weights.F32
 }
 
+// unitBytes is what 64 columns of 8 rows take that are quantized to 8 bits.
+const unitBytes = 640
+
 // sharedQ is the shared memory of a quantized kernel: stages of records and
 // of the rows that they meet, with their scales and sums.
 func (l *layout) sharedQ(strips, tiles, stages int) int {
-	return stages * (strips*l.bytes + tiles*(l.record*8+2*l.record/32*32))
+	return stages * (strips*l.bytes + tiles*l.record/64*unitBytes)
 }
 
 // A hopperTile is how a kernel for Hopper is cut: strips of outputs and rows of a
 // block of threads, stages of the ring and records in a stage, as in
-// kernels/linear_bf16_90a.cu and kernels/quant90.cuh.
+// kernels/linear_bf16_90a.cu.
 type hopperTile struct{ strips, rows, stages, records int }
 
 // hopperShapes lists the kernels for Hopper that multiply with a type.
 func hopperShapes(t weights.DType) []matrixKernel {
 	if !quantized(t) {
 		return hopperShapes16("linear_"+layouts[t].name, 1,
-			[]hopperTile{{4, 8, 3, 4}, {4, 16, 5, 2}, {4, 32, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 256, 4, 1}})
+			[]hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
+				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 256, 4, 1}})
 	}
 	l := layouts[t]
-	few := []hopperTile{{1, 8, 8, 4}, {2, 8, 6, 4}, {2, 32, 5, 2}, {4, 32, 5, 2}, {2, 64, 4, 2}, {4, 64, 4, 2}}
+	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
+		{"32_tall", 4, 1, 32, 4, 3, 2}, {"64", 2, 2, 64, 4, 3, 2}, {"64_tall", 4, 2, 64, 1, 4, 2}}
 	if l.record == 256 {
-		few = []hopperTile{{1, 8, 8, 1}, {2, 8, 6, 1}, {2, 32, 4, 1}, {4, 32, 4, 1}, {2, 64, 3, 1}, {4, 64, 3, 1}}
+		few = []quantTile{{"8", 1, 1, 8, 4, 4, 1}, {"8_tall", 2, 1, 8, 4, 3, 1}, {"32", 2, 1, 32, 4, 3, 1},
+			{"32_tall", 4, 1, 32, 4, 2, 1}, {"64", 2, 2, 64, 4, 2, 1}, {"64_tall", 4, 2, 64, 1, 3, 1}}
 	}
 	var all []matrixKernel
-	for i, s := range few {
-		suffix := ""
-		if i%2 == 1 {
-			suffix = "_tall"
-		}
-		threads := s.strips*32 + 32
-		if s.rows > 8 { // two warps a strip
-			threads += s.strips * 32
-		}
-		shared := s.stages * s.records * (s.strips*l.bytes + s.rows/8*(l.record*8+2*l.record/32*32))
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d%s", l.name, s.rows, suffix), threads, shared, true}
+	for _, s := range few {
+		threads := s.strips*s.shares*s.parts*32 + 32
+		shared := l.sharedQ(s.strips, s.rows/8, s.stages*s.parts*s.records)
+		shape := kernelShape{fmt.Sprintf("linear_%s_%s", l.name, s.name), threads, shared, true}
 		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all
 }
 
+// A quantTile is how a kernel for quantized weights on Hopper is cut: strips of outputs
+// and rows of a block of threads, warps that share the rows of a strip and its columns,
+// stages of the ring and records of each part in a stage, as in kernels/quant90.cuh.
+type quantTile struct {
+	name                                         string
+	strips, shares, rows, parts, stages, records int
+}
+
 // pairTiles are how the kernels are cut that multiply with two BF16 matrices and unite the results.
-var pairTiles = []hopperTile{{4, 8, 3, 2}, {4, 16, 3, 2}, {4, 32, 5, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
+var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4, 2}, {4, 16, 3, 2}, {2, 32, 3, 2},
+	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
 
 // hopperShapes16 lists kernels for 16-bit matrices, each with the given number of
 // matrices (sides) at once. From 65 rows on they use warpgroups.
 func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
 	for _, s := range tiles {
-		threads, resident := 160, 2
+		threads, resident := s.strips*32+32, 2
 		if s.rows > 64 {
 			threads = s.strips*32 + 128
 		}
-		if s.strips > 4 {
+		switch {
+		case s.strips > 4:
 			resident = 1
+		case s.strips == 1:
+			resident = 3
 		}
 		shared := s.stages * s.records * (sides*s.strips*2048 + s.rows*128)
-		shape := kernelShape{fmt.Sprintf("%s_%d", name, s.rows), threads, shared, true}
-		all = append(all, matrixKernel{kernel{kernelShape: shape}, s.strips, s.rows, resident})
+		shape := kernelShape{fmt.Sprintf("%s_%d_%d", name, s.rows, s.strips), threads, shared, true}
+		all = append(all, matrixKernel{
+			kernel:   kernel{kernelShape: shape},
+			strips:   s.strips,
+			rows:     s.rows,
+			resident: resident,
+		})
 	}
 	return all
 }
@@ -179,12 +195,14 @@ func attendShapes(width int, hopper bool) []kernelShape {
 	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
+	threads := s.warps * 32
 	if hopper && s.groups > 0 {
+		threads += 128 // that copy
 		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
 	}
 	return []kernelShape{
 		{fmt.Sprintf("attend_few_%d", width), 256, few, false},
-		{fmt.Sprintf("attend_many_%d", width), s.warps * 32, many, false},
+		{fmt.Sprintf("attend_many_%d", width), threads, many, false},
 	}
 }
 

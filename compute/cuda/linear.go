@@ -31,12 +31,12 @@ type input struct {
 
 type (
 	packArgs struct {
-		src, up, packed, scales, sums, count, rows address
-		cols, kind, act, rowTiles                  int32
+		src, up, packed, scales, count, rows address
+		cols, kind, act, rowTiles            int32
 	}
 	codesArgs struct {
-		packed, scales, sums address
-		groups               int32
+		packed   address
+		rowTiles int32
 	}
 	activateArgs struct {
 		gate, up, count address
@@ -52,10 +52,10 @@ type (
 		_                  int32
 	}
 	linearArgs struct {
-		x, scales, sums, count, tiles, hidden address
-		records, jobs, mtiles, ntiles         int32
-		rowTiles, act                         int32
-		job                                   [maxProjections]linearJob
+		x, scales, count, tiles, hidden address
+		records, jobs, mtiles, ntiles   int32
+		rowTiles, act                   int32
+		job                             [maxProjections]linearJob
 	}
 )
 
@@ -97,8 +97,7 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 	}
 	args.rowTiles = rowTiles(in.rows)
 	if kind == weights.Q8_0 {
-		codes := c.codes(in.rows, in.cols)
-		args.packed, args.scales, args.sums = codes.packed, codes.scales, codes.sums
+		args.packed = c.codes(in.rows, in.cols).packed
 		start(c, &c.pack8, in.rows, roundUp(in.cols, 256)/256, &args)
 	} else {
 		args.packed = c.grow(&c.x16, bytes, "packed activations")
@@ -115,13 +114,7 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 
 // codes takes memory for rows quantized to 8 bits.
 func (c *CUDA) codes(rows, cols int) codesArgs {
-	bytes := packedBytes(rows, cols)
-	return codesArgs{
-		packed: c.grow(&c.x8, bytes/2, "quantized activations"),
-		scales: c.grow(&c.x8Scales, bytes/2/32*4, "scales of activations"),
-		sums:   c.grow(&c.x8Sum, bytes/2/32*4, "sums of activations"),
-		groups: int32(roundUp(cols, 64) / 32),
-	}
+	return codesArgs{c.grow(&c.x8, codesBytes(rows, cols), "quantized activations"), rowTiles(rows)}
 }
 
 // product launches jobs with the same input; those of one type in one launch.
@@ -166,24 +159,30 @@ func (c *CUDA) productFloat(in *input, j *job) {
 // kernelFor chooses one of a type's kernels for a number of rows and outputs; with a
 // tile, the one of that many rows. All give the same bits.
 func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
+	wanted := rows
 	if tile != 0 {
-		for i := range all {
-			if all[i].rows == tile {
-				return &all[i]
-			}
-		}
-		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
+		wanted = tile
 	}
 	best := len(all) - 1
 	for i := range all {
-		if all[i].rows >= rows {
+		if all[i].rows >= wanted {
 			best = i
 			break
 		}
 	}
-	// Of two for as many rows the second has more outputs.
-	if best+1 < len(all) && all[best+1].rows == all[best].rows && all[best+1].blocks(rows,
-		outputs) >= c.device.Multiprocessor {
+	if tile != 0 && all[best].rows != tile {
+		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
+	}
+	// Of those for as many rows the next has more outputs. One whose blocks of threads do
+	// not go from tile to tile must have so many that the last of them do not matter.
+	for best+1 < len(all) && all[best+1].rows == all[best].rows {
+		wanted := c.device.Multiprocessor * 15 / 16
+		if all[best+1].resident == 0 {
+			wanted = 2 * c.device.Multiprocessor
+		}
+		if all[best+1].blocks(rows, outputs) < wanted {
+			break
+		}
 		best++
 	}
 	// Tiles that leave multiprocessors without work are too large.
@@ -240,7 +239,7 @@ func (c *CUDA) linearArgsOf(in *input, jobs []job, k *matrixKernel) linearArgs {
 		args.x = c.x16.at
 	}
 	if quantized(jobs[0].kind) {
-		args.x, args.scales, args.sums = c.x8.at, c.x8Scales.at, c.x8Sum.at
+		args.x = c.x8.at
 	}
 	for i, j := range jobs {
 		args.job[i] = linearJob{
@@ -265,7 +264,7 @@ func (c *CUDA) productPair(in *input, gate, up, down *job, act int32) (hidden in
 	k := c.kernelFor(c.pairs, in.rows, gate.rows, in.tile)
 	args := c.linearArgsOf(in, []job{*gate, *up}, k)
 	args.hidden = c.grow(&c.hidden16, packedBytes(in.rows, gate.rows), "the inside of an MLP")
-	args.act, args.mtiles = act, int32(k.across(gate.rows))
+	args.act, args.mtiles = act, int32(k.across(roundUp(gate.rows, 64))) // what is packed is whole records
 	start(c, &k.kernel, c.grid(k, int(args.mtiles*args.ntiles)), 1, &args)
 	hidden = *in
 	hidden.at, hidden.list, hidden.cols = 0, 0, gate.rows

@@ -53,6 +53,31 @@ func TestLinear(t *testing.T) {
 	}
 }
 
+// TestLinearTiles meets the kernels for few rows of every number of strips, with more
+// columns than their rings hold, and rows that fill their tiles or do not.
+func TestLinearTiles(t *testing.T) {
+	check := func(kind weights.DType, rows, cols, outputs int) {
+		t.Run(fmt.Sprintf("%s/%d_rows_%d_to_%d", kind, rows, cols, outputs), func(t *testing.T) {
+			compare(t, computetest.Linear(kind, rows, cols, outputs, 9), linearBudget(kind))
+		})
+	}
+	for _, outputs := range []int{30, 70, 250} {
+		for _, kind := range []weights.DType{weights.BF16, weights.F16} {
+			check(kind, 1, 1280, outputs)
+			check(kind, 12, 256, outputs)
+			check(kind, 25+2*outputs/100, 256, outputs)
+		}
+		check(weights.BF16, 60, 256, outputs)
+	}
+	for _, kind := range []weights.DType{weights.Q8_0, weights.Q4_K, weights.Q6_K} {
+		check(kind, 2, 2304, 30)
+		check(kind, 1, 512, 300)
+		check(kind, 20, 512, 40)
+		check(kind, 27, 256, 520)
+		check(kind, 60, 512, 40)
+	}
+}
+
 func TestLinearOddShapes(t *testing.T) {
 	r := computetest.NewRand(7)
 	for range 6 {
@@ -91,8 +116,10 @@ func TestGatedMLP(t *testing.T) {
 		compare(t, computetest.GatedMLP(weights.F32, weights.F32, weights.F32, act, 5, 100, 133, true), budgetMLP)
 		compare(t, computetest.GatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 256, false), budgetMLPQ8)
 		compare(t, computetest.GatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 160, true), budgetMLPQ8)
-		compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, 9, 96, 200, true),
-			budgetMLPBrain)
+		for _, s := range [][2]int{{1, 40}, {9, 200}, {1, 130}, {30, 72}} { // rows, and columns inside
+			compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, s[0], 96, s[1], true),
+				budgetMLPBrain)
+		}
 	}
 }
 

@@ -88,7 +88,8 @@ func (c *CUDA) flush() error {
 	}
 	queue := c.queue
 	c.queue = c.queue[:0]
-	c.step.divide(groupOf(queue), manyRows(c.pool.shape.HeadDim))
+	heads := headsOf(queue)
+	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), fewBlocks*c.device.Multiprocessor/heads.KV)
 	if err := c.driver.upload(c.step.device, bytesOf(c.step.ints)); err != nil {
 		return err
 	}
@@ -102,14 +103,14 @@ func (c *CUDA) flush() error {
 	return c.runGraph(queue, bucket)
 }
 
-// groupOf returns how many query heads share a key.
-func groupOf(queue []command) int {
+// headsOf returns the heads of attention.
+func headsOf(queue []command) compute.Heads {
 	for i := range queue {
 		if queue[i].op == opAttend {
-			return queue[i].heads.Query / queue[i].heads.KV
+			return queue[i].heads
 		}
 	}
-	return 1
+	return compute.Heads{Query: 1, KV: 1}
 }
 
 // runGraph replays the graph of a bucket. If there is none, or one of other

@@ -15,19 +15,18 @@ type region struct {
 
 // scratch is memory that operations use inside.
 type scratch struct {
-	x16             region // packed rows of 16-bit numbers
-	hidden16        region // packed rows inside an MLP
-	x16Scales       region
-	x8              region // packed rows of 8 bits, their scales and the sums of groups
-	x8Scales, x8Sum region
-	gate, up        region // inside an MLP
-	logits          region
-	angleTable      region
-	partials        region // of attention
-	states          region
-	mixture         mixtureScratch
-	angleRows       int // of the table
-	angleHalf       int
+	x16        region // packed rows of 16-bit numbers
+	hidden16   region // packed rows inside an MLP
+	x16Scales  region
+	x8         region // packed rows of 8 bits, with their scales and the sums of groups
+	gate, up   region // inside an MLP
+	logits     region
+	angleTable region
+	partials   region // of attention
+	states     region
+	mixture    mixtureScratch
+	angleRows  int // of the table
+	angleHalf  int
 }
 
 // grow makes a region at least that large. What it held is lost, and so are graphs.
@@ -55,8 +54,12 @@ func packedBytes(rows, cols int) int64 {
 	return int64(roundUp(rows, 8))*int64(roundUp(cols, 64))*2 + behind
 }
 
+// codesBytes is what rows take that are quantized to 8 bits: 64 columns of a row are a
+// piece of 80 bytes, with two scales and sums; see kernels/packed.cuh.
+func codesBytes(rows, cols int) int64 { return packedBytes(rows, cols) / 128 * unitBytes / 8 }
+
 // sizes are the bytes of what depends on the limits alone.
-type sizes struct{ x16, x8, x8Scales, inner int64 }
+type sizes struct{ x16, x8, inner int64 }
 
 func sizesOf(l compute.Limits) sizes {
 	rows := l.Rows * max(1, l.Experts)
@@ -64,10 +67,9 @@ func sizesOf(l compute.Limits) sizes {
 		rows += maxExperts * (mixtureTiles[len(mixtureTiles)-1] - 1)
 	}
 	return sizes{
-		x16:      packedBytes(rows, l.Width),
-		x8:       packedBytes(rows, l.Width) / 2,
-		x8Scales: packedBytes(rows, l.Width) / 2 / 32 * 4,
-		inner:    4 * int64(rows) * int64(l.Width),
+		x16:   packedBytes(rows, l.Width),
+		x8:    codesBytes(rows, l.Width),
+		inner: 4 * int64(rows) * int64(l.Width),
 	}
 }
 
@@ -76,7 +78,7 @@ func sizesOf(l compute.Limits) sizes {
 func ScratchBytes(l compute.Limits, vocab int) int64 {
 	const kernelsAndGraphs = 512 << 20
 	s := sizesOf(l)
-	return 2*s.x16 + s.x8 + 2*s.x8Scales + 2*s.inner + 4*int64(l.Outputs)*int64(vocab) +
+	return 2*s.x16 + s.x8 + 2*s.inner + 4*int64(l.Outputs)*int64(vocab) +
 		maxPartials*partialBytesTypical + stagingBytes + kernelsAndGraphs
 }
 
@@ -89,8 +91,6 @@ func (c *CUDA) reserve(l compute.Limits) error {
 	c.grow(&c.x16, s.x16, "packed activations")
 	c.grow(&c.hidden16, s.x16, "the inside of an MLP")
 	c.grow(&c.x8, s.x8, "quantized activations")
-	c.grow(&c.x8Scales, s.x8Scales, "scales of activations")
-	c.grow(&c.x8Sum, s.x8Scales, "sums of activations")
 	c.grow(&c.gate, s.inner, "the inside of an MLP")
 	c.grow(&c.up, s.inner, "the inside of an MLP")
 	err := c.failed

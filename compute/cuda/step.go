@@ -157,10 +157,10 @@ func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
 	s.base = len(s.ints)
 }
 
-// divide appends the items of attention with group query heads to a key, and
-// manyRows query rows to an item of a prompt.
-func (s *stepData) divide(group, manyRows int) {
-	s.layOut(group, manyRows)
+// divide appends the items of attention with group query heads to a key, manyRows
+// query rows to an item of a prompt, and the given blocks of threads for each key head.
+func (s *stepData) divide(group, manyRows, blocks int) {
+	s.layOut(group, manyRows, blocks)
 	s.ints = s.ints[:s.base]
 	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
 	at(atFewItems)
@@ -225,10 +225,11 @@ func (s *stepData) fillRopes(ropes []compute.Rope) {
 
 // layOut divides attention into items. A sequence with few query rows has one
 // item for each partition of its context, whose results are united afterwards,
-// as long as there is room for them; others have one for each manyRows query rows.
-func (s *stepData) layOut(group, manyRows int) {
+// as long as there is room for them and that spreads the work; others have one for each
+// manyRows query rows. All give the same bits.
+func (s *stepData) layOut(group, manyRows, blocks int) {
 	s.items[0], s.items[1], s.unions = s.items[0][:0], s.items[1][:0], s.unions[:0]
-	partials := 0
+	partials, share := 0, s.partitionsEach(group, max(1, blocks))
 	for i := range s.seqs {
 		q := &s.seqs[i]
 		parts := (q.past + q.rows + partition - 1) / partition
@@ -239,7 +240,7 @@ func (s *stepData) layOut(group, manyRows int) {
 				item[4] = int32(row)
 				s.items[1] = append(s.items[1], item)
 			}
-		case parts == 1 || partials+parts*q.rows > maxPartials:
+		case parts <= share || partials+parts*q.rows > maxPartials:
 			s.items[0] = append(s.items[0], item)
 			for r := range q.rows {
 				s.unions = append(s.unions, [4]int32{int32(q.row + r)})
@@ -249,6 +250,18 @@ func (s *stepData) layOut(group, manyRows int) {
 		}
 	}
 	s.longestFirst()
+}
+
+// partitionsEach is how many partitions of few query rows there are for each of the
+// blocks of threads.
+func (s *stepData) partitionsEach(group, blocks int) int {
+	all := 0
+	for i := range s.seqs {
+		if q := &s.seqs[i]; q.rows*group <= queryRows {
+			all += (q.past + q.rows + partition - 1) / partition
+		}
+	}
+	return max(1, (all+blocks-1)/blocks)
 }
 
 // split makes an item for each partition, and a union for each row.
@@ -273,3 +286,7 @@ func (s *stepData) longestFirst() {
 
 // maxPartials bounds the results of partitions that are kept in a step.
 const maxPartials = 8192
+
+// fewBlocks is how many blocks of threads of the kernel for few query rows a
+// multiprocessor is given in a graph.
+const fewBlocks = 2

@@ -31,8 +31,9 @@ func newGPU() *cobra.Command {
 		Short: "Measure passes of models with random weights on a GPU",
 		Long: `Measure how long passes of a model take on an NVIDIA GPU: prompts, and batches of
 sequences of which each gets one token. Weights are random; shapes and types are those of
-published models, so nothing is downloaded. Times are medians and end when the scores of
-the last tokens are in host memory.
+published models, so nothing is downloaded. Times are medians. That of a prompt ends when
+the scores of its last token are in host memory, that of a batch when the tokens are, which
+the device chooses while the next pass is already queued, as the engine does it.
 
 A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
 sequences with 512 tokens each behind them).

@@ -1,6 +1,6 @@
 // Barriers and bulk copies of Hopper.
 #pragma once
-#include "linear.cuh"
+#include "common.cuh"
 
 FORCE void barrier_init(u32 at, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory"); }
 FORCE void barrier_expect(u32 at, int bytes) {

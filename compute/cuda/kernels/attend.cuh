@@ -93,7 +93,11 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 		at = first_tile(partition);
 		blocks = block_of(partition);
 		following = block_of(partition + 1);
-		UNROLL for (int i = 0; i < STAGES - 1; i++) load();
+	}
+
+	// fill begins to load the first tiles.
+	FORCE_MEMBER void fill() {
+		for (int i = 0; i < STAGES - 1; i++) load();
 	}
 
 	FORCE_MEMBER u8 *stage(int i) const { return memory + i % STAGES * tile; }
@@ -268,6 +272,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, WARPS * 16);
 	int first = it.fields[ITEM_FIRST] + warp * 16;
 	F feed(a, it, memory + WARPS * 16 * D * 2, head);
+	feed.fill();
 	u8 *mine = memory + warp * 16 * D * 2;
 	load_queries<D>(a, it, first, group, head, mine, lane, 32);
 	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
@@ -396,17 +401,28 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 }
 
 // attend_few computes items of 16 query rows: eight warps share the keys of a tile,
-// and then the columns of the values.
+// and then the columns of the values. Of the first item, a partition that ends before
+// the step's tokens was written by steps before this one: it is loaded while the
+// kernel before still runs.
 template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 	typedef Feed<D, 256, STAGES, true> F;
 	enum { queriesAt = 0, weightsAt = 16 * D * 2, feedAt = weightsAt + 16 * PARTITION * 2, columns = D / 64 };
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ float tops[8][16], sums[8][16][4];
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky;
-	int group = a.queries / a.pool.heads;
-	for (int index = blockx; index < a.step[STEP_FEW_ITEMS]; index += gridx) {
-		Item it = item_at(a, a.step + a.step[AT_FEW_ITEMS] + index * FEW_FIELDS, group, 16);
+	int group = a.queries / a.pool.heads, items = a.step[STEP_FEW_ITEMS], itemsAt = a.step[AT_FEW_ITEMS];
+	bool waited = false;
+	start_next();
+	if (blockx >= items) return wait_before();
+	for (int index = blockx; index < items; index += gridx) {
+		Item it = item_at(a, a.step + itemsAt + index * FEW_FIELDS, group, 16);
 		F feed(a, it, memory + feedAt, head);
+		bool early = a.window <= 0 && (it.begin / PARTITION + 1) * PARTITION <= it.past;
+		static_assert(STAGES - 1 <= 2 * TILES);
+		if (!waited && !early) wait_before();
+		feed.fill();
+		if (!waited && early) wait_before();
+		waited = true;
 		load_queries<D>(a, it, 0, group, head, memory + queriesAt, threadx, 256);
 		sync_block();
 		quad q[D / 16];
@@ -519,8 +535,8 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 }
 
 #define ATTEND_FEW(d, stages, blocks) \
-	BOUNDED(256, blocks) void attend_few_##d(AttendArgs a) { begin(); attend_few<d, stages>(a); }
+	BOUNDED(256, blocks) void attend_few_##d(AttendArgs a) { attend_few<d, stages>(a); }
 #define ATTEND_MANY(d, warps, stages) \
 	BOUNDED(warps * 32, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many<d, warps, stages>(a); }
 #define ATTEND_MANY90(d, stages) \
-	BOUNDED(256, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many90<d, stages>(a); }
+	BOUNDED(384, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many90<d, stages>(a); }

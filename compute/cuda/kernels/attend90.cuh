@@ -1,6 +1,7 @@
 // Attention with many query rows by the warpgroup instructions of Hopper. The
 // arithmetic is that of attend.cuh.
 #pragma once
+#include "async90.cuh"
 #include "attend.cuh"
 #include "group90.cuh"
 
@@ -47,39 +48,147 @@ template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) 
 	else brain_group_64_turned<true, FIRST>(c, a, b);
 }
 
-// attend_many90 computes items of 128 query rows, 64 for each of two warpgroups.
+// A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values.
+template <int D, int STAGES> struct Stream {
+	enum { tile = KEYS * D * 2, threads = 128 }; // threads that fill it
+	u8 *memory;
+	u32 full, empty;
+
+	FORCE_MEMBER u8 *at(int n) const { return memory + n % STAGES * tile; }
+	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; } // of keys
+
+	// feed fills the ring with the partitions of an item. Tiles that are there as a whole
+	// are bulk copies of their blocks, by the first warp.
+	FORCE_MEMBER void feed(const AttendArgs &a, const Item &it, int head) const {
+		const Pool &p = a.pool;
+		int thread = threadx % threads, lane = threadx % 32, n = 0;
+		auto block_of = [&](int partition) __attribute__((always_inline)) {
+			int i = partition * (PARTITION / BLOCK_TOKENS) + lane;
+			return lane < PARTITION / BLOCK_TOKENS && i * BLOCK_TOKENS < it.limit ? it.table[i] : 0;
+		};
+		int blocks = block_of(it.begin / PARTITION);
+		for (int partition = it.begin / PARTITION; partition * PARTITION < it.limit; partition++) {
+			int following = block_of(partition + 1);
+			for (int i = 0; i < 2 * TILES; i++, n++) {
+				int values = i / TILES, pos = partition * PARTITION + i % TILES * KEYS;
+				if (thread < 32 && n >= STAGES) barrier_wait(empty + 8 * (n % STAGES), (n / STAGES - 1) & 1);
+				if (in_pieces(p) && p.dim == D && pos >= it.begin && pos + KEYS <= it.limit) {
+					if (thread >= 32) continue;
+					u32 block;
+					asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+						: "=r"(block) : "r"(blocks), "r"(i % TILES * (KEYS / BLOCK_TOKENS) + lane % (KEYS / BLOCK_TOKENS)));
+					if (lane == 0) barrier_expect(full + 8 * (n % STAGES), tile);
+					sync_warp();
+					const int bytes = BLOCK_TOKENS * D * 2;
+					if (lane < KEYS / BLOCK_TOKENS) copy_bulk(shared_address(at(n)) + lane * bytes,
+						pool_part(p, (int)block, a.layer, values, head), bytes, full + 8 * (n % STAGES));
+					continue;
+				}
+				sync_some(3, threads); // the stage is free
+				load(a, it, head, partition, i % TILES, values, at(n), thread);
+				share();
+				sync_some(3, threads);
+				if (thread == 0) barrier_arrive(full + 8 * (n % STAGES));
+			}
+			blocks = following;
+		}
+	}
+
+	// load fills a tile number by number, with zeros where no context is.
+	FORCE_MEMBER void load(const AttendArgs &a, const Item &it, int head, int partition, int t, int values, u8 *to, int thread) const {
+		const Pool &p = a.pool;
+		int pos = partition * PARTITION + t * KEYS;
+		bool there = pos >= it.begin;
+		for (int c = thread; c < KEYS * D / 8; c += threads) { // 8 columns of a key
+			int key = c / D * 8 + c % 8, col = c % D / 8 * 8;
+			quad v = {0, 0, 0, 0};
+			if (there && pos + key < it.limit && col < p.dim) {
+				const u8 *part = pool_part(p, it.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head);
+				if (in_pieces(p)) v = *(const quad *)(part + element_at(p, key % BLOCK_TOKENS, col) * 2);
+				else v = convert(p, part, key % BLOCK_TOKENS, col);
+			}
+			*(quad *)(to + c * 16) = v;
+		}
+		if (p.type >= POOL_INT8 && !values && thread < KEYS) {
+			u16 s = 0;
+			if (there && pos + thread < it.limit) {
+				const u8 *part = pool_part(p, it.table[(pos + thread) / BLOCK_TOKENS], a.layer, values, head);
+				s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[thread % BLOCK_TOKENS];
+			}
+			scales(partition)[t * KEYS + thread] = s;
+		}
+	}
+
+	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int token, int col) {
+		u16 v[8];
+		UNROLL for (int i = 0; i < 8; i++) {
+			v[i] = 0;
+			if (col + i >= p.dim) continue;
+			int e = element_at(p, token, col + i);
+			switch (p.type) {
+			case POOL_F32: v[i] = brain_of(((const float *)part)[e]); break;
+			case POOL_BF16: v[i] = ((const u16 *)part)[e]; break;
+			case POOL_INT8: v[i] = brain_of((float)(s8)part[e]); break;
+			default: v[i] = brain_of_fp8(part[e]);
+			}
+		}
+		return {v[0] | (u32)v[1] << 16, v[2] | (u32)v[3] << 16, v[4] | (u32)v[5] << 16, v[6] | (u32)v[7] << 16};
+	}
+
+	// take waits for tile n and returns where it is; give gives it back.
+	FORCE_MEMBER u32 take(int n) const {
+		barrier_wait(full + 8 * (n % STAGES), n / STAGES & 1);
+		return shared_address(at(n));
+	}
+	FORCE_MEMBER void give(int n) const {
+		sync_warp();
+		if (threadx % 32 == 0) barrier_arrive(empty + 8 * (n % STAGES));
+	}
+};
+
+// attend_many90 computes items of 128 query rows, 64 for each of two warpgroups, which
+// take turns at the tensor cores; a third one copies.
 template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
-	typedef Feed<D, 256, STAGES, false> F;
-	enum { weightsAt = 128 * D * 2, unitedAt = weightsAt + 128 * PARTITION * 2, feedAt = unitedAt + 128 * D * 4 };
-	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, what was united, the feed's
+	enum { weightsAt = 128 * D * 2, unitedAt = weightsAt + 128 * PARTITION * 2, streamAt = unitedAt + 128 * D * 4 };
+	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, what was united, the stream's
+	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	int lane = threadx % 32, warp = threadx / 32, wg = warp / 4, g = lane / 4, t = lane % 4, head = blocky;
 	int group = a.queries / a.pool.heads;
 	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, 128);
+	Stream<D, STAGES> stream = {memory + streamAt, shared_address(barriers), shared_address(barriers) + 8 * STAGES};
+	open_barriers<STAGES>(stream.full, 8);
+	if (wg == 2) {
+		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+		return stream.feed(a, it, head);
+	}
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+	auto sync_group = [&]() __attribute__((always_inline)) { sync_some(1 + wg, 128); };
 	int first = it.fields[ITEM_FIRST] + warp * 16;
-	F feed(a, it, memory + feedAt, head);
 	load_queries<D>(a, it, first, group, head, memory + warp * 16 * D * 2, lane, 32);
+	share();
+	sync_group();
 	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
-	int warpFirst = it.past + first / group;
+	int warpFirst = it.past + first / group, n = 0;
 	u64 queries = described(shared_address(memory + wg * 64 * D * 2), 128, D * 16);
 	u64 weights = described(shared_address(memory + weightsAt + wg * 64 * PARTITION * 2), 128, PARTITION * 16);
 	float *all = (float *)(memory + unitedAt) + threadx; // 256 apart; registers are for scores
 	const bool coded = a.pool.type >= POOL_INT8;
 	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
-		int from = feed.first_tile(p), to = feed.tiles(p);
 		float s[TILES][32], top[2] = {-__builtin_inff(), -__builtin_inff()};
-		UNROLL for (int j = 0; j < TILES; j++) {
-			if (j < from || j >= to) continue;
-			u64 right = described(feed.take(), 128, D * 16);
+		UNROLL for (int j = 0; j < TILES; j++, n++) {
+			u64 right = described(stream.take(n), 128, D * 16);
 			brain_group_64<false, true>(s[j], queries, right);
 			UNROLL for (int k = 1; k < D / 16; k++) brain_group_64<true, false>(s[j], queries + k * 16, right + k * 16);
 			group_commit();
-			group_wait<0>();
+			if (j == 0) continue;
+			group_wait<1>();
+			stream.give(n - 1);
 		}
+		group_wait<0>();
+		stream.give(n - 1);
 		UNROLL for (int j = 0; j < TILES; j++) {
 			int pos = p * PARTITION + j * KEYS;
-			if (j < from || j >= to) {
-				UNROLL for (int i = 0; i < 32; i++) s[j][i] = -__builtin_inff();
-			} else if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
+			if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
 				UNROLL for (int i = 0; i < 32; i++) {
 					s[j][i] *= a.scale;
 					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
@@ -87,7 +196,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			} else {
 				UNROLL for (int i = 0; i < 32; i++) {
 					int key = j * KEYS + i / 4 * 8 + 2 * t + i % 2;
-					s[j][i] = weigh(a, row[i / 2 % 2], s[j][i], p * PARTITION + key, coded ? feed.scales(p)[key] : 0);
+					s[j][i] = weigh(a, row[i / 2 % 2], s[j][i], p * PARTITION + key, coded ? stream.scales(p)[key] : 0);
 					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
 				}
 			}
@@ -99,6 +208,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			base[i] = base_of(top[i]);
 		}
 		u8 *mine = memory + weightsAt + warp * 16 * PARTITION * 2 + g * 16 + t * 4;
+		sync_group(); // the weights of the partition before are not needed any more
 		UNROLL for (int w = 0; w < 8; w++) {
 			float part[2] = {0, 0};
 			UNROLL for (int j = 0; j < TILES; j++) {
@@ -118,20 +228,25 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			}
 			sum[0] += part[0], sum[1] += part[1];
 		}
+		share();
+		sync_group();
 		UNROLL for (int i = 0; i < 2; i++) {
 			sum[i] += shuffle_xor(sum[i], 1);
 			sum[i] += shuffle_xor(sum[i], 2);
 		}
 		float out[D / 2];
 		UNROLL for (int i = 0; i < D / 2; i++) out[i] = 0;
-		UNROLL for (int j = 0; j < TILES; j++) {
-			if (j < from || j >= to) continue;
-			u64 right = described(feed.take(), D * 16, 128);
+		UNROLL for (int j = 0; j < TILES; j++, n++) {
+			u64 right = described(stream.take(n), D * 16, 128);
 			multiply_values<D, true>(out, weights + j * KEYS, right);
 			UNROLL for (int k = 1; k < KEYS / 16; k++) multiply_values<D, false>(out, weights + j * KEYS + k * 16, right + k * 2 * D);
 			group_commit();
-			group_wait<0>();
+			if (j == 0) continue;
+			group_wait<1>();
+			stream.give(n - 1);
 		}
+		group_wait<0>();
+		stream.give(n - 1);
 		UNROLL for (int i = 0; i < 2; i++) { // unite the partition with those before it
 			if (sum[i] == 0) continue;
 			float left = 0, right = 1;
@@ -140,7 +255,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			if (again) merge(&row[i].all, part, &left, &right);
 			else row[i].all = part;
 			row[i].begun = true;
-			UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int c = 4 * n + 2 * i; c < 4 * n + 2 * i + 2; c++)
+			UNROLL for (int m = 0; m < D / 8; m++) UNROLL for (int c = 4 * m + 2 * i; c < 4 * m + 2 * i + 2; c++)
 				all[c * 256] = again ? __builtin_fmaf(all[c * 256], left, out[c] * right) : out[c];
 		}
 	}
@@ -148,8 +263,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		int qr = first + g + 8 * i;
 		if (qr >= it.rows) continue;
 		float inverse = 1.0f / row[i].all.sum;
-		UNROLL for (int n = 0; n < D / 8; n++)
-			put(a, it, qr, group, head, n * 8 + 2 * t, all[(4 * n + 2 * i) * 256] * inverse, all[(4 * n + 2 * i + 1) * 256] * inverse);
+		UNROLL for (int m = 0; m < D / 8; m++)
+			put(a, it, qr, group, head, m * 8 + 2 * t, all[(4 * m + 2 * i) * 256] * inverse, all[(4 * m + 2 * i + 1) * 256] * inverse);
 	}
-	copy_wait<0>();
 }

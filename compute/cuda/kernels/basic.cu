@@ -3,8 +3,7 @@
 //
 // Packed activations are pieces of 8 rows and 16 bytes: 8 columns of 16-bit
 // numbers or 16 of 8-bit ones. That is what both ldmatrix and wgmma take.
-// 16-bit numbers lie as packed.cuh says; of 8-bit ones, all columns of 8 rows lie
-// side by side. Columns are padded with zeros to a multiple of 64.
+// They lie as packed.cuh says. Columns are padded with zeros to a multiple of 64.
 #include "packed.cuh"
 
 // block_sum adds over 256 threads; the order depends on nothing.
@@ -54,31 +53,42 @@ struct NormArgs {
 // norm is the RMS norm, after an addition if there is one: one block of threads
 // for each row. Rows up to 4096 columns stay in registers.
 KERNEL(256) void norm(NormArgs a) {
-	begin();
 	enum { held = 2 };
 	int row = blockx, cols = a.cols;
-	if (row >= a.step[STEP_ROWS]) return;
-	float *src = a.src + (u64)row * cols, *dst = a.dst ? a.dst + (u64)row * cols : 0;
 	bool whole = cols % 8 == 0;
-	float sum = 0, kept[held][8] = {}, w[8];
-	auto load = [&](float *v, int c) __attribute__((always_inline)) {
+	start_next();
+	int rows = a.step[STEP_ROWS];
+	float factors[held][8] = {}; // weights come while the kernel before still runs
+	UNROLL for (int n = 0; n < held; n++) {
+		int c = (n * 256 + threadx) * 8;
+		if (c < cols) load_eight(factors[n], a.w + c, cols - c, whole);
+	}
+	wait_before();
+	if (row >= rows) return;
+	float *src = a.src + (u64)row * cols, *dst = a.dst ? a.dst + (u64)row * cols : 0;
+	float sum = 0, kept[held][8] = {}, added[held][8] = {}, w[8];
+	auto load = [&](float *v, float *more, int c) __attribute__((always_inline)) {
 		load_eight(v, src + c, cols - c, whole);
+		if (a.add) load_eight(more, a.add + (u64)row * cols + c, cols - c, whole);
+	};
+	auto take = [&](float *v, const float *more, int c) __attribute__((always_inline)) {
 		if (a.add) {
-			load_eight(w, a.add + (u64)row * cols + c, cols - c, whole);
-			UNROLL for (int i = 0; i < 8; i++) v[i] += w[i];
+			UNROLL for (int i = 0; i < 8; i++) v[i] += more[i];
 			store_eight(src + c, v, cols - c, whole);
 		}
 		UNROLL for (int i = 0; i < 8; i++) sum = __builtin_fmaf(v[i], v[i], sum);
 	};
 	UNROLL for (int n = 0; n < held; n++)
-		if ((n * 256 + threadx) * 8 < cols) load(kept[n], (n * 256 + threadx) * 8);
+		if ((n * 256 + threadx) * 8 < cols) load(kept[n], added[n], (n * 256 + threadx) * 8);
+	UNROLL for (int n = 0; n < held; n++)
+		if ((n * 256 + threadx) * 8 < cols) take(kept[n], added[n], (n * 256 + threadx) * 8);
 	for (int c = (held * 256 + threadx) * 8; c < cols; c += 256 * 8) {
 		float v[8];
-		load(v, c);
+		load(v, w, c);
+		take(v, w, c);
 	}
 	float inverse = 1.0f / __builtin_sqrtf(block_sum(sum) / (float)cols + a.eps);
-	auto store = [&](float *v, int c) __attribute__((always_inline)) {
-		load_eight(w, a.w + c, cols - c, whole && c < cols);
+	auto store = [&](float *v, const float *w, int c) __attribute__((always_inline)) {
 		UNROLL for (int i = 0; i < 8; i++) v[i] = c + i < cols ? v[i] * inverse * (w[i] + a.offset) : 0;
 		if (dst) store_eight(dst + c, v, cols - c, whole && c < cols);
 		if (a.packed) a.packed[piece_of(row, a.rowTiles, c / 8)] = pack_eight(v, 0);
@@ -89,7 +99,7 @@ KERNEL(256) void norm(NormArgs a) {
 	};
 	UNROLL for (int n = 0; n < held; n++) {
 		int c = (n * 256 + threadx) * 8;
-		if (c < ROUND_UP(cols, 64)) store(kept[n], c);
+		if (c < ROUND_UP(cols, 64)) store(kept[n], factors[n], c);
 		if ((n * 256 + threadx / 32 * 32) * 8 < ROUND_UP(cols, 64)) quantize(kept[n], c);
 	}
 	for (int first = (held * 256 + threadx / 32 * 32) * 8; first < ROUND_UP(cols, 64); first += 256 * 8) {
@@ -97,7 +107,8 @@ KERNEL(256) void norm(NormArgs a) {
 		int c = first + threadx % 32 * 8;
 		if (c < ROUND_UP(cols, 64)) {
 			load_eight(v, src + c, cols - c, whole && c < cols);
-			store(v, c);
+			load_eight(w, a.w + c, cols - c, whole && c < cols);
+			store(v, w, c);
 		}
 		quantize(v, c);
 	}
@@ -119,7 +130,7 @@ KERNEL(256) void add(AddArgs a) {
 struct PackArgs {
 	const float *src, *up; // with up: act(src)·up
 	void *packed;
-	float *scales, *sums;
+	float *scales;
 	const int *count; // how many rows
 	const int *rows;  // which of src, -1 for zeros; null for all
 	int cols, kind;   // kind 1: half numbers, with a power of two for each row
@@ -196,12 +207,12 @@ KERNEL(256) void pack8(PackArgs a) {
 		int code = (int)(bits_of(v * inverse + 12582912.0f) & 0xff);
 		code = (int)(s8)code;
 		int sum = warp_sum(code);
-		u64 tile = (u64)(at / 8) * (padded / 16) + group * 2 + lane / 16;
-		((s8 *)a.packed)[(tile * 8 + at % 8) * 16 + lane % 16] = (s8)code;
+		u8 *unit = unit_of((u8 *)a.packed, at, a.rowTiles, group / 2);
+		unit[(group % 2 * 2 + lane / 16) * 128 + at % 8 * 16 + lane % 16] = (u8)code;
 		if (lane == 0) {
-			u64 i = ((u64)(at / 8) * (padded / 32) + group) * 8 + at % 8;
-			a.scales[i] = scale;
-			a.sums[i] = scale * (float)sum;
+			int i = group % 2 * 8 + at % 8;
+			((float *)(unit + UNIT_SCALES))[i] = scale;
+			((float *)(unit + UNIT_SUMS))[i] = scale * (float)sum;
 		}
 	}
 }

@@ -56,6 +56,13 @@ FORCE float score_of(u64 key) {
 	return float_of(order);
 }
 
+// load_now is a load that stays before those after it: the compiler would move it to where it is used.
+FORCE quad load_now(const quad *at) {
+	quad q;
+	asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at));
+	return q;
+}
+
 FORCE u64 least(u64 a, u64 b) { return a < b ? a : b; }
 
 FORCE u64 weight_at(const double *roots, double steps) {
@@ -96,6 +103,29 @@ struct row {
 			}
 			UNROLL for (int i = 0; i < AT_ONCE; i++) f(v[i], base + i * THREADS);
 		}
+	}
+
+	// best returns the least key of the thread's scores, all ones if there is none.
+	FORCE_MEMBER u64 best() const {
+		u64 key = ~0ull;
+		auto look = [&](float score, int index) __attribute__((always_inline)) {
+			score = score > GREATEST ? GREATEST : score;
+			if (score >= -GREATEST) key = least(key, key_of(score, index));
+		};
+		if (vocab % 4) { // otherwise every row begins at a multiple of 16 bytes
+			each(look);
+			return key;
+		}
+		for (int base = threadx; base < vocab / 4; base += AT_ONCE * THREADS) {
+			quad v[AT_ONCE];
+			UNROLL for (int i = 0; i < AT_ONCE; i++) v[i] = load_now((const quad *)scores + least(base + i * THREADS, vocab / 4 - 1));
+			UNROLL for (int i = 0; i < AT_ONCE; i++) {
+				int at = least(base + i * THREADS, vocab / 4 - 1) * 4;
+				look(float_of(v[i].x), at), look(float_of(v[i].y), at + 1);
+				look(float_of(v[i].z), at + 2), look(float_of(v[i].w), at + 3);
+			}
+		}
+		return key;
 	}
 
 	FORCE_MEMBER double steps(float score) const { return (peak - (double)score) * per_unit; }
@@ -222,11 +252,7 @@ KERNEL(THREADS) void choose(choose_args a) {
 	__shared__ bins buckets, inner;
 	const draw d = a.draws[blockx];
 	row r = {a.logits + (u64)blockx * a.vocab, a.roots, a.vocab, 0, d.per_unit, d.limit};
-	u64 best = ~0ull;
-	r.each([&](float score, int index) {
-		if (score >= -GREATEST) best = least(best, key_of(score, index));
-	});
-	best = best_of(best);
+	u64 best = best_of(r.best());
 	if (best == ~0ull || d.greedy || d.top_k == 1) {
 		if (threadx == 0) a.chosen[blockx] = best == ~0ull ? -1 : (int)(u32)best;
 		return;

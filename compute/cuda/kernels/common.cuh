@@ -27,6 +27,8 @@ struct __attribute__((aligned(8))) duo { u32 x, y; };
 #define gridy ((int)__nvvm_read_ptx_sreg_nctaid_y())
 
 FORCE void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
+// sync_some is a barrier of so many threads, with a number of its own.
+FORCE void sync_some(int number, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
 FORCE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 FORCE u32 bits_of(float v) { return __builtin_bit_cast(u32, v); }
@@ -124,21 +126,26 @@ FORCE void multiply_half(float *c, quad a, u32 b0, u32 b1) {
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
-// The exact product of 8-bit integers: a of 16x32 or 16x16, b of 32x8 or 16x8.
+// The exact product of 8-bit integers: a of 16x32 or 16x16, b of 32x8 or 16x8. Sums
+// begin with the bits of 1.5·2^23, so that as floats they are that much more than the
+// product, and a subtraction takes the place of a conversion, which is slower.
+#define INT_BITS 0x4b400000
+FORCE float float_sum(int c) { return float_of((u32)c) - 12582912.0f; }
 FORCE void multiply_ints(int *c, quad a, u32 b0, u32 b1) {
 	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
 		: "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-		: "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "r"(0));
+		: "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "r"(INT_BITS));
 }
 FORCE void multiply_ints(int *c, u32 a0, u32 a1, u32 b0) {
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
-		: "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]) : "r"(a0), "r"(a1), "r"(b0), "r"(0));
+		: "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]) : "r"(a0), "r"(a1), "r"(b0), "r"(INT_BITS));
 }
 
 // On Hopper a kernel may begin while the one before it still runs. start_next
 // lets the next one begin; until wait_before returns, nothing may be read or
 // written that another kernel writes. Every kernel waits before it ends, so that
-// all kernels before it are done then.
+// all kernels before it are done then. The data of a step may be read before, but for
+// its tokens: they come by a copy, which no kernel overtakes.
 FORCE void start_next() {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -2,38 +2,47 @@
 // linear16.cuh, fed by bulk copies.
 #pragma once
 #include "async90.cuh"
+#include "linear.cuh"
 
-// A block of threads computes 64 outputs at a time, 16 for each of four warps, for
-// NT tiles of 8 rows; of a pair, as many of both matrices. A fifth warp copies KS
+// A block of threads computes WM strips of 16 outputs at a time, one for each warp, for
+// NT tiles of 8 rows; of a pair, as many of both matrices. One warp more copies KS
 // records at a time through a ring of STAGES.
-template <int TYPE, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(const LinearArgs &a) {
+template <int TYPE, int WM, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(const LinearArgs &a) {
 	enum {
-		sides = PAIR ? 2 : 1, sideBytes = KS * GROUP_BYTES, rowsAt = sides * sideBytes, rowsBytes = NT * 1024,
-		stage = rowsAt + KS * rowsBytes
+		sides = PAIR ? 2 : 1, record = WM * 2048, sideBytes = KS * record, rowsAt = sides * sideBytes,
+		rowsBytes = NT * 1024, stage = rowsAt + KS * rowsBytes
 	};
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	start_next();
 	if (a.tiles) wait_before();
 	u32 base = shared_address(memory), full = shared_address(barriers), empty = full + 8 * STAGES;
-	open_barriers<STAGES>(full, 4);
+	open_barriers<STAGES>(full, WM);
 	int warp = threadx / 32, lane = threadx % 32, stages = (a.records + KS - 1) / KS, all = a.mtiles * a.ntiles;
-	if (warp == 4) {
+	if (warp == WM) {
 		int step = 0;
 		bool waited = false;
 		for (int id = blockx; id < all; id += gridx) {
 			Place p;
-			if (!place_at<64, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
+			if (!place_at<WM * 16, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
 			auto weights = [&](int k) __attribute__((always_inline)) {
 				int s = (step + k) % STAGES, n = least(KS, a.records - k * KS);
-				if (lane == 0) barrier_expect(full + 8 * s, n * (sides * GROUP_BYTES + rowsBytes));
+				if (lane == 0) barrier_expect(full + 8 * s, n * (sides * record + rowsBytes));
 				sync_warp();
-				if (lane < sides) copy_bulk(base + s * stage + lane * sideBytes,
-					(lane ? p.up : p.w) + record16_at(p.strip, a.records, k * KS), n * GROUP_BYTES, full + 8 * s);
+				if constexpr (WM == 4) { // records lie side by side
+					if (lane < sides) copy_bulk(base + s * stage + lane * sideBytes,
+						(lane ? p.up : p.w) + record16_at(p.strip, a.records, k * KS), n * record, full + 8 * s);
+				} else {
+					if (lane < sides * KS && lane % KS < n) copy_bulk(base + s * stage + lane * record,
+						(lane < KS ? p.w : p.up) + record16_at(p.strip, a.records, k * KS + lane % KS), record, full + 8 * s);
+				}
 			};
+			// What all records of a stage have of the rows lies side by side if the tile has all rows.
 			auto rows = [&](int k) __attribute__((always_inline)) {
 				int s = (step + k) % STAGES, n = least(KS, a.records - k * KS);
-				if (lane < n) copy_bulk(base + s * stage + rowsAt + lane * rowsBytes,
+				if (a.rowTiles == NT) {
+					if (lane == 0) copy_bulk(base + s * stage + rowsAt, a.x + (u64)k * KS * rowsBytes, n * rowsBytes, full + 8 * s);
+				} else if (lane < n) copy_bulk(base + s * stage + rowsAt + lane * rowsBytes,
 					a.x + ((u64)(k * KS + lane) * a.rowTiles + p.row / 8) * 1024, rowsBytes, full + 8 * s);
 			};
 			int early = 0; // stages whose weights come while the kernel before still runs
@@ -59,7 +68,7 @@ template <int TYPE, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(cons
 	int step = 0;
 	for (int id = blockx; id < all; id += gridx) {
 		Place p;
-		if (!place_at<64, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
+		if (!place_at<WM * 16, NT * 8, PAIR>(a, id % a.mtiles, id / a.mtiles, &p)) break;
 		float sums[sides][NT][4] = {};
 		// multiply adds 32 columns.
 		auto multiply = [&](u32 w, u32 x) __attribute__((always_inline)) {
@@ -79,10 +88,10 @@ template <int TYPE, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(cons
 			u32 w = left_at(base + s * stage + warp * 2048), x = base + s * stage + rowsAt + lane * 16;
 			if ((k + 1) * KS <= a.records) {
 				UNROLL for (int half = 0; half < 2 * KS; half++)
-					multiply(w + half / 2 * GROUP_BYTES + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
+					multiply(w + half / 2 * record + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
 			} else {
 				for (int half = 0; half < (a.records - k * KS) * 2; half++)
-					multiply(w + half / 2 * GROUP_BYTES + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
+					multiply(w + half / 2 * record + half % 2 * 512, x + half / 2 * rowsBytes + half % 2 * 512);
 			}
 			sync_warp();
 			if (lane == 0) barrier_arrive(empty + 8 * s);
@@ -95,7 +104,7 @@ template <int TYPE, int NT, int STAGES, int KS, bool PAIR> FORCE void few90(cons
 	}
 }
 
-#define FEW90(name, type, nt, stages, ks) \
-	KERNEL(160) void name(LinearArgs a) { few90<type, nt, stages, ks, false>(a); }
-#define PAIR90(name, type, nt, stages, ks) \
-	KERNEL(160) void name(LinearArgs a) { few90<type, nt, stages, ks, true>(a); }
+#define FEW90(name, type, wm, nt, stages, ks) \
+	KERNEL(wm * 32 + 32) void name(LinearArgs a) { few90<type, wm, nt, stages, ks, false>(a); }
+#define PAIR90(name, type, wm, nt, stages, ks) \
+	KERNEL(wm * 32 + 32) void name(LinearArgs a) { few90<type, wm, nt, stages, ks, true>(a); }

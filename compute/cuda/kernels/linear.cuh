@@ -18,11 +18,11 @@ struct LinearJob {
 
 struct LinearArgs {
 	const u8 *x;
-	const float *scales, *sums; // of x
-	const int *count;           // rows of x
-	const int *tiles;           // the expert of each tile of rows; null without
-	u16 *hidden;                // of a pair: where act(job 0)·job 1 goes as packed bfloat16
-	int records;                // of one strip
+	const float *scales; // of rows of half numbers
+	const int *count;    // rows of x
+	const int *tiles;    // the expert of each tile of rows; null without
+	u16 *hidden;         // of a pair: where act(job 0)·job 1 goes as packed bfloat16
+	int records;         // of one strip
 	int jobs, mtiles, ntiles;
 	int rowTiles; // eights of rows in x and hidden
 	int act;

@@ -4,6 +4,7 @@
 #pragma once
 #include "async90.cuh"
 #include "group90.cuh"
+#include "linear.cuh"
 
 // c += a·b with a of 64x16 and b of 16x128 in shared memory.
 template <int TYPE> FORCE void multiply_group_128(float *c, u64 a, u64 b) {

@@ -1,4 +1,4 @@
 // Products of Q4_K matrices on Hopper.
 #include "quant90.cuh"
 
-QUANT90(q4_k, Q4_K, 8, 6, 4, 3, 1, 1)
+QUANT90(q4_k, Q4_K, 4, 3, 3, 2, 2, 3, 4, 1, 1, 1)

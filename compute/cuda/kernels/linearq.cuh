@@ -1,8 +1,17 @@
 // Products of quantized matrices with rows quantized to 8 bits. The sums of
 // integers over a group of columns are exact; they are scaled and added group
-// by group, in the order of the columns.
+// by group, in the order of the columns. Each quarter of the columns has a sum of its
+// own, and these are added in their order, so that four warps can share a strip.
 #pragma once
 #include "linear.cuh"
+
+#define QUARTERS 4
+FORCE int quarter_at(int records, int quarter) { return quarter * records / QUARTERS; }
+
+// unite adds the sums of a quarter to those before it.
+template <int NT> FORCE void unite_quarter(float (*all)[4], float (*sums)[4]) {
+	UNROLL for (int n = 0; n < NT; n++) UNROLL for (int i = 0; i < 4; i++) all[n][i] += sums[n][i], sums[n][i] = 0;
+}
 
 // The bits of four codes, spread over the bytes of a word, as their fifth bits.
 FORCE u32 fifth_bits(u32 bits) { return (bits & 1) << 4 | (bits & 2) << 11 | (bits & 4) << 18 | (bits & 8) << 25; }
@@ -73,25 +82,26 @@ template <int TYPE> struct Scales {
 };
 
 FORCE void scaled(float *sum, const int *c, float d0, float d1, const float *xs) {
-	sum[0] = __builtin_fmaf((float)c[0], d0 * xs[0], sum[0]);
-	sum[1] = __builtin_fmaf((float)c[1], d0 * xs[1], sum[1]);
-	sum[2] = __builtin_fmaf((float)c[2], d1 * xs[0], sum[2]);
-	sum[3] = __builtin_fmaf((float)c[3], d1 * xs[1], sum[3]);
+	sum[0] = __builtin_fmaf(float_sum(c[0]), d0 * xs[0], sum[0]);
+	sum[1] = __builtin_fmaf(float_sum(c[1]), d0 * xs[1], sum[1]);
+	sum[2] = __builtin_fmaf(float_sum(c[2]), d1 * xs[0], sum[2]);
+	sum[3] = __builtin_fmaf(float_sum(c[3]), d1 * xs[1], sum[3]);
 }
 
 // multiply_record adds what one record of 16 outputs contributes to NT tiles of
-// rows, whose codes, scales and sums lie STRIDE records apart.
-template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)[4], const u8 *record, const u8 *rows, const u8 *scales, const u8 *minima) {
+// rows, of ALL that lie side by side.
+template <int TYPE, int NT, int ALL> FORCE void multiply_record(float (*sums)[4], const u8 *record, const u8 *rows) {
 	typedef Layout<TYPE> L;
-	enum { groups = L::rec / 32, tileBytes = L::rec * 8 * STRIDE, scaleBytes = groups * 32 * STRIDE };
+	enum { groups = L::rec / 32 };
 	const bool hasMin = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
 	int lane = threadx % 32, g = lane / 4, t = lane % 4;
 	Scales<TYPE> upper, lower;
 	upper.load(record, g);
 	lower.load(record, g + 8);
 	UNROLL for (int sub = 0; sub < groups / 2; sub++) {
+		const u8 *unit = rows + sub * (ALL * UNIT_BYTES);
 		quad right[NT];
-		UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(rows + n * tileBytes + sub * 512 + lane * 16));
+		UNROLL for (int n = 0; n < NT; n++) right[n] = load_matrices(shared_address(unit + n * UNIT_BYTES + lane * 16));
 		UNROLL for (int half = 0; half < 2; half++) {
 			int j = sub * 2 + half;
 			quad left = codes<TYPE>(record, j, lane);
@@ -100,7 +110,7 @@ template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)
 			if (TYPE == Q6_K) t0 = upper.of(record, g, 2 * j + 1), t1 = lower.of(record, g + 8, 2 * j + 1);
 			UNROLL for (int n = 0; n < NT; n++) {
 				u32 b0 = half ? right[n].z : right[n].x, b1 = half ? right[n].w : right[n].y;
-				const float *xs = (const float *)(scales + n * scaleBytes) + j * 8 + 2 * t;
+				const float *xs = (const float *)(unit + n * UNIT_BYTES + UNIT_SCALES) + half * 8 + 2 * t;
 				int c[4];
 				if (TYPE == Q6_K) {
 					multiply_ints(c, left.x, left.y, b0);
@@ -112,7 +122,7 @@ template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)
 					scaled(sums[n], c, s0.d, s1.d, xs);
 				}
 				if (hasMin) {
-					const float *xm = (const float *)(minima + n * scaleBytes) + j * 8 + 2 * t;
+					const float *xm = xs + (UNIT_SUMS - UNIT_SCALES) / 4;
 					sums[n][0] = __builtin_fmaf(s0.m, xm[0], sums[n][0]);
 					sums[n][1] = __builtin_fmaf(s0.m, xm[1], sums[n][1]);
 					sums[n][2] = __builtin_fmaf(s1.m, xm[0], sums[n][2]);
@@ -128,11 +138,9 @@ template <int TYPE, int NT, int STRIDE> FORCE void multiply_record(float (*sums)
 template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearArgs &a) {
 	typedef Layout<TYPE> L;
 	enum {
-		threads = WM * 32, groups = L::rec / 32, chunks = L::bytes / 16,
-		tileBytes = L::rec * 8, scaleBytes = groups * 32,
-		xAt = WM * L::bytes, scalesAt = xAt + NT * tileBytes, sumsAt = scalesAt + NT * scaleBytes, stage = sumsAt + NT * scaleBytes
+		threads = WM * 32, chunks = L::bytes / 16, units = L::rec / 64, pieces = UNIT_BYTES / 16,
+		xAt = WM * L::bytes, stage = xAt + units * NT * UNIT_BYTES
 	};
-	const bool hasMin = TYPE == Q4_1 || TYPE == Q5_1 || TYPE == Q4_K || TYPE == Q5_K;
 	extern __shared__ __attribute__((aligned(16))) u8 ring[];
 	Place p;
 	if (!place<WM * 16, NT * 8>(a, &p)) return;
@@ -144,33 +152,33 @@ template <int TYPE, int WM, int NT, int STAGES> FORCE void linearq(const LinearA
 		u32 to = base + k % STAGES * stage;
 		for (int c = threadx; c < WM * chunks; c += threads)
 			copy_async(to + c * 16, p.w + ((u64)least(p.strip + c / chunks, lastStrip) * a.records + k) * L::bytes + c % chunks * 16);
-		for (int c = threadx; c < NT * tileBytes / 16; c += threads) {
-			int tile = least(p.row / 8 + c / (tileBytes / 16), lastTile);
-			copy_async(to + xAt + c * 16, a.x + ((u64)tile * a.records + k) * tileBytes + c % (tileBytes / 16) * 16);
-		}
-		for (int c = threadx; c < NT * scaleBytes / 16; c += threads) {
-			int tile = least(p.row / 8 + c / (scaleBytes / 16), lastTile);
-			u64 from = ((u64)tile * a.records + k) * scaleBytes + c % (scaleBytes / 16) * 16;
-			copy_async(to + scalesAt + c * 16, (const u8 *)a.scales + from);
-			if (hasMin) copy_async(to + sumsAt + c * 16, (const u8 *)a.sums + from);
+		for (int c = threadx; c < units * NT * pieces; c += threads) {
+			int unit = k * units + c / (NT * pieces), tile = least(p.row / 8 + c / pieces % NT, lastTile);
+			copy_async(to + xAt + c * 16, a.x + ((u64)unit * a.rowTiles + tile) * UNIT_BYTES + c % pieces * 16);
 		}
 	};
 
-	float sums[NT][4] = {};
+	float all[NT][4] = {}, sums[NT][4] = {};
 	UNROLL for (int k = 0; k < STAGES - 1; k++) {
 		if (k < a.records) load(k);
 		copy_commit();
 	}
+	int quarter = 1;
 	for (int k = 0; k < a.records; k++) {
 		copy_wait<STAGES - 2>();
 		sync_block();
 		if (k + STAGES - 1 < a.records) load(k + STAGES - 1);
 		copy_commit();
+		if (k >= quarter_at(a.records, quarter)) {
+			unite_quarter<NT>(all, sums);
+			while (k >= quarter_at(a.records, quarter)) quarter++;
+		}
 		const u8 *at = ring + k % STAGES * stage;
-		multiply_record<TYPE, NT, 1>(sums, at + warp * L::bytes, at + xAt, at + scalesAt, at + sumsAt);
+		multiply_record<TYPE, NT, NT>(sums, at + warp * L::bytes, at + xAt);
 	}
 	copy_wait<0>();
-	UNROLL for (int n = 0; n < NT; n++) store_tile(p, sums[n], (p.strip + warp) * 16, p.row + n * 8, 0);
+	unite_quarter<NT>(all, sums);
+	UNROLL for (int n = 0; n < NT; n++) store_tile(p, all[n], (p.strip + warp) * 16, p.row + n * 8, 0);
 }
 
 #define LINEARQ(name, type, few, many) \

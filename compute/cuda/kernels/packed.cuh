@@ -27,13 +27,20 @@ FORCE quad pack_eight(const float *v, int kind) {
 	return q;
 }
 
-// Codes are rows quantized to 8 bits in groups of 32 columns: in tiles of 8 rows
-// pieces of 16 columns, and of each group and row its scale and the sum of what the codes stand for.
+// Codes are rows quantized to 8 bits in groups of 32 columns. 64 columns of 8 rows are
+// a unit: pieces of 16 columns, then of both groups and each row the scale, then the
+// sum of what the codes stand for. Units lie as 16-bit rows do, all rows side by side.
+#define UNIT_BYTES 640
+#define UNIT_SCALES 512
+#define UNIT_SUMS 576
 struct Codes {
-	s8 *packed;
-	float *scales, *sums;
-	int groups; // of a row, of which 64 columns have two
+	u8 *packed;
+	int rowTiles; // eights of rows
 };
+
+FORCE u8 *unit_of(u8 *packed, int row, int rowTiles, int unit) {
+	return packed + ((u64)unit * rowTiles + row / 8) * UNIT_BYTES;
+}
 
 // put_codes quantizes eight columns of a row; four lanes side by side have a group.
 // All lanes of a warp call it.
@@ -58,9 +65,10 @@ FORCE void put_codes(const Codes &c, int row, int eight, const float *v, bool th
 	sum += shuffle_xor(sum, 1);
 	sum += shuffle_xor(sum, 2);
 	if (!there) return;
-	*(duo *)(c.packed + (((u64)(row / 8) * (c.groups * 2) + eight / 2) * 8 + row % 8) * 16 + eight % 2 * 8) = {words[0], words[1]};
+	u8 *unit = unit_of(c.packed, row, c.rowTiles, eight / 8);
+	*(duo *)(unit + eight % 8 / 2 * 128 + row % 8 * 16 + eight % 2 * 8) = {words[0], words[1]};
 	if (threadx % 4 > 0) return;
-	u64 at = ((u64)(row / 8) * c.groups + eight / 4) * 8 + row % 8;
-	c.scales[at] = scale;
-	c.sums[at] = scale * (float)sum;
+	int at = eight % 8 / 4 * 8 + row % 8;
+	((float *)(unit + UNIT_SCALES))[at] = scale;
+	((float *)(unit + UNIT_SUMS))[at] = scale * (float)sum;
 }

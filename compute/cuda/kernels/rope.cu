@@ -113,51 +113,64 @@ FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *a
 	}
 }
 
+// turn loads a head of a row, normed and turned, lane by lane: queries come first, then
+// keys, then values. at are the columns of v, -1 for none. It returns where the head lies.
+FORCE float *turn(const RopeArgs &a, int row, int head, float *v, int *at) {
+	int lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
+	int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
+	int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
+	float *x = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
+	const float *w = what == 0 ? a.qnorm : what == 1 ? a.knorm : 0, *turns = a.angles + (u64)row * a.stride * 2;
+	float factors[2 * PAIRS], angle[2 * PAIRS];
+	UNROLL for (int i = 0; i < PAIRS; i++) { // all that is needed is loaded before anything is waited for
+		int pair = lane + 32 * i, first = 2 * pair, second = 2 * pair + 1;
+		if (pair < a.half && !a.interleaved) first = pair, second = pair + a.half;
+		bool there = pair < dim / 2, turned = there && what < 2 && pair < a.half;
+		at[2 * i] = there ? first : -1;
+		at[2 * i + 1] = there ? second : -1;
+		v[2 * i] = there ? x[first] : 0;
+		v[2 * i + 1] = there ? x[second] : 0;
+		factors[2 * i] = there && w ? w[first] : 0;
+		factors[2 * i + 1] = there && w ? w[second] : 0;
+		angle[2 * i] = turned ? turns[2 * pair] : 1;
+		angle[2 * i + 1] = turned ? turns[2 * pair + 1] : 0;
+	}
+	if (w) {
+		float sum = 0;
+		UNROLL for (int i = 0; i < 2 * PAIRS; i++) sum = __builtin_fmaf(v[i], v[i], sum);
+		float inverse = 1.0f / __builtin_sqrtf(warp_sum(sum) / (float)dim + a.eps);
+		UNROLL for (int i = 0; i < 2 * PAIRS; i++)
+			if (at[i] >= 0) v[i] = v[i] * inverse * (factors[i] + a.offset);
+	}
+	UNROLL for (int i = 0; i < PAIRS; i++) {
+		int pair = lane + 32 * i;
+		if (what == 2 || pair >= dim / 2 || pair >= a.half) continue;
+		float c = angle[2 * i], s = angle[2 * i + 1], l = v[2 * i], r = v[2 * i + 1];
+		v[2 * i] = l * c - r * s;
+		v[2 * i + 1] = r * c + l * s;
+	}
+	return x;
+}
+
 // rope_store norms and turns queries and keys and keeps keys and values: one warp
 // for each head of a row.
 KERNEL(256) void rope_store(RopeArgs a) {
-	begin();
-	int row = blockx, lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
-	if (row >= a.step[STEP_ROWS]) return;
-	int slot = a.step[a.step[AT_SLOTS] + row], block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
-	const float *turns = a.angles + (u64)row * a.stride * 2;
+	start_next();
+	int row = blockx, kv = a.pool.heads;
+	bool there = row < a.step[STEP_ROWS];
+	int slot = there ? a.step[a.step[AT_SLOTS] + row] : 0, block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
+	wait_before();
+	if (!there) return;
 	for (int head = blocky * 8 + threadx / 32; head < a.queries + 2 * kv; head += gridy * 8) {
-		int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
-		int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
-		float *x = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
-		const float *w = what == 0 ? a.qnorm : what == 1 ? a.knorm : 0;
 		float v[2 * PAIRS];
 		int at[2 * PAIRS];
-		UNROLL for (int i = 0; i < PAIRS; i++) {
-			int pair = lane + 32 * i, first = 2 * pair, second = 2 * pair + 1;
-			if (pair < a.half && !a.interleaved) first = pair, second = pair + a.half;
-			bool there = pair < dim / 2;
-			at[2 * i] = there ? first : -1;
-			at[2 * i + 1] = there ? second : -1;
-			v[2 * i] = there ? x[first] : 0;
-			v[2 * i + 1] = there ? x[second] : 0;
-		}
-		if (w) {
-			float sum = 0;
-			UNROLL for (int i = 0; i < 2 * PAIRS; i++) sum = __builtin_fmaf(v[i], v[i], sum);
-			float inverse = 1.0f / __builtin_sqrtf(warp_sum(sum) / (float)dim + a.eps);
+		float *x = turn(a, row, head, v, at);
+		if (head < a.queries + kv) {
 			UNROLL for (int i = 0; i < 2 * PAIRS; i++)
-				if (at[i] >= 0) v[i] = v[i] * inverse * (w[at[i]] + a.offset);
+				if (at[i] >= 0) x[at[i]] = v[i];
 		}
-		if (what < 2) {
-			UNROLL for (int i = 0; i < PAIRS; i++) {
-				int pair = lane + 32 * i;
-				if (pair >= dim / 2) continue;
-				if (pair < a.half) {
-					float c = turns[2 * pair], s = turns[2 * pair + 1], l = v[2 * i], r = v[2 * i + 1];
-					v[2 * i] = l * c - r * s;
-					v[2 * i + 1] = r * c + l * s;
-				}
-				x[at[2 * i]] = v[2 * i];
-				x[at[2 * i + 1]] = v[2 * i + 1];
-			}
-		}
-		if (what > 0) keep(a.pool, pool_part(a.pool, block, a.layer, what - 1, h), token, v, at, lane);
+		int part = head - a.queries; // keys, then values
+		if (part >= 0) keep(a.pool, pool_part(a.pool, block, a.layer, part / kv, part % kv), token, v, at, threadx % 32);
 	}
 }
 
@@ -170,30 +183,42 @@ struct CombineArgs {
 	int queries, dim, rowTiles;
 };
 
-// A union is a row of few query rows, and where its partial results are; none
+// A Union is a row of few query rows, and where its partial results are; none
 // if attend has completed it.
-enum CombineField { COMBINE_ROW, COMBINE_FIRST, COMBINE_STRIDE, COMBINE_COUNT, COMBINE_FIELDS };
+struct Union { int row, first, stride, count; };
 
 // unite sets v to eight columns of a head of a row, united as attend does it.
-FORCE void unite(const CombineArgs &a, const int *c, int head, int at, float *v) {
+FORCE void unite(const CombineArgs &a, const Union &c, int head, int at, float *v) {
 	State all = {0, 0};
 	bool begun = false;
-	int count = c[COMBINE_COUNT], first = c[COMBINE_FIRST], stride = c[COMBINE_STRIDE];
-	for (int i = 0; i < count; i++) {
-		u64 index = (u64)(first + i * stride) * a.queries + head;
-		State part = {a.states[2 * index], a.states[2 * index + 1]};
-		const float *from = a.partials + index * a.dim + at;
-		float next[8], left, right;
-		UNROLL for (int j = 0; j < 8; j++) next[j] = at + j < a.dim ? from[j] : 0;
-		if (part.sum == 0) continue;
-		if (begun) {
-			merge(&all, part, &left, &right);
-			UNROLL for (int j = 0; j < 8; j++) v[j] = __builtin_fmaf(v[j], left, next[j] * right);
-		} else {
-			all = part;
-			UNROLL for (int j = 0; j < 8; j++) v[j] = next[j];
+	enum { atOnce = 4 };
+	bool whole = a.dim % 8 == 0;
+	for (int i = 0; i < c.count; i += atOnce) {
+		State part[atOnce];
+		float next[atOnce][8], left, right;
+		UNROLL for (int k = 0; k < atOnce; k++) {
+			u64 index = (u64)(c.first + least(i + k, c.count - 1) * c.stride) * a.queries + head;
+			part[k] = {a.states[2 * index], a.states[2 * index + 1]};
+			const float *from = a.partials + index * a.dim + at;
+			if (whole) {
+				quad x = ((const quad *)from)[0], y = ((const quad *)from)[1];
+				next[k][0] = float_of(x.x), next[k][1] = float_of(x.y), next[k][2] = float_of(x.z), next[k][3] = float_of(x.w);
+				next[k][4] = float_of(y.x), next[k][5] = float_of(y.y), next[k][6] = float_of(y.z), next[k][7] = float_of(y.w);
+			} else {
+				UNROLL for (int j = 0; j < 8; j++) next[k][j] = at + j < a.dim ? from[j] : 0;
+			}
 		}
-		begun = true;
+		UNROLL for (int k = 0; k < atOnce; k++) {
+			if (i + k >= c.count || part[k].sum == 0) continue;
+			if (begun) {
+				merge(&all, part[k], &left, &right);
+				UNROLL for (int j = 0; j < 8; j++) v[j] = __builtin_fmaf(v[j], left, next[k][j] * right);
+			} else {
+				all = part[k];
+				UNROLL for (int j = 0; j < 8; j++) v[j] = next[k][j];
+			}
+			begun = true;
+		}
 	}
 	float inverse = 1.0f / all.sum;
 	UNROLL for (int j = 0; j < 8; j++) v[j] = v[j] * inverse;
@@ -202,13 +227,16 @@ FORCE void unite(const CombineArgs &a, const int *c, int head, int at, float *v)
 // combine unites the partial results of a row and packs it for the next product: a
 // thread for eight columns of a head. Rows are packed if all columns are whole pieces.
 KERNEL(128) void combine(CombineArgs a) {
-	begin();
-	if (blockx >= a.step[STEP_COMBINES]) return;
-	const int *c = a.step + a.step[AT_COMBINES] + blockx * COMBINE_FIELDS;
+	start_next();
+	bool there = blockx < a.step[STEP_COMBINES];
+	Union c = {0, 0, 0, 0};
+	if (there) c = ((const Union *)(a.step + a.step[AT_COMBINES]))[blockx];
 	int eights = (a.dim + 7) / 8, piece = blocky * 128 + threadx, head = piece / eights, at = piece % eights * 8;
-	int row = c[COMBINE_ROW];
+	int row = c.row;
 	float v[8] = {};
-	if (c[COMBINE_COUNT] == 0) {
+	wait_before();
+	if (!there) return;
+	if (c.count == 0) {
 		if (!a.codes.packed) return;
 		if (head < a.queries) UNROLL for (int i = 0; i < 8; i++) v[i] = a.dst[((u64)row * a.queries + head) * a.dim + at + i];
 		put_codes(a.codes, row, piece, v, head < a.queries);
