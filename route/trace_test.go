@@ -21,7 +21,8 @@ import (
 	"parley/route/kvindex"
 )
 
-var otherTrace = flag.String("trace", "", "a compressed trace in Mooncake's format, to be replayed beside the others")
+// otherTrace has a name that go test does not take for itself: its -trace writes the file.
+var otherTrace = flag.String("replay", "", "a compressed trace in Mooncake's format, to be replayed beside the others")
 
 const traceTokens = 512
 
@@ -372,7 +373,7 @@ func TestOtherSharing(t *testing.T) {
 // TestTraceOfYours replays the trace that the flag names.
 func TestTraceOfYours(t *testing.T) {
 	if *otherTrace == "" {
-		t.Skip("needs -trace FILE: it is for traces of your own")
+		t.Skip("needs -replay FILE: it is for traces of your own")
 	}
 	uses := readTrace(t, *otherTrace)
 	for _, f := range fleets {

@@ -175,6 +175,7 @@ func readMessage(v value) (Message, error) {
 	f.text("reasoning", &m.Reasoning)
 	f.text("reasoning_content", &m.Reasoning)
 	f.with("content", m.readContent)
+	f.with("refusal", m.readRefusal)
 	f.with("tool_calls", m.readToolCalls)
 	f.object("function_call", func(call *fields) { m.addCall("", call) })
 	if !m.HasContent && len(m.ToolCalls) == 0 {
@@ -206,6 +207,17 @@ func (m *Message) readContent(v value) error {
 	}
 	m.HasContent = len(texts) > 0 // an empty list is how some clients spell null
 	m.Content = strings.Join(texts, "\n")
+	return nil
+}
+
+// readRefusal takes a refusal as it stands in answers, in the place of a content of null.
+func (m *Message) readRefusal(v value) error {
+	switch {
+	case !v.isString():
+		return v.wrongType("a string")
+	case m.Role == "assistant" && !m.HasContent:
+		m.Content, m.HasContent = unquote(v.raw), true
+	}
 	return nil
 }
 
