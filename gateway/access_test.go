@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/gateway/admin"
+	"parley/gateway/exchange"
 	"parley/gateway/tenant"
 )
 
@@ -199,7 +200,7 @@ func TestFleetRoutesAreTheGateways(t *testing.T) {
 // proxy in the log of a request with a wrong key.
 func TestRefusalsAreLoggedWithTheirOrigin(t *testing.T) {
 	s, rig := startGuarded(t, &worker{}, newStoreName(t), func(c *Config) {
-		c.TrustedProxies = must(ParseProxies("127.0.0.0/8"))(t)
+		c.TrustedProxies = must(exchange.ParseProxies("127.0.0.0/8"))(t)
 	})
 	rig.key(tenant.NewKey{Admin: true})
 	s.askHere("POST", "/v1/chat/completions",

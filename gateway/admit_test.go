@@ -31,7 +31,7 @@ func narrow(c *Config) { c.Admission.Queue.Hold = time.Nanosecond }
 
 // byKey tells tenants and tiers apart by their key, such as "pro-anna".
 func byKey(c *call) (tenant.Identity, error) {
-	key := strings.TrimPrefix(c.request.Header.Get("Authorization"), "Bearer ")
+	key := strings.TrimPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	tier, _, _ := strings.Cut(key, "-")
 	for class := range parley.Class(parley.Classes) {
 		if class.String() == tier {

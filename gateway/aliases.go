@@ -47,7 +47,7 @@ func (c *call) model(name string) (*model, error) {
 	if name == "" {
 		return c.defaultModel()
 	}
-	if m := g.modelNamed(name, c.identity.Tier); m != nil && c.identity.MayUse(name, m.ID) {
+	if m := g.modelNamed(name, c.Identity.Tier); m != nil && c.Identity.MayUse(name, m.ID) {
 		return m, nil
 	}
 	return nil, openai.ModelNotFound(name)
@@ -65,7 +65,7 @@ func (c *call) defaultModel() (*model, error) {
 		return m, nil
 	}
 	for _, m := range g.served() {
-		if c.identity.MayUse(m.ID) {
+		if c.Identity.MayUse(m.ID) {
 			return m, nil
 		}
 	}

@@ -14,9 +14,8 @@ import (
 // record, so that what it costs is counted and the client's record stays its own.
 func (c *call) aside(ctx context.Context, what string) *call {
 	beside := *c
-	beside.record = c.record.Beside(what)
-	beside.request = c.request.WithContext(ctx)
-	beside.stream, beside.beside = nil, true
+	beside.Exchange = c.Alone(ctx, c.Record.Beside(what))
+	beside.beside = true
 	beside.bill, beside.bills = nil, 0
 	return &beside
 }
@@ -32,7 +31,7 @@ func (c *call) ask(m *model, task, text string, maxTokens int) (string, parley.U
 		return "", parley.Usage{}, err
 	}
 	defer stop()
-	choices, err := a.Collect(c.request.Context())
+	choices, err := a.Collect(c.Request.Context())
 	if err != nil {
 		return "", parley.Usage{}, err
 	}
@@ -59,7 +58,7 @@ func (t *turn) titleLater() {
 	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
 	err := g.keeper.detached(func() {
 		defer cancel(nil)
-		if err := g.title(alone, m, owner, id, asked, text); err != nil && alone.request.Context().Err() == nil {
+		if err := g.title(alone, m, owner, id, asked, text); err != nil && alone.Request.Context().Err() == nil {
 			g.config.Log.Warn("no title was written", "conversation", id, "error", err)
 		}
 	})
@@ -71,7 +70,7 @@ func (t *turn) titleLater() {
 // title names a conversation that began with what was asked, and of which text
 // is an excerpt.
 func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, text string) error {
-	c := alone.aside(alone.request.Context(), "title")
+	c := alone.aside(alone.Request.Context(), "title")
 	var said string
 	var err error
 	if !m.Demo { // which would make one up
@@ -88,7 +87,7 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, tex
 	if title == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), storeWait)
+	ctx, cancel := context.WithTimeout(c.Request.Context(), storeWait)
 	defer cancel()
 	now, err := g.keeper.store.Conversation(ctx, owner, id)
 	if err != nil || now.Title != "" { // the user was faster

@@ -3,24 +3,15 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
-	"parley"
 	"parley/gateway/audit"
 )
 
 // auditWait bounds the writing of one entry of the audit log.
 const auditWait = 5 * time.Second
-
-// A change is what a handler says of the change it made, for the audit log.
-type change struct {
-	target        string
-	before, after json.RawMessage
-}
 
 // auditActions names what operator routes change. A test walks the route table
 // and wants a name for each that is not only read.
@@ -68,63 +59,42 @@ func auditAction(method, route string) string {
 // audited reports whether a call belongs in the audit log: it asks for a change
 // of the server.
 func (c *call) audited() bool {
-	changes := c.request.Method != http.MethodGet && c.request.Method != http.MethodHead
+	changes := c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead
 	return changes && c.access.operates()
-}
-
-// changes notes for the audit log what a call changed: the id of the object,
-// and the object before and after, either of which may be nil. They must hold
-// no secrets.
-func (c *call) changes(target string, before, after any) {
-	c.change = change{target: target, before: auditJSON(before), after: auditJSON(after)}
-}
-
-// auditBytesMax bounds what an entry keeps of an object.
-const auditBytesMax = 64 << 10
-
-func auditJSON(v any) json.RawMessage {
-	if v == nil {
-		return nil
-	}
-	text, err := json.Marshal(v)
-	if err != nil || len(text) > auditBytesMax {
-		text = json.RawMessage(`{"omitted":` + strconv.Itoa(len(text)) + `}`)
-	}
-	return text
 }
 
 // audit has what becomes of a call written into the audit log before the first
 // byte of the answer leaves, also if the call fails.
 func (g *Gateway) audit(c *call) {
 	if g.config.Audit != nil && c.audited() {
-		c.response.beforeStatus = func(status int) { g.appendAudit(c, status) }
+		c.Response.BeforeStatus = func(status int) { g.appendAudit(c, status) }
 	}
 }
 
 func (g *Gateway) appendAudit(c *call, status int) {
-	action := auditAction(c.request.Method, c.record.Route)
+	action := auditAction(c.Request.Method, c.Record.Route)
 	entry := audit.Entry{
 		At:      g.config.Now(),
 		Action:  action,
-		Target:  cmp.Or(c.change.target, c.values["key"], c.values["user"], c.values["name"], c.values["project"]),
+		Target:  cmp.Or(c.Change.Target, c.Values["key"], c.Values["user"], c.Values["name"], c.Values["project"]),
 		Actor:   actorOf(c),
-		Remote:  c.remote(),
-		Request: c.record.ID,
+		Remote:  c.Remote(),
+		Request: c.Record.ID,
 		Status:  status,
-		Before:  c.change.before,
-		After:   c.change.after,
+		Before:  c.Change.Before,
+		After:   c.Change.After,
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), auditWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditWait)
 	defer cancel()
 	if err := g.config.Audit.Append(ctx, entry); err != nil {
 		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it",
-			"id", c.record.ID, "error", err)
+			"id", c.Record.ID, "error", err)
 	}
 }
 
 // actorOf says who makes a call, for the audit log.
 func actorOf(c *call) audit.Actor {
-	who := &c.identity
+	who := &c.Identity
 	switch {
 	case who.Key != "":
 		return audit.Actor{Kind: audit.APIKey, Organization: who.Organization, User: who.User, Key: who.Key}
@@ -132,86 +102,6 @@ func actorOf(c *call) audit.Actor {
 		return audit.Actor{Kind: audit.OperateToken}
 	}
 	return audit.Actor{Kind: audit.LocalToken, Organization: who.Organization, User: who.User}
-}
-
-// remote returns the client's address for logs; empty if addresses are not recorded.
-func (c *call) remote() string {
-	if c.gateway.config.NoAddresses {
-		return ""
-	}
-	if a := c.clientAddr(); a.IsValid() {
-		return a.String()
-	}
-	return ""
-}
-
-// auditPage is how many entries a page has if the client does not say.
-const auditPage, auditPageMax = 20, 100
-
-// An auditList is a page of the audit log.
-type auditList struct {
-	Object  string        `json:"object"`
-	Data    []audit.Entry `json:"data"`
-	FirstID *string       `json:"first_id"`
-	LastID  *string       `json:"last_id"`
-	HasMore bool          `json:"has_more"`
-}
-
-// listAudit answers GET /v1/organization/audit_logs.
-func (g *Gateway) listAudit(c *call) error {
-	filter, err := parseAuditQuery(c.request)
-	if err != nil {
-		return err
-	}
-	wanted := filter.Limit
-	filter.Limit++
-	entries, err := g.config.Audit.List(c.request.Context(), filter)
-	if err != nil {
-		return err
-	}
-	page := auditList{Object: "list", Data: append([]audit.Entry{}, entries[:min(wanted, len(entries))]...),
-		HasMore: len(entries) > wanted}
-	if n := len(page.Data); n > 0 {
-		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
-	}
-	return c.reply(http.StatusOK, page)
-}
-
-// parseAuditQuery reads OpenAI's parameters, in brackets or not, and ours.
-func parseAuditQuery(r *http.Request) (f audit.Filter, err error) {
-	query := r.URL.Query()
-	first := func(names ...string) string {
-		for _, name := range names {
-			if text := query.Get(name); text != "" {
-				return text
-			}
-		}
-		return ""
-	}
-	f = audit.Filter{
-		Action: first("event_types[]", "event_types", "type"),
-		Actor:  first("actor_ids[]", "actor_ids", "actor"),
-		Target: first("resource_ids[]", "resource_ids", "target"),
-		After:  first("after"),
-		Limit:  auditPage,
-	}
-	if text := first("limit"); text != "" {
-		if f.Limit, err = strconv.Atoi(text); err != nil || f.Limit < 1 || f.Limit > auditPageMax {
-			return f, parley.Invalid("limit", "Invalid 'limit': it must be 1 to %d.", auditPageMax)
-		}
-	}
-	for name, at := range map[string]*time.Time{"effective_at[gte]": &f.Since, "effective_at[lt]": &f.Until} {
-		text := query.Get(name)
-		if text == "" {
-			continue
-		}
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return f, parley.Invalid(name, "Invalid '%s': it must be a time in seconds since 1970.", name)
-		}
-		*at = time.Unix(seconds, 0)
-	}
-	return f, nil
 }
 
 const auditPath = "/v1/organization/audit_logs"

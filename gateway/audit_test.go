@@ -12,6 +12,7 @@ import (
 
 	"parley/gateway/audit"
 	"parley/gateway/db"
+	"parley/gateway/exchange"
 	"parley/gateway/tenant"
 )
 
@@ -46,7 +47,8 @@ func TestEveryChangeHasAnAuditName(t *testing.T) {
 	named := 0
 	for _, r := range s.gateway.routes.all() {
 		for method := range r.methods {
-			if c := (call{request: &http.Request{Method: method}, access: r.access}); !c.audited() {
+			x := &exchange.Exchange{Request: &http.Request{Method: method}}
+			if c := (call{Exchange: x, access: r.access}); !c.audited() {
 				continue
 			}
 			if strings.HasPrefix(auditAction(method, r.name), method) {

@@ -22,7 +22,7 @@ func (g *Gateway) createBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -30,11 +30,11 @@ func (g *Gateway) createBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	created, err := store.Create(request, c.identity.Key, g.config.Now())
+	created, err := store.Create(request, c.Identity.Key, g.config.Now())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, created)
+	return c.Reply(http.StatusOK, created)
 }
 
 // listBatches answers GET /v1/batches.
@@ -43,7 +43,7 @@ func (g *Gateway) listBatches(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := openai.ParsePage(c.request.URL.Query(), batchesPage, batchesPageMax)
+	page, err := openai.ParsePage(c.Request.URL.Query(), batchesPage, batchesPageMax)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (g *Gateway) listBatches(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, list)
+	return c.Reply(http.StatusOK, list)
 }
 
 // showBatch answers GET /v1/batches/{id}.
@@ -60,11 +60,11 @@ func (g *Gateway) showBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	found, err := store.Batch(c.values["id"])
+	found, err := store.Batch(c.Values["id"])
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, found)
+	return c.Reply(http.StatusOK, found)
 }
 
 // cancelBatch answers POST /v1/batches/{id}/cancel.
@@ -76,11 +76,11 @@ func (g *Gateway) cancelBatch(c *call) error {
 	if err := c.sameSite(); err != nil {
 		return err
 	}
-	cancelled, err := store.Cancel(c.values["id"], g.config.Now())
+	cancelled, err := store.Cancel(c.Values["id"], g.config.Now())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, cancelled)
+	return c.Reply(http.StatusOK, cancelled)
 }
 
 // batchWork is the work on batches, which goes on without clients.
@@ -113,13 +113,13 @@ func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint str
 	r.Header.Set("Content-Type", "application/json")
 	w := &memoryResponse{header: http.Header{}}
 	c := g.newCall(w, r)
-	c.record.Background, c.author = true, &by
+	c.Record.Background, c.author = true, &by
 	g.answer(c)
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err
 	}
 	final := w.header.Get("X-Should-Retry") == "false"
-	return openai.BatchResponse{StatusCode: c.status, RequestID: c.record.ID, Body: bytes.TrimSpace(w.body.Bytes()),
+	return openai.BatchResponse{StatusCode: c.Status, RequestID: c.Record.ID, Body: bytes.TrimSpace(w.body.Bytes()),
 		Final: final}, nil
 }
 

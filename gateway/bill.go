@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -56,8 +57,8 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	}
 	add(who.Limits.Without(who.TierLimits), func() string { return who.Organization })
 	add(who.TierLimits, func() string { return who.Organization + ":" + who.Tier.String() })
-	add(who.KeyLimits, func() string { return keyAccount(who) })
-	add(userLimits(who), func() string { return userAccount(who) })
+	add(who.KeyLimits, func() string { return exchange.KeyAccount(who) })
+	add(who.LimitsOfUser(), func() string { return userAccount(who) })
 	for i := range accounts {
 		if l := &accounts[i].Limits; l.BudgetAlert == 0 {
 			l.BudgetAlert = g.config.BudgetAlert
@@ -66,47 +67,39 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	return accounts
 }
 
-// userLimits are those of the user who calls; none if the key names no user.
-func userLimits(who *tenant.Identity) limit.Limits {
-	if who.User == "" {
-		return limit.Limits{}
-	}
-	return who.UserLimits
-}
-
 // reserve takes what jobs may use of the caller's limits of tokens and money before
 // anything is computed for them, or refuses. The caller must close the bill.
 func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	g := c.gateway
 	begun := g.config.Now()
-	defer c.record.Took(ledger.Limits, begun)
-	who := &c.identity
+	defer c.Record.Took(ledger.Limits, begun)
+	who := &c.Identity
 	if c.accounts == nil {
 		c.accounts = g.accountsOf(who)
 	}
 	accounts := c.accounts
 	c.bills++
-	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.record.ID}
+	b := &bill{call: c, model: m.ID, price: g.config.Prices.Of(m.ID, who.Tier), id: c.Record.ID}
 	if c.bills > 1 {
-		b.id = fmt.Sprintf("%s-%d", c.record.ID, c.bills)
+		b.id = fmt.Sprintf("%s-%d", c.Record.ID, c.bills)
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
-	if b.step = b.hold.Use.Output; b.step > 0 && !c.record.Background && !jobs[0].Embed {
+	if b.step = b.hold.Use.Output; b.step > 0 && !c.Record.Background && !jobs[0].Embed {
 		b.estimate = m.answers
 		b.step = b.estimate.Tokens(b.step)
 		b.hold.Use.Output = b.step
 	}
 	b.granted = b.hold.Use.Output
 	b.hold.Use.Cost = b.most(b.hold.Use.Input, b.hold.Use.Output)
-	if c.record.Background {
+	if c.Record.Background {
 		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
 	}
 	if len(accounts) > 0 {
-		if err := c.reserveHold(c.request.Context(), &b.hold, b.model); err != nil {
+		if err := c.reserveHold(c.Request.Context(), &b.hold, b.model); err != nil {
 			return nil, err
 		}
 	}
-	c.record.Charge(0)
+	c.Record.Charge(0)
 	c.bill = b
 	return b, nil
 }
@@ -124,7 +117,7 @@ func (b *bill) grow(tokens int64) bool {
 	}
 	h := limit.Hold{ID: fmt.Sprintf("%s+%d", b.id, len(b.more)+1), Group: b.hold.Group, Accounts: b.hold.Accounts,
 		Use: limit.Use{Output: b.step, Cost: b.most(0, b.step)}}
-	v, err := b.call.gateway.limits.Reserve(b.call.request.Context(), &h)
+	v, err := b.call.gateway.limits.Reserve(b.call.Request.Context(), &h)
 	if err != nil || v.Refused != "" {
 		b.call.gateway.records.Limited(string(v.Refused))
 		return false
@@ -199,7 +192,7 @@ func tellLevel(h http.Header, names *levelHeaders, l limit.Level) {
 // settle charges what an answer that is complete used.
 func (b *bill) settle(u *parley.Usage) {
 	if b != nil {
-		b.once.Do(func() { b.charge(u, string(b.call.record.Finish())) })
+		b.once.Do(func() { b.charge(u, string(b.call.Record.Finish())) })
 	}
 }
 
@@ -212,12 +205,12 @@ func (b *bill) close() {
 	}
 	b.once.Do(func() {
 		c := b.call
-		u, outcome := parley.Usage{OutputTokens: c.record.OutputTokens()}, "error"
-		if c.request.Context().Err() != nil {
+		u, outcome := parley.Usage{OutputTokens: c.Record.OutputTokens()}, "error"
+		if c.Request.Context().Err() != nil {
 			outcome = string(parley.Cancelled)
 		}
-		if u.OutputTokens > 0 || outcome != "error" && !c.record.Waiter().Status().Waiting {
-			u.PromptTokens, u.CachedTokens = c.record.PromptTokens(), c.record.Usage().CachedTokens
+		if u.OutputTokens > 0 || outcome != "error" && !c.Record.Waiter().Status().Waiting {
+			u.PromptTokens, u.CachedTokens = c.Record.PromptTokens(), c.Record.Usage().CachedTokens
 		}
 		b.charge(&u, outcome)
 	})
@@ -241,9 +234,9 @@ func (b *bill) charge(u *parley.Usage, outcome string) {
 	c := b.call
 	g := c.gateway
 	e := b.entry(u, outcome)
-	c.record.Charge(e.Cost)
+	c.Record.Charge(e.Cost)
 	if g.config.Ledger != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.request.Context()), ledgerWait)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), ledgerWait)
 		defer cancel()
 		if err := g.config.Ledger.Append(ctx, e); err != nil && !errors.Is(err, context.Canceled) {
 			g.config.Log.Error("a request is not in the ledger yet", "id", e.ID, "error", err)
@@ -272,8 +265,8 @@ func (b *bill) release(used limit.Use) {
 
 // entry is what the ledger keeps of the generation.
 func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
-	c, who := b.call, &b.call.identity
-	route := c.record.Routing()
+	c, who := b.call, &b.call.Identity
+	route := c.Record.Routing()
 	return &ledger.Entry{
 		ID:           b.id,
 		At:           c.gateway.config.Now(),
@@ -282,7 +275,7 @@ func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Key:          who.Key,
 		Model:        b.model,
 		Tier:         who.Tier,
-		Route:        c.record.Route,
+		Route:        c.Record.Route,
 		Input:        int64(u.PromptTokens),
 		Cached:       int64(u.CachedTokens),
 		Output:       int64(u.OutputTokens),
@@ -290,8 +283,8 @@ func (b *bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Worker:       route.Worker,
 		Reason:       route.Reason,
 		Outcome:      outcome,
-		Shared:       c.record.Shared(),
-		Batch:        c.record.Background,
-		Stages:       c.record.Stages(time.Duration(b.found.Load()), u),
+		Shared:       c.Record.Shared(),
+		Batch:        c.Record.Background,
+		Stages:       c.Record.Stages(time.Duration(b.found.Load()), u),
 	}
 }

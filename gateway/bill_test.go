@@ -59,7 +59,7 @@ func metered(t *testing.T) func(*Config) {
 func (s *server) limited(l limit.Limits) {
 	s.gateway.who = func(c *call) (tenant.Identity, error) {
 		return tenant.Identity{Organization: "acme", Key: "key_1", User: "ann", Tier: parley.Pro,
-			Admin: c.request.Header.Get("X-Admin") != "", Limits: l}, nil
+			Admin: c.Request.Header.Get("X-Admin") != "", Limits: l}, nil
 	}
 }
 

@@ -6,82 +6,15 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
-
-// TestByteGate takes bytes beside others: a key that is full holds up no other, and
-// a body for which the total has no room has its turn before those that came later.
-func TestByteGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newByteGate(100, 60)
-		take := func(key string, bytes int64) *bytesHeld { return must(g.take(t.Context(), key, bytes))(t) }
-		var mu sync.Mutex
-		var order []string
-		var waiting sync.WaitGroup
-		later := func(key string, bytes int64) {
-			waiting.Go(func() {
-				h := take(key, bytes)
-				mu.Lock()
-				order = append(order, fmt.Sprint(key, bytes))
-				mu.Unlock()
-				time.Sleep(time.Second)
-				h.release()
-			})
-			synctest.Wait()
-		}
-		a, b := take("a", 60), take("b", 30)
-		later("a", 1)  // its key is full
-		later("d", 10) // goes at once
-		later("c", 50) // the total is full
-		later("e", 10) // must not pass c
-		if got := strings.Join(order, " "); got != "d10" {
-			t.Errorf("while all is taken: %s", got)
-		}
-		a.release()
-		a.release()
-		synctest.Wait()
-		b.shrink(20)
-		waiting.Wait()
-		b.release()
-		if got := strings.Join(order, " "); got != "d10 a1 c50 e10" && got != "d10 c50 a1 e10" {
-			t.Errorf("in the end: %s", got)
-		}
-		if g.used != 0 || len(g.of) != 0 || len(g.waiting) != 0 {
-			t.Errorf("left over: %d, %v, %v", g.used, g.of, g.waiting)
-		}
-	})
-}
-
-// TestByteGateRefuses has bodies wait in vain: they are refused after a while, with
-// whose bytes are taken, and one whose client leaves is forgotten.
-func TestByteGateRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newByteGate(100, 60)
-		held := must(g.take(t.Context(), "a", 60))(t)
-		for key, want := range map[string]parley.Code{"a": parley.RateLimited, "b": parley.Overloaded} {
-			began := time.Now()
-			if _, err := g.take(t.Context(), key, 50); parley.CodeOf(err) != want || time.Since(began) != gateWait {
-				t.Errorf("%s after %v: %v", key, time.Since(began), err)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := g.take(ctx, "a", 50); err == nil {
-			t.Error("a body of a client that left was taken")
-		}
-		held.release()
-		if g.used != 0 || len(g.waiting) != 0 {
-			t.Errorf("left over: %d, %v", g.used, g.waiting)
-		}
-	})
-}
 
 // TestBodiesInMemoryAreBounded has one key send a body that does not arrive: the next
 // of the key is refused unread, and another key is answered.
@@ -91,7 +24,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			c.BodyBytesMax, c.BodyBytesPerKey = 1<<20, 1<<20
 		})
 		s.gateway.who = func(c *call) (tenant.Identity, error) {
-			return tenant.Identity{Organization: c.request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
+			return tenant.Identity{Organization: c.Request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
 		}
 		body, sent := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -102,7 +35,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		go func() { _, _ = s.client.Do(slow) }() // it is never answered
 		_, _ = sent.Write([]byte("{"))
 		synctest.Wait()
-		if used := s.gateway.bodies.used; used != 1<<20 {
+		if used := s.gateway.exchanges.Bodies.Used(); used != 1<<20 {
 			t.Errorf("a body that is being read holds %d bytes", used)
 		}
 		if r, body := s.do("POST", "/v1/chat/completions", chatBody(""), "X-Org", "other"); r.StatusCode != 200 {
@@ -116,7 +49,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		cancel()
 		_ = sent.Close()
 		synctest.Wait()
-		if used := s.gateway.bodies.used; used != 0 {
+		if used := s.gateway.exchanges.Bodies.Used(); used != 0 {
 			t.Errorf("%d bytes are held when all is over", used)
 		}
 		time.Sleep(time.Second) // the server ends the connection
@@ -141,13 +74,13 @@ func TestSocketsAreBounded(t *testing.T) {
 		sendFrame(t, first, chatBody(`,"max_tokens":9`))
 		sendFrame(t, first, `{"padding":"`+strings.Repeat("x", 150<<10)+`"}`)
 		synctest.Wait()
-		if used := s.gateway.bodies.used; used < 150<<10 {
+		if used := s.gateway.exchanges.Bodies.Used(); used < 150<<10 {
 			t.Errorf("a frame of 150 KiB that waits holds %d bytes", used)
 		}
 		first.CloseNow()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if used := s.gateway.bodies.used; used != 0 {
+		if used := s.gateway.exchanges.Bodies.Used(); used != 0 {
 			t.Errorf("%d bytes are held by a connection that has ended", used)
 		}
 	})
@@ -175,7 +108,7 @@ func testRefusedByBytes(t *testing.T) {
 		r, answer := s.do("POST", path, body)
 		said := strings.Contains(answer, "resulted in at least") &&
 			strings.Contains(answer, "maximum context length is 100 tokens")
-		if isMessages(path) {
+		if exchange.IsMessages(path) {
 			said = strings.Contains(answer, "prompt is too long: ") && strings.Contains(answer, " tokens > 100 maximum")
 		}
 		if r.StatusCode != 400 || !said {

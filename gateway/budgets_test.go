@@ -11,6 +11,7 @@ import (
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/ops"
 	"parley/gateway/tenant"
 )
 
@@ -101,7 +102,7 @@ func TestStandingsOfKeys(t *testing.T) {
 	}
 	keys := []tenant.KeyDocument{{ID: "k1", Limits: limit.Limits{MonthlyBudget: 10}}, {ID: "k2"},
 		{ID: "k3", Limits: limit.Limits{MonthlyBudget: 10, BudgetAlert: 500}}}
-	if err := AddBudgets(t.Context(), config.Ledger, keys, 900, now); err != nil {
+	if err := ops.AddBudgets(t.Context(), config.Ledger, keys, 900, now); err != nil {
 		t.Fatal(err)
 	}
 	if b := keys[0].Budget; b == nil || b.Spent != 8 || b.Used != 800 || b.State != limit.Fine || b.Alert != 900 {

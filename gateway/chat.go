@@ -11,7 +11,7 @@ import (
 
 // chat answers POST /v1/chat/completions. It is the whole path of a request.
 func (g *Gateway) chat(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -36,15 +36,15 @@ func (g *Gateway) chat(c *call) error {
 		includeUsage := request.IncludeUsage // a stream holds on to nothing else of the request
 		return c.runDetached(func() error {
 			defer stop()
-			return c.streamAnswer(answer, form, includeUsage)
+			return c.StreamAnswer(answer, form, includeUsage)
 		})
 	}
 	defer stop()
-	choices, err := answer.Collect(c.request.Context())
+	choices, err := answer.Collect(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, form.whole(choices, answer.Usage))
+	return c.Reply(http.StatusOK, form.whole(choices, answer.Usage))
 }
 
 // converse starts the answer to a conversation: it renders the prompt and has
@@ -52,7 +52,7 @@ func (g *Gateway) chat(c *call) error {
 // which people talk with a model comes by here, in its own shape. The caller
 // must call stop.
 func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
-	c.record.SetModel(m.ID)
+	c.Record.SetModel(m.ID)
 	if err := m.checkChat(request); err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +61,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer
 	}
 	begun := c.gateway.config.Now()
 	prompt, thinking, err := m.renderChat(request, begun)
-	c.record.Took(ledger.Tokenize, begun)
+	c.Record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +83,7 @@ func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer
 	job.Progress = request.Progress
 	held := m.tools.Constrain(request, thinking)
 	job.Grammar, job.Terms = held.Grammar, answer.TermsOf(request)
-	c.record.Constrain(request.Format.Kind, len(answer.Callable(request)))
+	c.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
 	return c.generate(m, []*parley.Request{job}, &held, false, m.tools.Readers(request, thinking))
 }
 
@@ -109,11 +109,11 @@ func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
 		model:        m,
 		logprobs:     g.Logprobs,
 		counting:     g.CountUsage,
-		promptTokens: c.record.PromptTokens(),
+		promptTokens: c.Record.PromptTokens(),
 		chunk: openai.ChatChunk{
-			ID:          "chatcmpl-" + c.suffix,
+			ID:          "chatcmpl-" + c.Suffix,
 			Object:      "chat.completion.chunk",
-			Created:     c.record.Started.Unix(),
+			Created:     c.Record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.ChatChunkChoice{},
 			ServiceTier: tierUsed(g.ServiceTier),
@@ -142,7 +142,7 @@ func (s *chatShape) whole(choices []answer.CollectedChoice, u parley.Usage) *ope
 		Model:       s.chunk.Model,
 		Usage:       openai.UsageOf(u),
 		ServiceTier: s.chunk.ServiceTier,
-		Timings:     s.call.record.Timings(u),
+		Timings:     s.call.Record.Timings(u),
 	}
 	for i := range choices {
 		w := &choices[i]
@@ -176,13 +176,13 @@ func (s *chatShape) with(c openai.ChatChunkChoice) openai.ChatChunk {
 // prepare makes what the first events are made of. Any JSON takes a deep stack, and
 // that of a stream should stay small for as long as it is open.
 func (s *chatShape) prepare() {
-	s.first, _ = openai.Encode(s.opening(0)) // who cannot have it now gets the error later
-	if t, ok := newTextTemplate(s.content(answer.Piece{Text: templateText})); ok {
+	s.first, _ = openai.Encode(s.Opening(0)) // who cannot have it now gets the error later
+	if t, ok := newTextTemplate(s.Content(answer.Piece{Text: templateText})); ok {
 		s.template = t
 	}
 }
 
-func (s *chatShape) opening(choice int) any {
+func (s *chatShape) Opening(choice int) any {
 	if choice == 0 && s.first != nil {
 		return s.first
 	}
@@ -190,7 +190,7 @@ func (s *chatShape) opening(choice int) any {
 		openai.ChatChunkChoice{Index: choice, Delta: openai.ChatDelta{Role: "assistant", Content: new(string)}})
 }
 
-func (s *chatShape) content(p answer.Piece) any {
+func (s *chatShape) Content(p answer.Piece) any {
 	delta := openai.ChatDelta{ReasoningContent: p.Reasoning}
 	if p.Text != "" || p.Reasoning == "" && len(p.Calls) == 0 {
 		delta.Content = &p.Text
@@ -212,13 +212,13 @@ func (s *chatShape) content(p answer.Piece) any {
 	return chunk
 }
 
-func (s *chatShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+func (s *chatShape) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
 	chunk := s.with(openai.ChatChunkChoice{Index: choice, FinishReason: &finish})
 	chunk.Timings = timings
 	return chunk
 }
 
-func (s *chatShape) usage(u openai.Usage, timings *openai.Timings) any {
+func (s *chatShape) Usage(u openai.Usage, timings *openai.Timings) any {
 	chunk := s.chunk
 	chunk.Usage = &openai.OptionalUsage{Usage: &u}
 	chunk.Timings = timings

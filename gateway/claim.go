@@ -11,10 +11,10 @@ import (
 // which class, at whose cost, and with whom it shares cached context. Models that
 // the operator made public share theirs with all.
 func (c *call) claim(m *model, job *parley.Request) {
-	job.Class, job.Tenant = c.identity.Tier, c.identity.Organization
-	job.Background, job.Purpose = c.record.Background, c.purpose()
+	job.Class, job.Tenant = c.Identity.Tier, c.Identity.Organization
+	job.Background, job.Purpose = c.Record.Background, c.purpose()
 	objective := c.gateway.objectives.Of(m.ID, job.Class, job.Purpose)
-	c.record.SetObjective(objective)
+	c.Record.SetObjective(objective)
 	job.Objective = c.gateway.objectives[objective].SLO
 	job.Salt, job.PublicTokens = c.gateway.saltOf(c.cacheScope()), m.publicTokens(job.Prompt)
 	if c.gateway.pipeline.IsPublicModel(m.ID) {
@@ -23,7 +23,7 @@ func (c *call) claim(m *model, job *parley.Request) {
 }
 
 // cacheScope names the callers with whom a call shares what is cached.
-func (c *call) cacheScope() string { return c.gateway.config.CacheScope.of(&c.identity) }
+func (c *call) cacheScope() string { return c.gateway.config.CacheScope.of(&c.Identity) }
 
 // sharing says what of a call's answer may be shared, for an answer of a model.
 func (c *call) sharing(m *model) infer.SharePolicy {
@@ -31,7 +31,7 @@ func (c *call) sharing(m *model) infer.SharePolicy {
 	if c.public {
 		p.Scope = ""
 	}
-	for _, directive := range c.request.Header.Values("Cache-Control") {
+	for _, directive := range c.Request.Header.Values("Cache-Control") {
 		p.Private = p.Private || strings.Contains(directive, "no-store")
 		p.Fresh = p.Fresh || strings.Contains(directive, "no-cache")
 	}

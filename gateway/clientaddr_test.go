@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"parley/gateway/exchange"
+
 	"github.com/coder/websocket"
 )
 
 // TestClientAddr takes the word of trusted proxies, and of nobody before them.
 func TestClientAddr(t *testing.T) {
-	trusted, err := ParseProxies("127.0.0.1, 10.0.0.0/8,2001:db8::/32")
+	trusted, err := exchange.ParseProxies("127.0.0.1, 10.0.0.0/8,2001:db8::/32")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +46,15 @@ func TestClientAddr(t *testing.T) {
 		for i := 0; i < len(c.headers); i += 2 {
 			r.Header.Add(c.headers[i], c.headers[i+1])
 		}
-		if got := clientAddr(r, trusted).String(); got != c.want {
+		if got := exchange.ClientAddr(r, trusted).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
-		if got := clientAddr(r, nil); got != parseAddr(c.peer) {
+		if got := exchange.ClientAddr(r, nil); got != exchange.ParseAddr(c.peer) {
 			t.Errorf("%s, and nobody is trusted: %s", c.what, got)
 		}
 	}
 	for _, bad := range []string{"", "ten", "10.0.0.0/33", "10.0.0.0/8,"} {
-		if _, err := ParseProxies(bad); err == nil {
+		if _, err := exchange.ParseProxies(bad); err == nil {
 			t.Errorf("%q is taken for a network", bad)
 		}
 	}
@@ -79,7 +81,7 @@ func TestProxiesThatRewriteHost(t *testing.T) {
 	} {
 		s := start(t, &worker{}, func(config *Config) {
 			if c.proxies != "" {
-				config.TrustedProxies = must(ParseProxies(c.proxies))(t)
+				config.TrustedProxies = must(exchange.ParseProxies(c.proxies))(t)
 			}
 		})
 		front := httptest.NewServer(s.gateway)

@@ -10,7 +10,7 @@ import (
 // a later request can send in its place. What the user said last and nobody has
 // answered is kept word for word behind it. Nothing is stored.
 func (g *Gateway) compact(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (g *Gateway) compact(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.record.SetModel(model.ID)
+	c.Record.SetModel(model.ID)
 	past, err := g.recall(c, request)
 	if err != nil {
 		return err
@@ -36,12 +36,12 @@ func (g *Gateway) compact(c *call) error {
 	if err != nil {
 		return ofInput(err)
 	}
-	output := []openai.Item{{Type: openai.ItemCompaction, ID: "cmp_" + c.suffix, Summary: text}}
-	return c.reply(http.StatusOK, openai.Compaction{
-		ID:        "resp_" + c.suffix,
+	output := []openai.Item{{Type: openai.ItemCompaction, ID: "cmp_" + c.Suffix, Summary: text}}
+	return c.Reply(http.StatusOK, openai.Compaction{
+		ID:        "resp_" + c.Suffix,
 		Object:    "response.compaction",
 		Output:    append(output, open...),
-		CreatedAt: c.record.Started.Unix(),
+		CreatedAt: c.Record.Started.Unix(),
 		Usage:     openai.ResponseUsageOf(used),
 	})
 }

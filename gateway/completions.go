@@ -16,7 +16,7 @@ import (
 // completions answers POST /v1/completions: like chat, but from plain prompts,
 // of which there may be several.
 func (g *Gateway) completions(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.record.SetModel(model.ID)
+	c.Record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (g *Gateway) completions(c *call) error {
 	}
 	begun := g.config.Now()
 	jobs, err := completionJobs(c, model, request)
-	c.record.Took(ledger.Tokenize, begun)
+	c.Record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) completions(c *call) error {
 	for _, job := range jobs {
 		job.Grammar = held.Grammar
 	}
-	c.record.Constrain(request.Format.Kind, 0)
+	c.Record.Constrain(request.Format.Kind, 0)
 	c.public = g.pipeline.IsPublicPrompt(request.Prompts[0].Text)
 	answered := func() error {
 		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0, nil)
@@ -58,13 +58,13 @@ func (g *Gateway) completions(c *call) error {
 		defer stop()
 		form := newCompletionShape(c, model, request, answer)
 		if request.Stream {
-			return c.streamAnswer(answer, form, request.IncludeUsage)
+			return c.StreamAnswer(answer, form, request.IncludeUsage)
 		}
-		choices, err := answer.Collect(c.request.Context())
+		choices, err := answer.Collect(c.Request.Context())
 		if err != nil {
 			return err
 		}
-		return c.reply(http.StatusOK, form.whole(choices, answer))
+		return c.Reply(http.StatusOK, form.whole(choices, answer))
 	}
 	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
@@ -114,9 +114,9 @@ func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a 
 		answer:  a,
 		echoes:  make([]string, len(request.Prompts)),
 		chunk: openai.CompletionResponse{
-			ID:          "cmpl-" + c.suffix,
+			ID:          "cmpl-" + c.Suffix,
 			Object:      "text_completion",
-			Created:     c.record.Started.Unix(),
+			Created:     c.Record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.CompletionChoice{},
 			ServiceTier: tierUsed(request.ServiceTier),
@@ -145,7 +145,7 @@ func (s *completionShape) prepareEchoes() {
 func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answer) openai.CompletionResponse {
 	r := s.chunk
 	u := openai.UsageOf(a.Usage)
-	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.record.Timings(a.Usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.Record.Timings(a.Usage)
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]
@@ -184,8 +184,8 @@ func (s *completionShape) with(c openai.CompletionChoice) openai.CompletionRespo
 
 func (s *completionShape) prompt(choice int) int { return choice / s.answer.PerPrompt }
 
-// opening echoes the prompt, if that was asked for.
-func (s *completionShape) opening(choice int) any {
+// Opening echoes the prompt, if that was asked for.
+func (s *completionShape) Opening(choice int) any {
 	if !s.request.Echo {
 		return nil
 	}
@@ -193,19 +193,19 @@ func (s *completionShape) opening(choice int) any {
 	return s.with(openai.CompletionChoice{Index: choice, Text: s.echoes[prompt], Logprobs: s.echoLogprobs(prompt)})
 }
 
-func (s *completionShape) content(p answer.Piece) any {
+func (s *completionShape) Content(p answer.Piece) any {
 	list := s.emptyLogprobs()
 	s.list(list, s.prompt(p.Choice), p.Tokens)
 	return s.with(openai.CompletionChoice{Index: p.Choice, Text: p.Text, Logprobs: list})
 }
 
-func (s *completionShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+func (s *completionShape) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
 	chunk := s.with(openai.CompletionChoice{Index: choice, FinishReason: &finish})
 	chunk.Timings = timings
 	return chunk
 }
 
-func (s *completionShape) usage(u openai.Usage, timings *openai.Timings) any {
+func (s *completionShape) Usage(u openai.Usage, timings *openai.Timings) any {
 	chunk := s.chunk
 	chunk.Usage = &openai.OptionalUsage{Usage: &u}
 	chunk.Timings = timings

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/exchange"
 	"parley/gateway/hijack"
 )
 
@@ -43,7 +44,7 @@ func TestServerTimeouts(t *testing.T) {
 func TestClientRequestID(t *testing.T) {
 	r := mustRequest(t, t.Context(), "")
 	r.Header["X-Client-Request-Id"] = []string{"a\nlevel=ERROR \x1b[31m é" + strings.Repeat("x", 200)}
-	if got := clientRequestID(r); strings.ContainsAny(got, "\n\x1bé") || len(got) > 128 ||
+	if got := exchange.ClientRequestID(r); strings.ContainsAny(got, "\n\x1bé") || len(got) > 128 ||
 		!strings.HasPrefix(got, "alevel") {
 		t.Errorf("got %q", got)
 	}

@@ -48,7 +48,7 @@ func shownItems(messages []convo.Message) []openai.ConversationItem {
 
 // addItems answers POST /v1/conversations/{id}/items.
 func (g *Gateway) addItems(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (g *Gateway) addItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	added, err := c.storeFor().AppendMessages(c.request.Context(), ownerOf(c), c.values["id"], "", messages,
+	added, err := c.storeFor().AppendMessages(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], "", messages,
 		g.config.Now())
 	if err != nil {
 		return c.noConversation(err)
 	}
 	list := convo.List[convo.Message]{Items: added, First: added[0].ID, Last: added[len(added)-1].ID}
-	return c.reply(http.StatusOK, listOf(list, shownItems(added)))
+	return c.Reply(http.StatusOK, listOf(list, shownItems(added)))
 }
 
 // listItems answers GET /v1/conversations/{id}/items: the current branch, or
@@ -76,26 +76,26 @@ func (g *Gateway) listItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := g.keeper.store.Messages(c.request.Context(), ownerOf(c), c.values["id"],
-		c.request.URL.Query().Get("leaf"), page)
+	list, err := g.keeper.store.Messages(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"],
+		c.Request.URL.Query().Get("leaf"), page)
 	if err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, listOf(list, shownItems(list.Items)))
+	return c.Reply(http.StatusOK, listOf(list, shownItems(list.Items)))
 }
 
 // showItem answers GET /v1/conversations/{id}/items/{item}.
 func (g *Gateway) showItem(c *call) error {
-	m, err := g.keeper.store.Message(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"])
+	m, err := g.keeper.store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
 	if err != nil {
 		return c.noItem(err)
 	}
-	return c.reply(http.StatusOK, shownItem(&m))
+	return c.Reply(http.StatusOK, shownItem(&m))
 }
 
 func (c *call) noItem(err error) error {
 	if errors.Is(err, convo.ErrNotFound) {
-		return openai.ThingNotFound("Item", c.values["item"])
+		return openai.ThingNotFound("Item", c.Values["item"])
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (c *call) noItem(err error) error {
 // deleteItem answers DELETE /v1/conversations/{id}/items/{item} with the
 // conversation.
 func (g *Gateway) deleteItem(c *call) error {
-	if err := g.keeper.store.DeleteMessage(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"],
+	if err := g.keeper.store.DeleteMessage(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"],
 		g.config.Now()); err != nil {
 		return c.noItem(err)
 	}
@@ -112,7 +112,7 @@ func (g *Gateway) deleteItem(c *call) error {
 
 // showTree answers GET /v1/conversations/{id}/tree: the shape of all branches.
 func (g *Gateway) showTree(c *call) error {
-	nodes, err := g.keeper.store.Tree(c.request.Context(), ownerOf(c), c.values["id"])
+	nodes, err := g.keeper.store.Tree(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -124,5 +124,5 @@ func (g *Gateway) showTree(c *call) error {
 	if len(nodes) > 0 {
 		list.FirstID, list.LastID = nodes[0].ID, nodes[len(nodes)-1].ID
 	}
-	return c.reply(http.StatusOK, list)
+	return c.Reply(http.StatusOK, list)
 }

@@ -11,13 +11,13 @@ import (
 // exportConversation answers GET /v1/conversations/{id}/export: everything as
 // JSON, or the current branch as ?format=markdown.
 func (g *Gateway) exportConversation(c *call) error {
-	archive, err := g.keeper.store.Export(c.request.Context(), ownerOf(c), c.values["id"])
+	archive, err := g.keeper.store.Export(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}
 	var out bytes.Buffer
 	kind := ""
-	switch format := c.request.URL.Query().Get("format"); format {
+	switch format := c.Request.URL.Query().Get("format"); format {
 	case "", "json":
 		kind, err = "application/json", archive.WriteJSON(&out)
 	case "markdown", "md":
@@ -29,13 +29,13 @@ func (g *Gateway) exportConversation(c *call) error {
 		return err
 	}
 	c.Header().Set("Content-Type", kind)
-	return c.send(http.StatusOK, out.Bytes())
+	return c.Send(http.StatusOK, out.Bytes())
 }
 
 // importConversation answers POST /v1/conversations/import with what an export
 // gave.
 func (g *Gateway) importConversation(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (g *Gateway) importConversation(c *call) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.storeFor().Import(c.request.Context(), ownerOf(c), archive, g.config.Now())
+	v, err := c.storeFor().Import(c.Request.Context(), ownerOf(c.Exchange), archive, g.config.Now())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, shownConversation(c, &v))
+	return c.Reply(http.StatusOK, shownConversation(c, &v))
 }

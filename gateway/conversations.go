@@ -24,16 +24,16 @@ func (g *Gateway) withStore(e endpoint) endpoint {
 
 // optionalBody reads a body that may be left out.
 func (c *call) optionalBody() ([]byte, error) {
-	if c.request.ContentLength == 0 {
+	if c.Request.ContentLength == 0 {
 		return nil, nil
 	}
-	return c.body()
+	return c.Body()
 }
 
 // noConversation names what was not found.
 func (c *call) noConversation(err error) error {
 	if errors.Is(err, convo.ErrNotFound) {
-		return openai.ThingNotFound("Conversation", c.values["id"])
+		return openai.ThingNotFound("Conversation", c.Values["id"])
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (g *Gateway) createConversation(c *call) error {
 		return err
 	}
 	fresh := convo.NewConversation{
-		Key:       c.request.Header.Get("Idempotency-Key"),
+		Key:       c.Request.Header.Get("Idempotency-Key"),
 		Metadata:  request.Metadata,
 		Policy:    c.tier().Policy,
 		Model:     orEmpty(request.Model),
@@ -68,11 +68,11 @@ func (g *Gateway) createConversation(c *call) error {
 	if fresh.Messages, err = newMessages(request.Items); err != nil {
 		return err
 	}
-	made, err := c.storeFor().CreateConversation(c.request.Context(), ownerOf(c), fresh, g.config.Now())
+	made, err := c.storeFor().CreateConversation(c.Request.Context(), ownerOf(c.Exchange), fresh, g.config.Now())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, shownConversation(c, &made))
+	return c.Reply(http.StatusOK, shownConversation(c, &made))
 }
 
 func orEmpty(s *string) string {
@@ -108,7 +108,7 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 		CreatedAt:      v.Created.Unix(),
 		Metadata:       metadata,
 		ConversationID: v.ID,
-		Owner:          ownerOf(c).Tenant,
+		Owner:          ownerOf(c.Exchange).Tenant,
 		Model:          v.Model,
 		Title:          v.Title,
 		Pinned:         v.Pinned,
@@ -117,7 +117,7 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 		CurrentLeaf:    openai.Optional(v.Leaf),
 		MessageCount:   v.Messages,
 		UpdatedAt:      v.Updated.Unix(),
-		Tier:           c.identity.Tier.String(),
+		Tier:           c.Identity.Tier.String(),
 	}
 	if most := c.tier().Tokens; most > 0 {
 		shown.ContextTokensMax = &most
@@ -127,11 +127,11 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 
 // showConversation answers GET /v1/conversations/{id}.
 func (g *Gateway) showConversation(c *call) error {
-	v, err := g.keeper.store.Conversation(c.request.Context(), ownerOf(c), c.values["id"])
+	v, err := g.keeper.store.Conversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, shownConversation(c, &v))
+	return c.Reply(http.StatusOK, shownConversation(c, &v))
 }
 
 // listConversations answers GET /v1/conversations: all of them, last changed
@@ -141,7 +141,7 @@ func (g *Gateway) listConversations(c *call) error {
 	if err != nil {
 		return err
 	}
-	query := c.request.URL.Query()
+	query := c.Request.URL.Query()
 	if query.Has("q") {
 		return g.search(c, query.Get("q"), page)
 	}
@@ -153,7 +153,7 @@ func (g *Gateway) listConversations(c *call) error {
 		}
 		filter.Pinned = &pinned
 	}
-	list, err := g.keeper.store.Conversations(c.request.Context(), ownerOf(c), filter, page)
+	list, err := g.keeper.store.Conversations(c.Request.Context(), ownerOf(c.Exchange), filter, page)
 	if err != nil {
 		return err
 	}
@@ -161,11 +161,11 @@ func (g *Gateway) listConversations(c *call) error {
 	for i := range list.Items {
 		shown[i] = shownConversation(c, &list.Items[i])
 	}
-	return c.reply(http.StatusOK, listOf(list, shown))
+	return c.Reply(http.StatusOK, listOf(list, shown))
 }
 
 func (g *Gateway) search(c *call, query string, page convo.Page) error {
-	list, err := g.keeper.store.Search(c.request.Context(), ownerOf(c), query, page)
+	list, err := g.keeper.store.Search(c.Request.Context(), ownerOf(c.Exchange), query, page)
 	if err != nil {
 		return err
 	}
@@ -183,13 +183,13 @@ func (g *Gateway) search(c *call, query string, page convo.Page) error {
 			shown[i].Snippet = append(shown[i].Snippet, openai.HitSpan(s))
 		}
 	}
-	return c.reply(http.StatusOK, listOf(list, shown))
+	return c.Reply(http.StatusOK, listOf(list, shown))
 }
 
 // changeConversation answers POST /v1/conversations/{id}: rename, pin, choose a
 // branch and so on.
 func (g *Gateway) changeConversation(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (g *Gateway) changeConversation(c *call) error {
 	if err != nil {
 		return err
 	}
-	ctx, owner, id := c.request.Context(), ownerOf(c), c.values["id"]
+	ctx, owner, id := c.Request.Context(), ownerOf(c.Exchange), c.Values["id"]
 	if request.Model != nil && *request.Model != "" {
 		if _, err := c.model(*request.Model); err != nil {
 			return err
@@ -222,7 +222,7 @@ func (g *Gateway) changeConversation(c *call) error {
 	if err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, shownConversation(c, &v))
+	return c.Reply(http.StatusOK, shownConversation(c, &v))
 }
 
 // undoFor is how long a deletion can be undone.
@@ -231,18 +231,19 @@ const undoFor = 24 * time.Hour
 // deleteConversation answers DELETE /v1/conversations/{id}.
 func (g *Gateway) deleteConversation(c *call) error {
 	now := g.config.Now()
-	if err := g.keeper.store.DeleteConversation(c.request.Context(), ownerOf(c), c.values["id"], now); err != nil {
+	err := g.keeper.store.DeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], now)
+	if err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, openai.DeletedConversation{ID: c.values["id"], Object: "conversation.deleted",
+	return c.Reply(http.StatusOK, openai.DeletedConversation{ID: c.Values["id"], Object: "conversation.deleted",
 		Deleted: true, RestoreBefore: now.Add(undoFor).Unix()})
 }
 
 // restoreConversation answers POST /v1/conversations/{id}/restore.
 func (g *Gateway) restoreConversation(c *call) error {
-	v, err := g.keeper.store.UndeleteConversation(c.request.Context(), ownerOf(c), c.values["id"])
+	v, err := g.keeper.store.UndeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}
-	return c.reply(http.StatusOK, shownConversation(c, &v))
+	return c.Reply(http.StatusOK, shownConversation(c, &v))
 }

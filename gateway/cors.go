@@ -19,7 +19,7 @@ func (g *Gateway) allowOrigin(c *call) {
 	}
 	h := c.Header()
 	h.Add("Vary", "Origin")
-	origin := c.request.Header.Get("Origin")
+	origin := c.Request.Header.Get("Origin")
 	if origin == "" || !g.originAllowed(origin) {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *call) preflight(r *route) error {
 		h.Set("Access-Control-Allow-Methods", r.allowed())
 		h.Set("Access-Control-Max-Age", "600")
 		h.Add("Vary", "Access-Control-Request-Headers")
-		if headers := allowedHeaders(c.request.Header.Get("Access-Control-Request-Headers")); headers != "" {
+		if headers := allowedHeaders(c.Request.Header.Get("Access-Control-Request-Headers")); headers != "" {
 			h.Set("Access-Control-Allow-Headers", headers)
 		}
 	}

@@ -14,7 +14,7 @@ func (c *call) detachFromHandler() {
 	if c.socket != nil || c.ResponseWriter == nil {
 		return
 	}
-	if c.detached, c.request = hijack.Detach(c.request); c.detached != nil {
+	if c.detached, c.Request = hijack.Detach(c.Request); c.detached != nil {
 		c.revocable(c.detached.Cancel)
 	}
 }
@@ -44,16 +44,16 @@ func (g *Gateway) continueDetached(c *call) (leaves bool) {
 		return false
 	}
 	rest := func(*call) error { return c.rest() }
-	w := c.detached.Hijack(g.sockets.connections, c.response)
+	w := c.detached.Hijack(g.sockets.connections, c.Response)
 	if w == nil {
 		g.attempt(c, rest)
 		return false
 	}
 	c.ResponseWriter = w
-	c.request.Body = http.NoBody // it refers to the server's buffers
+	c.Request.Body = http.NoBody // it refers to the server's buffers
 	go c.detached.Serve(g.sockets.connections, g.config.WriteWaitMax, func() bool {
 		g.attempt(c, rest)
-		return c.stream == nil || !c.stream.broken
+		return c.Stream == nil || !c.Stream.Broken
 	}, func() { g.finishDetached(c) })
 	return true
 }
@@ -62,7 +62,7 @@ func (g *Gateway) continueDetached(c *call) (leaves bool) {
 func (g *Gateway) finishDetached(c *call) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.config.Log.Error("the end of a stream failed", "id", c.record.ID, "error", parley.PanicError(p))
+			g.config.Log.Error("the end of a stream failed", "id", c.Record.ID, "error", parley.PanicError(p))
 		}
 	}()
 	g.finish(c)

@@ -8,7 +8,8 @@
 //
 //	gateway.go     request ids, draining, panics
 //	routes.go      which path is answered by what
-//	call.go        one HTTP exchange: body in, answer or failure out
+//	exchange/      one HTTP exchange: body in, answer, failure or events out
+//	call.go        an exchange with what is known of its inference
 //	screening.go   what a prompt may say
 //	render.go      messages -> text -> tokens, through the chat template
 //	prompt.go      plain prompts -> tokens, and what must fit the context
@@ -19,7 +20,6 @@
 //	fim.go         what belongs into a gap; session.go: one answer at a time for an editor
 //	messages.go    the Anthropic interface: the same chat in its shapes
 //	batches.go     requests that no client waits for, answered in the background
-//	stream.go      pieces -> server-sent events, with keep-alive
 //	detached.go    streams that continue after their handler; hijack/ has the mechanism
 //	keeper.go      what lives longer than a call: the store, work without a client
 //	debts.go       outcomes that the store could not take at once
@@ -28,7 +28,7 @@
 //	progress.go    where the time of an answer went, for whoever looks at it
 //	summary.go     what does not fit, told in fewer words
 //	reply.go       pieces -> events of a response, for clients and the store
-//	operate_routes.go  what operators see: history, live, the latest requests
+//	ops/           what operators see and change: history, requests, workers, keys, usage
 //	record/        the record of a request: log line, metrics, traces
 //
 // Nothing here knows an engine, a model's weights or a device: the gateway

@@ -18,7 +18,7 @@ const embeddingsAtOnce = 16
 
 // embeddings answers POST /v1/embeddings.
 func (g *Gateway) embeddings(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.record.SetModel(model.ID)
+	c.Record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (g *Gateway) embeddings(c *call) error {
 	}
 	begun := g.config.Now()
 	jobs, err := embeddingJobs(c, model, request.Inputs)
-	c.record.Took(ledger.Tokenize, begun)
+	c.Record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	list.Usage = openai.EmbeddingUsage{PromptTokens: c.record.PromptTokens(), TotalTokens: c.record.PromptTokens()}
-	return c.reply(http.StatusOK, list)
+	list.Usage = openai.EmbeddingUsage{PromptTokens: c.Record.PromptTokens(), TotalTokens: c.Record.PromptTokens()}
+	return c.Reply(http.StatusOK, list)
 }
 
 // embeddingJobs makes one request for each input, none of which is longer than
@@ -80,9 +80,9 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 		case len(tokens) >= m.ContextTokens:
 			return nil, openai.ContextTooLong(p.Param, m.ContextTokens, len(tokens), 0)
 		}
-		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.record.ID, i), Model: m.ID, Prompt: tokens, Embed: true}
+		jobs[i] = &parley.Request{ID: fmt.Sprintf("%s-%d", c.Record.ID, i), Model: m.ID, Prompt: tokens, Embed: true}
 		c.claim(m, jobs[i])
-		c.record.AddPrompt(len(tokens))
+		c.Record.AddPrompt(len(tokens))
 	}
 	return jobs, nil
 }
@@ -90,13 +90,13 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 // embed has the jobs computed and hands each vector to take, in the order in
 // which they come. The first error ends all.
 func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
-	ctx := c.request.Context()
+	ctx := c.Request.Context()
 	bill, err := c.reserve(m, jobs)
 	if err != nil {
 		return err
 	}
 	defer bill.close()
-	c.bytes.release() // what is left of the body are tokens
+	c.Bytes.Release() // what is left of the body are tokens
 	work := c.run(m, nil, jobs, embeddingsAtOnce, bill)
 	defer work.Stop()
 	for complete := 0; complete < len(jobs); {
@@ -105,7 +105,7 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			if e.Err != nil {
 				return e.Err
 			}
-			c.record.Delta(e.Prompt, e.Step)
+			c.Record.Delta(e.Prompt, e.Step)
 			if e.Delta.Usage != nil {
 				complete++
 			}
@@ -125,8 +125,8 @@ func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector
 			return errNoEmbedding
 		}
 	}
-	bill.settle(&parley.Usage{PromptTokens: c.record.PromptTokens(), CachedTokens: c.record.Usage().CachedTokens,
-		Queued: c.record.Usage().Queued, Prefill: c.record.Usage().Prefill})
+	bill.settle(&parley.Usage{PromptTokens: c.Record.PromptTokens(), CachedTokens: c.Record.Usage().CachedTokens,
+		Queued: c.Record.Usage().Queued, Prefill: c.Record.Usage().Prefill})
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 		return nil, parley.Errorf(parley.Unavailable,
 			"This server keeps no files: it has no data directory, or another process uses it.")
 	}
-	return g.config.Batches.Of(ownerOf(c)).Within(c.fileQuota()), nil
+	return g.config.Batches.Of(ownerOf(c.Exchange)).Within(c.fileQuota()), nil
 }
 
 // uploadFile answers POST /v1/files.
@@ -47,12 +47,12 @@ func (g *Gateway) uploadFile(c *call) error {
 	if err := c.sameSite(); err != nil {
 		return err
 	}
-	control := http.NewResponseController(c.response)
-	end := time.Now().Add(uploadTime(c.request.ContentLength, store.FileBytesMax()))
-	body := &patient{Reader: c.request.Body, extend: func() {
+	control := http.NewResponseController(c.Response)
+	end := time.Now().Add(uploadTime(c.Request.ContentLength, store.FileBytesMax()))
+	body := &patient{Reader: c.Request.Body, extend: func() {
 		_ = control.SetReadDeadline(earlier(time.Now().Add(uploadWaitMax), end)) // not every connection has one
 	}}
-	form, upload, err := readUpload(c.request.Header.Get("Content-Type"), body, store)
+	form, upload, err := readUpload(c.Request.Header.Get("Content-Type"), body, store)
 	if err != nil {
 		return err // under the deadline, as the server reads on before it answers
 	}
@@ -65,7 +65,7 @@ func (g *Gateway) uploadFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, file)
+	return c.Reply(http.StatusOK, file)
 }
 
 // uploadTime is how long an upload of a length may take, which is -1 if it is not
@@ -221,7 +221,7 @@ func (g *Gateway) listFiles(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := openai.ParsePage(c.request.URL.Query(), filesPage, filesPage)
+	page, err := openai.ParsePage(c.Request.URL.Query(), filesPage, filesPage)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (g *Gateway) listFiles(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, list)
+	return c.Reply(http.StatusOK, list)
 }
 
 // showFile answers GET /v1/files/{id}.
@@ -238,11 +238,11 @@ func (g *Gateway) showFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	file, err := store.File(c.values["id"])
+	file, err := store.File(c.Values["id"])
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, file)
+	return c.Reply(http.StatusOK, file)
 }
 
 // deleteFile answers DELETE /v1/files/{id}.
@@ -251,10 +251,10 @@ func (g *Gateway) deleteFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Delete(c.values["id"]); err != nil {
+	if err := store.Delete(c.Values["id"]); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, openai.Deletion{ID: c.values["id"], Object: "file", Deleted: true})
+	return c.Reply(http.StatusOK, openai.Deletion{ID: c.Values["id"], Object: "file", Deleted: true})
 }
 
 // readFile answers GET /v1/files/{id}/content, also with a part of it.
@@ -263,7 +263,7 @@ func (g *Gateway) readFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	content, file, err := store.Read(c.values["id"])
+	content, file, err := store.Read(c.Values["id"])
 	if err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (g *Gateway) readFile(c *call) error {
 	c.Header().Set("Content-Disposition",
 		mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
 	c.Header().Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(c.response, c.request, "", time.Unix(file.CreatedAt, 0), content)
+	http.ServeContent(c.Response, c.Request, "", time.Unix(file.CreatedAt, 0), content)
 	return nil
 }
 
@@ -280,10 +280,10 @@ func (g *Gateway) readFile(c *call) error {
 // that browsers send without asking.
 func (c *call) sameSite() error {
 	protection := http.NewCrossOriginProtection()
-	if origin := c.request.Header.Get("Origin"); origin != "" && c.gateway.originAllowed(origin) {
+	if origin := c.Request.Header.Get("Origin"); origin != "" && c.gateway.originAllowed(origin) {
 		return nil
 	}
-	if err := protection.Check(c.request); err != nil {
+	if err := protection.Check(c.Request); err != nil {
 		return parley.Errorf(parley.Forbidden, "Pages of other sites may not do this.")
 	}
 	return nil

@@ -22,7 +22,7 @@ const gapRetain = time.Minute
 // time: the request of the next keystroke ends the one before. A client that
 // names none ends its requests by closing them.
 func (g *Gateway) fim(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.record.SetModel(model.ID)
+	c.Record.SetModel(model.ID)
 	if err := request.CheckVocab(model.vocabTokens); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) fim(c *call) error {
 	model.prepareGap(job, request.Gap)
 	held := answer.ConstrainText(&request.Format)
 	job.Grammar = held.Grammar
-	c.record.Constrain(request.Format.Kind, 0)
+	c.Record.Constrain(request.Format.Kind, 0)
 	answered := func() error {
 		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false, nil)
 		if err != nil {
@@ -69,13 +69,13 @@ func (g *Gateway) fim(c *call) error {
 		defer stop()
 		form := newChatShape(c, model, &request.Generation)
 		if request.Stream {
-			return c.streamAnswer(answer, form, request.IncludeUsage)
+			return c.StreamAnswer(answer, form, request.IncludeUsage)
 		}
-		choices, err := answer.Collect(c.request.Context())
+		choices, err := answer.Collect(c.Request.Context())
 		if err != nil {
 			return err
 		}
-		return c.reply(http.StatusOK, form.whole(choices, answer.Usage))
+		return c.Reply(http.StatusOK, form.whole(choices, answer.Usage))
 	}
 	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/exchange"
 )
 
 // A FleetAPI answers the routes under /fleet/. The gateway decides who may call
@@ -47,10 +48,10 @@ func (g *Gateway) fleetRoutes() (rows []routeRow) {
 // request.
 func jsonOnly(h http.Handler) endpoint {
 	return func(c *call) error {
-		if c.request.Method == http.MethodPost && !isJSON(c.request.Header.Get("Content-Type")) {
+		if c.Request.Method == http.MethodPost && !exchange.IsJSON(c.Request.Header.Get("Content-Type")) {
 			return parley.Invalid("", "Send the header 'Content-Type: application/json', also with an empty body.")
 		}
-		h.ServeHTTP(c.response, c.request)
+		h.ServeHTTP(c.Response, c.Request)
 		return nil
 	}
 }

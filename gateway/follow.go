@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
 // follow sends the stored events of a response after the one of that number,
 // and those to come until it has ended.
-func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out eventSink) error {
-	ctx := c.request.Context()
+func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out exchange.EventSink) error {
+	ctx := c.Request.Context()
 	silent := g.config.Now()
 	last := ""
 	for {
@@ -26,7 +27,7 @@ func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out
 			return err
 		}
 		if n := len(page.Events); n > 0 {
-			if err := out.send(page.Events); err != nil {
+			if err := out.Send(page.Events); err != nil {
 				return err
 			}
 			after, last, silent = after+int64(n), openai.EventType(page.Events[n-1]), g.config.Now()
@@ -48,7 +49,8 @@ const followPage = 200
 
 // waitToFollow waits for news, and pings a client that has heard none for
 // long.
-func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent *time.Time, out eventSink) error {
+func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent *time.Time,
+	out exchange.EventSink) error {
 	timer := time.NewTimer(pollEvery)
 	defer timer.Stop()
 	select {
@@ -61,23 +63,23 @@ func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent
 		return nil
 	}
 	*silent = g.config.Now()
-	return out.ping()
+	return out.Ping()
 }
 
 // endFollowing tells how a response ended whose log does not: it was
 // cancelled, or its process died.
-func (g *Gateway) endFollowing(c *call, owner convo.Owner, id, last string, after int64, out eventSink) error {
+func (g *Gateway) endFollowing(c *call, owner convo.Owner, id, last string, after int64, out exchange.EventSink) error {
 	if openai.Terminal(last) {
 		return nil
 	}
-	r, err := g.keeper.store.Response(c.request.Context(), owner, id)
+	r, err := g.keeper.store.Response(c.Request.Context(), owner, id)
 	if err != nil {
 		return err
 	}
 	if after >= r.Events && r.Status != convo.Cancelled && len(r.Body) > 0 {
-		return out.ping() // the client had seen the end before
+		return out.Ping() // the client had seen the end before
 	}
-	shape, err := g.shapeOf(c.request.Context(), owner, &r)
+	shape, err := g.shapeOf(c.Request.Context(), owner, &r)
 	if err != nil {
 		return err
 	}
@@ -85,5 +87,5 @@ func (g *Gateway) endFollowing(c *call, owner convo.Owner, id, last string, afte
 	if err != nil {
 		return err
 	}
-	return out.send([]json.RawMessage{event})
+	return out.Send([]json.RawMessage{event})
 }

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
+	"parley/gateway/ops"
 	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
@@ -31,6 +33,8 @@ type Gateway struct {
 	routes         routeTable
 	// records makes the records of requests.
 	records *record.Recorder
+	// operators answers the routes of operators.
+	operators *ops.API
 	// objectives are what requests are promised; the last one is for all.
 	objectives parley.Objectives
 	sessions   sessions
@@ -46,10 +50,10 @@ type Gateway struct {
 	keeper  *keeper
 	sockets *socketSet
 	limits  limit.Book
-	// bodies bounds the bytes of requests that are in memory.
-	bodies   *byteGate
-	draining atomic.Bool
-	batches  batchWork
+	// exchanges is what all HTTP exchanges share.
+	exchanges *exchange.Server
+	draining  atomic.Bool
+	batches   batchWork
 	// safety screens prompts and answers.
 	safety *safety.Keeper
 	// cookieNames are those of the pages' sessions.
@@ -70,7 +74,15 @@ func New(config Config) (*Gateway, error) {
 		config:  config,
 		limits:  config.Limits,
 		sockets: newSocketSet(),
-		bodies:  newByteGate(config.BodyBytesTotal, config.BodyBytesPerKey),
+		exchanges: &exchange.Server{
+			BodyBytesMax:   config.BodyBytesMax,
+			BodyWaitMax:    config.BodyWaitMax,
+			WriteWaitMax:   config.WriteWaitMax,
+			KeepAlive:      config.KeepAlive,
+			Bodies:         exchange.NewBodyGate(config.BodyBytesTotal, config.BodyBytesPerKey),
+			NoAddresses:    config.NoAddresses,
+			TrustedProxies: config.TrustedProxies,
+		},
 	}
 	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
 	if config.Keys != nil {
@@ -96,6 +108,24 @@ func New(config Config) (*Gateway, error) {
 	if err := g.SetModels(config.Models); err != nil {
 		return nil, err
 	}
+	g.operators = &ops.API{
+		Keys:         config.Keys,
+		Ledger:       config.Ledger,
+		Audit:        config.Audit,
+		Fleet:        config.Fleet,
+		Safety:       config.Safety,
+		Records:      g.records,
+		Registry:     config.Registry,
+		Log:          config.Log,
+		Now:          config.Now,
+		BudgetAlert:  config.BudgetAlert,
+		Currency:     config.Currency,
+		WriteWaitMax: config.WriteWaitMax,
+		Models:       config.ModelAPI != nil,
+		Draining:     g.draining.Load,
+		Text:         g.textOf,
+		Quotas:       g.quotas,
+	}
 	g.addRoutes()
 	if g.keeper, err = newKeeper(&g.config); err != nil {
 		return nil, err
@@ -111,14 +141,14 @@ func (g *Gateway) Observe(ctx context.Context) { g.records.Observe(ctx) }
 // finish lets go of what a call holds, and completes its record.
 func (g *Gateway) finish(c *call) {
 	c.slot.release()
-	c.bytes.release()
+	c.Bytes.Release()
 	c.tellUnnoted()
 	c.unrevocable()
-	retries, err := strconv.Atoi(c.request.Header.Get("X-Stainless-Retry-Count"))
-	g.records.Finish(c.request.Context(), c.record, record.End{
-		Status:  c.status,
-		Stream:  c.stream != nil,
-		Remote:  c.remote(),
+	retries, err := strconv.Atoi(c.Request.Header.Get("X-Stainless-Retry-Count"))
+	g.records.Finish(c.Request.Context(), c.Record, record.End{
+		Status:  c.Status,
+		Stream:  c.Stream != nil,
+		Remote:  c.Remote(),
 		Retried: err == nil && retries > 0,
 	})
 }
@@ -145,15 +175,15 @@ func (g *Gateway) answer(c *call) {
 		}
 	}()
 	g.attempt(c, g.dispatch)
-	if leaves = g.continueDetached(c); !leaves && c.stream != nil {
-		c.stream.release()
+	if leaves = g.continueDetached(c); !leaves && c.Stream != nil {
+		c.Stream.Release()
 	}
 }
 
 // attempt runs an endpoint and tells the client if it fails.
 func (g *Gateway) attempt(c *call, run endpoint) {
 	if err := c.guarded(run); err != nil {
-		c.fail(err)
+		c.Fail(err)
 	}
 }
 
@@ -163,20 +193,21 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 	if ctx := begun.WithTrace(r.Context()); ctx != r.Context() {
 		r = r.WithContext(ctx)
 	}
-	c := &call{
-		record:   begun,
-		response: &response{ResponseWriter: w},
-		request:  r,
-		gateway:  g,
-		suffix:   suffix,
-	}
-	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, clientRequestID(r), &c.identity
-	c.Header().Set("X-Request-Id", c.record.ID)
+	c := &call{gateway: g, Exchange: &exchange.Exchange{
+		Record:   begun,
+		Response: &exchange.Response{ResponseWriter: w},
+		Request:  r,
+		Suffix:   suffix,
+		Server:   g.exchanges,
+	}}
+	c.Hooks = exchange.Hooks{Body: c.countEndUser, Send: func() { c.slot.release() }}
+	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, exchange.ClientRequestID(r), &c.Identity
+	c.Header().Set("X-Request-Id", c.Record.ID)
 	if r.TLS != nil && !local.IsName(r.Host) {
 		c.Header().Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	if isMessages(r.URL.Path) {
-		c.Header().Set("Request-Id", c.record.ID)
+	if exchange.IsMessages(r.URL.Path) {
+		c.Header().Set("Request-Id", c.Record.ID)
 	}
 	return c
 }
@@ -200,27 +231,27 @@ func (c *call) guarded(run endpoint) (err error) {
 // dispatch runs the endpoint that the request asks for.
 func (g *Gateway) dispatch(c *call) error {
 	g.allowOrigin(c)
-	found, values := g.routes.find(c.request.URL)
+	found, values := g.routes.find(c.Request.URL)
 	if found == nil {
-		return openai.RouteNotFound(c.request.Method, c.request.URL.Path)
+		return openai.RouteNotFound(c.Request.Method, c.Request.URL.Path)
 	}
-	c.record.Route, c.access, c.values = found.name, found.access, values
-	if c.request.Method == http.MethodOptions {
+	c.Record.Route, c.access, c.Values = found.name, found.access, values
+	if c.Request.Method == http.MethodOptions {
 		return c.preflight(found)
 	}
-	run, ok := found.endpoint(c.request)
+	run, ok := found.endpoint(c.Request)
 	if !ok {
 		c.Header().Set("Allow", found.allowed())
 		return parley.Errorf(parley.MethodNotAllowed,
 			"Not allowed to %s on %s (HINT: perhaps you meant to make a different HTTP method?). Allowed: %s.",
-			c.request.Method, found.name, found.allowed())
+			c.Request.Method, found.name, found.allowed())
 	}
 	if err := g.checkOrigin(c); err != nil {
 		return err
 	}
 	c.round = g.revocations.begin()
 	var err error
-	if c.identity, err = g.who(c); err != nil {
+	if c.Identity, err = g.who(c); err != nil {
 		return err
 	}
 	if c.access.operates() {
@@ -230,7 +261,7 @@ func (g *Gateway) dispatch(c *call) error {
 	if err := g.takeSlot(c); err != nil {
 		return err
 	}
-	if found.worker && c.request.Method == http.MethodPost { // a WebSocket counts its requests itself
+	if found.worker && c.Request.Method == http.MethodPost { // a WebSocket counts its requests itself
 		return g.infer(c, run)
 	}
 	return run(c)
@@ -238,11 +269,11 @@ func (g *Gateway) dispatch(c *call) error {
 
 // infer runs an endpoint that reaches a worker.
 func (g *Gateway) infer(c *call, run endpoint) error {
-	c.record.Infer()
-	c.record.Took(ledger.Auth, c.record.Started)
-	if c.identity.Key != "" {
-		ctx, cancel := context.WithCancelCause(c.request.Context())
-		c.request = c.request.WithContext(ctx)
+	c.Record.Infer()
+	c.Record.Took(ledger.Auth, c.Record.Started)
+	if c.Identity.Key != "" {
+		ctx, cancel := context.WithCancelCause(c.Request.Context())
+		c.Request = c.Request.WithContext(ctx)
 		c.revocable(cancel)
 	}
 	if g.draining.Load() {

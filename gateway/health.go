@@ -16,7 +16,7 @@ type health struct {
 
 // healthz answers GET /healthz: the process is alive.
 func (g *Gateway) healthz(c *call) error {
-	return c.reply(http.StatusOK, health{Status: "ok"})
+	return c.Reply(http.StatusOK, health{Status: "ok"})
 }
 
 // readyz answers GET /readyz: new requests can be answered. Not so while
@@ -29,10 +29,10 @@ func (g *Gateway) readyz(c *call) error {
 		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
 	}
 	if full := g.config.StoreFull; full != nil && full() {
-		return c.reply(http.StatusOK, health{Status: "degraded", Reason: "The disk of the store is full: " +
+		return c.Reply(http.StatusOK, health{Status: "degraded", Reason: "The disk of the store is full: " +
 			"models answer, but conversations, files and usage are not stored. Free space on that disk."})
 	}
-	return c.reply(http.StatusOK, health{Status: "ready"})
+	return c.Reply(http.StatusOK, health{Status: "ready"})
 }
 
 func (m *model) ready() bool {

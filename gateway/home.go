@@ -10,7 +10,7 @@ import (
 // talk to the server.
 func (g *Gateway) home(c *call) error {
 	c.Header().Add("Vary", "Accept")
-	if g.config.Pages != nil && strings.Contains(c.request.Header.Get("Accept"), "text/html") {
+	if g.config.Pages != nil && strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
 		return g.page(c)
 	}
 	models, example := "GET /v1/models lists those that your key may use", "MODEL"
@@ -18,7 +18,7 @@ func (g *Gateway) home(c *call) error {
 		models, example = strings.Join(names, ", "), names[0]
 	}
 	c.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	return c.send(http.StatusOK, fmt.Appendf(nil, homeText, models, c.request.Host, example))
+	return c.Send(http.StatusOK, fmt.Appendf(nil, homeText, models, c.Request.Host, example))
 }
 
 // shownModels are the models that a caller of a public route may know of: those that
@@ -27,7 +27,7 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 	switch keys := g.config.Keys; {
 	case keys == nil:
 	case keys.Empty():
-		if g.checkLocal(c.request) != nil {
+		if g.checkLocal(c.Request) != nil {
 			return nil
 		}
 	default:
@@ -35,10 +35,10 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 		if err != nil {
 			return nil
 		}
-		c.identity = who
+		c.Identity = who
 	}
 	for _, m := range g.served() {
-		if c.identity.MayUse(m.ID) {
+		if c.Identity.MayUse(m.ID) {
 			names = append(names, m.ID)
 		}
 	}
@@ -47,7 +47,7 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 
 // page sends a page or a file of it.
 func (g *Gateway) page(c *call) error {
-	g.config.Pages.ServeHTTP(c.response, c.request)
+	g.config.Pages.ServeHTTP(c.Response, c.Request)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 	"parley/internal/local"
@@ -46,18 +47,18 @@ func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 
 // identifyByKey tells who shows a key, or is signed in with one.
 func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
-	if secret, shown := tenant.Shown(c.request.Header); shown {
-		return g.config.Keys.Identify(c.request.Context(), secret)
+	if secret, shown := tenant.Shown(c.Request.Header); shown {
+		return g.config.Keys.Identify(c.Request.Context(), secret)
 	}
 	return g.identifySession(c, c.access.scope())
 }
 
 // identifyWithoutKeys tells who calls a server that has no keys.
 func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) {
-	if err := g.checkLocal(c.request); err != nil {
+	if err := g.checkLocal(c.Request); err != nil {
 		return who, err
 	}
-	secret, shown := tenant.Shown(c.request.Header)
+	secret, shown := tenant.Shown(c.Request.Header)
 	switch {
 	case !shown:
 		who, err = g.identifySession(c, c.access.scope())
@@ -74,7 +75,7 @@ func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) 
 
 // hasOperateToken reports whether a call carries the fleet's operate token.
 func (g *Gateway) hasOperateToken(c *call) bool {
-	secret, shown := tenant.Shown(c.request.Header)
+	secret, shown := tenant.Shown(c.Request.Header)
 	may := g.config.FleetAPI.MayOperate
 	return shown && may != nil && may(secret)
 }
@@ -82,7 +83,7 @@ func (g *Gateway) hasOperateToken(c *call) bool {
 // identifyAuthor tells as whom work is done that came without a client: as the
 // key that asked for it may by now, or as its organisation where there was none.
 func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
-	keys, by, ctx := g.config.Keys, c.author, c.request.Context()
+	keys, by, ctx := g.config.Keys, c.author, c.Request.Context()
 	switch {
 	case keys != nil && by.Key != "":
 		return keys.OfKey(ctx, by.Key)
@@ -95,8 +96,8 @@ func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
 }
 
 // ownerOf says whose conversations, responses, files and batches a call may see.
-func ownerOf(c *call) convo.Owner {
-	return convo.Owner{Tenant: c.identity.Organization, User: c.identity.User}
+func ownerOf(x *exchange.Exchange) convo.Owner {
+	return convo.Owner{Tenant: x.Identity.Organization, User: x.Identity.User}
 }
 
 // errNotAdmin says that a key has not the right that something needs.

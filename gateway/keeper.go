@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 )
 
@@ -60,9 +61,6 @@ type run struct {
 	// turn is set if it is an answer in a conversation.
 	turn *turn
 }
-
-// errStopping ends work that was not complete when the server had to stop.
-var errStopping = parley.Errorf(parley.Unavailable, "The server was stopped before the answer was complete.")
 
 // newKeeper takes up what earlier processes left. Without a store it is nil.
 func newKeeper(config *Config) (*keeper, error) {
@@ -292,11 +290,11 @@ func (k *keeper) close(ctx context.Context) {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
-	waitOr(ctx, &k.work, func() { k.stop(errStopping) })
+	waitOr(ctx, &k.work, func() { k.stop(exchange.ErrStopping) })
 	if err := k.pay(ctx); err != nil {
 		k.log.Error("answers were not stored; they can be taken up again", "error", err)
 	}
-	k.stop(errStopping)
+	k.stop(exchange.ErrStopping)
 	k.loop.Wait()
 }
 
@@ -312,7 +310,7 @@ func waitOr(ctx context.Context, group *sync.WaitGroup, stop func()) {
 func (g *Gateway) Close(ctx context.Context) {
 	g.Drain()
 	g.batches.running.Wait()
-	g.sockets.connections.Close(ctx, errStopping)
+	g.sockets.connections.Close(ctx, exchange.ErrStopping)
 	if g.keeper != nil {
 		g.keeper.close(ctx)
 	}

@@ -2,27 +2,18 @@ package gateway
 
 import (
 	"encoding/json"
-	"maps"
 	"net/http"
 	"strings"
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
-// messagesPath is where the Anthropic interface begins; its failures have a
-// shape of their own.
-const messagesPath = "/v1/messages"
-
-// isMessages reports whether a path belongs to the Anthropic interface.
-func isMessages(path string) bool {
-	return path == messagesPath || strings.HasPrefix(path, messagesPath+"/")
-}
-
 // messages answers POST /v1/messages.
 func (g *Gateway) messages(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -41,7 +32,7 @@ func (g *Gateway) messages(c *call) error {
 	if err != nil {
 		return err
 	}
-	form := &messageShape{id: "msg_" + c.suffix, model: model.ID,
+	form := &messageShape{id: "msg_" + c.Suffix, model: model.ID,
 		keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
 	if request.Stream {
 		return c.runDetached(func() error {
@@ -50,16 +41,16 @@ func (g *Gateway) messages(c *call) error {
 		})
 	}
 	defer stop()
-	choices, err := answer.Collect(c.request.Context())
+	choices, err := answer.Collect(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, form.whole(&choices[0], answer))
+	return c.Reply(http.StatusOK, form.whole(&choices[0], answer))
 }
 
 // countTokens answers POST /v1/messages/count_tokens.
 func (g *Gateway) countTokens(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -75,7 +66,7 @@ func (g *Gateway) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, openai.TokenCount{InputTokens: len(prompt)})
+	return c.Reply(http.StatusOK, openai.TokenCount{InputTokens: len(prompt)})
 }
 
 // worthKeeping returns how many tokens of the prompt lie before the client's last
@@ -170,16 +161,16 @@ func inputOf(arguments string) json.RawMessage {
 
 // streamMessage sends an answer as events. The status goes out with the first.
 func (c *call) streamMessage(a *answer.Answer, form *messageShape) error {
-	out := &stream{call: c, control: flusherOf(c)}
+	out := exchange.NewEventStream(c.Exchange, 1)
 	begun := false
 	var finish parley.Finish
 	ping := func() error {
-		if c.record.Waiter().Status().Waiting {
-			return out.ping()
+		if c.Record.Waiter().Status().Waiting {
+			return out.Ping()
 		}
-		return out.sendNamed([]openai.MessageEvent{{Type: "ping"}})
+		return out.SendNamed([]openai.MessageEvent{{Type: "ping"}})
 	}
-	err := a.Each(c.request.Context(), c.keepAlive(ping), func(pieces []answer.Piece) error {
+	err := a.Each(c.Request.Context(), c.KeepAlive(ping), func(pieces []answer.Piece) error {
 		var events []openai.MessageEvent
 		if !begun {
 			begun = true
@@ -191,12 +182,12 @@ func (c *call) streamMessage(a *answer.Answer, form *messageShape) error {
 				finish = p.Finish
 			}
 		}
-		return out.sendNamed(events)
+		return out.SendNamed(events)
 	})
 	if err != nil {
 		return err
 	}
-	return out.sendNamed(form.closing(a, finish))
+	return out.SendNamed(form.closing(a, finish))
 }
 
 // opening begins the message. What of the prompt was in memory is known at the
@@ -262,40 +253,4 @@ func (s *messageShape) closing(a *answer.Answer, finish parley.Finish) []openai.
 		openai.MessageEvent{Type: "message_delta", Delta: openai.StopDelta{StopReason: reason, StopSequence: sequence},
 			Usage: &usage},
 		openai.MessageEvent{Type: "message_stop"})
-}
-
-// sendNamed writes events with their names, in one go.
-func (s *stream) sendNamed(events []openai.MessageEvent) error {
-	var frames []byte
-	for i := range events {
-		body, err := openai.Encode(&events[i])
-		if err != nil {
-			return err
-		}
-		frames = appendNamed(frames, events[i].Type, body)
-	}
-	if len(frames) == 0 {
-		return nil
-	}
-	return s.write(frames)
-}
-
-func appendNamed(frames []byte, name string, body []byte) []byte {
-	frames = append(append(frames, "event: "...), name...)
-	frames = append(append(frames, "\ndata: "...), body...)
-	return append(frames, "\n\n"...)
-}
-
-// failMessage tells a client of the Anthropic interface of an error.
-func (c *call) failMessage(err error) {
-	status, header, body := openai.DescribeMessageError(err, c.record.ID)
-	switch {
-	case c.stream != nil:
-		if raw, err := openai.Encode(body); err == nil && !c.stream.broken && c.request.Context().Err() == nil {
-			_ = c.stream.write(appendNamed(nil, "error", raw)) // the error is already kept
-		}
-	case c.status == 0:
-		maps.Copy(c.Header(), header)
-		_ = c.reply(status, body) // the error is already kept
-	}
 }

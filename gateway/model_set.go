@@ -3,7 +3,9 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"parley"
 	"parley/gateway/infer"
 )
 
@@ -99,4 +101,19 @@ func checkServed(models []Served) error {
 		wrong("%d models are marked as the default: mark at most one", defaults)
 	}
 	return errors.Join(problems...)
+}
+
+// textOf returns how tokens of a model read.
+func (g *Gateway) textOf(model string, tokens []parley.Token) string {
+	for _, m := range g.served() {
+		if m.ID == model {
+			decoder := m.Tokenizer.NewAnswerDecoder()
+			var text strings.Builder
+			for _, t := range tokens {
+				text.WriteString(decoder.Push(t))
+			}
+			return text.String() + decoder.Flush()
+		}
+	}
+	return ""
 }

@@ -18,17 +18,17 @@ func (g *Gateway) listModels(c *call) error {
 		}
 		list.Data = append(list.Data, m.describe(name))
 	}
-	return c.reply(http.StatusOK, list)
+	return c.Reply(http.StatusOK, list)
 }
 
 // showModel answers GET /v1/models/{id}.
 func (g *Gateway) showModel(c *call) error {
-	name := strings.TrimPrefix(c.request.URL.Path, modelsPrefix)
+	name := strings.TrimPrefix(c.Request.URL.Path, modelsPrefix)
 	m, err := c.model(name)
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, m.describe(name))
+	return c.Reply(http.StatusOK, m.describe(name))
 }
 
 // describe shows a model under a name that it goes by.

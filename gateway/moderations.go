@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"strconv"
 
 	"parley"
 	"parley/gateway/openai"
@@ -16,7 +15,7 @@ const moderationModel = "parley-safety"
 // moderations answers POST /v1/moderations. It judges as the input screen does
 // and takes no notice of policies: what follows is for the caller to say.
 func (g *Gateway) moderations(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -27,12 +26,12 @@ func (g *Gateway) moderations(c *call) error {
 	if err := checkModerated(request.Inputs); err != nil {
 		return err
 	}
-	answer := openai.Moderation{ID: "modr-" + c.suffix, Model: moderationModel}
+	answer := openai.Moderation{ID: "modr-" + c.Suffix, Model: moderationModel}
 	for _, text := range request.Inputs {
 		verdict := g.safety.Screen.Judge(safety.Text{Body: text})
 		answer.Results = append(answer.Results, moderationResult(&verdict))
 	}
-	return c.reply(http.StatusOK, answer)
+	return c.Reply(http.StatusOK, answer)
 }
 
 // moderatedBytesMax bounds the text of one request: judging a text takes many times
@@ -80,24 +79,4 @@ func moderationResult(v *safety.Verdict) openai.ModerationResult {
 		r.Flagged = r.Flagged || score >= flaggedFrom && name != "pii"
 	}
 	return r
-}
-
-// eventsMost bounds one listing of events.
-const eventsMost = 1000
-
-// safetyEvents answers GET /admin/api/safety/events: what was found lately,
-// newest first. ?after= leaves out what is already known, ?limit= bounds the list.
-func (g *Gateway) safetyEvents(c *call) error {
-	query := c.request.URL.Query()
-	after, limit := int64(0), int64(100)
-	for name, into := range map[string]*int64{"after": &after, "limit": &limit} {
-		if s := query.Get(name); s != "" {
-			n, err := strconv.ParseInt(s, 10, 64)
-			if err != nil || n < 0 || name == "limit" && n > eventsMost {
-				return parley.Invalid(name, "Invalid '%s': it must be a whole number from 0 to %d.", name, eventsMost)
-			}
-			*into = n
-		}
-	}
-	return c.reply(http.StatusOK, map[string]any{"object": "list", "data": g.safety.Recent(after, int(limit))})
 }

@@ -12,7 +12,7 @@ import (
 func toModel(folder http.Handler) endpoint {
 	run := jsonOnly(folder)
 	return func(c *call) error {
-		c.changes(c.values["name"], nil, nil)
+		c.Changes(c.Values["name"], nil, nil)
 		return run(c)
 	}
 }
@@ -21,16 +21,16 @@ func toModel(folder http.Handler) endpoint {
 // source; the handler says what is wrong with a body that has none.
 func pullModel(folder http.Handler) endpoint {
 	return func(c *call) error {
-		body, err := c.body()
+		body, err := c.Body()
 		if err != nil {
 			return err
 		}
 		var wanted struct{ Source string }
 		if json.Unmarshal(body, &wanted) == nil {
-			c.changes(withoutSecrets(wanted.Source), nil, nil)
+			c.Changes(withoutSecrets(wanted.Source), nil, nil)
 		}
-		c.request.Body = io.NopCloser(bytes.NewReader(body))
-		folder.ServeHTTP(c.response, c.request)
+		c.Request.Body = io.NopCloser(bytes.NewReader(body))
+		folder.ServeHTTP(c.Response, c.Request)
 		return nil
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/ops"
 )
 
 // atHome asks as one who sits at the machine.
@@ -58,7 +59,7 @@ func TestNowAndHistory(t *testing.T) {
 		if len(p.Promises) != 3 || p.Promises[0].Kept != 1 || p.Promises[0].Count < 50 || p.Promises[2].Kept != 0 {
 			t.Errorf("promises %+v: all were answered, every gap took 100 ms", p.Promises)
 		}
-		h := decodeAs[historyList](t, s.atHome(t.Context(), "/admin/api/history?step=5").Body.String())
+		h := decodeAs[ops.HistoryList](t, s.atHome(t.Context(), "/admin/api/history?step=5").Body.String())
 		if len(h.Data) < 10 || h.Data[3].Requests == 0 || h.Data[3].Decode == 0 {
 			t.Errorf("%d points, %+v", len(h.Data), h.Data)
 		}
@@ -112,7 +113,7 @@ func TestLivesOfRequests(t *testing.T) {
 			end > l.TotalMs+0.01 {
 			t.Errorf("stages %s, until %v of %v ms", got, end, l.TotalMs)
 		}
-		list := decodeAs[requestList](t, s.atHome(t.Context(), "/admin/api/requests?outcome=refused").Body.String())
+		list := decodeAs[ops.RequestList](t, s.atHome(t.Context(), "/admin/api/requests?outcome=refused").Body.String())
 		if len(list.Data) != 1 || list.Data[0].Status != 404 || !strings.Contains(list.Data[0].Error, "nope") {
 			t.Errorf("refused: %+v", list.Data)
 		}
@@ -183,7 +184,7 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		if w := tell("drain", `{}`); w.Code != 400 {
 			t.Errorf("nobody gives %d", w.Code)
 		}
-		found := decodeAs[findingList](t, s.atHome(t.Context(), "/admin/api/findings").Body.String())
+		found := decodeAs[ops.FindingList](t, s.atHome(t.Context(), "/admin/api/findings").Body.String())
 		if len(found.Data) != 1 || found.Data[0].NowText != "one two" || found.Data[0].WasText == "" {
 			t.Errorf("findings %+v", found.Data)
 		}

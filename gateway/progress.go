@@ -9,7 +9,7 @@ import (
 // timings tells where the time of the turn's answer went and who computed it.
 func (t *turn) timings() *openai.Timings {
 	told := openai.TimingsOf(t.spent())
-	told.Route = t.call.record.Routing()
+	told.Route = t.call.Record.Routing()
 	return told
 }
 
@@ -24,7 +24,7 @@ func (t *turn) spent() parley.Usage {
 	if seen.progress != nil {
 		u.CachedTokens = seen.progress.CachedTokens
 	}
-	t.call.record.Measured(&u)
+	t.call.Record.Measured(&u)
 	return u
 }
 

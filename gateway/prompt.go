@@ -83,7 +83,7 @@ func (m *model) outputTokens(param string, promptTokens int, g *openai.Generatio
 func (c *call) newJob(m *model, g *openai.Generation, prompt []parley.Token) *parley.Request {
 	c.seeded = g.Seeded
 	job := &parley.Request{
-		ID:          c.record.ID,
+		ID:          c.Record.ID,
 		Model:       m.ID,
 		Prompt:      prompt,
 		Choices:     g.Choices,
@@ -128,14 +128,14 @@ func (c *call) generate(
 	}()
 	for i, job := range jobs {
 		if len(jobs) > 1 {
-			job.ID = fmt.Sprintf("%s-%d", c.record.ID, i)
+			job.ID = fmt.Sprintf("%s-%d", c.Record.ID, i)
 		}
-		c.record.AddPrompt(len(job.Prompt))
+		c.Record.AddPrompt(len(job.Prompt))
 	}
-	c.bytes.release() // what is left of the body fits the context
-	c.record.Handed()
+	c.Bytes.Release() // what is left of the body fits the context
+	c.Record.Handed()
 	work := c.run(m, held, jobs, 0, bill)
-	c.record.SetWaiter(work.Waiter)
+	c.Record.SetWaiter(work.Waiter)
 	a = answer.New(answer.Options{
 		Work:        work,
 		Requests:    jobs,
@@ -145,7 +145,7 @@ func (c *call) generate(
 		Reader:      reads,
 		Screening:   c.outputPolicy(),
 		Judged:      c.outsideJudge(),
-		Seen:        c.record.Delta,
+		Seen:        c.Record.Delta,
 		Settled:     bill.settle,
 		Grow:        bill.grow,
 		NoticeEvery: c.gateway.config.Admission.NoticeEvery,
@@ -159,13 +159,13 @@ func (c *call) generate(
 // run hands the call's requests to the pipeline, at most so many at once. The caller
 // must stop the generation.
 func (c *call) run(m *model, held *answer.Constraint, jobs []*parley.Request, atOnce int, b *bill) *infer.Generation {
-	return c.gateway.pipeline.Run(c.record.Travel(c.request.Context()), &infer.Job{
+	return c.gateway.pipeline.Run(c.Record.Travel(c.Request.Context()), &infer.Job{
 		Model:      m.pipeline,
 		Requests:   jobs,
 		AtOnce:     atOnce,
-		Names:      []string{c.record.ID, c.record.ClientID},
-		Arrived:    c.record.Started,
-		Background: c.record.Background,
+		Names:      []string{c.Record.ID, c.Record.ClientID},
+		Arrived:    c.Record.Started,
+		Background: c.Record.Background,
 		Share:      c.sharing(m),
 		Wrap:       held.Worker,
 		Loose:      held.Loosely(),

@@ -7,14 +7,16 @@ import (
 
 	"parley/gateway/batch"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
+	"parley/gateway/ops"
 	"parley/gateway/tenant"
 )
 
 // storeFor is the store of conversations as a call may use it: within its quota.
 func (c *call) storeFor() convo.Store {
-	q, user := &c.identity.Quota, &c.identity.UserQuota
+	q, user := &c.Identity.Quota, &c.Identity.UserQuota
 	store := c.gateway.keeper.store
 	if *q == (tenant.Quota{}) && *user == (tenant.Quota{}) {
 		return store
@@ -29,7 +31,7 @@ func (c *call) storeFor() convo.Store {
 
 // fileQuota is what a call's organisation and user may keep of files and batches.
 func (c *call) fileQuota() batch.Quota {
-	q, user := &c.identity.Quota, &c.identity.UserQuota
+	q, user := &c.Identity.Quota, &c.Identity.UserQuota
 	return batch.Quota{
 		Files:       q.Files,
 		Bytes:       q.FileBytes,
@@ -40,17 +42,11 @@ func (c *call) fileQuota() batch.Quota {
 	}
 }
 
-// A quotaDocument is what is stored, beside what may be.
-type quotaDocument struct {
-	Used  tenant.Quota `json:"used"`
-	Limit tenant.Quota `json:"limit"`
-}
-
 // quotas returns how a caller's organisation and its user stand with their quotas.
-func (g *Gateway) quotas(ctx context.Context, c *call) (organization, user quotaDocument, err error) {
-	organization.Limit, user.Limit = c.identity.Quota, c.identity.UserQuota
+func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organization, user ops.QuotaDocument, err error) {
+	organization.Limit, user.Limit = x.Identity.Quota, x.Identity.UserQuota
 	if g.keeper != nil {
-		all, own, err := g.keeper.store.Usage(ctx, ownerOf(c))
+		all, own, err := g.keeper.store.Usage(ctx, ownerOf(x))
 		if err != nil {
 			return organization, user, err
 		}
@@ -58,7 +54,7 @@ func (g *Gateway) quotas(ctx context.Context, c *call) (organization, user quota
 		user.Used.StoreBytes, user.Used.Conversations = own.Bytes, own.Conversations
 	}
 	if g.config.Batches != nil {
-		all, own := g.config.Batches.Of(ownerOf(c)).Usage()
+		all, own := g.config.Batches.Of(ownerOf(x)).Usage()
 		used := &organization.Used
 		used.FileBytes, used.Files, used.Batches = all.Bytes, all.Files, all.Batches
 		used = &user.Used
@@ -76,8 +72,8 @@ func userAccount(who *tenant.Identity) string {
 // body, where the operator limits those. Nothing is known of such a user but a name,
 // of which a digest is kept.
 func (c *call) countEndUser(body []byte) error {
-	limits := c.identity.EndUserLimits
-	if limits == (limit.Limits{}) || c.light || c.record.Background {
+	limits := c.Identity.EndUserLimits
+	if limits == (limit.Limits{}) || c.light || c.Record.Background {
 		return nil
 	}
 	name := openai.EndUser(body)
@@ -85,15 +81,15 @@ func (c *call) countEndUser(body []byte) error {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(name))
-	account := limit.Account{Name: c.identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
+	account := limit.Account{Name: c.Identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
 		Limits: limits}
 	s := &slot{book: c.gateway.limits, next: c.slot, hold: limit.Hold{
-		ID:       c.record.ID + "-user",
-		Group:    c.identity.Organization,
+		ID:       c.Record.ID + "-user",
+		Group:    c.Identity.Organization,
 		Accounts: []limit.Account{account},
 		Use:      fullUse,
 	}}
-	if err := c.reserveHold(c.request.Context(), &s.hold, ""); err != nil {
+	if err := c.reserveHold(c.Request.Context(), &s.hold, ""); err != nil {
 		return err
 	}
 	c.slot, c.accounts = s, append(c.accounts[:len(c.accounts):len(c.accounts)], account)

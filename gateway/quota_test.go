@@ -22,7 +22,7 @@ import (
 // callers has calls made as their headers say, with what a tier allows.
 func (s *server) callers(tier tenant.Tier) {
 	s.gateway.who = func(c *call) (tenant.Identity, error) {
-		h := c.request.Header
+		h := c.Request.Header
 		return tenant.Identity{Organization: "acme", User: h.Get("X-User"), Key: h.Get("X-Key"), Tier: parley.Free,
 			UserLimits: tier.UserLimits, EndUserLimits: tier.EndUserLimits, Quota: tier.Quota,
 			UserQuota: tier.UserQuota}, nil

@@ -17,10 +17,10 @@ import (
 // recall returns what was said before a response, oldest first, and puts the
 // items that its input refers to in their place.
 func (g *Gateway) recall(c *call, request *openai.ResponseRequest) ([]openai.Item, error) {
-	if c.identity.Anonymous && (request.Previous != "" || request.Conversation != "") {
+	if c.Identity.Anonymous && (request.Previous != "" || request.Conversation != "") {
 		return nil, openai.MissingToken()
 	}
-	ctx, owner := c.request.Context(), ownerOf(c)
+	ctx, owner := c.Request.Context(), ownerOf(c.Exchange)
 	if err := g.resolve(ctx, owner, request.Input); err != nil {
 		return nil, err
 	}

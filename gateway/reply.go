@@ -10,6 +10,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
@@ -44,7 +45,7 @@ func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequ
 	r := &reply{
 		call:    computing,
 		gateway: g,
-		owner:   ownerOf(asking),
+		owner:   ownerOf(asking.Exchange),
 		request: request,
 		input:   request.Input,
 	}
@@ -52,8 +53,8 @@ func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequ
 	if r.model, err = computing.model(request.Model); err != nil {
 		return nil, err
 	}
-	r.ctx, r.cancel = context.WithCancelCause(computing.request.Context())
-	computing.request = computing.request.WithContext(r.ctx)
+	r.ctx, r.cancel = context.WithCancelCause(computing.Request.Context())
+	computing.Request = computing.Request.WithContext(r.ctx)
 	if r.answer, r.stop, err = computing.converse(r.model, &request.ChatRequest); err != nil {
 		r.cancel(err)
 		return nil, ofInput(err)
@@ -82,7 +83,7 @@ func (r *reply) create(asking *call) error {
 	k := r.gateway.keeper
 	if k == nil || !shape.Store {
 		shape.Store = false
-		r.id = "resp_" + asking.suffix
+		r.id = "resp_" + asking.Suffix
 	} else if err := r.keep(asking, shape, now); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (r *reply) create(asking *call) error {
 // keep stores the response before it is answered.
 func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	k := r.gateway.keeper
-	ctx := asking.request.Context()
+	ctx := asking.Request.Context()
 	request, err := openai.Encode(shape)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	}
 	fresh := convo.NewResponse{
 		ID:           convo.NewResponseID(),
-		Key:          asking.request.Header.Get("Idempotency-Key"),
+		Key:          asking.Request.Header.Get("Idempotency-Key"),
 		Previous:     r.request.Previous,
 		Conversation: r.request.Conversation,
 		Model:        r.model.ID,
@@ -189,16 +190,16 @@ func (r *reply) whole() error {
 	for _, w := range choices {
 		r.add(w.Piece())
 	}
-	if err := r.complete(nowhere{}); err != nil {
+	if err := r.complete(exchange.Nowhere{}); err != nil {
 		return err
 	}
-	return r.call.reply(http.StatusOK, r.log.Response)
+	return r.call.Reply(http.StatusOK, r.log.Response)
 }
 
 // stream sends the answer as events. An error that comes before the first of
 // them keeps its status.
-func (r *reply) stream(out eventSink) error {
-	err := r.answer.Each(r.ctx, r.call.keepAlive(func() error { return r.ping(out) }),
+func (r *reply) stream(out exchange.EventSink) error {
+	err := r.answer.Each(r.ctx, r.call.KeepAlive(func() error { return r.ping(out) }),
 		func(pieces []answer.Piece) error {
 			for _, p := range pieces {
 				r.begin()
@@ -214,9 +215,9 @@ func (r *reply) stream(out eventSink) error {
 }
 
 // ping keeps a silent connection open. The first one begins the response.
-func (r *reply) ping(out eventSink) error {
+func (r *reply) ping(out exchange.EventSink) error {
 	if r.begun {
-		return out.ping()
+		return out.Ping()
 	}
 	return r.flush(out)
 }
@@ -240,7 +241,7 @@ func (r *reply) add(p answer.Piece) {
 		r.log.Call(c.Index, c.ID, c.Name, c.Arguments)
 	}
 	if p.Finish != "" {
-		r.call.record.SetFinish(p.Finish)
+		r.call.Record.SetFinish(p.Finish)
 	}
 }
 
@@ -255,13 +256,13 @@ func (r *reply) logprobs(tokens []answer.ShownToken) (list []openai.TokenLogprob
 }
 
 // flush sends the events there are, beginning with the first of all.
-func (r *reply) flush(out eventSink) error {
+func (r *reply) flush(out exchange.EventSink) error {
 	r.begin()
 	_, events := r.log.Take()
 	if r.record != nil {
 		r.record.add(events)
 	}
-	return out.send(events)
+	return out.Send(events)
 }
 
 // cutBy says why a response is incomplete, by why its text ended.
@@ -269,8 +270,8 @@ var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", a
 
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
-func (r *reply) complete(out eventSink) error {
-	finish := r.call.record.Finish()
+func (r *reply) complete(out exchange.EventSink) error {
+	finish := r.call.Record.Finish()
 	now := r.gateway.config.Now()
 	cut := cutBy[finish]
 	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
@@ -285,12 +286,12 @@ func (r *reply) complete(out eventSink) error {
 		}
 		return r.tell(err, out)
 	}
-	return out.send(events)
+	return out.Send(events)
 }
 
 // broken ends a response that did not go well. If events were sent, the client
 // learns why from the last one.
-func (r *reply) broken(err error, out eventSink) error {
+func (r *reply) broken(err error, out exchange.EventSink) error {
 	if cause := context.Cause(r.ctx); cause != nil && r.ctx.Err() != nil {
 		err = cause
 	}
@@ -302,9 +303,9 @@ func (r *reply) broken(err error, out eventSink) error {
 	if !begun || openai.CodeOf(err) == parley.Cancelled {
 		return err
 	}
-	r.call.record.Fail(err)
+	r.call.Record.Fail(err)
 	_, events := r.log.Take()
-	return out.send(events)
+	return out.Send(events)
 }
 
 // failed stores that the response failed, or that nobody wanted it any more.
@@ -314,7 +315,7 @@ func (r *reply) failed(err error) error {
 		status = convo.Cancelled
 		r.log.Cancel()
 	} else {
-		r.log.Fail(openai.ResponseErrorOf(err, r.call.record.ID))
+		r.log.Fail(openai.ResponseErrorOf(err, r.call.Record.ID))
 	}
 	events := r.log.Peek()
 	why, ok := errors.AsType[*parley.Error](err)
@@ -325,14 +326,14 @@ func (r *reply) failed(err error) error {
 }
 
 // tell sends an error that is not the response's own as the last event.
-func (r *reply) tell(err error, out eventSink) error {
-	r.call.record.Fail(err)
-	detail := openai.Describe(err, r.call.record.ID).Body.Error
+func (r *reply) tell(err error, out exchange.EventSink) error {
+	r.call.Record.Fail(err)
+	detail := openai.Describe(err, r.call.Record.ID).Body.Error
 	event, failed := openai.Encode(openai.NewErrorEvent(detail, r.log.Next()))
 	if failed != nil {
 		return failed
 	}
-	return out.send([]json.RawMessage{event})
+	return out.Send([]json.RawMessage{event})
 }
 
 // finish stores how the response ended, with its last events.
@@ -359,7 +360,7 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 
 func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
 	r.call.bill.close()
-	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.record.Cost()), Err: why}
+	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.Record.Cost()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

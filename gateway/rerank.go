@@ -12,7 +12,7 @@ import (
 // rerank answers POST /v1/rerank: documents in the order of how near they are to
 // a query, which is the cosine of the angle between their embeddings.
 func (g *Gateway) rerank(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (g *Gateway) rerank(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.record.SetModel(model.ID)
+	c.Record.SetModel(model.ID)
 	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (g *Gateway) rerank(c *call) error {
 	if err != nil {
 		return err
 	}
-	tokens := c.record.PromptTokens()
-	return c.reply(http.StatusOK, openai.Ranking{
-		ID: "rerank-" + c.suffix, Model: model.ID,
+	tokens := c.Record.PromptTokens()
+	return c.Reply(http.StatusOK, openai.Ranking{
+		ID: "rerank-" + c.Suffix, Model: model.ID,
 		Usage:   openai.EmbeddingUsage{PromptTokens: tokens, TotalTokens: tokens},
 		Results: rank(request, vectors),
 	})

@@ -16,7 +16,7 @@ func (g *Gateway) storedResponse(c *call, id string) (convo.Response, error) {
 	if g.keeper == nil {
 		return convo.Response{}, openai.ThingNotFound("Response", id)
 	}
-	r, err := g.keeper.store.Response(c.request.Context(), ownerOf(c), id)
+	r, err := g.keeper.store.Response(c.Request.Context(), ownerOf(c.Exchange), id)
 	if errors.Is(err, convo.ErrNotFound) {
 		err = openai.ThingNotFound("Response", id)
 	}
@@ -26,11 +26,11 @@ func (g *Gateway) storedResponse(c *call, id string) (convo.Response, error) {
 // showResponse answers GET /v1/responses/{id}: the response as it is now, or
 // its events after a number, and those to come.
 func (g *Gateway) showResponse(c *call) error {
-	r, err := g.storedResponse(c, c.values["id"])
+	r, err := g.storedResponse(c, c.Values["id"])
 	if err != nil {
 		return err
 	}
-	query := c.request.URL.Query()
+	query := c.Request.URL.Query()
 	if query.Get("stream") != "true" {
 		return c.replyStored(&r)
 	}
@@ -41,29 +41,29 @@ func (g *Gateway) showResponse(c *call) error {
 				"Invalid 'starting_after': expected the number of an event, 0 or more.")
 		}
 	}
-	return c.runStream(true, func() error { return g.follow(c, ownerOf(c), r.ID, after, c.namedStream()) })
+	return c.runStream(true, func() error { return g.follow(c, ownerOf(c.Exchange), r.ID, after, c.NamedStream()) })
 }
 
 // replyStored sends a stored response as one document.
 func (c *call) replyStored(r *convo.Response) error {
-	shape, err := c.gateway.shapeOf(c.request.Context(), ownerOf(c), r)
+	shape, err := c.gateway.shapeOf(c.Request.Context(), ownerOf(c.Exchange), r)
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, shape)
+	return c.Reply(http.StatusOK, shape)
 }
 
 // deleteResponse answers DELETE /v1/responses/{id}.
 func (g *Gateway) deleteResponse(c *call) error {
-	id := c.values["id"]
+	id := c.Values["id"]
 	if _, err := g.storedResponse(c, id); err != nil {
 		return err
 	}
-	if err := g.keeper.store.DeleteResponse(c.request.Context(), ownerOf(c), id); err != nil {
+	if err := g.keeper.store.DeleteResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
 		return err
 	}
 	g.keeper.cancel(id, errCancelAsked)
-	return c.reply(http.StatusOK, openai.DeletedResponse{ID: id, Object: "response", Deleted: true})
+	return c.Reply(http.StatusOK, openai.DeletedResponse{ID: id, Object: "response", Deleted: true})
 }
 
 // cancelWait is how long a cancellation waits to see the response end.
@@ -71,7 +71,7 @@ const cancelWait = 5 * time.Second
 
 // cancelResponse answers POST /v1/responses/{id}/cancel.
 func (g *Gateway) cancelResponse(c *call) error {
-	id := c.values["id"]
+	id := c.Values["id"]
 	r, err := g.storedResponse(c, id)
 	if err != nil {
 		return err
@@ -81,12 +81,12 @@ func (g *Gateway) cancelResponse(c *call) error {
 			"Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection "+
 				"instead.")
 	}
-	if r, err = g.keeper.store.CancelResponse(c.request.Context(), ownerOf(c), id); err != nil {
+	if r, err = g.keeper.store.CancelResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
 		return err
 	}
 	g.keeper.cancel(id, errCancelAsked)
 	for began := g.config.Now(); !r.Status.Ended() && g.config.Now().Sub(began) < cancelWait; {
-		if err := g.awaitNews(c.request.Context(), id); err != nil {
+		if err := g.awaitNews(c.Request.Context(), id); err != nil {
 			return err
 		}
 		if r, err = g.storedResponse(c, id); err != nil {
@@ -99,7 +99,7 @@ func (g *Gateway) cancelResponse(c *call) error {
 // listInputItems answers GET /v1/responses/{id}/input_items, newest first
 // unless the client says otherwise.
 func (g *Gateway) listInputItems(c *call) error {
-	id := c.values["id"]
+	id := c.Values["id"]
 	if _, err := g.storedResponse(c, id); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (g *Gateway) listInputItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := g.keeper.store.ResponseItems(c.request.Context(), ownerOf(c), id, convo.Input, page)
+	list, err := g.keeper.store.ResponseItems(c.Request.Context(), ownerOf(c.Exchange), id, convo.Input, page)
 	if errors.Is(err, convo.ErrNotFound) {
 		return openai.ThingNotFound("Item", page.After+page.Before)
 	}
@@ -118,12 +118,12 @@ func (g *Gateway) listInputItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, listOf(list, items))
+	return c.Reply(http.StatusOK, listOf(list, items))
 }
 
 // page reads the query of a list.
 func (c *call) page() (page convo.Page, err error) {
-	query := c.request.URL.Query()
+	query := c.Request.URL.Query()
 	page = convo.Page{After: query.Get("after"), Before: query.Get("before")}
 	switch order := query.Get("order"); order {
 	case "asc":

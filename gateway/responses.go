@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -16,7 +17,7 @@ import (
 // createResponse answers POST /v1/responses: like chat, but in items, with
 // what was said before recalled, and what is said now remembered.
 func (g *Gateway) createResponse(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -25,16 +26,16 @@ func (g *Gateway) createResponse(c *call) error {
 		return err
 	}
 	return c.runStream(request.Stream, func() error {
-		var out eventSink
+		var out exchange.EventSink
 		if request.Stream {
-			out = c.namedStream()
+			out = c.NamedStream()
 		}
 		return g.respond(c, request, out)
 	})
 }
 
 // respond answers a request as events to out, or whole if out is nil.
-func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSink) error {
+func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out exchange.EventSink) error {
 	if err := c.checkStoring(request); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out eventSin
 // nothing that is.
 func (c *call) checkStoring(request *openai.ResponseRequest) error {
 	switch {
-	case !c.identity.Anonymous:
+	case !c.Identity.Anonymous:
 		return nil
 	case request.StoreGiven && request.Shape.Store, request.Background:
 		return openai.MissingToken()
@@ -85,7 +86,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	request.Shape.Model = model.ID
 	begun := g.config.Now()
 	past, err := g.recall(c, request)
-	c.record.Took(ledger.History, begun)
+	c.Record.Took(ledger.History, begun)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 
 // respondLater answers in the background: the client sees the response as it
 // stands, or follows it.
-func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eventSink) error {
+func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out exchange.EventSink) error {
 	alone, cancel := g.detach(c)
 	r, err := g.newReply(c, alone, request)
 	if err != nil {
@@ -132,39 +133,36 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out eve
 		return err
 	}
 	if out != nil {
-		return g.follow(c, ownerOf(c), id, -1, out)
+		return g.follow(c, ownerOf(c.Exchange), id, -1, out)
 	}
-	return c.reply(http.StatusOK, shown)
+	return c.Reply(http.StatusOK, shown)
 }
 
 // compute answers in the background, as a request of its own in metrics and
 // log.
 func (g *Gateway) compute(alone *call, r *reply) {
-	alone.record.Infer()
+	alone.Record.Infer()
 	defer g.finish(alone)
 	defer func() {
 		if p := recover(); p != nil {
 			err := parley.PanicError(p)
-			alone.record.Fail(err)
+			alone.Record.Fail(err)
 			_ = r.failed(err) // the panic is what the log tells
 		}
 	}()
-	if err := r.stream(nowhere{}); err != nil {
-		alone.record.Fail(err)
+	if err := r.stream(exchange.Nowhere{}); err != nil {
+		alone.Record.Fail(err)
 	}
 }
 
 // detach returns a call that goes on when c has ended, under the same names and in
 // its slot, until the function is called that comes with it.
 func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.request.Context()))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
 	stopped := context.AfterFunc(g.keeper.ctx, func() { cancel(context.Cause(g.keeper.ctx)) })
 	alone := *c
-	alone.response = &response{}
-	alone.request = c.request.WithContext(ctx)
-	alone.detached, alone.rest, alone.stream, alone.revoke = nil, nil, nil, nil
-	alone.record = c.record.Continue()
-	alone.record.Who = &alone.identity
+	alone.Exchange = c.Alone(ctx, c.Record.Continue())
+	alone.detached, alone.rest, alone.revoke = nil, nil, nil
 	held := c.handOver()
 	alone.slot = held
 	alone.revocable(cancel)
@@ -178,9 +176,9 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 
 // showFound answers with a response that an earlier call with the same key
 // made.
-func (c *call) showFound(id string, out eventSink) error {
+func (c *call) showFound(id string, out exchange.EventSink) error {
 	if out != nil {
-		return c.gateway.follow(c, ownerOf(c), id, -1, out)
+		return c.gateway.follow(c, ownerOf(c.Exchange), id, -1, out)
 	}
 	for {
 		r, err := c.gateway.storedResponse(c, id)
@@ -190,7 +188,7 @@ func (c *call) showFound(id string, out eventSink) error {
 		if r.Background || r.Status.Ended() {
 			return c.replyStored(&r)
 		}
-		if err := c.gateway.awaitNews(c.request.Context(), id); err != nil {
+		if err := c.gateway.awaitNews(c.Request.Context(), id); err != nil {
 			return err
 		}
 	}
@@ -215,7 +213,7 @@ func (g *Gateway) awaitNews(ctx context.Context, id string) error {
 
 // countInputTokens answers POST /v1/responses/input_tokens.
 func (g *Gateway) countInputTokens(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -234,7 +232,7 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
+	return c.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
 }
 
 // errCancelAsked ends a response whose client does not want it any more.

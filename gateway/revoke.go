@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"parley"
+	"parley/gateway/exchange"
 )
 
 // Revocations end running answers when the key that asked for them is deleted or
@@ -25,9 +26,6 @@ type revocable struct {
 	key    string
 	cancel context.CancelCauseFunc
 }
-
-// errRevoked is in the chain of the cause with which revoked work ends.
-var errRevoked = errors.New("the key was revoked while the answer was being written")
 
 // begin returns the number of the present round. It is called before a caller is
 // identified.
@@ -95,7 +93,7 @@ func (g *Gateway) checkRunning(ctx context.Context) {
 func (g *Gateway) checkKey(ctx context.Context, key string) {
 	_, err := g.config.Keys.OfKey(ctx, key)
 	if code := parley.CodeOf(err); code == parley.Unauthenticated || code == parley.Forbidden {
-		g.revocations.end(key, errors.Join(err, errRevoked))
+		g.revocations.end(key, errors.Join(err, exchange.ErrRevoked))
 	}
 }
 
@@ -103,13 +101,13 @@ func (g *Gateway) checkKey(ctx context.Context, key string) {
 // cancel takes the place of an earlier one, until the call has finished.
 func (c *call) revocable(cancel context.CancelCauseFunc) {
 	g := c.gateway
-	if g.config.Keys == nil || c.identity.Key == "" {
+	if g.config.Keys == nil || c.Identity.Key == "" {
 		return
 	}
 	c.unrevocable()
-	c.revoke = &revocable{key: c.identity.Key, cancel: cancel}
+	c.revoke = &revocable{key: c.Identity.Key, cancel: cancel}
 	if g.revocations.add(c.revoke) != c.round {
-		g.checkKey(c.request.Context(), c.identity.Key)
+		g.checkKey(c.Request.Context(), c.Identity.Key)
 	}
 }
 

@@ -3,6 +3,8 @@ package gateway
 import (
 	"strings"
 
+	"parley/gateway/exchange"
+	"parley/gateway/ops"
 	"parley/gateway/tenant"
 )
 
@@ -14,6 +16,11 @@ type routeRow struct {
 	// draining.
 	worker bool
 	run    endpoint
+}
+
+// on lets an endpoint answer that needs no more than the exchange.
+func on(run func(*exchange.Exchange) error) endpoint {
+	return func(c *call) error { return run(c.Exchange) }
 }
 
 // addRoutes fills the route table: the one place where a path gets its access class.
@@ -71,8 +78,8 @@ func (g *Gateway) inferenceRoutes() []routeRow {
 		{"POST", "/v1/fim/completions", stateless, true, g.fim},
 		{"POST", "/v1/embeddings", stateless, true, g.embeddings},
 		{"POST", "/v1/rerank", stateless, true, g.rerank},
-		{"POST", messagesPath, stateless, true, g.messages},
-		{"POST", messagesPath + "/count_tokens", stateless, false, g.countTokens},
+		{"POST", exchange.MessagesPath, stateless, true, g.messages},
+		{"POST", exchange.MessagesPath + "/count_tokens", stateless, false, g.countTokens},
 		{"POST", "/v1/moderations", stateless, false, g.moderations},
 		{"GET", "/v1/models", stateless, false, g.listModels},
 		{"GET", modelsPrefix, stateless, false, g.showModel},
@@ -131,9 +138,9 @@ func (g *Gateway) conversationRoutes() []routeRow {
 // usageRoutes show what callers have used, and where their requests stand.
 func (g *Gateway) usageRoutes() []routeRow {
 	return []routeRow{
-		{"GET", "/v1/organization/usage/completions", owned, false, g.showUsage},
-		{"GET", "/v1/organization/costs", owned, false, g.showCosts},
-		{"GET", "/v1/organization/me", owned, false, g.showMe},
+		{"GET", "/v1/organization/usage/completions", owned, false, on(g.operators.ShowUsage)},
+		{"GET", "/v1/organization/costs", owned, false, on(g.operators.ShowCosts)},
+		{"GET", "/v1/organization/me", owned, false, on(g.operators.ShowMe)},
 		{"GET", "/v1/queue", owned, false, g.showQueue},
 		{"GET", "/v1/queue/{id}", owned, false, g.showPlace},
 	}
@@ -145,25 +152,25 @@ const modelsAdminPath = "/admin/api/models"
 func (g *Gateway) operatorRoutes() []routeRow {
 	var rows []routeRow
 	if g.config.Audit != nil {
-		rows = append(rows, routeRow{"GET", auditPath, operator, false, g.listAudit})
+		rows = append(rows, routeRow{"GET", auditPath, operator, false, on(g.operators.ListAudit)})
 	}
 	metrics := operator
 	if g.config.MetricsOpen {
 		metrics = public
 	}
 	rows = append(rows, []routeRow{
-		{"GET", metricsPath, metrics, false, g.showMetrics},
-		{"GET", "/admin/api/now", operator, false, g.showNow},
-		{"GET", "/admin/api/about", operator, false, g.showParts},
-		{"GET", "/admin/api/history", operator, false, g.showHistory},
-		{"GET", "/admin/api/plan", operator, false, g.showPlan},
-		{"GET", "/admin/api/live", operator, false, g.followNow},
-		{"GET", "/admin/api/alerts", operator, false, g.listAlerts},
-		{"GET", "/admin/api/requests", operator, false, g.listRequests},
-		{"GET", "/admin/api/requests/{id}", operator, false, g.showRequest},
-		{"GET", "/admin/api/safety/events", operator, false, g.safetyEvents},
-		{"GET", "/debug/pprof/", operator, false, profile},
-		{"GET", "/debug/pprof/{name}", operator, false, profile},
+		{"GET", metricsPath, metrics, false, on(g.operators.ShowMetrics)},
+		{"GET", "/admin/api/now", operator, false, on(g.operators.ShowNow)},
+		{"GET", "/admin/api/about", operator, false, on(g.operators.ShowParts)},
+		{"GET", "/admin/api/history", operator, false, on(g.operators.ShowHistory)},
+		{"GET", "/admin/api/plan", operator, false, on(g.operators.ShowPlan)},
+		{"GET", "/admin/api/live", operator, false, on(g.operators.FollowNow)},
+		{"GET", "/admin/api/alerts", operator, false, on(g.operators.ListAlerts)},
+		{"GET", "/admin/api/requests", operator, false, on(g.operators.ListRequests)},
+		{"GET", "/admin/api/requests/{id}", operator, false, on(g.operators.ShowRequest)},
+		{"GET", "/admin/api/safety/events", operator, false, on(g.operators.SafetyEvents)},
+		{"GET", "/debug/pprof/", operator, false, on(ops.Profile)},
+		{"GET", "/debug/pprof/{name}", operator, false, on(ops.Profile)},
 	}...)
 	if api := g.config.ModelAPI; api != nil {
 		run := toModel(api)
@@ -179,11 +186,11 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		return rows
 	}
 	return append(rows,
-		routeRow{"GET", "/admin/api/findings", operator, false, g.listFindings},
-		routeRow{"POST", "/admin/api/workers/drain", operator, false, g.toWorker(fleet.Drain)},
-		routeRow{"POST", "/admin/api/workers/resume", operator, false, g.toWorker(fleet.Resume)},
-		routeRow{"POST", "/admin/api/workers/sleep", operator, false, g.toWorker(fleet.Sleep)},
-		routeRow{"POST", "/admin/api/workers/wake", operator, false, g.toWorker(fleet.Wake)})
+		routeRow{"GET", "/admin/api/findings", operator, false, on(g.operators.ListFindings)},
+		routeRow{"POST", "/admin/api/workers/drain", operator, false, on(g.operators.ToWorker(fleet.Drain))},
+		routeRow{"POST", "/admin/api/workers/resume", operator, false, on(g.operators.ToWorker(fleet.Resume))},
+		routeRow{"POST", "/admin/api/workers/sleep", operator, false, on(g.operators.ToWorker(fleet.Sleep))},
+		routeRow{"POST", "/admin/api/workers/wake", operator, false, on(g.operators.ToWorker(fleet.Wake))})
 }
 
 // keyRoutes manage keys and organisations; docs/keys.md describes them.
@@ -194,27 +201,33 @@ func (g *Gateway) keyRoutes() (rows []routeRow) {
 	for _, path := range []string{keysPath, adminKeysPath} {
 		admins := path == adminKeysPath
 		rows = append(rows, []routeRow{
-			{"GET", path, operator, false, func(c *call) error {
-				return g.listKeys(c, tenant.KeyFilter{Admins: admins})
-			}},
-			{"POST", path, operator, false, func(c *call) error { return g.createKey(c, admins) }},
-			{"GET", path + "/{key}", operator, false, g.showKey},
-			{"POST", path + "/{key}", operator, false, g.changeKey},
-			{"DELETE", path + "/{key}", operator, false, g.deleteKey},
-			{"POST", path + "/{key}/rotate", operator, false, g.rotateKey},
+			{"GET", path, operator, false, on(func(x *exchange.Exchange) error {
+				return g.operators.ListKeys(x, tenant.KeyFilter{Admins: admins})
+			})},
+			{"POST", path, operator, false, on(func(x *exchange.Exchange) error {
+				return g.operators.CreateKey(x, admins)
+			})},
+			{"GET", path + "/{key}", operator, false, on(g.operators.ShowKey)},
+			{"POST", path + "/{key}", operator, false, on(g.operators.ChangeKey)},
+			{"DELETE", path + "/{key}", operator, false, on(g.operators.DeleteKey)},
+			{"POST", path + "/{key}/rotate", operator, false, on(g.operators.RotateKey)},
 		}...)
 	}
 	return append(rows, []routeRow{
-		{"GET", projectsPath, operator, false, g.listOrganizations},
-		{"POST", projectsPath, operator, false, g.createOrganization},
-		{"GET", projectsPath + "/{project}", operator, false, g.showOrganization},
-		{"POST", projectsPath + "/{project}", operator, false, g.changeOrganization},
-		{"DELETE", projectsPath + "/{project}", operator, false, g.deleteOrganization},
-		{"POST", projectsPath + "/{project}/archive", operator, false, g.archiveOrganization},
-		{"GET", projectsPath + "/{project}/api_keys", operator, false, g.listProjectKeys},
-		{"GET", projectsPath + "/{project}/api_keys/{key}", operator, false, g.showProjectKey},
-		{"DELETE", projectsPath + "/{project}/api_keys/{key}", operator, false, g.deleteKey},
-		{"GET", projectsPath + "/{project}/users", operator, false, g.listUsers},
-		{"POST", projectsPath + "/{project}/users/{user}", operator, false, g.changeUser},
+		{"GET", projectsPath, operator, false, on(g.operators.ListOrganizations)},
+		{"POST", projectsPath, operator, false, on(g.operators.CreateOrganization)},
+		{"GET", projectsPath + "/{project}", operator, false, on(g.operators.ShowOrganization)},
+		{"POST", projectsPath + "/{project}", operator, false, on(g.operators.ChangeOrganization)},
+		{"DELETE", projectsPath + "/{project}", operator, false, on(g.operators.DeleteOrganization)},
+		{"POST", projectsPath + "/{project}/archive", operator, false, on(g.operators.ArchiveOrganization)},
+		{"GET", projectsPath + "/{project}/api_keys", operator, false, on(g.operators.ListProjectKeys)},
+		{"GET", projectsPath + "/{project}/api_keys/{key}", operator, false, on(g.operators.ShowProjectKey)},
+		{"DELETE", projectsPath + "/{project}/api_keys/{key}", operator, false, on(g.operators.DeleteKey)},
+		{"GET", projectsPath + "/{project}/users", operator, false, on(g.operators.ListUsers)},
+		{"POST", projectsPath + "/{project}/users/{user}", operator, false, on(g.operators.ChangeUser)},
 	}...)
 }
+
+// The paths of keys and organisations; docs/keys.md describes them.
+const keysPath, adminKeysPath, projectsPath = "/v1/organization/api_keys", "/v1/organization/admin_api_keys",
+	"/v1/organization/projects"

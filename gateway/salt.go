@@ -67,7 +67,7 @@ func (g *Gateway) saltOf(scope string) (salt parley.Salt) {
 // purpose says what a call's answers are for: those that complete a text somebody
 // is writing are for that alone.
 func (c *call) purpose() parley.Purpose {
-	switch c.record.Route {
+	switch c.Record.Route {
 	case "/v1/completions", "/v1/fim/completions":
 		return parley.ForComplete
 	}

@@ -178,7 +178,7 @@ type screenPart struct {
 // which then holds for its answer, too.
 func (c *call) screen(m *model, param, system string, parts []screenPart) error {
 	keeper := c.gateway.safety
-	c.screening.ruling, c.screening.vault = keeper.For(c.identity.Organization, m.ID), safety.NewVault()
+	c.screening.ruling, c.screening.vault = keeper.For(c.Identity.Organization, m.ID), safety.NewVault()
 	ruling := c.screening.ruling
 	if c.beside || !ruling.LooksAtInput() {
 		return nil
@@ -232,11 +232,11 @@ func (c *call) askModerators(text string, origin safety.Origin, part int) (block
 	if output {
 		direction, decide = "output", ruling.DecideOutput
 	}
-	found, down := keeper.Moderate(c.request.Context(), ruling, text, output, c.askGuard)
+	found, down := keeper.Moderate(c.Request.Context(), ruling, text, output, c.askGuard)
 	for name, err := range down {
 		closed := ruling.ClosedWithout(name, output)
 		c.gateway.records.ModeratorFailed(name)
-		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.record.ID, "refused",
+		c.gateway.config.Log.Warn("a moderator did not answer", "moderator", name, "request_id", c.Record.ID, "refused",
 			closed, "error", err)
 		if closed {
 			return false, parley.Errorf(parley.Unavailable,
@@ -291,9 +291,9 @@ func (c *call) noteSafety(direction string, origin safety.Origin, part int, text
 	for _, d := range decisions {
 		e := safety.Event{
 			Time:      c.gateway.config.Now(),
-			Request:   c.record.ID,
-			Tenant:    c.identity.Organization,
-			Model:     c.record.Model(),
+			Request:   c.Record.ID,
+			Tenant:    c.Identity.Organization,
+			Model:     c.Record.Model(),
 			Direction: direction,
 			Origin:    origin,
 			Part:      part,
@@ -339,7 +339,7 @@ func (c *call) noteworthy(direction string, decisions []safety.Decision) []safet
 // tellUnnoted logs how many findings of a request were not told one by one.
 func (c *call) tellUnnoted() {
 	if n := c.screening.unnoted; n > 0 {
-		c.gateway.config.Log.Info("safety", "request_id", c.record.ID, "tenant", c.identity.Organization, "model",
-			c.record.Model(), "more_findings", n)
+		c.gateway.config.Log.Info("safety", "request_id", c.Record.ID, "tenant", c.Identity.Organization, "model",
+			c.Record.Model(), "more_findings", n)
 	}
 }

@@ -47,8 +47,8 @@ func (c *call) inSession(m *model, gap *openai.Gap, answer func() error) error {
 	if gap == nil || gap.Session == "" {
 		return answer()
 	}
-	alone := c.request
-	who := &c.identity
+	alone := c.Request
+	who := &c.Identity
 	key := sessionKey{
 		model:        m.ID,
 		organization: who.Organization,
@@ -58,9 +58,9 @@ func (c *call) inSession(m *model, gap *openai.Gap, answer func() error) error {
 	}
 	ctx, end := c.gateway.sessions.begin(alone.Context(), key)
 	defer end()
-	c.request = alone.WithContext(ctx)
+	c.Request = alone.WithContext(ctx)
 	err := answer()
-	c.request = alone
+	c.Request = alone
 	if err != nil && ctx.Err() != nil && alone.Context().Err() == nil {
 		return context.Cause(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 )
@@ -58,12 +59,12 @@ func (g *Gateway) openSession(c *call, scope tenant.Scope) error {
 	if err != nil {
 		return err
 	}
-	keys, ctx, now := g.config.Keys, c.request.Context(), g.config.Now()
+	keys, ctx, now := g.config.Keys, c.Request.Context(), g.config.Now()
 	var who tenant.Identity
 	var cookie string
 	var expires time.Time
 	if keys.Empty() {
-		if err := g.checkLocal(c.request); err != nil {
+		if err := g.checkLocal(c.Request); err != nil {
 			return err
 		}
 		if !g.isLocalToken(secret) {
@@ -85,10 +86,10 @@ func (g *Gateway) openSession(c *call, scope tenant.Scope) error {
 
 // signInSecret reads the key or token of a sign-in.
 func (c *call) signInSecret() (string, error) {
-	if c.request.ContentLength > signInBytesMax {
-		return "", tooLarge(signInBytesMax)
+	if c.Request.ContentLength > signInBytesMax {
+		return "", exchange.TooLarge(signInBytesMax)
 	}
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func (g *Gateway) showSession(c *call, scope tenant.Scope) error {
 	who, err := g.identifySession(c, scope)
 	if err != nil {
 		c.Header().Set("Cache-Control", "no-store")
-		return c.reply(http.StatusOK, sessionDocument{Object: "session", Kind: g.sessionKind()})
+		return c.Reply(http.StatusOK, sessionDocument{Object: "session", Kind: g.sessionKind()})
 	}
 	return c.replySession(&who, time.Time{})
 }
@@ -126,42 +127,42 @@ func (c *call) replySession(who *tenant.Identity, expires time.Time) error {
 		doc.ExpiresAt = expires.Unix()
 	}
 	if who.Key != "" {
-		k, err := g.config.Keys.Store().Key(c.request.Context(), who.Key)
+		k, err := g.config.Keys.Store().Key(c.Request.Context(), who.Key)
 		if err != nil {
 			return err
 		}
 		doc.Name, doc.RedactedKey = k.Name, k.Prefix+"…"
 	}
 	c.Header().Set("Cache-Control", "no-store")
-	return c.reply(http.StatusOK, doc)
+	return c.Reply(http.StatusOK, doc)
 }
 
 // closeSession answers DELETE /session and /admin/session: the session ends on every
 // gateway, and the browser forgets its cookie.
 func (g *Gateway) closeSession(c *call, scope tenant.Scope) error {
-	if cookie, err := c.request.Cookie(g.cookieName(scope)); err == nil {
-		if err := g.config.Keys.Store().CloseSession(c.request.Context(), cookie.Value); err != nil {
+	if cookie, err := c.Request.Cookie(g.cookieName(scope)); err == nil {
+		if err := g.config.Keys.Store().CloseSession(c.Request.Context(), cookie.Value); err != nil {
 			return err
 		}
-		if err := g.config.Keys.Refresh(c.request.Context()); err != nil {
+		if err := g.config.Keys.Refresh(c.Request.Context()); err != nil {
 			return err
 		}
 	}
 	c.setSessionCookie(scope, "", -1)
-	return c.reply(http.StatusOK, sessionDocument{Object: "session", Kind: g.sessionKind()})
+	return c.Reply(http.StatusOK, sessionDocument{Object: "session", Kind: g.sessionKind()})
 }
 
 // identifySession tells who is signed in, by the cookie of a scope. Requests that
 // another site's page sends are refused although they carry it.
 func (g *Gateway) identifySession(c *call, scope tenant.Scope) (tenant.Identity, error) {
-	cookie, err := c.request.Cookie(g.cookieName(scope))
+	cookie, err := c.Request.Cookie(g.cookieName(scope))
 	if err != nil || len(cookie.Value) > signInBytesMax {
 		return tenant.Identity{}, g.missingCredential()
 	}
-	if c.isCrossOrigin(nil) {
+	if c.IsCrossOrigin(nil) {
 		return tenant.Identity{}, errCrossSite
 	}
-	return g.config.Keys.IdentifySession(c.request.Context(), cookie.Value, scope)
+	return g.config.Keys.IdentifySession(c.Request.Context(), cookie.Value, scope)
 }
 
 // setSessionCookie gives a browser the cookie of a scope for some seconds, or takes it
@@ -171,7 +172,7 @@ func (c *call) setSessionCookie(scope tenant.Scope, value string, seconds int) {
 	if scope == tenant.ScopeAdmin {
 		path = adminCookiePath
 	}
-	http.SetCookie(c.response, &http.Cookie{
+	http.SetCookie(c.Response, &http.Cookie{
 		Name:     c.gateway.cookieName(scope),
 		Value:    value,
 		Path:     path,
@@ -179,7 +180,7 @@ func (c *call) setSessionCookie(scope tenant.Scope, value string, seconds int) {
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 		// A browser says in Origin by which scheme the page came, also behind a proxy.
-		Secure: c.request.TLS != nil || strings.HasPrefix(c.request.Header.Get("Origin"), "https://"),
+		Secure: c.Request.TLS != nil || strings.HasPrefix(c.Request.Header.Get("Origin"), "https://"),
 	})
 }
 

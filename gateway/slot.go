@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/exchange"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
@@ -58,24 +59,25 @@ func isLight(method, route string) bool {
 // client waits for is counted when it reserves its tokens: it would else occupy the
 // caller's slots while it waits for room.
 func (g *Gateway) takeSlot(c *call) error {
-	if c.record.Background || !strings.HasPrefix(c.record.Route, "/v1/") {
+	if c.Record.Background || !strings.HasPrefix(c.Record.Route, "/v1/") {
 		return nil
 	}
-	c.light = isLight(c.request.Method, c.record.Route)
+	c.light = isLight(c.Request.Method, c.Record.Route)
 	if c.light {
+		c.Hooks.BodyBytesMax = lightBodyBytesMax
 		return g.take(c, lightUse)
 	}
 	return g.take(c, fullUse)
 }
 
 func (g *Gateway) take(c *call, use limit.Use) error {
-	c.accounts = g.accountsOf(&c.identity)
+	c.accounts = g.accountsOf(&c.Identity)
 	if len(c.accounts) == 0 {
 		return nil
 	}
 	s := &slot{book: g.limits,
-		hold: limit.Hold{ID: c.record.ID + "-slot", Group: c.identity.Organization, Accounts: c.accounts, Use: use}}
-	if err := c.reserveHold(c.request.Context(), &s.hold, ""); err != nil {
+		hold: limit.Hold{ID: c.Record.ID + "-slot", Group: c.Identity.Organization, Accounts: c.accounts, Use: use}}
+	if err := c.reserveHold(c.Request.Context(), &s.hold, ""); err != nil {
 		return err
 	}
 	c.slot = s
@@ -111,9 +113,9 @@ func (c *call) reserveHold(ctx context.Context, h *limit.Hold, model string) err
 		if v.Refused == "" {
 			return nil
 		}
-		if !c.record.Background || v.Wait < 0 {
+		if !c.Record.Background || v.Wait < 0 {
 			g.records.Limited(string(v.Refused))
-			return refusedBy(&v.Refusal, whoseLimit(&c.identity, h, &v.Refusal), model)
+			return refusedBy(&v.Refusal, whoseLimit(&c.Identity, h, &v.Refusal), model)
 		}
 		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
 			return err
@@ -129,7 +131,7 @@ func (c *call) reserveHold(ctx context.Context, h *limit.Hold, model string) err
 // whoseLimit says to a caller which of its accounts a limit is of.
 func whoseLimit(who *tenant.Identity, h *limit.Hold, r *limit.Refusal) string {
 	switch name := h.Accounts[r.Account].Name; {
-	case name == keyAccount(who):
+	case name == exchange.KeyAccount(who):
 		return "your key"
 	case name == userAccount(who):
 		return "your user"
@@ -138,8 +140,6 @@ func whoseLimit(who *tenant.Identity, h *limit.Hold, r *limit.Refusal) string {
 	}
 	return "your organisation"
 }
-
-func keyAccount(who *tenant.Identity) string { return who.Organization + "/" + who.Key }
 
 // refusedBy is the error of a request that a limit refuses.
 func refusedBy(r *limit.Refusal, whose, model string) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/hijack"
 	"parley/gateway/openai"
 
@@ -84,7 +85,7 @@ type socket struct {
 // A frame is a request that came over a WebSocket, with the bytes it holds.
 type frame struct {
 	body []byte
-	held *bytesHeld
+	held *exchange.BodyBytes
 }
 
 // A frameHandler answers one request that came as a frame. What it returns is
@@ -94,28 +95,28 @@ type frameHandler func(c *call, frame []byte) error
 // converseBy answers every frame of a connection with handle; failed makes the
 // frame that tells of an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
-	if c.isCrossOrigin(g.originAllowed) {
+	if c.IsCrossOrigin(g.originAllowed) {
 		return parley.Errorf(parley.Forbidden,
 			"Pages of %s may not connect to this server. Its operator can allow them.",
-			cmp.Or(c.request.Header.Get("Origin"), "other sites"))
+			cmp.Or(c.Request.Header.Get("Origin"), "other sites"))
 	}
-	key := keyAccount(&c.identity)
+	key := exchange.KeyAccount(&c.Identity)
 	if err := g.sockets.enterFor(key, g.config.SocketsPerKey); err != nil {
 		return err
 	}
 	defer g.sockets.leaveFor(key)
 	// not every connection has one
-	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(c.Response).SetReadDeadline(time.Time{})
 	// the origin was checked above
-	conn, err := websocket.Accept(c.response, c.request,
+	conn, err := websocket.Accept(c.Response, c.Request,
 		&websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols})
 	if err != nil {
-		c.record.Fail(parley.Invalid("", "no WebSocket: %v", err)) // the client was told
+		c.Record.Fail(parley.Invalid("", "no WebSocket: %v", err)) // the client was told
 		return nil
 	}
 	conn.SetReadLimit(g.config.BodyBytesMax)
 	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.request.Context()))
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
 	c.revocable(s.cancel)
 	defer g.sockets.connections.OnStop(s.cancel)()
 	var helpers sync.WaitGroup
@@ -134,7 +135,7 @@ func (s *socket) forget() {
 	for {
 		select {
 		case f := <-s.frames:
-			f.held.release()
+			f.held.Release()
 		default:
 			return
 		}
@@ -163,23 +164,22 @@ func (s *socket) serve(c *call, handle frameHandler,
 func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	g := s.gateway
 	one := *c
-	one.suffix = randomSuffix()
-	one.record = c.record.Continue()
-	one.record.ID, one.record.Started, one.record.Who = "req_"+one.suffix, g.config.Now(), &one.identity
-	// headers have nowhere to go
-	one.response, one.socket = &response{ResponseWriter: &memoryResponse{header: http.Header{}}}, s
-	one.request = c.request.Clone(s.ctx)
-	one.request.Header.Del("Idempotency-Key") // it was for the connection
-	one.slot, one.light, one.bytes = nil, false, f.held
-	one.revoke = nil // that of the connection
-	one.record.Infer()
+	one.Exchange = c.Alone(s.ctx, c.Record.Continue())
+	one.Suffix = randomSuffix()
+	one.Record.ID, one.Record.Started = "req_"+one.Suffix, g.config.Now()
+	one.Response.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
+	one.Request.Header = c.Request.Header.Clone()
+	one.Request.Header.Del("Idempotency-Key") // it was for the connection
+	one.socket, one.Frame, one.Bytes = s, s.write, f.held
+	one.slot, one.light, one.revoke = nil, false, nil
+	one.Record.Infer()
 	defer g.finish(&one)
 	err := one.guarded(func(c *call) error {
 		if g.draining.Load() {
 			return errShuttingDown
 		}
 		var err error
-		if c.identity, err = g.who(c); err != nil { // the key may have been blocked since
+		if c.Identity, err = g.who(c); err != nil { // the key may have been blocked since
 			return err
 		}
 		if err := g.take(c, fullUse); err != nil {
@@ -193,11 +193,11 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	if err == nil {
 		return nil
 	}
-	one.record.Fail(err)
+	one.Record.Fail(err)
 	if s.ctx.Err() != nil {
 		return s.ctx.Err()
 	}
-	body, err := openai.Encode(failed(openai.Describe(err, one.record.ID).Body.Error))
+	body, err := openai.Encode(failed(openai.Describe(err, one.Record.ID).Body.Error))
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (s *socket) read() {
 		select {
 		case s.frames <- f:
 		default:
-			f.held.release()
+			f.held.Release()
 			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many requests wait for their answer")
 		}
 	}
@@ -250,7 +250,7 @@ func prefixOf(text string, most int) string {
 // readFrame reads a frame. One that is not small waits until the key's requests
 // leave room for as much as a frame may have.
 func (s *socket) readFrame(from io.Reader) (f frame, err error) {
-	bodies := s.gateway.bodies
+	bodies := s.gateway.exchanges.Bodies
 	first, err := io.ReadAll(io.LimitReader(from, smallFrame))
 	if err != nil {
 		return f, err
@@ -259,16 +259,16 @@ func (s *socket) readFrame(from io.Reader) (f frame, err error) {
 	if most == smallFrame {
 		most = s.gateway.config.BodyBytesMax
 	}
-	if f.held, err = bodies.take(s.ctx, s.key, most); err != nil {
+	if f.held, err = bodies.Take(s.ctx, s.key, most); err != nil {
 		return f, err
 	}
 	rest, err := io.ReadAll(from)
 	if err != nil {
-		f.held.release()
+		f.held.Release()
 		return f, err
 	}
 	f.body = append(first, rest...)
-	f.held.shrink(int64(len(f.body)))
+	f.held.Shrink(int64(len(f.body)))
 	return f, nil
 }
 
@@ -307,9 +307,9 @@ func (s *socket) write(frame []byte) error {
 // kept open by pings of its own.
 type eventSocket struct{ *socket }
 
-func (eventSocket) ping() error { return nil }
+func (eventSocket) Ping() error { return nil }
 
-func (s eventSocket) send(events []json.RawMessage) error {
+func (s eventSocket) Send(events []json.RawMessage) error {
 	for _, e := range events {
 		if err := s.write(e); err != nil {
 			return err

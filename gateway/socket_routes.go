@@ -23,7 +23,7 @@ func (g *Gateway) chatSocket(c *call) error {
 			return err
 		}
 		defer stop()
-		return c.streamAnswer(answer, newChatShape(c, model, &request.Generation), request.IncludeUsage)
+		return c.StreamAnswer(answer, newChatShape(c, model, &request.Generation), request.IncludeUsage)
 	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })
 }
 

@@ -136,7 +136,7 @@ func (s *storm) ask(ctx context.Context) int {
 	if ctx.Err() != nil {
 		return 0
 	}
-	return c.status
+	return c.Status
 }
 
 // runStorm returns how much of its capacity the server made whole answers of,

@@ -51,13 +51,13 @@ func isPlain(text string) bool {
 	return true
 }
 
-// textEvent appends the chunk that adds text to a choice.
-func (s *chatShape) textEvent(to []byte, p *answer.Piece) ([]byte, bool) {
+// TextEvent appends the chunk that adds text to a choice.
+func (s *chatShape) TextEvent(to []byte, p *answer.Piece) ([]byte, bool) {
 	if s.counting || s.logprobs || p.Choice != 0 {
 		return to, false
 	}
 	if s.template == nil {
-		t, ok := newTextTemplate(s.content(answer.Piece{Text: templateText}))
+		t, ok := newTextTemplate(s.Content(answer.Piece{Text: templateText}))
 		if !ok {
 			return to, false
 		}

@@ -17,11 +17,11 @@ func TestTemplatesSayTheSame(t *testing.T) {
 	} {
 		for _, text := range []string{"a", " the", "\n", "\"", "\\", "<b>&amp;", "é", "日本", "\x00\x1f\x7f", "\u2028",
 			"\xff", templateText, "tab\there"} {
-			want, err := openai.Encode(shape.content(answer.Piece{Text: text}))
+			want, err := openai.Encode(shape.Content(answer.Piece{Text: text}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := shape.textEvent([]byte("x"), &answer.Piece{Text: text})
+			got, ok := shape.TextEvent([]byte("x"), &answer.Piece{Text: text})
 			if !ok || string(got) != "xdata: "+string(want)+"\n\n" {
 				t.Errorf("%q became %s, want %s", text, got, want)
 			}
@@ -31,7 +31,7 @@ func TestTemplatesSayTheSame(t *testing.T) {
 
 func TestTemplatesAreNotGuessed(t *testing.T) {
 	shape := &chatShape{chunk: openai.ChatChunk{Model: templateText}}
-	if got, ok := shape.textEvent(nil, &answer.Piece{Text: "a"}); ok {
+	if got, ok := shape.TextEvent(nil, &answer.Piece{Text: "a"}); ok {
 		t.Errorf("a model of that name became %s", got)
 	}
 }

@@ -51,7 +51,7 @@ func (t *TierContexts) Validate() error {
 }
 
 // tier returns what the conversations of a call's tenant may hold.
-func (c *call) tier() TierContext { return c.gateway.config.TierContexts[c.identity.Tier] }
+func (c *call) tier() TierContext { return c.gateway.config.TierContexts[c.Identity.Tier] }
 
 // within returns the smaller of the model's room and the tier's cap.
 func (t TierContext) within(room int) int {

@@ -8,6 +8,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
@@ -41,7 +42,7 @@ type turn struct {
 // say answers POST /v1/conversations/{id}/messages: it adds a question and has
 // the model answer, like chat.
 func (g *Gateway) say(c *call) error {
-	body, err := c.body()
+	body, err := c.Body()
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := g.keeper.enter(c.request.Context()); err != nil {
+	if err := g.keeper.enter(c.Request.Context()); err != nil {
 		return err
 	}
 	defer g.keeper.leave()
@@ -86,7 +87,7 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 	if !errors.Is(err, convo.ErrComplete) {
 		return err
 	}
-	m, err := t.gateway.keeper.store.Message(t.call.request.Context(), t.owner, t.id.Conversation, t.id.Message)
+	m, err := t.gateway.keeper.store.Message(t.call.Request.Context(), t.owner, t.id.Conversation, t.id.Message)
 	if err != nil {
 		return err
 	}
@@ -113,19 +114,19 @@ func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := g.keeper.enter(c.request.Context()); err != nil {
+	if err := g.keeper.enter(c.Request.Context()); err != nil {
 		return err
 	}
 	defer g.keeper.leave()
-	t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: c.values["item"]}
+	t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: c.Values["item"]}
 	return t.goOn()
 }
 
 // newTurn finds the conversation that a call names, and the model that answers.
 func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
-	t := &turn{call: c, gateway: g, owner: ownerOf(c), request: request}
+	t := &turn{call: c, gateway: g, owner: ownerOf(c.Exchange), request: request}
 	var err error
-	if t.conversation, err = g.keeper.store.Conversation(c.request.Context(), t.owner, c.values["id"]); err != nil {
+	if t.conversation, err = g.keeper.store.Conversation(c.Request.Context(), t.owner, c.Values["id"]); err != nil {
 		return nil, c.noConversation(err)
 	}
 	request.Session = openai.ConversationSession(t.conversation.ID)
@@ -144,7 +145,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	}
 	k := t.gateway.keeper
 	k.claim(wanted.Answer)
-	err = persist(t.call.request.Context(), func(ctx context.Context) (err error) {
+	err = persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
 		begun, err = t.call.storeFor().BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
 		return err
 	})
@@ -179,14 +180,14 @@ func (t *turn) giveUp(err error) {
 // wanted says what turn is to be stored.
 func (t *turn) wanted() (convo.NewTurn, error) {
 	n := convo.NewTurn{
-		Key:     t.call.request.Header.Get("Idempotency-Key"),
+		Key:     t.call.Request.Header.Get("Idempotency-Key"),
 		Parent:  t.request.Parent,
 		Model:   t.model.ID,
 		Process: t.gateway.keeper.process,
 		Answer:  convo.NewMessageID(),
 	}
 	if sibling := t.request.Edit + t.request.Again; sibling != "" { // one of the two at most
-		m, err := t.gateway.keeper.store.Message(t.call.request.Context(), t.owner, t.conversation.ID, sibling)
+		m, err := t.gateway.keeper.store.Message(t.call.Request.Context(), t.owner, t.conversation.ID, sibling)
 		if errors.Is(err, convo.ErrNotFound) {
 			return n, openai.ThingNotFound("Item", sibling)
 		}
@@ -225,13 +226,13 @@ func (t *turn) goOn() error {
 	}
 	t.id.Process = k.process
 	var m convo.Message
-	err := persist(t.call.request.Context(), func(ctx context.Context) (err error) {
+	err := persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
 		m, err = k.store.ResumeTurn(ctx, t.owner, t.id, t.gateway.config.Now())
 		return err
 	})
 	if err != nil {
 		t.giveUp(err)
-		t.call.values["item"] = t.id.Message
+		t.call.Values["item"] = t.id.Message
 		return t.call.noItem(err)
 	}
 	t.parent = m.Parent
@@ -244,7 +245,7 @@ func (t *turn) goOn() error {
 // reply answers a turn that is stored as in progress, and stores how that
 // ended, whatever happens.
 func (t *turn) reply() error {
-	ctx := t.call.request.Context()
+	ctx := t.call.Request.Context()
 	err := t.recall(ctx)
 	if err != nil {
 		return errors.Join(err, t.finish(err))
@@ -271,9 +272,9 @@ func (t *turn) reply() error {
 // stored.
 func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
 	form := t.shapeFor(t.call, t.request)
-	var out *stream
+	var out *exchange.EventStream
 	if t.request.Stream && !t.request.Background {
-		out = newStream(t.call, 1)
+		out = exchange.NewEventStream(t.call.Exchange, 1)
 	}
 	err := t.follow(ctx, out, form)
 	keeping.stop()
@@ -288,29 +289,29 @@ func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
 	case t.request.Background:
 		return nil // those who follow are told
 	case out != nil:
-		return out.end(t.answer.Usage, form, t.request.IncludeUsage)
+		return out.End(t.answer.Usage, form, t.request.IncludeUsage)
 	}
-	return t.call.reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.Usage))
+	return t.call.Reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.Usage))
 }
 
 // follow waits for the answer, piece by piece, and streams it if out is there.
-func (t *turn) follow(ctx context.Context, out *stream, form shape) error {
+func (t *turn) follow(ctx context.Context, out *exchange.EventStream, form exchange.Shape) error {
 	ping := func() error { return nil } // followers are told where it stands all the same
 	if out != nil {
-		ping = out.ping
+		ping = out.Ping
 	}
-	return t.answer.Each(ctx, t.call.keepAlive(ping), func(pieces []answer.Piece) error {
+	return t.answer.Each(ctx, t.call.KeepAlive(ping), func(pieces []answer.Piece) error {
 		t.add(pieces)
 		if out == nil {
 			return nil
 		}
-		return out.sendPieces(pieces, form)
+		return out.SendPieces(pieces, form)
 	})
 }
 
 // add takes in what the model said, and tells those who follow.
 func (t *turn) add(pieces []answer.Piece) {
-	t.told.add(pieces, t.call.record.PromptTokens())
+	t.told.add(pieces, t.call.Record.PromptTokens())
 	t.gateway.keeper.tell(t.id.Message)
 }
 
@@ -320,11 +321,11 @@ func (t *turn) show(m *convo.Message) error {
 	p := pieceOf(m)
 	if !t.request.Stream {
 		t.told.said().Add(p)
-		return t.call.reply(http.StatusOK, form.whole(t.told.choices[:], m.Usage))
+		return t.call.Reply(http.StatusOK, form.whole(t.told.choices[:], m.Usage))
 	}
-	out := newStream(t.call, 1)
-	if err := out.sendPieces([]answer.Piece{p}, form); err != nil {
+	out := exchange.NewEventStream(t.call.Exchange, 1)
+	if err := out.SendPieces([]answer.Piece{p}, form); err != nil {
 		return err
 	}
-	return out.end(m.Usage, form, t.request.IncludeUsage)
+	return out.End(m.Usage, form, t.request.IncludeUsage)
 }

@@ -9,6 +9,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
@@ -19,8 +20,8 @@ var errTurnStopped = parley.Errorf(parley.Cancelled, "The answer was stopped.")
 // can be followed and stopped.
 func (t *turn) start() {
 	var ctx context.Context
-	ctx, t.cancel = context.WithCancelCause(t.call.request.Context())
-	t.call.request = t.call.request.WithContext(ctx)
+	ctx, t.cancel = context.WithCancelCause(t.call.Request.Context())
+	t.call.Request = t.call.Request.WithContext(ctx)
 	t.call.revocable(t.cancel)
 	k := t.gateway.keeper
 	k.mu.Lock()
@@ -59,7 +60,7 @@ func (t *turn) respond() error {
 	asking, g := t.call, t.gateway
 	alone, cancel := g.detach(asking)
 	t.call = alone
-	if err := g.keeper.enter(alone.request.Context()); err != nil {
+	if err := g.keeper.enter(alone.Request.Context()); err != nil {
 		defer g.keeper.end(t.id.Message)
 		cancel(err)
 		return errors.Join(err, t.finish(err))
@@ -82,9 +83,9 @@ func (t *turn) respond() error {
 // computeTurn answers a turn in the background, as a request of its own in
 // metrics and log.
 func (g *Gateway) computeTurn(alone *call, t *turn) {
-	alone.record.Infer()
+	alone.Record.Infer()
 	defer g.finish(alone)
-	alone.record.Fail(t.run())
+	alone.Record.Fail(t.run())
 }
 
 // followTurn answers GET /v1/conversations/{id}/messages/{item}/stream: what
@@ -102,7 +103,7 @@ func (g *Gateway) followTurn(c *call) error {
 // turnNamed returns the answer that the path of a call names: the one that is
 // being written here, or else one that only the store knows.
 func (g *Gateway) turnNamed(c *call, request *openai.TurnRequest) (*turn, error) {
-	m, err := g.keeper.store.Message(c.request.Context(), ownerOf(c), c.values["id"], c.values["item"])
+	m, err := g.keeper.store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
 	if err != nil {
 		return nil, c.noItem(err)
 	}
@@ -130,7 +131,7 @@ func (g *Gateway) cancelTurn(c *call) error {
 	}
 	g.keeper.cancel(t.id.Message, errTurnStopped)
 	for began := g.config.Now(); g.keeper.turn(t.id.Message) != nil && g.config.Now().Sub(began) < cancelWait; {
-		if err := g.awaitNews(c.request.Context(), t.id.Message); err != nil {
+		if err := g.awaitNews(c.Request.Context(), t.id.Message); err != nil {
 			return err
 		}
 	}
@@ -207,9 +208,9 @@ func (now *soFar) since(before *soFar) answer.Piece {
 // watch sends what there is of an answer, and what comes until it ends, in the
 // way that request asks for.
 func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
-	owner, ctx := ownerOf(c), c.request.Context()
+	owner, ctx := ownerOf(c.Exchange), c.Request.Context()
 	form := t.shapeFor(c, request)
-	s := newStream(c, 1)
+	s := exchange.NewEventStream(c.Exchange, 1)
 	var before soFar
 	silent := g.config.Now()
 	for {
@@ -220,10 +221,10 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 		}
 		p := now.since(&before)
 		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil ||
-			now.promptTokens > 0 && !s.opened[0]
+			now.promptTokens > 0 && !s.IsOpen()
 		if request.Stream && isNews {
 			form.promptTokens = now.promptTokens
-			if err := s.sendPieces([]answer.Piece{p}, form); err != nil {
+			if err := s.SendPieces([]answer.Piece{p}, form); err != nil {
 				return err
 			}
 			silent = g.config.Now()
@@ -239,7 +240,7 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 }
 
 // waitToWatch waits for news, and pings a client that has heard none for long.
-func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent *time.Time, s *stream,
+func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent *time.Time, s *exchange.EventStream,
 	streams bool) error {
 	patience := g.config.KeepAlive
 	if news == nil {
@@ -258,21 +259,21 @@ func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent 
 		return nil
 	}
 	*silent = g.config.Now()
-	return s.ping()
+	return s.Ping()
 }
 
 // close tells how an answer ended that was followed.
-func (t *turn) close(c *call, s *stream, form turnShape, now *soFar, request *openai.TurnRequest) error {
+func (t *turn) close(c *call, s *exchange.EventStream, form turnShape, now *soFar, request *openai.TurnRequest) error {
 	if now.why != nil {
 		return now.why
 	}
 	if !request.Stream {
 		choices := make([]answer.CollectedChoice, 1)
 		choices[0].Add(now.said)
-		return c.reply(http.StatusOK, form.whole(choices, now.usage))
+		return c.Reply(http.StatusOK, form.whole(choices, now.usage))
 	}
-	if err := s.sendPieces([]answer.Piece{{Finish: now.said.Finish}}, form); err != nil {
+	if err := s.SendPieces([]answer.Piece{{Finish: now.said.Finish}}, form); err != nil {
 		return err
 	}
-	return s.endWith(openai.UsageOf(now.usage), now.timings, form, request.IncludeUsage)
+	return s.EndWith(openai.UsageOf(now.usage), now.timings, form, request.IncludeUsage)
 }

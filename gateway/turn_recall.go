@@ -12,7 +12,7 @@ import (
 // recall makes the messages of the request from the path to the question, as
 // much of it as the conversation's policy shows the model.
 func (t *turn) recall(ctx context.Context) error {
-	defer t.call.record.Took(ledger.History, t.gateway.config.Now())
+	defer t.call.Record.Took(ledger.History, t.gateway.config.Now())
 	path, err := t.gateway.recallPath(ctx, t.owner, t.conversation.ID, t.parent)
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (t *turn) finish(why error) error {
 	if err != nil {
 		return err
 	}
-	return t.gateway.keeper.settle(t.call.request.Context(), t.id.Message, t.ending(outcome))
+	return t.gateway.keeper.settle(t.call.Request.Context(), t.id.Message, t.ending(outcome))
 }
 
 // ending stores that the answer ended like that.
@@ -145,7 +145,7 @@ func (t *turn) ending(o convo.Outcome) debt {
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 	t.call.bill.close()
-	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.record.Cost())}
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.Record.Cost())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:
 		o.Status = convo.Cancelled

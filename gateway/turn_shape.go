@@ -28,13 +28,13 @@ func (s turnShape) placed(inner any) any {
 	return openai.TurnChunk{ChatChunk: inner.(openai.ChatChunk), TurnPlace: s.place()}
 }
 
-func (s turnShape) opening(choice int) any     { return s.placed(s.chatShape.opening(choice)) }
-func (s turnShape) content(p answer.Piece) any { return s.chatShape.content(p) }
-func (s turnShape) closing(choice int, finish parley.Finish, timings *openai.Timings) any {
-	return s.placed(s.chatShape.closing(choice, finish, timings))
+func (s turnShape) Opening(choice int) any     { return s.placed(s.chatShape.Opening(choice)) }
+func (s turnShape) Content(p answer.Piece) any { return s.chatShape.Content(p) }
+func (s turnShape) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+	return s.placed(s.chatShape.Closing(choice, finish, timings))
 }
-func (s turnShape) usage(u openai.Usage, timings *openai.Timings) any {
-	return s.placed(s.chatShape.usage(u, timings))
+func (s turnShape) Usage(u openai.Usage, timings *openai.Timings) any {
+	return s.placed(s.chatShape.Usage(u, timings))
 }
 
 func (s turnShape) whole(choices []answer.CollectedChoice, u parley.Usage) openai.TurnResponse {

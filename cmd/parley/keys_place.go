@@ -12,13 +12,13 @@ import (
 	"os/user"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"parley/gateway"
 	"parley/gateway/audit"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/ops"
 	"parley/gateway/tenant"
+
+	"github.com/spf13/pflag"
 )
 
 // A keyPlace is where keys are kept: a store, or the server in front of one.
@@ -139,7 +139,7 @@ func (s *keyStore) list(ctx context.Context) ([]tenant.KeyDocument, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list, gateway.AddBudgets(ctx, s.ledger, list, s.alert, time.Now())
+	return list, ops.AddBudgets(ctx, s.ledger, list, s.alert, time.Now())
 }
 
 func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/gateway"
+	"parley/gateway/exchange"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 	"parley/worker/host"
@@ -62,7 +63,7 @@ func setMetricsOpen(s *settings, text string) (err error) {
 }
 
 func setProxies(s *settings, text string) (err error) {
-	s.proxies, err = gateway.ParseProxies(text)
+	s.proxies, err = exchange.ParseProxies(text)
 	return err
 }
 

@@ -46,6 +46,14 @@ type Identity struct {
 	models [][]string
 }
 
+// LimitsOfUser returns the limits of the user who calls; none if the key names no user.
+func (i *Identity) LimitsOfUser() limit.Limits {
+	if i.User == "" {
+		return limit.Limits{}
+	}
+	return i.UserLimits
+}
+
 // AnonymousOrganization is whose the answers are that were given without any
 // credential. It shares no cached context with [LocalOrganization].
 const AnonymousOrganization = "anonymous"

@@ -1,9 +1,10 @@
-package gateway
+package ops
 
 import (
 	"net/http"
 	"sync"
 
+	"parley/gateway/exchange"
 	"parley/sim/plan"
 )
 
@@ -11,11 +12,11 @@ import (
 // server, and made when it is first asked for.
 var planPage = sync.OnceValues(func() (*plan.Page, error) { return plan.New().Page(nil) })
 
-// showPlan answers GET /admin/api/plan.
-func (g *Gateway) showPlan(c *call) error {
+// ShowPlan answers GET /admin/api/plan.
+func (a *API) ShowPlan(x *exchange.Exchange) error {
 	page, err := planPage()
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, page)
+	return x.Reply(http.StatusOK, page)
 }

@@ -1,4 +1,4 @@
-package gateway
+package exchange
 
 import (
 	"net/http"
@@ -13,17 +13,17 @@ import (
 // clientAddr returns the address of the client, for logs, the audit log and limits;
 // the zero value if it is unknown. It is the peer of the connection, or what trusted
 // proxies say of it. It never gives a right.
-func (c *call) clientAddr() netip.Addr { return clientAddr(c.request, c.gateway.config.TrustedProxies) }
+func (x *Exchange) clientAddr() netip.Addr { return ClientAddr(x.Request, x.Server.TrustedProxies) }
 
-// clientAddr walks back from the peer over proxies that are trusted, and returns the
+// ClientAddr walks back from the peer over proxies that are trusted, and returns the
 // first address that is not: everything before that one may be invented by the client.
-func clientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	at := parseAddr(r.RemoteAddr)
+func ClientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	at := ParseAddr(r.RemoteAddr)
 	if len(trusted) == 0 || !isTrusted(at, trusted) {
 		return at
 	}
 	for _, hop := range slices.Backward(forwardedFor(r.Header)) {
-		before := parseAddr(hop)
+		before := ParseAddr(hop)
 		if !before.IsValid() {
 			return at
 		}
@@ -56,10 +56,10 @@ func forwardedFor(h http.Header) (hops []string) {
 	return hops
 }
 
-// isCrossOrigin reports whether a web page of another origin sent the request, unless
+// IsCrossOrigin reports whether a web page of another origin sent the request, unless
 // allowed, which may be nil, admits that origin.
-func (c *call) isCrossOrigin(allowed func(origin string) bool) bool {
-	return local.IsCrossOrigin(c.request, publicHost(c.request, c.gateway.config.TrustedProxies), allowed)
+func (x *Exchange) IsCrossOrigin(allowed func(origin string) bool) bool {
+	return local.IsCrossOrigin(x.Request, publicHost(x.Request, x.Server.TrustedProxies), allowed)
 }
 
 // publicHost returns the name by which the client reached the server: the Host header,
@@ -68,14 +68,14 @@ func (c *call) isCrossOrigin(allowed func(origin string) bool) bool {
 func publicHost(r *http.Request, trusted []netip.Prefix) string {
 	names := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Host"), ","), ",")
 	name := strings.TrimSpace(names[len(names)-1])
-	if name == "" || !isTrusted(parseAddr(r.RemoteAddr), trusted) {
+	if name == "" || !isTrusted(ParseAddr(r.RemoteAddr), trusted) {
 		return r.Host
 	}
 	return name
 }
 
-// parseAddr reads an IP address with or without a port.
-func parseAddr(text string) netip.Addr {
+// ParseAddr reads an IP address with or without a port.
+func ParseAddr(text string) netip.Addr {
 	text = strings.TrimSpace(text)
 	if withPort, err := netip.ParseAddrPort(text); err == nil {
 		return withPort.Addr().Unmap().WithZone("")
@@ -91,7 +91,7 @@ func parseAddr(text string) netip.Addr {
 func ParseProxies(text string) (networks []netip.Prefix, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
-		if a := parseAddr(item); a.IsValid() && !strings.Contains(item, "/") {
+		if a := ParseAddr(item); a.IsValid() && !strings.Contains(item, "/") {
 			networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
 			continue
 		}
@@ -102,4 +102,15 @@ func ParseProxies(text string) (networks []netip.Prefix, err error) {
 		networks = append(networks, network.Masked())
 	}
 	return networks, nil
+}
+
+// Remote returns the client's address for logs; empty if addresses are not recorded.
+func (x *Exchange) Remote() string {
+	if x.Server.NoAddresses {
+		return ""
+	}
+	if a := x.clientAddr(); a.IsValid() {
+		return a.String()
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package gateway
+package ops
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
 )
@@ -21,14 +22,14 @@ var usageGroups = map[string]ledger.By{
 	"batch": ledger.ByBatch, "service_tier": ledger.ByTier, "line_item": ledger.ByModel,
 }
 
-// showUsage answers GET /v1/organization/usage/completions.
-func (g *Gateway) showUsage(c *call) error {
-	q, sums, err := g.sums(c, "project_id", "user_id", "api_key_id", "model", "batch", "service_tier")
+// ShowUsage answers GET /v1/organization/usage/completions.
+func (a *API) ShowUsage(x *exchange.Exchange) error {
+	q, sums, err := a.sums(x, "project_id", "user_id", "api_key_id", "model", "batch", "service_tier")
 	if err != nil {
 		return err
 	}
-	if wantsCSV(c.request) {
-		return c.replyCSV(q, sums)
+	if wantsCSV(x.Request) {
+		return replyCSV(x, q, sums)
 	}
 	results := map[int64][]any{}
 	for i := range sums {
@@ -52,31 +53,31 @@ func (g *Gateway) showUsage(c *call) error {
 		}
 		results[s.Bucket] = append(results[s.Bucket], r)
 	}
-	return c.reply(http.StatusOK, q.Page(results))
+	return x.Reply(http.StatusOK, q.Page(results))
 }
 
-// showCosts answers GET /v1/organization/costs. The line items are the models.
-func (g *Gateway) showCosts(c *call) error {
-	q, sums, err := g.sums(c, "project_id", "user_id", "api_key_id", "line_item")
+// ShowCosts answers GET /v1/organization/costs. The line items are the models.
+func (a *API) ShowCosts(x *exchange.Exchange) error {
+	q, sums, err := a.sums(x, "project_id", "user_id", "api_key_id", "line_item")
 	if err != nil {
 		return err
 	}
-	if wantsCSV(c.request) {
-		return c.replyCSV(q, sums)
+	if wantsCSV(x.Request) {
+		return replyCSV(x, q, sums)
 	}
 	results := map[int64][]any{}
 	for i := range sums {
 		s := &sums[i]
 		results[s.Bucket] = append(results[s.Bucket], openai.CostsResult{
 			Object:    "organization.costs.result",
-			Amount:    openai.CostAmount{Value: json.Number(s.Cost.String()), Currency: g.config.Currency},
+			Amount:    openai.CostAmount{Value: json.Number(s.Cost.String()), Currency: a.Currency},
 			LineItem:  group(q, s, "line_item"),
 			ProjectID: group(q, s, "project_id"),
 			UserID:    group(q, s, "user_id"),
 			APIKeyID:  group(q, s, "api_key_id"),
 		})
 	}
-	return c.reply(http.StatusOK, q.Page(results))
+	return x.Reply(http.StatusOK, q.Page(results))
 }
 
 // group returns the value that a sum is of, nil if sums are not told apart by it.
@@ -89,15 +90,15 @@ func group(q *openai.UsageQuery, s *ledger.Sum, name string) *string {
 }
 
 // sums adds up what a call asks for and may see.
-func (g *Gateway) sums(c *call, groups ...string) (*openai.UsageQuery, []ledger.Sum, error) {
-	if g.config.Ledger == nil {
+func (a *API) sums(x *exchange.Exchange, groups ...string) (*openai.UsageQuery, []ledger.Sum, error) {
+	if a.Ledger == nil {
 		return nil, nil, parley.Errorf(parley.NotFound, "This server keeps no ledger, so it cannot say what was used.")
 	}
-	q, err := openai.ParseUsageQuery(c.request.URL.Query(), groups...)
+	q, err := openai.ParseUsageQuery(x.Request.URL.Query(), groups...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if now := g.config.Now(); q.End.IsZero() || q.End.After(now) {
+	if now := a.Now(); q.End.IsZero() || q.End.After(now) {
 		q.End = now.Add(time.Second) // what ended in this one counts
 	}
 	asked := ledger.Query{From: q.Start, To: q.Start.Add(time.Duration(q.Buckets()) * q.Width), Width: q.Width,
@@ -111,10 +112,10 @@ func (g *Gateway) sums(c *call, groups ...string) (*openai.UsageQuery, []ledger.
 	for name, values := range q.Only {
 		asked.Only[usageGroups[name]] = databaseValues(name, values)
 	}
-	for by, values := range visibleTo(c) {
+	for by, values := range visibleTo(x) {
 		asked.Only[by] = within(asked.Only[by], values)
 	}
-	sums, err := g.config.Ledger.Sums(c.request.Context(), asked)
+	sums, err := a.Ledger.Sums(x.Request.Context(), asked)
 	return q, sums, err
 }
 
@@ -146,10 +147,10 @@ func within(asked, allowed []string) []string {
 	return found
 }
 
-// visibleTo says whose use a call may see: that of its own key, or everybody's
-// if it is the operator's.
-func visibleTo(c *call) map[ledger.By][]string {
-	who := &c.identity
+// visibleTo says whose use a call may see: that of its own key, or that of
+// all keys if it is the operator's.
+func visibleTo(x *exchange.Exchange) map[ledger.By][]string {
+	who := &x.Identity
 	if who.Admin {
 		return nil
 	}
@@ -163,7 +164,7 @@ func wantsCSV(r *http.Request) bool {
 }
 
 // replyCSV sends sums as a table, with tokens and money in every row.
-func (c *call) replyCSV(q *openai.UsageQuery, sums []ledger.Sum) error {
+func replyCSV(x *exchange.Exchange, q *openai.UsageQuery, sums []ledger.Sum) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	_ = w.Write(append(append([]string{"start_time"}, q.GroupBy...), "requests", "input_tokens", "cached_tokens",
@@ -180,8 +181,8 @@ func (c *call) replyCSV(q *openai.UsageQuery, sums []ledger.Sum) error {
 		_ = w.Write(append(row, s.Cost.String()))
 	}
 	w.Flush() // to memory, which does not fail
-	c.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	return c.send(http.StatusOK, out.Bytes())
+	x.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	return x.Send(http.StatusOK, out.Bytes())
 }
 
 // plainCell keeps a spreadsheet from taking a name for a formula.

@@ -1,4 +1,4 @@
-package gateway
+package ops
 
 import (
 	"net/http"
@@ -6,18 +6,16 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/tenant"
 )
 
 // The admin interface for keys and organisations; docs/keys.md describes it. All
 // of it needs the admin right, or no keys at all.
 
-const keysPath, adminKeysPath, projectsPath = "/v1/organization/api_keys", "/v1/organization/admin_api_keys",
-	"/v1/organization/projects"
-
-// listProjectKeys answers GET /v1/organization/projects/{project}/api_keys.
-func (g *Gateway) listProjectKeys(c *call) error {
-	return g.listKeys(c, tenant.KeyFilter{Organization: c.values["project"]})
+// ListProjectKeys answers GET /v1/organization/projects/{project}/api_keys.
+func (a *API) ListProjectKeys(x *exchange.Exchange) error {
+	return a.ListKeys(x, tenant.KeyFilter{Organization: x.Values["project"]})
 }
 
 // A keyPage is a page of keys.
@@ -66,8 +64,9 @@ func projectKeyOf(d tenant.KeyDocument) projectKey {
 
 const keysPage = 100
 
-func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
-	query := c.request.URL.Query()
+// ListKeys answers GET on a list of keys, those that f selects.
+func (a *API) ListKeys(x *exchange.Exchange, f tenant.KeyFilter) error {
+	query := x.Request.URL.Query()
 	f.After, f.Limit = query.Get("after"), keysPage
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -78,7 +77,7 @@ func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
 	}
 	wanted := f.Limit
 	f.Limit++
-	keys, err := g.config.Keys.Store().Keys(c.request.Context(), f)
+	keys, err := a.Keys.Store().Keys(x.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
 	for i := range keys {
 		shown[i] = keys[i].Document("")
 	}
-	if err := g.addBudgets(c.request.Context(), shown); err != nil {
+	if err := a.addBudgets(x.Request.Context(), shown); err != nil {
 		return err
 	}
 	for i := range shown {
@@ -101,11 +100,12 @@ func (g *Gateway) listKeys(c *call, f tenant.KeyFilter) error {
 	if n := len(keys); n > 0 {
 		list.FirstID, list.LastID = &keys[0].ID, &keys[n-1].ID
 	}
-	return c.reply(http.StatusOK, list)
+	return x.Reply(http.StatusOK, list)
 }
 
-func (g *Gateway) createKey(c *call, admin bool) error {
-	body, err := c.body()
+// CreateKey answers POST on a list of keys; admin makes the key one of an admin.
+func (a *API) CreateKey(x *exchange.Exchange, admin bool) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -113,58 +113,60 @@ func (g *Gateway) createKey(c *call, admin bool) error {
 	if err != nil {
 		return err
 	}
-	now := g.config.Now()
+	now := a.Now()
 	fresh, err := request.NewKey(now)
 	if err != nil {
 		return err
 	}
 	fresh.Admin = fresh.Admin || admin
-	k, secret, err := g.config.Keys.Store().CreateKey(c.request.Context(), fresh, now)
+	k, secret, err := a.Keys.Store().CreateKey(x.Request.Context(), fresh, now)
 	if err != nil {
 		return err
 	}
-	c.changes(k.ID, nil, k.Document(""))
-	return g.changedKey(c, k.Document(secret))
+	x.Changes(k.ID, nil, k.Document(""))
+	return a.changedKey(x, k.Document(secret))
 }
 
 // changed answers a change, once this gateway goes by it.
-func (g *Gateway) changed(c *call, answer any) error {
-	if err := g.config.Keys.Refresh(c.request.Context()); err != nil {
+func (a *API) changed(x *exchange.Exchange, answer any) error {
+	if err := a.Keys.Refresh(x.Request.Context()); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, answer)
+	return x.Reply(http.StatusOK, answer)
 }
 
-func (g *Gateway) showKey(c *call) error {
-	k, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+// ShowKey answers GET on a key.
+func (a *API) ShowKey(x *exchange.Exchange) error {
+	k, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
 		return err
 	}
 	d := k.Document("")
-	if err := g.addBudget(c.request.Context(), &d); err != nil {
+	if err := a.addBudget(x.Request.Context(), &d); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, d)
+	return x.Reply(http.StatusOK, d)
 }
 
-// showProjectKey shows a key under its project, and only there.
-func (g *Gateway) showProjectKey(c *call) error {
-	k, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+// ShowProjectKey shows a key under its project, and only there.
+func (a *API) ShowProjectKey(x *exchange.Exchange) error {
+	k, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
 		return err
 	}
-	if k.Organization != c.values["project"] {
+	if k.Organization != x.Values["project"] {
 		return tenant.ErrNotFound
 	}
 	d := k.Document("")
-	if err := g.addBudget(c.request.Context(), &d); err != nil {
+	if err := a.addBudget(x.Request.Context(), &d); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, projectKeyOf(d))
+	return x.Reply(http.StatusOK, projectKeyOf(d))
 }
 
-func (g *Gateway) changeKey(c *call) error {
-	body, err := c.body()
+// ChangeKey answers POST on a key.
+func (a *API) ChangeKey(x *exchange.Exchange) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -172,26 +174,27 @@ func (g *Gateway) changeKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	change, err := request.Change(g.config.Now())
+	change, err := request.Change(a.Now())
 	if err != nil {
 		return err
 	}
-	before, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+	before, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
 		return err
 	}
-	k, err := g.config.Keys.Store().ChangeKey(c.request.Context(), c.values["key"], change)
+	k, err := a.Keys.Store().ChangeKey(x.Request.Context(), x.Values["key"], change)
 	if err != nil {
 		return err
 	}
-	c.changes(k.ID, before.Document(""), k.Document(""))
-	return g.changedKey(c, k.Document(""))
+	x.Changes(k.ID, before.Document(""), k.Document(""))
+	return a.changedKey(x, k.Document(""))
 }
 
-func (g *Gateway) rotateKey(c *call) error {
+// RotateKey answers POST on the rotation of a key.
+func (a *API) RotateKey(x *exchange.Exchange) error {
 	var grace time.Duration
-	if c.request.ContentLength != 0 {
-		body, err := c.body()
+	if x.Request.ContentLength != 0 {
+		body, err := x.Body()
 		if err != nil {
 			return err
 		}
@@ -199,16 +202,16 @@ func (g *Gateway) rotateKey(c *call) error {
 			return err
 		}
 	}
-	before, err := g.config.Keys.Store().Key(c.request.Context(), c.values["key"])
+	before, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
 		return err
 	}
-	k, secret, err := g.config.Keys.Store().RotateKey(c.request.Context(), c.values["key"], grace, g.config.Now())
+	k, secret, err := a.Keys.Store().RotateKey(x.Request.Context(), x.Values["key"], grace, a.Now())
 	if err != nil {
 		return err
 	}
-	c.changes(k.ID, before.Document(""), k.Document(""))
-	return g.changedKey(c, k.Document(secret))
+	x.Changes(k.ID, before.Document(""), k.Document(""))
+	return a.changedKey(x, k.Document(secret))
 }
 
 // A deletion says that something is gone.
@@ -218,14 +221,15 @@ type deletion struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (g *Gateway) deleteKey(c *call) error {
-	id, store := c.values["key"], g.config.Keys.Store()
-	k, err := store.Key(c.request.Context(), id)
+// DeleteKey answers DELETE on a key, also under its project.
+func (a *API) DeleteKey(x *exchange.Exchange) error {
+	id, store := x.Values["key"], a.Keys.Store()
+	k, err := store.Key(x.Request.Context(), id)
 	if err != nil {
 		return err
 	}
 	gone := deletion{"organization.api_key.deleted", id, true}
-	switch project, under := c.values["project"]; {
+	switch project, under := x.Values["project"]; {
 	case under && k.Organization != project:
 		return tenant.ErrNotFound
 	case under:
@@ -233,15 +237,16 @@ func (g *Gateway) deleteKey(c *call) error {
 	case k.Admin:
 		gone.Object = "organization.admin_api_key.deleted"
 	}
-	if err := store.DeleteKey(c.request.Context(), id); err != nil {
+	if err := store.DeleteKey(x.Request.Context(), id); err != nil {
 		return err
 	}
-	c.changes(id, k.Document(""), nil)
-	return g.changed(c, gone)
+	x.Changes(id, k.Document(""), nil)
+	return a.changed(x, gone)
 }
 
-func (g *Gateway) listOrganizations(c *call) error {
-	all, err := g.config.Keys.Store().Organizations(c.request.Context())
+// ListOrganizations answers GET /v1/organization/projects.
+func (a *API) ListOrganizations(x *exchange.Exchange) error {
+	all, err := a.Keys.Store().Organizations(x.Request.Context())
 	if err != nil {
 		return err
 	}
@@ -250,14 +255,15 @@ func (g *Gateway) listOrganizations(c *call) error {
 		Data    []tenant.OrganizationDocument `json:"data"`
 		HasMore bool                          `json:"has_more"`
 	}{Object: "list"}
-	if list.Data, err = g.organizationsShown(c.request.Context(), all...); err != nil {
+	if list.Data, err = a.organizationsShown(x.Request.Context(), all...); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, list)
+	return x.Reply(http.StatusOK, list)
 }
 
-func (g *Gateway) createOrganization(c *call) error {
-	body, err := c.body()
+// CreateOrganization answers POST /v1/organization/projects.
+func (a *API) CreateOrganization(x *exchange.Exchange) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -269,28 +275,30 @@ func (g *Gateway) createOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := g.config.Keys.Store().CreateOrganization(c.request.Context(), fresh, g.config.Now())
+	o, err := a.Keys.Store().CreateOrganization(x.Request.Context(), fresh, a.Now())
 	if err != nil {
 		return err
 	}
-	c.changes(o.ID, nil, o.Document())
-	return g.changedOrganization(c, o)
+	x.Changes(o.ID, nil, o.Document())
+	return a.changedOrganization(x, o)
 }
 
-func (g *Gateway) showOrganization(c *call) error {
-	o, err := g.config.Keys.Store().Organization(c.request.Context(), c.values["project"])
+// ShowOrganization answers GET /v1/organization/projects/{project}.
+func (a *API) ShowOrganization(x *exchange.Exchange) error {
+	o, err := a.Keys.Store().Organization(x.Request.Context(), x.Values["project"])
 	if err != nil {
 		return err
 	}
-	shown, err := g.organizationsShown(c.request.Context(), o)
+	shown, err := a.organizationsShown(x.Request.Context(), o)
 	if err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, shown[0])
+	return x.Reply(http.StatusOK, shown[0])
 }
 
-func (g *Gateway) changeOrganization(c *call) error {
-	body, err := c.body()
+// ChangeOrganization answers POST /v1/organization/projects/{project}.
+func (a *API) ChangeOrganization(x *exchange.Exchange) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -302,40 +310,42 @@ func (g *Gateway) changeOrganization(c *call) error {
 	if err != nil {
 		return err
 	}
-	return g.applyOrganization(c, change)
+	return a.applyOrganization(x, change)
 }
 
 // applyOrganization changes the organisation that a call names.
-func (g *Gateway) applyOrganization(c *call, change tenant.OrganizationChange) error {
-	store, id := g.config.Keys.Store(), c.values["project"]
-	before, err := store.Organization(c.request.Context(), id)
+func (a *API) applyOrganization(x *exchange.Exchange, change tenant.OrganizationChange) error {
+	store, id := a.Keys.Store(), x.Values["project"]
+	before, err := store.Organization(x.Request.Context(), id)
 	if err != nil {
 		return err
 	}
-	o, err := store.ChangeOrganization(c.request.Context(), id, change)
+	o, err := store.ChangeOrganization(x.Request.Context(), id, change)
 	if err != nil {
 		return err
 	}
-	c.changes(id, before.Document(), o.Document())
-	return g.changedOrganization(c, o)
+	x.Changes(id, before.Document(), o.Document())
+	return a.changedOrganization(x, o)
 }
 
-func (g *Gateway) archiveOrganization(c *call) error {
+// ArchiveOrganization answers POST /v1/organization/projects/{project}/archive.
+func (a *API) ArchiveOrganization(x *exchange.Exchange) error {
 	blocked := true
-	return g.applyOrganization(c, tenant.OrganizationChange{Blocked: &blocked})
+	return a.applyOrganization(x, tenant.OrganizationChange{Blocked: &blocked})
 }
 
-func (g *Gateway) deleteOrganization(c *call) error {
-	id := c.values["project"]
-	before, err := g.config.Keys.Store().Organization(c.request.Context(), id)
+// DeleteOrganization answers DELETE /v1/organization/projects/{project}.
+func (a *API) DeleteOrganization(x *exchange.Exchange) error {
+	id := x.Values["project"]
+	before, err := a.Keys.Store().Organization(x.Request.Context(), id)
 	if err != nil {
 		return err
 	}
-	if err := g.config.Keys.Store().DeleteOrganization(c.request.Context(), id); err != nil {
+	if err := a.Keys.Store().DeleteOrganization(x.Request.Context(), id); err != nil {
 		return err
 	}
-	c.changes(id, before.Document(), nil)
-	return g.changed(c, deletion{"organization.project.deleted", id, true})
+	x.Changes(id, before.Document(), nil)
+	return a.changed(x, deletion{"organization.project.deleted", id, true})
 }
 
 // A userDocument is a user as clients see one.
@@ -348,8 +358,9 @@ type userDocument struct {
 	Blocked bool   `json:"blocked"`
 }
 
-func (g *Gateway) listUsers(c *call) error {
-	users, err := g.config.Keys.Store().Users(c.request.Context(), c.values["project"])
+// ListUsers answers GET /v1/organization/projects/{project}/users.
+func (a *API) ListUsers(x *exchange.Exchange) error {
+	users, err := a.Keys.Store().Users(x.Request.Context(), x.Values["project"])
 	if err != nil {
 		return err
 	}
@@ -362,12 +373,12 @@ func (g *Gateway) listUsers(c *call) error {
 		list.Data = append(list.Data,
 			userDocument{"organization.project.user", u.ID, u.Organization, "member", u.Created.Unix(), u.Blocked})
 	}
-	return c.reply(http.StatusOK, list)
+	return x.Reply(http.StatusOK, list)
 }
 
-// changeUser blocks a user, with all keys, or ends that.
-func (g *Gateway) changeUser(c *call) error {
-	body, err := c.body()
+// ChangeUser blocks a user, with all keys, or ends that.
+func (a *API) ChangeUser(x *exchange.Exchange) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -378,12 +389,12 @@ func (g *Gateway) changeUser(c *call) error {
 	if !request.Blocked.Set {
 		return parley.Invalid("blocked", "Say {\"blocked\": true} or {\"blocked\": false}.")
 	}
-	project, user := c.values["project"], c.values["user"]
-	if err := g.config.Keys.Store().BlockUser(c.request.Context(), project, user, request.Blocked.Value); err != nil {
+	project, user := x.Values["project"], x.Values["user"]
+	if err := a.Keys.Store().BlockUser(x.Request.Context(), project, user, request.Blocked.Value); err != nil {
 		return err
 	}
-	c.changes(project+"/"+user, nil, map[string]bool{"blocked": request.Blocked.Value})
-	return g.changed(c, userDocument{
+	x.Changes(project+"/"+user, nil, map[string]bool{"blocked": request.Blocked.Value})
+	return a.changed(x, userDocument{
 		Object:  "organization.project.user",
 		ID:      user,
 		Project: project,

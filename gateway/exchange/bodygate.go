@@ -1,4 +1,4 @@
-package gateway
+package exchange
 
 import (
 	"context"
@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/tenant"
 )
 
-// A byteGate bounds how many bytes of request bodies are in memory: in all, and of
+// A BodyGate bounds how many bytes of request bodies are in memory: in all, and of
 // each key. Bytes are taken before a body is read and given back when only its
 // tokens are needed. Of those that wait, the first whose key has room comes next;
 // one for which the total has no room holds up all behind it, so that large bodies
 // have their turn, too.
-type byteGate struct {
+type BodyGate struct {
 	total, perKey int64
 
 	mu      sync.Mutex
@@ -34,22 +35,23 @@ type gateWaiter struct {
 // gateWait is how long a request waits for its bytes before it is refused.
 const gateWait = 5 * time.Second
 
-// bytesHeld are the bytes of one body. It is safe to release them again, and on nil.
-type bytesHeld struct {
-	gate  *byteGate
+// BodyBytes are the bytes of one body. It is safe to release them again, and on nil.
+type BodyBytes struct {
+	gate  *BodyGate
 	key   string
 	mu    sync.Mutex
 	bytes int64
 }
 
-func newByteGate(total, perKey int64) *byteGate {
-	return &byteGate{total: total, perKey: perKey, of: map[string]int64{}}
+// NewBodyGate returns a gate for total bytes, of which each key may have perKey.
+func NewBodyGate(total, perKey int64) *BodyGate {
+	return &BodyGate{total: total, perKey: perKey, of: map[string]int64{}}
 }
 
-// take waits until a body of so many bytes may be read, or refuses it.
-func (g *byteGate) take(ctx context.Context, key string, bytes int64) (*bytesHeld, error) {
+// Take waits until a body of the given bytes may be read, or refuses it.
+func (g *BodyGate) Take(ctx context.Context, key string, bytes int64) (*BodyBytes, error) {
 	bytes = min(bytes, g.perKey, g.total)
-	held := &bytesHeld{gate: g, key: key, bytes: bytes}
+	held := &BodyBytes{gate: g, key: key, bytes: bytes}
 	w := g.queue(key, bytes)
 	if w == nil {
 		return held, nil
@@ -67,7 +69,7 @@ func (g *byteGate) take(ctx context.Context, key string, bytes int64) (*bytesHel
 }
 
 // queue takes bytes if nothing is in the way, and else returns what waits for them.
-func (g *byteGate) queue(key string, bytes int64) *gateWaiter {
+func (g *BodyGate) queue(key string, bytes int64) *gateWaiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 && g.of[key]+bytes <= g.perKey && g.used+bytes <= g.total {
@@ -82,7 +84,7 @@ func (g *byteGate) queue(key string, bytes int64) *gateWaiter {
 }
 
 // leave ends waiting, and returns why.
-func (g *byteGate) leave(w *gateWaiter, why error) error {
+func (g *BodyGate) leave(w *gateWaiter, why error) error {
 	g.mu.Lock()
 	i := slices.Index(g.waiting, w)
 	if i >= 0 {
@@ -97,7 +99,7 @@ func (g *byteGate) leave(w *gateWaiter, why error) error {
 }
 
 // refusal is the error of a request that has waited in vain.
-func (g *byteGate) refusal(key string) error {
+func (g *BodyGate) refusal(key string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of[key] > 0 {
@@ -111,8 +113,8 @@ func (g *byteGate) refusal(key string) error {
 			byteCount(g.used) + " of " + byteCount(g.total) + ". Try again in a while."}
 }
 
-// call gives bytes to those who wait. The lock is held.
-func (g *byteGate) call() {
+// call gives bytes to requests that wait. The lock is held.
+func (g *BodyGate) call() {
 	var full map[string]bool // keys of which one waits already; "" stands for the total
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *gateWaiter) bool {
 		switch {
@@ -140,8 +142,15 @@ func with(set map[string]bool, key string) map[string]bool {
 	return set
 }
 
+// Used returns how many bytes are taken.
+func (g *BodyGate) Used() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used
+}
+
 // give returns bytes to the gate.
-func (g *byteGate) give(key string, bytes int64) {
+func (g *BodyGate) give(key string, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used -= bytes
@@ -151,8 +160,8 @@ func (g *byteGate) give(key string, bytes int64) {
 	g.call()
 }
 
-// shrink gives back what a body turned out not to need.
-func (h *bytesHeld) shrink(to int64) {
+// Shrink gives back what a body turned out not to need.
+func (h *BodyBytes) Shrink(to int64) {
 	if h == nil {
 		return
 	}
@@ -167,7 +176,8 @@ func (h *bytesHeld) shrink(to int64) {
 	}
 }
 
-func (h *bytesHeld) release() { h.shrink(0) }
+// Release gives the bytes back.
+func (h *BodyBytes) Release() { h.Shrink(0) }
 
 // byteCount is a number of bytes for people to read.
 func byteCount(n int64) string {
@@ -181,3 +191,6 @@ func byteCount(n int64) string {
 	}
 	return strconv.FormatInt(n, 10) + " bytes"
 }
+
+// KeyAccount names the account of a key.
+func KeyAccount(who *tenant.Identity) string { return who.Organization + "/" + who.Key }

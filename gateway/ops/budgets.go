@@ -1,4 +1,4 @@
-package gateway
+package ops
 
 import (
 	"context"
@@ -6,15 +6,16 @@ import (
 	"net/http"
 	"time"
 
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
 
-// This file tells those who run the server how keys and organisations stand with
-// their budgets, and which were told to be nearly spent.
+// This file shows operators how keys and organisations stand with their budgets, and
+// which alerts were sent.
 
-// standingOf returns how an account with these limits stands that has spent so much
+// standingOf returns how an account with these limits stands that has spent spent
 // in the month of now. Usual is the alert of accounts that have none of their own.
 func standingOf(l limit.Limits, spent limit.Micros, usual limit.Share, now time.Time) limit.Standing {
 	l = l.Or(limit.Limits{BudgetAlert: usual})
@@ -45,7 +46,7 @@ func AddBudgets(ctx context.Context, from *ledger.Ledger, keys []tenant.KeyDocum
 
 // addOrganizationBudgets does the same for organisations. Limits are what holds for
 // each of them.
-func (g *Gateway) addOrganizationBudgets(ctx context.Context, organizations []tenant.OrganizationDocument,
+func (a *API) addOrganizationBudgets(ctx context.Context, organizations []tenant.OrganizationDocument,
 	limits []limit.Limits) error {
 	var ids []string
 	for i := range organizations {
@@ -53,81 +54,81 @@ func (g *Gateway) addOrganizationBudgets(ctx context.Context, organizations []te
 			ids = append(ids, organizations[i].ID)
 		}
 	}
-	now := g.config.Now()
-	spent, err := g.config.Ledger.SpentBy(ctx, ledger.ByOrganization, ids, now)
+	now := a.Now()
+	spent, err := a.Ledger.SpentBy(ctx, ledger.ByOrganization, ids, now)
 	if err != nil {
 		return err
 	}
 	for i := range organizations {
-		s := standingOf(limits[i], spent[organizations[i].ID], g.config.BudgetAlert, now)
+		s := standingOf(limits[i], spent[organizations[i].ID], a.BudgetAlert, now)
 		organizations[i].Budget = s.Document()
 	}
 	return nil
 }
 
 // addBudgets says of keys that have a budget how they stand.
-func (g *Gateway) addBudgets(ctx context.Context, keys []tenant.KeyDocument) error {
-	if g.config.Ledger == nil {
+func (a *API) addBudgets(ctx context.Context, keys []tenant.KeyDocument) error {
+	if a.Ledger == nil {
 		return nil
 	}
-	return AddBudgets(ctx, g.config.Ledger, keys, g.config.BudgetAlert, g.config.Now())
+	return AddBudgets(ctx, a.Ledger, keys, a.BudgetAlert, a.Now())
 }
 
-func (g *Gateway) addBudget(ctx context.Context, k *tenant.KeyDocument) error {
+func (a *API) addBudget(ctx context.Context, k *tenant.KeyDocument) error {
 	one := []tenant.KeyDocument{*k}
-	err := g.addBudgets(ctx, one)
+	err := a.addBudgets(ctx, one)
 	*k = one[0]
 	return err
 }
 
 // changedKey answers a change of a key, once this gateway goes by it.
-func (g *Gateway) changedKey(c *call, d tenant.KeyDocument) error {
+func (a *API) changedKey(x *exchange.Exchange, d tenant.KeyDocument) error {
 	if d.Value != "" {
-		return g.tellSecret(c, d)
+		return a.tellSecret(x, d)
 	}
-	if err := g.addBudget(c.request.Context(), &d); err != nil {
+	if err := a.addBudget(x.Request.Context(), &d); err != nil {
 		return err
 	}
-	return g.changed(c, d)
+	return a.changed(x, d)
 }
 
 // secretWait bounds what is done between making a secret and telling it.
 const secretWait = 5 * time.Second
 
-// tellSecret answers a change that made a secret. Nobody can ask for it again, so
-// it is told even if the store went away after the change: the answer then lacks
+// tellSecret answers a change that made a secret. It cannot be asked for again, so
+// it is sent even if the store went away after the change: the answer then lacks
 // how the key stands with its budget, and the keyring takes the change up later.
-func (g *Gateway) tellSecret(c *call, d tenant.KeyDocument) error {
-	ctx, cancel := context.WithTimeout(c.request.Context(), secretWait)
+func (a *API) tellSecret(x *exchange.Exchange, d tenant.KeyDocument) error {
+	ctx, cancel := context.WithTimeout(x.Request.Context(), secretWait)
 	defer cancel()
-	if err := errors.Join(g.addBudget(ctx, &d), g.config.Keys.Refresh(ctx)); err != nil {
-		g.config.Log.Error(
+	if err := errors.Join(a.addBudget(ctx, &d), a.Keys.Refresh(ctx)); err != nil {
+		a.Log.Error(
 			"a key has a new secret, and the store went away after that: gateways go by it when the store is back",
 			"key", d.ID, "error", err)
 	}
-	return c.reply(http.StatusOK, d)
+	return x.Reply(http.StatusOK, d)
 }
 
 // organizationsShown returns organisations as clients see them.
-func (g *Gateway) organizationsShown(ctx context.Context,
+func (a *API) organizationsShown(ctx context.Context,
 	all ...tenant.Organization) ([]tenant.OrganizationDocument, error) {
 	shown, limits := make([]tenant.OrganizationDocument, len(all)), make([]limit.Limits, len(all))
 	for i := range all {
-		shown[i], limits[i] = all[i].Document(), g.config.Keys.LimitsOf(&all[i])
+		shown[i], limits[i] = all[i].Document(), a.Keys.LimitsOf(&all[i])
 	}
-	if g.config.Ledger == nil {
+	if a.Ledger == nil {
 		return shown, nil
 	}
-	return shown, g.addOrganizationBudgets(ctx, shown, limits)
+	return shown, a.addOrganizationBudgets(ctx, shown, limits)
 }
 
 // changedOrganization answers a change of an organisation.
-func (g *Gateway) changedOrganization(c *call, o tenant.Organization) error {
-	shown, err := g.organizationsShown(c.request.Context(), o)
+func (a *API) changedOrganization(x *exchange.Exchange, o tenant.Organization) error {
+	shown, err := a.organizationsShown(x.Request.Context(), o)
 	if err != nil {
 		return err
 	}
-	return g.changed(c, shown[0])
+	return a.changed(x, shown[0])
 }
 
 // An alertList is what was told of budgets, newest first.
@@ -139,20 +140,20 @@ type alertList struct {
 // alertsShown bounds how many alerts are shown.
 const alertsShown = 200
 
-// listAlerts answers GET /admin/api/alerts: those of this month and the one
+// ListAlerts answers GET /admin/api/alerts: those of this month and the one
 // before.
-func (g *Gateway) listAlerts(c *call) error {
+func (a *API) ListAlerts(x *exchange.Exchange) error {
 	list := alertList{Object: "list", Data: []ledger.AlertDocument{}}
-	if g.config.Ledger == nil {
-		return c.reply(http.StatusOK, list)
+	if a.Ledger == nil {
+		return x.Reply(http.StatusOK, list)
 	}
-	alerts, err := g.config.Ledger.Alerts(c.request.Context(), ledger.MonthOf(g.config.Now()).AddDate(0, -1, 0),
+	alerts, err := a.Ledger.Alerts(x.Request.Context(), ledger.MonthOf(a.Now()).AddDate(0, -1, 0),
 		alertsShown)
 	if err != nil {
 		return err
 	}
 	for i := range alerts {
-		list.Data = append(list.Data, alerts[i].Document(g.config.Currency))
+		list.Data = append(list.Data, alerts[i].Document(a.Currency))
 	}
-	return c.reply(http.StatusOK, list)
+	return x.Reply(http.StatusOK, list)
 }

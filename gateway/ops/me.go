@@ -1,9 +1,10 @@
-package gateway
+package ops
 
 import (
 	"context"
 	"net/http"
 
+	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
@@ -16,7 +17,7 @@ type meDocument struct {
 	Organization string `json:"organization"`
 	Tier         string `json:"tier"`
 	Admin        bool   `json:"admin"`
-	// Key is the key that was shown, with its own limits; null for whoever needs none.
+	// Key is the key that was shown, with its own limits; null for callers without one.
 	Key *tenant.KeyDocument `json:"key"`
 	// Limits are those of the organisation. They hold besides the key's.
 	Limits limit.Limits `json:"limits"`
@@ -25,8 +26,8 @@ type meDocument struct {
 	UserLimits *limit.Limits `json:"user_limits"`
 	// Quota is what the organisation stores and may store, UserQuota the same of the
 	// user.
-	Quota     quotaDocument `json:"quota"`
-	UserQuota quotaDocument `json:"user_quota"`
+	Quota     QuotaDocument `json:"quota"`
+	UserQuota QuotaDocument `json:"user_quota"`
 	// Spent is what the key has cost since MonthStart, in Currency; null if no
 	// ledger is kept.
 	Spent      *limit.Micros `json:"spent_this_month"`
@@ -39,10 +40,10 @@ type meDocument struct {
 	OrganizationBudget *limit.StandingDocument `json:"organization_budget"`
 }
 
-// showMe answers GET /v1/organization/me.
-func (g *Gateway) showMe(c *call) error {
-	who, ctx := &c.identity, c.request.Context()
-	month := ledger.MonthOf(g.config.Now())
+// ShowMe answers GET /v1/organization/me.
+func (a *API) ShowMe(x *exchange.Exchange) error {
+	who, ctx := &x.Identity, x.Request.Context()
+	month := ledger.MonthOf(a.Now())
 	me := meDocument{
 		Object:       "organization.me",
 		Organization: who.Organization,
@@ -50,10 +51,10 @@ func (g *Gateway) showMe(c *call) error {
 		Admin:        who.Admin,
 		Limits:       who.Limits,
 		MonthStart:   month.Unix(),
-		Currency:     g.config.Currency,
+		Currency:     a.Currency,
 	}
 	if who.Key != "" {
-		k, err := g.config.Keys.Store().Key(ctx, who.Key)
+		k, err := a.Keys.Store().Key(ctx, who.Key)
 		if err != nil {
 			return err
 		}
@@ -61,30 +62,30 @@ func (g *Gateway) showMe(c *call) error {
 		me.Key = &shown
 	}
 	var err error
-	if me.Quota, me.UserQuota, err = g.quotas(ctx, c); err != nil {
+	if me.Quota, me.UserQuota, err = a.Quotas(ctx, x); err != nil {
 		return err
 	}
-	if l := userLimits(who); l != (limit.Limits{}) {
+	if l := who.LimitsOfUser(); l != (limit.Limits{}) {
 		me.UserLimits = &l
 	}
-	if g.config.Ledger != nil {
-		spent, err := g.config.Ledger.Spent(ctx, who.Organization, who.Key, g.config.Now())
+	if a.Ledger != nil {
+		spent, err := a.Ledger.Spent(ctx, who.Organization, who.Key, a.Now())
 		if err != nil {
 			return err
 		}
 		me.Spent = &spent
-		if err := g.tellBudgets(ctx, who, spent, &me); err != nil {
+		if err := a.tellBudgets(ctx, who, spent, &me); err != nil {
 			return err
 		}
 	}
-	c.Header().Set("Cache-Control", "no-store")
-	return c.reply(http.StatusOK, me)
+	x.Header().Set("Cache-Control", "no-store")
+	return x.Reply(http.StatusOK, me)
 }
 
-// tellBudgets says how a caller's key, which has spent so much, and its
+// tellBudgets says how a caller's key, which has spent spent, and its
 // organisation stand with their budgets.
-func (g *Gateway) tellBudgets(ctx context.Context, who *tenant.Identity, spent limit.Micros, me *meDocument) error {
-	now, usual := g.config.Now(), g.config.BudgetAlert
+func (a *API) tellBudgets(ctx context.Context, who *tenant.Identity, spent limit.Micros, me *meDocument) error {
+	now, usual := a.Now(), a.BudgetAlert
 	own := standingOf(who.KeyLimits, spent, usual, now)
 	if me.Budget = own.Document(); me.Key != nil {
 		me.Key.Budget = me.Budget
@@ -92,8 +93,14 @@ func (g *Gateway) tellBudgets(ctx context.Context, who *tenant.Identity, spent l
 	if who.Limits.MonthlyBudget == 0 {
 		return nil
 	}
-	all, err := g.config.Ledger.Spent(ctx, who.Organization, "", now)
+	all, err := a.Ledger.Spent(ctx, who.Organization, "", now)
 	together := standingOf(who.Limits, all, usual, now)
 	me.OrganizationBudget = together.Document()
 	return err
+}
+
+// A QuotaDocument is what is stored, beside what may be.
+type QuotaDocument struct {
+	Used  tenant.Quota `json:"used"`
+	Limit tenant.Quota `json:"limit"`
 }

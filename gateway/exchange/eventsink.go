@@ -1,0 +1,46 @@
+package exchange
+
+import (
+	"encoding/json"
+
+	"parley/gateway/openai"
+)
+
+// An EventSink is where the events of a response go.
+type EventSink interface {
+	// Send delivers events. An error means that the client is gone.
+	Send(events []json.RawMessage) error
+	// Ping keeps a silent connection open.
+	Ping() error
+}
+
+// Nowhere is the sink of responses without a client.
+type Nowhere struct{}
+
+// Send drops events.
+func (Nowhere) Send([]json.RawMessage) error { return nil }
+
+// Ping does nothing.
+func (Nowhere) Ping() error { return nil }
+
+// A NamedStream writes events as a stream in which each has its name.
+type NamedStream struct{ *EventStream }
+
+// NamedStream returns a stream of named events.
+func (x *Exchange) NamedStream() NamedStream { return NamedStream{NewEventStream(x, 0)} }
+
+// Send writes events.
+func (s NamedStream) Send(events []json.RawMessage) error {
+	var frames []byte
+	for _, e := range events {
+		frames = append(frames, "event: "...)
+		frames = append(frames, openai.EventType(e)...)
+		frames = append(frames, "\ndata: "...)
+		frames = append(frames, e...)
+		frames = append(frames, "\n\n"...)
+	}
+	if len(frames) == 0 {
+		return nil
+	}
+	return s.write(frames)
+}

@@ -1,0 +1,263 @@
+package exchange
+
+import (
+	"net/http"
+	"time"
+
+	"parley"
+	"parley/gateway/answer"
+	"parley/gateway/hijack"
+	"parley/gateway/openai"
+)
+
+// A Shape makes the events of one endpoint's streams.
+type Shape interface {
+	// Opening is the first event of a choice, or nil if there is none.
+	Opening(choice int) any
+	// Content carries what was added: thoughts, then text, then calls.
+	Content(p answer.Piece) any
+	// Closing says why a choice ended. Timings, if any, go with the stream's
+	// last event.
+	Closing(choice int, finish parley.Finish, timings *openai.Timings) any
+	// Usage is the last event if the client asked for it.
+	Usage(u openai.Usage, timings *openai.Timings) any
+}
+
+// An EventStream writes server-sent events: unnamed, each flushed as it is written.
+type EventStream struct {
+	exchange *Exchange
+	control  flusher
+	// opened has the choices of which the first event was sent.
+	opened map[int]bool
+	// lastClosing waits for the timings that come with the usage.
+	lastClosing *answer.Piece
+	// unfinished counts the choices that have not ended.
+	unfinished int
+	// deadline is until when the next write may take; wrote is when the last was.
+	deadline, wrote time.Time
+	// Broken is true once a write failed: nothing more arrives.
+	Broken bool
+	// room is where frames are put together.
+	room []byte
+}
+
+// A textShape knows what an event looks like that adds nothing but text, and so
+// need not make each from its parts. It appends the event as the stream's bytes;
+// ok is false for pieces that it must make as any other.
+type textShape interface {
+	TextEvent(to []byte, p *answer.Piece) (frame []byte, ok bool)
+}
+
+// NewEventStream returns a stream of events for an answer of several choices.
+func NewEventStream(x *Exchange, choices int) *EventStream {
+	return &EventStream{exchange: x, control: flusherOf(x), opened: map[int]bool{}, unfinished: choices}
+}
+
+// A flusher sends what was written, within a time.
+type flusher interface {
+	FlushError() error
+	SetWriteDeadline(time.Time) error
+}
+
+// flusherOf returns that of a call, which is looked for once and not at each event.
+func flusherOf(x *Exchange) flusher {
+	if to, ok := x.ResponseWriter.(*hijack.ResponseWriter); ok {
+		return to
+	}
+	return controlFlusher{http.NewResponseController(x.Response)}
+}
+
+type controlFlusher struct{ *http.ResponseController }
+
+// FlushError sends what was written.
+func (c controlFlusher) FlushError() error { return c.Flush() }
+
+// StreamAnswer sends a as events in the given shape. The status goes out with the
+// first event, so an error that comes before it still has its own.
+func (x *Exchange) StreamAnswer(a *answer.Answer, form Shape, includeUsage bool) error {
+	s := NewEventStream(x, len(a.Choices))
+	err := a.Each(x.Request.Context(), x.KeepAlive(s.Ping), func(pieces []answer.Piece) error {
+		return s.SendPieces(pieces, form)
+	})
+	if err != nil {
+		return err
+	}
+	return s.End(a.Usage, form, includeUsage)
+}
+
+// KeepAlive has ping called while nothing is written for too long.
+func (x *Exchange) KeepAlive(ping func() error) answer.KeepAlive {
+	return answer.KeepAlive{Every: x.Server.KeepAlive, Ping: ping}
+}
+
+// IsOpen reports whether events of the first choice were sent.
+func (s *EventStream) IsOpen() bool { return s.opened[0] }
+
+// SendPieces sends pieces of an answer as events.
+func (s *EventStream) SendPieces(pieces []answer.Piece, form Shape) error {
+	for i := range pieces {
+		if err := s.sendPiece(&pieces[i], form); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *EventStream) sendPiece(p *answer.Piece, form Shape) error {
+	if !s.opened[p.Choice] {
+		s.opened[p.Choice] = true
+		if err := s.send(form.Opening(p.Choice)); err != nil {
+			return err
+		}
+	}
+	if quick, ok := form.(textShape); ok && p.IsText() && s.exchange.Frame == nil {
+		if frame, ok := quick.TextEvent(s.room[:0], p); ok {
+			s.room = frame
+			return s.write(frame)
+		}
+	}
+	if p.Reasoning != "" || p.Text != "" || len(p.Calls) > 0 || len(p.Tokens) > 0 || p.Progress != nil {
+		if err := s.send(form.Content(*p)); err != nil {
+			return err
+		}
+	}
+	if p.Finish == "" {
+		return nil
+	}
+	if s.unfinished--; s.unfinished == 0 {
+		s.lastClosing = new(*p)
+		return nil
+	}
+	return s.send(form.Closing(p.Choice, p.Finish, nil))
+}
+
+// End sends what closes a stream that went well.
+func (s *EventStream) End(u parley.Usage, form Shape, includeUsage bool) error {
+	return s.EndWith(openai.UsageOf(u), s.exchange.Record.Timings(u), form, includeUsage)
+}
+
+// EndWith sends what closes a stream, with the given usage and timings.
+func (s *EventStream) EndWith(u openai.Usage, timings *openai.Timings, form Shape, includeUsage bool) error {
+	last := s.lastClosing
+	var events []any
+	if includeUsage {
+		events = []any{form.Closing(last.Choice, last.Finish, nil), form.Usage(u, timings)}
+	} else {
+		events = []any{form.Closing(last.Choice, last.Finish, timings)}
+	}
+	for _, e := range events {
+		if err := s.send(e); err != nil {
+			return err
+		}
+	}
+	return s.frame([]byte("[DONE]"))
+}
+
+// Ping keeps a silent connection open, and reports the position in the queue. A
+// WebSocket has pings of its own.
+func (s *EventStream) Ping() error {
+	if s.exchange.Frame != nil {
+		return nil
+	}
+	if where := s.exchange.Record.Waiter().Status(); where.Waiting {
+		return s.write(where.Comment())
+	}
+	return s.write([]byte(": ping\n\n"))
+}
+
+// send writes one event, if it is not nil.
+func (s *EventStream) send(event any) error {
+	if event == nil {
+		return nil
+	}
+	body, err := openai.Encode(event)
+	if err != nil {
+		return err
+	}
+	return s.frame(body)
+}
+
+// frame writes one event as a WebSocket's frame or a stream's.
+func (s *EventStream) frame(body []byte) error {
+	if s.exchange.Frame != nil {
+		return s.exchange.Frame(body)
+	}
+	s.room = append(append(append(s.room[:0], "data: "...), body...), "\n\n"...)
+	return s.write(s.room)
+}
+
+// write sends bytes at once, after the headers if they were not sent yet. A
+// client that does not read them in time is taken for gone.
+func (s *EventStream) write(frame []byte) error {
+	begun, first := time.Now(), s.exchange.Stream == nil
+	s.wrote = begun
+	s.extend(begun)
+	if first {
+		s.exchange.Stream = s
+		s.begin()
+	}
+	_, err := s.exchange.Write(frame)
+	if err == nil {
+		err = s.control.FlushError()
+	}
+	if first {
+		s.exchange.Record.Wrote(time.Since(begun))
+	}
+	if err != nil {
+		s.Broken = true
+		return hijack.ClientGone(err)
+	}
+	return nil
+}
+
+// extend sees to it that a write may take nearly as long as it may. Setting a
+// deadline costs about as much as making an event, so not every write does.
+func (s *EventStream) extend(now time.Time) {
+	if most := s.exchange.Server.WriteWaitMax; s.deadline.Sub(now) < most*7/8 {
+		s.deadline = now.Add(most)
+		_ = s.control.SetWriteDeadline(s.deadline) // not every connection has one
+	}
+}
+
+// Release takes the deadline from the connection: others will write on it.
+func (s *EventStream) Release() { _ = s.control.SetWriteDeadline(time.Time{}) }
+
+func (s *EventStream) begin() {
+	h := s.exchange.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would collect events
+	h.Set("X-Content-Type-Options", "nosniff")
+	s.exchange.tellWait()
+	s.exchange.WriteHeader(http.StatusOK)
+}
+
+// fail sends an error as the last event, if the client is left to read it.
+// Clients throw on it.
+func (s *EventStream) fail(body openai.ErrorBody) {
+	if !s.Broken && !s.exchange.left() {
+		_ = s.send(body) // the error is already kept; this one is not kept
+	}
+}
+
+// SendNamed writes events with their names, in one go.
+func (s *EventStream) SendNamed(events []openai.MessageEvent) error {
+	var frames []byte
+	for i := range events {
+		body, err := openai.Encode(&events[i])
+		if err != nil {
+			return err
+		}
+		frames = appendNamed(frames, events[i].Type, body)
+	}
+	if len(frames) == 0 {
+		return nil
+	}
+	return s.write(frames)
+}
+
+func appendNamed(frames []byte, name string, body []byte) []byte {
+	frames = append(append(frames, "event: "...), name...)
+	frames = append(append(frames, "\ndata: "...), body...)
+	return append(frames, "\n\n"...)
+}

@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"parley"
+	"parley/gateway/admin"
+	"parley/gateway/audit"
+	"parley/gateway/exchange"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/record"
+	"parley/gateway/safety"
+	"parley/gateway/tenant"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An API answers the routes that show and change the server, and those that show
+// callers what they have used. Which caller may use which of them was decided before.
+type API struct {
+	// Keys, Ledger, Audit and Fleet may each be nil: what needs them has no routes, or
+	// shows nothing.
+	Keys     *tenant.Keyring
+	Ledger   *ledger.Ledger
+	Audit    *audit.Log
+	Fleet    *admin.Fleet
+	Safety   *safety.Keeper
+	Records  *record.Recorder
+	Registry *prometheus.Registry
+	Log      *slog.Logger
+	Now      func() time.Time
+	// BudgetAlert is the alert of budgets that have none of their own; Currency is what
+	// prices are in.
+	BudgetAlert limit.Share
+	Currency    string
+	// WriteWaitMax bounds one write to a client that does not read.
+	WriteWaitMax time.Duration
+	// Models is set if there is a model folder to show.
+	Models bool
+	// Draining reports whether the server shuts down.
+	Draining func() bool
+	// Text returns how tokens of a model read.
+	Text func(model string, tokens []parley.Token) string
+	// Quotas returns how a caller's organisation and its user stand with their quotas.
+	Quotas func(context.Context, *exchange.Exchange) (organization, user QuotaDocument, err error)
+}
