@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"parley/gateway/anthropic"
 	"parley/gateway/openai"
 )
 
@@ -18,8 +19,18 @@ func (g *Gateway) listModels(c *call) error {
 		}
 		list.Data = append(list.Data, m.describe(name))
 	}
+	if c.speaksAnthropic() {
+		models := make([]anthropic.Model, len(list.Data))
+		for i, m := range list.Data {
+			models[i] = anthropic.NewModel(m.ID, m.Created, m.MaxModelLen)
+		}
+		return c.Reply(http.StatusOK, anthropic.NewModelList(models))
+	}
 	return c.Reply(http.StatusOK, list)
 }
+
+// speaksAnthropic reports whether the client expects Anthropic's shapes where both interfaces have a route.
+func (c *call) speaksAnthropic() bool { return c.Request.Header.Get("Anthropic-Version") != "" }
 
 // showModel answers GET /v1/models/{id}.
 func (g *Gateway) showModel(c *call) error {
@@ -27,6 +38,9 @@ func (g *Gateway) showModel(c *call) error {
 	m, err := c.model(name)
 	if err != nil {
 		return err
+	}
+	if c.speaksAnthropic() {
+		return c.Reply(http.StatusOK, anthropic.NewModel(name, m.Created.Unix(), m.ContextTokens))
 	}
 	return c.Reply(http.StatusOK, m.describe(name))
 }

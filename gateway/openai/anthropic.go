@@ -56,6 +56,7 @@ func parseMessages(body []byte, answered bool) (*MessagesRequest, error) {
 	}
 	f.with("tools", r.readAnthropicTools)
 	r.readAnthropicChoice(f)
+	f.object("output_config", func(c *fields) { c.object("format", r.readOutputFormat) })
 	f.flag("stream", &r.Stream)
 	f.object("metadata", func(m *fields) {
 		user := ""
@@ -66,6 +67,14 @@ func parseMessages(body []byte, answered bool) (*MessagesRequest, error) {
 		return nil, f.err
 	}
 	return r, nil
+}
+
+// readOutputFormat takes a schema that the answer must match.
+func (r *MessagesRequest) readOutputFormat(f *fields) {
+	kind := ""
+	f.oneOf("type", &kind, "json_schema")
+	f.needed("schema")
+	f.with("schema", func(v value) error { return r.Format.setSchema(v, true) })
 }
 
 func (r *MessagesRequest) readAnthropicSampling(f *fields) {
@@ -119,7 +128,12 @@ func (r *MessagesRequest) readTexts(v value, where string) (string, error) {
 		kind, text := "", ""
 		f.text("type", &kind)
 		if f.err == nil && kind != "text" {
-			return "", refuseBlock(&element, kind, where)
+			stand, ok := standIn(element)
+			if !ok || where != "the result of a tool" {
+				return "", refuseBlock(&element, kind, where)
+			}
+			texts = append(texts, stand)
+			continue
 		}
 		f.text("text", &text)
 		r.readCacheControl(f)

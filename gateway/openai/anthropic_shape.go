@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/anthropic"
 )
 
 // A ReplyMessage is the whole answer of POST /v1/messages.
@@ -136,7 +137,7 @@ func DescribeMessageError(err error, requestID string) (status int, header http.
 	}
 	message := failure.Body.Error.Message
 	if long, ok := errors.AsType[*tooLong](err); ok {
-		message = long.messageOf()
+		message = anthropic.TooLong(long.promptTokens, long.outputTokens, long.contextTokens)
 	}
 	return status, failure.Header, MessageError{"error", MessageErrorDetail{kind, message}, requestID}
 }

@@ -21,7 +21,8 @@ func TestMessagesRefusals(t *testing.T) {
 		{`{"max_tokens":1,"messages":[{"role":"user"}]}`, "messages[0].content", "Missing"},
 		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`,
 			"messages[0].content[0]", "This model takes text only"},
-		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image"}]}]}]}`, "messages[0].content[0].content[0]", "text only"},
+		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"thinking"}]}]}]}`,
+			"messages[0].content[0].content[0]", "cannot stand in"},
 		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_use"}]}]}`, "messages[0].content[0]",
 			"cannot stand in"},
 		{`{"max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]}]}`,
@@ -52,11 +53,14 @@ func TestMessagesAccepted(t *testing.T) {
 		[]byte(
 			`{"model":"m","max_tokens":9,"stream":true,"stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":5},
 	"system":[{"type":"text","text":"one"},{"type":"text","text":"two","cache_control":{"type":"ephemeral"}}],
-	"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b","cache_control":{"type":"ephemeral","ttl":"1h"}}]},
-	 {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"c"},{"type":"tool_use","id":"t1","name":"f","input":{"k":1}}]},
+	"messages":[{"role":"user","content":"a"},{"role":"user","content":[{
+		"type":"text","text":"b","cache_control":{"type":"ephemeral","ttl":"1h"}}]},
+	 {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{
+		"type":"text","text":"c"},{"type":"tool_use","id":"t1","name":"f","input":{"k":1}}]},
 	 {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":[{"type":"text","text":"bad"}]},{"type":"text","text":"and"}]},
 	 {"role":"assistant","content":"So"}],
-	"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`))
+	"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],"tool_choice":{
+		"type":"any","disable_parallel_tool_use":true}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -200,6 +201,9 @@ func (m *Message) readContent(v value) error {
 	var texts []string
 	for _, part := range v.elements() {
 		text, err := readPart(part)
+		if stand, ok := standIn(part); ok && (m.Role == "tool" || m.Role == "function") {
+			text, err = stand, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -219,6 +223,17 @@ func (m *Message) readRefusal(v value) error {
 		m.Content, m.HasContent = unquote(v.raw), true
 	}
 	return nil
+}
+
+var mediaKinds = []string{"image", "document", "search_result", "image_url", "input_image", "input_audio", "audio_url",
+	"video_url", "file", "input_file"}
+
+// standIn returns the text that stands for a part of a tool's result that is not text. To refuse it would end the
+// session, as it stays in the conversation.
+func standIn(v value) (string, bool) {
+	kind := ""
+	v.fields().text("type", &kind)
+	return "[" + kind + ": left out, as this model reads text only]", slices.Contains(mediaKinds, kind)
 }
 
 func readPart(v value) (string, error) {

@@ -242,21 +242,8 @@ type tooLong struct {
 	contextTokens, promptTokens, outputTokens int
 }
 
-// Error describes it as OpenAI's interfaces do.
 func (e *tooLong) Error() string { return e.inner.Error() }
-
-// Unwrap returns what carries the code and the parameter.
 func (e *tooLong) Unwrap() error { return e.inner }
-
-// messageOf returns the error in Anthropic's words: programs read the numbers from
-// them and try again with less.
-func (e *tooLong) messageOf() string {
-	if e.outputTokens == 0 {
-		return fmt.Sprintf("prompt is too long: %d tokens > %d maximum", e.promptTokens, e.contextTokens)
-	}
-	return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or "+
-		"`max_tokens` and try again", e.promptTokens, e.outputTokens, e.contextTokens)
-}
 
 // BytesTooLong is the error for a text of which the bytes alone say that it has at
 // least leastTokens, and does not fit contextTokens.

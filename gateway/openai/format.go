@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 
 	"parley"
 )
@@ -87,17 +88,17 @@ func (r *Format) readSchema(f *fields) {
 		f.fail(v.invalid("invalid_value", "'%s'. Expected a name of %s.", shorten(name), toolNamePhrase))
 	}
 	f.flag("strict", &strict)
-	f.with("schema", func(v value) error {
-		if !v.isObject() {
-			return v.wrongType("an object")
-		}
-		return r.set(v, "json_schema", parley.JSONSchema(bytes.Clone(v.raw), strict))
-	})
+	f.with("schema", func(v value) error { return r.setSchema(v, strict) })
 	if _, ok := f.take("schema"); !ok && f.err == nil {
 		f.fail(r.set(f.at, "json_schema", parley.JSONObject()))
 	}
 	r.Name = name
 }
+
+// withoutField are fields of other servers that change an answer: to ignore them would be wrong.
+var withoutField = []string{"min_tokens", "include_stop_str_in_output", "prompt_logprobs", "bad_words",
+	"allowed_token_ids", "return_token_ids", "truncate_prompt_tokens", "use_beam_search", "grammar", "ebnf",
+	"n_predict"}
 
 // readGuided takes what other servers of open models call guided decoding:
 // single fields, and the newer object that holds them all.
@@ -120,8 +121,25 @@ func (r *Format) readGuided(f *fields) {
 			return r.set(v, "json_object", parley.JSONObject())
 		})
 	}
+	f.with("json_schema", r.readGuidedJSON)
+	f.with("regex", r.readGuidedRegex)
+	for _, name := range withoutField {
+		f.with(name, func(v value) error {
+			if slices.Contains([]string{"null", "false", "0", "-1", "[]", `""`}, string(v.raw)) {
+				return nil // it asks for nothing
+			}
+			return v.unsupported("this server does not have it: leave it out.")
+		})
+	}
 	read(f, "guided_")
 	f.object("structured_outputs", func(inner *fields) { read(inner, "") })
+}
+
+func (r *Format) setSchema(v value, strict bool) error {
+	if !v.isObject() {
+		return v.wrongType("an object")
+	}
+	return r.set(v, "json_schema", parley.JSONSchema(bytes.Clone(v.raw), strict))
 }
 
 // readGuidedJSON takes a schema, also as a string that holds one.

@@ -250,6 +250,9 @@ func (i *Item) readParts(v value, kind string) error {
 			err = f.err
 		default:
 			part.Text, err = readPart(element)
+			if stand, ok := standIn(element); ok && i.Type == ItemFunctionOutput {
+				part.Text, err = stand, nil
+			}
 		}
 		if err != nil {
 			return err
@@ -264,7 +267,7 @@ func (i *Item) readParts(v value, kind string) error {
 
 // readJoined takes a string, or parts whose texts are joined.
 func readJoined(v value) (string, error) {
-	var i Item
+	i := Item{Type: ItemFunctionOutput}
 	if err := i.readParts(v, "input_text"); err != nil {
 		return "", err
 	}

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
-	{"gateway/db"},
+	{"gateway/db", "gateway/anthropic"},
 	{"worker"},
 	{"worker/wire"},
 	{"route"},
