@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/openai"
+	"parley/gateway/infer"
 	"parley/gateway/tenant"
 	"parley/queue"
 )
@@ -132,7 +132,7 @@ func TestWaitingIsTold(t *testing.T) {
 }
 
 // place asks where a request stands.
-func (s *server) place(key, id string) (p openai.QueuePlace, status int) {
+func (s *server) place(key, id string) (p infer.QueuePlace, status int) {
 	response, body := s.do("GET", "/v1/queue/"+id, "", "Authorization", "Bearer "+key)
 	if response.StatusCode == 200 {
 		if err := json.Unmarshal([]byte(body), &p); err != nil {

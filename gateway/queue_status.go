@@ -4,13 +4,13 @@ import (
 	"net/http"
 
 	"parley"
-	"parley/gateway/openai"
+	"parley/gateway/infer"
 )
 
 // showQueue answers GET /v1/queue: how long one would wait now, for each model that the
 // caller may use. Who waits in other tiers than its own is for admins alone.
 func (g *Gateway) showQueue(c *call) error {
-	list := openai.QueueList{Object: "list", Data: []openai.Queue{}}
+	list := infer.QueueList{Object: "list", Data: []infer.Queue{}}
 	for _, m := range g.served() {
 		if !c.Identity.MayUse(m.ID) {
 			continue

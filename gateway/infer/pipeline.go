@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/openai"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -128,7 +127,7 @@ func (p *Pipeline) Find(tenant, name string) *Waiter { return p.waiters.find(ten
 
 // QueuesOf returns the queues of a model in which requests of a class and tenant may
 // wait, with the numbers of all classes or of their own.
-func (p *Pipeline) QueuesOf(m *Model, class parley.Class, tenant string, all bool) (list []openai.Queue) {
+func (p *Pipeline) QueuesOf(m *Model, class parley.Class, tenant string, all bool) (list []Queue) {
 	for _, t := range m.queues.seenBy(class, tenant) {
 		list = append(list, t.shown(all, class))
 	}

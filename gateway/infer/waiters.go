@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/openai"
 )
 
 // waiters knows the jobs under way by their names, so that clients can ask where one
@@ -85,9 +84,9 @@ type Standing struct {
 }
 
 // Shown returns where the job stands as its client sees it.
-func (p *Waiter) Shown() openai.QueuePlace {
+func (p *Waiter) Shown() QueuePlace {
 	s := p.Status()
-	q := openai.QueuePlace{
+	q := QueuePlace{
 		Object: "queue.place",
 		ID:     p.keys[0].name,
 		Model:  p.model,
@@ -156,9 +155,9 @@ func (q *modelQueues) seenBy(class parley.Class, tenant string) (seen []*poolQue
 }
 
 // shown returns the queue as clients see it: all classes of it, or their own.
-func (t *poolQueue) shown(all bool, own parley.Class) openai.Queue {
+func (t *poolQueue) shown(all bool, own parley.Class) Queue {
 	l := t.load()
-	q := openai.Queue{
+	q := Queue{
 		Object:          "queue",
 		Model:           t.name,
 		EstimatedWait:   l.Standing.Seconds(),
@@ -172,7 +171,7 @@ func (t *poolQueue) shown(all bool, own parley.Class) openai.Queue {
 			continue
 		}
 		q.Waiting += l.Waiting[class]
-		q.Tiers = append(q.Tiers, openai.QueueTier{
+		q.Tiers = append(q.Tiers, QueueTier{
 			Tier: class.String(), Waiting: l.Waiting[class], Shedding: l.Shedding[class],
 		})
 	}

@@ -1,4 +1,4 @@
-package openai
+package infer
 
 // A QueuePlace is the position of a request.
 type QueuePlace struct {
