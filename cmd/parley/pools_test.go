@@ -67,6 +67,8 @@ func TestPoolsAreChecked(t *testing.T) {
 		`[{name: a, purpose: fun, workers: [{register: true}]}]`:  "use chat, complete or any",
 		`[{name: a, tiers: [gold], workers: [{register: true}]}]`: "use free, pro or enterprise",
 		`[{name: a, workers: [{url: "http://x", kind: abacus}]}]`: "is not a kind of worker",
+		`[{name: a, workers: [{register: true, key: k}]}]`:        "remove key",
+		`[{name: a, workers: [{register: true, key_file: k}]}]`:   "remove key",
 		`[{name: a, sise: 3, workers: [{register: true}]}]`:       "sise",
 		`name: a`: "",
 		`[{name: a, workers: [{kubernetes: {sevice: x}}]}]`: "sevice",
