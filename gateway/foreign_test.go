@@ -89,13 +89,13 @@ func TestToolsOnForeignWorkers(t *testing.T) {
 				}
 			}
 			_, text = s.chat(c.asks + `,"stream":true`)
-			arguments := ""
+			var arguments strings.Builder
 			for _, event := range streamedEvents(text) {
-				arguments += argumentsOf(event)
+				arguments.WriteString(argumentsOf(event))
 			}
-			if strings.Count(text, `"name":"weather"`) != 1 || strings.ReplaceAll(arguments, `\`,
+			if strings.Count(text, `"name":"weather"`) != 1 || strings.ReplaceAll(arguments.String(), `\`,
 				"") != `{"city": "Rom"}` {
-				t.Errorf("%q in %s", arguments, text)
+				t.Errorf("%q in %s", arguments.String(), text)
 			}
 		})
 	}

@@ -104,16 +104,17 @@ func (n *Numbers) Empty() bool {
 
 // Key names the span.
 func (n *Numbers) Key() string {
-	key := fmt.Sprint("number ", n.Integer, n.Fraction)
+	var key strings.Builder
+	key.WriteString(fmt.Sprint("number ", n.Integer, n.Fraction))
 	for _, list := range [][]*Bound{{n.Least, n.Most}, n.Multiples, n.NotMultiples, n.Excluded} {
-		key += "/"
+		key.WriteString("/")
 		for _, b := range list {
-			if key += "|"; b != nil {
-				key += fmt.Sprint(b.Negative, b.whole, ".", b.Fraction, b.Exclusive)
+			if key.WriteString("|"); b != nil {
+				key.WriteString(fmt.Sprint(b.Negative, b.whole, ".", b.Fraction, b.Exclusive))
 			}
 		}
 	}
-	return key
+	return key.String()
 }
 
 // Contains reports whether the span has the number.

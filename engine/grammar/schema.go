@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"maps"
 	"parley/engine/automaton"
 	"slices"
 	"strings"
@@ -26,9 +27,7 @@ func (c *compiler) schema(s *automaton.Sketch, from int32, raw []byte, strict bo
 
 func cloneMap(m map[string]automaton.RuleID) map[string]automaton.RuleID {
 	out := make(map[string]automaton.RuleID, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }
 

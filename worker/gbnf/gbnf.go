@@ -165,12 +165,12 @@ func (w *writer) text(g *parley.Grammar) (string, error) {
 	}
 	for i := range pattern {
 		ways := []string{empty}
-		others := ""
+		var others strings.Builder
 		for j, c := range pattern {
 			if strings.ContainsRune(string(pattern[:j]), c) {
 				continue
 			}
-			others += classRune(c)
+			others.WriteString(classRune(c))
 			switch next := ended(pattern, i, c); {
 			case next < len(pattern):
 				ways = append(ways, quote(string(c))+" "+names[next])
@@ -180,7 +180,7 @@ func (w *writer) text(g *parley.Grammar) (string, error) {
 				ways = append(ways, quote(string(c))+" "+then)
 			}
 		}
-		ways = append(ways, "[^"+others+"] "+names[0])
+		ways = append(ways, "[^"+others.String()+"] "+names[0])
 		if err := w.define(names[i], strings.Join(ways, " | ")); err != nil {
 			return "", err
 		}

@@ -139,12 +139,7 @@ type rules map[string]node
 type node func(g rules, text string, at int) []int
 
 func (g rules) accepts(text string) bool {
-	for _, end := range g["root"](g, text, 0) {
-		if end == len(text) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(g["root"](g, text, 0), len(text))
 }
 
 func parse(t *testing.T, text string) rules {
@@ -221,13 +216,13 @@ func (p *parser) item() node {
 		return inner
 	case p.text[0] == '"':
 		p.text = p.text[1:]
-		literal := ""
+		var literal strings.Builder
 		for !p.take(`"`) {
-			literal += string(p.char())
+			literal.WriteString(string(p.char()))
 		}
 		return func(_ rules, text string, at int) []int {
-			if strings.HasPrefix(text[at:], literal) {
-				return []int{at + len(literal)}
+			if strings.HasPrefix(text[at:], literal.String()) {
+				return []int{at + len(literal.String())}
 			}
 			return nil
 		}

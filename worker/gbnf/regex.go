@@ -59,11 +59,12 @@ func literal(re *syntax.Regexp) string {
 	}
 	var parts []string
 	for _, c := range re.Rune {
-		all := classRune(c)
+		var all strings.Builder
+		all.WriteString(classRune(c))
 		for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
-			all += classRune(other)
+			all.WriteString(classRune(other))
 		}
-		parts = append(parts, "["+all+"]")
+		parts = append(parts, "["+all.String()+"]")
 	}
 	return strings.Join(parts, " ")
 }
