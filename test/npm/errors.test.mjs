@@ -39,7 +39,7 @@ for (const [name, Client] of clients) {
       ['max_completion_tokens', -1, 'integer_below_min_value'],
       ['presence_penalty', 3, 'decimal_above_max_value'],
       ['frequency_penalty', -3, 'decimal_below_min_value'],
-      ['stop', ['a', 'b', 'c', 'd', 'e'], 'array_above_max_length'],
+      ['stop', Array.from({ length: 65 }, (_, i) => `s${i}`), 'array_above_max_length'],
       ['stop', [1], 'invalid_type', 'stop[0]'],
       ['seed', 'x', 'invalid_type'],
       ['top_logprobs', 21, 'integer_above_max_value'],
