@@ -23,11 +23,11 @@ import (
 func TestPopulate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, Config{})
-		tells := make(chan []discover.Address)
+		updates := make(chan []discover.Address)
 		source := func(ctx context.Context, tell func([]discover.Address)) {
 			for {
 				select {
-				case places := <-tells:
+				case places := <-updates:
 					tell(places)
 				case <-ctx.Done():
 					return
@@ -62,11 +62,11 @@ func TestPopulate(t *testing.T) {
 				t.Errorf("the fleet is %q, want %q", text, want)
 			}
 		}
-		tells <- []discover.Address{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
+		updates <- []discover.Address{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
 		is("")
 		away.Store(false)
 		is("a@1 b@2")
-		tells <- []discover.Address{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
+		updates <- []discover.Address{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
 		is("b@3 c@4")
 		cancel()
 		done.Wait()

@@ -79,8 +79,8 @@ func TestUsersHaveLimits(t *testing.T) {
 	}
 }
 
-// TestQuotasAreServed stores until there is no room, by every address that stores, and
-// reads how a caller stands.
+// TestQuotasAreServed stores until the quota is used up, through every route that stores,
+// and reads what a caller has left.
 func TestQuotasAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := must(batch.Open(t.TempDir(), batch.Limits{}))(t)

@@ -223,7 +223,7 @@ pools:
 }
 
 // starts asks ten times, one after the other, and wants each request to be answered
-// while the flood goes on.
+// while the flood continues.
 func (i *isolated) starts(organization, path, body string) {
 	i.t.Helper()
 	var longest time.Duration

@@ -38,7 +38,7 @@ func outsiders(t *testing.T, s *server) []outsider {
 	if program, err := exec.LookPath("nginx"); err == nil {
 		ways = append(ways, outsider{"nginx", startNginx(t, program, upstream)})
 	} else {
-		t.Log("nginx is not installed, so nobody comes through it: run make security, which installs it")
+		t.Log("nginx is not installed, so attacks through nginx are not tested: run make security, which installs it")
 	}
 	return ways
 }

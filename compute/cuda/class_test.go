@@ -72,8 +72,8 @@ func TestChunkingChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestSplitContextKeepsBits attends with so many multiprocessors that each partition of a
-// context has a block of threads, and with so few that a context has one.
+// TestSplitContextKeepsBits computes attention on a device with one thread block per
+// partition of a context, and on one with a single thread block per context.
 func TestSplitContextKeepsBits(t *testing.T) {
 	run := func(processors int) (all []float32, items int) {
 		c := newBackend(t)

@@ -173,8 +173,8 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 	if tile != 0 && all[best].rows != tile {
 		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
 	}
-	// Of those for as many rows the next has more outputs. One whose blocks of threads do
-	// not go from tile to tile must have so many that the last of them do not matter.
+	// Among tiles with equally many rows, the next has more outputs. A kernel that computes
+	// one tile per thread block needs enough blocks to make the last wave negligible.
 	for best+1 < len(all) && all[best+1].rows == all[best].rows {
 		wanted := c.device.Multiprocessor * 15 / 16
 		if all[best+1].resident == 0 {

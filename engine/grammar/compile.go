@@ -161,7 +161,7 @@ func (c *compiler) tree(s *automaton.Sketch, from int32, g *parley.Grammar) (to 
 	case parley.GrammarText:
 		return c.freeText(s, from, g.Triggers)
 	}
-	c.meter.Refuse("there is no grammar of the kind %q", g.Kind)
+	c.meter.Refuse("unknown kind of grammar %q", g.Kind)
 	return from
 }
 

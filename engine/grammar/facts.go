@@ -121,7 +121,7 @@ func (c *schemaCompiler) kindsIn(schema *value) (allowed kind) {
 			k, ok = isAnything, true
 		}
 		if !ok || name.kind != isString {
-			c.meter.Refuse("there is no type %s", name.json())
+			c.meter.Refuse("unknown type %s", name.json())
 		}
 		allowed |= k
 	}

@@ -206,8 +206,8 @@ type sequence struct {
 	least, most int
 }
 
-// elements puts together what parts say about the elements of an array. It reports false
-// if there is no such array.
+// elements combines what f's parts require of an array's elements. It reports false if no
+// array can satisfy them.
 func (c *schemaCompiler) elements(f *facts) (l *sequence, possible bool) {
 	l = &sequence{least: f.minItems, most: f.maxItems}
 	lists := make([]elements, len(f.arrays))

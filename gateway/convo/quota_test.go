@@ -84,8 +84,8 @@ func TestUsageDoesNotDrift(t *testing.T) {
 	})
 }
 
-// TestQuotas stores until there is no room: of a tenant, and of one user of
-// it. What was deleted makes room, and others have theirs.
+// TestQuotas stores until the quota of a tenant, or of one of its users, is used up.
+// Deleting frees room, and other tenants and users keep theirs.
 func TestQuotas(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		all, ctx := opened(t, dsn), t.Context()
