@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web", "fleet"},
 	{"gateway/ops"},
 	{"fleet/discover", "sim/plan"},
-	{"gateway/exchange"},
+	{"gateway/exchange", "gateway/job"},
 	{"gateway/record"},
 	{"gateway/answer", "gateway/hijack"},
 	{"gateway/infer"},
