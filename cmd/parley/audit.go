@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/audit"
 )
 
@@ -38,7 +39,7 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.limit < 1 || f.limit > 1000 || f.since < 0 {
 				return fmt.Errorf("--limit is %d and --since %v: use 1 to 1000 entries and a duration such as 24h: %w",
-					f.limit, f.since, errUsage)
+					f.limit, f.since, cli.ErrUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -48,13 +49,13 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 			}
 			entries, err := c.auditLog(ctx, f, time.Now())
 			if errors.Is(err, context.Canceled) {
-				return errInterrupted
+				return cli.ErrInterrupted
 			}
 			if err != nil {
 				return startHint(err)
 			}
 			if f.asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"object": "list", "data": entries})
+				return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"object": "list", "data": entries})
 			}
 			return printAudit(cmd.OutOrStdout(), entries)
 		},

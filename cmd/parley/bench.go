@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/load"
 	"parley/sim/traffic"
 )
@@ -47,12 +48,12 @@ PARLEY_API_KEY.`,
   parley bench --workload conversation --turns 2-6 --users 8
   parley bench --trace conversation_trace.jsonl.gz --speed 10 --scale 0.05 --send ids
   parley bench --out a.json && parley bench --out b.json && parley bench compare a.json b.json`,
-		Args: exactly(0, "flags alone"),
+		Args: cli.Exactly(0, "flags alone"),
 	}
 	f.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.check(cmd.Flags().Changed); err != nil {
-			return fmt.Errorf("%w: %w", err, errUsage)
+			return fmt.Errorf("%w: %w", err, cli.ErrUsage)
 		}
 		return bench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
@@ -88,7 +89,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 		return nothingSent(&about, model)
 	}
 	report := load.Summarize(result, f.slo)
-	report.Program = "parley " + version + thisBuild().commitText()
+	report.Program = "parley " + cli.Version + cli.ThisBuild().CommitText()
 	report.Target = load.ReportTarget{URL: client.URL(), Model: target.Model, Send: target.Send}
 	report.Load = about
 	report.Stages = stagesSince(before, stagesNow(context.WithoutCancel(ctx), client.URL()))
@@ -96,7 +97,7 @@ func bench(ctx context.Context, f *benchFlags, out, messages io.Writer) error {
 		return err
 	}
 	if result.Interrupted {
-		return fmt.Errorf("the report is of a part of the run: %w", errInterrupted)
+		return fmt.Errorf("the report is of a part of the run: %w", cli.ErrInterrupted)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func findModel(ctx context.Context, target *load.Target) (load.Model, error) {
 	models, err := client.Models(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return load.Model{}, fmt.Errorf("nothing was measured: %w", errInterrupted)
+		return load.Model{}, fmt.Errorf("nothing was measured: %w", cli.ErrInterrupted)
 	case errors.Is(err, load.ErrNoServer):
 		return load.Model{},
 			fmt.Errorf("%w: start one with `parley serve` in another terminal, or name another with --url", err)
@@ -133,19 +134,19 @@ func findModel(ctx context.Context, target *load.Target) (load.Model, error) {
 // measure runs the plan and shows how far it is.
 func measure(ctx context.Context, client *load.Client, plan load.Plan, f *benchFlags,
 	messages io.Writer) (*load.Result, error) {
-	bar := newProgress(messages, "bench", countAmount)
+	bar := cli.NewProgress(messages, "bench", cli.CountAmount)
 	total := int64(plan.RequestsMax)
 	plan.Progress = func(done int, elapsed time.Duration) {
 		if f.byTime() {
-			bar.update(int64(elapsed.Seconds()), int64(plan.DurationMax.Seconds()))
+			bar.Update(int64(elapsed.Seconds()), int64(plan.DurationMax.Seconds()))
 			return
 		}
-		bar.update(int64(done), total)
+		bar.Update(int64(done), total)
 	}
 	result, err := load.Run(ctx, client, plan)
-	bar.finish()
+	bar.Finish()
 	if errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("nothing was measured: %w", errInterrupted)
+		return nil, fmt.Errorf("nothing was measured: %w", cli.ErrInterrupted)
 	}
 	return result, err
 }
@@ -164,13 +165,13 @@ func nothingSent(about *load.Description, model load.Model) error {
 // is kept also of a run that was interrupted.
 func (f *benchFlags) write(out io.Writer, report *load.Report) error {
 	if f.out != "" {
-		err := writeWhole(context.Background(), f.out, func(w io.Writer) error { return printJSON(w, report) })
+		err := cli.WriteWhole(context.Background(), f.out, func(w io.Writer) error { return cli.PrintJSON(w, report) })
 		if err != nil {
 			return err
 		}
 	}
 	if f.json {
-		return printJSON(out, report)
+		return cli.PrintJSON(out, report)
 	}
 	return printReport(out, report)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/load"
 )
 
@@ -26,7 +27,7 @@ than five requests beyond them are left out: p90 takes 50 requests, p99 takes 50
 One run knows nothing of what changes between runs, such as a warm cache or a busy
 machine. Measure A, B, A, B to see that.`,
 		Example: "  parley bench compare before.json after.json",
-		Args:    exactly(2, "two reports, as parley bench --out writes them"),
+		Args:    cli.Exactly(2, "two reports, as parley bench --out writes them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := openReport(args[0])
 			if err != nil {
@@ -38,7 +39,7 @@ machine. Measure A, B, A, B to see that.`,
 			}
 			changes := load.Compare(a, b, seed)
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), judged(changes))
+				return cli.PrintJSON(cmd.OutOrStdout(), judged(changes))
 			}
 			printComparison(cmd.OutOrStdout(), args, a, b, changes)
 			return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley"
+	"parley/cli"
 	"parley/internal/load"
 	"parley/sim/traffic"
 )
@@ -119,10 +120,10 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.Uint64Var(&f.seed, "seed", 1, "the `NUMBER` that decides everything random")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON, with one sample for each request")
 	flags.StringVar(&f.out, "out", "", "also write the JSON report to this `FILE`, for parley bench compare")
-	complete(cmd, "send", names(load.Forms()))
-	complete(cmd, "arrival", arrivals)
-	complete(cmd, "workload", names(traffic.Kinds()))
-	complete(cmd, "trace-format", names(traffic.Formats()))
+	cli.Complete(cmd, "send", names(load.Forms()))
+	cli.Complete(cmd, "arrival", arrivals)
+	cli.Complete(cmd, "workload", names(traffic.Kinds()))
+	cli.Complete(cmd, "trace-format", names(traffic.Formats()))
 }
 
 // apartFlags exclude each other; the first of a pair of belongFlags means

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/load"
 )
 
@@ -33,7 +34,7 @@ cached tokens or the 95th percentile of the wait misses its bar.`,
 		Example: `  parley model random --shape llama-135m llama-135m.gguf && parley serve --model llama-135m.gguf
   parley bench typing
   parley bench typing --keystrokes 300 --first-bar 50ms`,
-		Args: exactly(0, "flags alone"),
+		Args: cli.Exactly(0, "flags alone"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&target.URL, "url", benchURL, "measure the server whose API begins at this `URL`")

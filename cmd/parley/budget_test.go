@@ -108,11 +108,11 @@ func TestBudgetAlert(t *testing.T) {
 		!strings.Contains(metrics, `parley_budget_webhook_total{outcome="delivered"} 1`) {
 		t.Error("the metrics do not tell the alert")
 	}
-	if list, err := cli(t, "keys", "list", "--data", data); err != nil ||
+	if list, err := invoke(t, "keys", "list", "--data", data); err != nil ||
 		!strings.Contains(list, " 0.01 of 0.01 (100%, spent) ") {
 		t.Errorf("%v: %s", err, list)
 	}
-	if list, err := cli(t, "keys", "list", "--json", "--data", data); err != nil || !strings.Contains(list,
+	if list, err := invoke(t, "keys", "list", "--json", "--data", data); err != nil || !strings.Contains(list,
 		`"used": 1,`) || !strings.Contains(list, `"state": "spent"`) || !strings.Contains(list, `"budget_alert": 0.5`) {
 		t.Errorf("%v: %s", err, list)
 	}
@@ -141,7 +141,7 @@ func TestBudgetAlert(t *testing.T) {
 
 func makeKey(t *testing.T, args ...string) string {
 	t.Helper()
-	key, err := cli(t, append([]string{"keys", "create"}, args...)...)
+	key, err := invoke(t, append([]string{"keys", "create"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

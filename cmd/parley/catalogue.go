@@ -5,6 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"parley/cli"
 	"parley/model/store"
 	"parley/worker/host"
 )
@@ -58,7 +59,7 @@ func printCatalogue(out io.Writer, asJSON bool) error {
 	}
 	list := offers(memory)
 	if asJSON {
-		return printJSON(out, list)
+		return cli.PrintJSON(out, list)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSIZE\tMEMORY 4K\tMEMORY 32K\tFITS\tLICENSE\tGOOD AT")

@@ -117,7 +117,7 @@ func TestLimitsOfGatewaysSideBySide(t *testing.T) {
 		"pro.requests-per-second=1000")
 	other := &crew{t: t, front: c.gateway()}
 	other.ready(1)
-	key, err := cli(t, "keys", "create", "site", "--org", "acme", "--tier", "pro", "--requests-per-minute",
+	key, err := invoke(t, "keys", "create", "site", "--org", "acme", "--tier", "pro", "--requests-per-minute",
 		strconv.Itoa(perMinute), "--url", c.front.url)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/openai"
 	"parley/internal/load"
 	"parley/internal/term"
@@ -75,8 +76,8 @@ Pasted text, even of several lines, is not sent before Enter is pressed.`,
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print timings and cache usage to standard error")
 	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
 	completeModels(cmd, "model", &f.url)
-	complete(cmd, "think", []string{"on", "off"})
-	complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
+	cli.Complete(cmd, "think", []string{"on", "off"})
+	cli.Complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
 	cmd.Long += "\n\n" + clientHelp
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runChat(cmd.Context(), f, args) }
 	return cmd
@@ -111,7 +112,7 @@ type chatTotals struct{ answers, prompt, cached, output int }
 
 // runChat answers one prompt, or holds a conversation.
 func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
-	c := &chat{data: dataDir(), verbose: f.verbose, color: colored(os.Stdout), talk: transcript{System: f.system}}
+	c := &chat{data: cli.DataDir(), verbose: f.verbose, color: colored(os.Stdout), talk: transcript{System: f.system}}
 	if err := c.settle(f); err != nil {
 		return err
 	}
@@ -123,11 +124,11 @@ func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
 	switch {
 	case interactive && !term.IsTerminal(os.Stdout):
 		return fmt.Errorf("no prompt, and standard input is not a terminal: run parley chat \"your question\": %w",
-			errUsage)
+			cli.ErrUsage)
 	case interactive && f.json:
-		return fmt.Errorf("--json needs a prompt: run parley chat --json \"your question\": %w", errUsage)
+		return fmt.Errorf("--json needs a prompt: run parley chat --json \"your question\": %w", cli.ErrUsage)
 	case prompt == "" && !interactive:
-		return fmt.Errorf("no prompt: the pipe was empty: %w", errUsage)
+		return fmt.Errorf("no prompt: the pipe was empty: %w", cli.ErrUsage)
 	}
 	closing, err := c.connect(ctx, f, interactive)
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *chat) settle(f *chatFlags) (err error) {
 	for _, s := range f.set {
 		name, value, _ := strings.Cut(s, "=")
 		if err := c.talk.Settings.set(name, value); err != nil {
-			return fmt.Errorf("--set %s: %w: %w", s, err, errUsage)
+			return fmt.Errorf("--set %s: %w: %w", s, err, cli.ErrUsage)
 		}
 	}
 	switch f.think {
@@ -153,7 +154,7 @@ func (c *chat) settle(f *chatFlags) (err error) {
 	case "on", "off":
 		c.template = map[string]bool{"enable_thinking": f.think == "on"}
 	default:
-		return fmt.Errorf("--think %s: use on or off: %w", f.think, errUsage)
+		return fmt.Errorf("--think %s: use on or off: %w", f.think, cli.ErrUsage)
 	}
 	c.format, err = formatOf(f.format)
 	return err
@@ -172,10 +173,10 @@ func formatOf(flag string) (any, error) {
 	}
 	schema, err := os.ReadFile(flag)
 	if err != nil {
-		return nil, fmt.Errorf("--format: expected json or the path of a JSON schema: %w: %w", err, errUsage)
+		return nil, fmt.Errorf("--format: expected json or the path of a JSON schema: %w: %w", err, cli.ErrUsage)
 	}
 	if !json.Valid(schema) {
-		return nil, fmt.Errorf("--format: %s is not valid JSON: %w", flag, errUsage)
+		return nil, fmt.Errorf("--format: %s is not valid JSON: %w", flag, cli.ErrUsage)
 	}
 	return map[string]any{"type": "json_schema",
 		"json_schema": map[string]any{"name": "answer", "schema": json.RawMessage(schema)}}, nil
@@ -237,7 +238,7 @@ func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (clo
 			"%w: start one there with `parley serve`, or omit --url and PARLEY_URL to run without a server", err)
 	}
 	if ctx.Err() != nil {
-		return nil, errInterrupted
+		return nil, cli.ErrInterrupted
 	}
 	return c.startInside(ctx, f, interactive)
 }
@@ -312,7 +313,7 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 	waits.clear()
 	c.last = r
 	if asJSON && err == nil {
-		return printJSON(os.Stdout, r)
+		return cli.PrintJSON(os.Stdout, r)
 	}
 	if prose.Columns > 0 {
 		fmt.Print(prose.End())
@@ -323,7 +324,7 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 		fmt.Fprintln(os.Stderr, strings.Join(c.last.story(), "; "))
 	}
 	if errors.Is(err, context.Canceled) {
-		return errInterrupted
+		return cli.ErrInterrupted
 	}
 	return err
 }
@@ -344,7 +345,7 @@ func offeredModels(ctx context.Context, url string) (names []string) {
 	address, _ := serverURL(url)
 	c, err := newClient(address)
 	if err != nil {
-		return builtinNames()
+		return cli.BuiltinNames()
 	}
 	if ctx == nil {
 		ctx = context.Background()
@@ -353,7 +354,7 @@ func offeredModels(ctx context.Context, url string) (names []string) {
 	defer cancel()
 	models, err := c.models(ctx)
 	if err != nil {
-		return builtinNames()
+		return cli.BuiltinNames()
 	}
 	for _, m := range models {
 		names = append(names, m.ID)

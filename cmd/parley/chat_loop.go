@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"parley/cli"
 	"parley/internal/term"
 )
 
@@ -67,7 +68,7 @@ func (s *session) run(ctx context.Context) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case ctx.Err() != nil:
-			return errInterrupted
+			return cli.ErrInterrupted
 		case errors.Is(err, term.ErrInterrupted) && s.input.Editor.Text() != "":
 			leaving = false
 			continue

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/cli"
 	"parley/gateway/openai"
 	"parley/internal/load"
 )
@@ -51,7 +52,8 @@ func newClient(address string) (*client, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" ||
 		u.User != nil {
-		return nil, fmt.Errorf("%q is not a server address: expected one such as %s: %w", address, defaultURL, errUsage)
+		return nil, fmt.Errorf("%q is not a server address: expected one such as %s: %w", address, defaultURL,
+			cli.ErrUsage)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	return &client{root: strings.TrimRight(u.String(), "/"), key: os.Getenv("PARLEY_API_KEY"), http: &http.Client{}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/clientconfig"
 )
 
@@ -78,12 +80,12 @@ Codex, which reads the variable itself.`,
   parley connect codex --write && codex --profile parley
   parley connect claude-code --write --model llama
   parley connect claude-code --write --file ~/.claude/settings.json     for every session`,
-		Args:      exactly(1, "one of "+strings.Join(appNames(), ", ")),
+		Args:      cli.Exactly(1, "one of "+strings.Join(appNames(), ", ")),
 		ValidArgs: appNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.IndexFunc(apps, func(a app) bool { return a.name == args[0] })
 			if i < 0 {
-				return fmt.Errorf("%q is not one of %s: %w", args[0], strings.Join(appNames(), ", "), errUsage)
+				return fmt.Errorf("%q is not one of %s: %w", args[0], strings.Join(appNames(), ", "), cli.ErrUsage)
 			}
 			c, err := s.connection(cmd.Context(), model, cmd.ErrOrStderr())
 			if err != nil {
@@ -143,7 +145,7 @@ func (s *serverCommand) connection(ctx context.Context, model string,
 	defer cancel()
 	models, err := c.models(ctx)
 	if err != nil {
-		out.Model = clientconfig.Model{ID: firstOf(model, builtinNames()[0])}
+		out.Model = clientconfig.Model{ID: cmp.Or(model, cli.BuiltinNames()[0])}
 		out.Models = []clientconfig.Model{out.Model}
 		fmt.Fprintf(notes, "Note: %v; assuming it will have the model %s.\n", err, out.Model.ID)
 		return out, nil
@@ -190,7 +192,7 @@ func (a *app) connect(c *clientconfig.Connection, file string, write, asJSON boo
 	done.Content = string(content)
 	switch {
 	case asJSON:
-		return printJSON(out, done)
+		return cli.PrintJSON(out, done)
 	case write:
 		fmt.Fprintln(out, done.summary())
 		fmt.Fprintln(out, "Next:", done.Then)
@@ -239,7 +241,7 @@ func (a *app) write(c *clientconfig.Connection, file string, done *connectReport
 		return nil, err
 	}
 	done.Written = true
-	return content, writeWholeMode(context.Background(), file, mode, func(w io.Writer) error {
+	return content, cli.WriteWholeMode(context.Background(), file, mode, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})

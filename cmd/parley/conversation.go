@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"parley/cli"
 )
 
 // parameters are what can be /set for a conversation. What is nil is the
@@ -152,12 +153,7 @@ func (c *transcript) save(path string, replace bool) error {
 	}
 	kept := *c
 	kept.Schema = transcriptSchema
-	return writePrivate(path, func(w io.Writer) error { return printJSON(w, kept) })
-}
-
-// writePrivate is writeWhole for files that only their owner may read.
-func writePrivate(path string, write func(io.Writer) error) error {
-	return writeWholeMode(context.Background(), path, 0o600, write)
+	return cli.WritePrivate(path, func(w io.Writer) error { return cli.PrintJSON(w, kept) })
 }
 
 // conversationBytesMax bounds a file that is loaded.

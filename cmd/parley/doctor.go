@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway"
 	"parley/gateway/convo"
 	"parley/worker/host"
@@ -228,7 +229,7 @@ func (d *doctor) report(out io.Writer, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := printJSON(out, d.found); err != nil {
+		if err := cli.PrintJSON(out, d.found); err != nil {
 			return err
 		}
 	} else {

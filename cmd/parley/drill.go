@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/admin"
 )
 
@@ -76,7 +77,7 @@ func newOneDrill(d *drill) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				err = printJSON(cmd.OutOrStdout(), report)
+				err = cli.PrintJSON(cmd.OutOrStdout(), report)
 			} else {
 				err = report.print(cmd.OutOrStdout(), d)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/load"
 )
 
@@ -36,9 +37,9 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		return exitInterrupted
-	case errors.Is(err, errUsage) || isUsage(err):
+	case errors.Is(err, cli.ErrUsage) || isUsage(err):
 		return exitUsage
 	case errors.Is(err, load.ErrNoServer):
 		return exitNoServer

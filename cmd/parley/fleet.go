@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/fleet"
 	"parley/internal/term"
 )
@@ -89,7 +90,7 @@ func newFleetStatus() *cobra.Command {
 			case err != nil:
 				return startHint(err)
 			case s.asJSON:
-				return printJSON(cmd.OutOrStdout(), workers)
+				return cli.PrintJSON(cmd.OutOrStdout(), workers)
 			}
 			return printStandings(cmd.OutOrStdout(), workers)
 		},
@@ -187,7 +188,7 @@ func (s *serverCommand) tellFleet(cmd *cobra.Command, path string) error {
 	case err != nil:
 		return err
 	case s.asJSON:
-		return printJSON(cmd.OutOrStdout(), workers)
+		return cli.PrintJSON(cmd.OutOrStdout(), workers)
 	}
 	return printStandings(cmd.OutOrStdout(), workers)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/supervise"
 	"parley/worker/host"
 )
@@ -111,7 +112,7 @@ func workerDevices(named []string, gpus func() ([]string, error)) ([]string, err
 	}
 	for _, name := range named {
 		if _, err := host.ParseDevice(name); err != nil {
-			return nil, fmt.Errorf("--devices: %w: %w", err, errUsage)
+			return nil, fmt.Errorf("--devices: %w: %w", err, cli.ErrUsage)
 		}
 	}
 	return named, nil

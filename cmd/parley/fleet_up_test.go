@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli"
 	"parley/internal/supervise"
 )
 
@@ -95,32 +96,32 @@ func TestFleetUpWhereSomebodyIs(t *testing.T) {
 // want the fleet's token.
 func TestFleetStatusSaysWhatIsMissing(t *testing.T) {
 	alone := startServerIn(t, t.TempDir(), "--model", "polly-mini")
-	if _, err := cli(t, "fleet", "status", "--url", alone.url); !errors.Is(err, errNoFleet) {
+	if _, err := invoke(t, "fleet", "status", "--url", alone.url); !errors.Is(err, errNoFleet) {
 		t.Errorf("of a server without a fleet: %v", err)
 	}
 	data := t.TempDir()
-	key, err := cli(t, "keys", "create", "me", "--admin", "--data", data)
+	key, err := invoke(t, "keys", "create", "me", "--admin", "--data", data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	empty := startServerIn(t, data, "--model", "polly-mini", "--worker", "http://127.0.0.1:9", "--fleet-operate-token",
 		"0123456789abcdef")
-	if _, err := cli(t, "fleet", "status", "--url", empty.url); err == nil ||
+	if _, err := invoke(t, "fleet", "status", "--url", empty.url); err == nil ||
 		!strings.Contains(err.Error(), "PARLEY_FLEET_OPERATE_TOKEN") {
 		t.Errorf("without the token: %v", err)
 	}
 	t.Setenv("PARLEY_API_KEY", key)
-	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil ||
+	if out, err := invoke(t, "fleet", "status", "--url", empty.url); err != nil ||
 		!strings.Contains(out, "No worker has joined") {
 		t.Errorf("with an admin key: %q, %v", out, err)
 	}
 	t.Setenv("PARLEY_FLEET_OPERATE_TOKEN", "0123456789abcdef")
-	if out, err := cli(t, "fleet", "status", "--url", empty.url); err != nil ||
+	if out, err := invoke(t, "fleet", "status", "--url", empty.url); err != nil ||
 		!strings.Contains(out, "No worker has joined") {
 		t.Errorf("without a worker: %q, %v", out, err)
 	}
 	until(t, "the server says that nobody can be answered", func() bool {
-		out, err := cli(t, "top", "--once", "--url", empty.url)
+		out, err := invoke(t, "top", "--once", "--url", empty.url)
 		return err == nil && strings.Contains(out, "No worker has joined")
 	})
 }
@@ -140,7 +141,7 @@ func TestWorkersOfEachDevice(t *testing.T) {
 			t.Errorf("%q gives %v, %v", c.named, got, err)
 		}
 	}
-	if _, err := workerDevices([]string{"gpu0"}, two); !errors.Is(err, errUsage) {
+	if _, err := workerDevices([]string{"gpu0"}, two); !errors.Is(err, cli.ErrUsage) {
 		t.Errorf("a device that does not exist gives %v", err)
 	}
 	none := errors.New("there is no NVIDIA driver here")

@@ -164,7 +164,8 @@ pools:
 		t.Errorf("%v: got %+v, want %+v", err, got, want)
 	}
 	if status, text := post(t, c.front.url+"/v1/completions",
-		`{"model":"polly-mini","prompt":"Once"}`); status != 400 || !strings.Contains(text, "accept only conversations") {
+		`{"model":"polly-mini","prompt":"Once"}`); status != 400 ||
+		!strings.Contains(text, "accept only conversations") {
 		t.Errorf("a completion gives %d: %s", status, text)
 	}
 	leave(t, c.front.url+"/v1/chat/completions", body)

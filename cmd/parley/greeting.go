@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"parley/cli"
 	"parley/worker/host"
 )
 
@@ -63,7 +64,7 @@ Talk to it:
 
 or use any OpenAI client with the base URL %s/v1%s.
 %s%sCtrl-C stops the server.
-`, version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open),
+`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open),
 		b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
 }
 

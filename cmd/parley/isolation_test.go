@@ -71,7 +71,7 @@ func startIsolated(t *testing.T, pools string, args ...string) *isolated {
 // member makes a key of a tenant in a tier, and waits until it counts.
 func (i *isolated) member(organization, tier string) {
 	i.t.Helper()
-	key, err := cli(i.t, "keys", "create", organization, "--org", organization, "--tier", tier, "--data", i.data)
+	key, err := invoke(i.t, "keys", "create", organization, "--org", organization, "--tier", tier, "--data", i.data)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func (i *isolated) waiting() int { return int(i.metric("parley_queue_waiting", "
 // organizations makes keys: the operator's, one of a paid tier and a free one.
 func (i *isolated) organizations() {
 	i.t.Helper()
-	key, err := cli(i.t, "keys", "create", "operator", "--admin", "--data", i.data)
+	key, err := invoke(i.t, "keys", "create", "operator", "--admin", "--data", i.data)
 	if err != nil {
 		i.t.Fatal(err)
 	}

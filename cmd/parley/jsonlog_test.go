@@ -57,7 +57,7 @@ func TestLogsOfJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	redis := testkit.StartRedis(t)
-	key, err := cli(t, "keys", "create", "me", "--data", data)
+	key, err := invoke(t, "keys", "create", "me", "--data", data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"parley/cli"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
+
+	"github.com/spf13/cobra"
 )
 
 func newKeys() *cobra.Command {
@@ -71,7 +72,7 @@ first key.`,
 	amounts := addLimitFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && name != "" {
-			return fmt.Errorf("the key has two names, %q and %q: use one: %w", args[0], name, errUsage)
+			return fmt.Errorf("the key has two names, %q and %q: use one: %w", args[0], name, cli.ErrUsage)
 		}
 		if len(args) == 1 {
 			name = args[0]
@@ -115,13 +116,13 @@ func parseExpiry(text string, now time.Time) (at tenant.Maybe[*int64], err error
 	case isDays:
 		n, err := strconv.Atoi(days)
 		if err != nil || n <= 0 {
-			return at, fmt.Errorf("--expires: %q is not a number of days: %w", text, errUsage)
+			return at, fmt.Errorf("--expires: %q is not a number of days: %w", text, cli.ErrUsage)
 		}
 		end = now.AddDate(0, 0, n)
 	default:
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return at, fmt.Errorf("--expires: %q is not a time such as 90d, 12h or 2027-01-31: %w", text, errUsage)
+			return at, fmt.Errorf("--expires: %q is not a time such as 90d, 12h or 2027-01-31: %w", text, cli.ErrUsage)
 		}
 		end = now.Add(d)
 	}
@@ -162,14 +163,15 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 		"concurrent-requests":       &l.ConcurrentRequests,
 	} {
 		if text := *f[name]; text != "" && setLimit(field, text) != nil {
-			return l, fmt.Errorf("--%s: %q is not a number of at least 1 or %s: %w", name, text, noLimit, errUsage)
+			return l, fmt.Errorf("--%s: %q is not a number of at least 1 or %s: %w", name, text, noLimit, cli.ErrUsage)
 		}
 	}
 	if text := *f["monthly-budget"]; text != "" && setMoney(&l.MonthlyBudget, text) != nil {
-		return l, fmt.Errorf("--monthly-budget: %q is not an amount such as 25.00: %w", text, errUsage)
+		return l, fmt.Errorf("--monthly-budget: %q is not an amount such as 25.00: %w", text, cli.ErrUsage)
 	}
 	if text := *f["budget-alert"]; text != "" && setAlert(&l.BudgetAlert, text) != nil {
-		return l, fmt.Errorf("--budget-alert: %q is not a share of more than 0 to 1 such as 0.9: %w", text, errUsage)
+		return l, fmt.Errorf("--budget-alert: %q is not a share of more than 0 to 1 such as 0.9: %w", text,
+			cli.ErrUsage)
 	}
 	return l, nil
 }
@@ -187,7 +189,7 @@ func newKeysList(options *keyOptions) *cobra.Command {
 					return err
 				}
 				if options.json {
-					return printJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
+					return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
 				}
 				return printKeys(cmd.OutOrStdout(), keys, time.Now())
 			})
@@ -204,9 +206,9 @@ func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
 	fmt.Fprintln(w, "ID\tNAME\tKEY\tTENANT\tUSER\tTIER\tMODELS\tRIGHT\tBUDGET USED\tSTATE\tLAST USED")
 	for i := range keys {
 		k := &keys[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Name), k.RedactedValue,
-			k.Organization, orDash(textAt(k.User)), orDash(textAt(k.Tier)),
-			orDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin],
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cli.OrDash(k.Name), k.RedactedValue,
+			k.Organization, cli.OrDash(textAt(k.User)), cli.OrDash(textAt(k.Tier)),
+			cli.OrDash(strings.Join(k.Models, ",")), map[bool]string{true: "admin", false: "-"}[k.Admin],
 			budgetUsed(k.Budget), keyState(k, now), since(k.LastUsedAt, now))
 	}
 	return w.Flush()
@@ -222,13 +224,6 @@ func budgetUsed(b *limit.StandingDocument) string {
 		used += ", " + string(b.State)
 	}
 	return used + ")"
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func textAt(p *string) string {
@@ -351,7 +346,7 @@ func newKeysDelete(options *keyOptions) *cobra.Command {
 // piped, and what to do with it beside.
 func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) error {
 	if o.json {
-		return printJSON(out, k)
+		return cli.PrintJSON(out, k)
 	}
 	if _, err := fmt.Fprintln(out, k.Value); err != nil {
 		return err
@@ -364,7 +359,7 @@ func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) err
 
 func (o *keyOptions) tell(out io.Writer, document any, sentence string) error {
 	if o.json {
-		return printJSON(out, document)
+		return cli.PrintJSON(out, document)
 	}
 	_, err := fmt.Fprintln(out, sentence)
 	return err

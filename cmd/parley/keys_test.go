@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// cli runs a command line of parley and returns what it printed.
-func cli(t *testing.T, args ...string) (string, error) {
+// invoke runs a command line of parley and returns what it printed.
+func invoke(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	root := newRoot()
@@ -53,7 +53,7 @@ func TestKeysOfARunningServer(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	admin, err := cli(t, "keys", "create", "me", "--admin", "--data", data)
+	admin, err := invoke(t, "keys", "create", "me", "--admin", "--data", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +61,15 @@ func TestKeysOfARunningServer(t *testing.T) {
 	until(admin, 200)
 	os.Setenv("PARLEY_API_KEY", admin)
 	t.Cleanup(func() { os.Unsetenv("PARLEY_API_KEY") })
-	site, err := cli(t, "keys", "create", "site", "--org", "acme", "--url", s.url)
+	site, err := invoke(t, "keys", "create", "site", "--org", "acme", "--url", s.url)
 	if err != nil || statusWith(t, s.url, site) != 200 {
 		t.Fatalf("a key by the server: %v", err)
 	}
-	if list, err := cli(t, "keys", "list", "--url", s.url); err != nil || !strings.Contains(list, "site") ||
+	if list, err := invoke(t, "keys", "list", "--url", s.url); err != nil || !strings.Contains(list, "site") ||
 		!strings.Contains(list, "admin") || strings.Contains(list, site) {
 		t.Errorf("%v: %s", err, list)
 	}
-	fresh, err := cli(t, "keys", "rotate", "site", "--url", s.url)
+	fresh, err := invoke(t, "keys", "rotate", "site", "--url", s.url)
 	if err != nil || statusWith(t, s.url, site) != 401 || statusWith(t, s.url, fresh) != 200 {
 		t.Errorf("rotated: %v", err)
 	}
@@ -79,24 +79,26 @@ func TestKeysOfARunningServer(t *testing.T) {
 	whose := regexp.MustCompile(`key_\S+ +site +acme +1 `)
 	for who, secret := range map[string]string{"the admin": admin, "the key's holder": fresh} {
 		os.Setenv("PARLEY_API_KEY", secret)
-		if used, err := cli(t, "usage", "--by", "key", "--url", s.url); err != nil || !whose.MatchString(used) {
+		if used, err := invoke(t, "usage", "--by", "key", "--url", s.url); err != nil || !whose.MatchString(used) {
 			t.Errorf("%s is told, %v: %s", who, err, used)
 		}
 	}
 	os.Setenv("PARLEY_API_KEY", admin)
-	if _, err := cli(t, "keys", "block", "site", "--data", data); err != nil {
+	if _, err := invoke(t, "keys", "block", "site", "--data", data); err != nil {
 		t.Error(err)
 	}
 	until(fresh, 401)
-	if _, err := cli(t, "keys", "unblock", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 200 {
+	if _, err := invoke(t, "keys", "unblock", "site", "--url", s.url); err != nil ||
+		statusWith(t, s.url, fresh) != 200 {
 		t.Errorf("unblocked: %v", err)
 	}
 	os.Setenv("PARLEY_API_KEY", fresh)
-	if _, err := cli(t, "keys", "list", "--url", s.url); err == nil || !strings.Contains(err.Error(), "admin right") {
+	if _, err := invoke(t, "keys", "list", "--url", s.url); err == nil ||
+		!strings.Contains(err.Error(), "admin right") {
 		t.Errorf("with a plain key: %v", err)
 	}
 	os.Setenv("PARLEY_API_KEY", admin)
-	if _, err := cli(t, "keys", "delete", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 401 {
+	if _, err := invoke(t, "keys", "delete", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 401 {
 		t.Errorf("deleted: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/model/store"
 	"parley/model/weights"
 	"parley/worker/host"
@@ -34,7 +35,7 @@ func newList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), append([]store.Model{}, models...))
+				return cli.PrintJSON(cmd.OutOrStdout(), append([]store.Model{}, models...))
 			}
 			if len(models) == 0 {
 				const none = "No models in %s. Pull one: parley pull qwen3:0.6b\n"
@@ -54,7 +55,7 @@ func printFolder(out io.Writer, models []store.Model) error {
 	fmt.Fprintln(w, "NAME\tSIZE\tADDED\tSOURCE")
 	for _, m := range models {
 		added := m.Added.Local().Format(time.DateTime)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, host.Size(m.Bytes), added, orDash(m.Source))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, host.Size(m.Bytes), added, cli.OrDash(m.Source))
 	}
 	return w.Flush()
 }
@@ -72,7 +73,7 @@ func newShow() *cobra.Command {
 		Use:               "show NAME",
 		Short:             "Show a model of the model folder: where it came from and what is in it",
 		Example:           "  parley show qwen3:0.6b",
-		Args:              exactly(1, "the name of a model"),
+		Args:              cli.Exactly(1, "the name of a model"),
 		ValidArgsFunction: d.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := d.open()
@@ -90,12 +91,13 @@ func newShow() *cobra.Command {
 			defer ck.Close()
 			shown := shownModel{m, weights.Describe(ck)}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
+				return cli.PrintJSON(cmd.OutOrStdout(), shown)
 			}
 			out := cmd.OutOrStdout()
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			fmt.Fprintf(w, "name\t%s\nsource\t%s\ncommit\t%s\nlicense\t%s\nadded\t%s\npath\t%s\n", m.Name,
-				orDash(m.Source), orDash(m.Commit), orDash(m.License), m.Added.Local().Format(time.DateTime), m.Path)
+				cli.OrDash(m.Source), cli.OrDash(m.Commit), cli.OrDash(m.License),
+				m.Added.Local().Format(time.DateTime), m.Path)
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -145,7 +147,7 @@ func newCp() *cobra.Command {
 		Long: "Give a model of the model folder a second name. The files are shared where the disk can, so\n" +
 			"that they take no room twice; removing one name keeps the other.",
 		Example:           "  parley cp qwen3:0.6b assistant",
-		Args:              exactly(2, "a name and a new one"),
+		Args:              cli.Exactly(2, "a name and a new one"),
 		ValidArgsFunction: d.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := d.open()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/licenses"
 	"parley/web"
 )
@@ -42,9 +43,9 @@ func printLicenses(out io.Writer, format string) error {
 		}
 		return nil
 	case "json":
-		return printJSON(out, parts)
+		return cli.PrintJSON(out, parts)
 	case "cyclonedx":
-		return printJSON(out, billOfMaterials(parts))
+		return cli.PrintJSON(out, billOfMaterials(parts))
 	}
 	return fmt.Errorf("--format %s: use text, json or cyclonedx", format)
 }
@@ -132,7 +133,7 @@ type bomEdges struct {
 // billOfMaterials describes the program. The same binary always gives the same
 // bytes: the serial number is made from the parts.
 func billOfMaterials(parts []software) *bom {
-	this := thisBuild()
+	this := cli.ThisBuild()
 	own := component{Type: "application", Ref: "parley", Name: "parley", Version: cmp.Or(this.Commit, this.Version)}
 	own.license("Apache-2.0")
 	b := &bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{Component: own}}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"parley/cli"
 )
 
 // errNoToken says that there is no link, and why that may be.
@@ -35,7 +37,7 @@ machine. "parley serve" prints the same link when it starts.`,
 				return fmt.Errorf("%s: %w", c.root, errNoToken)
 			}
 			if s.asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]string{"url": link})
+				return cli.PrintJSON(cmd.OutOrStdout(), map[string]string{"url": link})
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), link)
 			return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"parley/cli"
 	"parley/gateway"
 	"parley/gateway/db"
 	"parley/gateway/tenant"
@@ -50,7 +51,7 @@ func (s *settings) storeFlags() string {
 func (s *settings) workerTLS(log *slog.Logger) (func() *tls.Config, error) {
 	if (s.workerClientCert == "") != (s.workerClientKey == "") {
 		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: set both or neither: %w",
-			errUsage)
+			cli.ErrUsage)
 	}
 	var own *tlsfile.Certificate
 	if s.workerClientCert != "" {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"parley/cli"
 	"parley/internal/local"
 )
 
@@ -28,7 +29,7 @@ func tokenDirs() (dirs []string) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		dirs = append(dirs, filepath.Join(dir, "parley"))
 	}
-	return append(dirs, filepath.Join(dataDir(), "run"))
+	return append(dirs, filepath.Join(cli.DataDir(), "run"))
 }
 
 // tokenName names the file with the token of the server at an address, which is that of
@@ -49,7 +50,7 @@ func keepToken(addr net.Addr, token string) (file string, remove func(), err err
 		file = filepath.Join(dir, tokenName(host, port))
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
-			err = writePrivate(file, func(w io.Writer) error { _, err := fmt.Fprintln(w, token); return err })
+			err = cli.WritePrivate(file, func(w io.Writer) error { _, err := fmt.Fprintln(w, token); return err })
 		}
 		if err != nil {
 			problems = append(problems, err)

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"parley/cli"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
@@ -33,13 +34,6 @@ func run(args []string) int {
 	}
 	return exitCode(err)
 }
-
-var (
-	// errUsage marks a command line that cannot be understood.
-	errUsage = errors.New("see --help")
-	// errInterrupted marks work that the user ended before it was complete.
-	errInterrupted = errors.New("interrupted")
-)
 
 // exitCodesLine ends every help.
 const exitCodesLine = "\nExit codes: 0 success, 1 failure, 2 usage error, 3 no server, 130 interrupted; see parley " +
@@ -66,9 +60,9 @@ It includes two small models, so these work right away:
   parley plan --model llama-3-70b --tp 8        how many GPUs a load needs, and what they cost`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       strings.TrimPrefix(thisBuild().String(), "parley "),
+		Version:       strings.TrimPrefix(cli.ThisBuild().String(), "parley "),
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, cli.ErrUsage) })
 	root.AddCommand(
 		newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(),
 		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"parley/cli"
 )
 
 func newMan() *cobra.Command {
@@ -17,14 +20,14 @@ func newMan() *cobra.Command {
 		Short:   "Write the manual pages",
 		Long:    `Write the manual pages of all commands to a directory, in the format of man(1).`,
 		Example: "  parley man ~/.local/share/man/man1 && man parley-chat",
-		Args:    exactly(1, "the directory to write to"),
+		Args:    cli.Exactly(1, "the directory to write to"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
 			for _, page := range manPages(cmd.Root()) {
 				path := filepath.Join(args[0], page.name())
-				if err := writeWhole(cmd.Context(), path, page.write); err != nil {
+				if err := cli.WriteWhole(cmd.Context(), path, page.write); err != nil {
 					return err
 				}
 			}
@@ -59,12 +62,12 @@ func (p manPage) name() string  { return p.title() + ".1" }
 func (p manPage) write(w io.Writer) error {
 	c := p.command
 	var out strings.Builder
-	fmt.Fprintf(&out, ".TH %q 1 \"\" \"parley %s\" \"Parley\"\n", strings.ToUpper(p.title()), version)
+	fmt.Fprintf(&out, ".TH %q 1 \"\" \"parley %s\" \"Parley\"\n", strings.ToUpper(p.title()), cli.Version)
 	fmt.Fprintf(&out, ".SH NAME\n%s \\- %s\n", roff(p.title()), roff(c.Short))
 	if c.Runnable() || c.HasAvailableSubCommands() {
 		fmt.Fprintf(&out, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
 	}
-	fmt.Fprintf(&out, ".SH DESCRIPTION\n%s", roffText(firstOf(c.Long, c.Short)))
+	fmt.Fprintf(&out, ".SH DESCRIPTION\n%s", roffText(cmp.Or(c.Long, c.Short)))
 	p.writeOptions(&out)
 	if c.Example != "" {
 		fmt.Fprintf(&out, ".SH EXAMPLES\n%s", roffBlock(strings.Split(c.Example, "\n")))
@@ -76,15 +79,6 @@ func (p manPage) write(w io.Writer) error {
 	p.writeNeighbours(&out)
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // writeOptions lists the flags.

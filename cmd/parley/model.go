@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
+	"parley/cli"
 	"parley/internal/builtin"
 	"parley/model/weights"
+
+	"github.com/spf13/cobra"
 )
 
 func newModel() *cobra.Command {
@@ -36,7 +37,7 @@ func newModelList() *cobra.Command {
 				rows = append(rows, modelRow{m.Name, m.Summary, i == 0})
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), rows)
+				return cli.PrintJSON(cmd.OutOrStdout(), rows)
 			}
 			for _, r := range rows {
 				fmt.Fprintf(cmd.OutOrStdout(), "%-12s %s\n", r.Name, r.Summary)
@@ -58,9 +59,9 @@ part and by quantization, context, bytes of key/value cache per token.
 
 PATH is a GGUF file, a directory of safetensors, or the name of a built-in model.`,
 		Example: "  parley model inspect polly\n  parley model inspect llama.gguf --json",
-		Args:    exactly(1, "the path of a model"),
+		Args:    cli.Exactly(1, "the path of a model"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return cli.BuiltinNames(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ck, err := openModel(args[0])
@@ -70,7 +71,7 @@ PATH is a GGUF file, a directory of safetensors, or the name of a built-in model
 			defer ck.Close()
 			summary := weights.Describe(ck)
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), summary)
+				return cli.PrintJSON(cmd.OutOrStdout(), summary)
 			}
 			printSummary(cmd.OutOrStdout(), args[0], &summary, ck)
 			return nil
@@ -78,23 +79,6 @@ PATH is a GGUF file, a directory of safetensors, or the name of a built-in model
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
-}
-
-func builtinNames() (names []string) {
-	for _, m := range builtin.Models() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// exactly requires n arguments; what describes them.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return fmt.Errorf("expected %s, got %d arguments: %w", what, len(args), errUsage)
-		}
-		return nil
-	}
 }
 
 func newModelRandom() *cobra.Command {
@@ -109,7 +93,7 @@ it loads, serves and is as fast as a trained model of its size.
 
 Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
-		Args:    exactly(1, "the file to write"),
+		Args:    cli.Exactly(1, "the file to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := mayWrite(args[0], force); err != nil {
 				return err
@@ -121,20 +105,9 @@ Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
 	cmd.Flags().StringVar(&quant, "quant", "q8_0", "store the weights as `TYPE`: "+strings.Join(writableTypes, ", "))
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed the random weights with `NUMBER`")
 	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
-	complete(cmd, "shape", shapeNames())
-	complete(cmd, "quant", writableTypes)
+	cli.Complete(cmd, "shape", shapeNames())
+	cli.Complete(cmd, "quant", writableTypes)
 	return cmd
-}
-
-// complete makes the shell offer these values for a flag.
-func complete(cmd *cobra.Command, flag string, values []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag,
-		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return values, cobra.ShellCompDirectiveNoFileComp
-		})
-	if err != nil {
-		panic(err) // the flag does not exist: a mistake in this file
-	}
 }
 
 func shapeNames() (names []string) {
@@ -154,13 +127,13 @@ func writeRandom(ctx context.Context, out io.Writer, path, shapeName, quantName 
 	if err != nil {
 		return err
 	}
-	bar := newProgress(out, filepath.Base(path), byteAmount)
+	bar := cli.NewProgress(out, filepath.Base(path), cli.ByteAmount)
 	var fallbacks []weights.Fallback
-	err = writeWhole(ctx, path, func(w io.Writer) (err error) {
-		fallbacks, err = weights.WriteRandom(w, shape, quant, seed, bar.update)
+	err = cli.WriteWhole(ctx, path, func(w io.Writer) (err error) {
+		fallbacks, err = weights.WriteRandom(w, shape, quant, seed, bar.Update)
 		return err
 	})
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/openai"
 )
 
@@ -63,7 +64,7 @@ tokens, and whether that fits this machine. The models in the model folder are s
 				return startHint(err)
 			}
 			if s.asJSON {
-				return printJSON(cmd.OutOrStdout(), models)
+				return cli.PrintJSON(cmd.OutOrStdout(), models)
 			}
 			return printModels(cmd.OutOrStdout(), models)
 		},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 
+	"parley/cli"
 	"parley/worker/host"
 )
 
@@ -80,6 +81,6 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 // greet reports that the server is ready.
 func (n *notices) greet(addr net.Addr, s *settings, b *backend, open bool, link accessLink) {
 	url := s.scheme() + "://" + addr.String()
-	n.log.Info("Parley is ready on "+url, "url", url, "version", version, "models", b.names(), "device",
+	n.log.Info("Parley is ready on "+url, "url", url, "version", cli.Version, "models", b.names(), "device",
 		b.computedBy(), "data", s.data, "keys", !open, "token_file", link.file)
 }

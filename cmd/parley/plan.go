@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/sim/plan"
 )
 
@@ -76,7 +77,7 @@ machine. --file adds models and devices of yours; docs/plan.md shows one.`,
   parley plan --why month_follow                how a number comes about
   parley plan --model polly --device this       a model file on this machine
   parley plan --html plan.html                  the same as a page with sliders`,
-		Args: exactly(0, "flags alone"),
+		Args: cli.Exactly(0, "flags alone"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.add(cmd)
@@ -170,7 +171,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if f.json {
-		return printJSON(out, planJSON(before, changes))
+		return cli.PrintJSON(out, planJSON(before, changes))
 	}
 	printPlan(out, f.planner.Sheet, before)
 	for _, c := range changes {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/web"
 )
 
@@ -25,7 +26,7 @@ func (f *planFlags) writePage(cmd *cobra.Command) error {
 		_, err := cmd.OutOrStdout().Write(text)
 		return err
 	}
-	err = writeWhole(cmd.Context(), f.html, func(w io.Writer) error {
+	err = cli.WriteWhole(cmd.Context(), f.html, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/internal/load"
 )
 
@@ -65,11 +66,11 @@ The numbers come from GET /metrics, under vLLM's names, so this also works with 
 			state, err := observe(ctx, c)
 			switch {
 			case errors.Is(err, context.Canceled):
-				return errInterrupted
+				return cli.ErrInterrupted
 			case err != nil:
 				return startHint(err)
 			case s.asJSON:
-				return printJSON(cmd.OutOrStdout(), state)
+				return cli.PrintJSON(cmd.OutOrStdout(), state)
 			}
 			return state.print(cmd.OutOrStdout())
 		},

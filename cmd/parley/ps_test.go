@@ -126,7 +126,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	_, err := cli(t, "ps", "--url", s.URL)
+	_, err := invoke(t, "ps", "--url", s.URL)
 	if err == nil || errors.Is(err, load.ErrNoServer) || !strings.Contains(err.Error(), "is not trusted") ||
 		!strings.Contains(err.Error(), "SSL_CERT_FILE") {
 		t.Errorf("it says %v", err)

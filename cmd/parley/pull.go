@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"parley/cli"
 	"parley/model/hub"
 	"parley/model/store"
 	"parley/model/weights"
@@ -81,7 +82,7 @@ verified; a running server offers the model as soon as it is complete.
 		Example: `  parley pull qwen3:0.6b
   parley pull hf:Qwen/Qwen3-0.6B-GGUF:Q8_0
   parley pull --name mine ./model.gguf`,
-		Args:              exactly(1, "the source of a model"),
+		Args:              cli.Exactly(1, "the source of a model"),
 		ValidArgsFunction: completeCatalogue,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := d.open()
@@ -114,9 +115,9 @@ func completeCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellC
 func pullModel(ctx context.Context, folder *store.Store, text, name string, out io.Writer) (store.Model, error) {
 	source, err := store.ParseSource(text, pathExists)
 	if err != nil {
-		return store.Model{}, fmt.Errorf("%w: %w", err, errUsage)
+		return store.Model{}, fmt.Errorf("%w: %w", err, cli.ErrUsage)
 	}
-	bar := newProgress(out, text, byteAmount)
+	bar := cli.NewProgress(out, text, cli.ByteAmount)
 	client := hub.FromEnv(os.LookupEnv)
 	client.Notify = func(text string) { fmt.Fprintf(out, "%s\n", text) }
 	began := false
@@ -124,21 +125,21 @@ func pullModel(ctx context.Context, folder *store.Store, text, name string, out 
 		Store:    folder,
 		Client:   client,
 		Check:    checkModel,
-		Progress: bar.update,
+		Progress: bar.Update,
 		Begin: func(name string, files int, bytes int64) {
 			began = true
-			bar.name = name
-			if !bar.terminal {
+			bar.Name = name
+			if !bar.Terminal {
 				fmt.Fprintf(out, "pulling %s: %s, %s\n", name, countOf(files, "file"), host.Size(bytes))
 			}
 		},
 	}
 	m, err := p.Pull(ctx, source, name)
 	if began {
-		bar.finish()
+		bar.Finish()
 	}
 	if errors.Is(err, context.Canceled) {
-		return m, fmt.Errorf("%w: what has arrived is kept; the same command continues", errInterrupted)
+		return m, fmt.Errorf("%w: what has arrived is kept; the same command continues", cli.ErrInterrupted)
 	}
 	return m, err
 }

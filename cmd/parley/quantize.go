@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/model/weights"
 	"parley/worker/host"
 )
@@ -61,19 +62,19 @@ whatever the size of the model, and all processors.`,
 		Example: `  parley model quantize llama.gguf llama-q4.gguf --type q4_k
   parley model quantize /models/llama-1b llama-1b.gguf --type q8_0
   parley model quantize polly polly-q4.gguf --type q4_0 --json`,
-		Args: exactly(2, "the model to read and the file to write"),
+		Args: cli.Exactly(2, "the model to read and the file to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return quantize(cmd.Context(), f, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return cli.BuiltinNames(), cobra.ShellCompDirectiveDefault
 		},
 	}
 	cmd.Flags().StringVar(&f.kind, "type", "q8_0", "store the weights as `TYPE`: "+strings.Join(writableTypes, ", "))
 	cmd.Flags().StringVar(&f.name, "name", "", "store `NAME` in the file (default: the model's own)")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace OUT if it exists")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the summary as JSON")
-	complete(cmd, "type", writableTypes)
+	cli.Complete(cmd, "type", writableTypes)
 	return cmd
 }
 
@@ -103,9 +104,9 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	if err := mayWrite(out, f.force, weightFiles(ck)...); err != nil {
 		return err
 	}
-	bar := newProgress(messages, filepath.Base(out), byteAmount)
+	bar := cli.NewProgress(messages, filepath.Base(out), cli.ByteAmount)
 	plan, err := weights.PlanConversion(ck,
-		weights.ConvertOptions{Type: kind, Name: nameFor(ck, f.name), Progress: bar.update})
+		weights.ConvertOptions{Type: kind, Name: nameFor(ck, f.name), Progress: bar.Update})
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
@@ -114,13 +115,13 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	}
 	begun := time.Now()
 	var stored []weights.StoredType
-	err = writeWhole(ctx, out, func(w io.Writer) (err error) {
+	err = cli.WriteWhole(ctx, out, func(w io.Writer) (err error) {
 		return weights.CatchFault(func() (err error) {
 			stored, err = plan.Write(w)
 			return err
 		})
 	})
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
@@ -136,7 +137,7 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 		Fallbacks:   append([]weights.Fallback{}, plan.Fallbacks...),
 	}
 	if f.json {
-		return printJSON(result, summary)
+		return cli.PrintJSON(result, summary)
 	}
 	summary.print(result)
 	return nil

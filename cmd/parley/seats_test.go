@@ -34,7 +34,7 @@ func startCrowded(t *testing.T) *crowded {
 		&c.free:  {"many", "--org", "many", "--tier", "free"},
 		&c.paid:  {"payer", "--org", "payer", "--tier", "pro"},
 	} {
-		made, err := cli(t, append([]string{"keys", "create", "--data", data}, args...)...)
+		made, err := invoke(t, append([]string{"keys", "create", "--data", data}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

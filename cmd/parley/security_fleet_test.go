@@ -25,7 +25,7 @@ func TestSecurityJoinToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := t.TempDir()
-	if _, err := cli(t, "keys", "create", "me", "--admin", "--data", data); err != nil {
+	if _, err := invoke(t, "keys", "create", "me", "--admin", "--data", data); err != nil {
 		t.Fatal(err)
 	}
 	front := startServerIn(t, data, "--config", path)

@@ -188,7 +188,7 @@ func TestSecurityWithoutKeys(t *testing.T) {
 			}
 		}
 	}
-	if list, err := cli(t, "keys", "list", "--json", "--data", data); err != nil || strings.Contains(list, "evil") {
+	if list, err := invoke(t, "keys", "list", "--json", "--data", data); err != nil || strings.Contains(list, "evil") {
 		t.Errorf("the keys are %s, %v", list, err)
 	}
 }
@@ -217,7 +217,7 @@ func TestSecurityFirstUse(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"top", "--once"}, {"ps"}, {"models"}} {
-		if out, err := cli(t, append(args, "--url", s.url)...); err != nil {
+		if out, err := invoke(t, append(args, "--url", s.url)...); err != nil {
 			t.Errorf("parley %s: %v %s", args[0], err, out)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"parley/cli"
 	"parley/gateway"
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
@@ -358,6 +359,6 @@ func serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, fr
 		}
 		return err
 	case <-again:
-		return errors.Join(errInterrupted, server.Close())
+		return errors.Join(cli.ErrInterrupted, server.Close())
 	}
 }

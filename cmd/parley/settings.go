@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"parley"
+	"parley/cli"
 	"parley/compute"
 	"parley/compute/cpu"
 	"parley/gateway"
@@ -97,7 +97,7 @@ type modelPath struct{ name, path string }
 func defaultSettings() *settings {
 	return &settings{
 		addr:         "127.0.0.1:8080",
-		data:         dataDir(),
+		data:         cli.DataDir(),
 		drain:        30 * time.Second,
 		logFormat:    "text",
 		draft:        draftAuto,
@@ -110,21 +110,6 @@ func defaultSettings() *settings {
 		tenantTiers:  tenant.DefaultTiers(),
 		economy:      economy{alert: limit.AlertDefault},
 	}
-}
-
-// dataDir returns where the user's system keeps the data of programs.
-func dataDir() string {
-	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "parley")
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return filepath.Join(os.TempDir(), "parley")
-	}
-	if runtime.GOOS == "darwin" {
-		return filepath.Join(home, "Library", "Application Support", "parley")
-	}
-	return filepath.Join(home, ".local", "share", "parley")
 }
 
 // storeName returns what names the store of conversations.

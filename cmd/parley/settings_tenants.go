@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley"
+	"parley/cli"
 	"parley/gateway"
 	"parley/gateway/exchange"
 	"parley/gateway/limit"
@@ -225,10 +226,10 @@ func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
 // checkTLS says what is wrong with the two files of TLS.
 func (s *settings) checkTLS() error {
 	if (s.tlsCert == "") != (s.tlsKey == "") {
-		return fmt.Errorf("--tls-cert and --tls-key belong together: set both or neither: %w", errUsage)
+		return fmt.Errorf("--tls-cert and --tls-key belong together: set both or neither: %w", cli.ErrUsage)
 	}
 	if s.worker.clientCA != "" && s.tlsCert == "" {
-		return fmt.Errorf("--client-ca needs TLS: set --tls-cert and --tls-key as well: %w", errUsage)
+		return fmt.Errorf("--client-ca needs TLS: set --tls-cert and --tls-key as well: %w", cli.ErrUsage)
 	}
 	return nil
 }

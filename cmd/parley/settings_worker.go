@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parley/cli"
 	"parley/internal/local"
 )
 
@@ -153,7 +154,7 @@ func (s *settings) checkEvents() error {
 	if w.events == "" && (w.replay != "" || w.topic != "" || w.eventTokens) {
 		return fmt.Errorf(
 			"--events-replay, --events-topic and --events-tokens need events over ZMQ, which are off: add --events "+
-				"with an address such as 127.0.0.1:5557: %w", errUsage)
+				"with an address such as 127.0.0.1:5557: %w", cli.ErrUsage)
 	}
 	return nil
 }

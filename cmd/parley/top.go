@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/admin"
 	"parley/internal/load"
 	"parley/internal/term"
@@ -53,13 +54,13 @@ func (t *topCommand) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if t.once || !t.asJSON && !isTerminal(out) {
+	if t.once || !t.asJSON && !cli.IsTerminal(out) {
 		p, err := pictureOf(ctx, c)
 		switch {
 		case err != nil:
 			return startHint(err)
 		case t.asJSON:
-			return printJSON(out, p)
+			return cli.PrintJSON(out, p)
 		}
 		_, err = io.WriteString(out, drawTop(c.root, []*admin.Picture{p}, topWidth, false))
 		return err

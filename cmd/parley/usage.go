@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
@@ -61,7 +62,7 @@ with an admin key all usage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
 				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by,
-					f.days, errUsage)
+					f.days, cli.ErrUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
 			defer cancel()
@@ -74,7 +75,7 @@ with an admin key all usage.`,
 				err = c.nameKeys(ctx, rows)
 			}
 			if errors.Is(err, context.Canceled) {
-				return errInterrupted
+				return cli.ErrInterrupted
 			}
 			if err != nil {
 				return startHint(err)
@@ -196,7 +197,7 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 	}
 	switch {
 	case f.asJSON:
-		return printJSON(out,
+		return cli.PrintJSON(out,
 			map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
 	case f.asCSV:
 		w := csv.NewWriter(out)

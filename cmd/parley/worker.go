@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli"
 	"parley/fleet/discover"
 	"parley/internal/local"
 	"parley/worker"
@@ -139,7 +140,7 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 			return list[0], nil
 		},
 		Planned:            func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
-		Version:            version,
+		Version:            cli.Version,
 		Pool:               s.worker.pool,
 		Log:                log,
 		Key:                s.workerKey,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/cli"
 	"parley/worker"
 	"parley/worker/workertest"
 )
@@ -96,7 +97,7 @@ func (p *workerProcess) untilIdle(t *testing.T) {
 func TestWorkerProcess(t *testing.T) {
 	one, two := startWorker(t, "--pool", "chat"), startWorker(t)
 	if s := one.status(t); s.Pool != "chat" || s.Instance == two.status(t).Instance || s.CapacityBlocks != 1024 ||
-		s.Version != version {
+		s.Version != cli.Version {
 		t.Errorf("%+v", s)
 	}
 	q := storyRequest(40)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -27,16 +27,16 @@ func TestWholeFileOrNothing(t *testing.T) {
 	text := func(s string) func(io.Writer) error {
 		return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 	}
-	if err := writeWhole(t.Context(), path, text("first")); err != nil {
+	if err := WriteWhole(t.Context(), path, text("first")); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("no more")
-	err := writeWhole(t.Context(), path, func(w io.Writer) error { return errors.Join(text("half")(w), broken) })
+	err := WriteWhole(t.Context(), path, func(w io.Writer) error { return errors.Join(text("half")(w), broken) })
 	if !errors.Is(err, broken) {
 		t.Errorf("a write that failed gave %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = writeWhole(ctx, path, func(w io.Writer) error {
+	err = WriteWhole(ctx, path, func(w io.Writer) error {
 		defer cancel()
 		if err := text("half")(w); err != nil {
 			return err
@@ -44,14 +44,14 @@ func TestWholeFileOrNothing(t *testing.T) {
 		cancel()
 		return text("the rest")(w)
 	})
-	if !errors.Is(err, errInterrupted) {
+	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("a user without patience gave %v", err)
 	}
 	got, err := os.ReadFile(path)
 	if names := filesIn(t, dir); err != nil || string(got) != "first" || len(names) != 1 {
 		t.Errorf("%q, %v; the directory has %v", got, err, names)
 	}
-	if err := writeWhole(t.Context(), path, text("second")); err != nil {
+	if err := WriteWhole(t.Context(), path, text("second")); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "second" {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 )
 
-// writeWhole writes beside the final name first, so that a file with that name
+// WriteWhole writes beside the final name first, so that a file with that name
 // is always complete, also after a crash. If ctx ends, nothing is left behind.
-func writeWhole(ctx context.Context, path string, write func(w io.Writer) error) error {
-	return writeWholeMode(ctx, path, 0o644, write)
+func WriteWhole(ctx context.Context, path string, write func(w io.Writer) error) error {
+	return WriteWholeMode(ctx, path, 0o644, write)
 }
 
-func writeWholeMode(ctx context.Context, path string, mode os.FileMode, write func(w io.Writer) error) (err error) {
+// WriteWholeMode is WriteWhole with the permissions of the file.
+func WriteWholeMode(ctx context.Context, path string, mode os.FileMode, write func(w io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -43,7 +44,12 @@ type untilDone struct {
 // Write fails once the context has ended.
 func (u *untilDone) Write(p []byte) (int, error) {
 	if u.ctx.Err() != nil {
-		return 0, errInterrupted
+		return 0, ErrInterrupted
 	}
 	return u.w.Write(p)
+}
+
+// WritePrivate is WriteWhole for files that only their owner may read.
+func WritePrivate(path string, write func(io.Writer) error) error {
+	return WriteWholeMode(context.Background(), path, 0o600, write)
 }
