@@ -8,6 +8,7 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // aside is c for a question of our own: under its own name and with its own
@@ -56,7 +57,7 @@ func (t *turn) titleLater() {
 	alone, cancel := g.detach(t.call)
 	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.told.said().Text.String())
 	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
-	err := g.keeper.detached(func() {
+	err := g.runs.Go(func() {
 		defer cancel(nil)
 		if err := g.title(alone, m, owner, id, asked, text); err != nil && alone.Request.Context().Err() == nil {
 			g.config.Log.Warn("no title was written", "conversation", id, "error", err)
@@ -87,13 +88,13 @@ func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, tex
 	if title == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), storeWait)
+	ctx, cancel := context.WithTimeout(c.Request.Context(), runs.StoreWait)
 	defer cancel()
-	now, err := g.keeper.store.Conversation(ctx, owner, id)
+	now, err := g.config.Store.Conversation(ctx, owner, id)
 	if err != nil || now.Title != "" { // the user was faster
 		return err
 	}
-	_, err = g.keeper.store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
+	_, err = g.config.Store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
 	return err
 }
 

@@ -284,7 +284,7 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 		if status, o := s.call("POST", path, `{"content":"Hi","max_tokens":9}`); status != 200 {
 			t.Fatalf("%d: %v", status, o)
 		}
-		s.gateway.keeper.work.Wait()
+		s.gateway.runs.Wait()
 		if after := s.used(); after.Requests != before.Requests+2 {
 			t.Errorf("a turn and its title: from %+v to %+v", before, after)
 		}
@@ -317,7 +317,7 @@ func TestReplaysAreNotMetered(t *testing.T) {
 				s.limited(limit.Limits{RequestsPerMinute: 4, InputTokensPerMinute: 70})
 				for n := range 4 {
 					r, _ := s.do("POST", "/v1/responses", responseBody(`"Hi"`, c.extra), "Idempotency-Key", "k")
-					s.gateway.keeper.work.Wait()
+					s.gateway.runs.Wait()
 					if got := s.used(); r.StatusCode != 200 || got.Requests != 1 || got.Output == 0 {
 						t.Errorf("after %d replays: %d, %+v", n, r.StatusCode, got)
 					}
@@ -424,7 +424,7 @@ func TestTurnsInTheBackgroundHaveLimits(t *testing.T) {
 		if status, o := s.call("POST", path, body); status != 429 {
 			t.Errorf("the second in a minute: %d: %v", status, o)
 		}
-		s.gateway.keeper.work.Wait()
+		s.gateway.runs.Wait()
 		synctest.Wait() // an answer is there before it is remembered
 		lives := s.gateway.records.Recent(admin.Filter{Outcome: admin.OK, Model: modelID}, 10)
 		if len(lives) != 1 || lives[0].OutputTokens == 0 {

@@ -18,6 +18,7 @@ import (
 	"parley/gateway/limit"
 	"parley/gateway/otlp"
 	"parley/gateway/record"
+	"parley/gateway/runs"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
 	"parley/token"
@@ -61,7 +62,9 @@ type Config struct {
 	// Store keeps conversations and responses. Nil keeps none: responses are then
 	// answered and forgotten, and there are no conversations. Whoever opened it
 	// closes it, after [Gateway.Close].
-	Store convo.Store
+	Store *convo.Store
+	// writes is what runs write to; default Store.
+	writes runs.Store
 	// StoreFull reports whether the disk of the store is full. Readiness then
 	// says so: answers are still given, but nothing is stored. May be nil.
 	StoreFull func() bool
@@ -286,11 +289,27 @@ func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		c.Registry = record.NewRegistry()
 	}
+	if c.writes == nil && c.Store != nil {
+		c.writes = c.Store
+	}
 	setDefault(&c.CacheScope, ScopeUser)
 	if len(c.SaltKey) == 0 {
 		c.SaltKey = randomKey()
 	}
 	return c
+}
+
+// runs says how the answers are kept that this process writes.
+func (c *Config) runs() runs.Config {
+	return runs.Config{
+		Store:     c.writes,
+		Process:   "parley_" + randomSuffix(),
+		Ledger:    c.Ledger,
+		Retention: convo.Retention{Conversations: c.Retention.Conversations, Responses: c.Retention.Responses},
+		LedgerFor: c.Retention.Ledger,
+		Now:       c.Now,
+		Log:       c.Log,
+	}
 }
 
 func setDefault[T comparable](field *T, fallback T) {

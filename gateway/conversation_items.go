@@ -76,7 +76,7 @@ func (g *Gateway) listItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := g.keeper.store.Messages(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"],
+	list, err := g.config.Store.Messages(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"],
 		c.Request.URL.Query().Get("leaf"), page)
 	if err != nil {
 		return c.noConversation(err)
@@ -86,7 +86,7 @@ func (g *Gateway) listItems(c *call) error {
 
 // showItem answers GET /v1/conversations/{id}/items/{item}.
 func (g *Gateway) showItem(c *call) error {
-	m, err := g.keeper.store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
+	m, err := g.config.Store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
 	if err != nil {
 		return c.noItem(err)
 	}
@@ -103,7 +103,7 @@ func (c *call) noItem(err error) error {
 // deleteItem answers DELETE /v1/conversations/{id}/items/{item} with the
 // conversation.
 func (g *Gateway) deleteItem(c *call) error {
-	if err := g.keeper.store.DeleteMessage(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"],
+	if err := g.config.Store.DeleteMessage(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"],
 		g.config.Now()); err != nil {
 		return c.noItem(err)
 	}
@@ -112,7 +112,7 @@ func (g *Gateway) deleteItem(c *call) error {
 
 // showTree answers GET /v1/conversations/{id}/tree: the shape of all branches.
 func (g *Gateway) showTree(c *call) error {
-	nodes, err := g.keeper.store.Tree(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
+	nodes, err := g.config.Store.Tree(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}

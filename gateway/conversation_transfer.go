@@ -11,7 +11,7 @@ import (
 // exportConversation answers GET /v1/conversations/{id}/export: everything as
 // JSON, or the current branch as ?format=markdown.
 func (g *Gateway) exportConversation(c *call) error {
-	archive, err := g.keeper.store.Export(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
+	archive, err := g.config.Store.Export(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}

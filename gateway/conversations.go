@@ -14,7 +14,7 @@ import (
 // withStore lets e answer on a server that has a store.
 func (g *Gateway) withStore(e endpoint) endpoint {
 	return func(c *call) error {
-		if g.keeper == nil {
+		if g.runs == nil {
 			return parley.Errorf(parley.Unavailable,
 				"This server keeps no conversations: it was started without a store.")
 		}
@@ -127,7 +127,7 @@ func shownConversation(c *call, v *convo.Conversation) openai.Conversation {
 
 // showConversation answers GET /v1/conversations/{id}.
 func (g *Gateway) showConversation(c *call) error {
-	v, err := g.keeper.store.Conversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
+	v, err := g.config.Store.Conversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -153,7 +153,7 @@ func (g *Gateway) listConversations(c *call) error {
 		}
 		filter.Pinned = &pinned
 	}
-	list, err := g.keeper.store.Conversations(c.Request.Context(), ownerOf(c.Exchange), filter, page)
+	list, err := g.config.Store.Conversations(c.Request.Context(), ownerOf(c.Exchange), filter, page)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (g *Gateway) listConversations(c *call) error {
 }
 
 func (g *Gateway) search(c *call, query string, page convo.Page) error {
-	list, err := g.keeper.store.Search(c.Request.Context(), ownerOf(c.Exchange), query, page)
+	list, err := g.config.Store.Search(c.Request.Context(), ownerOf(c.Exchange), query, page)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (g *Gateway) changeConversation(c *call) error {
 		}
 	}
 	if request.Leaf != nil {
-		if _, err := g.keeper.store.ChooseBranch(ctx, owner, id, *request.Leaf, g.config.Now()); errors.Is(err,
+		if _, err := g.config.Store.ChooseBranch(ctx, owner, id, *request.Leaf, g.config.Now()); errors.Is(err,
 			convo.ErrNotFound) {
 			return openai.ThingNotFound("Conversation or item", id+"/"+*request.Leaf)
 		} else if err != nil {
@@ -218,7 +218,7 @@ func (g *Gateway) changeConversation(c *call) error {
 		Policy:   (*convo.Policy)(request.Policy),
 		Metadata: request.Metadata,
 	}
-	v, err := g.keeper.store.ChangeConversation(ctx, owner, id, change, g.config.Now())
+	v, err := g.config.Store.ChangeConversation(ctx, owner, id, change, g.config.Now())
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -231,7 +231,7 @@ const undoFor = 24 * time.Hour
 // deleteConversation answers DELETE /v1/conversations/{id}.
 func (g *Gateway) deleteConversation(c *call) error {
 	now := g.config.Now()
-	err := g.keeper.store.DeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], now)
+	err := g.config.Store.DeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], now)
 	if err != nil {
 		return c.noConversation(err)
 	}
@@ -241,7 +241,7 @@ func (g *Gateway) deleteConversation(c *call) error {
 
 // restoreConversation answers POST /v1/conversations/{id}/restore.
 func (g *Gateway) restoreConversation(c *call) error {
-	v, err := g.keeper.store.UndeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
+	v, err := g.config.Store.UndeleteConversation(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"])
 	if err != nil {
 		return c.noConversation(err)
 	}

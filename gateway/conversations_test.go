@@ -428,7 +428,7 @@ func TestTitleOfFewWords(t *testing.T) {
 func TestOthersConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "Yes<|im_end|>", 0)})
-		store, other := s.gateway.keeper.store, convo.Owner{Tenant: "other"}
+		store, other := s.gateway.config.Store, convo.Owner{Tenant: "other"}
 		c, err := store.CreateConversation(t.Context(), other,
 			convo.NewConversation{Messages: []convo.NewMessage{{ID: "m", Role: "user", Content: []byte(`"x"`)}}},
 			time.Now())
@@ -492,7 +492,7 @@ func TestStoreComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Yes<|im_end|>", time.Second)}
 		away := &mute{away: parley.Errorf(parley.Unavailable, "The store is away.")}
-		s := startKept(t, w, untitled, func(c *Config) { away.Store = c.Store; c.Store = away })
+		s := startKept(t, w, untitled, func(c *Config) { away.Store = c.Store; c.writes = away })
 		away.dead.Store(false)
 		go func() {
 			time.Sleep(900 * time.Millisecond)

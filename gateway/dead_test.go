@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"parley/gateway/convo"
+	"parley/gateway/runs"
 )
 
 // A mute store is what a process that was killed has: from then on nothing of
 // what it says arrives.
 type mute struct {
-	convo.Store
+	runs.Store
 	dead atomic.Bool
 	// away is what it says instead; nil for errDead.
 	away error

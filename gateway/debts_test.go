@@ -9,12 +9,13 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/runs"
 )
 
 // A lossy store does what it is told, and its answer is lost on the way: so
 // many times for each step.
 type lossy struct {
-	convo.Store
+	runs.Store
 	mu   sync.Mutex
 	lost map[string]int
 }
@@ -70,11 +71,11 @@ func (l *lossy) FinishResponse(ctx context.Context, owner convo.Owner, id string
 
 // startLossy serves with a store that loses some answers.
 func startLossy(t *testing.T, w parley.Worker, lost map[string]int) *server {
-	return startKept(t, w, untitled, func(c *Config) { c.Store = &lossy{Store: c.Store, lost: lost} })
+	return startKept(t, w, untitled, func(c *Config) { c.writes = &lossy{Store: c.Store, lost: lost} })
 }
 
 // outage is more often than a step is tried at once.
-const outage = int(storeWait/retryEvery) + 2
+const outage = int(runs.StoreWait/runs.RetryEvery) + 2
 
 // TestTurnsAreWrittenOnce asks in a conversation while answers of the store are
 // lost, at every step, for a moment or for longer than anybody waits. Tried
@@ -108,7 +109,7 @@ func TestTurnsAreWrittenOnce(t *testing.T) {
 					if tries == 10 {
 						t.Fatalf("never complete: %d %v", status, o)
 					}
-					time.Sleep(beatEvery)
+					time.Sleep(runs.HeartbeatEvery)
 					status, o = s.call("POST", path+"/messages", body, "Idempotency-Key", "k")
 				}
 				if o.text("choices", "message", "content") != "Yes" {
@@ -133,14 +134,14 @@ func TestNothingStaysInProgress(t *testing.T) {
 				s := startLossy(t, w, map[string]int{step: outage})
 				path := s.converse("")
 				s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"Hi"}`)
-				time.Sleep(3 * beatEvery)
+				time.Sleep(3 * runs.HeartbeatEvery)
 				_, o := s.call("GET", path+"/items", "")
 				if item := object(o["data"].([]any)[0].(map[string]any)); item.text("role") != "assistant" ||
 					item.text("status") != status {
 					t.Errorf("got %v", item)
 				}
 				synctest.Wait()
-				if left := len(s.gateway.keeper.runs) + len(s.gateway.keeper.debts); left > 0 {
+				if left := s.gateway.runs.Len(); left > 0 {
 					t.Errorf("%d things are still claimed or owed", left)
 				}
 			})
@@ -170,7 +171,7 @@ func TestResponsesAreMadeOnce(t *testing.T) {
 				if status != c.first {
 					t.Errorf("the first call: %d %v", status, o)
 				}
-				time.Sleep(3 * beatEvery)
+				time.Sleep(3 * runs.HeartbeatEvery)
 				if status, o = s.call("POST", "/v1/responses", responseBody(`"Hi"`, ""), "Idempotency-Key",
 					"k"); status != 200 || o.text("status") != "completed" {
 					t.Errorf("again: %d %v", status, o)
@@ -179,7 +180,7 @@ func TestResponsesAreMadeOnce(t *testing.T) {
 					t.Errorf("the model was asked %d times", asked)
 				}
 				synctest.Wait()
-				if left := len(s.gateway.keeper.runs) + len(s.gateway.keeper.debts); left > 0 {
+				if left := s.gateway.runs.Len(); left > 0 {
 					t.Errorf("%d things are still claimed or owed", left)
 				}
 			})

@@ -21,8 +21,7 @@
 //	messages.go    the Anthropic interface: the same chat in its shapes
 //	batches.go     requests that no client waits for, answered in the background
 //	detached.go    streams that continue after their handler; hijack/ has the mechanism
-//	keeper.go      what lives longer than a call: the store, work without a client
-//	debts.go       outcomes that the store could not take at once
+//	runs/          answers that this process stores while it writes them
 //	recall.go      what was said before -> messages, as much as fits
 //	turn_live.go   turns that go on without their client: followed, stopped
 //	progress.go    where the time of an answer went, for whoever looks at it

@@ -9,6 +9,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // follow sends the stored events of a response after the one of that number,
@@ -18,8 +19,8 @@ func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out
 	silent := g.config.Now()
 	last := ""
 	for {
-		news := g.keeper.changed(id)
-		page, err := g.keeper.store.Events(ctx, owner, id, after, followPage)
+		news := g.runs.Changed(id)
+		page, err := g.config.Store.Events(ctx, owner, id, after, followPage)
 		if errors.Is(err, convo.ErrNotFound) {
 			return openai.ThingNotFound("Response", id)
 		}
@@ -51,7 +52,7 @@ const followPage = 200
 // long.
 func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent *time.Time,
 	out exchange.EventSink) error {
-	timer := time.NewTimer(pollEvery)
+	timer := time.NewTimer(runs.PollEvery)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -72,7 +73,7 @@ func (g *Gateway) endFollowing(c *call, owner convo.Owner, id, last string, afte
 	if openai.Terminal(last) {
 		return nil
 	}
-	r, err := g.keeper.store.Response(c.Request.Context(), owner, id)
+	r, err := g.config.Store.Response(c.Request.Context(), owner, id)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"parley/gateway/openai"
 	"parley/gateway/ops"
 	"parley/gateway/record"
+	"parley/gateway/runs"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
 	"parley/internal/local"
@@ -46,8 +47,8 @@ type Gateway struct {
 	revocations revocations
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
-	// keeper holds what lives longer than a call; nil without a store.
-	keeper  *keeper
+	// runs are the answers that this process stores; nil without a store.
+	runs    *runs.Runs
 	sockets *socketSet
 	limits  limit.Book
 	// exchanges is what all HTTP exchanges share.
@@ -127,8 +128,10 @@ func New(config Config) (*Gateway, error) {
 		Quotas:       g.quotas,
 	}
 	g.addRoutes()
-	if g.keeper, err = newKeeper(&g.config); err != nil {
-		return nil, err
+	if config.Store != nil {
+		if g.runs, err = runs.Open(config.runs()); err != nil {
+			return nil, err
+		}
 	}
 	g.startBatches()
 	return g, nil
@@ -159,6 +162,18 @@ func (g *Gateway) finish(c *call) {
 func (g *Gateway) Drain() {
 	g.batches.end()
 	g.draining.Store(true)
+}
+
+// Close waits until ctx ends for answers that the HTTP server does not know
+// of, on WebSockets and in the background; then it stops them, and lets go of
+// the store. Nothing is left running.
+func (g *Gateway) Close(ctx context.Context) {
+	g.Drain()
+	g.batches.running.Wait()
+	g.sockets.connections.Close(ctx, exchange.ErrStopping)
+	if g.runs != nil {
+		g.runs.Close(ctx)
+	}
 }
 
 // ServeHTTP answers one request: whatever happens, the client gets a request

@@ -331,12 +331,12 @@ func TestTitlesAreHeldToLimits(t *testing.T) {
 		w := tallied(t, func(c *Config) { c.NoTitles = false })
 		s := w.server
 		s.tell(s.converse(""), "Greet me, please.", `,"max_tokens":9`)
-		s.gateway.keeper.work.Wait()
+		s.gateway.runs.Wait()
 		cost := w.wantSettled("a turn and its title", 2)
 		s.limited(limit.Limits{MonthlyBudget: cost + titleTokens*100})
 		path := s.converse("")
 		s.tell(path, "Greet me, please.", `,"max_tokens":9`)
-		s.gateway.keeper.work.Wait()
+		s.gateway.runs.Wait()
 		if n := w.asked.Load(); n != 3 {
 			t.Errorf("the worker was asked %d times", n)
 		}

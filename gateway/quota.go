@@ -11,22 +11,29 @@ import (
 	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/ops"
+	"parley/gateway/runs"
 	"parley/gateway/tenant"
 )
 
-// storeFor is the store of conversations as a call may use it: within its quota.
-func (c *call) storeFor() convo.Store {
-	q, user := &c.Identity.Quota, &c.Identity.UserQuota
-	store := c.gateway.keeper.store
-	if *q == (tenant.Quota{}) && *user == (tenant.Quota{}) {
-		return store
+// storeQuota is what a caller's organisation and user may keep of conversations.
+func storeQuota(who *tenant.Identity) convo.Quota {
+	return convo.Quota{
+		Bytes:             who.Quota.StoreBytes,
+		Conversations:     who.Quota.Conversations,
+		UserBytes:         who.UserQuota.StoreBytes,
+		UserConversations: who.UserQuota.Conversations,
 	}
-	return store.Within(convo.Quota{
-		Bytes:             q.StoreBytes,
-		Conversations:     q.Conversations,
-		UserBytes:         user.StoreBytes,
-		UserConversations: user.Conversations,
-	})
+}
+
+// storeFor is the store of conversations as a call may use it: within its quota.
+func (c *call) storeFor() *convo.Store { return c.gateway.config.Store.Within(storeQuota(&c.Identity)) }
+
+// runStoreFor is what a run of a call begins in: within its quota.
+func (c *call) runStoreFor() runs.Store {
+	if q := storeQuota(&c.Identity); q != (convo.Quota{}) {
+		return c.gateway.config.Store.Within(q)
+	}
+	return c.gateway.runs.Store
 }
 
 // fileQuota is what a call's organisation and user may keep of files and batches.
@@ -45,8 +52,8 @@ func (c *call) fileQuota() batch.Quota {
 // quotas returns how a caller's organisation and its user stand with their quotas.
 func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organization, user ops.QuotaDocument, err error) {
 	organization.Limit, user.Limit = x.Identity.Quota, x.Identity.UserQuota
-	if g.keeper != nil {
-		all, own, err := g.keeper.store.Usage(ctx, ownerOf(x))
+	if g.runs != nil {
+		all, own, err := g.config.Store.Usage(ctx, ownerOf(x))
 		if err != nil {
 			return organization, user, err
 		}

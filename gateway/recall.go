@@ -38,10 +38,10 @@ func (g *Gateway) recall(c *call, request *openai.ResponseRequest) ([]openai.Ite
 }
 
 func (g *Gateway) recallChain(ctx context.Context, owner convo.Owner, previous string) ([]openai.Item, error) {
-	if g.keeper == nil {
+	if g.runs == nil {
 		return nil, openai.PreviousNotFound(previous)
 	}
-	last, err := g.keeper.store.Response(ctx, owner, previous)
+	last, err := g.config.Store.Response(ctx, owner, previous)
 	if errors.Is(err, convo.ErrNotFound) {
 		return nil, openai.PreviousNotFound(previous)
 	}
@@ -52,7 +52,7 @@ func (g *Gateway) recallChain(ctx context.Context, owner convo.Owner, previous s
 		return nil, parley.Invalid("previous_response_id", "The response '%s' is %s: wait until it is complete.",
 			previous, last.Status)
 	}
-	stored, err := g.keeper.store.Chain(ctx, owner, previous)
+	stored, err := g.config.Store.Chain(ctx, owner, previous)
 	if errors.Is(err, convo.ErrNotFound) {
 		return nil, openai.PreviousNotFound(previous)
 	}
@@ -77,13 +77,13 @@ func parseItems(stored []convo.Item) ([]openai.Item, error) {
 // current one, oldest first.
 func (g *Gateway) recallPath(ctx context.Context, owner convo.Owner,
 	conversation, leaf string) ([]convo.Message, error) {
-	if g.keeper == nil {
+	if g.runs == nil {
 		return nil, openai.ThingNotFound("Conversation", conversation)
 	}
 	var messages []convo.Message
 	page := convo.Page{Ascending: true, Limit: pageMost}
 	for {
-		list, err := g.keeper.store.Messages(ctx, owner, conversation, leaf, page)
+		list, err := g.config.Store.Messages(ctx, owner, conversation, leaf, page)
 		if errors.Is(err, convo.ErrNotFound) {
 			return nil, openai.ThingNotFound("Conversation", conversation)
 		}
@@ -119,12 +119,12 @@ func (g *Gateway) resolve(ctx context.Context, owner convo.Owner, items []openai
 
 func (g *Gateway) referred(ctx context.Context, owner convo.Owner, id string) (openai.Item, error) {
 	response, ok := openai.ResponseOfItem(id)
-	if !ok || g.keeper == nil {
+	if !ok || g.runs == nil {
 		return openai.Item{}, openai.UnknownItem(id)
 	}
 	page := convo.Page{Ascending: true, Limit: pageMost}
 	for {
-		list, err := g.keeper.store.ResponseItems(ctx, owner, response, convo.Output, page)
+		list, err := g.config.Store.ResponseItems(ctx, owner, response, convo.Output, page)
 		if errors.Is(err, convo.ErrNotFound) {
 			return openai.Item{}, openai.UnknownItem(id)
 		}

@@ -12,6 +12,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // A reply is one response while it is computed: pieces come from the answer,
@@ -32,7 +33,7 @@ type reply struct {
 	cancel context.CancelCauseFunc
 	// record is nil if the response is not stored. found is a response that an
 	// earlier call with the same key made; then nothing is computed.
-	record *recorder
+	record *runs.EventLog
 	found  *convo.Response
 	// begun says that events were made, kept that the store has the response,
 	// ended that it has the outcome, too.
@@ -80,7 +81,7 @@ func ofInput(err error) error {
 // decline.
 func (r *reply) create(asking *call) error {
 	shape, now := r.request.Shape, r.gateway.config.Now()
-	k := r.gateway.keeper
+	k := r.gateway.runs
 	if k == nil || !shape.Store {
 		shape.Store = false
 		r.id = "resp_" + asking.Suffix
@@ -94,7 +95,7 @@ func (r *reply) create(asking *call) error {
 
 // keep stores the response before it is answered.
 func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
-	k := r.gateway.keeper
+	k := r.gateway.runs
 	ctx := asking.Request.Context()
 	request, err := openai.Encode(shape)
 	if err != nil {
@@ -104,7 +105,7 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := k.enter(ctx); err != nil {
+	if err := k.Enter(ctx); err != nil {
 		return err
 	}
 	fresh := convo.NewResponse{
@@ -116,21 +117,21 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 		Background:   r.request.Background,
 		Request:      request,
 		Input:        input,
-		Process:      k.process,
+		Process:      k.Process,
 	}
-	k.claim(fresh.ID)
+	k.Claim(fresh.ID)
 	var stored convo.Response
-	err = persist(ctx, func(ctx context.Context) (err error) {
-		stored, err = asking.storeFor().CreateResponse(ctx, r.owner, fresh, now)
+	err = runs.Persist(ctx, func(ctx context.Context) (err error) {
+		stored, err = asking.runStoreFor().CreateResponse(ctx, r.owner, fresh, now)
 		return err
 	})
-	if late(err) {
-		owner := r.owner
-		k.owe(fresh.ID, func(ctx context.Context) error { return k.store.DeleteResponse(ctx, owner, fresh.ID) })
+	if runs.Unsure(err) {
+		store, owner := r.gateway.config.Store, r.owner
+		k.Enqueue(fresh.ID, func(ctx context.Context) error { return store.DeleteResponse(ctx, owner, fresh.ID) })
 	}
 	if err != nil || stored.ID != fresh.ID {
-		k.end(fresh.ID)
-		k.leave()
+		k.End(fresh.ID)
+		k.Leave()
 	}
 	if err != nil {
 		return r.explain(err)
@@ -140,8 +141,8 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 		r.found = &stored
 		return nil
 	}
-	k.begin(r.id, r.cancel)
-	r.record, r.kept = k.record(r.owner, r.id, r.cancel), true
+	k.Begin(r.id, r.cancel, nil)
+	r.record, r.kept = k.Record(r.owner, r.id, r.cancel), true
 	return nil
 }
 
@@ -169,8 +170,8 @@ func (r *reply) close() {
 		}
 	}
 	if r.kept {
-		r.gateway.keeper.end(r.id)
-		r.gateway.keeper.leave()
+		r.gateway.runs.End(r.id)
+		r.gateway.runs.Leave()
 	}
 }
 
@@ -260,7 +261,7 @@ func (r *reply) flush(out exchange.EventSink) error {
 	r.begin()
 	_, events := r.log.Take()
 	if r.record != nil {
-		r.record.add(events)
+		r.record.Add(events)
 	}
 	return out.Send(events)
 }
@@ -341,20 +342,20 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 	if r.record == nil {
 		return nil
 	}
-	r.record.add(events)
+	r.record.Add(events)
 	outcome, err := r.outcome(status, why)
 	if err != nil {
 		return err
 	}
-	k, owner, id, record := r.gateway.keeper, r.owner, r.id, r.record
-	err = k.settle(r.ctx, id, func(ctx context.Context) (err error) {
-		if outcome.Batch, err = record.close(ctx); err != nil {
+	k, owner, id, record := r.gateway.runs, r.owner, r.id, r.record
+	err = k.Settle(r.ctx, id, func(ctx context.Context) (err error) {
+		if outcome.Batch, err = record.Close(ctx); err != nil {
 			return err
 		}
-		_, err = k.store.FinishResponse(ctx, owner, id, outcome, k.now())
+		_, err = k.Store.FinishResponse(ctx, owner, id, outcome, k.Now())
 		return err
 	})
-	r.ended = settled(err) || late(err)
+	r.ended = runs.Settled(err) || runs.Unsure(err)
 	return err
 }
 

@@ -9,14 +9,15 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // storedResponse returns the response of that id, if it is the caller's.
 func (g *Gateway) storedResponse(c *call, id string) (convo.Response, error) {
-	if g.keeper == nil {
+	if g.runs == nil {
 		return convo.Response{}, openai.ThingNotFound("Response", id)
 	}
-	r, err := g.keeper.store.Response(c.Request.Context(), ownerOf(c.Exchange), id)
+	r, err := g.config.Store.Response(c.Request.Context(), ownerOf(c.Exchange), id)
 	if errors.Is(err, convo.ErrNotFound) {
 		err = openai.ThingNotFound("Response", id)
 	}
@@ -59,10 +60,10 @@ func (g *Gateway) deleteResponse(c *call) error {
 	if _, err := g.storedResponse(c, id); err != nil {
 		return err
 	}
-	if err := g.keeper.store.DeleteResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
+	if err := g.config.Store.DeleteResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
 		return err
 	}
-	g.keeper.cancel(id, errCancelAsked)
+	g.runs.Cancel(id, runs.ErrCancelled)
 	return c.Reply(http.StatusOK, openai.DeletedResponse{ID: id, Object: "response", Deleted: true})
 }
 
@@ -81,12 +82,12 @@ func (g *Gateway) cancelResponse(c *call) error {
 			"Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection "+
 				"instead.")
 	}
-	if r, err = g.keeper.store.CancelResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
+	if r, err = g.config.Store.CancelResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
 		return err
 	}
-	g.keeper.cancel(id, errCancelAsked)
+	g.runs.Cancel(id, runs.ErrCancelled)
 	for began := g.config.Now(); !r.Status.Ended() && g.config.Now().Sub(began) < cancelWait; {
-		if err := g.awaitNews(c.Request.Context(), id); err != nil {
+		if err := g.runs.AwaitNews(c.Request.Context(), id); err != nil {
 			return err
 		}
 		if r, err = g.storedResponse(c, id); err != nil {
@@ -107,7 +108,7 @@ func (g *Gateway) listInputItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := g.keeper.store.ResponseItems(c.Request.Context(), ownerOf(c.Exchange), id, convo.Input, page)
+	list, err := g.config.Store.ResponseItems(c.Request.Context(), ownerOf(c.Exchange), id, convo.Input, page)
 	if errors.Is(err, convo.ErrNotFound) {
 		return openai.ThingNotFound("Item", page.After+page.Before)
 	}

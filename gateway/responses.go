@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"parley"
 	"parley/gateway/convo"
@@ -39,7 +38,7 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out exchange
 	if err := c.checkStoring(request); err != nil {
 		return err
 	}
-	if request.Background && g.keeper == nil {
+	if request.Background && g.runs == nil {
 		return parley.Invalid("background", "This server stores no responses, so none can go on in the background.")
 	}
 	if err := g.prepare(c, request); err != nil {
@@ -122,7 +121,7 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out exc
 	}
 	shown, id := r.log.Response, r.id
 	shown.Status = string(convo.Queued)
-	err = g.keeper.detached(func() { // r is not ours from here on
+	err = g.runs.Go(func() { // r is not ours from here on
 		defer cancel(nil)
 		defer r.close()
 		g.compute(alone, r)
@@ -158,8 +157,7 @@ func (g *Gateway) compute(alone *call, r *reply) {
 // detach returns a call that goes on when c has ended, under the same names and in
 // its slot, until the function is called that comes with it.
 func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
-	stopped := context.AfterFunc(g.keeper.ctx, func() { cancel(context.Cause(g.keeper.ctx)) })
+	ctx, cancel := g.runs.Detached(c.Request.Context())
 	alone := *c
 	alone.Exchange = c.Alone(ctx, c.Record.Continue())
 	alone.detached, alone.rest, alone.revoke = nil, nil, nil
@@ -167,7 +165,6 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	alone.slot = held
 	alone.revocable(cancel)
 	return &alone, func(why error) {
-		stopped()
 		cancel(why)
 		held.release()
 		alone.unrevocable()
@@ -188,27 +185,10 @@ func (c *call) showFound(id string, out exchange.EventSink) error {
 		if r.Background || r.Status.Ended() {
 			return c.replyStored(&r)
 		}
-		if err := c.gateway.awaitNews(c.Request.Context(), id); err != nil {
+		if err := c.gateway.runs.AwaitNews(c.Request.Context(), id); err != nil {
 			return err
 		}
 	}
-}
-
-// pollEvery is how often the store is asked for news of what another process
-// computes.
-const pollEvery = 500 * time.Millisecond
-
-// awaitNews waits until there may be news of a response.
-func (g *Gateway) awaitNews(ctx context.Context, id string) error {
-	timer := time.NewTimer(pollEvery)
-	defer timer.Stop()
-	select {
-	case <-g.keeper.changed(id):
-	case <-timer.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // countInputTokens answers POST /v1/responses/input_tokens.
@@ -234,9 +214,6 @@ func (g *Gateway) countInputTokens(c *call) error {
 	}
 	return c.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
 }
-
-// errCancelAsked ends a response whose client does not want it any more.
-var errCancelAsked = parley.Errorf(parley.Cancelled, "The response was cancelled.")
 
 // storeItems returns items as the store takes them. Their ids stand beside
 // their contents, so that the same request sent again is seen to be the same.
@@ -300,7 +277,7 @@ func lostError(r *convo.Response) error {
 // replay rebuilds the output of a response from what is left of its events.
 func (g *Gateway) replay(ctx context.Context, owner convo.Owner, id string, shown *openai.Response) error {
 	for after := int64(-1); ; {
-		page, err := g.keeper.store.Events(ctx, owner, id, after, convo.EventBatchMax)
+		page, err := g.config.Store.Events(ctx, owner, id, after, convo.EventBatchMax)
 		if err != nil {
 			return err
 		}

@@ -220,11 +220,11 @@ func TestResponseOfDeadProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "one two three four<|im_end|>", time.Second)}
 		dying := &mute{}
-		s := startKept(t, w, func(c *Config) { dying.Store = c.Store; c.Store = dying })
+		s := startKept(t, w, func(c *Config) { dying.Store = c.Store; c.writes = dying })
 		o := s.respond(`"Hi"`, `,"background":true`)
 		time.Sleep(2500 * time.Millisecond)
 		dying.dead.Store(true)
-		fresh := start(t, w, func(c *Config) { c.Store = dying.Store })
+		fresh := start(t, w, func(c *Config) { c.Store = dying.Store.(*convo.Store) })
 		time.Sleep(time.Minute)
 		path := "/v1/responses/" + o.text("id")
 		_, o = fresh.call("GET", path, "")
@@ -246,7 +246,7 @@ func TestResponseInConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "Yes<|im_end|>", 0)}
 		s := startKept(t, w)
-		c, err := s.gateway.keeper.store.CreateConversation(t.Context(), convo.Owner{Tenant: localTenant},
+		c, err := s.gateway.config.Store.CreateConversation(t.Context(), convo.Owner{Tenant: localTenant},
 			convo.NewConversation{}, time.Now())
 		if err != nil {
 			t.Fatal(err)

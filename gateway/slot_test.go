@@ -165,7 +165,7 @@ func TestSlotsAreReleased(t *testing.T) {
 		if r, _ := s.do("POST", "/v1/moderations", `{"input":"Hi"}`); r.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("beside an answer in the background: %d", r.StatusCode)
 		}
-		s.gateway.keeper.work.Wait()
+		s.gateway.runs.Wait()
 		free("an answer in the background")
 	})
 }

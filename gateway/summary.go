@@ -38,7 +38,7 @@ func (f *forgotten) after(id string) ([]openai.Message, bool) {
 // insertSummary puts a summary in the place of messages that are left out. It is
 // written once.
 func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *forgotten) ([]openai.Message, error) {
-	store := t.gateway.keeper.store
+	store := t.gateway.config.Store
 	s, err := store.Summary(ctx, t.owner, t.conversation.ID, old.last())
 	if errors.Is(err, convo.ErrNotFound) {
 		s, err = t.writeSummary(ctx, old)
@@ -72,7 +72,7 @@ func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summar
 		return s, err
 	}
 	s.Model, s.Tokens = t.model.ID, used.OutputTokens
-	return s, t.gateway.keeper.store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.gateway.config.Now())
+	return s, t.gateway.config.Store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.gateway.config.Now())
 }
 
 // summarised returns the newest summary that stands for the first of what is left
@@ -87,7 +87,7 @@ func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, 
 		if !ok {
 			continue
 		}
-		s, err := t.gateway.keeper.store.Summary(ctx, t.owner, t.conversation.ID, note.SummaryUpTo)
+		s, err := t.gateway.config.Store.Summary(ctx, t.owner, t.conversation.ID, note.SummaryUpTo)
 		if errors.Is(err, convo.ErrNotFound) { // the message it ended with is deleted
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // A turn is a question in a conversation while it is answered. The question is
@@ -59,10 +60,10 @@ func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := g.keeper.enter(c.Request.Context()); err != nil {
+	if err := g.runs.Enter(c.Request.Context()); err != nil {
 		return err
 	}
-	defer g.keeper.leave()
+	defer g.runs.Leave()
 	begun, err := t.begin()
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
 // the same key, that one, as far as it is.
 func (t *turn) takeUp(begun *convo.Turn) error {
 	t.id, t.parent, t.asked = begun.ID(), begun.Answer.Parent, begun.Question.Text
-	live := t.gateway.keeper.turn(t.id.Message)
+	live := t.gateway.liveTurn(t.id.Message)
 	switch {
 	case begun.Begun:
 		return t.respond()
@@ -87,7 +88,7 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 	if !errors.Is(err, convo.ErrComplete) {
 		return err
 	}
-	m, err := t.gateway.keeper.store.Message(t.call.Request.Context(), t.owner, t.id.Conversation, t.id.Message)
+	m, err := t.gateway.config.Store.Message(t.call.Request.Context(), t.owner, t.id.Conversation, t.id.Message)
 	if err != nil {
 		return err
 	}
@@ -114,10 +115,10 @@ func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := g.keeper.enter(c.Request.Context()); err != nil {
+	if err := g.runs.Enter(c.Request.Context()); err != nil {
 		return err
 	}
-	defer g.keeper.leave()
+	defer g.runs.Leave()
 	t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: c.Values["item"]}
 	return t.goOn()
 }
@@ -126,7 +127,7 @@ func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
 func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
 	t := &turn{call: c, gateway: g, owner: ownerOf(c.Exchange), request: request}
 	var err error
-	if t.conversation, err = g.keeper.store.Conversation(c.Request.Context(), t.owner, c.Values["id"]); err != nil {
+	if t.conversation, err = g.config.Store.Conversation(c.Request.Context(), t.owner, c.Values["id"]); err != nil {
 		return nil, c.noConversation(err)
 	}
 	request.Session = openai.ConversationSession(t.conversation.ID)
@@ -143,10 +144,10 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	if err != nil {
 		return begun, err
 	}
-	k := t.gateway.keeper
-	k.claim(wanted.Answer)
-	err = persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
-		begun, err = t.call.storeFor().BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
+	k := t.gateway.runs
+	k.Claim(wanted.Answer)
+	err = runs.Persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
+		begun, err = t.call.runStoreFor().BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
 		return err
 	})
 	if err != nil || !begun.Begun {
@@ -162,19 +163,19 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 // giveUp ends the claim on an answer that was not begun or taken up, because of
 // err. If the store did not say so, it is told when it can be reached.
 func (t *turn) giveUp(err error) {
-	k, owner, id := t.gateway.keeper, t.owner, t.id
-	if late(err) {
-		k.owe(id.Message, func(ctx context.Context) error {
-			m, missing := k.store.Message(ctx, owner, id.Conversation, id.Message)
+	k, store, owner, id := t.gateway.runs, t.gateway.config.Store, t.owner, t.id
+	if runs.Unsure(err) {
+		k.Enqueue(id.Message, func(ctx context.Context) error {
+			m, missing := store.Message(ctx, owner, id.Conversation, id.Message)
 			if missing != nil || m.Status != convo.InProgress || m.Process != id.Process {
 				return missing
 			}
 			o := convo.Outcome{Status: convo.Failed, Err: shownReason(err), Usage: m.Usage, CostMicros: m.CostMicros}
-			_, err := k.store.FinishTurn(ctx, owner, id, o, k.now())
+			_, err := k.Store.FinishTurn(ctx, owner, id, o, k.Now())
 			return err
 		})
 	}
-	k.end(id.Message)
+	k.End(id.Message)
 }
 
 // wanted says what turn is to be stored.
@@ -183,11 +184,11 @@ func (t *turn) wanted() (convo.NewTurn, error) {
 		Key:     t.call.Request.Header.Get("Idempotency-Key"),
 		Parent:  t.request.Parent,
 		Model:   t.model.ID,
-		Process: t.gateway.keeper.process,
+		Process: t.gateway.runs.Process,
 		Answer:  convo.NewMessageID(),
 	}
 	if sibling := t.request.Edit + t.request.Again; sibling != "" { // one of the two at most
-		m, err := t.gateway.keeper.store.Message(t.call.Request.Context(), t.owner, t.conversation.ID, sibling)
+		m, err := t.gateway.config.Store.Message(t.call.Request.Context(), t.owner, t.conversation.ID, sibling)
 		if errors.Is(err, convo.ErrNotFound) {
 			return n, openai.ThingNotFound("Item", sibling)
 		}
@@ -220,14 +221,14 @@ func questionOf(items []openai.Item) (convo.NewMessage, error) {
 // goOn takes up an answer that was begun before. Text is kept and continued;
 // thoughts and half calls are thought again.
 func (t *turn) goOn() error {
-	k := t.gateway.keeper
-	if !k.claim(t.id.Message) {
+	k := t.gateway.runs
+	if !k.Claim(t.id.Message) {
 		return convo.ErrRunning
 	}
-	t.id.Process = k.process
+	t.id.Process = k.Process
 	var m convo.Message
-	err := persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
-		m, err = k.store.ResumeTurn(ctx, t.owner, t.id, t.gateway.config.Now())
+	err := runs.Persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
+		m, err = k.Store.ResumeTurn(ctx, t.owner, t.id, t.gateway.config.Now())
 		return err
 	})
 	if err != nil {
@@ -257,10 +258,10 @@ func (t *turn) reply() error {
 	defer stop()
 	t.answer = answer
 	t.add(nil) // those who follow learn that it was taken
-	keeping := t.gateway.keeper.checkpoint(t.owner, t.id, t.news, t.cancel)
+	keeping := t.gateway.runs.Checkpoint(t.owner, t.id, t.news, t.cancel)
 	defer func() {
 		if p := recover(); p != nil {
-			keeping.stop()
+			keeping.Stop()
 			_ = t.finish(parley.PanicError(p)) // the panic is what the log tells
 			panic(p)
 		}
@@ -270,14 +271,14 @@ func (t *turn) reply() error {
 
 // deliver sends the answer as it comes, or whole. Its end is sent when it is
 // stored.
-func (t *turn) deliver(ctx context.Context, keeping *checkpointer) error {
+func (t *turn) deliver(ctx context.Context, keeping *runs.Checkpointer) error {
 	form := t.shapeFor(t.call, t.request)
 	var out *exchange.EventStream
 	if t.request.Stream && !t.request.Background {
 		out = exchange.NewEventStream(t.call.Exchange, 1)
 	}
 	err := t.follow(ctx, out, form)
-	keeping.stop()
+	keeping.Stop()
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
@@ -312,7 +313,7 @@ func (t *turn) follow(ctx context.Context, out *exchange.EventStream, form excha
 // add takes in what the model said, and tells those who follow.
 func (t *turn) add(pieces []answer.Piece) {
 	t.told.add(pieces, t.call.Record.PromptTokens())
-	t.gateway.keeper.tell(t.id.Message)
+	t.gateway.runs.Notify(t.id.Message)
 }
 
 // show answers with a turn that an earlier call with the same key completed.

@@ -11,6 +11,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // errTurnStopped ends an answer that somebody has had enough of.
@@ -23,21 +24,13 @@ func (t *turn) start() {
 	ctx, t.cancel = context.WithCancelCause(t.call.Request.Context())
 	t.call.Request = t.call.Request.WithContext(ctx)
 	t.call.revocable(t.cancel)
-	k := t.gateway.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	claimed := k.runs[t.id.Message]
-	claimed.cancel, claimed.turn = t.cancel, t
+	t.gateway.runs.Begin(t.id.Message, t.cancel, t)
 }
 
-// turn returns an answer that this process writes now, or nil.
-func (k *keeper) turn(message string) *turn {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r := k.runs[message]; r != nil {
-		return r.turn
-	}
-	return nil
+// liveTurn returns an answer that this process writes now, or nil.
+func (g *Gateway) liveTurn(message string) *turn {
+	t, _ := g.runs.Value(message).(*turn)
+	return t
 }
 
 // run answers a turn that was started, and tells those who follow how that
@@ -46,7 +39,7 @@ func (t *turn) run() error {
 	why := t.call.guarded(func(*call) error { return t.reply() })
 	t.cancel(nil)
 	t.told.end(why)
-	t.gateway.keeper.end(t.id.Message)
+	t.gateway.runs.End(t.id.Message)
 	return why
 }
 
@@ -60,20 +53,20 @@ func (t *turn) respond() error {
 	asking, g := t.call, t.gateway
 	alone, cancel := g.detach(asking)
 	t.call = alone
-	if err := g.keeper.enter(alone.Request.Context()); err != nil {
-		defer g.keeper.end(t.id.Message)
+	if err := g.runs.Enter(alone.Request.Context()); err != nil {
+		defer g.runs.End(t.id.Message)
 		cancel(err)
 		return errors.Join(err, t.finish(err))
 	}
 	t.start()
-	err := g.keeper.detached(func() {
+	err := g.runs.Go(func() {
 		defer cancel(nil)
-		defer g.keeper.leave()
+		defer g.runs.Leave()
 		g.computeTurn(alone, t)
 	})
 	if err != nil {
-		defer g.keeper.leave()
-		defer g.keeper.end(t.id.Message)
+		defer g.runs.Leave()
+		defer g.runs.End(t.id.Message)
 		cancel(err)
 		return errors.Join(err, t.finish(err))
 	}
@@ -103,14 +96,14 @@ func (g *Gateway) followTurn(c *call) error {
 // turnNamed returns the answer that the path of a call names: the one that is
 // being written here, or else one that only the store knows.
 func (g *Gateway) turnNamed(c *call, request *openai.TurnRequest) (*turn, error) {
-	m, err := g.keeper.store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
+	m, err := g.config.Store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
 	if err != nil {
 		return nil, c.noItem(err)
 	}
 	if m.Role != "assistant" {
 		return nil, parley.Invalid("", "This message is no answer: there is nothing to follow.")
 	}
-	if live := g.keeper.turn(m.ID); live != nil {
+	if live := g.liveTurn(m.ID); live != nil {
 		return live, nil
 	}
 	request.Model = m.Model
@@ -129,9 +122,9 @@ func (g *Gateway) cancelTurn(c *call) error {
 	if err != nil {
 		return err
 	}
-	g.keeper.cancel(t.id.Message, errTurnStopped)
-	for began := g.config.Now(); g.keeper.turn(t.id.Message) != nil && g.config.Now().Sub(began) < cancelWait; {
-		if err := g.awaitNews(c.Request.Context(), t.id.Message); err != nil {
+	g.runs.Cancel(t.id.Message, errTurnStopped)
+	for began := g.config.Now(); g.liveTurn(t.id.Message) != nil && g.config.Now().Sub(began) < cancelWait; {
+		if err := g.runs.AwaitNews(c.Request.Context(), t.id.Message); err != nil {
 			return err
 		}
 	}
@@ -164,7 +157,7 @@ func (t *turn) standing(ctx context.Context, owner convo.Owner) (soFar, error) {
 }
 
 func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err error) {
-	m, err := t.gateway.keeper.store.Message(ctx, owner, t.id.Conversation, t.id.Message)
+	m, err := t.gateway.config.Store.Message(ctx, owner, t.id.Conversation, t.id.Message)
 	if err != nil {
 		return now, err
 	}
@@ -214,7 +207,7 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 	var before soFar
 	silent := g.config.Now()
 	for {
-		news := g.keeper.changed(t.id.Message)
+		news := g.runs.Changed(t.id.Message)
 		now, err := t.standing(ctx, owner)
 		if err != nil {
 			return c.noItem(err)
@@ -244,7 +237,7 @@ func (g *Gateway) waitToWatch(ctx context.Context, news <-chan struct{}, silent 
 	streams bool) error {
 	patience := g.config.KeepAlive
 	if news == nil {
-		patience = pollEvery // another process writes it
+		patience = runs.PollEvery // another process writes it
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

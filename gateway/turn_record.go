@@ -11,6 +11,7 @@ import (
 	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // A telling is what an answer has said so far. The goroutine that writes it, the
@@ -131,14 +132,14 @@ func (t *turn) finish(why error) error {
 	if err != nil {
 		return err
 	}
-	return t.gateway.keeper.settle(t.call.Request.Context(), t.id.Message, t.ending(outcome))
+	return t.gateway.runs.Settle(t.call.Request.Context(), t.id.Message, t.ending(outcome))
 }
 
 // ending stores that the answer ended like that.
-func (t *turn) ending(o convo.Outcome) debt {
-	k, owner, id := t.gateway.keeper, t.owner, t.id
+func (t *turn) ending(o convo.Outcome) runs.Write {
+	k, owner, id := t.gateway.runs, t.owner, t.id
 	return func(ctx context.Context) error {
-		_, err := k.store.FinishTurn(ctx, owner, id, o, k.now())
+		_, err := k.Store.FinishTurn(ctx, owner, id, o, k.Now())
 		return err
 	}
 }

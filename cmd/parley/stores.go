@@ -23,7 +23,7 @@ import (
 // A stores is what outlives a server, in one database: conversations, the ledger,
 // and the use of limits.
 type stores struct {
-	store  convo.Store
+	store  *convo.Store
 	full   func() bool // whether the disk of the store is full
 	audit  *audit.Log
 	ledger *ledger.Ledger

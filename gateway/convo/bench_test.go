@@ -131,7 +131,7 @@ func BenchmarkNeighbour(b *testing.B) {
 
 // benchFlood has four clients create large conversations until stop is called, and
 // counts them.
-func benchFlood(b *testing.B, s Store) (written *atomic.Int64, stop func()) {
+func benchFlood(b *testing.B, s *Store) (written *atomic.Int64, stop func()) {
 	text := said(strings.Repeat("flood of words that are to be found ", 20_000))
 	var large []NewMessage
 	for range 20 {

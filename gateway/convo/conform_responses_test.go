@@ -20,7 +20,7 @@ func events(first, n int) (list []json.RawMessage) {
 }
 
 // created makes a response of ann's, with a request if n has none.
-func created(t testing.TB, s Store, n NewResponse, now time.Time) Response {
+func created(t testing.TB, s *Store, n NewResponse, now time.Time) Response {
 	t.Helper()
 	if n.Request == nil {
 		n.Request = json.RawMessage(`{}`)
@@ -32,14 +32,14 @@ func created(t testing.TB, s Store, n NewResponse, now time.Time) Response {
 }
 
 // ended makes a response and completes it.
-func ended(t testing.TB, s Store, n NewResponse, now time.Time) Response {
+func ended(t testing.TB, s *Store, n NewResponse, now time.Time) Response {
 	t.Helper()
 	r := created(t, s, n, now)
 	return must(s.FinishResponse(t.Context(), ann, r.ID,
 		ResponseOutcome{Status: Completed, Body: json.RawMessage(`{}`), Batch: EventBatch{Process: r.Process}}, now))(t)
 }
 
-func conformResponses(t *testing.T, s Store) {
+func conformResponses(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	n := NewResponse{Key: "k", Conversation: sc.id, Model: "polly", Background: true,
@@ -100,7 +100,7 @@ func conformResponses(t *testing.T, s Store) {
 	refused(t, err, parley.InvalidRequest)
 }
 
-func conformEvents(t *testing.T, s Store) {
+func conformEvents(t *testing.T, s *Store) {
 	ctx := t.Context()
 	newScene(t, s)
 	r := created(t, s, NewResponse{Background: true}, at(1))
@@ -138,8 +138,6 @@ func conformEvents(t *testing.T, s Store) {
 	same(t, "the end", page, EventPage{First: 121, Events: log[121:], Status: Incomplete})
 	_, err = s.AppendEvents(ctx, ann, r.ID, EventBatch{Process: "here", First: 137, Events: events(137, 1)})
 	fails(t, err, ErrTaken)
-	_, err = s.ResumeResponse(ctx, ann, r.ID, "here", at(4))
-	fails(t, err, ErrRunning)
 	for _, limit := range []int{0, EventBatchMax + 1} {
 		_, err = s.Events(ctx, ann, r.ID, -1, limit)
 		refused(t, err, parley.InvalidRequest)
@@ -148,7 +146,7 @@ func conformEvents(t *testing.T, s Store) {
 
 // conformTold checks that what a response says to its conversation is said
 // with the response's end, once, or not at all.
-func conformTold(t *testing.T, s Store) {
+func conformTold(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	sc.turn(t, "q", "a", 1)
@@ -171,7 +169,7 @@ func conformTold(t *testing.T, s Store) {
 	must(s.FinishResponse(ctx, ann, clash.ID, outcome, at(7)))(t)
 }
 
-func conformChain(t *testing.T, s Store) {
+func conformChain(t *testing.T, s *Store) {
 	ctx := t.Context()
 	newScene(t, s)
 	var want []Item
@@ -192,15 +190,13 @@ func conformChain(t *testing.T, s Store) {
 	fails(t, err, ErrNotFound)
 }
 
-func conformRecoverResponses(t *testing.T, s Store) {
+func conformRecoverResponses(t *testing.T, s *Store) {
 	ctx := t.Context()
 	newScene(t, s)
 	check(t, s.Beat(ctx, "there", at(9000)))
 	left := created(t, s, NewResponse{Background: true}, at(1))
 	must(s.AppendEvents(ctx, ann, left.ID, EventBatch{Process: "here", Events: events(0, 2)}))(t)
 	running := created(t, s, NewResponse{Background: true, Process: "there"}, at(1))
-	_, err := s.ResumeResponse(ctx, ann, left.ID, "there", at(2))
-	fails(t, err, ErrRunning)
 	same(t, "too early", must(s.Recover(ctx, at(1000)))(t), Recovery{})
 	same(t, "recovered", must(s.Recover(ctx, at(1001)))(t), Recovery{Responses: []RecoveredResponse{{ann, left.ID}}})
 	r := must(s.Response(ctx, ann, left.ID))(t)
@@ -211,16 +207,11 @@ func conformRecoverResponses(t *testing.T, s Store) {
 	if r := must(s.Response(ctx, ann, running.ID))(t); r.Status != Queued {
 		t.Errorf("the running response is %+v", r)
 	}
-	resumed := must(s.ResumeResponse(ctx, ann, left.ID, "there", at(1002)))(t)
-	if resumed.Status != InProgress || resumed.Process != "there" || resumed.Err != nil {
-		t.Errorf("resumed: %+v", resumed)
-	}
-	_, err = s.AppendEvents(ctx, ann, left.ID, EventBatch{Process: "here", First: 2, Events: events(2, 1)})
+	_, err := s.AppendEvents(ctx, ann, left.ID, EventBatch{Process: "here", First: 2, Events: events(2, 1)})
 	fails(t, err, ErrTaken)
-	must(s.AppendEvents(ctx, ann, left.ID, EventBatch{Process: "there", First: 2, Events: events(2, 1)}))(t)
 }
 
-func conformTransfer(t *testing.T, s Store) {
+func conformTransfer(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	sc.turn(t, "q1 <b>&", "a1", 1)

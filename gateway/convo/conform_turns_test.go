@@ -12,7 +12,7 @@ import (
 	"parley"
 )
 
-func conformTurns(t *testing.T, s Store) {
+func conformTurns(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	turn := must(s.BeginTurn(ctx, ann, sc.id, asked("hello"), at(1)))(t)
@@ -68,7 +68,7 @@ func conformTurns(t *testing.T, s Store) {
 	fails(t, err, ErrNotAlive)
 }
 
-func conformTurnKeys(t *testing.T, s Store) {
+func conformTurnKeys(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	keyed := asked("once")
@@ -102,7 +102,7 @@ func conformTurnKeys(t *testing.T, s Store) {
 
 // conformSameCall makes calls again whose outcome nobody heard: with a key or
 // without, what they name is theirs, and there once.
-func conformSameCall(t *testing.T, s Store) {
+func conformSameCall(t *testing.T, s *Store) {
 	ctx := t.Context()
 	for _, key := range []string{"", "k"} {
 		sc := newScene(t, s)
@@ -125,7 +125,7 @@ func conformSameCall(t *testing.T, s Store) {
 	}
 }
 
-func conformResume(t *testing.T, s Store) {
+func conformResume(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	turn := must(s.BeginTurn(ctx, ann, sc.id, asked("q"), at(1)))(t)
@@ -150,7 +150,7 @@ func conformResume(t *testing.T, s Store) {
 	fails(t, err, ErrNotAlive)
 }
 
-func conformRecover(t *testing.T, s Store) {
+func conformRecover(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	check(t, s.Beat(ctx, "other", at(9000)))
@@ -190,7 +190,7 @@ func conformRecover(t *testing.T, s Store) {
 	must(s.BeginTurn(ctx, ann, sc.id, asked("next"), at(1003)))(t)
 }
 
-func conformLimits(t *testing.T, s Store) {
+func conformLimits(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	many := map[string]string{}
@@ -241,7 +241,7 @@ func conformLimits(t *testing.T, s Store) {
 
 // conformConcurrentTurns has many callers begin the same and different turns at
 // once: each key begins one, and no message is lost or doubled.
-func conformConcurrentTurns(t *testing.T, s Store) {
+func conformConcurrentTurns(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
 	const keys, callers = 6, 4
@@ -283,7 +283,7 @@ func conformConcurrentTurns(t *testing.T, s Store) {
 
 // conformCancelledCalls ends calls at whatever point they have reached. Each
 // has done all or nothing, and the store works on.
-func conformCancelledCalls(t *testing.T, s Store) {
+func conformCancelledCalls(t *testing.T, s *Store) {
 	sc := newScene(t, s)
 	for i := range 60 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*i)*time.Microsecond)

@@ -58,7 +58,9 @@ func checked(owner Owner, checks ...error) error {
 	return nil
 }
 
-func (d *database) CreateConversation(ctx context.Context, owner Owner, n NewConversation,
+// CreateConversation makes an empty conversation. A key that the owner used
+// before gives the conversation made then.
+func (d *Store) CreateConversation(ctx context.Context, owner Owner, n NewConversation,
 	now time.Time) (c Conversation, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return c, err
@@ -120,7 +122,8 @@ func (t *transaction) createConversation(owner Owner, n NewConversation, q *Quot
 	return w.c, w.close()
 }
 
-func (d *database) Conversation(ctx context.Context, owner Owner, id string) (c Conversation, err error) {
+// Conversation returns one conversation.
+func (d *Store) Conversation(ctx context.Context, owner Owner, id string) (c Conversation, err error) {
 	if err := checked(owner); err != nil {
 		return c, err
 	}
@@ -131,7 +134,9 @@ func (d *database) Conversation(ctx context.Context, owner Owner, id string) (c 
 	return c, err
 }
 
-func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter,
+// Conversations lists the owner's, last changed first unless the page says
+// otherwise. Temporary ones are not listed.
+func (d *Store) Conversations(ctx context.Context, owner Owner, filter Filter,
 	page Page) (list List[Conversation], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
@@ -161,7 +166,8 @@ func (d *database) Conversations(ctx context.Context, owner Owner, filter Filter
 	return list, err
 }
 
-func (d *database) ChangeConversation(ctx context.Context, owner Owner, id string, change Change,
+// ChangeConversation renames, pins and so on: whatever change names.
+func (d *Store) ChangeConversation(ctx context.Context, owner Owner, id string, change Change,
 	now time.Time) (c Conversation, err error) {
 	if err := checked(owner, change.check()); err != nil {
 		return c, err
@@ -200,7 +206,9 @@ func assign[T any](to, from *T) {
 	}
 }
 
-func (d *database) DeleteConversation(ctx context.Context, owner Owner, id string, now time.Time) error {
+// DeleteConversation hides the conversation and all in it. It can be undone
+// until Purge has removed it.
+func (d *Store) DeleteConversation(ctx context.Context, owner Owner, id string, now time.Time) error {
 	if err := checked(owner); err != nil {
 		return err
 	}
@@ -211,7 +219,8 @@ func (d *database) DeleteConversation(ctx context.Context, owner Owner, id strin
 	})
 }
 
-func (d *database) UndeleteConversation(ctx context.Context, owner Owner, id string) (c Conversation, err error) {
+// UndeleteConversation brings a deleted conversation back as it was.
+func (d *Store) UndeleteConversation(ctx context.Context, owner Owner, id string) (c Conversation, err error) {
 	if err := checked(owner); err != nil {
 		return c, err
 	}

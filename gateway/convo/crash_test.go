@@ -117,7 +117,7 @@ func killedAfter(t *testing.T, dsn string, steps int) (begun, done []string) {
 
 // checkWhole wants that every turn has a question and an answer and none is
 // there twice.
-func checkWhole(t *testing.T, s Store, conversation string) {
+func checkWhole(t *testing.T, s *Store, conversation string) {
 	t.Helper()
 	archive := must(s.Export(t.Context(), ann, conversation))(t)
 	must(NewForest(archive.nodes()))(t)
@@ -184,7 +184,7 @@ func TestPostgresRestarts(t *testing.T) {
 
 // unavailableUntilDone writes one turn, trying again as long as the store is
 // unavailable, and returns how often it was.
-func unavailableUntilDone(t *testing.T, s Store, conversation, key string) (failures int) {
+func unavailableUntilDone(t *testing.T, s *Store, conversation, key string) (failures int) {
 	n := asked(key)
 	n.Key, n.Parent = key, Root
 	for {

@@ -9,9 +9,13 @@ import (
 	"parley/gateway/db"
 )
 
-// A database is a Store over SQL.
-type database struct {
-	*db.DB
+// A Store keeps conversations and responses. It is safe for concurrent use, by
+// several processes at once.
+//
+// Ending ctx ends the call; what it had not committed is undone. To keep an
+// answer whose client has left, give a context that outlives the client.
+type Store struct {
+	db *db.DB
 	finder
 	// pieces has room for the one piece of something large that is being written.
 	pieces chan struct{}
@@ -56,17 +60,20 @@ var searches = map[db.Kind]finder{
 // ErrNotFound for what is not there.
 type transaction struct{ *db.Tx }
 
-func (d *database) write(ctx context.Context, do func(*transaction) error) error {
-	return d.Write(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
+// Close ends all use of the database.
+func (d *Store) Close() error { return d.db.Close() }
+
+func (d *Store) write(ctx context.Context, do func(*transaction) error) error {
+	return d.db.Write(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }
 
 // writeReserved is write for deletions, which must succeed on a full disk.
-func (d *database) writeReserved(ctx context.Context, do func(*transaction) error) error {
-	return d.WriteReserved(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
+func (d *Store) writeReserved(ctx context.Context, do func(*transaction) error) error {
+	return d.db.WriteReserved(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }
 
-func (d *database) read(ctx context.Context, do func(*transaction) error) error {
-	return d.Read(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
+func (d *Store) read(ctx context.Context, do func(*transaction) error) error {
+	return d.db.Read(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }
 
 // found turns the lack of a row into ErrNotFound.

@@ -155,7 +155,10 @@ func sizeOf(messages []NewMessage) (bytes int) {
 	return bytes
 }
 
-func (d *database) AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage,
+// AppendMessages adds completed messages, each the child of the one before,
+// the first the child of parent (empty: the current leaf; Root: none). The
+// last becomes the current leaf.
+func (d *Store) AppendMessages(ctx context.Context, owner Owner, conversation, parent string, messages []NewMessage,
 	now time.Time) (added []Message, err error) {
 	if err := checked(owner, checkMessages(messages, 1, AppendMax)); err != nil {
 		return nil, err
@@ -217,7 +220,9 @@ func (w *writer) free(id string) error {
 	return err
 }
 
-func (d *database) Messages(ctx context.Context, owner Owner, conversation, leaf string,
+// Messages lists the path that ends in leaf; an empty leaf means the current
+// one. The cursors of page are message ids.
+func (d *Store) Messages(ctx context.Context, owner Owner, conversation, leaf string,
 	page Page) (list List[Message], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
@@ -261,7 +266,8 @@ func (t *transaction) path(c *Conversation, s scan) ([]Message, error) {
 	return all(t, scanMessage, query+` ORDER BY m.seq `+s.order+` LIMIT $3`, args...)
 }
 
-func (d *database) Message(ctx context.Context, owner Owner, conversation, id string) (m Message, err error) {
+// Message returns one message, of whatever branch.
+func (d *Store) Message(ctx context.Context, owner Owner, conversation, id string) (m Message, err error) {
 	if err := checked(owner); err != nil {
 		return m, err
 	}
@@ -275,7 +281,8 @@ func (d *database) Message(ctx context.Context, owner Owner, conversation, id st
 	return m, err
 }
 
-func (d *database) Tree(ctx context.Context, owner Owner, conversation string) (nodes []Node, err error) {
+// Tree returns the shape of the conversation, all branches, ordered by Seq.
+func (d *Store) Tree(ctx context.Context, owner Owner, conversation string) (nodes []Node, err error) {
 	if err := checked(owner); err != nil {
 		return nil, err
 	}
@@ -295,7 +302,8 @@ func (t *transaction) tree(conversation string) ([]Node, error) {
 		conversation)
 }
 
-func (d *database) DeleteMessage(ctx context.Context, owner Owner, conversation, id string, now time.Time) error {
+// DeleteMessage removes one message; its children become its parent's.
+func (d *Store) DeleteMessage(ctx context.Context, owner Owner, conversation, id string, now time.Time) error {
 	if err := checked(owner); err != nil {
 		return err
 	}
@@ -334,7 +342,9 @@ func (t *transaction) remove(m *Message) error {
 	return err
 }
 
-func (d *database) ChooseBranch(ctx context.Context, owner Owner, conversation, message string,
+// ChooseBranch makes the newest end of the branch through message the
+// current leaf, and returns it.
+func (d *Store) ChooseBranch(ctx context.Context, owner Owner, conversation, message string,
 	now time.Time) (leaf string, err error) {
 	if err := checked(owner); err != nil {
 		return "", err
@@ -362,7 +372,8 @@ func (d *database) ChooseBranch(ctx context.Context, owner Owner, conversation, 
 	return leaf, err
 }
 
-func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, upTo string, s Summary,
+// SaveSummary keeps what stands for all messages on the path up to upTo.
+func (d *Store) SaveSummary(ctx context.Context, owner Owner, conversation, upTo string, s Summary,
 	now time.Time) error {
 	if err := checked(owner, checkContent("summary", s.Content), checkName("model", s.Model)); err != nil {
 		return err
@@ -382,7 +393,8 @@ func (d *database) SaveSummary(ctx context.Context, owner Owner, conversation, u
 	})
 }
 
-func (d *database) Summary(ctx context.Context, owner Owner, conversation, upTo string) (s Summary, err error) {
+// Summary returns what SaveSummary kept for that message.
+func (d *Store) Summary(ctx context.Context, owner Owner, conversation, upTo string) (s Summary, err error) {
 	if err := checked(owner); err != nil {
 		return s, err
 	}

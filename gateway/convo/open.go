@@ -22,7 +22,7 @@ func schema() db.Schema {
 
 // Open opens the store that dsn names, which is as [db.Open] has it, and brings
 // its schema up to date.
-func Open(ctx context.Context, dsn string) (Store, error) {
+func Open(ctx context.Context, dsn string) (*Store, error) {
 	d, err := db.Open(ctx, dsn)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func Open(ctx context.Context, dsn string) (Store, error) {
 
 // New keeps conversations in d, beside what others keep there. Closing the
 // store closes d.
-func New(ctx context.Context, d *db.DB) (Store, error) {
+func New(ctx context.Context, d *db.DB) (*Store, error) {
 	if err := d.Migrate(ctx, schema()); err != nil {
 		return nil, err
 	}
-	return &database{DB: d, finder: searches[d.Kind()], pieces: make(chan struct{}, 1)}, nil
+	return &Store{db: d, finder: searches[d.Kind()], pieces: make(chan struct{}, 1)}, nil
 }

@@ -8,7 +8,7 @@ import (
 // TestOpenedTogether has several processes' worth of stores open at once.
 func TestOpenedTogether(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
-		stores := make([]Store, 8)
+		stores := make([]*Store, 8)
 		var group sync.WaitGroup
 		for i := range stores {
 			group.Go(func() {

@@ -21,14 +21,16 @@ type Quota struct {
 // A Usage is what is stored of an owner, or of all owners of a tenant.
 type Usage struct{ Conversations, Responses, Bytes int64 }
 
-// Within returns the store as a caller with a quota sees it.
-func (d *database) Within(q Quota) Store {
+// Within returns the store as a caller with a quota sees it: what the quota has no
+// room for is refused with [parley.QuotaExceeded].
+func (d *Store) Within(q Quota) *Store {
 	limited := *d
 	limited.quota = q
 	return &limited
 }
 
-func (d *database) Usage(ctx context.Context, owner Owner) (organization, user Usage, err error) {
+// Usage returns what the owner's tenant stores, and what the owner does.
+func (d *Store) Usage(ctx context.Context, owner Owner) (organization, user Usage, err error) {
 	if err := checked(owner); err != nil {
 		return organization, user, err
 	}
@@ -101,7 +103,7 @@ func outOfRoom(format string, args ...any) error {
 
 // writeWithin is write for what may find no room. If it does not, what the owner has
 // deleted and could still restore is removed for good, and the write tried again.
-func (d *database) writeWithin(ctx context.Context, owner Owner, do func(*transaction) error) error {
+func (d *Store) writeWithin(ctx context.Context, owner Owner, do func(*transaction) error) error {
 	err := d.write(ctx, do)
 	if !errors.Is(err, errNoRoom) {
 		return err
@@ -113,7 +115,7 @@ func (d *database) writeWithin(ctx context.Context, owner Owner, do func(*transa
 }
 
 // reclaim removes what the owner has deleted, and reports whether there was any.
-func (d *database) reclaim(ctx context.Context, owner Owner) (some bool, err error) {
+func (d *Store) reclaim(ctx context.Context, owner Owner) (some bool, err error) {
 	var marked int64
 	err = d.write(ctx, func(t *transaction) (err error) {
 		marked, err = t.exec(`UPDATE conversations SET deleted = $3 WHERE tenant = $1 AND user_id = $2 AND deleted > 0`,

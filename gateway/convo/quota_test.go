@@ -15,10 +15,10 @@ import (
 )
 
 // stored adds up what is in the tables themselves.
-func stored(t *testing.T, s Store) (sums map[Owner]Usage) {
+func stored(t *testing.T, s *Store) (sums map[Owner]Usage) {
 	t.Helper()
 	sums = map[Owner]Usage{}
-	d := s.(*database)
+	d := s
 	check(t, d.read(t.Context(), func(tx *transaction) error {
 		type row struct {
 			Owner
@@ -142,7 +142,7 @@ func TestQuotas(t *testing.T) {
 // room for, and no more.
 func TestQuotasOfManyWriters(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
-		gateways := []Store{opened(t, dsn), opened(t, dsn)}
+		gateways := []*Store{opened(t, dsn), opened(t, dsn)}
 		ctx := t.Context()
 		check(t, gateways[0].Beat(ctx, "here", at(1000)))
 		text := func(bytes int) []NewMessage {
@@ -154,26 +154,26 @@ func TestQuotasOfManyWriters(t *testing.T) {
 			what  string
 			quota Quota
 			room  int // for how many writes there is room
-			write func(s Store, i int) error
+			write func(s *Store, i int) error
 		}{
-			{"conversations", Quota{Conversations: 6}, 5, func(s Store, _ int) error {
+			{"conversations", Quota{Conversations: 6}, 5, func(s *Store, _ int) error {
 				_, err := s.CreateConversation(ctx, ann, NewConversation{}, at(1))
 				return err
 			}},
-			{"conversations of a user", Quota{UserConversations: 8}, 2, func(s Store, _ int) error {
+			{"conversations of a user", Quota{UserConversations: 8}, 2, func(s *Store, _ int) error {
 				_, err := s.CreateConversation(ctx, ann, NewConversation{}, at(1))
 				return err
 			}},
-			{"large conversations", Quota{Bytes: 3*size(2<<20) + 1000}, 3, func(s Store, _ int) error {
+			{"large conversations", Quota{Bytes: 3*size(2<<20) + 1000}, 3, func(s *Store, _ int) error {
 				_, err := s.CreateConversation(ctx, ann, NewConversation{Messages: append(text(1<<20), text(1<<20)...)},
 					at(2))
 				return err
 			}},
-			{"messages", Quota{Bytes: 3*size(2<<20) + 1000 + 4*size(100_000)}, 4, func(s Store, _ int) error {
+			{"messages", Quota{Bytes: 3*size(2<<20) + 1000 + 4*size(100_000)}, 4, func(s *Store, _ int) error {
 				_, err := s.AppendMessages(ctx, ann, home.ID, "", text(100_000), at(3))
 				return err
 			}},
-			{"responses", Quota{UserBytes: 3*size(2<<20) + 1000 + 9*size(100_000)}, 5, func(s Store, i int) error {
+			{"responses", Quota{UserBytes: 3*size(2<<20) + 1000 + 9*size(100_000)}, 5, func(s *Store, i int) error {
 				_, err := s.CreateResponse(ctx, ann, NewResponse{Request: json.RawMessage(`{}`), Process: "here",
 					Key: fmt.Sprint(i), Input: []Item{{Content: text(100_000)[0].Content}}}, at(4))
 				return err
@@ -207,7 +207,7 @@ func TestQuotasOfManyWriters(t *testing.T) {
 func TestInterruptedImport(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		s := opened(t, dsn)
-		d := s.(*database)
+		d := s
 		messages := make([]Message, 8)
 		for i := range messages {
 			messages[i] = newMessage(&NewMessage{Role: "user", Content: said(strings.Repeat("needle ", 100_000))}, "",
@@ -246,7 +246,7 @@ func TestInterruptedImport(t *testing.T) {
 }
 
 // invisible wants that ann has nothing.
-func invisible(t *testing.T, s Store) {
+func invisible(t *testing.T, s *Store) {
 	t.Helper()
 	list := must(s.Conversations(t.Context(), ann, Filter{}, Page{}))(t)
 	hits := must(s.Search(t.Context(), ann, "needle", Page{}))(t)
@@ -278,7 +278,7 @@ func TestRetention(t *testing.T) {
 func TestSmallWritesPassPieces(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		s, ctx := opened(t, dsn), t.Context()
-		d := s.(*database)
+		d := s
 		var large []NewMessage
 		for range 3 {
 			large = append(large, NewMessage{Role: "user", Content: said(strings.Repeat("x", pieceBytes))})

@@ -10,7 +10,9 @@ import (
 	"parley/gateway/db"
 )
 
-func (d *database) Beat(ctx context.Context, process string, until time.Time) error {
+// Beat says that process is alive until then. A process beats before its
+// first turn and again well before the time is over.
+func (d *Store) Beat(ctx context.Context, process string, until time.Time) error {
 	if err := checkName("process", process); err != nil {
 		return err
 	}
@@ -24,7 +26,9 @@ func (d *database) Beat(ctx context.Context, process string, until time.Time) er
 // recoverAtOnce bounds how much one transaction recovers.
 const recoverAtOnce = 100
 
-func (d *database) Recover(ctx context.Context, now time.Time) (all Recovery, err error) {
+// Recover marks what dead processes left in progress as incomplete, with
+// what was kept of it, and returns it.
+func (d *Store) Recover(ctx context.Context, now time.Time) (all Recovery, err error) {
 	for {
 		var part Recovery
 		err := d.write(ctx, func(t *transaction) error {
@@ -43,7 +47,7 @@ func (d *database) Recover(ctx context.Context, now time.Time) (all Recovery, er
 }
 
 // forget removes processes that are dead and own nothing any more.
-func (d *database) forget(ctx context.Context, now time.Time) error {
+func (d *Store) forget(ctx context.Context, now time.Time) error {
 	return d.write(ctx, func(t *transaction) error {
 		_, err := t.exec(`DELETE FROM processes WHERE alive_until < $1`, db.Stamp(now))
 		return err
@@ -139,7 +143,8 @@ const (
 	purgeResponsesAtOnce = 10
 )
 
-func (d *database) Purge(ctx context.Context, now time.Time, keep Retention) error {
+// Purge removes what keep no longer holds.
+func (d *Store) Purge(ctx context.Context, now time.Time, keep Retention) error {
 	before := func(given, otherwise time.Duration) int64 { return db.Stamp(now.Add(-cmp.Or(given, otherwise))) }
 	marks := []purgeStep{
 		{`deleted > 0 AND deleted <= $1`, before(keep.Deleted, keepDeleted)},
@@ -173,7 +178,7 @@ type purgeStep struct {
 }
 
 // purge runs statement until it finds nothing to do.
-func (d *database) purge(ctx context.Context, statement string, args ...any) error {
+func (d *Store) purge(ctx context.Context, statement string, args ...any) error {
 	for {
 		var touched int64
 		err := d.writePiece(ctx, func(t *transaction) (err error) {

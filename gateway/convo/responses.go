@@ -50,7 +50,10 @@ func (r *NewResponse) fingerprint() string {
 	return fingerprintOf(parts...)
 }
 
-func (d *database) CreateResponse(ctx context.Context, owner Owner, n NewResponse,
+// CreateResponse stores a response with its input, before it is answered. A
+// key that the owner used before gives the response made then; so does its
+// id.
+func (d *Store) CreateResponse(ctx context.Context, owner Owner, n NewResponse,
 	now time.Time) (r Response, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return r, err
@@ -136,7 +139,8 @@ func bytesOf(items []Item) (n int64) {
 	return n
 }
 
-func (d *database) Response(ctx context.Context, owner Owner, id string) (r Response, err error) {
+// Response returns one response without its items.
+func (d *Store) Response(ctx context.Context, owner Owner, id string) (r Response, err error) {
 	if err := checked(owner); err != nil {
 		return r, err
 	}
@@ -201,7 +205,8 @@ type placedItem struct {
 
 func scanItem(r db.Row, v *placedItem) error { return r.Scan(&v.n, &v.ID, (*[]byte)(&v.Content)) }
 
-func (d *database) ResponseItems(ctx context.Context, owner Owner, id string, side Side,
+// ResponseItems lists the input or the output. The cursors of page are item ids.
+func (d *Store) ResponseItems(ctx context.Context, owner Owner, id string, side Side,
 	page Page) (list List[Item], err error) {
 	s, err := page.scan()
 	if err := checked(owner, err); err != nil {
@@ -236,7 +241,9 @@ func itemsOf(placed []placedItem) []Item {
 	return items
 }
 
-func (d *database) Chain(ctx context.Context, owner Owner, id string) (items []Item, err error) {
+// Chain returns the items of the response and of all before it, oldest
+// first: each one's input, then its output.
+func (d *Store) Chain(ctx context.Context, owner Owner, id string) (items []Item, err error) {
 	if err := checked(owner); err != nil {
 		return nil, err
 	}
@@ -287,7 +294,9 @@ func (t *transaction) chainDepth(owner Owner, id string) (depth int64, err error
 	return depth, err
 }
 
-func (d *database) AppendEvents(ctx context.Context, owner Owner, id string, batch EventBatch) (p Progress, err error) {
+// AppendEvents adds to the response's event log. Events that are there
+// already are passed over, so a batch may be sent again.
+func (d *Store) AppendEvents(ctx context.Context, owner Owner, id string, batch EventBatch) (p Progress, err error) {
 	if err := checked(owner, batch.check()); err != nil {
 		return p, err
 	}
@@ -329,7 +338,9 @@ func (t *transaction) addEvents(r *Response, batch *EventBatch) error {
 	return t.insertRows(`INSERT INTO response_events (response, n, event) VALUES `, []any{r.ID}, rows)
 }
 
-func (d *database) Events(ctx context.Context, owner Owner, id string, after int64,
+// Events returns up to limit events with numbers greater than after; -1 is
+// before the first.
+func (d *Store) Events(ctx context.Context, owner Owner, id string, after int64,
 	limit int) (page EventPage, err error) {
 	if limit < 1 || limit > EventBatchMax {
 		return page, parley.Invalid("limit", "limit must be 1 to %d, not %d.", EventBatchMax, limit)
@@ -353,7 +364,9 @@ func (d *database) Events(ctx context.Context, owner Owner, id string, after int
 	return page, err
 }
 
-func (d *database) FinishResponse(ctx context.Context, owner Owner, id string, o ResponseOutcome,
+// FinishResponse ends a response, with its last events. Ending it again
+// changes nothing.
+func (d *Store) FinishResponse(ctx context.Context, owner Owner, id string, o ResponseOutcome,
 	now time.Time) (r Response, err error) {
 	if err := checked(owner, o.check()); err != nil {
 		return r, err
@@ -413,7 +426,9 @@ func (t *transaction) finishResponse(r *Response, o *ResponseOutcome, now time.T
 	return err
 }
 
-func (d *database) CancelResponse(ctx context.Context, owner Owner, id string) (r Response, err error) {
+// CancelResponse asks the server that computes the response to stop; see Progress.
+// One that has ended stays as it is.
+func (d *Store) CancelResponse(ctx context.Context, owner Owner, id string) (r Response, err error) {
 	if err := checked(owner); err != nil {
 		return r, err
 	}
@@ -428,34 +443,8 @@ func (d *database) CancelResponse(ctx context.Context, owner Owner, id string) (
 	return r, err
 }
 
-func (d *database) ResumeResponse(ctx context.Context, owner Owner, id, process string,
-	now time.Time) (r Response, err error) {
-	if err := checked(owner, checkName("process", process)); err != nil {
-		return r, err
-	}
-	err = d.write(ctx, func(t *transaction) error {
-		if err := t.alive(process, now); err != nil {
-			return err
-		}
-		if r, err = t.lockResponse(owner, id); err != nil {
-			return err
-		}
-		if !r.Status.Ended() {
-			if err := t.abandoned(r.Process, now); err != nil {
-				return err
-			}
-		} else if !interrupted(r.Status, r.Err) {
-			return ErrRunning
-		}
-		r.Status, r.Process, r.Completed, r.Err = InProgress, process, time.Time{}, nil
-		_, err := t.exec(
-			`UPDATE responses SET status = $2, process = $3, completed = 0, error_code = '', error_text = '' WHERE id = $1`, id, string(r.Status), process)
-		return err
-	})
-	return r, err
-}
-
-func (d *database) DeleteResponse(ctx context.Context, owner Owner, id string) error {
+// DeleteResponse removes a response, its items and its events.
+func (d *Store) DeleteResponse(ctx context.Context, owner Owner, id string) error {
 	if err := checked(owner); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func onBoth(t *testing.T, test func(t *testing.T, dsn string)) {
 }
 
 // opened opens a store and closes it at the end.
-func opened(t testing.TB, dsn string) Store {
+func opened(t testing.TB, dsn string) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), dsn)
 	if err != nil {
@@ -86,11 +86,11 @@ func check(t testing.TB, err error) {
 
 // A scene is a store with a living process and one conversation of ann's.
 type scene struct {
-	Store
+	*Store
 	id string
 }
 
-func newScene(t testing.TB, s Store) *scene {
+func newScene(t testing.TB, s *Store) *scene {
 	t.Helper()
 	check(t, s.Beat(t.Context(), "here", at(1000)))
 	c := must(s.CreateConversation(t.Context(), ann, NewConversation{Title: "first"}, at(0)))(t)

@@ -30,7 +30,10 @@ func (t *transaction) indexWords(owner Owner, conversation, message, words strin
 // passes over what others wrote. It saves time; what is shown does not rest on it.
 func ownerWord(owner Owner) string { return "o" + fingerprintOf(owner.Tenant, owner.User) }
 
-func (d *database) Search(ctx context.Context, owner Owner, query string, page Page) (list List[Hit], err error) {
+// Search finds titles and messages that hold every word of the query, the
+// latest first. A word also finds those it begins; case and accents do not
+// matter.
+func (d *Store) Search(ctx context.Context, owner Owner, query string, page Page) (list List[Hit], err error) {
 	words, err := queryWords(query)
 	if err := checked(owner, err); err != nil {
 		return list, err

@@ -33,7 +33,7 @@ const (
 // writePiece is write for a piece of something large. Of all pieces of this process
 // only one at a time asks for the database, so that a small write waits for one at
 // most.
-func (d *database) writePiece(ctx context.Context, do func(*transaction) error) error {
+func (d *Store) writePiece(ctx context.Context, do func(*transaction) error) error {
 	select {
 	case d.pieces <- struct{}{}:
 	case <-ctx.Done():
@@ -45,7 +45,7 @@ func (d *database) writePiece(ctx context.Context, do func(*transaction) error) 
 
 // load makes a conversation of messages that together are large. finish may change
 // it before it is shown.
-func (d *database) load(ctx context.Context, owner Owner, n NewConversation, messages []Message,
+func (d *Store) load(ctx context.Context, owner Owner, n NewConversation, messages []Message,
 	finish func(*Conversation), now time.Time) (c Conversation, err error) {
 	bytes := 0
 	for i := range messages {
@@ -81,7 +81,7 @@ func (d *database) load(ctx context.Context, owner Owner, n NewConversation, mes
 
 // loadMessages writes the messages of a staged conversation, and then lets search
 // find them, piece by piece.
-func (d *database) loadMessages(ctx context.Context, owner Owner, c *Conversation, staged int64, messages []Message,
+func (d *Store) loadMessages(ctx context.Context, owner Owner, c *Conversation, staged int64, messages []Message,
 	now time.Time) error {
 	for rest := messages; len(rest) > 0; {
 		n := pieceOf(len(rest), func(i int) int { return len(rest[i].Content) })
@@ -108,7 +108,7 @@ func (d *database) loadMessages(ctx context.Context, owner Owner, c *Conversatio
 	return d.loadWords(ctx, owner, c.ID, messages, now)
 }
 
-func (d *database) loadWords(ctx context.Context, owner Owner, id string, messages []Message, now time.Time) error {
+func (d *Store) loadWords(ctx context.Context, owner Owner, id string, messages []Message, now time.Time) error {
 	words := make([]string, 0, pieceRows)
 	for rest := messages; len(rest) > 0; {
 		n, size := 0, 0
@@ -157,7 +157,7 @@ func (t *transaction) stagedStill(id string, staged int64) error {
 }
 
 // show ends the staging of a conversation.
-func (d *database) show(ctx context.Context, c *Conversation, staged int64, now time.Time) error {
+func (d *Store) show(ctx context.Context, c *Conversation, staged int64, now time.Time) error {
 	return d.writePiece(ctx, func(t *transaction) error {
 		if err := t.stagedStill(c.ID, staged); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (d *database) show(ctx context.Context, c *Conversation, staged int64, now 
 }
 
 // discardOne removes a staged conversation.
-func (d *database) discardOne(ctx context.Context, id string) error {
+func (d *Store) discardOne(ctx context.Context, id string) error {
 	err := d.write(ctx, func(t *transaction) error {
 		_, err := t.exec(`UPDATE conversations SET deleted = $2 WHERE id = $1 AND deleted < 0`, id, discarded)
 		return err
@@ -182,7 +182,7 @@ func (d *database) discardOne(ctx context.Context, id string) error {
 
 // discardAll removes the conversations whose column deleted is below 0, and at least
 // as large as from.
-func (d *database) discardAll(ctx context.Context, from int64) error {
+func (d *Store) discardAll(ctx context.Context, from int64) error {
 	for {
 		ids, err := d.hidden(ctx, from)
 		if err != nil || len(ids) == 0 {
@@ -196,7 +196,7 @@ func (d *database) discardAll(ctx context.Context, from int64) error {
 	}
 }
 
-func (d *database) hidden(ctx context.Context, from int64) (ids []string, err error) {
+func (d *Store) hidden(ctx context.Context, from int64) (ids []string, err error) {
 	err = d.read(ctx, func(t *transaction) error {
 		ids, err = all(t, func(r db.Row, id *string) error { return r.Scan(id) },
 			`SELECT id FROM conversations WHERE deleted < 0 AND deleted >= $1 LIMIT $2`, from, pieceRows)
@@ -207,7 +207,7 @@ func (d *database) hidden(ctx context.Context, from int64) (ids []string, err er
 
 // discard removes a hidden conversation: what search finds, then the messages, then
 // itself.
-func (d *database) discard(ctx context.Context, id string) error {
+func (d *Store) discard(ctx context.Context, id string) error {
 	for {
 		var removed int64
 		over := false

@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-func (d *database) Export(ctx context.Context, owner Owner, id string) (a *Archive, err error) {
+// Export returns the whole conversation, all branches. What is in progress is
+// told as incomplete.
+func (d *Store) Export(ctx context.Context, owner Owner, id string) (a *Archive, err error) {
 	if err := checked(owner); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,8 @@ func archiveOf(c *Conversation, messages []Message) *Archive {
 	return a
 }
 
-func (d *database) Import(ctx context.Context, owner Owner, a *Archive, now time.Time) (c Conversation, err error) {
+// Import makes a new conversation of an archive, with new ids.
+func (d *Store) Import(ctx context.Context, owner Owner, a *Archive, now time.Time) (c Conversation, err error) {
 	if err := checked(owner, a.check()); err != nil {
 		return c, err
 	}

@@ -47,7 +47,10 @@ func (t *NewTurn) size() int64 {
 	return int64(len(t.Question.Content))
 }
 
-func (d *database) BeginTurn(ctx context.Context, owner Owner, conversation string, n NewTurn,
+// BeginTurn writes the question and an empty answer that is in progress, and
+// makes the answer the current leaf. A key used before in the conversation
+// gives the turn begun then, as it is now; so does the answer's id.
+func (d *Store) BeginTurn(ctx context.Context, owner Owner, conversation string, n NewTurn,
 	now time.Time) (turn Turn, err error) {
 	if err := checked(owner, n.check()); err != nil {
 		return turn, err
@@ -142,7 +145,9 @@ func (t *transaction) answer(owner Owner, id AnswerID, now time.Time) (*writer, 
 	return w, m, err
 }
 
-func (d *database) Checkpoint(ctx context.Context, owner Owner, id AnswerID, content json.RawMessage) error {
+// Checkpoint keeps what there is of an answer so far. ErrTaken says that the
+// answer is not this process's to write any more.
+func (d *Store) Checkpoint(ctx context.Context, owner Owner, id AnswerID, content json.RawMessage) error {
 	if err := checked(owner, checkContent("content", content)); err != nil {
 		return err
 	}
@@ -173,7 +178,8 @@ func (w *writer) grow(bytes int) error {
 	return err
 }
 
-func (d *database) FinishTurn(ctx context.Context, owner Owner, id AnswerID, o Outcome,
+// FinishTurn ends an answer. Ending it again changes nothing.
+func (d *Store) FinishTurn(ctx context.Context, owner Owner, id AnswerID, o Outcome,
 	now time.Time) (m Message, err error) {
 	if err := checked(owner, o.check()); err != nil {
 		return m, err
@@ -248,7 +254,11 @@ func (t *transaction) finish(owner Owner, m *Message) error {
 	return t.index(owner, m.Conversation, m.ID, m.Text, m.Created)
 }
 
-func (d *database) ResumeTurn(ctx context.Context, owner Owner, id AnswerID, now time.Time) (m Message, err error) {
+// ResumeTurn gives an answer that ended without completing, or whose process
+// is dead, to answer.Process, in progress and with what was kept of it.
+// ErrRunning says that another living process is writing it: what
+// answer.Process itself writes is for its caller to know.
+func (d *Store) ResumeTurn(ctx context.Context, owner Owner, id AnswerID, now time.Time) (m Message, err error) {
 	if err := checked(owner, checkName("process", id.Process)); err != nil {
 		return m, err
 	}

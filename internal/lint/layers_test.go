@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
-	{"gateway/ops"},
+	{"gateway/ops", "gateway/runs"},
 	{"fleet/discover", "sim/plan"},
 	{"gateway/exchange", "gateway/job"},
 	{"gateway/record"},
