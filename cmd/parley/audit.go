@@ -14,11 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/audit"
 )
 
 type auditFlags struct {
-	serverCommand
+	remote.Command
 	action, actor, target string
 	since                 time.Duration
 	limit                 int
@@ -41,20 +42,20 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 				return fmt.Errorf("--limit is %d and --since %v: use 1 to 1000 entries and a duration such as 24h: %w",
 					f.limit, f.since, cli.ErrUsage)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
-			c, err := f.client()
+			c, err := f.Client()
 			if err != nil {
 				return err
 			}
-			entries, err := c.auditLog(ctx, f, time.Now())
+			entries, err := auditLog(ctx, c, f, time.Now())
 			if errors.Is(err, context.Canceled) {
 				return cli.ErrInterrupted
 			}
 			if err != nil {
-				return startHint(err)
+				return remote.StartHint(err)
 			}
-			if f.asJSON {
+			if f.JSON {
 				return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"object": "list", "data": entries})
 			}
 			return printAudit(cmd.OutOrStdout(), entries)
@@ -66,14 +67,14 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 	cmd.Flags().StringVar(&f.target, "target", "", "show changes of the object `ID`")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `DURATION`, such as 24h (default: all)")
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "show at most `N` entries")
-	f.add(cmd)
+	f.Add(cmd)
 	return cmd
 }
 
 const auditPageMax = 100
 
 // auditLog asks the server for entries, page by page.
-func (c *client) auditLog(ctx context.Context, f *auditFlags, now time.Time) ([]audit.Entry, error) {
+func auditLog(ctx context.Context, c *remote.Client, f *auditFlags, now time.Time) ([]audit.Entry, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"type": f.action, "actor": f.actor, "target": f.target} {
 		if value != "" {
@@ -86,7 +87,7 @@ func (c *client) auditLog(ctx context.Context, f *auditFlags, now time.Time) ([]
 	entries := []audit.Entry{}
 	for {
 		query.Set("limit", strconv.Itoa(min(auditPageMax, f.limit-len(entries))))
-		body, err := c.get(ctx, "/v1/organization/audit_logs?"+query.Encode())
+		body, err := c.Get(ctx, "/v1/organization/audit_logs?"+query.Encode())
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"parley/cli/remote"
 	"parley/gateway/ledger"
 	"parley/internal/load"
 )
@@ -33,11 +34,11 @@ const (
 func stagesNow(ctx context.Context, url string) map[string]*stageCount {
 	ctx, cancel := context.WithTimeout(ctx, stagesWait)
 	defer cancel()
-	c, err := newClient(url)
+	c, err := remote.New(url)
 	if err != nil {
 		return nil
 	}
-	text, err := c.get(ctx, "/metrics")
+	text, err := c.Get(ctx, "/metrics")
 	if err != nil {
 		return nil
 	}
@@ -50,11 +51,11 @@ func parseStages(text []byte) map[string]*stageCount {
 	for scan := bufio.NewScanner(bytes.NewReader(text)); scan.Scan(); {
 		rest, ok := strings.CutPrefix(scan.Text(), stageMetric+"_")
 		kind, rest, braced := strings.Cut(rest, "{")
-		end := labelsEnd("{" + rest)
+		end := remote.LabelsEnd("{" + rest)
 		if !ok || !braced || end < 1 {
 			continue
 		}
-		labels, name := rest[:end-1], label(rest[:end-1], "stage")
+		labels, name := rest[:end-1], remote.Label(rest[:end-1], "stage")
 		value, err := strconv.ParseFloat(strings.TrimSpace(rest[end:]), 64)
 		if err != nil || name == "" {
 			continue
@@ -62,7 +63,7 @@ func parseStages(text []byte) map[string]*stageCount {
 		if stages[name] == nil {
 			stages[name] = &stageCount{}
 		}
-		stages[name].take(kind, label(labels, "le"), value)
+		stages[name].take(kind, remote.Label(labels, "le"), value)
 	}
 	return stages
 }

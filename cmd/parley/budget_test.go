@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/testkit"
 )
 
@@ -198,9 +199,9 @@ func budgetMetrics(t *testing.T) map[string]bool {
 	}
 	moved := map[string]bool{}
 	until(t, "the webhook is told", func() bool {
-		for _, m := range parseMetrics(s.metrics(t)) {
-			if strings.HasPrefix(m.name, "parley_budget_") && m.value != 0 {
-				moved[m.name] = true
+		for _, m := range remote.ParseMetrics(s.metrics(t)) {
+			if strings.HasPrefix(m.Name, "parley_budget_") && m.Value != 0 {
+				moved[m.Name] = true
 			}
 		}
 		return len(moved) == 2

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/remote"
 	"parley/fleet"
 	"parley/internal/supervise"
 )
@@ -149,11 +150,11 @@ func (c *crew) ready(n int) {
 
 func (c *crew) standings() []fleet.Standing {
 	c.t.Helper()
-	k, err := (&serverCommand{url: c.front.url}).fleetClient()
+	k, err := fleetClient(&remote.Command{Address: c.front.url})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	list, err := k.standings(context.Background())
+	list, err := standingsOf(context.Background(), k)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -363,13 +364,13 @@ func TestStoppedWorkers(t *testing.T) {
 // would: drained first.
 func TestRollingRestart(t *testing.T) {
 	c := startCrew(t, 3)
-	k, err := newClient(c.front.url)
+	k, err := remote.New(c.front.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.under("rolling restart", func() {
 		for _, h := range c.workers {
-			resp, err := k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/drain?within=200ms", []byte{})
+			resp, err := k.Send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/drain?within=200ms", []byte{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -379,7 +380,7 @@ func TestRollingRestart(t *testing.T) {
 			_ = h.cmd.Wait()
 			c.start(h)
 			c.await(h)
-			resp, err = k.send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/resume", []byte{})
+			resp, err = k.Send(t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/resume", []byte{})
 			if err != nil {
 				t.Error(err)
 				return

@@ -10,14 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/openai"
 	"parley/internal/load"
 	"parley/internal/term"
+
+	"github.com/spf13/cobra"
 )
 
 // chatFlags are what the command line of chat says.
@@ -67,33 +67,26 @@ Pasted text, even of several lines, is not sent before Enter is pressed.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.model, "model", "m", "",
 		"use `MODEL`, one of the server's models or the path of a file to load (default: the server's first)")
-	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
+	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+remote.DefaultURL+", or PARLEY_URL)")
 	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
 	flags.StringArrayVar(&f.set, "set", nil,
-		"set the sampling parameter `NAME=VALUE`, one of "+strings.Join(parameterNames, ", ")+"; repeatable")
+		"set the sampling parameter `NAME=VALUE`, one of "+strings.Join(remote.ParameterNames, ", ")+"; repeatable")
 	flags.StringVar(&f.format, "format", "", "constrain the answer to `FORMAT`: json, or the path of a JSON schema")
 	flags.StringVar(&f.think, "think", "", "switch a reasoning model's thinking `on|off` (default: the model's own)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print timings and cache usage to standard error")
 	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
-	completeModels(cmd, "model", &f.url)
+	remote.CompleteModels(cmd, "model", &f.url)
 	cli.Complete(cmd, "think", []string{"on", "off"})
 	cli.Complete(cmd, "set", []string{"temperature=", "top_p=", "max_tokens=", "seed="})
-	cmd.Long += "\n\n" + clientHelp
+	cmd.Long += "\n\n" + remote.ClientHelp
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runChat(cmd.Context(), f, args) }
 	return cmd
 }
 
-// clientHelp is what the help of every command says that asks a server.
-const clientHelp = `Variables:
-
-  PARLEY_URL       the address of the server
-  PARLEY_API_KEY   the API key, if the server needs one
-  NO_COLOR         disables colour if not empty`
-
 // A chat is one run of the command.
 type chat struct {
 	talk     transcript
-	client   *client
+	client   *remote.Client
 	models   []openai.Model
 	where    string // in words
 	data     string
@@ -101,7 +94,7 @@ type chat struct {
 	template any // what the model's chat template is told
 	verbose  bool
 	color    bool
-	last     reply
+	last     remote.Reply
 	totals   chatTotals
 	loaded   string // the name under which the conversation was saved or loaded
 	askAgain bool   // the last question is to be asked
@@ -145,7 +138,7 @@ func runChat(ctx context.Context, f *chatFlags, args []string) (err error) {
 func (c *chat) settle(f *chatFlags) (err error) {
 	for _, s := range f.set {
 		name, value, _ := strings.Cut(s, "=")
-		if err := c.talk.Settings.set(name, value); err != nil {
+		if err := c.talk.Settings.Set(name, value); err != nil {
 			return fmt.Errorf("--set %s: %w: %w", s, err, cli.ErrUsage)
 		}
 	}
@@ -161,7 +154,7 @@ func (c *chat) settle(f *chatFlags) (err error) {
 }
 
 // shape gives a question what the flags ask of every answer.
-func (c *chat) shape(q *question) { q.ResponseFormat, q.Template = c.format, c.template }
+func (c *chat) shape(q *remote.Question) { q.ResponseFormat, q.Template = c.format, c.template }
 
 // formatOf returns the member of a request that asks for a format.
 func formatOf(flag string) (any, error) {
@@ -209,28 +202,25 @@ func colored(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(f)
 }
 
-// findWait bounds how long a server may take to say which models it has.
-const findWait = 5 * time.Second
-
 // connect finds a server, or starts one in this process where none was named
 // and none runs. The caller must call closing.
 func (c *chat) connect(ctx context.Context, f *chatFlags, interactive bool) (closing func() error, err error) {
-	address, named := serverURL(f.url)
-	if c.client, err = newClient(address); err != nil {
+	address, named := remote.URL(f.url)
+	if c.client, err = remote.New(address); err != nil {
 		return nil, err
 	}
 	_, statErr := os.Stat(f.model)
 	isFile := f.model != "" && statErr == nil
-	bounded, cancel := context.WithTimeout(ctx, findWait)
+	bounded, cancel := context.WithTimeout(ctx, remote.FindWait)
 	defer cancel()
 	if named || !isFile {
-		c.models, err = c.client.models(bounded)
+		c.models, err = c.client.Models(bounded)
 		if err == nil {
-			c.where = "at " + c.client.root
+			c.where = "at " + c.client.Root
 			return func() error { return nil }, c.awaitModel(ctx, f.model, f.pulled)
 		}
 	}
-	if errors.Is(err, errWantsKey) {
+	if errors.Is(err, remote.ErrWantsKey) {
 		return nil, err
 	}
 	if named {
@@ -253,7 +243,7 @@ func (c *chat) startInside(ctx context.Context, f *chatFlags, interactive bool) 
 		return nil, err
 	}
 	c.client, c.where = client, "loaded into this process"
-	if c.models, err = client.models(ctx); err != nil {
+	if c.models, err = client.Models(ctx); err != nil {
 		return nil, errors.Join(err, inside.Close())
 	}
 	if _, err := os.Stat(model); err == nil {
@@ -294,7 +284,7 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 	c.shape(&q)
 	prose := term.Prose{Columns: term.Columns(os.Stdout), Color: c.color}
 	waits := waitLine{out: os.Stderr, columns: func() int { return term.Columns(os.Stderr) }, pale: c.pale}
-	hear := hearing{say: func(text string, thought bool) error {
+	hear := remote.Hearing{Say: func(text string, thought bool) error {
 		if thought || asJSON {
 			return nil
 		}
@@ -307,9 +297,9 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 		return err
 	}}
 	if q.Progress = term.IsTerminal(os.Stderr) && obeysCodes() && c.reports(); q.Progress {
-		hear.wait = waits.show
+		hear.Wait = waits.show
 	}
-	r, err := c.client.ask(ctx, q, hear)
+	r, err := c.client.Ask(ctx, q, hear)
 	waits.clear()
 	c.last = r
 	if asJSON && err == nil {
@@ -321,45 +311,12 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 		fmt.Println()
 	}
 	if c.verbose && err == nil {
-		fmt.Fprintln(os.Stderr, strings.Join(c.last.story(), "; "))
+		fmt.Fprintln(os.Stderr, strings.Join(story(&c.last), "; "))
 	}
 	if errors.Is(err, context.Canceled) {
 		return cli.ErrInterrupted
 	}
 	return err
-}
-
-// completeModels makes the shell offer the models of the server, or where none
-// answers the built-in ones. The shell waits, so the server has little time.
-func completeModels(cmd *cobra.Command, flag string, url *string) {
-	err := cmd.RegisterFlagCompletionFunc(flag,
-		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return offeredModels(cmd.Context(), *url), cobra.ShellCompDirectiveDefault
-		})
-	if err != nil {
-		panic(err) // the flag does not exist: a mistake in the caller
-	}
-}
-
-func offeredModels(ctx context.Context, url string) (names []string) {
-	address, _ := serverURL(url)
-	c, err := newClient(address)
-	if err != nil {
-		return cli.BuiltinNames()
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	models, err := c.models(ctx)
-	if err != nil {
-		return cli.BuiltinNames()
-	}
-	for _, m := range models {
-		names = append(names, m.ID)
-	}
-	return names
 }
 
 // historyFile is where what was typed is kept between runs.
@@ -378,8 +335,9 @@ func explain(err error) string {
 	switch {
 	case errors.Is(err, load.ErrNoServer):
 		return fmt.Sprintf("%v. Nothing is lost: restart the server and type /retry.", err)
-	case errors.Is(err, errCut):
-		return fmt.Sprintf("%v. The text so far is kept: continue from there, or type /retry for a new answer.", errCut)
+	case errors.Is(err, remote.ErrCut):
+		return fmt.Sprintf("%v. The text so far is kept: continue from there, or type /retry for a new answer.",
+			remote.ErrCut)
 	}
 	return fmt.Sprintf("%v. Your question is kept: type /retry to send it again.", err)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"parley/cli/remote"
 )
 
 // errQuit ends a conversation.
@@ -29,7 +31,8 @@ func init() {
 		{"help", "?", "", "list the commands", (*chat).help},
 		{"model", "", "[NAME]", "switch the model, or list the models", (*chat).changeModel},
 		{"system", "", "[TEXT|none]", "set or show the system prompt", (*chat).changeSystem},
-		{"set", "", "[NAME VALUE]", "set " + strings.Join(parameterNames, ", ") + "; the value default resets it",
+		{"set", "", "[NAME VALUE]", "set " + strings.Join(remote.ParameterNames, ", ") +
+			"; the value default resets it",
 			(*chat).set},
 		{"show", "", "", "show the conversation so far", (*chat).show},
 		{"retry", "", "", "generate the last answer again", (*chat).retryLast},
@@ -107,7 +110,7 @@ func (c *chat) changeSystem(text string) (string, error) {
 func (c *chat) set(argument string) (string, error) {
 	if argument == "" {
 		var lines []string
-		for _, p := range c.talk.Settings.list() {
+		for _, p := range c.talk.Settings.List() {
 			lines = append(lines, fmt.Sprintf("%-12s %s", p[0], p[1]))
 		}
 		return strings.Join(lines, "\n"), nil
@@ -116,7 +119,7 @@ func (c *chat) set(argument string) (string, error) {
 	if len(fields) != 2 {
 		return "", errors.New("usage: /set NAME VALUE, such as /set temperature 0.5")
 	}
-	return "", c.talk.Settings.set(fields[0], fields[1])
+	return "", c.talk.Settings.Set(fields[0], fields[1])
 }
 
 func (c *chat) show(string) (string, error) {
@@ -139,7 +142,7 @@ func (c *chat) retryLast(string) (string, error) {
 }
 
 func (c *chat) clear(string) (string, error) {
-	c.talk.Messages, c.last, c.totals, c.loaded = nil, reply{}, chatTotals{}, ""
+	c.talk.Messages, c.last, c.totals, c.loaded = nil, remote.Reply{}, chatTotals{}, ""
 	return "Conversation cleared. The model and the settings stay.", nil
 }
 
@@ -175,7 +178,7 @@ func (c *chat) load(name string) (string, error) {
 		return "", err
 	}
 	model := c.talk.Model
-	c.talk, c.last, c.totals, c.loaded = *loaded, reply{}, chatTotals{}, name
+	c.talk, c.last, c.totals, c.loaded = *loaded, remote.Reply{}, chatTotals{}, name
 	said, _ := c.show("")
 	if err := c.choose(loaded.Model); err != nil {
 		c.talk.Model = model
@@ -198,7 +201,7 @@ func (c *chat) stats(string) (string, error) {
 	if c.totals.answers == 0 {
 		return "There is no answer yet.", nil
 	}
-	lines := c.last.story()
+	lines := story(&c.last)
 	for _, m := range c.models {
 		if u := c.last.Usage; m.ID == c.talk.Model && m.MaxModelLen > 0 && u != nil {
 			lines = append(lines, fmt.Sprintf("context: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen,
@@ -234,7 +237,7 @@ func (c *chat) completions(before string) (out []string) {
 	case name == "/model":
 		options = c.modelNames()
 	case name == "/set":
-		options = parameterNames
+		options = remote.ParameterNames
 	case name == "/load" || name == "/save":
 		options = savedChats(c.data)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/internal/term"
 )
 
@@ -135,11 +136,11 @@ func (s *session) tell(ctx context.Context) error {
 		n, _ := s.device.Size()
 		return n
 	}, pale: s.pale}}
-	hear := hearing{say: show.say}
+	hear := remote.Hearing{Say: show.say}
 	if q.Progress = s.reports() && obeysCodes(); q.Progress {
-		hear.wait = show.waits.show
+		hear.Wait = show.waits.show
 	}
-	r, err := s.client.ask(ctx, q, hear)
+	r, err := s.client.Ask(ctx, q, hear)
 	show.end()
 	s.remember(r)
 	switch {
@@ -151,7 +152,7 @@ func (s *session) tell(ctx context.Context) error {
 		s.note("(the answer reached its length limit: ask to continue, or /set max_tokens)")
 	}
 	if s.verbose && err == nil {
-		s.note("%s", strings.Join(r.story(), "; "))
+		s.note("%s", strings.Join(story(&r), "; "))
 	}
 	_, err = fmt.Fprintln(s.device)
 	return err
@@ -177,7 +178,7 @@ func (s *session) stopOnInterrupt(cancel func()) (done func()) {
 }
 
 // remember makes an answer part of the conversation and of the totals.
-func (s *session) remember(r reply) {
+func (s *session) remember(r remote.Reply) {
 	s.talk.answer(r.Text)
 	s.last = r
 	s.totals.answers++

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"parley/cli/remote"
 )
 
 // misses say in words why a prompt was not found in the cache.
@@ -14,7 +16,7 @@ var misses = map[string]string{
 }
 
 // story describes how long an answer took, and why.
-func (r *reply) story() (parts []string) {
+func story(r *remote.Reply) (parts []string) {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if u := r.Usage; u != nil {
 		add("%d tokens in %s", u.CompletionTokens, shortMs(r.TotalMs))
@@ -28,7 +30,7 @@ func (r *reply) story() (parts []string) {
 		add("%.1f tokens/s", float64(u.CompletionTokens-1)/(r.TotalMs-r.FirstMs)*1000)
 	}
 	if u := r.Usage; u != nil {
-		parts = append(parts, r.promptStory())
+		parts = append(parts, promptStory(r))
 	}
 	if t := r.Timings; t != nil {
 		add("queued %s, prefill %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
@@ -40,7 +42,7 @@ func (r *reply) story() (parts []string) {
 }
 
 // promptStory describes what of the prompt was computed and why.
-func (r *reply) promptStory() string {
+func promptStory(r *remote.Reply) string {
 	u := r.Usage
 	text := fmt.Sprintf("%d prompt tokens, %d cached", u.PromptTokens, u.PromptTokensDetails.CachedTokens)
 	if r.Timings == nil {

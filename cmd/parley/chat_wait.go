@@ -8,15 +8,6 @@ import (
 	"parley/gateway/openai"
 )
 
-// A hearing is what a caller of ask wants to hear while an answer comes.
-type hearing struct {
-	// say is told each piece of the answer; thought marks what the model thinks.
-	say func(text string, thought bool) error
-	// wait is told how far the answer is before its first piece; nil if that is
-	// of no interest.
-	wait func(openai.Progress)
-}
-
 // A waitLine says in one line of a terminal what an answer waits for, and is
 // gone when the answer begins.
 type waitLine struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/internal/clientconfig"
 )
 
@@ -63,7 +64,7 @@ func appNames() (names []string) {
 }
 
 func newConnect() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	var model, file string
 	var write bool
 	cmd := &cobra.Command{
@@ -87,21 +88,21 @@ Codex, which reads the variable itself.`,
 			if i < 0 {
 				return fmt.Errorf("%q is not one of %s: %w", args[0], strings.Join(appNames(), ", "), cli.ErrUsage)
 			}
-			c, err := s.connection(cmd.Context(), model, cmd.ErrOrStderr())
+			c, err := connection(cmd.Context(), s, model, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			if err := apps[i].fits(c.Model); err != nil {
 				return err
 			}
-			return apps[i].connect(c, file, write, s.asJSON, cmd.OutOrStdout())
+			return apps[i].connect(c, file, write, s.JSON, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&model, "model", "m", "", "use `MODEL` (default: the server's first)")
 	cmd.Flags().BoolVar(&write, "write", false, "write the file")
 	cmd.Flags().StringVar(&file, "file", "", "write `FILE` instead of the default one")
-	s.add(cmd)
-	completeModels(cmd, "model", &s.url)
+	s.Add(cmd)
+	remote.CompleteModels(cmd, "model", &s.Address)
 	return cmd
 }
 
@@ -134,16 +135,16 @@ func appTable() string {
 
 // connection asks the server what it has. A server that does not run is assumed
 // to have the built-in model, or the one named.
-func (s *serverCommand) connection(ctx context.Context, model string,
+func connection(ctx context.Context, s *remote.Command, model string,
 	notes io.Writer) (*clientconfig.Connection, error) {
-	c, err := s.client()
+	c, err := s.Client()
 	if err != nil {
 		return nil, err
 	}
-	out := &clientconfig.Connection{Root: c.root, Key: c.key}
-	ctx, cancel := context.WithTimeout(ctx, findWait)
+	out := &clientconfig.Connection{Root: c.Root, Key: c.Key}
+	ctx, cancel := context.WithTimeout(ctx, remote.FindWait)
 	defer cancel()
-	models, err := c.models(ctx)
+	models, err := c.Models(ctx)
 	if err != nil {
 		out.Model = clientconfig.Model{ID: cmp.Or(model, cli.BuiltinNames()[0])}
 		out.Models = []clientconfig.Model{out.Model}
@@ -159,7 +160,7 @@ func (s *serverCommand) connection(ctx context.Context, model string,
 			return out, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no model %q: `parley models` lists its models", c.root, model)
+	return nil, fmt.Errorf("%s has no model %q: `parley models` lists its models", c.Root, model)
 }
 
 // A connectReport is what connect prints as JSON.

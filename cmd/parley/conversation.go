@@ -7,38 +7,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"parley/cli"
+	"parley/cli/remote"
 )
-
-// parameters are what can be /set for a conversation. What is nil is the
-// server's to choose.
-type parameters struct {
-	Temperature *float64 `json:"temperature,omitempty"`
-	TopP        *float64 `json:"top_p,omitempty"`
-	MaxTokens   *int     `json:"max_tokens,omitempty"`
-	Seed        *int     `json:"seed,omitempty"`
-}
 
 // A transcript is what was said, and with which settings. It is also what
 // /save writes.
 type transcript struct {
-	Schema   string     `json:"schema"`
-	Model    string     `json:"model,omitempty"`
-	System   string     `json:"system,omitempty"`
-	Settings parameters `json:"settings"`
-	Messages []message  `json:"messages"`
+	Schema   string            `json:"schema"`
+	Model    string            `json:"model,omitempty"`
+	System   string            `json:"system,omitempty"`
+	Settings remote.Parameters `json:"settings"`
+	Messages []remote.Message  `json:"messages"`
 }
 
 const transcriptSchema = "parley-chat/1"
 
 // question is what is sent for the conversation as it stands.
-func (c *transcript) question() question {
-	q := question{Model: c.Model, parameters: c.Settings}
+func (c *transcript) question() remote.Question {
+	q := remote.Question{Model: c.Model, Parameters: c.Settings}
 	if c.System != "" {
-		q.Messages = append(q.Messages, message{"system", c.System})
+		q.Messages = append(q.Messages, remote.Message{Role: "system", Content: c.System})
 	}
 	q.Messages = append(q.Messages, c.Messages...)
 	return q
@@ -48,13 +39,13 @@ func (c *transcript) question() question {
 // two in a row would confuse the model.
 func (c *transcript) ask(text string) {
 	c.takeBack("user")
-	c.Messages = append(c.Messages, message{"user", text})
+	c.Messages = append(c.Messages, remote.Message{Role: "user", Content: text})
 }
 
 // answer adds what the model said, unless it said nothing.
 func (c *transcript) answer(text string) {
 	if text != "" {
-		c.Messages = append(c.Messages, message{"assistant", text})
+		c.Messages = append(c.Messages, remote.Message{Role: "assistant", Content: text})
 	}
 }
 
@@ -69,67 +60,6 @@ func (c *transcript) retry() bool {
 func (c *transcript) takeBack(role string) {
 	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == role {
 		c.Messages = c.Messages[:n-1]
-	}
-}
-
-// set changes a parameter; the value "default" leaves it to the server.
-func (p *parameters) set(name, value string) error {
-	switch name {
-	case "temperature":
-		return setNumber(&p.Temperature, value, 0, 2)
-	case "top_p":
-		return setNumber(&p.TopP, value, 0, 1)
-	case "max_tokens":
-		return setWhole(&p.MaxTokens, value, 1)
-	case "seed":
-		return setWhole(&p.Seed, value, 0)
-	}
-	return fmt.Errorf("unknown setting %q: use one of %s", name, strings.Join(parameterNames, ", "))
-}
-
-var parameterNames = []string{"temperature", "top_p", "max_tokens", "seed"}
-
-const byServer = "default"
-
-func setNumber(field **float64, value string, least, most float64) error {
-	if value == byServer {
-		*field = nil
-		return nil
-	}
-	n, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(n >= least && n <= most) {
-		return fmt.Errorf("%q is not a number from %g to %g or %q", value, least, most, byServer)
-	}
-	*field = &n
-	return nil
-}
-
-func setWhole(field **int, value string, least int) error {
-	if value == byServer {
-		*field = nil
-		return nil
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < least {
-		return fmt.Errorf("%q is not an integer of at least %d or %q", value, least, byServer)
-	}
-	*field = &n
-	return nil
-}
-
-// list returns names and values of all parameters.
-func (p *parameters) list() [][2]string {
-	text := func(set bool, value func() string) string {
-		if !set {
-			return byServer
-		}
-		return value()
-	}
-	return [][2]string{
-		{"temperature", text(p.Temperature != nil, func() string { return fmt.Sprint(*p.Temperature) })},
-		{"top_p", text(p.TopP != nil, func() string { return fmt.Sprint(*p.TopP) })},
-		{"max_tokens", text(p.MaxTokens != nil, func() string { return fmt.Sprint(*p.MaxTokens) })},
-		{"seed", text(p.Seed != nil, func() string { return fmt.Sprint(*p.Seed) })},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"parley"
+	"parley/cli/remote"
 	"parley/fleet"
 	"parley/route/kvindex"
 )
@@ -21,9 +22,9 @@ func fleetMetrics(t *testing.T) map[string]bool {
 	c := startCrew(t, 2)
 	seen := map[string]bool{}
 	look := func() {
-		for _, m := range parseMetrics(c.front.metrics(t)) {
-			if strings.HasPrefix(m.name, "parley_fleet_") {
-				seen[m.name] = seen[m.name] || m.value != 0
+		for _, m := range remote.ParseMetrics(c.front.metrics(t)) {
+			if strings.HasPrefix(m.Name, "parley_fleet_") {
+				seen[m.Name] = seen[m.Name] || m.Value != 0
 			}
 		}
 	}

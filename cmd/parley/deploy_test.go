@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/cli/remote"
 	"parley/gateway"
 	"parley/gateway/record"
 	"parley/internal/testkit"
@@ -93,8 +94,8 @@ func TestEveryMetricOfTheDashboardsMoves(t *testing.T) {
 		"12ms", "--log-level", "error")
 	seen := map[string]bool{}
 	look := func() {
-		for _, m := range parseMetrics(s.metrics(t)) {
-			seen[m.name] = seen[m.name] || m.value != 0
+		for _, m := range remote.ParseMetrics(s.metrics(t)) {
+			seen[m.Name] = seen[m.Name] || m.Value != 0
 		}
 	}
 	for _, more := range []map[string]bool{failingMetrics(t), guessedMetrics(t), fleetMetrics(t), budgetMetrics(t)} {

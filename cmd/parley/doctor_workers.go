@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/cli/remote"
 	"parley/fleet"
 	"parley/gateway"
 	"parley/internal/load"
@@ -33,20 +34,20 @@ func (d *doctor) examineWorkers(ctx context.Context) {
 func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 	ctx, cancel := context.WithTimeout(ctx, doctorWait)
 	defer cancel()
-	c, err := newClient(w.URL)
+	c, err := remote.New(w.URL)
 	if err != nil {
 		d.say("worker", w.URL, err, "correct its URL")
 		return
 	}
-	c.key = cmp.Or(w.Key, d.settings.parleyKey(w))
+	c.Key = cmp.Or(w.Key, d.settings.parleyKey(w))
 	secure, err := d.settings.workerTLS(slog.New(slog.DiscardHandler))
 	if err != nil {
 		d.say("worker", w.URL, err, "correct the TLS files")
 		return
 	}
-	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true},
-		CheckRedirect: c.http.CheckRedirect}
-	response, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
+	c.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: secure(), DisableKeepAlives: true},
+		CheckRedirect: c.HTTP.CheckRedirect}
+	response, err := c.Send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		d.say("worker", w.URL, err, "start it, or remove it from its pool")
 		return
@@ -56,7 +57,7 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 	if there, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		d.compareClock("worker "+w.URL, there.Add(time.Second/2)) // it is in whole seconds
 	}
-	models, err := c.models(ctx)
+	models, err := c.Models(ctx)
 	if err != nil {
 		d.say("worker", w.URL, err, "see what listens there")
 		return
@@ -78,7 +79,7 @@ var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naï
 
 // compareTokens has a worker tokenize the same as we do. A worker that cannot is
 // not wrong: foreign engines differ.
-func (d *doctor) compareTokens(ctx context.Context, c *client, where string, m *gateway.Served) {
+func (d *doctor) compareTokens(ctx context.Context, c *remote.Client, where string, m *gateway.Served) {
 	for _, text := range tokenTexts {
 		ours, err := m.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
 		if err != nil {
@@ -106,7 +107,7 @@ var templateTalk = []token.Message{{Role: "system", Content: "Be brief."}, {Role
 // compareTemplate has a worker render the same conversation as we do. Gateways
 // render for their workers; but who talks to such a worker himself, or puts
 // another gateway before it, is answered by another template than here.
-func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m *gateway.Served) {
+func (d *doctor) compareTemplate(ctx context.Context, c *remote.Client, where string, m *gateway.Served) {
 	if m.Template == nil {
 		return
 	}
@@ -118,9 +119,9 @@ func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m
 	if err != nil {
 		return
 	}
-	var talk []message
+	var talk []remote.Message
 	for _, said := range templateTalk {
-		talk = append(talk, message{said.Role, fmt.Sprint(said.Content)})
+		talk = append(talk, remote.Message{Role: said.Role, Content: fmt.Sprint(said.Content)})
 	}
 	theirs, err := tokenized(ctx, c, map[string]any{"model": m.ID, "messages": talk, "add_generation_prompt": true})
 	switch {
@@ -141,12 +142,12 @@ func (d *doctor) compareTemplate(ctx context.Context, c *client, where string, m
 	}
 }
 
-func tokenized(ctx context.Context, c *client, body any) ([]parley.Token, error) {
+func tokenized(ctx context.Context, c *remote.Client, body any) ([]parley.Token, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.send(ctx, http.MethodPost, "/tokenize", text)
+	response, err := c.Send(ctx, http.MethodPost, "/tokenize", text)
 	if err != nil {
 		return nil, err
 	}
@@ -159,16 +160,16 @@ func tokenized(ctx context.Context, c *client, body any) ([]parley.Token, error)
 
 // examineServer asks a server that runs for its workers and their events.
 func (d *doctor) examineServer(ctx context.Context, url string) {
-	address, named := serverURL(url)
+	address, named := remote.URL(url)
 	if !named {
 		address = "http://" + d.settings.addr
 	}
-	c, err := newClient(address)
+	c, err := remote.New(address)
 	if err != nil {
 		d.say("server", address, err, "correct --url")
 		return
 	}
-	p, err := pictureOf(ctx, c)
+	p, err := remote.Picture(ctx, c)
 	switch {
 	case errors.Is(err, load.ErrNoServer) && !named:
 		d.warn("server", address, "no server is running there", "start it with parley serve, or name one with --url")
@@ -189,19 +190,19 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 }
 
 // examineEvents looks whether the server knows what its workers hold.
-func (d *doctor) examineEvents(ctx context.Context, c *client) {
-	text, err := c.get(ctx, "/metrics")
+func (d *doctor) examineEvents(ctx context.Context, c *remote.Client) {
+	text, err := c.Get(ctx, "/metrics")
 	if err != nil {
 		d.warn("events", "", "cannot read its metrics: "+err.Error(), "set PARLEY_API_KEY to an admin key")
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		m, ok := parseMetric(line)
-		if !ok || m.name != "parley_fleet_index_degraded" {
+		m, ok := remote.ParseMetric(line)
+		if !ok || m.Name != "parley_fleet_index_degraded" {
 			continue
 		}
-		worker := label(line[strings.Index(line, "{")+1:], "worker")
-		if m.value > 0 {
+		worker := remote.Label(line[strings.Index(line, "{")+1:], "worker")
+		if m.Value > 0 {
 			d.warn("events", worker, "cache events were lost, so routing to it is approximate",
 				"check that its events socket is reachable; the gateway requests a snapshot by itself")
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/admin"
 )
 
@@ -176,7 +177,7 @@ func (r *drillRig) phase(ctx context.Context, name string, asks []drillAsk) *dri
 
 // observe keeps the worst of what the server says of itself.
 func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
-	now, err := pictureOf(ctx, r.client)
+	now, err := remote.Picture(ctx, r.Client)
 	if err != nil {
 		return // it is busy, or gone: the requests show that
 	}
@@ -194,8 +195,8 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 // insist sends a request, again if it is turned away, and counts what came.
 func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
 	// strings and numbers
-	body, _ := json.Marshal(map[string]any{"messages": []message{{"user", a.prompt}}, "max_tokens": a.tokens,
-		"ignore_eos": true, "temperature": 0})
+	body, _ := json.Marshal(map[string]any{"messages": []remote.Message{{Role: "user", Content: a.prompt}},
+		"max_tokens": a.tokens, "ignore_eos": true, "temperature": 0})
 	for try := 0; ; try++ {
 		status := r.once(ctx, body, try)
 		switch {
@@ -218,13 +219,13 @@ func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
 
 // once returns the status of one try, 0 if none came.
 func (r *drillRig) once(ctx context.Context, body []byte, try int) int {
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.root+"/v1/chat/completions", bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Root+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return 0
 	}
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("X-Stainless-Retry-Count", fmt.Sprint(try))
-	response, err := r.http.Do(q)
+	response, err := r.HTTP.Do(q)
 	if err != nil {
 		return 0
 	}

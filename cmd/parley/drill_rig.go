@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/supervise"
 )
 
@@ -24,7 +25,7 @@ type drillPlan struct {
 
 // A drillRig is a gateway to be harmed, its workers, and what is measured.
 type drillRig struct {
-	*client
+	*remote.Client
 	report  drillReport
 	pause   time.Duration
 	workers []*drillWorker
@@ -34,7 +35,7 @@ type drillRig struct {
 // A drillWorker is a worker of a drill's own.
 type drillWorker struct {
 	process *exec.Cmd
-	client  *client
+	client  *remote.Client
 	// killed is set by a drill that wants it dead.
 	killed bool
 }
@@ -52,11 +53,11 @@ func (d *drill) practise(ctx context.Context, plan drillPlan) (report *drillRepo
 			return nil, err
 		}
 	}
-	c, err := newClient("http://" + address)
+	c, err := remote.New("http://" + address)
 	if err != nil {
 		return nil, err
 	}
-	rig := &drillRig{client: c, pause: plan.pause, key: rand.Text(),
+	rig := &drillRig{Client: c, pause: plan.pause, key: rand.Text(),
 		report: drillReport{Drill: d.name, Workers: plan.workers, Held: true}}
 	front := append([]string{"serve", "--addr", address, "--data", filepath.Join(dir, "gateway"), "--model", "polly",
 		"--log-level", "error"}, d.flags...)
@@ -107,7 +108,7 @@ func (r *drillRig) startWorker(ctx context.Context, dir string, flags []string) 
 	if err != nil {
 		return "", err
 	}
-	c, err := newClient("http://" + address)
+	c, err := remote.New("http://" + address)
 	if err != nil {
 		return "", err
 	}
@@ -145,7 +146,7 @@ func (r *drillRig) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		if _, err := r.get(ctx, "/readyz"); err == nil && r.up(ctx) >= len(r.workers) {
+		if _, err := r.Get(ctx, "/readyz"); err == nil && r.up(ctx) >= len(r.workers) {
 			return nil
 		}
 		select {
@@ -158,7 +159,7 @@ func (r *drillRig) awaitReady(ctx context.Context) error {
 
 // up counts the workers that the gateway sends work to.
 func (r *drillRig) up(ctx context.Context) (n int) {
-	now, err := pictureOf(ctx, r.client)
+	now, err := remote.Picture(ctx, r.Client)
 	if err != nil {
 		return 0
 	}
@@ -172,20 +173,20 @@ func (r *drillRig) up(ctx context.Context) (n int) {
 
 // counted adds up a counter of the gateway and of its workers.
 func (r *drillRig) counted(ctx context.Context, name string) (sum float64, err error) {
-	all := []*client{r.client}
+	all := []*remote.Client{r.Client}
 	for _, w := range r.workers {
 		if !w.killed {
 			all = append(all, w.client)
 		}
 	}
 	for _, c := range all {
-		text, err := c.get(ctx, "/metrics")
+		text, err := c.Get(ctx, "/metrics")
 		if err != nil {
 			return 0, err
 		}
-		for _, m := range parseMetrics(text) {
-			if m.name == name {
-				sum += m.value
+		for _, m := range remote.ParseMetrics(text) {
+			if m.Name == name {
+				sum += m.Value
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"parley/cli/remote"
 )
 
 // some returns n requests; each has a prompt of its own unless alike.
@@ -88,13 +90,13 @@ func (r *drillRig) busiest(ctx context.Context) (which int) {
 	which = -1
 	most := 0.
 	for i, w := range r.workers {
-		text, err := w.client.get(ctx, "/metrics")
+		text, err := w.client.Get(ctx, "/metrics")
 		if err != nil {
 			continue
 		}
-		for _, m := range parseMetrics(text) {
-			if m.name == "parley_engine_running" && m.value > most {
-				which, most = i, m.value
+		for _, m := range remote.ParseMetrics(text) {
+			if m.Name == "parley_engine_running" && m.Value > most {
+				which, most = i, m.Value
 			}
 		}
 	}

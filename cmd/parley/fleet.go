@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/fleet"
 	"parley/internal/term"
 )
@@ -31,9 +32,9 @@ gateway with workers on this machine to try it out. See docs/fleet.md.`,
 	return cmd
 }
 
-// standings asks a server for its workers.
-func (c *client) standings(ctx context.Context) ([]fleet.Standing, error) {
-	body, err := c.get(ctx, "/fleet/workers")
+// standingsOf asks a server for its workers.
+func standingsOf(ctx context.Context, c *remote.Client) ([]fleet.Standing, error) {
+	body, err := c.Get(ctx, "/fleet/workers")
 	if err != nil {
 		return nil, err
 	}
@@ -43,20 +44,20 @@ func (c *client) standings(ctx context.Context) ([]fleet.Standing, error) {
 func readStandings(body []byte) ([]fleet.Standing, error) {
 	var list struct{ Data []fleet.Standing }
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoFleet, err)
+		return nil, fmt.Errorf("%w: %w", remote.ErrNoFleet, err)
 	}
 	return list.Data, nil
 }
 
 // fleetClient is a client that shows the fleet's token.
-func (s *serverCommand) fleetClient() (*client, error) {
-	c, err := s.client()
+func fleetClient(s *remote.Command) (*remote.Client, error) {
+	c, err := s.Client()
 	if err != nil {
 		return nil, err
 	}
-	c.ofFleet = true
+	c.OfFleet = true
 	if token := os.Getenv("PARLEY_FLEET_OPERATE_TOKEN"); token != "" {
-		c.key = token
+		c.Key = token
 	}
 	return c, nil
 }
@@ -65,7 +66,7 @@ const fleetTokenHelp = "\n\nIf the server has keys, set PARLEY_API_KEY to an adm
 	"or\nPARLEY_FLEET_OPERATE_TOKEN to its --fleet-operate-token."
 
 func newFleetStatus() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -76,41 +77,41 @@ func newFleetStatus() *cobra.Command {
 			"parley fleet status --watch",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.fleetClient()
+			c, err := fleetClient(s)
 			if err != nil {
 				return err
 			}
 			if watch {
 				return watchFleet(cmd.Context(), c, cmd.OutOrStdout(), "")
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
-			workers, err := c.standings(ctx)
+			workers, err := standingsOf(ctx, c)
 			switch {
 			case err != nil:
-				return startHint(err)
-			case s.asJSON:
+				return remote.StartHint(err)
+			case s.JSON:
 				return cli.PrintJSON(cmd.OutOrStdout(), workers)
 			}
 			return printStandings(cmd.OutOrStdout(), workers)
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second, until Ctrl-C")
 	return cmd
 }
 
 // watchFleet prints the table repeatedly, on a terminal in place, with word below it.
-func watchFleet(ctx context.Context, c *client, out io.Writer, word string) error {
+func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word string) error {
 	file, isFile := out.(*os.File)
 	onScreen := isFile && term.IsTerminal(file)
 	for {
-		workers, err := c.standings(ctx)
+		workers, err := standingsOf(ctx, c)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return startHint(err)
+			return remote.StartHint(err)
 		}
 		if onScreen {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
@@ -167,19 +168,19 @@ func shareText(part, whole uint64) string {
 }
 
 // tellFleet has the server do something, and prints its workers then.
-func (s *serverCommand) tellFleet(cmd *cobra.Command, path string) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+func tellFleet(s *remote.Command, cmd *cobra.Command, path string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 	defer cancel()
-	c, err := s.fleetClient()
+	c, err := fleetClient(s)
 	if err != nil {
 		return err
 	}
-	resp, err := c.send(ctx, http.MethodPost, path, []byte{})
+	resp, err := c.Send(ctx, http.MethodPost, path, []byte{})
 	if err != nil {
-		return startHint(err)
+		return remote.StartHint(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, documentBytesMax))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, remote.DocumentBytesMax))
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (s *serverCommand) tellFleet(cmd *cobra.Command, path string) error {
 	switch {
 	case err != nil:
 		return err
-	case s.asJSON:
+	case s.JSON:
 		return cli.PrintJSON(cmd.OutOrStdout(), workers)
 	}
 	return printStandings(cmd.OutOrStdout(), workers)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"parley/cli/remote"
 )
 
 // An order is something that a worker can be told through its server.
@@ -14,7 +16,7 @@ type order struct {
 }
 
 func (o order) command() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:     o.verb + " WORKER",
@@ -27,10 +29,10 @@ func (o order) command() *cobra.Command {
 			if o.waits && cmd.Flags().Changed("within") {
 				path += "?within=" + within.String()
 			}
-			return s.tellFleet(cmd, path)
+			return tellFleet(s, cmd, path)
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	if o.waits {
 		cmd.Flags().DurationVar(&within, "within", 0, "move answers that are not complete after `DURATION`")
 	}

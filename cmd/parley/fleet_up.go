@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/internal/supervise"
 	"parley/worker/host"
 )
@@ -123,12 +124,12 @@ const upAgain = 5 * time.Second
 
 // watch shows the fleet as soon as the gateway answers.
 func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
-	c, err := newClient("http://" + p.addr)
+	c, err := remote.New("http://" + p.addr)
 	if err != nil {
 		return err
 	}
 	for until := time.Now().Add(upMax); ; {
-		workers, err := c.standings(ctx)
+		workers, err := standingsOf(ctx, c)
 		if err == nil && len(workers) > 0 {
 			break
 		}
@@ -143,7 +144,7 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 	}
 	try := fmt.Sprintf(
 		"Chat with it on %s or with `parley chat --url http://%s`, or kill a worker mid-answer: kill -9 $(pgrep -f "+
-			"'parley worker' | head -1)\n", pageLink(c.root, "/"), p.addr)
+			"'parley worker' | head -1)\n", remote.PageLink(c.Root, "/"), p.addr)
 	if err := watchFleet(ctx, c, out, try); err != nil {
 		return err
 	}

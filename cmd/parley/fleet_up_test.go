@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/internal/supervise"
 )
 
@@ -96,7 +97,7 @@ func TestFleetUpWhereSomebodyIs(t *testing.T) {
 // want the fleet's token.
 func TestFleetStatusSaysWhatIsMissing(t *testing.T) {
 	alone := startServerIn(t, t.TempDir(), "--model", "polly-mini")
-	if _, err := invoke(t, "fleet", "status", "--url", alone.url); !errors.Is(err, errNoFleet) {
+	if _, err := invoke(t, "fleet", "status", "--url", alone.url); !errors.Is(err, remote.ErrNoFleet) {
 		t.Errorf("of a server without a fleet: %v", err)
 	}
 	data := t.TempDir()

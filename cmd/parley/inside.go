@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 
+	"parley/cli/remote"
 	"parley/gateway"
 	"parley/gateway/record"
 	"parley/worker/host"
@@ -25,7 +26,7 @@ type insideServer struct {
 
 // startInside loads models and returns a client of them. A model that is named
 // is the only one.
-func startInside(model string, from *folderCommand) (*insideServer, *client, error) {
+func startInside(model string, from *folderCommand) (*insideServer, *remote.Client, error) {
 	s, err := gather(from.data, os.LookupEnv, cmp.Or(from.config, os.Getenv("PARLEY_CONFIG")))
 	if err != nil {
 		return nil, nil, err
@@ -43,7 +44,7 @@ func startInside(model string, from *folderCommand) (*insideServer, *client, err
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	x.direct = &direct{handler: x.front}
-	return x, &client{root: "http://inside", http: &http.Client{Transport: x.direct}}, nil
+	return x, &remote.Client{Root: "http://inside", HTTP: &http.Client{Transport: x.direct}}, nil
 }
 
 // serves reports whether the settings name a model so.

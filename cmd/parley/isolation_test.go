@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/supervise"
 )
 
@@ -165,8 +166,8 @@ func (i *isolated) metric(name, label string) (sum float64) {
 		i.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(bodyOf(i.t, response))) {
-		if m, ok := parseMetric(strings.TrimSpace(line)); ok && m.name == name && strings.Contains(line, label) {
-			sum += m.value
+		if m, ok := remote.ParseMetric(strings.TrimSpace(line)); ok && m.Name == name && strings.Contains(line, label) {
+			sum += m.Value
 		}
 	}
 	return sum

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"time"
 
+	"parley/cli/remote"
 	"parley/gateway/audit"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -53,7 +54,7 @@ func (o *keyOptions) addFlags(f *pflag.FlagSet) {
 // with runs do where the flags say that keys are kept.
 func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
 	if o.url != "" {
-		c, err := newClient(o.url)
+		c, err := remote.New(o.url)
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (s *keyStore) remove(ctx context.Context, id string) error {
 }
 
 // A keyServer asks a running server.
-type keyServer struct{ *client }
+type keyServer struct{ *remote.Client }
 
 const keysPath = "/v1/organization/api_keys"
 
@@ -195,12 +196,12 @@ func (s *keyServer) call(ctx context.Context, method, path string, body, answer 
 			return err
 		}
 	}
-	resp, err := s.send(ctx, method, path, text)
+	resp, err := s.Send(ctx, method, path, text)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	return json.NewDecoder(io.LimitReader(resp.Body, documentBytesMax)).Decode(answer)
+	return json.NewDecoder(io.LimitReader(resp.Body, remote.DocumentBytesMax)).Decode(answer)
 }
 
 func (s *keyServer) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"parley/cli"
+	"parley/cli/remote"
+
+	"github.com/spf13/cobra"
 )
 
 // errNoToken says that there is no link, and why that may be.
@@ -14,7 +15,7 @@ var errNoToken = errors.New(
 	"no server without keys, started by this user, runs there: if the server has keys, sign in on its page with one")
 
 func newLink() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	var admin bool
 	cmd := &cobra.Command{
 		Use:   "link",
@@ -24,7 +25,7 @@ machine. "parley serve" prints the same link when it starts.`,
 		Example: "  parley link\n  parley link --admin\n  xdg-open $(parley link)",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client()
+			c, err := s.Client()
 			if err != nil {
 				return err
 			}
@@ -32,26 +33,18 @@ machine. "parley serve" prints the same link when it starts.`,
 			if admin {
 				path = "/admin"
 			}
-			link := pageLink(c.root, path)
-			if link == c.root+path {
-				return fmt.Errorf("%s: %w", c.root, errNoToken)
+			link := remote.PageLink(c.Root, path)
+			if link == c.Root+path {
+				return fmt.Errorf("%s: %w", c.Root, errNoToken)
 			}
-			if s.asJSON {
+			if s.JSON {
 				return cli.PrintJSON(cmd.OutOrStdout(), map[string]string{"url": link})
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), link)
 			return err
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	cmd.Flags().BoolVar(&admin, "admin", false, "print the link of the admin page")
 	return cmd
-}
-
-// pageLink is the address of a page, with the token of a server without keys.
-func pageLink(root, path string) string {
-	if token := localTokenOf(root); token != "" {
-		return root + path + "?token=" + token
-	}
-	return root + path
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway"
 	"parley/gateway/db"
 	"parley/gateway/tenant"
@@ -107,9 +108,9 @@ func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config,
 	if !open {
 		return link, func() {}
 	}
-	config.LocalToken = newLocalToken()
+	config.LocalToken = remote.NewLocalToken()
 	link.url = s.scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
-	file, forget, err := keepToken(addr, config.LocalToken)
+	file, forget, err := remote.KeepToken(addr, config.LocalToken)
 	if err != nil {
 		log.Warn("local token not stored: commands need it in PARLEY_API_KEY", "error", err)
 		return link, func() {}

@@ -5,38 +5,16 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/openai"
+
+	"github.com/spf13/cobra"
 )
 
-// askWait bounds how long a server may take to answer a command.
-const askWait = 10 * time.Second
-
-// A serverCommand is a command that asks a server and prints what it said.
-type serverCommand struct {
-	url    string
-	asJSON bool
-}
-
-// add gives a command the flags that all of them have.
-func (s *serverCommand) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print as JSON")
-	cmd.Long += "\n\n" + clientHelp
-}
-
-// client returns a client of the server that the flags name.
-func (s *serverCommand) client() (*client, error) {
-	address, _ := serverURL(s.url)
-	return newClient(address)
-}
-
 func newModels() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	var available bool
 	cmd := &cobra.Command{
 		Use:   "models",
@@ -51,25 +29,25 @@ tokens, and whether that fits this machine. The models in the model folder are s
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if available {
-				return printCatalogue(cmd.OutOrStdout(), s.asJSON)
+				return printCatalogue(cmd.OutOrStdout(), s.JSON)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
-			c, err := s.client()
+			c, err := s.Client()
 			if err != nil {
 				return err
 			}
-			models, err := c.models(ctx)
+			models, err := c.Models(ctx)
 			if err != nil {
-				return startHint(err)
+				return remote.StartHint(err)
 			}
-			if s.asJSON {
+			if s.JSON {
 				return cli.PrintJSON(cmd.OutOrStdout(), models)
 			}
 			return printModels(cmd.OutOrStdout(), models)
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	cmd.Flags().BoolVar(&available, "available", false,
 		"list the models of the catalogue that parley pull takes by name")
 	return cmd

@@ -1,23 +1,19 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"parley/cli"
-	"parley/internal/load"
+	"parley/cli/remote"
+
+	"github.com/spf13/cobra"
 )
 
 // A serverState is what a server does now, as ps prints it.
@@ -45,7 +41,7 @@ type modelState struct {
 const rateOver = time.Second
 
 func newPs() *cobra.Command {
-	s := &serverCommand{}
+	s := &remote.Command{}
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "Show the load of a server: requests, memory, speed",
@@ -57,9 +53,9 @@ The numbers come from GET /metrics, under vLLM's names, so this also works with 
 		Example: "  parley ps\n  parley ps --json | jq '.models[] | select(.waiting > 0)'\n  watch parley ps",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
-			c, err := s.client()
+			c, err := s.Client()
 			if err != nil {
 				return err
 			}
@@ -68,28 +64,20 @@ The numbers come from GET /metrics, under vLLM's names, so this also works with 
 			case errors.Is(err, context.Canceled):
 				return cli.ErrInterrupted
 			case err != nil:
-				return startHint(err)
-			case s.asJSON:
+				return remote.StartHint(err)
+			case s.JSON:
 				return cli.PrintJSON(cmd.OutOrStdout(), state)
 			}
 			return state.print(cmd.OutOrStdout())
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	return cmd
-}
-
-// startHint says what to do where no server answers.
-func startHint(err error) error {
-	if errors.Is(err, load.ErrNoServer) {
-		return fmt.Errorf("%w: start one with `parley serve`, or name another with --url", err)
-	}
-	return err
 }
 
 // observe asks a server what it does, and while it does anything counts its
 // tokens for a moment.
-func observe(ctx context.Context, c *client) (*serverState, error) {
+func observe(ctx context.Context, c *remote.Client) (*serverState, error) {
 	first, err := stateOf(ctx, c)
 	if err != nil || !slices.ContainsFunc(first.Models, func(m modelState) bool { return m.Running+m.Waiting > 0 }) {
 		return first, err
@@ -108,19 +96,19 @@ func observe(ctx context.Context, c *client) (*serverState, error) {
 	return second, nil
 }
 
-func stateOf(ctx context.Context, c *client) (*serverState, error) {
-	text, err := c.get(ctx, "/metrics")
+func stateOf(ctx context.Context, c *remote.Client) (*serverState, error) {
+	text, err := c.Get(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
-	metrics := parseMetrics(text)
-	s := &serverState{URL: c.root, Models: modelStates(metrics)}
+	metrics := remote.ParseMetrics(text)
+	s := &serverState{URL: c.Root, Models: modelStates(metrics)}
 	if len(s.Models) == 0 {
-		return nil, fmt.Errorf("%s/metrics has no metrics of models", c.root)
+		return nil, fmt.Errorf("%s/metrics has no metrics of models", c.Root)
 	}
 	for _, m := range metrics {
-		if m.name == "process_start_time_seconds" && m.value > 0 {
-			s.UptimeSeconds = math.Round(float64(time.Now().UnixMilli())/1000 - m.value)
+		if m.Name == "process_start_time_seconds" && m.Value > 0 {
+			s.UptimeSeconds = math.Round(float64(time.Now().UnixMilli())/1000 - m.Value)
 		}
 	}
 	return s, nil
@@ -156,112 +144,36 @@ func upText(seconds float64) string {
 	return ", up for " + (time.Duration(seconds) * time.Second).String()
 }
 
-// A metric is one line of what GET /metrics says.
-type metric struct {
-	name, model string
-	value       float64
-}
-
-// parseMetrics reads the text format of Prometheus. Lines that it does not
-// understand are left out: most are of no use here anyway.
-func parseMetrics(text []byte) (metrics []metric) {
-	scan := bufio.NewScanner(bytes.NewReader(text))
-	scan.Buffer(nil, documentBytesMax)
-	for scan.Scan() {
-		if m, ok := parseMetric(scan.Text()); ok {
-			metrics = append(metrics, m)
-		}
-	}
-	return metrics
-}
-
-func parseMetric(line string) (m metric, ok bool) {
-	end := strings.IndexAny(line, "{ ")
-	if end <= 0 || strings.HasPrefix(line, "#") {
-		return m, false
-	}
-	m.name = line[:end]
-	rest := line[end:]
-	if rest[0] == '{' {
-		closing := labelsEnd(rest)
-		if closing < 0 {
-			return m, false
-		}
-		m.model = label(rest[1:closing], "model_name")
-		rest = rest[closing+1:]
-	}
-	fields := strings.Fields(rest) // a time may follow the value
-	if len(fields) == 0 {
-		return m, false
-	}
-	value, err := strconv.ParseFloat(fields[0], 64)
-	m.value = value
-	return m, err == nil && !math.IsNaN(value) && !math.IsInf(value, 0)
-}
-
-// labelsEnd returns where the labels that text begins with end; braces within
-// quotation marks do not count.
-func labelsEnd(text string) int {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && quoted:
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == '}' && !quoted:
-			return i
-		}
-	}
-	return -1
-}
-
-// label returns the value of a label.
-func label(labels, name string) string {
-	for labels != "" {
-		key, rest, ok := strings.Cut(labels, "=")
-		quoted, err := strconv.QuotedPrefix(rest)
-		if !ok || err != nil {
-			return ""
-		}
-		if value, err := strconv.Unquote(quoted); err == nil && strings.TrimSpace(key) == name {
-			return value
-		}
-		labels = strings.TrimLeft(rest[len(quoted):], ", ")
-	}
-	return ""
-}
-
 // modelStates puts together what the metrics say of each model, in the order in
 // which they name them.
-func modelStates(metrics []metric) (states []modelState) {
+func modelStates(metrics []remote.Metric) (states []modelState) {
 	at := map[string]int{}
 	asked := map[string]float64{}
 	hits := map[string]float64{}
 	for _, m := range metrics {
-		if m.model == "" {
+		if m.Model == "" {
 			continue
 		}
-		i, known := at[m.model]
+		i, known := at[m.Model]
 		if !known {
 			i = len(states)
-			at[m.model] = i
-			states = append(states, modelState{Model: m.model})
+			at[m.Model] = i
+			states = append(states, modelState{Model: m.Model})
 		}
 		s := &states[i]
-		switch m.name {
+		switch m.Name {
 		case "vllm:num_requests_running":
-			s.Running += int(m.value)
+			s.Running += int(m.Value)
 		case "vllm:num_requests_waiting":
-			s.Waiting += int(m.value)
+			s.Waiting += int(m.Value)
 		case "vllm:kv_cache_usage_perc":
-			s.KVUsed = max(s.KVUsed, m.value)
+			s.KVUsed = max(s.KVUsed, m.Value)
 		case "vllm:time_to_first_token_seconds_count", "vllm:inter_token_latency_seconds_count":
-			s.tokens += m.value
+			s.tokens += m.Value
 		case "vllm:prefix_cache_queries_total":
-			asked[m.model] += m.value
+			asked[m.Model] += m.Value
 		case "vllm:prefix_cache_hits_total":
-			hits[m.model] += m.value
+			hits[m.Model] += m.Value
 		}
 	}
 	for i := range states {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/load"
 )
 
@@ -28,7 +29,7 @@ process_start_time_seconds 1.7e+09
 broken{
 vllm:num_requests_running{model_name="two"} NaN
 `
-	states := modelStates(parseMetrics([]byte(text)))
+	states := modelStates(remote.ParseMetrics([]byte(text)))
 	if len(states) != 2 || states[0].Model != `a/b:"1"}` || states[0].Running != 2 || states[0].Waiting != 3 {
 		t.Fatalf("%+v", states)
 	}
@@ -45,7 +46,7 @@ vllm:num_requests_running{model_name="two"} NaN
 
 func FuzzMetrics(f *testing.F) {
 	f.Add("a{model_name=\"x\\\"\",b=\"}\"} 1 2\n")
-	f.Fuzz(func(t *testing.T, text string) { modelStates(parseMetrics([]byte(text))) })
+	f.Fuzz(func(t *testing.T, text string) { modelStates(remote.ParseMetrics([]byte(text))) })
 }
 
 // told runs the program and returns what it printed.

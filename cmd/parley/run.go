@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/cli/remote"
 	"parley/internal/builtin"
 	"parley/model/store"
 )
@@ -33,7 +34,7 @@ model itself.
 		ValidArgsFunction: completeCatalogue,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+defaultURL+", or PARLEY_URL)")
+	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+remote.DefaultURL+", or PARLEY_URL)")
 	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
 	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, as in parley chat; repeatable")
 	flags.StringVar(&f.think, "think", "", "let the model think before it answers: `on|off` (default: as it does)")
@@ -97,7 +98,7 @@ func (c *chat) awaitModel(ctx context.Context, model string, pulled bool) error 
 			return fmt.Errorf("%w. The server serves another folder of models, or was started with --model: "+
 				"give --url another server, or stop it", err)
 		}
-		if c.models, err = c.client.models(bounded); err != nil && bounded.Err() == nil {
+		if c.models, err = c.client.Models(bounded); err != nil && bounded.Err() == nil {
 			return err
 		}
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"parley/cli/remote"
 	"parley/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv("TEST_DEFAULT_URL"); address != "" {
-		defaultURL = address
+		remote.DefaultURL = address
 	}
 	if os.Getenv("TEST_RUNTIME_DIR") == "" { // this is the test, and not a program that it runs
 		dir, err := os.MkdirTemp("", "parley-run-")
@@ -35,7 +36,8 @@ type ownersTransport struct{}
 
 // RoundTrip sends a request.
 func (ownersTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if token := localTokenOf(r.URL.Scheme + "://" + r.URL.Host); token != "" && r.Header.Get("Authorization") == "" {
+	if token := remote.LocalTokenOf(r.URL.Scheme + "://" + r.URL.Host); token != "" &&
+		r.Header.Get("Authorization") == "" {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/supervise"
 )
 
@@ -149,11 +150,11 @@ func TestSecurityWithoutKeys(t *testing.T) {
 		"operate-token-0123456789")
 	owner := func(method, path, body string) string {
 		t.Helper()
-		c, err := newClient(s.url)
+		c, err := remote.New(s.url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := c.send(t.Context(), method, path, []byte(body))
+		response, err := c.Send(t.Context(), method, path, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,13 +268,13 @@ func TestSecurityWithKeys(t *testing.T) {
 func TestSecurityLocalToken(t *testing.T) {
 	one, two := startServerIn(t, t.TempDir(), "--model", "polly-mini"), startServerIn(t, t.TempDir(), "--model",
 		"polly-mini", "--log-format", "json")
-	first, second := localTokenOf(one.url), localTokenOf(two.url)
+	first, second := remote.LocalTokenOf(one.url), remote.LocalTokenOf(two.url)
 	if len(first) < 32 || first == second ||
-		localTokenOf(strings.Replace(one.url, "127.0.0.1", "localhost", 1)) != first {
+		remote.LocalTokenOf(strings.Replace(one.url, "127.0.0.1", "localhost", 1)) != first {
 		t.Errorf("the tokens are %q and %q", first, second)
 	}
 	port := one.url[strings.LastIndex(one.url, ":")+1:]
-	file := filepath.Join(tokenDirs()[0], tokenName("127.0.0.1", port))
+	file := filepath.Join(remote.TokenDirs()[0], remote.TokenName("127.0.0.1", port))
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v: %v", info, err)

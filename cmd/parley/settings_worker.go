@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/internal/local"
 )
 
@@ -186,7 +187,7 @@ func setAddress(field func(*settings) *string) func(*settings, string) error {
 }
 
 func setGateway(s *settings, text string) error {
-	if _, err := newClient(text); err != nil {
+	if _, err := remote.New(text); err != nil {
 		return err
 	}
 	s.worker.register = append(s.worker.register, text)
@@ -194,7 +195,7 @@ func setGateway(s *settings, text string) error {
 }
 
 func setAdvertise(s *settings, text string) error {
-	if _, err := newClient(text); err != nil {
+	if _, err := remote.New(text); err != nil {
 		return err
 	}
 	s.worker.advertise = text

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"parley/cli/remote"
 )
 
 // TestSleepingWorkers puts both workers of a gateway to sleep, one while it
@@ -52,11 +54,11 @@ func TestSleepingWorkers(t *testing.T) {
 // tell has the gateway do something to a worker.
 func (c *crew) tell(h *hand, verb string) {
 	c.t.Helper()
-	k, err := newClient(c.front.url)
+	k, err := remote.New(c.front.url)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	resp, err := k.send(c.t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/"+verb, []byte{})
+	resp, err := k.Send(c.t.Context(), http.MethodPost, "/fleet/workers/"+h.addr+"/"+verb, []byte{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

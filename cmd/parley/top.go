@@ -13,17 +13,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/admin"
 	"parley/internal/load"
 	"parley/internal/term"
+
+	"github.com/spf13/cobra"
 )
 
 // A topCommand shows what a server does, for as long as one looks.
 type topCommand struct {
-	serverCommand
+	remote.Command
 	once bool
 }
 
@@ -44,31 +45,31 @@ prints one snapshot per second, one per line.`,
 			return t.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	t.add(cmd)
+	t.Add(cmd)
 	cmd.Flags().BoolVar(&t.once, "once", false, "print one snapshot and exit")
 	return cmd
 }
 
 func (t *topCommand) run(ctx context.Context, out io.Writer) error {
-	c, err := t.client()
+	c, err := t.Client()
 	if err != nil {
 		return err
 	}
-	if t.once || !t.asJSON && !cli.IsTerminal(out) {
-		p, err := pictureOf(ctx, c)
+	if t.once || !t.JSON && !cli.IsTerminal(out) {
+		p, err := remote.Picture(ctx, c)
 		switch {
 		case err != nil:
-			return startHint(err)
-		case t.asJSON:
+			return remote.StartHint(err)
+		case t.JSON:
 			return cli.PrintJSON(out, p)
 		}
-		_, err = io.WriteString(out, drawTop(c.root, []*admin.Picture{p}, topWidth, false))
+		_, err = io.WriteString(out, drawTop(c.Root, []*admin.Picture{p}, topWidth, false))
 		return err
 	}
-	if t.asJSON {
+	if t.JSON {
 		lines := json.NewEncoder(out)
 		return interrupted(ctx,
-			startHint(followPictures(ctx, c, func(p *admin.Picture) error { return lines.Encode(p) })))
+			remote.StartHint(followPictures(ctx, c, func(p *admin.Picture) error { return lines.Encode(p) })))
 	}
 	return t.watch(ctx, c)
 }
@@ -81,24 +82,9 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// pictureOf asks what a server does now.
-func pictureOf(ctx context.Context, c *client) (*admin.Picture, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWait)
-	defer cancel()
-	body, err := c.get(ctx, "/admin/api/now")
-	if err != nil {
-		return nil, err
-	}
-	var p admin.Picture
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("%s is not a Parley server, or an old one: %w", c.root, err)
-	}
-	return &p, nil
-}
-
 // followPictures calls see for each picture of the live stream.
-func followPictures(ctx context.Context, c *client, see func(*admin.Picture) error) error {
-	response, err := c.send(ctx, http.MethodGet, "/admin/api/live", nil)
+func followPictures(ctx context.Context, c *remote.Client, see func(*admin.Picture) error) error {
+	response, err := c.Send(ctx, http.MethodGet, "/admin/api/live", nil)
 	if err != nil {
 		return err
 	}
@@ -119,16 +105,16 @@ func followPictures(ctx context.Context, c *client, see func(*admin.Picture) err
 }
 
 // watch draws pictures until q is pressed. When the connection is cut it tries again.
-func (t *topCommand) watch(ctx context.Context, c *client) error {
-	if _, err := pictureOf(ctx, c); err != nil {
-		return startHint(err) // before the screen is taken
+func (t *topCommand) watch(ctx context.Context, c *remote.Client) error {
+	if _, err := remote.Picture(ctx, c); err != nil {
+		return remote.StartHint(err) // before the screen is taken
 	}
 	device, err := term.OpenDevice(os.Stdin, os.Stdout)
 	if err != nil {
 		return fmt.Errorf("the keyboard: %w: use --once", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	screen := &topScreen{root: c.root}
+	screen := &topScreen{root: c.Root}
 	var following sync.WaitGroup
 	following.Go(func() { screen.follow(ctx, c, device.Wake) })
 	err = errors.Join(device.Edit(), screen.show(ctx, device))
@@ -150,7 +136,7 @@ type topScreen struct {
 }
 
 // follow takes pictures from the server until ctx ends, and calls changed after each.
-func (s *topScreen) follow(ctx context.Context, c *client, changed func()) {
+func (s *topScreen) follow(ctx context.Context, c *remote.Client, changed func()) {
 	defer changed() // ctx has ended
 	for ctx.Err() == nil {
 		err := followPictures(ctx, c, func(p *admin.Picture) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/cli/remote"
 	"parley/gateway/admin"
 )
 
@@ -45,7 +46,7 @@ func TestTopScreen(t *testing.T) {
 	if n := len(s.recent); n != topPictures {
 		t.Errorf("%d pictures are remembered", n)
 	}
-	s.lost(errCut)
+	s.lost(remote.ErrCut)
 	if text := s.text(80); !strings.Contains(text, "Retrying") || !strings.Contains(text, "97%") {
 		t.Errorf("the screen says\n%s", text)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/remote"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 )
@@ -40,7 +41,7 @@ type usageRow struct {
 var usageBy = map[string]string{"org": "project_id", "key": "api_key_id", "model": "model", "day": ""}
 
 type usageFlags struct {
-	serverCommand
+	remote.Command
 	by    string
 	days  int
 	asCSV bool
@@ -64,21 +65,21 @@ with an admin key all usage.`,
 				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by,
 					f.days, cli.ErrUsage)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), askWait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
-			c, err := f.client()
+			c, err := f.Client()
 			if err != nil {
 				return err
 			}
-			rows, err := c.usage(ctx, usageBy[f.by], f.days, time.Now())
+			rows, err := fetchUsage(ctx, c, usageBy[f.by], f.days, time.Now())
 			if err == nil && f.by == "key" {
-				err = c.nameKeys(ctx, rows)
+				err = nameKeys(ctx, c, rows)
 			}
 			if errors.Is(err, context.Canceled) {
 				return cli.ErrInterrupted
 			}
 			if err != nil {
-				return startHint(err)
+				return remote.StartHint(err)
 			}
 			return f.print(cmd.OutOrStdout(), rows)
 		},
@@ -86,21 +87,21 @@ with an admin key all usage.`,
 	cmd.Flags().StringVar(&f.by, "by", "model", "group by `org|key|model|day`")
 	cmd.Flags().IntVar(&f.days, "days", 30, "cover the last `DAYS` days, today included")
 	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print as CSV")
-	f.add(cmd)
+	f.Add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	return cmd
 }
 
-// usage asks the server for the sums of the last days. An empty group means by
+// fetchUsage asks the server for the sums of the last days. An empty group means by
 // day.
-func (c *client) usage(ctx context.Context, group string, days int, now time.Time) ([]usageRow, error) {
+func fetchUsage(ctx context.Context, c *remote.Client, group string, days int, now time.Time) ([]usageRow, error) {
 	today := now.UTC().Truncate(24 * time.Hour)
 	query := url.Values{"start_time": {strconv.FormatInt(today.AddDate(0, 0, 1-days).Unix(), 10)}, "limit": {"180"},
 		"bucket_width": {"1d"}, "format": {"csv"}}
 	if group != "" {
 		query.Set("group_by", group)
 	}
-	table, err := c.get(ctx, "/v1/organization/usage/completions?"+query.Encode())
+	table, err := c.Get(ctx, "/v1/organization/usage/completions?"+query.Encode())
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (c *client) usage(ctx context.Context, group string, days int, now time.Tim
 
 // nameKeys says in each row whose key it is. A key without the admin right
 // knows only itself; deleted keys have no name.
-func (c *client) nameKeys(ctx context.Context, rows []usageRow) error {
+func nameKeys(ctx context.Context, c *remote.Client, rows []usageRow) error {
 	var me struct {
 		Admin bool
 		Key   *tenant.KeyDocument
@@ -196,7 +197,7 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 		total.add(&rows[i])
 	}
 	switch {
-	case f.asJSON:
+	case f.JSON:
 		return cli.PrintJSON(out,
 			map[string]any{"object": "list", "by": f.by, "days": f.days, "data": rows, "total": total})
 	case f.asCSV:

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"crypto/rand"
@@ -20,34 +20,34 @@ import (
 // commands of the same user of the system, who read it from a file that no other user
 // can read.
 
-// newLocalToken makes a token of 130 random bits.
-func newLocalToken() string { return "local-" + rand.Text() }
+// NewLocalToken makes a token of 130 random bits.
+func NewLocalToken() string { return "local-" + rand.Text() }
 
-// tokenDirs are where token files are looked for, the best place first. The place does
+// TokenDirs are where token files are looked for, the best place first. The place does
 // not depend on --data, so that a command finds the token of any server of its user.
-func tokenDirs() (dirs []string) {
+func TokenDirs() (dirs []string) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		dirs = append(dirs, filepath.Join(dir, "parley"))
 	}
 	return append(dirs, filepath.Join(cli.DataDir(), "run"))
 }
 
-// tokenName names the file with the token of the server at an address, which is that of
+// TokenName names the file with the token of the server at an address, which is that of
 // one server at a time.
-func tokenName(host, port string) string {
+func TokenName(host, port string) string {
 	return strings.NewReplacer(":", "_", "%", "_").Replace(host) + "_" + port + ".token"
 }
 
-// keepToken writes the token of the server at an address into a file that only this
+// KeepToken writes the token of the server at an address into a file that only this
 // user can read. The caller must call remove when the server ends.
-func keepToken(addr net.Addr, token string) (file string, remove func(), err error) {
+func KeepToken(addr net.Addr, token string) (file string, remove func(), err error) {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return "", nil, err
 	}
 	var problems []error
-	for _, dir := range tokenDirs() {
-		file = filepath.Join(dir, tokenName(host, port))
+	for _, dir := range TokenDirs() {
+		file = filepath.Join(dir, TokenName(host, port))
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
 			err = cli.WritePrivate(file, func(w io.Writer) error { _, err := fmt.Fprintln(w, token); return err })
@@ -69,9 +69,9 @@ func removeToken(file, token string) {
 	}
 }
 
-// localTokenOf returns the token of the server at an address of this machine, as its
+// LocalTokenOf returns the token of the server at an address of this machine, as its
 // file has it; empty if there is none.
-func localTokenOf(root string) string {
+func LocalTokenOf(root string) string {
 	u, err := url.Parse(root)
 	if err != nil || !local.IsName(u.Host) {
 		return ""
@@ -83,12 +83,20 @@ func localTokenOf(root string) string {
 	if !local.IsLoopback(u.Host) {
 		hosts = []string{"127.0.0.1", "::1"}
 	}
-	for _, dir := range tokenDirs() {
+	for _, dir := range TokenDirs() {
 		for _, host := range hosts {
-			if text, err := os.ReadFile(filepath.Join(dir, tokenName(host, port))); err == nil {
+			if text, err := os.ReadFile(filepath.Join(dir, TokenName(host, port))); err == nil {
 				return strings.TrimSpace(string(text))
 			}
 		}
 	}
 	return ""
+}
+
+// PageLink is the address of a page, with the token of a server without keys.
+func PageLink(root, path string) string {
+	if token := LocalTokenOf(root); token != "" {
+		return root + path + "?token=" + token
+	}
+	return root + path
 }
