@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -22,7 +23,7 @@ func (c *call) aside(ctx context.Context, what string) *call {
 }
 
 // ask has the model do what task says with a text, in at most so many tokens.
-func (c *call) ask(m *model, task, text string, maxTokens int) (string, parley.Usage, error) {
+func (c *call) ask(m *models.Model, task, text string, maxTokens int) (string, parley.Usage, error) {
 	request := &openai.ChatRequest{OpenTurn: true, Messages: []openai.Message{
 		{Role: "system", Content: task, HasContent: true}, {Role: "user", Content: text, HasContent: true},
 	}}
@@ -70,7 +71,7 @@ func (t *turn) titleLater() {
 
 // title names a conversation that began with what was asked, and of which text
 // is an excerpt.
-func (g *Gateway) title(alone *call, m *model, owner convo.Owner, id, asked, text string) error {
+func (g *Gateway) title(alone *call, m *models.Model, owner convo.Owner, id, asked, text string) error {
 	c := alone.aside(alone.Request.Context(), "title")
 	var said string
 	var err error

@@ -14,6 +14,7 @@ import (
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 )
 
@@ -69,7 +70,7 @@ func (g *Gateway) accountsOf(who *tenant.Identity) (accounts []limit.Account) {
 
 // reserve takes what jobs may use of the caller's limits of tokens and money before
 // anything is computed for them, or refuses. The caller must close the bill.
-func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
+func (c *call) reserve(m *models.Model, jobs []*parley.Request) (*bill, error) {
 	g := c.gateway
 	begun := g.config.Now()
 	defer c.Record.Took(ledger.Limits, begun)
@@ -85,7 +86,7 @@ func (c *call) reserve(m *model, jobs []*parley.Request) (*bill, error) {
 	}
 	b.hold = limit.Hold{ID: b.id, Group: who.Organization, Accounts: accounts, Use: useOf(m, jobs, accounts)}
 	if b.step = b.hold.Use.Output; b.step > 0 && !c.Record.Background && !jobs[0].Embed {
-		b.estimate = m.answers
+		b.estimate = m.Answers
 		b.step = b.estimate.Tokens(b.step)
 		b.hold.Use.Output = b.step
 	}
@@ -129,7 +130,7 @@ func (b *bill) grow(tokens int64) bool {
 
 // useOf is the most that jobs can come to use. Where a client named no length,
 // the answer is held to what its limits have at most.
-func useOf(m *model, jobs []*parley.Request, accounts []limit.Account) limit.Use {
+func useOf(m *models.Model, jobs []*parley.Request, accounts []limit.Account) limit.Use {
 	var use limit.Use
 	for _, job := range jobs {
 		use.Input += int64(len(job.Prompt))

@@ -24,6 +24,7 @@ import (
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 	"parley/internal/testkit"
 )
@@ -231,7 +232,7 @@ func TestBrokenBeginningIsSettled(t *testing.T) {
 	book := &breakingBook{Book: limit.NewMemory(time.Now)}
 	s := start(t, &worker{script: speak(t, "Hello there", 0)}, func(c *Config) { c.Limits = book })
 	s.limited(limit.Limits{ConcurrentRequests: 1})
-	m := s.gateway.served()[0]
+	m := s.gateway.models.All()[0]
 	whole := m.Tokenizer
 	book.then = func() { m.Tokenizer = nil }
 	if status, body := s.chat(""); status != 500 {
@@ -452,7 +453,9 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 			t.Fatal(err)
 		}
 		g, err := New(
-			Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
+			Config{
+				Models: []models.Config{{
+					ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
 				Log: slog.New(slog.DiscardHandler), Limits: book, Share: infer.Sharing{Off: true},
 				Admission: infer.Admission{Off: true}})
 		if err != nil {

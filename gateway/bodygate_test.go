@@ -93,8 +93,8 @@ func TestTextIsRefusedByItsBytes(t *testing.T) { synctest.Test(t, testRefusedByB
 
 func testRefusedByBytes(t *testing.T) {
 	s := start(t, &worker{script: speak(t, "Hello", 0)})
-	m := s.gateway.served()[0]
-	text := strings.Repeat("a@b.de ", (m.ContextTokens+2)*m.bytesPerToken()/7+1)
+	m := s.gateway.models.All()[0]
+	text := strings.Repeat("a@b.de ", (m.ContextTokens+2)*m.BytesPerToken()/7+1)
 	model := `{"model":"` + modelID + `",`
 	bodies := map[string]string{
 		"/v1/chat/completions":      model + `"messages":[{"role":"user","content":"` + text + `"}]}`,

@@ -6,6 +6,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -51,47 +52,47 @@ func (g *Gateway) chat(c *call) error {
 // the worker generate what the format and the tools allow. Every endpoint at
 // which people talk with a model comes by here, in its own shape. The caller
 // must call stop.
-func (c *call) converse(m *model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
+func (c *call) converse(m *models.Model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
 	c.Record.SetModel(m.ID)
-	if err := m.checkChat(request); err != nil {
+	if err := m.CheckChat(request); err != nil {
 		return nil, nil, err
 	}
 	if err := c.screenChat(m, request); err != nil {
 		return nil, nil, err
 	}
 	begun := c.gateway.config.Now()
-	prompt, thinking, err := m.renderChat(request, begun)
+	prompt, thinking, err := m.Render(request)
 	c.Record.Took(ledger.Tokenize, begun)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := request.CheckVocab(m.vocabTokens); err != nil {
+	if err := request.CheckVocab(m.VocabTokens); err != nil {
 		return nil, nil, err
 	}
 	if prompt, err = c.capped(m, request, prompt); err != nil {
 		return nil, nil, err
 	}
-	maxTokens, err := m.outputTokens("messages", len(prompt), &request.Generation)
+	maxTokens, err := m.OutputTokens("messages", len(prompt), &request.Generation)
 	if err != nil {
 		return nil, nil, err
 	}
 	job := c.newJob(m, &request.Generation, prompt)
-	job.MaxTokens, job.Turns = maxTokens, turnsSaid(request)
+	job.MaxTokens, job.Turns = maxTokens, models.Turns(request)
 	if len(request.Messages) > 0 {
 		c.public = c.gateway.pipeline.IsPublicPrompt(request.Messages[0].Content)
 	}
 	job.Progress = request.Progress
-	held := m.tools.Constrain(request, thinking)
+	held := m.Tools.Constrain(request, thinking)
 	job.Grammar, job.Terms = held.Grammar, answer.TermsOf(request)
 	c.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
-	return c.generate(m, []*parley.Request{job}, &held, false, m.tools.Readers(request, thinking))
+	return c.generate(m, []*parley.Request{job}, &held, false, m.Tools.Readers(request, thinking))
 }
 
 // A chatShape makes chat answers: whole ones and the chunks of streams.
 type chatShape struct {
 	call     *call
 	chunk    openai.ChatChunk
-	model    *model
+	model    *models.Model
 	logprobs bool
 	// counting chunks say how many tokens there are by now, after a prompt of
 	// promptTokens.
@@ -103,7 +104,7 @@ type chatShape struct {
 	first    openai.EncodedJSON
 }
 
-func newChatShape(c *call, m *model, g *openai.Generation) *chatShape {
+func newChatShape(c *call, m *models.Model, g *openai.Generation) *chatShape {
 	s := &chatShape{
 		call:         c,
 		model:        m,
@@ -232,7 +233,7 @@ func (s *chatShape) listed(tokens []answer.ShownToken) *openai.ChatLogprobs {
 	}
 	list := &openai.ChatLogprobs{Content: []openai.TokenLogprob{}}
 	for _, t := range tokens {
-		list.Content = append(list.Content, s.model.tokenLogprob(t.Logprob))
+		list.Content = append(list.Content, s.model.TokenLogprob(t.Logprob))
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -29,10 +30,10 @@ func (g *Gateway) completions(c *call) error {
 		return err
 	}
 	c.Record.SetModel(model.ID)
-	if err := request.CheckVocab(model.vocabTokens); err != nil {
+	if err := request.CheckVocab(model.VocabTokens); err != nil {
 		return err
 	}
-	if err := model.checkPrompts(request.Prompts, request.Gap, request.Sinks); err != nil {
+	if err := model.CheckPrompts(request.Prompts, request.Gap, request.Sinks); err != nil {
 		return err
 	}
 	if err := c.screenCompletion(model, request); err != nil {
@@ -70,17 +71,17 @@ func (g *Gateway) completions(c *call) error {
 }
 
 // completionJobs makes one request for each prompt.
-func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*parley.Request, error) {
+func completionJobs(c *call, m *models.Model, request *openai.CompletionRequest) ([]*parley.Request, error) {
 	var jobs []*parley.Request
 	for _, p := range request.Prompts {
-		prompt, err := m.encodeBefore(p, request.Gap)
+		prompt, err := m.EncodeBefore(p, request.Gap)
 		if err != nil {
 			return nil, err
 		}
 		if err := c.cappedPlain("prompt", len(prompt)); err != nil {
 			return nil, err
 		}
-		maxTokens, err := m.outputTokens("prompt", len(prompt), &request.Generation)
+		maxTokens, err := m.OutputTokens("prompt", len(prompt), &request.Generation)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +90,7 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 		job.Choices = request.BestOf
 		job.Logprobs = request.Logprobs || request.BestOf > request.Choices
 		job.PromptLogprobs = request.Logprobs && request.Echo
-		m.prepareGap(job, request.Gap)
+		m.PrepareGap(job, request.Gap)
 		jobs = append(jobs, job)
 	}
 	return jobs, nil
@@ -99,14 +100,16 @@ func completionJobs(c *call, m *model, request *openai.CompletionRequest) ([]*pa
 type completionShape struct {
 	call    *call
 	chunk   openai.CompletionResponse
-	model   *model
+	model   *models.Model
 	request *openai.CompletionRequest
 	answer  *answer.Answer
 	// echoes are the texts that go before each prompt's continuations.
 	echoes []string
 }
 
-func newCompletionShape(c *call, m *model, request *openai.CompletionRequest, a *answer.Answer) *completionShape {
+func newCompletionShape(
+	c *call, m *models.Model, request *openai.CompletionRequest, a *answer.Answer,
+) *completionShape {
 	s := &completionShape{
 		call:    c,
 		model:   m,
@@ -232,7 +235,7 @@ func (s *completionShape) echoLogprobs(prompt int) *openai.CompletionLogprobs {
 	offset := 0
 	for i, id := range s.answer.Prompts[prompt].Tokens {
 		if i == 0 || i > len(known) {
-			list.Tokens = append(list.Tokens, s.model.tokenText(id))
+			list.Tokens = append(list.Tokens, s.model.TokenText(id))
 			list.TokenLogprobs = append(list.TokenLogprobs, nil)
 			list.TopLogprobs = append(list.TopLogprobs, nil)
 			list.TextOffset = append(list.TextOffset, offset)
@@ -241,7 +244,7 @@ func (s *completionShape) echoLogprobs(prompt int) *openai.CompletionLogprobs {
 			l.Token = id
 			s.listOne(list, l, offset)
 		}
-		if i > 0 || strings.HasPrefix(s.echoes[prompt], s.model.tokenText(id)) || !s.model.Tokenizer.IsSpecial(id) {
+		if i > 0 || strings.HasPrefix(s.echoes[prompt], s.model.TokenText(id)) || !s.model.Tokenizer.IsSpecial(id) {
 			offset += utf8.RuneCountInString(decoder.Push(id)) // a token that only begins the sequence has no text
 		}
 	}
@@ -263,10 +266,10 @@ func (s *completionShape) listOne(list *openai.CompletionLogprobs, l parley.Logp
 	chosen := openai.LogprobOf(l.Logprob)
 	top := make(map[string]float64, len(l.Top)+1)
 	for _, alternative := range l.Top[:min(len(l.Top), s.request.TopLogprobs)] {
-		top[s.model.tokenText(alternative.Token)] = openai.LogprobOf(alternative.Logprob)
+		top[s.model.TokenText(alternative.Token)] = openai.LogprobOf(alternative.Logprob)
 	}
-	top[s.model.tokenText(l.Token)] = chosen
-	list.Tokens = append(list.Tokens, s.model.tokenText(l.Token))
+	top[s.model.TokenText(l.Token)] = chosen
+	list.Tokens = append(list.Tokens, s.model.TokenText(l.Token))
 	list.TokenLogprobs = append(list.TokenLogprobs, &chosen)
 	list.TopLogprobs = append(list.TopLogprobs, top)
 	list.TextOffset = append(list.TextOffset, offset)

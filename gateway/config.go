@@ -16,12 +16,12 @@ import (
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/otlp"
 	"parley/gateway/record"
 	"parley/gateway/runs"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
-	"parley/token"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -30,7 +30,7 @@ import (
 // works, except that at least one model must be served.
 type Config struct {
 	// Models are what clients can ask for. At least one.
-	Models []Served
+	Models []models.Config
 	// Log receives one line per finished request; default: slog.Default().
 	Log *slog.Logger
 	// Now is the clock of answers and measurements; default: time.Now.
@@ -116,10 +116,10 @@ type Config struct {
 	// MetricsOpen lets everybody who reaches the server read GET /metrics.
 	MetricsOpen bool
 	// Aliases are other names for models.
-	Aliases map[string]Alias
+	Aliases map[string]models.Alias
 	// TierContexts say what conversations may hold, for each class of tenants; the
 	// zero value is [DefaultTierContexts].
-	TierContexts TierContexts
+	TierContexts models.TierContexts
 	// SaltKey keeps what is cached for one tenant from being found by another:
 	// salts are derived from it and the tenant's name. Servers that share workers
 	// need the same; default: a random one.
@@ -162,29 +162,6 @@ type Retention struct {
 	Ledger time.Duration
 }
 
-// A Served is one model as clients see it.
-type Served struct {
-	// ID is the name clients use and the one the worker knows. It may hold / and :.
-	ID string
-	// Worker computes the answers.
-	Worker parley.Worker
-	// Tokenizer belongs to the model's vocabulary.
-	Tokenizer *token.Tokenizer
-	// Template renders conversations; nil serves plain completions only.
-	Template *token.ChatTemplate
-	// ContextTokens bounds prompt and answer together; default: what the worker says.
-	ContextTokens int
-	// OwnedBy is shown in the list of models; default "parley".
-	OwnedBy string
-	// Created is shown in the list of models; default: when the gateway was made.
-	Created time.Time
-	// Demo marks a model that is too small for real work: titles of its conversations are
-	// taken from the first question, and pages say how to add a real one.
-	Demo bool
-	// Default makes this the model of requests that name none. At most one.
-	Default bool
-}
-
 const (
 	bodyBytesDefault = 16 << 20
 	bodyBytesLimit   = 1 << 30
@@ -219,38 +196,11 @@ func (c *Config) Validate() error {
 	if err := c.Admission.Validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	problems = append(problems, c.checkAliases(), c.objectives().Validate())
-	if c.TierContexts != (TierContexts{}) {
+	problems = append(problems, models.CheckAliases(c.Aliases, c.Models), c.objectives().Validate())
+	if c.TierContexts != (models.TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}
-	return errors.Join(append(problems, checkServed(c.Models))...)
-}
-
-func (m *Served) validate() error {
-	switch {
-	case m.ID == "":
-		return errors.New("the ID is empty")
-	case m.Worker == nil:
-		return errors.New("there is no Worker")
-	case m.Tokenizer == nil:
-		return errors.New("there is no Tokenizer")
-	case m.contextTokens() <= 0:
-		return errors.New("the context is unknown: set ContextTokens, or let the worker list the model")
-	}
-	return nil
-}
-
-// contextTokens returns the configured context or, where none is, the worker's.
-func (m *Served) contextTokens() int {
-	if m.ContextTokens != 0 {
-		return m.ContextTokens
-	}
-	for _, known := range m.Worker.Models() {
-		if known.ID == m.ID {
-			return known.ContextTokens
-		}
-	}
-	return 0
+	return errors.Join(append(problems, models.Check(c.Models))...)
 }
 
 // objectives returns what is promised to which requests.
@@ -277,7 +227,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.WriteWaitMax, writeWaitDefault)
 	c.Admission = c.Admission.WithDefaults()
 	c.Share = c.Share.WithDefaults()
-	setDefault(&c.TierContexts, DefaultTierContexts())
+	setDefault(&c.TierContexts, models.DefaultTierContexts())
 	setDefault(&c.SLO, parley.DefaultSLO())
 	setDefault(&c.Currency, "usd")
 	if c.Limits == nil {

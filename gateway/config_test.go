@@ -7,12 +7,13 @@ import (
 
 	"parley/gateway/exchange"
 	"parley/gateway/hijack"
+	"parley/gateway/models"
 )
 
 func TestConfigProblems(t *testing.T) {
 	config := Config{
 		KeepAlive: time.Minute, BodyBytesMax: -1, WriteWaitMax: -1,
-		Models: []Served{
+		Models: []models.Config{
 			{}, {ID: "a"}, {ID: "a", Worker: &worker{}, Default: true},
 			{ID: "b", Worker: &worker{}, Tokenizer: tinyTokenizer(), Default: true},
 		},

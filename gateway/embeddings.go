@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -31,10 +32,10 @@ func (g *Gateway) embeddings(c *call) error {
 		return err
 	}
 	c.Record.SetModel(model.ID)
-	if err := request.CheckVocab(model.vocabTokens); err != nil {
+	if err := request.CheckVocab(model.VocabTokens); err != nil {
 		return err
 	}
-	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
+	if err := model.CheckPrompts(request.Inputs, nil, 0); err != nil {
 		return err
 	}
 	if err := c.screenPrompts(model, "input", request.Inputs); err != nil {
@@ -64,13 +65,13 @@ func (g *Gateway) embeddings(c *call) error {
 // embeddingJobs makes one request for each input, none of which is longer than
 // the context. Special tokens that are written out in a text are text: an
 // embedding is of what stands there.
-func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request, error) {
+func embeddingJobs(c *call, m *models.Model, inputs []openai.Prompt) ([]*parley.Request, error) {
 	jobs := make([]*parley.Request, len(inputs))
 	for i, p := range inputs {
 		tokens := p.Tokens
 		if !p.IsTokens {
 			var err error
-			if tokens, err = m.encode(p.Param, p.Text, token.Options{AddSpecial: true}); err != nil {
+			if tokens, err = m.Encode(p.Param, p.Text, token.Options{AddSpecial: true}); err != nil {
 				return nil, err
 			}
 		}
@@ -89,7 +90,7 @@ func embeddingJobs(c *call, m *model, inputs []openai.Prompt) ([]*parley.Request
 
 // embed has the jobs computed and hands each vector to take, in the order in
 // which they come. The first error ends all.
-func (c *call) embed(m *model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
+func (c *call) embed(m *models.Model, jobs []*parley.Request, take func(job int, vector []float32) error) error {
 	ctx := c.Request.Context()
 	bill, err := c.reserve(m, jobs)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/models"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,7 +39,7 @@ func TestFIMWhole(t *testing.T) {
 			r.Prompt[len(r.Prompt)-1] != gap.Middle {
 			t.Errorf("asked for %v: special tokens in a file are text", r.Prompt)
 		}
-		if r.Retain != gapRetain || r.MaxTokens != 100-len(r.Prompt) || r.Sampling.Temperature != 0.2 ||
+		if r.Retain != models.GapRetain || r.MaxTokens != 100-len(r.Prompt) || r.Sampling.Temperature != 0.2 ||
 			!cmp.Equal(r.Stop.Tokens, gap.Ends) {
 			t.Errorf("asked for %+v", r)
 		}

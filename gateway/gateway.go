@@ -15,6 +15,7 @@ import (
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/ops"
 	"parley/gateway/record"
@@ -28,10 +29,9 @@ import (
 // [http.Handler] and safe for concurrent use.
 type Gateway struct {
 	config Config
-	// models is what is served now; changingModels is held while it changes.
-	models         atomic.Pointer[modelSet]
-	changingModels sync.Mutex
-	routes         routeTable
+	// models is what is served now.
+	models *models.Set
+	routes routeTable
 	// records makes the records of requests.
 	records *record.Recorder
 	// operators answers the routes of operators.
@@ -75,6 +75,7 @@ func New(config Config) (*Gateway, error) {
 		config:  config,
 		limits:  config.Limits,
 		sockets: newSocketSet(),
+		models:  models.NewSet(config.Now, config.Aliases, config.PublicPrompts),
 		exchanges: &exchange.Server{
 			BodyBytesMax:   config.BodyBytesMax,
 			BodyWaitMax:    config.BodyWaitMax,
@@ -103,9 +104,10 @@ func New(config Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
 	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry,
-		g.pipelines); err != nil {
+		g.models.Pipelines); err != nil {
 		return nil, err
 	}
+	g.models.Open(g.pipeline)
 	if err := g.SetModels(config.Models); err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func New(config Config) (*Gateway, error) {
 		WriteWaitMax: config.WriteWaitMax,
 		Models:       config.ModelAPI != nil,
 		Draining:     g.draining.Load,
-		Text:         g.textOf,
+		Text:         g.models.TextOf,
 		Quotas:       g.quotas,
 	}
 	g.addRoutes()
@@ -140,6 +142,11 @@ func New(config Config) (*Gateway, error) {
 // Observe reads the counters every few seconds until ctx ends, so that there is a
 // history to look back on.
 func (g *Gateway) Observe(ctx context.Context) { g.records.Observe(ctx) }
+
+// SetModels changes what is served, while requests run. Models that stay, with the same
+// ID and Worker, keep their queues; a request that runs with a model that goes is not
+// disturbed.
+func (g *Gateway) SetModels(list []models.Config) error { return g.models.Change(list) }
 
 // finish lets go of what a call holds, and completes its record.
 func (g *Gateway) finish(c *call) {

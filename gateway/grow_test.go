@@ -27,7 +27,7 @@ func TestAnswersReserveWhatTheyGrowTo(t *testing.T) {
 			return []string{"Authorization", "Bearer " + secret}
 		}
 		for range 3 { // the model's answers are known to be short
-			s.gateway.served()[0].answers.Learn(1)
+			s.gateway.models.All()[0].Answers.Learn(1)
 		}
 		roomy := key(600)
 		var wait sync.WaitGroup
@@ -61,10 +61,10 @@ func TestAnswersEndWhereTheirLimitDoes(t *testing.T) {
 		text := strings.Repeat(" a", 300)
 		tokens := len(tokensOf(t, text))
 		s, rig := startKeyed(t, &worker{script: speak(t, text, time.Millisecond)})
-		s.gateway.served()[0].ContextTokens = 4000
+		s.gateway.models.All()[0].ContextTokens = 4000
 		secret, _ := rig.key(tenant.NewKey{Organization: "acme",
 			Limits: limit.Limits{OutputTokensPerMinute: int64(tokens * 3 / 2)}})
-		s.gateway.served()[0].answers.Learn(1) // so that 256 are reserved at first
+		s.gateway.models.All()[0].Answers.Learn(1) // so that 256 are reserved at first
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		used, cut := 0, 0
@@ -113,7 +113,7 @@ func TestMessagesSpeakOfTheContextAsAnthropicDoes(t *testing.T) {
 			!strings.Contains(body, " + 200 > 100") {
 			t.Error(body)
 		}
-		s.gateway.served()[0].ContextTokens = 4000
+		s.gateway.models.All()[0].ContextTokens = 4000
 		for path, limits := range map[string]string{"/v1/messages": `"max_tokens":32000,`,
 			"/v1/chat/completions": `"max_completion_tokens":32000,`} {
 			if status, body := ask(path, limits, "Hi"); status != http.StatusOK {

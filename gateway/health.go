@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley"
+	"parley/gateway/models"
 )
 
 // A health is the answer of the probes.
@@ -25,7 +26,7 @@ func (g *Gateway) readyz(c *call) error {
 	switch {
 	case g.draining.Load():
 		return parley.Errorf(parley.Unavailable, "The server is shutting down.")
-	case !slices.ContainsFunc(g.served(), (*model).ready):
+	case !slices.ContainsFunc(g.models.All(), (*models.Model).Ready):
 		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
 	}
 	if full := g.config.StoreFull; full != nil && full() {
@@ -33,8 +34,4 @@ func (g *Gateway) readyz(c *call) error {
 			"models answer, but conversations, files and usage are not stored. Free space on that disk."})
 	}
 	return c.Reply(http.StatusOK, health{Status: "ready"})
-}
-
-func (m *model) ready() bool {
-	return slices.ContainsFunc(m.Worker.Models(), func(known parley.Model) bool { return known.ID == m.ID })
 }

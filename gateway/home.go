@@ -37,7 +37,7 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 		}
 		c.Identity = who
 	}
-	for _, m := range g.served() {
+	for _, m := range g.models.All() {
 		if c.Identity.MayUse(m.ID) {
 			names = append(names, m.ID)
 		}

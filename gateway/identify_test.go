@@ -18,6 +18,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 
 	"github.com/coder/websocket"
@@ -266,9 +267,9 @@ func TestModelsByTier(t *testing.T) {
 	s, rig := startGuarded(t, large, newStoreName(t), func(c *Config) {
 		mini := c.Models[0]
 		mini.ID, mini.Worker, c.Models[0].Default = "mini", small, true
-		mini.ContextTokens = c.Models[0].contextTokens()
+		mini.ContextTokens = c.Models[0].Context()
 		c.Models = append(c.Models, mini)
-		c.Aliases = map[string]Alias{"chat": {"mini", modelID, modelID}, "gpt-4.1": AliasOf(modelID),
+		c.Aliases = map[string]models.Alias{"chat": {"mini", modelID, modelID}, "gpt-4.1": models.AliasOf(modelID),
 			modelID: {parley.Free: "mini"}}
 	})
 	pro := parley.Pro

@@ -8,6 +8,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/exchange"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -62,7 +63,7 @@ func (g *Gateway) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	prompt, _, err := model.renderChat(&request.ChatRequest, g.config.Now())
+	prompt, _, err := model.Render(&request.ChatRequest)
 	if err != nil {
 		return err
 	}
@@ -72,14 +73,14 @@ func (g *Gateway) countTokens(c *call) error {
 // worthKeeping returns how many tokens of the prompt lie before the client's last
 // mark: as many as it shares with the conversation up to there. A template that
 // cannot render that much alone leaves it unknown, which is 0.
-func (c *call) worthKeeping(m *model, request *openai.MessagesRequest, prompt []parley.Token) int {
+func (c *call) worthKeeping(m *models.Model, request *openai.MessagesRequest, prompt []parley.Token) int {
 	if request.CacheAt <= 0 {
 		return 0
 	}
 	before := request.ChatRequest
 	before.Messages = before.Messages[:request.CacheAt]
 	before.OpenTurn, before.ContinueFinal = false, false
-	tokens, _, err := m.renderChat(&before, c.gateway.config.Now())
+	tokens, _, err := m.Render(&before)
 	if err != nil {
 		return 0
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"parley/gateway/models"
 )
 
 // Models come and go while requests run: a new one answers at once, one that goes ends
@@ -13,8 +15,8 @@ func TestModelsChangeWhileRequestsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := &worker{script: speak(t, "one two three four", time.Second)}
 		s := start(t, first)
-		before := s.gateway.served()[0]
-		second := Served{
+		before := s.gateway.models.All()[0]
+		second := models.Config{
 			ID:            "second",
 			Worker:        &worker{script: speak(t, "two", 0)},
 			Tokenizer:     tinyTokenizer(),
@@ -22,12 +24,12 @@ func TestModelsChangeWhileRequestsRun(t *testing.T) {
 			ContextTokens: 100,
 			Default:       true,
 		}
-		both := []Served{before.Served, second}
+		both := []models.Config{before.Config, second}
 		both[0].Default = false
 		if err := s.gateway.SetModels(both); err != nil {
 			t.Fatal(err)
 		}
-		if s.gateway.served()[0] != before {
+		if s.gateway.models.All()[0] != before {
 			t.Error("a model that stays has lost its queue")
 		}
 		said := make(chan string)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"parley/gateway/anthropic"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -12,12 +13,12 @@ import (
 // short timeouts.
 func (g *Gateway) listModels(c *call) error {
 	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
-	for _, name := range c.modelNames() {
+	for _, name := range g.models.Names(&c.Identity) {
 		m, err := c.model(name)
 		if err != nil {
 			return err
 		}
-		list.Data = append(list.Data, m.describe(name))
+		list.Data = append(list.Data, describe(m, name))
 	}
 	if c.speaksAnthropic() {
 		models := make([]anthropic.Model, len(list.Data))
@@ -42,11 +43,11 @@ func (g *Gateway) showModel(c *call) error {
 	if c.speaksAnthropic() {
 		return c.Reply(http.StatusOK, anthropic.NewModel(name, m.Created.Unix(), m.ContextTokens))
 	}
-	return c.Reply(http.StatusOK, m.describe(name))
+	return c.Reply(http.StatusOK, describe(m, name))
 }
 
 // describe shows a model under a name that it goes by.
-func (m *model) describe(name string) openai.Model {
+func describe(m *models.Model, name string) openai.Model {
 	shown := openai.Model{
 		ID:          name,
 		Object:      "model",

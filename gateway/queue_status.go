@@ -11,11 +11,11 @@ import (
 // caller may use. Who waits in other tiers than its own is for admins alone.
 func (g *Gateway) showQueue(c *call) error {
 	list := infer.QueueList{Object: "list", Data: []infer.Queue{}}
-	for _, m := range g.served() {
+	for _, m := range g.models.All() {
 		if !c.Identity.MayUse(m.ID) {
 			continue
 		}
-		shown := g.pipeline.QueuesOf(m.pipeline, c.Identity.Tier, c.Identity.Organization, c.Identity.Admin)
+		shown := g.pipeline.QueuesOf(m.Pipeline, c.Identity.Tier, c.Identity.Organization, c.Identity.Admin)
 		list.Data = append(list.Data, shown...)
 	}
 	return c.Reply(http.StatusOK, list)

@@ -14,6 +14,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 	"parley/internal/testkit"
@@ -177,8 +178,8 @@ func TestTierCapsHoldEverywhere(t *testing.T) {
 		open := func(policy convo.Policy) *server {
 			return start(t, w, func(c *Config) {
 				c.Models[0].ContextTokens = 4000
-				c.TierContexts = TierContexts{parley.Free: {policy, most}, parley.Pro: {convo.Drop, 0},
-					parley.Enterprise: {convo.Drop, 0}}
+				c.TierContexts = models.TierContexts{parley.Free: {Policy: policy, Tokens: most},
+					parley.Pro: {Policy: convo.Drop}, parley.Enterprise: {Policy: convo.Drop}}
 			})
 		}
 		as := func(s *server, tier parley.Class) {

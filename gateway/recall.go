@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
-	"slices"
-	"strings"
 
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/openai"
-	"parley/token"
 )
 
 // recall returns what was said before a response, oldest first, and puts the
@@ -141,79 +137,6 @@ func (g *Gateway) referred(ctx context.Context, owner convo.Owner, id string) (o
 		}
 		page.After = list.Last
 	}
-}
-
-// answerRoom is how much of the context is kept free for an answer of which no
-// length was asked for.
-func (m *model) answerRoom(request *openai.ChatRequest) int {
-	if request.MaxTokensParam != "" {
-		return request.MaxTokens
-	}
-	return min(1024, m.ContextTokens/4)
-}
-
-// fit decides which of the request's messages the model is shown: what fits its
-// context, and the cap of the caller's tier. What is refused for the context
-// alone is refused later, where all requests are. The sizes are
-// those of their texts, and what the template adds is shared out evenly.
-func (m *model) fit(c *call, policy convo.Policy, request *openai.ChatRequest, summaryTokens int) (convo.Fit, error) {
-	room := m.ContextTokens - m.answerRoom(request)
-	budget := convo.Budget{Tokens: c.tier().within(room), SummaryTokens: summaryTokens + summaryIntroTokens}
-	prompt, _, err := m.renderChat(request, c.gateway.config.Now())
-	capped, tokens := budget.Tokens < room, len(prompt)
-	if parley.CodeOf(err) == parley.ContextTooLong && policy != convo.Refuse && policy != "" {
-		err, tokens = nil, math.MaxInt32 // too long even to count
-	}
-	if err != nil || tokens <= budget.Tokens ||
-		!capped && (policy == convo.Refuse || policy == "" || request.Sinks > 0) {
-		return convo.Fit{Tokens: len(prompt)}, err
-	}
-	sizes, sum := make([]convo.MessageSize, len(request.Messages)), 0
-	for i := range request.Messages {
-		if sizes[i], err = m.sized(&request.Messages[i]); err != nil {
-			return convo.Fit{}, err
-		}
-		sum += sizes[i].Tokens
-	}
-	// The shares add up to the prompt's length, so that it grows with every turn
-	// and the cut never moves back.
-	overhead, n := max(0, len(prompt)-sum), len(sizes)
-	if prompt == nil {
-		overhead = turnTokens * n
-	}
-	for i := range sizes {
-		sizes[i].Tokens += overhead*(i+1)/n - overhead*i/n
-	}
-	return convo.FitContext(policy, sizes, budget)
-}
-
-// turnTokens is what a template is taken to add to a message where all of them are
-// too long to be rendered at once.
-const turnTokens = 8
-
-func (m *model) sized(message *openai.Message) (convo.MessageSize, error) {
-	var text strings.Builder
-	text.WriteString(message.Content + message.Reasoning)
-	for _, call := range message.ToolCalls {
-		text.WriteString(call.Name + call.Arguments)
-	}
-	if least := m.leastTokens(text.Len()); least > m.ContextTokens {
-		return convo.MessageSize{Role: message.Role, Tokens: least}, nil
-	}
-	tokens, err := m.encode("messages", text.String(), token.Options{})
-	return convo.MessageSize{Role: message.Role, Tokens: len(tokens)}, err
-}
-
-// without returns messages less those of the given indices, which are in
-// order.
-func without(messages []openai.Message, out []int) []openai.Message {
-	var kept []openai.Message
-	for i := range messages {
-		if _, left := slices.BinarySearch(out, i); !left {
-			kept = append(kept, messages[i])
-		}
-	}
-	return kept
 }
 
 // itemsOf returns the messages of a conversation as items.

@@ -11,6 +11,7 @@ import (
 	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -22,7 +23,7 @@ type reply struct {
 	gateway *Gateway
 	owner   convo.Owner
 	id      string
-	model   *model
+	model   *models.Model
 	request *openai.ResponseRequest
 	input   []openai.Item
 	log     *openai.ResponseLog
@@ -251,7 +252,7 @@ func (r *reply) logprobs(tokens []answer.ShownToken) (list []openai.TokenLogprob
 		return nil
 	}
 	for _, t := range tokens {
-		list = append(list, r.model.tokenLogprob(t.Logprob))
+		list = append(list, r.model.TokenLogprob(t.Logprob))
 	}
 	return list
 }

@@ -25,7 +25,7 @@ func (g *Gateway) rerank(c *call) error {
 		return err
 	}
 	c.Record.SetModel(model.ID)
-	if err := model.checkPrompts(request.Inputs, nil, 0); err != nil {
+	if err := model.CheckPrompts(request.Inputs, nil, 0); err != nil {
 		return err
 	}
 	if err := c.screenPrompts(model, "documents", request.Inputs); err != nil {

@@ -10,6 +10,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -96,11 +97,11 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	if !request.Drop {
 		return nil
 	}
-	fit, err := model.fit(c, convo.Drop, &request.ChatRequest, 0)
+	fit, err := model.Fit(c.tier(), convo.Drop, &request.ChatRequest, 0)
 	if err != nil {
 		return err
 	}
-	request.Messages = without(request.Messages, fit.Out)
+	request.Messages = models.Without(request.Messages, fit.Out)
 	request.Shape.DroppedItems = len(fit.Out)
 	return nil
 }
@@ -208,7 +209,7 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	prompt, _, err := model.renderChat(&request.ChatRequest, g.config.Now())
+	prompt, _, err := model.Render(&request.ChatRequest)
 	if err != nil {
 		return err
 	}

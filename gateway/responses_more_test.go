@@ -63,7 +63,7 @@ func TestResponseThoughts(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "<think>Hm, well.</think>Yes<|im_end|>", time.Second)})
-		s.gateway.served()[0].tools.Thoughts = answer.ThoughtMarkers[0]
+		s.gateway.models.All()[0].Tools.Thoughts = answer.ThoughtMarkers[0]
 		_, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"stream":true,"reasoning":{"effort":"low"}`))
 		names, data := namedEvents(t, body)
 		for _, e := range data {

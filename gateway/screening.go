@@ -10,6 +10,7 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/safety"
 )
@@ -29,7 +30,7 @@ const findingsMost = 20
 
 // screenChat judges the prompt of a conversation before anything is computed
 // for it. What is redacted is replaced in request; what is blocked is an error.
-func (c *call) screenChat(m *model, request *openai.ChatRequest) error {
+func (c *call) screenChat(m *models.Model, request *openai.ChatRequest) error {
 	var parts screenParts
 	var system strings.Builder
 	for i := range request.Messages {
@@ -115,7 +116,7 @@ func (p *screenParts) addValue(v any, set func(any)) {
 
 // screenPrompts judges plain prompts. Prompts that are tokens are read as text
 // first, and are refused rather than redacted.
-func (c *call) screenPrompts(m *model, param string, prompts []openai.Prompt) error {
+func (c *call) screenPrompts(m *models.Model, param string, prompts []openai.Prompt) error {
 	var parts []screenPart
 	for i := range prompts {
 		text := &prompts[i].Text
@@ -129,7 +130,7 @@ func (c *call) screenPrompts(m *model, param string, prompts []openai.Prompt) er
 }
 
 // screenCompletion judges the prompts of a completion and what follows their gap.
-func (c *call) screenCompletion(m *model, request *openai.CompletionRequest) error {
+func (c *call) screenCompletion(m *models.Model, request *openai.CompletionRequest) error {
 	if request.Gap != nil && len(request.Prompts) == 1 {
 		return c.screenGap(m, &request.Prompts[0], request.Gap)
 	}
@@ -137,7 +138,7 @@ func (c *call) screenCompletion(m *model, request *openai.CompletionRequest) err
 }
 
 // screenGap judges what stands before and behind a gap that is to be filled.
-func (c *call) screenGap(m *model, before *openai.Prompt, gap *openai.Gap) error {
+func (c *call) screenGap(m *models.Model, before *openai.Prompt, gap *openai.Gap) error {
 	prompts := []openai.Prompt{*before}
 	if gap != nil {
 		prompts = append(prompts, gap.After)
@@ -176,7 +177,7 @@ type screenPart struct {
 
 // screen judges the parts of a prompt under the policy of its tenant and model,
 // which then holds for its answer, too.
-func (c *call) screen(m *model, param, system string, parts []screenPart) error {
+func (c *call) screen(m *models.Model, param, system string, parts []screenPart) error {
 	keeper := c.gateway.safety
 	c.screening.ruling, c.screening.vault = keeper.For(c.Identity.Organization, m.ID), safety.NewVault()
 	ruling := c.screening.ruling

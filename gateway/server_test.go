@@ -19,6 +19,7 @@ import (
 
 	"parley"
 	"parley/gateway/hijack"
+	"parley/gateway/models"
 	"parley/internal/testkit"
 	"parley/token"
 
@@ -169,7 +170,7 @@ type server struct {
 func start(t *testing.T, w parley.Worker, change ...func(*Config)) *server {
 	s := &server{t: t, log: new(bytes.Buffer)}
 	config := Config{
-		Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
+		Models: []models.Config{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, f := range change {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -43,7 +44,7 @@ func (s *sessions) begin(ctx context.Context, key sessionKey) (within context.Co
 // inSession answers the call as the newest of the session that gap names, if it
 // names one. When a newer one comes, the call's context ends and the client
 // hears why.
-func (c *call) inSession(m *model, gap *openai.Gap, answer func() error) error {
+func (c *call) inSession(m *models.Model, gap *openai.Gap, answer func() error) error {
 	if gap == nil || gap.Session == "" {
 		return answer()
 	}

@@ -9,6 +9,7 @@ import (
 	"parley"
 	"parley/gateway/infer"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 )
 
@@ -16,7 +17,7 @@ import (
 // limits of every kind.
 func BenchmarkLimitedChat(b *testing.B) {
 	w := &worker{script: speak(b, "Hello", 0)}
-	g, err := New(Config{Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(),
+	g, err := New(Config{Models: []models.Config{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(),
 		Template: tinyTemplate(b)}}, Share: infer.Sharing{Off: true}})
 	if err != nil {
 		b.Fatal(err)

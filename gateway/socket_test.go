@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"parley"
+	"parley/gateway/models"
 )
 
 // An endless worker says one token, then waits to be cancelled.
@@ -36,7 +37,7 @@ func (e *endless) Generate(ctx context.Context, r *parley.Request) iter.Seq2[par
 func TestDisconnectOnRealSocket(t *testing.T) {
 	w := &endless{ended: make(chan struct{})}
 	g, err := New(Config{
-		Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
+		Models: []models.Config{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
 		Log:    slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -72,7 +73,7 @@ func BenchmarkStream(b *testing.B) {
 	const tokens = 1000
 	w := &instant{tokens: tokens}
 	g, err := New(Config{
-		Models: []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b),
+		Models: []models.Config{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(b),
 			ContextTokens: 1 << 20}},
 		Log: slog.New(slog.DiscardHandler),
 	})

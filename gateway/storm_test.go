@@ -18,6 +18,7 @@ import (
 
 	"parley"
 	"parley/gateway/infer"
+	"parley/gateway/models"
 	"parley/internal/chart"
 	"parley/internal/testkit"
 )
@@ -146,7 +147,7 @@ func runStorm(t *testing.T, layers bool) (goodput []float64, s *storm) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &batching{places: make(chan struct{}, stormSeqs)}
 		g, err := New(Config{
-			Models:    []Served{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
+			Models:    []models.Config{{ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
 			Log:       slog.New(slog.DiscardHandler),
 			Admission: infer.Admission{Off: !layers},
 		})

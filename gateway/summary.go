@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -99,29 +100,28 @@ func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, 
 const summaryTask = "Summarise the conversation you are given, so that it can be continued from the summary alone: " +
 	"who wants what, what was found out and decided, names, numbers and open questions. Answer with the summary alone."
 
-// summaryIntroTokens is set aside for the words that introduce a summary.
-const summaryIntroTokens = 24
-
 // summaryTokens is how long a summary may be: an eighth of what is shown.
-func (c *call) summaryTokens(m *model) int { return min(512, c.tier().within(m.ContextTokens)/8) }
+func (c *call) summaryTokens(m *models.Model) int {
+	return min(512, c.tier().Within(m.ContextTokens)/8)
+}
 
 // summarise has the model sum up messages, and what earlier says of those before
 // them. What does not fit its context at once is read in pieces, each with the
 // summary of those before it.
-func (c *call) summarise(m *model, earlier string,
+func (c *call) summarise(m *models.Model, earlier string,
 	messages []openai.Message) (text string, used parley.Usage, err error) {
 	text = earlier
 	var ids []parley.Token
 	for i := range messages {
 		for _, part := range textPieces(fmt.Sprintf("%s: %s\n\n", messages[i].Role, messages[i].Content)) {
-			more, err := m.encode("messages", part, token.Options{})
+			more, err := m.Encode("messages", part, token.Options{})
 			if err != nil {
 				return "", used, err
 			}
 			ids = append(ids, more...)
 		}
 	}
-	task, err := m.encode("messages", summaryTask, token.Options{})
+	task, err := m.Encode("messages", summaryTask, token.Options{})
 	if err != nil {
 		return "", used, err
 	}

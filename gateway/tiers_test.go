@@ -8,23 +8,25 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/models"
 )
 
 // capped gives the class of the tests' tenant a policy and a cap.
 func capped(policy convo.Policy, tokens int) func(*Config) {
 	return func(c *Config) {
-		c.TierContexts = DefaultTierContexts()
-		c.TierContexts[parley.Enterprise] = TierContext{policy, tokens}
+		c.TierContexts = models.DefaultTierContexts()
+		c.TierContexts[parley.Enterprise] = models.TierContext{Policy: policy, Tokens: tokens}
 	}
 }
 
 func TestTierContextsValidate(t *testing.T) {
-	usual := DefaultTierContexts()
+	usual := models.DefaultTierContexts()
 	if err := usual.Validate(); err != nil || usual[parley.Free].Tokens == 0 || usual[parley.Pro].Tokens != 0 {
 		t.Errorf("the default is %v: %v", usual, err)
 	}
-	for _, wrong := range []TierContext{{"forget", 0}, {convo.Drop, 3}, {convo.Drop, -1}} {
-		bad := DefaultTierContexts()
+	for _, wrong := range []models.TierContext{
+		{Policy: "forget"}, {Policy: convo.Drop, Tokens: 3}, {Policy: convo.Drop, Tokens: -1}} {
+		bad := models.DefaultTierContexts()
 		bad[parley.Pro] = wrong
 		if bad.Validate() == nil {
 			t.Errorf("%v is taken", wrong)

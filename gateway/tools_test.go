@@ -285,7 +285,7 @@ func TestLooseTools(t *testing.T) {
 func TestThoughtsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "<think>Let me see.</think>\n\nYes.<|im_end|>", time.Second)})
-		s.gateway.served()[0].tools.Thoughts = answer.ThoughtMarkers[0]
+		s.gateway.models.All()[0].Tools.Thoughts = answer.ThoughtMarkers[0]
 		_, body := s.chat("")
 		if !strings.Contains(body,
 			`"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {

@@ -9,6 +9,7 @@ import (
 	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -21,7 +22,7 @@ type turn struct {
 	gateway      *Gateway
 	owner        convo.Owner
 	conversation convo.Conversation
-	model        *model
+	model        *models.Model
 	request      *openai.TurnRequest
 
 	// id names the answer. parent is the message that it answers, and asked what

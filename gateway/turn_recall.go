@@ -6,6 +6,7 @@ import (
 
 	"parley/gateway/convo"
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -19,13 +20,13 @@ func (t *turn) recall(ctx context.Context) error {
 	}
 	place := t.showPath(path)
 	t.continueSaid()
-	fit, err := t.model.fit(t.call, t.conversation.Policy, &t.request.ChatRequest, t.call.summaryTokens(t.model))
+	fit, err := t.model.Fit(t.call.tier(), t.conversation.Policy, &t.request.ChatRequest, t.call.summaryTokens(t.model))
 	if err != nil || len(fit.Out) == 0 {
 		return err
 	}
 	t.note = &openai.ContextNote{Type: openai.ContextPart, Policy: string(t.conversation.Policy),
 		Messages: len(fit.Out)}
-	kept := without(t.request.Messages, fit.Out)
+	kept := models.Without(t.request.Messages, fit.Out)
 	if fit.Summarise {
 		old := forgotten{path: path}
 		for _, i := range fit.Out {

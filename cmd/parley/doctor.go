@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"parley/cli"
+	"parley/gateway/convo"
+	"parley/gateway/models"
+	"parley/worker/host"
+
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
-
-	"parley/cli"
-	"parley/gateway"
-	"parley/gateway/convo"
-	"parley/worker/host"
 )
 
 // A finding is what the doctor says of one thing.
@@ -45,7 +45,7 @@ const doctorWait = 5 * time.Second
 type doctor struct {
 	settings *settings
 	found    []doctorFinding
-	served   []gateway.Served
+	served   []models.Config
 }
 
 func newDoctor() *cobra.Command {

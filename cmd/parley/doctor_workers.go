@@ -15,7 +15,7 @@ import (
 	"parley"
 	"parley/cli/remote"
 	"parley/fleet"
-	"parley/gateway"
+	"parley/gateway/models"
 	"parley/internal/load"
 	"parley/token"
 )
@@ -79,7 +79,7 @@ var tokenTexts = []string{"Hello, world!  Two spaces.", "1234567890 3.14", "naï
 
 // compareTokens has a worker tokenize the same as we do. A worker that cannot is
 // not wrong: foreign engines differ.
-func (d *doctor) compareTokens(ctx context.Context, c *remote.Client, where string, m *gateway.Served) {
+func (d *doctor) compareTokens(ctx context.Context, c *remote.Client, where string, m *models.Config) {
 	for _, text := range tokenTexts {
 		ours, err := m.Tokenizer.Encode(text, token.Options{ParseSpecial: true})
 		if err != nil {
@@ -107,7 +107,7 @@ var templateTalk = []token.Message{{Role: "system", Content: "Be brief."}, {Role
 // compareTemplate has a worker render the same conversation as we do. Gateways
 // render for their workers; but who talks to such a worker himself, or puts
 // another gateway before it, is answered by another template than here.
-func (d *doctor) compareTemplate(ctx context.Context, c *remote.Client, where string, m *gateway.Served) {
+func (d *doctor) compareTemplate(ctx context.Context, c *remote.Client, where string, m *models.Config) {
 	if m.Template == nil {
 		return
 	}

@@ -14,22 +14,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley"
 	"parley/compute"
 	"parley/fleet"
 	"parley/fleet/discover"
 	"parley/gateway"
+	"parley/gateway/models"
 	"parley/worker"
 	"parley/worker/host"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A backend is what computes behind the gateway: engines in this process, a fleet of
 // workers, or both.
 type backend struct {
 	hosts  []*host.Host
-	served []gateway.Served
+	served []models.Config
 	fleet  *fleet.Fleet // nil if this process computes alone
 	api    *gateway.FleetAPI
 	device string
@@ -71,12 +72,12 @@ func (b *backend) close() error {
 }
 
 // fronts opens of each model what the gateway needs: how text becomes tokens.
-func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) {
+func fronts(s *settings, log *slog.Logger) (list []models.Config, err error) {
 	candidates, err := openModels(s, log)
 	for i, c := range candidates {
 		front, fault := host.OpenFront(c)
 		if err = errors.Join(err, fault); fault == nil {
-			models = append(models, gateway.Served{
+			list = append(list, models.Config{
 				ID:            front.Name,
 				Tokenizer:     front.Tokenizer,
 				Template:      front.Template,
@@ -85,7 +86,7 @@ func fronts(s *settings, log *slog.Logger) (models []gateway.Served, err error) 
 			})
 		}
 	}
-	return models, err
+	return list, err
 }
 
 // gatherFleet makes a fleet of the pools, and lets its workers be found.

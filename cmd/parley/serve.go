@@ -22,6 +22,7 @@ import (
 	"parley/gateway"
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
+	"parley/gateway/models"
 	"parley/gateway/record"
 	"parley/internal/builtin"
 	"parley/internal/gctune"
@@ -298,11 +299,11 @@ func (s *settings) openNamed(path string) (ck *weights.Checkpoint, name string, 
 	return ck, m.Name, err
 }
 
-func served(hosts []*host.Host) (models []gateway.Served) {
+func served(hosts []*host.Host) (list []models.Config) {
 	for i, h := range hosts {
 		m := h.Models()[0]
 		_, demo := builtin.Find(m.ID)
-		models = append(models, gateway.Served{
+		list = append(list, models.Config{
 			ID:            m.ID,
 			Worker:        h,
 			Tokenizer:     h.Tokenizer,
@@ -312,7 +313,7 @@ func served(hosts []*host.Host) (models []gateway.Served) {
 			Demo:          demo,
 		})
 	}
-	return models
+	return list
 }
 
 func closeAll(hosts []*host.Host) error {

@@ -21,6 +21,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/infer"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 	"parley/internal/logrepeat"
 	"parley/worker/host"
@@ -40,7 +41,7 @@ type settings struct {
 	auditKeep time.Duration
 	// logAddresses: the logs name the addresses of clients.
 	logAddresses bool
-	tiers        gateway.TierContexts
+	tiers        models.TierContexts
 	models       []modelPath
 	drain        time.Duration
 	// keepAlive is how long an idle model of the model folder stays in memory.
@@ -74,7 +75,7 @@ type settings struct {
 	tlsCert, tlsKey string
 	// tenantTiers are what each tier gets, aliases other names for models.
 	tenantTiers tenant.Tiers
-	aliases     map[string]gateway.Alias
+	aliases     map[string]models.Alias
 	origins     []string
 	metricsOpen bool
 	// proxies are the networks of reverse proxies whose headers are believed.
@@ -106,7 +107,7 @@ func defaultSettings() *settings {
 		logAddresses: true,
 		slo:          parley.Objective{SLO: parley.DefaultSLO()},
 		kvType:       compute.KVBF16,
-		tiers:        gateway.DefaultTierContexts(),
+		tiers:        models.DefaultTierContexts(),
 		tenantTiers:  tenant.DefaultTiers(),
 		economy:      economy{alert: limit.AlertDefault},
 	}
@@ -429,7 +430,7 @@ func setTier(s *settings, text string) error {
 		if parley.Class(i).String() != class {
 			continue
 		}
-		tier := gateway.TierContext{Policy: convo.Policy(policy)}
+		tier := models.TierContext{Policy: convo.Policy(policy)}
 		if n, err := strconv.Atoi(tokens); capped && (err != nil || n < 0) {
 			return errBadValue
 		} else if capped {

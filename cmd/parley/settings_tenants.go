@@ -8,9 +8,9 @@ import (
 
 	"parley"
 	"parley/cli"
-	"parley/gateway"
 	"parley/gateway/exchange"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/tenant"
 	"parley/worker/host"
 )
@@ -195,7 +195,7 @@ func setAlias(s *settings, text string) error {
 		return errBadValue
 	}
 	if s.aliases == nil {
-		s.aliases = map[string]gateway.Alias{}
+		s.aliases = map[string]models.Alias{}
 	}
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
 		if class, ok := tenant.ParseClass(name[dot+1:]); ok {
@@ -205,7 +205,7 @@ func setAlias(s *settings, text string) error {
 			return nil
 		}
 	}
-	s.aliases[name] = gateway.AliasOf(model)
+	s.aliases[name] = models.AliasOf(model)
 	return nil
 }
 
@@ -236,7 +236,7 @@ func (s *settings) checkTLS() error {
 
 // checkTierModels says which models of a tier are not served: a mistyped name
 // must not leave a tier without any.
-func (s *settings) checkTierModels(served []gateway.Served) error {
+func (s *settings) checkTierModels(served []models.Config) error {
 	var names []string
 	for i := range served {
 		names = append(names, served[i].ID)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/gateway"
+	"parley/gateway/models"
 
 	"github.com/spf13/pflag"
 )
@@ -83,7 +84,7 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if want := (gateway.TierContexts{{Policy: "summarise", Tokens: 2048}, {Policy: "refuse"},
+	if want := (models.TierContexts{{Policy: "summarise", Tokens: 2048}, {Policy: "refuse"},
 		{Policy: "drop"}}); s.tiers != want {
 		t.Errorf("got %v, want %v", s.tiers, want)
 	}

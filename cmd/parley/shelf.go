@@ -9,12 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley/gateway"
+	"parley/gateway/models"
 	"parley/model/store"
 	"parley/model/weights"
 	"parley/worker/host"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A shelf keeps what a server offers in step with the model folder. Models that were
@@ -24,7 +25,7 @@ type shelf struct {
 	folder   *store.Store
 	library  *host.Library
 	device   host.Device
-	pinned   []gateway.Served
+	pinned   []models.Config
 	log      *slog.Logger
 
 	// pulling are the downloads that the server does.
@@ -35,7 +36,7 @@ type shelf struct {
 	// problems say why models of the folder are not offered.
 	problems map[string]string
 	// serve changes what the gateway serves; nil until there is one.
-	serve func([]gateway.Served) error
+	serve func([]models.Config) error
 }
 
 // A shelfEntry is a model of the folder that is offered.
@@ -87,15 +88,15 @@ func (s *settings) openShelf(b *backend, registry prometheus.Registerer, log *sl
 
 // models lists what is offered, the default first: the model that came last, or the
 // first built-in one.
-func (sh *shelf) models() []gateway.Served {
-	var list []gateway.Served
+func (sh *shelf) models() []models.Config {
+	var list []models.Config
 	var newest time.Time
 	for _, e := range sh.known {
 		t := e.title
 		if e.model.Added.After(newest) {
 			newest = e.model.Added
 		}
-		list = append(list, gateway.Served{
+		list = append(list, models.Config{
 			ID:            t.Name,
 			Worker:        t,
 			Tokenizer:     t.Tokenizer,
@@ -104,7 +105,7 @@ func (sh *shelf) models() []gateway.Served {
 			Created:       e.model.Added,
 		})
 	}
-	slices.SortFunc(list, func(a, b gateway.Served) int {
+	slices.SortFunc(list, func(a, b models.Config) int {
 		if byAge := b.Created.Compare(a.Created); byAge != 0 && (a.Created.Equal(newest) || b.Created.Equal(newest)) {
 			return byAge
 		}
@@ -151,13 +152,13 @@ func sameModel(a, b store.Model) bool {
 }
 
 // problemsOf keeps what is known of models that cannot be offered while they are there.
-func (sh *shelf) problemsOf(models []store.Model) map[string]string {
+func (sh *shelf) problemsOf(there []store.Model) map[string]string {
 	kept := map[string]string{}
-	for _, m := range models {
+	for _, m := range there {
 		if text, ok := sh.problems[m.Name]; ok {
 			kept[m.Name] = text
 		}
-		if slices.ContainsFunc(sh.pinned, func(p gateway.Served) bool { return p.ID == m.Name }) {
+		if slices.ContainsFunc(sh.pinned, func(p models.Config) bool { return p.ID == m.Name }) {
 			kept[m.Name] = "a built-in model has this name"
 		}
 	}
@@ -220,7 +221,7 @@ func (sh *shelf) follow(ctx context.Context, front *gateway.Gateway) (stop func(
 }
 
 // demoNote says how to get a real model, where there is none.
-func demoNote(served []gateway.Served) string {
+func demoNote(served []models.Config) string {
 	if len(served) == 0 || served[0].ID != "polly" {
 		return ""
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/worker/host"
 )
 
@@ -26,8 +26,8 @@ func TestExampleTiers(t *testing.T) {
 	if s.tenantTiers[parley.Enterprise].Limits != (limit.Limits{}) {
 		t.Errorf("enterprise gets %+v", s.tenantTiers[parley.Enterprise].Limits)
 	}
-	if s.aliases["chat"] != (gateway.Alias{"polly-mini", "polly", "polly"}) ||
-		s.aliases["gpt-4o-mini"] != gateway.AliasOf("polly-mini") {
+	if s.aliases["chat"] != (models.Alias{"polly-mini", "polly", "polly"}) ||
+		s.aliases["gpt-4o-mini"] != models.AliasOf("polly-mini") {
 		t.Errorf("aliases %v", s.aliases)
 	}
 	shares := s.hostConfig("polly", nil).Classes
@@ -69,7 +69,7 @@ func TestTenantFlags(t *testing.T) {
 	if got := s.hostConfig("a", nil).Classes[parley.Pro].TenantKVShare; got != 0.1 {
 		t.Errorf("a tenant of the tier pro may keep %g of the engine's memory", got)
 	}
-	if s.aliases["gpt-4.1"] != (gateway.Alias{"b", "a", "a"}) {
+	if s.aliases["gpt-4.1"] != (models.Alias{"b", "a", "a"}) {
 		t.Errorf("aliases %v", s.aliases)
 	}
 	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"},

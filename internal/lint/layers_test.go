@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"gateway/ops", "gateway/runs"},
 	{"fleet/discover", "sim/plan"},
 	{"gateway/exchange", "gateway/job"},
-	{"gateway/record"},
+	{"gateway/record", "gateway/models"},
 	{"gateway/answer", "gateway/hijack"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},

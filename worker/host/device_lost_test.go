@@ -16,6 +16,7 @@ import (
 	"parley/fleet"
 	"parley/fleet/discover"
 	"parley/gateway"
+	"parley/gateway/models"
 	"parley/gateway/record"
 )
 
@@ -61,7 +62,7 @@ func startPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{}
 	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", KVTokens: 512})
-	served := gateway.Served{
+	served := models.Config{
 		ID:            "polly-mini",
 		Tokenizer:     h.Tokenizer,
 		Template:      h.Template,
@@ -91,7 +92,7 @@ func startPair(t *testing.T) *pair {
 	}
 	served.Worker = f
 	g, err := gateway.New(gateway.Config{
-		Models:   []gateway.Served{served},
+		Models:   []models.Config{served},
 		Registry: record.NewRegistry(),
 		Log:      slog.New(slog.DiscardHandler),
 	})

@@ -1,4 +1,4 @@
-package gateway
+package models
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ type TierContext struct {
 type TierContexts [parley.Classes]TierContext
 
 // DefaultTierContexts caps sessions of the free class, so that they cannot take
-// the memory of the others, and nobody else's.
+// the memory of the others. Other classes have no cap.
 func DefaultTierContexts() TierContexts {
 	return TierContexts{parley.Free: {convo.Drop, 4096}, parley.Pro: {convo.Drop, 0},
 		parley.Enterprise: {convo.Drop, 0}}
@@ -50,11 +50,8 @@ func (t *TierContexts) Validate() error {
 	return errors.Join(problems...)
 }
 
-// tier returns what the conversations of a call's tenant may hold.
-func (c *call) tier() TierContext { return c.gateway.config.TierContexts[c.Identity.Tier] }
-
-// within returns the smaller of the model's room and the tier's cap.
-func (t TierContext) within(room int) int {
+// Within returns the smaller of the model's room and the tier's cap.
+func (t TierContext) Within(room int) int {
 	if t.Tokens == 0 {
 		return room
 	}

@@ -1,13 +1,13 @@
-package gateway
+package models
 
 import (
 	"parley"
 	"parley/gateway/openai"
 )
 
-// turnsSaid returns a conversation as it was said, for engines that render it
+// Turns returns a conversation as it was said, for engines that render it
 // themselves; nil if it is to continue with a turn that has begun.
-func turnsSaid(request *openai.ChatRequest) []parley.Turn {
+func Turns(request *openai.ChatRequest) []parley.Turn {
 	if !request.OpenTurn || request.ContinueFinal {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package gateway
+package models
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"parley/gateway/openai"
 )
 
-// TestTurnsSaid gives conversations, calls and their results included, unless a turn has begun.
-func TestTurnsSaid(t *testing.T) {
+// TestTurns gives conversations, calls and their results included, unless a turn has begun.
+func TestTurns(t *testing.T) {
 	hi := openai.Message{Role: "user", Content: "Hi"}
 	for name, row := range map[string]struct {
 		request openai.ChatRequest
@@ -22,7 +22,7 @@ func TestTurnsSaid(t *testing.T) {
 		"a turn begun": {openai.ChatRequest{ContinueFinal: true,
 			Messages: []openai.Message{hi, {Role: "assistant", Content: "Well,"}}}, 0},
 	} {
-		got := turnsSaid(&row.request)
+		got := Turns(&row.request)
 		if len(got) != row.turns {
 			t.Errorf("%s: %v", name, got)
 		}
