@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"parley/gateway/history"
 	"parley/gateway/openai"
 )
 
@@ -23,7 +24,7 @@ func (g *Gateway) compact(c *call) error {
 		return err
 	}
 	c.Record.SetModel(model.ID)
-	past, err := g.recall(c, request)
+	past, err := history.Recall(c.Request.Context(), g.config.Store, &c.Identity, request)
 	if err != nil {
 		return err
 	}
@@ -56,6 +57,6 @@ func splitOpen(items []openai.Item) (said, open []openai.Item) {
 	if at == 0 {
 		return items, nil
 	}
-	name(items[at:])
+	history.NameItems(items[at:])
 	return items[:at], items[at:]
 }

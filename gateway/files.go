@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/history"
 	"parley/gateway/openai"
 )
 
@@ -35,7 +36,7 @@ func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 		return nil, parley.Errorf(parley.Unavailable,
 			"This server keeps no files: it has no data directory, or another process uses it.")
 	}
-	return g.config.Batches.Of(ownerOf(c.Exchange)).Within(c.fileQuota()), nil
+	return g.config.Batches.Of(history.OwnerOf(&c.Identity)).Within(c.fileQuota()), nil
 }
 
 // uploadFile answers POST /v1/files.

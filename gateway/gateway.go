@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"parley"
+	"parley/gateway/conversations"
 	"parley/gateway/exchange"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
@@ -38,7 +39,9 @@ type Gateway struct {
 	operators *ops.API
 	// objectives are what requests are promised; the last one is for all.
 	objectives parley.Objectives
-	sessions   sessions
+	// conversations answers the routes of what is stored.
+	conversations *conversations.API
+	sessions      sessions
 	// salts are those of tenants that were here.
 	salts sync.Map
 	// pipeline is what stands between a job and the workers.
@@ -128,6 +131,12 @@ func New(config Config) (*Gateway, error) {
 		Draining:     g.draining.Load,
 		Text:         g.models.TextOf,
 		Quotas:       g.quotas,
+	}
+	g.conversations = &conversations.API{
+		Store:  config.Store,
+		Models: g.models,
+		Tiers:  config.TierContexts,
+		Now:    config.Now,
 	}
 	g.addRoutes()
 	if config.Store != nil {

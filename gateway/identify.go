@@ -5,8 +5,6 @@ import (
 	"net/http"
 
 	"parley"
-	"parley/gateway/convo"
-	"parley/gateway/exchange"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 	"parley/internal/local"
@@ -93,11 +91,6 @@ func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
 	who := tenant.Local()
 	who.Organization, who.User = by.Tenant, by.User
 	return who, nil
-}
-
-// ownerOf says whose conversations, responses, files and batches a call may see.
-func ownerOf(x *exchange.Exchange) convo.Owner {
-	return convo.Owner{Tenant: x.Identity.Organization, User: x.Identity.User}
 }
 
 // errNotAdmin says that a key has not the right that something needs.

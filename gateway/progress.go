@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"parley"
-	"parley/gateway/convo"
 	"parley/gateway/openai"
 )
 
@@ -34,18 +33,4 @@ func (t *turn) notes() []any {
 		return nil
 	}
 	return []any{openai.TimingsNote{Type: openai.TimingsPart, Timings: *t.timings()}}
-}
-
-// shownTimings returns what is known of the times of an answer, nil if nothing.
-func shownTimings(m *convo.Message) *openai.Timings {
-	if kept := openai.TimingsIn(m.Content); kept != nil {
-		kept.CostMicros = m.CostMicros
-		return kept
-	}
-	if m.Usage.PromptTokens == 0 {
-		return nil
-	}
-	t := openai.TimingsOf(m.Usage)
-	t.CostMicros = m.CostMicros
-	return t
 }

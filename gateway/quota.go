@@ -8,6 +8,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/history"
 	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/ops"
@@ -15,22 +16,9 @@ import (
 	"parley/gateway/tenant"
 )
 
-// storeQuota is what a caller's organisation and user may keep of conversations.
-func storeQuota(who *tenant.Identity) convo.Quota {
-	return convo.Quota{
-		Bytes:             who.Quota.StoreBytes,
-		Conversations:     who.Quota.Conversations,
-		UserBytes:         who.UserQuota.StoreBytes,
-		UserConversations: who.UserQuota.Conversations,
-	}
-}
-
-// storeFor is the store of conversations as a call may use it: within its quota.
-func (c *call) storeFor() *convo.Store { return c.gateway.config.Store.Within(storeQuota(&c.Identity)) }
-
 // runStoreFor is what a run of a call begins in: within its quota.
 func (c *call) runStoreFor() runs.Store {
-	if q := storeQuota(&c.Identity); q != (convo.Quota{}) {
+	if q := history.QuotaOf(&c.Identity); q != (convo.Quota{}) {
 		return c.gateway.config.Store.Within(q)
 	}
 	return c.gateway.runs.Store
@@ -53,7 +41,7 @@ func (c *call) fileQuota() batch.Quota {
 func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organization, user ops.QuotaDocument, err error) {
 	organization.Limit, user.Limit = x.Identity.Quota, x.Identity.UserQuota
 	if g.runs != nil {
-		all, own, err := g.config.Store.Usage(ctx, ownerOf(x))
+		all, own, err := g.config.Store.Usage(ctx, history.OwnerOf(&x.Identity))
 		if err != nil {
 			return organization, user, err
 		}
@@ -61,7 +49,7 @@ func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organizatio
 		user.Used.StoreBytes, user.Used.Conversations = own.Bytes, own.Conversations
 	}
 	if g.config.Batches != nil {
-		all, own := g.config.Batches.Of(ownerOf(x)).Usage()
+		all, own := g.config.Batches.Of(history.OwnerOf(&x.Identity)).Usage()
 		used := &organization.Used
 		used.FileBytes, used.Files, used.Batches = all.Bytes, all.Files, all.Batches
 		used = &user.Used

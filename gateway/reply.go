@@ -11,6 +11,7 @@ import (
 	"parley/gateway/answer"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/history"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
@@ -47,7 +48,7 @@ func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequ
 	r := &reply{
 		call:    computing,
 		gateway: g,
-		owner:   ownerOf(asking.Exchange),
+		owner:   history.OwnerOf(&asking.Identity),
 		request: request,
 		input:   request.Input,
 	}
@@ -61,7 +62,7 @@ func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequ
 		r.cancel(err)
 		return nil, ofInput(err)
 	}
-	name(r.input)
+	history.NameItems(r.input)
 	if err := r.create(asking); err != nil {
 		r.cancel(err)
 		r.stop()
@@ -102,7 +103,7 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	input, err := storeItems(r.input)
+	input, err := history.StoreItems(r.input)
 	if err != nil {
 		return err
 	}
@@ -366,7 +367,7 @@ func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.Respons
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}
-	if o.Output, err = storeItems(r.log.Response.Output); err != nil {
+	if o.Output, err = history.StoreItems(r.log.Response.Output); err != nil {
 		return o, err
 	}
 	if r.request.Conversation == "" || why != nil {
@@ -374,7 +375,7 @@ func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.Respons
 	}
 	for _, item := range append(append([]openai.Item{}, r.input...), r.log.Response.Output...) {
 		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role, Model: r.model.ID}
-		if m.Content, err = contentOf(item); err != nil {
+		if m.Content, err = history.ContentOf(item); err != nil {
 			return o, err
 		}
 		o.Messages = append(o.Messages, m)

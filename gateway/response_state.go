@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/history"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -17,7 +18,7 @@ func (g *Gateway) storedResponse(c *call, id string) (convo.Response, error) {
 	if g.runs == nil {
 		return convo.Response{}, openai.ThingNotFound("Response", id)
 	}
-	r, err := g.config.Store.Response(c.Request.Context(), ownerOf(c.Exchange), id)
+	r, err := g.config.Store.Response(c.Request.Context(), history.OwnerOf(&c.Identity), id)
 	if errors.Is(err, convo.ErrNotFound) {
 		err = openai.ThingNotFound("Response", id)
 	}
@@ -42,12 +43,12 @@ func (g *Gateway) showResponse(c *call) error {
 				"Invalid 'starting_after': expected the number of an event, 0 or more.")
 		}
 	}
-	return c.runStream(true, func() error { return g.follow(c, ownerOf(c.Exchange), r.ID, after, c.NamedStream()) })
+	return c.runStream(true, func() error { return g.follow(c, history.OwnerOf(&c.Identity), r.ID, after, c.NamedStream()) })
 }
 
 // replyStored sends a stored response as one document.
 func (c *call) replyStored(r *convo.Response) error {
-	shape, err := c.gateway.shapeOf(c.Request.Context(), ownerOf(c.Exchange), r)
+	shape, err := c.gateway.shapeOf(c.Request.Context(), history.OwnerOf(&c.Identity), r)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (g *Gateway) deleteResponse(c *call) error {
 	if _, err := g.storedResponse(c, id); err != nil {
 		return err
 	}
-	if err := g.config.Store.DeleteResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
+	if err := g.config.Store.DeleteResponse(c.Request.Context(), history.OwnerOf(&c.Identity), id); err != nil {
 		return err
 	}
 	g.runs.Cancel(id, runs.ErrCancelled)
@@ -82,7 +83,7 @@ func (g *Gateway) cancelResponse(c *call) error {
 			"Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection "+
 				"instead.")
 	}
-	if r, err = g.config.Store.CancelResponse(c.Request.Context(), ownerOf(c.Exchange), id); err != nil {
+	if r, err = g.config.Store.CancelResponse(c.Request.Context(), history.OwnerOf(&c.Identity), id); err != nil {
 		return err
 	}
 	g.runs.Cancel(id, runs.ErrCancelled)
@@ -104,55 +105,20 @@ func (g *Gateway) listInputItems(c *call) error {
 	if _, err := g.storedResponse(c, id); err != nil {
 		return err
 	}
-	page, err := c.page()
+	page, err := history.ParsePage(c.Request.URL.Query())
 	if err != nil {
 		return err
 	}
-	list, err := g.config.Store.ResponseItems(c.Request.Context(), ownerOf(c.Exchange), id, convo.Input, page)
+	list, err := g.config.Store.ResponseItems(c.Request.Context(), history.OwnerOf(&c.Identity), id, convo.Input, page)
 	if errors.Is(err, convo.ErrNotFound) {
 		return openai.ThingNotFound("Item", page.After+page.Before)
 	}
 	if err != nil {
 		return err
 	}
-	items, err := parseItems(list.Items)
+	items, err := history.ParseItems(list.Items)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, listOf(list, items))
-}
-
-// page reads the query of a list.
-func (c *call) page() (page convo.Page, err error) {
-	query := c.Request.URL.Query()
-	page = convo.Page{After: query.Get("after"), Before: query.Get("before")}
-	switch order := query.Get("order"); order {
-	case "asc":
-		page.Ascending = true
-	case "", "desc":
-	default:
-		return page, parley.Invalid("order", "Invalid 'order': expected 'asc' or 'desc'.")
-	}
-	if text := query.Get("limit"); text != "" {
-		page.Limit, err = strconv.Atoi(text)
-		if err != nil || page.Limit < 1 || page.Limit > pageMost {
-			return page, parley.Invalid("limit", "Invalid 'limit': expected a number from 1 to %d.", pageMost)
-		}
-	}
-	return page, nil
-}
-
-// listOf returns a part of a list in the shape of the interface.
-func listOf[T, S any](list convo.List[T], shown []S) openai.List {
-	data := make([]any, len(shown))
-	for i := range shown {
-		data[i] = shown[i]
-	}
-	return openai.List{
-		Object:  "list",
-		Data:    data,
-		FirstID: list.First,
-		LastID:  list.Last,
-		HasMore: list.More,
-	}
+	return c.Reply(http.StatusOK, history.ListOf(list, items))
 }

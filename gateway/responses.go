@@ -9,6 +9,7 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/history"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
@@ -85,7 +86,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	}
 	request.Shape.Model = model.ID
 	begun := g.config.Now()
-	past, err := g.recall(c, request)
+	past, err := history.Recall(c.Request.Context(), g.config.Store, &c.Identity, request)
 	c.Record.Took(ledger.History, begun)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out exc
 		return err
 	}
 	if out != nil {
-		return g.follow(c, ownerOf(c.Exchange), id, -1, out)
+		return g.follow(c, history.OwnerOf(&c.Identity), id, -1, out)
 	}
 	return c.Reply(http.StatusOK, shown)
 }
@@ -176,7 +177,7 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 // made.
 func (c *call) showFound(id string, out exchange.EventSink) error {
 	if out != nil {
-		return c.gateway.follow(c, ownerOf(c.Exchange), id, -1, out)
+		return c.gateway.follow(c, history.OwnerOf(&c.Identity), id, -1, out)
 	}
 	for {
 		r, err := c.gateway.storedResponse(c, id)
@@ -214,38 +215,6 @@ func (g *Gateway) countInputTokens(c *call) error {
 		return err
 	}
 	return c.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
-}
-
-// storeItems returns items as the store takes them. Their ids stand beside
-// their contents, so that the same request sent again is seen to be the same.
-func storeItems(items []openai.Item) ([]convo.Item, error) {
-	stored := make([]convo.Item, len(items))
-	for i, item := range items {
-		stored[i].ID, item.ID = item.ID, ""
-		var err error
-		if stored[i].Content, err = openai.Encode(item); err != nil {
-			return nil, err
-		}
-	}
-	return stored, nil
-}
-
-// itemOf is the inverse of storeItems for one item.
-func itemOf(stored *convo.Item) (openai.Item, error) {
-	item, err := openai.ParseItem(stored.Content)
-	item.ID = stored.ID
-	return item, err
-}
-
-// idPrefix is how the ids of items of a type begin.
-var idPrefix = map[string]string{openai.ItemCompaction: "cmp_", openai.ItemMessage: "msg_",
-	openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
-
-// name gives items new ids: a client may send again what it was given before.
-func name(items []openai.Item) {
-	for i := range items {
-		items[i].ID = idPrefix[items[i].Type] + randomSuffix()
-	}
 }
 
 // shapeOf returns what the client sees of a stored response.

@@ -111,26 +111,32 @@ func (g *Gateway) storedRoutes() []routeRow {
 
 func (g *Gateway) conversationRoutes() []routeRow {
 	rows := []routeRow{
-		{"POST", "/v1/conversations", owned, false, g.createConversation},
-		{"GET", "/v1/conversations", owned, false, g.listConversations},
-		{"POST", "/v1/conversations/import", owned, false, g.importConversation},
-		{"GET", "/v1/conversations/{id}", owned, false, g.showConversation},
-		{"POST", "/v1/conversations/{id}", owned, false, g.changeConversation},
-		{"DELETE", "/v1/conversations/{id}", owned, false, g.deleteConversation},
-		{"POST", "/v1/conversations/{id}/restore", owned, false, g.restoreConversation},
-		{"GET", "/v1/conversations/{id}/export", owned, false, g.exportConversation},
-		{"GET", "/v1/conversations/{id}/tree", owned, false, g.showTree},
-		{"POST", "/v1/conversations/{id}/items", owned, false, g.addItems},
-		{"GET", "/v1/conversations/{id}/items", owned, false, g.listItems},
-		{"GET", "/v1/conversations/{id}/items/{item}", owned, false, g.showItem},
-		{"DELETE", "/v1/conversations/{id}/items/{item}", owned, false, g.deleteItem},
+		{"POST", "/v1/conversations", owned, false, on(g.conversations.Create)},
+		{"GET", "/v1/conversations", owned, false, on(g.conversations.List)},
+		{"POST", "/v1/conversations/import", owned, false, on(g.conversations.Import)},
+		{"GET", "/v1/conversations/{id}", owned, false, on(g.conversations.Show)},
+		{"POST", "/v1/conversations/{id}", owned, false, on(g.conversations.Change)},
+		{"DELETE", "/v1/conversations/{id}", owned, false, on(g.conversations.Delete)},
+		{"POST", "/v1/conversations/{id}/restore", owned, false, on(g.conversations.Restore)},
+		{"GET", "/v1/conversations/{id}/export", owned, false, on(g.conversations.Export)},
+		{"GET", "/v1/conversations/{id}/tree", owned, false, on(g.conversations.ShowTree)},
+		{"POST", "/v1/conversations/{id}/items", owned, false, on(g.conversations.AddItems)},
+		{"GET", "/v1/conversations/{id}/items", owned, false, on(g.conversations.ListItems)},
+		{"GET", "/v1/conversations/{id}/items/{item}", owned, false, on(g.conversations.ShowItem)},
+		{"DELETE", "/v1/conversations/{id}/items/{item}", owned, false, on(g.conversations.DeleteItem)},
 		{"POST", "/v1/conversations/{id}/messages", owned, true, g.say},
 		{"POST", "/v1/conversations/{id}/messages/{item}/resume", owned, true, g.resume},
 		{"POST", "/v1/conversations/{id}/messages/{item}/cancel", owned, false, g.cancelTurn},
 		{"GET", "/v1/conversations/{id}/messages/{item}/stream", owned, false, g.followTurn},
 	}
 	for i := range rows {
-		rows[i].run = g.withStore(rows[i].run)
+		run := rows[i].run
+		rows[i].run = func(c *call) error {
+			if err := g.conversations.CheckStore(); err != nil {
+				return err
+			}
+			return run(c)
+		}
 	}
 	return rows
 }

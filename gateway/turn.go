@@ -7,8 +7,10 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/conversations"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/history"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
@@ -99,7 +101,7 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 // resume answers POST /v1/conversations/{id}/messages/{item}/resume: it goes on
 // with an answer that broke off.
 func (g *Gateway) resume(c *call) error {
-	body, err := c.optionalBody()
+	body, err := c.OptionalBody()
 	if err != nil {
 		return err
 	}
@@ -126,10 +128,10 @@ func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
 
 // newTurn finds the conversation that a call names, and the model that answers.
 func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
-	t := &turn{call: c, gateway: g, owner: ownerOf(c.Exchange), request: request}
+	t := &turn{call: c, gateway: g, owner: history.OwnerOf(&c.Identity), request: request}
 	var err error
 	if t.conversation, err = g.config.Store.Conversation(c.Request.Context(), t.owner, c.Values["id"]); err != nil {
-		return nil, c.noConversation(err)
+		return nil, conversations.NotFound(c.Exchange, err)
 	}
 	request.Session = openai.ConversationSession(t.conversation.ID)
 	if request.Model == "" {
@@ -156,7 +158,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 		t.giveUp(err)
 	}
 	if err != nil {
-		return begun, t.call.noConversation(err)
+		return begun, conversations.NotFound(t.call.Exchange, err)
 	}
 	return begun, nil
 }
@@ -212,7 +214,7 @@ func (t *turn) wanted() (convo.NewTurn, error) {
 // gave.
 func questionOf(items []openai.Item) (convo.NewMessage, error) {
 	if items[0].Type == openai.ItemMessage {
-		content, err := contentOf(items[0])
+		content, err := history.ContentOf(items[0])
 		return convo.NewMessage{Role: "user", Content: content}, err
 	}
 	content, err := openai.Encode(items)
@@ -235,7 +237,7 @@ func (t *turn) goOn() error {
 	if err != nil {
 		t.giveUp(err)
 		t.call.Values["item"] = t.id.Message
-		return t.call.noItem(err)
+		return conversations.ItemNotFound(t.call.Exchange, err)
 	}
 	t.parent = m.Parent
 	if kept := pieceOf(&m); len(kept.Calls) == 0 {

@@ -8,8 +8,10 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/conversations"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/history"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -96,9 +98,9 @@ func (g *Gateway) followTurn(c *call) error {
 // turnNamed returns the answer that the path of a call names: the one that is
 // being written here, or else one that only the store knows.
 func (g *Gateway) turnNamed(c *call, request *openai.TurnRequest) (*turn, error) {
-	m, err := g.config.Store.Message(c.Request.Context(), ownerOf(c.Exchange), c.Values["id"], c.Values["item"])
+	m, err := g.config.Store.Message(c.Request.Context(), history.OwnerOf(&c.Identity), c.Values["id"], c.Values["item"])
 	if err != nil {
-		return nil, c.noItem(err)
+		return nil, conversations.ItemNotFound(c.Exchange, err)
 	}
 	if m.Role != "assistant" {
 		return nil, parley.Invalid("", "This message is no answer: there is nothing to follow.")
@@ -128,7 +130,7 @@ func (g *Gateway) cancelTurn(c *call) error {
 			return err
 		}
 	}
-	return g.showItem(c)
+	return g.conversations.ShowItem(c.Exchange)
 }
 
 // A soFar is what there is of an answer, and how it ended if it has.
@@ -165,7 +167,7 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now soFar, err er
 		said:         pieceOf(&m),
 		promptTokens: m.Usage.PromptTokens,
 		usage:        m.Usage,
-		timings:      shownTimings(&m),
+		timings:      conversations.TimingsOf(&m),
 		over:         m.Status.Ended(),
 	}
 	now.said.OutputTokens = m.Usage.OutputTokens
@@ -201,7 +203,7 @@ func (now *soFar) since(before *soFar) answer.Piece {
 // watch sends what there is of an answer, and what comes until it ends, in the
 // way that request asks for.
 func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
-	owner, ctx := ownerOf(c.Exchange), c.Request.Context()
+	owner, ctx := history.OwnerOf(&c.Identity), c.Request.Context()
 	form := t.shapeFor(c, request)
 	s := exchange.NewEventStream(c.Exchange, 1)
 	var before soFar
@@ -210,7 +212,7 @@ func (g *Gateway) watch(c *call, t *turn, request *openai.TurnRequest) error {
 		news := g.runs.Changed(t.id.Message)
 		now, err := t.standing(ctx, owner)
 		if err != nil {
-			return c.noItem(err)
+			return conversations.ItemNotFound(c.Exchange, err)
 		}
 		p := now.since(&before)
 		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil ||

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/gateway/convo"
+	"parley/gateway/history"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
@@ -14,7 +15,7 @@ import (
 // much of it as the conversation's policy shows the model.
 func (t *turn) recall(ctx context.Context) error {
 	defer t.call.Record.Took(ledger.History, t.gateway.config.Now())
-	path, err := t.gateway.recallPath(ctx, t.owner, t.conversation.ID, t.parent)
+	path, err := history.Path(ctx, t.gateway.config.Store, t.owner, t.conversation.ID, t.parent)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (t *turn) showPath(path []convo.Message) (place []int) {
 	var items []openai.Item
 	var from []int // the place of each item
 	for i := range path {
-		for _, item := range itemsOfMessage(&path[i]) {
+		for _, item := range history.ItemsOf(&path[i]) {
 			items, from = append(items, item), append(from, i)
 		}
 	}

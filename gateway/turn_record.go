@@ -10,6 +10,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/history"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
@@ -111,7 +112,7 @@ func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error)
 
 // pieceOf returns what a stored answer says.
 func pieceOf(m *convo.Message) (p answer.Piece) {
-	for _, item := range itemsOfMessage(m) {
+	for _, item := range history.ItemsOf(m) {
 		switch item.Type {
 		case openai.ItemMessage:
 			p.Text += item.Text()
