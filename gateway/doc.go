@@ -24,7 +24,6 @@
 //	runs/          answers that this process stores while it writes them
 //	recall.go      what was said before -> messages, as much as fits
 //	turn_live.go   turns that go on without their client: followed, stopped
-//	progress.go    where the time of an answer went, for whoever looks at it
 //	summary.go     what does not fit, told in fewer words
 //	reply.go       pieces -> events of a response, for clients and the store
 //	ops/           what operators see and change: history, requests, workers, keys, usage

@@ -43,7 +43,9 @@ func (g *Gateway) showResponse(c *call) error {
 				"Invalid 'starting_after': expected the number of an event, 0 or more.")
 		}
 	}
-	return c.runStream(true, func() error { return g.follow(c, history.OwnerOf(&c.Identity), r.ID, after, c.NamedStream()) })
+	return c.runStream(true, func() error {
+		return g.follow(c, history.OwnerOf(&c.Identity), r.ID, after, c.NamedStream())
+	})
 }
 
 // replyStored sends a stored response as one document.

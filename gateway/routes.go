@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"parley/gateway/exchange"
 )
 
 // A route is one path with the methods it answers.
@@ -18,6 +20,21 @@ type route struct {
 	// draining.
 	worker  bool
 	methods map[string]endpoint
+}
+
+// A routeRow is a line of the route table.
+type routeRow struct {
+	method, path string
+	access       access
+	// worker routes reach a worker: they are counted as in flight and refused while
+	// draining.
+	worker bool
+	run    endpoint
+}
+
+// on lets an endpoint answer that needs no more than the exchange.
+func on(run func(*exchange.Exchange) error) endpoint {
+	return func(c *call) error { return run(c.Exchange) }
 }
 
 // upgrade is the method of a route that also speaks WebSocket: a GET that asks

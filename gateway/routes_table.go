@@ -8,21 +8,6 @@ import (
 	"parley/gateway/tenant"
 )
 
-// A routeRow is a line of the route table.
-type routeRow struct {
-	method, path string
-	access       access
-	// worker routes reach a worker: they are counted as in flight and refused while
-	// draining.
-	worker bool
-	run    endpoint
-}
-
-// on lets an endpoint answer that needs no more than the exchange.
-func on(run func(*exchange.Exchange) error) endpoint {
-	return func(c *call) error { return run(c.Exchange) }
-}
-
 // addRoutes fills the route table: the one place where a path gets its access class.
 func (g *Gateway) addRoutes() {
 	for _, rows := range [][]routeRow{

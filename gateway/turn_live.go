@@ -98,7 +98,8 @@ func (g *Gateway) followTurn(c *call) error {
 // turnNamed returns the answer that the path of a call names: the one that is
 // being written here, or else one that only the store knows.
 func (g *Gateway) turnNamed(c *call, request *openai.TurnRequest) (*turn, error) {
-	m, err := g.config.Store.Message(c.Request.Context(), history.OwnerOf(&c.Identity), c.Values["id"], c.Values["item"])
+	m, err := g.config.Store.Message(c.Request.Context(), history.OwnerOf(&c.Identity), c.Values["id"],
+		c.Values["item"])
 	if err != nil {
 		return nil, conversations.ItemNotFound(c.Exchange, err)
 	}

@@ -61,8 +61,8 @@ func (a *API) AddItems(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	added, err := a.within(x).AppendMessages(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], "", messages,
-		a.Now())
+	added, err := a.within(x).AppendMessages(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], "",
+		messages, a.Now())
 	if err != nil {
 		return NotFound(x, err)
 	}

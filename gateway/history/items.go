@@ -24,7 +24,7 @@ func ItemsOf(m *convo.Message) []openai.Item {
 	if m.Kind != openai.ItemMessage {
 		item, err := openai.ParseItem(m.Content)
 		if err != nil {
-			return nil // of a kind that an import brought and nobody knows
+			return nil // of an unknown kind, which an import brought
 		}
 		item.ID = m.ID
 		return []openai.Item{item}

@@ -19,7 +19,7 @@ import (
 // A package reads as rooms if its files can be put on floors: what stands on one is
 // used by the floors above it. These are the goals. Packages that miss one are in
 // left.txt with how far they are from it today. ROOMS=1 prints the measures of all
-// packages.
+// packages, and ROOMS=gateway/admin also which references of that package run upward.
 const (
 	groupFilesMax   = 12   // files that all need each other, directly or by others
 	upwardPercent   = 10   // references that run from a lower file to a higher one
@@ -37,8 +37,9 @@ var (
 
 // rooms are the measures of a package.
 type rooms struct {
-	files, lines, arrows, upward int
-	group                        []string
+	files, lines, arrows int
+	upward               []string
+	group                []string
 	// mutated maps each large struct to the files that change it.
 	mutated map[string][]string
 }
@@ -48,7 +49,7 @@ func (r *rooms) share() int {
 	if r.arrows < upwardLeast {
 		return 0
 	}
-	return (100*r.upward + r.arrows - 1) / r.arrows
+	return (100*len(r.upward) + r.arrows - 1) / r.arrows
 }
 
 func TestPackagesAreRooms(t *testing.T) {
@@ -59,6 +60,9 @@ func TestPackagesAreRooms(t *testing.T) {
 		if os.Getenv("ROOMS") != "" {
 			fmt.Printf("%-22s %3d files %6d lines %5d arrows %3d%% upward, largest group %d\n",
 				pkg, r.files, r.lines, r.arrows, r.share(), len(r.group))
+			if os.Getenv("ROOMS") == pkg {
+				fmt.Println(strings.Join(r.upward, "\n"))
+			}
 		}
 		if n := len(r.group); n > groupFilesMax {
 			groups[pkg] = n
@@ -68,7 +72,7 @@ func TestPackagesAreRooms(t *testing.T) {
 		if n := r.share(); n >= upwardPercent {
 			upward[pkg] = n
 			report(t, upwardLeft, pkg, []string{fmt.Sprintf("%s: %d of %d references between files run upward, %d%%",
-				pkg, r.upward, r.arrows, n)})
+				pkg, len(r.upward), r.arrows, n)})
 		}
 		if r.lines >= packageLinesMax {
 			lines[pkg] = r.lines
@@ -268,11 +272,11 @@ func (h *house) definitions(pkg string) map[types.Object]string {
 }
 
 // countUpward puts the files of a package on floors so that few references run
-// upward, and returns how many there are and how many do. The order is that of Eades,
+// upward, and returns how many there are and those that do. The order is that of Eades,
 // Lin and Smyth: files that use nothing that is left go to the bottom, files that
 // nothing uses to the top, and else the file goes to the top that uses most beside how
 // much it is used.
-func countUpward(graph map[string]map[string]bool) (arrows, upward int) {
+func countUpward(graph map[string]map[string]bool) (arrows int, upward []string) {
 	left := map[string]bool{}
 	for file := range graph {
 		left[file] = true
@@ -319,10 +323,11 @@ func countUpward(graph map[string]map[string]bool) (arrows, upward int) {
 		for other := range to {
 			arrows++
 			if floor[other] < floor[from] {
-				upward++
+				upward = append(upward, from+" -> "+other)
 			}
 		}
 	}
+	slices.Sort(upward)
 	return arrows, upward
 }
 
@@ -438,8 +443,8 @@ func TestFloorsOfFiles(t *testing.T) {
 		"c":      uses("a"),
 		"bottom": uses(),
 	}
-	if arrows, upward := countUpward(graph); arrows != 6 || upward != 1 {
-		t.Errorf("%d of %d arrows run upward, not 1 of 6", upward, arrows)
+	if arrows, upward := countUpward(graph); arrows != 6 || len(upward) != 1 {
+		t.Errorf("%d of %d arrows run upward, not 1 of 6", len(upward), arrows)
 	}
 	groups := groupsOf(graph)
 	slices.SortFunc(groups, func(a, b []string) int { return len(b) - len(a) })
