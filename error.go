@@ -41,6 +41,8 @@ const (
 	Cancelled Code = "cancelled"
 	// DeadlineExceeded: the answer was not complete in the time allowed.
 	DeadlineExceeded Code = "deadline_exceeded"
+	// Withdrawn: the worker had not begun the request and gave it back; see [Withdrawal].
+	Withdrawn Code = "withdrawn"
 	// Internal: a fault of ours. The message is for the log, never for the caller.
 	Internal Code = "internal"
 )

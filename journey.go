@@ -32,8 +32,8 @@ type Leg struct {
 	Terms, Sent, First, Ended time.Time
 	// Tokens is how many came.
 	Tokens int
-	// End is how it ended: done, told, refused, failed, lost, moved, outrun or left;
-	// empty if it has not. Why is the error that ended it, if one did.
+	// End is how it ended: done, told, refused, failed, lost, moved, withdrawn, outrun or
+	// left; empty if it has not. Why is the error that ended it, if one did.
 	End, Why string
 	// Stay is what the worker measured itself, nil if it did not tell; Usage what
 	// its answer cost, nil if it did not come to that.

@@ -125,6 +125,7 @@ type Engine struct {
 	joining []*job // submitted, not yet seen by the loop
 	leaving []*job // given up by their callers
 	resumed []*job // read again after a pause
+	asked   []*job // wanted back if they have not begun
 	looks   []look // questions about the cache
 	closed  bool
 	stats   Stats
@@ -242,6 +243,10 @@ func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 			return
 		}
 		defer e.leave(j)
+		if w := parley.WithdrawalOf(ctx); w != nil {
+			w.Heed(func() { e.withdraw(j) })
+			defer w.Heed(nil)
+		}
 		j.mail.each(ctx, yield)
 	}
 }
@@ -362,6 +367,14 @@ func (e *Engine) leave(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leaving = append(e.leaving, j)
+	e.rouse()
+}
+
+// withdraw reports to the loop that the job's sender wants it back.
+func (e *Engine) withdraw(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked = append(e.asked, j)
 	e.rouse()
 }
 

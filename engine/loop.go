@@ -122,8 +122,8 @@ func (l *loop) restart(err error) {
 func (l *loop) attend() (closed bool) {
 	e := l.e
 	e.mu.Lock()
-	joining, leaving, resumed := e.joining, e.leaving, e.resumed
-	e.joining, e.leaving, e.resumed, closed = nil, nil, nil, e.closed
+	joining, leaving, resumed, asked := e.joining, e.leaving, e.resumed, e.asked
+	e.joining, e.leaving, e.resumed, e.asked, closed = nil, nil, nil, nil, e.closed
 	e.stats.Load = l.sched.Load()
 	e.mu.Unlock()
 
@@ -138,6 +138,11 @@ func (l *loop) attend() (closed bool) {
 	}
 	for _, j := range resumed {
 		j.pause(false)
+	}
+	for _, j := range asked {
+		if j.started.IsZero() && !j.done {
+			l.fail(j, parley.Errorf(parley.Withdrawn, "the request was taken back before it had begun"))
+		}
 	}
 	if closed {
 		l.failAll(parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID))

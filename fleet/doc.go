@@ -16,6 +16,7 @@
 //	said.go      a partial answer, and how it is resumed elsewhere
 //	judge.go     what a failure means: retry elsewhere, or fail the request
 //	ordeal.go    whether a request kills workers (poison), or is unlucky
+//	withdraw.go  requests that workers have not begun, taken back ([parley/fleet/withdraw])
 //	budget.go    the budget of recomputation after failures
 //	health.go    probes; which workers are up, warming up, draining or lost
 //	sleep.go     sleeping workers, and waking them for requests

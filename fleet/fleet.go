@@ -31,6 +31,8 @@ type Fleet struct {
 	// changed is closed and replaced when a worker may take what waited.
 	changed  chan struct{}
 	findings []CacheFinding
+	// line has what was taken back from workers that had not begun it.
+	line returnLine
 	// deaths counts workers that were up and were lost.
 	deaths atomic.Uint64
 

@@ -2,19 +2,9 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"parley/route/kvindex"
-)
-
-// Why a worker's answer is broken off from here. Another worker resumes the answer.
-var (
-	errMoved   = errors.New("the worker is draining")
-	errLost    = errors.New("the worker no longer answers")
-	errStalled = errors.New("the worker has stalled")
-	// errUnseated: it was started again without the model of the answer.
-	errUnseated = errors.New("the worker no longer has the model")
 )
 
 // probe asks a member again and again how it is.
@@ -28,13 +18,13 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 		case <-timer.C:
 		case <-m.kick:
 		}
-		turns := f.turnsOf(m)
+		turns, began := f.turnsOf(m), f.cfg.Now()
 		bounded, cancel := context.WithTimeout(ctx, f.cfg.ProbeWait)
 		var condition Condition
 		err := guarded(func() (err error) { condition, err = m.Probe(bounded); return err })
 		cancel()
 		if ctx.Err() == nil {
-			f.probed(m, turns, condition, err)
+			f.probed(m, turns, began, condition, err)
 		}
 		timer.Reset(f.cfg.ProbeEvery)
 	}
@@ -47,9 +37,9 @@ func (f *Fleet) turnsOf(m *member) int {
 	return m.turns
 }
 
-// probed takes the answer to a probe. One from before the worker fell asleep, woke
+// probed takes the answer to a probe that began at a time. One from before the worker fell asleep, woke
 // or was lost, as turns shows, is ignored.
-func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
+func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if turns != m.turns {
@@ -66,7 +56,7 @@ func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 	if c.Draining != m.condition.Draining {
 		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
 	}
-	m.misses, m.condition = 0, c
+	m.misses, m.condition, m.reported = 0, c, began
 	f.turn(m)
 	f.resize(m)
 	if c.Sleeping {
@@ -74,6 +64,7 @@ func (f *Fleet) probed(m *member, turns int, c Condition, err error) {
 	} else {
 		f.rise(m)
 	}
+	f.withdrawSoon(f.cfg.Now())
 }
 
 // missed notes that a probe was not answered. The lock is held.

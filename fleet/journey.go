@@ -17,6 +17,8 @@ func (v judgement) String() string {
 		failed:  "failed",
 		lost:    "lost",
 		moved:   "moved",
+
+		withdrawn: "withdrawn",
 	}[v]
 }
 

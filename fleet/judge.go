@@ -9,6 +9,16 @@ import (
 	"parley"
 )
 
+// Why a worker's answer is broken off from here. Another worker resumes the answer.
+var (
+	errMoved = errors.New("the worker is draining")
+	errLost  = errors.New("the worker no longer answers")
+	// errUnseated: it was started again without the model of the answer.
+	errUnseated = errors.New("the worker no longer has the model")
+	// errWithdrawn: it has not begun the answer.
+	errWithdrawn = errors.New("the request was taken back")
+)
+
 // A judgement is what the end of a leg means for the trip and for the worker.
 type judgement uint8
 
@@ -25,6 +35,8 @@ const (
 	lost
 	// moved: we broke it off ourselves.
 	moved
+	// withdrawn: it was taken back before it had begun.
+	withdrawn
 )
 
 // judge says what an error means. ctx is the client's, leg the one that ended
@@ -33,6 +45,8 @@ func judge(ctx, leg context.Context, err error) judgement {
 	switch cause := context.Cause(leg); {
 	case ctx.Err() != nil:
 		return told
+	case errors.Is(cause, errWithdrawn):
+		return withdrawn
 	case errors.Is(cause, errMoved), errors.Is(cause, errUnseated):
 		return moved
 	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
@@ -46,6 +60,8 @@ func judge(ctx, leg context.Context, err error) judgement {
 		return failed
 	}
 	switch known.Code {
+	case parley.Withdrawn:
+		return withdrawn
 	case parley.Unavailable:
 		return lost
 	case parley.Overloaded, parley.RateLimited, parley.NotFound:

@@ -34,6 +34,9 @@ type Member struct {
 	// begun cannot be moved. Resume says how they resume one begun elsewhere.
 	TextOnly bool
 	Resume   Resuming
+	// Withdraws: it begins requests of a higher class first, and gives one back that it
+	// has not begun when it is asked to; see [parley.Withdrawal].
+	Withdraws bool
 	// Probe asks how it is. Without it, only requests show.
 	Probe func(ctx context.Context) (Condition, error)
 	// Follow passes its events on until ctx ends or they are lost. It is called
@@ -45,22 +48,6 @@ type Member struct {
 	// Close is called after it has left and its last answer has ended.
 	Close func() error
 }
-
-// A Resuming is how a worker resumes an answer that was begun elsewhere.
-type Resuming uint8
-
-// The ways to resume.
-const (
-	// ResumeExact: it takes the tokens so far ([parley.Request.Resume]) and continues
-	// exactly as the other would have.
-	ResumeExact Resuming = iota
-	// ResumeAsPrompt: it takes the tokens so far as the end of a longer prompt. Greedy
-	// text continues the same; sampled text continues with other draws. Several
-	// choices, grammars and penalties that count the answer are not possible.
-	ResumeAsPrompt
-	// ResumeNever: it makes tokens of its own.
-	ResumeNever
-)
 
 // A Condition is what a worker says of itself.
 type Condition struct {
@@ -74,10 +61,12 @@ type Condition struct {
 	Models []parley.Model
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
 	UsedTokens, WaitingTokens, Running, CapacityTokens int
-	// What only people want to know: its program's version, how many requests wait
-	// in it, how long it has computed, how often a request lost its memory.
+	// Seats is how many requests it computes at once, 0 if it does not say; Waiting
+	// counts those that wait in it.
+	Seats, Waiting int
+	// What only people want to know: its program's version, how long it has computed,
+	// how often a request lost its memory.
 	Version     string
-	Waiting     int
 	BusySeconds float64
 	Preemptions uint64
 }
@@ -119,6 +108,8 @@ type member struct {
 	wakeAfter time.Time
 	trouble   error // why it is not up, if something said so
 	condition Condition
+	reported  time.Time // when the probe began that found it so
+	rate      float64   // prompt tokens that it computes in a second; 0 if not known
 	since     time.Time // it is up
 	breaker   *queue.Breaker
 	misses    int // probes without an answer, in a row

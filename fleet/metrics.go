@@ -15,6 +15,8 @@ type metrics struct {
 	breaks  prometheus.Counter
 	hedges  prometheus.Counter
 	wakes   prometheus.Counter
+	// withdrawn are requests that were taken back.
+	withdrawn *prometheus.CounterVec
 }
 
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
@@ -33,16 +35,25 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		Help: "Requests hedged to a second worker because no token had arrived in time."})
 	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total",
 		Help: "Times a worker was woken, by operators or for a request."})
+	m.withdrawn = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_withdrawn_total",
+		Help: "Requests taken back from a worker that had not begun them, by reason."}, []string{"why"})
 	if registry == nil {
 		return m, nil
 	}
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
+		registry.Register(m.withdrawn),
 		registry.Register(standings{f}))
 }
 
 func (m *metrics) moved(v judgement) {
-	m.moves.WithLabelValues([...]string{refused: "refused", failed: "failed", lost: "lost", moved: "drained"}[v]).Inc()
+	m.moves.WithLabelValues([...]string{
+		refused:   "refused",
+		failed:    "failed",
+		lost:      "lost",
+		moved:     "drained",
+		withdrawn: "refused",
+	}[v]).Inc()
 }
 
 // standings reports each worker when metrics are read.

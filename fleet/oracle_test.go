@@ -28,7 +28,10 @@ const (
 
 // newOracle starts a real engine around a network whose scores are a mixture of
 // all tokens before, as they stand in its pool.
-func newOracle(t *testing.T, step time.Duration) *engine.Engine {
+func newOracle(t *testing.T, step time.Duration) *engine.Engine { return newSeated(t, step, 64) }
+
+// newSeated starts an oracle that computes that many answers at once.
+func newSeated(t *testing.T, step time.Duration, seats int) *engine.Engine {
 	t.Helper()
 	cells := map[[2]int32]parley.Token{}
 	e, err := engine.New(engine.Config{
@@ -59,7 +62,7 @@ func newOracle(t *testing.T, step time.Duration) *engine.Engine {
 			}
 			return nil
 		},
-		Sched: sched.Config{Blocks: 400, StepTokens: 256, StepOutputs: 64, Seqs: 64},
+		Sched: sched.Config{Blocks: 400, StepTokens: 256, StepOutputs: 64, Seqs: seats},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,22 @@ import (
 	"parley"
 )
 
+// A Resuming is how a worker resumes an answer that was begun elsewhere.
+type Resuming uint8
+
+// The ways to resume.
+const (
+	// ResumeExact: it takes the tokens so far ([parley.Request.Resume]) and continues
+	// exactly as the other would have.
+	ResumeExact Resuming = iota
+	// ResumeAsPrompt: it takes the tokens so far as the end of a longer prompt. Greedy
+	// text continues the same; sampled text continues with other draws. Several
+	// choices, grammars and penalties that count the answer are not possible.
+	ResumeAsPrompt
+	// ResumeNever: it makes tokens of its own.
+	ResumeNever
+)
+
 // A partialAnswer is an answer so far: all that is needed to resume it elsewhere.
 type partialAnswer struct {
 	choices []parley.Partial

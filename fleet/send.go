@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/fleet/withdraw"
 	"parley/route"
 )
 
@@ -26,6 +27,7 @@ type trip struct {
 	// tries were answered with errors; moves counts them, workers that were lost,
 	// and moves that we wanted.
 	tries, moves int
+	back         returns
 	ordeal       poisonCheck
 	// heard is how many pieces there were when the last leg began.
 	heard int
@@ -61,13 +63,19 @@ type leg struct {
 	unseated bool
 	// shown is set once a delta has said who computes; computed once the prompt is.
 	shown, computed bool
-	// asked is when a worker was looked for; record is what people are told.
-	asked  time.Time
-	record record
+	// asked is when a worker was looked for, sent when it was found; record is what
+	// people are told.
+	asked, sent time.Time
+	record      record
+	// class and withdrawn are the trip's; back says whether the leg is taken back.
+	class     parley.Class
+	withdrawn int
+	back      returnable
 }
 
 // run answers the request.
 func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
+	defer func() { t.fleet.settled(t) }()
 	for {
 		l, err := t.board(ctx)
 		if err != nil {
@@ -96,9 +104,18 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
-	bounded, cancel := context.WithCancelCause(l.keep(ctx, t.fleet.cfg.Now()))
+	now := t.fleet.cfg.Now()
+	bounded, cancel := context.WithCancelCause(l.keep(ctx, now))
 	l.context = bounded
-	l.stream = l.member.Worker.Generate(bounded, t.said.request(t.r, l.member.Resume))
+	if l.member.Withdraws {
+		bounded = parley.WithWithdrawal(bounded, &l.back.request)
+	}
+	r := t.said.request(t.r, l.member.Resume)
+	if waited := now.Sub(t.said.began); waited >= time.Millisecond && !t.said.begun() {
+		r = new(*r)
+		r.Waited += waited // with other workers, or for this one
+	}
+	l.stream = l.member.Worker.Generate(bounded, r)
 	t.fleet.begin(l, cancel)
 }
 
@@ -120,7 +137,9 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 		if fault != nil {
 			return judge(ctx, l.context, fault), fault
 		}
-		t.take(l, &d, now)
+		if !t.take(l, &d, now) {
+			return withdrawn, errWithdrawn
+		}
 		complete = complete || d.Usage != nil
 		if !yield(d, nil) {
 			return arrived, nil
@@ -138,25 +157,35 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	return judge(ctx, l.context, errCut), errCut
 }
 
-// take notes a delta, and puts right what a worker cannot know.
-func (t *trip) take(l *leg, d *parley.Delta, now time.Time) {
-	f := t.fleet
+// take notes a delta, and puts right what a worker cannot know. It reports false if the
+// leg was taken back before its first token.
+func (t *trip) take(l *leg, d *parley.Delta, now time.Time) bool {
+	if n := d.Count(); n > 0 && !t.fleet.earn(l, n, now) {
+		return false
+	}
 	t.said.add(d, now)
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
 	}
-	if n := d.Count(); n > 0 {
-		f.mu.Lock()
-		if !l.computed {
-			f.computed(l)
-			f.budgetOf(l).earn(l.decision.Uncached, now)
-		}
-		f.budgetOf(l).earn(n, now)
-		f.mu.Unlock()
-	}
 	if d.Usage != nil {
 		d.Usage = t.arrive(l, d.Usage)
 	}
+	return true
+}
+
+// earn notes that n tokens of a leg came, unless it was taken back.
+func (f *Fleet) earn(l *leg, n int, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.back.dropped && !l.computed {
+		return false
+	}
+	if !l.computed {
+		f.computed(l)
+		f.budgetOf(l).earn(l.decision.Uncached, now)
+	}
+	f.budgetOf(l).earn(n, now)
+	return true
 }
 
 // arrive returns the usage of the whole trip.
@@ -166,6 +195,9 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 		u = t.said.usage(t.r, last, t.fleet.cfg.Now())
 	} else {
 		u = new(*last)
+		if t.back.times > 0 {
+			u.Queued += l.sent.Sub(t.back.since) // with the workers that it was taken back from
+		}
 	}
 	u.Routing = l.routing
 	t.fleet.saw(l, t.r, u)
@@ -180,11 +212,17 @@ func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error 
 		t.tries = 0
 		t.ordeal.reset()
 	}
+	if v == withdrawn && t.back.times < withdraw.Most {
+		if id, ok := l.member.seat(t.r.Model); ok && l.back.ahead == nil {
+			t.avoid = append(t.avoid, id)
+		}
+		return t.returned(ctx, l)
+	}
 	t.moves++
 	switch v {
 	case lost:
 		t.ordeal.add(l.blame, f.deaths.Load())
-	case failed, refused:
+	case failed, refused, withdrawn: // the last one gives back what it was not asked for
 		t.tries++
 	}
 	switch {
@@ -235,6 +273,7 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 	query := t.query()
 	for {
 		l, changed, err := f.pick(t, query)
+		f.settled(t)
 		if err == nil {
 			l.asked = asked
 			t.heard = t.said.pieces()
@@ -340,11 +379,7 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.cfg.Now()
-	for _, m := range f.members {
-		for _, s := range m.seats {
-			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
-		}
-	}
+	f.report(now)
 	err = notAdmitted(t.r)
 	for _, p := range f.admitting(t.r, t.pool) {
 		q.Pool = p.Name
@@ -360,6 +395,15 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 	}
 	f.rouseFor(t.r)
 	return nil, f.changed, err
+}
+
+// report gives the router how the workers are. The lock is held.
+func (f *Fleet) report(now time.Time) {
+	for _, m := range f.members {
+		for _, s := range m.seats {
+			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
+		}
+	}
 }
 
 // choose asks the router for a worker that has not failed the trip, or failing
@@ -402,9 +446,20 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.sent++
-	l := &leg{member: m, query: q, decision: d,
-		routing: &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves}}
+	t.back.sent(now)
+	l := &leg{
+		member:    m,
+		query:     q,
+		decision:  d,
+		routing:   &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
+		sent:      now,
+		class:     t.r.Class,
+		withdrawn: t.back.times,
+	}
 	m.legs[l] = struct{}{}
+	if m.condition.Waiting > 0 && !m.Withdraws { // those before it may have to let it go first
+		f.withdraw(now)
+	}
 	return l
 }
 
@@ -433,6 +488,7 @@ func (f *Fleet) computed(l *leg) {
 		f.router.Computed(&l.decision)
 	}
 	l.computed = true
+	l.back.answered()
 }
 
 // finish notes how a leg ended.
@@ -444,6 +500,9 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 	delete(m.legs, l)
 	if f.computed(l); !l.unseated {
 		f.router.Done(&l.decision)
+		if v == withdrawn {
+			f.router.Unsent(&l.decision)
+		}
 	}
 	switch v {
 	case arrived:
@@ -456,7 +515,7 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 	default:
 		m.breaker.Abandon()
 	}
-	if v != arrived && v != told {
+	if v != arrived && v != told && v != withdrawn {
 		m.moved++
 	}
 	f.release(m)

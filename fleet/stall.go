@@ -2,10 +2,13 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+var errStalled = errors.New("the worker has stalled")
 
 // A stallTimer breaks an answer off when nothing was heard for too long. Its timer
 // looks only when it could have been too long: setting one for each token would

@@ -128,12 +128,29 @@ func (f *Fleet) Findings() []CacheFinding {
 	return slices.Clone(f.findings)
 }
 
+// paced learns how fast the member computes prompts.
+func (m *member) paced(u *parley.Usage) {
+	tokens := u.PromptTokens - u.CachedTokens
+	if u.Outside || u.Prefill <= 0 || tokens < pacedLeast {
+		return
+	}
+	rate := float64(tokens) / u.Prefill.Seconds()
+	if m.rate == 0 {
+		m.rate = rate
+	}
+	m.rate += (rate - m.rate) / 8
+}
+
+// pacedLeast is how many tokens a prompt must have computed to tell how fast that is.
+const pacedLeast = 64
+
 // saw takes the usage of a complete answer.
 func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.member.prompts += uint64(u.PromptTokens)
 	l.member.cached += uint64(u.CachedTokens)
+	l.member.paced(u)
 	if r.Embed {
 		return
 	}

@@ -187,6 +187,19 @@ func (r *Router) Cached(q *Request, now time.Time) (tokens int, known bool) {
 	return tokens, known
 }
 
+// CachedOn returns how many tokens of a prompt a worker holds, as far as that is known;
+// ok is false if it cannot take the request.
+func (r *Router) CachedOn(q *Request, id ID, now time.Time) (tokens int, ok bool) {
+	c := candidate{id: id, w: r.workers[id], setBack: reasons}
+	if c.w.refuses(q, id) != reasons {
+		return 0, false
+	}
+	if r.lookUp(q, now); c.knowable(q) {
+		c.hold(r, q)
+	}
+	return c.cached, true
+}
+
 // lookUp finds out which workers hold which blocks of a prompt.
 func (r *Router) lookUp(q *Request, now time.Time) {
 	r.advance(now)

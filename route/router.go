@@ -312,6 +312,15 @@ func (r *Router) Done(d *Decision) {
 	}
 }
 
+// Unsent takes back that a request sent as decided was work: the worker gave it back
+// before it had begun.
+func (r *Router) Unsent(d *Decision) {
+	if w := r.workers[d.Worker]; w != nil {
+		uncached := float64(d.Uncached) / w.relative()
+		w.work, w.share = max(0, w.work-uncached), max(0, w.share-uncached)
+	}
+}
+
 // relative returns how much work a worker should get, of that of the others.
 func (w *worker) relative() float64 {
 	if w.status.Share <= 0 {

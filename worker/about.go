@@ -21,6 +21,7 @@ type About struct {
 	Models   []parley.Model `json:"models"`
 	Running  int            `json:"running"`
 	Waiting  int            `json:"waiting"`
+	Seats    int            `json:"seats,omitempty"`
 	KVUse    float64        `json:"kv_use"`
 	Blocks   int            `json:"blocks"`
 	// BusySeconds is how long it has computed since it began, Preemptions how often

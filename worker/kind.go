@@ -149,7 +149,8 @@ type Promises struct {
 	// whether it sleeps.
 	Sleep bool
 	// Whole: class, tenant, deadline, sinks, retention, progress and background
-	// reach the engine. Elsewhere the gateway alone knows them.
+	// reach the engine, and so does that a request is wanted back ([parley.Withdrawal]).
+	// Elsewhere the gateway alone knows them.
 	Whole bool
 }
 

@@ -50,6 +50,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		Models:         a.Models,
 		Running:        a.Running,
 		Waiting:        a.Waiting,
+		Seats:          a.Seats,
 		BusySeconds:    a.BusySeconds,
 		Preemptions:    a.Preemptions,
 		KVUse:          a.KVUse,

@@ -15,8 +15,8 @@ type Status struct {
 	// are a model with something added.
 	Models   []parley.Model
 	Adapters []string
-	// Running and Waiting count requests.
-	Running, Waiting int
+	// Running and Waiting count requests; Seats is how many it computes at once.
+	Running, Waiting, Seats int
 	// KVUse is the share of the memory for keys and values in use, 0 to 1.
 	// CapacityBlocks is how many blocks of BlockTokens it holds.
 	KVUse                       float64

@@ -148,7 +148,7 @@ func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
 // them.
 func (t *teller) silent(l *parley.Leg, note string) {
 	if l.First.IsZero() {
-		t.add("worker", "until it ended", note, t.until)
+		t.add("worker", untilEnd(l), note, t.until)
 		return
 	}
 	t.add("worker", "until its first token", note, l.First.Sub(l.Sent))
@@ -185,8 +185,16 @@ func (t *teller) stay(l *parley.Leg) {
 		t.add("engine", "wait and prefill", "", there-s.Admitted)
 		t.add("engine", "decode", pausedNote(s), t.until)
 	default:
-		t.add("worker", "until it ended", "", t.until)
+		t.add("worker", untilEnd(l), "", t.until)
 	}
+}
+
+// untilEnd names the time of an attempt that had no token.
+func untilEnd(l *parley.Leg) string {
+	if l.End == "withdrawn" {
+		return "wait to begin"
+	}
+	return "until it ended"
 }
 
 // engine appends what an engine measured. An engine that resumes an answer has to
@@ -256,8 +264,8 @@ func short(d time.Duration) string {
 // ends describes how attempts fail.
 var ends = map[string]string{
 	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "told": "it refused the request",
-	"moved": "it was taken away from it", "outrun": "another worker was faster",
-	"left": "cancelled",
+	"moved": "it was taken away from it", "withdrawn": "taken back before it had begun",
+	"outrun": "another worker was faster", "left": "cancelled",
 }
 
 // end notes in the last stage of an attempt why it failed.

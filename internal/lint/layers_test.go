@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"gateway", "worker/host", "web", "fleet"},
 	{"gateway/ops", "gateway/conversations"},
 	{"gateway/runs", "gateway/history"},
-	{"fleet/discover", "sim/plan"},
+	{"fleet/discover", "fleet/withdraw", "sim/plan"},
 	{"gateway/exchange", "gateway/job"},
 	{"gateway/record", "gateway/models"},
 	{"gateway/answer", "gateway/hijack"},

@@ -317,7 +317,7 @@ func (s *Server) about() worker.About {
 	}
 	if w := s.awake; w != nil {
 		stats := w.Stats()
-		a.Blocks, a.Running = w.plan.blocks(), stats.Running
+		a.Blocks, a.Running, a.Seats = w.plan.blocks(), stats.Running, w.plan.cfg.Seqs
 		for _, n := range stats.Waiting {
 			a.Waiting += n
 		}

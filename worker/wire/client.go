@@ -75,6 +75,10 @@ func (c *Client) generate(ctx context.Context, q *parley.Request, yield func(par
 		yield(parley.Delta{}, c.cfg.Unreachable(ctx, err))
 		return
 	}
+	if w := parley.WithdrawalOf(ctx); w != nil {
+		w.Heed(func() { _ = l.out.send(shortFrame(kindWithdraw, in.id)) }) // a link that fails ends the answer
+		defer w.Heed(nil)
+	}
 	whole = c.readAnswer(ctx, l, in, yield)
 }
 

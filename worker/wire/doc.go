@@ -13,7 +13,8 @@
 //	payload  see the kinds in frame.go
 //
 // A client sends a request, then how many tokens of the answer it has read since it
-// last said so, or that it cancels. A worker sends deltas, of which the one with the
+// last said so, that it cancels, or that it wants the request back unless the worker has
+// begun it ([parley.Withdrawal]). A worker sends deltas, of which the one with the
 // usage is the last, or an error. At most a window of tokens is under way, whatever
 // the sockets between could hold, so that a client that does not read pauses its
 // request in the engine, and no other. Leaving the loop, or a connection that ends,

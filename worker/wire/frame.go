@@ -13,7 +13,7 @@ const (
 	// Path makes a connection one of the wire; see [Server].
 	Path = "/parley/v1/generate"
 	// Protocol is what a connection is upgraded to, from HTTP/1.1.
-	Protocol = "parley-wire/2"
+	Protocol = "parley-wire/3"
 	// frameMax bounds a frame: a request with the longest prompts there are, or the
 	// log-probabilities of one.
 	frameMax = 256 << 20
@@ -34,6 +34,9 @@ const (
 	kindAck byte = 'A'
 	// kindCancel ends a request. From the client.
 	kindCancel byte = 'C'
+	// kindWithdraw ends a request that has not begun, with an error of the code
+	// [parley.Withdrawn]; any other is not concerned. From the client.
+	kindWithdraw byte = 'W'
 	// kindPing asks for a pong. From the client, about the connection.
 	kindPing byte = 'P'
 	// kindPong answers a ping. From the worker.

@@ -170,6 +170,7 @@ func FuzzServer(f *testing.F) {
 		{asks(1, 9, 1, 5, 6, 7), asks(1, 9, 1, 5), shortFrame(kindCancel, 1)},
 		{asks(1, 9, 0), shortFrame(kindRequest, 2, 1, 5, '{'), shortFrame(kindRequest, 3, 9)},
 		{asks(1, 9, 1, 1), shortFrame(kindAck, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 1)},
+		{asks(1, 9, 2, 5, 6), shortFrame(kindWithdraw, 1), shortFrame(kindWithdraw, 7)},
 		{shortFrame(kindCancel, 7), shortFrame(kindAck, 7, 3), asks(0, 1, 1), shortFrame(kindPong, 0)},
 		{{'x'}},
 	} {

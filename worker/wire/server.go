@@ -51,6 +51,8 @@ type serverRequest struct {
 	window *credit
 	stay   timing
 	cancel context.CancelCauseFunc
+	// withdrawal is asked when the client wants the request back.
+	withdrawal parley.Withdrawal
 }
 
 // answersMax bounds the requests of one connection.
@@ -220,7 +222,7 @@ func (v *serverConn) listen(ctx context.Context, from *bufio.Reader) {
 }
 
 // receive takes a frame: a request, how much was read of its answer, that it is
-// cancelled, or a ping.
+// cancelled or wanted back, or a ping.
 func (v *serverConn) receive(ctx context.Context, f frame) error {
 	switch f.kind {
 	case kindPing:
@@ -230,6 +232,10 @@ func (v *serverConn) receive(ctx context.Context, f frame) error {
 	case kindCancel:
 		if a := v.server.find(v, f.id); a != nil {
 			a.cancel(errLeft)
+		}
+	case kindWithdraw:
+		if a := v.server.find(v, f.id); a != nil {
+			a.withdrawal.Ask()
 		}
 	case kindAck:
 		d := decoder{rest: f.payload}
@@ -256,7 +262,7 @@ func (v *serverConn) begin(ctx context.Context, id uint64, body []byte) {
 		if t, ok := parley.ParseTrace(c.Trace); ok {
 			ctx = parley.WithTrace(ctx, t)
 		}
-		ctx, a.cancel = context.WithCancelCause(ctx)
+		ctx, a.cancel = context.WithCancelCause(parley.WithWithdrawal(ctx, &a.withdrawal))
 		a.window = newCredit(c.Window)
 		a.stay.window = a.window
 		if err = v.server.begin(a); err != nil {
