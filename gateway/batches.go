@@ -114,6 +114,12 @@ func (g *Gateway) answerAlone(ctx context.Context, by batch.Author, endpoint str
 	w := &memoryResponse{header: http.Header{}}
 	c := g.newCall(w, r)
 	c.Record.Background, c.author = true, &by
+	hooks := c.hooks()
+	hooks.Recheck = func() error {
+		_, err := g.who(c)
+		return err
+	}
+	c.job = g.jobs.New(c.Record, hooks)
 	g.answer(c)
 	if err := ctx.Err(); err != nil {
 		return openai.BatchResponse{}, err

@@ -205,7 +205,7 @@ func TestEveryEndIsSettled(t *testing.T) {
 			after.Output-before.Output != 2*int64(len(tokensOf(t, "Hello there"))) {
 			t.Errorf("the ledger has %+v, then %+v", before, after)
 		}
-		v, err := s.gateway.limits.Reserve(t.Context(),
+		v, err := s.gateway.config.Limits.Reserve(t.Context(),
 			&limit.Hold{ID: "probe", Group: "acme", Accounts: []limit.Account{{Name: "acme",
 				Limits: limit.Limits{ConcurrentRequests: 1, OutputTokensPerMinute: 50}}}, Use: limit.Use{Output: 50}})
 		if err != nil || v.Refused != "" {

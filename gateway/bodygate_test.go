@@ -13,6 +13,7 @@ import (
 	"parley"
 	"parley/gateway/exchange"
 	"parley/gateway/limit"
+	"parley/gateway/screening"
 	"parley/gateway/tenant"
 )
 
@@ -137,11 +138,11 @@ func TestFindingsAreBounded(t *testing.T) {
 		if r.StatusCode != 200 {
 			t.Fatalf("%d: %.300s", r.StatusCode, answer)
 		}
-		s.wantLog(fmt.Sprintf("more_findings=%d", 2000-findingsMost))
-		if n := strings.Count(s.log.String(), "msg=safety"); n != findingsMost+1 {
+		s.wantLog(fmt.Sprintf("more_findings=%d", 2000-screening.FindingsMax))
+		if n := strings.Count(s.log.String(), "msg=safety"); n != screening.FindingsMax+1 {
 			t.Errorf("%d lines", n)
 		}
-		if n := len(s.gateway.safety.Recent(0, 1000)); n != findingsMost {
+		if n := len(s.gateway.safety.Recent(0, 1000)); n != screening.FindingsMax {
 			t.Errorf("%d events are remembered", n)
 		}
 		s.wantMetric(`parley_safety_findings_total{action="flag",category="pii",direction="input"}`, "2000")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/job"
 	"parley/gateway/tenant"
 )
 
@@ -17,18 +18,18 @@ import (
 func TestCacheScopes(t *testing.T) {
 	pro := parley.Pro
 	for _, c := range []struct {
-		scope         CacheScope
+		scope         job.CacheScope
 		first, second string
 		shares        bool
 	}{
 		{"", "alice", "adam", false},
 		{"", "alice", "alice", true},
 		{"", "", "", true},
-		{ScopeUser, "alice", "adam", false},
-		{ScopeUser, "alice", "", false},
-		{ScopeOrganization, "alice", "adam", true},
-		{ScopeKey, "alice", "alice", false},
-		{ScopeKey, "", "", false},
+		{job.ScopeUser, "alice", "adam", false},
+		{job.ScopeUser, "alice", "", false},
+		{job.ScopeOrganization, "alice", "adam", true},
+		{job.ScopeKey, "alice", "alice", false},
+		{job.ScopeKey, "", "", false},
 	} {
 		t.Run(fmt.Sprintf("%s %q %q", c.scope, c.first, c.second), func(t *testing.T) {
 			s, rig := startGuarded(t, newSlowEngine(t), newStoreName(t), func(config *Config) {

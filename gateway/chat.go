@@ -5,7 +5,6 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
-	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 )
@@ -20,17 +19,18 @@ func (g *Gateway) chat(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
 	if request.Stream {
 		c.detachFromHandler()
 	}
-	answer, stop, err := c.converse(model, request)
+	answer, stop, err := c.job.Converse(c.Request.Context(), model, request)
 	if err != nil {
 		return err
 	}
+	c.Bytes.Release() // what is left of the body fits the context
 	form := newChatShape(c, model, &request.Generation)
 	if request.Stream {
 		form.prepare()
@@ -46,46 +46,6 @@ func (g *Gateway) chat(c *call) error {
 		return err
 	}
 	return c.Reply(http.StatusOK, form.whole(choices, answer.Usage))
-}
-
-// converse starts the answer to a conversation: it renders the prompt and has
-// the worker generate what the format and the tools allow. Every endpoint at
-// which people talk with a model comes by here, in its own shape. The caller
-// must call stop.
-func (c *call) converse(m *models.Model, request *openai.ChatRequest) (a *answer.Answer, stop func(), err error) {
-	c.Record.SetModel(m.ID)
-	if err := m.CheckChat(request); err != nil {
-		return nil, nil, err
-	}
-	if err := c.screenChat(m, request); err != nil {
-		return nil, nil, err
-	}
-	begun := c.gateway.config.Now()
-	prompt, thinking, err := m.Render(request)
-	c.Record.Took(ledger.Tokenize, begun)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := request.CheckVocab(m.VocabTokens); err != nil {
-		return nil, nil, err
-	}
-	if prompt, err = c.capped(m, request, prompt); err != nil {
-		return nil, nil, err
-	}
-	maxTokens, err := m.OutputTokens("messages", len(prompt), &request.Generation)
-	if err != nil {
-		return nil, nil, err
-	}
-	job := c.newJob(m, &request.Generation, prompt)
-	job.MaxTokens, job.Turns = maxTokens, models.Turns(request)
-	if len(request.Messages) > 0 {
-		c.public = c.gateway.pipeline.IsPublicPrompt(request.Messages[0].Content)
-	}
-	job.Progress = request.Progress
-	held := m.Tools.Constrain(request, thinking)
-	job.Grammar, job.Terms = held.Grammar, answer.TermsOf(request)
-	c.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
-	return c.generate(m, []*parley.Request{job}, &held, false, m.Tools.Readers(request, thinking))
 }
 
 // A chatShape makes chat answers: whole ones and the chunks of streams.

@@ -19,7 +19,7 @@ func (g *Gateway) compact(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (g *Gateway) compact(c *call) error {
 	if len(messages) == 0 {
 		return openai.NothingToCompact()
 	}
-	text, used, err := c.summarise(model, "", messages)
+	text, used, err := c.job.Summarise(c.Request.Context(), model, "", messages)
 	if err != nil {
 		return ofInput(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
-	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 )
@@ -25,37 +24,20 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	c.Record.SetModel(model.ID)
-	if err := request.CheckVocab(model.VocabTokens); err != nil {
-		return err
-	}
-	if err := model.CheckPrompts(request.Prompts, request.Gap, request.Sinks); err != nil {
-		return err
-	}
-	if err := c.screenCompletion(model, request); err != nil {
-		return err
-	}
-	begun := g.config.Now()
-	jobs, err := completionJobs(c, model, request)
-	c.Record.Took(ledger.Tokenize, begun)
+	prompt, err := c.job.Complete(c.Request.Context(), model, request)
 	if err != nil {
 		return err
 	}
-	held := answer.ConstrainText(&request.Format)
-	for _, job := range jobs {
-		job.Grammar = held.Grammar
-	}
-	c.Record.Constrain(request.Format.Kind, 0)
-	c.public = g.pipeline.IsPublicPrompt(request.Prompts[0].Text)
 	answered := func() error {
-		answer, stop, err := c.generate(model, jobs, &held, request.MaxTokens == 0, nil)
+		answer, stop, err := c.job.Answer(c.Request.Context(), prompt)
 		if err != nil {
 			return err
 		}
+		c.Bytes.Release() // what is left of the body fits the context
 		defer stop()
 		form := newCompletionShape(c, model, request, answer)
 		if request.Stream {
@@ -68,32 +50,6 @@ func (g *Gateway) completions(c *call) error {
 		return c.Reply(http.StatusOK, form.whole(choices, answer))
 	}
 	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
-}
-
-// completionJobs makes one request for each prompt.
-func completionJobs(c *call, m *models.Model, request *openai.CompletionRequest) ([]*parley.Request, error) {
-	var jobs []*parley.Request
-	for _, p := range request.Prompts {
-		prompt, err := m.EncodeBefore(p, request.Gap)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.cappedPlain("prompt", len(prompt)); err != nil {
-			return nil, err
-		}
-		maxTokens, err := m.OutputTokens("prompt", len(prompt), &request.Generation)
-		if err != nil {
-			return nil, err
-		}
-		job := c.newJob(m, &request.Generation, prompt)
-		job.MaxTokens = max(maxTokens, 1) // a worker reads 0 as "as many as fit"
-		job.Choices = request.BestOf
-		job.Logprobs = request.Logprobs || request.BestOf > request.Choices
-		job.PromptLogprobs = request.Logprobs && request.Echo
-		m.PrepareGap(job, request.Gap)
-		jobs = append(jobs, job)
-	}
-	return jobs, nil
 }
 
 // A completionShape makes plain answers: whole ones and the chunks of streams.

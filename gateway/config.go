@@ -14,6 +14,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/infer"
+	"parley/gateway/job"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/models"
@@ -124,8 +125,8 @@ type Config struct {
 	// salts are derived from it and the tenant's name. Servers that share workers
 	// need the same; default: a random one.
 	SaltKey []byte
-	// CacheScope says which callers share what is cached; default [ScopeUser].
-	CacheScope CacheScope
+	// CacheScope says which callers share what is cached; default [job.ScopeUser].
+	CacheScope job.CacheScope
 	// PublicPrompts are beginnings of conversations, as system messages, whose
 	// context all tenants share: none of them is a secret.
 	PublicPrompts []string
@@ -242,9 +243,9 @@ func (c Config) withDefaults() Config {
 	if c.writes == nil && c.Store != nil {
 		c.writes = c.Store
 	}
-	setDefault(&c.CacheScope, ScopeUser)
+	setDefault(&c.CacheScope, job.ScopeUser)
 	if len(c.SaltKey) == 0 {
-		c.SaltKey = randomKey()
+		c.SaltKey = job.RandomKey()
 	}
 	return c
 }

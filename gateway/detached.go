@@ -15,7 +15,7 @@ func (c *call) detachFromHandler() {
 		return
 	}
 	if c.detached, c.Request = hijack.Detach(c.Request); c.detached != nil {
-		c.revocable(c.detached.Cancel)
+		c.job.Revocable(c.Request.Context(), c.detached.Cancel)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/job"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -108,8 +109,8 @@ func TestEmbeddingsTogether(t *testing.T) {
 		if diff := cmp.Diff(strings.Join(want, ","), data); diff != "" {
 			t.Error(diff)
 		}
-		if n := w.most.Load(); n != embeddingsAtOnce {
-			t.Errorf("%d at once, want %d", n, embeddingsAtOnce)
+		if n := w.most.Load(); n != job.EmbeddingsAtOnce {
+			t.Errorf("%d at once, want %d", n, job.EmbeddingsAtOnce)
 		}
 	})
 }

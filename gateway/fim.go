@@ -3,8 +3,6 @@ package gateway
 import (
 	"net/http"
 
-	"parley"
-	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -23,42 +21,20 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	c.Record.SetModel(model.ID)
-	if err := request.CheckVocab(model.VocabTokens); err != nil {
-		return err
-	}
-	if err := model.CheckPrompts([]openai.Prompt{request.Before}, request.Gap, request.Sinks); err != nil {
-		return err
-	}
-	if err := c.screenGap(model, &request.Before, request.Gap); err != nil {
-		return err
-	}
-	prompt, err := model.EncodeBefore(request.Before, request.Gap)
+	prompt, err := c.job.FillGap(c.Request.Context(), model, request)
 	if err != nil {
 		return err
 	}
-	if err := c.cappedPlain("prompt", len(prompt)); err != nil {
-		return err
-	}
-	maxTokens, err := model.OutputTokens("prompt", len(prompt), &request.Generation)
-	if err != nil {
-		return err
-	}
-	job := c.newJob(model, &request.Generation, prompt)
-	job.MaxTokens = maxTokens
-	model.PrepareGap(job, request.Gap)
-	held := answer.ConstrainText(&request.Format)
-	job.Grammar = held.Grammar
-	c.Record.Constrain(request.Format.Kind, 0)
 	answered := func() error {
-		answer, stop, err := c.generate(model, []*parley.Request{job}, &held, false, nil)
+		answer, stop, err := c.job.Answer(c.Request.Context(), prompt)
 		if err != nil {
 			return err
 		}
+		c.Bytes.Release() // what is left of the body fits the context
 		defer stop()
 		form := newChatShape(c, model, &request.Generation)
 		if request.Stream {

@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"parley"
+	"parley/gateway/bill"
 	"parley/gateway/conversations"
 	"parley/gateway/exchange"
 	"parley/gateway/infer"
+	"parley/gateway/job"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/ops"
 	"parley/gateway/record"
+	"parley/gateway/revoke"
 	"parley/gateway/runs"
 	"parley/gateway/safety"
+	"parley/gateway/screening"
 	"parley/gateway/tenant"
 	"parley/internal/local"
 )
@@ -42,18 +44,15 @@ type Gateway struct {
 	// conversations answers the routes of what is stored.
 	conversations *conversations.API
 	sessions      sessions
-	// salts are those of tenants that were here.
-	salts sync.Map
 	// pipeline is what stands between a job and the workers.
 	pipeline *infer.Pipeline
-	// revocations end answers whose key is deleted or blocked.
-	revocations revocations
+	// jobs makes the inference jobs of requests.
+	jobs *job.Server
 	// who tells who makes a call.
 	who func(*call) (tenant.Identity, error)
 	// runs are the answers that this process stores; nil without a store.
 	runs    *runs.Runs
 	sockets *socketSet
-	limits  limit.Book
 	// exchanges is what all HTTP exchanges share.
 	exchanges *exchange.Server
 	draining  atomic.Bool
@@ -76,7 +75,6 @@ func New(config Config) (*Gateway, error) {
 	config = config.withDefaults()
 	g := &Gateway{
 		config:  config,
-		limits:  config.Limits,
 		sockets: newSocketSet(),
 		models:  models.NewSet(config.Now, config.Aliases, config.PublicPrompts),
 		exchanges: &exchange.Server{
@@ -90,9 +88,6 @@ func New(config Config) (*Gateway, error) {
 		},
 	}
 	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
-	if config.Keys != nil {
-		config.Keys.OnChange(g.checkRunning)
-	}
 	g.safety = config.Safety
 	var err error
 	g.objectives = config.objectives()
@@ -114,6 +109,7 @@ func New(config Config) (*Gateway, error) {
 	if err := g.SetModels(config.Models); err != nil {
 		return nil, err
 	}
+	g.jobs = g.newJobs()
 	g.operators = &ops.API{
 		Keys:         config.Keys,
 		Ledger:       config.Ledger,
@@ -148,6 +144,37 @@ func New(config Config) (*Gateway, error) {
 	return g, nil
 }
 
+// newJobs returns what makes jobs, when the rest of the gateway is there.
+func (g *Gateway) newJobs() *job.Server {
+	config := &g.config
+	return &job.Server{
+		Models:     g.models,
+		Pipeline:   g.pipeline,
+		Tiers:      config.TierContexts,
+		Objectives: g.objectives,
+		Bills: &bill.Office{
+			Book:        config.Limits,
+			Ledger:      config.Ledger,
+			Prices:      config.Prices,
+			BudgetAlert: config.BudgetAlert,
+			Records:     g.records,
+			Log:         config.Log,
+			Now:         config.Now,
+		},
+		Screens: &screening.Screener{
+			Keeper:  config.Safety,
+			Records: g.records,
+			Log:     config.Log,
+			Now:     config.Now,
+		},
+		Records:     g.records,
+		Revocations: revoke.New(config.Keys),
+		Salts:       job.Salts{Scope: config.CacheScope, Key: config.SaltKey},
+		NoticeEvery: config.Admission.NoticeEvery,
+		Now:         config.Now,
+	}
+}
+
 // Observe reads the counters every few seconds until ctx ends, so that there is a
 // history to look back on.
 func (g *Gateway) Observe(ctx context.Context) { g.records.Observe(ctx) }
@@ -159,12 +186,9 @@ func (g *Gateway) SetModels(list []models.Config) error { return g.models.Change
 
 // finish lets go of what a call holds, and completes its record.
 func (g *Gateway) finish(c *call) {
-	c.slot.release()
 	c.Bytes.Release()
-	c.tellUnnoted()
-	c.unrevocable()
 	retries, err := strconv.Atoi(c.Request.Header.Get("X-Stainless-Retry-Count"))
-	g.records.Finish(c.Request.Context(), c.Record, record.End{
+	c.job.Finish(c.Request.Context(), record.End{
 		Status:  c.Status,
 		Stream:  c.Stream != nil,
 		Remote:  c.Remote(),
@@ -231,7 +255,8 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 		Suffix:   suffix,
 		Server:   g.exchanges,
 	}}
-	c.Hooks = exchange.Hooks{Body: c.countEndUser, Send: func() { c.slot.release() }}
+	c.job = g.jobs.New(begun, c.hooks())
+	c.Hooks = exchange.Hooks{Body: c.countEndUser, Send: c.job.ReleaseSlot}
 	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, exchange.ClientRequestID(r), &c.Identity
 	c.Header().Set("X-Request-Id", c.Record.ID)
 	if r.TLS != nil && !local.IsName(r.Host) {
@@ -280,7 +305,6 @@ func (g *Gateway) dispatch(c *call) error {
 	if err := g.checkOrigin(c); err != nil {
 		return err
 	}
-	c.round = g.revocations.begin()
 	var err error
 	if c.Identity, err = g.who(c); err != nil {
 		return err
@@ -302,10 +326,11 @@ func (g *Gateway) dispatch(c *call) error {
 func (g *Gateway) infer(c *call, run endpoint) error {
 	c.Record.Infer()
 	c.Record.Took(ledger.Auth, c.Record.Started)
+	c.honourCacheControl()
 	if c.Identity.Key != "" {
 		ctx, cancel := context.WithCancelCause(c.Request.Context())
 		c.Request = c.Request.WithContext(ctx)
-		c.revocable(cancel)
+		c.job.Revocable(ctx, cancel)
 	}
 	if g.draining.Load() {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")

@@ -231,12 +231,12 @@ func (w *tally) wantLeft(when string, left limit.Micros) {
 	for _, more := range []limit.Micros{1, 0} {
 		probe := &limit.Hold{ID: fmt.Sprint("probe ", when, more), Group: "acme", Use: limit.Use{Cost: left + more},
 			Accounts: []limit.Account{{Name: "acme", Limits: limit.Limits{MonthlyBudget: enough}}}}
-		v, err := w.server.gateway.limits.Reserve(w.server.t.Context(), probe)
+		v, err := w.server.gateway.config.Limits.Reserve(w.server.t.Context(), probe)
 		if err != nil || (v.Refused == "") != (more == 0) {
 			w.server.t.Errorf("%s %d more than %d is taken: %+v, %v", when, more, left, v, err)
 		}
 		if v.Refused == "" {
-			w.server.gateway.limits.Settle(probe, limit.Use{})
+			w.server.gateway.config.Limits.Settle(probe, limit.Use{})
 		}
 	}
 }
@@ -405,13 +405,7 @@ func TestTiersOfOneOrganization(t *testing.T) {
 			t.Fatal(err)
 		}
 		who := must(rig.ring.Identify(t.Context(), secret))(t)
-		accounts[i] = s.gateway.accountsOf(&who)
-		for n, a := range accounts[i] {
-			h := limit.Hold{Accounts: accounts[i]}
-			if whose := whoseLimit(&who, &h, &limit.Refusal{Account: n}); whose != "your organisation" {
-				t.Errorf("the limit of %s is said to be of %s", a.Name, whose)
-			}
-		}
+		accounts[i] = s.gateway.jobs.Bills.AccountsOf(&who)
 	}
 	now := time.Now()
 	book, n := limit.NewMemory(func() time.Time { return now }), 0

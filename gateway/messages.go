@@ -22,19 +22,20 @@ func (g *Gateway) messages(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
 	if request.Stream {
 		c.detachFromHandler()
 	}
-	answer, stop, err := c.converse(model, &request.ChatRequest)
+	answer, stop, err := c.job.Converse(c.Request.Context(), model, &request.ChatRequest)
 	if err != nil {
 		return err
 	}
+	c.Bytes.Release() // what is left of the body fits the context
 	form := &messageShape{id: "msg_" + c.Suffix, model: model.ID,
-		keep: c.worthKeeping(model, request, answer.Prompts[0].Tokens)}
+		keep: worthKeeping(model, request, answer.Prompts[0].Tokens)}
 	if request.Stream {
 		return c.runDetached(func() error {
 			defer stop()
@@ -59,7 +60,7 @@ func (g *Gateway) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (g *Gateway) countTokens(c *call) error {
 // worthKeeping returns how many tokens of the prompt lie before the client's last
 // mark: as many as it shares with the conversation up to there. A template that
 // cannot render that much alone leaves it unknown, which is 0.
-func (c *call) worthKeeping(m *models.Model, request *openai.MessagesRequest, prompt []parley.Token) int {
+func worthKeeping(m *models.Model, request *openai.MessagesRequest, prompt []parley.Token) int {
 	if request.CacheAt <= 0 {
 		return 0
 	}

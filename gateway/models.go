@@ -14,7 +14,7 @@ import (
 func (g *Gateway) listModels(c *call) error {
 	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
 	for _, name := range g.models.Names(&c.Identity) {
-		m, err := c.model(name)
+		m, err := c.job.Model(name)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (c *call) speaksAnthropic() bool { return c.Request.Header.Get("Anthropic-V
 // showModel answers GET /v1/models/{id}.
 func (g *Gateway) showModel(c *call) error {
 	name := strings.TrimPrefix(c.Request.URL.Path, modelsPrefix)
-	m, err := c.model(name)
+	m, err := c.job.Model(name)
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,13 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/history"
-	"parley/gateway/limit"
-	"parley/gateway/openai"
 	"parley/gateway/ops"
 	"parley/gateway/runs"
-	"parley/gateway/tenant"
 )
 
 // runStoreFor is what a run of a call begins in: within its quota.
@@ -37,6 +32,9 @@ func (c *call) fileQuota() batch.Quota {
 	}
 }
 
+// countEndUser counts a request for the user whom its body names.
+func (c *call) countEndUser(body []byte) error { return c.job.CountEndUser(c.Request.Context(), body) }
+
 // quotas returns how a caller's organisation and its user stand with their quotas.
 func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organization, user ops.QuotaDocument, err error) {
 	organization.Limit, user.Limit = x.Identity.Quota, x.Identity.UserQuota
@@ -56,37 +54,4 @@ func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organizatio
 		used.FileBytes, used.Files, used.Batches = own.Bytes, own.Files, own.Batches
 	}
 	return organization, user, nil
-}
-
-// userAccount is the account of a user, for all its keys of one tier.
-func userAccount(who *tenant.Identity) string {
-	return who.Organization + "//" + who.User + ":" + who.Tier.String()
-}
-
-// countEndUser counts a request for the user whom the caller names as its own in the
-// body, where the operator limits those. Nothing is known of such a user but a name,
-// of which a digest is kept.
-func (c *call) countEndUser(body []byte) error {
-	limits := c.Identity.EndUserLimits
-	if limits == (limit.Limits{}) || c.light || c.Record.Background {
-		return nil
-	}
-	name := openai.EndUser(body)
-	if name == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(name))
-	account := limit.Account{Name: c.Identity.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
-		Limits: limits}
-	s := &slot{book: c.gateway.limits, next: c.slot, hold: limit.Hold{
-		ID:       c.Record.ID + "-user",
-		Group:    c.Identity.Organization,
-		Accounts: []limit.Account{account},
-		Use:      fullUse,
-	}}
-	if err := c.reserveHold(c.Request.Context(), &s.hold, ""); err != nil {
-		return err
-	}
-	c.slot, c.accounts = s, append(c.accounts[:len(c.accounts):len(c.accounts)], account)
-	return nil
 }

@@ -53,15 +53,16 @@ func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequ
 		input:   request.Input,
 	}
 	var err error
-	if r.model, err = computing.model(request.Model); err != nil {
+	if r.model, err = computing.job.Model(request.Model); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancelCause(computing.Request.Context())
 	computing.Request = computing.Request.WithContext(r.ctx)
-	if r.answer, r.stop, err = computing.converse(r.model, &request.ChatRequest); err != nil {
+	if r.answer, r.stop, err = computing.job.Converse(r.ctx, r.model, &request.ChatRequest); err != nil {
 		r.cancel(err)
 		return nil, ofInput(err)
 	}
+	computing.Bytes.Release() // what is left of the body fits the context
 	history.NameItems(r.input)
 	if err := r.create(asking); err != nil {
 		r.cancel(err)
@@ -179,7 +180,7 @@ func (r *reply) close() {
 
 // leave lets go of a response that is not computed, as it was found.
 func (r *reply) leave() {
-	r.call.bill.void()
+	r.call.job.Void()
 	r.stop()
 }
 
@@ -362,7 +363,7 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 }
 
 func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
-	r.call.bill.close()
+	r.call.job.Settle()
 	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.Record.Cost()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err

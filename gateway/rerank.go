@@ -20,23 +20,17 @@ func (g *Gateway) rerank(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	c.Record.SetModel(model.ID)
-	if err := model.CheckPrompts(request.Inputs, nil, 0); err != nil {
-		return err
-	}
-	if err := c.screenPrompts(model, "documents", request.Inputs); err != nil {
-		return err
-	}
-	jobs, err := embeddingJobs(c, model, request.Inputs)
+	inputs, err := c.job.Inputs(c.Request.Context(), model, "documents", request.Inputs)
 	if err != nil {
 		return err
 	}
-	vectors := make([][]float32, len(jobs))
-	err = c.embed(model, jobs, func(input int, vector []float32) error {
+	c.Bytes.Release() // what is left of the body are tokens
+	vectors := make([][]float32, len(request.Inputs))
+	err = c.job.Embed(c.Request.Context(), inputs, func(input int, vector []float32) error {
 		vectors[input] = vector
 		return nil
 	})

@@ -80,7 +80,7 @@ func (c *call) checkStoring(request *openai.ResponseRequest) error {
 // prepare makes the request's messages: what was said before, and its input,
 // as much of it as fits.
 func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	if !request.Drop {
 		return nil
 	}
-	fit, err := model.Fit(c.tier(), convo.Drop, &request.ChatRequest, 0)
+	fit, err := model.Fit(c.job.Tier(), convo.Drop, &request.ChatRequest, 0)
 	if err != nil {
 		return err
 	}
@@ -156,23 +156,6 @@ func (g *Gateway) compute(alone *call, r *reply) {
 	}
 }
 
-// detach returns a call that goes on when c has ended, under the same names and in
-// its slot, until the function is called that comes with it.
-func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
-	ctx, cancel := g.runs.Detached(c.Request.Context())
-	alone := *c
-	alone.Exchange = c.Alone(ctx, c.Record.Continue())
-	alone.detached, alone.rest, alone.revoke = nil, nil, nil
-	held := c.handOver()
-	alone.slot = held
-	alone.revocable(cancel)
-	return &alone, func(why error) {
-		cancel(why)
-		held.release()
-		alone.unrevocable()
-	}
-}
-
 // showFound answers with a response that an earlier call with the same key
 // made.
 func (c *call) showFound(id string, out exchange.EventSink) error {
@@ -206,7 +189,7 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err := g.prepare(c, request); err != nil {
 		return err
 	}
-	model, err := c.model(request.Model)
+	model, err := c.job.Model(request.Model)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 			if _, err := io.ReadFull(kept, make([]byte, 200)); err != nil {
 				t.Errorf("the stream of another key: %v", err)
 			}
-			if n := len(s.gateway.revocations.keys()); n != 1 {
+			if n := len(s.gateway.jobs.Revocations.Running()); n != 1 {
 				t.Errorf("%d keys have running work, want the other one", n)
 			}
 		})

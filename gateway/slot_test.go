@@ -141,11 +141,11 @@ func TestSlotsAreReleased(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			probe := &limit.Hold{ID: when, Group: "acme", Accounts: []limit.Account{{Name: "acme", Limits: limits}},
-				Use: fullUse}
-			if v, err := s.gateway.limits.Reserve(t.Context(), probe); err != nil || v.Refused != "" {
+				Use: limit.Use{Requests: 1, Concurrent: 1}}
+			if v, err := s.gateway.config.Limits.Reserve(t.Context(), probe); err != nil || v.Refused != "" {
 				t.Errorf("after %s: %+v, %v", when, v, err)
 			}
-			s.gateway.limits.Settle(probe, limit.Use{})
+			s.gateway.config.Limits.Settle(probe, limit.Use{})
 		}
 		s.do("POST", "/v1/panics", "")
 		free("a panic")

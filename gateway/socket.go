@@ -100,7 +100,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 			"Pages of %s may not connect to this server. Its operator can allow them.",
 			cmp.Or(c.Request.Header.Get("Origin"), "other sites"))
 	}
-	key := exchange.KeyAccount(&c.Identity)
+	key := c.Identity.KeyAccount()
 	if err := g.sockets.enterFor(key, g.config.SocketsPerKey); err != nil {
 		return err
 	}
@@ -117,7 +117,8 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	conn.SetReadLimit(g.config.BodyBytesMax)
 	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
-	c.revocable(s.cancel)
+	c.job.Revocable(s.ctx, s.cancel)
+	c.honourCacheControl()
 	defer g.sockets.connections.OnStop(s.cancel)()
 	var helpers sync.WaitGroup
 	helpers.Go(s.read)
@@ -163,15 +164,14 @@ func (s *socket) serve(c *call, handle frameHandler,
 // line in the log.
 func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	g := s.gateway
-	one := *c
-	one.Exchange = c.Alone(s.ctx, c.Record.Continue())
+	one := call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access, socket: s}
 	one.Suffix = randomSuffix()
 	one.Record.ID, one.Record.Started = "req_"+one.Suffix, g.config.Now()
 	one.Response.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
 	one.Request.Header = c.Request.Header.Clone()
 	one.Request.Header.Del("Idempotency-Key") // it was for the connection
-	one.socket, one.Frame, one.Bytes = s, s.write, f.held
-	one.slot, one.light, one.revoke = nil, false, nil
+	one.Frame, one.Bytes = s.write, f.held
+	one.job = c.job.Again(one.Record, one.hooks())
 	one.Record.Infer()
 	defer g.finish(&one)
 	err := one.guarded(func(c *call) error {
@@ -182,7 +182,7 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 		if c.Identity, err = g.who(c); err != nil { // the key may have been blocked since
 			return err
 		}
-		if err := g.take(c, fullUse); err != nil {
+		if err := c.job.TakeSlot(c.Request.Context(), false); err != nil {
 			return err
 		}
 		if err := c.countEndUser(f.body); err != nil {

@@ -14,14 +14,15 @@ func (g *Gateway) chatSocket(c *call) error {
 		if err != nil {
 			return err
 		}
-		model, err := c.model(request.Model)
+		model, err := c.job.Model(request.Model)
 		if err != nil {
 			return err
 		}
-		answer, stop, err := c.converse(model, request)
+		answer, stop, err := c.job.Converse(c.Request.Context(), model, request)
 		if err != nil {
 			return err
 		}
+		c.Bytes.Release() // what is left of the frame fits the context
 		defer stop()
 		return c.StreamAnswer(answer, newChatShape(c, model, &request.Generation), request.IncludeUsage)
 	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })

@@ -137,7 +137,7 @@ func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
 	if request.Model == "" {
 		request.Model = t.conversation.Model
 	}
-	t.model, err = c.model(request.Model)
+	t.model, err = c.job.Model(request.Model)
 	return t, err
 }
 
@@ -254,11 +254,12 @@ func (t *turn) reply() error {
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
-	answer, stop, err := t.call.converse(t.model, &t.request.ChatRequest)
+	answer, stop, err := t.call.job.Converse(ctx, t.model, &t.request.ChatRequest)
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
 	defer stop()
+	t.call.Bytes.Release() // what is left of the body fits the context
 	t.answer = answer
 	t.add(nil) // those who follow learn that it was taken
 	keeping := t.gateway.runs.Checkpoint(t.owner, t.id, t.news, t.cancel)

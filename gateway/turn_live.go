@@ -25,7 +25,7 @@ func (t *turn) start() {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancelCause(t.call.Request.Context())
 	t.call.Request = t.call.Request.WithContext(ctx)
-	t.call.revocable(t.cancel)
+	t.call.job.Revocable(ctx, t.cancel)
 	t.gateway.runs.Begin(t.id.Message, t.cancel, t)
 }
 

@@ -21,7 +21,8 @@ func (t *turn) recall(ctx context.Context) error {
 	}
 	place := t.showPath(path)
 	t.continueSaid()
-	fit, err := t.model.Fit(t.call.tier(), t.conversation.Policy, &t.request.ChatRequest, t.call.summaryTokens(t.model))
+	job := t.call.job
+	fit, err := t.model.Fit(job.Tier(), t.conversation.Policy, &t.request.ChatRequest, job.SummaryTokens(t.model))
 	if err != nil || len(fit.Out) == 0 {
 		return err
 	}

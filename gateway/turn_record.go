@@ -146,7 +146,7 @@ func (t *turn) ending(o convo.Outcome) runs.Write {
 }
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
-	t.call.bill.close()
+	t.call.job.Settle()
 	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.Record.Cost())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:

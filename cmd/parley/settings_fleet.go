@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"parley"
 	"parley/fleet"
 	"parley/fleet/discover"
-	"parley/gateway"
+	"parley/gateway/job"
 	"parley/worker"
+
+	"github.com/goccy/go-yaml"
 )
 
 // fleetSettings are about workers in other processes.
@@ -128,14 +128,14 @@ type fleetFields struct {
 	hedgeAfter    time.Duration
 	saltKey       []byte
 	publicPrompts []string
-	cacheScope    gateway.CacheScope
+	cacheScope    job.CacheScope
 }
 
 func setCacheScope(s *settings, text string) error {
-	if !slices.Contains(gateway.CacheScopes(), gateway.CacheScope(text)) {
+	if !slices.Contains(job.CacheScopes(), job.CacheScope(text)) {
 		return errBadValue
 	}
-	s.cacheScope = gateway.CacheScope(text)
+	s.cacheScope = job.CacheScope(text)
 	return nil
 }
 

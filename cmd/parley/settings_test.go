@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"parley/gateway"
+	"parley/gateway/job"
 	"parley/gateway/models"
 
 	"github.com/spf13/pflag"
@@ -140,7 +140,7 @@ func TestOverloadSettings(t *testing.T) {
 		{"share", "any", func(s *settings) bool { return s.share.AnyTemperature && !s.share.Off }},
 		{"share-cache", "0", func(s *settings) bool { return s.share.CacheBytes < 0 }},
 		{"share-cache", "1MiB", func(s *settings) bool { return s.share.CacheBytes == 1<<20 }},
-		{"cache-scope", "key", func(s *settings) bool { return s.cacheScope == gateway.ScopeKey }},
+		{"cache-scope", "key", func(s *settings) bool { return s.cacheScope == job.ScopeKey }},
 		{"share-public", "polly", func(s *settings) bool { return s.share.PublicModels[0] == "polly" }},
 	} {
 		if s, err := apply(c.key, c.text); err != nil || !c.holds(s) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/tenant"
 )
 
 // A BodyGate bounds how many bytes of request bodies are in memory: in all, and of
@@ -191,6 +190,3 @@ func byteCount(n int64) string {
 	}
 	return strconv.FormatInt(n, 10) + " bytes"
 }
-
-// KeyAccount names the account of a key.
-func KeyAccount(who *tenant.Identity) string { return who.Organization + "/" + who.Key }

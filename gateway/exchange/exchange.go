@@ -17,6 +17,7 @@ import (
 	"parley/gateway/hijack"
 	"parley/gateway/openai"
 	"parley/gateway/record"
+	"parley/gateway/revoke"
 	"parley/gateway/tenant"
 )
 
@@ -174,7 +175,7 @@ func (x *Exchange) holdBytes(limit int64) (err error) {
 	if bytes < 0 {
 		bytes = limit
 	}
-	x.Bytes, err = x.Server.Bodies.Take(x.Request.Context(), KeyAccount(&x.Identity), bytes)
+	x.Bytes, err = x.Server.Bodies.Take(x.Request.Context(), x.Identity.KeyAccount(), bytes)
 	return err
 }
 
@@ -248,7 +249,7 @@ func (x *Exchange) Send(status int, body []byte) error {
 // Fail sends err to the client: as a status if nothing was sent yet, as the
 // last event of a stream that has begun, and not at all if the client is gone.
 func (x *Exchange) Fail(err error) {
-	if cause := context.Cause(x.Request.Context()); errors.Is(cause, ErrRevoked) {
+	if cause := context.Cause(x.Request.Context()); errors.Is(cause, revoke.ErrRevoked) {
 		err = cause
 	}
 	x.Record.Fail(err)
@@ -275,7 +276,7 @@ func (x *Exchange) Fail(err error) {
 func (x *Exchange) left() bool {
 	ctx := x.Request.Context()
 	cause := context.Cause(ctx)
-	return ctx.Err() != nil && !errors.Is(cause, ErrStopping) && !errors.Is(cause, ErrRevoked)
+	return ctx.Err() != nil && !errors.Is(cause, ErrStopping) && !errors.Is(cause, revoke.ErrRevoked)
 }
 
 // ClientRequestID returns the client's own name for the request, made fit for

@@ -1,7 +1,7 @@
 // Package infer runs inference jobs: it stands between the gateway, which knows
 // clients, and a [parley.Worker], which knows tokens. It knows neither HTTP nor text.
 //
-// A [Job] is what to compute and in whose name. A [Pipeline] answers it through layers,
+// A [Task] is what to compute and in whose name. A [Pipeline] answers it through layers,
 // each a source of steps in front of the next; [Pipeline.Run] reads in this order:
 //
 //	bounds.go        how long the first token and the whole answer may take
@@ -15,5 +15,5 @@
 // waiters.go knows where each job stands in the queues, for clients that ask.
 //
 // Jobs come down and steps go back up; nothing here calls its caller except through the
-// functions of a Job.
+// functions of a Task.
 package infer

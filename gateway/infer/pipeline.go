@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Job is one inference without the HTTP exchange that may have asked for it: what
+// A Task is one inference without the HTTP exchange that may have asked for it: what
 // is computed, in whose name (which the requests say), and what may be shared of it.
 // Exchanges, batches, titles and background turns each make their own.
-type Job struct {
+type Task struct {
 	// Requests are what a worker is asked, of one model and tenant; AtOnce bounds how
 	// many of them are under way, 0 for all.
 	Requests []*parley.Request
@@ -71,7 +71,7 @@ func NewPipeline(
 }
 
 // Run prepares a job's generation. The caller must call stop.
-func (p *Pipeline) Run(ctx context.Context, j *Job) *Generation {
+func (p *Pipeline) Run(ctx context.Context, j *Task) *Generation {
 	atOnce := j.AtOnce
 	if atOnce == 0 {
 		atOnce = len(j.Requests)
@@ -84,7 +84,7 @@ func (p *Pipeline) Run(ctx context.Context, j *Job) *Generation {
 
 // source returns what answers a job's requests, layer by layer: bounds on time, then
 // answers that are there or on their way, then the queue, then the worker.
-func (p *Pipeline) source(j *Job) source {
+func (p *Pipeline) source(j *Task) source {
 	alone := j.Background || p.admission.Off
 	answered := p.worker(j)
 	if !alone {
@@ -100,11 +100,11 @@ func (p *Pipeline) source(j *Job) source {
 }
 
 // worker answers at once.
-func (p *Pipeline) worker(j *Job) source { return direct(j.wrap(j.Model.Worker)) }
+func (p *Pipeline) worker(j *Task) source { return direct(j.wrap(j.Model.Worker)) }
 
 // queued answers when a request's turn has come. That it is reached says that the
 // cache had no answer.
-func (p *Pipeline) queued(j *Job) source {
+func (p *Pipeline) queued(j *Task) source {
 	begun, next := p.now(), j.Model.queues.answer(j.wrap)
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
 		if j.Routed != nil {
@@ -114,7 +114,7 @@ func (p *Pipeline) queued(j *Job) source {
 	}
 }
 
-func (j *Job) wrap(w parley.Worker) parley.Worker {
+func (j *Task) wrap(w parley.Worker) parley.Worker {
 	if j.Wrap == nil {
 		return w
 	}

@@ -95,7 +95,7 @@ type SharePolicy struct {
 }
 
 // sharing returns what of a job may be shared under this configuration.
-func (s *shares) sharing(j *Job) SharePolicy {
+func (s *shares) sharing(j *Task) SharePolicy {
 	p := j.Share
 	if s.isPublicModel(j.Requests[0].Model) {
 		p.Scope = ""

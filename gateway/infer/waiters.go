@@ -30,7 +30,7 @@ type Waiter struct {
 }
 
 // enter lists a job. The caller must call leave.
-func (l *waiters) enter(j *Job) *Waiter {
+func (l *waiters) enter(j *Task) *Waiter {
 	r := j.Requests[0]
 	p := &Waiter{model: r.Model, class: r.Class}
 	for _, name := range j.Names {

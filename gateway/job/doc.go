@@ -22,10 +22,19 @@
 //
 // A job takes its context from each call and its identity from its record. What it has
 // to say to a client before the answer, such as how much of a limit is left, it says
-// to the functions of a Client, which has none where no client waits.
+// to its [Hooks], which are nil where no client waits.
 //
 //	j.Beside("title")    a question of the server's own, with a record of its own
-//	j.Continue()         the same work when its request has ended, in its slot
+//	j.Continue(ctx, end) the same work when its request has ended, in its slot
 //	j.Revocable(cancel)  ends the work when its key is revoked
 //	j.Finish(end)        lets go of everything, and completes the record
+//
+// The files, in the order of a request:
+//
+//	server.go   what all jobs share; new.go: how each kind is made
+//	job.go      what a job is
+//	query.go    the prompt: screened, rendered, known to fit; request.go: in whose name
+//	answer.go   reserve, hand to the pipeline, decode, screen; settled in the end
+//	embed.go    the same for vectors; summary.go: in as many steps as it takes
+//	scope.go    who shares what is cached
 package job

@@ -54,6 +54,14 @@ func (i *Identity) LimitsOfUser() limit.Limits {
 	return i.UserLimits
 }
 
+// KeyAccount names the account of the caller's key.
+func (i *Identity) KeyAccount() string { return i.Organization + "/" + i.Key }
+
+// UserAccount names the account of the caller's user, for all its keys of one tier.
+func (i *Identity) UserAccount() string {
+	return i.Organization + "//" + i.User + ":" + i.Tier.String()
+}
+
 // AnonymousOrganization is whose the answers are that were given without any
 // credential. It shares no cached context with [LocalOrganization].
 const AnonymousOrganization = "anonymous"

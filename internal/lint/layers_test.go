@@ -24,7 +24,8 @@ var layers = [][]string{
 	{"gateway/runs", "gateway/history"},
 	{"fleet/discover", "fleet/withdraw", "sim/plan"},
 	{"gateway/exchange", "gateway/job"},
-	{"gateway/record", "gateway/models"},
+	{"gateway/bill", "gateway/screening"},
+	{"gateway/record", "gateway/models", "gateway/revoke"},
 	{"gateway/answer", "gateway/hijack"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
@@ -64,6 +65,7 @@ var testOnly = []string{"internal/testkit", "internal/ptx", "compute/computetest
 var nevers = []struct{ from, to string }{
 	{"gateway", "engine"}, {"gateway", "model"}, {"gateway", "compute"},
 	{"engine", "token"}, {"engine", "fleet"}, {"engine", "gateway"},
+	{"gateway/job", "gateway/exchange"},
 	{"sim", "gateway"}, {"sim", "worker"}, {"sim", "model"}, {"sim", "compute"},
 }
 

@@ -8,37 +8,8 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/models"
-	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
-
-// aside is c for a question of our own: under its own name and with its own
-// record, so that what it costs is counted and the client's record stays its own.
-func (c *call) aside(ctx context.Context, what string) *call {
-	beside := *c
-	beside.Exchange = c.Alone(ctx, c.Record.Beside(what))
-	beside.beside = true
-	beside.bill, beside.bills = nil, 0
-	return &beside
-}
-
-// ask has the model do what task says with a text, in at most so many tokens.
-func (c *call) ask(m *models.Model, task, text string, maxTokens int) (string, parley.Usage, error) {
-	request := &openai.ChatRequest{OpenTurn: true, Messages: []openai.Message{
-		{Role: "system", Content: task, HasContent: true}, {Role: "user", Content: text, HasContent: true},
-	}}
-	request.Choices, request.MaxTokens = 1, maxTokens
-	a, stop, err := c.converse(m, request)
-	if err != nil {
-		return "", parley.Usage{}, err
-	}
-	defer stop()
-	choices, err := a.Collect(c.Request.Context())
-	if err != nil {
-		return "", parley.Usage{}, err
-	}
-	return strings.TrimSpace(choices[0].Text.String()), a.Usage, nil
-}
 
 const (
 	titleTask    = "Write a title of at most six words for the conversation you are given. Answer with the title alone."
@@ -72,11 +43,11 @@ func (t *turn) titleLater() {
 // title names a conversation that began with what was asked, and of which text
 // is an excerpt.
 func (g *Gateway) title(alone *call, m *models.Model, owner convo.Owner, id, asked, text string) error {
-	c := alone.aside(alone.Request.Context(), "title")
+	ctx := alone.Request.Context()
 	var said string
 	var err error
 	if !m.Demo { // which would make one up
-		said, _, err = c.ask(m, titleTask, text, titleTokens)
+		said, _, err = alone.job.Beside("title").Ask(ctx, m, titleTask, text, titleTokens)
 	}
 	// without room for one, the question names it
 	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded {
@@ -89,7 +60,7 @@ func (g *Gateway) title(alone *call, m *models.Model, owner convo.Owner, id, ask
 	if title == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), runs.StoreWait)
+	ctx, cancel := context.WithTimeout(ctx, runs.StoreWait)
 	defer cancel()
 	now, err := g.config.Store.Conversation(ctx, owner, id)
 	if err != nil || now.Title != "" { // the user was faster

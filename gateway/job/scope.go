@@ -1,9 +1,10 @@
-package gateway
+package job
 
 import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"sync"
 
 	"parley"
 	"parley/gateway/tenant"
@@ -42,31 +43,31 @@ func (s CacheScope) of(who *tenant.Identity) string {
 	return who.Organization
 }
 
-func randomKey() []byte {
+// RandomKey returns a key for salts that no other server has.
+func RandomKey() []byte {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails: crypto/rand ends the process instead
 	return key
 }
 
-// saltOf returns the salt of a scope. It is the same every time, and so made
-// once.
-func (g *Gateway) saltOf(scope string) (salt parley.Salt) {
-	if known, ok := g.salts.Load(scope); ok {
+// of returns the salt of a scope. It is the same every time, and so made once.
+func (s *Salts) of(scope string) (salt parley.Salt) {
+	if known, ok := s.known.Load(scope); ok {
 		return known.(parley.Salt)
 	}
-	defer func() { g.salts.Store(scope, salt) }()
-	mac := hmac.New(sha256.New, g.config.SaltKey)
+	defer func() { s.known.Store(scope, salt) }()
+	mac := hmac.New(sha256.New, s.Key)
 	mac.Write([]byte("parley tenant salt 1\x00" + scope))
 	copy(salt[:], mac.Sum(nil))
 	return salt
 }
 
-// purpose says what a call's answers are for: those that complete a text somebody
-// is writing are for that alone.
-func (c *call) purpose() parley.Purpose {
-	switch c.Record.Route {
-	case "/v1/completions", "/v1/fim/completions":
-		return parley.ForComplete
-	}
-	return parley.ForChat
+// Salts keep what is cached for some callers from being found by others.
+type Salts struct {
+	// Scope says which callers share what is cached; Key is what their salts are
+	// derived from.
+	Scope CacheScope
+	Key   []byte
+	// known are the salts of scopes that were here.
+	known sync.Map
 }

@@ -1,0 +1,228 @@
+package bill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/models"
+)
+
+// A Bill is what one generation reserves of its caller's limits, and in the end
+// what it used and costs. It is settled once: when the answer is complete and
+// before its client hears so, or when it is broken off.
+type Bill struct {
+	payer *Payer
+	// ctx is that of the generation: what is reserved later ends with it.
+	ctx   context.Context
+	model string
+	price ledger.Price
+	hold  limit.Hold
+	// more are reserved while the answer grows beyond the estimate in hold; granted is
+	// how many output tokens are reserved in all, and step how many are added at a time.
+	more          []limit.Hold
+	granted, step int64
+	// estimate learns from the answer.
+	estimate *limit.Estimate
+	// id is the entry's in the ledger.
+	id   string
+	once sync.Once
+	// Routed is how long it took until the cache had no answer.
+	Routed atomic.Int64
+}
+
+// Reserve takes what requests of a model may use of the caller's limits of tokens and
+// money before anything is computed for them, or refuses. The caller must close the
+// bill. The context is that of the generation.
+func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley.Request) (*Bill, error) {
+	defer p.record.Took(ledger.Limits, p.office.Now())
+	who := p.record.Who
+	if p.accounts == nil {
+		p.accounts = p.office.AccountsOf(who)
+	}
+	p.bills++
+	b := &Bill{
+		payer: p,
+		ctx:   ctx,
+		model: m.ID,
+		price: p.office.Prices.Of(m.ID, who.Tier),
+		id:    p.record.ID,
+	}
+	if p.bills > 1 {
+		b.id = fmt.Sprintf("%s-%d", p.record.ID, p.bills)
+	}
+	b.hold = limit.Hold{
+		ID:       b.id,
+		Group:    who.Organization,
+		Accounts: p.accounts,
+		Use:      useOf(m, requests, p.accounts),
+	}
+	if b.step = b.hold.Use.Output; b.step > 0 && !p.record.Background && !requests[0].Embed {
+		b.estimate = m.Answers
+		b.step = b.estimate.Tokens(b.step)
+		b.hold.Use.Output = b.step
+	}
+	b.granted = b.hold.Use.Output
+	b.hold.Use.Cost = b.most(b.hold.Use.Input, b.hold.Use.Output)
+	if p.record.Background {
+		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
+	}
+	if len(p.accounts) > 0 {
+		if err := p.reserve(ctx, &b.hold, b.model); err != nil {
+			return nil, err
+		}
+	}
+	p.record.Charge(0)
+	return b, nil
+}
+
+// most is what tokens can cost at most.
+func (b *Bill) most(input, output int64) limit.Micros {
+	return ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(input, 0, output)
+}
+
+// Grow reserves more once an answer has as many tokens as were reserved, and reports
+// whether it may have more. The estimate is most often enough.
+func (b *Bill) Grow(tokens int64) bool {
+	if len(b.hold.Accounts) == 0 || tokens < b.granted || b.estimate == nil {
+		return true
+	}
+	h := limit.Hold{ID: fmt.Sprintf("%s+%d", b.id, len(b.more)+1), Group: b.hold.Group, Accounts: b.hold.Accounts,
+		Use: limit.Use{Output: b.step, Cost: b.most(0, b.step)}}
+	v, err := b.payer.office.Book.Reserve(b.ctx, &h)
+	if err != nil || v.Refused != "" {
+		b.payer.office.Records.Limited(string(v.Refused))
+		return false
+	}
+	b.more = append(b.more, h)
+	b.granted += b.step
+	return true
+}
+
+// useOf is the most that requests can come to use. Where a client named no length,
+// the answer is held to what its limits have at most.
+func useOf(m *models.Model, requests []*parley.Request, accounts []limit.Account) limit.Use {
+	var use limit.Use
+	for _, r := range requests {
+		use.Input += int64(len(r.Prompt))
+		if r.Embed {
+			continue
+		}
+		choices := int64(max(r.Choices, 1))
+		longest := int64(r.MaxTokens)
+		if longest == 0 {
+			longest = int64(max(m.ContextTokens-len(r.Prompt), 1))
+			for i := range accounts {
+				if most := accounts[i].Limits.OutputTokensPerMinute / choices; most > 0 && most < longest {
+					longest = most
+					r.MaxTokens = int(most)
+				}
+			}
+		}
+		use.Output += longest * choices
+	}
+	return use
+}
+
+// Settle charges what an answer that is complete used.
+func (b *Bill) Settle(u *parley.Usage) {
+	if b != nil {
+		b.once.Do(func() { b.charge(u, string(b.payer.record.Finish())) })
+	}
+}
+
+// Close charges what an answer that was broken off used: what was written, and
+// the prompt if anything was written or it was the client who broke it off while
+// it was computed. Nothing more if it is settled.
+func (b *Bill) Close() {
+	if b == nil {
+		return
+	}
+	b.once.Do(func() {
+		r := b.payer.record
+		u, outcome := parley.Usage{OutputTokens: r.OutputTokens()}, "error"
+		if b.ctx.Err() != nil {
+			outcome = string(parley.Cancelled)
+		}
+		if u.OutputTokens > 0 || outcome != "error" && !r.Waiter().Status().Waiting {
+			u.PromptTokens, u.CachedTokens = r.PromptTokens(), r.Usage().CachedTokens
+		}
+		b.charge(&u, outcome)
+	})
+}
+
+// Void gives back all that was reserved: nothing was asked of a worker, as the
+// answer was there. The ledger has it from when it was made, and only once.
+func (b *Bill) Void() {
+	b.once.Do(func() {
+		b.release(limit.Use{})
+	})
+}
+
+// ledgerWait is how long the end of an answer waits for the ledger. After that
+// it is told to the client and written later.
+const ledgerWait = 2 * time.Second
+
+// charge writes the entry, and then gives back what was reserved and not used:
+// what a budget counts is never less than what the ledger has.
+func (b *Bill) charge(u *parley.Usage, outcome string) {
+	o := b.payer.office
+	e := b.entry(u, outcome)
+	b.payer.record.Charge(e.Cost)
+	if o.Ledger != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ledgerWait)
+		defer cancel()
+		if err := o.Ledger.Append(ctx, e); err != nil && !errors.Is(err, context.Canceled) {
+			o.Log.Error("a request is not in the ledger yet", "id", e.ID, "error", err)
+		}
+	}
+	if b.estimate != nil && outcome != "error" {
+		b.estimate.Learn(e.Output)
+	}
+	b.release(limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
+	b.payer.Release()
+}
+
+// release replaces what was reserved by what was used. What was added while the answer grew goes last, so that
+// at no time less is booked than was used.
+func (b *Bill) release(used limit.Use) {
+	if len(b.hold.Accounts) == 0 {
+		return
+	}
+	b.payer.office.Book.Settle(&b.hold, used)
+	for i := range b.more {
+		b.payer.office.Book.Settle(&b.more[i], limit.Use{})
+	}
+}
+
+// entry is what the ledger keeps of the generation.
+func (b *Bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
+	r := b.payer.record
+	route := r.Routing()
+	return &ledger.Entry{
+		ID:           b.id,
+		At:           b.payer.office.Now(),
+		Organization: r.Who.Organization,
+		User:         r.Who.User,
+		Key:          r.Who.Key,
+		Model:        b.model,
+		Tier:         r.Who.Tier,
+		Route:        r.Route,
+		Input:        int64(u.PromptTokens),
+		Cached:       int64(u.CachedTokens),
+		Output:       int64(u.OutputTokens),
+		Cost:         b.price.Of(int64(u.PromptTokens), int64(u.CachedTokens), int64(u.OutputTokens)),
+		Worker:       route.Worker,
+		Reason:       route.Reason,
+		Outcome:      outcome,
+		Shared:       r.Shared(),
+		Batch:        r.Background,
+		Stages:       r.Stages(time.Duration(b.Routed.Load()), u),
+	}
+}

@@ -1,0 +1,183 @@
+package bill
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"parley/gateway/batch"
+	"parley/gateway/ledger"
+	"parley/gateway/limit"
+	"parley/gateway/openai"
+	"parley/gateway/record"
+	"parley/gateway/tenant"
+)
+
+// An Office is what all bills of a server share.
+type Office struct {
+	// Book keeps what callers have used of their limits.
+	Book limit.Book
+	// Ledger keeps what every generation used; nil keeps nothing.
+	Ledger *ledger.Ledger
+	// Prices are what models cost.
+	Prices ledger.Prices
+	// BudgetAlert is the share of a budget from which on it is nearly spent, where an
+	// account has none of its own.
+	BudgetAlert limit.Share
+	// Records counts what limits refuse.
+	Records *record.Recorder
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// A Payer is what one request is charged to: the accounts of its caller, and the slot
+// that it has while it is under way. It is used by one goroutine at a time,
+// except that its slot may be released by any.
+type Payer struct {
+	office *Office
+	record *record.Request
+	// accounts are those of the caller's limits that there are, nil before they are
+	// known; light requests only touch what is stored.
+	accounts []limit.Account
+	light    bool
+	slot     atomic.Pointer[slot]
+	// bills counts the generations.
+	bills int
+	hooks Hooks
+}
+
+// Hooks are called while a payer waits for its limits; each may be nil.
+type Hooks struct {
+	// Limits is told what is left of the limits after each reservation.
+	Limits func(*limit.Verdict)
+	// Recheck reports whether the caller may still call, after a wait.
+	Recheck func() error
+}
+
+// Open returns the payer of a request, whose caller need not be known yet.
+func (o *Office) Open(r *record.Request, hooks Hooks) *Payer {
+	return &Payer{office: o, record: r, hooks: hooks}
+}
+
+// Beside returns the payer of a question that the server asks for the request, with a
+// record of its own: charged as the request is, and without a slot.
+func (p *Payer) Beside(r *record.Request) *Payer {
+	return &Payer{office: p.office, record: r, accounts: p.accounts}
+}
+
+// Continue returns the payer of work that continues when the request has ended, with
+// a record of its own: it takes over the slot.
+func (p *Payer) Continue(r *record.Request) *Payer {
+	next := p.Beside(r)
+	next.bills = p.bills // their ids follow
+	next.slot.Store(p.slot.Swap(nil))
+	return next
+}
+
+// accountsMost is how many accounts a request is charged to: those of AccountsOf, and
+// that of a user whom the request names.
+const accountsMost = 5
+
+// AccountsOf are what a caller is charged to, where there are limits: the
+// organisation, the organisation in this tier, the key, and its user. An account always has
+// the same limits: two that fill at different rates cannot be one.
+func (o *Office) AccountsOf(who *tenant.Identity) (accounts []limit.Account) {
+	add := func(l limit.Limits, name func() string) {
+		if l == (limit.Limits{}) {
+			return
+		}
+		if accounts == nil {
+			accounts = make([]limit.Account, 0, accountsMost)
+		}
+		accounts = append(accounts, limit.Account{Name: name(), Limits: l})
+	}
+	add(who.Limits.Without(who.TierLimits), func() string { return who.Organization })
+	add(who.TierLimits, func() string { return who.Organization + ":" + who.Tier.String() })
+	add(who.KeyLimits, who.KeyAccount)
+	add(who.LimitsOfUser(), who.UserAccount)
+	for i := range accounts {
+		if l := &accounts[i].Limits; l.BudgetAlert == 0 {
+			l.BudgetAlert = o.BudgetAlert
+		}
+	}
+	return accounts
+}
+
+// TakeSlot counts a request of an identified caller, or refuses it.
+func (p *Payer) TakeSlot(ctx context.Context, light bool) error {
+	p.light = light
+	p.accounts = p.office.AccountsOf(p.record.Who)
+	if len(p.accounts) == 0 {
+		return nil
+	}
+	use := fullUse
+	if light {
+		use = lightUse
+	}
+	s := p.newSlot("slot", p.accounts, use)
+	if err := p.reserve(ctx, &s.hold, ""); err != nil {
+		return err
+	}
+	p.slot.Store(s)
+	return nil
+}
+
+// Release gives back the slot of a request that is over. It is safe to call it again.
+func (p *Payer) Release() { p.slot.Load().release() }
+
+// CountEndUser counts a request for the user whom the caller names as its own in the
+// body, where the operator limits those. Nothing is known of such a user but a name,
+// of which a digest is kept.
+func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
+	limits := p.record.Who.EndUserLimits
+	if limits == (limit.Limits{}) || p.light || p.record.Background {
+		return nil
+	}
+	name := openai.EndUser(body)
+	if name == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(name))
+	account := limit.Account{Name: p.record.Who.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
+		Limits: limits}
+	s := p.newSlot("user", []limit.Account{account}, fullUse)
+	s.next = p.slot.Load()
+	if err := p.reserve(ctx, &s.hold, ""); err != nil {
+		return err
+	}
+	p.slot.Store(s)
+	p.accounts = append(p.accounts[:len(p.accounts):len(p.accounts)], account)
+	return nil
+}
+
+// reserve takes of the caller's accounts. What no client waits for waits until there is
+// room. Model is what a refusal names, if it is known.
+func (p *Payer) reserve(ctx context.Context, h *limit.Hold, model string) error {
+	for {
+		v, err := p.office.Book.Reserve(ctx, h)
+		if err != nil {
+			return err
+		}
+		if p.hooks.Limits != nil {
+			p.hooks.Limits(&v)
+		}
+		if v.Refused == "" {
+			return nil
+		}
+		if !p.record.Background || v.Wait < 0 {
+			p.office.Records.Limited(string(v.Refused))
+			return refusedBy(&v.Refusal, whoseLimit(p.record.Who, h, &v.Refusal), model)
+		}
+		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
+			return err
+		}
+		if p.hooks.Recheck != nil { // the key may have been blocked since
+			if err := p.hooks.Recheck(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"parley"
+	"parley/gateway/answer"
+	"parley/gateway/bill"
+	"parley/gateway/infer"
+	"parley/gateway/models"
+	"parley/gateway/openai"
+)
+
+// Answer starts the generation of a prompt and returns the answer to come: what the
+// caller's limits do not allow is not begun, and what its policy does not allow is not
+// shown. The caller must call stop, which settles what was used if the answer was
+// broken off.
+func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func(), err error) {
+	b, err := j.payer.Reserve(ctx, p.model, p.requests)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.bill = b
+	defer func() {
+		if stop == nil { // a panic: nothing else can close the bill
+			b.Close()
+		}
+	}()
+	for i, r := range p.requests {
+		if len(p.requests) > 1 {
+			r.ID = fmt.Sprintf("%s-%d", j.Record.ID, i)
+		}
+		j.Record.AddPrompt(len(r.Prompt))
+	}
+	j.Record.Handed()
+	work := j.run(ctx, p, 0, b)
+	j.Record.SetWaiter(work.Waiter)
+	a = answer.New(answer.Options{
+		Work:        work,
+		Requests:    p.requests,
+		Tokens:      p.model.Tokenizer,
+		Held:        &p.constraint,
+		Muted:       p.muted,
+		Reader:      p.reads,
+		Screening:   j.screening.OutputPolicy(),
+		Judged:      j.screening.Judge(ctx),
+		Seen:        j.Record.Delta,
+		Settled:     b.Settle,
+		Grow:        b.Grow,
+		NoticeEvery: j.server.NoticeEvery,
+	})
+	return a, func() {
+		work.Stop()
+		b.Close()
+	}, nil
+}
+
+// run hands a prompt's requests to the pipeline, at most atOnce of them at a time, 0
+// for all. The caller must stop the generation.
+func (j *Job) run(ctx context.Context, p *Query, atOnce int, b *bill.Bill) *infer.Generation {
+	return j.server.Pipeline.Run(j.Record.Travel(ctx), &infer.Task{
+		Model:      p.model.Pipeline,
+		Requests:   p.requests,
+		AtOnce:     atOnce,
+		Names:      []string{j.Record.ID, j.Record.ClientID},
+		Arrived:    j.Record.Started,
+		Background: j.Record.Background,
+		Share:      j.sharing(p.model),
+		Wrap:       p.constraint.Worker,
+		Loose:      p.constraint.Loosely(),
+		Routed:     &b.Routed,
+	})
+}
+
+// Converse starts the answer to a conversation. Every endpoint at which people talk
+// with a model comes by here, in its own shape. The caller must call stop.
+func (j *Job) Converse(
+	ctx context.Context, m *models.Model, request *openai.ChatRequest,
+) (a *answer.Answer, stop func(), err error) {
+	p, err := j.Chat(ctx, m, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	return j.Answer(ctx, p)
+}
+
+// Ask has the model do what task says with a text, in at most maxTokens tokens.
+func (j *Job) Ask(
+	ctx context.Context, m *models.Model, task, text string, maxTokens int,
+) (string, parley.Usage, error) {
+	request := &openai.ChatRequest{OpenTurn: true, Messages: []openai.Message{
+		{Role: "system", Content: task, HasContent: true}, {Role: "user", Content: text, HasContent: true},
+	}}
+	request.Choices, request.MaxTokens = 1, maxTokens
+	a, stop, err := j.Converse(ctx, m, request)
+	if err != nil {
+		return "", parley.Usage{}, err
+	}
+	defer stop()
+	choices, err := a.Collect(ctx)
+	if err != nil {
+		return "", parley.Usage{}, err
+	}
+	return strings.TrimSpace(choices[0].Text.String()), a.Usage, nil
+}
+
+// guardTokens bounds what a guard model says.
+const guardTokens = 32
+
+// askGuard has a model of this server say what it thinks of a text.
+func (j *Job) askGuard(ctx context.Context, name, text string) (string, error) {
+	m, err := j.Model(name)
+	if err != nil {
+		return "", err
+	}
+	said, _, err := j.Beside("guard").Ask(ctx, m, "You are a strict moderator.", text, guardTokens)
+	return said, err
+}

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"parley"
+	"parley/gateway/infer"
+	"parley/gateway/models"
+	"parley/gateway/openai"
+)
+
+// request makes what the worker is asked for one prompt.
+func (j *Job) request(m *models.Model, g *openai.Generation, prompt []parley.Token) *parley.Request {
+	j.share.seeded = g.Seeded
+	r := &parley.Request{
+		ID:          j.Record.ID,
+		Model:       m.ID,
+		Prompt:      prompt,
+		Choices:     g.Choices,
+		Sampling:    g.Sampling,
+		Stop:        g.Stop,
+		SinkTokens:  g.Sinks,
+		Retain:      g.Retain,
+		Logprobs:    g.Logprobs,
+		TopLogprobs: g.TopLogprobs,
+	}
+	if !g.Seeded {
+		r.Sampling.Seed = randomSeed()
+	}
+	j.claim(m, r)
+	if g.Session != "" { // clients of two tenants may choose the same name
+		r.Session = r.Tenant + " " + g.Session
+	}
+	return r
+}
+
+func randomSeed() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// claim says in whose name a request is computed, whatever its client said: in
+// which class, at whose cost, and with whom it shares cached context. Models that
+// the operator made public share theirs with all.
+func (j *Job) claim(m *models.Model, r *parley.Request) {
+	s, who := j.server, j.Record.Who
+	r.Class, r.Tenant = who.Tier, who.Organization
+	r.Background, r.Purpose = j.Record.Background, purposeOf(j.Record.Route)
+	objective := s.Objectives.Of(m.ID, r.Class, r.Purpose)
+	j.Record.SetObjective(objective)
+	r.Objective = s.Objectives[objective].SLO
+	r.Salt, r.PublicTokens = s.Salts.of(s.Salts.Scope.of(who)), m.PublicTokens(r.Prompt)
+	if s.Pipeline.IsPublicModel(m.ID) {
+		r.Salt = parley.Salt{}
+	}
+}
+
+// purposeOf says what the answers of a route are for: those that complete a text while
+// it is written are for that alone.
+func purposeOf(route string) parley.Purpose {
+	switch route {
+	case "/v1/completions", "/v1/fim/completions":
+		return parley.ForComplete
+	}
+	return parley.ForChat
+}
+
+// sharing says what of the job's answer may be shared, for an answer of a model.
+func (j *Job) sharing(m *models.Model) infer.SharePolicy {
+	p := infer.SharePolicy{
+		Scope:      "tenant " + j.server.Salts.Scope.of(j.Record.Who),
+		Repeatable: j.share.seeded,
+		Vocabulary: m.VocabTokens,
+		Private:    j.share.private,
+		Fresh:      j.share.fresh,
+	}
+	if j.share.public {
+		p.Scope = ""
+	}
+	return p
+}
