@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestHistoryIsBounded(t *testing.T) {

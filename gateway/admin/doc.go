@@ -10,9 +10,11 @@
 //	reading.go   the counters at one moment, from the metrics registry
 //	histogram.go times as counts in buckets, and their percentiles
 //	history.go   readings of the last hour, in bounded memory
+//	counters.go  how much counters grew
 //	picture.go   what happened between two readings
 //	promise.go   the objectives, and the burn rates of their error budgets
 //	verdict.go   the bottleneck, in one sentence
+//	now.go       all of it together, now and over the last hour
 //	recent.go    the latest requests, each with its timeline
 //	course.go    where the time of a request went, stage by stage
 package admin

@@ -7,6 +7,10 @@ const (
 	Step = 5 * time.Second
 	// Kept is how long readings are stored.
 	Kept = time.Hour
+
+	// The windows of pictures.
+	ratesOver  = 10 * time.Second
+	spreadOver = time.Minute
 )
 
 // A History keeps the readings of the last hour, one for each step, in a ring.
@@ -51,40 +55,6 @@ func (h *History) Add(r *Reading) {
 // hundreds, and an hour of them is of no use.
 const workersKept = int(2 * time.Minute / Step)
 
-// forgetWorkers replaces the workers of a reading by one aggregate.
-func (r *Reading) forgetWorkers() {
-	if len(r.Workers) < 2 {
-		return
-	}
-	all := Worker{Name: "*"}
-	for i := range r.Workers {
-		w := &r.Workers[i]
-		all.Running += w.Running
-		all.Waiting += w.Waiting
-		all.Preemptions += w.Preemptions
-		all.KV, all.Busy = max(all.KV, w.KV), max(all.Busy, w.Busy)
-	}
-	r.Workers = []Worker{all}
-}
-
-// compare computes what a worker did since an earlier reading. A worker without totals
-// reports shares itself.
-func (w *Worker) compare(from *Reading, elapsed time.Duration) {
-	for i := range from.Workers {
-		b := &from.Workers[i]
-		if b.Name != w.Name || b.Model != w.Model {
-			continue
-		}
-		w.Preemptions = round(delta(b.PreemptedTotal, w.PreemptedTotal) / elapsed.Seconds())
-		if asked := delta(b.AskedTotal, w.AskedTotal); asked > 0 {
-			w.Hits = share(delta(b.HitTotal, w.HitTotal), asked)
-		}
-		if w.BusyTotal > 0 {
-			w.Busy = min(round(delta(b.BusyTotal, w.BusyTotal)/elapsed.Seconds()), 1)
-		}
-	}
-}
-
 // at returns the i-th oldest stored reading.
 func (h *History) at(i int) *Reading { return h.ring[(h.next+i)%len(h.ring)] }
 
@@ -113,19 +83,10 @@ func (h *History) Before(age time.Duration) *Reading {
 	return found
 }
 
-// Points returns the history as points of at least step each, oldest first.
-func (h *History) Points(step time.Duration) []Point {
-	points := []Point{}
-	var from *Reading
-	for i := range h.ring {
-		r := h.at(i)
-		switch {
-		case from == nil:
-			from = r
-		case r.At.Sub(from.At) >= step-Step/2:
-			points = append(points, pointOf(from, r))
-			from = r
-		}
+// before is Before, or the latest reading itself if there is no other.
+func (h *History) before(age time.Duration) *Reading {
+	if r := h.Before(age); r != nil {
+		return r
 	}
-	return points
+	return h.latest
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"math"
 	"time"
 
 	"parley"
@@ -70,21 +69,58 @@ type Times struct {
 	Whole   Spread `json:"whole"`
 }
 
-// timesBetween returns the times of requests answered between two readings.
-func timesBetween(from, to *Reading) Times {
-	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill),
-		spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
+// A PoolPicture is the state of one pool of workers.
+type PoolPicture struct {
+	Pool string `json:"pool"`
+	// Up counts the workers that get requests, of all Workers.
+	Up      int `json:"up"`
+	Workers int `json:"workers"`
+	// Waiting counts the queued requests.
+	Waiting int       `json:"waiting"`
+	Verdict Diagnosis `json:"verdict"`
 }
 
-// finishes counts the answers that ended between two readings.
-func finishes(from, to *Reading) map[string]float64 {
-	counted := map[string]float64{}
-	for reason, n := range to.FinishTotal {
-		if more := delta(from.FinishTotal[reason], n); more > 0 {
-			counted[reason] = more
-		}
-	}
-	return counted
+// A Promise is one objective, and how well it is met.
+type Promise struct {
+	// Name is availability, ttft or gap. Objective names the requests that the latter
+	// two apply to.
+	Name      string `json:"name"`
+	Objective string `json:"objective,omitempty"`
+	// Goal is the share of requests or tokens that must meet Limit, a time in seconds;
+	// 0 for availability.
+	Goal  float64 `json:"goal"`
+	Limit float64 `json:"limit_seconds,omitempty"`
+	// Kept is the share that met it over the last hour.
+	Kept float64 `json:"kept"`
+	// Count is the number of requests or tokens in Kept.
+	Count float64 `json:"count"`
+	// Burn is the burn rate of the error budget over five minutes and over an hour: 1
+	// spends exactly the budget. If both exceed 14.4, a month's budget is spent in two
+	// days, which needs immediate action.
+	Burn5m float64 `json:"burn_5m"`
+	Burn1h float64 `json:"burn_1h"`
+}
+
+// The values of [Diagnosis.Bottleneck].
+const (
+	NoBottleneck = "none"
+	ByQueue      = "queue"
+	ByKV         = "kv"
+	ByCompute    = "compute"
+	ByClients    = "clients"
+	ByFailures   = "failures"
+)
+
+// A Diagnosis names the bottleneck of a server: what keeps it from serving more
+// or faster.
+type Diagnosis struct {
+	// Bottleneck is "none", queue, kv, compute, clients or failures.
+	Bottleneck string `json:"bottleneck"`
+	// Happy reports that SLOs are met and no request failed or was rejected.
+	Happy    bool   `json:"happy"`
+	Sentence string `json:"sentence"`
+	// Do is what the operator should do; empty if nothing.
+	Do string `json:"do,omitempty"`
 }
 
 // A QueuePicture is a queue with its numbers by tier.
@@ -92,38 +128,6 @@ type QueuePicture struct {
 	Queue
 	Waiting  map[string]int     `json:"waiting"`
 	Shedding map[string]float64 `json:"shedding"`
-}
-
-// The windows of pictures.
-const (
-	ratesOver  = 10 * time.Second
-	spreadOver = time.Minute
-)
-
-// Now returns the current picture; an empty one if nothing was read yet.
-func (h *History) Now(objectives parley.Objectives) *Picture {
-	if h.latest == nil {
-		return &Picture{Waiting: map[string]int{},
-			Verdict: Diagnosis{Bottleneck: NoBottleneck, Sentence: "No data yet: the server has just started."}}
-	}
-	now := h.latest
-	p := between(h.before(ratesOver), now)
-	minute := h.before(spreadOver)
-	p.TTFT, p.Gap = spread(&minute.TTFT, &now.TTFT), spread(&minute.Gap, &now.Gap)
-	p.Times, p.Finishes = timesBetween(minute, now), finishes(h.before(Kept), now)
-	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
-	p.Promises = h.promises(objectives)
-	p.Verdict = Judge(p, missedObjectives(minute, now, objectives))
-	p.Pools = poolsOf(p)
-	return p
-}
-
-// before is Before, or the latest reading itself if there is no other.
-func (h *History) before(age time.Duration) *Reading {
-	if r := h.Before(age); r != nil {
-		return r
-	}
-	return h.latest
 }
 
 // between returns the picture of the time between two readings.
@@ -150,6 +154,37 @@ func between(from, to *Reading) *Picture {
 	return p
 }
 
+// timesBetween returns the times of requests answered between two readings.
+func timesBetween(from, to *Reading) Times {
+	return Times{spread(&from.Waited, &to.Waited), spread(&from.Prefill, &to.Prefill),
+		spread(&from.Decode, &to.Decode), spread(&from.Whole, &to.Whole)}
+}
+
+// finishes counts the answers that ended between two readings.
+func finishes(from, to *Reading) map[string]float64 {
+	counted := map[string]float64{}
+	for reason, n := range to.FinishTotal {
+		if more := delta(from.FinishTotal[reason], n); more > 0 {
+			counted[reason] = more
+		}
+	}
+	return counted
+}
+
+// latencies fills in what is measured over longer than rates are: a minute, and an
+// hour.
+func (p *Picture) latencies(minute, hour, now *Reading) {
+	p.TTFT, p.Gap = spread(&minute.TTFT, &now.TTFT), spread(&minute.Gap, &now.Gap)
+	p.Times, p.Finishes = timesBetween(minute, now), finishes(hour, now)
+	p.Hits = share(delta(minute.CachedTotal, now.CachedTotal), delta(minute.PromptTotal, now.PromptTotal))
+}
+
+// judged fills in what follows from the numbers.
+func (p *Picture) judged(promises []Promise, verdict Diagnosis, pools []PoolPicture) *Picture {
+	p.Promises, p.Verdict, p.Pools = promises, verdict, pools
+	return p
+}
+
 func pictureOf(q *Queue) QueuePicture {
 	p := QueuePicture{Queue: *q, Waiting: map[string]int{}, Shedding: map[string]float64{}}
 	for c := range parley.Class(parley.Classes) {
@@ -157,6 +192,38 @@ func pictureOf(q *Queue) QueuePicture {
 		p.Shedding[c.String()] = q.Shedding[c]
 	}
 	return p
+}
+
+// waiting counts the queued requests of all tiers.
+func (p *Picture) waiting() (n int) {
+	for _, tier := range p.Waiting {
+		n += tier
+	}
+	return n
+}
+
+// within returns the part of the picture that belongs to one pool.
+func (p *Picture) within(pool string) *Picture {
+	own := &Picture{At: p.At, Waiting: map[string]int{}, fleet: p.fleet}
+	for _, q := range p.Queues {
+		if q.Pool != pool {
+			continue
+		}
+		own.Queues = append(own.Queues, q)
+		own.WaitSeconds = max(own.WaitSeconds, q.WaitSeconds)
+		for tier, n := range q.Waiting {
+			own.Waiting[tier] += n
+		}
+	}
+	for _, w := range p.Workers {
+		if w.Pool == pool {
+			own.Workers = append(own.Workers, w)
+			own.Running += w.Running
+			own.KV, own.Busy = max(own.KV, w.KV), max(own.Busy, w.Busy)
+			own.Rates.Preemptions += w.Preemptions
+		}
+	}
+	return own
 }
 
 func rates(from, to *Reading) Rates {
@@ -185,81 +252,8 @@ func rates(from, to *Reading) Rates {
 	return r
 }
 
-// ended counts all requests that ended.
-func (r *Reading) ended() float64 {
-	return r.OKTotal + r.FailedTotal + r.TurnedAwayTotal + r.LimitedTotal + r.RefusedTotal + r.CancelledTotal
-}
-
 func spread(from, to *Histogram) Spread {
 	h := to.since(from)
 	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)),
 		Count: h.Count}
-}
-
-// delta is how much a counter grew. One that was reset grew by all it has.
-func delta(before, after float64) float64 {
-	if after < before {
-		return after
-	}
-	return after - before
-}
-
-func share(part, all float64) float64 {
-	if all <= 0 {
-		return 0
-	}
-	return round(part / all)
-}
-
-// round keeps four decimals: more are noise, and cost bytes.
-func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
-
-// A Point is a picture reduced to what is drawn over time.
-type Point struct {
-	At          int64   `json:"at"`
-	Running     int     `json:"running"`
-	Waiting     int     `json:"waiting"`
-	KV          float64 `json:"kv"`
-	Busy        float64 `json:"busy"`
-	Hits        float64 `json:"hits"`
-	Requests    float64 `json:"requests"`
-	Prefill     float64 `json:"prefill_tokens"`
-	Decode      float64 `json:"decode_tokens"`
-	TTFT50      float64 `json:"ttft_p50"`
-	TTFT95      float64 `json:"ttft_p95"`
-	Gap50       float64 `json:"gap_p50"`
-	Gap95       float64 `json:"gap_p95"`
-	Failed      float64 `json:"failed"`
-	TurnedAway  float64 `json:"turned_away"`
-	Preemptions float64 `json:"preemptions"`
-	// TTFTCounts is how many first tokens came within each of [History.TTFTBounds],
-	// and not within the one before; the last is those beyond all.
-	TTFTCounts []uint64 `json:"ttft_counts"`
-}
-
-func pointOf(from, to *Reading) Point {
-	p := between(from, to)
-	waiting := 0
-	for _, n := range p.Waiting {
-		waiting += n
-	}
-	return Point{
-		At:          p.At.Unix(),
-		Running:     p.Running,
-		Waiting:     waiting,
-		KV:          round(p.KV),
-		Busy:        p.Busy,
-		Hits:        p.Hits,
-		Requests:    p.Rates.Requests,
-		Prefill:     p.Rates.Prefill,
-		Decode:      p.Rates.Decode,
-		TTFT50:      p.TTFT.P50,
-		TTFT95:      p.TTFT.P95,
-		Gap50:       p.Gap.P50,
-		Gap95:       p.Gap.P95,
-		Failed:      p.Rates.Failed,
-		TurnedAway:  p.Rates.TurnedAway,
-		Preemptions: p.Rates.Preemptions,
-		TTFTCounts:  to.TTFT.within(&from.TTFT),
-	}
 }

@@ -6,27 +6,6 @@ import (
 	"parley"
 )
 
-// A Promise is one objective, and how well it is met.
-type Promise struct {
-	// Name is availability, ttft or gap. Objective names the requests that the latter
-	// two apply to.
-	Name      string `json:"name"`
-	Objective string `json:"objective,omitempty"`
-	// Goal is the share of requests or tokens that must meet Limit, a time in seconds;
-	// 0 for availability.
-	Goal  float64 `json:"goal"`
-	Limit float64 `json:"limit_seconds,omitempty"`
-	// Kept is the share that met it over the last hour.
-	Kept float64 `json:"kept"`
-	// Count is the number of requests or tokens in Kept.
-	Count float64 `json:"count"`
-	// Burn is the burn rate of the error budget over five minutes and over an hour: 1
-	// spends exactly the budget. If both exceed 14.4, a month's budget is spent in two
-	// days, which needs immediate action.
-	Burn5m float64 `json:"burn_5m"`
-	Burn1h float64 `json:"burn_1h"`
-}
-
 // AvailabilityGoal is the share of requests that must be answered.
 const AvailabilityGoal = 0.999
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"parley"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // A Reading has the counters of a server at one moment. Fields that end in Total only
@@ -297,4 +297,51 @@ func class(name string) parley.Class {
 		}
 	}
 	return 0
+}
+
+// forgetWorkers replaces the workers of a reading by one aggregate.
+func (r *Reading) forgetWorkers() {
+	if len(r.Workers) < 2 {
+		return
+	}
+	all := Worker{Name: "*"}
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		all.Running += w.Running
+		all.Waiting += w.Waiting
+		all.Preemptions += w.Preemptions
+		all.KV, all.Busy = max(all.KV, w.KV), max(all.Busy, w.Busy)
+	}
+	r.Workers = []Worker{all}
+}
+
+// compare computes what a worker did since an earlier reading. A worker without totals
+// reports shares itself.
+func (w *Worker) compare(from *Reading, elapsed time.Duration) {
+	for i := range from.Workers {
+		b := &from.Workers[i]
+		if b.Name != w.Name || b.Model != w.Model {
+			continue
+		}
+		w.Preemptions = round(delta(b.PreemptedTotal, w.PreemptedTotal) / elapsed.Seconds())
+		if asked := delta(b.AskedTotal, w.AskedTotal); asked > 0 {
+			w.Hits = share(delta(b.HitTotal, w.HitTotal), asked)
+		}
+		if w.BusyTotal > 0 {
+			w.Busy = min(round(delta(b.BusyTotal, w.BusyTotal)/elapsed.Seconds()), 1)
+		}
+	}
+}
+
+// name is the model's, with the pool if there may be several.
+func (q *Queue) name() string {
+	if q.Pool == "" || q.Pool == LocalPool {
+		return q.Model
+	}
+	return q.Model + " in pool " + q.Pool
+}
+
+// ended counts all requests that ended.
+func (r *Reading) ended() float64 {
+	return r.OKTotal + r.FailedTotal + r.TurnedAwayTotal + r.LimitedTotal + r.RefusedTotal + r.CancelledTotal
 }

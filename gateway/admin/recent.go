@@ -46,22 +46,6 @@ func (l *Life) Tell() *Life {
 	return l
 }
 
-// A Stage is one part of a request's timeline.
-type Stage struct {
-	// Where is gateway, queue, router, worker or engine.
-	Where string `json:"where"`
-	Name  string `json:"name"`
-	// StartMs is counted from the request's arrival.
-	StartMs float64 `json:"start_ms"`
-	Ms      float64 `json:"ms"`
-	Note    string  `json:"note,omitempty"`
-	// Worker is the worker of the stage, Leg the number of the attempt from 1, and
-	// Fault why the attempt failed, in its last stage.
-	Worker string `json:"worker,omitempty"`
-	Leg    int    `json:"leg,omitempty"`
-	Fault  string `json:"fault,omitempty"`
-}
-
 // RecentMax is how many requests are kept.
 const RecentMax = 2000
 

@@ -9,28 +9,6 @@ import (
 	"parley"
 )
 
-// The values of [Diagnosis.Bottleneck].
-const (
-	NoBottleneck = "none"
-	ByQueue      = "queue"
-	ByKV         = "kv"
-	ByCompute    = "compute"
-	ByClients    = "clients"
-	ByFailures   = "failures"
-)
-
-// A Diagnosis names the bottleneck of a server: what keeps it from serving more
-// or faster.
-type Diagnosis struct {
-	// Bottleneck is "none", queue, kv, compute, clients or failures.
-	Bottleneck string `json:"bottleneck"`
-	// Happy reports that SLOs are met and no request failed or was rejected.
-	Happy    bool   `json:"happy"`
-	Sentence string `json:"sentence"`
-	// Do is what the operator should do; empty if nothing.
-	Do string `json:"do,omitempty"`
-}
-
 // Thresholds above which a number counts.
 const (
 	kvFull      = 0.9  // of a pool
@@ -246,14 +224,6 @@ func withoutBottleneck(p *Picture, broken []string) string {
 		return "No bottleneck: requests are served as they arrive."
 	}
 	return fmt.Sprintf("No bottleneck: %d running, none queued, key/value memory %.0f%% full.", p.Running, 100*p.KV)
-}
-
-// waiting counts the queued requests of all tiers.
-func (p *Picture) waiting() (n int) {
-	for _, tier := range p.Waiting {
-		n += tier
-	}
-	return n
 }
 
 func fullest(p *Picture) (full *Worker) {
