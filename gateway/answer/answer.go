@@ -2,9 +2,10 @@ package answer
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -86,40 +87,6 @@ type apartParts struct {
 	calls int
 }
 
-// A ShownToken is a token with its log-probabilities and the place of its text.
-type ShownToken struct {
-	parley.Logprob
-	// startByte is where its text begins; offset counts characters instead.
-	startByte, Offset int
-}
-
-// A Piece is what was added to one choice: thoughts, then text, then calls.
-// What came in another order is in several pieces. The last piece of a choice
-// carries the reason for its end.
-type Piece struct {
-	Choice    int
-	Reasoning string
-	Text      string
-	Calls     []CallPiece
-	Tokens    []ShownToken
-	Finish    parley.Finish
-	// Progress says how far the prompt is, before anything was said.
-	Progress *parley.Progress
-	// OutputTokens is how many tokens the choice has by now.
-	OutputTokens int
-}
-
-// A CallPiece is a fragment of a tool call. The calls of a choice have the
-// indexes 0, 1, 2…, and a call is complete before the next begins. The first
-// fragment of an index has the call's id and name, the others do not; the
-// arguments of all its fragments put together are a JSON object as a text,
-// unless the answer was cut off.
-type CallPiece struct {
-	Index     int
-	ID, Name  string
-	Arguments string
-}
-
 // Options are what makes an answer of a generation.
 type Options struct {
 	Work     *infer.Generation
@@ -176,16 +143,30 @@ func New(o Options) *Answer {
 	return a
 }
 
-// FinishToolCalls is why a choice ended that made calls and was not cut off. A
-// worker knows of no tools, so it is said here.
-const FinishToolCalls parley.Finish = "tool_calls"
-
-// FinishFiltered is why a choice ended that the safety policy halted. A worker
-// knows of no policy, so it is said here.
-const FinishFiltered parley.Finish = "content_filter"
-
 // over reports whether every prompt is answered in full.
 func (a *Answer) over() bool { return a.open == 0 && a.later == nil }
+
+// errBroken ends the wait for deltas after a ping failed, which says why.
+var errBroken = errors.New("the client cannot be written to")
+
+// next waits for deltas and returns the pieces they add, one for each choice.
+func (a *Answer) next(ctx context.Context, broken <-chan struct{}) ([]Piece, error) {
+	if a.later != nil {
+		return nil, a.later
+	}
+	if a.events == nil {
+		a.events = a.work.Pumped()
+	}
+	select {
+	case e := <-a.events:
+		a.waiting.Store(e.Waits())
+		return a.gather(e)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-broken:
+		return nil, errBroken
+	}
+}
 
 // gather takes e and all events that already wait behind it.
 func (a *Answer) gather(e infer.Event) ([]Piece, error) {
@@ -211,46 +192,6 @@ func (a *Answer) gather(e infer.Event) ([]Piece, error) {
 			return pieces, nil
 		}
 	}
-}
-
-// Join appends p, or adds it to the last piece of its choice where that keeps
-// the order of what was said.
-func Join(pieces []Piece, p Piece) []Piece {
-	for i := range slices.Backward(pieces) {
-		old := &pieces[i]
-		if old.Choice != p.Choice {
-			continue
-		}
-		if p.Reasoning != "" && (old.Text != "" || len(old.Calls) > 0) || p.Text != "" && len(old.Calls) > 0 {
-			break
-		}
-		old.Reasoning += p.Reasoning
-		old.Text += p.Text
-		for _, c := range p.Calls {
-			old.addCall(c)
-		}
-		old.Tokens = append(old.Tokens, p.Tokens...)
-		old.Finish = cmp.Or(p.Finish, old.Finish)
-		old.Progress = cmp.Or(p.Progress, old.Progress)
-		old.OutputTokens = max(old.OutputTokens, p.OutputTokens)
-		return pieces
-	}
-	return append(pieces, p)
-}
-
-// IsText reports whether a piece adds text and nothing else.
-func (p *Piece) IsText() bool {
-	return p.Text != "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
-		p.Progress == nil
-}
-
-// addCall appends a fragment, or adds it to the last one of its call.
-func (p *Piece) addCall(c CallPiece) {
-	if n := len(p.Calls); n > 0 && p.Calls[n-1].Index == c.Index {
-		p.Calls[n-1].Arguments += c.Arguments
-		return
-	}
-	p.Calls = append(p.Calls, c)
 }
 
 // accept takes one delta. What a worker must not send is an error.
@@ -497,39 +438,48 @@ func (c *choice) MeanLogprob() float64 {
 	return c.logprobSum / float64(max(c.outputTokens, 1))
 }
 
-// CollectedChoice is a choice that was collected to its end.
-type CollectedChoice struct {
-	Reasoning, Text strings.Builder
-	Calls           []*collectedCall
-	Tokens          []ShownToken
-	Finish          parley.Finish
+// screened sends what a delta added to a choice through its screen. A choice
+// that is halted ends there, whatever the worker sends after that.
+func (c *choice) screened(pieces []Piece, tokens int) []Piece {
+	if c.screen == nil {
+		return pieces
+	}
+	pieces = c.screen.pass(pieces, tokens)
+	if c.screen.halted {
+		c.finish = FinishFiltered
+	}
+	return slices.DeleteFunc(pieces, func(p Piece) bool {
+		return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
+			p.Progress == nil
+	})
 }
 
-// A collectedCall is a call that was collected to its end.
-type collectedCall struct {
-	ID, Name  string
-	Arguments strings.Builder
+// afterHalt takes what a worker says of a choice after it was halted: no client
+// gets it, but it may be the account of the whole prompt.
+func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
+	if e.Delta.Usage == nil {
+		return nil, nil
+	}
+	return nil, a.settle(e.Prompt, *e.Delta.Usage)
 }
 
-// Add takes the next piece of the choice.
-func (w *CollectedChoice) Add(p Piece) {
-	w.Reasoning.WriteString(p.Reasoning)
-	w.Text.WriteString(p.Text)
-	for _, c := range p.Calls {
-		if c.Index == len(w.Calls) {
-			w.Calls = append(w.Calls, &collectedCall{ID: c.ID, Name: c.Name})
+// endHalted ends an answer all of whose choices have ended, at least one of
+// them halted: the worker's account is not waited for, so it is made up from
+// what came.
+func (a *Answer) endHalted() {
+	for _, c := range a.Choices {
+		if c.finish == "" {
+			return
 		}
-		w.Calls[c.Index].Arguments.WriteString(c.Arguments)
 	}
-	w.Tokens = append(w.Tokens, p.Tokens...)
-	w.Finish = cmp.Or(p.Finish, w.Finish)
-}
-
-// Piece returns a collected choice as one piece.
-func (w *CollectedChoice) Piece() Piece {
-	p := Piece{Reasoning: w.Reasoning.String(), Text: w.Text.String(), Tokens: w.Tokens, Finish: w.Finish}
-	for i, c := range w.Calls {
-		p.Calls = append(p.Calls, CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments.String()})
+	a.Usage = parley.Usage{}
+	for i := range a.Prompts {
+		a.Usage.PromptTokens += len(a.Prompts[i].Tokens)
 	}
-	return p
+	for _, c := range a.Choices {
+		a.Usage.OutputTokens += c.outputTokens
+		a.Usage.ReasoningTokens += c.thoughtTokens
+	}
+	a.open = 0
+	a.settled(&a.Usage)
 }

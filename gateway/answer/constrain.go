@@ -7,7 +7,6 @@ import (
 	"errors"
 	"iter"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -79,19 +78,6 @@ func (c *Constraint) Loosely() *parley.Grammar {
 		return nil
 	}
 	return c.loose
-}
-
-// Callable are the tools that the model may call.
-func Callable(r *openai.ChatRequest) []openai.Tool {
-	if r.ToolChoice.Mode == openai.ToolsNone || len(r.Tools) == 0 {
-		return nil
-	}
-	if r.ToolChoice.Allowed == nil {
-		return r.Tools
-	}
-	return slices.DeleteFunc(slices.Clone(r.Tools), func(t openai.Tool) bool {
-		return !slices.Contains(r.ToolChoice.Allowed, t.Name)
-	})
 }
 
 // withTools is the grammar of an answer that may or must call tools. Where the

@@ -2,7 +2,6 @@ package answer
 
 import (
 	"context"
-	"errors"
 
 	"parley/gateway/infer"
 )
@@ -59,28 +58,6 @@ func (a *Answer) gathered(ctx context.Context, p *pinger) error {
 		}
 	}
 	return nil
-}
-
-// errBroken ends the wait for deltas after a ping failed, which says why.
-var errBroken = errors.New("the client cannot be written to")
-
-// next waits for deltas and returns the pieces they add, one for each choice.
-func (a *Answer) next(ctx context.Context, broken <-chan struct{}) ([]Piece, error) {
-	if a.later != nil {
-		return nil, a.later
-	}
-	if a.events == nil {
-		a.events = a.work.Pumped()
-	}
-	select {
-	case e := <-a.events:
-		a.waiting.Store(e.Waits())
-		return a.gather(e)
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-broken:
-		return nil, errBroken
-	}
 }
 
 // Collect waits for the whole answer.

@@ -124,3 +124,19 @@ func (s *toolSyntax) write(c openai.ToolCall) jinja.Value {
 	}
 	return jinja.Concat(parts...)
 }
+
+func templateMessage(message openai.Message) token.Message {
+	m := token.Message{
+		Role:             message.Role,
+		Name:             message.Name,
+		ReasoningContent: message.Reasoning,
+		ToolCallID:       message.ToolCallID,
+	}
+	if message.HasContent {
+		m.Content = message.Content
+	}
+	for _, call := range message.ToolCalls {
+		m.ToolCalls = append(m.ToolCalls, token.ToolCall(call))
+	}
+	return m
+}

@@ -84,6 +84,12 @@ func newReader(syntax *toolSyntax, thoughts *thoughtMarks, thinking bool, newID 
 	return r
 }
 
+// expectCalls says whether the answer is nothing but calls.
+func (r *Reader) expectCalls(only bool) *Reader {
+	r.onlyCalls = only
+	return r
+}
+
 // read takes more text.
 func (r *Reader) read(text string) {
 	for i := range len(text) {

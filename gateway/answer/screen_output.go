@@ -1,12 +1,6 @@
 package answer
 
-import (
-	"slices"
-
-	"parley"
-	"parley/gateway/infer"
-	"parley/gateway/safety"
-)
+import "parley/gateway/safety"
 
 // An outputScreen stands between one choice of an answer and its client. What the
 // model thinks, says and hands to tools are screened each by itself; what was
@@ -184,50 +178,4 @@ func (o *outputScreen) release(all bool) []ShownToken {
 	released := o.waiting[:n:n]
 	o.waiting = o.waiting[n:]
 	return released
-}
-
-// screened sends what a delta added to a choice through its screen. A choice
-// that is halted ends there, whatever the worker sends after that.
-func (c *choice) screened(pieces []Piece, tokens int) []Piece {
-	if c.screen == nil {
-		return pieces
-	}
-	pieces = c.screen.pass(pieces, tokens)
-	if c.screen.halted {
-		c.finish = FinishFiltered
-	}
-	return slices.DeleteFunc(pieces, func(p Piece) bool {
-		return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
-			p.Progress == nil
-	})
-}
-
-// afterHalt takes what a worker says of a choice after it was halted: no client
-// gets it, but it may be the account of the whole prompt.
-func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
-	if e.Delta.Usage == nil {
-		return nil, nil
-	}
-	return nil, a.settle(e.Prompt, *e.Delta.Usage)
-}
-
-// endHalted ends an answer all of whose choices have ended, at least one of
-// them halted: the worker's account is not waited for, so it is made up from
-// what came.
-func (a *Answer) endHalted() {
-	for _, c := range a.Choices {
-		if c.finish == "" {
-			return
-		}
-	}
-	a.Usage = parley.Usage{}
-	for i := range a.Prompts {
-		a.Usage.PromptTokens += len(a.Prompts[i].Tokens)
-	}
-	for _, c := range a.Choices {
-		a.Usage.OutputTokens += c.outputTokens
-		a.Usage.ReasoningTokens += c.thoughtTokens
-	}
-	a.open = 0
-	a.settled(&a.Usage)
 }

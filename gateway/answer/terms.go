@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"slices"
+
 	"parley"
 	"parley/gateway/openai"
 )
@@ -26,4 +28,17 @@ func TermsOf(r *openai.ChatRequest) *parley.Terms {
 		})
 	}
 	return asked
+}
+
+// Callable are the tools that the model may call.
+func Callable(r *openai.ChatRequest) []openai.Tool {
+	if r.ToolChoice.Mode == openai.ToolsNone || len(r.Tools) == 0 {
+		return nil
+	}
+	if r.ToolChoice.Allowed == nil {
+		return r.Tools
+	}
+	return slices.DeleteFunc(slices.Clone(r.Tools), func(t openai.Tool) bool {
+		return !slices.Contains(r.ToolChoice.Allowed, t.Name)
+	})
 }

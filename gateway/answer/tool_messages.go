@@ -75,19 +75,3 @@ func shortID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])[:9]
 }
-
-func templateMessage(message openai.Message) token.Message {
-	m := token.Message{
-		Role:             message.Role,
-		Name:             message.Name,
-		ReasoningContent: message.Reasoning,
-		ToolCallID:       message.ToolCallID,
-	}
-	if message.HasContent {
-		m.Content = message.Content
-	}
-	for _, call := range message.ToolCalls {
-		m.ToolCalls = append(m.ToolCalls, token.ToolCall(call))
-	}
-	return m
-}
