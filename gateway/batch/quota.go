@@ -6,17 +6,6 @@ import (
 	"parley"
 )
 
-// A Quota bounds what a tenant may keep, and each of its users. Zero of an
-// tenant is what the store has for all, zero of a user bounds nothing.
-type Quota struct {
-	Files, Bytes, Batches             int64
-	UserFiles, UserBytes, UserBatches int64
-}
-
-// A Usage is what is kept of an owner, or of all owners of a tenant: files,
-// with those that are being taken in, and batches.
-type Usage struct{ Files, Bytes, Batches int64 }
-
 // Within returns the shelf as a caller with a quota sees it.
 func (s *Shelf) Within(q Quota) *Shelf { return &Shelf{Store: s.Store, owner: s.owner, quota: q} }
 

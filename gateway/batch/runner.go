@@ -342,3 +342,14 @@ func (r *Runner) finalize(t task, j *journal) error {
 		return true
 	})
 }
+
+// inTurn does something for a tenant when there is a place for it, unless ctx ends
+// first.
+func (r *Runner) inTurn(ctx context.Context, tenant string, do func(context.Context)) {
+	p := &requestSlot{places: r.places, tenant: tenant}
+	if p.take(ctx) != nil {
+		return
+	}
+	defer p.leave()
+	do(context.WithValue(ctx, slotKey{}, p))
+}

@@ -139,6 +139,17 @@ func Open(dir string, limits Limits) (*Store, error) {
 	return s, nil
 }
 
+// A Quota bounds what a tenant may keep, and each of its users. Zero of an
+// tenant is what the store has for all, zero of a user bounds nothing.
+type Quota struct {
+	Files, Bytes, Batches             int64
+	UserFiles, UserBytes, UserBatches int64
+}
+
+// A Usage is what is kept of an owner, or of all owners of a tenant: files,
+// with those that are being taken in, and batches.
+type Usage struct{ Files, Bytes, Batches int64 }
+
 // A Shelf is one owner's part of a store. What others own is not found there.
 type Shelf struct {
 	*Store

@@ -11,13 +11,12 @@ import (
 
 // bounded ends an answer that takes too long: to its first token, counted from
 // the request's arrival and the queue included, or as a whole.
-func (p *Pipeline) bounded(arrived time.Time, next source) source {
-	limits := &p.admission
+func bounded(limits *Admission, now func() time.Time, arrived time.Time, next source) source {
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
 		return func(yield func(Step, error) bool) {
 			within, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
-			left := func(limit time.Duration) time.Duration { return max(limit-p.now().Sub(arrived), 0) }
+			left := func(limit time.Duration) time.Duration { return max(limit-now().Sub(arrived), 0) }
 			var begun atomic.Bool
 			late := time.AfterFunc(left(min(limits.FirstTokenMax, limits.AnswerMax)), func() {
 				what, limit := "whole answer", limits.AnswerMax

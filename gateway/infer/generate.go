@@ -3,7 +3,6 @@ package infer
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,23 +13,6 @@ import (
 // eventsPending is how many deltas may wait for the client. A client that
 // reads more slowly than that holds up its own request only.
 const eventsPending = 32
-
-// A Step is something that happens to a request on its way: it begins to wait,
-// or its answer grows.
-type Step struct {
-	// ticket is the request's place in the queue, if this step is that it waits.
-	ticket *ticket
-	Delta  parley.Delta
-	// Shared deltas were computed for another request.
-	Shared bool
-}
-
-// Waits reports whether the step is that the request waits.
-func (s *Step) Waits() bool { return s.ticket != nil }
-
-// A source answers requests. Sources stand in front of one another, as the
-// layers do: bounds on time, shared answers, the queue, a worker.
-type source func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error]
 
 // An Event is one step of the answer to one of a call's prompts. One without a
 // delta says that the request waits.
@@ -152,18 +134,5 @@ func (x *Generation) send(ctx context.Context, e Event) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// direct has a worker answer at once.
-func direct(worker parley.Worker) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
-			for d, err := range worker.Generate(ctx, r) {
-				if !yield(Step{Delta: d}, err) {
-					return
-				}
-			}
-		}
 	}
 }

@@ -3,31 +3,19 @@ package infer
 import (
 	"context"
 	"iter"
-	"reflect"
 	"slices"
 	"time"
 
 	"parley"
-	"parley/gateway/admin"
 	"parley/queue"
 )
 
-// A poolWorker worker has its workers in pools, which answer the requests of some
-// tenants, classes and purposes only.
-type poolWorker interface {
-	parley.Worker
-	// Pools lists the pools that serve a model, PoolsFor those that may answer a
-	// request, the one to ask first at the head.
-	Pools(model string) []string
-	PoolsFor(r *parley.Request) []string
-	// Pool computes in one pool, and in others that may answer if it has no worker.
-	Pool(name string) parley.Worker
-	// Ready counts the workers of a pool that can begin something.
-	Ready(model, pool string) int
-	// Cached returns how many tokens of a prompt a worker of a pool holds, if known.
-	Cached(r *parley.Request, pool string) (tokens int, known bool)
-	// NoWorkers is what a client is told whose request no worker can take.
-	NoWorkers(r *parley.Request) error
+// A Model is a model as the pipeline serves it: its worker, and the queues in front of
+// that. A job keeps the model that it began with.
+type Model struct {
+	ID     string
+	Worker parley.Worker
+	queues *modelQueues
 }
 
 // modelQueues are the queues of one model: one for each pool of workers, so that what
@@ -39,31 +27,6 @@ type modelQueues struct {
 	workerWait time.Duration
 	of         []*poolQueue
 }
-
-// Open makes the queues of a model. A pool with several models, of which before are
-// those opened already, has one breaker for all of them.
-func (p *Pipeline) Open(id string, worker parley.Worker, before []*Model) (*Model, error) {
-	queues := &modelQueues{now: p.now, workerWait: p.admission.WorkerWait}
-	names := []string{admin.LocalPool}
-	if many, ok := worker.(poolWorker); ok {
-		queues.pools, names = many, many.Pools(id)
-	}
-	m := &Model{ID: id, Worker: worker, queues: queues}
-	for _, name := range names {
-		if err := queues.open(&p.admission, m, name, p.counted); err != nil {
-			return nil, err
-		}
-	}
-	for _, other := range before {
-		if SameWorker(worker, other.Worker) {
-			queues.joinBreakers(other.queues)
-		}
-	}
-	return m, nil
-}
-
-// SameWorker reports whether a and b are one worker.
-func SameWorker(a, b parley.Worker) bool { return reflect.TypeOf(a).Comparable() && a == b }
 
 // open adds the queue of a pool.
 func (q *modelQueues) open(config *Admission, m *Model, pool string, counted *admissionMetrics) error {
@@ -108,14 +71,6 @@ func (q *modelQueues) named(pool string) *poolQueue {
 		return nil
 	}
 	return q.of[i]
-}
-
-// ready counts the workers of the pool that can begin something.
-func (t *poolQueue) ready() int {
-	if t.pools == nil {
-		return 1
-	}
-	return t.pools.Ready(t.name, t.pool)
 }
 
 // choose returns the queue in which a request should wait: of the first pool that may
@@ -195,6 +150,26 @@ func (q *modelQueues) enter(r *parley.Request) (*ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return k, t.push(k, now)
+}
+
+// wait returns when the turn has come, or with the reason for which it will not.
+func (q *modelQueues) wait(ctx context.Context, r *parley.Request, k *ticket) error {
+	if k.isCalled() {
+		return k.refused
+	}
+	tick := time.NewTimer(wakeEvery)
+	defer tick.Stop()
+	for {
+		tick.Reset(min(wakeEvery, max(k.Until().Sub(q.now()), 0)))
+		select {
+		case <-k.called:
+			return k.refused
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			q.look(r, k)
+		}
+	}
 }
 
 // look lets go who may go by now. It moves a ticket whose pool has no worker any more,

@@ -4,49 +4,14 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync/atomic"
+	"reflect"
 	"time"
 
 	"parley"
+	"parley/gateway/admin"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// A Task is one inference without the HTTP exchange that may have asked for it: what
-// is computed, in whose name (which the requests say), and what may be shared of it.
-// Exchanges, batches, titles and background turns each make their own.
-type Task struct {
-	// Requests are what a worker is asked, of one model and tenant; AtOnce bounds how
-	// many of them are under way, 0 for all.
-	Requests []*parley.Request
-	AtOnce   int
-	// Model answers them.
-	Model *Model
-	// Names are what the job's client may ask for its place in the queue by; the
-	// first is the server's own.
-	Names []string
-	// Arrived is when the time limits of the job began.
-	Arrived time.Time
-	// Background jobs have no client: no limit on time protects it, and they yield to
-	// everything else at the worker instead of waiting in the queue.
-	Background bool
-	Share      SharePolicy
-	// Wrap puts something between the queue and the worker; nil does not. Loose is
-	// the grammar that it may use instead of the requests' own.
-	Wrap  func(parley.Worker) parley.Worker
-	Loose *parley.Grammar
-	// Routed, if not nil, is told how long it took from Run until a request missed
-	// the cache, for the first one that does.
-	Routed *atomic.Int64
-}
-
-// A Model is a model as the pipeline serves it: its worker, and the queues in front of
-// that. A job keeps the model that it began with.
-type Model struct {
-	ID     string
-	Worker parley.Worker
-	queues *modelQueues
-}
 
 // A Pipeline is everything between a job and the workers: bounds on time, shared
 // answers, the queues.
@@ -69,6 +34,31 @@ func NewPipeline(
 	}
 	return p, errors.Join(r.Register(p.counted.shed), r.Register(p.counted.wait), r.Register(queueCollector{models}))
 }
+
+// Open makes the queues of a model. A pool with several models, of which before are
+// those opened already, has one breaker for all of them.
+func (p *Pipeline) Open(id string, worker parley.Worker, before []*Model) (*Model, error) {
+	queues := &modelQueues{now: p.now, workerWait: p.admission.WorkerWait}
+	names := []string{admin.LocalPool}
+	if many, ok := worker.(poolWorker); ok {
+		queues.pools, names = many, many.Pools(id)
+	}
+	m := &Model{ID: id, Worker: worker, queues: queues}
+	for _, name := range names {
+		if err := queues.open(&p.admission, m, name, p.counted); err != nil {
+			return nil, err
+		}
+	}
+	for _, other := range before {
+		if SameWorker(worker, other.Worker) {
+			queues.joinBreakers(other.queues)
+		}
+	}
+	return m, nil
+}
+
+// SameWorker reports whether a and b are one worker.
+func SameWorker(a, b parley.Worker) bool { return reflect.TypeOf(a).Comparable() && a == b }
 
 // Run prepares a job's generation. The caller must call stop.
 func (p *Pipeline) Run(ctx context.Context, j *Task) *Generation {
@@ -96,7 +86,7 @@ func (p *Pipeline) source(j *Task) source {
 	if alone {
 		return answered
 	}
-	return p.bounded(j.Arrived, answered)
+	return bounded(&p.admission, p.now, j.Arrived, answered)
 }
 
 // worker answers at once.
@@ -112,13 +102,6 @@ func (p *Pipeline) queued(j *Task) source {
 		}
 		return next(ctx, r)
 	}
-}
-
-func (j *Task) wrap(w parley.Worker) parley.Worker {
-	if j.Wrap == nil {
-		return w
-	}
-	return j.Wrap(w)
 }
 
 // Find returns where a job of a tenant stands, by one of its names; nil if no such job

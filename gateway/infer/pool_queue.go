@@ -65,6 +65,24 @@ func (a Admission) WithDefaults() Admission {
 	return a
 }
 
+// A poolWorker worker has its workers in pools, which answer the requests of some
+// tenants, classes and purposes only.
+type poolWorker interface {
+	parley.Worker
+	// Pools lists the pools that serve a model, PoolsFor those that may answer a
+	// request, the one to ask first at the head.
+	Pools(model string) []string
+	PoolsFor(r *parley.Request) []string
+	// Pool computes in one pool, and in others that may answer if it has no worker.
+	Pool(name string) parley.Worker
+	// Ready counts the workers of a pool that can begin something.
+	Ready(model, pool string) int
+	// Cached returns how many tokens of a prompt a worker of a pool holds, if known.
+	Cached(r *parley.Request, pool string) (tokens int, known bool)
+	// NoWorkers is what a client is told whose request no worker can take.
+	NoWorkers(r *parley.Request) error
+}
+
 // A poolQueue holds the requests for one model and pool until their turn, and hands them
 // to the pool's workers when it comes. It is the edge around a [queue.Queue]: it has the
 // clock, the lock and the waiting goroutines. Nothing here runs by itself: each arrival,
@@ -187,6 +205,14 @@ func (t *poolQueue) push(k *ticket, now time.Time) error {
 	return nil
 }
 
+// ready counts the workers of the pool that can begin something.
+func (t *poolQueue) ready() int {
+	if t.pools == nil {
+		return 1
+	}
+	return t.pools.Ready(t.name, t.pool)
+}
+
 func (t *poolQueue) turnedAway(why string, class parley.Class) {
 	t.metrics.turnedAway(why, class, t.pool)
 }
@@ -253,26 +279,6 @@ func (k *ticket) isCalled() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// wait returns when the turn has come, or with the reason for which it will not.
-func (q *modelQueues) wait(ctx context.Context, r *parley.Request, k *ticket) error {
-	if k.isCalled() {
-		return k.refused
-	}
-	tick := time.NewTimer(wakeEvery)
-	defer tick.Stop()
-	for {
-		tick.Reset(min(wakeEvery, max(k.Until().Sub(q.now()), 0)))
-		select {
-		case <-k.called:
-			return k.refused
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-			q.look(r, k)
-		}
 	}
 }
 

@@ -82,18 +82,6 @@ func openShares(config Sharing, now func() time.Time, r *prometheus.Registry) (*
 		r.Register(shareCollector{s}))
 }
 
-// A SharePolicy says with whom the answer to a job may be shared.
-type SharePolicy struct {
-	// Scope is who may see the answer; empty is every client.
-	Scope string
-	// Fresh answers are not taken from the cache, private ones are not shared at all.
-	Fresh, Private bool
-	// Repeatable requests have the same answer every time.
-	Repeatable bool
-	// Vocabulary distinguishes models of one name that several gateways may have.
-	Vocabulary int
-}
-
 // sharing returns what of a job may be shared under this configuration.
 func (s *shares) sharing(j *Task) SharePolicy {
 	p := j.Share
@@ -219,16 +207,28 @@ func replay(deltas []parley.Delta, yield func(Step, error) bool) {
 	}
 }
 
-// notComputed says in a delta's usage that nothing was computed for it.
-func notComputed(d parley.Delta) parley.Delta {
-	if d.Usage != nil {
-		d.Usage = &parley.Usage{
-			PromptTokens:  d.Usage.PromptTokens,
-			CachedTokens:  d.Usage.PromptTokens,
-			Miss:          "none",
-			OutputTokens:  d.Usage.OutputTokens,
-			DroppedTokens: d.Usage.DroppedTokens,
-		}
+// A shareCollector reads what is kept and in flight when metrics are scraped.
+type shareCollector struct{ shares *shares }
+
+var (
+	shareBytes   = prometheus.NewDesc("parley_share_kept_bytes", "Memory that complete answers take.", nil, nil)
+	shareKept    = prometheus.NewDesc("parley_share_kept_answers", "Complete answers that are kept.", nil, nil)
+	shareFlights = prometheus.NewDesc("parley_share_flights", "Answers in flight that others can join.", nil, nil)
+)
+
+// Describe names what is collected.
+func (s shareCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{shareBytes, shareKept, shareFlights} {
+		out <- d
 	}
-	return d
+}
+
+// Collect reads the numbers.
+func (s shareCollector) Collect(out chan<- prometheus.Metric) {
+	s.shares.mu.Lock()
+	bytes, kept, flights := s.shares.kept.bytes, len(s.shares.kept.entries), len(s.shares.flights)
+	s.shares.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(shareBytes, prometheus.GaugeValue, float64(bytes))
+	out <- prometheus.MustNewConstMetric(shareKept, prometheus.GaugeValue, float64(kept))
+	out <- prometheus.MustNewConstMetric(shareFlights, prometheus.GaugeValue, float64(flights))
 }

@@ -201,3 +201,17 @@ func (f *flight) since(at int) news {
 	}
 	return n
 }
+
+// notComputed says in a delta's usage that nothing was computed for it.
+func notComputed(d parley.Delta) parley.Delta {
+	if d.Usage != nil {
+		d.Usage = &parley.Usage{
+			PromptTokens:  d.Usage.PromptTokens,
+			CachedTokens:  d.Usage.PromptTokens,
+			Miss:          "none",
+			OutputTokens:  d.Usage.OutputTokens,
+			DroppedTokens: d.Usage.DroppedTokens,
+		}
+	}
+	return d
+}

@@ -53,6 +53,13 @@ type Memory struct {
 	seeding db.Searches[struct{}]
 }
 
+// newMemoryWith is NewMemory for accounts that have spent something before.
+func newMemoryWith(now func() time.Time, spent func(context.Context, string, time.Time) (Micros, error)) *Memory {
+	m := NewMemory(now)
+	m.Spent = spent
+	return m
+}
+
 // NewMemory returns a book that ends with the process.
 func NewMemory(now func() time.Time) *Memory {
 	m := &Memory{Now: now}

@@ -67,19 +67,25 @@ type Redis struct {
 	metrics *redisMetrics
 
 	mu sync.Mutex
-	// down is why Redis cannot be reached, nil while it can. local is the book of
-	// this gateway's share meanwhile.
-	down  error
-	local *Memory
+	outage
 	// held are the holds in Redis, to be renewed; locally those in local.
 	held    map[*Hold]bool
 	locally map[*Hold]*Memory
-	later   []command
 	// spending are accounts of which it is found out what they have spent.
 	spending db.Searches[Micros]
 
 	stop context.CancelFunc
 	loop sync.WaitGroup
+}
+
+// An outage is what is known while Redis cannot be reached.
+type outage struct {
+	// down is why it cannot, nil while it can. local is the book of this gateway's share
+	// meanwhile.
+	down  error
+	local *Memory
+	// later is what Redis is told when it is back.
+	later []command
 }
 
 // A command is something to tell Redis about a hold.

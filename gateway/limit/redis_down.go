@@ -60,8 +60,7 @@ func (r *Redis) lost(err error) {
 		r.config.Log.Error("Redis unreachable: rejecting requests that have limits", "error", err)
 		return
 	}
-	r.local = NewMemory(r.now)
-	r.local.Spent = r.config.Spent
+	r.local = newMemoryWith(r.now, r.config.Spent)
 	r.config.Log.Error("Redis unreachable: using this gateway's share of the limits", "gateways", r.config.Gateways,
 		"error", err)
 }

@@ -177,7 +177,7 @@ func TestReservationThatWasNotHeardOf(t *testing.T) {
 // TestLateSettlementsAreBounded adds to settlements of which some are being sent:
 // what is dropped is not one of those.
 func TestLateSettlementsAreBounded(t *testing.T) {
-	r := &Redis{metrics: newRedisMetrics(), later: make([]command, laterMax)}
+	r := &Redis{metrics: newRedisMetrics(), outage: outage{later: make([]command, laterMax)}}
 	first := hold(1, Use{})
 	r.later[0].hold = first
 	r.tellLater(command{hold: hold(2, Use{})})

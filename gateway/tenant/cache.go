@@ -3,6 +3,8 @@ package tenant
 import (
 	"crypto/subtle"
 	"time"
+
+	"parley"
 )
 
 const (
@@ -16,6 +18,36 @@ const (
 	// unknownAge is for how long a key that does not exist is refused unasked.
 	unknownAge = 10 * time.Second
 )
+
+// Why a key is refused.
+var (
+	errUnknown = parley.Errorf(parley.Unauthenticated,
+		"Incorrect API key provided. Check it, or have a new one made with: parley keys create")
+	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask the operator of this server.")
+	errDeleted = parley.Errorf(parley.Unauthenticated,
+		"The API key that asked for this was deleted. Ask again with another key.")
+	errExpired = parley.Errorf(parley.Unauthenticated,
+		"This API key has expired. Have a new one made with: parley keys create")
+)
+
+// A Scope is the page that a session was opened for. A session is good in its own
+// scope alone.
+type Scope string
+
+const (
+	// ScopeChat sessions never have the admin right.
+	ScopeChat Scope = "chat"
+	// ScopeAdmin sessions have the rights of the key that opened them.
+	ScopeAdmin Scope = "admin"
+)
+
+// SessionMax is how long a session of a scope holds.
+func (s Scope) SessionMax() time.Duration {
+	if s == ScopeAdmin {
+		return 12 * time.Hour
+	}
+	return 30 * 24 * time.Hour
+}
 
 // A cache remembers what became of keys, for one generation of the store. It
 // has no clock and no lock.

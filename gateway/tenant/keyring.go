@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"parley"
 	"parley/gateway/db"
 	"parley/gateway/limit"
 )
@@ -21,17 +20,6 @@ const (
 	usedEvery = 5 * time.Second
 	// askMax bounds one question to the store.
 	askMax = 5 * time.Second
-)
-
-// Why a key is refused.
-var (
-	errUnknown = parley.Errorf(parley.Unauthenticated,
-		"Incorrect API key provided. Check it, or have a new one made with: parley keys create")
-	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask the operator of this server.")
-	errDeleted = parley.Errorf(parley.Unauthenticated,
-		"The API key that asked for this was deleted. Ask again with another key.")
-	errExpired = parley.Errorf(parley.Unauthenticated,
-		"This API key has expired. Have a new one made with: parley keys create")
 )
 
 // A Keyring identifies callers. It caches the keys of a store and follows its changes
@@ -240,9 +228,7 @@ func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, 
 	if o.Blocked {
 		return Identity{}, errBlocked
 	}
-	i := k.tiers.identity(&o, nil)
-	i.User = user
-	return i, nil
+	return k.tiers.identity(&o, nil).of(user), nil
 }
 
 // follow takes up changes until ctx ends. While the store cannot be reached, what

@@ -198,7 +198,7 @@ func findRecord(t *db.Tx, prefix string) (r record, err error) {
 		`SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`,
 		prefix)
 	if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
-		r.key.Expires = end
+		r.key.expireAt(end)
 	}
 	return r, err
 }

@@ -10,25 +10,6 @@ import (
 	"parley/gateway/db"
 )
 
-// A Scope is the page that a session was opened for. A session is good in its own
-// scope alone.
-type Scope string
-
-const (
-	// ScopeChat sessions never have the admin right.
-	ScopeChat Scope = "chat"
-	// ScopeAdmin sessions have the rights of the key that opened them.
-	ScopeAdmin Scope = "admin"
-)
-
-// SessionMax is how long a session of a scope holds.
-func (s Scope) SessionMax() time.Duration {
-	if s == ScopeAdmin {
-		return 12 * time.Hour
-	}
-	return 30 * 24 * time.Hour
-}
-
 // The kinds of principals that sessions stand for.
 const (
 	kindKey   = "key"
@@ -147,8 +128,7 @@ func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scop
 	case v.refused != nil:
 		return Identity{}, v.refused
 	}
-	v.identity.Admin = v.identity.Admin && scope == ScopeAdmin
-	return v.identity, nil
+	return v.identity.within(scope), nil
 }
 
 // askSession has the store decide about a session, and remembers that.

@@ -311,3 +311,6 @@ func (s *Store) Secret(ctx context.Context, name string) (secret []byte, err err
 		return t.One(`SELECT secret FROM server_secrets WHERE name = $1`, []any{name}, &secret)
 	})
 }
+
+// expireAt ends a key that was found by a secret which was rotated.
+func (k *Key) expireAt(end time.Time) { k.Expires = end }

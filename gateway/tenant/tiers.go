@@ -116,6 +116,18 @@ func (t *Tiers) identity(o *Organization, k *Key) Identity {
 	return i
 }
 
+// of returns the identity as that of a user.
+func (i Identity) of(user string) Identity {
+	i.User = user
+	return i
+}
+
+// within returns the identity as sessions of a scope have it.
+func (i Identity) within(s Scope) Identity {
+	i.Admin = i.Admin && s == ScopeAdmin
+	return i
+}
+
 func withoutBudget(l limit.Limits) limit.Limits {
 	l.MonthlyBudget, l.BudgetAlert = 0, 0
 	return l
