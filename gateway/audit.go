@@ -42,6 +42,9 @@ var auditActions = map[string]string{
 	"DELETE " + modelsAdminPath + "/{name}":                "model.deleted",
 	"POST " + modelsAdminPath + "/{name}/load":             "model.loaded",
 	"POST " + modelsAdminPath + "/{name}/unload":           "model.unloaded",
+	"POST /api/pull":                                       "model.pulled",
+	"DELETE /api/delete":                                   "model.deleted",
+	"POST /api/copy":                                       "model.copied",
 	"POST /fleet/register":                                 "worker.registered",
 	"DELETE /fleet/register":                               "worker.unregistered",
 }

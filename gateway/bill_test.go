@@ -260,6 +260,8 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 				`","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
 			"/v1/responses":         `{"model":"` + modelID + `","input":"Hi","max_output_tokens":9}`,
 			"/v1/responses/compact": `{"model":"` + modelID + `","input":[{"role":"user","content":"Hi"}]}`,
+			"/api/chat":             chatBody(`,"options":{"num_predict":9}`),
+			"/api/generate":         `{"model":"` + modelID + `","prompt":"Hi","options":{"num_predict":9}}`,
 		}
 		s.limited(limit.Limits{InputTokensPerMinute: 1})
 		for path, body := range chats {
@@ -301,6 +303,10 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 		s.embed(`,"input":["a","b"]`)
 		if got := s.used(); got.Requests != 1 || got.Input == 0 || got.Output != 0 {
 			t.Errorf("embeddings: %+v", got)
+		}
+		s.do("POST", "/api/embed", `{"model":"`+modelID+`","input":["a","b"]}`)
+		if got := s.used(); got.Requests != 2 || got.Output != 0 {
+			t.Errorf("with Ollama's: %+v", got)
 		}
 	})
 }

@@ -256,7 +256,12 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 		Server:   g.exchanges,
 	}}
 	c.job = g.jobs.New(begun, c.hooks())
-	c.Hooks = exchange.Hooks{Body: c.countEndUser, Send: c.job.ReleaseSlot}
+	c.Hooks = exchange.Hooks{
+		Body:   c.countEndUser,
+		Send:   c.job.ReleaseSlot,
+		Detach: c.detachFromHandler,
+		Rest:   c.runDetached,
+	}
 	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, exchange.ClientRequestID(r), &c.Identity
 	c.Header().Set("X-Request-Id", c.Record.ID)
 	if r.TLS != nil && !local.IsName(r.Host) {

@@ -71,6 +71,9 @@ func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) 
 	return who, err
 }
 
+// keyless reports whether there are no keys to tell callers apart.
+func (g *Gateway) keyless() bool { return g.config.Keys == nil || g.config.Keys.Empty() }
+
 // hasOperateToken reports whether a call carries the fleet's operate token.
 func (g *Gateway) hasOperateToken(c *call) bool {
 	secret, shown := tenant.Shown(c.Request.Header)

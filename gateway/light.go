@@ -9,6 +9,7 @@ import (
 var lightPosts = map[string]bool{
 	"/v1/conversations/{id}":         true,
 	"/v1/conversations/{id}/restore": true,
+	"/api/show":                      true,
 }
 
 // lightBodyBytesMax bounds the body of a light request.
@@ -27,7 +28,8 @@ func isLight(method, route string) bool {
 // client waits for is counted when it reserves its tokens: it would else occupy the
 // caller's slots while it waits for room.
 func (g *Gateway) takeSlot(c *call) error {
-	if c.Record.Background || !strings.HasPrefix(c.Record.Route, "/v1/") {
+	limited := strings.HasPrefix(c.Record.Route, "/v1/") || c.access == stateless || c.access == owned
+	if c.Record.Background || !limited {
 		return nil
 	}
 	light := isLight(c.Request.Method, c.Record.Route)

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
+
+	"parley/gateway/exchange"
 )
 
 // toModel lets the model folder's handler change the model that the path names.
@@ -27,21 +28,10 @@ func pullModel(folder http.Handler) endpoint {
 		}
 		var wanted struct{ Source string }
 		if json.Unmarshal(body, &wanted) == nil {
-			c.Changes(withoutSecrets(wanted.Source), nil, nil)
+			c.Changes(exchange.WithoutSecrets(wanted.Source), nil, nil)
 		}
 		c.Request.Body = io.NopCloser(bytes.NewReader(body))
 		folder.ServeHTTP(c.Response, c.Request)
 		return nil
 	}
-}
-
-// withoutSecrets returns a model's source without what an address may hold of
-// credentials: a password, or a signed query.
-func withoutSecrets(source string) string {
-	address, err := url.Parse(source)
-	if err != nil || address.Host == "" {
-		return source
-	}
-	address.User, address.RawQuery, address.Fragment = nil, "", ""
-	return address.String()
 }

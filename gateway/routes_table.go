@@ -4,15 +4,23 @@ import (
 	"strings"
 
 	"parley/gateway/exchange"
+	"parley/gateway/job"
+	"parley/gateway/native"
+	"parley/gateway/ollama"
 	"parley/gateway/ops"
 	"parley/gateway/tenant"
 )
 
+// inJob lets an endpoint answer that has something computed.
+func inJob(run func(*exchange.Exchange, *job.Job) error) endpoint {
+	return func(c *call) error { return run(c.Exchange, c.job) }
+}
+
 // addRoutes fills the route table: the one place where a path gets its access class.
 func (g *Gateway) addRoutes() {
 	for _, rows := range [][]routeRow{
-		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.storedRoutes(), g.conversationRoutes(),
-		g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
+		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.nativeRoutes(), g.ollamaRoutes(), g.storedRoutes(),
+		g.conversationRoutes(), g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
 	} {
 		for _, r := range rows {
 			g.routes.add(r)
@@ -62,12 +70,36 @@ func (g *Gateway) inferenceRoutes() []routeRow {
 		{"POST", "/v1/completions", stateless, true, g.completions},
 		{"POST", "/v1/fim/completions", stateless, true, g.fim},
 		{"POST", "/v1/embeddings", stateless, true, g.embeddings},
-		{"POST", "/v1/rerank", stateless, true, g.rerank},
 		{"POST", exchange.MessagesPath, stateless, true, g.messages},
 		{"POST", exchange.MessagesPath + "/count_tokens", stateless, false, g.countTokens},
 		{"POST", "/v1/moderations", stateless, false, g.moderations},
 		{"GET", "/v1/models", stateless, false, g.listModels},
 		{"GET", modelsPrefix, stateless, false, g.showModel},
+	}
+}
+
+// nativeRoutes are those that vLLM and llama.cpp have beside OpenAI's API.
+func (g *Gateway) nativeRoutes() []routeRow {
+	return []routeRow{
+		{"POST", "/v1/rerank", stateless, true, inJob(native.Rerank)},
+	}
+}
+
+// ollamaRoutes are those of Ollama's API.
+func (g *Gateway) ollamaRoutes() []routeRow {
+	api := &ollama.API{Models: g.models, Now: g.config.Now, Folder: g.config.ModelAPI, Keyless: g.keyless}
+	return []routeRow{
+		{"POST", "/api/chat", stateless, true, inJob(api.Chat)},
+		{"POST", "/api/generate", stateless, true, inJob(api.Generate)},
+		{"POST", "/api/embed", stateless, true, inJob(api.Embed)},
+		{"POST", "/api/embeddings", stateless, true, inJob(api.EmbedOne)},
+		{"GET", "/api/tags", stateless, false, on(api.ListModels)},
+		{"GET", "/api/ps", stateless, false, on(api.ListLoaded)},
+		{"POST", "/api/show", stateless, false, on(api.ShowModel)},
+		{"GET", "/api/version", public, false, on(api.ShowVersion)},
+		{"POST", "/api/pull", operator, false, on(api.ChangeModels)},
+		{"DELETE", "/api/delete", operator, false, on(api.ChangeModels)},
+		{"POST", "/api/copy", operator, false, on(api.CopyModel)},
 	}
 }
 

@@ -54,6 +54,9 @@ func TestBlockedPromptsReachNoWorker(t *testing.T) {
 			"/v1/responses":        `{"model":"` + modelID + `","input":` + string(quoted) + `}`,
 			"/v1/messages":         userSays(takeover),
 			"/v1/embeddings":       `{"model":"` + modelID + `","input":` + string(quoted) + `}`,
+			"/api/chat":            userSays(takeover),
+			"/api/generate":        `{"model":"` + modelID + `","prompt":` + string(quoted) + `}`,
+			"/api/embed":           `{"model":"` + modelID + `","input":` + string(quoted) + `}`,
 		} {
 			response, answer := s.do("POST", path, body)
 			if response.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "safety policy") {
@@ -102,11 +105,13 @@ func TestAnswersAreHaltedInEveryDialect(t *testing.T) {
 			"/v1/completions":      `"finish_reason":"content_filter"`,
 			"/v1/responses":        `"reason":"content_filter"`,
 			"/v1/messages":         `"stop_reason":"refusal"`,
+			"/api/chat":            `"done_reason":"content_filter"`,
+			"/api/generate":        `"done_reason":"content_filter"`,
 		} {
 			for _, stream := range []string{"false", "true"} {
 				body := strings.Replace(userSays("Hi"), `"max_tokens":60`, `"max_tokens":60,"stream":`+stream, 1)
 				switch path {
-				case "/v1/completions":
+				case "/v1/completions", "/api/generate":
 					body = `{"model":"` + modelID + `","prompt":"Hi","max_tokens":60,"stream":` + stream + `}`
 				case "/v1/responses":
 					body = `{"model":"` + modelID + `","input":"Hi","stream":` + stream + `}`

@@ -38,9 +38,8 @@ type Message struct {
 type ToolCall struct {
 	ID   string
 	Name string
-	// Arguments is the JSON text of the arguments. Templates get it as a
-	// dict, which is what they are written for, and as the text itself if it
-	// is not a JSON object.
+	// Arguments is the JSON text of the arguments. Templates get it as a dict, which is what they are written for,
+	// and as the text itself if it is not a JSON object.
 	Arguments string
 }
 
@@ -64,6 +63,7 @@ type RenderOptions struct {
 // A ChatTemplate turns conversations into the text a model was trained on.
 // It may be used by many goroutines at once.
 type ChatTemplate struct {
+	Source   string // what was parsed
 	template *jinja.Template
 	special  *jinja.Map
 }
@@ -79,7 +79,7 @@ func NewChatTemplate(source string, special map[string]string) (*ChatTemplate, e
 	for _, name := range slices.Sorted(maps.Keys(special)) {
 		tokens.Set(name, jinja.Own(special[name]))
 	}
-	return &ChatTemplate{template: template, special: tokens}, nil
+	return &ChatTemplate{Source: source, template: template, special: tokens}, nil
 }
 
 // Render writes the conversation as a prompt. A conversation the template

@@ -83,6 +83,7 @@ func fronts(s *settings, log *slog.Logger) (list []models.Config, err error) {
 				Template:      front.Template,
 				ContextTokens: front.ContextTokens,
 				Default:       i == 0,
+				About:         aboutOf(&front.Summary, ""),
 			})
 		}
 	}

@@ -311,6 +311,7 @@ func served(hosts []*host.Host) (list []models.Config) {
 			ContextTokens: m.ContextTokens,
 			Default:       i == 0,
 			Demo:          demo,
+			About:         aboutOf(&h.Summary, ""),
 		})
 	}
 	return list

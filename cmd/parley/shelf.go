@@ -103,6 +103,7 @@ func (sh *shelf) models() []models.Config {
 			Template:      t.Template,
 			ContextTokens: t.ContextTokens,
 			Created:       e.model.Added,
+			About:         aboutOf(&t.Summary, e.model.License),
 		})
 	}
 	slices.SortFunc(list, func(a, b models.Config) int {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"parley/gateway/ollama"
 	"parley/gateway/openai"
 	"parley/internal/builtin"
 	"parley/model/hub"
@@ -71,6 +74,9 @@ func (sh *shelf) api(ctx context.Context) http.Handler {
 	mux.HandleFunc("DELETE /admin/api/models/{name}", a.remove)
 	mux.HandleFunc("POST /admin/api/models/{name}/load", a.load)
 	mux.HandleFunc("POST /admin/api/models/{name}/unload", a.unload)
+	mux.HandleFunc("POST /api/pull", a.ollamaPull)
+	mux.HandleFunc("DELETE /api/delete", a.ollamaDelete)
+	mux.HandleFunc("POST /api/copy", a.ollamaCopy)
 	return mux
 }
 
@@ -123,27 +129,33 @@ func (a *shelfAPI) pull(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusBadRequest, errors.New(`send {"source": "qwen3:0.6b"}`))
 		return
 	}
-	source, err := store.ParseSource(asked.Source, func(string) bool { return false })
-	if err == nil && asked.Name != "" {
-		err = store.CheckName(asked.Name)
-	}
+	shown, err := a.begin(asked.Source, asked.Name)
 	if err != nil {
 		answerError(w, http.StatusBadRequest, err)
 		return
 	}
-	a.mu.Lock()
-	p := a.pulls[asked.Source]
-	begin := p == nil || p.State != "running"
-	if begin {
-		p = &pullState{Source: asked.Source, State: "running"}
-		a.pulls[asked.Source] = p
-	}
-	shown := *p
-	a.mu.Unlock()
-	if begin {
-		a.shelf.pulling.Go(func() { a.download(source, asked.Name, p) })
-	}
 	answerJSON(w, http.StatusAccepted, shown)
+}
+
+// begin starts a download, unless it runs, and returns how far it is. An empty name is the
+// one of the source.
+func (a *shelfAPI) begin(from, name string) (pullState, error) {
+	source, err := store.ParseSource(from, func(string) bool { return false })
+	if err == nil && name != "" {
+		err = store.CheckName(name)
+	}
+	if err != nil {
+		return pullState{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pulls[from]
+	if p == nil || p.State != "running" {
+		p = &pullState{Source: from, State: "running"}
+		a.pulls[from] = p
+		a.shelf.pulling.Go(func() { a.download(source, name, p) })
+	}
+	return *p, nil
 }
 
 // download brings a model into the folder. It ends with the server, and continues when it
@@ -175,15 +187,19 @@ func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
 
 func (a *shelfAPI) remove(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	err := a.shelf.folder.Remove(name)
-	if err == nil {
-		err = a.shelf.sync()
-	}
-	if err != nil {
+	if err := a.drop(name); err != nil {
 		answerError(w, statusOf(err), err)
 		return
 	}
 	answerJSON(w, http.StatusOK, map[string]any{"name": name, "deleted": true})
+}
+
+// drop removes a model from the folder, and stops offering it.
+func (a *shelfAPI) drop(name string) error {
+	if err := a.shelf.folder.Remove(name); err != nil {
+		return err
+	}
+	return a.shelf.sync()
 }
 
 func (a *shelfAPI) load(w http.ResponseWriter, r *http.Request) {
@@ -219,4 +235,117 @@ func answerJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(value) // the client has left
+}
+
+// pullReportEvery is how often a client is told how far a download is.
+const pullReportEvery = 200 * time.Millisecond
+
+// ollamaPull answers POST /api/pull: it begins a download, or joins the one that runs, and
+// reports how far it is. The download continues if the client hangs up.
+func (a *shelfAPI) ollamaPull(w http.ResponseWriter, r *http.Request) {
+	asked, err := readBody(r, ollama.ParseSubject)
+	if err != nil {
+		answerText(w, http.StatusBadRequest, err)
+		return
+	}
+	state, err := a.begin(asked.Model, "")
+	if err != nil {
+		answerText(w, http.StatusBadRequest, err)
+		return
+	}
+	send := func(any) {}
+	if asked.Stream {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		lines, flush := json.NewEncoder(w), http.NewResponseController(w)
+		send = func(line any) {
+			_ = flush.SetWriteDeadline(time.Now().Add(time.Minute)) // not every connection has one
+			_ = lines.Encode(line)                                  // a hang-up is seen by the context
+			_ = flush.Flush()
+		}
+	}
+	send(ollama.PullLine{Status: "pulling manifest"})
+	state, ok := a.follow(r, state, func(s pullState) {
+		if s.Total > 0 {
+			send(ollama.PullLine{Status: "pulling " + s.Name, Digest: s.Name, Total: s.Total, Completed: s.Done})
+		}
+	})
+	switch {
+	case !ok:
+		return
+	case state.State == "failed" && asked.Stream:
+		send(ollama.ErrorBody{Error: state.Error})
+	case state.State == "failed":
+		answerJSON(w, http.StatusInternalServerError, ollama.ErrorBody{Error: state.Error})
+	case asked.Stream:
+		send(ollama.PullLine{Status: "verifying sha256 digest"})
+		send(ollama.PullLine{Status: "stored as " + state.Name})
+		send(ollama.PullLine{Status: ollama.Success})
+	default:
+		answerJSON(w, http.StatusOK, ollama.PullLine{Status: ollama.Success})
+	}
+}
+
+// follow calls report whenever a download has come further, until it has ended. It reports
+// false if the client hangs up before.
+func (a *shelfAPI) follow(r *http.Request, state pullState, report func(pullState)) (pullState, bool) {
+	tick := time.NewTicker(pullReportEvery)
+	defer tick.Stop()
+	for state.State == "running" {
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return state, false
+		}
+		a.mu.Lock()
+		now := *a.pulls[state.Source]
+		a.mu.Unlock()
+		if now.Done != state.Done || now.Total != state.Total {
+			report(now)
+		}
+		state = now
+	}
+	return state, true
+}
+
+func (a *shelfAPI) ollamaDelete(w http.ResponseWriter, r *http.Request) {
+	asked, err := readBody(r, ollama.ParseSubject)
+	if err == nil {
+		err = a.drop(asked.Model)
+	}
+	if err != nil {
+		answerText(w, statusOf(err), err)
+	}
+}
+
+func (a *shelfAPI) ollamaCopy(w http.ResponseWriter, r *http.Request) {
+	asked, err := readBody(r, ollama.ParseCopy)
+	if err == nil {
+		_, err = a.shelf.folder.Copy(asked.Source, asked.Destination)
+	}
+	switch {
+	case errors.Is(err, store.ErrUnknown):
+		answerText(w, http.StatusNotFound, err)
+		return
+	case err != nil:
+		answerText(w, http.StatusBadRequest, err)
+		return
+	}
+	if err := a.shelf.sync(); err != nil {
+		answerText(w, statusOf(err), err)
+	}
+}
+
+// readBody parses the body of a request, of which the gateway has bounded the size.
+func readBody[T any](r *http.Request, parse func([]byte) (T, error)) (T, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse(body)
+}
+
+// answerText sends an error as Ollama's clients read it.
+func answerText(w http.ResponseWriter, status int, err error) {
+	answerJSON(w, status, ollama.ErrorBody{Error: err.Error()})
 }

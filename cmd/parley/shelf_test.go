@@ -191,3 +191,51 @@ func (s *server) says(text string) bool {
 	}
 	return true
 }
+
+// TestOllamaChangesTheFolder pulls, copies, uses and deletes a model as a client of Ollama's
+// API does.
+func TestOllamaChangesTheFolder(t *testing.T) {
+	hub := testkit.NewHub(t)
+	mini, err := os.ReadFile(filepath.Join(testkit.Root(), "internal", "builtin", "polly-mini.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Add("org/Tiny-GGUF", "Tiny-Q8_0.gguf", mini)
+	t.Setenv("HF_ENDPOINT", hub.Server.URL)
+	s := startServerIn(t, t.TempDir())
+	status, text := s.call(t, "POST", "/api/pull", `{"model":"hf:org/Tiny-GGUF:Q8_0"}`)
+	if lines := strings.Split(strings.TrimSpace(text), "\n"); status != 200 ||
+		lines[0] != `{"status":"pulling manifest"}` ||
+		!slices.Contains(lines, `{"status":"stored as tiny:q8_0"}`) || lines[len(lines)-1] != `{"status":"success"}` {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/api/pull", `{"model":"hf:org/Tiny-GGUF:Q8_0","stream":false}`, 200, `{"status":"success"}`},
+		{"POST", "/api/pull", `{"model":"nowhere-to-be-found"}`, 400, `{"error":"the catalogue has no model`},
+		{"POST", "/api/pull", `{"model":"hf:org/None:Q8_0","stream":false}`, 500, `{"error":"`},
+		{"POST", "/api/pull", `{"model":"/etc/passwd"}`, 400, `{"error":"there is no file /etc/passwd`},
+		{"POST", "/api/copy", `{"source":"tiny:q8_0","destination":"second"}`, 200, ""},
+		{"POST", "/api/copy", `{"source":"tiny:q8_0","destination":"second"}`, 400, `{"error":"there is a model called second`},
+		{"POST", "/api/copy", `{"source":"none","destination":"third"}`, 404, `{"error":"no such model`},
+		{"POST", "/api/show", `{"model":"second"}`, 200, `"quantization_level":"Q8_0"`},
+		{"POST", "/api/generate", `{"model":"second"}`, 200, `"done_reason":"load"`},
+		{"GET", "/api/ps", "", 200, `"name":"second:latest"`},
+		{"POST", "/api/generate", `{"model":"second","keep_alive":0}`, 200, `"done_reason":"unload"`},
+		{"POST", "/api/chat", `{"model":"second:latest","messages":[{"role":"user","content":"Hello"}],"stream":false,` +
+			`"options":{"num_predict":4}}`, 200, `"eval_count":4`},
+		{"DELETE", "/api/delete", `{"model":"second"}`, 200, ""},
+		{"DELETE", "/api/delete", `{"model":"second"}`, 404, `{"error":"no such model`},
+	} {
+		if status, text := s.call(t, c.method, c.path, c.body); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, status, text)
+		}
+	}
+	if _, text := s.call(t, "GET", "/api/tags", ""); strings.Contains(text, "second") ||
+		!strings.Contains(text, "tiny:q8_0") {
+		t.Errorf("left are %s", text)
+	}
+}

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"net/url"
 	"strconv"
 )
 
@@ -30,4 +31,15 @@ func auditJSON(v any) json.RawMessage {
 		text = json.RawMessage(`{"omitted":` + strconv.Itoa(len(text)) + `}`)
 	}
 	return text
+}
+
+// WithoutSecrets returns a model's source without what an address may hold of
+// credentials: a password, or a signed query.
+func WithoutSecrets(source string) string {
+	address, err := url.Parse(source)
+	if err != nil || address.Host == "" {
+		return source
+	}
+	address.User, address.RawQuery, address.Fragment = nil, "", ""
+	return address.String()
 }

@@ -67,6 +67,9 @@ type Hooks struct {
 	Body func([]byte) error
 	// Send is called before a whole answer is sent.
 	Send func()
+	// Detach lets a stream leave its handler, before it is started, and Rest runs it then.
+	Detach func()
+	Rest   func(rest func() error) error
 	// BodyBytesMax bounds the body further, if it is not 0.
 	BodyBytesMax int64
 }
@@ -260,6 +263,8 @@ func (x *Exchange) Fail(err error) {
 	switch {
 	case IsMessages(x.Request.URL.Path):
 		x.failMessage(err)
+	case IsOllama(x.Request.URL.Path):
+		x.failText(&failure)
 	case x.Stream != nil:
 		x.Stream.fail(failure.InStream())
 	case x.Status != 0:
@@ -312,6 +317,24 @@ func (x *Exchange) failMessage(err error) {
 	case x.Status == 0:
 		maps.Copy(x.Header(), header)
 		_ = x.Reply(status, body) // the error is already kept
+	}
+}
+
+// IsOllama reports whether a path belongs to Ollama's interface: streams are lines of JSON,
+// and a failure is a text.
+func IsOllama(path string) bool { return strings.HasPrefix(path, "/api/") }
+
+// failText sends an error to a client of Ollama's interface.
+func (x *Exchange) failText(failure *openai.Failure) {
+	body := struct {
+		Error string `json:"error"`
+	}{failure.Body.Error.Message}
+	switch {
+	case x.Stream != nil:
+		x.Stream.fail(body)
+	case x.Status == 0:
+		maps.Copy(x.Header(), failure.Header)
+		_ = x.Reply(failure.Status, body) // the error is already kept
 	}
 }
 

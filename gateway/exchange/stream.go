@@ -23,10 +23,12 @@ type Shape interface {
 	Usage(u openai.Usage, timings *openai.Timings) any
 }
 
-// An EventStream writes server-sent events: unnamed, each flushed as it is written.
+// An EventStream writes server-sent events: unnamed, each flushed as it is written. To
+// clients of Ollama's interface it writes lines instead, each one JSON.
 type EventStream struct {
 	exchange *Exchange
 	control  flusher
+	lines    bool
 	// opened has the choices of which the first event was sent.
 	opened map[int]bool
 	// lastClosing waits for the timings that come with the usage.
@@ -50,7 +52,13 @@ type textShape interface {
 
 // NewEventStream returns a stream of events for an answer of several choices.
 func NewEventStream(x *Exchange, choices int) *EventStream {
-	return &EventStream{exchange: x, control: flusherOf(x), opened: map[int]bool{}, unfinished: choices}
+	return &EventStream{
+		exchange:   x,
+		control:    flusherOf(x),
+		lines:      IsOllama(x.Request.URL.Path),
+		opened:     map[int]bool{},
+		unfinished: choices,
+	}
 }
 
 // A flusher sends what was written, within a time.
@@ -150,14 +158,20 @@ func (s *EventStream) EndWith(u openai.Usage, timings *openai.Timings, form Shap
 			return err
 		}
 	}
+	if s.lines {
+		return nil
+	}
 	return s.frame([]byte("[DONE]"))
 }
 
 // Ping keeps a silent connection open, and reports the position in the queue. A
-// WebSocket has pings of its own.
+// WebSocket has pings of its own, and in lines a space stands before the next object.
 func (s *EventStream) Ping() error {
-	if s.exchange.Frame != nil {
+	switch {
+	case s.exchange.Frame != nil:
 		return nil
+	case s.lines:
+		return s.write([]byte(" "))
 	}
 	if where := s.exchange.Record.Waiter().Status(); where.Waiting {
 		return s.write(where.Comment())
@@ -177,10 +191,14 @@ func (s *EventStream) send(event any) error {
 	return s.frame(body)
 }
 
-// frame writes one event as a WebSocket's frame or a stream's.
+// frame writes one event as a WebSocket's frame, a line or a stream's.
 func (s *EventStream) frame(body []byte) error {
-	if s.exchange.Frame != nil {
+	switch {
+	case s.exchange.Frame != nil:
 		return s.exchange.Frame(body)
+	case s.lines:
+		s.room = append(append(s.room[:0], body...), '\n')
+		return s.write(s.room)
 	}
 	s.room = append(append(append(s.room[:0], "data: "...), body...), "\n\n"...)
 	return s.write(s.room)
@@ -225,6 +243,9 @@ func (s *EventStream) Release() { _ = s.control.SetWriteDeadline(time.Time{}) }
 func (s *EventStream) begin() {
 	h := s.exchange.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	if s.lines {
+		h.Set("Content-Type", "application/x-ndjson")
+	}
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would collect events
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -234,7 +255,7 @@ func (s *EventStream) begin() {
 
 // fail sends an error as the last event, if the client is left to read it.
 // Clients throw on it.
-func (s *EventStream) fail(body openai.ErrorBody) {
+func (s *EventStream) fail(body any) {
 	if !s.Broken && !s.exchange.left() {
 		_ = s.send(body) // the error is already kept; this one is not kept
 	}

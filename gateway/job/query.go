@@ -23,6 +23,10 @@ type Query struct {
 	muted      bool
 }
 
+// ReadBy has the answer read by what reads makes, for a plain prompt that was rendered
+// from a conversation; nil takes all of it for text.
+func (p *Query) ReadBy(reads func() *answer.Reader) { p.reads = reads }
+
 // Chat prepares the prompt of a conversation.
 func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatRequest) (*Query, error) {
 	j.Record.SetModel(m.ID)

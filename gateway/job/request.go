@@ -61,7 +61,7 @@ func (j *Job) claim(m *models.Model, r *parley.Request) {
 // it is written are for that alone.
 func purposeOf(route string) parley.Purpose {
 	switch route {
-	case "/v1/completions", "/v1/fim/completions":
+	case "/v1/completions", "/v1/fim/completions", "/infill":
 		return parley.ForComplete
 	}
 	return parley.ForChat

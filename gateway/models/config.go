@@ -25,6 +25,8 @@ type Config struct {
 	OwnedBy string
 	// Created is shown in the list of models; default: when the gateway was made.
 	Created time.Time
+	// About is what is shown of the model's file.
+	About About
 	// Demo marks a model that is too small for real work: titles of its conversations are
 	// taken from the first question, and pages say how to add a real one.
 	Demo bool

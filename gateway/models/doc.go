@@ -9,5 +9,6 @@
 //	gap.go      plain prompts, and texts with a gap -> tokens
 //	length.go   what cannot fit by its bytes alone
 //	fit.go      which messages of a conversation fit; tiers.go: what a tier may have
+//	memory.go   what of a model is in memory, and until when
 //	public.go   the beginnings of prompts that all tenants share
 package models

@@ -36,7 +36,8 @@ func beginTrace(traceparent string, sends bool) trace {
 
 // operations of the conventions for generative AI, by route.
 var genAIOperations = map[string]string{"/v1/completions": "text_completion", "/v1/fim/completions": "text_completion",
-	"/v1/embeddings": "embeddings"}
+	"/v1/embeddings": "embeddings", "/api/generate": "text_completion", "/api/embed": "embeddings",
+	"/api/embeddings": "embeddings", "/infill": "text_completion"}
 
 func operationOf(route string) string {
 	if name, ok := genAIOperations[route]; ok {

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"sim/traffic"},
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
-	{"gateway/ops", "gateway/conversations"},
+	{"gateway/ops", "gateway/conversations", "gateway/ollama", "gateway/native"},
 	{"gateway/runs", "gateway/history"},
 	{"fleet/discover", "fleet/withdraw", "sim/plan"},
 	{"gateway/exchange", "gateway/job"},

@@ -180,8 +180,9 @@ type Host struct {
 	Tokenizer *token.Tokenizer
 	// Template renders conversations; nil if the model has none.
 	Template *token.ChatTemplate
-	// Device says what computes.
-	Device string
+	// Device says what computes, Summary what.
+	Device  string
+	Summary weights.Summary
 
 	backend compute.Backend
 	tiers   *tier.Store
@@ -271,6 +272,7 @@ func Start(plan *Plan) (*Host, error) {
 		Tokenizer: tokenizer,
 		Template:  template,
 		Device:    backend.Name(),
+		Summary:   weights.Describe(ck),
 		backend:   backend,
 		tiers:     tiers,
 		journal:   followed,

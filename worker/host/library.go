@@ -102,7 +102,8 @@ type Title struct {
 	users    int
 	waiters  int
 	used     time.Time
-	failure  error // of the last load
+	keep     *time.Duration // how long it stays loaded when it is idle; nil is as the others
+	failure  error          // of the last load
 }
 
 var _ parley.Worker = (*Title)(nil)
@@ -225,11 +226,7 @@ func (l *Library) Load(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.acquire(ctx, func() bool { return true })
-	if err == nil {
-		t.release()
-	}
-	return err
+	return t.Load(ctx)
 }
 
 // Unload frees the memory of a model as soon as it answers nothing.
@@ -238,10 +235,7 @@ func (l *Library) Unload(name string) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	t.retiring = t.host != nil
-	l.mu.Unlock()
-	t.unloadIdle()
+	t.Unload()
 	return nil
 }
 
@@ -302,6 +296,55 @@ func (l *Library) Close() error {
 func (l *Library) signal() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// Load brings the model into memory; ctx bounds the wait, not the load.
+func (t *Title) Load(ctx context.Context) error {
+	_, err := t.acquire(ctx, func() bool { return true })
+	if err == nil {
+		t.release()
+	}
+	return err
+}
+
+// Unload frees the memory of the model as soon as it answers nothing.
+func (t *Title) Unload() {
+	t.library.mu.Lock()
+	t.retiring = t.host != nil
+	t.library.mu.Unlock()
+	t.unloadIdle()
+}
+
+// KeepAlive changes how long the model stays in memory when it is idle, until it is changed
+// again; less than 0 is for ever.
+func (t *Title) KeepAlive(d time.Duration) {
+	t.library.mu.Lock()
+	defer t.library.mu.Unlock()
+	t.keep = &d
+}
+
+// Residence returns what the model takes of memory and until when, if it stays idle: the
+// zero time is for ever. It reports whether the model is loaded.
+func (t *Title) Residence() (bytes int64, until time.Time, loaded bool) {
+	l := t.library
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if keep := t.keepAlive(l.cfg.KeepAlive); keep >= 0 {
+		until = t.used.Add(keep)
+		if t.users > 0 {
+			until = l.cfg.Now().Add(keep)
+		}
+	}
+	return t.need, until, t.host != nil
+}
+
+// keepAlive returns how long the model is kept, which is usual unless it has a time of its
+// own. The library's lock is held.
+func (t *Title) keepAlive(usual time.Duration) time.Duration {
+	if t.keep != nil {
+		return *t.keep
+	}
+	return usual
 }
 
 // Models lists the one model.

@@ -61,9 +61,11 @@ func makeRoom(loaded []resident, budget, need int64, patient bool) (plan residen
 	return plan, false
 }
 
-// expired returns the models that have been idle for as long as keep.
-func expired(loaded []resident, keep time.Duration, now time.Time) (idle []*Title) {
+// expired returns the models that have been idle for as long as they are kept, which is
+// usual unless one has a time of its own.
+func expired(loaded []resident, usual time.Duration, now time.Time) (idle []*Title) {
 	for _, r := range loaded {
+		keep := r.title.keepAlive(usual)
 		if r.users == 0 && keep >= 0 && now.Sub(r.used) >= keep {
 			idle = append(idle, r.title)
 		}

@@ -37,6 +37,7 @@ type Front struct {
 	Tokenizer     *token.Tokenizer
 	Template      *token.ChatTemplate // nil if the model has none
 	ContextTokens int
+	Summary       weights.Summary
 }
 
 // OpenFront reads it, and closes the checkpoint.
@@ -51,7 +52,13 @@ func OpenFront(c Candidate) (*Front, error) {
 	if cfg.ContextTokens > 0 {
 		context = min(context, cfg.ContextTokens)
 	}
-	return &Front{cfg.Name, t, template, context}, nil
+	return &Front{
+		Name:          cfg.Name,
+		Tokenizer:     t,
+		Template:      template,
+		ContextTokens: context,
+		Summary:       weights.Describe(c.Checkpoint),
+	}, nil
 }
 
 func openTokenizer(ck *weights.Checkpoint) (*token.Tokenizer, error) {

@@ -1,4 +1,4 @@
-package gateway
+package native
 
 import (
 	"cmp"
@@ -6,42 +6,47 @@ import (
 	"net/http"
 	"slices"
 
+	"parley/gateway/exchange"
+	"parley/gateway/job"
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
-// rerank answers POST /v1/rerank: documents in the order of how near they are to
+// Rerank answers POST /v1/rerank: documents in the order of how near they are to
 // a query, which is the cosine of the angle between their embeddings.
-func (g *Gateway) rerank(c *call) error {
-	body, err := c.Body()
+func Rerank(x *exchange.Exchange, j *job.Job) error {
+	request, err := exchange.Read(x, openai.ParseRerank)
 	if err != nil {
 		return err
 	}
-	request, err := openai.ParseRerank(body)
+	m, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	model, err := c.job.Model(request.Model)
+	vectors, err := embed(x, j, m, "documents", request.Inputs)
 	if err != nil {
 		return err
 	}
-	inputs, err := c.job.Inputs(c.Request.Context(), model, "documents", request.Inputs)
-	if err != nil {
-		return err
-	}
-	c.Bytes.Release() // what is left of the body are tokens
-	vectors := make([][]float32, len(request.Inputs))
-	err = c.job.Embed(c.Request.Context(), inputs, func(input int, vector []float32) error {
-		vectors[input] = vector
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	tokens := c.Record.PromptTokens()
-	return c.Reply(http.StatusOK, openai.Ranking{
-		ID: "rerank-" + c.Suffix, Model: model.ID,
+	tokens := x.Record.PromptTokens()
+	return x.Reply(http.StatusOK, openai.Ranking{
+		ID: "rerank-" + x.Suffix, Model: m.ID,
 		Usage:   openai.EmbeddingUsage{PromptTokens: tokens, TotalTokens: tokens},
 		Results: rank(request, vectors),
+	})
+}
+
+// embed returns the vectors of texts, which errors name as param.
+func embed(x *exchange.Exchange, j *job.Job, m *models.Model, param string, inputs []openai.Prompt) ([][]float32,
+	error) {
+	query, err := j.Inputs(x.Request.Context(), m, param, inputs)
+	if err != nil {
+		return nil, err
+	}
+	x.Bytes.Release() // what is left of the body are tokens
+	vectors := make([][]float32, len(inputs))
+	return vectors, j.Embed(x.Request.Context(), query, func(input int, vector []float32) error {
+		vectors[input] = vector
+		return nil
 	})
 }
 
