@@ -1,9 +1,6 @@
 package gateway
 
-import (
-	"parley"
-	"parley/gateway/tenant"
-)
+import "parley/gateway/tenant"
 
 // An access class says which credentials a route needs. Every route of the table
 // in routes.go declares one, and [Gateway.identify] decides by it alone: never by
@@ -55,15 +52,4 @@ func (a access) scope() tenant.Scope {
 		return tenant.ScopeAdmin
 	}
 	return tenant.ScopeChat
-}
-
-// checkOrigin refuses what a page of another origin sends to a route that is not
-// for it. Programs send neither of the two headers and pass.
-func (g *Gateway) checkOrigin(c *call) error {
-	if !c.access.sameOriginOnly() || !c.IsCrossOrigin(g.originAllowed) {
-		return nil
-	}
-	return parley.Errorf(parley.Forbidden,
-		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin "+
-			"and that origin.", c.Record.Route)
 }

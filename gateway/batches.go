@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"sync"
 
 	"parley/gateway/batch"
 	"parley/gateway/openai"
@@ -81,13 +80,6 @@ func (g *Gateway) cancelBatch(c *call) error {
 		return err
 	}
 	return c.Reply(http.StatusOK, cancelled)
-}
-
-// batchWork is the work on batches, which goes on without clients.
-type batchWork struct {
-	// end makes it stop; what is not complete goes on at the next start.
-	end     context.CancelFunc
-	running sync.WaitGroup
 }
 
 // startBatches works batches off until the gateway drains.

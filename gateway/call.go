@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"parley"
 	"parley/gateway/batch"
 	"parley/gateway/exchange"
 	"parley/gateway/hijack"
 	"parley/gateway/job"
+	"parley/gateway/record"
 )
 
 // A call is one request on its way through the gateway: the HTTP exchange, and the
@@ -21,8 +23,6 @@ type call struct {
 	access access
 	// author is in whose name a call is made that did not come over the network.
 	author *batch.Author
-	// socket is where the answer goes if the request came by a WebSocket.
-	socket *socket
 	// detached is set if the call can continue after its handler, and rest is what is
 	// left to do then.
 	detached *hijack.DetachedStream
@@ -59,4 +59,33 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	ctx, cancel := g.runs.Detached(c.Request.Context())
 	next, end := c.job.Continue(ctx, cancel)
 	return &call{Exchange: c.Alone(ctx, next.Record), job: next, gateway: g, access: c.access}, end
+}
+
+// attempt runs an endpoint and tells the client if it fails.
+func (g *Gateway) attempt(c *call, run endpoint) {
+	if err := c.guarded(run); err != nil {
+		c.Fail(err)
+	}
+}
+
+// guarded runs an endpoint. A panic in it becomes an error like any other.
+func (c *call) guarded(run endpoint) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = parley.PanicError(p)
+		}
+	}()
+	return run(c)
+}
+
+// finish lets go of what a call holds, and completes its record.
+func (g *Gateway) finish(c *call) {
+	c.Bytes.Release()
+	retries, err := strconv.Atoi(c.Request.Header.Get("X-Stainless-Retry-Count"))
+	c.job.Finish(c.Request.Context(), record.End{
+		Status:  c.Status,
+		Stream:  c.Stream != nil,
+		Remote:  c.Remote(),
+		Retried: err == nil && retries > 0,
+	})
 }

@@ -197,3 +197,18 @@ func (s *chatShape) listed(tokens []answer.ShownToken) *openai.ChatLogprobs {
 	}
 	return list
 }
+
+// TextEvent appends the chunk that adds text to a choice.
+func (s *chatShape) TextEvent(to []byte, p *answer.Piece) ([]byte, bool) {
+	if s.counting || s.logprobs || p.Choice != 0 {
+		return to, false
+	}
+	if s.template == nil {
+		t, ok := newTextTemplate(s.Content(answer.Piece{Text: templateText}))
+		if !ok {
+			return to, false
+		}
+		s.template = t
+	}
+	return s.template.event(to, p.Text)
+}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"parley"
 )
 
 // exposedHeaders are what pages of other origins may read of an answer.
@@ -75,4 +77,15 @@ func headerAllowed(name string) bool {
 		}
 	}
 	return false
+}
+
+// checkOrigin refuses what a page of another origin sends to a route that is not
+// for it. Programs send neither of the two headers and pass.
+func (g *Gateway) checkOrigin(c *call) error {
+	if !c.access.sameOriginOnly() || !c.IsCrossOrigin(g.originAllowed) {
+		return nil
+	}
+	return parley.Errorf(parley.Forbidden,
+		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin "+
+			"and that origin.", c.Record.Route)
 }

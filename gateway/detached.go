@@ -11,7 +11,7 @@ import (
 // that: its context does not end with the handler's. It must come before anything is
 // started that the context could end.
 func (c *call) detachFromHandler() {
-	if c.socket != nil || c.ResponseWriter == nil {
+	if c.Frame != nil || c.ResponseWriter == nil {
 		return
 	}
 	if c.detached, c.Request = hijack.Detach(c.Request); c.detached != nil {

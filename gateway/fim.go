@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 
+	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
@@ -47,4 +49,31 @@ func (g *Gateway) fim(c *call) error {
 		return c.Reply(http.StatusOK, form.whole(choices, answer.Usage))
 	}
 	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+}
+
+// inSession answers the call as the newest of the session that gap names, if it
+// names one. When a newer one comes, the call's context ends and the client
+// hears why.
+func (c *call) inSession(m *models.Model, gap *openai.Gap, answer func() error) error {
+	if gap == nil || gap.Session == "" {
+		return answer()
+	}
+	alone := c.Request
+	who := &c.Identity
+	key := sessionKey{
+		model:        m.ID,
+		organization: who.Organization,
+		user:         who.User,
+		key:          who.Key,
+		name:         gap.Session,
+	}
+	ctx, end := c.gateway.sessions.begin(alone.Context(), key)
+	defer end()
+	c.Request = alone.WithContext(ctx)
+	err := answer()
+	c.Request = alone
+	if err != nil && ctx.Err() != nil && alone.Context().Err() == nil {
+		return context.Cause(ctx)
+	}
+	return err
 }

@@ -7,19 +7,6 @@ import (
 	"parley/gateway/exchange"
 )
 
-// A FleetAPI answers the routes under /fleet/. The gateway decides who may call
-// them, checks where a request comes from, and logs and counts it as any other.
-type FleetAPI struct {
-	// Operate shows and changes the fleet. It is called for operators only.
-	Operate http.Handler
-	// MayOperate reports whether a secret is the fleet's operate token, which is
-	// accepted beside admin keys; nil accepts none.
-	MayOperate func(secret string) bool
-	// Register is where workers register. It checks their credentials; nil if
-	// workers may not register.
-	Register http.Handler
-}
-
 // fleetRoutes are those of the fleet's own interface; docs/fleet.md describes it.
 func (g *Gateway) fleetRoutes() (rows []routeRow) {
 	api := g.config.FleetAPI

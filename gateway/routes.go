@@ -153,3 +153,7 @@ func (r *route) allowed() string {
 	slices.Sort(methods)
 	return strings.Join(methods, ", ")
 }
+
+// The cookie of the admin page's session is sent to paths under /admin alone, so the
+// routes of organisations have a second path there.
+const organizationPrefix, adminOrganizationPrefix = "/v1/organization/", "/admin/api/organization/"

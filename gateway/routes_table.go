@@ -31,10 +31,6 @@ func (g *Gateway) addRoutes() {
 	}
 }
 
-// The cookie of the admin page's session is sent to paths under /admin alone, so the
-// routes of organisations have a second path there.
-const organizationPrefix, adminOrganizationPrefix = "/v1/organization/", "/admin/api/organization/"
-
 // adminAlias returns the row under which the admin page reaches a route of
 // organisations, with the class that accepts its session.
 func (r routeRow) adminAlias() (routeRow, bool) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -28,47 +27,6 @@ const framesWaiting = 8
 // here; but pages, which hand over their key as a protocol, want one to be chosen.
 var socketProtocols = []string{"realtime", "parley"}
 
-// A socketSet counts the WebSockets of each key, and knows the connections that were
-// taken from the HTTP server.
-type socketSet struct {
-	connections *hijack.Connections
-	mu          sync.Mutex
-	of          map[string]int
-}
-
-func newSocketSet() *socketSet {
-	return &socketSet{connections: hijack.NewConnections(), of: map[string]int{}}
-}
-
-// enterFor counts a WebSocket of a key, which may have most, until leaveFor.
-func (s *socketSet) enterFor(key string, most int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[key] >= most {
-		return &parley.Error{Code: parley.RateLimited, Wait: time.Second,
-			Message: fmt.Sprintf(
-				"Your key has %d WebSocket connections open, and may have no more. Close one, or send more "+
-					"requests over each.", most)}
-	}
-	if !s.connections.Enter() {
-		return errShuttingDown
-	}
-	s.of[key]++
-	return nil
-}
-
-// leaveFor ends what enterFor began.
-func (s *socketSet) leaveFor(key string) {
-	s.mu.Lock()
-	if s.of[key]--; s.of[key] == 0 {
-		delete(s.of, key)
-	}
-	s.mu.Unlock()
-	s.connections.Leave()
-}
-
-var errShuttingDown = parley.Errorf(parley.Unavailable, "The server is shutting down. Try again later.")
-
 // A socket is one WebSocket connection. Requests come as frames and are
 // answered one after the other; the frames of an answer go out in order.
 type socket struct {
@@ -90,7 +48,7 @@ type frame struct {
 
 // A frameHandler answers one request that came as a frame. What it returns is
 // told to the client as an error.
-type frameHandler func(c *call, frame []byte) error
+type frameHandler func(c *call, s *socket, frame []byte) error
 
 // converseBy answers every frame of a connection with handle; failed makes the
 // frame that tells of an error.
@@ -164,7 +122,7 @@ func (s *socket) serve(c *call, handle frameHandler,
 // line in the log.
 func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	g := s.gateway
-	one := call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access, socket: s}
+	one := call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access}
 	one.Suffix = randomSuffix()
 	one.Record.ID, one.Record.Started = "req_"+one.Suffix, g.config.Now()
 	one.Response.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
@@ -188,7 +146,7 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 		if err := c.countEndUser(f.body); err != nil {
 			return err
 		}
-		return handle(c, f.body)
+		return handle(c, s, f.body)
 	})
 	if err == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 // frame is the body of a chat, and its chunks come back as frames, the last of
 // which is [DONE].
 func (g *Gateway) chatSocket(c *call) error {
-	return g.converseBy(c, func(c *call, frame []byte) error {
+	return g.converseBy(c, func(c *call, _ *socket, frame []byte) error {
 		request, err := openai.ParseChat(frame)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (g *Gateway) chatSocket(c *call) error {
 // responseSocket answers GET /v1/responses upgraded to a WebSocket: a frame is
 // the body of a response and its type, and the events come back as frames.
 func (g *Gateway) responseSocket(c *call) error {
-	return g.converseBy(c, func(c *call, frame []byte) error {
+	return g.converseBy(c, func(c *call, s *socket, frame []byte) error {
 		request, err := openai.ParseResponseFrame(frame)
 		if err != nil {
 			return err
@@ -40,6 +40,6 @@ func (g *Gateway) responseSocket(c *call) error {
 			return parley.Invalid("background",
 				"A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
 		}
-		return g.respond(c, request, eventSocket{c.socket})
+		return g.respond(c, request, eventSocket{s})
 	}, func(detail openai.ErrorDetail) any { return openai.NewErrorEvent(detail, 0) })
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 
-	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -49,19 +48,4 @@ func isPlain(text string) bool {
 		}
 	}
 	return true
-}
-
-// TextEvent appends the chunk that adds text to a choice.
-func (s *chatShape) TextEvent(to []byte, p *answer.Piece) ([]byte, bool) {
-	if s.counting || s.logprobs || p.Choice != 0 {
-		return to, false
-	}
-	if s.template == nil {
-		t, ok := newTextTemplate(s.Content(answer.Piece{Text: templateText}))
-		if !ok {
-			return to, false
-		}
-		s.template = t
-	}
-	return s.template.event(to, p.Text)
 }
