@@ -19,6 +19,7 @@ import (
 
 	"parley"
 	"parley/cli/remote"
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/record"
 	"parley/internal/testkit"
@@ -196,9 +197,9 @@ func (f failingWorker) Generate(context.Context, *parley.Request) iter.Seq2[parl
 // failingMetrics are what a gateway counts whose worker is out of order: that
 // opens breakers, which no healthy server does.
 func failingMetrics(t *testing.T) map[string]bool {
-	set := defaultSettings()
-	set.models = []modelPath{{path: "polly"}}
-	log := set.logger()
+	set := settings.Default()
+	set.Models = []settings.Model{{Path: "polly"}}
+	log := set.Logger()
 	served, err := fronts(set, log)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/gateway/convo"
 	"parley/gateway/models"
 	"parley/worker/host"
@@ -43,7 +44,7 @@ const doctorWait = 5 * time.Second
 
 // A doctor looks at what a server would be started with, and at one that runs.
 type doctor struct {
-	settings *settings
+	settings *settings.Settings
 	found    []doctorFinding
 	served   []models.Config
 }
@@ -70,10 +71,10 @@ The exit code is 1 if there is a problem; warnings do not count.`,
 	cmd.Flags().StringVar(&url, "url", "",
 		"also check the server at `ADDRESS` (default: PARLEY_URL, or the address it would listen on)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	flags := addFlags(cmd.Flags())
+	flags := settings.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := &doctor{}
-		s, err := gather(flags, os.LookupEnv, file)
+		s, err := settings.Gather(flags, os.LookupEnv, file)
 		if err != nil {
 			d.say("configuration", "", err, "correct it; parley serve --help lists all settings")
 		} else {
@@ -117,7 +118,7 @@ func (d *doctor) examine(ctx context.Context, url string) {
 
 // examineData looks whether something can be kept.
 func (d *doctor) examineData() {
-	dir := d.settings.data
+	dir := d.settings.Data
 	probe := filepath.Join(dir, ".doctor")
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(probe, []byte("x"), 0o600))
 	_ = os.Remove(probe) // it may not be there
@@ -130,13 +131,13 @@ func (d *doctor) examineData() {
 
 // examineDevice says what would compute.
 func (d *doctor) examineDevice() {
-	if !d.settings.computes() {
+	if !d.settings.Computes() {
 		return
 	}
-	device, why, err := host.ChooseDevice(d.settings.device)
+	device, why, err := host.ChooseDevice(d.settings.Device)
 	switch {
 	case err != nil:
-		d.say("device", d.settings.device, err, "choose another with --device; auto uses the CPU if there is no GPU")
+		d.say("device", d.settings.Device, err, "choose another with --device; auto uses the CPU if there is no GPU")
 	case device.GPU:
 		d.say("device", device.Name, nil, fmt.Sprintf("%s of memory free", host.Size(device.FreeBytes)))
 	case why != nil:
@@ -148,7 +149,7 @@ func (d *doctor) examineDevice() {
 
 // examineModels opens what text becomes tokens by.
 func (d *doctor) examineModels() {
-	served, err := fronts(d.settings, d.settings.logger())
+	served, err := fronts(d.settings, d.settings.Logger())
 	if err != nil {
 		d.say("models", "", err, "correct --model")
 	}
@@ -168,8 +169,8 @@ func (d *doctor) examineModels() {
 func (d *doctor) examineStore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, doctorWait)
 	defer cancel()
-	name := shownStore(d.settings.storeName())
-	store, err := convo.Open(ctx, d.settings.storeName())
+	name := settings.ShownStore(d.settings.StoreName())
+	store, err := convo.Open(ctx, d.settings.StoreName())
 	if err != nil {
 		d.say("store", name, err, "start the database, or choose another store with --store")
 		return
@@ -177,17 +178,8 @@ func (d *doctor) examineStore(ctx context.Context) {
 	d.say("store", name, store.Close(), "it opens")
 }
 
-// shownStore is a store's name without its password.
-func shownStore(name string) string {
-	if before, after, ok := strings.Cut(name, "@"); ok && strings.Contains(before, "://") {
-		scheme, _, _ := strings.Cut(before, "://")
-		return scheme + "://…@" + after
-	}
-	return name
-}
-
 func (d *doctor) examineRedis(ctx context.Context) {
-	address := d.settings.economy.redis
+	address := d.settings.Economy.Redis
 	if address == "" {
 		return
 	}

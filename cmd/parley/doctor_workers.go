@@ -14,6 +14,7 @@ import (
 
 	"parley"
 	"parley/cli/remote"
+	"parley/cli/settings"
 	"parley/fleet"
 	"parley/gateway/models"
 	"parley/internal/load"
@@ -22,7 +23,7 @@ import (
 
 // examineWorkers asks each worker whose address is known.
 func (d *doctor) examineWorkers(ctx context.Context) {
-	for _, pool := range d.settings.allPools() {
+	for _, pool := range d.settings.AllPools() {
 		for i := range pool.Workers {
 			if w := &pool.Workers[i]; w.URL != "" {
 				d.examineWorker(ctx, w)
@@ -31,7 +32,7 @@ func (d *doctor) examineWorkers(ctx context.Context) {
 	}
 }
 
-func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
+func (d *doctor) examineWorker(ctx context.Context, w *settings.PoolWorker) {
 	ctx, cancel := context.WithTimeout(ctx, doctorWait)
 	defer cancel()
 	c, err := remote.New(w.URL)
@@ -39,8 +40,8 @@ func (d *doctor) examineWorker(ctx context.Context, w *workerConfig) {
 		d.say("worker", w.URL, err, "correct its URL")
 		return
 	}
-	c.Key = cmp.Or(w.Key, d.settings.parleyKey(w))
-	secure, err := d.settings.workerTLS(slog.New(slog.DiscardHandler))
+	c.Key = cmp.Or(w.Key, d.settings.ParleyKey(w))
+	secure, err := workerTLS(d.settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		d.say("worker", w.URL, err, "correct the TLS files")
 		return
@@ -162,7 +163,7 @@ func tokenized(ctx context.Context, c *remote.Client, body any) ([]parley.Token,
 func (d *doctor) examineServer(ctx context.Context, url string) {
 	address, named := remote.URL(url)
 	if !named {
-		address = "http://" + d.settings.addr
+		address = "http://" + d.settings.Addr
 	}
 	c, err := remote.New(address)
 	if err != nil {

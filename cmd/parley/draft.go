@@ -3,37 +3,23 @@ package main
 import (
 	"fmt"
 
+	"parley/cli/settings"
 	"parley/internal/builtin"
 	"parley/worker/host"
 )
 
-// The values of the draft setting beside names and paths.
-const (
-	draftAuto = "auto"
-	draftOff  = "off"
-)
-
-// setDraft takes auto, off, or what openModel opens.
-func setDraft(s *settings, text string) error {
-	if text == "" {
-		return errBadValue
-	}
-	s.draft = text
-	return nil
-}
-
 // addDraft gives a model the one that guesses ahead for it: the one that the
 // settings name, but none for itself, or the one that a built-in model comes
 // with.
-func (s *settings) addDraft(c *host.Candidate, from string) (err error) {
-	name := s.draft
-	if m, ok := builtin.Find(from); name == draftAuto {
+func addDraft(s *settings.Settings, c *host.Candidate, from string) (err error) {
+	name := s.Draft
+	if m, ok := builtin.Find(from); name == settings.DraftAuto {
 		if !ok || c.Checkpoint.Path != "" {
 			return nil
 		}
 		name = m.Draft
 	}
-	if name == "" || name == draftOff || name == from || !s.speculate {
+	if name == "" || name == settings.DraftOff || name == from || !s.Speculate {
 		return nil
 	}
 	if c.Config.Draft, err = openModel(name); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/cli/settings"
 	"parley/model/weights"
 	"parley/worker/host"
 )
@@ -17,18 +18,16 @@ func TestDraftSetting(t *testing.T) {
 		{"off", "polly", ""}, {"polly-mini", "polly", "polly-mini"}, {"polly-mini", "polly-mini", ""},
 		{"polly", "polly-mini", "polly"}, {elsewhere, "polly", "error: draft model: "},
 	} {
-		s := defaultSettings()
+		s := settings.Default()
 		if c.draft != "" {
-			if err := setDraft(s, c.draft); err != nil {
-				t.Fatal(err)
-			}
+			s.Draft = c.draft
 		}
 		ck, err := openModel(c.serves)
 		if err != nil {
 			t.Fatal(err)
 		}
 		candidate := host.Candidate{Checkpoint: ck}
-		err = s.addDraft(&candidate, c.serves)
+		err = addDraft(s, &candidate, c.serves)
 		if says, fails := strings.CutPrefix(c.want, "error: "); fails {
 			if err == nil || !strings.HasPrefix(err.Error(), says) {
 				t.Errorf("draft %s for %s: %v", c.draft, c.serves, err)
@@ -39,15 +38,12 @@ func TestDraftSetting(t *testing.T) {
 			t.Errorf("draft %s for %s: %q, %v; want %q", c.draft, c.serves, candidate.Config.DraftName, err, c.want)
 		}
 	}
-	if err := setDraft(defaultSettings(), ""); err == nil {
-		t.Error("an empty name was taken")
-	}
 }
 
 // TestDraftOfAFile does not pair a file with a built-in model that has its name.
 func TestDraftOfAFile(t *testing.T) {
 	candidate := host.Candidate{Checkpoint: &weights.Checkpoint{Path: "polly"}}
-	if err := defaultSettings().addDraft(&candidate, "polly"); err != nil || candidate.Config.Draft != nil {
+	if err := addDraft(settings.Default(), &candidate, "polly"); err != nil || candidate.Config.Draft != nil {
 		t.Errorf("%v, %+v", err, candidate.Config.Draft)
 	}
 }

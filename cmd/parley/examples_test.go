@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"parley/cli/settings"
 	"parley/internal/testkit"
 )
 
@@ -142,7 +143,7 @@ func checkManifests(t *testing.T, what string, objects []yamlObject) {
 				t.Errorf("%s: the role binding binds what is not there", what)
 			}
 		case "ConfigMap":
-			if _, err := parseFile("parley.yaml", []byte(o.text("data", "parley.yaml"))); err != nil {
+			if _, err := settings.ParseFile("parley.yaml", []byte(o.text("data", "parley.yaml"))); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -284,13 +285,10 @@ func TestComposeExample(t *testing.T) {
 		filepath.Join(testkit.Root(), o.text("services", "gateway", "build", "dockerfile"))); err != nil {
 		t.Error(err)
 	}
-	texts, err := parseFile("parley.yaml", readExample(t, "compose", "parley.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &settings{}
-	if err := setPools(s, texts["pools"][0]); err != nil || s.pools[0].Workers[0].URL != "http://vllm:8000" {
-		t.Errorf("%+v, %v", s.pools, err)
+	s, err := settings.Gather(nil, func(string) (string, bool) { return "", false },
+		filepath.Join(testkit.Root(), "examples", "compose", "parley.yaml"))
+	if err != nil || s.Pools[0].Workers[0].URL != "http://vllm:8000" {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -310,7 +308,8 @@ func TestExamplesTellTheFirstKey(t *testing.T) {
 		text := string(readExample(t, shared))
 		for _, variable := range []string{"PARLEY_STORE", "PARLEY_REDIS", "PARLEY_FLEET_OPERATE_TOKEN",
 			"PARLEY_SALT_KEY"} {
-			known := slices.ContainsFunc(serveSettings, func(s setting) bool { return s.variable() == variable })
+			known := slices.ContainsFunc(settings.List,
+				func(s settings.Setting) bool { return s.Variable() == variable })
 			if !known || !strings.Contains(text, variable) {
 				t.Errorf("%s does not set %s, or there is no such setting", shared, variable)
 			}

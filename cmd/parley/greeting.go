@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/worker/host"
 )
 
@@ -44,12 +45,12 @@ func behindPool(p *host.Plan) (text string) {
 }
 
 // greet prints the address of the server and how to use it.
-func greet(out io.Writer, addr net.Addr, s *settings, b *backend, open bool, link accessLink) {
+func greet(out io.Writer, addr net.Addr, s *settings.Settings, b *backend, open bool, link accessLink) {
 	if n, ok := out.(*notices); ok {
 		n.greet(addr, s, b, open, link)
 		return
 	}
-	url := s.scheme() + "://" + addr.String()
+	url := s.Scheme() + "://" + addr.String()
 	fmt.Fprintf(out, `
 Parley %s is ready on %s
 
@@ -64,8 +65,8 @@ Talk to it:
 
 or use any OpenAI client with the base URL %s/v1%s.
 %s%sCtrl-C stops the server.
-`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.data, link.text(), url, keyHeader(open),
-		b.served[0].ID, url, whichKey(open), s.openNote(open), demoNote(b.served))
+`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.Data, link.text(), url, keyHeader(open),
+		b.served[0].ID, url, whichKey(open), openNote(s, open), demoNote(b.served))
 }
 
 func keyHeader(open bool) string {
@@ -83,12 +84,12 @@ func whichKey(open bool) string {
 }
 
 // openNote explains what it means that there are no keys.
-func (s *settings) openNote(open bool) string {
+func openNote(s *settings.Settings, open bool) string {
 	if !open {
 		return ""
 	}
 	return "There are no API keys: only programs on this machine get answers, and only the link opens stored data. " +
-		"To create a key: parley keys create --admin --name me" + s.storeFlags() + "\n"
+		"To create a key: parley keys create --admin --name me" + s.StoreFlags() + "\n"
 }
 
 // text shows the link of a server without keys.

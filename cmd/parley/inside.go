@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"parley/cli/remote"
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/record"
 	"parley/worker/host"
@@ -27,12 +28,12 @@ type insideServer struct {
 // startInside loads models and returns a client of them. A model that is named
 // is the only one.
 func startInside(model string, from *folderCommand) (*insideServer, *remote.Client, error) {
-	s, err := gather(from.data, os.LookupEnv, cmp.Or(from.config, os.Getenv("PARLEY_CONFIG")))
+	s, err := settings.Gather(from.data, os.LookupEnv, cmp.Or(from.config, os.Getenv("PARLEY_CONFIG")))
 	if err != nil {
 		return nil, nil, err
 	}
-	if model != "" && !s.serves(model) {
-		s.models = []modelPath{{path: model}}
+	if model != "" && !s.Serves(model) {
+		s.Models = []settings.Model{{Path: model}}
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	registry := record.NewRegistry()
@@ -45,16 +46,6 @@ func startInside(model string, from *folderCommand) (*insideServer, *remote.Clie
 	}
 	x.direct = &direct{handler: x.front}
 	return x, &remote.Client{Root: "http://inside", HTTP: &http.Client{Transport: x.direct}}, nil
-}
-
-// serves reports whether the settings name a model so.
-func (s *settings) serves(name string) bool {
-	for _, m := range s.models {
-		if m.name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Close ends the answers that are being given and frees the models.

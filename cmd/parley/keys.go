@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/gateway/limit"
 	"parley/gateway/tenant"
 
@@ -162,14 +163,15 @@ func (f limitFlags) limits() (l limit.Limits, err error) {
 		"output-tokens-per-minute":  &l.OutputTokensPerMinute,
 		"concurrent-requests":       &l.ConcurrentRequests,
 	} {
-		if text := *f[name]; text != "" && setLimit(field, text) != nil {
-			return l, fmt.Errorf("--%s: %q is not a number of at least 1 or %s: %w", name, text, noLimit, cli.ErrUsage)
+		if text := *f[name]; text != "" && settings.SetLimit(field, text) != nil {
+			return l, fmt.Errorf("--%s: %q is not a number of at least 1 or %s: %w", name, text, settings.NoLimit,
+				cli.ErrUsage)
 		}
 	}
-	if text := *f["monthly-budget"]; text != "" && setMoney(&l.MonthlyBudget, text) != nil {
+	if text := *f["monthly-budget"]; text != "" && settings.SetMoney(&l.MonthlyBudget, text) != nil {
 		return l, fmt.Errorf("--monthly-budget: %q is not an amount such as 25.00: %w", text, cli.ErrUsage)
 	}
-	if text := *f["budget-alert"]; text != "" && setAlert(&l.BudgetAlert, text) != nil {
+	if text := *f["budget-alert"]; text != "" && settings.SetAlert(&l.BudgetAlert, text) != nil {
 		return l, fmt.Errorf("--budget-alert: %q is not a share of more than 0 to 1 such as 0.9: %w", text,
 			cli.ErrUsage)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/cli/remote"
+	"parley/cli/settings"
 	"parley/gateway/audit"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -35,20 +36,14 @@ type keyPlace interface {
 type keyOptions struct {
 	json         bool
 	url, config  string
-	storeSetting map[string]*flagValue
+	storeSetting settings.Flags
 }
 
 func (o *keyOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.url, "url", "", "use the server at `URL`, with an admin key in PARLEY_API_KEY, instead of its store")
 	f.StringVar(&o.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in the YAML `FILE`")
-	o.storeSetting = map[string]*flagValue{}
-	for i := range serveSettings {
-		if s := &serveSettings[i]; s.key == "data" || s.key == "store" {
-			o.storeSetting[s.key] = &flagValue{of: s}
-			f.Var(o.storeSetting[s.key], s.key, s.help)
-		}
-	}
+	o.storeSetting = settings.AddFlags(f, "data", "store")
 }
 
 // with runs do where the flags say that keys are kept.
@@ -60,7 +55,7 @@ func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
 		}
 		return do(&keyServer{c})
 	}
-	s, err := gather(o.storeSetting, os.LookupEnv, o.config)
+	s, err := settings.Gather(o.storeSetting, os.LookupEnv, o.config)
 	if err != nil {
 		return err
 	}
@@ -73,7 +68,7 @@ func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
 	if err != nil {
 		return fmt.Errorf("%w (choose another with --store)", err)
 	}
-	book, err := ledger.Open(ctx, database, s.logger())
+	book, err := ledger.Open(ctx, database, s.Logger())
 	if err != nil {
 		return fmt.Errorf("%w (choose another with --store)", err)
 	}
@@ -82,7 +77,7 @@ func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
 	if err != nil {
 		return fmt.Errorf("%w (choose another with --store)", err)
 	}
-	return do(&keyStore{Store: store, ledger: book, alert: s.economy.alert, audit: entries})
+	return do(&keyStore{Store: store, ledger: book, alert: s.Economy.Alert, audit: entries})
 }
 
 // A keyStore works on a store itself.

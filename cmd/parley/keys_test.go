@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/cli/settings"
 )
 
 // invoke runs a command line of parley and returns what it printed.
@@ -106,19 +108,19 @@ func TestKeysOfARunningServer(t *testing.T) {
 // TestCommandThatMakesAKey wants the command that a server without keys names to
 // find its store, and to tell no password.
 func TestCommandThatMakesAKey(t *testing.T) {
-	for want, change := range map[string]func(*settings){
+	for want, change := range map[string]func(*settings.Settings){
 		"To create a key: parley keys create --admin " +
-			"--name me\n": func(*settings) {},
+			"--name me\n": func(*settings.Settings) {},
 		"To create a key: parley keys create --admin --name me --data " +
-			"\"elsewhere\"\n": func(s *settings) { s.data = "elsewhere" },
+			"\"elsewhere\"\n": func(s *settings.Settings) { s.Data = "elsewhere" },
 		"To create a key: parley keys create --admin --name me --store " +
-			"\"postgres://…@db.internal/parley\"\n": func(s *settings) {
-			s.store = "postgres://parley:secret@db.internal/parley"
+			"\"postgres://…@db.internal/parley\"\n": func(s *settings.Settings) {
+			s.Store = "postgres://parley:secret@db.internal/parley"
 		},
 	} {
-		s := defaultSettings()
+		s := settings.Default()
 		change(s)
-		if got := s.openNote(true); !strings.HasSuffix(got, want) {
+		if got := openNote(s, true); !strings.HasSuffix(got, want) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

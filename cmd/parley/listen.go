@@ -9,6 +9,7 @@ import (
 
 	"parley/cli"
 	"parley/cli/remote"
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/db"
 	"parley/gateway/tenant"
@@ -16,8 +17,8 @@ import (
 	"parley/internal/tlsfile"
 )
 
-func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
-	d, err := db.Open(ctx, s.storeName())
+func openDatabase(ctx context.Context, s *settings.Settings) (*db.DB, error) {
+	d, err := db.Open(ctx, s.StoreName())
 	if err != nil {
 		return nil, fmt.Errorf("%w (choose another with --store)", err)
 	}
@@ -26,42 +27,30 @@ func openDatabase(ctx context.Context, s *settings) (*db.DB, error) {
 
 // mayListen refuses to serve other machines while there are no keys: any host that
 // reaches the address could use the server and read stored data.
-func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings) error {
+func mayListen(addr net.Addr, keys *tenant.Keyring, s *settings.Settings) error {
 	if tcp, ok := addr.(*net.TCPAddr); !keys.Empty() || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf(
 		"%s can be reached from other machines, and there are no API keys: create one first with\n\n  parley keys "+
-			"create --admin --name me%s\n\nor listen only on this machine with --addr 127.0.0.1:8080", s.addr,
-		s.storeFlags())
-}
-
-// storeFlags are the flags by which another command finds the same store. They are
-// shown, so the password is left out.
-func (s *settings) storeFlags() string {
-	switch fresh := defaultSettings(); {
-	case s.store != "":
-		return fmt.Sprintf(" --store %q", shownStore(s.store))
-	case s.data != fresh.data:
-		return fmt.Sprintf(" --data %q", s.data)
-	}
-	return ""
+			"create --admin --name me%s\n\nor listen only on this machine with --addr 127.0.0.1:8080", s.Addr,
+		s.StoreFlags())
 }
 
 // workerTLS returns how this server speaks TLS with workers; nil as the system would.
-func (s *settings) workerTLS(log *slog.Logger) (func() *tls.Config, error) {
-	if (s.workerClientCert == "") != (s.workerClientKey == "") {
+func workerTLS(s *settings.Settings, log *slog.Logger) (func() *tls.Config, error) {
+	if (s.WorkerClientCert == "") != (s.WorkerClientKey == "") {
 		return nil, fmt.Errorf("--worker-client-cert and --worker-client-key belong together: set both or neither: %w",
 			cli.ErrUsage)
 	}
 	var own *tlsfile.Certificate
-	if s.workerClientCert != "" {
+	if s.WorkerClientCert != "" {
 		var err error
-		if own, err = tlsfile.LoadCertificate(s.workerClientCert, s.workerClientKey, log); err != nil {
+		if own, err = tlsfile.LoadCertificate(s.WorkerClientCert, s.WorkerClientKey, log); err != nil {
 			return nil, fmt.Errorf("%w (--worker-client-cert and --worker-client-key)", err)
 		}
 	}
-	return clientTLS(s.workerCA, own, log)
+	return clientTLS(s.WorkerCA, own, log)
 }
 
 // clientTLS returns how a client speaks TLS with servers that the authorities in a file
@@ -74,27 +63,19 @@ func clientTLS(file string, own *tlsfile.Certificate, log *slog.Logger) (func() 
 	return tlsfile.Client(roots, own), err
 }
 
-// scheme is how clients speak to the server.
-func (s *settings) scheme() string {
-	if s.tlsCert != "" {
-		return "https"
-	}
-	return "http"
-}
-
 // speakTLS puts TLS in front of a listener, if the settings say so.
-func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, error) {
-	if err := s.checkTLS(); err != nil || s.tlsCert == "" {
+func speakTLS(l net.Listener, s *settings.Settings, log *slog.Logger) (net.Listener, error) {
+	if err := s.CheckTLS(); err != nil || s.TLSCert == "" {
 		return l, err
 	}
 	var clients *tlsfile.Authorities
-	if s.worker.clientCA != "" {
+	if s.Worker.ClientCA != "" {
 		var err error
-		if clients, err = tlsfile.LoadAuthorities(s.worker.clientCA, log); err != nil {
+		if clients, err = tlsfile.LoadAuthorities(s.Worker.ClientCA, log); err != nil {
 			return l, fmt.Errorf("%w (--client-ca)", err)
 		}
 	}
-	certificate, err := tlsfile.LoadCertificate(s.tlsCert, s.tlsKey, log)
+	certificate, err := tlsfile.LoadCertificate(s.TLSCert, s.TLSKey, log)
 	if err != nil {
 		return l, err
 	}
@@ -103,13 +84,13 @@ func speakTLS(l net.Listener, s *settings, log *slog.Logger) (net.Listener, erro
 
 // makeToken gives a server without keys a token, and returns the link with it and what
 // to do when the server ends.
-func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config,
+func makeToken(s *settings.Settings, addr net.Addr, open bool, config *gateway.Config,
 	log *slog.Logger) (link accessLink, forget func()) {
 	if !open {
 		return link, func() {}
 	}
 	config.LocalToken = remote.NewLocalToken()
-	link.url = s.scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
+	link.url = s.Scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
 	file, forget, err := remote.KeepToken(addr, config.LocalToken)
 	if err != nil {
 		log.Warn("local token not stored: commands need it in PARLEY_API_KEY", "error", err)
@@ -123,8 +104,8 @@ func (s *settings) makeToken(addr net.Addr, open bool, config *gateway.Config,
 type accessLink struct{ url, file string }
 
 // warnPlain warns of keys, prompts and answers that cross a network in clear text.
-func (s *settings) warnPlain(addr net.Addr, open bool, log *slog.Logger) {
-	if open || s.tlsCert != "" || len(s.proxies) > 0 || local.IsLoopback(addr.String()) {
+func warnPlain(s *settings.Settings, addr net.Addr, open bool, log *slog.Logger) {
+	if open || s.TLSCert != "" || len(s.Proxies) > 0 || local.IsLoopback(addr.String()) {
 		return
 	}
 	log.Warn(

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/settings"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
@@ -25,7 +26,7 @@ func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	redactArguments(os.Args)
+	settings.RedactArguments(os.Args)
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

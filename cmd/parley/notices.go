@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/worker/host"
 )
 
@@ -37,20 +38,20 @@ func (n *notices) Write(text []byte) (int, error) {
 
 // noticesOn returns where people are told what a server does. What the standard
 // library logs goes the same way as our own log from then on.
-func (s *settings) noticesOn(out io.Writer) io.Writer {
-	slog.SetDefault(s.logger())
-	if s.warning != "" {
-		s.logger().Warn(s.warning)
+func noticesOn(s *settings.Settings, out io.Writer) io.Writer {
+	slog.SetDefault(s.Logger())
+	if s.Warning != "" {
+		s.Logger().Warn(s.Warning)
 	}
-	if s.logFormat != "json" {
+	if s.LogFormat != "json" {
 		return out
 	}
 	return &notices{log: slog.New(slog.NewJSONHandler(out, nil))}
 }
 
 // ended returns the error that a server ended with. In a log of JSON it is a record.
-func (s *settings) ended(err error) error {
-	if err == nil || s.logFormat != "json" {
+func ended(s *settings.Settings, err error) error {
+	if err == nil || s.LogFormat != "json" {
 		return err
 	}
 	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("parley failed", "error", err.Error())
@@ -79,8 +80,8 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 }
 
 // greet reports that the server is ready.
-func (n *notices) greet(addr net.Addr, s *settings, b *backend, open bool, link accessLink) {
-	url := s.scheme() + "://" + addr.String()
+func (n *notices) greet(addr net.Addr, s *settings.Settings, b *backend, open bool, link accessLink) {
+	url := s.Scheme() + "://" + addr.String()
 	n.log.Info("Parley is ready on "+url, "url", url, "version", cli.Version, "models", b.names(), "device",
-		b.computedBy(), "data", s.data, "keys", !open, "token_file", link.file)
+		b.computedBy(), "data", s.Data, "keys", !open, "token_file", link.file)
 }

@@ -8,13 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"parley"
+	"parley/cli/settings"
 	"parley/compute"
 	"parley/fleet"
 	"parley/fleet/discover"
@@ -43,10 +43,10 @@ type backend struct {
 }
 
 // openBack starts what computes. It is closed even if there is an error.
-func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, log *slog.Logger,
+func openBack(ctx context.Context, s *settings.Settings, registry prometheus.Registerer, log *slog.Logger,
 	out io.Writer) (b *backend, err error) {
 	b = &backend{}
-	if s.computes() {
+	if s.Computes() {
 		if b.hosts, b.freeBytes, err = startHosts(s, registry, log, out); err != nil {
 			return b, err
 		}
@@ -54,7 +54,7 @@ func openBack(ctx context.Context, s *settings, registry prometheus.Registerer, 
 	} else if b.served, err = fronts(s, log); err != nil {
 		return b, err
 	}
-	if pools := s.allPools(); len(pools) > 0 {
+	if pools := s.AllPools(); len(pools) > 0 {
 		err = b.gatherFleet(ctx, s, pools, registry, log)
 	}
 	return b, err
@@ -72,7 +72,7 @@ func (b *backend) close() error {
 }
 
 // fronts opens of each model what the gateway needs: how text becomes tokens.
-func fronts(s *settings, log *slog.Logger) (list []models.Config, err error) {
+func fronts(s *settings.Settings, log *slog.Logger) (list []models.Config, err error) {
 	candidates, err := openModels(s, log)
 	for i, c := range candidates {
 		front, fault := host.OpenFront(c)
@@ -91,21 +91,22 @@ func fronts(s *settings, log *slog.Logger) (list []models.Config, err error) {
 }
 
 // gatherFleet makes a fleet of the pools, and lets its workers be found.
-func (b *backend) gatherFleet(ctx context.Context, s *settings, pools []poolConfig, registry prometheus.Registerer,
+func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, pools []settings.PoolConfig,
+	registry prometheus.Registerer,
 	log *slog.Logger) error {
-	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.hedgeAfter, EmptyWait: s.admission.WorkerWait}
+	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.HedgeAfter, EmptyWait: s.Admission.WorkerWait}
 	for _, m := range b.served {
 		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
 	}
 	var registering []discover.Admission
 	for i := range pools {
-		p, err := pools[i].pool()
+		p, err := pools[i].Pool()
 		if err != nil {
 			return err
 		}
 		cfg.Pools = append(cfg.Pools, p)
-		if at := slices.IndexFunc(pools[i].Workers, func(w workerConfig) bool { return w.Register }); at >= 0 {
-			registering = append(registering, s.joinAdmission(p.Name, &pools[i].Workers[at]))
+		if at := slices.IndexFunc(pools[i].Workers, func(w settings.PoolWorker) bool { return w.Register }); at >= 0 {
+			registering = append(registering, s.JoinAdmission(p.Name, &pools[i].Workers[at]))
 		}
 	}
 	f, err := fleet.New(cfg)
@@ -114,14 +115,14 @@ func (b *backend) gatherFleet(ctx context.Context, s *settings, pools []poolConf
 	}
 	b.fleet = f
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if b.workerTLS, err = s.workerTLS(log); err != nil {
+	if b.workerTLS, err = workerTLS(s, log); err != nil {
 		return err
 	}
-	admin := fleet.Admin{Fleet: f, Token: s.operateToken}
+	admin := fleet.Admin{Fleet: f, Token: s.OperateToken}
 	b.api = &gateway.FleetAPI{Operate: admin.Handler(), MayOperate: admin.MayOperate}
 	var registrar *discover.Registrar
 	if len(registering) > 0 {
-		if registrar, err = discover.NewRegistrar(s.joinToken, registering, 0, log); err != nil {
+		if registrar, err = discover.NewRegistrar(s.JoinToken, registering, 0, log); err != nil {
 			return fmt.Errorf("%w (--fleet-join-token)", err)
 		}
 		b.api.Register = registrar
@@ -139,17 +140,9 @@ func (b *backend) gatherFleet(ctx context.Context, s *settings, pools []poolConf
 	return nil
 }
 
-// joinAdmission says which workers may register for an entry of a pool.
-func (s *settings) joinAdmission(pool string, w *workerConfig) discover.Admission {
-	kinds := w.Kinds
-	if len(kinds) == 0 {
-		kinds = s.joinKinds
-	}
-	return discover.Admission{Pool: pool, Networks: s.networksOf(w), Kinds: kinds}
-}
-
 // find lets workers join from where a line of the configuration says.
-func (b *backend) find(ctx context.Context, s *settings, p *poolConfig, w *workerConfig, registrar *discover.Registrar,
+func (b *backend) find(ctx context.Context, s *settings.Settings, p *settings.PoolConfig, w *settings.PoolWorker,
+	registrar *discover.Registrar,
 	log *slog.Logger) error {
 	if w.InProcess {
 		return b.joinHosts(p)
@@ -181,12 +174,12 @@ func (b *backend) find(ctx context.Context, s *settings, p *poolConfig, w *worke
 	if err != nil {
 		return err
 	}
-	dial := fleet.Dialer{Pool: p.Name, ParleyKey: s.parleyKey(w), Worker: worker.Config{
+	dial := fleet.Dialer{Pool: p.Name, ParleyKey: s.ParleyKey(w), Worker: worker.Config{
 		Kind:          worker.Kind(w.Kind),
 		Names:         b.namesAt(p, w),
 		Key:           w.Key,
 		TLS:           b.workerTLS,
-		Networks:      s.networksOf(w),
+		Networks:      s.NetworksOf(w),
 		Events:        w.Events,
 		Replay:        w.Replay,
 		Log:           log,
@@ -195,31 +188,6 @@ func (b *backend) find(ctx context.Context, s *settings, p *poolConfig, w *worke
 	}}
 	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
 	return nil
-}
-
-// networksOf returns where the workers of an entry must be; those of configured ones may
-// be anywhere.
-func (s *settings) networksOf(w *workerConfig) []netip.Prefix {
-	if !w.Register {
-		return nil
-	}
-	networks := w.networks
-	if len(networks) == 0 {
-		networks = s.joinNetworks
-	}
-	if len(networks) == 0 {
-		networks = discover.PrivateNetworks()
-	}
-	return networks
-}
-
-// parleyKey returns the key that is sent to the Parley workers of an entry which has
-// none of its own. Workers that register are called with credentials of their own.
-func (s *settings) parleyKey(w *workerConfig) string {
-	if kind := worker.Kind(w.Kind); w.Register || kind != "" && kind != worker.Parley {
-		return ""
-	}
-	return s.workerKey
 }
 
 // text returns the text of a prompt for workers that take no tokens.
@@ -237,7 +205,7 @@ func (b *backend) text(model string, prompt []parley.Token) string {
 
 // namesAt returns what a worker calls our models. One name alone is that of the
 // pool's first model, or of ours.
-func (b *backend) namesAt(p *poolConfig, w *workerConfig) map[string]string {
+func (b *backend) namesAt(p *settings.PoolConfig, w *settings.PoolWorker) map[string]string {
 	names := maps.Clone(w.Models)
 	if w.Model != "" {
 		if names == nil {
@@ -249,7 +217,7 @@ func (b *backend) namesAt(p *poolConfig, w *workerConfig) map[string]string {
 }
 
 // joinHosts lets the engines of this process join a pool.
-func (b *backend) joinHosts(p *poolConfig) error {
+func (b *backend) joinHosts(p *settings.PoolConfig) error {
 	for _, h := range b.hosts {
 		id := h.Models()[0].ID
 		if len(p.Models) > 0 && !slices.Contains(p.Models, id) {
@@ -310,13 +278,4 @@ func (b *backend) computedBy() string {
 		return b.device + ", and " + others
 	}
 	return others
-}
-
-// saltSecret returns what keeps the cached contexts of tenants apart: the
-// settings' own, or what all gateways on one store share.
-func (s *settings) saltSecret(stored []byte) []byte {
-	if len(s.saltKey) > 0 {
-		return s.saltKey
-	}
-	return stored
 }

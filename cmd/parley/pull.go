@@ -6,48 +6,37 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/model/hub"
 	"parley/model/store"
 	"parley/model/weights"
 	"parley/worker/host"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A folderCommand is a command about the folder of models.
 type folderCommand struct {
 	config string
-	data   map[string]*flagValue
+	data   settings.Flags
 }
 
 func (d *folderCommand) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the folder by the settings in this YAML `FILE`")
-	d.data = map[string]*flagValue{}
-	for i := range serveSettings {
-		if s := &serveSettings[i]; s.key == "data" {
-			d.data[s.key] = &flagValue{of: s}
-			f.Var(d.data[s.key], s.key, s.help)
-		}
-	}
+	d.data = settings.AddFlags(f, "data")
 }
 
 // open returns the folder that the flags name.
 func (d *folderCommand) open() (*store.Store, error) {
-	s, err := gather(d.data, os.LookupEnv, d.config)
+	s, err := settings.Gather(d.data, os.LookupEnv, d.config)
 	if err != nil {
 		return nil, err
 	}
-	return s.modelFolder(), nil
-}
-
-// modelFolder is where models are kept that were pulled.
-func (s *settings) modelFolder() *store.Store {
-	return &store.Store{Dir: filepath.Join(s.data, "models")}
+	return s.ModelFolder(), nil
 }
 
 // sourceHelp says what a model can be pulled from.

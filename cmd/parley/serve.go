@@ -12,13 +12,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/batch"
 	"parley/gateway/hijack"
@@ -51,42 +50,26 @@ come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C e
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
-	flags := addFlags(cmd.Flags())
-	cmd.Long += "\n\n" + settingsHelp()
+	flags := settings.AddFlags(cmd.Flags())
+	cmd.Long += "\n\n" + settings.ServeHelp()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := gather(flags, os.LookupEnv, file)
+		s, err := settings.Gather(flags, os.LookupEnv, file)
 		if err != nil {
 			return err
 		}
-		return s.ended(serve(cmd.Context(), s, s.noticesOn(cmd.ErrOrStderr())))
+		return ended(s, serve(cmd.Context(), s, noticesOn(s, cmd.ErrOrStderr())))
 	}
 	return cmd
 }
 
-// settingsHelp lists the variable and the file's key of each setting.
-func settingsHelp() string {
-	var out strings.Builder
-	out.WriteString(
-		"Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, " +
-			"variables over the file:\n\n")
-	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
-	for i := range serveSettings {
-		s := &serveSettings[i]
-		fmt.Fprintf(w, "  --%s\t%s\t%s\n", s.key, s.variable(), s.fileKey())
-	}
-	w.Flush()
-	return strings.TrimRight(out.String(), "\n")
-}
-
 // serve runs a server until ctx ends, and then drains it.
-func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
-	listener, err := s.listen(ctx)
+func serve(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
+	listener, err := listenAt(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	log := s.logger()
+	log := s.Logger()
 	registry := record.NewRegistry()
 	kept, err := openStores(ctx, s, registry, log)
 	if err != nil {
@@ -109,24 +92,24 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeBatches(batches)
-	shelf, err := s.openShelf(behind, registry, log)
+	shelf, err := openShelf(s, behind, registry, log)
 	defer func() { err = errors.Join(err, shelf.close()) }()
 	if err != nil {
 		return err
 	}
-	config := s.frontConfig()
+	config := s.FrontConfig()
 	config.ModelAPI = shelf.api(ctx)
 	if config.Pages, err = web.New(); err != nil {
 		return err
 	}
 	config.Models, config.Log, config.Registry, config.Batches = behind.served, log, registry, batches
 	kept.give(&config)
-	config.SaltKey = s.saltSecret(kept.salt)
-	if err := s.checkTierModels(behind.served); err != nil {
+	config.SaltKey = s.SaltSecret(kept.salt)
+	if err := s.CheckTierModels(behind.served); err != nil {
 		return err
 	}
 	config.Fleet, config.FleetAPI = behind.admin(), behind.api
-	traces, endTraces := s.openTraces(ctx, "parley", log)
+	traces, endTraces := openTraces(ctx, s, "parley", log)
 	defer endTraces()
 	config.Traces = traces
 	var unwatch func()
@@ -134,9 +117,9 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer unwatch()
-	link, forget := s.makeToken(listener.Addr(), kept.keys.Empty(), &config, log)
+	link, forget := makeToken(s, listener.Addr(), kept.keys.Empty(), &config, log)
 	defer forget()
-	s.warnPlain(listener.Addr(), kept.keys.Empty(), log)
+	warnPlain(s, listener.Addr(), kept.keys.Empty(), log)
 	front, err := gateway.New(config)
 	if err != nil {
 		return err
@@ -147,16 +130,16 @@ func serve(ctx context.Context, s *settings, out io.Writer) (err error) {
 	memory := gctune.New()
 	defer inBackground(ctx, memory.Run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)
-	return serveUntilDone(ctx, hijack.NewServer(s.addr, memory.Count(front)), listener, front, s.drain, out)
+	return serveUntilDone(ctx, hijack.NewServer(s.Addr, memory.Count(front)), listener, front, s.Drain, out)
 }
 
 // openBatches opens where files and batches are kept. While another server uses
 // the directory, this one has none.
-func openBatches(s *settings, log *slog.Logger) (*batch.Store, error) {
-	store, err := batch.Open(filepath.Join(s.data, "batch"), batch.Limits{Keep: s.keepFiles})
+func openBatches(s *settings.Settings, log *slog.Logger) (*batch.Store, error) {
+	store, err := batch.Open(filepath.Join(s.Data, "batch"), batch.Limits{Keep: s.KeepFiles})
 	if errors.Is(err, batch.ErrInUse) {
 		log.Warn("files and batches disabled: another server uses the data directory; choose another with --data",
-			"data", s.data)
+			"data", s.Data)
 		return nil, nil
 	}
 	return store, err
@@ -187,13 +170,13 @@ func closeNow(front *gateway.Gateway) {
 	front.Close(now)
 }
 
-// listen takes the address and makes the directory of the data.
-func (s *settings) listen(ctx context.Context) (net.Listener, error) {
-	l, err := listen(ctx, s.addr)
+// listenAt takes the address and makes the directory of the data.
+func listenAt(ctx context.Context, s *settings.Settings) (net.Listener, error) {
+	l, err := listen(ctx, s.Addr)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory: %w: choose another with --data", err), l.Close())
 	}
 	return l, nil
@@ -214,14 +197,14 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // startHosts opens the models, prints the plan of memory and loads what fits.
 // free is what they leave of the memory.
 func startHosts(
-	s *settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer,
+	s *settings.Settings, registry prometheus.Registerer, log *slog.Logger, out io.Writer,
 ) (hosts []*host.Host, free int64, err error) {
 	candidates, err := openModels(s, log)
 	if err != nil {
 		return nil, 0, err
 	}
 	for i := range candidates {
-		candidates[i].Config.Registry, candidates[i].Config.Followed = registry, len(s.allPools()) > 0
+		candidates[i].Config.Registry, candidates[i].Config.Followed = registry, len(s.AllPools()) > 0
 	}
 	plans, available, err := host.PlanDevice(candidates, log)
 	if err != nil {
@@ -241,28 +224,28 @@ func startHosts(
 }
 
 // openModels opens the checkpoints that the settings name, or the built-in ones.
-func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error) {
-	if len(s.models) == 0 {
+func openModels(s *settings.Settings, log *slog.Logger) (out []host.Candidate, err error) {
+	if len(s.Models) == 0 {
 		for _, m := range builtin.Models() {
 			ck, err := m.Open()
 			if err != nil {
 				return nil, fmt.Errorf("built-in model %s: %w", m.Name, err)
 			}
-			out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(m.Name, log)})
-			if err := s.addDraft(&out[len(out)-1], m.Name); err != nil {
+			out = append(out, host.Candidate{Checkpoint: ck, Config: s.HostConfig(m.Name, log)})
+			if err := addDraft(s, &out[len(out)-1], m.Name); err != nil {
 				return nil, err
 			}
 		}
 		return out, nil
 	}
-	for _, m := range s.models {
-		ck, name, err := s.openNamed(m.path)
+	for _, m := range s.Models {
+		ck, name, err := openNamed(s, m.Path)
 		if err != nil {
 			return nil, err
 		}
-		name = cmp.Or(m.name, name)
-		out = append(out, host.Candidate{Checkpoint: ck, Config: s.hostConfig(name, log)})
-		if err := s.addDraft(&out[len(out)-1], m.path); err != nil {
+		name = cmp.Or(m.Name, name)
+		out = append(out, host.Candidate{Checkpoint: ck, Config: s.HostConfig(name, log)})
+		if err := addDraft(s, &out[len(out)-1], m.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -271,17 +254,17 @@ func openModels(s *settings, log *slog.Logger) (out []host.Candidate, err error)
 
 // openModel opens a path, or a model that is built in or in the model folder by its name.
 func openModel(path string) (*weights.Checkpoint, error) {
-	s, err := gather(nil, os.LookupEnv, os.Getenv("PARLEY_CONFIG"))
+	s, err := settings.Gather(nil, os.LookupEnv, os.Getenv("PARLEY_CONFIG"))
 	if err != nil {
 		return nil, err
 	}
-	ck, _, err := s.openNamed(path)
+	ck, _, err := openNamed(s, path)
 	return ck, err
 }
 
 // openNamed opens a path, or a model that is built in or in the model folder by its name.
 // The name is empty for a path.
-func (s *settings) openNamed(path string) (ck *weights.Checkpoint, name string, err error) {
+func openNamed(s *settings.Settings, path string) (ck *weights.Checkpoint, name string, err error) {
 	ck, err = weights.Open(path)
 	if !errors.Is(err, os.ErrNotExist) {
 		return ck, "", err
@@ -290,7 +273,7 @@ func (s *settings) openNamed(path string) (ck *weights.Checkpoint, name string, 
 		ck, err = m.Open()
 		return ck, path, err
 	}
-	m, unknown := s.modelFolder().Get(path)
+	m, unknown := s.ModelFolder().Get(path)
 	if unknown != nil {
 		return nil, "", fmt.Errorf("%w: give the path of a GGUF file or of a directory with config.json, "+
 			"or the name of a built-in model or of one in the model folder (parley list)", err)

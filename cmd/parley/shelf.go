@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/models"
 	"parley/model/store"
@@ -21,7 +22,7 @@ import (
 // A shelf keeps what a server offers in step with the model folder. Models that were
 // named by --model, or are built in, are pinned: they stay loaded.
 type shelf struct {
-	settings *settings
+	settings *settings.Settings
 	folder   *store.Store
 	library  *host.Library
 	device   host.Device
@@ -53,11 +54,11 @@ const reserveShare = 0.1
 
 // openShelf returns the models of the folder for a server, nil if it serves others: the
 // ones that --model names, or the ones of a fleet.
-func (s *settings) openShelf(b *backend, registry prometheus.Registerer, log *slog.Logger) (*shelf, error) {
-	if len(s.models) > 0 || !s.computes() || len(s.allPools()) > 0 {
+func openShelf(s *settings.Settings, b *backend, registry prometheus.Registerer, log *slog.Logger) (*shelf, error) {
+	if len(s.Models) > 0 || !s.Computes() || len(s.AllPools()) > 0 {
 		return nil, nil
 	}
-	device, _, err := host.ChooseDevice(s.device)
+	device, _, err := host.ChooseDevice(s.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (s *settings) openShelf(b *backend, registry prometheus.Registerer, log *sl
 	}
 	sh := &shelf{
 		settings: s,
-		folder:   s.modelFolder(),
+		folder:   s.ModelFolder(),
 		device:   device,
 		pinned:   b.served,
 		log:      log,
@@ -75,7 +76,7 @@ func (s *settings) openShelf(b *backend, registry prometheus.Registerer, log *sl
 		problems: map[string]string{},
 		library: host.NewLibrary(host.LibraryConfig{
 			Budget:    int64((1 - reserveShare) * float64(budget)),
-			KeepAlive: s.keepAlive,
+			KeepAlive: s.KeepAlive,
 			Free:      free,
 			Registry:  registry,
 			Log:       log,
@@ -168,7 +169,7 @@ func (sh *shelf) problemsOf(there []store.Model) map[string]string {
 
 // add offers a model, and reports whether it can.
 func (sh *shelf) add(m store.Model) bool {
-	cfg := sh.settings.hostConfig(m.Name, sh.log)
+	cfg := sh.settings.HostConfig(m.Name, sh.log)
 	cfg.Device = sh.device
 	title, err := sh.library.Add(cfg, func() (*weights.Checkpoint, error) { return weights.Open(m.Path) })
 	if err != nil {

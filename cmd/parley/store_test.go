@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/settings"
 	"parley/gateway/record"
 )
 
@@ -108,9 +109,9 @@ func TestKilledInMidTurn(t *testing.T) {
 
 func TestStoreThatCannotBe(t *testing.T) {
 	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
-		s := defaultSettings()
-		s.store = dsn
-		if _, err := openStores(t.Context(), s, record.NewRegistry(), s.logger()); err == nil ||
+		s := settings.Default()
+		s.Store = dsn
+		if _, err := openStores(t.Context(), s, record.NewRegistry(), s.Logger()); err == nil ||
 			!strings.Contains(err.Error(), "--store") {
 			t.Errorf("%s gives %v", dsn, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/audit"
 	"parley/gateway/convo"
@@ -42,9 +43,9 @@ type stores struct {
 }
 
 // openStores opens the database that the settings name, and Redis if they name one.
-func openStores(ctx context.Context, s *settings, registry prometheus.Registerer,
+func openStores(ctx context.Context, s *settings.Settings, registry prometheus.Registerer,
 	log *slog.Logger) (k *stores, err error) {
-	k = &stores{prices: s.economy.prices, alert: s.economy.alert}
+	k = &stores{prices: s.Economy.Prices, alert: s.Economy.Alert}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -64,16 +65,16 @@ func openStores(ctx context.Context, s *settings, registry prometheus.Registerer
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
 	k.closers = append(k.closers, k.ledger.Close)
-	if k.audit, err = audit.Open(ctx, d, s.auditKeep, log); err != nil {
+	if k.audit, err = audit.Open(ctx, d, s.AuditKeep, log); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
 	if err = k.openKeys(ctx, d, s, log); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
-	if err = k.openBudgets(s.economy.hook, registry, log); err != nil {
+	if err = k.openBudgets(s.Economy.Hook, registry, log); err != nil {
 		return k, err
 	}
-	if err = k.openLimits(ctx, &s.economy, registry, log); err != nil {
+	if err = k.openLimits(ctx, &s.Economy, registry, log); err != nil {
 		return k, err
 	}
 	k.closers = append(k.closers, k.limits.Close)
@@ -82,11 +83,11 @@ func openStores(ctx context.Context, s *settings, registry prometheus.Registerer
 
 // openRelay opens what shares answers with other gateways, if there is a Redis and
 // the settings let it.
-func (k *stores) openRelay(ctx context.Context, s *settings) (err error) {
-	if s.economy.redis == "" || s.share.Off || s.shareLocal {
+func (k *stores) openRelay(ctx context.Context, s *settings.Settings) (err error) {
+	if s.Economy.Redis == "" || s.Share.Off || s.ShareLocal {
 		return nil
 	}
-	k.relay, err = relay.Open(ctx, relay.Config{URL: s.economy.redis, Secret: s.saltSecret(k.salt)})
+	k.relay, err = relay.Open(ctx, relay.Config{URL: s.Economy.Redis, Secret: s.SaltSecret(k.salt)})
 	if err != nil {
 		return fmt.Errorf("%w (name another with --redis, or use --share local)", err)
 	}
@@ -95,7 +96,7 @@ func (k *stores) openRelay(ctx context.Context, s *settings) (err error) {
 }
 
 // openKeys opens the keys that identify callers.
-func (k *stores) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.Logger) error {
+func (k *stores) openKeys(ctx context.Context, d *db.DB, s *settings.Settings, log *slog.Logger) error {
 	tenants, err := tenant.New(ctx, d)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (k *stores) openKeys(ctx context.Context, d *db.DB, s *settings, log *slog.
 	if k.salt, err = tenants.Secret(ctx, "cache salt"); err != nil {
 		return err
 	}
-	if k.keys, err = tenant.NewKeyring(ctx, tenants, s.tenantTiers, log); err != nil {
+	if k.keys, err = tenant.NewKeyring(ctx, tenants, s.TenantTiers, log); err != nil {
 		return err
 	}
 	k.closers = append(k.closers, func() error { k.keys.Close(); return nil })
@@ -135,8 +136,9 @@ func register(registry prometheus.Registerer, metrics []prometheus.Collector) (e
 
 // openLimits opens the book of limits: in Redis for several gateways, in memory
 // and saved for one.
-func (k *stores) openLimits(ctx context.Context, e *economy, registry prometheus.Registerer, log *slog.Logger) error {
-	if e.redis == "" {
+func (k *stores) openLimits(ctx context.Context, e *settings.Economy, registry prometheus.Registerer,
+	log *slog.Logger) error {
+	if e.Redis == "" {
 		m, err := limit.OpenMemory(ctx, &limit.Memory{
 			Spent: k.spent,
 			Watch: k.budgets.Watch,
@@ -150,8 +152,8 @@ func (k *stores) openLimits(ctx context.Context, e *economy, registry prometheus
 		return err
 	}
 	r, err := limit.OpenRedis(ctx, limit.RedisConfig{
-		URL:      e.redis,
-		Gateways: e.gateways,
+		URL:      e.Redis,
+		Gateways: e.Gateways,
 		Spent:    k.spent,
 		Watch:    k.budgets.Watch,
 		Log:      log,

@@ -10,18 +10,16 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
-	"text/tabwriter"
-
-	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/settings"
 	"parley/fleet/discover"
-	"parley/internal/local"
 	"parley/worker"
 	"parley/worker/host"
 	"parley/worker/wire"
+
+	"github.com/spf13/cobra"
 )
 
 // workerAddr is where a worker listens unless told otherwise: vLLM's port.
@@ -47,63 +45,48 @@ Ctrl-C lets running answers finish.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
-	flags := addWorkerFlags(cmd.Flags())
-	cmd.Long += "\n\n" + workerSettingsHelp()
+	flags := settings.AddWorkerFlags(cmd.Flags())
+	cmd.Long += "\n\n" + settings.WorkerHelp()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		defaults := defaultSettings()
-		defaults.addr = workerAddr
-		s, err := gatherOver(defaults, flags, os.LookupEnv, file)
+		defaults := settings.Default()
+		defaults.Addr = workerAddr
+		s, err := settings.GatherOver(defaults, flags, os.LookupEnv, file)
 		if err != nil {
 			return err
 		}
-		return s.ended(work(cmd.Context(), s, s.noticesOn(cmd.ErrOrStderr())))
+		return ended(s, work(cmd.Context(), s, noticesOn(s, cmd.ErrOrStderr())))
 	}
 	return cmd
 }
 
-// workerSettingsHelp lists the variable and the file's key of each setting.
-func workerSettingsHelp() string {
-	var out strings.Builder
-	out.WriteString(
-		"Every flag can also be a variable or a key in the --config file; flags take precedence\nover variables, " +
-			"variables over the file:\n\n")
-	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "  flag\tvariable\tkey in the file")
-	for _, s := range workerList() {
-		fmt.Fprintf(w, "  --%s\t%s\t%s\n", s.key, s.variable(), s.fileKey())
-	}
-	w.Flush()
-	return strings.TrimRight(out.String(), "\n")
-}
-
 // work runs a worker until ctx ends, and then drains it.
-func work(ctx context.Context, s *settings, out io.Writer) (err error) {
-	if len(s.models) > 1 {
-		return fmt.Errorf("a worker serves one model, not %d: start one worker for each", len(s.models))
+func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
+	if len(s.Models) > 1 {
+		return fmt.Errorf("a worker serves one model, not %d: start one worker for each", len(s.Models))
 	}
-	if len(s.models) == 0 {
-		s.models = []modelPath{{path: "polly"}}
+	if len(s.Models) == 0 {
+		s.Models = []settings.Model{{Path: "polly"}}
 	}
-	if err := s.checkEvents(); err != nil {
+	if err := s.CheckEvents(); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, s.addr)
+	listener, err := listen(ctx, s.Addr)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	if err := s.mayListenForGateways(listener.Addr()); err != nil {
+	if err := mayListenForGateways(s, listener.Addr()); err != nil {
 		return err
 	}
-	log := s.logger()
+	log := s.Logger()
 	if listener, err = speakTLS(listener, s, log); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
-	cfg := s.workerConfig(out)
-	traces, endTraces := s.openTraces(ctx, "parley-worker", cfg.Log)
+	cfg := serverConfig(s, out)
+	traces, endTraces := openTraces(ctx, s, "parley-worker", cfg.Log)
 	defer endTraces()
 	if traces != nil {
 		cfg.Traced = func(a wire.Answer) { traces.Export(answerSpans(&a)) }
@@ -113,24 +96,24 @@ func work(ctx context.Context, s *settings, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	greetGateways(out, s.scheme()+"://"+listener.Addr().String(), server)
-	fmt.Fprint(out, s.clearTextWarning(listener.Addr()), s.eventsWarning())
-	wait, err := s.announce(ctx, listener.Addr(), server)
+	greetGateways(out, s.Scheme()+"://"+listener.Addr().String(), server)
+	fmt.Fprint(out, s.ClearTextWarning(listener.Addr()), s.EventsWarning())
+	wait, err := announce(ctx, s, listener.Addr(), server)
 	if err != nil {
 		return err
 	}
 	defer wait()
 	front := server.NewHTTPServer()
-	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.drain)
+	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.Drain)
 	if ctx.Err() != nil {
 		fmt.Fprintln(out, "The worker has stopped.")
 	}
 	return err
 }
 
-// workerConfig returns how the model is served under these settings.
-func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
-	log := s.logger()
+// serverConfig returns how the model is served under these settings.
+func serverConfig(s *settings.Settings, out io.Writer) host.ServerConfig {
+	log := s.Logger()
 	cfg := host.ServerConfig{
 		Open: func() (host.Candidate, error) {
 			list, err := openModels(s, log)
@@ -141,40 +124,40 @@ func (s *settings) workerConfig(out io.Writer) host.ServerConfig {
 		},
 		Planned:            func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
 		Version:            cli.Version,
-		Pool:               s.worker.pool,
+		Pool:               s.Worker.Pool,
 		Log:                log,
-		Key:                s.workerKey,
-		Registers:          len(s.worker.register) > 0,
-		ClientCertificates: s.worker.clientCA != "",
-		Events:             s.worker.events,
-		Replay:             s.worker.replayAddress(),
-		Topic:              s.worker.topic,
-		EventTokens:        s.worker.eventTokens,
+		Key:                s.WorkerKey,
+		Registers:          len(s.Worker.Register) > 0,
+		ClientCertificates: s.Worker.ClientCA != "",
+		Events:             s.Worker.Events,
+		Replay:             s.Worker.ReplayAddress(),
+		Topic:              s.Worker.Topic,
+		EventTokens:        s.Worker.EventTokens,
 	}
 	return cfg
 }
 
 // announce registers the worker where the settings say, until ctx ends. The caller
 // calls what it returns before the worker ends.
-func (s *settings) announce(ctx context.Context, addr net.Addr, server *host.Server) (wait func(), err error) {
-	secure, err := clientTLS(s.worker.gatewayCA, nil, s.logger())
+func announce(ctx context.Context, s *settings.Settings, addr net.Addr, server *host.Server) (wait func(), err error) {
+	secure, err := clientTLS(s.Worker.GatewayCA, nil, s.Logger())
 	if err != nil {
 		return nil, fmt.Errorf("%w (--gateway-ca)", err)
 	}
-	said := discover.Registration{Address: discover.Address{URL: cmp.Or(s.worker.advertise,
-		s.scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.worker.pool}
+	said := discover.Registration{Address: discover.Address{URL: cmp.Or(s.Worker.Advertise,
+		s.Scheme()+"://"+addr.String()), Kind: string(worker.Parley)}, Pool: s.Worker.Pool}
 	if u, err := url.Parse(said.URL); err == nil {
 		said.Name = u.Host
 	}
 	var all sync.WaitGroup
-	for _, gateway := range s.worker.register {
+	for _, gateway := range s.Worker.Register {
 		a := discover.Announcer{
 			Gateway: gateway,
-			Token:   s.joinToken,
+			Token:   s.JoinToken,
 			Said:    said,
 			Accept:  func(credential string) { server.Accept(gateway, credential) },
 			Client:  &http.Client{Transport: &http.Transport{TLSClientConfig: secure()}},
-			Log:     s.logger(),
+			Log:     s.Logger(),
 		}
 		all.Go(func() { a.Run(ctx) })
 	}
@@ -189,24 +172,15 @@ func greetGateways(out io.Writer, url string, s *host.Server) {
 	}
 }
 
-// clearTextWarning warns of a worker that other machines reach without TLS.
-func (s *settings) clearTextWarning(addr net.Addr) string {
-	if s.tlsCert != "" || local.IsLoopback(addr.String()) {
-		return ""
-	}
-	return "WARNING: prompts, answers and keys cross the network in clear text. Use --tls-cert and --tls-key, or a " +
-		"trusted network.\n"
-}
-
 // mayListenForGateways refuses to serve other machines without a credential: any host
 // that reaches the address could use the worker and read what its cache holds.
-func (s *settings) mayListenForGateways(addr net.Addr) error {
+func mayListenForGateways(s *settings.Settings, addr net.Addr) error {
 	tcp, ok := addr.(*net.TCPAddr)
-	if s.workerKey != "" || len(s.worker.register) > 0 || s.worker.clientCA != "" || ok && tcp.IP.IsLoopback() {
+	if s.WorkerKey != "" || len(s.Worker.Register) > 0 || s.Worker.ClientCA != "" || ok && tcp.IP.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf(
 		"%s can be reached from other machines, and the worker has no key: generate one with `openssl rand -hex "+
 			"16`, set it on the worker and its gateways with PARLEY_WORKER_KEY or --worker-key-file, or listen "+
-			"only on this machine with --addr %s", s.addr, workerAddr)
+			"only on this machine with --addr %s", s.Addr, workerAddr)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"parley"
+	"parley/cli/settings"
 	"parley/internal/supervise"
 	"parley/worker"
 	"parley/worker/workertest"
@@ -190,16 +191,16 @@ func TestWorkersStayOnTheirMachine(t *testing.T) {
 // TestEventsWarning names the risk of sockets that other machines reach.
 func TestEventsWarning(t *testing.T) {
 	for _, c := range []struct {
-		w    workerSettings
+		w    settings.Worker
 		want string
 	}{
-		{workerSettings{}, ""},
-		{workerSettings{events: "127.0.0.1:5557"}, ""},
-		{workerSettings{events: "0.0.0.0:5557"}, "which blocks are cached"},
-		{workerSettings{events: ":5557", eventTokens: true}, "thus the prompts"},
-		{workerSettings{events: "127.0.0.1:5557", replay: "10.0.0.7:5558"}, "WARNING"},
+		{settings.Worker{}, ""},
+		{settings.Worker{Events: "127.0.0.1:5557"}, ""},
+		{settings.Worker{Events: "0.0.0.0:5557"}, "which blocks are cached"},
+		{settings.Worker{Events: ":5557", EventTokens: true}, "thus the prompts"},
+		{settings.Worker{Events: "127.0.0.1:5557", Replay: "10.0.0.7:5558"}, "WARNING"},
 	} {
-		got := (&settings{worker: c.w}).eventsWarning()
+		got := (&settings.Settings{Worker: c.w}).EventsWarning()
 		if !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%+v: %q", c.w, got)
 		}

@@ -14,6 +14,7 @@ import (
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
+	{"cli/settings"},
 	{"cli/remote"},
 	{"cli"},
 	{"internal/load"},

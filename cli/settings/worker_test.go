@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -16,28 +16,28 @@ func TestAWorkerKnowsTiers(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]*flagValue{}
+	flags := Flags{}
 	for _, s := range workerList() {
-		flags[s.key] = &flagValue{of: s}
+		flags[s.Key] = &flagValue{of: s}
 	}
 	if flags["tiers"] == nil {
 		t.Fatal("a worker has no setting for tiers")
 	}
-	s, err := gather(nil, func(string) (string, bool) { return "", false }, path)
+	s, err := Gather(nil, func(string) (string, bool) { return "", false }, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes := s.hostConfig("polly", nil).Classes
+	classes := s.HostConfig("polly", nil).Classes
 	if classes[parley.Free].TenantKVShare != 0.1 || classes[parley.Enterprise].KVReserve != 0.2 {
 		t.Errorf("the engine is told %+v", classes)
 	}
 	if err := flags["tiers"].Set("free.tenant-kv-share=0.3"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = gather(flags, func(string) (string, bool) { return "", false }, path); err != nil {
+	if s, err = Gather(flags, func(string) (string, bool) { return "", false }, path); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.hostConfig("polly", nil).Classes[parley.Free].TenantKVShare; got != 0.3 {
+	if got := s.HostConfig("polly", nil).Classes[parley.Free].TenantKVShare; got != 0.3 {
 		t.Errorf("the flag gives %g", got)
 	}
 }

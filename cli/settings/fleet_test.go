@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -39,16 +39,16 @@ func TestPoolsOfTheFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(poolsFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := gather(nil, func(string) (string, bool) { return "", false }, path)
+	s, err := Gather(nil, func(string) (string, bool) { return "", false }, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pools := s.allPools()
+	pools := s.AllPools()
 	if len(pools) != 3 || len(pools[0].Workers) != 2 || len(pools[1].Workers) != 4 ||
-		pools[1].Workers[2].Kubernetes.Service != "llm" || !s.computes() || s.joinToken == "" {
+		pools[1].Workers[2].Kubernetes.Service != "llm" || !s.Computes() || s.JoinToken == "" {
 		t.Fatalf("%+v", pools)
 	}
-	vip, err := pools[0].pool()
+	vip, err := pools[0].Pool()
 	if err != nil || vip.Purpose != parley.ForChat ||
 		!slices.Equal(vip.Classes, []parley.Class{parley.Pro, parley.Enterprise}) || vip.Tenants[0] != "acme" {
 		t.Errorf("%+v, %v", vip, err)
@@ -73,13 +73,13 @@ func TestPoolsAreChecked(t *testing.T) {
 		`name: a`: "",
 		`[{name: a, workers: [{kubernetes: {sevice: x}}]}]`: "sevice",
 	} {
-		err := setPools(&settings{}, text)
+		err := setPools(&Settings{}, text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 	for _, bad := range []string{"", "10.0.0.7:8000", "abacus=http://x", "vllm=x"} {
-		if setWorker(&settings{}, bad) == nil {
+		if setWorker(&Settings{}, bad) == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

@@ -1,47 +1,34 @@
-package main
+package settings
 
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"parley"
+
+	"github.com/goccy/go-yaml"
 )
 
 // objectiveSettings are what users are promised, beside --slo-ttft and --slo-tpot.
-var objectiveSettings = []setting{
+var objectiveSettings = []Setting{
 	{
-		key: "slo-ttft-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
-		help: "`SHARE` of requests that must meet --slo-ttft, such as 0.99 for p99 (default 0.95)",
-		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TTFTShare }),
+		Key: "slo-ttft-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
+		Help: "`SHARE` of requests that must meet --slo-ttft, such as 0.99 for p99 (default 0.95)",
+		set:  setPromisedShare(func(s *Settings) *float64 { return &s.SLO.TTFTShare }),
 	},
 	{
-		key: "slo-tpot-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
-		help: "`SHARE` of tokens that must meet --slo-tpot (default 0.99)",
-		set:  setPromisedShare(func(s *settings) *float64 { return &s.slo.TPOTShare }),
+		Key: "slo-tpot-share", wants: "a share from 0.5 to 0.9999, such as 0.99",
+		Help: "`SHARE` of tokens that must meet --slo-tpot (default 0.99)",
+		set:  setPromisedShare(func(s *Settings) *float64 { return &s.SLO.TPOTShare }),
 	},
 	{
-		key:   "objectives",
+		Key:   "objectives",
 		wants: "a list of objectives as docs/overload.md shows it",
 		tree:  true,
-		help:  "SLOs for specific models, tiers and purposes, a `YAML` list; see docs/overload.md",
+		Help:  "SLOs for specific models, tiers and purposes, a `YAML` list; see docs/overload.md",
 		set:   setObjectives,
 	},
-}
-
-// setPromisedShare reads the share of what is promised.
-func setPromisedShare(field func(*settings) *float64) func(*settings, string) error {
-	return func(s *settings, text string) error {
-		share, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(share >= 0.5 && share <= 0.9999) {
-			return errBadValue
-		}
-		*field(s) = share
-		return nil
-	}
 }
 
 // An objectiveConfig is an objective as the file describes it.
@@ -57,7 +44,7 @@ type objectiveConfig struct {
 	TPOTShare  float64       `yaml:"tpot_share"`
 }
 
-func setObjectives(s *settings, text string) error {
+func setObjectives(s *Settings, text string) error {
 	var list []objectiveConfig
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(text)), yaml.Strict()).Decode(&list); err != nil {
 		return fmt.Errorf("%s", yaml.FormatError(err, false, false))
@@ -73,7 +60,7 @@ func setObjectives(s *settings, text string) error {
 	if err := objectives.Validate(); err != nil {
 		return err
 	}
-	s.objectives = objectives
+	s.Targets = objectives
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"go/ast"
@@ -15,7 +15,7 @@ import (
 func TestEveryListOfSettingsIsUsed(t *testing.T) {
 	taken := map[string]bool{}
 	for _, s := range everySetting {
-		taken[s.key] = true
+		taken[s.Key] = true
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -52,7 +52,7 @@ func isSettings(kind ast.Expr) bool {
 		return false
 	}
 	name, ok := array.Elt.(*ast.Ident)
-	return ok && name.Name == "setting"
+	return ok && name.Name == "Setting"
 }
 
 // keysOf returns the keys of the settings in a list.
@@ -69,7 +69,7 @@ func keysOf(list *ast.CompositeLit) (keys []string) {
 			}
 			name, _ := pair.Key.(*ast.Ident)
 			value, literal := pair.Value.(*ast.BasicLit)
-			if name != nil && name.Name == "key" && literal {
+			if name != nil && name.Name == "Key" && literal {
 				key, _ := strconv.Unquote(value.Value)
 				keys = append(keys, key)
 			}

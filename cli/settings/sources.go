@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -12,9 +12,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Flags are what the command line says, by the setting's key.
+type Flags map[string]*flagValue
+
 // A flagValue collects what the command line says of one setting.
 type flagValue struct {
-	of    *setting
+	of    *Setting
 	texts []string
 }
 
@@ -27,7 +30,7 @@ func (f *flagValue) Type() string { return "value" }
 // Set checks the text now, so that the error names the flag. A secret is checked later:
 // the error would show it.
 func (f *flagValue) Set(text string) error {
-	if err := f.of.apply(defaultSettings(), text); err != nil && !f.of.secret {
+	if err := f.of.apply(Default(), text); err != nil && !f.of.secret {
 		return err
 	}
 	if !f.of.many {
@@ -37,32 +40,35 @@ func (f *flagValue) Set(text string) error {
 	return nil
 }
 
-// addFlags gives the command a flag for each setting.
-func addFlags(flags *pflag.FlagSet) map[string]*flagValue {
-	values := map[string]*flagValue{}
-	for i := range serveSettings {
-		s := &serveSettings[i]
-		values[s.key] = &flagValue{of: s}
-		flags.VarPF(values[s.key], s.key, "", s.help).NoOptDefVal = s.bare
+// AddFlags gives the command a flag for each setting of a server, or for those with the
+// keys.
+func AddFlags(flags *pflag.FlagSet, keys ...string) Flags {
+	values := Flags{}
+	for i := range List {
+		s := &List[i]
+		if len(keys) == 0 || slices.Contains(keys, s.Key) {
+			values[s.Key] = &flagValue{of: s}
+			flags.VarPF(values[s.Key], s.Key, "", s.Help).NoOptDefVal = s.bare
+		}
 	}
 	return values
 }
 
-// gather settles every setting: the flag beats the variable, the variable
+// Gather settles every setting: the flag beats the variable, the variable
 // beats the file, the file beats the default.
-func gather(flags map[string]*flagValue, environ func(string) (string, bool), file string) (*settings, error) {
-	return gatherOver(defaultSettings(), flags, environ, file)
+func Gather(flags Flags, environ func(string) (string, bool), file string) (*Settings, error) {
+	return GatherOver(Default(), flags, environ, file)
 }
 
-// gatherOver settles every setting over defaults of the caller's.
-func gatherOver(out *settings, flags map[string]*flagValue, environ func(string) (string, bool),
-	file string) (*settings, error) {
+// GatherOver settles every setting over defaults of the caller's.
+func GatherOver(out *Settings, flags Flags, environ func(string) (string, bool),
+	file string) (*Settings, error) {
 	fromFile, err := readFile(file)
 	if err != nil {
 		return nil, err
 	}
 	if file != "" {
-		if out.warning, err = checkReadable(file, fromFile); err != nil {
+		if out.Warning, err = checkReadable(file, fromFile); err != nil {
 			return nil, err
 		}
 	}
@@ -70,17 +76,17 @@ func gatherOver(out *settings, flags map[string]*flagValue, environ func(string)
 	given := map[string]bool{}
 	for i := range everySetting {
 		s := &everySetting[i]
-		texts, where := fromFile[s.key], "" // already checked, with its line
-		if text, ok := environ(s.variable()); ok && text != "" {
-			texts, where = []string{text}, s.variable()
+		texts, where := fromFile[s.Key], "" // already checked, with its line
+		if text, ok := environ(s.Variable()); ok && text != "" {
+			texts, where = []string{text}, s.Variable()
 			if s.many {
 				texts = strings.Split(text, ",")
 			}
 		}
-		if f := flags[s.key]; f != nil && len(f.texts) > 0 {
-			texts, where = f.texts, "--"+s.key
+		if f := flags[s.Key]; f != nil && len(f.texts) > 0 {
+			texts, where = f.texts, "--"+s.Key
 		}
-		given[s.key] = len(texts) > 0
+		given[s.Key] = len(texts) > 0
 		for _, text := range texts {
 			if err := s.apply(out, text); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", where, err))
@@ -100,11 +106,11 @@ func readFile(path string) (map[string][]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return parseFile(path, text)
+	return ParseFile(path, text)
 }
 
-// parseFile reads the file's keys and reports every wrong one with its line.
-func parseFile(path string, text []byte) (map[string][]string, error) {
+// ParseFile reads the file's keys and reports every wrong one with its line.
+func ParseFile(path string, text []byte) (map[string][]string, error) {
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not YAML: %w", path, err)
@@ -132,12 +138,12 @@ func parseFile(path string, text []byte) (map[string][]string, error) {
 // readEntry reads one key of the file.
 func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
 	key := e.Key.String()
-	i := slices.IndexFunc(everySetting, func(s setting) bool { return s.fileKey() == key })
+	i := slices.IndexFunc(everySetting, func(s Setting) bool { return s.fileKey() == key })
 	if i < 0 {
 		return fmt.Errorf("unknown key %q: expected one of %s", key, strings.Join(fileKeys(), ", "))
 	}
 	s := &everySetting[i]
-	if out[s.key] != nil {
+	if out[s.Key] != nil {
 		return fmt.Errorf("key %q occurs twice", key)
 	}
 	texts, ok := entryTexts(s, e.Value)
@@ -145,11 +151,11 @@ func readEntry(out map[string][]string, e *ast.MappingValueNode) error {
 		return fmt.Errorf("key %q: expected %s, found %s", key, s.wants, strings.ToLower(e.Value.Type().String()))
 	}
 	for _, text := range texts {
-		if err := s.apply(defaultSettings(), text); err != nil {
+		if err := s.apply(Default(), text); err != nil {
 			return fmt.Errorf("key %q: %w", key, err)
 		}
 	}
-	out[s.key] = texts
+	out[s.Key] = texts
 	return nil
 }
 
@@ -163,7 +169,7 @@ func fileKeys() (keys []string) {
 // entryTexts returns the texts of a scalar, or where several values are
 // allowed of a list of scalars, or of name: value pairs. A value that is a list
 // or has pairs itself is as many texts: name=value, or name.inner=value.
-func entryTexts(s *setting, value ast.Node) (texts []string, ok bool) {
+func entryTexts(s *Setting, value ast.Node) (texts []string, ok bool) {
 	if s.tree {
 		return []string{value.String()}, true
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -24,11 +24,11 @@ func TestObjectivesOfTheFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(objectivesFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := gather(nil, func(string) (string, bool) { return "", false }, path)
+	s, err := Gather(nil, func(string) (string, bool) { return "", false }, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := s.frontConfig()
+	front := s.FrontConfig()
 	if front.SLO.TTFT != time.Second || front.TTFTShare != 0.99 || front.TPOTShare != 0 || len(front.Objectives) != 2 {
 		t.Fatalf("%+v %g %g %+v", front.SLO, front.TTFTShare, front.TPOTShare, front.Objectives)
 	}
@@ -51,7 +51,7 @@ func TestObjectivesAreChecked(t *testing.T) {
 		`[{name: a, ttfb: 1s}]`:             "ttfb",
 		`[{name: a}, {name: a, tpot: 1ms}]`: "its own name",
 	} {
-		if err := setObjectives(&settings{}, text); err == nil || !strings.Contains(err.Error(), want) {
+		if err := setObjectives(&Settings{}, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

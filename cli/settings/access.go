@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -16,80 +16,80 @@ import (
 )
 
 // tenantSettings say who may call, and what each tier gets.
-var tenantSettings = []setting{
-	{key: "tls-cert", wants: "the path of a PEM file",
-		help: "serve TLS with the certificate in `FILE`, reloaded when it changes",
-		set:  setText(func(s *settings) *string { return &s.tlsCert })},
-	{key: "tls-key", wants: "the path of a PEM file", help: "private key of --tls-cert, a `FILE`",
-		set: setText(func(s *settings) *string { return &s.tlsKey })},
+var tenantSettings = []Setting{
+	{Key: "tls-cert", wants: "the path of a PEM file",
+		Help: "serve TLS with the certificate in `FILE`, reloaded when it changes",
+		set:  setText(func(s *Settings) *string { return &s.TLSCert })},
+	{Key: "tls-key", wants: "the path of a PEM file", Help: "private key of --tls-cert, a `FILE`",
+		set: setText(func(s *Settings) *string { return &s.TLSKey })},
 	{
-		key:   "allow-origin",
+		Key:   "allow-origin",
 		wants: "an origin such as https://chat.example.com, or *",
 		many:  true,
-		set:   setMany(func(s *settings) *[]string { return &s.origins }),
-		help: "let web pages of `ORIGIN` call the server, such as https://chat.example.com, or * for all; " +
+		set:   setMany(func(s *Settings) *[]string { return &s.Origins }),
+		Help: "let web pages of `ORIGIN` call the server, such as https://chat.example.com, or * for all; " +
 			"repeatable (default: only its own pages)",
 	},
 	{
-		key:   "metrics-open",
+		Key:   "metrics-open",
 		wants: "true or false",
 		bare:  "true",
 		set:   setMetricsOpen,
-		help:  "serve /metrics without a key",
+		Help:  "serve /metrics without a key",
 	},
-	{key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
-		help: "trust X-Forwarded-For, Forwarded and X-Forwarded-Host from reverse proxies in these networks, " +
+	{Key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
+		Help: "trust X-Forwarded-For, Forwarded and X-Forwarded-Host from reverse proxies in these networks, " +
 			"`CIDR,...`, for the client's address in logs and the origin of pages; grants no rights"},
 	{
-		key: "tiers",
+		Key: "tiers",
 		wants: "TIER.SETTING=VALUE, with a tier of free, pro or enterprise and a setting of " + strings.Join(
 			tierSettingNames(), ", "),
 		many: true,
 		set:  setTierOf,
-		help: "configure a tier, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or " +
+		Help: "configure a tier, `TIER.SETTING=VALUE`, such as free.requests-per-minute=20 or " +
 			"free.models=polly-mini; repeatable (docs/keys.md)",
 	},
 	{
-		key:   "aliases",
+		Key:   "aliases",
 		wants: "NAME=MODEL or NAME.TIER=MODEL",
 		many:  true,
 		set:   setAlias,
-		help:  "serve a model under an additional name, `NAME[.TIER]=MODEL`, for all tiers or for one; repeatable",
+		Help:  "serve a model under an additional name, `NAME[.TIER]=MODEL`, for all tiers or for one; repeatable",
 	},
 }
 
-func setMetricsOpen(s *settings, text string) (err error) {
-	s.metricsOpen, err = strconv.ParseBool(text)
+func setMetricsOpen(s *Settings, text string) (err error) {
+	s.MetricsOpen, err = strconv.ParseBool(text)
 	return err
 }
 
-func setProxies(s *settings, text string) (err error) {
-	s.proxies, err = exchange.ParseProxies(text)
+func setProxies(s *Settings, text string) (err error) {
+	s.Proxies, err = exchange.ParseProxies(text)
 	return err
 }
 
 // A tierSetting is one thing that a tier can be told.
 type tierSetting struct {
 	name string
-	set  func(s *settings, class parley.Class, text string) error
+	set  func(s *Settings, class parley.Class, text string) error
 }
 
 var tierSettings = append([]tierSetting{
-	{"models", func(s *settings, class parley.Class, text string) error {
+	{"models", func(s *Settings, class parley.Class, text string) error {
 		if text == "" {
 			return errBadValue
 		}
-		t := &s.tenantTiers[class]
+		t := &s.TenantTiers[class]
 		t.Models = append(t.Models, strings.Split(text, ",")...)
 		return nil
 	}},
-	{"weight", func(s *settings, class parley.Class, text string) error {
+	{"weight", func(s *Settings, class parley.Class, text string) error {
 		return setTierWeight(s, class.String()+"="+text)
 	}},
 	{"kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.KVShare })},
 	{"tenant-kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.TenantKVShare })},
 	{"kv-reserve", tierPart(func(t *tenant.Tier) *float64 { return &t.KVReserve })},
-	{"queue-wait", func(s *settings, class parley.Class, text string) error {
+	{"queue-wait", func(s *Settings, class parley.Class, text string) error {
 		return setQueueWait(s, class.String()+"="+text)
 	}},
 	{"requests-per-second", tierLimit(func(l *limit.Limits) *int64 { return &l.RequestsPerSecond })},
@@ -98,11 +98,11 @@ var tierSettings = append([]tierSetting{
 	{"input-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.InputTokensPerMinute })},
 	{"output-tokens-per-minute", tierLimit(func(l *limit.Limits) *int64 { return &l.OutputTokensPerMinute })},
 	{"concurrent-requests", tierLimit(func(l *limit.Limits) *int64 { return &l.ConcurrentRequests })},
-	{"monthly-budget", func(s *settings, class parley.Class, text string) error {
-		return setMoney(&s.tenantTiers[class].Limits.MonthlyBudget, text)
+	{"monthly-budget", func(s *Settings, class parley.Class, text string) error {
+		return SetMoney(&s.TenantTiers[class].Limits.MonthlyBudget, text)
 	}},
-	{"budget-alert", func(s *settings, class parley.Class, text string) error {
-		return setAlert(&s.tenantTiers[class].Limits.BudgetAlert, text)
+	{"budget-alert", func(s *Settings, class parley.Class, text string) error {
+		return SetAlert(&s.TenantTiers[class].Limits.BudgetAlert, text)
 	}},
 }, userSettings()...)
 
@@ -113,11 +113,12 @@ func tierSettingNames() (names []string) {
 	return names
 }
 
-// noLimit is how a limit of the defaults is taken off.
-const noLimit = "none"
+// NoLimit is how a limit of the defaults is taken off.
+const NoLimit = "none"
 
-func setLimit(field *int64, text string) error {
-	if text == noLimit {
+// SetLimit reads a number of at least 1, or NoLimit.
+func SetLimit(field *int64, text string) error {
+	if text == NoLimit {
 		*field = 0
 		return nil
 	}
@@ -129,8 +130,9 @@ func setLimit(field *int64, text string) error {
 	return nil
 }
 
-func setMoney(field *limit.Micros, text string) error {
-	if text == noLimit {
+// SetMoney reads an amount of money, or NoLimit.
+func SetMoney(field *limit.Micros, text string) error {
+	if text == NoLimit {
 		*field = 0
 		return nil
 	}
@@ -142,9 +144,9 @@ func setMoney(field *limit.Micros, text string) error {
 	return nil
 }
 
-// setAlert reads a share of a budget. 0 is refused: it would not be off, but what
+// SetAlert reads a share of a budget. 0 is refused: it would not be off, but what
 // the server has for all.
-func setAlert(field *limit.Share, text string) error {
+func SetAlert(field *limit.Share, text string) error {
 	share, err := limit.ParseShare(text)
 	if err != nil || share == 0 {
 		return errBadValue
@@ -153,29 +155,29 @@ func setAlert(field *limit.Share, text string) error {
 	return nil
 }
 
-func tierLimit(field func(*limit.Limits) *int64) func(*settings, parley.Class, string) error {
-	return func(s *settings, class parley.Class, text string) error {
-		if err := setLimit(field(&s.tenantTiers[class].Limits), text); err != nil {
+func tierLimit(field func(*limit.Limits) *int64) func(*Settings, parley.Class, string) error {
+	return func(s *Settings, class parley.Class, text string) error {
+		if err := SetLimit(field(&s.TenantTiers[class].Limits), text); err != nil {
 			return err
 		}
-		return s.tenantTiers.Validate()
+		return s.TenantTiers.Validate()
 	}
 }
 
-func tierPart(field func(*tenant.Tier) *float64) func(*settings, parley.Class, string) error {
-	return func(s *settings, class parley.Class, text string) error {
+func tierPart(field func(*tenant.Tier) *float64) func(*Settings, parley.Class, string) error {
+	return func(s *Settings, class parley.Class, text string) error {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(n >= 0 && n <= 1) {
 			return errBadValue
 		}
-		*field(&s.tenantTiers[class]) = n
+		*field(&s.TenantTiers[class]) = n
 		return nil
 	}
 }
 
 // setTierOf reads TIER.SETTING=VALUE. Underscores are as good as dashes: the
 // file has them.
-func setTierOf(s *settings, text string) error {
+func setTierOf(s *Settings, text string) error {
 	path, value, _ := strings.Cut(text, "=")
 	tier, name, _ := strings.Cut(path, ".")
 	class, ok := tenant.ParseClass(tier)
@@ -189,32 +191,32 @@ func setTierOf(s *settings, text string) error {
 }
 
 // setAlias reads NAME=MODEL or NAME.TIER=MODEL. A name may have dots itself.
-func setAlias(s *settings, text string) error {
+func setAlias(s *Settings, text string) error {
 	name, model, ok := strings.Cut(text, "=")
 	if !ok || name == "" || model == "" {
 		return errBadValue
 	}
-	if s.aliases == nil {
-		s.aliases = map[string]models.Alias{}
+	if s.Aliases == nil {
+		s.Aliases = map[string]models.Alias{}
 	}
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
 		if class, ok := tenant.ParseClass(name[dot+1:]); ok {
-			alias := s.aliases[name[:dot]]
+			alias := s.Aliases[name[:dot]]
 			alias[class] = model
-			s.aliases[name[:dot]] = alias
+			s.Aliases[name[:dot]] = alias
 			return nil
 		}
 	}
-	s.aliases[name] = models.AliasOf(model)
+	s.Aliases[name] = models.AliasOf(model)
 	return nil
 }
 
 // shares returns what the tiers get of each model's scheduler and memory.
-func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
+func (s *Settings) shares() (shares [parley.Classes]host.ClassShare) {
 	for class := range shares {
-		t := &s.tenantTiers[class]
+		t := &s.TenantTiers[class]
 		shares[class] = host.ClassShare{
-			Weight:        s.admission.Queue.Tiers[class].Weight,
+			Weight:        s.Admission.Queue.Tiers[class].Weight,
 			KVShare:       t.KVShare,
 			KVReserve:     t.KVReserve,
 			TenantKVShare: t.TenantKVShare,
@@ -223,29 +225,29 @@ func (s *settings) shares() (shares [parley.Classes]host.ClassShare) {
 	return shares
 }
 
-// checkTLS says what is wrong with the two files of TLS.
-func (s *settings) checkTLS() error {
-	if (s.tlsCert == "") != (s.tlsKey == "") {
+// CheckTLS says what is wrong with the two files of TLS.
+func (s *Settings) CheckTLS() error {
+	if (s.TLSCert == "") != (s.TLSKey == "") {
 		return fmt.Errorf("--tls-cert and --tls-key belong together: set both or neither: %w", cli.ErrUsage)
 	}
-	if s.worker.clientCA != "" && s.tlsCert == "" {
+	if s.Worker.ClientCA != "" && s.TLSCert == "" {
 		return fmt.Errorf("--client-ca needs TLS: set --tls-cert and --tls-key as well: %w", cli.ErrUsage)
 	}
 	return nil
 }
 
-// checkTierModels says which models of a tier are not served: a mistyped name
+// CheckTierModels says which models of a tier are not served: a mistyped name
 // must not leave a tier without any.
-func (s *settings) checkTierModels(served []models.Config) error {
+func (s *Settings) CheckTierModels(served []models.Config) error {
 	var names []string
 	for i := range served {
 		names = append(names, served[i].ID)
 	}
-	for name := range s.aliases {
+	for name := range s.Aliases {
 		names = append(names, name)
 	}
-	for class := range s.tenantTiers {
-		for _, m := range s.tenantTiers[class].Models {
+	for class := range s.TenantTiers {
+		for _, m := range s.TenantTiers[class].Models {
 			if !slices.Contains(names, m) {
 				return fmt.Errorf("the tier %s lists the model %q, which is not served: the models and aliases are %s",
 					parley.Class(class), m, strings.Join(names, ", "))
