@@ -95,7 +95,7 @@ func TestFailures(t *testing.T) {
 		"operator": {status: 401, body: `{"error":{"message":"No."}}`, fleet: true, says: "PARLEY_FLEET_OPERATE_TOKEN"},
 		"other":    {status: 500, body: `{"error":{"message":"Oops."}}`, says: "the server answered 500: Oops."},
 		"cut":      {status: 200, body: "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", want: ErrCut},
-		"mid":      {status: 200, body: "data: {\"error\":{\"message\":\"Lost.\"}}\n\n", says: "the server failed: Lost."},
+		"mid":      {status: 200, body: "data: {\"error\":{\"message\":\"Lost.\"}}\n\n", says: "server failed: Lost."},
 	} {
 		client := serverThat(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(c.status)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"parley/cli"
+	"parley/cli/library"
 	"parley/cli/remote"
 	"parley/gateway/openai"
 	"parley/internal/load"
@@ -28,7 +29,7 @@ type chatFlags struct {
 	// pulled says that the model may have come this moment.
 	pulled bool
 	// folderCommand says where models are that this program loads itself.
-	folderCommand
+	library.Folder
 }
 
 func newChat() *cobra.Command {
@@ -238,7 +239,11 @@ func (c *chat) startInside(ctx context.Context, f *chatFlags, interactive bool) 
 	if interactive {
 		fmt.Fprintf(os.Stderr, "%s\n", c.pale("No server is running; loading the model into this process."))
 	}
-	inside, client, err := startInside(model, &f.folderCommand)
+	s, err := f.Folder.Settings()
+	if err != nil {
+		return nil, err
+	}
+	inside, client, err := startInside(model, s)
 	if err != nil {
 		return nil, err
 	}

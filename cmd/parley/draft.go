@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"parley/cli/library"
 	"parley/cli/settings"
 	"parley/internal/builtin"
 	"parley/worker/host"
@@ -22,7 +23,7 @@ func addDraft(s *settings.Settings, c *host.Candidate, from string) (err error) 
 	if name == "" || name == settings.DraftOff || name == from || !s.Speculate {
 		return nil
 	}
-	if c.Config.Draft, err = openModel(name); err != nil {
+	if c.Config.Draft, err = library.Open(name); err != nil {
 		return fmt.Errorf("draft model: %w", err)
 	}
 	if _, ok := builtin.Find(name); ok && c.Config.Draft.Path == "" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/cli/library"
 	"parley/cli/settings"
 	"parley/model/weights"
 	"parley/worker/host"
@@ -22,7 +23,7 @@ func TestDraftSetting(t *testing.T) {
 		if c.draft != "" {
 			s.Draft = c.draft
 		}
-		ck, err := openModel(c.serves)
+		ck, err := library.Open(c.serves)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 
 	"parley/cli/remote"
@@ -27,17 +25,13 @@ type insideServer struct {
 
 // startInside loads models and returns a client of them. A model that is named
 // is the only one.
-func startInside(model string, from *folderCommand) (*insideServer, *remote.Client, error) {
-	s, err := settings.Gather(from.data, os.LookupEnv, cmp.Or(from.config, os.Getenv("PARLEY_CONFIG")))
-	if err != nil {
-		return nil, nil, err
-	}
+func startInside(model string, s *settings.Settings) (x *insideServer, c *remote.Client, err error) {
 	if model != "" && !s.Serves(model) {
 		s.Models = []settings.Model{{Path: model}}
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	registry := record.NewRegistry()
-	x := &insideServer{}
+	x = &insideServer{}
 	if x.hosts, _, err = startHosts(s, registry, quiet, io.Discard); err != nil {
 		return nil, nil, errors.Join(err, x.Close())
 	}

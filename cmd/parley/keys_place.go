@@ -59,7 +59,7 @@ func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
 	if err != nil {
 		return err
 	}
-	database, err := openDatabase(ctx, s)
+	database, err := s.OpenDatabase(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -11,19 +10,10 @@ import (
 	"parley/cli/remote"
 	"parley/cli/settings"
 	"parley/gateway"
-	"parley/gateway/db"
 	"parley/gateway/tenant"
 	"parley/internal/local"
 	"parley/internal/tlsfile"
 )
-
-func openDatabase(ctx context.Context, s *settings.Settings) (*db.DB, error) {
-	d, err := db.Open(ctx, s.StoreName())
-	if err != nil {
-		return nil, fmt.Errorf("%w (choose another with --store)", err)
-	}
-	return d, nil
-}
 
 // mayListen refuses to serve other machines while there are no keys: any host that
 // reaches the address could use the server and read stored data.

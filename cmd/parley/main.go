@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/library"
 	"parley/cli/settings"
 )
 
@@ -65,9 +66,9 @@ It includes two small models, so these work right away:
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, cli.ErrUsage) })
 	root.AddCommand(
-		newServe(), newWorker(), newChat(), newRun(), newPull(), newList(), newShow(), newRm(), newCp(),
-		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), newModels(),
-		newConnect(), newKeys(), newModel(), newBench(), newPlan(), newFleet(), newVersion(),
+		newServe(), newWorker(), newChat(), newRun(), library.NewPull(), library.NewList(), library.NewShow(), library.NewRm(), library.NewCp(),
+		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), library.NewModels(),
+		newConnect(), newKeys(), library.NewModel(), newBench(), newPlan(), newFleet(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(),
 	)
 	help := root.HelpFunc()

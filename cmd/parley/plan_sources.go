@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parley/cli/library"
 	"parley/internal/builtin"
 	"parley/internal/load"
 	"parley/model/weights"
@@ -36,7 +37,7 @@ func shapeOf(catalog *plan.Catalog, path string) (plan.Cells, error) {
 			return nil, fmt.Errorf("no model %q: "+hint, path, list(catalog.Models))
 		}
 	}
-	ck, err := openModel(path)
+	ck, err := library.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func checkpointShape(ck *weights.Checkpoint) plan.Cells {
 		"layers":        float64(c.Layers),
 		"kv_heads":      float64(c.KVHeads),
 		"head_dim":      float64(c.HeadDim),
-		"window_layers": float64(slidingLayers(c)),
+		"window_layers": float64(library.SlidingLayers(c)),
 		"window":        float64(c.SlidingWindow),
 		"weight_bytes":  float64(summary.Bytes) / float64(summary.Parameters),
 	}

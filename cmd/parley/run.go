@@ -2,21 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"parley/cli/library"
 	"parley/cli/remote"
-	"parley/internal/builtin"
-	"parley/model/store"
+
+	"github.com/spf13/cobra"
 )
 
 func newRun() *cobra.Command {
 	f := &chatFlags{}
-	d := &folderCommand{}
+	d := &library.Folder{}
 	cmd := &cobra.Command{
 		Use:   "run MODEL [PROMPT...]",
 		Short: "Talk with a model; pull it first if it is not there",
@@ -26,12 +23,12 @@ pulled first: MODEL may be anything that parley pull takes.
 It uses the server at --url, and if none runs at the default address it loads the
 model itself.
 
-` + sourceHelp,
+` + library.SourceHelp,
 		Example: `  parley run qwen3:0.6b
   parley run qwen3:0.6b "Write a haiku about the sea"
   parley run hf:Qwen/Qwen3-1.7B-GGUF:Q8_0`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeCatalogue,
+		ValidArgsFunction: library.CompleteCatalogue,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+remote.DefaultURL+", or PARLEY_URL)")
@@ -40,35 +37,16 @@ model itself.
 	flags.StringVar(&f.think, "think", "", "let the model think before it answers: `on|off` (default: as it does)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on standard error how long the answer took")
 	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
-	d.addFlags(flags)
+	d.AddFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := d.ensure(cmd.Context(), args[0])
+		name, err := library.Ensure(cmd.Context(), d, args[0])
 		if err != nil {
 			return err
 		}
-		f.model, f.pulled, f.folderCommand = name, true, *d
+		f.model, f.pulled, f.Folder = name, true, *d
 		return runChat(cmd.Context(), f, args[1:])
 	}
 	return cmd
-}
-
-// ensure returns the name of a model that is built in or in the folder; it pulls a
-// source that is neither.
-func (d *folderCommand) ensure(ctx context.Context, text string) (string, error) {
-	if _, ok := builtin.Find(text); ok {
-		return text, nil
-	}
-	folder, err := d.open()
-	if err != nil {
-		return "", err
-	}
-	if m, err := folder.Get(text); err == nil {
-		return m.Name, nil
-	} else if !errors.Is(err, store.ErrUnknown) {
-		return "", err
-	}
-	m, err := pullModel(ctx, folder, text, "", os.Stderr)
-	return m.Name, err
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"parley/cli"
+	"parley/cli/library"
 	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/batch"
@@ -25,7 +26,6 @@ import (
 	"parley/gateway/record"
 	"parley/internal/builtin"
 	"parley/internal/gctune"
-	"parley/model/weights"
 	"parley/web"
 	"parley/worker/host"
 
@@ -239,7 +239,7 @@ func openModels(s *settings.Settings, log *slog.Logger) (out []host.Candidate, e
 		return out, nil
 	}
 	for _, m := range s.Models {
-		ck, name, err := openNamed(s, m.Path)
+		ck, name, err := library.OpenNamed(s, m.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -250,36 +250,6 @@ func openModels(s *settings.Settings, log *slog.Logger) (out []host.Candidate, e
 		}
 	}
 	return out, nil
-}
-
-// openModel opens a path, or a model that is built in or in the model folder by its name.
-func openModel(path string) (*weights.Checkpoint, error) {
-	s, err := settings.Gather(nil, os.LookupEnv, os.Getenv("PARLEY_CONFIG"))
-	if err != nil {
-		return nil, err
-	}
-	ck, _, err := openNamed(s, path)
-	return ck, err
-}
-
-// openNamed opens a path, or a model that is built in or in the model folder by its name.
-// The name is empty for a path.
-func openNamed(s *settings.Settings, path string) (ck *weights.Checkpoint, name string, err error) {
-	ck, err = weights.Open(path)
-	if !errors.Is(err, os.ErrNotExist) {
-		return ck, "", err
-	}
-	if m, ok := builtin.Find(path); ok {
-		ck, err = m.Open()
-		return ck, path, err
-	}
-	m, unknown := s.ModelFolder().Get(path)
-	if unknown != nil {
-		return nil, "", fmt.Errorf("%w: give the path of a GGUF file or of a directory with config.json, "+
-			"or the name of a built-in model or of one in the model folder (parley list)", err)
-	}
-	ck, err = weights.Open(m.Path)
-	return ck, m.Name, err
 }
 
 func served(hosts []*host.Host) (list []models.Config) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/cli/library"
 	"parley/gateway/ollama"
 	"parley/gateway/openai"
 	"parley/internal/builtin"
@@ -58,8 +59,8 @@ type folderList struct {
 	Data   []folderModel `json:"data"`
 	Pulls  []pullState   `json:"pulls"`
 	// Available is the catalogue, with what fits.
-	Available []offer `json:"available"`
-	Folder    string  `json:"folder"`
+	Available []library.Offer `json:"available"`
+	Folder    string          `json:"folder"`
 }
 
 // api returns the handler of the model folder; nil if the server has none.
@@ -85,7 +86,7 @@ func (a *shelfAPI) list(w http.ResponseWriter, _ *http.Request) {
 		Object:    "list",
 		Data:      a.shelf.states(),
 		Pulls:     []pullState{},
-		Available: offers(a.shelf.library.Budget()),
+		Available: library.Offers(a.shelf.library.Budget()),
 		Folder:    a.shelf.folder.Dir,
 	}
 	a.mu.Lock()
@@ -169,7 +170,7 @@ func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
 	puller := &store.Puller{
 		Store:    a.shelf.folder,
 		Client:   hub.FromEnv(os.LookupEnv),
-		Check:    checkModel,
+		Check:    library.CheckModel,
 		Begin:    func(name string, _ int, bytes int64) { note(func() { p.Name, p.Total = name, bytes }) },
 		Progress: func(done, total int64) { note(func() { p.Done, p.Total = done, total }) },
 	}

@@ -52,7 +52,7 @@ func openStores(ctx context.Context, s *settings.Settings, registry prometheus.R
 			k = nil
 		}
 	}()
-	d, err := openDatabase(ctx, s)
+	d, err := s.OpenDatabase(ctx)
 	if err != nil {
 		return k, err
 	}

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func printSummary(out io.Writer, path string, s *weights.Summary, ck *weights.Ch
 	row("context", "%d tokens", c.Context)
 	row("rope", "%s", ropeText(&c.Rope))
 	if c.SlidingWindow > 0 {
-		row("sliding window", "%d tokens in %d of %d layers", c.SlidingWindow, slidingLayers(c), c.Layers)
+		row("sliding window", "%d tokens in %d of %d layers", c.SlidingWindow, SlidingLayers(c), c.Layers)
 	}
 	row("chat template", "%s", templateText(ck.ChatTemplate))
 	w.Flush()
@@ -64,7 +64,7 @@ func ropeText(r *weights.Rope) string {
 	return text
 }
 
-func slidingLayers(c *weights.Config) (n int) {
+func SlidingLayers(c *weights.Config) (n int) {
 	for _, s := range c.Sliding {
 		if s {
 			n++

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"parley/worker/host"
 )
 
-func newList() *cobra.Command {
-	d := &folderCommand{}
+func NewList() *cobra.Command {
+	d := &Folder{}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -46,7 +46,7 @@ func newList() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	d.addFlags(cmd.Flags())
+	d.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -66,8 +66,8 @@ type shownModel struct {
 	Summary weights.Summary `json:"summary"`
 }
 
-func newShow() *cobra.Command {
-	d := &folderCommand{}
+func NewShow() *cobra.Command {
+	d := &Folder{}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "show NAME",
@@ -107,12 +107,12 @@ func newShow() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	d.addFlags(cmd.Flags())
+	d.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func newRm() *cobra.Command {
-	d := &folderCommand{}
+func NewRm() *cobra.Command {
+	d := &Folder{}
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Remove models from the model folder",
@@ -135,12 +135,12 @@ func newRm() *cobra.Command {
 			return nil
 		},
 	}
-	d.addFlags(cmd.Flags())
+	d.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func newCp() *cobra.Command {
-	d := &folderCommand{}
+func NewCp() *cobra.Command {
+	d := &Folder{}
 	cmd := &cobra.Command{
 		Use:   "cp NAME NEW",
 		Short: "Give a model of the model folder a second name",
@@ -162,12 +162,12 @@ func newCp() *cobra.Command {
 			return nil
 		},
 	}
-	d.addFlags(cmd.Flags())
+	d.AddFlags(cmd.Flags())
 	return cmd
 }
 
 // complete makes the shell offer the models of the folder.
-func (d *folderCommand) complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func (d *Folder) complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	folder, err := d.open()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"parley/worker/host"
 )
 
-// An offer is a model of the catalogue, seen from this machine.
-type offer struct {
+// An Offer is a model of the catalogue, seen from this machine.
+type Offer struct {
 	store.Entry
 	// Memory4K and Memory32K are about what it takes with a context of that many tokens.
 	Memory4K  int64 `json:"memory_4k_bytes"`
@@ -22,17 +22,17 @@ type offer struct {
 
 const shortContext, longContext = 4 << 10, 32 << 10
 
-// offers lists the catalogue for a machine with that much memory.
-func offers(memory int64) (list []offer) {
+// Offers lists the catalogue for a machine with that much memory.
+func Offers(memory int64) (list []Offer) {
 	for _, e := range store.Catalogue() {
 		short, long := e.MemoryBytes(shortContext), e.MemoryBytes(longContext)
-		list = append(list, offer{e, short, long, e.ContextThatFits(memory)})
+		list = append(list, Offer{e, short, long, e.ContextThatFits(memory)})
 	}
 	return list
 }
 
 // fits says in words whether a model fits.
-func (o *offer) fits() string {
+func (o *Offer) fits() string {
 	switch {
 	case o.FitsContext < shortContext/2:
 		return "no"
@@ -57,7 +57,7 @@ func printCatalogue(out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	list := offers(memory)
+	list := Offers(memory)
 	if asJSON {
 		return cli.PrintJSON(out, list)
 	}

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newModels() *cobra.Command {
+func NewModels() *cobra.Command {
 	s := &remote.Command{}
 	var available bool
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newModel() *cobra.Command {
+func NewModel() *cobra.Command {
 	cmd := &cobra.Command{Use: "model", Short: "Inspect, quantize and generate model files"}
 	cmd.AddCommand(newModelList(), newModelInspect(), newModelQuantize(), newModelRandom())
 	return cmd
@@ -64,7 +64,7 @@ PATH is a GGUF file, a directory of safetensors, or the name of a built-in model
 			return cli.BuiltinNames(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ck, err := openModel(args[0])
+			ck, err := Open(args[0])
 			if err != nil {
 				return err
 			}

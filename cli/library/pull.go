@@ -1,6 +1,7 @@
-package main
+package library
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"parley/cli"
 	"parley/cli/settings"
+	"parley/internal/builtin"
 	"parley/model/hub"
 	"parley/model/store"
 	"parley/model/weights"
@@ -19,28 +21,33 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A folderCommand is a command about the folder of models.
-type folderCommand struct {
+// A Folder is a command about the folder of models.
+type Folder struct {
 	config string
 	data   settings.Flags
 }
 
-func (d *folderCommand) addFlags(f *pflag.FlagSet) {
+func (d *Folder) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the folder by the settings in this YAML `FILE`")
 	d.data = settings.AddFlags(f, "data")
 }
 
 // open returns the folder that the flags name.
-func (d *folderCommand) open() (*store.Store, error) {
-	s, err := settings.Gather(d.data, os.LookupEnv, d.config)
+func (d *Folder) open() (*store.Store, error) {
+	s, err := d.Settings()
 	if err != nil {
 		return nil, err
 	}
 	return s.ModelFolder(), nil
 }
 
-// sourceHelp says what a model can be pulled from.
-const sourceHelp = `A SOURCE is
+// Settings returns the settings of serve, from the flags, its variables and its file.
+func (d *Folder) Settings() (*settings.Settings, error) {
+	return settings.Gather(d.data, os.LookupEnv, cmp.Or(d.config, os.Getenv("PARLEY_CONFIG")))
+}
+
+// SourceHelp says what a model can be pulled from.
+const SourceHelp = `A SOURCE is
 
   qwen3:0.6b                          a name of the catalogue: parley models --available
   hf:Qwen/Qwen3-0.6B-GGUF             a repository of the Hugging Face Hub; of several GGUF
@@ -57,8 +64,8 @@ Variables:
   HF_ENDPOINT      a mirror of the Hub, such as one inside your network
   HTTPS_PROXY      a proxy; NO_PROXY lists hosts that need none`
 
-func newPull() *cobra.Command {
-	d := &folderCommand{}
+func NewPull() *cobra.Command {
+	d := &Folder{}
 	var name string
 	cmd := &cobra.Command{
 		Use:   "pull SOURCE",
@@ -67,12 +74,12 @@ func newPull() *cobra.Command {
 its name. A download that was interrupted continues where it stopped; checksums are
 verified; a running server offers the model as soon as it is complete.
 
-` + sourceHelp,
+` + SourceHelp,
 		Example: `  parley pull qwen3:0.6b
   parley pull hf:Qwen/Qwen3-0.6B-GGUF:Q8_0
   parley pull --name mine ./model.gguf`,
 		Args:              cli.Exactly(1, "the source of a model"),
-		ValidArgsFunction: completeCatalogue,
+		ValidArgsFunction: CompleteCatalogue,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder, err := d.open()
 			if err != nil {
@@ -88,11 +95,11 @@ verified; a running server offers the model as soon as it is complete.
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "call the model `NAME` (default: as the catalogue or the source does)")
-	d.addFlags(cmd.Flags())
+	d.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func completeCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func CompleteCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, e := range store.Catalogue() {
 		names = append(names, e.Name+"\t"+e.GoodAt)
@@ -113,7 +120,7 @@ func pullModel(ctx context.Context, folder *store.Store, text, name string, out 
 	p := &store.Puller{
 		Store:    folder,
 		Client:   client,
-		Check:    checkModel,
+		Check:    CheckModel,
 		Progress: bar.Update,
 		Begin: func(name string, files int, bytes int64) {
 			began = true
@@ -145,8 +152,8 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// checkModel refuses a model that this program cannot serve.
-func checkModel(path string) error {
+// CheckModel refuses a model that this program cannot serve.
+func CheckModel(path string) error {
 	ck, err := weights.Open(path)
 	if err != nil {
 		return err
@@ -156,4 +163,23 @@ func checkModel(path string) error {
 	}
 	_, err = host.OpenFront(host.Candidate{Checkpoint: ck}) // which closes it
 	return err
+}
+
+// Ensure returns the name of a model that is built in or in the folder; it pulls a
+// source that is neither.
+func Ensure(ctx context.Context, d *Folder, text string) (string, error) {
+	if _, ok := builtin.Find(text); ok {
+		return text, nil
+	}
+	folder, err := d.open()
+	if err != nil {
+		return "", err
+	}
+	if m, err := folder.Get(text); err == nil {
+		return m.Name, nil
+	} else if !errors.Is(err, store.ErrUnknown) {
+		return "", err
+	}
+	m, err := pullModel(ctx, folder, text, "", os.Stderr)
+	return m.Name, err
 }

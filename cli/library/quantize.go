@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"context"
@@ -96,7 +96,7 @@ func quantize(ctx context.Context, f *quantizeFlags, in, out string, result, mes
 	if err != nil {
 		return fmt.Errorf("--type: %w", err)
 	}
-	ck, err := openModel(in)
+	ck, err := Open(in)
 	if err != nil {
 		return err
 	}
