@@ -14,6 +14,7 @@ import (
 	"parley/worker/host"
 )
 
+// NewList returns the command `parley list`.
 func NewList() *cobra.Command {
 	d := &Folder{}
 	var asJSON bool
@@ -66,6 +67,7 @@ type shownModel struct {
 	Summary weights.Summary `json:"summary"`
 }
 
+// NewShow returns the command `parley show`.
 func NewShow() *cobra.Command {
 	d := &Folder{}
 	var asJSON bool
@@ -111,6 +113,7 @@ func NewShow() *cobra.Command {
 	return cmd
 }
 
+// NewRm returns the command `parley rm`.
 func NewRm() *cobra.Command {
 	d := &Folder{}
 	cmd := &cobra.Command{
@@ -139,6 +142,7 @@ func NewRm() *cobra.Command {
 	return cmd
 }
 
+// NewCp returns the command `parley cp`.
 func NewCp() *cobra.Command {
 	d := &Folder{}
 	cmd := &cobra.Command{

@@ -64,6 +64,7 @@ func ropeText(r *weights.Rope) string {
 	return text
 }
 
+// SlidingLayers returns how many layers attend to a window only.
 func SlidingLayers(c *weights.Config) (n int) {
 	for _, s := range c.Sliding {
 		if s {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// NewModel returns the command `parley model`.
 func NewModel() *cobra.Command {
 	cmd := &cobra.Command{Use: "model", Short: "Inspect, quantize and generate model files"}
 	cmd.AddCommand(newModelList(), newModelInspect(), newModelQuantize(), newModelRandom())

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// NewModels returns the command `parley models`.
 func NewModels() *cobra.Command {
 	s := &remote.Command{}
 	var available bool

@@ -27,6 +27,7 @@ type Folder struct {
 	data   settings.Flags
 }
 
+// AddFlags gives a command the flags that say where the folder is.
 func (d *Folder) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&d.config, "config", os.Getenv("PARLEY_CONFIG"), "find the folder by the settings in this YAML `FILE`")
 	d.data = settings.AddFlags(f, "data")
@@ -64,6 +65,7 @@ Variables:
   HF_ENDPOINT      a mirror of the Hub, such as one inside your network
   HTTPS_PROXY      a proxy; NO_PROXY lists hosts that need none`
 
+// NewPull returns the command `parley pull`.
 func NewPull() *cobra.Command {
 	d := &Folder{}
 	var name string
@@ -99,6 +101,7 @@ verified; a running server offers the model as soon as it is complete.
 	return cmd
 }
 
+// CompleteCatalogue makes the shell offer the names of the catalogue.
 func CompleteCatalogue(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, e := range store.Catalogue() {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"parley/cli/bench"
 	"parley/internal/load"
 )
 
@@ -70,7 +71,7 @@ func TestBenchMeasuresARealServer(t *testing.T) {
 			t.Errorf("%s: %v\n%s", run.args, err, text)
 			continue
 		}
-		r, err := openReport(file)
+		r, err := bench.OpenReport(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestBenchInterruptedReportsWhatItHas(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 		t.Errorf("bench ended with %v, want exit code %d", err, exitInterrupted)
 	}
-	r, err := openReport(file)
+	r, err := bench.OpenReport(file)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}

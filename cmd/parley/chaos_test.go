@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/fleetctl"
 	"parley/cli/remote"
 	"parley/fleet"
 	"parley/internal/supervise"
@@ -150,11 +151,11 @@ func (c *crew) ready(n int) {
 
 func (c *crew) standings() []fleet.Standing {
 	c.t.Helper()
-	k, err := fleetClient(&remote.Command{Address: c.front.url})
+	k, err := fleetctl.Client(&remote.Command{Address: c.front.url})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	list, err := standingsOf(context.Background(), k)
+	list, err := fleetctl.Standings(context.Background(), k)
 	if err != nil {
 		c.t.Fatal(err)
 	}

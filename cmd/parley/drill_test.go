@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os/exec"
 	"testing"
+
+	"parley/cli/drill"
 )
 
 // TestDrills practises each failure for real, on a gateway with two workers, and
@@ -12,14 +14,14 @@ func TestDrills(t *testing.T) {
 	practise := func(t *testing.T, workers int, args ...string) {
 		out, err := exec.CommandContext(t.Context(), "parley",
 			append(append([]string{"drill"}, args...), "--json")...).Output()
-		var report drillReport
+		var report drill.DrillReport
 		if json.Unmarshal(out, &report) != nil || err != nil || !report.Held || report.Workers != workers ||
 			len(report.Phases) != 3 || len(report.Checks) < 4 {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
-	for _, d := range drills {
-		t.Run(d.name, func(t *testing.T) { practise(t, 2, d.name) })
+	for _, name := range drill.Names() {
+		t.Run(name, func(t *testing.T) { practise(t, 2, name) })
 	}
 	t.Run("alone", func(t *testing.T) { practise(t, 0, "oom", "--workers", "0") })
 }

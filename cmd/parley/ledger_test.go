@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/gateway/db"
+	"parley/gateway/limit"
 )
 
 // A charged is what a client knows that it used, or the ledger.
@@ -157,7 +158,15 @@ func checkUsage(t *testing.T, data string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told struct{ Total usageRow }
+		var told struct {
+			Total struct {
+				Requests int64        `json:"requests"`
+				Input    int64        `json:"input_tokens"`
+				Cached   int64        `json:"cached_tokens"`
+				Output   int64        `json:"output_tokens"`
+				Cost     limit.Micros `json:"cost"`
+			}
+		}
 		if err := json.Unmarshal(out, &told); err != nil {
 			t.Fatal(err)
 		}

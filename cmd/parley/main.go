@@ -17,7 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/cli"
+	"parley/cli/bench"
+	"parley/cli/drill"
+	"parley/cli/fleetctl"
+	"parley/cli/keys"
 	"parley/cli/library"
+	"parley/cli/monitor"
+	"parley/cli/planner"
 	"parley/cli/settings"
 )
 
@@ -66,9 +72,11 @@ It includes two small models, so these work right away:
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, cli.ErrUsage) })
 	root.AddCommand(
-		newServe(), newWorker(), newChat(), newRun(), library.NewPull(), library.NewList(), library.NewShow(), library.NewRm(), library.NewCp(),
-		newPs(), newTop(), newLink(), newDrill(), newDoctor(), newUsage(), newAudit(), library.NewModels(),
-		newConnect(), newKeys(), library.NewModel(), newBench(), newPlan(), newFleet(), newVersion(),
+		newServe(), newWorker(), newChat(), newRun(), library.NewPull(), library.NewList(), library.NewShow(),
+		library.NewRm(), library.NewCp(),
+		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), newDoctor(), keys.NewUsage(), keys.NewAudit(),
+		library.NewModels(),
+		newConnect(), keys.New(), library.NewModel(), bench.New(), planner.New(), fleetctl.New(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(),
 	)
 	help := root.HelpFunc()

@@ -10,44 +10,10 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
-	"parley/cli/remote"
+	"parley/cli/monitor"
 	"parley/internal/load"
 )
-
-func TestParseMetrics(t *testing.T) {
-	text := `# HELP x help
-# TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{model_name="a/b:\"1\"}",engine="0"} 2
-vllm:num_requests_waiting{engine="0", model_name="a/b:\"1\"}"} 3 1700000000
-vllm:kv_cache_usage_perc{model_name="two"} 0.25
-vllm:prefix_cache_queries_total{model_name="two"} 200
-vllm:prefix_cache_hits_total{model_name="two"} 50
-vllm:inter_token_latency_seconds_count{model_name="two"} 9
-process_start_time_seconds 1.7e+09
-broken{
-vllm:num_requests_running{model_name="two"} NaN
-`
-	states := modelStates(remote.ParseMetrics([]byte(text)))
-	if len(states) != 2 || states[0].Model != `a/b:"1"}` || states[0].Running != 2 || states[0].Waiting != 3 {
-		t.Fatalf("%+v", states)
-	}
-	if s := states[1]; s.KVUsed != 0.25 || s.CacheHits != 0.25 || s.tokens != 9 || s.Running != 0 {
-		t.Errorf("%+v", s)
-	}
-	before := &serverState{Models: []modelState{{Model: "two", tokens: 4}}}
-	now := &serverState{Models: states}
-	now.rates(before, 500*time.Millisecond)
-	if now.Models[1].TokensPerSecond != 10 || now.Models[0].TokensPerSecond != 0 {
-		t.Errorf("%+v", now.Models)
-	}
-}
-
-func FuzzMetrics(f *testing.F) {
-	f.Add("a{model_name=\"x\\\"\",b=\"}\"} 1 2\n")
-	f.Fuzz(func(t *testing.T, text string) { modelStates(remote.ParseMetrics([]byte(text))) })
-}
 
 // told runs the program and returns what it printed.
 func told(t *testing.T, args ...string) string {
@@ -71,7 +37,7 @@ func TestPs(t *testing.T) {
 	if _, err := body.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	var state serverState
+	var state monitor.ServerState
 	if err := json.Unmarshal([]byte(told(t, "ps", "--url", s.url, "--json")), &state); err != nil {
 		t.Fatal(err)
 	}

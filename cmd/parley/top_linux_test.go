@@ -22,7 +22,7 @@ func TestTopInATerminal(t *testing.T) {
 		if code := x.Exit(); code != 0 {
 			t.Errorf("%q ends it with exit code %d", key, code)
 		}
-		if raw := x.Raw(); !strings.HasPrefix(raw, screenTake) || !strings.HasSuffix(raw, screenGive) {
+		if raw := x.Raw(); !strings.HasPrefix(raw, "\x1b[?1049h") || !strings.HasSuffix(raw, "\x1b[?1049l") {
 			t.Errorf("%q does not give the screen back: %q", key, raw[max(0, len(raw)-60):])
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"parley"
-	"parley/cli/settings"
 	"parley/internal/supervise"
 	"parley/worker"
 	"parley/worker/workertest"
@@ -185,25 +184,6 @@ func TestWorkersStayOnTheirMachine(t *testing.T) {
 	}
 	if out := worker("--addr", "127.0.0.1:0", "--events-tokens", "on"); !strings.Contains(out, "--events") {
 		t.Errorf("token ids without events: %s", out)
-	}
-}
-
-// TestEventsWarning names the risk of sockets that other machines reach.
-func TestEventsWarning(t *testing.T) {
-	for _, c := range []struct {
-		w    settings.Worker
-		want string
-	}{
-		{settings.Worker{}, ""},
-		{settings.Worker{Events: "127.0.0.1:5557"}, ""},
-		{settings.Worker{Events: "0.0.0.0:5557"}, "which blocks are cached"},
-		{settings.Worker{Events: ":5557", EventTokens: true}, "thus the prompts"},
-		{settings.Worker{Events: "127.0.0.1:5557", Replay: "10.0.0.7:5558"}, "WARNING"},
-	} {
-		got := (&settings.Settings{Worker: c.w}).EventsWarning()
-		if !strings.Contains(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%+v: %q", c.w, got)
-		}
 	}
 }
 

@@ -1,0 +1,198 @@
+package fleetctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/cli"
+	"parley/cli/remote"
+	"parley/fleet"
+	"parley/internal/term"
+)
+
+// New returns the command `parley fleet`.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fleet", Short: "Show and control a server's workers, or start a fleet on this machine",
+		Long: `A server started with --worker, or with pools in its --config, uses workers in other
+processes. These commands show their state, drain one before a restart, and start a
+gateway with workers on this machine to try it out. See docs/fleet.md.`,
+		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  " +
+			"parley fleet sleep w2\n  parley fleet up --workers 3",
+	}
+	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetUp())
+	return cmd
+}
+
+// Standings asks a server for its workers.
+func Standings(ctx context.Context, c *remote.Client) ([]fleet.Standing, error) {
+	body, err := c.Get(ctx, "/fleet/workers")
+	if err != nil {
+		return nil, err
+	}
+	return readStandings(body)
+}
+
+func readStandings(body []byte) ([]fleet.Standing, error) {
+	var list struct{ Data []fleet.Standing }
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("%w: %w", remote.ErrNoFleet, err)
+	}
+	return list.Data, nil
+}
+
+// Client is a client that shows the fleet's token.
+func Client(s *remote.Command) (*remote.Client, error) {
+	c, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	c.OfFleet = true
+	if token := os.Getenv("PARLEY_FLEET_OPERATE_TOKEN"); token != "" {
+		c.Key = token
+	}
+	return c, nil
+}
+
+const fleetTokenHelp = "\n\nIf the server has keys, set PARLEY_API_KEY to an admin key, " +
+	"or\nPARLEY_FLEET_OPERATE_TOKEN to its --fleet-operate-token."
+
+func newFleetStatus() *cobra.Command {
+	s := &remote.Command{}
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the workers of a server and their state",
+		Long: "Show the workers of a server: pool, state, running answers, cache hit rate, and how\naccurately " +
+			"their caches are known." + fleetTokenHelp,
+		Example: "  parley fleet status\n  parley fleet status --json | jq '.[] | select(.state != \"up\")'\n  " +
+			"parley fleet status --watch",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := Client(s)
+			if err != nil {
+				return err
+			}
+			if watch {
+				return watchFleet(cmd.Context(), c, cmd.OutOrStdout(), "")
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
+			defer cancel()
+			workers, err := Standings(ctx, c)
+			switch {
+			case err != nil:
+				return remote.StartHint(err)
+			case s.JSON:
+				return cli.PrintJSON(cmd.OutOrStdout(), workers)
+			}
+			return printStandings(cmd.OutOrStdout(), workers)
+		},
+	}
+	s.Add(cmd)
+	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second, until Ctrl-C")
+	return cmd
+}
+
+// watchFleet prints the table repeatedly, on a terminal in place, with word below it.
+func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word string) error {
+	file, isFile := out.(*os.File)
+	onScreen := isFile && term.IsTerminal(file)
+	for {
+		workers, err := Standings(ctx, c)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return remote.StartHint(err)
+		}
+		if onScreen {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		} else if word != "" {
+			fmt.Fprint(out, word)
+			word = ""
+		}
+		fmt.Fprintln(out, time.Now().Format(time.TimeOnly))
+		if err := printStandings(out, workers); err != nil {
+			return err
+		}
+		if onScreen {
+			fmt.Fprint(out, "\n"+word)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func printStandings(out io.Writer, workers []fleet.Standing) error {
+	if len(workers) == 0 {
+		_, err := fmt.Fprintln(out, "No worker has joined. The server's log says why.")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WORKER\tPOOL\tKIND\tSTATE\tUP\tANSWERING\tSENT\tFAILED\tLOST\tMOVED\tCACHE HITS\tINDEX\tBLOCKS")
+	for _, s := range workers {
+		index := s.Index
+		if s.Degraded {
+			index += "!"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, s.State,
+			upTime(s.UpSeconds),
+			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
+	}
+	return w.Flush()
+}
+
+func upTime(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return (time.Duration(seconds) * time.Second).String()
+}
+
+func shareText(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
+}
+
+// tellFleet has the server do something, and prints its workers then.
+func tellFleet(s *remote.Command, cmd *cobra.Command, path string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
+	defer cancel()
+	c, err := Client(s)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Send(ctx, http.MethodPost, path, []byte{})
+	if err != nil {
+		return remote.StartHint(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, remote.DocumentBytesMax))
+	if err != nil {
+		return err
+	}
+	workers, err := readStandings(body)
+	switch {
+	case err != nil:
+		return err
+	case s.JSON:
+		return cli.PrintJSON(cmd.OutOrStdout(), workers)
+	}
+	return printStandings(cmd.OutOrStdout(), workers)
+}
+
+var errNoWorkers = errors.New("a fleet needs at least one worker")
