@@ -67,7 +67,7 @@ func (m *Model) sized(message *openai.Message) (convo.MessageSize, error) {
 	for _, call := range message.ToolCalls {
 		text.WriteString(call.Name + call.Arguments)
 	}
-	if least := m.leastTokens(text.Len()); least > m.ContextTokens {
+	if least := m.leastOf(text.String(), m.ContextTokens); least > m.ContextTokens {
 		return convo.MessageSize{Role: message.Role, Tokens: least}, nil
 	}
 	tokens, err := m.Encode("messages", text.String(), token.Options{})

@@ -38,7 +38,7 @@ func (m *Model) renderAt(
 		return nil, false, err
 	}
 	thinking = m.Tools.Thoughts != nil && rendered.EndsWith(m.Tools.Thoughts.Open)
-	if err := m.checkBytes("messages", len(rendered.String()), request.Sinks); err != nil {
+	if err := m.checkText("messages", rendered.String(), request.Sinks); err != nil {
 		return nil, false, err
 	}
 	if prompt, err = m.Tokenizer.EncodePrompt(rendered); err != nil {
