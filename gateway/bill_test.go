@@ -262,6 +262,7 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 			"/v1/responses/compact": `{"model":"` + modelID + `","input":[{"role":"user","content":"Hi"}]}`,
 			"/api/chat":             chatBody(`,"options":{"num_predict":9}`),
 			"/api/generate":         `{"model":"` + modelID + `","prompt":"Hi","options":{"num_predict":9}}`,
+			"/infill":               `{"model":"` + modelID + `","input_prefix":"a","input_suffix":"b","n_predict":9}`,
 		}
 		s.limited(limit.Limits{InputTokensPerMinute: 1})
 		for path, body := range chats {

@@ -32,6 +32,8 @@ import (
 type Config struct {
 	// Models are what clients can ask for. At least one.
 	Models []models.Config
+	// Version is that of the program, as GET /version shows it.
+	Version string
 	// Log receives one line per finished request; default: slog.Default().
 	Log *slog.Logger
 	// Now is the clock of answers and measurements; default: time.Now.

@@ -76,8 +76,20 @@ func (g *Gateway) inferenceRoutes() []routeRow {
 
 // nativeRoutes are those that vLLM and llama.cpp have beside OpenAI's API.
 func (g *Gateway) nativeRoutes() []routeRow {
+	props := native.ShowProps(g.config.Version)
 	return []routeRow{
+		{"GET", "/version", public, false, on(native.ShowVersion(g.config.Version))},
+		{"GET", "/ping", public, false, g.readyz},
+		{"POST", "/ping", public, false, g.readyz},
+		{"GET", "/props", stateless, false, inJob(props)},
+		{"POST", "/tokenize", stateless, false, inJob(native.Tokenize)},
+		{"POST", "/detokenize", stateless, false, inJob(native.Detokenize)},
+		{"POST", "/apply-template", stateless, false, inJob(native.ApplyTemplate)},
+		{"POST", "/infill", stateless, true, inJob(native.Infill)},
+		{"POST", "/rerank", stateless, true, inJob(native.Rerank)},
 		{"POST", "/v1/rerank", stateless, true, inJob(native.Rerank)},
+		{"POST", "/score", stateless, true, inJob(native.Compare)},
+		{"POST", "/v1/score", stateless, true, inJob(native.Compare)},
 	}
 }
 

@@ -57,6 +57,8 @@ func TestBlockedPromptsReachNoWorker(t *testing.T) {
 			"/api/chat":            userSays(takeover),
 			"/api/generate":        `{"model":"` + modelID + `","prompt":` + string(quoted) + `}`,
 			"/api/embed":           `{"model":"` + modelID + `","input":` + string(quoted) + `}`,
+			"/infill":              `{"model":"` + modelID + `","input_suffix":"b","input_prefix":` + string(quoted) + `}`,
+			"/v1/score":            `{"model":"` + modelID + `","text_2":"b","text_1":` + string(quoted) + `}`,
 		} {
 			response, answer := s.do("POST", path, body)
 			if response.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "safety policy") {

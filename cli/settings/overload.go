@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/cli"
 	"parley/gateway"
 	"parley/queue"
 )
@@ -145,6 +146,7 @@ func (s *Settings) FrontConfig() gateway.Config {
 	admission := s.Admission
 	admission.Queue.TokenMax = s.SLO.TPOT // what is promised
 	config := gateway.Config{
+		Version:        cli.Version,
 		NoTitles:       !s.Titles,
 		NoAddresses:    !s.LogAddresses,
 		TierContexts:   s.Tiers,

@@ -135,6 +135,10 @@ func checkMetrics(t *testing.T, s *server) {
 	for _, want := range []string{
 		`parley_engine_answers_total{finished_reason="stop",model_name="polly"} 1`,
 		`vllm:request_success_total{finished_reason="stop",model_name="polly"} 1`,
+		`vllm:e2e_request_latency_seconds_bucket{model_name="polly",le="7680"} 1`,
+		`vllm:request_prompt_tokens_bucket{model_name="polly",le="2000"} 1`,
+		`vllm:request_generation_tokens_count{model_name="polly"} 1`,
+		`vllm:request_params_n_bucket{model_name="polly",le="1"} 1`,
 		`parley_engine_prefix_misses_total{model_name="polly",reason="short"} 1`,
 		`parley_engine_repairs_total{model_name="polly"} 0`,
 		`vllm:num_requests_running{model_name="polly"} 0`, `vllm:kv_cache_usage_perc{model_name="polly"} 0`,

@@ -43,6 +43,9 @@ type EventStream struct {
 	room []byte
 }
 
+// A finalShape has a last event that says so, after which nothing comes.
+type finalShape interface{ EndsItself() }
+
 // A textShape knows what an event looks like that adds nothing but text, and so
 // need not make each from its parts. It appends the event as the stream's bytes;
 // ok is false for pieces that it must make as any other.
@@ -158,7 +161,7 @@ func (s *EventStream) EndWith(u openai.Usage, timings *openai.Timings, form Shap
 			return err
 		}
 	}
-	if s.lines {
+	if _, ends := form.(finalShape); ends || s.lines {
 		return nil
 	}
 	return s.frame([]byte("[DONE]"))

@@ -16,24 +16,35 @@ func (m *Model) Render(request *openai.ChatRequest) (prompt []parley.Token, thin
 	return m.renderAt(request, m.now())
 }
 
-// renderAt renders as at a time, which templates may show.
-func (m *Model) renderAt(
-	request *openai.ChatRequest, now time.Time,
-) (prompt []parley.Token, thinking bool, err error) {
+// RenderText turns a conversation into the text of its prompt.
+func (m *Model) RenderText(request *openai.ChatRequest) (string, error) {
+	rendered, err := m.template(request, m.now())
+	return rendered.String(), err
+}
+
+// template has the chat template render a conversation.
+func (m *Model) template(request *openai.ChatRequest, now time.Time) (rendered token.Prompt, err error) {
 	if m.Template == nil {
-		return nil, false, parley.Invalid("model", "The model `%s` has no chat template. Use /v1/completions.", m.ID)
+		return rendered, parley.Invalid("model", "The model `%s` has no chat template. Use /v1/completions.", m.ID)
 	}
 	messages, tools, err := m.Tools.Messages(request)
 	if err != nil {
-		return nil, false, err
+		return rendered, err
 	}
-	rendered, err := m.Template.Render(messages, token.RenderOptions{
+	return m.Template.Render(messages, token.RenderOptions{
 		Tools:               tools,
 		AddGenerationPrompt: request.OpenTurn,
 		ContinueFinal:       request.ContinueFinal,
 		Kwargs:              request.TemplateArgs,
 		Now:                 now,
 	})
+}
+
+// renderAt renders as at a time, which templates may show.
+func (m *Model) renderAt(
+	request *openai.ChatRequest, now time.Time,
+) (prompt []parley.Token, thinking bool, err error) {
+	rendered, err := m.template(request, now)
 	if err != nil {
 		return nil, false, err
 	}

@@ -233,7 +233,7 @@ func Start(plan *Plan) (*Host, error) {
 	}
 	memory := plan.paceMemory(backend)
 	hostBlocks, diskBlocks := plan.tierBlocks()
-	metrics := newMetrics(cfg.Registry, cfg.Name, cfg.SLO)
+	metrics := newMetrics(cfg.Registry, cfg.Name, ck.Config.Context, cfg.SLO)
 	e, err := engine.New(engine.Config{
 		Observe: metrics.observer(),
 		Events:  cfg.Events,
