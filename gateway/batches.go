@@ -83,14 +83,14 @@ func (g *Gateway) cancelBatch(c *call) error {
 }
 
 // startBatches works batches off until the gateway drains.
-func (g *Gateway) startBatches() {
+func (g *Gateway) startBatches() *batchWork {
 	ctx, cancel := context.WithCancel(context.Background())
-	g.batches.end = cancel
-	if g.config.Batches == nil {
-		return
+	work := &batchWork{end: cancel}
+	if g.config.Batches != nil {
+		runner := &batch.Runner{Store: g.config.Batches, Answer: g.answerAlone, Now: g.config.Now, Log: g.config.Log}
+		work.running.Go(func() { runner.Run(ctx) })
 	}
-	runner := &batch.Runner{Store: g.config.Batches, Answer: g.answerAlone, Now: g.config.Now, Log: g.config.Log}
-	g.batches.running.Go(func() { runner.Run(ctx) })
+	return work
 }
 
 // answerAlone answers a request that no client waits for, in the background: as

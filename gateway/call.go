@@ -61,7 +61,7 @@ func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
 	return &call{Exchange: c.Alone(ctx, next.Record), job: next, gateway: g, access: c.access}, end
 }
 
-// attempt runs an endpoint and tells the client if it fails.
+// attempt runs an endpoint and reports its failure to the client.
 func (g *Gateway) attempt(c *call, run endpoint) {
 	if err := c.guarded(run); err != nil {
 		c.Fail(err)

@@ -46,7 +46,7 @@ type Gateway struct {
 	// exchanges is what all HTTP exchanges share.
 	exchanges *exchange.Server
 	draining  atomic.Bool
-	batches   batchWork
+	batches   *batchWork
 	// safety screens prompts and answers.
 	safety *safety.Keeper
 	// cookieNames are those of the pages' sessions.

@@ -48,9 +48,9 @@ func (s *server) onSockets(secure bool) (dial func() *wire) {
 }
 
 // until waits for something that others do.
-func until(t *testing.T, what string, true func() bool) {
+func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it has not happened: " + what)
 		}

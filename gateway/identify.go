@@ -43,7 +43,7 @@ func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 	return who, err
 }
 
-// identifyByKey tells who shows a key, or is signed in with one.
+// identifyByKey returns the caller that shows a key, or is signed in with one.
 func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
 	if secret, shown := tenant.Shown(c.Request.Header); shown {
 		return g.config.Keys.Identify(c.Request.Context(), secret)
@@ -51,7 +51,7 @@ func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
 	return g.identifySession(c, c.access.scope())
 }
 
-// identifyWithoutKeys tells who calls a server that has no keys.
+// identifyWithoutKeys returns the caller of a server that has no keys.
 func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) {
 	if err := g.checkLocal(c.Request); err != nil {
 		return who, err
@@ -81,8 +81,8 @@ func (g *Gateway) hasOperateToken(c *call) bool {
 	return shown && may != nil && may(secret)
 }
 
-// identifyAuthor tells as whom work is done that came without a client: as the
-// key that asked for it may by now, or as its organisation where there was none.
+// identifyAuthor returns in whose name work is done that came without a client: of the
+// key that asked for it, as it may by now, or of its organisation where there was none.
 func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
 	keys, by, ctx := g.config.Keys, c.author, c.Request.Context()
 	switch {
@@ -101,7 +101,7 @@ var errNotAdmin = parley.Errorf(parley.Forbidden,
 	"This needs a key with the admin right. Make one with: parley keys create --admin")
 
 // checkLocal lets a request pass that came from this machine, by a name of this
-// machine, and from no foreign web page. Without that, a page that anybody opens
+// machine, and from no foreign web page. Without that, a page that is opened
 // here could have its own name point at 127.0.0.1 and talk to this server; and a
 // proxy here could let the whole world in.
 func (g *Gateway) checkLocal(r *http.Request) error {

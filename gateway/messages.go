@@ -153,7 +153,7 @@ func (s *messageShape) whole(w *answer.CollectedChoice, a *answer.Answer) openai
 }
 
 // inputOf returns arguments as an object; those of a call that was cut off are
-// none.
+// empty.
 func inputOf(arguments string) json.RawMessage {
 	if raw := json.RawMessage(strings.TrimSpace(arguments)); json.Valid(raw) && raw[0] == '{' {
 		return raw

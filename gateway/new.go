@@ -89,7 +89,7 @@ func New(config Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	g.startBatches()
+	g.batches = g.startBatches()
 	return g, nil
 }
 

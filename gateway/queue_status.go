@@ -8,7 +8,7 @@ import (
 )
 
 // showQueue answers GET /v1/queue: how long one would wait now, for each model that the
-// caller may use. Who waits in other tiers than its own is for admins alone.
+// caller may use. Admins alone see the other tiers.
 func (g *Gateway) showQueue(c *call) error {
 	list := infer.QueueList{Object: "list", Data: []infer.Queue{}}
 	for _, m := range g.models.All() {

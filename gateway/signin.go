@@ -152,7 +152,7 @@ func (g *Gateway) closeSession(c *call, scope tenant.Scope) error {
 	return c.Reply(http.StatusOK, sessionDocument{Object: "session", Kind: g.sessionKind()})
 }
 
-// identifySession tells who is signed in, by the cookie of a scope. Requests that
+// identifySession returns the caller that is signed in, by the cookie of a scope. Requests that
 // another site's page sends are refused although they carry it.
 func (g *Gateway) identifySession(c *call, scope tenant.Scope) (tenant.Identity, error) {
 	cookie, err := c.Request.Cookie(g.cookieName(scope))

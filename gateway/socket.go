@@ -51,7 +51,7 @@ type frame struct {
 type frameHandler func(c *call, s *socket, frame []byte) error
 
 // converseBy answers every frame of a connection with handle; failed makes the
-// frame that tells of an error.
+// frame that reports an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	if c.IsCrossOrigin(g.originAllowed) {
 		return parley.Errorf(parley.Forbidden,
@@ -82,7 +82,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	helpers.Go(s.read)
 	helpers.Go(s.keepAlive)
 	code, why := s.serve(c, handle, failed)
-	_ = conn.Close(code, why) // whether the client says goodbye, too, is no news
+	_ = conn.Close(code, why) // whether the client says goodbye, too, does not matter
 	s.cancel(nil)
 	helpers.Wait()
 	s.forget()
@@ -162,7 +162,7 @@ func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(opena
 	return s.write(body)
 }
 
-// read takes frames off the connection. It goes on while one is answered, so
+// read takes frames off the connection. It continues while one is answered, so
 // that a client that leaves is noticed.
 func (s *socket) read() {
 	for {
