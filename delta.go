@@ -34,9 +34,9 @@ type Delta struct {
 	// Routing is set in the first delta that comes from a worker, where there is
 	// more than one: again after each move.
 	Routing *Routing `json:"routing,omitempty"`
-	// Stay is what a worker elsewhere measured itself, in its first and in its last
+	// Timings is what a worker elsewhere measured itself, in its first and in its last
 	// delta. It may stand beside an error.
-	Stay *Stay `json:"stay,omitempty"`
+	Timings *WorkerTimings `json:"stay,omitempty"`
 }
 
 // A Routing says who computes an answer, and why.

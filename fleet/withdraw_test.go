@@ -75,7 +75,7 @@ func TestAnIdleWorkerGetsWhatAnotherHolds(t *testing.T) {
 		wg.Go(func() { hear(t.Context(), f, prompted(0, 20, 450)) })
 		time.Sleep(5 * time.Millisecond)
 		type end struct {
-			legs   []parley.Leg
+			legs   []parley.Attempt
 			deltas []parley.Delta
 			at     time.Time
 		}

@@ -95,7 +95,7 @@ func TestLivesOfRequests(t *testing.T) {
 		response, _ := s.do("POST", "/v1/chat/completions", chatBody(`,"stream":true`), "X-Client-Request-Id", "mine")
 		s.do("POST", "/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`)
 		synctest.Wait()
-		l := decodeAs[admin.Life](t, s.atHome(t.Context(), "/admin/api/requests/mine").Body.String())
+		l := decodeAs[admin.RequestRecord](t, s.atHome(t.Context(), "/admin/api/requests/mine").Body.String())
 		if l.ID != response.Header.Get("X-Request-Id") || l.Outcome != admin.OK || l.Model != modelID || !l.Stream ||
 			l.Miss != "new" || l.CachedTokens != 2 || l.Worker == "" || l.TTFTms != 100 {
 			t.Errorf("life %+v", l)

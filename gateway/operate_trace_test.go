@@ -115,6 +115,6 @@ func TestTracesReachACollector(t *testing.T) {
 }
 
 // lives are the requests that have ended.
-func (s *server) lives() []*admin.Life {
+func (s *server) lives() []*admin.RequestRecord {
 	return s.gateway.records.Recent(admin.Filter{}, 10)
 }

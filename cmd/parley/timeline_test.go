@@ -14,7 +14,7 @@ import (
 )
 
 // lifeOf returns what the server says became of a request.
-func lifeOf(t *testing.T, url, id string) (l admin.Life) {
+func lifeOf(t *testing.T, url, id string) (l admin.RequestRecord) {
 	t.Helper()
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(url + "/admin/api/requests/" + id)
@@ -32,7 +32,7 @@ func lifeOf(t *testing.T, url, id string) (l admin.Life) {
 }
 
 // partsOf writes the stages of a life by the worker whose they are.
-func partsOf(l *admin.Life) map[string]string {
+func partsOf(l *admin.RequestRecord) map[string]string {
 	parts := map[string]string{}
 	for _, s := range l.Stages {
 		parts[s.Worker] += s.Where + ": " + s.Name + "\n"

@@ -68,7 +68,7 @@ func answerStages(a *wire.Answer) (stages []answerStage) {
 			stages = append(stages, answerStage{where, name, took})
 		}
 	}
-	s, u := &a.Stay, a.Usage
+	s, u := &a.Timings, a.Usage
 	add("worker", "receive and admit", s.Admitted)
 	if u == nil {
 		return stages

@@ -103,7 +103,7 @@ func TestEveryCodeHasAnOutcome(t *testing.T) {
 func TestRecentForgetsTheOldest(t *testing.T) {
 	r := NewRecent()
 	for i := range RecentMax + 10 {
-		r.Add(&Life{ID: fmt.Sprint("req_", i), ClientID: fmt.Sprint("mine-", i), Model: fmt.Sprint("m", i%2)})
+		r.Add(&RequestRecord{ID: fmt.Sprint("req_", i), ClientID: fmt.Sprint("mine-", i), Model: fmt.Sprint("m", i%2)})
 	}
 	if r.Find("req_9") != nil || r.Find("mine-9") != nil || len(r.byID) != 2*RecentMax {
 		t.Errorf("the oldest are still there: %d names", len(r.byID))

@@ -16,5 +16,5 @@
 //	verdict.go   the bottleneck, in one sentence
 //	now.go       all of it together, now and over the last hour
 //	recent.go    the latest requests, each with its timeline
-//	course.go    where the time of a request went, stage by stage
+//	timeline.go  where the time of a request went, stage by stage
 package admin

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Life is the record of one request, with its timeline.
-type Life struct {
+// A RequestRecord is the record of one request, with its timeline.
+type RequestRecord struct {
 	ID       string    `json:"id"`
 	ClientID string    `json:"client_id,omitempty"`
 	TraceID  string    `json:"trace_id,omitempty"`
@@ -33,15 +33,15 @@ type Life struct {
 	TTFTms       float64 `json:"ttft_ms"`
 	TotalMs      float64 `json:"total_ms"`
 	// Stages are where the time went, in order. For stored requests they are derived
-	// from Course on demand, because most are never looked at.
-	Stages []Stage `json:"stages"`
-	Course *Course `json:"-"`
+	// from Timeline on demand, because most are never looked at.
+	Stages   []Stage   `json:"stages"`
+	Timeline *Timeline `json:"-"`
 }
 
 // Tell derives the stages if they were not yet. It is not safe for concurrent use.
-func (l *Life) Tell() *Life {
-	if l != nil && l.Course != nil {
-		l.Stages, l.Course = l.Course.Stages(), nil
+func (l *RequestRecord) Tell() *RequestRecord {
+	if l != nil && l.Timeline != nil {
+		l.Stages, l.Timeline = l.Timeline.Stages(), nil
 	}
 	return l
 }
@@ -51,18 +51,18 @@ const RecentMax = 2000
 
 // A Recent keeps the latest requests, in a ring, and finds them by their ids.
 type Recent struct {
-	ring []*Life
+	ring []*RequestRecord
 	next int
-	byID map[string]*Life
+	byID map[string]*RequestRecord
 }
 
 // NewRecent returns an empty Recent.
-func NewRecent() *Recent { return &Recent{byID: map[string]*Life{}} }
+func NewRecent() *Recent { return &Recent{byID: map[string]*RequestRecord{}} }
 
 // Add stores a request, in place of the oldest if the ring is full. A request that is
 // computed detached from its client ends twice under one id: of the two, the one that
 // was computed is kept.
-func (r *Recent) Add(l *Life) {
+func (r *Recent) Add(l *RequestRecord) {
 	if twin := r.byID[l.ID]; twin != nil && twin.ID == l.ID {
 		r.replace(twin, l)
 		return
@@ -80,9 +80,9 @@ func (r *Recent) Add(l *Life) {
 	}
 }
 
-// replace puts life in the place of its twin if it has more details. Values that were
+// replace puts l in the place of its twin if it has more details. Values that were
 // returned before stay unchanged.
-func (r *Recent) replace(twin, l *Life) {
+func (r *Recent) replace(twin, l *RequestRecord) {
 	if i := slices.Index(r.ring, twin); i >= 0 && twin.OutputTokens <= l.OutputTokens {
 		r.forget(twin)
 		r.ring[i], r.byID[l.ID] = l, l
@@ -92,7 +92,7 @@ func (r *Recent) replace(twin, l *Life) {
 	}
 }
 
-func (r *Recent) forget(l *Life) {
+func (r *Recent) forget(l *RequestRecord) {
 	for _, id := range []string{l.ID, l.ClientID} {
 		if r.byID[id] == l {
 			delete(r.byID, id)
@@ -102,14 +102,14 @@ func (r *Recent) forget(l *Life) {
 
 // Find returns the request with that id, the server's or the client's; nil if it is
 // not, or no longer, known.
-func (r *Recent) Find(id string) *Life { return r.byID[id].Tell() }
+func (r *Recent) Find(id string) *RequestRecord { return r.byID[id].Tell() }
 
 // A Filter selects requests. Empty fields select all.
 type Filter struct{ Model, Outcome, Tenant string }
 
 // List returns at most limit requests that f selects, newest first.
-func (r *Recent) List(f Filter, limit int) []*Life {
-	found := []*Life{}
+func (r *Recent) List(f Filter, limit int) []*RequestRecord {
+	found := []*RequestRecord{}
 	for i := len(r.ring) - 1; i >= 0 && len(found) < limit; i-- {
 		l := r.ring[(r.next+i)%len(r.ring)]
 		if matches(f.Model, l.Model) && matches(f.Outcome, l.Outcome) && matches(f.Tenant, l.Tenant) {

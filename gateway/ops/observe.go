@@ -118,8 +118,8 @@ func (a *API) FollowNow(x *exchange.Exchange) error {
 
 // A RequestList is the latest requests, newest first.
 type RequestList struct {
-	Object string        `json:"object"`
-	Data   []*admin.Life `json:"data"`
+	Object string                 `json:"object"`
+	Data   []*admin.RequestRecord `json:"data"`
 }
 
 // ListRequests answers GET /admin/api/requests.
@@ -132,20 +132,20 @@ func (a *API) ListRequests(x *exchange.Exchange) error {
 		}
 		limit = n
 	}
-	lives := a.Records.Recent(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
+	records := a.Records.Recent(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
 		Tenant: query.Get("tenant")}, limit)
-	return x.Reply(http.StatusOK, RequestList{"list", lives})
+	return x.Reply(http.StatusOK, RequestList{"list", records})
 }
 
 // ShowRequest answers GET /admin/api/requests/{id}: what became of a request, by
 // its id or by the name that its client gave it.
 func (a *API) ShowRequest(x *exchange.Exchange) error {
-	life := a.Records.Find(x.Values["id"])
-	if life == nil {
+	found := a.Records.Find(x.Values["id"])
+	if found == nil {
 		return parley.Errorf(parley.NotFound, "No request with the id '%s' is among the latest %d that have ended.",
 			x.Values["id"], admin.RecentMax)
 	}
-	return x.Reply(http.StatusOK, life)
+	return x.Reply(http.StatusOK, found)
 }
 
 // Profile answers GET /debug/pprof/: where the process spends time and memory.

@@ -7,7 +7,7 @@
 //	request.go     the record of one request
 //	stages.go      where its time went until the first token
 //	metrics.go     what is counted; objectives.go: how often each objective was met
-//	life.go        the record as the operator's page shows it
+//	shown.go       the record as the operator's page shows it
 //	trace.go       the request's place in a trace; spans.go: the record as spans
 //	history.go     readings of the metrics over time
 package record

@@ -103,7 +103,7 @@ func (h *Operations) Points(step time.Duration) (points []admin.Point, bounds []
 }
 
 // Recent lists the latest requests that have ended, newest first, at most limit.
-func (h *Operations) Recent(f admin.Filter, limit int) []*admin.Life {
+func (h *Operations) Recent(f admin.Filter, limit int) []*admin.RequestRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recent.List(f, limit)
@@ -111,14 +111,14 @@ func (h *Operations) Recent(f admin.Filter, limit int) []*admin.Life {
 
 // Find returns a request that has ended, by its id or its client's name for it; nil if
 // it is not among the latest.
-func (h *Operations) Find(id string) *admin.Life {
+func (h *Operations) Find(id string) *admin.RequestRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recent.Find(id)
 }
 
 // remember keeps what became of a request.
-func (h *Operations) remember(l *admin.Life) {
+func (h *Operations) remember(l *admin.RequestRecord) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recent.Add(l)

@@ -82,9 +82,9 @@ func (r *Recorder) Finish(ctx context.Context, q *Request, end End) {
 	if q.inference {
 		r.inFlight.Dec()
 		r.countInference(q, code, end.Retried)
-		life := q.life(&end, code, elapsed)
-		r.endTrace(q, life, elapsed)
-		r.remember(life)
+		shown := q.shown(&end, code, elapsed)
+		r.endTrace(q, shown, elapsed)
+		r.remember(shown)
 	}
 	if level := q.level(end.Status); r.config.Log.Enabled(ctx, level) {
 		r.config.Log.LogAttrs(ctx, level, "request", q.attributes(&end, code, elapsed)...)
@@ -105,7 +105,7 @@ func (r *Recorder) countInference(q *Request, code parley.Code, retried bool) {
 }
 
 // endTrace sends what became of a request, with a span for each stage.
-func (r *Recorder) endTrace(q *Request, l *admin.Life, elapsed time.Duration) {
+func (r *Recorder) endTrace(q *Request, l *admin.RequestRecord, elapsed time.Duration) {
 	t := &q.trace
 	if t.here.ID == [16]byte{} {
 		return
@@ -114,7 +114,7 @@ func (r *Recorder) endTrace(q *Request, l *admin.Life, elapsed time.Duration) {
 	if !t.sends || !t.here.Sampled {
 		return
 	}
-	legs, _ := q.journey.Legs()
+	legs, _ := q.attempts.Attempts()
 	r.config.Traces.Export(spansOf(t, l.Tell(), legs, elapsed))
 }
 

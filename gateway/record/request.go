@@ -37,12 +37,12 @@ type Request struct {
 	inference bool
 	err       error
 	trace     trace
-	// journey has the attempts, waiter the position in the queue, once there are any.
-	journey *parley.Journey
-	waiter  *infer.Waiter
-	model   string
-	answer  answerRecord
-	stages  ledger.Stages
+	// attempts has the attempts, waiter the position in the queue, once there are any.
+	attempts *parley.AttemptLog
+	waiter   *infer.Waiter
+	model    string
+	answer   answerRecord
+	stages   ledger.Stages
 }
 
 // An answerRecord is what is known of the answer to a request.
@@ -77,7 +77,7 @@ func (q *Request) Continue() *Request {
 		now:       q.now,
 		inference: q.inference,
 		trace:     q.trace,
-		journey:   q.journey,
+		attempts:  q.attempts,
 		waiter:    q.waiter,
 		stages:    q.stages,
 	}
@@ -154,10 +154,10 @@ func (q *Request) Waiter() *infer.Waiter { return q.waiter }
 
 // Travel returns a context in which the attempts of the request are recorded.
 func (q *Request) Travel(ctx context.Context) context.Context {
-	if q.journey == nil {
-		q.journey = &parley.Journey{Traced: q.trace.sends && q.trace.here.Sampled}
+	if q.attempts == nil {
+		q.attempts = &parley.AttemptLog{Traced: q.trace.sends && q.trace.here.Sampled}
 	}
-	return parley.WithJourney(ctx, q.journey)
+	return parley.WithAttemptLog(ctx, q.attempts)
 }
 
 // WithTrace returns a context that has the request's place in its trace, if it is in one.

@@ -12,7 +12,7 @@ import (
 // spansOf returns a request as a tree: below the call its own stages and a span for
 // each worker that was asked, and below that what is known of the worker. A worker
 // that sends spans itself has those below its own, so that nothing is told twice.
-func spansOf(t *trace, l *admin.Life, legs []parley.Leg, elapsed time.Duration) []otlp.Span {
+func spansOf(t *trace, l *admin.RequestRecord, legs []parley.Attempt, elapsed time.Duration) []otlp.Span {
 	spans := []otlp.Span{{
 		Trace:      t.here.ID,
 		ID:         t.here.Span,
@@ -36,7 +36,7 @@ func spansOf(t *trace, l *admin.Life, legs []parley.Leg, elapsed time.Duration) 
 		s := &l.Stages[i]
 		parent := t.here.Span
 		if s.Where == "worker" || s.Where == "engine" {
-			n := max(s.Leg-1, 0)
+			n := max(s.Attempt-1, 0)
 			if n < len(legs) && tellsItself(&legs[n]) {
 				continue
 			}
@@ -48,9 +48,9 @@ func spansOf(t *trace, l *admin.Life, legs []parley.Leg, elapsed time.Duration) 
 }
 
 // tellsItself reports whether a worker sends what it does to the collector.
-func tellsItself(l *parley.Leg) bool { return l.Stay != nil && l.Stay.Traced }
+func tellsItself(l *parley.Attempt) bool { return l.Timings != nil && l.Timings.Traced }
 
-func stageSpan(t *trace, l *admin.Life, s *admin.Stage, parent [8]byte) otlp.Span {
+func stageSpan(t *trace, l *admin.RequestRecord, s *admin.Stage, parent [8]byte) otlp.Span {
 	start := l.Started.Add(fromMillis(s.StartMs))
 	span := otlp.Span{
 		Trace:      t.here.ID,
@@ -69,7 +69,7 @@ func stageSpan(t *trace, l *admin.Life, s *admin.Stage, parent [8]byte) otlp.Spa
 
 // legSpan is a worker that was asked. Its place in the trace is what the worker
 // was told to be below.
-func legSpan(t *trace, l *parley.Leg, ended time.Time) otlp.Span {
+func legSpan(t *trace, l *parley.Attempt, ended time.Time) otlp.Span {
 	s := otlp.Span{
 		Trace:  t.here.ID,
 		ID:     l.Span,
@@ -97,7 +97,7 @@ const askSpan = "worker: ask"
 
 // inProcessSpan holds the stages of the one engine where there is no choice; none
 // if it was not asked.
-func inProcessSpan(t *trace, l *admin.Life) []otlp.Span {
+func inProcessSpan(t *trace, l *admin.RequestRecord) []otlp.Span {
 	var span *otlp.Span
 	for i := range l.Stages {
 		s := &l.Stages[i]

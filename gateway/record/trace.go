@@ -46,10 +46,10 @@ func operationOf(route string) string {
 	return "chat"
 }
 
-func spanName(l *admin.Life) string { return operationOf(l.Route) + " " + l.Model }
+func spanName(l *admin.RequestRecord) string { return operationOf(l.Route) + " " + l.Model }
 
 // spanError is empty for what is not a fault of the server.
-func spanError(l *admin.Life) string {
+func spanError(l *admin.RequestRecord) string {
 	if l.Outcome == admin.Failed || l.Outcome == admin.TurnedAway {
 		return l.Error
 	}
@@ -57,7 +57,7 @@ func spanError(l *admin.Life) string {
 }
 
 // spanAttributes are named by OpenTelemetry's conventions for generative AI.
-func spanAttributes(l *admin.Life) map[string]any {
+func spanAttributes(l *admin.RequestRecord) map[string]any {
 	a := map[string]any{
 		"gen_ai.operation.name": operationOf(l.Route), "gen_ai.provider.name": "parley",
 		"gen_ai.request.model": l.Model, "gen_ai.response.model": l.Model, "gen_ai.response.id": l.ID,
@@ -78,7 +78,7 @@ func spanAttributes(l *admin.Life) map[string]any {
 	return a
 }
 
-func spanErrorType(l *admin.Life) string {
+func spanErrorType(l *admin.RequestRecord) string {
 	if l.Outcome == admin.OK {
 		return ""
 	}

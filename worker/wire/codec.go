@@ -99,7 +99,7 @@ func (f *Fault) Err() error {
 
 // appendError appends the payload of an error, and of what was measured until then;
 // nil if nothing was.
-func appendError(to []byte, f *Fault, stay *parley.Stay) []byte {
+func appendError(to []byte, f *Fault, stay *parley.WorkerTimings) []byte {
 	e := encoder{to: to}
 	e.text(string(f.Code))
 	e.text(f.Message)
@@ -112,7 +112,7 @@ func appendError(to []byte, f *Fault, stay *parley.Stay) []byte {
 }
 
 // parseError reads the payload of an error.
-func parseError(payload []byte) (f *Fault, stay *parley.Stay, err error) {
+func parseError(payload []byte) (f *Fault, stay *parley.WorkerTimings, err error) {
 	d := decoder{rest: payload}
 	f = &Fault{parley.Code(d.text()), d.text(), d.text(), time.Duration(d.number())}
 	if !d.bad && len(d.rest) > 0 {

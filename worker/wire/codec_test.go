@@ -148,7 +148,7 @@ func TestLogOfZeroTravels(t *testing.T) {
 
 func TestErrorsTravel(t *testing.T) {
 	sent := &parley.Error{Code: parley.ContextTooLong, Message: "too long", Param: "prompt", Wait: 3 * time.Second}
-	for _, measured := range []*parley.Stay{nil, {Admitted: 1, First: 2, Whole: 3, Paused: 4, Traced: true}} {
+	for _, measured := range []*parley.WorkerTimings{nil, {Admitted: 1, First: 2, Whole: 3, Paused: 4, Traced: true}} {
 		f, stay, err := parseError(appendError(nil, FaultOf(sent), measured))
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func FuzzDelta(f *testing.F) {
 	for _, d := range []parley.Delta{
 		{}, {Tokens: []parley.Token{1}}, {Choice: 1, Finish: parley.FinishLength, Usage: &parley.Usage{Miss: "new"}},
 		{Logprobs: []parley.Logprob{{Token: 1, Logprob: -1, Top: []parley.TopLogprob{{Token: 2, Logprob: -2}}}}},
-		{Stay: &parley.Stay{Admitted: 12, Traced: true}, Routing: &parley.Routing{Worker: "a"}},
+		{Timings: &parley.WorkerTimings{Admitted: 12, Traced: true}, Routing: &parley.Routing{Worker: "a"}},
 	} {
 		payload, err := appendDelta(nil, &d)
 		if err != nil {
@@ -249,7 +249,7 @@ func FuzzDelta(f *testing.F) {
 			t.Fatal(err)
 		}
 		if again, err := parseDelta(written); err != nil || len(again.Tokens) != len(d.Tokens) ||
-			!reflect.DeepEqual(again.Usage, d.Usage) || !reflect.DeepEqual(again.Stay, d.Stay) {
+			!reflect.DeepEqual(again.Usage, d.Usage) || !reflect.DeepEqual(again.Timings, d.Timings) {
 			t.Errorf("%+v became %+v: %v", d, again, err)
 		}
 	})

@@ -165,7 +165,7 @@ func (d *decoder) member(bit uint64, out *parley.Delta) {
 	case hasRouting:
 		out.Routing = d.routing()
 	case hasStay:
-		out.Stay = d.stay()
+		out.Timings = d.stay()
 	case hasApart:
 		out.Apart = true
 	case hasThoughts:
@@ -207,8 +207,8 @@ func (d *decoder) routing() *parley.Routing {
 	return &parley.Routing{Worker: d.text(), Pool: d.text(), Reason: d.text(), Moves: d.integer()}
 }
 
-func (d *decoder) stay() *parley.Stay {
-	return &parley.Stay{
+func (d *decoder) stay() *parley.WorkerTimings {
+	return &parley.WorkerTimings{
 		Admitted: d.duration(),
 		First:    d.duration(),
 		Whole:    d.duration(),

@@ -34,7 +34,7 @@ func members(d *parley.Delta) (mask uint64) {
 	for i, there := range [...]bool{
 		d.Choice != 0, len(d.Tokens) > 0, d.Text != "", len(d.Logprobs) > 0, len(d.PromptLogprobs) > 0,
 		len(d.Embedding) > 0, d.Progress != nil, d.Finish != "", d.StopString != "", d.Usage != nil,
-		d.Usage != nil && d.Usage.Routing != nil, d.Routing != nil, d.Stay != nil,
+		d.Usage != nil && d.Usage.Routing != nil, d.Routing != nil, d.Timings != nil,
 		d.Apart, d.Thoughts != "", len(d.Calls) > 0,
 	} {
 		if there {
@@ -125,7 +125,7 @@ func (e *encoder) member(bit uint64, d *parley.Delta) {
 	case hasRouting:
 		e.routing(d.Routing)
 	case hasStay:
-		e.stay(d.Stay)
+		e.stay(d.Timings)
 	case hasThoughts:
 		e.text(d.Thoughts)
 	case hasCalls:
@@ -172,7 +172,7 @@ func (e *encoder) routing(r *parley.Routing) {
 	e.number(int64(r.Moves))
 }
 
-func (e *encoder) stay(s *parley.Stay) {
+func (e *encoder) stay(s *parley.WorkerTimings) {
 	for _, t := range [...]time.Duration{s.Admitted, s.First, s.Whole, s.Paused} {
 		e.number(int64(t))
 	}

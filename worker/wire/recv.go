@@ -110,7 +110,7 @@ func (s *recvStream) read() (f answerFrame, err error) {
 			f.delta = *d
 		}
 	case kindError:
-		f.fault, f.delta.Stay, err = parseError(payload)
+		f.fault, f.delta.Timings, err = parseError(payload)
 	default:
 		err = errMalformed
 	}

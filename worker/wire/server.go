@@ -318,7 +318,7 @@ func (a *serverRequest) answer(ctx context.Context, q *parley.Request) (err erro
 // fail says why there is no more.
 func (a *serverRequest) fail(err error) error { return a.sendError(err, a.stay.fail(err)) }
 
-func (a *serverRequest) sendError(err error, stay *parley.Stay) error {
+func (a *serverRequest) sendError(err error, stay *parley.WorkerTimings) error {
 	return a.conn.out.send(endFrame(appendError(beginFrame(nil, kindError, a.id), FaultOf(err), stay), 0))
 }
 

@@ -13,9 +13,9 @@ type Answer struct {
 	Trace          parley.Trace
 	Request, Model string
 	// Came is when the request had been received, Ended when the worker was done
-	// with it, and Stay what there is to tell of the time between.
+	// with it, and Timings what there is to tell of the time between.
 	Came, Ended time.Time
-	Stay        parley.Stay
+	Timings     parley.WorkerTimings
 	// OutputTokens is how many were given; Usage is there if the answer ended well,
 	// and Err if it did not.
 	OutputTokens int
@@ -34,7 +34,7 @@ type timing struct {
 func (s *timing) admit(ctx context.Context, q *parley.Request, traced bool) {
 	s.Request, s.Model = q.ID, q.Model
 	s.Trace, _ = parley.TraceOf(ctx)
-	s.Stay = parley.Stay{Admitted: time.Since(s.Came), Traced: traced && s.Trace.Sampled}
+	s.Timings = parley.WorkerTimings{Admitted: time.Since(s.Came), Traced: traced && s.Trace.Sampled}
 }
 
 // note takes a delta that is about to be sent, and has the first token and the
@@ -42,32 +42,32 @@ func (s *timing) admit(ctx context.Context, q *parley.Request, traced bool) {
 func (s *timing) note(d *parley.Delta) {
 	n := d.Count()
 	if s.OutputTokens += n; n == s.OutputTokens && n > 0 {
-		s.Stay.First = time.Since(s.Came)
-		d.Stay = s.sofar()
+		s.Timings.First = time.Since(s.Came)
+		d.Timings = s.sofar()
 	}
 	if d.Usage != nil {
 		s.Usage = new(*d.Usage)
-		s.Stay.Whole = time.Since(s.Came)
-		d.Stay = s.sofar()
+		s.Timings.Whole = time.Since(s.Came)
+		d.Timings = s.sofar()
 	}
 }
 
 // fail takes the error that ends a request, and returns what was measured.
-func (s *timing) fail(err error) *parley.Stay {
+func (s *timing) fail(err error) *parley.WorkerTimings {
 	s.Err = err
-	s.Stay.Whole = time.Since(s.Came)
+	s.Timings.Whole = time.Since(s.Came)
 	return s.sofar()
 }
 
 // sofar returns a copy of what was measured.
-func (s *timing) sofar() *parley.Stay {
-	s.Stay.Paused = s.window.paused
-	return new(s.Stay)
+func (s *timing) sofar() *parley.WorkerTimings {
+	s.Timings.Paused = s.window.paused
+	return new(s.Timings)
 }
 
 // end reports to the keeper of traces.
 func (s *timing) end(told func(Answer)) {
-	if !s.Stay.Traced {
+	if !s.Timings.Traced {
 		return
 	}
 	s.Ended = time.Now()

@@ -40,12 +40,12 @@ func (w pausing) Generate(_ context.Context, r *parley.Request) iter.Seq2[parley
 func TestWorkersTellTheirOwnTimes(t *testing.T) {
 	const pause = 20 * time.Millisecond
 	r := dial(t, serveWire(t, pausing{pause: pause}), ClientConfig{})
-	var stays []*parley.Stay
+	var stays []*parley.WorkerTimings
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stays = append(stays, d.Stay)
+		stays = append(stays, d.Timings)
 	}
 	if len(stays) != 2 || stays[0] == nil || stays[1] == nil {
 		t.Fatalf("stays %v", stays)
@@ -60,8 +60,9 @@ func TestWorkersTellTheirOwnTimes(t *testing.T) {
 	r = dial(t,
 		serveWire(t, pausing{pause: pause, fail: parley.Errorf(parley.Overloaded, "full")}), ClientConfig{})
 	for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}}) {
-		if parley.CodeOf(err) != parley.Overloaded || d.Stay == nil || d.Stay.First != 0 || d.Stay.Whole < pause {
-			t.Errorf("with the error %v: %+v", err, d.Stay)
+		if parley.CodeOf(err) != parley.Overloaded || d.Timings == nil ||
+			d.Timings.First != 0 || d.Timings.Whole < pause {
+			t.Errorf("with the error %v: %+v", err, d.Timings)
 		}
 	}
 }
@@ -72,7 +73,7 @@ func TestReadersThatPauseAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := pipeWire(t, &counting{left: make(chan error, 1)}, ClientConfig{Window: 2})
 		const pause = 30 * time.Millisecond
-		var last *parley.Stay
+		var last *parley.WorkerTimings
 		for d, err := range r.Generate(t.Context(), &parley.Request{Prompt: []parley.Token{7}, MaxTokens: 20}) {
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +81,7 @@ func TestReadersThatPauseAreTold(t *testing.T) {
 			if last == nil {
 				time.Sleep(pause)
 			}
-			last = d.Stay
+			last = d.Timings
 		}
 		if last == nil || last.Paused < pause || last.Paused > last.Whole {
 			t.Errorf("a pause of %v is told as %+v", pause, last)
@@ -107,7 +108,7 @@ func TestTracesAreToldOnce(t *testing.T) {
 		}
 		traced := false
 		for d := range r.Generate(ctx, &parley.Request{ID: "r", Prompt: []parley.Token{7}}) {
-			traced = traced || d.Stay != nil && d.Stay.Traced
+			traced = traced || d.Timings != nil && d.Timings.Traced
 		}
 		if traced != (c.want == 1) {
 			t.Errorf("%+v: the client hears that it is traced: %v", c, traced)
@@ -115,7 +116,7 @@ func TestTracesAreToldOnce(t *testing.T) {
 		for range c.want {
 			a := <-told
 			if a.Trace != c.trace || a.Request != "r" || (a.Err != nil) != (c.fail != nil) ||
-				(a.Usage != nil) != (c.fail == nil) || a.Ended.Sub(a.Came) < a.Stay.Whole {
+				(a.Usage != nil) != (c.fail == nil) || a.Ended.Sub(a.Came) < a.Timings.Whole {
 				t.Errorf("told %+v", a)
 			}
 		}

@@ -34,12 +34,12 @@ func TestWithdrawingOverTheWire(t *testing.T) {
 	c := dial(t, serveWire(t, h), ClientConfig{})
 	var asked, other parley.Withdrawal
 	ended := make(chan error, 2)
-	stays := make(chan *parley.Stay, 2)
+	stays := make(chan *parley.WorkerTimings, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	for _, w := range []*parley.Withdrawal{&asked, &other} {
 		go func() {
 			for d, err := range c.Generate(parley.WithWithdrawal(ctx, w), &parley.Request{Prompt: []parley.Token{1}}) {
-				stays <- d.Stay
+				stays <- d.Timings
 				ended <- err
 			}
 		}()

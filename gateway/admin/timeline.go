@@ -9,9 +9,9 @@ import (
 	"parley"
 )
 
-// A Course is what was measured about a request that has ended; Stages derives its
+// A Timeline is what was measured about a request that has ended; Stages derives its
 // timeline from it.
-type Course struct {
+type Timeline struct {
 	Came    time.Time
 	Elapsed time.Duration
 	// Handed is when it was ready for a worker, 0 if it never was; Waited is how long it
@@ -19,9 +19,9 @@ type Course struct {
 	Handed, Waited, First time.Duration
 	// Shared means that the answer was computed for another request.
 	Shared bool
-	// Legs are the attempts, one per worker; More counts further attempts.
-	Legs []parley.Leg
-	More int
+	// Attempts are the attempts, one per worker; More counts further attempts.
+	Attempts []parley.Attempt
+	More     int
 	// With a single engine in this process there are no legs: Usage is what it
 	// measured, Reason why there was no choice.
 	Usage  parley.Usage
@@ -37,11 +37,11 @@ type Stage struct {
 	StartMs float64 `json:"start_ms"`
 	Ms      float64 `json:"ms"`
 	Note    string  `json:"note,omitempty"`
-	// Worker is the worker of the stage, Leg the number of the attempt from 1, and
+	// Worker is the worker of the stage, Attempt the number of the attempt from 1, and
 	// Fault why the attempt failed, in its last stage.
-	Worker string `json:"worker,omitempty"`
-	Leg    int    `json:"leg,omitempty"`
-	Fault  string `json:"fault,omitempty"`
+	Worker  string `json:"worker,omitempty"`
+	Attempt int    `json:"leg,omitempty"`
+	Fault   string `json:"fault,omitempty"`
 }
 
 // InProcess is the worker kind of engines in this process.
@@ -49,7 +49,7 @@ const InProcess = "in-process"
 
 // Stages returns where the time of the request went, in order. What workers measured
 // by their clocks is placed where it must have been by ours.
-func (c *Course) Stages() []Stage {
+func (c *Timeline) Stages() []Stage {
 	t := &teller{came: c.Came, until: c.Elapsed, stages: []Stage{}}
 	if c.Handed == 0 {
 		t.rest("gateway", "read", "")
@@ -61,9 +61,9 @@ func (c *Course) Stages() []Stage {
 	switch {
 	case c.Shared:
 		t.rest("gateway", "follow another's answer", "computed for an equal request")
-	case len(c.Legs) > 0:
-		for i := range c.Legs {
-			t.leg(i+1, &c.Legs[i], c.Elapsed)
+	case len(c.Attempts) > 0:
+		for i := range c.Attempts {
+			t.leg(i+1, &c.Attempts[i], c.Elapsed)
 		}
 		t.number, t.worker, t.until = 0, "", c.Elapsed
 		t.rest("gateway", "write", moreNote(c.More))
@@ -112,7 +112,7 @@ func (t *teller) add(where, name, note string, took time.Duration) {
 		Ms:      millis(took),
 		Note:    note,
 		Worker:  t.worker,
-		Leg:     t.number,
+		Attempt: t.number,
 	})
 	t.at += took
 }
@@ -127,7 +127,7 @@ func (t *teller) rest(where, name, note string) {
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // leg appends the stages of one attempt.
-func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
+func (t *teller) leg(number int, l *parley.Attempt, elapsed time.Duration) {
 	t.number, t.worker = number, l.Worker
 	t.at, t.until = l.Terms.Sub(t.came), elapsed
 	if !l.Ended.IsZero() {
@@ -139,8 +139,8 @@ func (t *teller) leg(number int, l *parley.Leg, elapsed time.Duration) {
 		t.inProcess(l.Usage, l.First.Sub(t.came))
 	case l.Kind == InProcess:
 		t.silent(l, "in this process: no hop")
-	case l.Stay != nil:
-		t.stay(l)
+	case l.Timings != nil:
+		t.timings(l)
 	case l.Kind == "parley":
 		t.silent(l, "it did not tell its own times")
 	case l.Usage == nil || l.Usage.Outside:
@@ -162,7 +162,7 @@ func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
 
 // silent appends the stages of a worker that reports no timings, as the gateway saw
 // them.
-func (t *teller) silent(l *parley.Leg, note string) {
+func (t *teller) silent(l *parley.Attempt, note string) {
 	if l.First.IsZero() {
 		t.add("worker", untilEnd(l), note, t.until)
 		return
@@ -171,11 +171,11 @@ func (t *teller) silent(l *parley.Leg, note string) {
 	t.add("worker", "until its last token", "", t.until)
 }
 
-// stay appends the stages that a worker measured. The hop is the time that the
+// timings appends the stages that a worker measured. The hop is the time that the
 // gateway measured and the worker did not: up to the first token, or to the end if
 // none came.
-func (t *teller) stay(l *parley.Leg) {
-	s, here, there := l.Stay, l.First.Sub(l.Sent), l.Stay.First
+func (t *teller) timings(l *parley.Attempt) {
+	s, here, there := l.Timings, l.First.Sub(l.Sent), l.Timings.First
 	if l.First.IsZero() || s.First == 0 {
 		here, there = l.Ended.Sub(l.Sent), s.Whole
 	}
@@ -206,7 +206,7 @@ func (t *teller) stay(l *parley.Leg) {
 }
 
 // untilEnd names the time of an attempt that had no token.
-func untilEnd(l *parley.Leg) string {
+func untilEnd(l *parley.Attempt) string {
 	if l.End == "withdrawn" {
 		return "wait to begin"
 	}
@@ -215,7 +215,7 @@ func untilEnd(l *parley.Leg) string {
 
 // engine appends what an engine measured. An engine that resumes an answer has to
 // compute its tokens, too, before its own first token.
-func (t *teller) engine(u *parley.Usage, s *parley.Stay, again time.Duration) {
+func (t *teller) engine(u *parley.Usage, s *parley.WorkerTimings, again time.Duration) {
 	t.add("engine", "wait for a seat", "as many answers ran as the worker computes at once (--seqs)", u.SeatWait)
 	t.add("engine", "wait for memory", "the key/value blocks of the prompt were in use", u.MemoryWait)
 	t.add("engine", "wait for compute", "", u.TurnWait())
@@ -257,7 +257,7 @@ func joined(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
 }
 
-func pausedNote(s *parley.Stay) string {
+func pausedNote(s *parley.WorkerTimings) string {
 	if s == nil || s.Paused == 0 {
 		return ""
 	}
@@ -285,7 +285,7 @@ var ends = map[string]string{
 }
 
 // end notes in the last stage of an attempt why it failed.
-func (t *teller) end(l *parley.Leg) {
+func (t *teller) end(l *parley.Attempt) {
 	last := &t.stages[len(t.stages)-1]
 	last.Fault = ends[l.End]
 	if last.Fault == "" {

@@ -8,7 +8,7 @@ import (
 	"parley"
 )
 
-// String says how a leg ended, as journeys tell it.
+// String says how an attempt ended, as the log of attempts has it.
 func (v judgement) String() string {
 	return [...]string{
 		arrived: "done",
@@ -29,17 +29,17 @@ const (
 	left   = "left"
 )
 
-// A record is what people are told of a leg, in the journey of its call.
+// A record is what people are told of a leg, in the attempts of its call.
 type record struct {
-	parley.Leg
-	journey *parley.Journey
-	number  int
+	parley.Attempt
+	attempts *parley.AttemptLog
+	number   int
 }
 
 // keep begins the record of a leg, and returns the context in which its worker is
 // asked: in a trace, the leg is a place of its own.
 func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
-	l.record.Leg = parley.Leg{
+	l.record.Attempt = parley.Attempt{
 		Worker: l.routing.Worker,
 		Pool:   l.routing.Pool,
 		Kind:   l.member.Kind,
@@ -47,13 +47,13 @@ func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
 		Terms:  l.asked,
 		Sent:   now,
 	}
-	l.record.journey = parley.JourneyOf(ctx)
-	if trace, ok := parley.TraceOf(ctx); ok && l.record.journey != nil && l.record.journey.Traced {
+	l.record.attempts = parley.AttemptLogOf(ctx)
+	if trace, ok := parley.TraceOf(ctx); ok && l.record.attempts != nil && l.record.attempts.Traced {
 		rand.Read(trace.Span[:]) // never fails
 		l.record.Span = trace.Span
 		ctx = parley.WithTrace(ctx, trace)
 	}
-	l.record.number = l.record.journey.Begin(l.record.Leg)
+	l.record.number = l.record.attempts.Begin(l.record.Attempt)
 	return ctx
 }
 
@@ -66,8 +66,8 @@ func (r *record) hear(d *parley.Delta, now time.Time) {
 		}
 		r.Tokens += n
 	}
-	if d.Stay != nil {
-		r.Stay, d.Stay = d.Stay, nil
+	if d.Timings != nil {
+		r.Timings, d.Timings = d.Timings, nil
 	}
 	if d.Usage != nil {
 		r.Usage = new(*d.Usage)
@@ -83,7 +83,7 @@ func (r *record) close(end string, err error, now time.Time) {
 	if err != nil {
 		r.Why = err.Error()
 	}
-	r.journey.Note(r.number, r.Leg)
+	r.attempts.Note(r.number, r.Attempt)
 }
 
 // leaves notes that a leg ended because its request did.

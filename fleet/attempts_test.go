@@ -12,11 +12,14 @@ import (
 )
 
 // travel has a fleet answer a request and returns its journey.
-func travel(ctx context.Context, f *Fleet, r *parley.Request) (legs []parley.Leg, deltas []parley.Delta, err error) {
-	j := &parley.Journey{Traced: true}
-	ctx = parley.WithJourney(parley.WithTrace(ctx, parley.Trace{ID: [16]byte{1}, Span: [8]byte{9}, Sampled: true}), j)
+func travel(
+	ctx context.Context, f *Fleet, r *parley.Request,
+) (legs []parley.Attempt, deltas []parley.Delta, err error) {
+	j := &parley.AttemptLog{Traced: true}
+	ctx = parley.WithTrace(ctx, parley.Trace{ID: [16]byte{1}, Span: [8]byte{9}, Sampled: true})
+	ctx = parley.WithAttemptLog(ctx, j)
 	deltas, err = hear(ctx, f, r)
-	legs, _ = j.Legs()
+	legs, _ = j.Attempts()
 	return legs, deltas, err
 }
 
@@ -33,10 +36,10 @@ func (w spanned) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 		said := false
 		for d, err := range w.Worker.Generate(ctx, r) {
 			if !said || d.Usage != nil {
-				said, d.Stay = true, &parley.Stay{Admitted: 1, First: 2}
+				said, d.Timings = true, &parley.WorkerTimings{Admitted: 1, First: 2}
 			}
 			if d.Usage != nil {
-				d.Stay.Whole = 3
+				d.Timings.Whole = 3
 			}
 			if !yield(d, err) {
 				return
@@ -45,9 +48,9 @@ func (w spanned) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 	}
 }
 
-// TestJourneysHaveEachWorker loses the first worker in the middle of an answer: the
+// TestAttemptsHaveEachWorker loses the first worker in the middle of an answer: the
 // journey has both, each with its own part and its own place in the trace.
-func TestJourneysHaveEachWorker(t *testing.T) {
+func TestAttemptsHaveEachWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var spans [][8]byte
 		workers := []*frail{newFrail(spanned{newOracle(t, time.Millisecond), &spans}),
@@ -61,10 +64,11 @@ func TestJourneysHaveEachWorker(t *testing.T) {
 		}
 		first, last := legs[0], legs[len(legs)-1]
 		if first.End != "lost" || !strings.Contains(first.Why, "connection reset") || first.Tokens == 0 ||
-			first.Usage != nil || first.Stay == nil || first.Stay.Whole != 0 {
+			first.Usage != nil || first.Timings == nil || first.Timings.Whole != 0 {
 			t.Errorf("the first leg is %+v", first)
 		}
-		if last.End != "done" || last.Why != "" || last.Usage == nil || last.Stay == nil || last.Stay.Whole != 3 ||
+		if last.End != "done" || last.Why != "" || last.Usage == nil ||
+			last.Timings == nil || last.Timings.Whole != 3 ||
 			last.Worker == first.Worker || last.Reason == "" {
 			t.Errorf("the last leg is %+v", last)
 		}
@@ -77,16 +81,16 @@ func TestJourneysHaveEachWorker(t *testing.T) {
 			}
 		}
 		for _, d := range deltas {
-			if d.Stay != nil {
+			if d.Timings != nil {
 				t.Errorf("a client is told of a stay: %+v", d)
 			}
 		}
 	})
 }
 
-// TestJourneysThatEndBadly tells of a request that every worker refused, and of one
+// TestAttemptsThatEndBadly tells of a request that every worker refused, and of one
 // whose client left.
-func TestJourneysThatEndBadly(t *testing.T) {
+func TestAttemptsThatEndBadly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFrail(newOracle(t, time.Millisecond))
 		f := newFleet(t, Config{SlowStart: -1}, joiner("w0", w))
@@ -104,8 +108,8 @@ func TestJourneysThatEndBadly(t *testing.T) {
 	})
 }
 
-// TestJourneysOfHedges has the slower of two workers told as outrun.
-func TestJourneysOfHedges(t *testing.T) {
+// TestAttemptsOfHedges has the slower of two workers told as outrun.
+func TestAttemptsOfHedges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, w := two(t, Config{HedgeAfter: 50 * time.Millisecond, SlowStart: -1, StallMax: time.Minute})
 		w[0].silent.Store(true)

@@ -7,10 +7,10 @@ import (
 	"parley/gateway/admin"
 )
 
-// life returns what became of a request, as the operator's page shows it.
-func (q *Request) life(end *End, code parley.Code, elapsed time.Duration) *admin.Life {
+// shown returns what became of a request, as the operator's page shows it.
+func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admin.RequestRecord {
 	a := &q.answer
-	l := &admin.Life{
+	l := &admin.RequestRecord{
 		ID:           q.ID,
 		ClientID:     q.ClientID,
 		Tenant:       q.Who.Organization,
@@ -31,18 +31,18 @@ func (q *Request) life(end *End, code parley.Code, elapsed time.Duration) *admin
 		TotalMs:      millis(elapsed),
 	}
 	if q.err != nil {
-		l.Error = shortened(q.err.Error(), lifeErrorMax)
+		l.Error = shortened(q.err.Error(), errorBytesMax)
 	}
 	if a.outputTokens > 0 {
 		route := q.Routing()
 		l.Worker, l.WorkerReason = route.Worker, route.Reason
 	}
-	l.Course = q.course(elapsed)
+	l.Timeline = q.timeline(elapsed)
 	return l
 }
 
-// lifeErrorMax bounds what is kept of an error: thousands of them may be.
-const lifeErrorMax = 400
+// errorBytesMax bounds what is kept of an error: thousands of them may be.
+const errorBytesMax = 400
 
 func shortened(text string, most int) string {
 	if len(text) <= most {
@@ -51,10 +51,10 @@ func shortened(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// course is what the stages of a request are derived from.
-func (q *Request) course(elapsed time.Duration) *admin.Course {
+// timeline is what the stages of a request are derived from.
+func (q *Request) timeline(elapsed time.Duration) *admin.Timeline {
 	a := &q.answer
-	course := &admin.Course{
+	timeline := &admin.Timeline{
 		Came:    q.Started,
 		Elapsed: elapsed,
 		Handed:  a.handed,
@@ -64,6 +64,6 @@ func (q *Request) course(elapsed time.Duration) *admin.Course {
 		Usage:   a.usage,
 		Reason:  q.Routing().Reason,
 	}
-	course.Legs, course.More = q.journey.Legs()
-	return course
+	timeline.Attempts, timeline.More = q.attempts.Attempts()
+	return timeline
 }
