@@ -63,7 +63,7 @@ func startCrew(t *testing.T, n int, args ...string) *crew {
 // calmly are the settings of gateways here. Nobody is turned away for being too
 // many: that is another matter.
 var calmly = []string{"--model", "polly-mini", "--share", "off", "--titles", "off", "--log-level", "warn",
-	"--shed-start", "off", "--queue-wait", "5m", "--first-token-max", "5m", "--worker-wait", "5m"}
+	"--shed-start", "off", "--queue-wait", "1h", "--first-token-max", "1h", "--worker-wait", "5m"}
 
 func newCrew(t *testing.T) *crew {
 	t.Helper()
