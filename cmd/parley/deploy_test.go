@@ -19,6 +19,7 @@ import (
 
 	"parley"
 	"parley/cli/remote"
+	"parley/cli/serve"
 	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/record"
@@ -200,7 +201,7 @@ func failingMetrics(t *testing.T) map[string]bool {
 	set := settings.Default()
 	set.Models = []settings.Model{{Path: "polly"}}
 	log := set.Logger()
-	served, err := fronts(set, log)
+	served, err := serve.Fronts(set, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"parley/cli/doctor"
 )
 
 // diagnose runs the doctor and returns what it found, and whether it was content.
-func diagnose(t *testing.T, args ...string) (found []doctorFinding, content bool) {
+func diagnose(t *testing.T, args ...string) (found []doctor.Diagnosis, content bool) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "parley", append([]string{"doctor", "--json", "--model", "polly-mini",
 		"--data", t.TempDir(), "--addr", "127.0.0.1:1"}, args...)...).Output()
@@ -22,8 +24,8 @@ func diagnose(t *testing.T, args ...string) (found []doctorFinding, content bool
 	return found, err == nil
 }
 
-func has(found []doctorFinding, about, state string) bool {
-	return slices.ContainsFunc(found, func(f doctorFinding) bool {
+func has(found []doctor.Diagnosis, about, state string) bool {
+	return slices.ContainsFunc(found, func(f doctor.Diagnosis) bool {
 		return f.About == about && f.State == state && f.Says != ""
 	})
 }
@@ -32,7 +34,7 @@ func TestDoctorOfAHealthyServer(t *testing.T) {
 	s := startServer(t, "--model", "polly-mini")
 	found, content := diagnose(t, "--url", s.url)
 	for _, about := range []string{"configuration", "data", "models", "store", "server", "clock"} {
-		if !has(found, about, doctorOK) {
+		if !has(found, about, doctor.OK) {
 			t.Errorf("nothing good is said of %s: %+v", about, found)
 		}
 	}
@@ -66,15 +68,15 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		t.Error("it is content")
 	}
 	for _, about := range []string{"store", "redis", "worker", "tokens", "template", "server"} {
-		if !has(found, about, doctorProblem) {
+		if !has(found, about, doctor.Problem) {
 			t.Errorf("no problem with %s: %+v", about, found)
 		}
 	}
-	if !has(found, "clock", doctorWarning) {
+	if !has(found, "clock", doctor.Warning) {
 		t.Errorf("the clock of 2006 is not seen: %+v", found)
 	}
 	for _, f := range found {
-		if f.State != doctorOK && f.Fix == "" {
+		if f.State != doctor.OK && f.Fix == "" {
 			t.Errorf("it does not say what to do: %+v", f)
 		}
 	}
@@ -90,8 +92,8 @@ func TestDoctorOfAFleet(t *testing.T) {
 	}
 	found, content := diagnose(t, args...)
 	for _, about := range []string{"worker", "tokens", "template", "events"} {
-		if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctorFinding) bool {
-			return f.About != about || f.State != doctorOK
+		if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctor.Diagnosis) bool {
+			return f.About != about || f.State != doctor.OK
 		})); n != 2 {
 			t.Errorf("good is said of %s of %d workers: %+v", about, n, found)
 		}
@@ -115,8 +117,8 @@ func TestDoctorSeesLostEvents(t *testing.T) {
 	}))
 	defer server.Close()
 	found, _ := diagnose(t, "--url", server.URL)
-	for name, state := range map[string]string{"w1": doctorWarning, "w2": doctorOK} {
-		if !slices.ContainsFunc(found, func(f doctorFinding) bool {
+	for name, state := range map[string]string{"w1": doctor.Warning, "w2": doctor.OK} {
+		if !slices.ContainsFunc(found, func(f doctor.Diagnosis) bool {
 			return f.About == "events" && f.Name == name && f.State == state
 		}) {
 			t.Errorf("of the events of %s it is not said that they are %s: %+v", name, state, found)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"parley/cli/settings"
 )
 
 // invoke runs a command line of parley and returns what it printed.
@@ -102,26 +100,5 @@ func TestKeysOfARunningServer(t *testing.T) {
 	os.Setenv("PARLEY_API_KEY", admin)
 	if _, err := invoke(t, "keys", "delete", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 401 {
 		t.Errorf("deleted: %v", err)
-	}
-}
-
-// TestCommandThatMakesAKey wants the command that a server without keys names to
-// find its store, and to tell no password.
-func TestCommandThatMakesAKey(t *testing.T) {
-	for want, change := range map[string]func(*settings.Settings){
-		"To create a key: parley keys create --admin " +
-			"--name me\n": func(*settings.Settings) {},
-		"To create a key: parley keys create --admin --name me --data " +
-			"\"elsewhere\"\n": func(s *settings.Settings) { s.Data = "elsewhere" },
-		"To create a key: parley keys create --admin --name me --store " +
-			"\"postgres://…@db.internal/parley\"\n": func(s *settings.Settings) {
-			s.Store = "postgres://parley:secret@db.internal/parley"
-		},
-	} {
-		s := settings.Default()
-		change(s)
-		if got := openNote(s, true); !strings.HasSuffix(got, want) {
-			t.Errorf("it says %q, want %q", got, want)
-		}
 	}
 }

@@ -18,12 +18,15 @@ import (
 
 	"parley/cli"
 	"parley/cli/bench"
+	"parley/cli/chat"
+	"parley/cli/doctor"
 	"parley/cli/drill"
 	"parley/cli/fleetctl"
 	"parley/cli/keys"
 	"parley/cli/library"
 	"parley/cli/monitor"
 	"parley/cli/planner"
+	"parley/cli/serve"
 	"parley/cli/settings"
 )
 
@@ -37,7 +40,7 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !isTold(err) {
+	if err != nil && !serve.IsTold(err) {
 		fmt.Fprintln(os.Stderr, "parley:", err)
 	}
 	return exitCode(err)
@@ -72,9 +75,10 @@ It includes two small models, so these work right away:
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, cli.ErrUsage) })
 	root.AddCommand(
-		newServe(), newWorker(), newChat(), newRun(), library.NewPull(), library.NewList(), library.NewShow(),
+		serve.New(), serve.NewWorker(), chat.New(), chat.NewRun(), library.NewPull(), library.NewList(),
+		library.NewShow(),
 		library.NewRm(), library.NewCp(),
-		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), newDoctor(), keys.NewUsage(), keys.NewAudit(),
+		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), doctor.New(), keys.NewUsage(), keys.NewAudit(),
 		library.NewModels(),
 		newConnect(), keys.New(), library.NewModel(), bench.New(), planner.New(), fleetctl.New(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(),

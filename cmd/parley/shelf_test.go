@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/cli/serve"
 	"parley/internal/testkit"
 	"parley/model/store"
 )
@@ -67,14 +68,14 @@ func await(t *testing.T, what string, is func() bool) {
 }
 
 // folderState returns the state of a model in the interface of the folder.
-func (s *server) folderState(t *testing.T, name string) (m folderModel) {
+func (s *server) folderState(t *testing.T, name string) (m serve.FolderModel) {
 	t.Helper()
-	var list folderList
+	var list serve.FolderList
 	status, text := s.call(t, "GET", "/admin/api/models", "")
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		t.Fatalf("%d %s: %v", status, text, err)
 	}
-	i := slices.IndexFunc(list.Data, func(m folderModel) bool { return m.Name == name })
+	i := slices.IndexFunc(list.Data, func(m serve.FolderModel) bool { return m.Name == name })
 	if i >= 0 {
 		m = list.Data[i]
 	}

@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"parley/cli/settings"
-	"parley/gateway/record"
 )
 
 // fetch sends a request to the server and reads the whole answer as JSON.
@@ -104,16 +100,5 @@ func TestKilledInMidTurn(t *testing.T) {
 	_, lost := s.fetch(t, "GET", "/v1/responses/"+later["id"].(string), "")
 	if lost["status"] != "failed" || lost["error"] == nil {
 		t.Errorf("the response in the background: %v", lost)
-	}
-}
-
-func TestStoreThatCannotBe(t *testing.T) {
-	for _, dsn := range []string{"mysql://x", filepath.Join("/dev/null", "x.db")} {
-		s := settings.Default()
-		s.Store = dsn
-		if _, err := openStores(t.Context(), s, record.NewRegistry(), s.Logger()); err == nil ||
-			!strings.Contains(err.Error(), "--store") {
-			t.Errorf("%s gives %v", dsn, err)
-		}
 	}
 }

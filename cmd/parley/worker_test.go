@@ -17,6 +17,7 @@ import (
 
 	"parley"
 	"parley/cli"
+	"parley/cli/serve"
 	"parley/worker"
 	"parley/worker/workertest"
 )
@@ -244,7 +245,7 @@ func TestWorkerSettings(t *testing.T) {
 			t.Errorf("%q was taken", args)
 		}
 	}
-	if help := newWorker().Long; !strings.Contains(help, "PARLEY_EVENTS_REPLAY") ||
+	if help := serve.NewWorker().Long; !strings.Contains(help, "PARLEY_EVENTS_REPLAY") ||
 		strings.Contains(help, "PARLEY_TITLES") {
 		t.Errorf("the help lists other settings than a worker's:\n%s", help)
 	}

@@ -14,7 +14,8 @@ import (
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
 	{"cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
-	{"cli/bench", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner"},
+	{"cli/bench", "cli/chat", "cli/doctor", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner"},
+	{"cli/serve"},
 	{"cli/library"},
 	{"cli/settings"},
 	{"cli/remote"},

@@ -1,0 +1,101 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"text/tabwriter"
+
+	"parley/cli"
+	"parley/cli/settings"
+	"parley/worker/host"
+)
+
+// printPlans prints where memory will go before any is taken.
+func printPlans(out io.Writer, plans []*host.Plan, available int64) {
+	if n, ok := out.(*notices); ok {
+		n.plans(plans, available)
+		return
+	}
+	fmt.Fprintf(out, "Memory plan (%s available)\n", host.Size(available))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
+	for _, p := range plans {
+		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s%s\t%s\t%s\t%d\t\n", p.Name,
+			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p),
+			host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
+		if d := p.Draft; d != nil {
+			fmt.Fprintf(w, "its draft %s\t%s\t%s\t%s\tincluded\t\t\n", d.Name, host.Size(d.WeightBytes),
+				host.Size(d.KVBytes), host.Size(d.ActivationBytes))
+		}
+	}
+	w.Flush()
+}
+
+// behindPool describes the tiers behind the pool.
+func behindPool(p *host.Plan) (text string) {
+	if p.KVHostBytes > 0 {
+		text += ", " + host.Size(p.KVHostBytes) + " in host memory"
+	}
+	if p.KVDiskBytes > 0 {
+		text += ", " + host.Size(p.KVDiskBytes) + " on disk"
+	}
+	return text
+}
+
+// greet prints the address of the server and how to use it.
+func greet(out io.Writer, addr net.Addr, s *settings.Settings, b *backend, open bool, link accessLink) {
+	if n, ok := out.(*notices); ok {
+		n.greet(addr, s, b, open, link)
+		return
+	}
+	url := s.Scheme() + "://" + addr.String()
+	fmt.Fprintf(out, `
+Parley %s is ready on %s
+
+  models   %s
+  device   %s
+  data     %s
+%s
+Talk to it:
+
+  curl %s/v1/chat/completions -H 'content-type: application/json'%s \
+    -d '{"model":"%s","messages":[{"role":"user","content":"Hello! Who are you?"}]}'
+
+or use any OpenAI client with the base URL %s/v1%s.
+%s%sCtrl-C stops the server.
+`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.Data, link.text(), url, keyHeader(open),
+		b.served[0].ID, url, whichKey(open), openNote(s, open), demoNote(b.served))
+}
+
+func keyHeader(open bool) string {
+	if open {
+		return ""
+	}
+	return " -H \"authorization: bearer $PARLEY_API_KEY\""
+}
+
+func whichKey(open bool) string {
+	if open {
+		return " (any API key works)"
+	}
+	return " with an API key"
+}
+
+// openNote explains what it means that there are no keys.
+func openNote(s *settings.Settings, open bool) string {
+	if !open {
+		return ""
+	}
+	return "There are no API keys: only programs on this machine get answers, and only the link opens stored data. " +
+		"To create a key: parley keys create --admin --name me" + s.StoreFlags() + "\n"
+}
+
+// text shows the link of a server without keys.
+func (l accessLink) text() string {
+	if l.url == "" {
+		return ""
+	}
+	return "\nOpen the chat in a browser:\n\n  " + l.url + "\n"
+}
