@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"parley/gateway/exchange"
 	"parley/gateway/hijack"
 	"parley/gateway/job"
-	"parley/gateway/record"
 )
 
 // A call is one request on its way through the gateway: the HTTP exchange, and the
@@ -53,14 +51,6 @@ func (c *call) honourCacheControl() {
 	c.job.Uncached(private, fresh)
 }
 
-// detach returns a call that continues when c has ended, under the same names and in
-// its slot, until the function is called that comes with it.
-func (g *Gateway) detach(c *call) (*call, context.CancelCauseFunc) {
-	ctx, cancel := g.runs.Detached(c.Request.Context())
-	next, end := c.job.Continue(ctx, cancel)
-	return &call{Exchange: c.Alone(ctx, next.Record), job: next, gateway: g, access: c.access}, end
-}
-
 // attempt runs an endpoint and reports its failure to the client.
 func (g *Gateway) attempt(c *call, run endpoint) {
 	if err := c.guarded(run); err != nil {
@@ -81,11 +71,5 @@ func (c *call) guarded(run endpoint) (err error) {
 // finish lets go of what a call holds, and completes its record.
 func (g *Gateway) finish(c *call) {
 	c.Bytes.Release()
-	retries, err := strconv.Atoi(c.Request.Header.Get("X-Stainless-Retry-Count"))
-	c.job.Finish(c.Request.Context(), record.End{
-		Status:  c.Status,
-		Stream:  c.Stream != nil,
-		Remote:  c.Remote(),
-		Retried: err == nil && retries > 0,
-	})
+	c.job.Finish(c.Request.Context(), c.End())
 }

@@ -11,6 +11,7 @@ import (
 	"parley/gateway/answer"
 	"parley/gateway/models"
 	"parley/gateway/openai"
+	"parley/gateway/shape"
 )
 
 // completions answers POST /v1/completions: like chat, but from plain prompts,
@@ -49,7 +50,7 @@ func (g *Gateway) completions(c *call) error {
 		}
 		return c.Reply(http.StatusOK, form.whole(choices, answer))
 	}
-	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // A completionShape makes plain answers: whole ones and the chunks of streams.
@@ -78,7 +79,7 @@ func newCompletionShape(
 			Created:     c.Record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.CompletionChoice{},
-			ServiceTier: tierUsed(request.ServiceTier),
+			ServiceTier: shape.TierUsed(request.ServiceTier),
 		},
 	}
 	if request.IncludeUsage {

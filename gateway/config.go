@@ -242,9 +242,6 @@ func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		c.Registry = record.NewRegistry()
 	}
-	if c.writes == nil && c.Store != nil {
-		c.writes = c.Store
-	}
 	setDefault(&c.CacheScope, job.ScopeUser)
 	if len(c.SaltKey) == 0 {
 		c.SaltKey = job.RandomKey()
@@ -255,7 +252,8 @@ func (c Config) withDefaults() Config {
 // runs says how the answers are kept that this process writes.
 func (c *Config) runs() runs.Config {
 	return runs.Config{
-		Store:     c.writes,
+		Store:     c.Store,
+		Writes:    c.writes,
 		Process:   "parley_" + randomSuffix(),
 		Ledger:    c.Ledger,
 		Retention: convo.Retention{Conversations: c.Retention.Conversations, Responses: c.Retention.Responses},

@@ -391,39 +391,6 @@ func TestTitles(t *testing.T) {
 	})
 }
 
-// TestTitleOfFewWords has a model that finds none.
-func TestTitleOfFewWords(t *testing.T) {
-	for asked, want := range map[string]string{
-		"Hi": "Hi", "Tell me a short story about a brave cat": "Tell me a short story about a…",
-		"One line\nand more": "One line", "": "",
-	} {
-		if got := opening(asked); got != want {
-			t.Errorf("%q gives %q", asked, got)
-		}
-	}
-	for _, c := range []struct {
-		title, text string
-		want        bool
-	}{
-		{"Remember the number 811", "User: What is a KV cache?", false},
-		{"Caching Keys", "User: What is a KV cache?", true},
-		{"On the Sea", "User: A day on the sea", false}, {"Grüße aus Köln", "User: viele GRÜSSE, viele grüße", true},
-	} {
-		if got := concerns(c.title, c.text); got != c.want {
-			t.Errorf("%q concerns %q: %v", c.title, c.text, got)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		s := startKept(t, &worker{script: speak(t, "No<|im_end|>", 0)}, roomy)
-		path := s.converse("")
-		s.tell(path, "Who are you?", "")
-		time.Sleep(time.Minute)
-		if _, o := s.call("GET", path, ""); o.text("title") != "Who are you?" {
-			t.Errorf("got %v", o)
-		}
-	})
-}
-
 // TestOthersConversations shows that what is another's is not there at all.
 func TestOthersConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -504,5 +471,18 @@ func TestStoreComesBack(t *testing.T) {
 			t.Errorf("got %v", o)
 		}
 		s.settled(w)
+	})
+}
+
+// TestTitleOfFewWords has a model that finds none.
+func TestTitleOfFewWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startKept(t, &worker{script: speak(t, "No<|im_end|>", 0)}, roomy)
+		path := s.converse("")
+		s.tell(path, "Who are you?", "")
+		time.Sleep(time.Minute)
+		if _, o := s.call("GET", path, ""); o.text("title") != "Who are you?" {
+			t.Errorf("got %v", o)
+		}
 	})
 }

@@ -29,14 +29,6 @@ func (c *call) runDetached(rest func() error) error {
 	return nil
 }
 
-// runStream does the rest of a call: after its handler if it is a stream.
-func (c *call) runStream(stream bool, rest func() error) error {
-	if stream {
-		c.detachFromHandler()
-	}
-	return c.runDetached(rest)
-}
-
 // continueDetached does what a handler has left to do. It reports whether that happens
 // on a goroutine of its own, which then finishes the call.
 func (g *Gateway) continueDetached(c *call) (leaves bool) {

@@ -22,10 +22,10 @@
 //	batches.go     requests that no client waits for, answered in the background
 //	detached.go    streams that continue after their handler; hijack/ has the mechanism
 //	runs/          answers that this process stores while it writes them
-//	recall.go      what was said before -> messages, as much as fits
-//	turn_live.go   turns that go on without their client: followed, stopped
-//	summary.go     what does not fit, told in fewer words
-//	reply.go       pieces -> events of a response, for clients and the store
+//	history/       what was said before -> messages
+//	conversations/ what is stored, and turns while they are answered
+//	shape/         answers as clients of the chat interface see them
+//	responses/     responses: answered here or in the background
 //	ops/           what operators see and change: history, requests, workers, keys, usage
 //	record/        the record of a request: log line, metrics, traces
 //

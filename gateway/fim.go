@@ -6,6 +6,7 @@ import (
 
 	"parley/gateway/models"
 	"parley/gateway/openai"
+	"parley/gateway/shape"
 )
 
 // fim answers POST /v1/fim/completions: what belongs between two texts, in the
@@ -38,7 +39,7 @@ func (g *Gateway) fim(c *call) error {
 		}
 		c.Bytes.Release() // what is left of the body fits the context
 		defer stop()
-		form := newChatShape(c, model, &request.Generation)
+		form := shape.NewChat(c.Exchange, model, &request.Generation)
 		if request.Stream {
 			return c.StreamAnswer(answer, form, request.IncludeUsage)
 		}
@@ -46,9 +47,9 @@ func (g *Gateway) fim(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.Reply(http.StatusOK, form.whole(choices, answer.Usage))
+		return c.Reply(http.StatusOK, form.Whole(choices, answer.Usage))
 	}
-	return c.runStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // inSession answers the call as the newest of the session that gap names, if it

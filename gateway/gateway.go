@@ -13,6 +13,7 @@ import (
 	"parley/gateway/models"
 	"parley/gateway/ops"
 	"parley/gateway/record"
+	"parley/gateway/responses"
 	"parley/gateway/runs"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
@@ -33,6 +34,7 @@ type Gateway struct {
 	objectives parley.Objectives
 	// conversations answers the routes of what is stored.
 	conversations *conversations.API
+	responses     *responses.Handlers
 	sessions      sessions
 	// pipeline is what stands between a job and the workers.
 	pipeline *infer.Pipeline

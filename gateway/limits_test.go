@@ -333,7 +333,7 @@ func TestTitlesAreHeldToLimits(t *testing.T) {
 		s.tell(s.converse(""), "Greet me, please.", `,"max_tokens":9`)
 		s.gateway.runs.Wait()
 		cost := w.wantSettled("a turn and its title", 2)
-		s.limited(limit.Limits{MonthlyBudget: cost + titleTokens*100})
+		s.limited(limit.Limits{MonthlyBudget: cost + 24*100})
 		path := s.converse("")
 		s.tell(path, "Greet me, please.", `,"max_tokens":9`)
 		s.gateway.runs.Wait()

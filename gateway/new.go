@@ -11,6 +11,7 @@ import (
 	"parley/gateway/models"
 	"parley/gateway/ops"
 	"parley/gateway/record"
+	"parley/gateway/responses"
 	"parley/gateway/revoke"
 	"parley/gateway/runs"
 	"parley/gateway/screening"
@@ -77,18 +78,29 @@ func New(config Config) (*Gateway, error) {
 		Text:         g.models.TextOf,
 		Quotas:       g.quotas,
 	}
-	g.conversations = &conversations.API{
-		Store:  config.Store,
-		Models: g.models,
-		Tiers:  config.TierContexts,
-		Now:    config.Now,
-	}
-	g.addRoutes()
 	if config.Store != nil {
 		if g.runs, err = runs.Open(config.runs()); err != nil {
 			return nil, err
 		}
 	}
+	g.conversations = &conversations.API{
+		Store:     config.Store,
+		Models:    g.models,
+		Tiers:     config.TierContexts,
+		Runs:      g.runs,
+		NoTitles:  config.NoTitles,
+		KeepAlive: config.KeepAlive,
+		Log:       config.Log,
+		Now:       config.Now,
+	}
+	g.responses = &responses.Handlers{
+		Store:     config.Store,
+		Runs:      g.runs,
+		KeepAlive: config.KeepAlive,
+		Log:       config.Log,
+		Now:       config.Now,
+	}
+	g.addRoutes()
 	g.batches = g.startBatches()
 	return g, nil
 }

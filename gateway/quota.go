@@ -4,20 +4,10 @@ import (
 	"context"
 
 	"parley/gateway/batch"
-	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/history"
 	"parley/gateway/ops"
-	"parley/gateway/runs"
 )
-
-// runStoreFor is what a run of a call begins in: within its quota.
-func (c *call) runStoreFor() runs.Store {
-	if q := history.QuotaOf(&c.Identity); q != (convo.Quota{}) {
-		return c.gateway.config.Store.Within(q)
-	}
-	return c.gateway.runs.Store
-}
 
 // fileQuota is what a call's organisation and user may keep of files and batches.
 func (c *call) fileQuota() batch.Quota {

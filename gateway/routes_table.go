@@ -114,14 +114,14 @@ func (g *Gateway) ollamaRoutes() []routeRow {
 // storedRoutes are those of responses, files and batches.
 func (g *Gateway) storedRoutes() []routeRow {
 	return []routeRow{
-		{"POST", "/v1/responses", stateless, true, g.createResponse},
+		{"POST", "/v1/responses", stateless, true, inJob(g.responses.Create)},
 		{upgrade, "/v1/responses", stateless, true, g.responseSocket},
-		{"POST", "/v1/responses/input_tokens", stateless, false, g.countInputTokens},
-		{"POST", "/v1/responses/compact", stateless, true, g.compact},
-		{"GET", "/v1/responses/{id}", owned, false, g.showResponse},
-		{"DELETE", "/v1/responses/{id}", owned, false, g.deleteResponse},
-		{"POST", "/v1/responses/{id}/cancel", owned, false, g.cancelResponse},
-		{"GET", "/v1/responses/{id}/input_items", owned, false, g.listInputItems},
+		{"POST", "/v1/responses/input_tokens", stateless, false, inJob(g.responses.CountInputTokens)},
+		{"POST", "/v1/responses/compact", stateless, true, inJob(g.responses.Compact)},
+		{"GET", "/v1/responses/{id}", owned, false, on(g.responses.Show)},
+		{"DELETE", "/v1/responses/{id}", owned, false, on(g.responses.Delete)},
+		{"POST", "/v1/responses/{id}/cancel", owned, false, on(g.responses.Cancel)},
+		{"GET", "/v1/responses/{id}/input_items", owned, false, on(g.responses.ListInputItems)},
 		{"POST", "/v1/files", owned, false, g.uploadFile},
 		{"GET", "/v1/files", owned, false, g.listFiles},
 		{"GET", "/v1/files/{id}", owned, false, g.showFile},
@@ -149,10 +149,10 @@ func (g *Gateway) conversationRoutes() []routeRow {
 		{"GET", "/v1/conversations/{id}/items", owned, false, on(g.conversations.ListItems)},
 		{"GET", "/v1/conversations/{id}/items/{item}", owned, false, on(g.conversations.ShowItem)},
 		{"DELETE", "/v1/conversations/{id}/items/{item}", owned, false, on(g.conversations.DeleteItem)},
-		{"POST", "/v1/conversations/{id}/messages", owned, true, g.say},
-		{"POST", "/v1/conversations/{id}/messages/{item}/resume", owned, true, g.resume},
-		{"POST", "/v1/conversations/{id}/messages/{item}/cancel", owned, false, g.cancelTurn},
-		{"GET", "/v1/conversations/{id}/messages/{item}/stream", owned, false, g.followTurn},
+		{"POST", "/v1/conversations/{id}/messages", owned, true, inJob(g.conversations.Say)},
+		{"POST", "/v1/conversations/{id}/messages/{item}/resume", owned, true, inJob(g.conversations.Resume)},
+		{"POST", "/v1/conversations/{id}/messages/{item}/cancel", owned, false, inJob(g.conversations.Cancel)},
+		{"GET", "/v1/conversations/{id}/messages/{item}/stream", owned, false, inJob(g.conversations.Follow)},
 	}
 	for i := range rows {
 		run := rows[i].run

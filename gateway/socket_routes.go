@@ -3,6 +3,7 @@ package gateway
 import (
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/shape"
 )
 
 // chatSocket answers GET /v1/chat/completions upgraded to a WebSocket: every
@@ -24,7 +25,7 @@ func (g *Gateway) chatSocket(c *call) error {
 		}
 		c.Bytes.Release() // what is left of the frame fits the context
 		defer stop()
-		return c.StreamAnswer(answer, newChatShape(c, model, &request.Generation), request.IncludeUsage)
+		return c.StreamAnswer(answer, shape.NewChat(c.Exchange, model, &request.Generation), request.IncludeUsage)
 	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })
 }
 
@@ -40,6 +41,6 @@ func (g *Gateway) responseSocket(c *call) error {
 			return parley.Invalid("background",
 				"A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
 		}
-		return g.respond(c, request, eventSocket{s})
+		return g.responses.Respond(c.Exchange, c.job, request, eventSocket{s})
 	}, func(detail openai.ErrorDetail) any { return openai.NewErrorEvent(detail, 0) })
 }

@@ -2,6 +2,7 @@ package conversations
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"parley"
@@ -10,6 +11,7 @@ import (
 	"parley/gateway/history"
 	"parley/gateway/models"
 	"parley/gateway/openai"
+	"parley/gateway/runs"
 )
 
 // An API answers the routes of conversations. Which caller may use them was decided
@@ -19,7 +21,15 @@ type API struct {
 	Store  *convo.Store
 	Models *models.Set
 	Tiers  models.TierContexts
-	Now    func() time.Time
+	// Runs are the answers that this process writes; nil without a store.
+	Runs *runs.Runs
+	// NoTitles leaves conversations without the title that the model writes for them
+	// after their first turn.
+	NoTitles bool
+	// KeepAlive is how long a stream stays silent before a comment is sent.
+	KeepAlive time.Duration
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // tier returns what the conversations of a caller may hold.

@@ -92,6 +92,26 @@ func (x *Exchange) Alone(ctx context.Context, rec *record.Request) *Exchange {
 	return own
 }
 
+// RunStream does the rest of an exchange: after its handler if it is a stream.
+func (x *Exchange) RunStream(stream bool, rest func() error) error {
+	if !stream || x.Hooks.Detach == nil {
+		return rest()
+	}
+	x.Hooks.Detach()
+	return x.Hooks.Rest(rest)
+}
+
+// End returns how the exchange ended, for its record.
+func (x *Exchange) End() record.End {
+	retries, err := strconv.Atoi(x.Request.Header.Get("X-Stainless-Retry-Count"))
+	return record.End{
+		Status:  x.Status,
+		Stream:  x.Stream != nil,
+		Remote:  x.Remote(),
+		Retried: err == nil && retries > 0,
+	}
+}
+
 // A Response remembers the status that was sent.
 type Response struct {
 	http.ResponseWriter

@@ -38,7 +38,7 @@ func (r *Runs) Checkpoint(owner convo.Owner, id convo.AnswerID, content func() (
 			if !changed {
 				continue
 			}
-			err := r.bounded(func(ctx context.Context) error { return r.Store.Checkpoint(ctx, owner, id, raw) })
+			err := r.bounded(func(ctx context.Context) error { return r.Writes.Checkpoint(ctx, owner, id, raw) })
 			switch {
 			case errors.Is(err, convo.ErrTaken), errors.Is(err, convo.ErrNotFound), errors.Is(err, convo.ErrFull):
 				lost(err)

@@ -84,7 +84,7 @@ func (l *EventLog) store(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, StoreWait)
 	defer cancel()
-	progress, err := l.runs.Store.AppendEvents(ctx, l.owner, l.id, batch)
+	progress, err := l.runs.Writes.AppendEvents(ctx, l.owner, l.id, batch)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,15 @@ import (
 	"parley"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/job"
 	"parley/gateway/ledger"
 )
 
 // A Config says what runs are kept in.
 type Config struct {
-	Store Store
+	Store *convo.Store
+	// Writes is what runs write to, default Store.
+	Writes Store
 	// Process names this process in the store.
 	Process string
 	// Ledger is purged together with the store, if it is not nil and LedgerFor is not 0.
@@ -64,7 +67,10 @@ type Runs struct {
 // Open takes up what earlier processes left.
 func Open(config Config) (*Runs, error) {
 	r := &Runs{Config: config}
-	r.lease.store, r.lease.process, r.lease.now = config.Store, config.Process, config.Now
+	if r.Writes == nil {
+		r.Writes = config.Store
+	}
+	r.lease.store, r.lease.process, r.lease.now = r.Writes, config.Process, config.Now
 	r.registry.runs = map[string]*run{}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	if err := r.bounded(r.recoverAbandoned); err != nil {
@@ -103,7 +109,7 @@ func (r *Runs) maintain() {
 // purge removes what is kept no longer.
 func (r *Runs) purge(ctx context.Context) error {
 	now := r.Now()
-	err := r.Store.Purge(ctx, now, r.Retention)
+	err := r.Writes.Purge(ctx, now, r.Retention)
 	if r.Ledger == nil || r.LedgerFor == 0 {
 		return err
 	}
@@ -119,7 +125,7 @@ func (r *Runs) bounded(f func(context.Context) error) error {
 
 // recoverAbandoned marks what dead processes left.
 func (r *Runs) recoverAbandoned(ctx context.Context) error {
-	left, err := r.Store.Recover(ctx, r.Now())
+	left, err := r.Writes.Recover(ctx, r.Now())
 	if n := len(left.Answers) + len(left.Responses); n > 0 {
 		r.Log.Warn("answers of a process that is gone were left incomplete", "answers", len(left.Answers),
 			"responses", len(left.Responses))
@@ -138,15 +144,27 @@ func (r *Runs) Go(f func()) error {
 	return nil
 }
 
-// Detached returns a context for work that continues when the client of ctx is gone,
-// until the server stops or the function is called that comes with it.
-func (r *Runs) Detached(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+// Detach returns an exchange and a job that continue when those of a client have ended,
+// under the same names and in the same slot, until the server stops or the function is
+// called that comes with them.
+func (r *Runs) Detach(
+	x *exchange.Exchange, j *job.Job,
+) (alone *exchange.Exchange, next *job.Job, end context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.Request.Context()))
 	stopped := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
-	return ctx, func(why error) {
+	next, ended := j.Continue(ctx, cancel)
+	return x.Alone(ctx, next.Record), next, func(why error) {
 		stopped()
-		cancel(why)
+		ended(why)
 	}
+}
+
+// Within returns what runs of a caller begin in: the store within its quota.
+func (r *Runs) Within(q convo.Quota) Store {
+	if q == (convo.Quota{}) {
+		return r.Writes
+	}
+	return r.Store.Within(q)
 }
 
 // Wait blocks until nothing runs without a client.
@@ -166,6 +184,9 @@ func (r *Runs) Close(ctx context.Context) {
 	r.stop(exchange.ErrStopping)
 	r.loop.Wait()
 }
+
+// CancelWait is how long a cancellation waits to see a run end.
+const CancelWait = 5 * time.Second
 
 // PollEvery is how often the store is asked for news of what another process
 // computes.

@@ -1,4 +1,4 @@
-package gateway
+package responses
 
 import (
 	"context"
@@ -12,16 +12,18 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/history"
+	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
 
 // A reply is one response while it is computed: pieces come from the answer,
-// become events in the log, and go to whoever watches and to the store.
+// become events in the log, and go to its followers and to the store.
 type reply struct {
-	call    *call
-	gateway *Gateway
+	api     *Handlers
+	x       *exchange.Exchange
+	job     *job.Job
 	owner   convo.Owner
 	id      string
 	model   *models.Model
@@ -30,7 +32,7 @@ type reply struct {
 	log     *openai.ResponseLog
 	answer  *answer.Answer
 	stop    func()
-	// ctx ends the computation, also if somebody asks for that elsewhere.
+	// ctx ends the computation, also if that is asked for elsewhere.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// record is nil if the response is not stored. found is a response that an
@@ -44,21 +46,24 @@ type reply struct {
 
 // newReply starts the computation in the name of computing, and stores the
 // response, if it is to be, in the name of asking.
-func (g *Gateway) newReply(asking, computing *call, request *openai.ResponseRequest) (*reply, error) {
+func (a *Handlers) newReply(
+	asking, computing *exchange.Exchange, j *job.Job, request *openai.ResponseRequest,
+) (*reply, error) {
 	r := &reply{
-		call:    computing,
-		gateway: g,
+		api:     a,
+		x:       computing,
+		job:     j,
 		owner:   history.OwnerOf(&asking.Identity),
 		request: request,
 		input:   request.Input,
 	}
 	var err error
-	if r.model, err = computing.job.Model(request.Model); err != nil {
+	if r.model, err = j.Model(request.Model); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancelCause(computing.Request.Context())
 	computing.Request = computing.Request.WithContext(r.ctx)
-	if r.answer, r.stop, err = computing.job.Converse(r.ctx, r.model, &request.ChatRequest); err != nil {
+	if r.answer, r.stop, err = j.Converse(r.ctx, r.model, &request.ChatRequest); err != nil {
 		r.cancel(err)
 		return nil, ofInput(err)
 	}
@@ -82,9 +87,9 @@ func ofInput(err error) error {
 
 // create gives the response its id, and stores it if the client did not
 // decline.
-func (r *reply) create(asking *call) error {
-	shape, now := r.request.Shape, r.gateway.config.Now()
-	k := r.gateway.runs
+func (r *reply) create(asking *exchange.Exchange) error {
+	shape, now := r.request.Shape, r.api.Now()
+	k := r.api.Runs
 	if k == nil || !shape.Store {
 		shape.Store = false
 		r.id = "resp_" + asking.Suffix
@@ -97,8 +102,8 @@ func (r *reply) create(asking *call) error {
 }
 
 // keep stores the response before it is answered.
-func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
-	k := r.gateway.runs
+func (r *reply) keep(asking *exchange.Exchange, shape openai.Response, now time.Time) error {
+	k := r.api.Runs
 	ctx := asking.Request.Context()
 	request, err := openai.Encode(shape)
 	if err != nil {
@@ -125,11 +130,11 @@ func (r *reply) keep(asking *call, shape openai.Response, now time.Time) error {
 	k.Claim(fresh.ID)
 	var stored convo.Response
 	err = runs.Persist(ctx, func(ctx context.Context) (err error) {
-		stored, err = asking.runStoreFor().CreateResponse(ctx, r.owner, fresh, now)
+		stored, err = r.api.Runs.Within(history.QuotaOf(&asking.Identity)).CreateResponse(ctx, r.owner, fresh, now)
 		return err
 	})
 	if runs.Unsure(err) {
-		store, owner := r.gateway.config.Store, r.owner
+		store, owner := r.api.Store, r.owner
 		k.Enqueue(fresh.ID, func(ctx context.Context) error { return store.DeleteResponse(ctx, owner, fresh.ID) })
 	}
 	if err != nil || stored.ID != fresh.ID {
@@ -169,18 +174,18 @@ func (r *reply) close() {
 	r.stop()
 	if r.kept && !r.ended {
 		if err := r.failed(errAbandoned); err != nil {
-			r.gateway.config.Log.Error("a response has no outcome", "id", r.id, "error", err)
+			r.api.Log.Error("a response has no outcome", "id", r.id, "error", err)
 		}
 	}
 	if r.kept {
-		r.gateway.runs.End(r.id)
-		r.gateway.runs.Leave()
+		r.api.Runs.End(r.id)
+		r.api.Runs.Leave()
 	}
 }
 
 // leave lets go of a response that is not computed, as it was found.
 func (r *reply) leave() {
-	r.call.job.Void()
+	r.job.Void()
 	r.stop()
 }
 
@@ -197,13 +202,13 @@ func (r *reply) whole() error {
 	if err := r.complete(exchange.Nowhere{}); err != nil {
 		return err
 	}
-	return r.call.Reply(http.StatusOK, r.log.Response)
+	return r.x.Reply(http.StatusOK, r.log.Response)
 }
 
 // stream sends the answer as events. An error that comes before the first of
 // them keeps its status.
 func (r *reply) stream(out exchange.EventSink) error {
-	err := r.answer.Each(r.ctx, r.call.KeepAlive(func() error { return r.ping(out) }),
+	err := r.answer.Each(r.ctx, r.x.KeepAlive(func() error { return r.ping(out) }),
 		func(pieces []answer.Piece) error {
 			for _, p := range pieces {
 				r.begin()
@@ -245,7 +250,7 @@ func (r *reply) add(p answer.Piece) {
 		r.log.Call(c.Index, c.ID, c.Name, c.Arguments)
 	}
 	if p.Finish != "" {
-		r.call.Record.SetFinish(p.Finish)
+		r.x.Record.SetFinish(p.Finish)
 	}
 }
 
@@ -275,8 +280,8 @@ var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", a
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
 func (r *reply) complete(out exchange.EventSink) error {
-	finish := r.call.Record.Finish()
-	now := r.gateway.config.Now()
+	finish := r.x.Record.Finish()
+	now := r.api.Now()
 	cut := cutBy[finish]
 	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
 	status := convo.Completed
@@ -307,19 +312,19 @@ func (r *reply) broken(err error, out exchange.EventSink) error {
 	if !begun || openai.CodeOf(err) == parley.Cancelled {
 		return err
 	}
-	r.call.Record.Fail(err)
+	r.x.Record.Fail(err)
 	_, events := r.log.Take()
 	return out.Send(events)
 }
 
-// failed stores that the response failed, or that nobody wanted it any more.
+// failed stores that the response failed, or that its client did not want it any more.
 func (r *reply) failed(err error) error {
 	status := convo.Failed
 	if openai.CodeOf(err) == parley.Cancelled {
 		status = convo.Cancelled
 		r.log.Cancel()
 	} else {
-		r.log.Fail(openai.ResponseErrorOf(err, r.call.Record.ID))
+		r.log.Fail(openai.ResponseErrorOf(err, r.x.Record.ID))
 	}
 	events := r.log.Peek()
 	why, ok := errors.AsType[*parley.Error](err)
@@ -331,8 +336,8 @@ func (r *reply) failed(err error) error {
 
 // tell sends an error that is not the response's own as the last event.
 func (r *reply) tell(err error, out exchange.EventSink) error {
-	r.call.Record.Fail(err)
-	detail := openai.Describe(err, r.call.Record.ID).Body.Error
+	r.x.Record.Fail(err)
+	detail := openai.Describe(err, r.x.Record.ID).Body.Error
 	event, failed := openai.Encode(openai.NewErrorEvent(detail, r.log.Next()))
 	if failed != nil {
 		return failed
@@ -350,12 +355,12 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 	if err != nil {
 		return err
 	}
-	k, owner, id, record := r.gateway.runs, r.owner, r.id, r.record
+	k, owner, id, record := r.api.Runs, r.owner, r.id, r.record
 	err = k.Settle(r.ctx, id, func(ctx context.Context) (err error) {
 		if outcome.Batch, err = record.Close(ctx); err != nil {
 			return err
 		}
-		_, err = k.Store.FinishResponse(ctx, owner, id, outcome, k.Now())
+		_, err = k.Writes.FinishResponse(ctx, owner, id, outcome, k.Now())
 		return err
 	})
 	r.ended = runs.Settled(err) || runs.Unsure(err)
@@ -363,8 +368,8 @@ func (r *reply) finish(status convo.Status, events []json.RawMessage, why *parle
 }
 
 func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.ResponseOutcome, err error) {
-	r.call.job.Settle()
-	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.call.Record.Cost()), Err: why}
+	r.job.Settle()
+	o = convo.ResponseOutcome{Status: status, Usage: r.answer.Usage, CostMicros: int64(r.x.Record.Cost()), Err: why}
 	if o.Body, err = openai.Encode(r.log.Response); err != nil {
 		return o, err
 	}

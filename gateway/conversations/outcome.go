@@ -1,76 +1,18 @@
-package gateway
+package conversations
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 
 	"parley"
-	"parley/gateway/answer"
 	"parley/gateway/convo"
-	"parley/gateway/history"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
 
-// A telling is what an answer has said so far. The goroutine that writes it, the
-// one that stores it and those that follow it share it.
-type telling struct {
-	mu sync.Mutex
-	// choices has one entry, because that is what answers are made of elsewhere:
-	// all that was said, what was kept from before included.
-	choices [1]answer.CollectedChoice
-	// unsaved is set while there is more than was stored.
-	unsaved bool
-	// progress is how far the prompt is.
-	progress *parley.Progress
-	// promptTokens and outputTokens count what the model was shown and has said.
-	promptTokens, outputTokens int
-	// over says that why is how it ended.
-	over bool
-	why  error
-}
-
-// said is what was said. Others may read it while it is written: it is for who
-// writes, or holds mu.
-func (w *telling) said() *answer.CollectedChoice { return &w.choices[0] }
-
-// add takes in pieces of an answer to a prompt of that many tokens.
-func (w *telling) add(pieces []answer.Piece, promptTokens int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range pieces {
-		w.said().Add(p)
-		w.unsaved = w.unsaved || p.Progress == nil
-		w.progress = cmp.Or(p.Progress, w.progress)
-		w.outputTokens = max(w.outputTokens, p.OutputTokens)
-	}
-	w.promptTokens = promptTokens
-}
-
-// end notes how the answer ended.
-func (w *telling) end(why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over, w.why = true, why
-}
-
-// standing returns how far the answer is.
-func (w *telling) standing() soFar {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := soFar{
-		said:         w.said().Piece(),
-		promptTokens: w.promptTokens,
-		progress:     w.progress,
-		over:         w.over,
-		why:          w.why,
-	}
-	now.said.OutputTokens = w.outputTokens
-	return now
-}
+// errTurnStopped ends an answer that a user does not want any more.
+var errTurnStopped = parley.Errorf(parley.Cancelled, "The answer was stopped.")
 
 // news returns the answer so far as it is stored, and whether there is more of
 // it than when it was last asked.
@@ -110,44 +52,27 @@ func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error)
 	return openai.Encode(parts)
 }
 
-// pieceOf returns what a stored answer says.
-func pieceOf(m *convo.Message) (p answer.Piece) {
-	for _, item := range history.ItemsOf(m) {
-		switch item.Type {
-		case openai.ItemMessage:
-			p.Text += item.Text()
-		case openai.ItemReasoning:
-			p.Reasoning += item.Text()
-		case openai.ItemFunctionCall:
-			p.Calls = append(p.Calls,
-				answer.CallPiece{Index: len(p.Calls), ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
-		}
-	}
-	p.Finish = m.Finish
-	return p
-}
-
 // finish stores how the answer ended.
 func (t *turn) finish(why error) error {
 	outcome, err := t.outcome(why)
 	if err != nil {
 		return err
 	}
-	return t.gateway.runs.Settle(t.call.Request.Context(), t.id.Message, t.ending(outcome))
+	return t.api.Runs.Settle(t.x.Request.Context(), t.id.Message, t.ending(outcome))
 }
 
 // ending stores that the answer ended like that.
 func (t *turn) ending(o convo.Outcome) runs.Write {
-	k, owner, id := t.gateway.runs, t.owner, t.id
+	k, owner, id := t.api.Runs, t.owner, t.id
 	return func(ctx context.Context) error {
-		_, err := k.Store.FinishTurn(ctx, owner, id, o, k.Now())
+		_, err := k.Writes.FinishTurn(ctx, owner, id, o, k.Now())
 		return err
 	}
 }
 
 func (t *turn) outcome(why error) (o convo.Outcome, err error) {
-	t.call.job.Settle()
-	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.call.Record.Cost())}
+	t.job.Settle()
+	o = convo.Outcome{Status: convo.Completed, Finish: t.told.said().Finish, CostMicros: int64(t.x.Record.Cost())}
 	switch {
 	case why != nil && openai.CodeOf(why) == parley.Cancelled:
 		o.Status = convo.Cancelled
@@ -166,7 +91,7 @@ func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 	return o, err
 }
 
-// shownReason is why an answer broke off, in words for whoever reads the
+// shownReason is why an answer broke off, in words for readers of the
 // conversation.
 func shownReason(why error) *parley.Error {
 	code := openai.CodeOf(why)
@@ -182,17 +107,17 @@ func shownReason(why error) *parley.Error {
 	return said
 }
 
-// timings tells where the time of the turn's answer went and who computed it.
+// timings says where the time of the turn's answer went and who computed it.
 func (t *turn) timings() *openai.Timings {
 	told := openai.TimingsOf(t.spent())
-	told.Route = t.call.Record.Routing()
+	told.Route = t.x.Record.Routing()
 	return told
 }
 
 // spent is what the turn's answer has cost, once it has ended: as the worker
 // said, or where it was stopped before the worker could, as seen from here.
 func (t *turn) spent() parley.Usage {
-	u, seen := t.answer.Usage, t.told.standing()
+	u, seen := t.answer.Usage, t.told.snapshot()
 	if u.PromptTokens > 0 || seen.promptTokens == 0 {
 		return u
 	}
@@ -200,7 +125,7 @@ func (t *turn) spent() parley.Usage {
 	if seen.progress != nil {
 		u.CachedTokens = seen.progress.CachedTokens
 	}
-	t.call.Record.Measured(&u)
+	t.x.Record.Measured(&u)
 	return u
 }
 

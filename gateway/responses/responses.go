@@ -1,4 +1,4 @@
-package gateway
+package responses
 
 import (
 	"context"
@@ -10,15 +10,17 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/history"
+	"parley/gateway/job"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 )
 
-// createResponse answers POST /v1/responses: like chat, but in items, with
+// Create answers POST /v1/responses: like chat, but in items, with
 // what was said before recalled, and what is said now remembered.
-func (g *Gateway) createResponse(c *call) error {
-	body, err := c.Body()
+func (a *Handlers) Create(x *exchange.Exchange, j *job.Job) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -26,36 +28,38 @@ func (g *Gateway) createResponse(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.runStream(request.Stream, func() error {
+	return x.RunStream(request.Stream, func() error {
 		var out exchange.EventSink
 		if request.Stream {
-			out = c.NamedStream()
+			out = x.NamedStream()
 		}
-		return g.respond(c, request, out)
+		return a.Respond(x, j, request, out)
 	})
 }
 
-// respond answers a request as events to out, or whole if out is nil.
-func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out exchange.EventSink) error {
-	if err := c.checkStoring(request); err != nil {
+// Respond answers a request as events to out, or whole if out is nil.
+func (a *Handlers) Respond(
+	x *exchange.Exchange, j *job.Job, request *openai.ResponseRequest, out exchange.EventSink,
+) error {
+	if err := checkStoring(&x.Identity, request); err != nil {
 		return err
 	}
-	if request.Background && g.runs == nil {
-		return parley.Invalid("background", "This server stores no responses, so none can go on in the background.")
+	if request.Background && a.Runs == nil {
+		return parley.Invalid("background", "This server stores no responses, so none can continue in the background.")
 	}
-	if err := g.prepare(c, request); err != nil {
+	if err := a.prepare(x, j, request); err != nil {
 		return err
 	}
 	if request.Background {
-		return g.respondLater(c, request, out)
+		return a.respondLater(x, j, request, out)
 	}
-	r, err := g.newReply(c, c, request)
+	r, err := a.newReply(x, x, j, request)
 	if err != nil {
 		return err
 	}
 	if r.found != nil {
 		r.leave()
-		return c.showFound(r.found.ID, out)
+		return a.showFound(x, r.found.ID, out)
 	}
 	defer r.close()
 	if out == nil {
@@ -66,9 +70,9 @@ func (g *Gateway) respond(c *call, request *openai.ResponseRequest, out exchange
 
 // checkStoring lets callers without a credential have answers that are not stored, and
 // nothing that is.
-func (c *call) checkStoring(request *openai.ResponseRequest) error {
+func checkStoring(who *tenant.Identity, request *openai.ResponseRequest) error {
 	switch {
-	case !c.Identity.Anonymous:
+	case !who.Anonymous:
 		return nil
 	case request.StoreGiven && request.Shape.Store, request.Background:
 		return openai.MissingToken()
@@ -79,15 +83,15 @@ func (c *call) checkStoring(request *openai.ResponseRequest) error {
 
 // prepare makes the request's messages: what was said before, and its input,
 // as much of it as fits.
-func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
-	model, err := c.job.Model(request.Model)
+func (a *Handlers) prepare(x *exchange.Exchange, j *job.Job, request *openai.ResponseRequest) error {
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
 	request.Shape.Model = model.ID
-	begun := g.config.Now()
-	past, err := history.Recall(c.Request.Context(), g.config.Store, &c.Identity, request)
-	c.Record.Took(ledger.History, begun)
+	begun := a.Now()
+	past, err := history.Recall(x.Request.Context(), a.Store, &x.Identity, request)
+	x.Record.Took(ledger.History, begun)
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 	if !request.Drop {
 		return nil
 	}
-	fit, err := model.Fit(c.job.Tier(), convo.Drop, &request.ChatRequest, 0)
+	fit, err := model.Fit(j.Tier(), convo.Drop, &request.ChatRequest, 0)
 	if err != nil {
 		return err
 	}
@@ -109,76 +113,81 @@ func (g *Gateway) prepare(c *call, request *openai.ResponseRequest) error {
 
 // respondLater answers in the background: the client sees the response as it
 // stands, or follows it.
-func (g *Gateway) respondLater(c *call, request *openai.ResponseRequest, out exchange.EventSink) error {
-	alone, cancel := g.detach(c)
-	r, err := g.newReply(c, alone, request)
+func (a *Handlers) respondLater(
+	x *exchange.Exchange, j *job.Job, request *openai.ResponseRequest, out exchange.EventSink,
+) error {
+	alone, next, end := a.Runs.Detach(x, j)
+	r, err := a.newReply(x, alone, next, request)
 	if err != nil {
-		cancel(err)
+		end(err)
 		return err
 	}
 	if r.found != nil {
 		r.leave()
-		cancel(nil)
-		return c.showFound(r.found.ID, out)
+		end(nil)
+		return a.showFound(x, r.found.ID, out)
 	}
 	shown, id := r.log.Response, r.id
 	shown.Status = string(convo.Queued)
-	err = g.runs.Go(func() { // r is not ours from here on
-		defer cancel(nil)
+	err = a.Runs.Go(func() { // r is not ours from here on
+		defer end(nil)
 		defer r.close()
-		g.compute(alone, r)
+		r.compute()
 	})
 	if err != nil {
 		r.close()
-		cancel(err)
+		end(err)
 		return err
 	}
 	if out != nil {
-		return g.follow(c, history.OwnerOf(&c.Identity), id, -1, out)
+		return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out)
 	}
-	return c.Reply(http.StatusOK, shown)
+	return x.Reply(http.StatusOK, shown)
 }
 
 // compute answers in the background, as a request of its own in metrics and
 // log.
-func (g *Gateway) compute(alone *call, r *reply) {
-	alone.Record.Infer()
-	defer g.finish(alone)
+func (r *reply) compute() {
+	r.x.Record.Infer()
+	defer func() {
+		r.x.Bytes.Release()
+		r.job.Finish(r.x.Request.Context(), r.x.End())
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			err := parley.PanicError(p)
-			alone.Record.Fail(err)
-			_ = r.failed(err) // the panic is what the log tells
+			r.x.Record.Fail(err)
+			_ = r.failed(err) // the panic is what the log shows
 		}
 	}()
 	if err := r.stream(exchange.Nowhere{}); err != nil {
-		alone.Record.Fail(err)
+		r.x.Record.Fail(err)
 	}
 }
 
 // showFound answers with a response that an earlier call with the same key
 // made.
-func (c *call) showFound(id string, out exchange.EventSink) error {
+func (a *Handlers) showFound(x *exchange.Exchange, id string, out exchange.EventSink) error {
 	if out != nil {
-		return c.gateway.follow(c, history.OwnerOf(&c.Identity), id, -1, out)
+		return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out)
 	}
 	for {
-		r, err := c.gateway.storedResponse(c, id)
+		r, err := a.storedResponse(x, id)
 		if err != nil {
 			return err
 		}
 		if r.Background || r.Status.Ended() {
-			return c.replyStored(&r)
+			return a.replyStored(x, &r)
 		}
-		if err := c.gateway.runs.AwaitNews(c.Request.Context(), id); err != nil {
+		if err := a.Runs.AwaitNews(x.Request.Context(), id); err != nil {
 			return err
 		}
 	}
 }
 
-// countInputTokens answers POST /v1/responses/input_tokens.
-func (g *Gateway) countInputTokens(c *call) error {
-	body, err := c.Body()
+// CountInputTokens answers POST /v1/responses/input_tokens.
+func (a *Handlers) CountInputTokens(x *exchange.Exchange, j *job.Job) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -186,10 +195,10 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := g.prepare(c, request); err != nil {
+	if err := a.prepare(x, j, request); err != nil {
 		return err
 	}
-	model, err := c.job.Model(request.Model)
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -197,11 +206,11 @@ func (g *Gateway) countInputTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
+	return x.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
 }
 
 // shapeOf returns what the client sees of a stored response.
-func (g *Gateway) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Response) (json.RawMessage, error) {
+func (a *Handlers) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Response) (json.RawMessage, error) {
 	if len(r.Body) > 0 {
 		return r.Body, nil
 	}
@@ -211,7 +220,7 @@ func (g *Gateway) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Respo
 	}
 	shown.ID, shown.CreatedAt, shown.Status = r.ID, r.Created.Unix(), string(r.Status)
 	if r.Status.Ended() { // its process died
-		if err := g.replay(ctx, owner, r.ID, &shown); err != nil {
+		if err := a.replay(ctx, owner, r.ID, &shown); err != nil {
 			return nil, err
 		}
 		shown.Status, shown.Error = string(convo.Failed), openai.ResponseErrorOf(lostError(r), r.ID)
@@ -228,9 +237,9 @@ func lostError(r *convo.Response) error {
 }
 
 // replay rebuilds the output of a response from what is left of its events.
-func (g *Gateway) replay(ctx context.Context, owner convo.Owner, id string, shown *openai.Response) error {
+func (a *Handlers) replay(ctx context.Context, owner convo.Owner, id string, shown *openai.Response) error {
 	for after := int64(-1); ; {
-		page, err := g.config.Store.Events(ctx, owner, id, after, convo.EventBatchMax)
+		page, err := a.Store.Events(ctx, owner, id, after, convo.EventBatchMax)
 		if err != nil {
 			return err
 		}

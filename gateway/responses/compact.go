@@ -1,17 +1,19 @@
-package gateway
+package responses
 
 import (
 	"net/http"
 
+	"parley/gateway/exchange"
 	"parley/gateway/history"
+	"parley/gateway/job"
 	"parley/gateway/openai"
 )
 
-// compact answers POST /v1/responses/compact: what was said becomes one item that
-// a later request can send in its place. What the user said last and nobody has
-// answered is kept word for word behind it. Nothing is stored.
-func (g *Gateway) compact(c *call) error {
-	body, err := c.Body()
+// Compact answers POST /v1/responses/compact: what was said becomes one item that
+// a later request can send in its place. What the user said last, and no model
+// has answered, is kept word for word behind it. Nothing is stored.
+func (a *Handlers) Compact(x *exchange.Exchange, j *job.Job) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -19,12 +21,12 @@ func (g *Gateway) compact(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, err := c.job.Model(request.Model)
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	c.Record.SetModel(model.ID)
-	past, err := history.Recall(c.Request.Context(), g.config.Store, &c.Identity, request)
+	x.Record.SetModel(model.ID)
+	past, err := history.Recall(x.Request.Context(), a.Store, &x.Identity, request)
 	if err != nil {
 		return err
 	}
@@ -33,16 +35,16 @@ func (g *Gateway) compact(c *call) error {
 	if len(messages) == 0 {
 		return openai.NothingToCompact()
 	}
-	text, used, err := c.job.Summarise(c.Request.Context(), model, "", messages)
+	text, used, err := j.Summarise(x.Request.Context(), model, "", messages)
 	if err != nil {
 		return ofInput(err)
 	}
-	output := []openai.Item{{Type: openai.ItemCompaction, ID: "cmp_" + c.Suffix, Summary: text}}
-	return c.Reply(http.StatusOK, openai.Compaction{
-		ID:        "resp_" + c.Suffix,
+	output := []openai.Item{{Type: openai.ItemCompaction, ID: "cmp_" + x.Suffix, Summary: text}}
+	return x.Reply(http.StatusOK, openai.Compaction{
+		ID:        "resp_" + x.Suffix,
 		Object:    "response.compaction",
 		Output:    append(output, open...),
-		CreatedAt: c.Record.Started.Unix(),
+		CreatedAt: x.Record.Started.Unix(),
 		Usage:     openai.ResponseUsageOf(used),
 	})
 }

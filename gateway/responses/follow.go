@@ -1,4 +1,4 @@
-package gateway
+package responses
 
 import (
 	"context"
@@ -14,13 +14,15 @@ import (
 
 // follow sends the stored events of a response after the one of that number,
 // and those to come until it has ended.
-func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out exchange.EventSink) error {
-	ctx := c.Request.Context()
-	silent := g.config.Now()
+func (a *Handlers) follow(
+	x *exchange.Exchange, owner convo.Owner, id string, after int64, out exchange.EventSink,
+) error {
+	ctx := x.Request.Context()
+	silent := a.Now()
 	last := ""
 	for {
-		news := g.runs.Changed(id)
-		page, err := g.config.Store.Events(ctx, owner, id, after, followPage)
+		news := a.Runs.Changed(id)
+		page, err := a.Store.Events(ctx, owner, id, after, followPage)
 		if errors.Is(err, convo.ErrNotFound) {
 			return openai.ThingNotFound("Response", id)
 		}
@@ -31,15 +33,15 @@ func (g *Gateway) follow(c *call, owner convo.Owner, id string, after int64, out
 			if err := out.Send(page.Events); err != nil {
 				return err
 			}
-			after, last, silent = after+int64(n), openai.EventType(page.Events[n-1]), g.config.Now()
+			after, last, silent = after+int64(n), openai.EventType(page.Events[n-1]), a.Now()
 		}
 		switch {
 		case page.More:
 			continue
 		case page.Status.Ended():
-			return g.endFollowing(c, owner, id, last, after, out)
+			return a.endFollowing(x, owner, id, last, after, out)
 		}
-		if err := g.waitToFollow(ctx, news, &silent, out); err != nil {
+		if err := a.waitToFollow(ctx, news, &silent, out); err != nil {
 			return err
 		}
 	}
@@ -50,7 +52,7 @@ const followPage = 200
 
 // waitToFollow waits for news, and pings a client that has heard none for
 // long.
-func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent *time.Time,
+func (a *Handlers) waitToFollow(ctx context.Context, news <-chan struct{}, silent *time.Time,
 	out exchange.EventSink) error {
 	timer := time.NewTimer(runs.PollEvery)
 	defer timer.Stop()
@@ -60,27 +62,29 @@ func (g *Gateway) waitToFollow(ctx context.Context, news <-chan struct{}, silent
 	case <-news:
 	case <-timer.C:
 	}
-	if g.config.Now().Sub(*silent) < g.config.KeepAlive {
+	if a.Now().Sub(*silent) < a.KeepAlive {
 		return nil
 	}
-	*silent = g.config.Now()
+	*silent = a.Now()
 	return out.Ping()
 }
 
-// endFollowing tells how a response ended whose log does not: it was
+// endFollowing sends how a response ended whose log does not say it: it was
 // cancelled, or its process died.
-func (g *Gateway) endFollowing(c *call, owner convo.Owner, id, last string, after int64, out exchange.EventSink) error {
+func (a *Handlers) endFollowing(
+	x *exchange.Exchange, owner convo.Owner, id, last string, after int64, out exchange.EventSink,
+) error {
 	if openai.Terminal(last) {
 		return nil
 	}
-	r, err := g.config.Store.Response(c.Request.Context(), owner, id)
+	r, err := a.Store.Response(x.Request.Context(), owner, id)
 	if err != nil {
 		return err
 	}
 	if after >= r.Events && r.Status != convo.Cancelled && len(r.Body) > 0 {
 		return out.Ping() // the client had seen the end before
 	}
-	shape, err := g.shapeOf(c.Request.Context(), owner, &r)
+	shape, err := a.shapeOf(x.Request.Context(), owner, &r)
 	if err != nil {
 		return err
 	}

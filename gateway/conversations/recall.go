@@ -1,4 +1,4 @@
-package gateway
+package conversations
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 // recall makes the messages of the request from the path to the question, as
 // much of it as the conversation's policy shows the model.
 func (t *turn) recall(ctx context.Context) error {
-	defer t.call.Record.Took(ledger.History, t.gateway.config.Now())
-	path, err := history.Path(ctx, t.gateway.config.Store, t.owner, t.conversation.ID, t.parent)
+	defer t.x.Record.Took(ledger.History, t.api.Now())
+	path, err := history.Path(ctx, t.api.Store, t.owner, t.conversation.ID, t.parent)
 	if err != nil {
 		return err
 	}
 	place := t.showPath(path)
 	t.continueSaid()
-	job := t.call.job
+	job := t.job
 	fit, err := t.model.Fit(job.Tier(), t.conversation.Policy, &t.request.ChatRequest, job.SummaryTokens(t.model))
 	if err != nil || len(fit.Out) == 0 {
 		return err
@@ -65,8 +65,7 @@ func (t *turn) showPath(path []convo.Message) (place []int) {
 	return place
 }
 
-// continueSaid has the model go on with what was kept of an answer that broke
-// off.
+// continueSaid has the model continue what was kept of an answer that broke off.
 func (t *turn) continueSaid() {
 	text := t.told.said().Text.String()
 	if text == "" {

@@ -1,4 +1,4 @@
-package gateway
+package conversations
 
 import (
 	"context"
@@ -7,46 +7,18 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
-	"parley/gateway/conversations"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
 	"parley/gateway/history"
-	"parley/gateway/models"
+	"parley/gateway/job"
 	"parley/gateway/openai"
 	"parley/gateway/runs"
 )
 
-// A turn is a question in a conversation while it is answered. The question is
-// stored before it is answered, the answer while it grows and when it is
-// complete; only then does the client hear the end.
-type turn struct {
-	call         *call
-	gateway      *Gateway
-	owner        convo.Owner
-	conversation convo.Conversation
-	model        *models.Model
-	request      *openai.TurnRequest
-
-	// id names the answer. parent is the message that it answers, and asked what
-	// that says.
-	id            convo.AnswerID
-	parent, asked string
-	// first is set if nothing was answered before.
-	first bool
-	// note tells what the model was not shown, nil if it was shown everything.
-	note *openai.ContextNote
-
-	// answer is what the model gives, once it was asked; told is what it said.
-	answer *answer.Answer
-	told   telling
-	// cancel ends the answer while it is written here.
-	cancel context.CancelCauseFunc
-}
-
-// say answers POST /v1/conversations/{id}/messages: it adds a question and has
+// Say answers POST /v1/conversations/{id}/messages: it adds a question and has
 // the model answer, like chat.
-func (g *Gateway) say(c *call) error {
-	body, err := c.Body()
+func (a *API) Say(x *exchange.Exchange, j *job.Job) error {
+	body, err := x.Body()
 	if err != nil {
 		return err
 	}
@@ -54,19 +26,19 @@ func (g *Gateway) say(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.runStream(request.Stream, func() error { return g.answerTurn(c, request) })
+	return x.RunStream(request.Stream, func() error { return a.answerTurn(x, j, request) })
 }
 
 // answerTurn stores a question and answers it.
-func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
-	t, err := g.newTurn(c, request)
+func (a *API) answerTurn(x *exchange.Exchange, j *job.Job, request *openai.TurnRequest) error {
+	t, err := a.newTurn(x, j, request)
 	if err != nil {
 		return err
 	}
-	if err := g.runs.Enter(c.Request.Context()); err != nil {
+	if err := a.Runs.Enter(x.Request.Context()); err != nil {
 		return err
 	}
-	defer g.runs.Leave()
+	defer a.Runs.Leave()
 	begun, err := t.begin()
 	if err != nil {
 		return err
@@ -78,30 +50,30 @@ func (g *Gateway) answerTurn(c *call, request *openai.TurnRequest) error {
 // the same key, that one, as far as it is.
 func (t *turn) takeUp(begun *convo.Turn) error {
 	t.id, t.parent, t.asked = begun.ID(), begun.Answer.Parent, begun.Question.Text
-	live := t.gateway.liveTurn(t.id.Message)
+	live := t.api.liveTurn(t.id.Message)
 	switch {
 	case begun.Begun:
 		return t.respond()
 	case begun.Answer.Status == convo.Completed:
 		return t.show(&begun.Answer)
 	case live != nil && t.request.Background:
-		return t.gateway.watch(t.call, live, t.request)
+		return t.api.watch(t.x, live, t.request)
 	}
 	err := t.goOn()
 	if !errors.Is(err, convo.ErrComplete) {
 		return err
 	}
-	m, err := t.gateway.config.Store.Message(t.call.Request.Context(), t.owner, t.id.Conversation, t.id.Message)
+	m, err := t.api.Store.Message(t.x.Request.Context(), t.owner, t.id.Conversation, t.id.Message)
 	if err != nil {
 		return err
 	}
 	return t.show(&m)
 }
 
-// resume answers POST /v1/conversations/{id}/messages/{item}/resume: it goes on
-// with an answer that broke off.
-func (g *Gateway) resume(c *call) error {
-	body, err := c.OptionalBody()
+// Resume answers POST /v1/conversations/{id}/messages/{item}/resume: it continues
+// an answer that broke off.
+func (a *API) Resume(x *exchange.Exchange, j *job.Job) error {
+	body, err := x.OptionalBody()
 	if err != nil {
 		return err
 	}
@@ -109,36 +81,21 @@ func (g *Gateway) resume(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.runStream(request.Stream, func() error { return g.resumeTurn(c, request) })
+	return x.RunStream(request.Stream, func() error { return a.resumeTurn(x, j, request) })
 }
 
 // resumeTurn continues the answer that the path of a call names.
-func (g *Gateway) resumeTurn(c *call, request *openai.TurnRequest) error {
-	t, err := g.newTurn(c, request)
+func (a *API) resumeTurn(x *exchange.Exchange, j *job.Job, request *openai.TurnRequest) error {
+	t, err := a.newTurn(x, j, request)
 	if err != nil {
 		return err
 	}
-	if err := g.runs.Enter(c.Request.Context()); err != nil {
+	if err := a.Runs.Enter(x.Request.Context()); err != nil {
 		return err
 	}
-	defer g.runs.Leave()
-	t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: c.Values["item"]}
+	defer a.Runs.Leave()
+	t.id = convo.AnswerID{Conversation: t.conversation.ID, Message: x.Values["item"]}
 	return t.goOn()
-}
-
-// newTurn finds the conversation that a call names, and the model that answers.
-func (g *Gateway) newTurn(c *call, request *openai.TurnRequest) (*turn, error) {
-	t := &turn{call: c, gateway: g, owner: history.OwnerOf(&c.Identity), request: request}
-	var err error
-	if t.conversation, err = g.config.Store.Conversation(c.Request.Context(), t.owner, c.Values["id"]); err != nil {
-		return nil, conversations.NotFound(c.Exchange, err)
-	}
-	request.Session = openai.ConversationSession(t.conversation.ID)
-	if request.Model == "" {
-		request.Model = t.conversation.Model
-	}
-	t.model, err = c.job.Model(request.Model)
-	return t, err
 }
 
 // begin stores the question and that it is being answered.
@@ -147,10 +104,11 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	if err != nil {
 		return begun, err
 	}
-	k := t.gateway.runs
+	k := t.api.Runs
 	k.Claim(wanted.Answer)
-	err = runs.Persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
-		begun, err = t.call.runStoreFor().BeginTurn(ctx, t.owner, t.conversation.ID, wanted, t.gateway.config.Now())
+	err = runs.Persist(t.x.Request.Context(), func(ctx context.Context) (err error) {
+		begun, err = k.Within(history.QuotaOf(&t.x.Identity)).BeginTurn(ctx, t.owner, t.conversation.ID, wanted,
+			t.api.Now())
 		return err
 	})
 	if err != nil || !begun.Begun {
@@ -158,7 +116,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 		t.giveUp(err)
 	}
 	if err != nil {
-		return begun, conversations.NotFound(t.call.Exchange, err)
+		return begun, NotFound(t.x, err)
 	}
 	return begun, nil
 }
@@ -166,7 +124,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 // giveUp ends the claim on an answer that was not begun or taken up, because of
 // err. If the store did not say so, it is told when it can be reached.
 func (t *turn) giveUp(err error) {
-	k, store, owner, id := t.gateway.runs, t.gateway.config.Store, t.owner, t.id
+	k, store, owner, id := t.api.Runs, t.api.Store, t.owner, t.id
 	if runs.Unsure(err) {
 		k.Enqueue(id.Message, func(ctx context.Context) error {
 			m, missing := store.Message(ctx, owner, id.Conversation, id.Message)
@@ -174,7 +132,7 @@ func (t *turn) giveUp(err error) {
 				return missing
 			}
 			o := convo.Outcome{Status: convo.Failed, Err: shownReason(err), Usage: m.Usage, CostMicros: m.CostMicros}
-			_, err := k.Store.FinishTurn(ctx, owner, id, o, k.Now())
+			_, err := k.Writes.FinishTurn(ctx, owner, id, o, k.Now())
 			return err
 		})
 	}
@@ -184,14 +142,14 @@ func (t *turn) giveUp(err error) {
 // wanted says what turn is to be stored.
 func (t *turn) wanted() (convo.NewTurn, error) {
 	n := convo.NewTurn{
-		Key:     t.call.Request.Header.Get("Idempotency-Key"),
+		Key:     t.x.Request.Header.Get("Idempotency-Key"),
 		Parent:  t.request.Parent,
 		Model:   t.model.ID,
-		Process: t.gateway.runs.Process,
+		Process: t.api.Runs.Process,
 		Answer:  convo.NewMessageID(),
 	}
 	if sibling := t.request.Edit + t.request.Again; sibling != "" { // one of the two at most
-		m, err := t.gateway.config.Store.Message(t.call.Request.Context(), t.owner, t.conversation.ID, sibling)
+		m, err := t.api.Store.Message(t.x.Request.Context(), t.owner, t.conversation.ID, sibling)
 		if errors.Is(err, convo.ErrNotFound) {
 			return n, openai.ThingNotFound("Item", sibling)
 		}
@@ -224,20 +182,20 @@ func questionOf(items []openai.Item) (convo.NewMessage, error) {
 // goOn takes up an answer that was begun before. Text is kept and continued;
 // thoughts and half calls are thought again.
 func (t *turn) goOn() error {
-	k := t.gateway.runs
+	k := t.api.Runs
 	if !k.Claim(t.id.Message) {
 		return convo.ErrRunning
 	}
 	t.id.Process = k.Process
 	var m convo.Message
-	err := runs.Persist(t.call.Request.Context(), func(ctx context.Context) (err error) {
-		m, err = k.Store.ResumeTurn(ctx, t.owner, t.id, t.gateway.config.Now())
+	err := runs.Persist(t.x.Request.Context(), func(ctx context.Context) (err error) {
+		m, err = k.Writes.ResumeTurn(ctx, t.owner, t.id, t.api.Now())
 		return err
 	})
 	if err != nil {
 		t.giveUp(err)
-		t.call.Values["item"] = t.id.Message
-		return conversations.ItemNotFound(t.call.Exchange, err)
+		t.x.Values["item"] = t.id.Message
+		return ItemNotFound(t.x, err)
 	}
 	t.parent = m.Parent
 	if kept := pieceOf(&m); len(kept.Calls) == 0 {
@@ -249,24 +207,24 @@ func (t *turn) goOn() error {
 // reply answers a turn that is stored as in progress, and stores how that
 // ended, whatever happens.
 func (t *turn) reply() error {
-	ctx := t.call.Request.Context()
+	ctx := t.x.Request.Context()
 	err := t.recall(ctx)
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
-	answer, stop, err := t.call.job.Converse(ctx, t.model, &t.request.ChatRequest)
+	answer, stop, err := t.job.Converse(ctx, t.model, &t.request.ChatRequest)
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
 	defer stop()
-	t.call.Bytes.Release() // what is left of the body fits the context
+	t.x.Bytes.Release() // what is left of the body fits the context
 	t.answer = answer
-	t.add(nil) // those who follow learn that it was taken
-	keeping := t.gateway.runs.Checkpoint(t.owner, t.id, t.news, t.cancel)
+	t.add(nil) // followers learn that it was taken
+	keeping := t.api.Runs.Checkpoint(t.owner, t.id, t.news, t.cancel)
 	defer func() {
 		if p := recover(); p != nil {
 			keeping.Stop()
-			_ = t.finish(parley.PanicError(p)) // the panic is what the log tells
+			_ = t.finish(parley.PanicError(p)) // the panic is what the log shows
 			panic(p)
 		}
 	}()
@@ -276,10 +234,10 @@ func (t *turn) reply() error {
 // deliver sends the answer as it comes, or whole. Its end is sent when it is
 // stored.
 func (t *turn) deliver(ctx context.Context, keeping *runs.Checkpointer) error {
-	form := t.shapeFor(t.call, t.request)
+	form := t.shapeFor(t.x, t.request)
 	var out *exchange.EventStream
 	if t.request.Stream && !t.request.Background {
-		out = exchange.NewEventStream(t.call.Exchange, 1)
+		out = exchange.NewEventStream(t.x, 1)
 	}
 	err := t.follow(ctx, out, form)
 	keeping.Stop()
@@ -292,11 +250,11 @@ func (t *turn) deliver(ctx context.Context, keeping *runs.Checkpointer) error {
 	t.titleLater()
 	switch {
 	case t.request.Background:
-		return nil // those who follow are told
+		return nil // followers are told
 	case out != nil:
 		return out.End(t.answer.Usage, form, t.request.IncludeUsage)
 	}
-	return t.call.Reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.Usage))
+	return t.x.Reply(http.StatusOK, form.whole(t.told.choices[:], t.answer.Usage))
 }
 
 // follow waits for the answer, piece by piece, and streams it if out is there.
@@ -305,7 +263,7 @@ func (t *turn) follow(ctx context.Context, out *exchange.EventStream, form excha
 	if out != nil {
 		ping = out.Ping
 	}
-	return t.answer.Each(ctx, t.call.KeepAlive(ping), func(pieces []answer.Piece) error {
+	return t.answer.Each(ctx, t.x.KeepAlive(ping), func(pieces []answer.Piece) error {
 		t.add(pieces)
 		if out == nil {
 			return nil
@@ -314,23 +272,93 @@ func (t *turn) follow(ctx context.Context, out *exchange.EventStream, form excha
 	})
 }
 
-// add takes in what the model said, and tells those who follow.
+// add takes in what the model said, and wakes its followers.
 func (t *turn) add(pieces []answer.Piece) {
-	t.told.add(pieces, t.call.Record.PromptTokens())
-	t.gateway.runs.Notify(t.id.Message)
+	t.told.add(pieces, t.x.Record.PromptTokens())
+	t.api.Runs.Notify(t.id.Message)
 }
 
 // show answers with a turn that an earlier call with the same key completed.
 func (t *turn) show(m *convo.Message) error {
-	form := t.shapeFor(t.call, t.request)
+	form := t.shapeFor(t.x, t.request)
 	p := pieceOf(m)
 	if !t.request.Stream {
 		t.told.said().Add(p)
-		return t.call.Reply(http.StatusOK, form.whole(t.told.choices[:], m.Usage))
+		return t.x.Reply(http.StatusOK, form.whole(t.told.choices[:], m.Usage))
 	}
-	out := exchange.NewEventStream(t.call.Exchange, 1)
+	out := exchange.NewEventStream(t.x, 1)
 	if err := out.SendPieces([]answer.Piece{p}, form); err != nil {
 		return err
 	}
 	return out.End(m.Usage, form, t.request.IncludeUsage)
+}
+
+// start notes that the answer, which was claimed, is being written, so that it
+// can be followed and stopped.
+func (t *turn) start() {
+	var ctx context.Context
+	ctx, t.cancel = context.WithCancelCause(t.x.Request.Context())
+	t.x.Request = t.x.Request.WithContext(ctx)
+	t.job.Revocable(ctx, t.cancel)
+	t.api.Runs.Begin(t.id.Message, t.cancel, t)
+}
+
+// run answers a turn that was started, and lets its followers know how that
+// ended. It is stored by then.
+func (t *turn) run() error {
+	why := guarded(t.reply)
+	t.cancel(nil)
+	t.told.end(why)
+	t.api.Runs.End(t.id.Message)
+	return why
+}
+
+// guarded runs f. A panic in it becomes an error like any other.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = parley.PanicError(p)
+		}
+	}()
+	return f()
+}
+
+// respond answers the turn: as it was asked for, or in the background, where
+// its client is the first to follow it.
+func (t *turn) respond() error {
+	if !t.request.Background {
+		t.start()
+		return t.run()
+	}
+	asking, a := t.x, t.api
+	alone, next, end := a.Runs.Detach(asking, t.job)
+	t.x, t.job = alone, next
+	if err := a.Runs.Enter(alone.Request.Context()); err != nil {
+		defer a.Runs.End(t.id.Message)
+		end(err)
+		return errors.Join(err, t.finish(err))
+	}
+	t.start()
+	err := a.Runs.Go(func() {
+		defer end(nil)
+		defer a.Runs.Leave()
+		t.compute()
+	})
+	if err != nil {
+		defer a.Runs.Leave()
+		defer a.Runs.End(t.id.Message)
+		end(err)
+		return errors.Join(err, t.finish(err))
+	}
+	return a.watch(asking, t, t.request)
+}
+
+// compute answers a turn in the background, as a request of its own in metrics and log.
+func (t *turn) compute() {
+	t.x.Record.Infer()
+	defer func() {
+		t.x.Bytes.Release()
+		t.job.Finish(t.x.Request.Context(), t.x.End())
+	}()
+	t.x.Record.Fail(t.run())
 }

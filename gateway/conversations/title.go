@@ -1,4 +1,4 @@
-package gateway
+package conversations
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/gateway/convo"
+	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/runs"
 )
@@ -22,32 +23,34 @@ const (
 // titleLater has the model write a title for a conversation after its first
 // turn, when the client has its answer.
 func (t *turn) titleLater() {
-	g := t.gateway
-	if g.config.NoTitles || t.conversation.Title != "" || !t.first {
+	a := t.api
+	if a.NoTitles || t.conversation.Title != "" || !t.first {
 		return
 	}
-	alone, cancel := g.detach(t.call)
+	alone, next, end := a.Runs.Detach(t.x, t.job)
+	ctx := alone.Request.Context()
 	text := "User: " + excerpt(t.asked) + "\n\nAssistant: " + excerpt(t.told.said().Text.String())
 	owner, id, m, asked := t.owner, t.conversation.ID, t.model, t.asked
-	err := g.runs.Go(func() {
-		defer cancel(nil)
-		if err := g.title(alone, m, owner, id, asked, text); err != nil && alone.Request.Context().Err() == nil {
-			g.config.Log.Warn("no title was written", "conversation", id, "error", err)
+	err := a.Runs.Go(func() {
+		defer end(nil)
+		if err := a.title(ctx, next, m, owner, id, asked, text); err != nil && ctx.Err() == nil {
+			a.Log.Warn("no title was written", "conversation", id, "error", err)
 		}
 	})
 	if err != nil {
-		cancel(err)
+		end(err)
 	}
 }
 
 // title names a conversation that began with what was asked, and of which text
 // is an excerpt.
-func (g *Gateway) title(alone *call, m *models.Model, owner convo.Owner, id, asked, text string) error {
-	ctx := alone.Request.Context()
+func (a *API) title(
+	ctx context.Context, j *job.Job, m *models.Model, owner convo.Owner, id, asked, text string,
+) error {
 	var said string
 	var err error
 	if !m.Demo { // which would make one up
-		said, _, err = alone.job.Beside("title").Ask(ctx, m, titleTask, text, titleTokens)
+		said, _, err = j.Beside("title").Ask(ctx, m, titleTask, text, titleTokens)
 	}
 	// without room for one, the question names it
 	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded {
@@ -62,11 +65,11 @@ func (g *Gateway) title(alone *call, m *models.Model, owner convo.Owner, id, ask
 	}
 	ctx, cancel := context.WithTimeout(ctx, runs.StoreWait)
 	defer cancel()
-	now, err := g.config.Store.Conversation(ctx, owner, id)
+	now, err := a.Store.Conversation(ctx, owner, id)
 	if err != nil || now.Title != "" { // the user was faster
 		return err
 	}
-	_, err = g.config.Store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, g.config.Now())
+	_, err = a.Store.ChangeConversation(ctx, owner, id, convo.Change{Title: &title}, a.Now())
 	return err
 }
 

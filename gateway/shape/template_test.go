@@ -1,4 +1,4 @@
-package gateway
+package shape
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // TestTemplatesSayTheSame compares events from a template with those made from
 // their parts, for texts of all kinds.
 func TestTemplatesSayTheSame(t *testing.T) {
-	for _, shape := range []*chatShape{
+	for _, shape := range []*Chat{
 		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Object: "chat.completion.chunk", Created: 7, Model: "polly"}},
 		{chunk: openai.ChatChunk{ID: "chatcmpl-1", Model: "a \"b\" <c>", ServiceTier: "default",
 			Usage: &openai.OptionalUsage{}}},
@@ -30,7 +30,7 @@ func TestTemplatesSayTheSame(t *testing.T) {
 }
 
 func TestTemplatesAreNotGuessed(t *testing.T) {
-	shape := &chatShape{chunk: openai.ChatChunk{Model: templateText}}
+	shape := &Chat{chunk: openai.ChatChunk{Model: templateText}}
 	if got, ok := shape.TextEvent(nil, &answer.Piece{Text: "a"}); ok {
 		t.Errorf("a model of that name became %s", got)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package conversations
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (f *forgotten) after(id string) ([]openai.Message, bool) {
 // insertSummary puts a summary in the place of messages that are left out. It is
 // written once.
 func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *forgotten) ([]openai.Message, error) {
-	store := t.gateway.config.Store
+	store := t.api.Store
 	s, err := store.Summary(ctx, t.owner, t.conversation.ID, old.last())
 	if errors.Is(err, convo.ErrNotFound) {
 		s, err = t.writeSummary(ctx, old)
@@ -59,7 +59,7 @@ func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summar
 	if err != nil {
 		return s, err
 	}
-	text, used, err := t.call.job.Beside("summary").Summarise(ctx, t.model, earlier, rest)
+	text, used, err := t.job.Beside("summary").Summarise(ctx, t.model, earlier, rest)
 	if err != nil {
 		return s, err
 	}
@@ -68,7 +68,7 @@ func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summar
 		return s, err
 	}
 	s.Model, s.Tokens = t.model.ID, used.OutputTokens
-	return s, t.gateway.config.Store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.gateway.config.Now())
+	return s, t.api.Store.SaveSummary(ctx, t.owner, t.conversation.ID, old.last(), s, t.api.Now())
 }
 
 // summarised returns the newest summary that stands for the first of what is left
@@ -83,7 +83,7 @@ func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, 
 		if !ok {
 			continue
 		}
-		s, err := t.gateway.config.Store.Summary(ctx, t.owner, t.conversation.ID, note.SummaryUpTo)
+		s, err := t.api.Store.Summary(ctx, t.owner, t.conversation.ID, note.SummaryUpTo)
 		if errors.Is(err, convo.ErrNotFound) { // the message it ended with is deleted
 			continue
 		}
