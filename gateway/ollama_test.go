@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/answer"
+	"parley/gateway/dialect"
 	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/ollama"
@@ -108,7 +108,7 @@ func TestOllamaThoughts(t *testing.T) {
 			body != `{"error":"\"tiny/llama:1\" does not support thinking: leave out 'think'."}`+"\n" {
 			t.Errorf("%d %s", status, body)
 		}
-		s.gateway.models.All()[0].Tools.Thoughts = answer.ThoughtMarkers[0]
+		s.gateway.models.All()[0].Tools.Thoughts = dialect.Thinking[0]
 		_, body := s.ollama("chat", ollamaHi+`,"think":true,"stream":false`)
 		if !strings.Contains(body, `"message":{"role":"assistant","content":"Yes.","thinking":"Let me see."}`) {
 			t.Errorf("got %s", body)

@@ -19,7 +19,7 @@ func TestRendered(t *testing.T) {
 			"<system>a;<user=ann>b\nc;<assistant>"},
 		{"tools",
 			`"messages":[{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\": 1, \"a\": 2}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`,
-			`<assistant>NONE[{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"z": 1, "a": 2}}}](hm);<tool>42;<assistant>`},
+			`<assistant>NONE[{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"z": 1, "a": 2}}}](hm);<tool=f>42;<assistant>`},
 		{"arguments",
 			`"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","messages":[{"role":"user","content":"a"}]`, "<user>a;quietlow<assistant>"},
 		{"closed", `"add_generation_prompt":false,"messages":[{"role":"user","content":"a"}]`, "<user>a;"},

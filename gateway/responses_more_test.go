@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/dialect"
 )
 
 const flatTool = `,"tools":[{"type":"function","name":"weather","description":"W","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false},"strict":true},{"type":"web_search"}]`
@@ -63,7 +63,7 @@ func TestResponseThoughts(t *testing.T) {
 	published := loadSchema(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := startKept(t, &worker{script: speak(t, "<think>Hm, well.</think>Yes<|im_end|>", time.Second)})
-		s.gateway.models.All()[0].Tools.Thoughts = answer.ThoughtMarkers[0]
+		s.gateway.models.All()[0].Tools.Thoughts = dialect.Thinking[0]
 		_, body := s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"stream":true,"reasoning":{"effort":"low"}`))
 		names, data := namedEvents(t, body)
 		for _, e := range data {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/answer"
+	"parley/gateway/dialect"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -151,9 +151,9 @@ func TestToolPrompt(t *testing.T) {
 		}
 		asked := `"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]`
 		got := prompt(asked + weatherTool)
-		want := "<|im_start|>system\nBe brief.\n\n" + strings.Replace(answer.ToolPreamble, "TOOLS",
-			`{"type":"function","function":{"name":"weather","description":"How it is.",`+
-				`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}`, 1) +
+		want := "<|im_start|>system\nBe brief.\n\n" + strings.NewReplacer("CALL", "<tool_call>\n"+
+			`{"name": "function-name", "arguments": {"argument": "value"}}`+"\n</tool_call>", "TOOLS", `{"type":"function","function":{"name":"weather","description":"How it is.",`+
+			`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}`).Replace(dialect.Preamble) +
 			"<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -181,12 +181,12 @@ func TestToolPrompt(t *testing.T) {
 // TestFormatReachesTheWorker checks what answers are held to.
 func TestFormatReachesTheWorker(t *testing.T) {
 	schema := parley.JSONSchema([]byte(`{"type":"object"}`), false)
-	weather := answer.ToolGrammar{Name: "weather",
+	weather := dialect.Tool{Name: "weather",
 		Arguments: parley.JSONSchema(
 			[]byte(
 				`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`), true)}
 	calls := func(single bool) parley.Grammar {
-		return answer.Syntaxes[0].Calls([]answer.ToolGrammar{weather}, 1, single)
+		return dialect.Table[0].Calls([]dialect.Tool{weather}, 1, single)
 	}
 	for _, c := range []struct {
 		extra, metric string
@@ -195,9 +195,9 @@ func TestFormatReachesTheWorker(t *testing.T) {
 		{`,"response_format":{"type":"json_object"}`, "json_object", parley.JSONObject()},
 		{jsonFormat, "json_schema", schema},
 		{`,"guided_choice":["a"]`, "choice", parley.Choice(parley.Literal("a"))},
-		{weatherTool, "tools", answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, false)},
+		{weatherTool, "tools", dialect.Table[0].MayCall([]dialect.Tool{weather}, false)},
 		{weatherTool + `,"parallel_tool_calls":false`, "tools",
-			answer.Syntaxes[0].MayCall([]answer.ToolGrammar{weather}, true)},
+			dialect.Table[0].MayCall([]dialect.Tool{weather}, true)},
 		{weatherTool + `,"tool_choice":"required"`, "tools", calls(false)},
 		{weatherTool + `,"tool_choice":{"type":"function","function":{"name":"weather"}}`, "tools", calls(true)},
 		{weatherTool + jsonFormat, "json_schema", parley.Choice(schema, calls(false))},
@@ -274,7 +274,7 @@ func TestLooseTools(t *testing.T) {
 		if status != 200 || !strings.Contains(body, `"finish_reason":"tool_calls"`) {
 			t.Errorf("status %d: %s", status, body)
 		}
-		want := answer.Syntaxes[0].MayCall([]answer.ToolGrammar{{Name: "weather", Arguments: parley.JSONObject()}},
+		want := dialect.Table[0].MayCall([]dialect.Tool{{Name: "weather", Arguments: parley.JSONObject()}},
 			false)
 		if diff := cmp.Diff(&want, w.asked[1].Grammar); diff != "" {
 			t.Error(diff)
@@ -285,7 +285,7 @@ func TestLooseTools(t *testing.T) {
 func TestThoughtsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "<think>Let me see.</think>\n\nYes.<|im_end|>", time.Second)})
-		s.gateway.models.All()[0].Tools.Thoughts = answer.ThoughtMarkers[0]
+		s.gateway.models.All()[0].Tools.Thoughts = dialect.Thinking[0]
 		_, body := s.chat("")
 		if !strings.Contains(body,
 			`"message":{"role":"assistant","content":"Yes.","reasoning_content":"Let me see.","refusal":null}`) {

@@ -19,9 +19,8 @@ type addedToken struct {
 	control    bool // structures a prompt; see isControl
 }
 
-// An addedMatcher finds added tokens: the leftmost, and of those that start
-// there the longest. It is a trie over bytes; a table of first bytes skips
-// text in which nothing can start.
+// An addedMatcher finds added tokens: the leftmost, and of those that start there the longest. It is a trie over
+// bytes; a table of first bytes skips text in which nothing can start.
 type addedMatcher struct {
 	nodes     []addedNode
 	starts    [256]bool
@@ -120,8 +119,8 @@ func (m *addedMatcher) longest(text string, pos int) (t *addedToken, end int) {
 	return t, end
 }
 
-// cut calls plain for text between matches and found for each match, in
-// order. Control tokens outside of authored are text like any other.
+// cut calls plain for text between matches and found for each match, in order. Control tokens outside of authored are
+// text like any other.
 func (m *addedMatcher) cut(text string, authored authorship, plain func(string, int) error,
 	found func(parley.Token)) error {
 	done := 0
@@ -160,9 +159,8 @@ func (m *addedMatcher) cut(text string, authored authorship, plain func(string, 
 	return nil
 }
 
-// permitted returns the longest token at start that may be read there, given
-// that the longest of all is the control token t. Without any, end says where
-// the search continues: after a token that is data throughout, otherwise at the
+// permitted returns the longest token at start that may be read there, given that the longest of all is the control
+// token t. Without any, end says where the search continues: after a token that is data throughout, otherwise at the
 // next byte, because the author's next token may begin within.
 func (m *addedMatcher) permitted(text string, t *addedToken, start, end int, authored authorship) (*addedToken, int) {
 	own, data := authored.covers(start, end)

@@ -7,18 +7,16 @@ import (
 	"parley"
 )
 
-// A bpe is a byte pair encoding model: words are cut into single characters
-// (or bytes) and the best-ranked neighbours are joined until none is left.
+// A bpe is a byte pair encoding model: words are cut into single characters (or bytes) and the best-ranked neighbours
+// are joined until none is left.
 type bpe struct {
 	pairs *pairTable
 	ranks int // all ranks are below this
-	// ordered: a token is part only of merges that rank after the one that
-	// makes it.
+	// ordered: a token is part only of merges that rank after the one that makes it.
 	ordered bool
 	// bytePairs answers the first lookup of every pair of bytes; byte-level only.
 	bytePairs []merge
-	// shortcuts are the words of two bytes that are one token; nil unless every
-	// byte is a token.
+	// shortcuts are the words of two bytes that are one token; nil unless every byte is a token.
 	shortcuts []merge
 	byteLevel bool
 	byteIDs   [256]int32 // byte-level: symbol of each byte, or missing
@@ -45,8 +43,7 @@ type bpe struct {
 
 const (
 	missing = int32(-1)
-	// shortWord is the number of symbols up to which rescanning a flat array
-	// beats keeping buckets.
+	// shortWord is the number of symbols up to which rescanning a flat array beats keeping buckets.
 	shortWord = 96
 	// cutWord is the length up to which looking for cuts does not pay.
 	cutWord = 16
@@ -67,8 +64,8 @@ type scratch struct {
 	misses  uint32 // words not found in the cache
 }
 
-// appendWord appends the tokens of one word. The word is raw bytes for
-// byte-level models and normalized text for all others.
+// appendWord appends the tokens of one word. The word is raw bytes for byte-level models and normalized text for all
+// others.
 func (m *bpe) appendWord(dst []parley.Token, word string, s *scratch) ([]parley.Token, error) {
 	if !m.wordsBySpace {
 		return m.appendCached(dst, word, s), nil
@@ -81,8 +78,7 @@ func (m *bpe) appendWord(dst []parley.Token, word string, s *scratch) ([]parley.
 	return dst, nil
 }
 
-// nextSpaceWord returns where the next "▁" begins that follows another
-// character.
+// nextSpaceWord returns where the next "▁" begins that follows another character.
 func nextSpaceWord(word string) int {
 	at := 0
 	for strings.HasPrefix(word[at:], spaceMark) {
@@ -176,8 +172,7 @@ func (m *bpe) appendPart(dst []parley.Token, word string, s *scratch) []parley.T
 	return dst
 }
 
-// mergeShort joins pairs in place: quadratic, but over a few numbers that lie
-// side by side.
+// mergeShort joins pairs in place: quadratic, but over a few numbers that lie side by side.
 func (m *bpe) mergeShort(symbols []int32, pending []merge) []int32 {
 	for {
 		best, at := noRank, 0
@@ -261,9 +256,8 @@ func (m *bpe) decorated(text string, first, last bool) string {
 	return text
 }
 
-// appendSymbol appends one character's symbol, or what stands for a character
-// without one. It follows the reference in that byte tokens do not write out
-// an unknown token that is waiting.
+// appendSymbol appends one character's symbol, or what stands for a character without one. It follows the reference
+// in that byte tokens do not write out an unknown token that is waiting.
 func (m *bpe) appendSymbol(dst []int32, id int32, unknown bool, text string, first, last bool) ([]int32, bool) {
 	if id != missing {
 		if unknown {

@@ -2,14 +2,12 @@ package token
 
 import "slices"
 
-// A longMerge joins the pairs of a long word. Merges run in the order of
-// their ranks and, within a rank, from left to right. One queue of all pairs
-// would cost a cache miss at every step, so pairs wait in one bucket per rank
-// and the queue holds only the ranks in use: a word of one repeated letter
-// has a million pairs but about ten ranks.
+// A longMerge joins the pairs of a long word. Merges run in the order of their ranks and, within a rank, from left to
+// right. One queue of all pairs would cost a cache miss at every step, so pairs wait in one bucket per rank and the
+// queue holds only the ranks in use: a word of one repeated letter has a million pairs but about ten ranks.
 //
-// A vocabulary may make a pair ready whose rank is not above the one being
-// worked on. Those few pairs go to a small queue that is served first.
+// A vocabulary may make a pair ready whose rank is not above the one being worked on. Those few pairs go to a small
+// queue that is served first.
 type longMerge struct {
 	symbols []longSymbol
 	head    []int32 // per rank: the newest waiting entry, or missing
@@ -29,8 +27,7 @@ type longSymbol struct {
 
 type waitingPair struct{ position, next int32 }
 
-// run returns the joined symbols, reusing their slice. first holds the merge
-// of each neighbouring pair.
+// run returns the joined symbols, reusing their slice. first holds the merge of each neighbouring pair.
 func (l *longMerge) run(m *bpe, symbols []int32, first []merge) []int32 {
 	l.reset(m, symbols)
 	for i, pair := range first {
@@ -133,10 +130,9 @@ func (l *longMerge) join(m *bpe, position int32, rank uint32) {
 	}
 }
 
-// pairWith notes the pair of a symbol just merged and the one after it. That
-// one is skipped when it is about to be merged itself: it has the same rank
-// and lies to the right, and the new pair, of a higher rank, will be gone by
-// the time its turn comes.
+// pairWith notes the pair of a symbol just merged and the one after it. That one is skipped when it is about to be
+// merged itself: it has the same rank and lies to the right, and the new pair, of a higher rank, will be gone by the
+// time its turn comes.
 func (l *longMerge) pairWith(m *bpe, left, after *longSymbol, position int32, rank uint32) {
 	if after.pair.rank != rank {
 		left.pair = m.pairs.find(left.id, after.id)
@@ -158,8 +154,8 @@ func (l *longMerge) collect(dst []int32) []int32 {
 	return dst
 }
 
-// heapPush and heapPop keep a binary heap with the smallest value first.
-// container/heap would cost an interface call per comparison.
+// heapPush and heapPop keep a binary heap with the smallest value first. container/heap would cost an interface call
+// per comparison.
 func heapPush[T uint32 | uint64](heap *[]T, v T) {
 	h := append(*heap, v)
 	i := len(h) - 1

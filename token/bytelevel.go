@@ -2,9 +2,8 @@ package token
 
 import "unicode/utf8"
 
-// Byte-level vocabularies write each of the 256 bytes as one printable
-// character: printable Latin-1 stands for itself, the other 68 bytes are
-// U+0100 and up in order.
+// Byte-level vocabularies write each of the 256 bytes as one printable character: printable Latin-1 stands for
+// itself, the other 68 bytes are U+0100 and up in order.
 var byteToChar, charToByte = byteLevelAlphabet()
 
 const byteLevelChars = 0x144
@@ -35,8 +34,8 @@ func appendByteLevel(dst []byte, text string) []byte {
 	return dst
 }
 
-// appendFromByteLevel appends the bytes that text spells, or reports that
-// text has a character outside the byte-level alphabet.
+// appendFromByteLevel appends the bytes that text spells, or reports that text has a character outside the byte-level
+// alphabet.
 func appendFromByteLevel(dst []byte, text string) ([]byte, bool) {
 	start := len(dst)
 	for _, c := range text {

@@ -14,14 +14,13 @@ const (
 	cachedTokensMax = 6
 	cacheSlots      = 1 << 16
 	cacheSlotsMask  = cacheSlots - 1
-	// keepOdds: a word displaces another one time in this many, so that a
-	// flood of words seen once neither empties the cache nor allocates.
+	// keepOdds: a word displaces another one time in this many, so that a flood of words seen once neither
+	// empties the cache nor allocates.
 	keepOdds = 8
 )
 
-// A wordCache remembers the tokens of short words. It is a table of
-// immutable entries behind atomic pointers: readers never wait, writers
-// overwrite, and its size is fixed.
+// A wordCache remembers the tokens of short words. It is a table of immutable entries behind atomic pointers: readers
+// never wait, writers overwrite, and its size is fixed.
 type wordCache struct {
 	seed  maphash.Seed
 	slots [cacheSlots]atomic.Pointer[cachedWord]
@@ -33,8 +32,8 @@ type cachedWord struct {
 	ids           [cachedTokensMax]parley.Token
 }
 
-// A hashFilter has a bit for the hash of each member of a set. It answers most
-// questions about others without touching the set.
+// A hashFilter has a bit for the hash of each member of a set. It answers most questions about others without
+// touching the set.
 type hashFilter []uint64
 
 func newHashFilter(members int) hashFilter {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A charsmap is the normalization table of a SentencePiece model: a double
-// array of character sequences and, after it, what they become.
+// A charsmap is the normalization table of a SentencePiece model: a double array of character sequences and, after
+// it, what they become.
 type charsmap struct {
 	units        []uint32
 	replacements string
@@ -34,8 +34,8 @@ func parseCharsmap(data []byte) (normalizer, error) {
 	return m.normalize, nil
 }
 
-// find returns what text becomes. Like the reference, it takes the shortest
-// beginning of text that the table knows for the whole.
+// find returns what text becomes. Like the reference, it takes the shortest beginning of text that the table knows
+// for the whole.
 func (m *charsmap) find(text string) (string, bool) {
 	at := unitOffset(m.units[0])
 	for i := range len(text) {
@@ -65,8 +65,8 @@ func (m *charsmap) replacement(at uint32) (string, bool) {
 	return text, true
 }
 
-// normalize replaces characters that the table knows. A base character with
-// its marks is looked up as one first, when it is short.
+// normalize replaces characters that the table knows. A base character with its marks is looked up as one first, when
+// it is short.
 func (m *charsmap) normalize(text string, _ *scratch) (string, error) {
 	var out strings.Builder
 	for text != "" {
@@ -92,8 +92,7 @@ func (m *charsmap) normalize(text string, _ *scratch) (string, error) {
 	return out.String(), nil
 }
 
-// clusterLength returns the length of the character at the start of text with
-// the marks and joiners after it.
+// clusterLength returns the length of the character at the start of text with the marks and joiners after it.
 func clusterLength(text string) int {
 	first, n := utf8.DecodeRuneInString(text)
 	if first == '\r' && strings.HasPrefix(text[n:], "\n") {

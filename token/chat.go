@@ -14,14 +14,12 @@ import (
 	"parley/token/jinja"
 )
 
-// A Message is one turn of a conversation as a chat template sees it. Fields
-// left empty do not exist for the template, except that every message has a
-// role and a content.
+// A Message is one turn of a conversation as a chat template sees it. Fields left empty do not exist for the
+// template, except that every message has a role and a content.
 type Message struct {
 	Role string
-	// Content is a string, a list of parts made with [jinja.FromJSON], or nil
-	// for no content, which templates see as None. Like every other field it is
-	// data: none of it becomes a control token, except for parts made with
+	// Content is a string, a list of parts made with [jinja.FromJSON], or nil for no content, which templates see
+	// as None. Like every other field it is data: none of it becomes a control token, except for parts made with
 	// [jinja.Own].
 	Content jinja.Value
 	Name    string
@@ -38,8 +36,8 @@ type Message struct {
 type ToolCall struct {
 	ID   string
 	Name string
-	// Arguments is the JSON text of the arguments. Templates get it as a dict, which is what they are written for,
-	// and as the text itself if it is not a JSON object.
+	// Arguments is the JSON text of the arguments. Templates get it as a dict, which is what they are written
+	// for, and as the text itself if it is not a JSON object.
 	Arguments string
 }
 
@@ -47,10 +45,12 @@ type ToolCall struct {
 type RenderOptions struct {
 	// Tools is a JSON list of tool definitions, or empty for none.
 	Tools json.RawMessage
+	// TextArguments gives templates the arguments of calls as the text of their JSON instead of as a dict.
+	TextArguments bool
 	// AddGenerationPrompt ends the text where the assistant's answer begins.
 	AddGenerationPrompt bool
-	// ContinueFinal ends the text inside the last message, which the model
-	// then continues. It excludes AddGenerationPrompt.
+	// ContinueFinal ends the text inside the last message, which the model then continues. It excludes
+	// AddGenerationPrompt.
 	ContinueFinal bool
 	// Kwargs are further variables, such as enable_thinking.
 	Kwargs map[string]any
@@ -60,18 +60,17 @@ type RenderOptions struct {
 	Limits jinja.Limits
 }
 
-// A ChatTemplate turns conversations into the text a model was trained on.
-// It may be used by many goroutines at once.
+// A ChatTemplate turns conversations into the text a model was trained on. It may be used by many goroutines at once.
 type ChatTemplate struct {
 	Source   string // what was parsed
 	template *jinja.Template
 	special  *jinja.Map
 }
 
-// NewChatTemplate parses a template. Special has the model's special tokens
-// by the names templates use: bos_token, eos_token and so on.
+// NewChatTemplate parses a template. Special has the model's special tokens by the names templates use: bos_token,
+// eos_token and so on.
 func NewChatTemplate(source string, special map[string]string) (*ChatTemplate, error) {
-	template, err := jinja.Parse("chat_template", source, jinja.Options{})
+	template, err := jinja.Parse("chat_template", source, jinja.Options{Lenient: true})
 	if err != nil {
 		return nil, fmt.Errorf("parse the chat template: %w", err)
 	}
@@ -82,8 +81,8 @@ func NewChatTemplate(source string, special map[string]string) (*ChatTemplate, e
 	return &ChatTemplate{Source: source, template: template, special: tokens}, nil
 }
 
-// Render writes the conversation as a prompt. A conversation the template
-// refuses is a [parley.InvalidRequest] with the template's own message.
+// Render writes the conversation as a prompt. A conversation the template refuses is a [parley.InvalidRequest] with
+// the template's own message.
 func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (Prompt, error) {
 	if opts.ContinueFinal && opts.AddGenerationPrompt {
 		return Prompt{}, parley.Invalid("continue_final_message",
@@ -110,8 +109,7 @@ func (c *ChatTemplate) Render(messages []Message, opts RenderOptions) (Prompt, e
 // reservedNames are variables that Kwargs must not replace.
 var reservedNames = []string{"messages", "tools", "add_generation_prompt"}
 
-// variables are what transformers gives a template: tools and documents
-// exist even where there are none.
+// variables are what transformers gives a template: tools and documents exist even where there are none.
 func (c *ChatTemplate) variables(messages []Message, opts RenderOptions) (*jinja.Map, error) {
 	vars := jinja.NewMap()
 	for _, name := range c.special.Keys() {
@@ -138,7 +136,7 @@ func (c *ChatTemplate) variables(messages []Message, opts RenderOptions) (*jinja
 	}
 	list := &jinja.List{Items: make([]jinja.Value, len(messages))}
 	for i := range messages {
-		list.Items[i] = messages[i].value()
+		list.Items[i] = messages[i].value(opts.TextArguments)
 	}
 	vars.Set("messages", list)
 	vars.Set("tools", tools)
@@ -165,7 +163,7 @@ func readTools(raw json.RawMessage) (jinja.Value, error) {
 }
 
 // value is the message as a dict, in the order clients write the keys.
-func (m *Message) value() *jinja.Map {
+func (m *Message) value(textArguments bool) *jinja.Map {
 	v := jinja.NewMap()
 	v.Set("role", roleValue(m.Role))
 	v.Set("content", m.Content)
@@ -178,7 +176,7 @@ func (m *Message) value() *jinja.Map {
 	if len(m.ToolCalls) > 0 {
 		calls := &jinja.List{}
 		for _, call := range m.ToolCalls {
-			calls.Items = append(calls.Items, call.value())
+			calls.Items = append(calls.Items, call.value(textArguments))
 		}
 		v.Set("tool_calls", calls)
 	}
@@ -194,8 +192,8 @@ func (m *Message) value() *jinja.Map {
 	return v
 }
 
-// templateRoles are the roles of which templates make control tokens, as in
-// '<|' + role + '|>'. Any other role is data.
+// templateRoles are the roles of which templates make control tokens, as in '<|' + role + '|>'. Any other role is
+// data.
 var templateRoles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 func roleValue(role string) jinja.Value {
@@ -205,11 +203,11 @@ func roleValue(role string) jinja.Value {
 	return role
 }
 
-func (c ToolCall) value() *jinja.Map {
+func (c ToolCall) value(textArguments bool) *jinja.Map {
 	function := jinja.NewMap()
 	function.Set("name", c.Name)
 	function.Set("arguments", c.Arguments)
-	if parsed, err := jinja.FromJSON([]byte(c.Arguments)); err == nil {
+	if parsed, err := jinja.FromJSON([]byte(c.Arguments)); err == nil && !textArguments {
 		if object, ok := parsed.(*jinja.Map); ok {
 			function.Set("arguments", object)
 		}
@@ -238,8 +236,8 @@ func renderError(err error) error {
 	return parley.Invalid("messages", "the model's chat template cannot render this conversation: %v", failure)
 }
 
-// endOfFinal returns where the content of the last message ends. White space at
-// the end of the content is kept only if the template kept it.
+// endOfFinal returns where the content of the last message ends. White space at the end of the content is kept only
+// if the template kept it.
 func endOfFinal(rendered jinja.Text, messages []Message) (int, error) {
 	text := rendered.String()
 	content, ok := finalText(messages)
@@ -260,9 +258,8 @@ func endOfFinal(rendered jinja.Text, messages []Message) (int, error) {
 	return at + len(trimmed), nil
 }
 
-// lastData returns where the last occurrence of content begins of which the
-// template wrote nothing itself; -1 without any. The template's own text after
-// the content may spell the same.
+// lastData returns where the last occurrence of content begins of which the template wrote nothing itself; -1 without
+// any. The template's own text after the content may spell the same.
 func lastData(rendered jinja.Text, content string) int {
 	text, authored := rendered.String(), authorship{own: rendered.Spans()}
 	for end := len(text); ; {

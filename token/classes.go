@@ -26,8 +26,7 @@ const (
 	lowerLike = lower | modifier | other | mark
 )
 
-// classTable maps every code point to its class in two steps, so that a
-// lookup costs two loads whatever the script.
+// classTable maps every code point to its class in two steps, so that a lookup costs two loads whatever the script.
 type classTable struct {
 	block [(utf8.MaxRune + 1) >> 8]uint16
 	class [][256]class
@@ -94,8 +93,8 @@ func buildClasses() *classTable {
 	return t
 }
 
-// unicode16 lists what Unicode 16 assigned after version 15, which is the
-// version of the unicode package: the reference tokenizers already know it.
+// unicode16 lists what Unicode 16 assigned after version 15, which is the version of the unicode package: the
+// reference tokenizers already know it.
 var unicode16 = map[class][][2]rune{
 	upper:    {{0x1C89, 0x1C89}, {0xA7CB, 0xA7CC}, {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC}, {0x10D50, 0x10D65}},
 	lower:    {{0x1C8A, 0x1C8A}, {0xA7CD, 0xA7CD}, {0xA7DB, 0xA7DB}, {0x10D70, 0x10D85}},
@@ -117,8 +116,8 @@ var unicode16 = map[class][][2]rune{
 		{0x1FAE9, 0x1FAE9}, {0x1FBCB, 0x1FBEF}},
 }
 
-// latePunct lists punctuation that the Punctuation and Bert splitters of the
-// reference do not know: their table is older than every other.
+// latePunct lists punctuation that the Punctuation and Bert splitters of the reference do not know: their table is
+// older than every other.
 var latePunct = [][2]rune{
 	{0x61D, 0x61D}, {0x9FD, 0x9FD}, {0xA76, 0xA76}, {0xC77, 0xC77}, {0xC84, 0xC84}, {0x1B4E, 0x1B4F},
 	{0x1B7D, 0x1B7F}, {0x2E43, 0x2E4F}, {0x2E52, 0x2E5D}, {0x10D6E, 0x10D6E}, {0x10EAD, 0x10EAD},
@@ -139,8 +138,7 @@ func inRanges(r rune, ranges [][2]rune) bool {
 	return false
 }
 
-// isPunctuation is the reference's notion for the Punctuation and Bert
-// splitters: ASCII symbols count.
+// isPunctuation is the reference's notion for the Punctuation and Bert splitters: ASCII symbols count.
 func isPunctuation(r rune) bool {
 	if r < utf8.RuneSelf {
 		return asciiClass[r]&(punct|symbol) != 0
@@ -160,8 +158,8 @@ func isWordRune(r rune) bool {
 func isSpaceRune(r rune) bool  { return classes.of(r)&space != 0 }
 func isNumberRune(r rune) bool { return classes.of(r)&number != 0 }
 
-// classAt returns the class and the width of the character at s[i]. A byte
-// that is not UTF-8 is one character without properties.
+// classAt returns the class and the width of the character at s[i]. A byte that is not UTF-8 is one character without
+// properties.
 func classAt(s string, i int) (class, int) {
 	if b := s[i]; b < utf8.RuneSelf {
 		return asciiClass[b], 1
@@ -176,8 +174,8 @@ func classAt(s string, i int) (class, int) {
 	return classes.of(r), width
 }
 
-// startsRune says whether a character of several bytes may begin at s[i]. It
-// spares decoding most bytes of data that is not text.
+// startsRune says whether a character of several bytes may begin at s[i]. It spares decoding most bytes of data that
+// is not text.
 func startsRune(s string, i int) bool {
 	return s[i] >= 0xC2 && s[i] <= 0xF4 && i+1 < len(s) && s[i+1]&0xC0 == 0x80
 }

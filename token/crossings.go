@@ -2,9 +2,8 @@ package token
 
 import "unicode/utf8"
 
-// crossings knows which neighbouring characters some merge can join. Between
-// any others a long word can be cut without changing its tokens, and short
-// words merge faster than long ones.
+// crossings knows which neighbouring characters some merge can join. Between any others a long word can be cut
+// without changing its tokens, and short words merge faster than long ones.
 type crossings struct {
 	ascii [utf8.RuneSelf][2]uint64
 	bytes []uint64   // byte-level models: one bit per pair of bytes

@@ -5,18 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is one step from token texts to text. A chain of them runs as
-// stages: every stream has its own.
+// A decodeStep is one step from token texts to text. A chain of them runs as stages: every stream has its own.
 type decodeStep interface {
-	// stage starts the step. fused says that what arrives are fragments of
-	// one token, because a step before has joined all tokens.
+	// stage starts the step. fused says that what arrives are fragments of one token, because a step before has
+	// joined all tokens.
 	stage(fused bool) decodeStage
 	// fuses says that the step joins all tokens into one.
 	fuses() bool
 }
 
-// A decodeStage takes tokens one by one and appends what is certain. What it
-// still holds comes at the end, with flush.
+// A decodeStage takes tokens one by one and appends what is certain. What it still holds comes at the end, with
+// flush.
 type decodeStage interface {
 	push(dst []string, token string) []string
 	flush(dst []string) []string
@@ -59,8 +58,8 @@ func decodeReplace(old, replacement string) tokenMap {
 	}
 }
 
-// decodeReplacePattern leaves a token alone when its pattern fails: decoding
-// has no error, and the pattern has a time limit.
+// decodeReplacePattern leaves a token alone when its pattern fails: decoding has no error, and the pattern has a time
+// limit.
 func decodeReplacePattern(pattern matcher, replacement string) tokenMap {
 	replace := normalizePattern(pattern, replacement)
 	return func(token string) string {
@@ -72,8 +71,7 @@ func decodeReplacePattern(pattern matcher, replacement string) tokenMap {
 	}
 }
 
-// fuseStep joins all tokens: nothing changes but what the steps after it take
-// for a token.
+// fuseStep joins all tokens: nothing changes but what the steps after it take for a token.
 type fuseStep struct{}
 
 func (fuseStep) fuses() bool                              { return true }
@@ -139,8 +137,7 @@ func (s *stripStart) push(dst []string, token string) []string {
 
 func (s *stripStart) flush(dst []string) []string { return dst }
 
-// metaspaceStep writes the mark as a space, but drops it in the first token
-// when encoding put one there.
+// metaspaceStep writes the mark as a space, but drops it in the first token when encoding put one there.
 type metaspaceStep struct {
 	mark      string
 	dropFirst bool
@@ -168,8 +165,7 @@ func (m *metaspaceStage) push(dst []string, token string) []string {
 
 func (m *metaspaceStage) flush(dst []string) []string { return dst }
 
-// suffixStep turns the mark at the end of a word into a space, except after
-// the last word.
+// suffixStep turns the mark at the end of a word into a space, except after the last word.
 type suffixStep struct{ suffix string }
 
 func (s suffixStep) fuses() bool { return false }

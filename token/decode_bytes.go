@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// byteFallbackStep turns runs of byte tokens such as <0xE4><0xBD><0xA0> into
-// text. A run that is not UTF-8 as a whole is one U+FFFD per byte.
+// byteFallbackStep turns runs of byte tokens such as <0xE4><0xBD><0xA0> into text. A run that is not UTF-8 as a whole
+// is one U+FFFD per byte.
 type byteFallbackStep struct{}
 
 func (byteFallbackStep) fuses() bool { return false }
@@ -24,8 +24,7 @@ func (byteFallbackStep) stage(fused bool) decodeStage {
 	}}
 }
 
-// byteFallbackStage holds back a run until it ends: only then is it known
-// whether its bytes are text.
+// byteFallbackStage holds back a run until it ends: only then is it known whether its bytes are text.
 type byteFallbackStage struct{ run []byte }
 
 func (b *byteFallbackStage) push(dst []string, token string) []string {
@@ -67,8 +66,7 @@ func (byteLevelStep) stage(fused bool) decodeStage {
 	}}
 }
 
-// byteLevelBytes appends the bytes a token spells; a token with characters
-// outside the alphabet is its own text.
+// byteLevelBytes appends the bytes a token spells; a token with characters outside the alphabet is its own text.
 func byteLevelBytes(dst []byte, token string) []byte {
 	out, ok := appendFromByteLevel(dst, token)
 	if !ok {
@@ -97,9 +95,8 @@ func (b *byteLevelStage) emit(dst []string, final bool) []string {
 	return append(dst, string(text))
 }
 
-// appendLossy appends src as text with one U+FFFD for each longest run of
-// bytes that could have begun a character but does not complete it. Unless
-// final, an unfinished character at the end is returned as rest.
+// appendLossy appends src as text with one U+FFFD for each longest run of bytes that could have begun a character but
+// does not complete it. Unless final, an unfinished character at the end is returned as rest.
 func appendLossy(dst, src []byte, final bool) (text, rest []byte) {
 	for len(src) > 0 {
 		if r, width := utf8.DecodeRune(src); r != utf8.RuneError || width > 1 {
@@ -117,9 +114,8 @@ func appendLossy(dst, src []byte, final bool) (text, rest []byte) {
 	return dst, nil
 }
 
-// brokenPrefix returns the length of the longest beginning of a character at
-// the start of src, which does not start with a whole one; unfinished says
-// that src ended before the character did.
+// brokenPrefix returns the length of the longest beginning of a character at the start of src, which does not start
+// with a whole one; unfinished says that src ended before the character did.
 func brokenPrefix(src []byte) (n int, unfinished bool) {
 	length, lo, hi := 0, byte(0x80), byte(0xBF)
 	switch c := src[0]; {

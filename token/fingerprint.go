@@ -8,9 +8,8 @@ import (
 	"parley"
 )
 
-// Fingerprint identifies a vocabulary: the ids, bytes and flags of its tokens
-// and the rules that build them. Two machines with equal fingerprints can
-// exchange token ids.
+// Fingerprint identifies a vocabulary: the ids, bytes and flags of its tokens and the rules that build them. Two
+// machines with equal fingerprints can exchange token ids.
 func (t *Tokenizer) Fingerprint() [sha256.Size]byte { return t.fingerprint() }
 
 func (t *Tokenizer) sum() (out [sha256.Size]byte) {
@@ -32,8 +31,7 @@ func (t *Tokenizer) sum() (out [sha256.Size]byte) {
 	return out
 }
 
-// writeNumbers and writeText keep the fields apart: equal sums mean equal
-// fields.
+// writeNumbers and writeText keep the fields apart: equal sums mean equal fields.
 func writeNumbers(h hash.Hash, numbers ...uint64) {
 	var buf [8]byte
 	for _, n := range numbers {

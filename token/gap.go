@@ -7,28 +7,24 @@ import (
 	"parley"
 )
 
-// A Gap says how a model is asked for the text between two others: with which
-// marks, and in which order. The zero value, and one that lacks a mark, is of a
-// model that was not trained for it.
+// A Gap says how a model is asked for the text between two others: with which marks, and in which order. The zero
+// value, and one that lacks a mark, is of a model that was not trained for it.
 type Gap struct {
-	// Prefix and Suffix stand before the texts on both sides of the gap, Middle
-	// where the model begins to fill it; [None] where a vocabulary has no such
-	// mark.
+	// Prefix and Suffix stand before the texts on both sides of the gap, Middle where the model begins to fill
+	// it; [None] where a vocabulary has no such mark.
 	Prefix, Suffix, Middle parley.Token
-	// Ends are tokens that models write when the gap is filled, beside those
-	// that end any text: the marks, and what separates files.
+	// Ends are tokens that models write when the gap is filled, beside those that end any text: the marks, and
+	// what separates files.
 	Ends []parley.Token
 
 	order gapOrder
 }
 
-// A gapOrder says in which order the marks P, S and M and the texts before (b)
-// and after (a) the gap are written.
+// A gapOrder says in which order the marks P, S and M and the texts before (b) and after (a) the gap are written.
 type gapOrder string
 
-// The orders that models were trained with. Where the text before the gap comes
-// last, an editor's next keystroke extends what was computed for the one
-// before; otherwise all that follows the cursor is computed again.
+// The orders that models were trained with. Where the text before the gap comes last, an editor's next keystroke
+// extends what was computed for the one before; otherwise all that follows the cursor is computed again.
 const (
 	beforeFirst gapOrder = "PbSaM"
 	afterFirst  gapOrder = "SaPbM"
@@ -36,8 +32,7 @@ const (
 	afterBare   gapOrder = "SaPb"
 )
 
-// gapFamilies are the marks of the models that have any. The first family whose
-// marks are all in a vocabulary counts.
+// gapFamilies are the marks of the models that have any. The first family whose marks are all in a vocabulary counts.
 var gapFamilies = []struct {
 	prefix, suffix, middle string
 	order                  gapOrder
@@ -100,9 +95,8 @@ func (g *Gap) Known() bool {
 // AfterFirst reports whether the text after the gap is written first.
 func (g *Gap) AfterFirst() bool { return g.order != beforeFirst }
 
-// Reordered returns g with the text after the gap written first, or last, as is
-// wanted, whatever the family was trained with. A family that has one order
-// only keeps it.
+// Reordered returns g with the text after the gap written first, or last, as is wanted, whatever the family was
+// trained with. A family that has one order only keeps it.
 func (g Gap) Reordered(afterComesFirst bool) Gap {
 	switch {
 	case g.order == afterBare || g.AfterFirst() == afterComesFirst:
@@ -114,8 +108,7 @@ func (g Gap) Reordered(afterComesFirst bool) Gap {
 	return g
 }
 
-// Join puts the texts on both sides of the gap and the marks in order. The
-// model's answer continues the result.
+// Join puts the texts on both sides of the gap and the marks in order. The model's answer continues the result.
 func (g *Gap) Join(before, after []parley.Token) []parley.Token {
 	joined := make([]parley.Token, 0, len(before)+len(after)+3)
 	for _, part := range g.order {
@@ -138,9 +131,8 @@ func (g *Gap) Join(before, after []parley.Token) []parley.Token {
 // innerMark is a character that no vocabulary joins with what follows it.
 const innerMark = "☺"
 
-// EncodeInner returns the tokens of a text that continues another, so that it
-// gets no space before it from vocabularies that put one before every text.
-// Nothing in it is read as a special token.
+// EncodeInner returns the tokens of a text that continues another, so that it gets no space before it from
+// vocabularies that put one before every text. Nothing in it is read as a special token.
 func (t *Tokenizer) EncodeInner(text string) ([]parley.Token, error) {
 	mark, err := t.Encode(innerMark, Options{})
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"parley"
 )
 
-// A Decoder turns a stream of tokens into text as it arrives. The texts it
-// returns, put together, are what [Tokenizer.Decode] returns for all tokens
-// at once, and none of them holds half a character. It belongs to one stream.
+// A Decoder turns a stream of tokens into text as it arrives. The texts it returns, put together, are what
+// [Tokenizer.Decode] returns for all tokens at once, and none of them holds half a character. It belongs to one
+// stream.
 type Decoder struct {
 	tokenizer *Tokenizer
 	// skip reports the tokens that add no text; nil for none.
 	skip    func(parley.Token) bool
 	stages  []decodeStage
 	in, out []string
-	// alone is the only stage of an answer's decoder where that is of bytes: while it
-	// holds none back, a token has the same text in every answer.
+	// alone is the only stage of an answer's decoder where that is of bytes: while it holds none back, a token
+	// has the same text in every answer.
 	alone *byteLevelStage
 }
 
@@ -29,9 +29,8 @@ func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
 	return t.newDecoder(nil)
 }
 
-// NewAnswerDecoder starts a stream of what a model answers, in which the tokens
-// that mark calls and thoughts add their text, special or not; see
-// [Tokenizer.IsSaid].
+// NewAnswerDecoder starts a stream of what a model answers, in which the tokens that mark calls and thoughts add
+// their text, special or not; see [Tokenizer.IsSaid].
 func (t *Tokenizer) NewAnswerDecoder() *Decoder {
 	d := t.newDecoder(func(id parley.Token) bool { return !t.IsSaid(id) })
 	if len(d.stages) == 1 {
@@ -64,8 +63,8 @@ func (t *Tokenizer) newDecoder(skip func(parley.Token) bool) *Decoder {
 	return d
 }
 
-// Push takes the next token and returns the text that has become certain,
-// which may be empty. Ids outside the vocabulary are ignored.
+// Push takes the next token and returns the text that has become certain, which may be empty. Ids outside the
+// vocabulary are ignored.
 func (d *Decoder) Push(id parley.Token) string {
 	if d.alone == nil || len(d.alone.held) > 0 {
 		return d.push(id)
@@ -115,9 +114,8 @@ func (d *Decoder) runFrom(i int) string {
 	return strings.Join(d.in, "")
 }
 
-// Decode returns the text of tokens, exactly as the reference implementation
-// decodes it. Bytes that are not UTF-8 come out as U+FFFD. With skipSpecial,
-// special tokens add no text.
+// Decode returns the text of tokens, exactly as the reference implementation decodes it. Bytes that are not UTF-8
+// come out as U+FFFD. With skipSpecial, special tokens add no text.
 func (t *Tokenizer) Decode(ids []parley.Token, skipSpecial bool) string {
 	var text strings.Builder
 	d := t.NewDecoder(skipSpecial)

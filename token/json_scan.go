@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// A jsonScanner reads a JSON document front to back. The vocabulary and the
-// merges are most of a tokenizer.json and hundreds of thousands of strings:
-// encoding/json takes several times as long to build them through maps and
+// A jsonScanner reads a JSON document front to back. The vocabulary and the merges are most of a tokenizer.json and
+// hundreds of thousands of strings: encoding/json takes several times as long to build them through maps and
 // interfaces.
 type jsonScanner struct {
 	data string
@@ -125,8 +124,7 @@ func (s *jsonScanner) checked(text string) (string, error) {
 	return text, nil
 }
 
-// escaped reads the rest of a string that begins at start and has its first
-// escape here.
+// escaped reads the rest of a string that begins at start and has its first escape here.
 func (s *jsonScanner) escaped(start int) (string, error) {
 	out := append(make([]byte, 0, 2*(s.at-start)+16), s.data[start:s.at]...)
 	for s.at < len(s.data) {
@@ -228,8 +226,7 @@ func (s *jsonScanner) number() (float64, error) {
 	return strconv.ParseFloat(string(raw), 64)
 }
 
-// raw skips one value and returns its bytes. Its inside is not checked beyond
-// brackets and strings.
+// raw skips one value and returns its bytes. Its inside is not checked beyond brackets and strings.
 func (s *jsonScanner) raw() (json.RawMessage, error) {
 	start, depth := s.skipSpace(), 0
 	for s.at < len(s.data) {

@@ -28,9 +28,8 @@ type ggufVocabulary struct {
 	scores []float64
 }
 
-// FromGGUF makes a tokenizer from the metadata of a GGUF file. meta returns
-// the value of a key as a Go value: a string, a bool, a number of any width,
-// or a slice of one of these. Text is encoded as llama.cpp does it.
+// FromGGUF makes a tokenizer from the metadata of a GGUF file. meta returns the value of a key as a Go value: a
+// string, a bool, a number of any width, or a slice of one of these. Text is encoded as llama.cpp does it.
 func FromGGUF(meta func(key string) (any, bool)) (*Tokenizer, error) {
 	g := &ggufVocabulary{get: func(key string) (any, bool) { return meta("tokenizer.ggml." + key) }}
 	kind, _ := g.text("model")
@@ -211,8 +210,7 @@ func splitMerges(lines []string) ([][2]string, error) {
 	return merges, nil
 }
 
-// buildLlama builds SentencePiece encoding: the pair that makes the token
-// with the best score merges first.
+// buildLlama builds SentencePiece encoding: the pair that makes the token with the best score merges first.
 func (g *ggufVocabulary) buildLlama() (*Tokenizer, error) {
 	t, err := g.start()
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"parley"
 )
 
-// Load reads tokenizer.json and, if it is there, tokenizer_config.json from a
-// model's directory.
+// Load reads tokenizer.json and, if it is there, tokenizer_config.json from a model's directory.
 func Load(dir string) (*Tokenizer, error) {
 	tokenizer, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	if err != nil {
@@ -27,9 +26,8 @@ func Load(dir string) (*Tokenizer, error) {
 	return Parse(tokenizer, config)
 }
 
-// Parse makes a tokenizer from the contents of tokenizer.json and
-// tokenizer_config.json; the second may be empty. It refuses parts it does not
-// know: a tokenizer that is almost right is wrong.
+// Parse makes a tokenizer from the contents of tokenizer.json and tokenizer_config.json; the second may be empty. It
+// refuses parts it does not know: a tokenizer that is almost right is wrong.
 func Parse(tokenizerJSON, configJSON []byte) (*Tokenizer, error) {
 	var f tokenizerFile
 	if err := f.read(string(tokenizerJSON)); err != nil {
@@ -131,9 +129,8 @@ func (f *tokenizerFile) build() (*Tokenizer, error) {
 	return t, nil
 }
 
-// addTokens puts the added tokens over the model's vocabulary. A token that
-// is not in the vocabulary gets the next free id, whatever id the file
-// mentions: this is the reference's rule.
+// addTokens puts the added tokens over the model's vocabulary. A token that is not in the vocabulary gets the next
+// free id, whatever id the file mentions: this is the reference's rule.
 func (t *Tokenizer) addTokens(tokens []addedTokenJSON, modelSize int) error {
 	t.added, t.normalized = newAddedMatcher(), newAddedMatcher()
 	t.normalizedForm = map[parley.Token]string{}

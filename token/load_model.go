@@ -187,8 +187,8 @@ func (f *modelFile) buildBPE(v *vocabulary, byteLevel bool) (model, [sha256.Size
 	m := newBPE(v, byteLevel)
 	m.unknown, m.fuseUnknown, m.byteFallback = missing, f.FuseUnknown, f.ByteFallback
 	if f.Unknown != nil {
-		// The reference fails at the first unknown character; a byte-level
-		// vocabulary never meets one, so a name without a token does not matter.
+		// The reference fails at the first unknown character; a byte-level vocabulary never meets one, so a
+		// name without a token does not matter.
 		m.unknown = v.id(*f.Unknown)
 	}
 	m.wholeWords = f.IgnoreMerges
@@ -205,8 +205,7 @@ func (f *modelFile) buildBPE(v *vocabulary, byteLevel bool) (model, [sha256.Size
 	return m, sum, nil
 }
 
-// newBPE returns a model that knows the vocabulary's single characters and
-// nothing to merge yet.
+// newBPE returns a model that knows the vocabulary's single characters and nothing to merge yet.
 func newBPE(v *vocabulary, byteLevel bool) *bpe {
 	m := &bpe{
 		byteLevel:     byteLevel,

@@ -139,8 +139,7 @@ type splitJSON struct {
 	Delimiter      string            `json:"delimiter"`
 }
 
-// parseSplitter reads the pre-tokenizer. mayBeBytes allows the model to work
-// on bytes; byteLevel says that it has to.
+// parseSplitter reads the pre-tokenizer. mayBeBytes allows the model to work on bytes; byteLevel says that it has to.
 func parseSplitter(raw json.RawMessage, mayBeBytes bool) (s splitter, byteLevel bool, err error) {
 	parts, err := flattenSplit(raw)
 	if err != nil {

@@ -121,8 +121,8 @@ func (n *tokenName) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// configure finds the tokens with a role and applies the configuration's
-// wishes about the tokens that begin and end a sequence.
+// configure finds the tokens with a role and applies the configuration's wishes about the tokens that begin and end a
+// sequence.
 func (t *Tokenizer) configure(c tokenizerConfig) {
 	unknown := t.known.Unknown
 	if id := t.named(string(c.UNK)); id != None {

@@ -15,9 +15,8 @@ const spaceMark = "▁"
 // A normalizer rewrites text before it is split.
 type normalizer func(text string, s *scratch) (string, error)
 
-// unicodeForm normalizes to a Unicode form. The library breaks up runs of more
-// than thirty combining marks with a joiner, which the reference does not, so
-// such runs are put in order here.
+// unicodeForm normalizes to a Unicode form. The library breaks up runs of more than thirty combining marks with a
+// joiner, which the reference does not, so such runs are put in order here.
 func unicodeForm(form norm.Form) normalizer {
 	moving := sync.OnceValue(func() *classTable { return movingRunes(form) })
 	compatible := form == norm.NFKC || form == norm.NFKD
@@ -34,8 +33,7 @@ func unicodeForm(form norm.Form) normalizer {
 	}
 }
 
-// normalizeMoving calls normalize for each run of moving characters with the
-// one before it, and keeps the rest.
+// normalizeMoving calls normalize for each run of moving characters with the one before it, and keeps the rest.
 func normalizeMoving(text string, moving *classTable, normalize func(string) string) string {
 	var out strings.Builder
 	kept := 0 // text before here is in out
@@ -60,8 +58,7 @@ func normalizeMoving(text string, moving *classTable, normalize func(string) str
 	return out.String()
 }
 
-// movingAt returns the width of the character at i and whether it moves. At
-// the end of the text there is none.
+// movingAt returns the width of the character at i and whether it moves. At the end of the text there is none.
 func movingAt(text string, i int, moving *classTable) (width int, moves bool) {
 	if i == len(text) {
 		return 0, false
@@ -73,8 +70,8 @@ func movingAt(text string, i int, moving *classTable) (width int, moves bool) {
 	return width, moving.of(r) != 0
 }
 
-// movingRunes marks the characters that a form changes, or that it may join
-// to or order among their neighbours. Text without them is normal.
+// movingRunes marks the characters that a form changes, or that it may join to or order among their neighbours. Text
+// without them is normal.
 func movingRunes(form norm.Form) *classTable {
 	t := &classTable{class: make([][256]class, 1)}
 	for r := rune(utf8.RuneSelf); r <= utf8.MaxRune; r++ {
@@ -100,8 +97,8 @@ func isASCII(text string) bool {
 	return true
 }
 
-// lateCompatible lists characters whose compatibility mapping is newer than
-// the table of the reference: they stay as they are.
+// lateCompatible lists characters whose compatibility mapping is newer than the table of the reference: they stay as
+// they are.
 var lateCompatible = [][2]rune{{0x32FF, 0x32FF}, {0xA7F2, 0xA7F4}, {0xAB69, 0xAB69}, {0x10781, 0x10785},
 	{0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}}
 
@@ -121,8 +118,7 @@ func aroundLateCompatible(text string, form norm.Form) string {
 	}
 }
 
-// normalizeTo takes the library's way unless the text has runs of marks it
-// would break up.
+// normalizeTo takes the library's way unless the text has runs of marks it would break up.
 func normalizeTo(text string, form norm.Form) string {
 	if hasLongMarks(text) {
 		return normalizeByHand(text, form)
@@ -130,8 +126,8 @@ func normalizeTo(text string, form norm.Form) string {
 	return form.String(text)
 }
 
-// marksMax is how many combining characters in a row the library leaves alone.
-// A starter may decompose to some of its own.
+// marksMax is how many combining characters in a row the library leaves alone. A starter may decompose to some of its
+// own.
 const marksMax = 24
 
 func hasLongMarks(text string) bool {
@@ -211,8 +207,7 @@ func normalizeReplace(old, replacement string) normalizer {
 	}
 }
 
-// normalizeSpaces is Prepend "▁" followed by Replace " " with "▁", the
-// normalizer of every Llama 2 file, in one pass.
+// normalizeSpaces is Prepend "▁" followed by Replace " " with "▁", the normalizer of every Llama 2 file, in one pass.
 func normalizeSpaces(text string, _ *scratch) (string, error) {
 	if text == "" {
 		return text, nil

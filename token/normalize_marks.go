@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizeByHand puts text into a Unicode form without limits on runs of
-// combining marks: decompose, order the marks, compose.
+// normalizeByHand puts text into a Unicode form without limits on runs of combining marks: decompose, order the
+// marks, compose.
 func normalizeByHand(text string, form norm.Form) string {
 	decomposition := norm.NFD
 	if form == norm.NFKC || form == norm.NFKD {
@@ -26,8 +26,7 @@ func normalizeByHand(text string, form norm.Form) string {
 	return string(out)
 }
 
-// A markedRune is a character with its combining class. text keeps bytes that
-// are not UTF-8 as they are.
+// A markedRune is a character with its combining class. text keeps bytes that are not UTF-8 as they are.
 type markedRune struct {
 	text  string
 	class uint8
@@ -58,8 +57,7 @@ func decomposed(text string, form norm.Form) []markedRune {
 	return out
 }
 
-// orderMarks sorts each run of marks by combining class, keeping the order of
-// equal classes.
+// orderMarks sorts each run of marks by combining class, keeping the order of equal classes.
 func orderMarks(runes []markedRune) {
 	for i := 0; i < len(runes); {
 		if runes[i].class == 0 {

@@ -5,8 +5,7 @@ import "math/bits"
 // noRank is the rank of a pair that does not merge; every rank is below it.
 const noRank = ^uint32(0)
 
-// A merge says what a pair of neighbouring symbols becomes. Lower ranks merge
-// first.
+// A merge says what a pair of neighbouring symbols becomes. Lower ranks merge first.
 type merge struct {
 	rank uint32
 	id   int32
@@ -17,14 +16,13 @@ type pairSlot struct {
 	merge
 }
 
-// A pairTable maps pairs of symbols to merges. It is an open-addressing table
-// because this lookup is the inner loop of encoding: one cache line holds a
-// probe, and there is nothing to allocate or hash twice.
+// A pairTable maps pairs of symbols to merges. It is an open-addressing table because this lookup is the inner loop
+// of encoding: one cache line holds a probe, and there is nothing to allocate or hash twice.
 type pairTable struct {
 	slots []pairSlot
 	shift uint
-	// filter has a bit for each key's hash. It is small enough to stay in the
-	// processor's cache and answers most lookups of pairs that do not merge.
+	// filter has a bit for each key's hash. It is small enough to stay in the processor's cache and answers most
+	// lookups of pairs that do not merge.
 	filter      []uint64
 	filterShift uint
 }
@@ -58,8 +56,7 @@ func (t *pairTable) find(a, b int32) merge {
 	}
 }
 
-// ordered says that every symbol below size is made by merges that rank before
-// all merges it is part of.
+// ordered says that every symbol below size is made by merges that rank before all merges it is part of.
 func (t *pairTable) ordered(size int) bool {
 	firstUse := make([]uint32, size)
 	for i := range firstUse {
@@ -80,8 +77,7 @@ func (t *pairTable) ordered(size int) bool {
 	return true
 }
 
-// set stores a merge; the last one for a pair wins. The caller announced
-// enough pairs to newPairTable.
+// set stores a merge; the last one for a pair wins. The caller announced enough pairs to newPairTable.
 func (t *pairTable) set(a, b int32, m merge) {
 	key := pairKey(a, b)
 	hash := key * 0x9E3779B97F4A7C15

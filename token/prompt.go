@@ -10,8 +10,8 @@ import (
 	"parley/token/jinja"
 )
 
-// A Prompt is a conversation as a chat template wrote it. It records which bytes
-// are the template's own; all others came with the request.
+// A Prompt is a conversation as a chat template wrote it. It records which bytes are the template's own; all others
+// came with the request.
 type Prompt struct {
 	text string
 	own  []jinja.Span
@@ -20,8 +20,7 @@ type Prompt struct {
 // String returns the prompt as text.
 func (p Prompt) String() string { return p.text }
 
-// EndsWith reports whether the template's own text ends with suffix, white space
-// aside.
+// EndsWith reports whether the template's own text ends with suffix, white space aside.
 func (p Prompt) EndsWith(suffix string) bool {
 	trimmed := strings.TrimSpace(p.text)
 	if !strings.HasSuffix(trimmed, suffix) {
@@ -32,24 +31,22 @@ func (p Prompt) EndsWith(suffix string) bool {
 	return own
 }
 
-// EncodePrompt returns the tokens of a prompt. Control tokens are read in the
-// template's own text only: what a message, a tool or a document says is plain
-// text, even if it spells such a token. A prompt whose data spells none has the
-// tokens that [Tokenizer.Encode] with ParseSpecial finds in its text, because
-// text is split into words across the borders between data and template.
+// EncodePrompt returns the tokens of a prompt. Control tokens are read in the template's own text only: what a
+// message, a tool or a document says is plain text, even if it spells such a token. A prompt whose data spells none
+// has the tokens that [Tokenizer.Encode] with ParseSpecial finds in its text, because text is split into words across
+// the borders between data and template.
 func (t *Tokenizer) EncodePrompt(p Prompt) ([]parley.Token, error) {
 	return t.appendEncode(make([]parley.Token, 0, len(p.text)/4+4), p.text, false, authorship{own: p.own})
 }
 
-// An authorship says in which parts of a text control tokens are read: in all of
-// it, or in the spans that the author of a template wrote.
+// An authorship says in which parts of a text control tokens are read: in all of it, or in the spans that the author
+// of a template wrote.
 type authorship struct {
 	all bool
 	own []jinja.Span
 }
 
-// covers reports whether the bytes from start to end are all the author's, and
-// whether none is.
+// covers reports whether the bytes from start to end are all the author's, and whether none is.
 func (a authorship) covers(start, end int) (own, data bool) {
 	if a.all {
 		return true, false
@@ -77,10 +74,9 @@ func (a authorship) section(at, n int) (part authorship) {
 	return part
 }
 
-// normalizedAuthorship returns the authorship of a section after it was
-// normalized. To see where the spans went, the section is normalized once more
-// with a character at their borders that normalizers leave alone. Where that
-// changes the outcome, the whole section counts as data.
+// normalizedAuthorship returns the authorship of a section after it was normalized. To see where the spans went, the
+// section is normalized once more with a character at their borders that normalizers leave alone. Where that changes
+// the outcome, the whole section counts as data.
 func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, authored authorship,
 	s *scratch) (authorship, error) {
 	if authored.all || len(authored.own) == 0 {
@@ -106,8 +102,8 @@ func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, aut
 	return partsAuthorship(parts, first.Start == 0, last.End == len(section)), nil
 }
 
-// partsAuthorship takes every second part for the author's. What normalizers put
-// before the text or after it belongs to the author if the text there does.
+// partsAuthorship takes every second part for the author's. What normalizers put before the text or after it belongs
+// to the author if the text there does.
 func partsAuthorship(parts []string, first, last bool) (found authorship) {
 	end := 0
 	for i, part := range parts {
@@ -126,8 +122,7 @@ func partsAuthorship(parts []string, first, last bool) (found authorship) {
 	return found
 }
 
-// unusedRune returns a character that does not occur in text. Unicode reserves
-// the candidates for such internal use.
+// unusedRune returns a character that does not occur in text. Unicode reserves the candidates for such internal use.
 func unusedRune(text string) (rune, bool) {
 	for r := rune(0xFDD0); r <= 0xFDEF; r++ {
 		if !strings.ContainsRune(text, r) {
@@ -137,8 +132,8 @@ func unusedRune(text string) (rune, bool) {
 	return 0, false
 }
 
-// markBorders puts mark at both ends of every span. A span ends before a
-// character that the text after it combines with.
+// markBorders puts mark at both ends of every span. A span ends before a character that the text after it combines
+// with.
 func markBorders(text string, spans []jinja.Span, mark rune) string {
 	var b strings.Builder
 	at := 0

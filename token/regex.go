@@ -10,12 +10,12 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// patternTimeMax bounds one search of a backtracking pattern. Known patterns
-// never get near it; it ends a pattern that has met its worst case.
+// patternTimeMax bounds one search of a backtracking pattern. Known patterns never get near it; it ends a pattern
+// that has met its worst case.
 const patternTimeMax = 10 * time.Second
 
-// A regexMatcher runs a pattern that is not known by name. The engine
-// backtracks because the patterns use lookahead, which package regexp lacks.
+// A regexMatcher runs a pattern that is not known by name. The engine backtracks because the patterns use lookahead,
+// which package regexp lacks.
 type regexMatcher struct{ re *regexp2.Regexp }
 
 func newRegexMatcher(pattern string) (regexMatcher, error) {
@@ -56,9 +56,8 @@ func (m regexMatcher) appendMatches(dst []textRange, text string, s *scratch) ([
 	return dst, nil
 }
 
-// repeatIntervals rewrites X{m,n}+ as (?:X{m,n})+, which is what it means in
-// the pattern language of tokenizer files; the engine would not give back what
-// it matched. X is a character, an escape, a class or a group.
+// repeatIntervals rewrites X{m,n}+ as (?:X{m,n})+, which is what it means in the pattern language of tokenizer files;
+// the engine would not give back what it matched. X is a character, an escape, a class or a group.
 func repeatIntervals(pattern string) string {
 	var out []byte
 	var groups []int
@@ -120,8 +119,8 @@ func atomEnd(pattern string, i int) int {
 const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}²³¹¼-¾` +
 	"Ⓐ-ⓩ\U0001F130-\U0001F149\U0001F150-\U0001F169\U0001F170-\U0001F189"
 
-// spellClasses writes out the classes that the engine understands
-// differently: \w, and properties with the characters of Unicode 16.
+// spellClasses writes out the classes that the engine understands differently: \w, and properties with the characters
+// of Unicode 16.
 func spellClasses(pattern string) string {
 	var out strings.Builder
 	inClass := false
@@ -180,8 +179,7 @@ func spellClass(part string, inClass bool) string {
 	return "[" + members + "]"
 }
 
-// newCharacters lists what Unicode 16 added to the properties, for use in a
-// character class.
+// newCharacters lists what Unicode 16 added to the properties, for use in a character class.
 func newCharacters(wanted class) string {
 	var out strings.Builder
 	for bit := upper; bit <= symbol; bit <<= 1 {

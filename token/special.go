@@ -13,18 +13,30 @@ var (
 		"<end_of_turn>", "<turn|>",
 		"<|END_OF_TURN_TOKEN|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "<|endofresponse|>",
 		"<EOT>", "[EOT]", "<eos>", "</s>"}
-	// markNames stand in answers around calls and thoughts: a reader of an
-	// answer needs to see them, and a grammar to write them.
-	markNames = []string{"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|python_tag|>",
-		"<think>", "</think>", "[THINK]", "[/THINK]"}
+	// markNames stand in answers around calls and thoughts: a reader of an answer needs to see them, and a
+	// grammar to write them.
+	markNames = strings.Fields(`
+		<tool_call> </tool_call> [TOOL_CALLS] [CALL_ID] [ARGS] <|python_tag|> <think> </think> [THINK]
+		[/THINK] <|tools_prefix|> <|tools_suffix|> <|inner_prefix|> <|inner_suffix|> <tool_calls>
+		</tool_calls> <TOOLCALL> </TOOLCALL> <|tool_call|> <|START_ACTION|> <|END_ACTION|>
+		<|START_THINKING|> <|END_THINKING|> <|START_RESPONSE|> <|END_RESPONSE|> <|START_TEXT|>
+		<|END_TEXT|> <|message_sep|> <|role_sep|> <|function_call|> <|tool_calls_section_begin|>
+		<|tool_calls_section_end|> <|tool_call_begin|> <|tool_call_argument_begin|> <|tool_call_end|>
+		<｜tool▁calls▁begin｜> <｜tool▁calls▁end｜> <｜tool▁call▁begin｜> <｜tool▁call▁end｜> <｜tool▁sep｜>
+		｜DSML｜ <|tool_calls|> <|tool_call:begin|> <|tool_call:name|> <|tool_call:args|>
+		<|tool_call:end|> <|calls|> <|content|> <|think|> <|begin|> <|end|> <|channel|> <|message|>
+		<|start|> <|constrain|> <|eom|> <|open|> <|close|> <|sep|> <seed:tool_call> </seed:tool_call>
+		<seed:think> </seed:think> <arg_key> </arg_key> <arg_value> </arg_value> <minimax:tool_call>
+		</minimax:tool_call> ]<]minimax[>[ <mm:think> </mm:think> <|tool_call> <tool_call|> <|"|>
+		<|channel> <channel|> <|tool_call_start|> <|tool_call_end|>
+	`)
 )
 
 // resultNames stand around the results of calls in a prompt.
 var resultNames = []string{"<tool_response>", "</tool_response>", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"}
 
-// isControl says by its name that an added token structures a prompt. Files mark
-// most of these as special, but not all: Qwen's marks of calls, thoughts and gaps
-// are not, so that decoding shows them.
+// isControl says by its name that an added token structures a prompt. Files mark most of these as special, but not
+// all: Qwen's marks of calls, thoughts and gaps are not, so that decoding shows them.
 func isControl(name string) bool {
 	for _, frame := range [][2]string{{"<|", "|>"}, {"<｜", "｜>"}} {
 		if strings.HasPrefix(name, frame[0]) && strings.HasSuffix(name, frame[1]) {
@@ -39,27 +51,27 @@ func isControl(name string) bool {
 	return slices.Contains(markNames, name) || slices.Contains(resultNames, name) || slices.Contains(gapEndNames, name)
 }
 
-// findKnown fills in the tokens with a role: those named by the files, and
-// those known by name.
+// findKnown fills in the tokens with a role: those named by the files, and those known by name.
 func (t *Tokenizer) findKnown(bos, eos, pad, unknown parley.Token) {
 	t.known = Special{BOS: bos, PAD: pad, Unknown: unknown, Gap: t.findGap()}
 	t.finishGap()
-	for _, name := range markNames {
-		if id, ok := t.ID(name); ok && t.IsSpecial(id) {
-			t.marks = append(t.marks, id)
-		}
-	}
 	t.addEnd(eos)
 	_, harmony := t.ID("<|return|>")
+	_, solar := t.ID("<|calls|>")
 	for _, name := range endNames {
 		id, ok := t.ID(name)
 		if !ok || !t.IsSpecial(id) {
 			continue
 		}
-		if harmony && name == "<|end|>" {
+		if (harmony || solar) && name == "<|end|>" {
 			continue // there it ends a message, after which another may follow
 		}
 		t.addEnd(id)
+	}
+	for _, name := range markNames {
+		if id, ok := t.ID(name); ok && t.IsSpecial(id) && !slices.Contains(t.known.EOS, id) {
+			t.marks = append(t.marks, id)
+		}
 	}
 }
 

@@ -17,8 +17,7 @@ type splitStep interface {
 	split(dst []piece, p piece, s *scratch) ([]piece, error)
 }
 
-// A splitter is the splitting part of a pipeline: its steps run in order on
-// every piece.
+// A splitter is the splitting part of a pipeline: its steps run in order on every piece.
 type splitter struct {
 	steps []splitStep
 	// only replaces the steps when they are one known pattern that keeps all text.
@@ -190,9 +189,8 @@ func scanWords(s string, pos int) (start, end int) {
 	return start, pos
 }
 
-// byteLevelSplit is the splitting half of the byte-level encoding: a space
-// before the first word and the GPT-2 pattern, each if wanted. spell makes it
-// write the bytes as characters for the steps after it; the last step leaves
+// byteLevelSplit is the splitting half of the byte-level encoding: a space before the first word and the GPT-2
+// pattern, each if wanted. spell makes it write the bytes as characters for the steps after it; the last step leaves
 // the bytes alone because the model works on them.
 type byteLevelSplit struct {
 	prefixSpace, words, spell bool
@@ -225,8 +223,7 @@ const (
 	prependNever  prependScheme = "never"
 )
 
-// metaspaceSplit writes spaces as a visible mark and, if wanted, cuts before
-// each mark.
+// metaspaceSplit writes spaces as a visible mark and, if wanted, cuts before each mark.
 type metaspaceSplit struct {
 	mark   string
 	scheme prependScheme

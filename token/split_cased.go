@@ -2,8 +2,8 @@ package token
 
 import "unicode/utf8"
 
-// casedScanner scans the patterns of GPT-4o, Tekken and their kin, where a
-// word ends where its letters change from lower to upper case.
+// casedScanner scans the patterns of GPT-4o, Tekken and their kin, where a word ends where its letters change from
+// lower to upper case.
 type casedScanner struct {
 	digitsMax  int
 	contracted bool // whether a word takes the contraction after it
@@ -30,8 +30,8 @@ func (p casedScanner) scan(s string, pos int) (start, end int) {
 	return pos, linesOrSpaces(s, pos)
 }
 
-// word tries the two word alternatives in order, each first with and then
-// without a leading character that is not part of the word.
+// word tries the two word alternatives in order, each first with and then without a leading character that is not
+// part of the word.
 func (p casedScanner) word(s string, pos int, c class, width int) int {
 	mayLead := c&(letter|number|newline) == 0
 	if c&mark == 0 && mayLead {
@@ -88,8 +88,7 @@ func upperStarting(s string, pos int) int {
 	return runOf(s, upperEnd, lowerLike)
 }
 
-// scanDeepSeek finds the words of DeepSeek V3. Numbers are cut out before and
-// match nothing here.
+// scanDeepSeek finds the words of DeepSeek V3. Numbers are cut out before and match nothing here.
 func scanDeepSeek(s string, pos int) (start, end int) {
 	for ; pos < len(s); pos = next(s, pos) {
 		if end := matchDeepSeek(s, pos); end > pos {

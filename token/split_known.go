@@ -2,13 +2,11 @@ package token
 
 import "strings"
 
-// A scanner finds the next match of a split pattern at or after pos, or
-// start < 0. pos is less than len(s).
+// A scanner finds the next match of a split pattern at or after pos, or start < 0. pos is less than len(s).
 type scanner func(s string, pos int) (start, end int)
 
-// The patterns of widely used vocabularies, as their files spell them. Text
-// is scanned by hand for these: a regular expression engine would take most
-// of the time of encoding.
+// The patterns of widely used vocabularies, as their files spell them. Text is scanned by hand for these: a regular
+// expression engine would take most of the time of encoding.
 const (
 	contractions     = `'s|'t|'re|'ve|'m|'ll|'d`
 	anyContractions  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
@@ -82,8 +80,7 @@ func buildKnownScanners() (known map[string]scanner, complete map[string]bool) {
 	return known, complete
 }
 
-// runOf returns the end of the run of characters at i that have one of the
-// wanted properties.
+// runOf returns the end of the run of characters at i that have one of the wanted properties.
 func runOf(s string, i int, wanted class) int {
 	for i < len(s) {
 		c, width := classAt(s, i)
@@ -95,8 +92,7 @@ func runOf(s string, i int, wanted class) int {
 	return i
 }
 
-// runWithout returns the end of the run of characters at i that have none of
-// the properties.
+// runWithout returns the end of the run of characters at i that have none of the properties.
 func runWithout(s string, i int, unwanted class) int {
 	for i < len(s) {
 		c, width := classAt(s, i)
@@ -120,8 +116,7 @@ func numbersUpTo(s string, i, limit int) int {
 	return i
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at s[i],
-// or 0.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at s[i], or 0.
 func contraction(s string, i int, anyCase, folds bool) int {
 	if i+1 >= len(s) || s[i] != '\'' {
 		return 0
@@ -153,8 +148,8 @@ func lowerASCII(b byte) byte {
 	return b
 }
 
-// spacesBefore matches \s+(?!\S)|\s+ at pos, where a space is: a run leaves
-// its last character to the word that follows.
+// spacesBefore matches \s+(?!\S)|\s+ at pos, where a space is: a run leaves its last character to the word that
+// follows.
 func spacesBefore(s string, pos int) int {
 	end, last := pos, pos
 	for end < len(s) {
@@ -214,8 +209,8 @@ func scanGPT2(s string, pos int) (start, end int) {
 	return pos, runWithout(s, at+width, space|letter|number)
 }
 
-// scanLineEnd finds \s+$, where $ is before any line feed. The engine would
-// read a long run of spaces once for each of them.
+// scanLineEnd finds \s+$, where $ is before any line feed. The engine would read a long run of spaces once for each
+// of them.
 func scanLineEnd(s string, pos int) (start, end int) {
 	for pos < len(s) {
 		start = runWithout(s, pos, space)
@@ -273,8 +268,7 @@ func (p lineWords) scan(s string, pos int) (start, end int) {
 	return pos, linesOrSpaces(s, pos)
 }
 
-// punctuated matches ` ?[^…]+` where … are the properties in not; it returns
-// pos when there is no match.
+// punctuated matches ` ?[^…]+` where … are the properties in not; it returns pos when there is no match.
 func punctuated(s string, pos int, not class) int {
 	at := pos
 	if s[at] == ' ' {

@@ -8,14 +8,12 @@ import (
 	"parley"
 )
 
-// scoredPairs builds the model of a SentencePiece vocabulary. Such a
-// vocabulary has no list of merges: any two neighbours join if their texts
-// together are a token, and the token with the best score goes first, the
-// leftmost of equals. Written out as pairs and ranks this is byte pair
-// encoding: every way to cut a token in two gives a pair.
+// scoredPairs builds the model of a SentencePiece vocabulary. Such a vocabulary has no list of merges: any two
+// neighbours join if their texts together are a token, and the token with the best score goes first, the leftmost of
+// equals. Written out as pairs and ranks this is byte pair encoding: every way to cut a token in two gives a pair.
 //
-// Control tokens, byte tokens and the unknown token are never built from
-// characters, so that text cannot become one of them.
+// Control tokens, byte tokens and the unknown token are never built from characters, so that text cannot become one
+// of them.
 func (g *ggufVocabulary) scoredPairs(v *vocabulary) *bpe {
 	b := &scoredBuilder{g: g, v: v, m: newBPE(v, false), spelled: map[string]int32{}}
 	b.m.byteFallback = true
@@ -76,8 +74,7 @@ func (b *scoredBuilder) addPairs(byScore []int) {
 	}
 }
 
-// cutsMax bounds the work for one token of a hostile file; no real token is
-// longer.
+// cutsMax bounds the work for one token of a hostile file; no real token is longer.
 const cutsMax = 512
 
 func (b *scoredBuilder) addCuts(text string, m merge) {
@@ -97,8 +94,8 @@ func (b *scoredBuilder) addCuts(text string, m merge) {
 	}
 }
 
-// part returns the symbol of one side of a cut: a token, or a character that
-// is not a token and is spelled in bytes if it stays alone.
+// part returns the symbol of one side of a cut: a token, or a character that is not a token and is spelled in bytes
+// if it stays alone.
 func (b *scoredBuilder) part(text string) int32 {
 	if id := b.v.id(text); id != missing && b.joinable(int(id)) {
 		return id

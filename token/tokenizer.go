@@ -10,14 +10,14 @@ import (
 	"parley"
 )
 
-// A Tokenizer translates between text and the token ids of one vocabulary. It
-// does not change after it is made and is safe for concurrent use.
+// A Tokenizer translates between text and the token ids of one vocabulary. It does not change after it is made and is
+// safe for concurrent use.
 type Tokenizer struct {
 	vocabulary *vocabulary
 	added      *addedMatcher // matched in text as written
 	normalized *addedMatcher // matched in normalized text
-	// normalizedForm is how added tokens that match normalized text decode,
-	// where that differs from their content.
+	// normalizedForm is how added tokens that match normalized text decode, where that differs from their
+	// content.
 	normalizedForm map[parley.Token]string
 	special        []bool // by id
 	normalizers    []normalizer
@@ -42,13 +42,12 @@ type model interface {
 // None stands for a special token that a vocabulary does not have.
 const None parley.Token = -1
 
-// Special lists tokens with a role. A token that the vocabulary lacks is
-// [None].
+// Special lists tokens with a role. A token that the vocabulary lacks is [None].
 type Special struct {
 	// BOS begins a sequence.
 	BOS parley.Token
-	// EOS are the tokens after which a model has nothing more to say: the one
-	// the files name first, then the ends of turns and texts known by name.
+	// EOS are the tokens after which a model has nothing more to say: the one the files name first, then the ends
+	// of turns and texts known by name.
 	EOS []parley.Token
 	// PAD fills sequences up to equal length.
 	PAD parley.Token
@@ -60,24 +59,21 @@ type Special struct {
 
 // Options say how text is to be read.
 type Options struct {
-	// AddSpecial puts the tokens around the text with which the model was
-	// trained to begin and end a sequence.
+	// AddSpecial puts the tokens around the text with which the model was trained to begin and end a sequence.
 	AddSpecial bool
-	// ParseSpecial reads control tokens that are written out in the text, such
-	// as <|im_start|>. Leave it off for text from outside: without it no text
-	// can become a special token or another one that structures a prompt. For
-	// text of which a template wrote a part, use [Tokenizer.EncodePrompt].
+	// ParseSpecial reads control tokens that are written out in the text, such as <|im_start|>. Leave it off for
+	// text from outside: without it no text can become a special token or another one that structures a prompt.
+	// For text of which a template wrote a part, use [Tokenizer.EncodePrompt].
 	ParseSpecial bool
 }
 
-// Encode returns the tokens of text. It fails only where the vocabulary
-// cannot express the text or a split pattern runs out of time.
+// Encode returns the tokens of text. It fails only where the vocabulary cannot express the text or a split pattern
+// runs out of time.
 func (t *Tokenizer) Encode(text string, o Options) ([]parley.Token, error) {
 	return t.AppendEncode(make([]parley.Token, 0, len(text)/4+4), text, o)
 }
 
-// AppendEncode is [Tokenizer.Encode] that appends to dst. On failure dst is
-// returned as it was.
+// AppendEncode is [Tokenizer.Encode] that appends to dst. On failure dst is returned as it was.
 func (t *Tokenizer) AppendEncode(dst []parley.Token, text string, o Options) ([]parley.Token, error) {
 	return t.appendEncode(dst, text, o.AddSpecial, authorship{all: o.ParseSpecial})
 }
@@ -107,8 +103,7 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 	return out, nil
 }
 
-// appendSection encodes text between added tokens, which begins at byte at of
-// the whole text.
+// appendSection encodes text between added tokens, which begins at byte at of the whole text.
 func (t *Tokenizer) appendSection(dst []parley.Token, text string, at int, authored authorship,
 	s *scratch) ([]parley.Token, error) {
 	section, first := text, at == 0
@@ -186,8 +181,8 @@ func (p *splitter) run(in piece, s *scratch) ([]piece, error) {
 // Size returns one more than the largest id.
 func (t *Tokenizer) Size() int { return len(t.vocabulary.texts) }
 
-// ID returns the token whose text in the vocabulary is text. Byte-level
-// vocabularies write a space as "Ġ", SentencePiece vocabularies as "▁".
+// ID returns the token whose text in the vocabulary is text. Byte-level vocabularies write a space as "Ġ",
+// SentencePiece vocabularies as "▁".
 func (t *Tokenizer) ID(text string) (parley.Token, bool) {
 	id, ok := t.vocabulary.ids[text]
 	return id, ok
@@ -201,15 +196,14 @@ func (t *Tokenizer) Text(id parley.Token) (string, bool) {
 	return t.vocabulary.texts[id], true
 }
 
-// IsSpecial says whether a token is one of the special tokens, which
-// structure a sequence and are not text of the model's own.
+// IsSpecial says whether a token is one of the special tokens, which structure a sequence and are not text of the
+// model's own.
 func (t *Tokenizer) IsSpecial(id parley.Token) bool {
 	return id >= 0 && int(id) < len(t.special) && t.special[id]
 }
 
-// IsSaid says whether a token is part of what a model says: text, or the mark
-// of a call or a thought, which some vocabularies have as special tokens and
-// others as plain ones.
+// IsSaid says whether a token is part of what a model says: text, or the mark of a call or a thought, which some
+// vocabularies have as special tokens and others as plain ones.
 func (t *Tokenizer) IsSaid(id parley.Token) bool {
 	return !t.IsSpecial(id) || slices.Contains(t.marks, id)
 }
@@ -225,9 +219,8 @@ func (t *Tokenizer) decodeText(id parley.Token, text string) string {
 	return text
 }
 
-// Bytes returns the bytes a token adds to the text when it is not the first:
-// half a character, where a token is that. Special tokens are their text.
-// It returns nil for ids outside the vocabulary.
+// Bytes returns the bytes a token adds to the text when it is not the first: half a character, where a token is that.
+// Special tokens are their text. It returns nil for ids outside the vocabulary.
 func (t *Tokenizer) Bytes(id parley.Token) []byte {
 	text, ok := t.Text(id)
 	if !ok {

@@ -9,12 +9,10 @@ import (
 	"parley"
 )
 
-// unknownPenalty is how much worse than the worst token an unknown character
-// scores.
+// unknownPenalty is how much worse than the worst token an unknown character scores.
 const unknownPenalty = 10
 
-// A unigram model takes the segmentation of a word with the highest sum of
-// token scores.
+// A unigram model takes the segmentation of a word with the highest sum of token scores.
 type unigram struct {
 	trie         unigramTrie
 	scores       []float64
@@ -71,8 +69,8 @@ func (m *unigram) appendBest(dst []parley.Token, word string, s *scratch) ([]par
 	return m.appendPath(dst, word, s)
 }
 
-// extend follows every token that begins at a position and reports whether
-// one of them is exactly the character there.
+// extend follows every token that begins at a position and reports whether one of them is exactly the character
+// there.
 func (m *unigram) extend(nodes []unigramNode, word string, at, width int) (single bool) {
 	state := int32(0)
 	for i := at; i < len(word); i++ {
@@ -93,8 +91,8 @@ func reach(n *unigramNode, score float64, id int32, start int) {
 	}
 }
 
-// appendPath walks the best path back and writes its tokens in order.
-// Neighbouring unknown characters are one unknown token.
+// appendPath walks the best path back and writes its tokens in order. Neighbouring unknown characters are one unknown
+// token.
 func (m *unigram) appendPath(dst []parley.Token, word string, s *scratch) ([]parley.Token, error) {
 	path := s.spans[:0]
 	for end := len(word); end > 0; {

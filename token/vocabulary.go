@@ -6,8 +6,7 @@ import (
 	"parley"
 )
 
-// A vocabulary is the list of a model's tokens and the way back from text to
-// id.
+// A vocabulary is the list of a model's tokens and the way back from text to id.
 type vocabulary struct {
 	texts   []string // by id, as the file spells them
 	present []bool   // ids without a token are holes
@@ -15,15 +14,13 @@ type vocabulary struct {
 }
 
 const (
-	// vocabularyMax bounds what a file can make us allocate; the largest
-	// vocabularies in use have 262,144 tokens.
+	// vocabularyMax bounds what a file can make us allocate; the largest vocabularies in use have 262,144 tokens.
 	vocabularyMax = 1 << 23
 	// holesMax is how many ids per token a file may leave unused.
 	holesMax = 16
 )
 
-// newVocabulary gives each id its text. The first text of an id stays, the
-// last id of a text counts.
+// newVocabulary gives each id its text. The first text of an id stays, the last id of a text counts.
 func newVocabulary(texts []string, ids []int64) (*vocabulary, error) {
 	last := int64(-1)
 	for i, id := range ids {

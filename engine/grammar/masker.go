@@ -61,7 +61,7 @@ func (m *Masker) Start(p *Program) *Matcher {
 	l := m.link(p)
 	m.ready(l)
 	m.begin(p.start)
-	t := &Matcher{masker: m, program: l}
+	t := &Matcher{masker: m, program: l, far: p.far}
 	t.save(0)
 	return t
 }

@@ -15,6 +15,8 @@ type Matcher struct {
 	// complete: the text so far is a whole text of the grammar. ended: an end
 	// token was accepted.
 	complete, ended bool
+	// far are the program's distances, nil until they are needed.
+	far []int32
 }
 
 // load puts the matcher's state into the runner.

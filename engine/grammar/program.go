@@ -59,6 +59,8 @@ type Program struct {
 	char, inside int32
 	key          [sha256.Size]byte
 	unenforced   []string
+	// far is, for each node, how many bytes it takes at least to complete its rule, once that was measured.
+	far []int32
 }
 
 // Unenforced returns the keywords of schemas that are not strict which an answer is

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/dialect"
 	"parley/gateway/infer"
 	"parley/token"
 )
@@ -63,7 +64,7 @@ type choice struct {
 	// screen is what its text passes before it is shown; nil if nothing is looked for.
 	screen *outputScreen
 	// reader separates calls and thoughts from plain text; nil if all text is plain.
-	reader *Reader
+	reader *dialect.Reader
 	tokens *token.Tokenizer
 	finish parley.Finish
 	// apart is what the engine separates from its text itself.
@@ -96,7 +97,7 @@ type Options struct {
 	Held  *Constraint
 	Muted bool
 	// Reader makes what reads a choice; nil if all of it is text.
-	Reader func() *Reader
+	Reader func() *dialect.Reader
 	// Screening is what the text passes before it is shown; nil if nothing is looked
 	// for. judged has moderators outside judge a choice that was collected to its end.
 	Screening *OutputPolicy
@@ -301,9 +302,9 @@ func (c *choice) read(text string, tokens int) string {
 	if c.reader == nil {
 		return text
 	}
-	thinks := c.reader.thinks()
-	c.reader.read(text)
-	if thinks || c.reader.thinks() {
+	thinks := c.reader.Thinks()
+	c.reader.Read(text)
+	if thinks || c.reader.Thinks() {
 		c.thoughtTokens += tokens
 	}
 	return text
@@ -322,9 +323,9 @@ func (c *choice) add(d parley.Delta) []Piece {
 	pieces[0] = Piece{Text: shown}
 	if c.reader != nil {
 		if d.Finish != "" {
-			c.reader.end(c.Text.stopped || d.Finish != parley.FinishStop)
+			c.reader.End(c.Text.stopped || d.Finish != parley.FinishStop)
 		}
-		pieces = c.reader.pieces()
+		pieces = piecesOf(c.reader.Parts())
 	}
 	pieces = c.withApart(before, pieces)
 	last := &pieces[len(pieces)-1]
@@ -343,7 +344,7 @@ func (c *choice) takeApart(d *parley.Delta) (pieces []Piece) {
 	if d.Apart && !c.apart.is {
 		c.apart.is = true
 		if c.reader != nil {
-			c.reader = newReader(nil, c.reader.thoughts, false, nil)
+			c.reader = c.reader.NewThoughtReader()
 		}
 	}
 	if d.Thoughts != "" {
@@ -388,7 +389,7 @@ func (c *choice) reason(said parley.Finish) parley.Finish {
 	case said != parley.FinishStop:
 		return said
 	}
-	if c.apart.calls > 0 || c.reader != nil && c.reader.complete > 0 {
+	if c.apart.calls > 0 || c.reader != nil && c.reader.Complete() > 0 {
 		return FinishToolCalls
 	}
 	return said
@@ -419,7 +420,7 @@ func (c *choice) keep(id parley.Token, l parley.Logprob) {
 func (c *choice) release() []ShownToken {
 	known := c.Text.shownBytes
 	if c.reader != nil {
-		known = c.reader.known
+		known = c.reader.Known()
 	}
 	n := 0
 	for n < len(c.waiting) && c.waiting[n].startByte < known {
@@ -430,7 +431,7 @@ func (c *choice) release() []ShownToken {
 	if c.reader == nil {
 		return released
 	}
-	return slices.DeleteFunc(released, func(t ShownToken) bool { return !c.reader.isContent(t.startByte) })
+	return slices.DeleteFunc(released, func(t ShownToken) bool { return !c.reader.IsContent(t.startByte) })
 }
 
 // MeanLogprob rates a choice: the higher, the more probable its text.

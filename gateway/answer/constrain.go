@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"parley"
+	"parley/gateway/dialect"
 	"parley/gateway/openai"
 )
 
@@ -43,11 +43,18 @@ func ConstrainText(f *openai.Format) Constraint {
 }
 
 // Constrain returns what the answer to a request is held to.
-func (box *Tools) Constrain(r *openai.ChatRequest, thinking bool) Constraint {
+func (box *Tools) Constrain(r *openai.ChatRequest, thinking bool) (Constraint, error) {
 	c := ConstrainText(&r.Format)
+	if c.Grammar != nil {
+		c.Grammar = new(box.Text(*c.Grammar))
+	}
 	if tools := Callable(r); len(tools) > 0 {
 		written, loosened := grammarsOf(tools)
 		for i, t := range tools {
+			if t.Strict && !box.Holds(written[i]) {
+				return c, t.Refusal("the model writes arguments one by one, and this schema cannot be held so; " +
+					"use an object with properties, or leave strict out")
+			}
 			c.clients = append(c.clients, clientGrammar{written[i].Arguments, t.Refusal})
 		}
 		c.Grammar = box.withTools(r, written)
@@ -56,12 +63,12 @@ func (box *Tools) Constrain(r *openai.ChatRequest, thinking bool) Constraint {
 		}
 	}
 	if c.Grammar != nil {
-		c.Grammar = box.afterThoughts(c.Grammar, thinking)
+		c.Grammar = new(box.Thoughts.AfterThoughts(*c.Grammar, thinking))
 	}
 	if c.loose != nil {
-		c.loose = box.afterThoughts(c.loose, thinking)
+		c.loose = new(box.Thoughts.AfterThoughts(*c.loose, thinking))
 	}
-	return c
+	return c, nil
 }
 
 // Worker returns a worker that holds answers to the constraint.
@@ -82,16 +89,16 @@ func (c *Constraint) Loosely() *parley.Grammar {
 
 // withTools is the grammar of an answer that may or must call tools. Where the
 // answer has a format, text outside of calls has that format.
-func (box *Tools) withTools(r *openai.ChatRequest, tools []ToolGrammar) *parley.Grammar {
+func (box *Tools) withTools(r *openai.ChatRequest, tools []dialect.Tool) *parley.Grammar {
 	single := r.ToolChoice.Single
 	var g parley.Grammar
 	switch {
 	case r.ToolChoice.Mode == openai.ToolsRequired:
-		g = box.syntax.Calls(tools, 1, single)
+		g = box.Calls(tools, 1, single)
 	case r.Format.Grammar != nil:
-		g = parley.Choice(*r.Format.Grammar, box.syntax.Calls(tools, 1, single))
+		g = parley.Choice(box.Text(*r.Format.Grammar), box.Calls(tools, 1, single))
 	default:
-		g = box.syntax.MayCall(tools, single)
+		g = box.MayCall(tools, single)
 	}
 	return &g
 }
@@ -99,10 +106,10 @@ func (box *Tools) withTools(r *openai.ChatRequest, tools []ToolGrammar) *parley.
 // grammarsOf returns the tools as calls of them are written, and once more with
 // any object for the arguments of those that are not strict, nil if that is the
 // same.
-func grammarsOf(tools []openai.Tool) (written, loose []ToolGrammar) {
+func grammarsOf(tools []openai.Tool) (written, loose []dialect.Tool) {
 	differs := false
 	for _, t := range tools {
-		exact := ToolGrammar{t.Name, parley.JSONObject()}
+		exact := dialect.Tool{Name: t.Name, Arguments: parley.JSONObject(), Schema: t.Parameters, Strict: t.Strict}
 		switch {
 		case t.Parameters == nil:
 			exact.Arguments = parley.Literal("{}")
@@ -111,7 +118,7 @@ func grammarsOf(tools []openai.Tool) (written, loose []ToolGrammar) {
 		}
 		lax := exact
 		if t.Parameters != nil && !t.Strict {
-			lax.Arguments = parley.JSONObject()
+			lax.Arguments, lax.Schema = parley.JSONObject(), json.RawMessage(`{}`)
 			differs = true
 		}
 		written, loose = append(written, exact), append(loose, lax)
@@ -129,36 +136,6 @@ func isObjectSchema(raw json.RawMessage) bool {
 		Type any `json:"type"`
 	}
 	return json.Unmarshal(raw, &schema) == nil && schema.Type == "object"
-}
-
-// afterThoughts lets a model that thinks before it answers do so: the grammar
-// holds what comes after. Thinking says that the prompt ends inside thoughts.
-func (box *Tools) afterThoughts(g *parley.Grammar, thinking bool) *parley.Grammar {
-	if box.Thoughts == nil {
-		return g
-	}
-	rest := parley.Sequence(parley.Regex(textBefore(box.Thoughts.shut)), parley.Literal(box.Thoughts.shut),
-		parley.Regex(`\s{0,2}`))
-	thoughts := rest
-	if !thinking {
-		thoughts = parley.Optional(parley.Sequence(parley.Literal(box.Thoughts.Open), rest))
-	}
-	whole := parley.Sequence(thoughts, *g)
-	return &whole
-}
-
-// textBefore is an expression for any text that does not hold mark, whose first
-// character is not in it again.
-func textBefore(mark string) string {
-	first := regexp.QuoteMeta(mark[:1])
-	var partial, broken []string
-	for i := 1; i < len(mark); i++ {
-		begun := regexp.QuoteMeta(mark[:i])
-		partial = append(partial, begun)
-		broken = append(broken, begun+"[^"+regexp.QuoteMeta(mark[i:i+1])+first+"]")
-	}
-	again := "(?:" + strings.Join(partial, "|") + ")*"
-	return "(?:[^" + first + "]|" + again + "(?:" + strings.Join(broken, "|") + "))*" + again
 }
 
 // refused turns the engine's refusal of the grammar into one that names the

@@ -6,17 +6,14 @@
 // usage. On their way, in this order:
 //
 //	text.go           tokens become exact text, held back while it may become a stop string
-//	reader.go         thoughts and tool calls are told from text, byte by byte
+//	gateway/dialect   thoughts and tool calls are told from text, byte by byte
 //	screen_output.go  the safety policy holds back, redacts or halts what was written
 //	piece.go          what was added to a choice
 //	answer.go         pieces of all choices, joined where they already wait
 //
 // The other direction, before anything is generated:
 //
-//	tool_syntax.go    the ways in which models write tool calls
-//	toolbox.go        which of them a model uses, found from its chat template
-//	tool_messages.go  the conversation as the template takes it
-//	plain_tools.go    tools in plain messages, for templates that know none
+//	tools.go          the conversation and its tools as the template takes them
 //	constrain.go      the grammar that an answer must follow
 //
 // The package knows no HTTP. It reports to its caller through the

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley"
+	"parley/gateway/dialect"
 )
 
 // A ShownToken is a token with its log-probabilities and the place of its text.
@@ -125,4 +126,19 @@ func (w *CollectedChoice) Piece() Piece {
 		p.Calls = append(p.Calls, CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments.String()})
 	}
 	return p
+}
+
+// piecesOf returns at least one piece.
+func piecesOf(parts []dialect.Fragment) (pieces []Piece) {
+	for _, p := range parts {
+		piece := Piece{Reasoning: p.Thoughts, Text: p.Text}
+		if p.Call != nil {
+			piece.Calls = []CallPiece{CallPiece(*p.Call)}
+		}
+		pieces = Join(pieces, piece)
+	}
+	if len(pieces) == 0 {
+		pieces = []Piece{{}}
+	}
+	return pieces
 }

@@ -6,16 +6,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley"
+	"parley/gateway/dialect"
 )
 
 // TestApart takes the answers of engines that separate thoughts and calls themselves, after a prompt that ends
 // inside thoughts, which such engines never see.
 func TestApart(t *testing.T) {
+	box := dialect.Tools{Syntax: dialect.Table[0], Thoughts: dialect.Thinking[0]}
 	collect := func(deltas ...parley.Delta) (w CollectedChoice) {
 		c := &choice{
 			Text:   newText(tinyTokenizer().NewAnswerDecoder(), nil),
 			tokens: tinyTokenizer(),
-			reader: newReader(Syntaxes[0], ThoughtMarkers[0], true, newCallID),
+			reader: box.Reader(nil, false, true)(),
 		}
 		for _, d := range deltas {
 			for _, p := range c.add(d) {

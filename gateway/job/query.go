@@ -6,6 +6,7 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/convo"
+	"parley/gateway/dialect"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
 	"parley/gateway/openai"
@@ -19,13 +20,13 @@ type Query struct {
 	// constraint is what the answer must match, and reads makes what reads a choice; nil
 	// if all of it is text. Muted answers show no new tokens.
 	constraint answer.Constraint
-	reads      func() *answer.Reader
+	reads      func() *dialect.Reader
 	muted      bool
 }
 
 // ReadBy has the answer read by what reads makes, for a plain prompt that was rendered
 // from a conversation; nil takes all of it for text.
-func (p *Query) ReadBy(reads func() *answer.Reader) { p.reads = reads }
+func (p *Query) ReadBy(reads func() *dialect.Reader) { p.reads = reads }
 
 // Chat prepares the prompt of a conversation.
 func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatRequest) (*Query, error) {
@@ -58,7 +59,10 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 		j.share.public = j.server.Pipeline.IsPublicPrompt(request.Messages[0].Content)
 	}
 	r.Progress = request.Progress
-	constraint := m.Tools.Constrain(request, thinking)
+	constraint, err := m.Tools.Constrain(request, thinking)
+	if err != nil {
+		return nil, err
+	}
 	r.Grammar, r.Terms = constraint.Grammar, answer.TermsOf(request)
 	j.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
 	return &Query{

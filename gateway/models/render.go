@@ -27,17 +27,7 @@ func (m *Model) template(request *openai.ChatRequest, now time.Time) (rendered t
 	if m.Template == nil {
 		return rendered, parley.Invalid("model", "The model `%s` has no chat template. Use /v1/completions.", m.ID)
 	}
-	messages, tools, err := m.Tools.Messages(request)
-	if err != nil {
-		return rendered, err
-	}
-	return m.Template.Render(messages, token.RenderOptions{
-		Tools:               tools,
-		AddGenerationPrompt: request.OpenTurn,
-		ContinueFinal:       request.ContinueFinal,
-		Kwargs:              request.TemplateArgs,
-		Now:                 now,
-	})
+	return m.Tools.Render(m.Template, request, now)
 }
 
 // renderAt renders as at a time, which templates may show.

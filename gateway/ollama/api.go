@@ -8,6 +8,7 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/dialect"
 	"parley/gateway/exchange"
 	"parley/gateway/job"
 	"parley/gateway/models"
@@ -97,7 +98,7 @@ func follow(x *exchange.Exchange, j *job.Job, m *models.Model, request *Generate
 // complete starts the answer to a plain prompt, which is read by what reads makes, if not
 // nil.
 func complete(x *exchange.Exchange, j *job.Job, m *models.Model, request *openai.CompletionRequest,
-	reads func() *answer.Reader) (*answer.Answer, func(), error) {
+	reads func() *dialect.Reader) (*answer.Answer, func(), error) {
 	query, err := j.Complete(x.Request.Context(), m, request)
 	if err != nil {
 		return nil, nil, err

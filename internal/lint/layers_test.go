@@ -31,6 +31,7 @@ var layers = [][]string{
 	{"gateway/bill", "gateway/screening"},
 	{"gateway/record", "gateway/models", "gateway/revoke"},
 	{"gateway/answer", "gateway/hijack"},
+	{"gateway/dialect"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},

@@ -143,6 +143,9 @@ func (in *interp) attribute(owner Value, name string) (Value, bool, error) {
 		}
 		return bind(owner, name, mapMethods[name])
 	case *List:
+		if change, ok := listChanges[name]; ok && in.template.options.Lenient {
+			return bind(owner, name, change)
+		}
 		if slices.Contains(listMutators, name) {
 			return unsafeAttr(owner, name), true, nil
 		}

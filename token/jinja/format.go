@@ -1,475 +1,263 @@
 package jinja
 
 import (
-	"math"
+	"fmt"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
+// formatWidthMax bounds what a format adds to a text.
+const formatWidthMax = 1000
+
+// A formatSpec is how a value is written: what %-5.2f and {:<5.2f} say.
+type formatSpec struct {
+	fill, align      string
+	flags            string
+	width, precision string
+	verb             byte
+	// textLeft: what is not a number stands to the left.
+	textLeft bool
+}
+
+var (
+	percentSpec = regexp.MustCompile(`^(?:\(([^)]*)\))?([-+ 0]*)(\d{0,4})(?:\.(\d{1,4}))?([sridfex%])`)
+	braceSpec   = regexp.MustCompile(`^(?:(.)?([<>^]))?(\+?0?)(\d{0,4})(?:\.(\d{1,4}))?([sdfex]?)$`)
+)
+
 // percentFormat is the % operator on a string.
 func (in *interp) percentFormat(self, arg Value) (Value, error) {
 	format, _ := textOf(self)
-	f := &percentFormatter{in: in, arg: arg, args: []Value{arg}}
+	w, args, used, byName := &reprWriter{in: in}, []Value{arg}, 0, false
 	if t, ok := arg.(*Tuple); ok {
-		f.args = t.Items
+		args = t.Items
 	}
-	if err := f.run(format); err != nil {
-		return nil, err
-	}
-	t := f.result()
-	return &t, nil
-}
-
-type percentFormatter struct {
-	reprWriter
-	in     *interp
-	arg    Value
-	args   []Value
-	used   int
-	byName bool
-}
-
-func (f *percentFormatter) run(format Text) (err error) {
-	f.reprWriter.in = f.in
 	for {
 		at := strings.IndexByte(format.text, '%')
 		if at < 0 {
 			break
 		}
-		if err := f.putText(format.Cut(0, at)); err != nil {
-			return err
+		m := percentSpec.FindStringSubmatch(format.text[at+1:])
+		if m == nil {
+			return nil, valueErrorf("unsupported format %s; use s, r, d, i, f, e or x after %%",
+				quote(format.text[at:]))
 		}
-		if format, err = f.directive(format.from(at + 1)); err != nil {
-			return err
-		}
-	}
-	if f.used < len(f.args) && !f.byName && !isSubscriptable(f.arg) {
-		return typeErrorf("not all arguments converted during string formatting")
-	}
-	return f.putText(format)
-}
-
-// isSubscriptable says that % takes v as a mapping, which may stay unused.
-func isSubscriptable(v Value) bool {
-	switch v.(type) {
-	case *Map, *List, *Undefined, rangeValue:
-		return true
-	}
-	return false
-}
-
-func (f *percentFormatter) next() (Value, error) {
-	if f.used >= len(f.args) {
-		return nil, typeErrorf("not enough arguments for format string")
-	}
-	f.used++
-	return f.args[f.used-1], nil
-}
-
-// directive writes the conversion at the beginning of format and returns what follows.
-func (f *percentFormatter) directive(format Text) (Text, error) {
-	text, rest, err := f.expand(format)
-	if err != nil {
-		return Text{}, err
-	}
-	return rest, f.putText(text)
-}
-
-// expand converts the next argument as the beginning of format asks.
-func (f *percentFormatter) expand(format Text) (text, rest Text, err error) {
-	s := format.text
-	var named Value
-	if strings.HasPrefix(s, "(") {
-		end := strings.IndexByte(s, ')')
-		m, ok := f.arg.(*Map)
-		if end < 0 || !ok {
-			return text, rest, typeErrorf("format requires a mapping")
-		}
-		v, ok := m.Get(s[1:end])
-		if !ok {
-			return text, rest, errorf(RuntimeError, "KeyError: %s", quote(s[1:end]))
-		}
-		named, f.byName, s = v, true, s[end+1:]
-	}
-	spec := formatSpec{fill: " ", precision: -1}
-	s = spec.cutFlags(s)
-	if s, err = f.cutSizes(&spec, s); err != nil {
-		return text, rest, err
-	}
-	s = strings.TrimLeft(s, "hlL")
-	if s == "" {
-		return text, rest, valueErrorf("incomplete format")
-	}
-	spec.verb = s[0]
-	how, rest := format.Cut(0, len(format.text)-len(s)+1), format.from(len(format.text)-len(s)+1)
-	if spec.verb == '%' {
-		return Text{text: "%", whole: how.whole}, rest, nil
-	}
-	v := named
-	if !f.byName {
-		if v, err = f.next(); err != nil {
-			return text, rest, err
-		}
-	}
-	converted, err := f.convert(v, spec)
-	return f.in.formatted(converted, v, how.whole, spec.verb), rest, err
-}
-
-// formatted gives the text that a format makes of v its provenance. All of it is data
-// where the format is, which then chose what to write. So is a character that a number
-// was written as: numbers come with requests, too.
-func (in *interp) formatted(s string, v Value, isOwnFormat bool, verb byte) Text {
-	if _, isText := textOf(v); !isOwnFormat || verb == 'c' && !isText {
-		return Text{text: s}
-	}
-	return in.derived(s, v)
-}
-
-func (spec *formatSpec) cutFlags(s string) string {
-	for ; s != ""; s = s[1:] {
-		switch s[0] {
-		case '-':
-			spec.align = '<'
-		case '+':
-			spec.sign = '+'
-		case ' ':
-			if spec.sign == 0 {
-				spec.sign = ' '
+		how := format.Cut(at, at+1+len(m[0]))
+		piece := Text{text: "%", whole: how.whole}
+		if m[5] != "%" {
+			var v Value
+			var err error
+			switch named, isMap := arg.(*Map); {
+			case m[1] != "" && isMap:
+				if v, byName = named.Get(m[1]); !byName {
+					return nil, errorf(RuntimeError, "KeyError: %s", quote(m[1]))
+				}
+			case m[1] != "":
+				return nil, typeErrorf("format requires a mapping")
+			case used == len(args):
+				return nil, typeErrorf("not enough arguments for format string")
+			default:
+				v = args[used]
+				used++
 			}
-		case '#':
-			spec.alternate = true
-		case '0':
-			spec.zero = true
-		default:
-			return s
+			spec := formatSpec{flags: m[2], width: m[3], precision: m[4], verb: m[5][0]}
+			if piece, err = in.formatOne(v, spec, how.whole); err != nil {
+				return nil, err
+			}
 		}
-	}
-	return s
-}
-
-func (f *percentFormatter) cutSizes(spec *formatSpec, s string) (string, error) {
-	var err error
-	if spec.width, s, err = f.cutSize(s, 0); err != nil {
-		return "", err
-	}
-	if spec.width < 0 {
-		spec.align, spec.width = '<', -spec.width
-	}
-	if strings.HasPrefix(s, ".") {
-		spec.precision, s, err = f.cutSize(s[1:], 0)
-	}
-	return s, err
-}
-
-// cutSize reads a number or a star, which takes the number from the arguments.
-func (f *percentFormatter) cutSize(s string, none int) (int, string, error) {
-	if !strings.HasPrefix(s, "*") {
-		return cutNumber(s, none)
-	}
-	v, err := f.next()
-	if err != nil {
-		return 0, "", err
-	}
-	n, ok := asInt(v)
-	if !ok {
-		return 0, "", typeErrorf("* wants int")
-	}
-	if n > formatWidthMax || n < -formatWidthMax {
-		return 0, "", limitErrorf("a format width of more than %d characters", formatWidthMax)
-	}
-	return n, s[1:], nil
-}
-
-func (f *percentFormatter) convert(v Value, spec formatSpec) (string, error) {
-	switch spec.verb {
-	case 's', 'r', 'a':
-		text, err := f.textOf(v, spec.verb)
-		if err != nil {
-			return "", err
+		if err := w.putAll(format.Cut(0, at), piece); err != nil {
+			return nil, err
 		}
-		spec.verb, spec.sign, spec.zero, spec.alternate = 0, 0, false, false
-		if spec.align == 0 {
-			spec.align = '>'
-		}
-		return f.in.formatText(text, spec)
-	case 'c':
-		return f.convertChar(v, spec)
-	case 'd', 'i', 'u', 'o', 'x', 'X':
-		return f.convertInt(v, spec)
-	case 'e', 'E', 'f', 'F', 'g', 'G':
-		number, err := f.in.floatOf(v)
-		if err != nil {
-			return "", typeErrorf("must be real number, not %s", typeName(v))
-		}
-		if err := f.in.alloc(max(spec.precision, 0)); err != nil {
-			return "", err
-		}
-		sign, prefix, digits, err := spec.number(number)
-		if err != nil {
-			return "", err
-		}
-		return f.in.padNumber(sign+prefix, digits, spec.leftNoZero())
+		format = format.from(at + 1 + len(m[0]))
 	}
-	return "", valueErrorf("unsupported format character '%c'", spec.verb)
-}
-
-// leftNoZero drops zero padding where the minus flag wins.
-func (spec formatSpec) leftNoZero() formatSpec {
-	if spec.align == '<' {
-		spec.zero = false
+	if _, isMap := arg.(*Map); used < len(args) && !isMap {
+		return nil, typeErrorf("not all arguments converted during string formatting")
 	}
-	return spec
-}
-
-func (f *percentFormatter) textOf(v Value, verb byte) (string, error) {
-	text, err := "", error(nil)
-	switch verb {
-	case 's':
-		text, err = f.in.str(v)
-	default:
-		text, err = f.in.repr(v)
-	}
-	if err == nil && verb == 'a' {
-		text = strings.Trim(strconv.QuoteToASCII(text), `"`)
-	}
-	return text, err
-}
-
-func (f *percentFormatter) convertChar(v Value, spec formatSpec) (string, error) {
-	text, ok := asStr(v)
-	if n, isInt := asInt(v); isInt && n >= 0 && n <= utf8.MaxRune {
-		text, ok = string(rune(n)), true
-	}
-	if !ok || utf8.RuneCountInString(text) != 1 {
-		return "", typeErrorf("%%c requires int or char")
-	}
-	if spec.align == 0 {
-		spec.align = '>'
-	}
-	spec.verb = 0
-	return f.in.formatText(text, spec)
-}
-
-func (f *percentFormatter) convertInt(v Value, spec formatSpec) (string, error) {
-	n, ok := asBig(v)
-	if x, isFloat := v.(float64); isFloat && strings.IndexByte("diu", spec.verb) >= 0 {
-		if math.IsInf(x, 0) || math.IsNaN(x) {
-			return "", valueErrorf("cannot convert float %s to integer", formatFloat(x))
-		}
-		n, _ = big.NewFloat(x).Int(nil)
-		ok = true
-	}
-	if !ok {
-		return "", typeErrorf("%%%c format: a real number is required, not %s", spec.verb, typeName(v))
-	}
-	if spec.verb == 'i' || spec.verb == 'u' {
-		spec.verb = 'd'
-	}
-	digitsMin := spec.precision
-	spec.precision = -1
-	sign, prefix, digits, err := spec.number(shrink(n))
-	if err != nil {
-		return "", err
-	}
-	padded, err := f.in.pad(digits, digitsMin, "0", padRight)
-	if err != nil {
-		return "", err
-	}
-	return f.in.padNumber(sign+prefix, selfText(padded), spec.leftNoZero())
-}
-
-// strFormat is str.format.
-func strFormat(in *interp, self Value, args callArgs) (Value, error) {
-	named := NewMap()
-	for i, name := range args.names {
-		named.Set(name, args.named[i])
-	}
-	f := &braceFormatter{in: in, args: args.pos, named: named}
-	return f.expand(self)
-}
-
-type braceFormatter struct {
-	in    *interp
-	args  []Value
-	named *Map
-	// auto counts the fields without a name, or is -1 once one had a number.
-	auto int
-}
-
-func (f *braceFormatter) expand(self Value) (Value, error) {
-	format, _ := textOf(self)
-	t, err := f.run(format, 2)
+	err := w.putText(format)
+	t := w.result()
 	return &t, err
 }
 
-// run expands a format string; depth bounds fields inside format specs.
-func (f *braceFormatter) run(format Text, depth int) (Text, error) {
-	if depth < 0 {
-		return Text{}, valueErrorf("max string recursion exceeded")
+func (w *reprWriter) putAll(texts ...Text) error {
+	for _, t := range texts {
+		if err := w.putText(t); err != nil {
+			return err
+		}
 	}
-	w := &reprWriter{in: f.in}
-	for format.text != "" {
+	return nil
+}
+
+// strFormat is the method format of strings, with fields such as {}, {0}, {name} and {:>8.2f}.
+func strFormat(in *interp, self Value, args callArgs) (Value, error) {
+	format, _ := textOf(self)
+	w, next := &reprWriter{in: in}, 0
+	for {
 		at := strings.IndexAny(format.text, "{}")
 		if at < 0 {
 			break
 		}
-		if err := w.putText(format.Cut(0, at)); err != nil {
-			return Text{}, err
-		}
-		brace := format.Cut(at, at+1)
-		format = format.from(at + 1)
-		if strings.HasPrefix(format.text, brace.text) {
-			format = format.from(1)
-			if err := w.putText(brace); err != nil {
-				return Text{}, err
+		brace, rest := format.Cut(at, at+1), format.from(at+1)
+		piece := brace
+		if strings.HasPrefix(rest.text, brace.text) {
+			rest = rest.from(1)
+		} else {
+			end := strings.IndexByte(rest.text, '}')
+			if end < 0 || brace.text == "}" {
+				return nil, valueErrorf("single '%s' encountered in format string", brace.text)
 			}
-			continue
+			field := rest.Cut(0, end)
+			name, how, _ := strings.Cut(field.text, ":")
+			if name == "" {
+				name = strconv.Itoa(next)
+				next++
+			}
+			v, err := args.formatArgument(name)
+			if err != nil {
+				return nil, err
+			}
+			m := braceSpec.FindStringSubmatch(how)
+			if m == nil {
+				return nil, valueErrorf("unsupported format %s; use [[fill]<>^][0][width][.precision][s|d|f|e|x]",
+					quote(how))
+			}
+			spec := formatSpec{
+				fill:      m[1],
+				align:     m[2],
+				flags:     m[3],
+				width:     m[4],
+				precision: m[5],
+				textLeft:  true,
+			}
+			if m[6] != "" {
+				spec.verb = m[6][0]
+			}
+			if piece, err = in.formatOne(v, spec, brace.whole && (field.whole || field.text == "")); err != nil {
+				return nil, err
+			}
+			rest = rest.from(end + 1)
 		}
-		if brace.text == "}" {
-			return Text{}, valueErrorf("single '}' encountered in format string")
+		if err := w.putAll(format.Cut(0, at), piece); err != nil {
+			return nil, err
 		}
-		end := fieldEnd(format.text)
-		if end < 0 {
-			return Text{}, valueErrorf("expected '}' before end of string")
-		}
-		field, err := f.field(format.Cut(0, end), depth)
-		if err != nil {
-			return Text{}, err
-		}
-		if !brace.whole {
-			field = Text{text: field.text}
-		}
-		if err := w.putText(field); err != nil {
-			return Text{}, err
-		}
-		format = format.from(end + 1)
+		format = rest
 	}
-	if err := w.putText(format); err != nil {
-		return Text{}, err
-	}
-	return w.result(), nil
+	err := w.putText(format)
+	t := w.result()
+	return &t, err
 }
 
-// fieldEnd returns the place of the brace that closes a field.
-func fieldEnd(s string) int {
-	open := 0
-	for i := range len(s) {
-		switch s[i] {
-		case '{':
-			open++
-		case '}':
-			if open == 0 {
-				return i
-			}
-			open--
+// formatArgument returns the argument that a field names by its place or its name.
+func (a callArgs) formatArgument(name string) (Value, error) {
+	if i, err := strconv.Atoi(name); err == nil {
+		if i < 0 || i >= len(a.pos) {
+			return nil, errorf(RuntimeError, "IndexError: replacement index %d out of range for positional args tuple",
+				i)
+		}
+		return a.pos[i], nil
+	}
+	for i, given := range a.names {
+		if given == name {
+			return a.named[i], nil
 		}
 	}
-	return -1
+	return nil, errorf(RuntimeError, "KeyError: %s", quote(name))
 }
 
-// field expands "name.attr[key]!conversion:spec".
-func (f *braceFormatter) field(field Text, depth int) (Text, error) {
-	at := strings.IndexAny(field.text, ":!")
-	if at < 0 {
-		at = len(field.text)
-	}
-	v, err := f.lookup(field.text[:at])
+// formatOne writes a value. All of it is data where the format is, which then chose what to write.
+func (in *interp) formatOne(v Value, spec formatSpec, isOwnFormat bool) (Text, error) {
+	s, isNumber, err := in.formatPlain(v, spec)
 	if err != nil {
 		return Text{}, err
 	}
-	spec := field.from(at)
-	if strings.HasPrefix(spec.text, "!") {
-		if v, spec, err = f.conversion(v, spec.from(1)); err != nil {
-			return Text{}, err
-		}
+	width, _ := strconv.Atoi(spec.width)
+	if width > formatWidthMax || len(spec.precision) > 3 {
+		return Text{}, valueErrorf("a width or precision in a format is more than %d", formatWidthMax)
 	}
-	if strings.HasPrefix(spec.text, ":") {
-		spec = spec.from(1)
-	}
-	how, err := f.run(spec, depth-1) // an argument may choose the fill
-	if err != nil {
+	if s, err = in.padded(s, spec, width, isNumber), in.work(width); err != nil {
 		return Text{}, err
 	}
-	s, err := f.in.formatValue(v, how.text)
-	verb := byte(0)
-	if how.text != "" {
-		verb = how.text[len(how.text)-1]
+	if !isOwnFormat {
+		return Text{text: s}, nil
 	}
-	return f.in.formatted(s, v, how.whole || how.text == "", verb), err
+	return in.derived(s, v), nil
 }
 
-func (f *braceFormatter) conversion(v Value, spec Text) (Value, Text, error) {
-	s := spec.text
-	if s == "" || (len(s) > 1 && s[1] != ':') {
-		return nil, Text{}, valueErrorf("expected ':' after conversion specifier")
+// formatPlain writes a value without filling it up.
+func (in *interp) formatPlain(v Value, spec formatSpec) (s string, isNumber bool, err error) {
+	sign := ""
+	for _, flag := range []string{"+", " "} {
+		if strings.Contains(spec.flags, flag) && sign == "" {
+			sign = flag
+		}
 	}
-	var text string
-	var err error
-	switch s[0] {
-	case 's':
-		text, err = f.in.str(v)
-	case 'r', 'a':
-		text, err = f.in.repr(v)
-	default:
-		err = valueErrorf("unknown conversion specifier '%c'", s[0])
+	_, isInt := asBig(v)
+	_, isFloat := v.(float64)
+	_, isText := textOf(v)
+	isEmpty := spec.fill+spec.align+spec.flags+spec.width+spec.precision == "" && spec.verb == 0
+	switch verb := spec.verb; {
+	case spec.textLeft && !isEmpty &&
+		(verb == 's' && !isText || verb == 'd' && isFloat || !isText && !isInt && !isFloat),
+		verb == 'd' && spec.precision != "":
+		return "", false, valueErrorf("unsupported format for an object of type '%s'", typeName(v))
+	case verb == 's', verb == 'r', verb == 0 && (!isInt && !isFloat || isBool(v)):
+		s, err = in.str(v)
+		if verb == 'r' {
+			s, err = in.repr(v)
+		}
+		if n, e := strconv.Atoi(spec.precision); e == nil && utf8.RuneCountInString(s) > n {
+			s = string([]rune(s)[:n])
+		}
+		return s, false, err
+	case isFloat && (verb == 'd' || verb == 'i'):
+		n, _ := big.NewFloat(v.(float64)).Int(nil)
+		return fmt.Sprintf("%"+sign+"d", n), true, nil
+	case isInt && (verb == 'd' || verb == 'i' || verb == 'x' || verb == 0 && spec.precision == ""):
+		n, _ := asBig(v)
+		if verb != 'x' {
+			verb = 'd'
+		}
+		return fmt.Sprintf("%"+sign+string([]byte{verb}), n), true, nil
+	case isInt || isFloat:
+		f, _ := toFloat(v)
+		if verb == 0 && spec.precision == "" {
+			return sign + formatFloat(f), true, nil
+		}
+		if spec.precision == "" {
+			spec.precision = "6"
+		}
+		if verb == 0 {
+			return "", false, valueErrorf("a precision needs the type f or e")
+		}
+		return fmt.Sprintf("%"+sign+"."+spec.precision+string([]byte{verb}), f), true, nil
 	}
-	return f.in.formatted(text, v, spec.Cut(0, 1).whole, 0).value(), spec.from(1), err
+	return "", false, typeErrorf("%%%c format: a number is required, not %s", spec.verb, typeName(v))
 }
 
-// lookup finds the value of a field name.
-func (f *braceFormatter) lookup(name string) (Value, error) {
-	end := strings.IndexAny(name, ".[")
-	if end < 0 {
-		end = len(name)
+// padded fills a text up to a width.
+func (in *interp) padded(s string, spec formatSpec, width int, isNumber bool) string {
+	missing := width - utf8.RuneCountInString(s)
+	if missing <= 0 {
+		return s
 	}
-	v, err := f.first(name[:end])
-	for rest := name[end:]; err == nil && rest != ""; {
-		if rest[0] == '.' {
-			end := strings.IndexAny(rest[1:], ".[")
-			if end < 0 {
-				end = len(rest) - 1
-			}
-			v, err = f.in.attr(v, rest[1:1+end])
-			rest = rest[1+end:]
-			continue
-		}
-		end := strings.IndexByte(rest, ']')
-		if rest[0] != '[' || end < 0 {
-			return nil, valueErrorf("missing ']' in format string")
-		}
-		var key Value = rest[1:end]
-		if n, atoiErr := strconv.Atoi(rest[1:end]); atoiErr == nil && n >= 0 {
-			key = n
-		}
-		v, err = f.in.item(v, key)
-		rest = rest[end+1:]
+	fill, align := spec.fill, spec.align
+	if fill == "" {
+		fill = " "
 	}
-	return v, err
-}
-
-func (f *braceFormatter) first(name string) (Value, error) {
-	n, err := strconv.Atoi(name)
 	switch {
-	case name == "" && f.auto < 0:
-		return nil, valueErrorf("cannot switch from manual field specification to automatic field numbering")
-	case name == "":
-		n = f.auto
-		f.auto++
-	case err != nil:
-		v, ok := f.named.Get(name)
-		if !ok {
-			return nil, errorf(RuntimeError, "KeyError: %s", quote(name))
-		}
-		return v, nil
-	case f.auto > 0:
-		return nil, valueErrorf("cannot switch from automatic field numbering to manual field specification")
-	default:
-		f.auto = -1
+	case align != "":
+	case isNumber && strings.Contains(spec.flags, "0") && !strings.Contains(spec.flags, "-"):
+		sign := len(s) - len(strings.TrimLeft(s, "+- "))
+		return s[:sign] + strings.Repeat("0", missing) + s[sign:]
+	case strings.Contains(spec.flags, "-") || spec.textLeft && !isNumber:
+		align = "<"
 	}
-	if n < 0 || n >= len(f.args) {
-		return nil, errorf(RuntimeError, "IndexError: replacement index %d out of range for positional args tuple", n)
+	switch align {
+	case "<":
+		return s + strings.Repeat(fill, missing)
+	case "^":
+		return strings.Repeat(fill, missing/2) + s + strings.Repeat(fill, missing-missing/2)
 	}
-	return f.args[n], nil
+	return strings.Repeat(fill, missing) + s
 }

@@ -148,6 +148,14 @@ func (w *jsonWriter) write(v Value, depth int) error {
 		return w.writeArray(v.Items, depth)
 	case *Map:
 		return w.writeObject(v, depth)
+	case *generator:
+		if w.in.template.options.Lenient {
+			items, err := w.in.collect(v)
+			if err != nil {
+				return err
+			}
+			return w.writeArray(items, depth)
+		}
 	case string:
 		return w.put(w.quoted(v))
 	case *Text:

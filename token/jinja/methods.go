@@ -156,6 +156,46 @@ var listMethods = map[string]method{
 	"count": listCount,
 }
 
+// listChanges change a list. What is appended is a plain value, so that no list
+// contains itself.
+var listChanges = map[string]method{
+	"append": listAppend,
+	"pop":    listPop,
+}
+
+func listAppend(in *interp, self Value, args callArgs) (Value, error) {
+	values, err := args.required("append", 1, "value/")
+	if err != nil {
+		return nil, err
+	}
+	if _, isPlain := jsonScalar(values[0]); !isPlain && !isString(values[0]) {
+		return nil, typeErrorf("append() takes strings, numbers, booleans and None here, not %s", typeName(values[0]))
+	}
+	list, _ := self.(*List)
+	list.Items = append(list.Items, values[0])
+	return nil, in.work(1)
+}
+
+func listPop(in *interp, self Value, args callArgs) (Value, error) {
+	values, err := args.params("pop", "index/")
+	if err != nil {
+		return nil, err
+	}
+	list, _ := self.(*List)
+	at := len(list.Items) - 1
+	if i, ok := values[0].(int); ok {
+		if at = i; i < 0 {
+			at += len(list.Items)
+		}
+	}
+	if at < 0 || at >= len(list.Items) {
+		return nil, errorf(RuntimeError, "IndexError: pop from an empty list or index out of range")
+	}
+	item := list.Items[at]
+	list.Items = slices.Delete(slices.Clone(list.Items), at, at+1)
+	return item, in.work(len(list.Items))
+}
+
 func listIndex(in *interp, self Value, args callArgs) (Value, error) {
 	values, err := args.required("index", 1, "value/", "start/", "stop/")
 	if err != nil {

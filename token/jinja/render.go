@@ -10,6 +10,9 @@ type Options struct {
 	// SortJSONKeys makes tojson sort keys unless the template says otherwise.
 	// Transformers keeps the order of the data, which is the zero value.
 	SortJSONKeys bool
+	// Lenient takes what templates for other engines use although jinja2's
+	// sandbox refuses it: append and pop of lists, and tojson of a generator.
+	Lenient bool
 }
 
 // A Template is a parsed chat template. It is immutable: any number of

@@ -56,11 +56,6 @@ func TestLimits(t *testing.T) {
 		"repeat string":   `{{ "abc" * 999999999 }}`,
 		"repeat list":     `{{ [1, 2] * 999999999 }}`,
 		"repeat huge":     `{{ "abc" * 9223372036854775807 }}`,
-		"percent width":   `{{ "%999999999d" % 1 }}`,
-		"percent star":    `{{ "%*d" % (999999999, 1) }}`,
-		"percent digits":  `{{ "%.999999999f" % 1.5 }}`,
-		"format width":    `{{ "{:999999999}".format(1) }}`,
-		"format digits":   `{{ "{:.999999999f}".format(1.5) }}`,
 		"power":           `{{ 9 ** (9 ** 9) }}`,
 		"powers": "{% set ns = namespace(x=3) %}{% for i in range(90000) %}{% set ns.x = ns.x * ns.x %}{% " +
 			"endfor %}",

@@ -1,4 +1,4 @@
-package answer
+package dialect
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func syntaxNamed(t testing.TB, name string) *toolSyntax {
-	for _, s := range Syntaxes {
-		if s.name == name {
+func dialectNamed(t testing.TB, name string) *Syntax {
+	for _, s := range Table {
+		if s.Name == name {
 			return s
 		}
 	}
-	t.Fatalf("there is no syntax %s", name)
+	t.Fatalf("there is no dialect %s", name)
 	return nil
 }
 
@@ -30,34 +30,44 @@ type reading struct {
 
 // readIn reads a text in pieces of the lengths that cut returns.
 func readIn(r *Reader, text string, cutOff bool, cut func(left int) int) reading {
-	var all CollectedChoice
-	for rest := text; rest != ""; {
-		n := cut(len(rest))
-		r.read(rest[:n])
-		rest = rest[n:]
-		for _, p := range r.pieces() {
-			all.Add(p)
+	var got reading
+	var calls []CallFragment
+	add := func() {
+		for _, p := range r.Parts() {
+			got.Reasoning += p.Thoughts
+			got.Text += p.Text
+			switch {
+			case p.Call == nil:
+			case p.Call.Index == len(calls):
+				calls = append(calls, *p.Call)
+			default:
+				calls[p.Call.Index].Arguments += p.Call.Arguments
+			}
 		}
 	}
-	r.end(cutOff)
-	for _, p := range r.pieces() {
-		all.Add(p)
+	for rest := text; rest != ""; {
+		n := cut(len(rest))
+		r.Read(rest[:n])
+		rest = rest[n:]
+		add()
 	}
-	got := reading{Reasoning: all.Reasoning.String(), Text: all.Text.String(), Complete: r.complete}
-	for _, c := range all.Calls {
-		got.Calls = append(got.Calls, c.ID+" "+c.Name+c.Arguments.String())
+	r.End(cutOff)
+	add()
+	got.Complete = r.Complete()
+	for _, c := range calls {
+		got.Calls = append(got.Calls, c.ID+" "+c.Name+c.Arguments)
 	}
 	for i := range len(text) {
-		if r.isContent(i) {
+		if r.IsContent(i) {
 			got.Contents += text[i : i+1]
 		}
 	}
 	return got
 }
 
-func testReader(s *toolSyntax, thoughts *thoughtMarks, thinking bool) *Reader {
+func testReader(d *Syntax, thoughts *Thoughts, thinking bool) *Reader {
 	ids := 0
-	return newReader(s, thoughts, thinking, func() string { ids++; return fmt.Sprintf("call_%d", ids) })
+	return newReader(d, someTools, thoughts, thinking, func() string { ids++; return fmt.Sprintf("call_%d", ids) })
 }
 
 var readings = []struct {
@@ -125,7 +135,7 @@ func TestReader(t *testing.T) {
 			c.want.Contents = c.want.Text
 			for split := range len(c.text) + 1 {
 				first := true
-				got := readIn(testReader(syntaxNamed(t, c.syntax), ThoughtMarkers[0], false), c.text, c.cut,
+				got := readIn(testReader(dialectNamed(t, c.syntax), Thinking[0], false), c.text, c.cut,
 					func(left int) int {
 						if first && split > 0 && split < left {
 							first = false
@@ -141,46 +151,52 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderHoldsLittle checks that text is shown as soon as it cannot be
-// anything else.
+// TestReaderHoldsLittle checks that text and the strings of arguments are shown as soon as they cannot be anything
+// else.
 func TestReaderHoldsLittle(t *testing.T) {
-	r := testReader(Syntaxes[0], nil, false)
-	for _, c := range []struct{ add, shown string }{{"One <", "One "}, {"tool", ""}, {"s", "<tools"}, {" two", " two"},
-		{"<tool_call", ""}, {"ing", "<tool_calling"}} {
-		r.read(c.add)
-		if got := r.pieces()[0].Text; got != c.shown {
-			t.Errorf("after %q: %q, want %q", c.add, got, c.shown)
+	shown := func(r *Reader) (text string) {
+		for _, p := range r.Parts() {
+			if p.Text += p.Thoughts; p.Call != nil {
+				p.Text += p.Call.Name + p.Call.Arguments
+			}
+			text += p.Text
 		}
+		return text
 	}
-	r.read("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"")
-	first := r.pieces()[0].Calls
-	r.read("long")
-	if next := r.pieces()[0].Calls; len(first) != 1 || first[0].Name != "f" || first[0].Arguments != `{"a": "` ||
-		len(next) != 1 || next[0].Arguments != "long" || next[0].ID != "" {
-		t.Errorf("first %+v, then %+v", first, next)
+	for _, c := range []struct {
+		dialect string
+		steps   []struct{ add, shown string }
+	}{
+		{"hermes", []struct{ add, shown string }{
+			{"One <", "One "}, {"tool", ""}, {"s", "<tools"}, {" two", " two"}, {"<tool_call", ""},
+			{"ing", "<tool_calling"}, {"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"", `f{"a": "`},
+			{"long", "long"},
+		}},
+		{"qwen-coder", []struct{ add, shown string }{
+			{"Hm <tool_call>\n<function=look>", "Hm "}, {"\n<parameter=at>", "look{"}, {"\nsome \"text\"", `"at": "some \"text\"`},
+			{"\n", ""}, {"more</para", `\nmore`}, {"meter>", `"`}, {"\n</function>\n</tool_call>", "}"},
+		}},
+		{"harmony", []struct{ add, shown string }{
+			{"<|channel|>analysis<|mess", ""}, {"age|>Hm", "Hm"}, {"<|end|><|start|>assistant<|channel|>final", ""},
+			{"<|message|>Yes", "Yes"},
+		}},
+	} {
+		d := dialectNamed(t, c.dialect)
+		r := testReader(d, d.thoughts, false)
+		for _, s := range c.steps {
+			r.Read(s.add)
+			if got := shown(r); got != s.shown {
+				t.Errorf("%s: after %q: %q, want %q", c.dialect, s.add, got, s.shown)
+			}
+		}
 	}
 }
 
 func TestReaderStartsInThoughts(t *testing.T) {
-	got := readIn(testReader(nil, ThoughtMarkers[1], true), "so it is[/THINK] Yes.", false, func(left int) int {
+	got := readIn(testReader(Table[0], Thinking[1], true), "so it is[/THINK] Yes.", false, func(left int) int {
 		return left
 	})
 	if diff := cmp.Diff(reading{Reasoning: "so it is", Text: "Yes.", Contents: "Yes."}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestTextAroundCallsKeepsItsOrder(t *testing.T) {
-	r := testReader(Syntaxes[0], ThoughtMarkers[0], false)
-	r.read(
-		"<think>a</think>b<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>c<tool_call>{\"name\": \"g\", " +
-			"\"arguments\": {}}</tool_call>")
-	pieces := r.pieces()
-	want := []Piece{
-		{Reasoning: "a", Text: "b", Calls: []CallPiece{{0, "call_1", "f", "{}"}}},
-		{Text: "c", Calls: []CallPiece{{1, "call_2", "g", "{}"}}},
-	}
-	if diff := cmp.Diff(want, pieces, cmp.AllowUnexported(Piece{}, CallPiece{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -195,10 +211,13 @@ func FuzzReader(f *testing.F) {
 		if !utf8.ValidString(text) || len(text) > 4096 {
 			t.Skip()
 		}
-		s := Syntaxes[int(which)%len(Syntaxes)]
-		want := readIn(testReader(s, ThoughtMarkers[0], thinking), text, cutOff, func(left int) int { return left })
+		s := Table[int(which)%len(Table)]
+		if s.frames != nil || s.primer != "" {
+			thinking = false
+		}
+		want := readIn(testReader(s, Thinking[0], thinking), text, cutOff, func(left int) int { return left })
 		random := rand.New(rand.NewPCG(seed, 1))
-		got := readIn(testReader(s, ThoughtMarkers[0], thinking), text, cutOff, func(left int) int {
+		got := readIn(testReader(s, Thinking[0], thinking), text, cutOff, func(left int) int {
 			return 1 + random.IntN(left)
 		})
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -207,8 +226,8 @@ func FuzzReader(f *testing.F) {
 		if got.Text != got.Contents {
 			t.Fatalf("the text is %q, its bytes are said to be %q", got.Text, got.Contents)
 		}
-		if len(got.Calls) == 0 && got.Reasoning == "" && !cutOff && !thinking && !strings.Contains(text,
-			ThoughtMarkers[0].Open) && got.Text != text {
+		if len(got.Calls) == 0 && got.Reasoning == "" && !cutOff && !thinking && s.isPlain() &&
+			!strings.Contains(text, Thinking[0].Open) && got.Text != text {
 			t.Fatalf("%q was read as %q", text, got.Text)
 		}
 	})
