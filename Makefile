@@ -80,6 +80,11 @@ modules: build ## the tests of the modules bench and tools
 clients: build ## official client SDKs against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
 
+.PHONY: agents
+agents: build ## real coding agents against the real binary; writes what works to docs/clients.md [ONLY="codex pi"]
+	$(GO) build -o bin/scripted ./test/scripted
+	PARLEY_BIN=$(CURDIR)/$(BIN) SCRIPTED_BIN=$(CURDIR)/bin/scripted ./test/run-agents.sh $(ONLY)
+
 .PHONY: pages
 pages: build ## the pages in a real browser against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh

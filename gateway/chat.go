@@ -30,6 +30,7 @@ func (g *Gateway) chat(c *call) error {
 	}
 	c.Bytes.Release() // what is left of the body fits the context
 	form := shape.NewChat(c.Exchange, model, &request.Generation)
+	form.LegacyCalls = request.ToolChoice.Legacy
 	if request.Stream {
 		form.Prepare()
 		includeUsage := request.IncludeUsage // a stream holds on to nothing else of the request

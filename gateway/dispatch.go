@@ -8,6 +8,7 @@ import (
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/openai"
+	"parley/gateway/suggest"
 	"parley/internal/local"
 )
 
@@ -66,7 +67,8 @@ func (g *Gateway) dispatch(c *call) error {
 	g.allowOrigin(c)
 	found, values := g.routes.find(c.Request.URL)
 	if found == nil {
-		return openai.RouteNotFound(c.Request.Method, c.Request.URL.Path)
+		path := c.Request.URL.Path
+		return openai.RouteNotFound(c.Request.Method, path, suggest.Route(path, g.routes.paths()))
 	}
 	c.Record.Route, c.access, c.Values = found.name, found.access, values
 	if c.Request.Method == http.MethodOptions {

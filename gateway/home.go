@@ -65,6 +65,8 @@ POST /v1/completions        plain text or token ids, also with a gap to fill
 POST /v1/fim/completions    what belongs between two texts, for editors
 POST /v1/messages           a conversation in the Anthropic interface; /v1/messages/count_tokens
 POST /v1/embeddings         texts as vectors
+POST /v1/rerank             texts in the order of how well they answer a question
+POST /v1/moderations        what the safety policy makes of a text
 POST /v1/files              files of requests, and /v1/batches to have them answered in the background
 POST /v1/responses          the same in items, kept and continued; also as a WebSocket
 POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,6 +78,11 @@ func (t *routeTable) add(row routeRow) {
 		panic("gateway: " + row.method + " " + row.path + " needs one declared access class for all its methods")
 	}
 	found.methods[row.method] = row.run
+}
+
+// paths lists the plain paths of the API, in order.
+func (t *routeTable) paths() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.plain)), func(p string) bool { return !strings.HasPrefix(p, "/v1/") })
 }
 
 // find returns the route of a path, nil if there is none, and what stands for

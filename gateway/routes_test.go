@@ -21,7 +21,8 @@ func TestRefusals(t *testing.T) {
 			want                     string
 		}{
 			{"route", "GET", "/v2/x", "", 404, `"type":"invalid_request_error","param":null,"code":"unknown_url"`},
-			{"no prefix", "POST", "/chat/completions", "{}", 404, `"code":"unknown_url"`},
+			{"no prefix", "POST", "/chat/completions", "{}", 404, `Did you mean /v1/chat/completions? See GET /`},
+			{"absent", "POST", "/v1/images/generations", "{}", 404, `This server generates text only. See GET /`},
 			{"trailing slash", "POST", "/v1/chat/completions/", "{}", 404, `"code":"unknown_url"`},
 			{"method", "GET", "/v1/chat/completions", "", 405, `"code":"method_not_allowed"`},
 			{"method", "DELETE", "/v1/models/" + modelID, "", 405, `"code":"method_not_allowed"`},

@@ -25,7 +25,9 @@ func (g *Gateway) chatSocket(c *call) error {
 		}
 		c.Bytes.Release() // what is left of the frame fits the context
 		defer stop()
-		return c.StreamAnswer(answer, shape.NewChat(c.Exchange, model, &request.Generation), request.IncludeUsage)
+		form := shape.NewChat(c.Exchange, model, &request.Generation)
+		form.LegacyCalls = request.ToolChoice.Legacy
+		return c.StreamAnswer(answer, form, request.IncludeUsage)
 	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })
 }
 

@@ -83,6 +83,15 @@ func TestResponseSocket(t *testing.T) {
 		if !strings.Contains(w.askedText(1), "A b<|im_end|>") {
 			t.Errorf("the second prompt is %q", w.askedText(1))
 		}
+		sendFrame(t, conn, `{"type":"response.create","model":"`+modelID+`","input":"Hi","generate":false}`)
+		frames := framesUntil(t, conn, "response.completed")
+		last := parseObject(t, frames[len(frames)-1])
+		if len(frames) != 3 || last.text("response", "status") != "completed" || strings.Contains(frames[2], "output_text") {
+			t.Errorf("a prompt without an answer gives %s", frames)
+		}
+		if got := w.request(t).MaxTokens; got != 1 {
+			t.Errorf("the worker was asked for %d tokens of an answer that is not wanted", got)
+		}
 		for frame, want := range map[string]string{
 			`{"type":"response.create","input":7}`: `"param":"input"`,
 			`{"type":"response.stop"}`:             `"param":"type"`,

@@ -94,6 +94,27 @@ func TestToolCallStream(t *testing.T) {
 	})
 }
 
+// TestLegacyFunctions has clients of the older fields get what these promise, whole and streamed.
+func TestLegacyFunctions(t *testing.T) {
+	const functions = `,"functions":[{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]`
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, weatherCall+"<|im_end|>", time.Second)}
+		s := start(t, w, roomy)
+		_, body := s.chat(functions + `,"function_call":{"name":"weather"}`)
+		for _, want := range []string{`"content":null,"refusal":null,"function_call":{"name":"weather","arguments":"{\"city\": \"Rom\"}"}}`,
+			`"finish_reason":"function_call"`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %s in %s", want, body)
+			}
+		}
+		_, body = s.chat(functions + `,"stream":true`)
+		if strings.Contains(body, "tool_calls") || !strings.Contains(body, `"function_call":{"name":"weather"`) ||
+			!strings.Contains(body, `"function_call":{"arguments":"`) || !strings.Contains(body, `"finish_reason":"function_call"`) {
+			t.Errorf("streamed: %s", body)
+		}
+	})
+}
+
 func argumentsOf(delta string) string {
 	_, arguments, _ := strings.Cut(delta, `"arguments":"`)
 	arguments, _, _ = strings.Cut(arguments, `"}}]}`)

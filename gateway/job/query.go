@@ -70,6 +70,7 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 		requests:   []*parley.Request{r},
 		constraint: constraint,
 		reads:      m.Tools.Readers(request, thinking),
+		muted:      request.PromptOnly,
 	}, nil
 }
 

@@ -21,6 +21,8 @@ type ChatRequest struct {
 	// OpenTurn is false if the client asked for a prompt that does not end
 	// with the opening of the assistant's turn.
 	OpenTurn bool
+	// PromptOnly asks that the prompt is computed, for the cache, and nothing is said.
+	PromptOnly bool
 	// Progress asks to be told how far the prompt is, before the first token.
 	Progress bool
 	// TemplateArgs are further variables for the chat template.

@@ -210,10 +210,10 @@ func MissingToken() error {
 			"with: parley keys create --admin --name me"))
 }
 
-// RouteNotFound is the error for a path that does not exist.
-func RouteNotFound(method, path string) error {
+// RouteNotFound is the error for a path that does not exist, with a hint, which may be empty.
+func RouteNotFound(method, path, hint string) error {
 	return withCode("unknown_url", parley.Errorf(parley.NotFound,
-		"Unknown request URL: %s %s. See GET / for the ones there are.", method, shorten(path)))
+		"Unknown request URL: %s %s.%s See GET / for the ones there are.", method, shorten(path), hint))
 }
 
 // ContextTooLong is the error for a prompt of promptTokens that, with

@@ -38,6 +38,8 @@ type ChatMessage struct {
 	ReasoningContent string         `json:"reasoning_content,omitempty"`
 	Refusal          *string        `json:"refusal"`
 	ToolCalls        []ChatToolCall `json:"tool_calls,omitempty"`
+	// FunctionCall stands in the place of ToolCalls for clients of the older functions.
+	FunctionCall *ChatToolFunction `json:"function_call,omitempty"`
 }
 
 // A ChatToolCall is a call the assistant made, or in a stream a fragment of
@@ -86,6 +88,8 @@ type ChatDelta struct {
 	Content          *string        `json:"content,omitempty"`
 	ReasoningContent string         `json:"reasoning_content,omitempty"`
 	ToolCalls        []ChatToolCall `json:"tool_calls,omitempty"`
+	// FunctionCall stands in the place of ToolCalls for clients of the older functions.
+	FunctionCall *ChatToolFunction `json:"function_call,omitempty"`
 }
 
 // ChatLogprobs lists the tokens of a message with their probabilities.

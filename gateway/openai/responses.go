@@ -152,6 +152,11 @@ func (r *ResponseRequest) readLimits(f *fields) {
 		r.MaxTokensParam, r.CutToFit = v.key, true
 		r.Shape.MaxOutputTokens = &r.MaxTokens
 	}
+	generate := true
+	f.flag("generate", &generate)
+	if r.PromptOnly = !generate; r.PromptOnly {
+		r.MaxTokens, r.MaxTokensParam = 1, "generate"
+	}
 	f.oneOf("truncation", &r.Shape.Truncation, "auto", "disabled")
 	r.Drop = r.Shape.Truncation == "auto"
 	for _, e := range []struct {

@@ -58,6 +58,8 @@ type ToolChoice struct {
 	Allowed []string
 	// Single allows one call at most.
 	Single bool
+	// Legacy says that the client knows the older function_call, and not tool_calls.
+	Legacy bool
 }
 
 // readTools takes the tools, the choice among them, and how many calls may be
@@ -73,6 +75,10 @@ func (r *ChatRequest) readTools(f *fields) {
 	for _, name := range []string{"tool_choice", "function_call"} {
 		f.with(name, r.readToolChoice)
 	}
+	_, hasTools := f.take("tools")
+	_, hasFunctions := f.take("functions")
+	r.ToolChoice.Legacy = hasFunctions && !hasTools
+	r.ToolChoice.Single = r.ToolChoice.Single || r.ToolChoice.Legacy
 	parallel := true
 	f.flag("parallel_tool_calls", &parallel)
 	r.ToolChoice.Single = r.ToolChoice.Single || !parallel

@@ -283,6 +283,9 @@ func (r *reply) complete(out exchange.EventSink) error {
 	finish := r.x.Record.Finish()
 	now := r.api.Now()
 	cut := cutBy[finish]
+	if r.request.PromptOnly {
+		cut = ""
+	}
 	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
 	status := convo.Completed
 	if cut != "" {

@@ -15,6 +15,8 @@ type Chat struct {
 	chunk    openai.ChatChunk
 	model    *models.Model
 	logprobs bool
+	// LegacyCalls are written as function_call.
+	LegacyCalls bool
 	// counting chunks say how many tokens there are by now, after a prompt of
 	// PromptTokens.
 	counting     bool
@@ -70,10 +72,30 @@ func (s *Chat) Whole(choices []answer.CollectedChoice, u parley.Usage) *openai.C
 	}
 	for i := range choices {
 		w := &choices[i]
+		m := chatMessage(w)
+		if s.LegacyCalls {
+			m.FunctionCall, m.ToolCalls = older(m.ToolCalls)
+		}
 		r.Choices = append(r.Choices,
-			openai.ChatChoice{Index: i, Message: chatMessage(w), Logprobs: s.listed(w.Tokens), FinishReason: w.Finish})
+			openai.ChatChoice{Index: i, Message: m, Logprobs: s.listed(w.Tokens), FinishReason: s.finish(w.Finish)})
 	}
 	return r
+}
+
+// older returns the call of an answer as the older function_call, and no others: such clients are given one at most.
+func older(calls []openai.ChatToolCall) (*openai.ChatToolFunction, []openai.ChatToolCall) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	return &calls[0].Function, nil
+}
+
+// finish is why a choice ended, in the words that the client knows.
+func (s *Chat) finish(f parley.Finish) parley.Finish {
+	if s.LegacyCalls && f == answer.FinishToolCalls {
+		return "function_call"
+	}
+	return f
 }
 
 // chatMessage is what was said in a choice. A message of nothing but calls has
@@ -129,6 +151,9 @@ func (s *Chat) Content(p answer.Piece) any {
 		}
 		delta.ToolCalls = append(delta.ToolCalls, call)
 	}
+	if s.LegacyCalls {
+		delta.FunctionCall, delta.ToolCalls = older(delta.ToolCalls)
+	}
 	chunk := s.with(openai.ChatChunkChoice{Index: p.Choice, Delta: delta, Logprobs: s.listed(p.Tokens)})
 	chunk.Progress = openai.ProgressOf(p.Progress)
 	if s.counting {
@@ -140,6 +165,7 @@ func (s *Chat) Content(p answer.Piece) any {
 
 // Closing returns the last event of a choice.
 func (s *Chat) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
+	finish = s.finish(finish)
 	chunk := s.with(openai.ChatChunkChoice{Index: choice, FinishReason: &finish})
 	chunk.Timings = timings
 	return chunk

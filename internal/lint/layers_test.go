@@ -13,7 +13,7 @@ import (
 // model/weights stands below compute although its folder is model's: the
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
-	{"cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
+	{"test/scripted", "cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
 	{"cli/bench", "cli/chat", "cli/doctor", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner"},
 	{"cli/serve"},
 	{"cli/library"},
@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
-	{"gateway/db", "gateway/anthropic"},
+	{"gateway/db", "gateway/anthropic", "gateway/suggest"},
 	{"worker"},
 	{"worker/wire"},
 	{"route"},

@@ -1,0 +1,186 @@
+// Runs real agents against the real server, without a terminal: a prompt, a tool, a conversation that is continued, an answer
+// held to a schema. The worker behind the server is ../scripted: the product's engine with a script in the place of the
+// network, which wants to call the agent's own shell. Nothing here depends on how fast the machine is.
+//
+//   PARLEY_BIN=… SCRIPTED_BIN=… node run.mjs [--table FILE] [--record FOLDER] [NAME...]
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { start, stop } from '../server.mjs';
+import { agents, called } from './agents.mjs';
+import { startRecorder } from './recorder.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const runMsMax = 600_000;
+const proof = 'PROOF-7391';
+const greeting = 'A greeting from the script, number 5512.';
+const schema = { type: 'object', properties: { city: { type: 'string' }, number: { type: 'integer' } }, required: ['city', 'number'], additionalProperties: false };
+const held = { city: 'Ulm', number: 9031 };
+
+const tasks = {
+  greet: 'This is task T5512: greet me.',
+  compute: 'This is task T6104: compute the proof.',
+  recall: 'This is task T8820: which proof was it?',
+  shape: 'This is task T9031: name a city and a number.',
+};
+
+/** What the model of one agent says. Prompts for titles name no tool, and get the last line. */
+function rulesFor(agent) {
+  const call = agent.shell('echo PROOF-$((7000 + 391))');
+  const rules = [
+    { has: ['T8820', proof], say: `It was ${proof}, as computed before.` },
+    { has: ['T6104', proof], say: `The command printed ${proof}.` },
+    { has: ['T6104', `"${call.name}"`], say: called(call) },
+    { has: ['T5512', 'T5512: greet me'], say: greeting },
+  ];
+  if (agent.schemaSays) rules.unshift({ has: ['T9031', 'Structured output provided'], say: 'Done.' }, { has: ['T9031'], say: agent.schemaSays(held) });
+  return [...rules, { has: [], say: 'A short title' }];
+}
+
+/** Starts the scripted worker with a script that is written for each agent. */
+async function startWorker(folder) {
+  const files = { model: join(folder, 'scripted.gguf'), script: join(folder, 'script.json') };
+  const source = join(here, '../../internal/builtin/polly-mini.gguf');
+  const child = spawn(process.env.SCRIPTED_BIN, ['-source', source, '-model', files.model, '-script', files.script], { stdio: ['pipe', 'pipe', 'pipe'] });
+  const worker = { ...files, child, log: [] };
+  createInterface({ input: child.stderr }).on('line', (line) => worker.log.push(line));
+  const [line] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), once(child, 'exit').then(() => assert.fail(worker.log.join('\n')))]);
+  return { ...worker, url: JSON.parse(line).url };
+}
+
+/** Runs a program to its end. */
+async function runProgram(program, args, { cwd, env }) {
+  const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const out = { text: '', errors: '' };
+  child.stdout.on('data', (part) => (out.text += part));
+  child.stderr.on('data', (part) => (out.errors += part));
+  const late = setTimeout(() => process.kill(-child.pid, 'SIGKILL'), runMsMax);
+  const [code, signal] = await once(child, 'close');
+  clearTimeout(late);
+  assert.equal(code, 0, `${program} ${args.join(' ')} ended with ${code ?? signal}:\n${out.text.slice(-2000)}\n${out.errors.slice(-2000)}`);
+  return out;
+}
+
+/** One agent: its own home, a proxy that records, and the four tasks. */
+class Trial {
+  constructor(agent, server, worker, folder) {
+    Object.assign(this, { agent, server, worker, folder, results: {} });
+  }
+
+  async prepare() {
+    const { agent, folder } = this;
+    this.recorder = await startRecorder(this.server.url);
+    this.home = join(folder, 'home');
+    this.work = join(folder, 'work');
+    await mkdir(this.home, { recursive: true });
+    await mkdir(this.work, { recursive: true });
+    await writeFile(this.worker.script, JSON.stringify(rulesFor(agent)));
+    this.schemaFile = join(folder, 'schema.json');
+    await writeFile(this.schemaFile, JSON.stringify(schema));
+    const { PATH, LANG, NODE_EXTRA_CA_CERTS } = process.env;
+    const own = { PATH, LANG, NODE_EXTRA_CA_CERTS, HOME: this.home, XDG_CONFIG_HOME: join(this.home, '.config'), NO_PROXY: '127.0.0.1,localhost', PARLEY_URL: this.recorder.url, SHELL: '/bin/bash' };
+    this.env = Object.fromEntries(Object.entries({ ...own, ...agent.env(this.home, this.recorder.url) }).filter(([, v]) => v !== undefined));
+    const first = await agent.prepare?.(this.home, this.recorder.url);
+    if (first) await runProgram(first.program, first.args, { cwd: this.work, env: this.env });
+  }
+
+  async ask(prompt, how = {}) {
+    const from = this.recorder.seen.length;
+    const args = this.agent.ask(prompt, { ...how, home: this.home, schemaText: JSON.stringify(schema) });
+    const out = await runProgram(join(here, 'node_modules/.bin', this.agent.program), args, { cwd: this.work, env: this.env });
+    const seen = this.recorder.seen.slice(from);
+    const refused = seen.filter((r) => r.status >= 400);
+    assert.deepEqual(refused.map((r) => `${r.path} ${r.status} ${r.answer.slice(0, 500)}`), []);
+    return { text: out.text, seen };
+  }
+
+  async check(name, task) {
+    if (!task) return;
+    try {
+      await task();
+      this.results[name] = 'yes';
+    } catch (err) {
+      this.results[name] = 'no';
+      this.failed = true;
+      console.error(`${this.agent.name}, ${this.agent.api}, ${name}: ${err.message}\n${this.worker.log.splice(0).slice(-3).join('\n').slice(0, 2000)}`);
+    }
+  }
+
+  async run() {
+    await this.prepare();
+    await this.check('prompt', async () => {
+      const { text } = await this.ask(tasks.greet);
+      assert.ok(text.includes(greeting), text);
+    });
+    let turns = [];
+    await this.check('tools', async () => {
+      const { text, seen } = await this.ask(tasks.compute);
+      assert.ok(text.includes(`The command printed ${proof}.`), text);
+      turns = seen.filter((r) => JSON.stringify(r.body).includes('T6104'));
+      assert.ok(turns.some((r) => JSON.stringify(r.body).includes(proof)), 'no request has what the tool printed');
+    });
+    await this.check('streams', async () => {
+      assert.ok(turns.length > 1, 'there was no tool loop');
+      for (const r of turns) assert.ok(r.body.stream !== true || (r.type.startsWith('text/event-stream') && r.events > 3), `${r.path}: ${r.type}, ${r.events} events`);
+      assert.ok(turns.some((r) => r.body.stream === true), 'no request asks for a stream');
+    });
+    await this.check('resumes', async () => {
+      const { text } = await this.ask(tasks.recall, { again: true });
+      assert.ok(text.includes(`It was ${proof}, as computed before.`), text);
+    });
+    await this.check('schema', this.agent.schemaSays && (async () => {
+      const { text } = await this.ask(tasks.shape, { schema: this.schemaFile });
+      const flat = text.replace(/\s/g, '');
+      assert.ok(flat.includes('"city":"Ulm","number":9031'), text);
+    }));
+    this.recorder.close();
+  }
+}
+
+const columns = ['prompt', 'tools', 'streams', 'resumes', 'schema'];
+
+async function versionOf(agent) {
+  return JSON.parse(await readFile(join(here, 'node_modules', agent.package, 'package.json'))).version;
+}
+
+/** Puts the table in the place of the one that a document has. */
+async function writeTable(file, rows) {
+  const [from, to] = ['<!-- agents: written by make agents -->', '<!-- end of agents -->'];
+  const table = ['| agent | version | API | ' + columns.join(' | ') + ' |', '|---|---|---|' + '---|'.repeat(columns.length), ...rows].join('\n');
+  const text = await readFile(file, 'utf8');
+  const [before, rest] = text.split(from);
+  assert.ok(rest?.includes(to), `${file} has no place for the table`);
+  await writeFile(file, `${before}${from}\n${table}\n${to}${rest.split(to)[1]}`);
+}
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { table: { type: 'string' }, record: { type: 'string' } } });
+const chosen = agents.filter((a) => positionals.length === 0 || positionals.includes(a.program));
+const folder = await mkdtemp(join(tmpdir(), 'parley-agents-'));
+let failed = chosen.length === 0;
+const rows = [];
+const worker = await startWorker(folder);
+const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', worker.url], log: [] };
+await start(server);
+try {
+  for (const [i, agent] of chosen.entries()) {
+    const trial = new Trial(agent, server, worker, join(folder, String(i)));
+    await trial.run();
+    failed ||= Boolean(trial.failed);
+    rows.push(`| ${[agent.name, await versionOf(agent), agent.api, ...columns.map((c) => trial.results[c] ?? '–')].join(' | ')} |`);
+    console.log(rows.at(-1));
+    if (values.record) await writeFile(join(values.record, `${agent.program}-${agent.api.toLowerCase()}.json`), JSON.stringify(trial.recorder.seen.map(({ path, body }) => ({ path, body }))));
+  }
+} finally {
+  await stop(server);
+  worker.child.stdin.end();
+  await once(worker.child, 'exit');
+  await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+}
+if (values.table && positionals.length === 0) await writeTable(values.table, rows);
+process.exit(failed ? 1 : 0);
