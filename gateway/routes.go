@@ -82,7 +82,8 @@ func (t *routeTable) add(row routeRow) {
 
 // paths lists the plain paths of the API, in order.
 func (t *routeTable) paths() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.plain)), func(p string) bool { return !strings.HasPrefix(p, "/v1/") })
+	all := slices.Sorted(maps.Keys(t.plain))
+	return slices.DeleteFunc(all, func(p string) bool { return !strings.HasPrefix(p, "/v1/") })
 }
 
 // find returns the route of a path, nil if there is none, and what stands for

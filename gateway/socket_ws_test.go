@@ -86,7 +86,8 @@ func TestResponseSocket(t *testing.T) {
 		sendFrame(t, conn, `{"type":"response.create","model":"`+modelID+`","input":"Hi","generate":false}`)
 		frames := framesUntil(t, conn, "response.completed")
 		last := parseObject(t, frames[len(frames)-1])
-		if len(frames) != 3 || last.text("response", "status") != "completed" || strings.Contains(frames[2], "output_text") {
+		if len(frames) != 3 || last.text("response", "status") != "completed" ||
+			strings.Contains(frames[2], "output_text") {
 			t.Errorf("a prompt without an answer gives %s", frames)
 		}
 		if got := w.request(t).MaxTokens; got != 1 {

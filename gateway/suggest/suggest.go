@@ -57,8 +57,8 @@ func Route(path string, known []string) string {
 	return ""
 }
 
-// variants are paths that clients mean by one whose base URL was set wrongly: with a doubled slash, without /v1 or with two
-// of them, with a slash at the end.
+// variants are paths that clients mean by one whose base URL was set wrongly: with a doubled slash, without /v1 or
+// with two of them, with a slash at the end.
 func variants(path string) []string {
 	clean := path
 	for strings.Contains(clean, "//") {

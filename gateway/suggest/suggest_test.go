@@ -6,7 +6,7 @@ import (
 )
 
 func TestRoute(t *testing.T) {
-	known := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/models", "/v1/messages", "/v1/rerank"}
+	known := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/models", "/v1/messages"}
 	for _, c := range []struct{ path, want string }{
 		{"/chat/completions", "Did you mean /v1/chat/completions?"},
 		{"//v1/chat/completions", "Did you mean /v1/chat/completions?"},

@@ -88,7 +88,8 @@ func run(source, model, script string) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- http.Serve(listener, routes(e)) }()
-	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"url": "http://" + listener.Addr().String()}); err != nil {
+	where := map[string]string{"url": "http://" + listener.Addr().String()}
+	if err := json.NewEncoder(os.Stdout).Encode(where); err != nil {
 		return err
 	}
 	go func() {
