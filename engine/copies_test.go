@@ -76,6 +76,7 @@ func TestLeavingAtEveryStepWithTiers(t *testing.T) {
 			}
 			collect(ctx, e, &parley.Request{Prompt: long(2, 110), MaxTokens: 9})
 			cancel()
+			synctest.Wait() // the pass may not be over
 			n.fault = nil
 			r := &parley.Request{Prompt: long(2, 105), MaxTokens: 4}
 			if got := ask(t, e, r); !slices.Equal(got, expect(r.Prompt, 4)) {

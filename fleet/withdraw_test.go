@@ -261,8 +261,24 @@ func TestHigherClassesGoFirstAnywhere(t *testing.T) {
 	})
 }
 
-// TestWithdrawalsSurvive lets clients hang up, and drains and kills workers with two
-// seats each, while requests are taken back: each client that stays sees what it would
+// disturb drains and kills three workers in turn.
+func disturb(ctx context.Context, f *Fleet, workers []*seated) {
+	for i := 0; sleep(ctx, 400*time.Millisecond); i++ {
+		switch name := fmt.Sprint("w", i%3); i % 4 {
+		case 0, 1:
+			f.Drain(name, -1)
+			sleep(ctx, 300*time.Millisecond)
+			f.Resume(name)
+		case 2:
+			workers[i%3].kill()
+			sleep(ctx, 100*time.Millisecond)
+			workers[i%3].revive()
+		}
+	}
+}
+
+// TestWithdrawalsSurvive lets clients hang up, hedges, and drains and kills workers with
+// two seats each, while requests are taken back: each client that stays sees what it would
 // have seen of one worker that lives.
 func TestWithdrawalsSurvive(t *testing.T) {
 	back := 0
@@ -271,7 +287,11 @@ func TestWithdrawalsSurvive(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			calm := newOracle(t, 0)
 			var workers []*seated
-			f := newFleet(t, Config{ProbeEvery: 20 * time.Millisecond, SlowStart: -1})
+			cfg := Config{ProbeEvery: 20 * time.Millisecond, SlowStart: -1}
+			if seed%4 == 3 {
+				cfg.HedgeAfter = 300 * time.Millisecond
+			}
+			f := newFleet(t, cfg)
 			for i := range 3 {
 				workers = append(workers, newSeatedWorker(t, 2, 10*time.Millisecond))
 				m := workers[i].joiner(fmt.Sprint("w", i))
@@ -282,20 +302,7 @@ func TestWithdrawalsSurvive(t *testing.T) {
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			var storm, wg sync.WaitGroup
-			storm.Go(func() {
-				for i := 0; sleep(ctx, 400*time.Millisecond); i++ {
-					switch name := fmt.Sprint("w", i%3); i % 4 {
-					case 0, 1:
-						f.Drain(name, -1)
-						sleep(ctx, 300*time.Millisecond)
-						f.Resume(name)
-					case 2:
-						workers[i%3].kill()
-						sleep(ctx, 100*time.Millisecond)
-						workers[i%3].revive()
-					}
-				}
-			})
+			storm.Go(func() { disturb(ctx, f, workers) })
 			var mu sync.Mutex
 			for i := range 24 {
 				r := randomRequest(rng, i)
