@@ -92,7 +92,7 @@ pages: build ## the pages in a real browser against the real binary
 .PHONY: security
 security: build ## attacks on the real binary: behind nginx and a TCP forwarder, as another user, by foreign pages
 	./test/need-nginx.sh
-	$(GO) test ./cmd/parley -count=1 -run 'TestSecurity|TestWorkerPublishesNothing|TestEventSockets|TestWorkersStay|OverTLS|TestSecrets|TestShortSecrets|TestReadable|TestFleetUpGivesKeys'
+	$(GO) test ./cmd/parley ./cli/settings -count=1 -run 'TestSecurity|TestWorkerPublishesNothing|TestEventSockets|TestWorkersStay|OverTLS|TestSecrets|TestShortSecrets|TestReadable|TestFleetUpGivesKeys'
 	$(GO) test ./gateway -count=1 -run 'TestEveryRouteDeclaresItsAccess|TestRoutesWithoutAccessAreRefused|TestOperatorRoutesNeedAnAdminKey'
 	PARLEY_ATTACKS=all PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh hostile.test.mjs
 	$(GO) test ./worker/host -run '^$$' -fuzz '^FuzzWorkerWire$$' -fuzztime $(or $(FUZZTIME),1m)
