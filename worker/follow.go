@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/route/kvindex"
+	"parley/worker/kvevents"
 	"parley/worker/zmq"
 )
 
@@ -105,7 +106,7 @@ type follower struct {
 	remote *Remote
 	to     Listener
 	replay string
-	reader batchReader
+	reader kvevents.BatchReader
 	// next is the first batch that no replay covers. Earlier ones,
 	// which were published meanwhile, would look like those of a new process.
 	next uint64
@@ -152,7 +153,7 @@ func (f *follower) batch(frames [][]byte) (b kvindex.Batch, err error) {
 		return b, errors.New("an event message has no sequence number")
 	}
 	b.Seq = binary.BigEndian.Uint64(frames[n-2])
-	if b.Events, err = f.reader.read(frames[n-1]); err != nil {
+	if b.Events, err = f.reader.Read(frames[n-1]); err != nil {
 		return b, fmt.Errorf("batch %d: %w", b.Seq, err)
 	}
 	return b, nil

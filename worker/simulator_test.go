@@ -13,6 +13,7 @@ import (
 
 	"parley"
 	"parley/route/kvindex"
+	"parley/worker/kvevents"
 	"parley/worker/zmq"
 )
 
@@ -71,7 +72,7 @@ func relay(t *testing.T) (in, out string) {
 			t.Fatal(err)
 		}
 	}
-	to := zmq.NewPublisher(listening[1], pendingMax)
+	to := zmq.NewPublisher(listening[1], kvevents.PendingMax)
 	var passing sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	passing.Go(func() {

@@ -39,6 +39,7 @@ var layers = [][]string{
 	{"worker"},
 	{"worker/wire"},
 	{"route"},
+	{"worker/kvevents"},
 	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
 	{"token/jinja"},

@@ -12,14 +12,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley"
 	"parley/compute"
 	"parley/engine/kv"
 	"parley/route/kvindex"
 	"parley/worker"
+	"parley/worker/kvevents"
 	"parley/worker/wire"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A ServerConfig says how a model is served to gateways.
@@ -61,8 +62,8 @@ type Server struct {
 	cfg       ServerConfig
 	instance  string
 	started   time.Time
-	journal   *worker.Journal   // events for gateways
-	publisher *worker.Publisher // events for foreign routers; nil without
+	journal   *worker.Journal     // events for gateways
+	publisher *kvevents.Publisher // events for foreign routers; nil without
 	registry  *prometheus.Registry
 	wire      *wire.Server // where gateways come in
 	accepted  credentials
@@ -95,7 +96,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s.idle.L = &s.mu
 	s.wire = &wire.Server{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
-		p, err := worker.NewPublisher(worker.PublisherConfig{
+		p, err := kvevents.NewPublisher(kvevents.PublisherConfig{
 			Events:      cfg.Events,
 			Replay:      cfg.Replay,
 			Topic:       cfg.Topic,
@@ -149,7 +150,7 @@ func (s *Server) publish(events iter.Seq[kv.Event]) {
 	if s.publisher == nil {
 		return
 	}
-	var batch []worker.BlockEvent
+	var batch []kvevents.BlockEvent
 	for e := range events {
 		batch = append(batch, blockEvent(&e))
 	}
@@ -159,8 +160,9 @@ func (s *Server) publish(events iter.Seq[kv.Event]) {
 // blockEvent returns an event as it travels. The cache's tiers and kinds are in
 // the order that the index has. Tokens of a block that came from the disk are
 // not known: it has zeros.
-func blockEvent(e *kv.Event) worker.BlockEvent {
-	b := worker.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.CacheTier(e.Tier), Hash: e.Hash, Parent: e.Parent}
+func blockEvent(e *kv.Event) kvevents.BlockEvent {
+	b := kvevents.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.CacheTier(e.Tier), Hash: e.Hash,
+		Parent: e.Parent}
 	for _, t := range e.Tokens {
 		if t != 0 {
 			b.Tokens = e.Tokens

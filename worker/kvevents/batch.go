@@ -1,4 +1,4 @@
-package worker
+package kvevents
 
 import (
 	"encoding/binary"
@@ -113,16 +113,16 @@ func appendHashes(b []byte, events []BlockEvent) []byte {
 	return b
 }
 
-// A batchReader understands batches of one engine.
-type batchReader struct {
+// A BatchReader understands batches of one engine.
+type BatchReader struct {
 	// group is the one whose blocks count, of a model with several: the one with
 	// full attention.
 	group uint64
 }
 
-// read returns the events of a batch. What is in a form that is not known is
+// Read returns the events of a batch. What is in a form that is not known is
 // left out; what is known to be something else than plain text is nowhere.
-func (r *batchReader) read(payload []byte) ([]kvindex.Event, error) {
+func (r *BatchReader) Read(payload []byte) ([]kvindex.Event, error) {
 	u := &unpacker{rest: payload}
 	n, err := u.array()
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *batchReader) read(payload []byte) ([]kvindex.Event, error) {
 }
 
 // events reads a list of events.
-func (r *batchReader) events(u *unpacker) (out []kvindex.Event, err error) {
+func (r *BatchReader) events(u *unpacker) (out []kvindex.Event, err error) {
 	n, err := u.array()
 	if err != nil {
 		return nil, err
@@ -411,7 +411,7 @@ func (f *fields) readMetadata(u *unpacker, v value) error {
 }
 
 // event makes of the fields what an index takes.
-func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
+func (r *BatchReader) event(f *fields) (e kvindex.Event, ok bool) {
 	switch f.kind {
 	case "BlockStored":
 		e.Kind = kvindex.Stored
@@ -450,7 +450,7 @@ func (r *batchReader) event(f *fields) (e kvindex.Event, ok bool) {
 }
 
 // tier says where the blocks are; nowhere if they are not what their tokens say.
-func (r *batchReader) tier(f *fields) kvindex.CacheTier {
+func (r *BatchReader) tier(f *fields) kvindex.CacheTier {
 	if f.keys || f.remote {
 		return nowhere
 	}

@@ -1,4 +1,4 @@
-package worker
+package kvevents
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package worker
+package kvevents
 
 import (
 	"encoding/binary"
@@ -42,8 +42,8 @@ type PublisherConfig struct {
 	Keep int
 }
 
-// pendingMax is how many batches wait for a subscriber before it loses some.
-const pendingMax = 100_000 / 8
+// PendingMax is how many batches wait for a subscriber before it loses some.
+const PendingMax = 100_000 / 8
 
 // endOfReplay is the number that ends the answer to a question.
 const endOfReplay = ^uint64(0)
@@ -64,7 +64,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	}
 	p := &Publisher{cfg: cfg, kept: make([][]byte, cfg.Keep)}
 	p.ports = [2]int{events.Addr().(*net.TCPAddr).Port, replay.Addr().(*net.TCPAddr).Port}
-	p.events = zmq.NewPublisher(events, pendingMax)
+	p.events = zmq.NewPublisher(events, PendingMax)
 	p.replay = zmq.NewResponder(replay, p.repeat)
 	p.Publish(time.Now(), []BlockEvent{{Kind: kvindex.Cleared}})
 	return p, nil
