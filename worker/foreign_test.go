@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"parley"
+	"parley/worker/foreign"
+
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-
-	"parley"
 )
 
 // spell is a tokenizer of sorts.
@@ -295,31 +296,23 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		r := &Remote{cfg: Config{Kind: Kind(kind)}}
-		a := newAssembly(&parley.Request{Prompt: []parley.Token{1}, Choices: 2, Logprobs: true, TopLogprobs: 2,
-			Stop: parley.Stop{Tokens: []parley.Token{3}}})
-		ends := 0
-		for message, err := range speak.stream(bytes.NewReader(answer)) {
+		a := foreign.NewAssembly(&parley.Request{Prompt: []parley.Token{1}, Choices: 2, Logprobs: true, TopLogprobs: 2,
+			Stop: parley.Stop{Tokens: []parley.Token{3}}}, 0)
+		for message, err := range speak.Messages(bytes.NewReader(answer)) {
 			if err == nil {
-				err = a.take(r, speak, message)
+				err = r.take(a, &speak, message)
 			}
 			if err != nil {
 				return
 			}
-			for _, d := range a.deltas() {
+			for _, d := range a.Deltas() {
 				if d.Choice < 0 || d.Choice > 1 || d.Usage != nil {
 					t.Fatalf("%+v", d)
 				}
 			}
 		}
-		a.end(r, t.Context(), func(d parley.Delta, err error) bool {
-			ends++
-			if (err == nil) != (d.Usage != nil) {
-				t.Errorf("%+v, %v", d, err)
-			}
-			return true
-		})
-		if ends != 1 {
-			t.Errorf("%d ends", ends)
+		if d, complete := a.End(); complete != (d.Usage != nil) {
+			t.Errorf("%+v, complete %v", d, complete)
 		}
 	})
 }

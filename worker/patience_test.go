@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"bufio"
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,19 +26,5 @@ func TestWakingTakesItsTime(t *testing.T) {
 	defer cancel()
 	if err := r.Wake(ctx); parley.CodeOf(err) != parley.DeadlineExceeded {
 		t.Errorf("in too short a time: %v", err)
-	}
-}
-
-// TestLongLinesTakeNoRoom that is kept.
-func TestLongLinesTakeNoRoom(t *testing.T) {
-	lines := bufio.NewReader(strings.NewReader(strings.Repeat("x", 4*roomKept) + "\nshort\n"))
-	var room []byte
-	for _, want := range []int{4 * roomKept, len("short")} {
-		if line, err := readLine(lines, eventMax, &room); err != nil || len(line) != want {
-			t.Fatalf("a line of %d, want %d: %v", len(line), want, err)
-		}
-	}
-	if cap(room) > roomKept {
-		t.Errorf("%d bytes are kept", cap(room))
 	}
 }

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"worker"},
 	{"worker/wire"},
 	{"route"},
-	{"worker/kvevents"},
+	{"worker/foreign", "worker/kvevents"},
 	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
 	{"token/jinja"},

@@ -1,4 +1,4 @@
-package worker
+package foreign
 
 import (
 	"cmp"
@@ -11,14 +11,14 @@ import (
 
 // ollamaBody writes q for Ollama's /api/generate, which takes and gives text.
 // The prompt is rendered already, so it is sent raw.
-func ollamaBody(r *Remote, q *parley.Request) (any, error) {
+func ollamaBody(e *Engine, q *parley.Request) (any, error) {
 	o := map[string]any{"temperature": q.Sampling.Temperature, "num_predict": -1, "top_k": 0, "top_p": 1,
 		"repeat_penalty": 1}
 	if q.MaxTokens > 0 {
 		o["num_predict"] = q.MaxTokens
 	}
-	if r.cfg.ContextTokens > 0 {
-		o["num_ctx"] = r.cfg.ContextTokens
+	if e.Configured > 0 {
+		o["num_ctx"] = e.Configured
 	}
 	putSampling(o, &q.Sampling, "repeat_penalty")
 	if q.Sampling.Temperature > 0 {
@@ -27,7 +27,7 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 	if len(q.Stop.Strings) > 0 {
 		o["stop"] = q.Stop.Strings
 	}
-	b := map[string]any{"model": r.theirName(q.Model), "prompt": r.cfg.Text(q.Model, q.Prompt), "raw": true,
+	b := map[string]any{"model": e.Name, "prompt": e.Text(q.Model, q.Prompt), "raw": true,
 		"stream": true, "options": o}
 	if q.Grammar != nil {
 		_, value, err := written(q.Grammar, "", "", "")
@@ -38,7 +38,7 @@ func ollamaBody(r *Remote, q *parley.Request) (any, error) {
 }
 
 // isCall reports whether the answer is a call in the form of [callSchema].
-func (a *assembly) isCall() bool {
+func (a *Assembly) isCall() bool {
 	return a.q.Grammar != nil && a.q.Terms != nil && a.q.Terms.CallRequired
 }
 
@@ -53,7 +53,7 @@ type ollamaChunk struct {
 	Eval            int64  `json:"eval_duration"`
 }
 
-func readOllama(a *assembly, message []byte) error {
+func readOllama(a *Assembly, message []byte) error {
 	var chunk ollamaChunk
 	if err := json.Unmarshal(message, &chunk); err != nil {
 		return err
@@ -80,5 +80,3 @@ func readOllama(a *assembly, message []byte) error {
 	a.add(0, d)
 	return nil
 }
-
-func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

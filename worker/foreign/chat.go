@@ -1,4 +1,4 @@
-package worker
+package foreign
 
 import (
 	"cmp"
@@ -9,13 +9,13 @@ import (
 
 // chatBody writes q for a server that has /v1/chat/completions alone. It renders
 // the conversation itself, so that it is given as it was said.
-func chatBody(r *Remote, q *parley.Request) (any, error) {
+func chatBody(e *Engine, q *parley.Request) (any, error) {
 	messages := make([]chatMessage, len(q.Turns))
 	for i, t := range q.Turns {
 		messages[i] = newChatMessage(t)
 	}
 	b := map[string]any{
-		"model": r.theirName(q.Model), "messages": messages, "stream": true,
+		"model": e.Name, "messages": messages, "stream": true,
 		"stream_options": map[string]any{"include_usage": true},
 		"temperature":    q.Sampling.Temperature, "n": max(1, q.Choices),
 	}
@@ -113,7 +113,7 @@ func responseFormat(g *parley.Grammar) map[string]any {
 
 // readChat reads one event of /v1/chat/completions. Thoughts and calls come apart
 // from the text.
-func readChat(a *assembly, message []byte) error {
+func readChat(a *Assembly, message []byte) error {
 	var chunk struct {
 		Choices []struct {
 			Index int `json:"index"`

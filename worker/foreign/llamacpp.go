@@ -1,4 +1,4 @@
-package worker
+package foreign
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 // llamaBody writes q for llama-server's own /completion, which takes and gives
 // ids. Its samplers are asked for in the order that ours have, and no others.
-func llamaBody(r *Remote, q *parley.Request) (any, error) {
+func llamaBody(e *Engine, q *parley.Request) (any, error) {
 	b := map[string]any{
 		"prompt": q.Prompt, "stream": true, "return_tokens": true, "cache_prompt": true, "n_predict": -1,
 		"n_cmpl":      max(1, q.Choices),
@@ -19,9 +19,9 @@ func llamaBody(r *Remote, q *parley.Request) (any, error) {
 		"samplers":    []string{"penalties", "top_k", "top_p", "min_p", "temperature"},
 		"top_k":       0, "top_p": 1, "min_p": 0, "repeat_penalty": 1,
 		// All that was said counts; newer servers refuse -1 for that.
-		"repeat_last_n": cmp.Or(r.contextTokens(q.Model), len(q.Prompt)+q.MaxTokens),
+		"repeat_last_n": cmp.Or(e.ContextTokens, len(q.Prompt)+q.MaxTokens),
 	}
-	if name := r.theirName(q.Model); name != "" {
+	if name := e.Name; name != "" {
 		b["model"] = name
 	}
 	if q.MaxTokens > 0 {
@@ -83,7 +83,7 @@ type llamaChunk struct {
 // readLlama takes an event. While a character is not complete, llama-server
 // sends neither its tokens nor its text, and then the text and the last token:
 // an answer with such a hole continues as text.
-func readLlama(a *assembly, message []byte) error {
+func readLlama(a *Assembly, message []byte) error {
 	var chunk llamaChunk
 	if err := json.Unmarshal(message, &chunk); err != nil {
 		return err
@@ -121,7 +121,7 @@ func readLlama(a *assembly, message []byte) error {
 	return nil
 }
 
-func (a *assembly) countLlama(chunk *llamaChunk) {
+func (a *Assembly) countLlama(chunk *llamaChunk) {
 	a.told = true
 	a.usage.PromptTokens, a.usage.CachedTokens = chunk.Evaluated, max(a.usage.CachedTokens, chunk.Timings.CacheN)
 	a.usage.OutputTokens += chunk.Predicted
@@ -130,13 +130,13 @@ func (a *assembly) countLlama(chunk *llamaChunk) {
 }
 
 // isCut reports whether a choice was ended here, while the engine continues.
-func (a *assembly) isCut(index int) bool {
+func (a *Assembly) isCut(index int) bool {
 	return index >= 0 && index < len(a.choices) && a.choices[index].cut
 }
 
 // cutAtStop ends the choice at a token that should, which llama-server cannot
 // be told, and reports whether it did.
-func (a *assembly) cutAtStop(d *parley.Delta) bool {
+func (a *Assembly) cutAtStop(d *parley.Delta) bool {
 	for i, t := range d.Tokens {
 		if slices.Contains(a.q.Stop.Tokens, t) {
 			d.Tokens, d.Finish = d.Tokens[:i+1], parley.FinishStop
@@ -145,12 +145,4 @@ func (a *assembly) cutAtStop(d *parley.Delta) bool {
 		}
 	}
 	return false
-}
-
-// best returns the most probable of a list in order, at most most of them.
-func best(list []parley.TopLogprob, most int) []parley.TopLogprob {
-	slices.SortFunc(list, func(a, b parley.TopLogprob) int {
-		return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), cmp.Compare(a.Token, b.Token))
-	})
-	return list[:min(len(list), max(0, most))]
 }

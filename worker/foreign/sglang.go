@@ -1,4 +1,4 @@
-package worker
+package foreign
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 )
 
 // sglangBody writes q for SGLang's own /generate, which takes and gives ids.
-func sglangBody(r *Remote, q *parley.Request) (any, error) {
+func sglangBody(e *Engine, q *parley.Request) (any, error) {
 	s := map[string]any{"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "skip_special_tokens": false,
 		"no_stop_trim": true}
-	r.putLength(s, "max_new_tokens", q)
+	e.putLength(s, "max_new_tokens", q)
 	if s["max_new_tokens"] == nil {
 		s["max_new_tokens"] = math.MaxInt32 // it takes what the context leaves
 	}
@@ -113,7 +113,7 @@ func (p *sglangProb) UnmarshalJSON(text []byte) error {
 	return errors.Join(json.Unmarshal(parts[0], &p.value), json.Unmarshal(parts[1], &p.token))
 }
 
-func readSGLang(a *assembly, message []byte) error {
+func readSGLang(a *Assembly, message []byte) error {
 	var chunk sglangChunk
 	if err := json.Unmarshal(message, &chunk); err != nil {
 		return err

@@ -1,10 +1,8 @@
-package worker
+package foreign
 
 import (
-	"cmp"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -14,12 +12,17 @@ import (
 // completionsBody writes q for /v1/completions. vLLM is asked for ids and takes
 // some fields that OpenAI's API does not have; other servers are sent them only
 // where they matter.
-func completionsBody(r *Remote, q *parley.Request) (any, error) {
+func completionsBody(e *Engine, q *parley.Request) (any, error) { return completions(e, q, false) }
+
+// textCompletionsBody is completionsBody for servers that take text alone.
+func textCompletionsBody(e *Engine, q *parley.Request) (any, error) { return completions(e, q, true) }
+
+func completions(e *Engine, q *parley.Request, asText bool) (any, error) {
 	b := map[string]any{
-		"model": r.theirName(q.Model), "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"model": e.Name, "stream": true, "stream_options": map[string]any{"include_usage": true},
 		"temperature": q.Sampling.Temperature, "n": max(1, q.Choices), "return_token_ids": true,
 	}
-	r.putLength(b, "max_tokens", q)
+	e.putLength(b, "max_tokens", q)
 	putSampling(b, &q.Sampling, "repetition_penalty")
 	if q.Sampling.Temperature > 0 {
 		b["seed"] = int64(q.Sampling.Seed & (1<<63 - 1))
@@ -30,8 +33,8 @@ func completionsBody(r *Remote, q *parley.Request) (any, error) {
 	if len(q.Stop.Strings) > 0 {
 		b["stop"] = q.Stop.Strings
 	}
-	if r.cfg.Kind == OpenAI {
-		b["prompt"] = r.cfg.Text(q.Model, q.Prompt)
+	if asText {
+		b["prompt"] = e.Text(q.Model, q.Prompt)
 		delete(b, "return_token_ids") // some servers refuse what they do not know
 		return b, nil
 	}
@@ -55,48 +58,6 @@ func completionsBody(r *Remote, q *parley.Request) (any, error) {
 		return b, err
 	}
 	return b, nil
-}
-
-// putLength writes how long an answer may be. Without a bound it is what the
-// context leaves, where that is known.
-func (r *Remote) putLength(b map[string]any, name string, q *parley.Request) {
-	most := q.MaxTokens
-	if context := r.contextTokens(q.Model); most == 0 && context > 0 {
-		most = max(1, context-len(q.Prompt))
-	}
-	b[name] = nil
-	if most > 0 {
-		b[name] = most
-	}
-}
-
-// contextTokens returns the context of one of the engine's models, 0 if it is
-// not known.
-func (r *Remote) contextTokens(model string) int {
-	for _, m := range r.Models() {
-		if m.ContextTokens > 0 && cmp.Or(model, m.ID) == m.ID {
-			return m.ContextTokens
-		}
-	}
-	return r.cfg.ContextTokens
-}
-
-// putSampling writes what is not at its default, under the names that all
-// engines share; repetition is what they call that penalty.
-func putSampling(b map[string]any, s *parley.Sampling, repetition string) {
-	put := func(name string, value, none float32) {
-		if value != 0 && value != none {
-			b[name] = value
-		}
-	}
-	if s.TopK > 0 {
-		b["top_k"] = s.TopK
-	}
-	put("top_p", s.TopP, 1)
-	put("min_p", s.MinP, 0)
-	put(repetition, s.RepetitionPenalty, 1)
-	put("presence_penalty", s.PresencePenalty, 0)
-	put("frequency_penalty", s.FrequencyPenalty, 0)
 }
 
 // A completionChunk is one event of /v1/completions.
@@ -126,7 +87,7 @@ type completionUsage struct {
 }
 
 // use takes the usage, if it was told.
-func (a *assembly) use(u *completionUsage) {
+func (a *Assembly) use(u *completionUsage) {
 	if u != nil {
 		a.told = true
 		a.usage.PromptTokens, a.usage.CachedTokens = u.PromptTokens, u.Details.CachedTokens
@@ -134,7 +95,7 @@ func (a *assembly) use(u *completionUsage) {
 	}
 }
 
-func readCompletion(a *assembly, message []byte) error {
+func readCompletion(a *Assembly, message []byte) error {
 	var chunk completionChunk
 	if err := json.Unmarshal(message, &chunk); err != nil {
 		return err
@@ -162,8 +123,6 @@ func readCompletion(a *assembly, message []byte) error {
 	}
 	return nil
 }
-
-var errLogprobs = errors.New("the log-probabilities do not match the tokens")
 
 // logprobsOf pairs tokens with their log-probabilities; alternatives are named
 // "token_id:123".
