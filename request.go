@@ -34,6 +34,10 @@ type Request struct {
 	Stop Stop `json:",omitzero"`
 	// Grammar is what each continuation must be, nil for any text.
 	Grammar *Grammar `json:",omitzero"`
+	// FinishGrammar asks that a continuation under Grammar is complete when its
+	// tokens run out: once there is only room for the shortest completion left,
+	// that is what follows.
+	FinishGrammar bool `json:",omitzero"`
 	// Logprobs asks for the log-probability of each chosen token, and
 	// TopLogprobs for that many alternatives beside it (0 to 20).
 	Logprobs    bool `json:",omitzero"`

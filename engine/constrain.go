@@ -23,7 +23,11 @@ func (e *Engine) compile(ctx context.Context, r *parley.Request) (*grammar.Progr
 		return nil, nil
 	}
 	e.vocabulary()
-	return e.programs.get(ctx, r.Grammar)
+	program, err := e.programs.get(ctx, r.Grammar)
+	if err == nil && r.FinishGrammar {
+		program = program.Measured()
+	}
+	return program, err
 }
 
 // constrain lets a choice begin its grammar.
@@ -57,6 +61,32 @@ func (c *choice) accept(tok parley.Token) (allowed, final bool) {
 	}
 	allowed = c.matcher.Accept(tok)
 	return allowed, c.matcher.Final()
+}
+
+// inTime returns tok, unless the text could then not be completed any more in the tokens that are left and the request
+// asks for that: then it returns the next token of the shortest completion.
+func (c *choice) inTime(tok parley.Token) parley.Token {
+	if len(c.finish) == 0 {
+		left := c.seq.Most - len(c.seq.Tokens) - 1
+		ahead := c.matcher.Fork()
+		if !ahead.Accept(tok) || ahead.Left() <= left { // a byte takes at most one token
+			return tok
+		}
+		if rest, ok := ahead.Completion(); ok && len(rest) <= left {
+			return tok
+		}
+		if c.matcher.Done() {
+			if end, ok := c.matcher.End(); ok {
+				return end
+			}
+			return tok
+		}
+		if c.finish, _ = c.matcher.Completion(); len(c.finish) == 0 {
+			return tok
+		}
+	}
+	tok, c.finish = c.finish[0], c.finish[1:]
+	return tok
 }
 
 // offerForced offers the text that must come next as a guess, if there is any.

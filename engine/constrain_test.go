@@ -38,6 +38,41 @@ func TestAnswersKeepToTheirGrammar(t *testing.T) {
 	}
 }
 
+// TestAnswersFinishInTime gives answers few tokens: each is complete all the same if that is asked for.
+func TestAnswersFinishInTime(t *testing.T) {
+	e := newCounter(t, &counter{speculate: true}, sched.Config{Blocks: 100, StepTokens: 100, StepOutputs: 20, Seqs: 8})
+	const even = `([2468][02468],){2,6}7,`
+	cut := 0
+	for seed := range uint64(40) {
+		for _, finish := range []bool{false, true} {
+			r := &parley.Request{
+				Prompt:        long(3, 40),
+				MaxTokens:     4 + int(seed)%4,
+				Choices:       2,
+				Grammar:       new(parley.Regex(even)),
+				FinishGrammar: finish,
+				Sampling:      parley.Sampling{Temperature: 2, Seed: seed},
+			}
+			got, _, err := collect(t.Context(), e, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tokens := range got {
+				whole := regexp.MustCompile("^" + even + "$").MatchString(text(tokens))
+				if !whole && finish {
+					t.Errorf("%q after %d tokens does not match %s", text(tokens), r.MaxTokens, even)
+				}
+				if !whole {
+					cut++
+				}
+			}
+		}
+	}
+	if cut == 0 {
+		t.Error("no answer was cut off: nothing was tested")
+	}
+}
+
 func TestABadGrammarIsRefused(t *testing.T) {
 	e := newCounter(t, &counter{}, small)
 	for _, g := range []parley.Grammar{parley.Regex("("), parley.JSONSchema([]byte(`{"maxItems":1e99}`), true),

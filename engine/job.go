@@ -40,6 +40,7 @@ type choice struct {
 	sampler *sample.Sampler
 	stopper *sample.Stopper
 	matcher *grammar.Matcher // nil without a grammar
+	finish  []parley.Token   // what completes the text in the tokens that are left
 	wrote   time.Time        // the last token
 	chosen  int              // tokens
 	output  int              // of the step that was launched last

@@ -371,6 +371,9 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
 	}
+	if c.matcher != nil && j.req.FinishGrammar {
+		tok = c.inTime(tok)
+	}
 	return tok, l.say(c, tok, logits)
 }
 

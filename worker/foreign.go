@@ -167,6 +167,8 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 		return parley.Invalid("logprobs", "engines of kind %s do not return log-probabilities", k)
 	case q.Choices > 1 && !p.Choices:
 		return parley.Invalid("n", "engines of kind %s return one choice per request", k)
+	case q.FinishGrammar:
+		return parley.Invalid("parley.finish_json", "engines of kind %s do not support parley.finish_json", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
 		return parley.Invalid("stop_token_ids",
 			"engines of kind %s return no token ids, so stop tokens are not supported", k)

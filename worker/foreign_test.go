@@ -131,6 +131,7 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 		}{
 			"embeddings":   {parley.Request{Embed: true}, !p.Embed},
 			"prompts":      {parley.Request{PromptLogprobs: true}, !p.PromptLogprobs},
+			"finish":       {parley.Request{FinishGrammar: true}, true},
 			"logprobs":     {parley.Request{Logprobs: true}, !p.Logprobs},
 			"choices":      {parley.Request{Choices: 2}, !p.Choices},
 			"regex":        {parley.Request{Grammar: &regex}, p.Grammar != HoldGBNF},

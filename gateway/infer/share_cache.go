@@ -32,7 +32,7 @@ func keyOf(w SharePolicy, r *parley.Request, loose *parley.Grammar) shareKey {
 		k.Write(word[:])
 	}
 	k.number(uint64(max(r.Choices, 1)), uint64(r.MaxTokens), bit(r.Logprobs), uint64(r.TopLogprobs),
-		bit(r.PromptLogprobs), bit(r.Embed), bit(r.Progress), uint64(r.SinkTokens))
+		bit(r.PromptLogprobs), bit(r.Embed), bit(r.Progress), uint64(r.SinkTokens), bit(r.FinishGrammar))
 	k.sampling(w, &r.Sampling)
 	k.number(uint64(len(r.Stop.Strings)), uint64(len(r.Stop.Tokens)), bit(r.Stop.IgnoreEnd))
 	k.text(r.Stop.Strings...)

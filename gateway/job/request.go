@@ -14,16 +14,17 @@ import (
 func (j *Job) request(m *models.Model, g *openai.Generation, prompt []parley.Token) *parley.Request {
 	j.share.seeded = g.Seeded
 	r := &parley.Request{
-		ID:          j.Record.ID,
-		Model:       m.ID,
-		Prompt:      prompt,
-		Choices:     g.Choices,
-		Sampling:    g.Sampling,
-		Stop:        g.Stop,
-		SinkTokens:  g.Sinks,
-		Retain:      g.Retain,
-		Logprobs:    g.Logprobs,
-		TopLogprobs: g.TopLogprobs,
+		ID:            j.Record.ID,
+		Model:         m.ID,
+		Prompt:        prompt,
+		Choices:       g.Choices,
+		Sampling:      g.Sampling,
+		Stop:          g.Stop,
+		SinkTokens:    g.Sinks,
+		FinishGrammar: g.FinishJSON,
+		Retain:        g.Retain,
+		Logprobs:      g.Logprobs,
+		TopLogprobs:   g.TopLogprobs,
 	}
 	if !g.Seeded {
 		r.Sampling.Seed = randomSeed()

@@ -48,6 +48,8 @@ type Generation struct {
 	// Sinks is attention_sink_tokens, an extension: how many of the first tokens
 	// stay in view when the text outgrows the context, 0 to refuse that.
 	Sinks int
+	// FinishJSON is parley.finish_json, an extension: an answer under a grammar is complete when its tokens run out.
+	FinishJSON bool
 	// Retain is how long the prompt should stay in memory for the next request.
 	Retain time.Duration
 	// Session names the requests that continue each other: those of a conversation,
@@ -144,6 +146,7 @@ func (g *Generation) readStop(f *fields) {
 	f.with("stop_token_ids", g.readStopTokens)
 	f.flag("ignore_eos", &g.Stop.IgnoreEnd)
 	f.integer("attention_sink_tokens", 0, tokensMax, &g.Sinks)
+	f.object("parley", func(f *fields) { f.flag("finish_json", &g.FinishJSON) })
 }
 
 func (g *Generation) readStopStrings(v value) error {
