@@ -45,19 +45,6 @@ func (t *transaction) lockConversation(owner Owner, id string) (Conversation, er
 		WHERE id = $1 AND tenant = $2 AND user_id = $3 AND deleted = 0`+t.LockRow(), id, owner.Tenant, owner.User)
 }
 
-// checked runs a check before the database is asked anything.
-func checked(owner Owner, checks ...error) error {
-	if err := owner.check(); err != nil {
-		return err
-	}
-	for _, err := range checks {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // CreateConversation makes an empty conversation. A key that the owner used
 // before gives the conversation made then.
 func (d *Store) CreateConversation(ctx context.Context, owner Owner, n NewConversation,

@@ -289,3 +289,16 @@ func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Te
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 }
+
+// checked runs a check before the database is asked anything.
+func checked(owner Owner, checks ...error) error {
+	if err := owner.check(); err != nil {
+		return err
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

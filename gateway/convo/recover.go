@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"parley"
 	"parley/gateway/db"
 )
 
@@ -52,14 +51,6 @@ func (d *Store) forget(ctx context.Context, now time.Time) error {
 		_, err := t.exec(`DELETE FROM processes WHERE alive_until < $1`, db.Stamp(now))
 		return err
 	})
-}
-
-// errInterrupted is what Recover says of what a dead process left.
-var errInterrupted = parley.Errorf(parley.Unavailable, "The server stopped while this was being written.")
-
-// interrupted reports whether something ended by Recover.
-func interrupted(s Status, err *parley.Error) bool {
-	return s == Incomplete && err != nil && err.Code == errInterrupted.Code
 }
 
 // dead is the condition that no living process has the id that it ends with;

@@ -298,3 +298,11 @@ func (t *transaction) abandoned(process string, now time.Time) error {
 	}
 	return err
 }
+
+// errInterrupted is what Recover says of what a dead process left.
+var errInterrupted = parley.Errorf(parley.Unavailable, "The server stopped while this was being written.")
+
+// interrupted reports whether something ended by Recover.
+func interrupted(s Status, err *parley.Error) bool {
+	return s == Incomplete && err != nil && err.Code == errInterrupted.Code
+}
