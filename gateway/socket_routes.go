@@ -3,6 +3,7 @@ package gateway
 import (
 	"parley"
 	"parley/gateway/openai"
+	"parley/gateway/responses"
 	"parley/gateway/shape"
 )
 
@@ -44,5 +45,5 @@ func (g *Gateway) responseSocket(c *call) error {
 				"A response over a WebSocket ends with it: ask for one in the background with POST /v1/responses.")
 		}
 		return g.responses.Respond(c.Exchange, c.job, request, eventSocket{s})
-	}, func(detail openai.ErrorDetail) any { return openai.NewErrorEvent(detail, 0) })
+	}, func(detail openai.ErrorDetail) any { return responses.NewErrorEvent(detail, 0) })
 }

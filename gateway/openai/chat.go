@@ -311,3 +311,5 @@ func refuseMedia(f *fields) {
 		f.with(name, func(v value) error { return v.unsupported("this model writes text only.") })
 	}
 }
+
+func (r *ChatRequest) readProgress(f *fields) { f.flag("return_progress", &r.Progress) }

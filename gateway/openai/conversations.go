@@ -389,3 +389,13 @@ type TreeNode struct {
 
 // Optional returns a text that is null if it is empty.
 func Optional(s string) *string { return optional(s) }
+
+// TimingsIn returns the timings among the parts of a content, or nil.
+func TimingsIn(content json.RawMessage) *Timings {
+	var note TimingsNote
+	part := partOf(content, TimingsPart)
+	if part == nil || json.Unmarshal(part, &note) != nil {
+		return nil
+	}
+	return &note.Timings
+}

@@ -32,3 +32,12 @@ func encode(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
+
+// EventType returns the type of an event, which is also its name in a stream.
+func EventType(event json.RawMessage) string {
+	var e struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(event, &e) // an event that is not JSON has no type
+	return e.Type
+}

@@ -1,10 +1,6 @@
 package openai
 
-import (
-	"encoding/json"
-
-	"parley"
-)
+import "parley"
 
 // A Progress says how far a request is before its first token. The first four
 // members are llama.cpp's, whose clients ask for them with return_progress; the
@@ -40,8 +36,6 @@ func ProgressOf(p *parley.Progress) *Progress {
 	}
 }
 
-func (r *ChatRequest) readProgress(f *fields) { f.flag("return_progress", &r.Progress) }
-
 // A Route says who computed an answer and why, when its first token came, and
 // what it cost.
 type Route struct {
@@ -73,14 +67,4 @@ const TimingsPart = "timings"
 type TimingsNote struct {
 	Type string `json:"type"`
 	Timings
-}
-
-// TimingsIn returns the timings among the parts of a content, or nil.
-func TimingsIn(content json.RawMessage) *Timings {
-	var note TimingsNote
-	part := partOf(content, TimingsPart)
-	if part == nil || json.Unmarshal(part, &note) != nil {
-		return nil
-	}
-	return &note.Timings
 }

@@ -379,3 +379,25 @@ func UnknownItem(id string) error {
 	return withCode("item_not_found", parley.Invalid("input",
 		"Item with id '%s' not found. Only what a stored response gave can be referred to.", shorten(id)))
 }
+
+// ResponseOfItem returns the id of the response that gave the item of that id.
+func ResponseOfItem(id string) (string, bool) {
+	_, rest, ok := strings.Cut(id, "_")
+	suffix, _, hasNumber := strings.Cut(rest, "_")
+	return "resp_" + suffix, ok && hasNumber && suffix != ""
+}
+
+// UnmarshalJSON reads a part as it was written.
+func (p *ItemPart) UnmarshalJSON(raw []byte) error {
+	var shape struct {
+		Type     string         `json:"type"`
+		Text     string         `json:"text"`
+		Refusal  string         `json:"refusal"`
+		Logprobs []TokenLogprob `json:"logprobs"`
+	}
+	if err := json.Unmarshal(raw, &shape); err != nil {
+		return err
+	}
+	*p = ItemPart{Type: shape.Type, Text: shape.Text + shape.Refusal, Logprobs: shape.Logprobs}
+	return nil
+}

@@ -4,6 +4,7 @@
 //
 //	responses.go  a request, answered here or in the background
 //	reply.go      one response while it is computed: pieces become events
+//	events.go     the events of a response; replay.go: what they say
 //	follow.go     the events of a response, for clients that come later
 //	stored.go     responses as they are stored: shown, deleted, cancelled
 //	compact.go    what was said, as one item

@@ -74,7 +74,7 @@ func (a *Handlers) waitToFollow(ctx context.Context, news <-chan struct{}, silen
 func (a *Handlers) endFollowing(
 	x *exchange.Exchange, owner convo.Owner, id, last string, after int64, out exchange.EventSink,
 ) error {
-	if openai.Terminal(last) {
+	if isTerminal(last) {
 		return nil
 	}
 	r, err := a.Store.Response(x.Request.Context(), owner, id)
@@ -88,7 +88,7 @@ func (a *Handlers) endFollowing(
 	if err != nil {
 		return err
 	}
-	event, err := openai.FailedEvent(shape, after+1)
+	event, err := failedEvent(shape, after+1)
 	if err != nil {
 		return err
 	}

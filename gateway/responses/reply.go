@@ -29,7 +29,7 @@ type reply struct {
 	model   *models.Model
 	request *openai.ResponseRequest
 	input   []openai.Item
-	log     *openai.ResponseLog
+	log     *eventLog
 	answer  *answer.Answer
 	stop    func()
 	// ctx ends the computation, also if that is asked for elsewhere.
@@ -97,7 +97,7 @@ func (r *reply) create(asking *exchange.Exchange) error {
 		return err
 	}
 	shape.ID, shape.CreatedAt = r.id, now.Unix()
-	r.log = openai.NewResponseLog(shape)
+	r.log = newEventLog(shape)
 	return nil
 }
 
@@ -341,7 +341,7 @@ func (r *reply) failed(err error) error {
 func (r *reply) tell(err error, out exchange.EventSink) error {
 	r.x.Record.Fail(err)
 	detail := openai.Describe(err, r.x.Record.ID).Body.Error
-	event, failed := openai.Encode(openai.NewErrorEvent(detail, r.log.Next()))
+	event, failed := openai.Encode(NewErrorEvent(detail, r.log.Next()))
 	if failed != nil {
 		return failed
 	}

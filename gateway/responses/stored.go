@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -120,4 +122,51 @@ func (a *Handlers) ListInputItems(x *exchange.Exchange) error {
 		return err
 	}
 	return x.Reply(http.StatusOK, history.ListOf(list, items))
+}
+
+// shapeOf returns what the client sees of a stored response.
+func (a *Handlers) shapeOf(ctx context.Context, owner convo.Owner, r *convo.Response) (json.RawMessage, error) {
+	if len(r.Body) > 0 {
+		return r.Body, nil
+	}
+	var shown openai.Response
+	if err := json.Unmarshal(r.Request, &shown); err != nil {
+		return nil, err
+	}
+	shown.ID, shown.CreatedAt, shown.Status = r.ID, r.Created.Unix(), string(r.Status)
+	if r.Status.Ended() { // its process died
+		if err := a.replay(ctx, owner, r.ID, &shown); err != nil {
+			return nil, err
+		}
+		shown.Status, shown.Error = string(convo.Failed), openai.ResponseErrorOf(lostError(r), r.ID)
+	}
+	return openai.Encode(shown)
+}
+
+// lostError is why a response has an end but no outcome.
+func lostError(r *convo.Response) error {
+	if r.Err != nil {
+		return r.Err
+	}
+	return errors.New("a response has ended without an outcome")
+}
+
+// replay rebuilds the output of a response from what is left of its events.
+func (a *Handlers) replay(ctx context.Context, owner convo.Owner, id string, shown *openai.Response) error {
+	for after := int64(-1); ; {
+		page, err := a.Store.Events(ctx, owner, id, after, convo.EventBatchMax)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			if err := replay(shown, e); err != nil {
+				return err
+			}
+		}
+		after += int64(len(page.Events))
+		if !page.More {
+			interrupt(shown)
+			return nil
+		}
+	}
 }

@@ -1,66 +1,68 @@
-package openai
+package responses
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"parley/gateway/openai"
 )
 
-// A ResponseLog turns the pieces of an answer into the events of a response,
+// An eventLog turns the pieces of an answer into the events of a response,
 // in the order that clients rely on: an item is added before its parts, a part
 // before its text, and what was begun is done before the next begins. It also
 // keeps the response as it is after those events.
-type ResponseLog struct {
+type eventLog struct {
 	// Response is what GET would show now.
-	Response Response
+	Response openai.Response
 
 	next   int64
 	events []json.RawMessage
 	// item is the one that grows, nil between items; text is what there is of it.
-	item *Item
+	item *openai.Item
 	text strings.Builder
 	// call is the number of the call that grows.
 	call int
 }
 
-// A responseEvent holds the members of all types of events.
-type responseEvent struct {
-	Type         string          `json:"type"`
-	Sequence     int64           `json:"sequence_number"`
-	Response     *Response       `json:"response,omitempty"`
-	ItemID       string          `json:"item_id,omitempty"`
-	OutputIndex  *int            `json:"output_index,omitempty"`
-	ContentIndex *int            `json:"content_index,omitempty"`
-	Item         *Item           `json:"item,omitempty"`
-	Part         *ItemPart       `json:"part,omitempty"`
-	Delta        *string         `json:"delta,omitempty"`
-	Text         *string         `json:"text,omitempty"`
-	Name         string          `json:"name,omitempty"`
-	Arguments    *string         `json:"arguments,omitempty"`
-	Logprobs     *[]TokenLogprob `json:"logprobs,omitempty"`
+// An event holds the members of all types of events.
+type event struct {
+	Type         string                 `json:"type"`
+	Sequence     int64                  `json:"sequence_number"`
+	Response     *openai.Response       `json:"response,omitempty"`
+	ItemID       string                 `json:"item_id,omitempty"`
+	OutputIndex  *int                   `json:"output_index,omitempty"`
+	ContentIndex *int                   `json:"content_index,omitempty"`
+	Item         *openai.Item           `json:"item,omitempty"`
+	Part         *openai.ItemPart       `json:"part,omitempty"`
+	Delta        *string                `json:"delta,omitempty"`
+	Text         *string                `json:"text,omitempty"`
+	Name         string                 `json:"name,omitempty"`
+	Arguments    *string                `json:"arguments,omitempty"`
+	Logprobs     *[]openai.TokenLogprob `json:"logprobs,omitempty"`
 }
 
-// NewResponseLog begins with a response as it was asked for, with its id.
-func NewResponseLog(r Response) *ResponseLog {
-	return &ResponseLog{Response: r}
+// newEventLog begins with a response as it was asked for, with its id.
+func newEventLog(r openai.Response) *eventLog {
+	return &eventLog{Response: r}
 }
 
 // Take returns the events since it was last called, and the number of the
 // first.
-func (l *ResponseLog) Take() (first int64, events []json.RawMessage) {
+func (l *eventLog) Take() (first int64, events []json.RawMessage) {
 	events, l.events = l.events, nil
 	return l.next - int64(len(events)), events
 }
 
 // Peek returns the events that Take will.
-func (l *ResponseLog) Peek() []json.RawMessage { return l.events }
+func (l *eventLog) Peek() []json.RawMessage { return l.events }
 
 // Next is the number of the next event.
-func (l *ResponseLog) Next() int64 { return l.next }
+func (l *eventLog) Next() int64 { return l.next }
 
-func (l *ResponseLog) emit(e responseEvent) {
+func (l *eventLog) emit(e event) {
 	e.Sequence = l.next
-	raw, err := Encode(e)
+	raw, err := openai.Encode(e)
 	if err != nil { // only raw JSON that was checked before goes in
 		panic(err)
 	}
@@ -70,24 +72,24 @@ func (l *ResponseLog) emit(e responseEvent) {
 
 // Begin reports that the response exists and is being computed; a queued one waits
 // first.
-func (l *ResponseLog) Begin() {
+func (l *eventLog) Begin() {
 	if l.Response.Background {
 		l.Response.Status = "queued"
-		l.emit(responseEvent{Type: "response.created", Response: &l.Response})
-		l.emit(responseEvent{Type: "response.queued", Response: &l.Response})
+		l.emit(event{Type: "response.created", Response: &l.Response})
+		l.emit(event{Type: "response.queued", Response: &l.Response})
 		l.Response.Status = "in_progress"
 	} else {
 		l.Response.Status = "in_progress"
-		l.emit(responseEvent{Type: "response.created", Response: &l.Response})
+		l.emit(event{Type: "response.created", Response: &l.Response})
 	}
-	l.emit(responseEvent{Type: "response.in_progress", Response: &l.Response})
+	l.emit(event{Type: "response.in_progress", Response: &l.Response})
 }
 
 // Think adds to what the model thinks before it answers.
-func (l *ResponseLog) Think(text string) {
-	l.open(ItemReasoning, "rs_", "reasoning_text")
+func (l *eventLog) Think(text string) {
+	l.open(openai.ItemReasoning, "rs_", "reasoning_text")
 	l.text.WriteString(text)
-	l.emit(responseEvent{
+	l.emit(event{
 		Type:         "response.reasoning_text.delta",
 		ItemID:       l.item.ID,
 		OutputIndex:  l.at(),
@@ -97,15 +99,15 @@ func (l *ResponseLog) Think(text string) {
 }
 
 // Say adds to what the model says.
-func (l *ResponseLog) Say(text string, logprobs []TokenLogprob) {
-	l.open(ItemMessage, "msg_", "output_text")
+func (l *eventLog) Say(text string, logprobs []openai.TokenLogprob) {
+	l.open(openai.ItemMessage, "msg_", "output_text")
 	if logprobs == nil {
-		logprobs = []TokenLogprob{}
+		logprobs = []openai.TokenLogprob{}
 	}
 	l.text.WriteString(text)
 	part := &l.item.Parts[0]
 	part.Logprobs = append(part.Logprobs, logprobs...)
-	l.emit(responseEvent{
+	l.emit(event{
 		Type:         "response.output_text.delta",
 		ItemID:       l.item.ID,
 		OutputIndex:  l.at(),
@@ -117,12 +119,12 @@ func (l *ResponseLog) Say(text string, logprobs []TokenLogprob) {
 
 // Call adds to the call of that number. Its id and name come with its first
 // piece.
-func (l *ResponseLog) Call(number int, id, name, arguments string) {
-	if l.item == nil || l.item.Type != ItemFunctionCall || l.call != number {
+func (l *eventLog) Call(number int, id, name, arguments string) {
+	if l.item == nil || l.item.Type != openai.ItemFunctionCall || l.call != number {
 		l.close("completed")
 		l.call = number
-		l.add(Item{
-			Type:   ItemFunctionCall,
+		l.add(openai.Item{
+			Type:   openai.ItemFunctionCall,
 			ID:     l.itemID("fc_"),
 			Status: "in_progress",
 			CallID: id,
@@ -133,41 +135,34 @@ func (l *ResponseLog) Call(number int, id, name, arguments string) {
 		return
 	}
 	l.text.WriteString(arguments)
-	l.emit(responseEvent{Type: "response.function_call_arguments.delta", ItemID: l.item.ID, OutputIndex: l.at(),
+	l.emit(event{Type: "response.function_call_arguments.delta", ItemID: l.item.ID, OutputIndex: l.at(),
 		Delta: &arguments})
 }
 
 // at is the place of the item that grows.
-func (l *ResponseLog) at() *int {
+func (l *eventLog) at() *int {
 	n := len(l.Response.Output)
 	return &n
 }
 
 // itemID names the next item so that its response can be found by it.
-func (l *ResponseLog) itemID(prefix string) string {
+func (l *eventLog) itemID(prefix string) string {
 	return fmt.Sprintf("%s%s_%d", prefix, strings.TrimPrefix(l.Response.ID, "resp_"), len(l.Response.Output))
 }
 
-// ResponseOfItem returns the id of the response that gave the item of that id.
-func ResponseOfItem(id string) (string, bool) {
-	_, rest, ok := strings.Cut(id, "_")
-	suffix, _, hasNumber := strings.Cut(rest, "_")
-	return "resp_" + suffix, ok && hasNumber && suffix != ""
-}
-
 // open makes the item that grows one of that type, with one part.
-func (l *ResponseLog) open(kind, prefix, part string) {
+func (l *eventLog) open(kind, prefix, part string) {
 	if l.item != nil && l.item.Type == kind {
 		return
 	}
 	l.close("completed")
-	item := Item{Type: kind, ID: l.itemID(prefix), Status: "in_progress"}
-	if kind == ItemMessage {
+	item := openai.Item{Type: kind, ID: l.itemID(prefix), Status: "in_progress"}
+	if kind == openai.ItemMessage {
 		item.Role = "assistant"
 	}
 	l.add(item)
-	l.item.Parts = []ItemPart{{Type: part}}
-	l.emit(responseEvent{
+	l.item.Parts = []openai.ItemPart{{Type: part}}
+	l.emit(event{
 		Type:         "response.content_part.added",
 		ItemID:       l.item.ID,
 		OutputIndex:  l.at(),
@@ -176,34 +171,34 @@ func (l *ResponseLog) open(kind, prefix, part string) {
 	})
 }
 
-func (l *ResponseLog) add(item Item) {
+func (l *eventLog) add(item openai.Item) {
 	l.item = &item
 	l.text.Reset()
-	l.emit(responseEvent{Type: "response.output_item.added", OutputIndex: l.at(), Item: l.item})
+	l.emit(event{Type: "response.output_item.added", OutputIndex: l.at(), Item: l.item})
 }
 
 // close ends the item that grows, if there is one.
-func (l *ResponseLog) close(status string) {
+func (l *eventLog) close(status string) {
 	if l.item == nil {
 		return
 	}
 	text := l.text.String()
 	l.item.Status = status
 	switch l.item.Type {
-	case ItemFunctionCall:
+	case openai.ItemFunctionCall:
 		l.item.Arguments = text
-		l.emit(responseEvent{
+		l.emit(event{
 			Type:        "response.function_call_arguments.done",
 			ItemID:      l.item.ID,
 			OutputIndex: l.at(),
 			Name:        l.item.Name,
 			Arguments:   &text,
 		})
-	case ItemMessage:
+	case openai.ItemMessage:
 		part := &l.item.Parts[0]
 		part.Text = text
-		logprobs := append([]TokenLogprob{}, part.Logprobs...)
-		l.emit(responseEvent{
+		logprobs := append([]openai.TokenLogprob{}, part.Logprobs...)
+		l.emit(event{
 			Type:         "response.output_text.done",
 			ItemID:       l.item.ID,
 			OutputIndex:  l.at(),
@@ -211,9 +206,9 @@ func (l *ResponseLog) close(status string) {
 			Text:         &text,
 			Logprobs:     &logprobs,
 		})
-	case ItemReasoning:
+	case openai.ItemReasoning:
 		l.item.Parts[0].Text = text
-		l.emit(responseEvent{
+		l.emit(event{
 			Type:         "response.reasoning_text.done",
 			ItemID:       l.item.ID,
 			OutputIndex:  l.at(),
@@ -221,8 +216,8 @@ func (l *ResponseLog) close(status string) {
 			Text:         &text,
 		})
 	}
-	if l.item.Type != ItemFunctionCall {
-		l.emit(responseEvent{
+	if l.item.Type != openai.ItemFunctionCall {
+		l.emit(event{
 			Type:         "response.content_part.done",
 			ItemID:       l.item.ID,
 			OutputIndex:  l.at(),
@@ -230,18 +225,18 @@ func (l *ResponseLog) close(status string) {
 			Part:         &l.item.Parts[0],
 		})
 	}
-	l.emit(responseEvent{Type: "response.output_item.done", OutputIndex: l.at(), Item: l.item})
+	l.emit(event{Type: "response.output_item.done", OutputIndex: l.at(), Item: l.item})
 	l.Response.Output = append(l.Response.Output, *l.item)
 	l.item = nil
 }
 
 // Complete ends a response that went well. Cut says that the model would have
 // continued.
-func (l *ResponseLog) Complete(cut string, usage *ResponseUsage, now int64) {
+func (l *eventLog) Complete(cut string, usage *openai.ResponseUsage, now int64) {
 	l.Response.Usage, l.Response.CompletedAt = usage, &now
 	if cut != "" {
 		l.close("incomplete")
-		l.Response.IncompleteDetails = &IncompleteDetails{cut}
+		l.Response.IncompleteDetails = &openai.IncompleteDetails{Reason: cut}
 		l.end("incomplete")
 		return
 	}
@@ -250,7 +245,7 @@ func (l *ResponseLog) Complete(cut string, usage *ResponseUsage, now int64) {
 }
 
 // Fail ends a response that went wrong.
-func (l *ResponseLog) Fail(why *ResponseError) {
+func (l *eventLog) Fail(why *openai.ResponseError) {
 	l.close("incomplete")
 	l.Response.Error = why
 	l.end("failed")
@@ -258,14 +253,14 @@ func (l *ResponseLog) Fail(why *ResponseError) {
 
 // Cancel ends a response that was cancelled. There is no event for
 // that: the log just ends.
-func (l *ResponseLog) Cancel() {
+func (l *eventLog) Cancel() {
 	l.close("incomplete")
 	l.Response.Status = "cancelled"
 }
 
-func (l *ResponseLog) end(status string) {
+func (l *eventLog) end(status string) {
 	l.Response.Status = status
-	l.emit(responseEvent{Type: "response." + status, Response: &l.Response})
+	l.emit(event{Type: "response." + status, Response: &l.Response})
 }
 
 // An ErrorEvent ends a stream for a reason outside its response.
@@ -278,31 +273,22 @@ type ErrorEvent struct {
 }
 
 // NewErrorEvent returns an error as the event with a sequence number.
-func NewErrorEvent(detail ErrorDetail, sequence int64) ErrorEvent {
+func NewErrorEvent(detail openai.ErrorDetail, sequence int64) ErrorEvent {
 	return ErrorEvent{"error", detail.Code, detail.Message, detail.Param, sequence}
 }
 
-// FailedEvent is the event that ends the stream of a response that can tell no
+// failedEvent is the event that ends the stream of a response that can tell no
 // end of its own.
-func FailedEvent(response json.RawMessage, sequence int64) ([]byte, error) {
-	return Encode(struct {
+func failedEvent(response json.RawMessage, sequence int64) ([]byte, error) {
+	return openai.Encode(struct {
 		Type     string          `json:"type"`
 		Sequence int64           `json:"sequence_number"`
 		Response json.RawMessage `json:"response"`
 	}{"response.failed", sequence, response})
 }
 
-// EventType returns the type of an event, which is also its name in a stream.
-func EventType(event json.RawMessage) string {
-	var e struct {
-		Type string `json:"type"`
-	}
-	_ = json.Unmarshal(event, &e) // an event that is not JSON has no type
-	return e.Type
-}
-
-// Terminal reports whether nothing follows an event of that type.
-func Terminal(eventType string) bool {
+// isTerminal reports whether nothing follows an event of that type.
+func isTerminal(eventType string) bool {
 	switch eventType {
 	case "response.completed", "response.incomplete", "response.failed", "error":
 		return true
