@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
-	"slices"
 
 	"parley"
+	"parley/worker/foreignfield"
 )
 
 // choicesMax and choiceBytesMax bound the answers that guided_choice offers.
@@ -95,11 +95,6 @@ func (r *Format) readSchema(f *fields) {
 	r.Name = name
 }
 
-// withoutField are fields of other servers that change an answer: to ignore them would be wrong.
-var withoutField = []string{"min_tokens", "include_stop_str_in_output", "prompt_logprobs", "bad_words",
-	"allowed_token_ids", "return_token_ids", "truncate_prompt_tokens", "use_beam_search", "grammar", "ebnf",
-	"n_predict"}
-
 // readGuided takes what other servers of open models call guided decoding:
 // single fields, and the newer object that holds them all.
 func (r *Format) readGuided(f *fields) {
@@ -123,10 +118,10 @@ func (r *Format) readGuided(f *fields) {
 	}
 	f.with("json_schema", r.readGuidedJSON)
 	f.with("regex", r.readGuidedRegex)
-	for _, name := range withoutField {
+	for _, name := range foreignfield.Names() {
 		f.with(name, func(v value) error {
-			if slices.Contains([]string{"null", "false", "0", "-1", "[]", `""`}, string(v.raw)) {
-				return nil // it asks for nothing
+			if !foreignfield.Asks(name, string(v.raw)) {
+				return nil
 			}
 			return v.unsupported("this server does not have it: leave it out.")
 		})

@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"parley"
 	"parley/token"
+	"parley/worker/foreignfield"
 )
 
 // A question is the body of /v1/completions and /v1/chat/completions, in vLLM's
@@ -72,6 +75,39 @@ type structuredOutputs struct {
 	JSONObject bool            `json:"json_object"`
 	Regex      string          `json:"regex"`
 	Choice     []string        `json:"choice"`
+	// What is not enforced here is refused.
+	Grammar       json.RawMessage `json:"grammar"`
+	StructuralTag json.RawMessage `json:"structural_tag"`
+}
+
+// supported are fields of vLLM that a worker has although a gateway does not.
+var supported = []string{"include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids"}
+
+// UnmarshalJSON reads a question, and refuses fields of other servers that would change its answer.
+func (q *question) UnmarshalJSON(body []byte) error {
+	type plain question
+	if err := json.Unmarshal(body, (*plain)(q)); err != nil {
+		return err
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := string(given[name])
+		if slices.Contains(supported, name) {
+			continue
+		}
+		if foreignfield.Asks(name, value) || strings.HasPrefix(name, "guided_") && value != "null" {
+			return parley.Invalid(name, "a worker does not support %s: omit it, or use structured_outputs, "+
+				"response_format or a gateway", name)
+		}
+	}
+	if s := q.StructuredOutputs; s != nil && len(s.Grammar)+len(s.StructuralTag) > 0 {
+		return parley.Invalid("structured_outputs", "a worker supports json, json_object, regex and choice of "+
+			"structured_outputs, and neither grammar nor structural_tag")
+	}
+	return nil
 }
 
 // maxTokensDefault is how long a completion is if nothing is said, as OpenAI has it.

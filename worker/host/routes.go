@@ -140,7 +140,11 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return parley.Errorf(parley.InvalidRequest, "the body could not be read: %v", err)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	err = json.Unmarshal(body, into)
+	if refused, ok := errors.AsType[*parley.Error](err); ok {
+		return refused
+	}
+	if err != nil {
 		return parley.Errorf(parley.InvalidRequest, "the body is not valid JSON for this route: %v", err)
 	}
 	return nil

@@ -1,0 +1,19 @@
+package foreignfield
+
+import "testing"
+
+func TestAsks(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"min_tokens", "3", true}, {"min_tokens", "0", false}, {"min_tokens", "null", false},
+		{"typical_p", "1", false}, {"typical_p", "1.0", false}, {"typical_p", "0.5", true},
+		{"skip_special_tokens", "true", false}, {"skip_special_tokens", "false", true}, {"mirostat", "2", true},
+		{"temperature", "2", false},
+	} {
+		if got := Asks(c.name, c.value); got != c.want {
+			t.Errorf("%s: %s: %v", c.name, c.value, got)
+		}
+	}
+}
