@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"parley/worker/foreignfield"
+	"parley/worker/foreign"
 )
 
 func TestForeignFieldsAreHonouredOrRefused(t *testing.T) {
-	for _, name := range foreignfield.Names() {
+	for _, name := range foreign.FieldNames() {
 		if name == "skip_special_tokens" {
 			continue // the only one that asks by being false
 		}

@@ -6,7 +6,7 @@ import (
 	"regexp"
 
 	"parley"
-	"parley/worker/foreignfield"
+	"parley/worker/foreign"
 )
 
 // choicesMax and choiceBytesMax bound the answers that guided_choice offers.
@@ -118,9 +118,9 @@ func (r *Format) readGuided(f *fields) {
 	}
 	f.with("json_schema", r.readGuidedJSON)
 	f.with("regex", r.readGuidedRegex)
-	for _, name := range foreignfield.Names() {
+	for _, name := range foreign.FieldNames() {
 		f.with(name, func(v value) error {
-			if !foreignfield.Asks(name, string(v.raw)) {
+			if !foreign.FieldAsks(name, string(v.raw)) {
 				return nil
 			}
 			return v.unsupported("this server does not have it: leave it out.")

@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"worker/wire"},
 	{"route"},
 	{"worker/foreign", "worker/kvevents"},
-	{"route/kvindex", "worker/zmq", "worker/gbnf", "worker/foreignfield"},
+	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
 	{"token/jinja"},
 	{"engine"},

@@ -13,7 +13,7 @@ import (
 
 	"parley"
 	"parley/token"
-	"parley/worker/foreignfield"
+	"parley/worker/foreign"
 )
 
 // A question is the body of /v1/completions and /v1/chat/completions, in vLLM's
@@ -98,7 +98,7 @@ func (q *question) UnmarshalJSON(body []byte) error {
 		if slices.Contains(supported, name) {
 			continue
 		}
-		if foreignfield.Asks(name, value) || strings.HasPrefix(name, "guided_") && value != "null" {
+		if foreign.FieldAsks(name, value) || strings.HasPrefix(name, "guided_") && value != "null" {
 			return parley.Invalid(name, "a worker does not support %s: omit it, or use structured_outputs, "+
 				"response_format or a gateway", name)
 		}

@@ -1,8 +1,8 @@
-package foreignfield
+package foreign
 
 import "testing"
 
-func TestAsks(t *testing.T) {
+func TestFieldAsks(t *testing.T) {
 	for _, c := range []struct {
 		name, value string
 		want        bool
@@ -12,7 +12,7 @@ func TestAsks(t *testing.T) {
 		{"skip_special_tokens", "true", false}, {"skip_special_tokens", "false", true}, {"mirostat", "2", true},
 		{"temperature", "2", false},
 	} {
-		if got := Asks(c.name, c.value); got != c.want {
+		if got := FieldAsks(c.name, c.value); got != c.want {
 			t.Errorf("%s: %s: %v", c.name, c.value, got)
 		}
 	}
