@@ -1,48 +1,62 @@
 package gateway
 
 import (
-	"net/http"
-
+	"parley/gateway/answer"
+	"parley/gateway/exchange"
+	"parley/gateway/job"
 	"parley/gateway/openai"
 	"parley/gateway/shape"
 )
 
-// chat answers POST /v1/chat/completions. It is the whole path of a request.
-func (g *Gateway) chat(c *call) error {
-	body, err := c.Body()
+// chat answers POST /v1/chat/completions. It is the whole path of a request:
+//
+//	parse     openai     the body; anything wrong is an exact 4xx
+//	model     models     the one that was named, as far as the caller may use it
+//	screen    screening  the prompt, by the policy of the tenant
+//	render    models     messages to text to tokens, which must fit the context
+//	reserve   bill       what the answer may use of the caller's limits, or refuse
+//	cache     infer      an answer that is there, or under way for another client
+//	queue     infer      until a worker has room, or a refusal at once
+//	route     fleet      which worker, by its cache and its load
+//	generate  parley     a Worker turns tokens into tokens
+//	decode    answer     tokens to text, thoughts and calls
+//	screen    answer     what the policy lets be shown
+//	send      exchange   whole, or as events while it is generated
+//	settle    bill       what was used, before the client hears the end
+//	record    record     a log line, metrics and a trace, when all of that is over
+func chat(x *exchange.Exchange, j *job.Job) error {
+	request, err := exchange.Read(x, openai.ParseChat) // parse
 	if err != nil {
 		return err
 	}
-	request, err := openai.ParseChat(body)
-	if err != nil {
-		return err
-	}
-	model, err := c.job.Model(request.Model)
+	return answerChat(x, j, request)
+}
+
+// answerChat answers a chat that was parsed, whichever way it came.
+func answerChat(x *exchange.Exchange, j *job.Job, request *openai.ChatRequest) error {
+	model, err := j.Model(request.Model) // model
 	if err != nil {
 		return err
 	}
 	if request.Stream {
-		c.detachFromHandler()
+		x.Detach()
 	}
-	answer, stop, err := c.job.Converse(c.Request.Context(), model, request)
+	ctx := x.Request.Context()
+	query, err := j.Chat(ctx, model, request) // screen, render
 	if err != nil {
 		return err
 	}
-	c.Bytes.Release() // what is left of the body fits the context
-	form := shape.NewChat(c.Exchange, model, &request.Generation)
+	a, stop, err := j.Answer(ctx, query) // reserve, cache, queue, route, generate, decode, screen
+	if err != nil {
+		return err
+	}
+	form := shape.NewChat(x, model, &request.Generation)
 	form.LegacyCalls = request.ToolChoice.Legacy
 	if request.Stream {
 		form.Prepare()
-		includeUsage := request.IncludeUsage // a stream holds on to nothing else of the request
-		return c.runDetached(func() error {
-			defer stop()
-			return c.StreamAnswer(answer, form, includeUsage)
-		})
 	}
-	defer stop()
-	choices, err := answer.Collect(c.Request.Context())
-	if err != nil {
-		return err
-	}
-	return c.Reply(http.StatusOK, form.Whole(choices, answer.Usage))
+	stream := x.AsEvents(request.Stream, a, form, request.IncludeUsage)
+	return x.Deliver(a, stop, stream, func(choices []answer.CollectedChoice) any { // send, settle
+		return form.Whole(choices, a.Usage)
+	}) // and the record is completed when the exchange is finished
 }

@@ -2,26 +2,23 @@ package gateway
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/exchange"
 	"parley/gateway/models"
 	"parley/gateway/openai"
+	"parley/gateway/record"
 	"parley/gateway/shape"
 )
 
 // completions answers POST /v1/completions: like chat, but from plain prompts,
 // of which there may be several.
 func (g *Gateway) completions(c *call) error {
-	body, err := c.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseCompletion(body)
+	request, err := exchange.Read(c.Exchange, openai.ParseCompletion)
 	if err != nil {
 		return err
 	}
@@ -29,33 +26,27 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := c.job.Complete(c.Request.Context(), model, request)
+	query, err := c.job.Complete(c.Request.Context(), model, request)
 	if err != nil {
 		return err
 	}
 	answered := func() error {
-		answer, stop, err := c.job.Answer(c.Request.Context(), prompt)
+		a, stop, err := c.job.Answer(c.Request.Context(), query)
 		if err != nil {
 			return err
 		}
-		c.Bytes.Release() // what is left of the body fits the context
 		defer stop()
-		form := newCompletionShape(c, model, request, answer)
-		if request.Stream {
-			return c.StreamAnswer(answer, form, request.IncludeUsage)
-		}
-		choices, err := answer.Collect(c.Request.Context())
-		if err != nil {
-			return err
-		}
-		return c.Reply(http.StatusOK, form.whole(choices, answer))
+		c.Bytes.Release() // what is left of the body fits the context
+		form := newCompletionShape(c.Exchange, model, request, a)
+		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
+			func(choices []answer.CollectedChoice) any { return form.whole(choices, a) })
 	}
 	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }
 
 // A completionShape makes plain answers: whole ones and the chunks of streams.
 type completionShape struct {
-	call    *call
+	record  *record.Request
 	chunk   openai.CompletionResponse
 	model   *models.Model
 	request *openai.CompletionRequest
@@ -65,18 +56,18 @@ type completionShape struct {
 }
 
 func newCompletionShape(
-	c *call, m *models.Model, request *openai.CompletionRequest, a *answer.Answer,
+	x *exchange.Exchange, m *models.Model, request *openai.CompletionRequest, a *answer.Answer,
 ) *completionShape {
 	s := &completionShape{
-		call:    c,
+		record:  x.Record,
 		model:   m,
 		request: request,
 		answer:  a,
 		echoes:  make([]string, len(request.Prompts)),
 		chunk: openai.CompletionResponse{
-			ID:          "cmpl-" + c.Suffix,
+			ID:          "cmpl-" + x.Suffix,
 			Object:      "text_completion",
-			Created:     c.Record.Started.Unix(),
+			Created:     x.Record.Started.Unix(),
 			Model:       m.ID,
 			Choices:     []openai.CompletionChoice{},
 			ServiceTier: shape.TierUsed(request.ServiceTier),
@@ -105,7 +96,7 @@ func (s *completionShape) prepareEchoes() {
 func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answer) openai.CompletionResponse {
 	r := s.chunk
 	u := openai.UsageOf(a.Usage)
-	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.call.Record.Timings(a.Usage)
+	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.record.Timings(a.Usage)
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]
@@ -135,7 +126,7 @@ func (s *completionShape) best(prompt int, a *answer.Answer) []int {
 	return indexes[:s.request.Choices]
 }
 
-// with returns a chunk that tells of one choice.
+// with returns a chunk with one choice.
 func (s *completionShape) with(c openai.CompletionChoice) openai.CompletionResponse {
 	chunk := s.chunk
 	chunk.Choices = []openai.CompletionChoice{c}

@@ -3,34 +3,32 @@ package gateway
 import (
 	"net/http"
 
+	"parley/gateway/exchange"
+	"parley/gateway/job"
 	"parley/gateway/openai"
 )
 
 // embeddings answers POST /v1/embeddings.
-func (g *Gateway) embeddings(c *call) error {
-	body, err := c.Body()
+func embeddings(x *exchange.Exchange, j *job.Job) error {
+	request, err := exchange.Read(x, openai.ParseEmbedding)
 	if err != nil {
 		return err
 	}
-	request, err := openai.ParseEmbedding(body)
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
-	model, err := c.job.Model(request.Model)
-	if err != nil {
-		return err
-	}
-	c.Record.SetModel(model.ID)
+	x.Record.SetModel(model.ID)
 	if err := request.CheckVocab(model.VocabTokens); err != nil {
 		return err
 	}
-	inputs, err := c.job.Inputs(c.Request.Context(), model, "input", request.Inputs)
+	inputs, err := j.Inputs(x.Request.Context(), model, "input", request.Inputs)
 	if err != nil {
 		return err
 	}
-	c.Bytes.Release() // what is left of the body are tokens
+	x.Bytes.Release() // what is left of the body are tokens
 	list := openai.EmbeddingList{Object: "list", Model: model.ID, Data: make([]openai.Embedding, len(request.Inputs))}
-	err = c.job.Embed(c.Request.Context(), inputs, func(input int, vector []float32) error {
+	err = j.Embed(x.Request.Context(), inputs, func(input int, vector []float32) error {
 		if err := request.CheckWidth(len(vector)); err != nil {
 			return err
 		}
@@ -40,6 +38,6 @@ func (g *Gateway) embeddings(c *call) error {
 	if err != nil {
 		return err
 	}
-	list.Usage = openai.EmbeddingUsage{PromptTokens: c.Record.PromptTokens(), TotalTokens: c.Record.PromptTokens()}
-	return c.Reply(http.StatusOK, list)
+	list.Usage = openai.EmbeddingUsage{PromptTokens: x.Record.PromptTokens(), TotalTokens: x.Record.PromptTokens()}
+	return x.Reply(http.StatusOK, list)
 }

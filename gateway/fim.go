@@ -2,8 +2,9 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 
+	"parley/gateway/answer"
+	"parley/gateway/exchange"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/shape"
@@ -16,11 +17,7 @@ import (
 // time: the request of the next keystroke ends the one before. A client that
 // names none ends its requests by closing them.
 func (g *Gateway) fim(c *call) error {
-	body, err := c.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseFIM(body)
+	request, err := exchange.Read(c.Exchange, openai.ParseFIM)
 	if err != nil {
 		return err
 	}
@@ -28,26 +25,20 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := c.job.FillGap(c.Request.Context(), model, request)
+	query, err := c.job.FillGap(c.Request.Context(), model, request)
 	if err != nil {
 		return err
 	}
 	answered := func() error {
-		answer, stop, err := c.job.Answer(c.Request.Context(), prompt)
+		a, stop, err := c.job.Answer(c.Request.Context(), query)
 		if err != nil {
 			return err
 		}
-		c.Bytes.Release() // what is left of the body fits the context
 		defer stop()
+		c.Bytes.Release() // what is left of the body fits the context
 		form := shape.NewChat(c.Exchange, model, &request.Generation)
-		if request.Stream {
-			return c.StreamAnswer(answer, form, request.IncludeUsage)
-		}
-		choices, err := answer.Collect(c.Request.Context())
-		if err != nil {
-			return err
-		}
-		return c.Reply(http.StatusOK, form.Whole(choices, answer.Usage))
+		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
+			func(choices []answer.CollectedChoice) any { return form.Whole(choices, a.Usage) })
 	}
 	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
 }

@@ -8,59 +8,44 @@ import (
 	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/exchange"
+	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 )
 
 // messages answers POST /v1/messages.
-func (g *Gateway) messages(c *call) error {
-	body, err := c.Body()
+func messages(x *exchange.Exchange, j *job.Job) error {
+	request, err := exchange.Read(x, openai.ParseMessages)
 	if err != nil {
 		return err
 	}
-	request, err := openai.ParseMessages(body)
-	if err != nil {
-		return err
-	}
-	model, err := c.job.Model(request.Model)
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
 	if request.Stream {
-		c.detachFromHandler()
+		x.Detach()
 	}
-	answer, stop, err := c.job.Converse(c.Request.Context(), model, &request.ChatRequest)
+	a, stop, err := j.Converse(x.Request.Context(), model, &request.ChatRequest)
 	if err != nil {
 		return err
 	}
-	c.Bytes.Release() // what is left of the body fits the context
-	form := &messageShape{id: "msg_" + c.Suffix, model: model.ID,
-		keep: worthKeeping(model, request, answer.Prompts[0].Tokens)}
+	form := &messageShape{id: "msg_" + x.Suffix, model: model.ID,
+		keep: worthKeeping(model, request, a.Prompts[0].Tokens)}
+	var stream func() error
 	if request.Stream {
-		return c.runDetached(func() error {
-			defer stop()
-			return c.streamMessage(answer, form)
-		})
+		stream = func() error { return streamMessage(x, a, form) }
 	}
-	defer stop()
-	choices, err := answer.Collect(c.Request.Context())
-	if err != nil {
-		return err
-	}
-	return c.Reply(http.StatusOK, form.whole(&choices[0], answer))
+	return x.Deliver(a, stop, stream, func(choices []answer.CollectedChoice) any { return form.whole(&choices[0], a) })
 }
 
 // countTokens answers POST /v1/messages/count_tokens.
-func (g *Gateway) countTokens(c *call) error {
-	body, err := c.Body()
+func countTokens(x *exchange.Exchange, j *job.Job) error {
+	request, err := exchange.Read(x, openai.ParseCountTokens)
 	if err != nil {
 		return err
 	}
-	request, err := openai.ParseCountTokens(body)
-	if err != nil {
-		return err
-	}
-	model, err := c.job.Model(request.Model)
+	model, err := j.Model(request.Model)
 	if err != nil {
 		return err
 	}
@@ -68,7 +53,7 @@ func (g *Gateway) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, openai.TokenCount{InputTokens: len(prompt)})
+	return x.Reply(http.StatusOK, openai.TokenCount{InputTokens: len(prompt)})
 }
 
 // worthKeeping returns how many tokens of the prompt lie before the client's last
@@ -162,17 +147,17 @@ func inputOf(arguments string) json.RawMessage {
 }
 
 // streamMessage sends an answer as events. The status goes out with the first.
-func (c *call) streamMessage(a *answer.Answer, form *messageShape) error {
-	out := exchange.NewEventStream(c.Exchange, 1)
+func streamMessage(x *exchange.Exchange, a *answer.Answer, form *messageShape) error {
+	out := exchange.NewEventStream(x, 1)
 	begun := false
 	var finish parley.Finish
 	ping := func() error {
-		if c.Record.Waiter().Status().Waiting {
+		if x.Record.Waiter().Status().Waiting {
 			return out.Ping()
 		}
 		return out.SendNamed([]openai.MessageEvent{{Type: "ping"}})
 	}
-	err := a.Each(c.Request.Context(), c.KeepAlive(ping), func(pieces []answer.Piece) error {
+	err := a.Each(x.Request.Context(), x.KeepAlive(ping), func(pieces []answer.Piece) error {
 		var events []openai.MessageEvent
 		if !begun {
 			begun = true

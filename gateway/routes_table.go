@@ -61,13 +61,13 @@ func (g *Gateway) publicRoutes() []routeRow {
 
 func (g *Gateway) inferenceRoutes() []routeRow {
 	return []routeRow{
-		{"POST", "/v1/chat/completions", stateless, true, g.chat},
+		{"POST", "/v1/chat/completions", stateless, true, inJob(chat)},
 		{upgrade, "/v1/chat/completions", stateless, true, g.chatSocket},
 		{"POST", "/v1/completions", stateless, true, g.completions},
 		{"POST", "/v1/fim/completions", stateless, true, g.fim},
-		{"POST", "/v1/embeddings", stateless, true, g.embeddings},
-		{"POST", exchange.MessagesPath, stateless, true, g.messages},
-		{"POST", exchange.MessagesPath + "/count_tokens", stateless, false, g.countTokens},
+		{"POST", "/v1/embeddings", stateless, true, inJob(embeddings)},
+		{"POST", exchange.MessagesPath, stateless, true, inJob(messages)},
+		{"POST", exchange.MessagesPath + "/count_tokens", stateless, false, inJob(countTokens)},
 		{"POST", "/v1/moderations", stateless, false, g.moderations},
 		{"GET", "/v1/models", stateless, false, g.listModels},
 		{"GET", modelsPrefix, stateless, false, g.showModel},

@@ -4,7 +4,6 @@ import (
 	"parley"
 	"parley/gateway/openai"
 	"parley/gateway/responses"
-	"parley/gateway/shape"
 )
 
 // chatSocket answers GET /v1/chat/completions upgraded to a WebSocket: every
@@ -16,19 +15,8 @@ func (g *Gateway) chatSocket(c *call) error {
 		if err != nil {
 			return err
 		}
-		model, err := c.job.Model(request.Model)
-		if err != nil {
-			return err
-		}
-		answer, stop, err := c.job.Converse(c.Request.Context(), model, request)
-		if err != nil {
-			return err
-		}
-		c.Bytes.Release() // what is left of the frame fits the context
-		defer stop()
-		form := shape.NewChat(c.Exchange, model, &request.Generation)
-		form.LegacyCalls = request.ToolChoice.Legacy
-		return c.StreamAnswer(answer, form, request.IncludeUsage)
+		request.Stream = true
+		return answerChat(c.Exchange, c.job, request)
 	}, func(detail openai.ErrorDetail) any { return openai.ErrorBody{Error: detail} })
 }
 

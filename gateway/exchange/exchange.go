@@ -94,10 +94,25 @@ func (x *Exchange) Alone(ctx context.Context, rec *record.Request) *Exchange {
 
 // RunStream does the rest of an exchange: after its handler if it is a stream.
 func (x *Exchange) RunStream(stream bool, rest func() error) error {
-	if !stream || x.Hooks.Detach == nil {
+	if stream {
+		x.Detach()
+	}
+	return x.Rest(rest)
+}
+
+// Detach lets a stream continue after its handler, if its connection allows that. It
+// comes before anything is started that the context of the request could end.
+func (x *Exchange) Detach() {
+	if x.Hooks.Detach != nil {
+		x.Hooks.Detach()
+	}
+}
+
+// Rest does the rest of an exchange: after its handler if it was detached, and else here.
+func (x *Exchange) Rest(rest func() error) error {
+	if x.Hooks.Rest == nil {
 		return rest()
 	}
-	x.Hooks.Detach()
 	return x.Hooks.Rest(rest)
 }
 

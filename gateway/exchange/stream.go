@@ -96,6 +96,41 @@ func (x *Exchange) StreamAnswer(a *answer.Answer, form Shape, includeUsage bool)
 	return s.End(a.Usage, form, includeUsage)
 }
 
+// Deliver sends an answer as SendAnswer does, after the handler if the exchange was
+// detached, and then stops it.
+func (x *Exchange) Deliver(
+	a *answer.Answer, stop func(), stream func() error, whole func([]answer.CollectedChoice) any,
+) error {
+	x.Bytes.Release() // what is left of the body fits the context
+	return x.Rest(func() error {
+		defer stop()
+		return x.SendAnswer(a, stream, whole)
+	})
+}
+
+// SendAnswer sends an answer as stream does or, if that is nil, as the document that
+// whole makes of it.
+func (x *Exchange) SendAnswer(
+	a *answer.Answer, stream func() error, whole func([]answer.CollectedChoice) any,
+) error {
+	if stream != nil {
+		return stream()
+	}
+	choices, err := a.Collect(x.Request.Context())
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, whole(choices))
+}
+
+// AsEvents returns what streams an answer in the given shape; nil if it is not to be.
+func (x *Exchange) AsEvents(stream bool, a *answer.Answer, form Shape, includeUsage bool) func() error {
+	if !stream {
+		return nil
+	}
+	return func() error { return x.StreamAnswer(a, form, includeUsage) }
+}
+
 // KeepAlive has ping called while nothing is written for too long.
 func (x *Exchange) KeepAlive(ping func() error) answer.KeepAlive {
 	return answer.KeepAlive{Every: x.Server.KeepAlive, Ping: ping}
