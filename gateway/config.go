@@ -63,7 +63,7 @@ type Config struct {
 	// rights.
 	TrustedProxies []netip.Prefix
 	// Store keeps conversations and responses. Nil keeps none: responses are then
-	// answered and forgotten, and there are no conversations. Whoever opened it
+	// answered and forgotten, and there are no conversations. The program that opened it
 	// closes it, after [Gateway.Close].
 	Store *convo.Store
 	// writes is what runs write to; default Store.
@@ -81,7 +81,7 @@ type Config struct {
 	// them after their first turn.
 	NoTitles bool
 	// Batches keeps files and batches, and has the latter answered. Nil keeps none.
-	// Whoever opened it closes it, after [Gateway.Close].
+	// The program that opened it closes it, after [Gateway.Close].
 	Batches *batch.Store
 	// Admission says who waits, for how long, and who is turned away.
 	Admission infer.Admission
@@ -108,15 +108,15 @@ type Config struct {
 	SLO                  parley.SLO
 	TTFTShare, TPOTShare float64
 	Objectives           parley.Objectives
-	// Keys tell who calls; nil takes everybody for whoever runs the program, and
-	// is for tests and programs that check by themselves. Whoever made it closes
-	// it, after [Gateway.Close].
+	// Keys identify callers; nil takes every caller for the operator, and is for tests
+	// and programs that check by themselves. The program that made it closes it, after
+	// [Gateway.Close].
 	Keys *tenant.Keyring
 	// LocalToken is what the person who runs a server without keys shows to read what
-	// is stored and to operate it; empty lets nobody do so. Once there is a key, it is
+	// is stored and to operate it; empty allows it to no caller. Once there is a key, it is
 	// worth nothing.
 	LocalToken string
-	// MetricsOpen lets everybody who reaches the server read GET /metrics.
+	// MetricsOpen lets every client that reaches the server read GET /metrics.
 	MetricsOpen bool
 	// Aliases are other names for models.
 	Aliases map[string]models.Alias
@@ -133,9 +133,9 @@ type Config struct {
 	// context all tenants share: none of them is a secret.
 	PublicPrompts []string
 	// Limits keeps what callers have used of their limits; default: this process's
-	// memory. Whoever opened it closes it, after [Gateway.Close].
+	// memory. The program that opened it closes it, after [Gateway.Close].
 	Limits limit.Book
-	// Ledger keeps what every request used; nil keeps nothing. Whoever opened it
+	// Ledger keeps what every request used; nil keeps nothing. The program that opened it
 	// closes it, after [Gateway.Close].
 	Ledger *ledger.Ledger
 	// BudgetAlert is the share of a budget from which on it is nearly spent, where an
@@ -157,9 +157,9 @@ type Config struct {
 // A Retention says how long what is stored is kept. Files have their own, with the
 // store of batches.
 type Retention struct {
-	// Conversations are kept for so long after their last change; 0 keeps them.
+	// Conversations is how long they are kept after their last change; 0 keeps them.
 	Conversations time.Duration
-	// Responses are kept for so long after they were followed last; default 30 days.
+	// Responses is how long they are kept after they were followed last; default 30 days.
 	Responses time.Duration
 	// Ledger is how long its entries are kept; 0 keeps them. Budgets need a month.
 	Ledger time.Duration

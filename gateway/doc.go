@@ -2,32 +2,37 @@
 // dialect, turns text into tokens, has a [parley.Worker] continue them, and
 // turns the tokens that come back into text again.
 //
-// One request, top to bottom, is told by chat.go: parse, find the model, render
-// and tokenize, check the context, generate, and then either stream or collect.
-// The parts it names stand in files of their own:
+// chat.go has the whole path of a request, step by step. Three values go down that path
+// and none comes back up: the [exchange.Exchange], which is HTTP; the [job.Job], which is
+// an inference without HTTP; and the [record.Request], which is what is kept of it.
 //
-//	gateway.go     request ids, draining, panics
-//	routes.go      which path is answered by what
-//	exchange/      one HTTP exchange: body in, answer, failure or events out
-//	call.go        an exchange with what is known of its inference
-//	screening.go   what a prompt may say
-//	render.go      messages -> text -> tokens, through the chat template
-//	prompt.go      plain prompts -> tokens, and what must fit the context
-//	infer/         tokens -> deltas: time limits, shared answers, queues, the worker
-//	queue_status.go  where a request stands in the queue
-//	bill.go        what a generation reserves, uses and costs; usage.go sums it up
-//	answer/        deltas -> pieces of text, thoughts and calls for each choice; tools and formats
-//	fim.go         what belongs into a gap; session.go: one answer at a time for an editor
-//	messages.go    the Anthropic interface: the same chat in its shapes
-//	batches.go     requests that no client waits for, answered in the background
+// In this package stands what only a server has:
+//
+//	new.go         the gateway is put together; config.go: from what
+//	routes_table.go  which path is answered by what; routes.go: how it is found
+//	dispatch.go    a request comes in: route, caller, limits; gateway.go: draining
+//	call.go        an exchange and its job, until both are finished
 //	detached.go    streams that continue after their handler; hijack/ has the mechanism
-//	runs/          answers that this process stores while it writes them
-//	history/       what was said before -> messages
-//	conversations/ what is stored, and turns while they are answered
-//	shape/         answers as clients of the chat interface see them
-//	responses/     responses: answered here or in the background
-//	ops/           what operators see and change: history, requests, workers, keys, usage
-//	record/        the record of a request: log line, metrics, traces
+//	identify.go    who calls; signin.go: pages with a session; access.go: which routes need it
+//	chat.go        one file for each endpoint: completions, fim, messages, embeddings, …
+//	socket.go      the same over a WebSocket
+//	batches.go     requests that no client waits for
+//
+// The parts of a request are packages:
+//
+//	exchange/      body in; an answer, a failure or events out
+//	models/        names of models, prompts as tokens, what fits
+//	screening/     what a prompt may say, and an answer
+//	bill/          what is reserved of limits, used and charged; revoke/: keys that end work
+//	job/           an inference: all of these, and the pipeline
+//	infer/         time limits, shared answers, queues, the worker
+//	answer/        deltas -> pieces of text, thoughts and calls; tools and formats
+//	shape/         pieces -> what clients of the chat interface see
+//	record/        log line, metrics, traces
+//
+// What is stored, and what operators do, are handlers in packages of their own:
+//
+//	conversations/ responses/ history/ runs/   ops/   ollama/ native/
 //
 // Nothing here knows an engine, a model's weights or a device: the gateway
 // reaches them only through [parley.Worker].

@@ -40,7 +40,7 @@ type Gateway struct {
 	pipeline *infer.Pipeline
 	// jobs makes the inference jobs of requests.
 	jobs *job.Server
-	// who tells who makes a call.
+	// who returns the caller of a request; tests replace it.
 	who func(*call) (tenant.Identity, error)
 	// runs are the answers that this process stores; nil without a store.
 	runs    *runs.Runs
@@ -70,7 +70,7 @@ func (g *Gateway) SetModels(list []models.Config) error { return g.models.Change
 
 // Drain turns new inference requests away while the ones in flight finish.
 // Readiness turns false, so that a load balancer stops sending. Batches stop at
-// once; they go on at the next start.
+// once; they resume at the next start.
 func (g *Gateway) Drain() {
 	g.batches.end()
 	g.draining.Store(true)
@@ -88,9 +88,9 @@ func (g *Gateway) Close(ctx context.Context) {
 	}
 }
 
-// batchWork is the work on batches, which goes on without clients.
+// batchWork is the work on batches, which needs no clients.
 type batchWork struct {
-	// end makes it stop; what is not complete goes on at the next start.
+	// end makes it stop; what is not complete resumes at the next start.
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
