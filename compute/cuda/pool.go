@@ -71,7 +71,11 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 // loadAttend loads the kernels for heads of that width.
 func (c *CUDA) loadAttend(dim int) (err error) {
 	width := headWidth(dim)
-	c.attend, err = c.loadShapes(fmt.Sprintf("attend_%d", width), attendShapes(width, c.hopper()))
+	module := fmt.Sprintf("attend_%d", width)
+	if t := c.pool.shape.Type; (t == compute.KVInt8 || t == compute.KVFP8) && width < 256 {
+		module += "_codes"
+	}
+	c.attend, err = c.loadShapes(module, attendShapes(width, c.hopper()))
 	return err
 }
 

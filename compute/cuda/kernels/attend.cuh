@@ -133,9 +133,26 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 		copy_commit();
 	}
 
-	// load_other loads what must be converted.
+	// load_other loads what must be converted; codes eight at a time, in kernels of their own:
+	// the registers for that would slow the others down.
 	FORCE_MEMBER void load_other(u8 *to, int values, int t, int pos) {
 		const Pool &p = a.pool;
+#ifdef POOL_CODES
+		if (p.type >= POOL_INT8 && p.dim == D) {
+			enum { atOnce = 4 };
+			_Pragma("nounroll") for (int first = threadx; first < KEYS * D / 8; first += atOnce * THREADS) {
+				duo codes[atOnce]; // are loaded before anything is converted
+				UNROLL for (int i = 0; i < atOnce; i++) {
+					int at = first + i * THREADS, key = at / D * 8 + at % 8;
+					codes[i] = {0, 0};
+					if (key < KEYS && pos + key < item.limit)
+						codes[i] = *(const duo *)(pool_part(p, item.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head) + key % BLOCK_TOKENS * D + at % D / 8 * 8);
+				}
+				UNROLL for (int i = 0; i < atOnce; i++)
+					if (first + i * THREADS < KEYS * D / 8) ((quad *)to)[first + i * THREADS] = brains_of(p.type, codes[i]);
+			}
+		} else
+#endif
 		for (int i = threadx; i < KEYS * D; i += THREADS) {
 			int key = i / D, c = i % D;
 			u16 v = 0;

@@ -120,6 +120,9 @@ template <int D, int STAGES> struct Stream {
 	}
 
 	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int token, int col) {
+#ifdef POOL_CODES
+		if (p.type >= POOL_INT8 && p.dim % 8 == 0) return brains_of(p.type, *(const duo *)(part + token * p.dim + col));
+#endif
 		u16 v[8];
 		UNROLL for (int i = 0; i < 8; i++) {
 			v[i] = 0;

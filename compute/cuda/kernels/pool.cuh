@@ -33,6 +33,16 @@ FORCE u16 brain_of_fp8(u32 code) {
 	return (u16)(sign | ((magnitude << 4) + ((127 - 7) << 7)));
 }
 
+// Eight codes of a type as bfloat16 numbers.
+FORCE quad brains_of(int type, duo codes) {
+	u16 v[8];
+	UNROLL for (int i = 0; i < 8; i++) {
+		u32 code = (i < 4 ? codes.x : codes.y) >> (i % 4 * 8) & 0xff;
+		v[i] = type == POOL_INT8 ? brain_of((float)(s8)code) : brain_of_fp8(code);
+	}
+	return {v[0] | (u32)v[1] << 16, v[2] | (u32)v[3] << 16, v[4] | (u32)v[5] << 16, v[6] | (u32)v[7] << 16};
+}
+
 FORCE bool in_pieces(const Pool &p) { return p.type == POOL_BF16 && p.dim % 8 == 0; }
 
 // The place of a number among those of its block, layer and head.
