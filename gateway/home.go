@@ -72,6 +72,9 @@ POST /v1/responses          the same in items, kept and continued; also as a Web
 POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages
                             with "background", follow it: GET …/messages/{id}/stream, stop it: POST …/messages/{id}/cancel
 GET  /v1/models             what is served; one of them: /v1/models/{id}
+POST /api/chat              Ollama's API: /api/generate, /api/embed, /api/tags …
+POST /tokenize              and /detokenize, /infill, /v1/score, /v1/rerank as other engines have them
+GET  /docs                  all routes with their fields; for programs: /openapi.json
 GET  /healthz               the process is alive
 GET  /readyz                new requests can be answered; /health is the same
 GET  /metrics               counters for Prometheus

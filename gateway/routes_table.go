@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 
+	"parley/gateway/apidoc"
 	"parley/gateway/exchange"
 	"parley/gateway/job"
 	"parley/gateway/native"
@@ -48,6 +49,8 @@ func (g *Gateway) publicRoutes() []routeRow {
 		{"GET", "/healthz", public, false, g.healthz},
 		{"GET", "/readyz", public, false, g.readyz},
 		{"GET", "/health", public, false, g.readyz}, // where vLLM and llama-server have it
+		{"GET", "/openapi.json", public, false, on(apidoc.ShowDocument)},
+		{"GET", "/docs", public, false, on(apidoc.ShowPage)},
 	}
 	if g.config.Pages == nil {
 		return rows
