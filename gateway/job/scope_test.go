@@ -8,7 +8,7 @@ func TestSaltsDependOnTheKey(t *testing.T) {
 	if one.of("a") == two.of("a") {
 		t.Error("the key does not count")
 	}
-	if one.of("a") != one.of("a") || one.of("a") == one.of("b") {
-		t.Error("a scope has not one salt of its own")
+	if same := one.of("a"); same != one.of("a") || same == one.of("b") {
+		t.Error("a scope does not have one salt of its own")
 	}
 }

@@ -354,9 +354,3 @@ func runeRange(s string, start, stop int) (from, to int) {
 	}
 	return from, len(s)
 }
-
-// runeSlice cuts s at character places without copying it.
-func runeSlice(s string, start, stop int) string {
-	from, to := runeRange(s, start, stop)
-	return s[from:to]
-}

@@ -80,26 +80,3 @@ func isLowerText(s string) bool {
 	return strings.IndexFunc(s, unicode.IsLower) >= 0 &&
 		strings.IndexFunc(s, func(r rune) bool { return unicode.IsUpper(r) || unicode.IsTitle(r) }) < 0
 }
-
-// padding says how many fill characters go left and right of a text that is
-// n characters short of its width.
-type padding func(n, width int) (left, right int)
-
-func padLeft(n, _ int) (int, int) { return 0, n }
-
-func padRight(n, _ int) (int, int) { return n, 0 }
-
-func (in *interp) pad(s string, width int, fill string, pad padding) (Value, error) {
-	n := width - utf8.RuneCountInString(s)
-	if n <= 0 {
-		return s, nil
-	}
-	if err := in.timesString(len(fill), n); err != nil {
-		return nil, err
-	}
-	if err := in.allocString(len(s) + n*len(fill)); err != nil {
-		return nil, err
-	}
-	left, right := pad(n, width)
-	return strings.Repeat(fill, left) + s + strings.Repeat(fill, right), nil
-}
