@@ -14,8 +14,8 @@ import (
 
 var stormReal = flag.Bool("storm", false, "run the storm on a real server, which takes two minutes of a quiet machine")
 
-// The storm on a real server: so many clients keep it busy, and in the storm there
-// are ten times as many, who leave after a few times the time that an answer takes.
+// The storm on a real server: stormUsual clients keep it busy, and in the storm there
+// are ten times as many, which hang up after stormPatience times the time of an answer.
 const (
 	stormUsual    = 8
 	stormPatience = 5 // times what an answer takes at full load
@@ -42,6 +42,9 @@ func TestStormOnPolly(t *testing.T) {
 func stormOn(t *testing.T, args ...string) float64 {
 	s := startServer(t, append(args, "--model", "polly", "--share", "off", "--log-level", "error")...)
 	full := s.answered(t, stormUsual, time.Minute, 3*time.Second, 10*time.Second)
+	if full == 0 {
+		t.Fatalf("%v: none of %d clients got an answer in ten seconds; the machine must be quiet", args, stormUsual)
+	}
 	each := time.Duration(float64(stormUsual) / full * float64(time.Second))
 	stormy := s.answered(t, 10*stormUsual, stormPatience*each, 2*stormPatience*each+3*time.Second, 15*time.Second)
 	t.Logf("%v: %.2f answers a second when full, of %v each; %.2f in the storm", args, full,
@@ -49,8 +52,8 @@ func stormOn(t *testing.T, args ...string) float64 {
 	return stormy / full
 }
 
-// answered returns how many whole answers a second so many clients get that wait
-// for as long as patience, measured for a while after it has settled.
+// answered returns how many whole answers a second a number of clients get that hang up
+// after patience, counted for the time measure after the time settle.
 func (s *server) answered(t *testing.T, clients int, patience, settle, measure time.Duration) float64 {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
