@@ -142,7 +142,7 @@ func TestInfill(t *testing.T) {
 			t.Errorf("asked %q, %+v", prompt, request)
 		}
 		response, streamed := s.do("POST", "/infill", `{"model":"`+modelID+`","stream":true`+body+`}`)
-		text := ""
+		var text strings.Builder
 		events := strings.Split(strings.TrimSpace(streamed), "\n\n")
 		for i, event := range events {
 			var e native.Gap
@@ -150,9 +150,9 @@ func TestInfill(t *testing.T) {
 				e.Stop != (i == len(events)-1) {
 				t.Fatalf("%s: %v", event, err)
 			}
-			text += e.Content
+			text.WriteString(e.Content)
 		}
-		if text != "return a" || response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+		if text.String() != "return a" || response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 			t.Errorf("got %s", streamed)
 		}
 		if _, warm := s.post("/infill", `,"input_prefix":"a","input_suffix":"b","n_predict":0`); !strings.Contains(warm,

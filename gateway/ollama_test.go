@@ -55,16 +55,16 @@ func TestOllamaChat(t *testing.T) {
 			t.Errorf("a stream is %s", kind)
 		}
 		lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
-		text := ""
+		var text strings.Builder
 		for i, line := range lines {
 			var l ollama.Line
 			if err := json.Unmarshal([]byte(line), &l); err != nil || l.Done != (i == len(lines)-1) ||
 				l.Message.Role != "assistant" {
 				t.Fatalf("%s: %v", line, err)
 			}
-			text += l.Message.Content
+			text.WriteString(l.Message.Content)
 		}
-		if text != "Hello you" || !strings.Contains(lines[len(lines)-1], `"done":true,"done_reason":"stop",`) ||
+		if text.String() != "Hello you" || !strings.Contains(lines[len(lines)-1], `"done":true,"done_reason":"stop",`) ||
 			!strings.HasSuffix(lines[len(lines)-1], counts[strings.Index(counts, `"prompt_eval_count"`):]) {
 			t.Errorf("got %s", body)
 		}

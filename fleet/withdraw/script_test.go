@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,12 +98,7 @@ func (s *script) number(words []string, name string) int {
 }
 
 func has(words []string, flag string) bool {
-	for _, w := range words {
-		if w == flag {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words, flag)
 }
 
 func (s *script) run(words []string) {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -166,9 +167,7 @@ func (s messageShape) options(tools json.RawMessage, kwargs map[string]any, now 
 		text = string(tools)
 	}
 	given := map[string]any{"functions": text, "datetime": now.Format("2006-01-02")}
-	for name, value := range kwargs {
-		given[name] = value
-	}
+	maps.Copy(given, kwargs)
 	return token.RenderOptions{TextArguments: s.textArguments, Kwargs: given, Now: now}
 }
 
