@@ -90,7 +90,10 @@ func TestResponseSocket(t *testing.T) {
 			strings.Contains(frames[2], "output_text") {
 			t.Errorf("a prompt without an answer gives %s", frames)
 		}
-		if got := w.request(t).MaxTokens; got != 1 {
+		w.mu.Lock()
+		got := w.asked[len(w.asked)-1].MaxTokens
+		w.mu.Unlock()
+		if got != 1 {
 			t.Errorf("the worker was asked for %d tokens of an answer that is not wanted", got)
 		}
 		for frame, want := range map[string]string{
