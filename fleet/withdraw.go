@@ -50,6 +50,7 @@ func (b *returns) sent(now time.Time) {
 type returnLine struct {
 	trips   []*trip
 	planned time.Time // when it was last decided what is taken back
+	left    time.Time // when the last one left the line
 }
 
 func (q *returnLine) enter(t *trip) {
@@ -72,8 +73,13 @@ func (q *returnLine) leave(t *trip) bool {
 	return i >= 0
 }
 
-// aheadMax bounds the wait for a request of a higher class to begin.
-const aheadMax = 5 * time.Second
+const (
+	// aheadMax bounds the wait for a request of a higher class to begin.
+	aheadMax = 5 * time.Second
+	// resendGap lies between two requests that are sent again one after the other: an
+	// engine begins them in the order in which their connections deliver them.
+	resendGap = time.Millisecond
+)
 
 // withdrawSoon takes back what workers should not hold any longer, unless that was just
 // decided. The lock is held.
@@ -210,12 +216,15 @@ func (t *trip) returned(ctx context.Context, l *leg) error {
 	}
 	for {
 		f.mu.Lock()
-		first, changed := f.line.first(t), f.changed
-		f.mu.Unlock()
+		first, changed, most := f.line.first(t), f.changed, lookEvery
 		if first {
+			most = resendGap - f.cfg.Now().Sub(f.line.left)
+		}
+		f.mu.Unlock()
+		if most <= 0 {
 			return nil
 		}
-		if err := await(ctx, changed, lookEvery); err != nil {
+		if err := await(ctx, changed, most); err != nil {
 			return err
 		}
 	}
@@ -230,6 +239,7 @@ func (f *Fleet) settled(t *trip) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.line.leave(t) {
+		f.line.left = f.cfg.Now()
 		f.wake()
 	}
 }
