@@ -161,7 +161,7 @@ func (q *Request) attributes(end *End, code parley.Code, elapsed time.Duration) 
 			slog.Duration("prefill", a.usage.Prefill),
 			slog.Duration("decode", a.usage.Decode),
 			slog.String("finish", string(a.finish)),
-			slog.Bool("shared", a.shared),
+			slog.Bool("shared", a.shared.Load()),
 			slog.Bool("cancelled", code == parley.Cancelled))
 	}
 	if to := q.answer.routing; to != nil {

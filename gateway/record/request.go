@@ -43,6 +43,8 @@ type Request struct {
 	model    string
 	answer   answerRecord
 	stages   ledger.Stages
+	// wrote is how long the first write took, in nanoseconds; a keep-alive may be that write.
+	wrote atomic.Int64
 }
 
 // An answerRecord is what is known of the answer to a request.
@@ -58,8 +60,8 @@ type answerRecord struct {
 	// lastTokenAt is when the newest token of each choice came.
 	lastTokenAt []time.Time
 	finish      parley.Finish
-	// shared answers were computed for another request.
-	shared bool
+	// shared answers were computed for another request. A keep-alive reads it.
+	shared atomic.Bool
 	// objective is the index of the one that holds for the request.
 	objective int
 	// routing is the worker that computed the answer last; nil where there is one worker.
@@ -71,7 +73,7 @@ type answerRecord struct {
 // Continue returns a record for work that continues when the request has ended, in the
 // background: with its names and its place in the trace, and no answer yet.
 func (q *Request) Continue() *Request {
-	return &Request{
+	continued := &Request{
 		About:     q.About,
 		metrics:   q.metrics,
 		now:       q.now,
@@ -81,6 +83,8 @@ func (q *Request) Continue() *Request {
 		waiter:    q.waiter,
 		stages:    q.stages,
 	}
+	continued.wrote.Store(q.wrote.Load())
+	return continued
 }
 
 // Beside returns a record for a question of the server's own that is asked for the
@@ -89,6 +93,7 @@ func (q *Request) Beside(what string) *Request {
 	b := q.Continue()
 	b.ID += "-" + what
 	b.Started, b.stages = q.now(), ledger.Stages{}
+	b.wrote.Store(0)
 	return b
 }
 
@@ -141,7 +146,7 @@ func (q *Request) OutputTokens() int { return q.answer.outputTokens }
 func (q *Request) Usage() parley.Usage { return q.answer.usage }
 
 // Shared reports whether the answer was computed for another request.
-func (q *Request) Shared() bool { return q.answer.shared }
+func (q *Request) Shared() bool { return q.answer.shared.Load() }
 
 // Handed notes that the request is ready for a worker.
 func (q *Request) Handed() { q.answer.handed = max(q.now().Sub(q.Started), 1) }
@@ -214,7 +219,7 @@ func (q *Request) Delta(choice int, came infer.Step) {
 			}
 		}
 		a.outputTokens += n
-		a.shared = came.Shared
+		a.shared.Store(came.Shared)
 		if !came.Shared {
 			m.outputTokens.Add(float64(n))
 		}

@@ -23,7 +23,7 @@ func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admi
 		Finish:       string(a.finish),
 		Stream:       end.Stream,
 		Miss:         a.usage.Miss,
-		Shared:       a.shared,
+		Shared:       a.shared.Load(),
 		PromptTokens: a.promptTokens,
 		CachedTokens: a.usage.CachedTokens,
 		OutputTokens: a.outputTokens,
@@ -60,7 +60,7 @@ func (q *Request) timeline(elapsed time.Duration) *admin.Timeline {
 		Handed:  a.handed,
 		Waited:  q.waiter.Status().Waited,
 		First:   a.firstToken,
-		Shared:  a.shared,
+		Shared:  a.shared.Load(),
 		Usage:   a.usage,
 		Reason:  q.Routing().Reason,
 	}

@@ -13,7 +13,7 @@ func (q *Request) Took(stage ledger.Stage, begun time.Time) {
 }
 
 // Wrote notes how long the first write to the client took.
-func (q *Request) Wrote(took time.Duration) { q.stages[ledger.Write] = took }
+func (q *Request) Wrote(took time.Duration) { q.wrote.Store(int64(took)) }
 
 // Stages works out the stages that are only known at the end: the worker reports its
 // own, and what is left of the time to the first token is the first step's. Routed is
@@ -23,6 +23,7 @@ func (q *Request) Stages(routed time.Duration, u *parley.Usage) ledger.Stages {
 	s[ledger.Route] = routed
 	s[ledger.Queue] = q.waiter.Status().Waited + u.Queued
 	s[ledger.Prefill] = u.Prefill
+	s[ledger.Write] = time.Duration(q.wrote.Load())
 	left := q.answer.firstToken
 	for stage := range ledger.FirstStep {
 		left -= s[stage]
@@ -36,6 +37,7 @@ func (q *Request) observeStages(elapsed time.Duration) {
 	if q.answer.firstToken == 0 || q.Background {
 		return
 	}
+	q.stages[ledger.Write] = time.Duration(q.wrote.Load())
 	for stage, took := range q.stages {
 		q.metrics.stages[stage].Observe(took.Seconds())
 	}
