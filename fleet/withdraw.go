@@ -65,10 +65,11 @@ func (q *returnLine) first(t *trip) bool {
 }
 
 // leave reports whether t was there.
-func (q *returnLine) leave(t *trip) bool {
+func (q *returnLine) leave(t *trip, now time.Time) bool {
 	i := slices.Index(q.trips, t)
 	if i >= 0 {
 		q.trips = slices.Delete(q.trips, i, i+1)
+		q.left = now
 	}
 	return i >= 0
 }
@@ -238,8 +239,7 @@ func (f *Fleet) settled(t *trip) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.line.leave(t) {
-		f.line.left = f.cfg.Now()
+	if f.line.leave(t, f.cfg.Now()) {
 		f.wake()
 	}
 }
