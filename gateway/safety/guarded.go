@@ -37,14 +37,6 @@ var fillers = wordSet("about", "above", "all", "also", "always", "and", "any", "
 	"where", "which", "while", "who", "why", "will", "with", "would", "you", "your", "yours", "reveal", "avoid",
 	"anything", "information", "explain", "write", "work")
 
-func wordSet(words ...string) map[string]bool {
-	set := make(map[string]bool, len(words))
-	for _, w := range words {
-		set[w] = true
-	}
-	return set
-}
-
 // stemLen is how many letters of a word make its stem.
 const stemLen = 5
 

@@ -175,3 +175,24 @@ func stampOf(path string) stamp {
 	}
 	return stamp{stat.ModTime(), stat.Size()}
 }
+
+// Moderate asks the moderators of a ruling about a text. It returns what they
+// found and, for those that did not answer, an error for each.
+func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool,
+	guard Guard) (found map[string]*Verdict, down map[string]error) {
+	found, down = map[string]*Verdict{}, map[string]error{}
+	for _, name := range r.Moderators {
+		m := r.known[name]
+		if output && !m.Output {
+			continue
+		}
+		v, err := k.outside.ask(ctx, name, &m, text, guard)
+		if err != nil {
+			down[name] = err
+			continue
+		}
+		v.keepOnly(m.covers)
+		found[name] = v
+	}
+	return found, down
+}

@@ -202,3 +202,11 @@ func Blunt(text string) bool {
 	}
 	return false
 }
+
+func wordSet(words ...string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}

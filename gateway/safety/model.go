@@ -111,3 +111,25 @@ func (m *Model) logits(s, context *sum, n int) (z [Heads]float32) {
 	}
 	return z
 }
+
+// steps is how many steps the largest weight of a head has.
+const steps = 500
+
+// NewModel rounds weights to whole steps. A text whose score is at a head's
+// threshold gets the score 0.
+func NewModel(weights [][Heads]float32, bias, thresholds [Heads]float32) *Model {
+	m := &Model{weights: make([][Heads]int16, len(weights))}
+	for h := range m.step {
+		largest := float32(0)
+		for b := range weights {
+			largest = max(largest, float32(math.Abs(float64(weights[b][h]))))
+		}
+		m.step[h] = max(largest, 1e-6) / steps
+		m.bias[h] = bias[h] - thresholds[h]
+		for b := range weights {
+			m.weights[b][h] = int16(math.Round(float64(weights[b][h] / m.step[h])))
+		}
+	}
+	m.pack()
+	return m
+}

@@ -249,3 +249,41 @@ func (w *number) isPhone() bool {
 	}
 	return short <= 1 && w.groups[w.g-1] >= 2
 }
+
+func ip6At(text string, i int) (Finding, bool) {
+	end := run(text, i, func(b byte) bool { return isHex(b) || b == ':' })
+	colons, group := 0, 0
+	for k := i; k < end; k++ {
+		if text[k] == ':' {
+			colons++
+			group = 0
+		} else if group++; group > 4 {
+			return Finding{}, false
+		}
+	}
+	double := false
+	for k := i; k+1 < end; k++ {
+		double = double || text[k] == ':' && text[k+1] == ':'
+	}
+	if colons != 7 && !(double && colons >= 3) || text[end-1] == ':' || end < len(text) && isWordByte(text[end]) {
+		return Finding{}, false
+	}
+	return pii(KindIP, i, end)
+}
+
+// luhn checks the number of a card: of its digits every second one from the
+// right is doubled, and all digits together are a multiple of ten.
+func luhn(digits []byte) bool {
+	total := 0
+	for k := range digits {
+		d := int(digits[len(digits)-1-k] - '0')
+		if k%2 == 1 {
+			d *= 2
+			if d > 9 {
+				d -= 9
+			}
+		}
+		total += d
+	}
+	return total%10 == 0
+}

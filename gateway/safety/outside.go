@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,43 +38,6 @@ func newOutside() *outside {
 
 // A Guard asks a model of this server to judge a text and returns what it says.
 type Guard func(ctx context.Context, model, text string) (string, error)
-
-// Moderate asks the moderators of a ruling about a text. It returns what they
-// found and, for those that did not answer, an error for each.
-func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool,
-	guard Guard) (found map[string]*Verdict, down map[string]error) {
-	found, down = map[string]*Verdict{}, map[string]error{}
-	for _, name := range r.Moderators {
-		m := r.known[name]
-		if output && !m.Output {
-			continue
-		}
-		v, err := k.outside.ask(ctx, name, &m, text, guard)
-		if err != nil {
-			down[name] = err
-			continue
-		}
-		v.keepOnly(m.covers)
-		found[name] = v
-	}
-	return found, down
-}
-
-// covers reports whether a moderator is asked for a category: for all that
-// takes judgement, if its description names none.
-func (m *Moderator) covers(c Category) bool {
-	return len(m.Categories) == 0 && c <= Injection || slices.Contains(m.Categories, c.String())
-}
-
-// keepOnly drops what was not asked for.
-func (v *Verdict) keepOnly(asked func(Category) bool) {
-	v.Findings = slices.DeleteFunc(v.Findings, func(f Finding) bool { return !asked(f.Category) })
-	for c := range v.Scores {
-		if !asked(Category(c)) {
-			v.Scores[c] = 0
-		}
-	}
-}
 
 func (o *outside) ask(ctx context.Context, name string, m *Moderator, text string, guard Guard) (*Verdict, error) {
 	if until := o.restsUntil(name); time.Now().Before(until) {
@@ -185,17 +147,6 @@ func readModeration(data []byte, textBytes int) (*Verdict, error) {
 		}
 	}
 	return v, nil
-}
-
-func (v *Verdict) raise(name string, score float32) {
-	c, err := ParseCategory(name)
-	if err != nil {
-		base, _, _ := strings.Cut(name, "/")
-		if c, err = ParseCategory(base); err != nil {
-			return
-		}
-	}
-	v.Scores[c] = max(v.Scores[c], min(max(score, 0), 1))
 }
 
 // guardPrompt asks a model for a verdict in words that are easy to read.

@@ -432,3 +432,9 @@ func (r *Ruling) ClosedWithout(moderator string, output bool) bool {
 	}
 	return false
 }
+
+// covers reports whether a moderator is asked for a category: for all that
+// takes judgement, if its description names none.
+func (m *Moderator) covers(c Category) bool {
+	return len(m.Categories) == 0 && c <= Injection || slices.Contains(m.Categories, c.String())
+}

@@ -1,42 +1,6 @@
 package safety
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-)
-
-// A Finding is something found in a text: what, where, how sure.
-type Finding struct {
-	Category Category `json:"category"`
-	// Kind says more: the type of secret or of personal data, or how an attack
-	// was told.
-	Kind string `json:"kind,omitempty"`
-	// Start and End are offsets in bytes of the text that was screened.
-	Start int     `json:"start"`
-	End   int     `json:"end"`
-	Score float32 `json:"score"`
-}
-
-// The kinds of personal data.
-const (
-	KindEmail   = "email"
-	KindPhone   = "phone"
-	KindCard    = "credit_card"
-	KindIBAN    = "iban"
-	KindSSN     = "us_ssn"
-	KindIP      = "ip_address"
-	KindURL     = "url"
-	KindLicense = "driver_license"
-	KindDate    = "date"
-	KindPerson  = "person"
-	KindPlace   = "location"
-	KindAddress = "address"
-	KindCompany = "organization"
-	KindTitle   = "job_title"
-	KindPrefix  = "name_prefix"
-	KindWallet  = "crypto_wallet"
-)
+import "strings"
 
 // forms appends what rules find in text: secrets and personal data that has a
 // form. Findings do not overlap: what begins first wins, of those the longest.
@@ -57,22 +21,6 @@ func forms(to []Finding, text string) []Finding {
 		i = max(f.End, i+1)
 	}
 	return withoutOverlaps(to, begin)
-}
-
-// withoutOverlaps keeps, from begin on, findings that do not overlap. An
-// address of mail is recognized at its "@", after its beginning was passed.
-func withoutOverlaps(list []Finding, begin int) []Finding {
-	part := list[begin:]
-	slices.SortFunc(part, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
-	})
-	kept := list[:begin]
-	for _, f := range part {
-		if n := len(kept); n == begin || kept[n-1].End <= f.Start {
-			kept = append(kept, f)
-		}
-	}
-	return kept
 }
 
 // What a byte may be the sign of.
@@ -156,29 +104,6 @@ func titleAt(text string, i int) (Finding, bool) {
 	return pii(KindPrefix, i, i+n)
 }
 
-func pii(kind string, start, end int) (Finding, bool) {
-	return Finding{
-		Category: PII,
-		Kind:     kind,
-		Start:    start,
-		End:      end,
-		Score:    1,
-	}, true
-}
-
-func isDigit(b byte) bool    { return b >= '0' && b <= '9' }
-func isAlpha(b byte) bool    { return b|0x20 >= 'a' && b|0x20 <= 'z' }
-func isHex(b byte) bool      { return isDigit(b) || b|0x20 >= 'a' && b|0x20 <= 'f' }
-func isWordByte(b byte) bool { return isAlpha(b) || isDigit(b) || b == '_' || b >= 0x80 }
-
-// run returns the end of the bytes from i on that ok accepts.
-func run(text string, i int, ok func(byte) bool) int {
-	for i < len(text) && ok(text[i]) {
-		i++
-	}
-	return i
-}
-
 func emailAt(text string, at int) (Finding, bool) {
 	local := func(b byte) bool {
 		return isAlpha(b) || isDigit(b) || b == '.' || b == '_' || b == '%' || b == '+' || b == '-'
@@ -259,23 +184,6 @@ func mod97(account []byte) bool {
 	return rest == 1
 }
 
-// luhn checks the number of a card: of its digits every second one from the
-// right is doubled, and all digits together are a multiple of ten.
-func luhn(digits []byte) bool {
-	total := 0
-	for k := range digits {
-		d := int(digits[len(digits)-1-k] - '0')
-		if k%2 == 1 {
-			d *= 2
-			if d > 9 {
-				d -= 9
-			}
-		}
-		total += d
-	}
-	return total%10 == 0
-}
-
 func webAt(text string, i int) (Finding, bool) {
 	n := prefixFold(text[i:], "http://", "https://", "www.", "ftp://")
 	if n == 0 {
@@ -292,49 +200,6 @@ func webAt(text string, i int) (Finding, bool) {
 		return Finding{}, false
 	}
 	return pii(KindURL, i, end)
-}
-
-// prefixFold returns the length of the first prefix that text begins with, in
-// whatever case, or 0.
-func prefixFold(text string, prefixes ...string) int {
-next:
-	for _, p := range prefixes {
-		if len(text) < len(p) {
-			continue
-		}
-		for k := range len(p) {
-			b := text[k]
-			if b >= 'A' && b <= 'Z' {
-				b |= 0x20
-			}
-			if b != p[k] {
-				continue next
-			}
-		}
-		return len(p)
-	}
-	return 0
-}
-
-func ip6At(text string, i int) (Finding, bool) {
-	end := run(text, i, func(b byte) bool { return isHex(b) || b == ':' })
-	colons, group := 0, 0
-	for k := i; k < end; k++ {
-		if text[k] == ':' {
-			colons++
-			group = 0
-		} else if group++; group > 4 {
-			return Finding{}, false
-		}
-	}
-	double := false
-	for k := i; k+1 < end; k++ {
-		double = double || text[k] == ':' && text[k+1] == ':'
-	}
-	if colons != 7 && !(double && colons >= 3) || text[end-1] == ':' || end < len(text) && isWordByte(text[end]) {
-		return Finding{}, false
-	}
-	return pii(KindIP, i, end)
 }
 
 func walletAt(text string, i int) (Finding, bool) {

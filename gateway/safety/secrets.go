@@ -204,3 +204,6 @@ func entropy(s string) float64 {
 	}
 	return bits
 }
+
+// kindPrivateKey is the one kind of secret that has spaces and lines.
+const kindPrivateKey = "private_key"

@@ -188,3 +188,23 @@ func (s *Stream) drop(n int) {
 	}
 	s.ends = kept
 }
+
+// growing returns the finding that keeps more than windowMax tokens from being
+// let go of at edge, if there is one: it reaches the end of what is held.
+func (s *Stream) growing(edge int, decisions []Decision) (Decision, bool) {
+	kept := 0
+	for _, e := range s.ends {
+		if e > edge {
+			kept++
+		}
+	}
+	if kept <= windowMax-s.stride() {
+		return Decision{}, false
+	}
+	for _, d := range decisions {
+		if d.Action == Redact && d.Start == edge && d.End > edge {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}

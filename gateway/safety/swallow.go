@@ -11,9 +11,6 @@ type swallow struct {
 	tail string
 }
 
-// kindPrivateKey is the one kind of secret that has spaces and lines.
-const kindPrivateKey = "private_key"
-
 func newSwallow(kind, text string) *swallow {
 	return &swallow{kind: kind, tail: text[max(0, len(text)-len(keyEnd)+1):]}
 }
@@ -40,24 +37,4 @@ func (w *swallow) rest(piece string) (rest string, ended bool) {
 // notOfKey reports whether no key in PEM has a character.
 func notOfKey(r rune) bool {
 	return r > '~' || !isAlpha(byte(r)) && !isDigit(byte(r)) && !strings.ContainsRune("+/=-:, \t\r\n", r)
-}
-
-// growing returns the finding that keeps more than windowMax tokens from being
-// let go of at edge, if there is one: it reaches the end of what is held.
-func (s *Stream) growing(edge int, decisions []Decision) (Decision, bool) {
-	kept := 0
-	for _, e := range s.ends {
-		if e > edge {
-			kept++
-		}
-	}
-	if kept <= windowMax-s.stride() {
-		return Decision{}, false
-	}
-	for _, d := range decisions {
-		if d.Action == Redact && d.Start == edge && d.End > edge {
-			return d, true
-		}
-	}
-	return Decision{}, false
 }

@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -353,4 +354,28 @@ func appendTagged(found []Finding, tokens []token, tags []tag) []Finding {
 		i = j
 	}
 	return found
+}
+
+// NewTagger rounds weights to eight bits.
+func NewTagger(weights [][Tags]float32, follow [Tags][Tags]float32) *Tagger {
+	g := &Tagger{weights: make([][Tags]int8, len(weights))}
+	largest := float32(1e-6)
+	for b := range weights {
+		for _, w := range weights[b] {
+			largest = max(largest, float32(math.Abs(float64(w))))
+		}
+	}
+	step := largest / 127
+	for b := range weights {
+		for t, w := range weights[b] {
+			g.weights[b][t] = int8(math.Round(float64(w / step)))
+		}
+	}
+	for a := range follow {
+		for b, w := range follow[a] {
+			g.follow[a][b] = int32(math.Round(float64(w / step)))
+		}
+	}
+	g.pack()
+	return g
 }

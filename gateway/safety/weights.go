@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 )
 
@@ -78,50 +77,4 @@ func WriteWeights(w io.Writer, m *Model, g *Tagger) error {
 		}
 	}
 	return packed.Close()
-}
-
-// steps is how many steps the largest weight of a head has.
-const steps = 500
-
-// NewModel rounds weights to whole steps. A text whose score is at a head's
-// threshold gets the score 0.
-func NewModel(weights [][Heads]float32, bias, thresholds [Heads]float32) *Model {
-	m := &Model{weights: make([][Heads]int16, len(weights))}
-	for h := range m.step {
-		largest := float32(0)
-		for b := range weights {
-			largest = max(largest, float32(math.Abs(float64(weights[b][h]))))
-		}
-		m.step[h] = max(largest, 1e-6) / steps
-		m.bias[h] = bias[h] - thresholds[h]
-		for b := range weights {
-			m.weights[b][h] = int16(math.Round(float64(weights[b][h] / m.step[h])))
-		}
-	}
-	m.pack()
-	return m
-}
-
-// NewTagger rounds weights to eight bits.
-func NewTagger(weights [][Tags]float32, follow [Tags][Tags]float32) *Tagger {
-	g := &Tagger{weights: make([][Tags]int8, len(weights))}
-	largest := float32(1e-6)
-	for b := range weights {
-		for _, w := range weights[b] {
-			largest = max(largest, float32(math.Abs(float64(w))))
-		}
-	}
-	step := largest / 127
-	for b := range weights {
-		for t, w := range weights[b] {
-			g.weights[b][t] = int8(math.Round(float64(w / step)))
-		}
-	}
-	for a := range follow {
-		for b, w := range follow[a] {
-			g.follow[a][b] = int32(math.Round(float64(w / step)))
-		}
-	}
-	g.pack()
-	return g
 }
