@@ -30,7 +30,7 @@ type Fleet struct {
 	budgets map[string]*budget
 	// changed is closed and replaced when a worker may take what waited.
 	changed  chan struct{}
-	findings []CacheFinding
+	findings cacheFindings
 	// line has what was taken back from workers that had not begun it.
 	line returnLine
 	// deaths counts workers that were up and were lost.

@@ -121,11 +121,19 @@ type CacheFinding struct {
 // findingsKept is how many of the latest are shown.
 const findingsKept = 64
 
+// cacheFindings are the latest, the newest last.
+type cacheFindings []CacheFinding
+
+func (c *cacheFindings) add(f CacheFinding) {
+	*c = append(*c, f)
+	*c = (*c)[max(0, len(*c)-findingsKept):]
+}
+
 // Findings returns what the watch over prompts has found, the latest last.
 func (f *Fleet) Findings() []CacheFinding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.findings)
+	return slices.Clone([]CacheFinding(f.findings))
 }
 
 // paced learns how fast the member computes prompts.
@@ -167,7 +175,5 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	f.cfg.Log.Warn("prompt prefix changed", "tenant", found.Tenant, "family", found.Family,
 		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now",
 		found.HitsNow)
-	f.findings = append(f.findings, CacheFinding{At: f.cfg.Now(), Model: r.Model,
-		Finding: *found, Text: found.String()})
-	f.findings = f.findings[max(0, len(f.findings)-findingsKept):]
+	f.findings.add(CacheFinding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
 }
