@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"gateway/dialect"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
-	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety"},
+	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety", "gateway/accounts"},
 	{"gateway/db", "gateway/anthropic", "gateway/suggest"},
 	{"worker"},
 	{"worker/wire"},
